@@ -1,0 +1,117 @@
+package events
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A Result says how a run ended.
+type Result string
+
+// The results. Fixed, gone, superseded and ignored end a case; the others leave it open.
+const (
+	Gone       Result = "gone"       // the failure was over before anything was done
+	Superseded Result = "superseded" // the newest failure of the Service is of another class
+	Planned    Result = "planned"    // observe mode: this is what would be done
+	Asked      Result = "asked"      // a person must act, or agree
+	Waiting    Result = "waiting"    // looked at again later
+	Fixed      Result = "fixed"      // written, and proven to work
+	Unsettled  Result = "unsettled"  // written, and the failure came back or nothing proves success
+	Failed     Result = "failed"     // an error that trying again didn't end
+	Foreign    Result = "ignored"    // not a failed load-balancer sync of this cloud
+)
+
+// Settled reports whether the result ends the case for the event that led to it.
+func (r Result) Settled() bool {
+	switch r {
+	case Waiting, Unsettled:
+		return false
+	}
+	return true
+}
+
+// An Impact says what the users of the Service notice.
+type Impact string
+
+// The impacts.
+const (
+	NeverUp Impact = "never up"        // no address: the Service never worked
+	Frozen  Impact = "backends frozen" // traffic still flows, to the backends of the last sync
+	Serving Impact = "serving"         // traffic flows; only the sync of settings fails
+)
+
+// A Phase is where in its life a record stands.
+type Phase string
+
+// The phases, in order.
+const (
+	Intent  Phase = "intent"  // the plan is decided and about to be applied
+	Step    Phase = "step"    // step Next-1 has been applied; the plan goes on with step Next
+	Settled Phase = "settled" // the run has ended with Result
+)
+
+// A Record is one entry of the journal, and the data of TypeIntent and TypeSettled events.
+//
+// A record is whole: the last one of a Service and class tells everything that
+// a later run needs, without those before it.
+type Record struct {
+	Case      string      `json:"case"` // first 8 digits of the UID, "-", time of the first event
+	Cluster   string      `json:"cluster"`
+	Class     string      `json:"class"`
+	Service   Service     `json:"service"`
+	Event     string      `json:"event"`   // id of the CloudEvent that this run answers
+	Message   string      `json:"message"` // of that event
+	EventTime time.Time   `json:"eventTime"`
+	Phase     Phase       `json:"phase"`
+	Result    Result      `json:"result,omitempty"` // of a settled run
+	At        time.Time   `json:"at"`
+	Who       string      `json:"who"`              // host that ran: worker, http, fc, cli
+	Attempt   int         `json:"attempt"`          // number of this attempt to write, from 1; 0 for none
+	Attempts  []time.Time `json:"attempts"`         // start of each attempt in the last 24 h
+	First     time.Time   `json:"first"`            // when the first run of this case began
+	Impact    Impact      `json:"impact,omitempty"` // what users notice
+	Mode      string      `json:"mode,omitempty"`
+	Rule      string      `json:"rule,omitempty"` // the rule that decided, as a sentence
+
+	Finding string        `json:"finding,omitempty"`
+	Cause   string        `json:"cause,omitempty"`
+	Risk    string        `json:"risk,omitempty"`
+	Steps   []StepRecord  `json:"steps,omitempty"`
+	Next    int           `json:"next,omitempty"` // index of the first step that isn't applied
+	Written time.Time     `json:"written,omitzero"`
+	Hash    string        `json:"hash,omitempty"` // the controller's hash label before the first write
+	Ask     string        `json:"ask,omitempty"`
+	Wait    time.Duration `json:"wait,omitempty"`   // nanoseconds until the case is looked at again
+	Digest  string        `json:"digest,omitempty"` // of the plan: 32 hex digits
+	Note    string        `json:"note,omitempty"`   // what else a person should know
+	Error   string        `json:"error,omitempty"`
+	Ticket  string        `json:"ticket,omitempty"`
+	Timings Timings       `json:"timings,omitzero"`
+}
+
+// A StepRecord is one step of a plan as the journal keeps it.
+type StepRecord struct {
+	Kind   string          `json:"kind"`
+	Text   string          `json:"text"` // what it does, in the imperative
+	Target string          `json:"target"`
+	Risk   string          `json:"risk"`
+	Step   json.RawMessage `json:"step"`
+	Undo   *Undo           `json:"undo,omitempty"` // absent: there is no way back
+}
+
+// An Undo is the step that takes another one back.
+type Undo struct {
+	Kind string          `json:"kind"`
+	Text string          `json:"text"`
+	Step json.RawMessage `json:"step"`
+}
+
+// Timings say how long each phase of a run took, in nanoseconds.
+type Timings struct {
+	Queue    time.Duration `json:"queue,omitempty"` // from the event's time to the start of the run
+	Resume   time.Duration `json:"resume,omitempty"`
+	Diagnose time.Duration `json:"diagnose,omitempty"`
+	Decide   time.Duration `json:"decide,omitempty"`
+	Apply    time.Duration `json:"apply,omitempty"`
+	Verify   time.Duration `json:"verify,omitempty"`
+}

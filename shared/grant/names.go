@@ -1,0 +1,53 @@
+package grant
+
+// RAM actions. Their names are the OpenAPI's, except where RAM uses another.
+var (
+	DescribeLoadBalancers         = Grant{Action: "slb:DescribeLoadBalancers"}
+	DescribeLoadBalancerAttribute = Grant{Action: "slb:DescribeLoadBalancerAttribute"}
+	DescribeLoadBalancerListeners = Grant{Action: "slb:DescribeLoadBalancerListeners"}
+	DescribeVServerGroups         = Grant{Action: "slb:DescribeVServerGroups"}
+	DescribeVServerGroupAttribute = Grant{Action: "slb:DescribeVServerGroupAttribute"}
+	ListSLBTags                   = Grant{Action: "slb:ListTagResources"}
+	TagSLB                        = Grant{Action: "slb:TagResources"}
+	UntagSLB                      = Grant{Action: "slb:UntagResources"}
+
+	DescribeVSwitches    = Grant{Action: "vpc:DescribeVSwitches"}
+	DescribeVpcs         = Grant{Action: "vpc:DescribeVpcs"}
+	DescribeEipAddresses = Grant{Action: "vpc:DescribeEipAddresses"}
+
+	DescribeNetworkInterfaces = Grant{Action: "ecs:DescribeNetworkInterfaces"}
+
+	DescribeClusterDetail    = Grant{Action: "cs:DescribeClusterDetail"}
+	DescribeClusterResources = Grant{Action: "cs:DescribeClusterResources"}
+	DescribeClusterNodePools = Grant{Action: "cs:DescribeClusterNodePools"}
+	DescribeClusterAddons    = Grant{Action: "cs:DescribeClusterAddonsVersion"}
+
+	ListPoliciesForRole     = Grant{Action: "ram:ListPoliciesForRole"}
+	GetPolicy               = Grant{Action: "ram:GetPolicy"}
+	ListPolicyVersions      = Grant{Action: "ram:ListPolicyVersions"}
+	ListEntitiesForPolicy   = Grant{Action: "ram:ListEntitiesForPolicy"}
+	CreatePolicyVersion     = Grant{Action: "ram:CreatePolicyVersion"}
+	DeletePolicyVersion     = Grant{Action: "ram:DeletePolicyVersion"}
+	SetDefaultPolicyVersion = Grant{Action: "ram:SetDefaultPolicyVersion"}
+
+	GetCallerIdentity = Grant{Action: "sts:GetCallerIdentity"}
+
+	CreateTicket = Grant{Action: "workorder:CreateTicket"}
+	ListTickets  = Grant{Action: "workorder:ListTickets"}
+)
+
+// Kubernetes verbs.
+var (
+	GetServices         = Grant{Resource: "services", Verb: "get"}
+	ListServices        = Grant{Resource: "services", Verb: "list"}
+	WatchServices       = Grant{Resource: "services", Verb: "watch"}
+	PatchServices       = Grant{Resource: "services", Verb: "patch"}
+	PatchServicesStatus = Grant{Resource: "services/status", Verb: "patch"}
+	ListEvents          = Grant{Resource: "events", Verb: "list"}
+	WatchEvents         = Grant{Resource: "events", Verb: "watch"}
+	ListNodes           = Grant{Resource: "nodes", Verb: "list"}
+	ListPods            = Grant{Resource: "pods", Verb: "list"}
+	ListEndpointSlices  = Grant{Group: "discovery.k8s.io", Resource: "endpointslices", Verb: "list"}
+	GetDeployments      = Grant{Group: "apps", Resource: "deployments", Verb: "get"}
+	ListDaemonSets      = Grant{Group: "apps", Resource: "daemonsets", Verb: "list"}
+)
