@@ -1,0 +1,223 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A document is a RAM policy document.
+type document struct {
+	Statement []statement
+}
+
+type statement struct {
+	Effect    string
+	Action    words
+	NotAction words
+	Resource  words
+	Condition map[string]any
+}
+
+// words are one string or a list of them.
+type words []string
+
+// UnmarshalJSON reads one string or a list of them.
+func (w *words) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*w = words{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(w))
+}
+
+// document parses a policy document, once.
+func (s *State) document(text string) (*document, error) {
+	if d := s.parsed[text]; d != nil {
+		return d, nil
+	}
+	var d struct {
+		Version string
+		document
+	}
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return nil, err
+	}
+	if d.Version != "1" || len(d.Statement) == 0 {
+		return nil, errors.New("version is not 1, or there is no statement")
+	}
+	for i := range d.Statement {
+		t := &d.Statement[i]
+		if t.Effect != "Allow" && t.Effect != "Deny" || len(t.Action)+len(t.NotAction) == 0 || len(t.Resource) == 0 {
+			return nil, fmt.Errorf("statement %d lacks Effect, Action or Resource", i+1)
+		}
+		for _, l := range []words{t.Action, t.NotAction} { // letter case does not count in actions
+			for n, a := range l {
+				l[n] = strings.ToLower(a)
+			}
+		}
+	}
+	s.parsed[text] = &d.document
+	return &d.document, nil
+}
+
+// An effect is a document that a policy has had since a point in time.
+type effect struct {
+	since time.Time
+	text  string // empty: none
+}
+
+// current returns the default version, or nil.
+func (p *Policy) current() *PolicyVersion {
+	for i := range p.Versions {
+		if p.Versions[i].Default {
+			return &p.Versions[i]
+		}
+	}
+	return nil
+}
+
+// inForce returns the document of a policy that RAM goes by: a change counts
+// only after State.RAM.Delay.
+func (s *State) inForce(p *Policy, now time.Time) string {
+	text := ""
+	if v := p.current(); v != nil {
+		text = v.Document
+	}
+	for _, e := range slices.Backward(s.trail[p.Name]) {
+		if !now.Before(e.since) {
+			return text
+		}
+		text = e.text
+	}
+	return text
+}
+
+// changing notes, before a policy changes, what it says until the change takes
+// effect.
+func (s *State) changing(p *Policy, now time.Time) {
+	v := p.current()
+	if s.RAM.Delay <= 0 || v == nil {
+		return
+	}
+	s.trail[p.Name] = append(s.trail[p.Name], effect{since: now.Add(time.Duration(s.RAM.Delay)), text: v.Document})
+}
+
+// policy returns a policy of the account or a system policy, or nil.
+func (s *State) policy(name string) *Policy {
+	if p := s.Policies[name]; p != nil {
+		return p
+	}
+	actions := ""
+	switch product, full := strings.CutSuffix(name, "FullAccess"); {
+	case name == "AdministratorAccess":
+		actions = "*"
+	case full && strings.HasPrefix(product, "Aliyun"):
+		actions = strings.ToLower(strings.TrimPrefix(product, "Aliyun")) + ":*"
+	default:
+		return nil
+	}
+	return &Policy{Name: name, Type: "System", Versions: []PolicyVersion{{
+		ID: "v1", Default: true, Created: s.started,
+		Document: `{"Version":"1","Statement":[{"Effect":"Allow","Action":"` + actions + `","Resource":"*"}]}`,
+	}}}
+}
+
+// authorize refuses the request unless RAM allows it: something must allow the
+// action, and nothing deny it.
+func (q *request) authorize() *failure {
+	resource := "*"
+	if q.action.resource != nil {
+		resource = q.action.resource(q)
+	}
+	deny := q.verdict(resource)
+	if deny == "" || q.action.filtered && q.state.RAM.FilterLists {
+		return nil
+	}
+	f := q.product.refusal
+	who, kind := q.caller.Name, "SubUser"
+	if q.caller.Role != "" {
+		who, kind = q.caller.Role+":"+q.caller.Name, "AssumedRoleUser"
+	}
+	f.Denied = map[string]any{
+		"AuthAction": q.action.ram[0], "AuthPrincipalType": kind, "AuthPrincipalOwnerId": q.state.AccountID,
+		"AuthPrincipalDisplayName": who, "NoPermissionType": deny, "PolicyType": "AccountLevelIdentityBasedPolicy",
+		"EncodedDiagnosticMessage": "AQEAAAAA" + derive(who+q.action.name, 40),
+	}
+	return &f
+}
+
+// verdict returns why RAM refuses the action on a resource: ExplicitDeny,
+// ImplicitDeny, or nothing if it allows it.
+func (q *request) verdict(resource string) string {
+	region := q.state.Region
+	if q.product.name == "ram" || q.product.name == "sts" {
+		region = "*"
+	}
+	arn := "acs:" + q.product.name + ":" + region + ":" + q.state.AccountID + ":" + resource
+	deny := "ImplicitDeny"
+	for _, name := range q.action.ram {
+		lower := strings.ToLower(name)
+		if matches(q.caller.Deny, name, lower) {
+			return "ExplicitDeny"
+		}
+		if matches(q.caller.Allow, name, lower) {
+			deny = ""
+		}
+		for _, text := range q.documents() {
+			d, err := q.state.document(text)
+			if err != nil {
+				continue
+			}
+			for _, t := range d.Statement {
+				switch {
+				case !t.covers(lower, arn):
+				case t.Effect == "Deny":
+					return "ExplicitDeny"
+				case len(t.Condition) == 0: // a condition that nobody can check allows nothing
+					deny = ""
+				}
+			}
+		}
+	}
+	return deny
+}
+
+func matches(list []string, name, lower string) bool {
+	return slices.ContainsFunc(list, func(p string) bool { return p == name || glob(strings.ToLower(p), lower) })
+}
+
+// documents returns the policy documents that are in force for the caller.
+func (q *request) documents() []string {
+	var list []string
+	if r := q.state.Roles[q.caller.Role]; r != nil {
+		for _, name := range r.Policies {
+			if p := q.state.policy(name); p != nil {
+				list = append(list, q.state.inForce(p, q.now))
+			}
+		}
+	}
+	if q.caller.User == "" {
+		return list
+	}
+	for _, p := range q.state.Policies {
+		if slices.Contains(p.Users, q.caller.User) {
+			list = append(list, q.state.inForce(p, q.now))
+		}
+	}
+	return list
+}
+
+// covers reports whether a statement is about an action, in lower case, on a
+// resource.
+func (t *statement) covers(action, arn string) bool {
+	hit := slices.ContainsFunc(t.Action, func(p string) bool { return glob(p, action) })
+	if len(t.NotAction) > 0 {
+		hit = !slices.ContainsFunc(t.NotAction, func(p string) bool { return glob(p, action) })
+	}
+	return hit && slices.ContainsFunc(t.Resource, func(p string) bool { return glob(p, arn) })
+}

@@ -1,0 +1,181 @@
+package sim
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Fault is something that goes wrong with calls. The empty selectors Product,
+// Action and Caller select all. Delay goes with each of the others; of those,
+// the first that is set counts, in the order of the fields.
+type Fault struct {
+	Product string // such as slb
+	Action  string // such as CreateLoadBalancer; a * matches any text
+	Caller  string // name
+
+	Delay     time.Duration // before anything else
+	Hang      bool          // no answer until the client gives up; nothing is done
+	CutBefore bool          // the connection ends before anything is done
+	Code      string        // this error instead of doing anything
+	Status    int           // of the error: 400 if 0, or 503 if the code says that the fault is the server's
+	Message   string        // of the error: the usual one of the code if empty
+	CutAfter  bool          // done, but the connection ends before the answer
+	Garbage   bool          // done, but the answer is cut in half
+
+	Count int     // calls that it hits before it ends; 0: until removed
+	Rate  float64 // share of the calls that it hits, between 0 and 1; 0: all
+}
+
+type standing struct {
+	Fault
+	left int
+}
+
+// dice are thrown for faults with a rate. They fall the same way in each run.
+type dice struct{ *rand.Rand }
+
+func (d *dice) below(rate float64) bool {
+	if d.Rand == nil {
+		d.Rand = rand.New(rand.NewPCG(1, 2))
+	}
+	return d.Float64() < rate
+}
+
+// Fault puts a fault in the way of calls from now on; of several that fit, the
+// oldest hits. The function that is returned removes it.
+func (c *Cloud) Fault(f Fault) (remove func()) {
+	s := &standing{Fault: f, left: f.Count}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults = append(c.faults, s)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.faults = slices.DeleteFunc(c.faults, func(o *standing) bool { return o == s })
+	}
+}
+
+// meet returns the fault that hits a request, or nil, and names the caller.
+func (c *Cloud) meet(in *incoming, call *Call) *Fault {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.state.Callers[in.key]; k != nil {
+		call.Caller = k.Name
+	}
+	for i, s := range c.faults {
+		hit := (s.Product == "" || s.Product == call.Product) &&
+			(s.Action == "" || glob(s.Action, call.Action)) &&
+			(s.Caller == "" || s.Caller == call.Caller)
+		if !hit || s.Rate > 0 && !c.dice.below(s.Rate) {
+			continue
+		}
+		f := s.Fault
+		if s.left--; s.left == 0 {
+			c.faults = slices.Delete(slices.Clone(c.faults), i, i+1)
+		}
+		return &f
+	}
+	return nil
+}
+
+// before is what a fault does before the action; it may end the request.
+func (f *Fault) before(c *Cloud, r *http.Request, call Call) {
+	if f == nil {
+		return
+	}
+	if f.Delay > 0 {
+		t := time.NewTimer(f.Delay)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-r.Context().Done():
+			c.abort(call, "hang")
+		}
+	}
+	switch {
+	case f.Hang:
+		<-r.Context().Done()
+		c.abort(call, "hang")
+	case f.CutBefore:
+		c.abort(call, "cut")
+	}
+}
+
+// refusal returns the error that a fault answers with, or nil.
+func (f *Fault) refusal() (any, *failure) {
+	if f == nil || f.Code == "" {
+		return nil, nil
+	}
+	usual := usualErrors[f.Code]
+	status := cmp.Or(f.Status, usual.Status, http.StatusBadRequest)
+	return nil, fail(status, f.Code, "%s", cmp.Or(f.Message, usual.Message, "The request failed with "+f.Code+"."))
+}
+
+// usualErrors are the errors that any action may answer with:
+// https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes
+var usualErrors = map[string]failure{
+	"Throttling":         {Status: http.StatusBadRequest, Message: "Request was denied due to request throttling."},
+	"Throttling.User":    {Status: http.StatusBadRequest, Message: "Request was denied due to user flow control."},
+	"Throttling.Api":     {Status: http.StatusBadRequest, Message: "Request was denied due to api flow control."},
+	"ServiceUnavailable": {Status: http.StatusServiceUnavailable, Message: "The request has failed due to a temporary failure of the server."},
+	"InternalError":      {Status: http.StatusInternalServerError, Message: "The request processing has failed due to some unknown error, exception or failure."},
+	"SystemBusy":         {Status: http.StatusBadRequest, Message: "The system is busy."},
+}
+
+// after is what a fault does between the action and its answer.
+func (f *Fault) after(c *Cloud, call *Call) {
+	if f == nil || f.Code != "" {
+		return
+	}
+	if f.CutAfter {
+		c.abort(*call, "cut")
+	}
+	if f.Garbage {
+		call.Code = "garbage"
+	}
+}
+
+func (f *Fault) garble(b []byte) []byte {
+	if f == nil || !f.Garbage || f.Code != "" {
+		return b
+	}
+	return b[:len(b)/2]
+}
+
+// abort records a call that gets no answer and ends its connection.
+func (c *Cloud) abort(call Call, code string) {
+	call.Code = code
+	c.mu.Lock()
+	c.record(call)
+	c.mu.Unlock()
+	panic(http.ErrAbortHandler)
+}
+
+// glob reports whether s is pattern, in which * stands for any text and ? for
+// one character.
+func glob(pattern, s string) bool {
+	if !strings.ContainsAny(pattern, "*?") {
+		return pattern == s
+	}
+	p, i, star, mark := 0, 0, -1, 0
+	for i < len(s) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, i
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
+			p++
+			i++
+		case star >= 0:
+			mark++
+			p, i = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}

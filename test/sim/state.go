@@ -1,0 +1,570 @@
+package sim
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/bits"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A State is the present state of a Cloud: a World whose defaults are filled in
+// and whose resources are found by ID. All maps are non-nil; load balancers,
+// policies and so on are the live ones, to be changed in place.
+type State struct {
+	Region        string
+	AccountID     string
+	Account       Account
+	Cluster       Cluster
+	VPCs          map[string]*VPC
+	VSwitches     map[string]*VSwitch // Free is never nil
+	LoadBalancers map[string]*LoadBalancer
+	EIPs          map[string]*EIP
+	ENIs          map[string]*ENI
+	Instances     map[string]*Instance
+	Certificates  map[string]*Certificate
+	RAM           RAM
+	Roles         map[string]*Role
+	Policies      map[string]*Policy // by name
+	Callers       map[string]*Caller // by access key ID
+	Quotas        []Quota
+	Tickets       map[string]*Ticket
+
+	serial  map[string]int        // last number given, by kind of ID
+	tokens  map[string]reply      // answers to creations, by caller and client token
+	taken   map[netip.Addr]string // addresses of load balancers in vSwitches, with their vSwitch
+	groups  map[string]string     // vServer group ID to load balancer ID
+	trail   map[string][]effect   // of policies: what was in force since when
+	parsed  map[string]*document
+	started time.Time
+}
+
+const (
+	defaultRegion  = "cn-hangzhou"
+	defaultAccount = "1298765432101234"
+	defaultCluster = "c0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+	ccmAddon       = "cloud-controller-manager"
+)
+
+// newState fills in the defaults of w, which it keeps.
+func newState(w *World, now time.Time) (*State, error) {
+	s := &State{
+		Region: cmp.Or(w.Region, defaultRegion), AccountID: cmp.Or(w.AccountID, defaultAccount),
+		Account: w.Account, Cluster: w.Cluster, RAM: w.RAM, Quotas: w.Quotas,
+		serial: map[string]int{}, tokens: map[string]reply{}, taken: map[netip.Addr]string{}, groups: map[string]string{},
+		trail: map[string][]effect{}, parsed: map[string]*document{}, started: now.UTC().Truncate(time.Second),
+	}
+	s.Account.Balance = cmp.Or(s.Account.Balance, "10,000.00")
+	if _, err := amount(s.Account.Balance); err != nil {
+		return nil, fmt.Errorf("balance: %w", err)
+	}
+	if s.Quotas == nil {
+		s.Quotas = usualQuotas()
+	}
+	for i := range s.Quotas {
+		q := &s.Quotas[i]
+		q.Product, q.Category = cmp.Or(q.Product, "slb"), cmp.Or(q.Category, "CommonQuota")
+		q.Code = cmp.Or(q.Code, "q_"+strings.ToLower(derive(q.Product+q.Name, 6)))
+	}
+	if len(w.VPCs) == 0 {
+		w.VPCs = []VPC{{ID: cmp.Or(w.Cluster.VPC, "vpc-1")}}
+	}
+	s.Cluster.VPC = cmp.Or(s.Cluster.VPC, w.VPCs[0].ID)
+	if len(w.VSwitches) == 0 {
+		w.VSwitches = []VSwitch{{ID: "vsw-1"}}
+	}
+	errs := []error{
+		fillVPCs(s, w), fillVSwitches(s, w), fillCluster(s), fillAccess(s, w), fillServers(s, w), fillLoadBalancers(s, w),
+	}
+	s.EIPs, errs = index(errs, "EIP", w.EIPs, func(e *EIP) string { return e.ID }, func(i int, e *EIP) {
+		e.ID = cmp.Or(e.ID, fmt.Sprintf("eip-%d", i+1))
+		if e.InstanceType == "" && e.Instance != "" {
+			e.InstanceType = "SlbInstance"
+		}
+	})
+	s.Certificates, errs = index(errs, "certificate", w.Certificates, func(c *Certificate) string { return c.ID }, func(i int, c *Certificate) {
+		c.ID = cmp.Or(c.ID, fmt.Sprintf("cert-%d", i+1))
+	})
+	s.Tickets, errs = index(errs, "ticket", w.Tickets, func(t *Ticket) string { return t.ID }, func(i int, t *Ticket) {
+		t.ID, t.Status, t.Severity = cmp.Or(t.ID, fmt.Sprintf("T%06d", i+1)), cmp.Or(t.Status, "in_progress"), cmp.Or(t.Severity, 1)
+	})
+	return s, errors.Join(errs...)
+}
+
+// index puts the elements of list in a map after fill, and adds an error for
+// each ID that occurs twice.
+func index[T any](errs []error, kind string, list []T, id func(*T) string, fill func(int, *T)) (map[string]*T, []error) {
+	m := make(map[string]*T, len(list))
+	for i := range list {
+		e := &list[i]
+		fill(i, e)
+		if m[id(e)] != nil {
+			errs = append(errs, fmt.Errorf("%s %s occurs twice", kind, id(e)))
+		}
+		m[id(e)] = e
+	}
+	return m, errs
+}
+
+func fillVPCs(s *State, w *World) error {
+	var errs []error
+	s.VPCs, errs = index(nil, "VPC", w.VPCs, func(v *VPC) string { return v.ID }, func(i int, v *VPC) {
+		v.ID = cmp.Or(v.ID, fmt.Sprintf("vpc-%d", i+1))
+		v.CIDR = cmp.Or(v.CIDR, "10.0.0.0/8")
+	})
+	for _, v := range s.VPCs {
+		for _, c := range append([]string{v.CIDR}, v.SecondaryCIDRs...) {
+			if _, err := netip.ParsePrefix(c); err != nil {
+				errs = append(errs, fmt.Errorf("VPC %s: %w", v.ID, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func fillVSwitches(s *State, w *World) error {
+	var errs []error
+	s.VSwitches, errs = index(nil, "vSwitch", w.VSwitches, func(v *VSwitch) string { return v.ID }, func(i int, v *VSwitch) {
+		v.ID = cmp.Or(v.ID, fmt.Sprintf("vsw-%d", i+1))
+		v.VPC = cmp.Or(v.VPC, s.Cluster.VPC)
+		v.Zone = cmp.Or(v.Zone, s.Region+"-h")
+		v.Status = cmp.Or(v.Status, "Available")
+		if vpc := s.VPCs[v.VPC]; vpc != nil && v.CIDR == "" {
+			v.CIDR = subnet(vpc.CIDR, i)
+		}
+	})
+	for _, v := range s.VSwitches {
+		p, err := netip.ParsePrefix(v.CIDR)
+		switch {
+		case s.VPCs[v.VPC] == nil:
+			errs = append(errs, fmt.Errorf("vSwitch %s: there is no VPC %s", v.ID, v.VPC))
+		case err != nil || !p.Addr().Is4():
+			errs = append(errs, fmt.Errorf("vSwitch %s: bad CIDR block %q", v.ID, v.CIDR))
+		case v.Free == nil:
+			// The first and the last three addresses of a block are the cloud's own:
+			// https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-vswitch
+			v.Free = new(max(0, 1<<(32-p.Bits())-4))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// subnet returns the n-th /20 of a block, or the block itself if it is smaller.
+func subnet(block string, n int) string {
+	p, err := netip.ParsePrefix(block)
+	if err != nil || !p.Addr().Is4() || p.Bits() >= 20 {
+		return block
+	}
+	b := p.Masked().Addr().As4()
+	binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(b[:])+uint32(n)<<12)
+	return netip.PrefixFrom(netip.AddrFrom4(b), 20).String()
+}
+
+func fillCluster(s *State) error {
+	c := &s.Cluster
+	c.ID, c.Name = cmp.Or(c.ID, defaultCluster), cmp.Or(c.Name, "sim")
+	c.Type = cmp.Or(c.Type, "ManagedKubernetes")
+	c.Version = cmp.Or(c.Version, "1.34.1-aliyun.1")
+	c.Network = cmp.Or(c.Network, "flannel")
+	c.ServiceCIDR = cmp.Or(c.ServiceCIDR, "172.16.0.0/16")
+	if c.Network == "flannel" {
+		c.PodCIDR = cmp.Or(c.PodCIDR, "172.20.0.0/16")
+	}
+	if c.VSwitches == nil {
+		for _, v := range sorted(s.VSwitches) {
+			if v.VPC == c.VPC && !slices.Contains(c.PodVSwitches, v.ID) {
+				c.VSwitches = append(c.VSwitches, v.ID)
+			}
+		}
+	}
+	if c.NodePools == nil {
+		c.NodePools = []NodePool{{Name: "default-nodepool", Default: true}}
+	}
+	for i := range c.NodePools {
+		p := &c.NodePools[i]
+		p.Name = cmp.Or(p.Name, fmt.Sprintf("nodepool-%d", i+1))
+		p.ID = cmp.Or(p.ID, "np"+strings.ToLower(derive(c.ID+p.Name, 32)))
+		if p.VSwitches == nil {
+			p.VSwitches = slices.Clone(c.VSwitches)
+		}
+	}
+	if c.Addons == nil {
+		c.Addons = map[string]string{}
+	}
+	c.Addons[ccmAddon] = cmp.Or(c.Addons[ccmAddon], "v2.12.1")
+	if c.Network != "flannel" {
+		c.Addons[c.Network] = cmp.Or(c.Addons[c.Network], "v1.14.0")
+	}
+	c.WorkerRole = cmp.Or(c.WorkerRole, "KubernetesWorkerRole-"+c.ID)
+	switch c.Type {
+	case "Kubernetes":
+		c.MasterRole = cmp.Or(c.MasterRole, "KubernetesMasterRole-"+c.ID)
+	case "ManagedKubernetes":
+	default:
+		return fmt.Errorf("cluster type %q is neither ManagedKubernetes nor Kubernetes", c.Type)
+	}
+	return nil
+}
+
+func fillAccess(s *State, w *World) error {
+	for _, name := range []string{s.Cluster.MasterRole, s.Cluster.WorkerRole} {
+		if name != "" && !slices.ContainsFunc(w.Roles, func(r Role) bool { return r.Name == name }) {
+			w.Roles = append(w.Roles, Role{Name: name})
+		}
+	}
+	var errs []error
+	s.Roles, errs = index(errs, "role", w.Roles, func(r *Role) string { return r.Name }, func(int, *Role) {})
+	s.Policies, errs = index(errs, "policy", w.Policies, func(p *Policy) string { return p.Name }, func(_ int, p *Policy) {
+		p.Type = cmp.Or(p.Type, "Custom")
+		for i := range p.Versions {
+			v := &p.Versions[i]
+			v.ID = cmp.Or(v.ID, fmt.Sprintf("v%d", i+1))
+			if v.Created.IsZero() {
+				v.Created = s.started.Add(time.Duration(i-len(p.Versions)) * time.Hour)
+			}
+		}
+		if n := len(p.Versions); n > 0 && p.current() == nil {
+			p.Versions[n-1].Default = true
+		}
+	})
+	for _, p := range s.Policies {
+		if p.current() == nil {
+			errs = append(errs, fmt.Errorf("policy %s has no version", p.Name))
+		}
+		for _, v := range p.Versions {
+			if _, err := s.document(v.Document); err != nil {
+				errs = append(errs, fmt.Errorf("policy %s, version %s: %w", p.Name, v.ID, err))
+			}
+		}
+		// A policy that names a role and a role that names a policy are the same
+		// thing; State keeps it with the role.
+		for _, name := range p.Roles {
+			r := s.Roles[name]
+			if r == nil {
+				r = &Role{Name: name}
+				s.Roles[name] = r
+			}
+			if !slices.Contains(r.Policies, p.Name) {
+				r.Policies = append(r.Policies, p.Name)
+			}
+		}
+		p.Roles = nil
+	}
+	for _, r := range s.Roles {
+		for _, name := range r.Policies {
+			if s.policy(name) == nil {
+				errs = append(errs, fmt.Errorf("role %s: there is no policy %s", r.Name, name))
+			}
+		}
+	}
+	s.Callers, errs = index(errs, "caller", w.Callers, func(c *Caller) string { return c.AccessKeyID }, func(_ int, c *Caller) { c.fill() })
+	for _, c := range s.Callers {
+		if c.Role != "" && s.Roles[c.Role] == nil {
+			errs = append(errs, fmt.Errorf("caller %s: there is no role %s", c.Name, c.Role))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func fillServers(s *State, w *World) error {
+	var errs []error
+	at := func(vpc, vswitch string) string {
+		if v := s.VSwitches[vswitch]; vpc == "" && v != nil {
+			return v.VPC
+		}
+		return cmp.Or(vpc, s.Cluster.VPC)
+	}
+	s.ENIs, errs = index(errs, "ENI", w.ENIs, func(e *ENI) string { return e.ID }, func(i int, e *ENI) {
+		e.ID, e.VPC = cmp.Or(e.ID, fmt.Sprintf("eni-%d", i+1)), at(e.VPC, e.VSwitch)
+		e.Status, e.Type = cmp.Or(e.Status, "InUse"), cmp.Or(e.Type, "Secondary")
+	})
+	s.Instances, errs = index(errs, "instance", w.Instances, func(i *Instance) string { return i.ID }, func(n int, i *Instance) {
+		i.ID, i.VPC, i.Status = cmp.Or(i.ID, fmt.Sprintf("i-%d", n+1)), at(i.VPC, i.VSwitch), cmp.Or(i.Status, "Running")
+		if v := s.VSwitches[i.VSwitch]; v != nil {
+			i.Zone = cmp.Or(i.Zone, v.Zone)
+		}
+		i.Zone = cmp.Or(i.Zone, s.Region+"-h")
+	})
+	return errors.Join(errs...)
+}
+
+func fillLoadBalancers(s *State, w *World) error {
+	var errs []error
+	for _, lb := range w.LoadBalancers { // addresses that are stated come first, so that none is given away
+		if a, err := netip.ParseAddr(lb.Address); lb.Address != "" && err != nil {
+			errs = append(errs, fmt.Errorf("load balancer %s: %w", lb.ID, err))
+		} else if err == nil && !s.take(a, lb.VSwitch) {
+			errs = append(errs, fmt.Errorf("address %s occurs twice", lb.Address))
+		}
+	}
+	s.LoadBalancers, errs = index(errs, "load balancer", w.LoadBalancers, func(lb *LoadBalancer) string { return lb.ID }, func(i int, lb *LoadBalancer) {
+		lb.ID = cmp.Or(lb.ID, fmt.Sprintf("lb-%d", i+1))
+		if lb.AddressType == "" {
+			lb.AddressType = "internet"
+			if lb.VSwitch != "" {
+				lb.AddressType = "intranet"
+			}
+		}
+		if v := s.VSwitches[lb.VSwitch]; v != nil {
+			lb.VPC, lb.MasterZone = cmp.Or(lb.VPC, v.VPC), cmp.Or(lb.MasterZone, v.Zone)
+		}
+		if lb.ChargeType == "" {
+			lb.ChargeType = "PayByCLCU"
+			if lb.Spec != "" {
+				lb.ChargeType = "PayBySpec"
+			}
+		}
+		lb.fill(s)
+		if lb.Created.IsZero() {
+			lb.Created = s.started.Add(-24 * time.Hour)
+		}
+		if lb.Address == "" {
+			a, ok := s.address(lb)
+			if !ok {
+				errs = append(errs, fmt.Errorf("load balancer %s: no address left", lb.ID))
+				return
+			}
+			lb.Address = a
+		}
+		for n := range lb.VGroups {
+			g := &lb.VGroups[n]
+			g.ID = cmp.Or(g.ID, fmt.Sprintf("rsp-%s-%d", lb.ID, n+1))
+			if s.groups[g.ID] != "" {
+				errs = append(errs, fmt.Errorf("vServer group %s occurs twice", g.ID))
+			}
+			s.groups[g.ID] = lb.ID
+			for k := range g.Backends {
+				g.Backends[k].fill()
+			}
+		}
+		for n := range lb.Listeners {
+			l := &lb.Listeners[n]
+			l.fill()
+			l.Status = cmp.Or(l.Status, "running")
+			for k := range l.Rules {
+				l.Rules[k].ID = cmp.Or(l.Rules[k].ID, fmt.Sprintf("rule-%s-%d-%d", lb.ID, l.Port, k+1))
+			}
+			if l.VGroup != "" && lb.vgroup(l.VGroup) == nil {
+				errs = append(errs, fmt.Errorf("load balancer %s, listener %d: there is no vServer group %s", lb.ID, l.Port, l.VGroup))
+			}
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// fill sets what every load balancer has.
+func (lb *LoadBalancer) fill(s *State) {
+	lb.IPVersion = cmp.Or(lb.IPVersion, "ipv4")
+	lb.PayType = cmp.Or(lb.PayType, "PayOnDemand")
+	lb.Status = cmp.Or(lb.Status, "active")
+	lb.InternetChargeType = cmp.Or(lb.InternetChargeType, "paybytraffic")
+	lb.MasterZone = cmp.Or(lb.MasterZone, s.Region+"-h")
+	if lb.SlaveZone == "" {
+		lb.SlaveZone = s.Region + "-i"
+		if lb.MasterZone == lb.SlaveZone {
+			lb.SlaveZone = s.Region + "-h"
+		}
+	}
+	lb.ResourceGroup = cmp.Or(lb.ResourceGroup, "rg-acfm"+strings.ToLower(derive(s.AccountID, 11)))
+	lb.ModificationProtection.Status = cmp.Or(lb.ModificationProtection.Status, "NonProtection")
+	if lb.Tags == nil {
+		lb.Tags = map[string]string{}
+	}
+}
+
+func (b *Backend) fill() {
+	b.Type = cmp.Or(b.Type, "ecs")
+	if b.Weight == nil {
+		b.Weight = new(100)
+	}
+}
+
+func (l *Listener) fill() {
+	l.Protocol = cmp.Or(strings.ToLower(l.Protocol), "tcp")
+	l.Scheduler = cmp.Or(l.Scheduler, "wrr")
+	l.Bandwidth = cmp.Or(l.Bandwidth, -1)
+	if l.Config == nil {
+		l.Config = map[string]string{}
+	}
+}
+
+func (lb *LoadBalancer) vgroup(id string) *VGroup {
+	for i := range lb.VGroups {
+		if lb.VGroups[i].ID == id {
+			return &lb.VGroups[i]
+		}
+	}
+	return nil
+}
+
+// publicRanges are blocks that are reserved for documentation and benchmarks
+// (RFC 5737, RFC 2544): nothing answers there.
+var publicRanges = []netip.Prefix{
+	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("198.51.100.0/24"),
+	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
+}
+
+// address takes an address for a load balancer: of its vSwitch, or a public
+// one. It reports false if there is none left, and leaves VSwitch.Free alone.
+func (s *State) address(lb *LoadBalancer) (string, bool) {
+	if lb.IPVersion == "ipv6" {
+		return s.next("ipv6", netip.MustParsePrefix("2001:db8::/64"), lb.VSwitch)
+	}
+	if v := s.VSwitches[lb.VSwitch]; lb.AddressType == "intranet" && v != nil {
+		p, err := netip.ParsePrefix(v.CIDR)
+		if err != nil {
+			return "", false
+		}
+		return s.next(v.ID, p, v.ID)
+	}
+	for _, p := range publicRanges {
+		if a, ok := s.next(p.String(), p, ""); ok {
+			return a, true
+		}
+	}
+	return "", false
+}
+
+// next takes the first free address of a block behind the last one given, and
+// starts over once.
+func (s *State) next(key string, p netip.Prefix, vswitch string) (string, bool) {
+	size := 1 << min(32-4, p.Addr().BitLen()-p.Bits())
+	for range size {
+		n := s.serial["address "+key] + 1
+		if n >= size-3 {
+			n = 1
+		}
+		s.serial["address "+key] = n
+		a := add(p.Masked().Addr(), n)
+		if s.take(a, vswitch) {
+			return a.String(), true
+		}
+	}
+	return "", false
+}
+
+func add(a netip.Addr, n int) netip.Addr {
+	b := a.As16()
+	lo, carry := bits.Add64(binary.BigEndian.Uint64(b[8:]), uint64(n), 0)
+	binary.BigEndian.PutUint64(b[8:], lo)
+	binary.BigEndian.PutUint64(b[:8], binary.BigEndian.Uint64(b[:8])+carry)
+	if a.Is4() {
+		return netip.AddrFrom16(b).Unmap()
+	}
+	return netip.AddrFrom16(b)
+}
+
+// take marks an address as used in a vSwitch, or as public if vswitch is empty.
+// Private addresses may repeat across VPCs.
+func (s *State) take(a netip.Addr, vswitch string) bool {
+	key := a.WithZone("")
+	if _, used := s.taken[key]; used && s.sameVPC(s.taken[key], vswitch) {
+		return false
+	}
+	s.taken[key] = vswitch
+	return true
+}
+
+func (s *State) sameVPC(a, b string) bool {
+	v, w := s.VSwitches[a], s.VSwitches[b]
+	return v == nil || w == nil || v.VPC == w.VPC
+}
+
+// dropLoadBalancer removes a load balancer and gives its address back.
+func (s *State) dropLoadBalancer(id string) {
+	lb := s.LoadBalancers[id]
+	if lb == nil {
+		return
+	}
+	delete(s.LoadBalancers, id)
+	for _, g := range lb.VGroups {
+		delete(s.groups, g.ID)
+	}
+	if a, err := netip.ParseAddr(lb.Address); err == nil {
+		delete(s.taken, a)
+	}
+	if v := s.VSwitches[lb.VSwitch]; v != nil && lb.AddressType == "intranet" {
+		v.Free = new(*v.Free + 1)
+	}
+}
+
+// id returns the next ID of a kind that is not in use.
+func (s *State) id(prefix string, used func(string) bool) string {
+	for {
+		s.serial[prefix]++
+		if id := fmt.Sprintf("%ssim%04d", prefix, s.serial[prefix]); !used(id) {
+			return id
+		}
+	}
+}
+
+// quota returns the limit of this name, or standard if the World has none.
+func (s *State) quota(name string, standard int) int {
+	for _, q := range s.Quotas {
+		if q.Name == name {
+			return int(q.Total)
+		}
+	}
+	return standard
+}
+
+// world returns s as a World that shares nothing with it.
+func (s *State) world() *World {
+	w := &World{
+		Region: s.Region, AccountID: s.AccountID, Account: s.Account, Cluster: s.Cluster, RAM: s.RAM,
+		VPCs: sorted(s.VPCs), VSwitches: sorted(s.VSwitches), LoadBalancers: sorted(s.LoadBalancers), EIPs: sorted(s.EIPs),
+		ENIs: sorted(s.ENIs), Instances: sorted(s.Instances), Certificates: sorted(s.Certificates), Roles: sorted(s.Roles),
+		Policies: sorted(s.Policies), Callers: sorted(s.Callers), Quotas: s.Quotas, Tickets: sorted(s.Tickets),
+	}
+	c := w.Clone()
+	for i := range c.LoadBalancers {
+		lb := &c.LoadBalancers[i]
+		slices.SortFunc(lb.Listeners, func(a, b Listener) int {
+			return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
+		})
+		slices.SortFunc(lb.VGroups, func(a, b VGroup) int { return cmp.Compare(a.ID, b.ID) })
+		for _, g := range lb.VGroups {
+			slices.SortFunc(g.Backends, func(a, b Backend) int {
+				return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Port, b.Port))
+			})
+		}
+	}
+	for i := range c.Roles {
+		slices.Sort(c.Roles[i].Policies)
+	}
+	return c
+}
+
+// sorted returns the elements of m in the order of their keys.
+func sorted[T any](m map[string]*T) []T {
+	list := make([]T, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, *m[k])
+	}
+	return list
+}
+
+// amount reads an amount of money, which the billing API writes with
+// separators: "1,234.56".
+func amount(s string) (float64, error) {
+	var n json.Number = json.Number(strings.ReplaceAll(s, ",", ""))
+	return n.Float64()
+}
+
+// usualQuotas are the limits of CLB that an account starts with:
+// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/product-overview/limits
+func usualQuotas() []Quota {
+	return []Quota{
+		{Name: "slb_quota_instances_num", Total: 60, Max: 500, Adjustable: true},
+		{Name: "slb_quota_listeners_num", Total: 50, Max: 100, Adjustable: true},
+		{Name: "slb_quota_backendservers_num", Total: 200, Max: 400, Adjustable: true},
+		{Name: "slb_quota_backendserver_attached_num", Total: 50, Max: 100, Adjustable: true},
+		{Name: "slb_quota_rules_num", Total: 40},
+	}
+}

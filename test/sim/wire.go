@@ -1,0 +1,462 @@
+package sim
+
+import (
+	"crypto/hmac"
+	"crypto/md5"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// skew is how far a time stamp may be from the present, and how long a nonce is
+// remembered: https://www.alibabacloud.com/help/en/sdk/product-overview/rpc-mechanism
+const skew = 15 * time.Minute
+
+// A reply is the body of an answer.
+type reply map[string]any
+
+// A failure is an error as the OpenAPI answers it.
+type failure struct {
+	Status  int
+	Code    string
+	Message string
+	Denied  map[string]any // AccessDeniedDetail
+}
+
+func (f *failure) Error() string { return f.Code + ": " + f.Message }
+
+func fail(status int, code, format string, args ...any) *failure {
+	return &failure{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// A request is a call on its way to its handler.
+type request struct {
+	product *product
+	action  *action
+	params  params
+	caller  *Caller
+	state   *State
+	now     time.Time
+}
+
+// A product is a part of the cloud with its own version, table and manners.
+type product struct {
+	name    string // in RAM actions, such as slb
+	version string
+	host    string  // of the public endpoint, as HostId says it
+	lower   bool    // errors are {code, message, requestId}
+	refusal failure // what RAM's refusal looks like
+	actions map[string]*action
+}
+
+// An action answers a request. State is locked while it runs.
+type action struct {
+	name     string // filled from the table's key
+	do       func(q *request) (any, *failure)
+	path     string                  // of a ROA action, with {} for a segment
+	method   string                  // of a ROA action; GET if empty
+	need     []string                // parameters without which it is refused
+	ram      []string                // RAM actions of which one suffices; <product>:<Action> if nil
+	resource func(q *request) string // behind acs:<product>:<region>:<account>:, * if nil
+	filtered bool                    // a list that RAM may filter instead of refusing it
+}
+
+// byVersion holds what the Cloud speaks; the version tells a product.
+var byVersion = func() map[string]*product {
+	m := map[string]*product{}
+	for _, p := range []*product{slb(), vpc(), ecs(), ram(), sts(), cs(), quotas(), workorder(), billing()} {
+		m[p.version] = p
+		for name, a := range p.actions {
+			a.name = name
+			if a.ram == nil {
+				a.ram = []string{p.name + ":" + name}
+			}
+		}
+	}
+	return m
+}()
+
+// Actions returns all actions that the Cloud answers, as RAM names them, sorted.
+func Actions() []string {
+	var names []string
+	for _, p := range byVersion {
+		for _, a := range p.actions {
+			names = append(names, a.ram[0])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// maxBody is more than any request of this API has.
+const maxBody = 1 << 20
+
+// ServeHTTP answers one request of the OpenAPI.
+func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	read := rpc
+	if strings.HasPrefix(r.Header.Get("Authorization"), "acs ") || r.Header.Get("x-acs-version") != "" {
+		read = roa
+	}
+	in := read(r, body)
+	call := Call{Action: in.actionName, Params: in.params, At: c.now(), RequestID: requestID()}
+	if in.product != nil {
+		call.Product = in.product.name
+	}
+	f := c.meet(in, &call)
+	f.before(c, r, call)
+	out, bad := f.refusal()
+	if bad == nil {
+		out, bad = c.answer(in, &call)
+	}
+	b := c.encode(in, &call, out, bad)
+	f.after(c, &call)
+	c.mu.Lock()
+	c.record(call)
+	c.mu.Unlock()
+	h := w.Header()
+	h.Set("Content-Type", "application/json;charset=utf-8")
+	h.Set("x-acs-request-id", call.RequestID)
+	w.WriteHeader(call.Status)
+	_, _ = w.Write(f.garble(b))
+}
+
+// An incoming is a request as it was read from the wire, before anything is
+// believed.
+type incoming struct {
+	product    *product // nil: unknown
+	action     *action  // nil: unknown
+	actionName string
+	params     params
+	key        string
+	token      string
+	signature  string
+	text       string // that the signature is over
+	suffix     string // of the secret
+	stamp      time.Time
+	nonce      string
+	bad        *failure // why it cannot be read
+}
+
+// rpc reads a request that says all in its query and form.
+func rpc(r *http.Request, body []byte) *incoming {
+	in := &incoming{params: params{}, suffix: "&"}
+	all, err := url.ParseQuery(r.URL.RawQuery)
+	if err == nil && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		var form url.Values
+		form, err = url.ParseQuery(string(body))
+		maps.Copy(all, form)
+	}
+	if err != nil {
+		in.bad = fail(http.StatusBadRequest, "InvalidParameter", "The request cannot be read.")
+		return in
+	}
+	in.product = byVersion[all.Get("Version")]
+	in.actionName = all.Get("Action")
+	in.key, in.token, in.nonce = all.Get("AccessKeyId"), all.Get("SecurityToken"), all.Get("SignatureNonce")
+	in.signature = all.Get("Signature")
+	in.stamp, err = time.Parse("2006-01-02T15:04:05Z", all.Get("Timestamp"))
+	var text strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		if k == "Signature" {
+			continue
+		}
+		if text.Len() > 0 {
+			text.WriteByte('&')
+		}
+		text.WriteString(escape(k) + "=" + escape(all.Get(k)))
+		if !common[k] {
+			in.params[k] = all.Get(k)
+		}
+	}
+	in.text = r.Method + "&%2F&" + escape(text.String())
+	switch {
+	case in.actionName == "":
+		in.bad = missing("Action")
+	case all.Get("Version") == "":
+		in.bad = missing("Version")
+	case in.product == nil:
+		in.bad = fail(http.StatusNotFound, "InvalidVersion", "Specified parameter Version is not valid.")
+	case in.product.actions[in.actionName] == nil || in.product.actions[in.actionName].path != "":
+		in.bad = fail(http.StatusNotFound, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")
+	case in.key == "":
+		in.bad = missing("AccessKeyId")
+	case in.signature == "":
+		in.bad = missing("Signature")
+	case in.nonce == "":
+		in.bad = missing("SignatureNonce")
+	case all.Get("SignatureMethod") != "HMAC-SHA1":
+		in.bad = fail(http.StatusBadRequest, "InvalidParameter.SignatureMethod", "Specified signature method is not supported.")
+	case err != nil:
+		in.bad = fail(http.StatusBadRequest, "InvalidTimeStamp.Format", "Specified time stamp or date value is not well formatted.")
+	default:
+		in.action = in.product.actions[in.actionName]
+	}
+	return in
+}
+
+// common are the parameters that say who is calling, not what is asked.
+var common = func() map[string]bool {
+	m := map[string]bool{}
+	for _, k := range []string{
+		"AccessKeyId", "Action", "Format", "RegionId", "SecurityToken", "Signature", "SignatureMethod", "SignatureNonce",
+		"SignatureType", "SignatureVersion", "Timestamp", "Version", "BearerToken",
+	} {
+		m[k] = true
+	}
+	return m
+}()
+
+// escape encodes as RFC 3986 says, which is what the signature is over.
+func escape(s string) string {
+	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
+}
+
+// roa reads a request that is a method on a path.
+func roa(r *http.Request, body []byte) *incoming {
+	in := &incoming{params: params{}, token: r.Header.Get("x-acs-security-token"), nonce: r.Header.Get("x-acs-signature-nonce")}
+	for k, v := range r.URL.Query() {
+		in.params[k] = v[0]
+	}
+	if len(body) > 0 {
+		in.params["body"] = string(body)
+	}
+	in.product = byVersion[r.Header.Get("x-acs-version")]
+	in.actionName = r.Header.Get("x-acs-action")
+	in.text = roaText(r)
+	var ok bool
+	in.key, in.signature, ok = strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "acs "), ":")
+	stamp, err := http.ParseTime(r.Header.Get("Date"))
+	in.stamp = stamp
+	sum := md5.Sum(body)
+	switch md := r.Header.Get("Content-MD5"); {
+	case in.product == nil:
+		in.bad = fail(http.StatusNotFound, "InvalidVersion", "Specified parameter Version is not valid.")
+	case !ok:
+		in.bad = missing("Authorization")
+	case err != nil:
+		in.bad = fail(http.StatusBadRequest, "InvalidTimeStamp.Format", "Specified time stamp or date value is not well formatted.")
+	case md != "" && md != base64.StdEncoding.EncodeToString(sum[:]):
+		in.bad = fail(http.StatusBadRequest, "ContentMD5NotMatched", "Specified Content-MD5 is not matched with the body.")
+	default:
+		in.action = in.product.route(r.Method, r.URL.Path, in.params)
+		if in.action == nil {
+			in.bad = fail(http.StatusNotFound, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")
+			break
+		}
+		in.actionName = in.action.name
+	}
+	return in
+}
+
+// roaText returns what the signature of a ROA request is over: a header that is
+// empty has no line, and the query is not encoded.
+func roaText(r *http.Request) string {
+	var b strings.Builder
+	b.WriteString(r.Method + "\n")
+	for _, h := range []string{"Accept", "Content-MD5", "Content-Type", "Date"} {
+		if v := r.Header.Get(h); v != "" {
+			b.WriteString(v + "\n")
+		}
+	}
+	var acs []string
+	for h, v := range r.Header {
+		if l := strings.ToLower(h); strings.HasPrefix(l, "x-acs-") {
+			acs = append(acs, l+":"+v[0]+"\n")
+		}
+	}
+	slices.Sort(acs)
+	b.WriteString(strings.Join(acs, "") + r.URL.Path)
+	q := r.URL.Query()
+	for i, k := range slices.Sorted(maps.Keys(q)) {
+		b.WriteString(string("?&"[min(i, 1)]) + k)
+		if v := q.Get(k); v != "" {
+			b.WriteString("=" + v)
+		}
+	}
+	return b.String()
+}
+
+// route finds the action of a method on a path and adds the path's parameters
+// as path.0, path.1 and so on.
+func (p *product) route(method, path string, in params) *action {
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	for _, a := range p.actions {
+		pattern := strings.Split(strings.Trim(a.path, "/"), "/")
+		want := a.method
+		if want == "" {
+			want = http.MethodGet
+		}
+		if a.path == "" || want != method || len(pattern) != len(segments) {
+			continue
+		}
+		var found []string
+		match := true
+		for i, s := range pattern {
+			if s == "{}" {
+				found = append(found, segments[i])
+				continue
+			}
+			match = match && s == segments[i]
+		}
+		if match {
+			for i, v := range found {
+				in[fmt.Sprintf("path.%d", i)] = v
+			}
+			return a
+		}
+	}
+	return nil
+}
+
+// answer decides about a request, with the state locked.
+func (c *Cloud) answer(in *incoming, call *Call) (any, *failure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if in.bad != nil {
+		return nil, in.bad
+	}
+	k, bad := c.authenticate(in)
+	if bad != nil {
+		return nil, bad
+	}
+	call.Caller = k.Name
+	q := &request{product: in.product, action: in.action, params: in.params, caller: k, state: c.state, now: c.now()}
+	if bad := q.authorize(); bad != nil {
+		return nil, bad
+	}
+	for _, n := range in.action.need {
+		if in.params[n] == "" && in.params[n+".1"] == "" {
+			return nil, missing(n)
+		}
+	}
+	return in.action.do(q)
+}
+
+// authenticate finds the caller and checks what it signed.
+func (c *Cloud) authenticate(in *incoming) (*Caller, *failure) {
+	now := c.now()
+	if d := now.Sub(in.stamp); d > skew || d < -skew {
+		return nil, fail(http.StatusBadRequest, "InvalidTimeStamp.Expired", "Specified time stamp or date value is expired.")
+	}
+	k := c.state.Callers[in.key]
+	if k == nil {
+		return nil, fail(http.StatusNotFound, "InvalidAccessKeyId.NotFound", "Specified access key is not found.")
+	}
+	mac := hmac.New(sha1.New, []byte(k.Secret+in.suffix))
+	_, _ = io.WriteString(mac, in.text)
+	if got, err := base64.StdEncoding.DecodeString(in.signature); err != nil || !hmac.Equal(got, mac.Sum(nil)) {
+		return nil, fail(http.StatusBadRequest, "SignatureDoesNotMatch",
+			"Specified signature is not matched with our calculation. server string to sign is:%s", in.text)
+	}
+	switch {
+	case k.Token != "" && in.token == "":
+		return nil, fail(http.StatusBadRequest, "MissingSecurityToken", "SecurityToken is mandatory for this action.")
+	case k.Token != in.token:
+		return nil, fail(http.StatusBadRequest, "InvalidSecurityToken.MismatchWithAccessKey", "Specified SecurityToken mismatch with the AccessKey.")
+	case !k.Expires.IsZero() && !now.Before(k.Expires):
+		return nil, fail(http.StatusBadRequest, "InvalidSecurityToken.Expired", "Specified SecurityToken is expired.")
+	}
+	if in.nonce != "" && !c.nonces.first(in.key, in.nonce, now) {
+		return nil, fail(http.StatusBadRequest, "SignatureNonceUsed", "Specified signature nonce was used already.")
+	}
+	return k, nil
+}
+
+// nonces remembers which nonces were used, as hashes: the last skew and the one
+// before.
+type nonces struct {
+	seed    maphash.Seed
+	since   time.Time
+	now     map[uint64]struct{}
+	earlier map[uint64]struct{}
+}
+
+// first reports whether a nonce was not used yet, and uses it.
+func (n *nonces) first(key, nonce string, now time.Time) bool {
+	if n.now == nil {
+		n.seed = maphash.MakeSeed()
+	}
+	if n.now == nil || now.Sub(n.since) > 2*skew {
+		n.earlier, n.now, n.since = n.now, map[uint64]struct{}{}, now
+	}
+	h := maphash.String(n.seed, key+" "+nonce)
+	_, used := n.now[h]
+	_, before := n.earlier[h]
+	n.now[h] = struct{}{}
+	return !used && !before
+}
+
+// encode returns the body of an answer and notes in the call what it says.
+func (c *Cloud) encode(in *incoming, call *Call, out any, bad *failure) []byte {
+	call.Status = http.StatusOK
+	if bad != nil {
+		call.Status, call.Code = bad.Status, bad.Code
+		out = bad.body(in.product, call.RequestID)
+	}
+	if m, ok := out.(reply); ok && m["RequestId"] == nil {
+		m = maps.Clone(m) // a remembered answer is given again with another ID
+		m["RequestId"] = call.RequestID
+		out = m
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		panic("sim: an answer that cannot be written: " + err.Error())
+	}
+	return b
+}
+
+// body returns a failure in the product's form.
+func (f *failure) body(p *product, id string) any {
+	recommend := "https://api.aliyun.com/troubleshoot?q=" + url.QueryEscape(f.Code)
+	if p != nil && p.lower && !gateway[f.Code] {
+		m := map[string]any{"code": f.Code, "message": f.Message, "requestId": id, "status": f.Status}
+		if f.Denied != nil {
+			m["accessDeniedDetail"] = f.Denied
+		}
+		return m
+	}
+	host := "openapi.aliyuncs.com"
+	if p != nil {
+		host, recommend = p.host, recommend+"&product="+p.name
+	}
+	m := reply{"RequestId": id, "HostId": host, "Code": f.Code, "Message": f.Message, "Recommend": recommend}
+	if f.Denied != nil {
+		m["AccessDeniedDetail"] = f.Denied
+	}
+	return m
+}
+
+// gateway are the codes of errors that the gateway answers before a product
+// sees the request; they have the gateway's form whatever the product's is.
+var gateway = map[string]bool{
+	"InvalidVersion": true, "InvalidAction.NotFound": true, "InvalidAccessKeyId.NotFound": true, "SignatureDoesNotMatch": true,
+	"SignatureNonceUsed": true, "InvalidTimeStamp.Expired": true, "InvalidTimeStamp.Format": true, "MissingSecurityToken": true,
+	"InvalidSecurityToken.MismatchWithAccessKey": true, "InvalidSecurityToken.Expired": true, "ContentMD5NotMatched": true,
+	"MissingParameter.Authorization": true,
+}
+
+// requestID returns an ID in the form of the cloud's: a UUID in upper case.
+func requestID() string {
+	var b [16]byte
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	h := strings.ToUpper(hex.EncodeToString(b[:]))
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}

@@ -1,0 +1,316 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// A World is what a simulated account starts with, as a value.
+//
+// Every field has a zero value that makes sense, so that a test states only
+// what matters to it: no VPC means one VPC, no vSwitch one vSwitch with room,
+// and so on. [Cloud.Snapshot] gives the present state in the same form, with
+// all defaults filled in and all lists sorted.
+type World struct {
+	Region        string         `json:"region,omitempty"`    // cn-hangzhou if empty
+	AccountID     string         `json:"accountId,omitempty"` // 16 digits
+	Account       Account        `json:"account,omitzero"`
+	Cluster       Cluster        `json:"cluster,omitzero"`
+	VPCs          []VPC          `json:"vpcs,omitempty"`
+	VSwitches     []VSwitch      `json:"vswitches,omitempty"`
+	LoadBalancers []LoadBalancer `json:"loadBalancers,omitempty"`
+	EIPs          []EIP          `json:"eips,omitempty"`
+	ENIs          []ENI          `json:"enis,omitempty"`
+	Instances     []Instance     `json:"instances,omitempty"`
+	Certificates  []Certificate  `json:"certificates,omitempty"`
+	RAM           RAM            `json:"ram,omitzero"`
+	Roles         []Role         `json:"roles,omitempty"`
+	Policies      []Policy       `json:"policies,omitempty"`
+	Callers       []Caller       `json:"callers,omitempty"`
+	Quotas        []Quota        `json:"quotas,omitempty"`  // nil: the usual ones of CLB
+	Tickets       []Ticket       `json:"tickets,omitempty"` // of the work order system
+}
+
+// An Account says what an account may buy.
+type Account struct {
+	Balance           string `json:"balance,omitempty"`           // available amount in CNY, as "1,234.56"; below 100 nothing can be created
+	Arrearage         bool   `json:"arrearage,omitempty"`         // there are unpaid bills
+	ShareInstanceHalt bool   `json:"shareInstanceHalt,omitempty"` // shared-resource CLBs are no longer sold
+}
+
+// A RAM says how the access control of the account behaves.
+type RAM struct {
+	Delay       Duration `json:"delay,omitempty"`       // after which a change of policies takes effect
+	FilterLists bool     `json:"filterLists,omitempty"` // DescribeLoadBalancers leaves out what the caller may not see, instead of answering 403
+}
+
+// A Cluster is an ACK cluster.
+type Cluster struct {
+	ID           string            `json:"id,omitempty"`
+	Name         string            `json:"name,omitempty"`
+	VPC          string            `json:"vpc,omitempty"`          // the first VPC if empty
+	Type         string            `json:"type,omitempty"`         // ManagedKubernetes (the zero value) or Kubernetes, a dedicated one
+	Version      string            `json:"version,omitempty"`      // of Kubernetes
+	VSwitches    []string          `json:"vswitches,omitempty"`    // nil: all of the VPC that are not for pods
+	PodVSwitches []string          `json:"podVSwitches,omitempty"` // of Terway
+	NodePools    []NodePool        `json:"nodePools,omitempty"`    // nil: default-nodepool in the cluster's vSwitches
+	Addons       map[string]string `json:"addons,omitempty"`       // name to version; cloud-controller-manager is always there
+	MasterRole   string            `json:"masterRole,omitempty"`   // of a dedicated cluster
+	WorkerRole   string            `json:"workerRole,omitempty"`
+	Network      string            `json:"network,omitempty"` // flannel (the zero value) or terway-eniip
+	PodCIDR      string            `json:"podCidr,omitempty"`
+	ServiceCIDR  string            `json:"serviceCidr,omitempty"`
+	Metadata     map[string]any    `json:"metadata,omitempty"` // merged into meta_data of the cluster's detail
+}
+
+// A NodePool is a group of nodes of the cluster.
+type NodePool struct {
+	ID        string   `json:"id,omitempty"`
+	Name      string   `json:"name,omitempty"`
+	Default   bool     `json:"default,omitempty"`
+	VSwitches []string `json:"vswitches,omitempty"`
+}
+
+// A VPC is a private network.
+type VPC struct {
+	ID             string   `json:"id,omitempty"`
+	Name           string   `json:"name,omitempty"`
+	CIDR           string   `json:"cidr,omitempty"`
+	SecondaryCIDRs []string `json:"secondaryCidrs,omitempty"`
+}
+
+// A VSwitch is a subnet of a VPC in one zone.
+type VSwitch struct {
+	ID     string `json:"id,omitempty"`
+	Name   string `json:"name,omitempty"`
+	VPC    string `json:"vpc,omitempty"`  // the cluster's if empty
+	Zone   string `json:"zone,omitempty"` // zone h of the region if empty
+	CIDR   string `json:"cidr,omitempty"` // a /20 of its own if empty
+	Free   *int   `json:"free,omitempty"` // free addresses; nil: as many as the CIDR block has
+	Status string `json:"status,omitempty"`
+	IPv6   string `json:"ipv6,omitempty"` // IPv6 CIDR block; empty: none
+}
+
+// A LoadBalancer is a CLB instance.
+type LoadBalancer struct {
+	ID                     string            `json:"id,omitempty"`
+	Name                   string            `json:"name,omitempty"`
+	Address                string            `json:"address,omitempty"`     // the next free one if empty
+	AddressType            string            `json:"addressType,omitempty"` // intranet if a vSwitch is named, else internet
+	IPVersion              string            `json:"ipVersion,omitempty"`   // ipv4 if empty
+	VPC                    string            `json:"vpc,omitempty"`         // the vSwitch's if empty
+	VSwitch                string            `json:"vswitch,omitempty"`
+	MasterZone             string            `json:"masterZone,omitempty"`
+	SlaveZone              string            `json:"slaveZone,omitempty"`
+	Spec                   string            `json:"spec,omitempty"`               // empty with PayBySpec: a shared-resource instance
+	ChargeType             string            `json:"chargeType,omitempty"`         // PayByCLCU if there is no spec, else PayBySpec
+	InternetChargeType     string            `json:"internetChargeType,omitempty"` // paybytraffic if empty
+	Bandwidth              int               `json:"bandwidth,omitempty"`
+	PayType                string            `json:"payType,omitempty"` // PayOnDemand if empty; PrePay is a subscription
+	Tags                   map[string]string `json:"tags,omitempty"`
+	ModificationProtection Protection        `json:"modificationProtection,omitzero"`
+	DeleteProtection       bool              `json:"deleteProtection,omitempty"`
+	ResourceGroup          string            `json:"resourceGroup,omitempty"`
+	Status                 string            `json:"status,omitempty"` // active if empty
+	Created                time.Time         `json:"created,omitzero"`
+	Listeners              []Listener        `json:"listeners,omitempty"`
+	VGroups                []VGroup          `json:"vgroups,omitempty"`
+}
+
+// A Protection keeps a load balancer from being changed in the console.
+type Protection struct {
+	Status string `json:"status,omitempty"` // NonProtection if empty, or ConsoleProtection
+	Reason string `json:"reason,omitempty"`
+}
+
+// A Listener is a port that a load balancer forwards.
+type Listener struct {
+	Port        int               `json:"port"`
+	Protocol    string            `json:"protocol,omitempty"` // tcp if empty
+	VGroup      string            `json:"vgroup,omitempty"`   // ID
+	Description string            `json:"description,omitempty"`
+	Status      string            `json:"status,omitempty"` // running in a World if empty; a created one is stopped
+	Scheduler   string            `json:"scheduler,omitempty"`
+	Bandwidth   int               `json:"bandwidth,omitempty"`
+	Config      map[string]string `json:"config,omitempty"` // the other parameters, by their names in the API
+	Rules       []Rule            `json:"rules,omitempty"`
+}
+
+// A Rule forwards some of the requests of an HTTP listener to another group.
+type Rule struct {
+	ID     string `json:"id,omitempty"`
+	Name   string `json:"name,omitempty"`
+	Domain string `json:"domain,omitempty"`
+	URL    string `json:"url,omitempty"`
+	VGroup string `json:"vgroup,omitempty"`
+}
+
+// A VGroup is a group of backends, a vServer group.
+type VGroup struct {
+	ID       string    `json:"id,omitempty"`
+	Name     string    `json:"name,omitempty"`
+	Backends []Backend `json:"backends,omitempty"`
+}
+
+// A Backend is a server behind a load balancer.
+type Backend struct {
+	Server      string `json:"server,omitempty"` // ID of an instance or an ENI
+	IP          string `json:"ip,omitempty"`
+	Type        string `json:"type,omitempty"` // ecs if empty, or eni
+	Port        int    `json:"port,omitempty"`
+	Weight      *int   `json:"weight,omitempty"` // 100 if nil
+	Description string `json:"description,omitempty"`
+}
+
+// An EIP is an elastic public address.
+type EIP struct {
+	ID           string `json:"id,omitempty"`
+	IP           string `json:"ip,omitempty"`
+	Instance     string `json:"instance,omitempty"`
+	InstanceType string `json:"instanceType,omitempty"` // such as SlbInstance
+}
+
+// An ENI is a network interface.
+type ENI struct {
+	ID       string   `json:"id,omitempty"`
+	IPs      []string `json:"ips,omitempty"` // the first is the primary one
+	VPC      string   `json:"vpc,omitempty"`
+	VSwitch  string   `json:"vswitch,omitempty"`
+	Instance string   `json:"instance,omitempty"`
+	Status   string   `json:"status,omitempty"` // InUse if empty
+	Type     string   `json:"type,omitempty"`   // Secondary if empty
+}
+
+// An Instance is an ECS server.
+type Instance struct {
+	ID      string `json:"id,omitempty"`
+	Name    string `json:"name,omitempty"`
+	IP      string `json:"ip,omitempty"`
+	VPC     string `json:"vpc,omitempty"`
+	VSwitch string `json:"vswitch,omitempty"`
+	Zone    string `json:"zone,omitempty"`
+	Status  string `json:"status,omitempty"` // Running if empty
+}
+
+// A Certificate is a server certificate that HTTPS listeners use.
+type Certificate struct {
+	ID      string    `json:"id,omitempty"`
+	Name    string    `json:"name,omitempty"`
+	Domain  string    `json:"domain,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// A Role is a RAM role. The policies are names of World.Policies or of the
+// system policies that the simulator knows: AdministratorAccess and
+// Aliyun<Product>FullAccess.
+type Role struct {
+	Name     string   `json:"name,omitempty"`
+	Policies []string `json:"policies,omitempty"`
+}
+
+// A Policy is a RAM policy with its versions.
+type Policy struct {
+	Name     string          `json:"name,omitempty"`
+	Type     string          `json:"type,omitempty"` // Custom if empty, or System
+	Versions []PolicyVersion `json:"versions,omitempty"`
+	Roles    []string        `json:"roles,omitempty"` // attached to these, besides the ones that name it
+	Users    []string        `json:"users,omitempty"`
+}
+
+// A PolicyVersion is a version of a policy's document.
+type PolicyVersion struct {
+	ID       string    `json:"id,omitempty"` // v1, v2, … by its place if empty
+	Document string    `json:"document,omitempty"`
+	Default  bool      `json:"default,omitempty"` // the last one if none is
+	Created  time.Time `json:"created,omitzero"`
+}
+
+// A Caller is an access key. It may do what its Allow list says and what the
+// policies of its role or user say, and nothing else.
+type Caller struct {
+	Name        string    `json:"name,omitempty"` // the access key ID if empty
+	AccessKeyID string    `json:"accessKeyId,omitempty"`
+	Secret      string    `json:"secret,omitempty"`
+	Token       string    `json:"token,omitempty"` // of STS; empty: a permanent key
+	Expires     time.Time `json:"expires,omitzero"`
+	Role        string    `json:"role,omitempty"`
+	User        string    `json:"user,omitempty"`
+	Allow       []string  `json:"allow,omitempty"` // RAM actions, such as slb:Describe*
+	Deny        []string  `json:"deny,omitempty"`
+}
+
+// Credentials are what a client signs with. Token is empty for a permanent key.
+type Credentials struct {
+	AccessKeyID string
+	Secret      string
+	Token       string
+}
+
+// A Quota is a limit of the quota center.
+type Quota struct {
+	Product    string  `json:"product,omitempty"` // slb if empty
+	Code       string  `json:"code,omitempty"`    // opaque, such as q_hvnoqv
+	Name       string  `json:"name,omitempty"`    // such as slb_quota_backendservers_num
+	Category   string  `json:"category,omitempty"`
+	Total      float64 `json:"total,omitempty"`
+	Used       float64 `json:"used,omitempty"`
+	Adjustable bool    `json:"adjustable,omitempty"`
+	Max        float64 `json:"max,omitempty"` // of the range that can be asked for
+	Applied    float64 `json:"applied,omitempty"`
+}
+
+// A Ticket is a work order.
+type Ticket struct {
+	ID          string   `json:"id,omitempty"`
+	Title       string   `json:"title,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Category    string   `json:"category,omitempty"`
+	Severity    int      `json:"severity,omitempty"`
+	Status      string   `json:"status,omitempty"` // in_progress if empty
+	Notes       []string `json:"notes,omitempty"`
+}
+
+// A Duration is a time.Duration that is written as "30s" in YAML and JSON.
+type Duration time.Duration
+
+// MarshalJSON writes the duration as a string.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Duration(d).String())
+}
+
+// UnmarshalJSON reads a duration that is written as a string.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("duration: %w", err)
+	}
+	v, err := time.ParseDuration(s)
+	*d = Duration(v)
+	return err
+}
+
+// ParseWorld reads a World from YAML or JSON. A field that it does not know is
+// an error.
+func ParseWorld(b []byte) (*World, error) {
+	var w World
+	if err := yaml.UnmarshalStrict(b, &w); err != nil {
+		return nil, fmt.Errorf("parse world: %w", err)
+	}
+	return &w, nil
+}
+
+// Clone returns a copy that shares nothing with w.
+func (w *World) Clone() *World {
+	b, err := json.Marshal(w)
+	if err != nil {
+		panic("sim: a world that cannot be written: " + err.Error())
+	}
+	var c World
+	if err := json.Unmarshal(b, &c); err != nil {
+		panic("sim: a world that cannot be read: " + err.Error())
+	}
+	return &c
+}
