@@ -1,0 +1,74 @@
+# Needs Go, make and git; "make race" a C compiler too.
+
+# Pure Go everywhere but in "race", so that a C compiler, found or not, changes
+# nothing. A go.work of a folder above must not change the build either.
+export CGO_ENABLED := 0
+export GOWORK := off
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+BUILD   := go build -trimpath -ldflags '$(LDFLAGS)'
+
+# One API server for all packages of a test run. The first run builds it.
+SANDBOX := bin/sandbox run --
+
+# How long one package may take: the API server's own build is not in it.
+TEST_TIMEOUT  ?= 20m
+BENCH_TIMEOUT ?= 60m
+
+.DEFAULT_GOAL := help
+.PHONY: help new gen check test race demo e2e bench build clean bin/sandbox
+
+help: ## List the targets.
+	@echo 'Usage: make TARGET'
+	@echo
+	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/\1#\2/p' $(firstword $(MAKEFILE_LIST)) | \
+		while IFS='#' read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
+
+new: ## Start an error class: make new CLASS=some-class.
+	@go run ./infra/gen/stage1 -new '$(CLASS)'
+	@$(MAKE) --no-print-directory gen
+
+gen: ## Write the generated files again.
+	@go run ./infra/gen/stage1
+	@go run ./infra/gen
+
+check: ## Check form: gofmt, vet, staticcheck, the rules of test/hygiene, generated files.
+	@echo 'gofmt'
+	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) || exit 1; \
+		if [ -n "$$bad" ]; then printf '%s\n' "$$bad" 'These files are not formatted: gofmt -w FILE puts them right.'; exit 1; fi
+	@echo 'go vet'
+	@go vet ./...
+	@cd test/sandbox && go vet ./...
+	@echo 'staticcheck'
+	@go tool staticcheck ./...
+	@tool=$$(go tool -n staticcheck) && cd test/sandbox && "$$tool" ./...
+	@echo 'hygiene and generated files'
+	@go test -count=1 ./test/hygiene/... ./infra/gen/...
+
+test: bin/sandbox ## Run all tests, against a real API server.
+	@$(SANDBOX) go test -timeout $(TEST_TIMEOUT) ./...
+
+race: bin/sandbox ## Run all tests with the race detector; needs a C compiler.
+	@CGO_ENABLED=1 $(SANDBOX) go test -race -timeout $(TEST_TIMEOUT) ./...
+
+demo: bin/sandbox ## Watch broken Services heal; KEEP=1 leaves it running, CLASSES=a,b chooses.
+	@go run ./test/demo
+
+e2e: bin/sandbox ## Run the end-to-end tests alone, and tell what they do.
+	@$(SANDBOX) go test -count=1 -v -timeout $(TEST_TIMEOUT) ./test/e2e/...
+
+bench: bin/sandbox ## Measure latency, throughput and memory.
+	@$(SANDBOX) go test -run '^$$' -bench . -timeout $(BENCH_TIMEOUT) ./test/bench/...
+
+build: ## Build the programs into bin, the functions into bin/functions.
+	@mkdir -p bin/functions
+	@$(BUILD) -o bin/ ./functions/cmd/lbremedy ./events/cmd/exporter
+	@set -- $(addprefix ./,$(wildcard functions/*/cmd/*)); [ $$# -eq 0 ] || $(BUILD) -o bin/functions/ "$$@"
+
+clean: ## Remove bin; the API server stays in the user's cache directory.
+	@rm -rf bin
+
+# The program that runs the API server. Building it is quick; it builds the rest itself.
+bin/sandbox:
+	@cd test/sandbox && go build -o ../../bin/sandbox .
