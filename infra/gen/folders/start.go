@@ -1,0 +1,87 @@
+package folders
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"text/template"
+)
+
+// Start returns the files by hand that a class begins with. It is an error if its
+// folder exists; "ab-c" and "a-bc" share one, too. It writes nothing.
+func Start(root fs.FS, id string) (map[string][]byte, error) {
+	if err := ValidClass(id); err != nil {
+		return nil, err
+	}
+	name := Name(id)
+	dir := path.Join(functions, name)
+	if _, err := fs.Stat(root, dir); err == nil {
+		return nil, fmt.Errorf("class %s: the folder %s exists already", id, dir)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for class folder %s: %w", dir, err)
+	}
+	files := map[string][]byte{}
+	for file, t := range map[string]*template.Template{
+		name + ".go":              classTemplate,
+		"doc.md":                  docTemplate,
+		"testdata/a_person.txtar": scenarioTemplate,
+	} {
+		var b strings.Builder
+		if err := t.Execute(&b, class{ID: id, Name: name, Words: strings.ReplaceAll(id, "-", " ")}); err != nil {
+			return nil, fmt.Errorf("render %s: %w", file, err)
+		}
+		files[path.Join(dir, file)] = []byte(b.String())
+	}
+	return files, nil
+}
+
+// A class is what the files of a new class are rendered with.
+type class struct {
+	ID    string
+	Name  string // of its folder and package
+	Words string // the ID with spaces: the text that the class looks for until someone knows better
+}
+
+var classTemplate = parse("the package of a class", `// Package {{.Name}} remedies Services whose sync fails with {{.Words}}.
+package {{.Name}}
+
+import (
+	_ "embed"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks: nothing that lbremedy may write is known to end this failure.
+var Remedy = &remedy.Remedy{
+	Class: "{{.ID}}",
+	Doc:   doc,
+	Texts: []string{"{{.Words}}"},
+	Diagnose: remedy.Always(remedy.Plan{
+		Finding: "The sync failed with {{.Words}}.",
+		Ask:     "Find the cause in the controller's log and end it.",
+	}),
+}
+`)
+
+var docTemplate = parse("the page of a class", `# {{title .Words}}
+
+The controller reports "{{.Words}}".
+
+Nothing that lbremedy may write is known to end this failure: it asks a person.
+`)
+
+var scenarioTemplate = parse("the scenario of a class", `The failure is reported: a person is asked.
+-- message --
+Error syncing load balancer []: Message: {{.Words}}
+-- service --
+metadata: {namespace: shop, name: web}
+-- want --
+The sync failed with {{.Words}}.
+ask: Find the cause in the controller's log and end it.
+end: asked
+`)
