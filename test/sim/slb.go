@@ -1,19 +1,510 @@
 package sim
 
-import "net/http"
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
 
-// notAuthorized is how most products refuse what RAM does not allow.
-var notAuthorized = failure{
-	Status: http.StatusForbidden, Code: "NoPermission",
-	Message: "You are not authorized to do this action. You should be authorized by RAM.",
+// slb is the classic load balancer (CLB):
+// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-overview
+func slb() *product {
+	p := &product{
+		name: "slb", version: "2014-05-15", host: "slb.aliyuncs.com",
+		refusal: failure{
+			Status: http.StatusForbidden, Code: "Forbidden.RAM",
+			Message: "User not authorized to operate on the specified resource, or this API doesn't support RAM.",
+		},
+		actions: map[string]*action{
+			"CreateLoadBalancer":                    {do: createLoadBalancer},
+			"DeleteLoadBalancer":                    {do: deleteLoadBalancer},
+			"DescribeLoadBalancers":                 {do: describeLoadBalancers, filtered: true},
+			"DescribeLoadBalancerAttribute":         {do: describeLoadBalancerAttribute},
+			"DescribeAvailableResource":             {do: describeAvailableResource},
+			"SetLoadBalancerName":                   {do: setLoadBalancerName, need: []string{"LoadBalancerName"}},
+			"SetLoadBalancerStatus":                 {do: setLoadBalancerStatus, need: []string{"LoadBalancerStatus"}},
+			"SetLoadBalancerDeleteProtection":       {do: setDeleteProtection, need: []string{"DeleteProtection"}},
+			"SetLoadBalancerModificationProtection": {do: setModificationProtection, need: []string{"ModificationProtectionStatus"}},
+			"ModifyLoadBalancerInstanceSpec":        {do: modifySpec, need: []string{"LoadBalancerSpec"}},
+			"ModifyLoadBalancerInstanceChargeType":  {do: modifyChargeType, need: []string{"InstanceChargeType"}},
+			"ModifyLoadBalancerInternetSpec":        {do: modifyInternetSpec},
+			"DescribeServerCertificates":            {do: describeServerCertificates},
+		},
+	}
+	// What is about one load balancer needs its ID.
+	for _, name := range []string{
+		"DeleteLoadBalancer", "DescribeLoadBalancerAttribute", "SetLoadBalancerName", "SetLoadBalancerStatus",
+		"SetLoadBalancerDeleteProtection", "SetLoadBalancerModificationProtection", "ModifyLoadBalancerInstanceSpec",
+		"ModifyLoadBalancerInstanceChargeType", "ModifyLoadBalancerInternetSpec",
+	} {
+		a := p.actions[name]
+		a.need = append([]string{"LoadBalancerId"}, a.need...)
+	}
+	maps.Copy(p.actions, listenerActions())
+	maps.Copy(p.actions, vgroupActions())
+	maps.Copy(p.actions, tagActions())
+	for _, a := range p.actions {
+		a.resource = loadBalancerResource
+	}
+	return p
 }
 
-func slb() *product       { return &product{name: "slb", version: "2014-05-15"} }
-func vpc() *product       { return &product{name: "vpc", version: "2016-04-28"} }
-func ecs() *product       { return &product{name: "ecs", version: "2014-05-26"} }
-func ram() *product       { return &product{name: "ram", version: "2015-05-01"} }
-func sts() *product       { return &product{name: "sts", version: "2015-04-01"} }
-func cs() *product        { return &product{name: "cs", version: "2015-12-15"} }
-func quotas() *product    { return &product{name: "quotas", version: "2020-05-10"} }
-func workorder() *product { return &product{name: "workorder", version: "2021-06-10"} }
-func billing() *product   { return &product{name: "bss", version: "2017-12-14"} }
+// loadBalancerResource names the load balancer that a request is about: by its
+// own ID, or by a vServer group of it.
+func loadBalancerResource(q *request) string {
+	id := q.params["LoadBalancerId"]
+	if g := q.params["VServerGroupId"]; id == "" && g != "" {
+		id = q.state.groups[g]
+	}
+	if ids := append(q.params.list("ResourceId"), q.params.list("LoadBalancerId")...); id == "" && len(ids) == 1 {
+		id = ids[0]
+	}
+	if id == "" || strings.Contains(id, ",") {
+		id = "*"
+	}
+	return "loadbalancer/" + id
+}
+
+func noLoadBalancer() *failure {
+	return fail(http.StatusNotFound, "InvalidLoadBalancerId.NotFound", "The specified LoadBalancerId does not exist.")
+}
+
+// loadBalancer returns the load balancer that a request names.
+func (q *request) loadBalancer() (*LoadBalancer, *failure) {
+	if lb := q.state.LoadBalancers[q.params["LoadBalancerId"]]; lb != nil {
+		return lb, nil
+	}
+	return nil, noLoadBalancer()
+}
+
+// payable refuses what costs money if the account cannot pay: pay-as-you-go
+// needs 100 CNY.
+func (q *request) payable() *failure {
+	if q.state.Account.Arrearage {
+		return fail(http.StatusBadRequest, "ORDER.ARREARAGE", "The account is arrearage.")
+	}
+	if n, err := amount(q.state.Account.Balance); err != nil || n < 100 {
+		return fail(http.StatusBadRequest, "PAY.INSUFFICIENT_BALANCE", "Your account does not have enough balance.")
+	}
+	return nil
+}
+
+func createLoadBalancer(q *request) (any, *failure) {
+	p, s := q.params, q.state
+	token := "CreateLoadBalancer " + p["ClientToken"]
+	if done, ok := s.tokens[token]; ok && p["ClientToken"] != "" {
+		return done, nil
+	}
+	lb := &LoadBalancer{
+		Name: p["LoadBalancerName"], AddressType: cmp.Or(p["AddressType"], "internet"), IPVersion: p["AddressIPVersion"],
+		VSwitch: p["VSwitchId"], VPC: p["VpcId"], Spec: p["LoadBalancerSpec"], ChargeType: p["InstanceChargeType"],
+		InternetChargeType: p["InternetChargeType"], PayType: p["PayType"], ResourceGroup: p["ResourceGroupId"],
+		MasterZone: p["MasterZoneId"], SlaveZone: p["SlaveZoneId"], DeleteProtection: p["DeleteProtection"] == "on",
+		ModificationProtection: Protection{Status: p["ModificationProtectionStatus"], Reason: p["ModificationProtectionReason"]},
+		Created:                q.now.UTC().Truncate(time.Second),
+	}
+	if bad := q.orderable(lb); bad != nil {
+		return nil, bad
+	}
+	var bad *failure
+	if lb.Bandwidth, bad = p.number("Bandwidth", -1, 5120, 0); bad != nil {
+		return nil, bad
+	}
+	if lb.Tags, bad = p.tags(); bad != nil {
+		return nil, bad
+	}
+	if bad := checkTags(lb.Tags, nil); bad != nil {
+		return nil, bad
+	}
+	if bad := q.place(lb); bad != nil {
+		return nil, bad
+	}
+	lb.ID = s.id("lb-", func(id string) bool { return s.LoadBalancers[id] != nil })
+	lb.Name = cmp.Or(lb.Name, "auto_named_slb")
+	lb.fill(s)
+	s.LoadBalancers[lb.ID] = lb
+	done := reply{
+		"LoadBalancerId": lb.ID, "LoadBalancerName": lb.Name, "Address": lb.Address, "AddressIPVersion": lb.IPVersion,
+		"NetworkType": lb.networkType(), "VpcId": lb.vpcID(), "VSwitchId": lb.VSwitch, "ResourceGroupId": lb.ResourceGroup,
+		"OrderId": 0,
+	}
+	if p["ClientToken"] != "" {
+		s.tokens[token] = done
+	}
+	return done, nil
+}
+
+// orderable refuses a load balancer that cannot be bought, and settles its
+// charge type.
+func (q *request) orderable(lb *LoadBalancer) *failure {
+	switch {
+	case lb.AddressType != "internet" && lb.AddressType != "intranet":
+		return invalid("AddressType")
+	case !oneOf("ipv4,ipv6", cmp.Or(lb.IPVersion, "ipv4")):
+		return invalid("AddressIPVersion")
+	case !oneOf("PayByCLCU,PayBySpec", cmp.Or(lb.ChargeType, "PayBySpec")):
+		return invalid("InstanceChargeType")
+	}
+	if bad := q.payable(); bad != nil {
+		return bad
+	}
+	if lb.Spec == "" && lb.ChargeType != "PayByCLCU" && q.state.Account.ShareInstanceHalt {
+		return fail(http.StatusBadRequest, "ShareSlbHaltSales", "The share instance has been discontinued.")
+	}
+	if lb.ChargeType == "" {
+		lb.ChargeType = "PayByCLCU"
+		if lb.Spec != "" {
+			lb.ChargeType = "PayBySpec"
+		}
+	}
+	if len(q.state.LoadBalancers) >= q.state.quota("slb_quota_instances_num", 60) {
+		return fail(http.StatusBadRequest, "OrderFailed.InstanceQuotaExceeded", "Instance num exceeded Quota.")
+	}
+	return nil
+}
+
+// place gives a new load balancer its address: one of its vSwitch, or a public
+// one.
+func (q *request) place(lb *LoadBalancer) *failure {
+	full := fail(http.StatusBadRequest, "VSwitchAvailableIpNotExist", "The specified VSwitch has no available ip.")
+	if lb.AddressType == "internet" {
+		lb.VSwitch, lb.VPC = "", ""
+		a, ok := q.state.address(lb)
+		if !ok {
+			return fail(http.StatusBadRequest, "OperationFailed.AddressNotEnough", "There is no available public address.")
+		}
+		lb.Address = a
+		return nil
+	}
+	if lb.VSwitch == "" {
+		return missing("VSwitchId")
+	}
+	v := q.state.VSwitches[lb.VSwitch]
+	switch {
+	case v == nil:
+		return fail(http.StatusBadRequest, "VSwitchNotExist", "The specified VSwitch does not exist.")
+	case lb.VPC != "" && lb.VPC != v.VPC:
+		return fail(http.StatusBadRequest, "VpcNotMatchVSwitch", "The specified VSwitch does not belong to the specified VPC.")
+	case lb.IPVersion == "ipv6" && v.IPv6 == "":
+		return fail(http.StatusBadRequest, "OperationFailed.VSwitchNotSupportIpv6", "The specified VSwitch does not support IPv6.")
+	case *v.Free <= 0:
+		return full
+	}
+	lb.VPC, lb.MasterZone = v.VPC, cmp.Or(lb.MasterZone, v.Zone)
+	if want := q.params["Address"]; want != "" {
+		a, err := netip.ParseAddr(want)
+		block, bad := netip.ParsePrefix(v.CIDR)
+		if err != nil || bad != nil || !block.Contains(a) {
+			return invalid("Address")
+		}
+		if !q.state.take(a, v.ID) {
+			return fail(http.StatusBadRequest, "AddressAlreadyExist", "The specified address is already in use.")
+		}
+		lb.Address = want
+	} else {
+		a, ok := q.state.address(lb)
+		if !ok {
+			return full
+		}
+		lb.Address = a
+	}
+	v.Free = new(*v.Free - 1)
+	return nil
+}
+
+func (lb *LoadBalancer) networkType() string {
+	if lb.AddressType == "intranet" {
+		return "vpc"
+	}
+	return "classic"
+}
+
+// vpcID returns the VPC as the API shows it: an internet load balancer has
+// none.
+func (lb *LoadBalancer) vpcID() string {
+	if lb.AddressType == "intranet" {
+		return lb.VPC
+	}
+	return ""
+}
+
+func deleteLoadBalancer(q *request) (any, *failure) {
+	lb, bad := q.loadBalancer()
+	switch {
+	case bad != nil:
+		return nil, bad
+	case lb.DeleteProtection:
+		return nil, fail(http.StatusBadRequest, "OperationDenied.DeleteProtectionIsOn",
+			"The loadbalancer can not be deleted due to DeleteProtection is enabled.")
+	case lb.PayType == "PrePay":
+		return nil, fail(http.StatusBadRequest, "InvalidChargeType", "The prepay loadBalancer does not support this action.")
+	}
+	q.state.dropLoadBalancer(lb.ID)
+	return reply{}, nil
+}
+
+func describeLoadBalancers(q *request) (any, *failure) {
+	p := q.params
+	tags, bad := p.tags()
+	if bad != nil {
+		return nil, bad
+	}
+	var list []*LoadBalancer
+	for _, id := range slices.Sorted(maps.Keys(q.state.LoadBalancers)) {
+		lb := q.state.LoadBalancers[id]
+		name := oneOf(p["LoadBalancerName"], lb.Name)
+		if p["Fuzzy"] == "true" {
+			name = strings.Contains(lb.Name, p["LoadBalancerName"])
+		}
+		ok := name && is(p["RegionId"], q.state.Region) && oneOf(p["LoadBalancerId"], id) && is(p["Address"], lb.Address) && is(p["AddressType"], lb.AddressType) &&
+			is(p["VpcId"], lb.vpcID()) && is(p["VSwitchId"], lb.VSwitch) && is(p["NetworkType"], lb.networkType()) &&
+			is(p["AddressIPVersion"], lb.IPVersion) && is(p["LoadBalancerStatus"], lb.Status) && is(p["PayType"], lb.PayType) &&
+			is(p["InstanceChargeType"], lb.ChargeType) && is(p["ResourceGroupId"], lb.ResourceGroup) &&
+			is(p["MasterZoneId"], lb.MasterZone) && lb.tagged(tags) && (p["ServerId"] == "" || lb.serves(p["ServerId"]))
+		if ok && (!q.state.RAM.FilterLists || q.verdict("loadbalancer/"+id) == "") {
+			list = append(list, lb)
+		}
+	}
+	part, n, size, bad := page(p, list, 10, 100)
+	if bad != nil {
+		return nil, bad
+	}
+	shown := make([]reply, 0, len(part))
+	for _, lb := range part {
+		shown = append(shown, lb.brief(q.state))
+	}
+	return reply{
+		"PageNumber": n, "PageSize": size, "TotalCount": len(list), "LoadBalancers": reply{"LoadBalancer": shown},
+	}, nil
+}
+
+// tagged reports whether a load balancer has all of tags; an empty value
+// stands for any.
+func (lb *LoadBalancer) tagged(tags map[string]string) bool {
+	for k, v := range tags {
+		if have, ok := lb.Tags[k]; !ok || v != "" && have != v {
+			return false
+		}
+	}
+	return true
+}
+
+func (lb *LoadBalancer) serves(server string) bool {
+	return slices.ContainsFunc(lb.VGroups, func(g VGroup) bool {
+		return slices.ContainsFunc(g.Backends, func(b Backend) bool { return b.Server == server })
+	})
+}
+
+// brief is what a list shows of a load balancer.
+func (lb *LoadBalancer) brief(s *State) reply {
+	tags := make([]reply, 0, len(lb.Tags))
+	for _, k := range slices.Sorted(maps.Keys(lb.Tags)) {
+		tags = append(tags, reply{"TagKey": k, "TagValue": lb.Tags[k]})
+	}
+	return reply{
+		"LoadBalancerId": lb.ID, "LoadBalancerName": lb.Name, "Address": lb.Address, "AddressType": lb.AddressType,
+		"AddressIPVersion": lb.IPVersion, "VpcId": lb.vpcID(), "VSwitchId": lb.VSwitch, "NetworkType": lb.networkType(),
+		"LoadBalancerStatus": lb.Status, "LoadBalancerSpec": lb.Spec, "PayType": lb.PayType, "InstanceChargeType": lb.ChargeType,
+		"InternetChargeType": lb.InternetChargeType, "InternetChargeTypeAlias": lb.InternetChargeType, "Bandwidth": lb.Bandwidth,
+		"MasterZoneId": lb.MasterZone, "SlaveZoneId": lb.SlaveZone, "ResourceGroupId": lb.ResourceGroup,
+		"DeleteProtection": onOff(lb.DeleteProtection), "ModificationProtectionStatus": lb.ModificationProtection.Status,
+		"ModificationProtectionReason": lb.ModificationProtection.Reason, "BusinessStatus": "Normal", "ServiceManagedMode": "Unmanaged",
+		"RegionId": s.Region, "RegionIdAlias": s.Region, "CreateTime": lb.Created.Format("2006-01-02T15:04Z"),
+		"CreateTimeStamp": lb.Created.UnixMilli(), "Tags": reply{"Tag": tags},
+	}
+}
+
+func describeLoadBalancerAttribute(q *request) (any, *failure) {
+	lb, bad := q.loadBalancer()
+	if bad != nil {
+		return nil, bad
+	}
+	out := lb.brief(q.state)
+	ports := make([]int, 0, len(lb.Listeners))
+	both := make([]reply, 0, len(lb.Listeners))
+	for _, l := range lb.Listeners {
+		ports = append(ports, l.Port)
+		both = append(both, reply{
+			"ListenerPort": l.Port, "ListenerProtocol": l.Protocol, "Description": l.Description, "ListenerForward": "off",
+		})
+	}
+	out["ListenerPorts"] = reply{"ListenerPort": ports}
+	out["ListenerPortsAndProtocol"] = reply{"ListenerPortAndProtocol": both}
+	out["ListenerPortsAndProtocal"] = reply{"ListenerPortAndProtocal": both}
+	out["BackendServers"] = reply{"BackendServer": []reply{}} // of the default group, which nobody here uses
+	out["RenewalStatus"] = "Normal"
+	out["EndTime"], out["EndTimeStamp"] = "2999-09-08T16:00:00Z", 32493801600000 // what pay-as-you-go instances show
+	return out, nil
+}
+
+// describeAvailableResource pairs the zones of the vSwitches with each other.
+func describeAvailableResource(q *request) (any, *failure) {
+	zones := map[string]bool{q.state.Region + "-h": true, q.state.Region + "-i": true}
+	for _, v := range q.state.VSwitches {
+		zones[v.Zone] = true
+	}
+	var kinds []reply
+	for _, t := range []string{"internet", "intranet"} {
+		for _, v := range []string{"ipv4", "ipv6"} {
+			if is(q.params["AddressType"], t) && is(q.params["AddressIPVersion"], v) {
+				kinds = append(kinds, reply{"AddressType": t, "AddressIPVersion": v})
+			}
+		}
+	}
+	pairs := []reply{}
+	for _, m := range slices.Sorted(maps.Keys(zones)) {
+		for _, b := range slices.Sorted(maps.Keys(zones)) {
+			if m != b {
+				pairs = append(pairs, reply{"MasterZoneId": m, "SlaveZoneId": b, "SupportResources": reply{"SupportResource": kinds}})
+			}
+		}
+	}
+	return reply{"AvailableResources": reply{"AvailableResource": pairs}}, nil
+}
+
+// change runs a change of the load balancer that the request names.
+func change(q *request, do func(*LoadBalancer) *failure) (any, *failure) {
+	lb, bad := q.loadBalancer()
+	if bad != nil {
+		return nil, bad
+	}
+	if bad := do(lb); bad != nil {
+		return nil, bad
+	}
+	return reply{}, nil
+}
+
+func setLoadBalancerName(q *request) (any, *failure) {
+	return change(q, func(lb *LoadBalancer) *failure {
+		if len(q.params["LoadBalancerName"]) > 80 {
+			return invalid("LoadBalancerName")
+		}
+		lb.Name = q.params["LoadBalancerName"]
+		return nil
+	})
+}
+
+func setLoadBalancerStatus(q *request) (any, *failure) {
+	return change(q, func(lb *LoadBalancer) *failure {
+		if !oneOf("active,inactive", q.params["LoadBalancerStatus"]) {
+			return invalid("LoadBalancerStatus")
+		}
+		lb.Status = q.params["LoadBalancerStatus"]
+		return nil
+	})
+}
+
+func setDeleteProtection(q *request) (any, *failure) {
+	return change(q, func(lb *LoadBalancer) *failure {
+		if !oneOf("on,off", q.params["DeleteProtection"]) {
+			return invalid("DeleteProtection")
+		}
+		lb.DeleteProtection = q.params["DeleteProtection"] == "on"
+		return nil
+	})
+}
+
+func setModificationProtection(q *request) (any, *failure) {
+	return change(q, func(lb *LoadBalancer) *failure {
+		status := q.params["ModificationProtectionStatus"]
+		if !oneOf("ConsoleProtection,NonProtection", status) {
+			return invalid("ModificationProtectionStatus")
+		}
+		lb.ModificationProtection = Protection{Status: status}
+		if status == "ConsoleProtection" {
+			lb.ModificationProtection.Reason = q.params["ModificationProtectionReason"]
+		}
+		return nil
+	})
+}
+
+func modifySpec(q *request) (any, *failure) {
+	return change(q, func(lb *LoadBalancer) *failure {
+		if lb.ChargeType == "PayByCLCU" {
+			return fail(http.StatusBadRequest, "OperationDenied.PayByCLCU",
+				"The operation is not allowed because the instanceChargeType of loadbalancer is PayByCLCU.")
+		}
+		if bad := q.payable(); bad != nil {
+			return bad
+		}
+		lb.Spec = q.params["LoadBalancerSpec"]
+		return nil
+	})
+}
+
+func modifyChargeType(q *request) (any, *failure) {
+	return change(q, func(lb *LoadBalancer) *failure {
+		to := q.params["InstanceChargeType"]
+		switch {
+		case !oneOf("PayByCLCU,PayBySpec", to):
+			return invalid("InstanceChargeType")
+		case to == "PayBySpec" && lb.ChargeType == "PayByCLCU":
+			return fail(http.StatusBadRequest, "Forbidden.LcuToSpec", "User does not have permission modify InstanceChargeType to spec.")
+		case lb.PayType == "PrePay":
+			return fail(http.StatusBadRequest, "InvalidChargeType", "The prepay loadBalancer does not support this action.")
+		}
+		if bad := q.payable(); bad != nil {
+			return bad
+		}
+		lb.ChargeType, lb.Spec = to, q.params["LoadBalancerSpec"]
+		if to == "PayByCLCU" {
+			lb.Spec = ""
+		}
+		return nil
+	})
+}
+
+func modifyInternetSpec(q *request) (any, *failure) {
+	return change(q, func(lb *LoadBalancer) *failure {
+		n, bad := q.params.number("Bandwidth", -1, 5120, lb.Bandwidth)
+		if bad != nil {
+			return bad
+		}
+		if !oneOf("paybytraffic,paybybandwidth", cmp.Or(q.params["InternetChargeType"], "paybytraffic")) {
+			return invalid("InternetChargeType")
+		}
+		lb.Bandwidth, lb.InternetChargeType = n, cmp.Or(q.params["InternetChargeType"], lb.InternetChargeType)
+		return nil
+	})
+}
+
+func describeServerCertificates(q *request) (any, *failure) {
+	list := []reply{}
+	for _, c := range sorted(q.state.Certificates) {
+		if !is(q.params["ServerCertificateId"], c.ID) {
+			continue
+		}
+		e := reply{
+			"ServerCertificateId": c.ID, "ServerCertificateName": c.Name, "CommonName": c.Domain, "RegionId": q.state.Region,
+			"Fingerprint": derive(c.ID, 40),
+		}
+		if !c.Expires.IsZero() {
+			e["ExpireTime"], e["ExpireTimeStamp"] = c.Expires.UTC().Format(time.RFC3339), c.Expires.UnixMilli()
+		}
+		list = append(list, e)
+	}
+	return reply{"ServerCertificates": reply{"ServerCertificate": list}}, nil
+}
+
+// numeric reports whether a parameter of a listener is a number in answers.
+func numeric(name string) bool {
+	for _, end := range []string{"Timeout", "Threshold", "Interval", "Port", "MaxConnection"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// typed returns a parameter's value as an answer shows it.
+func typed(name, v string) any {
+	if n, err := strconv.Atoi(v); err == nil && numeric(name) {
+		return n
+	}
+	return v
+}

@@ -213,7 +213,7 @@ func rpc(r *http.Request, body []byte) *incoming {
 var common = func() map[string]bool {
 	m := map[string]bool{}
 	for _, k := range []string{
-		"AccessKeyId", "Action", "Format", "RegionId", "SecurityToken", "Signature", "SignatureMethod", "SignatureNonce",
+		"AccessKeyId", "Action", "Format", "SecurityToken", "Signature", "SignatureMethod", "SignatureNonce",
 		"SignatureType", "SignatureVersion", "Timestamp", "Version", "BearerToken",
 	} {
 		m[k] = true

@@ -137,6 +137,7 @@ type Listener struct {
 	Bandwidth   int               `json:"bandwidth,omitempty"`
 	Config      map[string]string `json:"config,omitempty"` // the other parameters, by their names in the API
 	Rules       []Rule            `json:"rules,omitempty"`
+	Domains     []Domain          `json:"domains,omitempty"` // further ones of an HTTPS listener
 }
 
 // A Rule forwards some of the requests of an HTTP listener to another group.
@@ -146,6 +147,13 @@ type Rule struct {
 	Domain string `json:"domain,omitempty"`
 	URL    string `json:"url,omitempty"`
 	VGroup string `json:"vgroup,omitempty"`
+}
+
+// A Domain is a further domain of an HTTPS listener, with its certificate.
+type Domain struct {
+	ID          string `json:"id,omitempty"`
+	Name        string `json:"name,omitempty"`
+	Certificate string `json:"certificate,omitempty"`
 }
 
 // A VGroup is a group of backends, a vServer group.

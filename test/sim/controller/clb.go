@@ -1,0 +1,304 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+)
+
+const finalizerCLB = "service.k8s.alibaba/resources"
+
+// A clb syncs Services against CLB instances.
+type clb struct {
+	*controller
+	tokens tokens
+}
+
+func newCLB(c *controller) *clb { return &clb{controller: c} }
+
+func (b *clb) kind() kind {
+	return kind{component: "service-controller", finalizer: finalizerCLB, wants: wantsCLB, ensure: b.ensure, clean: b.clean}
+}
+
+// wantsCLB reports whether the Service asks for a CLB: one of another class is
+// somebody else's.
+func wantsCLB(svc *corev1.Service) bool {
+	_, tunnel := svc.Annotations[annotationTunnel]
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil &&
+		!tunnel && svc.Annotations[annotationClass] == ""
+}
+
+// A pass is one sync of one Service. What the Service said when the pass began
+// counts; a change meanwhile is for the next one.
+type pass struct {
+	*clb
+	svc     *corev1.Service
+	events  record.EventRecorder
+	name    string // of its own load balancer, and the value of its tag
+	hash    string
+	changed bool // since the last successful sync; if not, only backends are synced
+}
+
+func (b *clb) begin(svc *corev1.Service, events record.EventRecorder) *pass {
+	hash := b.version.hash(svc)
+	return &pass{b, svc, events, defaultName(svc), hash, svc.Labels[labelHash] != hash}
+}
+
+func (p *pass) annotation(name string) string { return annotation(p.svc, name) }
+
+func (p *pass) event(n note) { p.events.Event(p.svc, n.kind, n.reason, n.message) }
+
+// fail writes the event of a write to Kubernetes that failed.
+func (p *pass) fail(reason, doing string, err error) error {
+	p.event(note{corev1.EventTypeWarning, reason, "Error " + doing + ": " + err.Error()})
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// ensure syncs the Service: finalizer, cloud, labels, status, in this order, so
+// that a failed sync leaves labels and status as they were.
+func (b *clb) ensure(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
+	finalized, err := b.addFinalizer(ctx, svc, finalizerCLB)
+	if err != nil {
+		return b.begin(svc, events).fail(reasonFailedFinalizer, "adding finalizer", err)
+	}
+	p := b.begin(finalized, events)
+	lb, backends, err := p.apply(ctx)
+	if err != nil {
+		p.event(p.version.syncFailed(lb.id, err))
+		return err
+	}
+	if err := p.setLabels(ctx, p.svc, map[string]string{labelHash: p.hash, labelID: lb.id}); err != nil {
+		return p.fail(reasonFailedHash, "adding service hash", err)
+	}
+	if err := p.setIngress(ctx, p.svc, p.ingress(ctx, lb)); err != nil {
+		return p.fail(reasonFailedStatus, "updating load balancer status", err)
+	}
+	if backends.invalid() {
+		// No event: the Service comes back with the next retry.
+		return errors.New("has invalid backend in vservergroups")
+	}
+	p.event(p.version.ensured(lb.id))
+	return nil
+}
+
+// clean deletes the load balancer of a Service that wants none any more, or
+// takes what is the Service's off one that is not the controller's own.
+func (b *clb) clean(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
+	p := b.begin(svc, events)
+	if slices.Contains(svc.Finalizers, finalizerCLB) {
+		lb, _, err := p.apply(ctx)
+		if err != nil && !strings.Contains(err.Error(), "LoadBalancerId does not exist") {
+			p.event(p.version.cleanFailed(lb.id, err))
+			return err
+		}
+		if err := p.setLabels(ctx, svc, map[string]string{labelHash: "", labelID: ""}); err != nil {
+			return p.fail(reasonFailedUnhash, "removing service hash", err)
+		}
+		if err := p.setIngress(ctx, svc, nil); err != nil {
+			return p.fail(reasonFailedStatus, "removing load balancer status", err)
+		}
+		if err := p.removeFinalizer(ctx, svc, finalizerCLB); err != nil {
+			return p.fail(reasonFailedUnfinalize, "removing load balancer finalizer", err)
+		}
+	}
+	p.event(note{corev1.EventTypeNormal, reasonCleaned, "Clean load balancer"})
+	return nil
+}
+
+// apply makes the cloud as the Service wants it. The load balancer that it
+// returns is never nil and has an ID as soon as one is known, also with an error.
+func (p *pass) apply(ctx context.Context) (*balancer, groups, error) {
+	remote := &balancer{}
+	want, err := p.wanted(ctx)
+	if err != nil {
+		return remote, nil, fmt.Errorf("build lb local model error: %w", err)
+	}
+	if err := p.applyTo(ctx, want, remote); err != nil {
+		return remote, nil, fmt.Errorf("apply model error: %w", err)
+	}
+	return remote, want.groups, nil
+}
+
+// wanted returns what the Service asks for.
+func (p *pass) wanted(ctx context.Context) (*balancer, error) {
+	if deleting(p.svc) {
+		return &balancer{reused: p.annotation("id") != "", preserve: p.preserves()}, nil
+	}
+	want, err := p.wantedAttributes()
+	if err != nil {
+		return nil, fmt.Errorf("build lb attribute error: %w", err)
+	}
+	if want.groups, err = p.wantedGroups(ctx, want.reused); err != nil {
+		return nil, fmt.Errorf("build vserver groups error: %w", err)
+	}
+	if want.listeners, err = p.wantedListeners(want.reused); err != nil {
+		// So spelt in the controller.
+		return nil, fmt.Errorf("builid lb listener error: %w", err)
+	}
+	return want, nil
+}
+
+func (p *pass) applyTo(ctx context.Context, want, remote *balancer) error {
+	if err := p.read(ctx, want, remote); err != nil {
+		return err
+	}
+	if remote.id != "" && want.preserve {
+		p.event(note{corev1.EventTypeWarning, reasonPreserved, fmt.Sprintf("The lb [%s] will be preserved after the service is deleted.", remote.id)})
+	}
+	var tasks []func() error
+	if p.changed {
+		if err := p.settle(ctx, want, remote); err != nil {
+			return fmt.Errorf("update lb attribute error: %w", err)
+		}
+		tasks = append(tasks, func() error { return wrap("update lb attribute error", p.update(ctx, want, remote)) })
+	}
+	if remote.id == "" {
+		if deleting(p.svc) {
+			return nil
+		}
+		return p.notFoundByTag()
+	}
+
+	moves := planGroups(want.groups, remote.groups)
+	var done chan groupDone
+	if p.changed {
+		done = make(chan groupDone, len(want.groups))
+	}
+	tasks = append(tasks, func() error { return p.applyGroups(ctx, remote.id, moves, done) })
+	if p.changed && p.ownsListeners(want) {
+		plan, err := p.planListeners(want, remote)
+		if err != nil {
+			return fmt.Errorf("merge listener: %w", err)
+		}
+		tasks = append(tasks, func() error { return p.applyListeners(ctx, remote.id, plan, done) })
+	}
+	if err := together(tasks...); err != nil {
+		return err // nothing is cleaned up after an error
+	}
+	if !p.changed {
+		return nil
+	}
+	return wrap("cleanup lb error", p.cleanup(ctx, want, remote))
+}
+
+// read finds the load balancer of the Service and what belongs to it.
+func (p *pass) read(ctx context.Context, want, remote *balancer) error {
+	if err := p.find(ctx, remote); err != nil {
+		return fmt.Errorf("get load balancer attribute from cloud, error: %w", err)
+	}
+	if remote.id == "" {
+		return nil
+	}
+	tasks := []func() error{
+		func() (err error) {
+			remote.tags, err = p.tagsOf(ctx, remote.id)
+			return wrap("DescribeTags", err)
+		},
+		func() (err error) {
+			remote.groups, err = p.groupsOf(ctx, remote.id)
+			return wrap("get lb backend from remote error: DescribeVServerGroups error", err)
+		},
+	}
+	if p.changed && p.ownsListeners(want) {
+		tasks = append(tasks, func() (err error) {
+			remote.listeners, err = p.listenersOf(ctx, remote.id)
+			return wrap("get lb listeners from cloud, error: DescribeLoadBalancerListeners error", err)
+		})
+	}
+	return together(tasks...)
+}
+
+// ownsListeners reports whether the listeners are the controller's to change.
+// Those of a load balancer that it did not make are only on request.
+func (p *pass) ownsListeners(want *balancer) bool {
+	return !want.reused || p.annotation("force-override-listeners") == "true"
+}
+
+func (p *pass) notFoundByTag() error {
+	return fmt.Errorf("alicloud: can not find loadbalancer by tag [%s:%s]", tagOwn, p.name)
+}
+
+// ingress returns the addresses for the Service's status.
+func (p *pass) ingress(ctx context.Context, lb *balancer) []corev1.LoadBalancerIngress {
+	if host := p.annotation("hostname"); host != "" {
+		return []corev1.LoadBalancerIngress{{Hostname: host}}
+	}
+	if p.annotation("external-ip-type") == "eip" {
+		ips, err := p.eipsOf(ctx, lb.id)
+		if err != nil {
+			p.event(note{corev1.EventTypeWarning, reasonFailedEIP, "get eip error, set external ip to slb ip"})
+		}
+		if len(ips) > 0 {
+			return ips
+		}
+	}
+	return []corev1.LoadBalancerIngress{{IP: lb.address}}
+}
+
+func (p *pass) eipsOf(ctx context.Context, lb string) ([]corev1.LoadBalancerIngress, error) {
+	req, resp := vpc.CreateDescribeEipAddressesRequest(), vpc.CreateDescribeEipAddressesResponse()
+	req.AssociatedInstanceType, req.AssociatedInstanceId = "SlbInstance", lb
+	if err := p.cloud.raw(ctx, req, resp); err != nil {
+		return nil, err
+	}
+	var ips []corev1.LoadBalancerIngress
+	for _, e := range resp.EipAddresses.EipAddress {
+		ips = append(ips, corev1.LoadBalancerIngress{IP: e.IpAddress})
+	}
+	if len(ips) == 0 {
+		return nil, fmt.Errorf("slb %s has no eip, svc external ip cannot be set to eip address", lb)
+	}
+	return ips, nil
+}
+
+// wrap says what failed; nil stays nil.
+func wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// together does all tasks at the same time and returns their errors in the
+// order of the tasks: one as it is, several as "[a, b]".
+func together(tasks ...func() error) error {
+	errs := make([]error, len(tasks))
+	var running sync.WaitGroup
+	for i, task := range tasks {
+		running.Go(func() {
+			// A panic ends this sync, not the controller.
+			defer func() {
+				if r := recover(); r != nil {
+					errs[i] = fmt.Errorf("panic: %v [recovered]", r)
+				}
+			}()
+			errs[i] = task()
+		})
+	}
+	running.Wait()
+	return aggregate(errs)
+}
+
+// each does n tasks, ten at a time, and returns their errors in order.
+func each(ctx context.Context, n int, do func(i int) error) []error {
+	errs := make([]error, n)
+	workqueue.ParallelizeUntil(ctx, 10, n, func(i int) { errs[i] = do(i) })
+	return errs
+}
+
+// aggregate joins errors as Kubernetes does; nil ones do not count.
+func aggregate(errs []error) error {
+	if a := utilerrors.NewAggregate(errs); a != nil {
+		return a
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// A kind is a sort of load balancer, with the Services that want one.
+type kind struct {
+	component string // that its events name
+	finalizer string
+	wants     func(*corev1.Service) bool
+	// ensure syncs a Service that wants a load balancer, clean takes away what
+	// one that no longer does has left. They write the events. An error brings
+	// the Service back after the back-off.
+	ensure, clean func(context.Context, *corev1.Service, record.EventRecorder) error
+}
+
+// A loop gives the Services of a kind their turns.
+//
+// A change in the cluster puts a Service into the queue at once, whatever it
+// waits for; only retries are held back, and only success resets their delay.
+type loop struct {
+	*controller
+	kind
+	events record.EventRecorder
+	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
+}
+
+func (c *controller) newLoop(k kind, events record.EventRecorder) *loop {
+	return &loop{c, k, events, workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](c.BackoffBase, c.BackoffMax),
+		// The retries of all Services together.
+		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(10, 100)},
+	))}
+}
+
+// run syncs Services until ctx ends and the syncs in progress are over.
+func (l *loop) run(ctx context.Context, workers int) {
+	defer context.AfterFunc(ctx, l.queue.ShutDown)()
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() {
+			for l.next(ctx) {
+			}
+		})
+	}
+	running.Wait()
+}
+
+// next syncs the Service whose turn it is, and reports whether there will be another.
+func (l *loop) next(ctx context.Context) bool {
+	name, shutdown := l.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer l.queue.Done(name)
+	if ctx.Err() != nil {
+		return true // the queue only drains
+	}
+	log := l.Log.With("namespace", name.Namespace, "service", name.Name)
+	if err := l.sync(ctx, name, log); err != nil {
+		log.Warn("reconcile loadbalancer failed", "error", err)
+		l.queue.AddRateLimited(name)
+		return true
+	}
+	l.queue.Forget(name)
+	return true
+}
+
+func (l *loop) sync(ctx context.Context, name cache.ObjectName, log *slog.Logger) (err error) {
+	// The SDK panics on some malformed answers; the real controller goes on.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v [recovered]", r)
+		}
+	}()
+	svc, err := l.services.Services(name.Namespace).Get(name.Name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get service: %w", err)
+	}
+	svc = svc.DeepCopy()
+	if kind := annotation(svc, "address-type"); l.NoPublic && (kind == "" || kind == addressInternet) {
+		l.events.Event(svc, corev1.EventTypeWarning, reasonSyncFailed, "create public address slb is not allowed")
+		return nil // not retried before the Service changes
+	}
+	if deleting(svc) || !l.wants(svc) {
+		return l.clean(ctx, svc, l.events)
+	}
+	if err := l.ensure(ctx, svc, l.events); err != nil {
+		return err
+	}
+	log.Debug("reconciled loadbalancer")
+	return nil
+}

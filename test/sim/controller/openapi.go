@@ -1,0 +1,116 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
+	sdkerrors "github.com/aliyun/alibaba-cloud-sdk-go/sdk/errors"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// callTimeout is how long the controller waits for an answer.
+const callTimeout = 20 * time.Second
+
+// An openapi calls the simulated cloud with the SDK that the real controller uses.
+//
+// The SDK's client is not safe for use by several goroutines, so each call gets
+// its own; they share the connections.
+type openapi struct {
+	addr       string
+	region     string
+	credential auth.Credential
+	transport  *http.Transport
+}
+
+func newOpenAPI(addr, region string, c sim.Credentials) *openapi {
+	o := &openapi{
+		addr:       addr,
+		region:     region,
+		credential: credentials.NewAccessKeyCredential(c.AccessKeyID, c.Secret),
+		transport:  &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute},
+	}
+	if c.Token != "" {
+		o.credential = credentials.NewStsTokenCredential(c.AccessKeyID, c.Secret, c.Token)
+	}
+	return o
+}
+
+// call makes a call and marks an error of the server with the action and the
+// code, as the controller does for most calls.
+func (o *openapi) call(ctx context.Context, req requests.AcsRequest, resp responses.AcsResponse) error {
+	err := o.raw(ctx, req, resp)
+	var refused *sdkerrors.ServerError
+	if errors.As(err, &refused) {
+		return &apiError{req.GetActionName(), refused}
+	}
+	return err
+}
+
+// raw makes a call and returns the SDK's error as it is. The controller does so
+// for ECS and VPC and for UntagResources: the event then shows all of it.
+func (o *openapi) raw(ctx context.Context, req requests.AcsRequest, resp responses.AcsResponse) error {
+	config := sdk.NewConfig().WithScheme("HTTP").WithTimeout(callTimeout)
+	config.Transport = carrier{ctx, o.transport}
+	client := &sdk.Client{Domain: o.addr}
+	if err := client.InitWithOptions(o.region, config, o.credential); err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	return client.DoAction(req, resp)
+}
+
+// An apiError is an error that the OpenAPI answered with.
+type apiError struct {
+	action string
+	*sdkerrors.ServerError
+}
+
+func (e *apiError) Error() string {
+	return fmt.Sprintf("%s API: %s, ErrorCode: %s, RequestId: %s, Message: %s", sdkErrorMark, e.action, e.ErrorCode(), e.RequestId(), e.Message())
+}
+
+// hasCode reports whether err is, or wraps, an answer of the OpenAPI with this code.
+func hasCode(err error, code string) bool {
+	var e *apiError
+	return errors.As(err, &e) && e.ErrorCode() == code
+}
+
+// A carrier gives the context to requests of the SDK, which knows none.
+type carrier struct {
+	ctx  context.Context
+	next http.RoundTripper
+}
+
+func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	// The request's own context carries the SDK's time-out.
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(c.ctx, cancel)
+	resp, err := c.next.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		stop()
+		cancel()
+		return nil, err
+	}
+	resp.Body = body{resp.Body, func() { stop(); cancel() }}
+	return resp, nil
+}
+
+// A body ends the context of its request when it is closed.
+type body struct {
+	io.ReadCloser
+	done func()
+}
+
+func (b body) Close() error {
+	defer b.done()
+	return b.ReadCloser.Close()
+}

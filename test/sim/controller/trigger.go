@@ -1,0 +1,150 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+)
+
+// serviceHandler wakes the controller for Services that are new to it, at its
+// start all of them, and for changes of annotations, spec and deletion. Labels
+// and status wake nobody.
+func (l *loop) serviceHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) {
+			svc := o.(*corev1.Service)
+			if l.wants(svc) || slices.Contains(svc.Finalizers, l.finalizer) {
+				l.queue.Add(cache.MetaObjectToName(svc))
+			}
+		},
+		UpdateFunc: func(old, new any) {
+			was, svc := old.(*corev1.Service), new.(*corev1.Service)
+			n, wake := l.change(was, svc)
+			if !wake {
+				return
+			}
+			if n != (note{}) {
+				l.events.Event(svc, n.kind, n.reason, n.message)
+			}
+			l.queue.Add(cache.MetaObjectToName(svc))
+		},
+		// The finalizer has turned a deletion into an update.
+	}
+}
+
+// change reports whether an update of a Service wakes the controller, and the
+// event that says so, if any. The first difference counts.
+func (l *loop) change(was, svc *corev1.Service) (note, bool) {
+	normal := func(reason, what string) (note, bool) {
+		return note{corev1.EventTypeNormal, reason, "The service will be updated because the " + what + " has been changed."}, true
+	}
+	switch {
+	case !l.wants(was) && !l.wants(svc):
+		return note{}, false
+	case l.wants(was) != l.wants(svc):
+		if svc.Annotations[annotationClass] != "" {
+			return note{}, false
+		}
+		return note{corev1.EventTypeNormal, reasonTypeChanged, fmt.Sprintf("type change %v - %v", was.Spec.Type, svc.Spec.Type)}, true
+	case was.UID != svc.UID:
+		return note{}, true
+	case !reflect.DeepEqual(was.Annotations, svc.Annotations):
+		return normal(reasonAnnotationChanged, "annotations")
+	case !reflect.DeepEqual(was.Spec, svc.Spec):
+		return normal(reasonSpecChanged, "spec")
+	case was.DeletionTimestamp.IsZero() != svc.DeletionTimestamp.IsZero():
+		return normal(reasonDeletionTimeChange, "delete timestamp")
+	}
+	return note{}, false
+}
+
+// sliceHandler wakes the controller for changes of a Service's endpoints.
+func (l *loop) sliceHandler() cache.ResourceEventHandler {
+	wake := func(o any) {
+		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		slice, ok := o.(*discoveryv1.EndpointSlice)
+		if !ok {
+			return
+		}
+		name := slice.Labels[discoveryv1.LabelServiceName]
+		if name == "" {
+			return
+		}
+		if svc, err := l.services.Services(slice.Namespace).Get(name); err == nil && l.wants(svc) {
+			l.queue.Add(cache.NewObjectName(slice.Namespace, name))
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: wake,
+		UpdateFunc: func(old, new any) {
+			was, slice := old.(*discoveryv1.EndpointSlice), new.(*discoveryv1.EndpointSlice)
+			if !reflect.DeepEqual(was.Endpoints, slice.Endpoints) || !reflect.DeepEqual(was.Ports, slice.Ports) {
+				wake(slice)
+			}
+		},
+		DeleteFunc: wake,
+	}
+}
+
+// nodeHandler wakes the controller for all Services whose backends are nodes,
+// when a node comes or goes, or changes its labels, its readiness or whether
+// pods may be put there.
+func (l *loop) nodeHandler() cache.ResourceEventHandler {
+	wake := func(o any) {
+		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		if node, ok := o.(*corev1.Node); !ok || ignored(node) {
+			return
+		}
+		all, err := l.services.List(labels.Everything())
+		if err != nil {
+			l.Log.Error("list services for node", "error", err)
+			return
+		}
+		for _, svc := range all {
+			if l.wants(svc) && !l.usesENI(svc) {
+				l.queue.Add(cache.MetaObjectToName(svc))
+			}
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: wake,
+		UpdateFunc: func(old, new any) {
+			was, node := old.(*corev1.Node), new.(*corev1.Node)
+			if ignored(was) && ignored(node) {
+				return
+			}
+			if !maps.Equal(was.Labels, node.Labels) || was.Spec.Unschedulable != node.Spec.Unschedulable || ready(was) != ready(node) {
+				wakeEven(wake, was, node)
+			}
+		},
+		DeleteFunc: wake,
+	}
+}
+
+// wakeEven wakes for a node that is, or just was, one that counts.
+func wakeEven(wake func(any), was, node *corev1.Node) {
+	if ignored(node) {
+		node = was
+	}
+	wake(node)
+}
+
+// ready returns the status of the node's Ready condition, False without one.
+func ready(node *corev1.Node) corev1.ConditionStatus {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status
+		}
+	}
+	return corev1.ConditionFalse
+}

@@ -1,0 +1,747 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+const (
+	backendECS = "ecs"
+	backendENI = "eni"
+
+	defaultWeight = 100
+	// batch is how many backends go into one call.
+	batch = 39
+	// interfacesPerCall is how many addresses DescribeNetworkInterfaces takes.
+	interfacesPerCall = 100
+)
+
+// Labels and taints of nodes that are no backends.
+const (
+	labelMaster     = "node-role.kubernetes.io/master"
+	labelVirtual    = "virtual-kubelet"
+	taintToBeGone   = "ToBeDeletedByClusterAutoscaler"
+	labelIgnoreOld  = "service.beta.kubernetes.io/exclude-node"
+	labelIgnore     = "service.alibabacloud.com/exclude-node"
+	labelExcludeOld = "alpha.service-controller.kubernetes.io/exclude-balancer"
+)
+
+// A group is a vServer group: the backends of one port of the Service.
+type group struct {
+	id, name     string
+	backends     []backend
+	bad          []string // addresses of pods whose network interface was not found
+	keepWeights  bool     // weights that were changed in the console stay
+	foreign      bool     // holds a backend that is not the controller's
+	namedByOwner bool     // the Service names the group by its ID
+}
+
+type groups []*group
+
+// invalid reports whether a backend is left out that should be there.
+func (g groups) invalid() bool {
+	return slices.ContainsFunc(g, func(g *group) bool { return len(g.bad) > 0 })
+}
+
+// A backend is a server in a group, in the form that the API takes.
+type backend struct {
+	ServerID    string `json:"serverId"`
+	ServerIP    string `json:"serverIp,omitempty"`
+	Weight      int    `json:"weight"`
+	Port        int    `json:"port"`
+	Type        string `json:"type"`
+	Description string `json:"description,omitempty"`
+
+	foreign bool   // not the controller's
+	target  string // namespace/name of the pod
+	node    string
+}
+
+func (b backend) same(o backend) bool {
+	return b.ServerID == o.ServerID && b.Port == o.Port && (b.Type != backendENI || b.ServerIP == o.ServerIP)
+}
+
+// usesENI reports whether the backends of the Service are pods, not nodes.
+func (c *controller) usesENI(svc *corev1.Service) bool {
+	return cmp.Or(svc.Annotations[annotationBackend], c.Options.Backends) == backendENI
+}
+
+// groupName returns the name of a port's group, which tells whose it is.
+func (p *pass) groupName(port corev1.ServicePort) string {
+	number := strconv.Itoa(int(port.NodePort))
+	if p.usesENI(p.svc) {
+		number = port.TargetPort.String()
+	}
+	return p.key(number)
+}
+
+// key returns the name or description of something of this Service.
+func (p *pass) key(port string) string {
+	return strings.Join([]string{"k8s", port, p.svc.Name, p.svc.Namespace, p.ClusterID}, "/")
+}
+
+// mine reports whether a name or description is one that this controller gave
+// to something of this Service.
+func (p *pass) mine(key string) bool {
+	parts := strings.Split(key, "/")
+	return len(parts) == 5 && parts[0] == "k8s" && slices.Equal(parts[2:], []string{p.svc.Name, p.svc.Namespace, p.ClusterID})
+}
+
+// wantedGroups returns a group for each port of the Service.
+func (p *pass) wantedGroups(ctx context.Context, reused bool) (groups, error) {
+	nodes, err := p.candidates()
+	if err != nil {
+		return nil, fmt.Errorf("get nodes error: %w", err)
+	}
+	ends, err := p.endpointSlices()
+	if err != nil {
+		return nil, fmt.Errorf("get endpointslice error: %w", err)
+	}
+	var all groups
+	for _, port := range p.svc.Spec.Ports {
+		g, err := p.wantedGroup(ctx, port, nodes, ends, reused)
+		if err != nil {
+			// The controller only misses the group later, when it looks for the
+			// one of the port's listener.
+			p.Log.Warn("build vgroup", "namespace", p.svc.Namespace, "service", p.svc.Name, "port", port.Port, "error", err)
+			continue
+		}
+		if len(g.backends) == 0 {
+			p.event(p.version.noBackends())
+		}
+		all = append(all, g)
+	}
+	return all, p.findInterfaces(ctx, all)
+}
+
+func (p *pass) wantedGroup(ctx context.Context, port corev1.ServicePort, nodes []*corev1.Node, ends []*discoveryv1.EndpointSlice, reused bool) (*group, error) {
+	g := &group{name: p.groupName(port), keepWeights: strings.EqualFold(p.annotation("ignore-weight-update"), "on")}
+	weight := -1
+	if ports := p.annotation("vgroup-port"); reused && ports != "" {
+		id, err := groupOf(ports, port)
+		if err != nil {
+			return nil, fmt.Errorf("vgroupid parse error: %w", err)
+		}
+		if err := p.adopt(ctx, g, id); err != nil {
+			return nil, err
+		}
+		if s := p.annotation("weight"); s != "" {
+			if weight, err = strconv.Atoi(s); err != nil || weight < 0 || weight > 100 {
+				return nil, fmt.Errorf("weight must be integer in range [0,100] , got [%s]", s)
+			}
+		}
+	}
+	pods := p.pods(g.name, port, ends)
+	var err error
+	switch {
+	case p.usesENI(p.svc):
+		g.backends = pods
+		for i := range g.backends {
+			g.backends[i].Type = backendENI
+		}
+	case p.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal:
+		g.backends, err = local(g.name, port, nodes, pods)
+	default:
+		g.backends, err = cluster(g.name, port, nodes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	share(g.backends, weight)
+	return g, nil
+}
+
+// adopt takes the user's group for a port.
+func (p *pass) adopt(ctx context.Context, g *group, id string) error {
+	if id == "" {
+		return nil
+	}
+	lb := p.annotation("id")
+	there, err := p.listGroups(ctx, lb)
+	if err != nil {
+		return fmt.Errorf("find vgroupId %s of lb %s error: %w", id, lb, err)
+	}
+	i := slices.IndexFunc(there, func(o *group) bool { return o.id == id })
+	switch {
+	case i < 0:
+		return fmt.Errorf("can not find vgroupId %s in lb %s", id, lb)
+	case strings.HasPrefix(there[i].name, "k8s/"):
+		return fmt.Errorf("cannot reuse a ccm created vgroup %s for slb %s", id, lb)
+	}
+	g.id, g.namedByOwner = id, true
+	return nil
+}
+
+// groupOf finds the group of a port in an annotation such as rsp-a:80,rsp-b:443.
+func groupOf(annotation string, port corev1.ServicePort) (string, error) {
+	for v := range strings.SplitSeq(annotation, ",") {
+		id, number, ok := strings.Cut(v, ":")
+		if !ok {
+			return "", fmt.Errorf("vgroupid and protocol format must be like 'vsp-xxx:443' with colon separated. got=[[%s]]", v)
+		}
+		if number == strconv.Itoa(int(port.Port)) {
+			return id, nil
+		}
+	}
+	return "", nil
+}
+
+// candidates returns the nodes that may be backends, by name.
+func (p *pass) candidates() ([]*corev1.Node, error) {
+	all, err := p.nodes.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	want := p.annotation("backend-label")
+	var kept []*corev1.Node
+	for _, n := range all {
+		ok, err := hasLabels(n, want)
+		if err != nil {
+			return nil, fmt.Errorf("filter nodes by label error: %w", err)
+		}
+		if ok && p.serves(n) {
+			kept = append(kept, n)
+		}
+	}
+	slices.SortFunc(kept, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return kept, nil
+}
+
+func hasLabels(n *corev1.Node, want string) (bool, error) {
+	if want == "" {
+		return true, nil
+	}
+	for l := range strings.SplitSeq(want, ",") {
+		k, v, ok := strings.Cut(l, "=")
+		if !ok {
+			return false, fmt.Errorf("parse backend label: %s, [k1=v1,k2=v2]", l)
+		}
+		if have, ok := n.Labels[k]; !ok || have != v {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// serves reports whether a node may serve: it is no master, not about to go,
+// ready, and has said so. Only the old master label counts.
+func (p *pass) serves(n *corev1.Node) bool {
+	if _, master := n.Labels[labelMaster]; master {
+		return false
+	}
+	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintToBeGone }) {
+		return false
+	}
+	if n.Spec.Unschedulable && p.annotation("remove-unscheduled-backend") == "on" {
+		return false
+	}
+	if n.Labels["type"] == labelVirtual {
+		return true
+	}
+	if len(n.Status.Conditions) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+	})
+}
+
+// ignored reports whether the controller does not look at a node at all.
+func ignored(n *corev1.Node) bool {
+	_, old := n.Labels[labelIgnoreOld]
+	_, now := n.Labels[labelIgnore]
+	return old || now
+}
+
+// excluded reports whether a node is no backend of any load balancer.
+func excluded(n *corev1.Node) bool {
+	_, now := n.Labels[corev1.LabelNodeExcludeBalancers]
+	_, old := n.Labels[labelExcludeOld]
+	return now || old || ignored(n)
+}
+
+func (p *pass) endpointSlices() ([]*discoveryv1.EndpointSlice, error) {
+	all, err := p.slices.EndpointSlices(p.svc.Namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: p.svc.Name}))
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(s *discoveryv1.EndpointSlice) bool { return s.AddressType != discoveryv1.AddressTypeIPv4 })
+	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// pods returns the ready pods behind a port. A named port that no slice has
+// leads to none.
+func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.EndpointSlice) []backend {
+	seen := map[string]bool{}
+	var pods []backend
+	for _, s := range ends {
+		number := port.TargetPort.IntValue()
+		if port.TargetPort.Type == intstr.String {
+			number = 0
+			for _, sp := range s.Ports {
+				if sp.Name != nil && *sp.Name == port.Name && sp.Port != nil {
+					number = int(*sp.Port)
+				}
+			}
+			if number == 0 {
+				p.Log.Warn("port not found by name", "group", name, "port", port.Name)
+				continue
+			}
+		}
+		for _, e := range s.Endpoints {
+			terminating := e.Conditions.Terminating != nil && *e.Conditions.Terminating
+			if terminating || e.Conditions.Ready == nil || !*e.Conditions.Ready {
+				continue
+			}
+			for _, ip := range e.Addresses {
+				if seen[ip] {
+					continue
+				}
+				seen[ip] = true
+				b := backend{ServerIP: ip, Port: number, Description: name}
+				if e.NodeName != nil {
+					b.node = *e.NodeName
+				}
+				if e.TargetRef != nil {
+					b.target = e.TargetRef.Namespace + "/" + e.TargetRef.Name
+				}
+				pods = append(pods, b)
+			}
+		}
+	}
+	return pods
+}
+
+// cluster returns all nodes as backends.
+func cluster(name string, port corev1.ServicePort, nodes []*corev1.Node) ([]backend, error) {
+	var all []backend
+	for _, n := range nodes {
+		if excluded(n) || n.Labels["type"] == labelVirtual {
+			continue
+		}
+		id, err := instance(n)
+		if err != nil {
+			return nil, fmt.Errorf("build cluster backends error: normal parse providerid: %s. expected: ${regionid}.${nodeid}, %w", n.Spec.ProviderID, err)
+		}
+		all = append(all, backend{ServerID: id, Weight: defaultWeight, Port: int(port.NodePort), Type: backendECS, Description: name})
+	}
+	return all, nil
+}
+
+// local returns the nodes of the Service's pods as backends, each with the
+// number of its pods as weight.
+func local(name string, port corev1.ServicePort, nodes []*corev1.Node, pods []backend) ([]backend, error) {
+	var all []backend
+	for _, pod := range pods {
+		if pod.node == "" {
+			return nil, fmt.Errorf("build local backends error: add ecs backends error, NodeName is nil for ip %s ", pod.ServerIP)
+		}
+		i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == pod.node })
+		if i < 0 || excluded(nodes[i]) || nodes[i].Labels["type"] == labelVirtual {
+			continue
+		}
+		id, err := instance(nodes[i])
+		if err != nil {
+			return nil, fmt.Errorf("build local backends error: parse providerid: %s. expected: ${regionid}.${nodeid}, %w", nodes[i].Spec.ProviderID, err)
+		}
+		if j := slices.IndexFunc(all, func(b backend) bool { return b.ServerID == id }); j >= 0 {
+			all[j].Weight++
+			continue
+		}
+		all = append(all, backend{ServerID: id, Weight: 1, Port: int(port.NodePort), Type: backendECS, Description: name})
+	}
+	return all, nil
+}
+
+// instance returns the ID of the ECS instance that a node is, from a provider
+// ID such as cn-hangzhou.i-1.
+func instance(n *corev1.Node) (string, error) {
+	parts := strings.Split(strings.TrimPrefix(n.Spec.ProviderID, "alicloud://"), ".")
+	if len(parts) < 2 {
+		return "", fmt.Errorf("alicloud: unable to split instanceid and region from providerID, error unexpected providerID=%s", n.Spec.ProviderID)
+	}
+	return parts[1], nil
+}
+
+// share sets the weights. Backends that have none count alike; a total in
+// percent is shared in proportion to the weights. A negative total is none.
+func share(all []backend, total int) {
+	sum := 0
+	for i := range all {
+		if all[i].Weight == 0 {
+			all[i].Weight = defaultWeight
+		}
+		sum += all[i].Weight
+	}
+	if total < 0 {
+		return
+	}
+	for i := range all {
+		w := all[i].Weight * total / sum
+		if total > 0 {
+			w = max(w, 1)
+		}
+		all[i].Weight = w
+	}
+}
+
+// findInterfaces finds the network interfaces of the pods that are backends.
+//
+// A pod without one fails the sync up to v2.12; later it is left out, with an
+// event. One outside the VPC is left out since v2.9.0.
+func (p *pass) findInterfaces(ctx context.Context, all groups) error {
+	var ips []string
+	for _, g := range all {
+		for _, b := range g.backends {
+			if b.Type == backendENI && !slices.Contains(ips, b.ServerIP) {
+				ips = append(ips, b.ServerIP)
+			}
+		}
+	}
+	if len(ips) == 0 {
+		return nil
+	}
+	interfaces, err := p.interfaces(ctx, ips)
+	if err != nil {
+		return fmt.Errorf("call DescribeNetworkInterfaces: %w", err)
+	}
+	var blocks []netip.Prefix
+	for _, g := range all {
+		var kept []backend
+		var outside []string
+		for _, b := range g.backends {
+			if b.Type != backendENI {
+				kept = append(kept, b)
+				continue
+			}
+			if b.ServerID = interfaces[b.ServerIP]; b.ServerID != "" {
+				kept = append(kept, b)
+				continue
+			}
+			if p.version.since("v2.9.0") {
+				if blocks == nil {
+					if blocks, err = p.blocks(ctx); err != nil {
+						return fmt.Errorf("call DescribeVpcCIDRBlock: %w", err)
+					}
+				}
+				if !within(b.ServerIP, blocks) {
+					outside = append(outside, b.ServerIP)
+					continue
+				}
+			}
+			switch {
+			case p.version.since("v2.13.0"):
+				g.bad = append(g.bad, b.ServerIP)
+			case p.version.since("v2.12.3"):
+				return fmt.Errorf("can not find eniid for ip %s in vpc %s, target: %s, node: %s", b.ServerIP, p.VPC, b.target, b.node)
+			default:
+				return fmt.Errorf("can not find eniid for ip %s in vpc %s", b.ServerIP, p.VPC)
+			}
+		}
+		g.backends = kept
+		if len(outside) > 0 {
+			p.event(note{corev1.EventTypeNormal, reasonSkipBackends, fmt.Sprintf("Not sync pods [%s] whose ip is not in vpc cidrs", strings.Join(outside, ","))})
+		}
+		if len(g.bad) > 0 {
+			p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf("Not sync pods [%s] whose eni is invalid", strings.Join(g.bad, ","))})
+		}
+	}
+	return nil
+}
+
+// interfaces returns the IDs of the network interfaces in use, by address.
+func (p *pass) interfaces(ctx context.Context, ips []string) (map[string]string, error) {
+	found := map[string]string{}
+	for part := range slices.Chunk(ips, interfacesPerCall) {
+		req := ecs.CreateDescribeNetworkInterfacesRequest()
+		req.VpcId, req.Status, req.PrivateIpAddress, req.MaxResults = p.VPC, "InUse", &part, requests.NewInteger(100)
+		for {
+			resp := ecs.CreateDescribeNetworkInterfacesResponse()
+			if err := p.cloud.raw(ctx, req, resp); err != nil {
+				return nil, err
+			}
+			for _, eni := range resp.NetworkInterfaceSets.NetworkInterfaceSet {
+				for _, ip := range eni.PrivateIpSets.PrivateIpSet {
+					found[ip.PrivateIpAddress] = eni.NetworkInterfaceId
+				}
+			}
+			if resp.NextToken == "" {
+				break
+			}
+			req.NextToken = resp.NextToken
+		}
+	}
+	return found, nil
+}
+
+// blocks returns the address blocks of the VPC.
+func (p *pass) blocks(ctx context.Context) ([]netip.Prefix, error) {
+	req, resp := vpc.CreateDescribeVpcAttributeRequest(), vpc.CreateDescribeVpcAttributeResponse()
+	req.VpcId = p.VPC
+	if err := p.cloud.raw(ctx, req, resp); err != nil {
+		return nil, err
+	}
+	var all []netip.Prefix
+	for _, s := range append([]string{resp.CidrBlock}, resp.SecondaryCidrBlocks.SecondaryCidrBlock...) {
+		if s == "" {
+			continue
+		}
+		block, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, block)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("vpc has no cidr block")
+	}
+	return all, nil
+}
+
+func within(ip string, blocks []netip.Prefix) bool {
+	a, err := netip.ParseAddr(ip)
+	return err == nil && slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(a) })
+}
+
+// groupsOf returns the groups of a load balancer, with the backends of those
+// that concern this Service. An error while these are read goes unnoticed.
+func (p *pass) groupsOf(ctx context.Context, lb string) (groups, error) {
+	all, err := p.listGroups(ctx, lb)
+	if err != nil {
+		return nil, err
+	}
+	named := p.annotation("vgroup-port")
+	each(ctx, len(all), func(i int) error {
+		g := all[i]
+		if !p.mine(g.name) && !slices.ContainsFunc(strings.Split(named, ","), func(s string) bool { return strings.HasPrefix(s, g.id+":") }) {
+			return nil
+		}
+		req, resp := slb.CreateDescribeVServerGroupAttributeRequest(), slb.CreateDescribeVServerGroupAttributeResponse()
+		req.VServerGroupId = g.id
+		if err := p.cloud.call(ctx, req, resp); err != nil {
+			return err
+		}
+		for _, b := range resp.BackendServers.BackendServer {
+			foreign := !p.mine(b.Description)
+			g.foreign = g.foreign || foreign
+			g.backends = append(g.backends, backend{
+				ServerID: b.ServerId, ServerIP: b.ServerIp, Weight: b.Weight, Port: b.Port, Type: b.Type, Description: b.Description,
+				foreign: foreign,
+			})
+		}
+		return nil
+	})
+	return all, nil
+}
+
+func (p *pass) listGroups(ctx context.Context, lb string) (groups, error) {
+	req, resp := slb.CreateDescribeVServerGroupsRequest(), slb.CreateDescribeVServerGroupsResponse()
+	req.LoadBalancerId = lb
+	if err := p.cloud.call(ctx, req, resp); err != nil {
+		return nil, err
+	}
+	var all groups
+	for _, g := range resp.VServerGroups.VServerGroup {
+		all = append(all, &group{id: g.VServerGroupId, name: g.VServerGroupName})
+	}
+	return all, nil
+}
+
+// A move makes one group as it should be: it is created if there was none.
+type move struct {
+	want, have       *group
+	add, drop, amend []backend
+}
+
+// planGroups says what to do for the wanted groups, and gives them the IDs of
+// those that are there already.
+func planGroups(want, have groups) []move {
+	var moves []move
+	planned := map[string]bool{}
+	for _, w := range want {
+		key := cmp.Or(w.id, w.name) // two ports can share a group
+		i := slices.IndexFunc(have, func(h *group) bool {
+			if w.id != "" {
+				return h.id == w.id
+			}
+			return h.name == w.name
+		})
+		if i >= 0 {
+			w.id = have[i].id
+		}
+		if planned[key] {
+			continue
+		}
+		if i < 0 {
+			planned[key] = true
+			moves = append(moves, move{want: w})
+			continue
+		}
+		m := move{want: w, have: have[i]}
+		m.add, m.drop, m.amend = diff(w, have[i])
+		if len(m.add)+len(m.drop)+len(m.amend) > 0 {
+			planned[key] = true
+			moves = append(moves, m)
+		}
+	}
+	return moves
+}
+
+// diff returns the backends to add, to remove and to change.
+func diff(want, have *group) (add, drop, amend []backend) {
+	for _, h := range have.backends {
+		if !h.foreign && !slices.ContainsFunc(want.backends, h.same) {
+			drop = append(drop, h)
+		}
+	}
+	for _, w := range want.backends {
+		i := slices.IndexFunc(have.backends, w.same)
+		switch {
+		case i < 0:
+			add = append(add, w)
+		case have.backends[i].Description != w.Description || !want.keepWeights && have.backends[i].Weight != w.Weight:
+			amend = append(amend, w)
+		}
+	}
+	return add, drop, amend
+}
+
+// A groupDone says that a group was created with its backends, or why not.
+type groupDone struct {
+	name, id string
+	err      error
+}
+
+// applyGroups makes the moves and reports each created group in done, which may
+// be nil and is closed at the end.
+func (p *pass) applyGroups(ctx context.Context, lb string, moves []move, done chan<- groupDone) error {
+	if done != nil {
+		defer close(done)
+	}
+	return aggregate(each(ctx, len(moves), func(i int) error {
+		m := moves[i]
+		if m.have != nil {
+			return p.changeGroup(ctx, m)
+		}
+		id, err := p.createGroup(ctx, lb, m.want)
+		if done != nil {
+			done <- groupDone{m.want.name, id, err}
+		}
+		return err
+	}))
+}
+
+// createGroup creates an empty group and adds the backends in further calls,
+// so that one with too many exists all the same.
+func (p *pass) createGroup(ctx context.Context, lb string, g *group) (string, error) {
+	req, resp := slb.CreateCreateVServerGroupRequest(), slb.CreateCreateVServerGroupResponse()
+	req.LoadBalancerId, req.VServerGroupName = lb, g.name
+	if err := p.cloud.call(ctx, req, resp); err != nil {
+		return "", err
+	}
+	g.id = resp.VServerGroupId
+	return g.id, p.addBackends(ctx, g.id, g.backends)
+}
+
+func (p *pass) changeGroup(ctx context.Context, m move) error {
+	drop, amend := m.drop, m.amend
+	if len(m.want.bad) > 0 && len(drop)+len(amend) > 0 {
+		// A pod that is only not found for the moment must not lose its place.
+		p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf(
+			"Skip delete and update backends to vgroup %s due to invalid backends: %s", m.want.name, strings.Join(m.want.bad, ","))})
+		drop, amend = nil, nil
+	}
+	var errs []error
+	err := p.addBackends(ctx, m.have.id, m.add)
+	again := hasCode(err, "InstanceBackendServerNumberOverLimit")
+	if !again {
+		errs = append(errs, err)
+	}
+	errs = append(errs, p.removeBackends(ctx, m.have.id, drop), p.amendBackends(ctx, m.have.id, amend))
+	if again { // there may be room now
+		errs = append(errs, p.addBackends(ctx, m.have.id, m.add))
+	}
+	return aggregate(errs)
+}
+
+func (p *pass) addBackends(ctx context.Context, group string, all []backend) error {
+	return inBatches(all, func(list string) error {
+		req := slb.CreateAddVServerGroupBackendServersRequest()
+		req.VServerGroupId, req.BackendServers = group, list
+		return p.cloud.call(ctx, req, slb.CreateAddVServerGroupBackendServersResponse())
+	})
+}
+
+func (p *pass) removeBackends(ctx context.Context, group string, all []backend) error {
+	return inBatches(all, func(list string) error {
+		req := slb.CreateRemoveVServerGroupBackendServersRequest()
+		req.VServerGroupId, req.BackendServers = group, list
+		return p.cloud.call(ctx, req, slb.CreateRemoveVServerGroupBackendServersResponse())
+	})
+}
+
+func (p *pass) amendBackends(ctx context.Context, group string, all []backend) error {
+	return inBatches(all, func(list string) error {
+		req := slb.CreateSetVServerGroupAttributeRequest()
+		req.VServerGroupId, req.BackendServers = group, list
+		return p.cloud.call(ctx, req, slb.CreateSetVServerGroupAttributeResponse())
+	})
+}
+
+func inBatches(all []backend, do func(list string) error) error {
+	var errs []error
+	for part := range slices.Chunk(all, batch) {
+		list, err := json.Marshal(part)
+		if err == nil {
+			err = do(string(list))
+		}
+		errs = append(errs, err)
+	}
+	return aggregate(errs)
+}
+
+// cleanup deletes the groups of this Service that no port has any more. From a
+// group with somebody else's backends only its own are taken.
+func (p *pass) cleanup(ctx context.Context, want, remote *balancer) error {
+	var gone groups
+	for _, g := range remote.groups {
+		if slices.ContainsFunc(want.groups, func(w *group) bool { return w.id == g.id }) {
+			continue
+		}
+		if p.mine(g.name) && !g.foreign {
+			gone = append(gone, g)
+			continue
+		}
+		var own []backend
+		for _, b := range g.backends {
+			if !b.foreign {
+				own = append(own, b)
+			}
+		}
+		if err := p.removeBackends(ctx, g.id, own); err != nil {
+			return err
+		}
+	}
+	return aggregate(each(ctx, len(gone), func(i int) error {
+		req := slb.CreateDeleteVServerGroupRequest()
+		req.VServerGroupId = gone[i].id
+		return p.cloud.call(ctx, req, slb.CreateDeleteVServerGroupResponse())
+	}))
+}

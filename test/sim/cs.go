@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// cs is the container service (ACK), the one product here that has paths:
+// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-overview
+func cs() *product {
+	p := &product{
+		name: "cs", version: "2015-12-15", host: "cs.aliyuncs.com", lower: true,
+		refusal: failure{Status: http.StatusForbidden, Code: "StatusForbidden", Message: notAuthorized.Message},
+		actions: map[string]*action{
+			"DescribeClustersV1":           {do: describeClusters, path: "/api/v1/clusters", ram: []string{"cs:DescribeClustersV1", "cs:GetClusters"}},
+			"DescribeClusterDetail":        {do: ofCluster(clusterDetail), path: "/clusters/{}", ram: []string{"cs:DescribeClusterDetail", "cs:GetClusterById"}},
+			"DescribeClusterResources":     {do: ofCluster(clusterResources), path: "/clusters/{}/resources"},
+			"DescribeClusterAddonsVersion": {do: ofCluster(clusterAddons), path: "/clusters/{}/components/version"},
+			"DescribeClusterNodePools":     {do: ofCluster(clusterNodePools), path: "/clusters/{}/nodepools"},
+		},
+	}
+	for name, a := range p.actions {
+		a.resource = func(q *request) string {
+			if name == "DescribeClustersV1" {
+				return "cluster/*"
+			}
+			return "cluster/" + q.params["path.0"]
+		}
+	}
+	return p
+}
+
+// ofCluster answers with what show says of the cluster on the path, if it is
+// the one that there is.
+func ofCluster(show func(*State) any) func(*request) (any, *failure) {
+	return func(q *request) (any, *failure) {
+		if id := q.params["path.0"]; id != q.state.Cluster.ID {
+			return nil, fail(http.StatusNotFound, "ErrorClusterNotFound", "cluster (%s) not found in our records", id)
+		}
+		return show(q.state), nil
+	}
+}
+
+func describeClusters(q *request) (any, *failure) {
+	c := q.state.Cluster
+	list := []any{}
+	if is(q.params["name"], c.Name) && is(q.params["cluster_id"], c.ID) && is(q.params["cluster_type"], c.Type) {
+		list = append(list, clusterDetail(q.state))
+	}
+	return map[string]any{"clusters": list, "page_info": map[string]any{"page_number": 1, "page_size": 50, "total_count": len(list)}}, nil
+}
+
+func clusterDetail(s *State) any {
+	c := s.Cluster
+	capabilities := map[string]any{"Network": c.Network, "NetworkPolicy": "False", "IngressType": "none"}
+	addons := []map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(c.Addons)) {
+		e := map[string]any{"name": name, "version": c.Addons[name]}
+		if name == c.Network && len(c.PodVSwitches) > 0 {
+			ids := map[string][]string{}
+			for _, id := range c.PodVSwitches {
+				zone := ""
+				if v := s.VSwitches[id]; v != nil {
+					zone = v.Zone
+				}
+				ids[zone] = append(ids[zone], id)
+			}
+			config, _ := json.Marshal(map[string]any{"PodVswitchId": ids}) // strings, which are always written
+			e["config"] = string(config)
+		}
+		addons = append(addons, e)
+	}
+	meta := map[string]any{"Capabilities": capabilities, "Addons": addons, "VersionSpec": c.Version, "Provider": "Aliyun"}
+	maps.Copy(meta, c.Metadata)
+	text, _ := json.Marshal(meta) // what came out of JSON or YAML goes back
+	spec := "ack.pro.small"
+	if c.Type == "Kubernetes" {
+		spec = ""
+	}
+	created := s.started.Add(-24 * time.Hour).Format("2006-01-02T15:04:05+00:00")
+	return map[string]any{
+		"cluster_id": c.ID, "name": c.Name, "cluster_type": c.Type, "cluster_spec": spec, "profile": "Default", "state": "running",
+		"region_id": s.Region, "vpc_id": c.VPC, "vswitch_id": strings.Join(c.VSwitches, ","), "vswitch_ids": c.VSwitches,
+		"current_version": c.Version, "init_version": c.Version, "meta_data": string(text), "worker_ram_role_name": c.WorkerRole,
+		"security_group_id": "sg-" + strings.ToLower(derive(c.ID, 20)), "network_mode": "vpc", "subnet_cidr": c.PodCIDR,
+		"container_cidr": c.PodCIDR, "service_cidr": c.ServiceCIDR, "deletion_protection": true, "size": len(s.Instances),
+		"created": created, "updated": created, "zone_id": s.Region + "-h", "resource_group_id": "", "tags": []any{},
+		"network_config": map[string]any{"pod_vswitch_ids": slices.Concat([]string{}, c.PodVSwitches)},
+	}
+}
+
+// clusterResources lists what the cluster's stack made; the master role is
+// there for a dedicated cluster only.
+func clusterResources(s *State) any {
+	c := s.Cluster
+	list := []map[string]any{}
+	add := func(logical, kind, id string) {
+		if id == "" {
+			return
+		}
+		info, _ := json.Marshal(map[string]any{ // strings, which are always written
+			"Id": logical, "Name": logical, "Type": kind, "Status": "CREATE_COMPLETE", "StatusReason": "state changed",
+			"Updated": s.started.Format("2006-01-02T15:04:05"), "PhysicalId": id,
+		})
+		list = append(list, map[string]any{
+			"cluster_id": c.ID, "created": s.started.Format("2006-01-02T15:04:05+00:00"), "instance_id": id, "resource_info": string(info),
+			"resource_type": kind, "state": "CREATE_COMPLETE", "auto_create": 1,
+			"dependencies": map[string]any{"cluster_id": c.ID, "instance_id": id, "resource_type": kind},
+		})
+	}
+	add("KubernetesMasterRole", "ALIYUN::RAM::Role", c.MasterRole)
+	add("KubernetesWorkerRole", "ALIYUN::RAM::Role", c.WorkerRole)
+	add("k8s_vpc", "ALIYUN::ECS::VPC", c.VPC)
+	for i, id := range c.VSwitches {
+		add(fmt.Sprintf("k8s_vswitch_%d", i), "ALIYUN::ECS::VSwitch", id)
+	}
+	return list
+}
+
+func clusterAddons(s *State) any {
+	m := map[string]any{}
+	for name, v := range s.Cluster.Addons {
+		m[name] = map[string]any{
+			"component_name": name, "version": v, "next_version": v, "can_upgrade": false, "exist": true, "ready_to_upgrade": "",
+			"required": name == ccmAddon, "changed": "", "message": "", "policy": "",
+		}
+	}
+	return m
+}
+
+func clusterNodePools(s *State) any {
+	list := []map[string]any{}
+	for _, p := range s.Cluster.NodePools {
+		list = append(list, map[string]any{
+			"nodepool_info": map[string]any{"nodepool_id": p.ID, "name": p.Name, "is_default": p.Default, "type": "ess", "region_id": s.Region},
+			"scaling_group": map[string]any{"vswitch_ids": p.VSwitches, "ram_policy": "", "ram_role_name": s.Cluster.WorkerRole},
+			"status":        map[string]any{"state": "active"},
+		})
+	}
+	return map[string]any{"nodepools": list}
+}

@@ -1,0 +1,315 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// protocols are those of listeners, as the names of actions spell them.
+var protocols = []string{"TCP", "UDP", "HTTP", "HTTPS"}
+
+func listenerActions() map[string]*action {
+	one := []string{"LoadBalancerId", "ListenerPort"}
+	m := map[string]*action{
+		"DescribeLoadBalancerListeners": {do: describeListeners},
+		"StartLoadBalancerListener":     {do: setListenerStatus("running"), need: one},
+		"StopLoadBalancerListener":      {do: setListenerStatus("stopped"), need: one},
+		"DeleteLoadBalancerListener":    {do: deleteListener, need: one},
+		"DescribeRules":                 {do: describeRules, need: one},
+		"DescribeDomainExtensions":      {do: describeDomainExtensions, need: one},
+		"CreateDomainExtension":         {do: createDomainExtension, need: append(one, "Domain", "ServerCertificateId")},
+		"SetDomainExtensionAttribute":   {do: setDomainExtension, need: []string{"DomainExtensionId", "ServerCertificateId"}},
+		"DeleteDomainExtension":         {do: deleteDomainExtension, need: []string{"DomainExtensionId"}},
+	}
+	for _, p := range protocols {
+		lower := strings.ToLower(p)
+		m["CreateLoadBalancer"+p+"Listener"] = &action{do: createListener(lower), need: one}
+		m["SetLoadBalancer"+p+"ListenerAttribute"] = &action{do: setListener(lower), need: one}
+		m["DescribeLoadBalancer"+p+"ListenerAttribute"] = &action{do: describeListener(lower), need: one}
+	}
+	return m
+}
+
+// conflict reports whether two protocols cannot share a port: only UDP can
+// share one with the others.
+func conflict(a, b string) bool { return a == b || a != "udp" && b != "udp" }
+
+// listener returns the listener that a request names. The protocol may be
+// left out if only one listener has the port.
+func (q *request) listener(lb *LoadBalancer, protocol string) (int, *failure) {
+	port, bad := q.params.number("ListenerPort", 1, 65535, 0)
+	if bad != nil {
+		return 0, bad
+	}
+	found := -1
+	for i, l := range lb.Listeners {
+		if l.Port != port || !is(strings.ToLower(protocol), l.Protocol) {
+			continue
+		}
+		if found >= 0 {
+			return 0, missing("ListenerProtocol")
+		}
+		found = i
+	}
+	if found < 0 {
+		return 0, fail(http.StatusBadRequest, "InvalidParameter", "The specified resource does not exist.")
+	}
+	return found, nil
+}
+
+// configured are the parameters of a listener that have fields of their own.
+var configured = []string{"LoadBalancerId", "ListenerPort", "ListenerProtocol", "VServerGroup", "VServerGroupId", "Description", "Scheduler", "Bandwidth", "ClientToken", "RegionId"}
+
+// configure sets a listener to what the request says of it, and leaves what it
+// does not say.
+func (q *request) configure(lb *LoadBalancer, l *Listener) *failure {
+	p := q.params
+	n, bad := p.number("Bandwidth", -1, 5120, cmp.Or(l.Bandwidth, -1))
+	if bad != nil {
+		return bad
+	}
+	group := l.VGroup
+	if p["VServerGroupId"] != "" && p["VServerGroup"] != "off" {
+		group = p["VServerGroupId"]
+	}
+	if p["VServerGroup"] == "off" {
+		group = ""
+	}
+	if group != "" && lb.vgroup(group) == nil {
+		return noVGroup()
+	}
+	cert := p["ServerCertificateId"]
+	if l.Protocol == "https" && cert == "" && l.Config["ServerCertificateId"] == "" {
+		return missing("ServerCertificateId")
+	}
+	if cert != "" && len(q.state.Certificates) > 0 && q.state.Certificates[cert] == nil {
+		return fail(http.StatusBadRequest, "CertificateNotExist", "The specified CertificateId does not exist.")
+	}
+	config := maps.Clone(l.Config)
+	if config == nil {
+		config = map[string]string{}
+	}
+	for k, v := range p {
+		if !slices.Contains(configured, k) && !strings.HasPrefix(k, "Tag") {
+			config[k] = v
+		}
+	}
+	if d, ok := p["Description"]; ok {
+		l.Description = d
+	}
+	l.VGroup, l.Bandwidth, l.Scheduler, l.Config = group, n, cmp.Or(p["Scheduler"], l.Scheduler, "wrr"), config
+	return nil
+}
+
+func createListener(protocol string) func(*request) (any, *failure) {
+	return func(q *request) (any, *failure) {
+		return change(q, func(lb *LoadBalancer) *failure {
+			port, bad := q.params.number("ListenerPort", 1, 65535, 0)
+			if bad != nil {
+				return bad
+			}
+			for _, l := range lb.Listeners {
+				if l.Port == port && conflict(l.Protocol, protocol) {
+					return fail(http.StatusBadRequest, "ListenerAlreadyExists", "A listener with the specified port already exists.")
+				}
+			}
+			if len(lb.Listeners) >= q.state.quota("slb_quota_listeners_num", 50) {
+				return fail(http.StatusBadRequest, "QuotaExceeded.Listener", "The maximum number of listeners is exceeded.")
+			}
+			l := Listener{Port: port, Protocol: protocol, Status: "stopped"}
+			if bad := q.configure(lb, &l); bad != nil {
+				return bad
+			}
+			lb.Listeners = append(lb.Listeners, l)
+			return nil
+		})
+	}
+}
+
+func setListener(protocol string) func(*request) (any, *failure) {
+	return func(q *request) (any, *failure) {
+		return change(q, func(lb *LoadBalancer) *failure {
+			i, bad := q.listener(lb, protocol)
+			if bad != nil {
+				return bad
+			}
+			return q.configure(lb, &lb.Listeners[i])
+		})
+	}
+}
+
+func setListenerStatus(status string) func(*request) (any, *failure) {
+	return func(q *request) (any, *failure) {
+		return change(q, func(lb *LoadBalancer) *failure {
+			i, bad := q.listener(lb, q.params["ListenerProtocol"])
+			if bad == nil {
+				lb.Listeners[i].Status = status
+			}
+			return bad
+		})
+	}
+}
+
+func deleteListener(q *request) (any, *failure) {
+	return change(q, func(lb *LoadBalancer) *failure {
+		i, bad := q.listener(lb, q.params["ListenerProtocol"])
+		if bad == nil {
+			lb.Listeners = slices.Delete(lb.Listeners, i, i+1)
+		}
+		return bad
+	})
+}
+
+// show is what answers say of a listener.
+func (l *Listener) show(lb *LoadBalancer) reply {
+	return reply{
+		"LoadBalancerId": lb.ID, "ListenerPort": l.Port, "ListenerProtocol": l.Protocol, "Status": l.Status,
+		"VServerGroupId": l.VGroup, "Scheduler": l.Scheduler, "Bandwidth": l.Bandwidth, "Description": l.Description,
+		"AclStatus": cmp.Or(l.Config["AclStatus"], "off"), "AclType": l.Config["AclType"], "AclId": l.Config["AclId"],
+		"BackendServerPort": typed("BackendServerPort", cmp.Or(l.Config["BackendServerPort"], "0")), "ServiceManagedMode": "Unmanaged",
+	}
+}
+
+func describeListener(protocol string) func(*request) (any, *failure) {
+	return func(q *request) (any, *failure) {
+		lb, bad := q.loadBalancer()
+		if bad != nil {
+			return nil, bad
+		}
+		i, bad := q.listener(lb, protocol)
+		if bad != nil {
+			return nil, bad
+		}
+		out := lb.Listeners[i].show(lb)
+		for k, v := range lb.Listeners[i].Config {
+			out[k] = typed(k, v)
+		}
+		return out, nil
+	}
+}
+
+func describeListeners(q *request) (any, *failure) {
+	ids := q.params.list("LoadBalancerId")
+	if len(ids) > 10 {
+		return nil, invalid("LoadBalancerId")
+	}
+	if ids == nil {
+		ids = slices.Sorted(maps.Keys(q.state.LoadBalancers))
+	}
+	list := []reply{}
+	for _, id := range ids {
+		lb := q.state.LoadBalancers[id]
+		if lb == nil {
+			return nil, noLoadBalancer()
+		}
+		for _, l := range lb.Listeners {
+			if !is(q.params["ListenerPort"], strconv.Itoa(l.Port)) || !is(strings.ToLower(q.params["ListenerProtocol"]), l.Protocol) {
+				continue
+			}
+			e, config := l.show(lb), reply{}
+			for k, v := range l.Config {
+				config[k] = typed(k, v)
+			}
+			e[strings.ToUpper(l.Protocol)+"ListenerConfig"] = config
+			list = append(list, e)
+		}
+	}
+	part, next, bad := chunk(q.params, list, 20, 100)
+	if bad != nil {
+		return nil, bad
+	}
+	return reply{"Listeners": part, "TotalCount": len(list), "MaxResults": len(part), "NextToken": next}, nil
+}
+
+func describeRules(q *request) (any, *failure) {
+	lb, bad := q.loadBalancer()
+	if bad != nil {
+		return nil, bad
+	}
+	i, bad := q.listener(lb, q.params["ListenerProtocol"])
+	if bad != nil {
+		return nil, bad
+	}
+	list := []reply{}
+	for _, r := range lb.Listeners[i].Rules {
+		list = append(list, r.show())
+	}
+	return reply{"Rules": reply{"Rule": list}}, nil
+}
+
+func (r *Rule) show() reply {
+	return reply{"RuleId": r.ID, "RuleName": r.Name, "Domain": r.Domain, "Url": r.URL, "VServerGroupId": r.VGroup}
+}
+
+// domainExtension finds a further domain of an HTTPS listener by its ID.
+func (q *request) domainExtension() (*Listener, int, *failure) {
+	for _, lb := range q.state.LoadBalancers {
+		for i := range lb.Listeners {
+			l := &lb.Listeners[i]
+			if n := slices.IndexFunc(l.Domains, func(d Domain) bool { return d.ID == q.params["DomainExtensionId"] }); n >= 0 {
+				return l, n, nil
+			}
+		}
+	}
+	return nil, 0, fail(http.StatusBadRequest, "InvalidDomainExtensionId.NotFound", "The specified DomainExtension does not exist.")
+}
+
+func describeDomainExtensions(q *request) (any, *failure) {
+	lb, bad := q.loadBalancer()
+	if bad != nil {
+		return nil, bad
+	}
+	i, bad := q.listener(lb, "https")
+	if bad != nil {
+		return nil, bad
+	}
+	list := []reply{}
+	for _, d := range lb.Listeners[i].Domains {
+		if is(q.params["DomainExtensionId"], d.ID) {
+			list = append(list, reply{"DomainExtensionId": d.ID, "Domain": d.Name, "ServerCertificateId": d.Certificate})
+		}
+	}
+	return reply{"DomainExtensions": reply{"DomainExtension": list}}, nil
+}
+
+func createDomainExtension(q *request) (any, *failure) {
+	lb, bad := q.loadBalancer()
+	if bad != nil {
+		return nil, bad
+	}
+	i, bad := q.listener(lb, "https")
+	if bad != nil {
+		return nil, bad
+	}
+	l := &lb.Listeners[i]
+	if slices.ContainsFunc(l.Domains, func(d Domain) bool { return d.Name == q.params["Domain"] }) {
+		return nil, fail(http.StatusBadRequest, "DomainExtensionAlreadyExist", "The specified Domain already exists.")
+	}
+	q.state.serial["de-"]++
+	d := Domain{ID: fmt.Sprintf("de-sim%04d", q.state.serial["de-"]), Name: q.params["Domain"], Certificate: q.params["ServerCertificateId"]}
+	l.Domains = append(l.Domains, d)
+	return reply{"DomainExtensionId": d.ID, "ListenerPort": l.Port}, nil
+}
+
+func setDomainExtension(q *request) (any, *failure) {
+	l, i, bad := q.domainExtension()
+	if bad != nil {
+		return nil, bad
+	}
+	l.Domains[i].Certificate = q.params["ServerCertificateId"]
+	return reply{}, nil
+}
+
+func deleteDomainExtension(q *request) (any, *failure) {
+	l, i, bad := q.domainExtension()
+	if bad != nil {
+		return nil, bad
+	}
+	l.Domains = slices.Delete(l.Domains, i, i+1)
+	return reply{}, nil
+}

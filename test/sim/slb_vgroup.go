@@ -1,0 +1,290 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+func vgroupActions() map[string]*action {
+	one, change := []string{"VServerGroupId"}, []string{"VServerGroupId", "BackendServers"}
+	return map[string]*action{
+		"CreateVServerGroup":               {do: createVGroup, need: []string{"LoadBalancerId"}},
+		"DeleteVServerGroup":               {do: deleteVGroup, need: one},
+		"DescribeVServerGroups":            {do: describeVGroups, need: []string{"LoadBalancerId"}},
+		"DescribeVServerGroupAttribute":    {do: describeVGroup, need: one},
+		"SetVServerGroupAttribute":         {do: setVGroup, need: one},
+		"AddVServerGroupBackendServers":    {do: addBackends, need: change},
+		"RemoveVServerGroupBackendServers": {do: removeBackends, need: change},
+		"ModifyVServerGroupBackendServers": {do: modifyBackends, need: one},
+	}
+}
+
+func noVGroup() *failure {
+	return fail(http.StatusBadRequest, "InvalidParameter", "The specified VServerGroupId does not exist.")
+}
+
+// vgroup returns the vServer group that a request names, and its load balancer.
+func (q *request) vgroup() (*LoadBalancer, *VGroup, *failure) {
+	lb := q.state.LoadBalancers[q.state.groups[q.params["VServerGroupId"]]]
+	if lb == nil {
+		return nil, nil, noVGroup()
+	}
+	return lb, lb.vgroup(q.params["VServerGroupId"]), nil
+}
+
+// backends reads a list of backends. Clients write its keys in any case, and
+// numbers as numbers or as text.
+func (q *request) backends(param string) ([]Backend, *failure) {
+	if q.params[param] == "" {
+		return nil, nil
+	}
+	var list []struct {
+		ServerID, ServerIP, Type, Description string
+		Port, Weight                          any
+	}
+	if err := json.Unmarshal([]byte(q.params[param]), &list); err != nil {
+		return nil, invalid(param)
+	}
+	out := make([]Backend, 0, len(list))
+	for _, e := range list {
+		b := Backend{Server: e.ServerID, IP: e.ServerIP, Type: e.Type, Description: e.Description}
+		if w, err := strconv.Atoi(fmt.Sprint(e.Weight)); err == nil {
+			b.Weight = &w
+		}
+		b.Port, _ = strconv.Atoi(fmt.Sprint(e.Port)) // no number is no port, which the check refuses
+		b.fill()
+		if b.Server == "" {
+			return nil, invalid(param)
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// admit refuses backends that a load balancer cannot take.
+func (q *request) admit(lb *LoadBalancer, more []Backend) *failure {
+	total := len(more)
+	for _, g := range lb.VGroups {
+		total += len(g.Backends)
+	}
+	for _, b := range more {
+		switch {
+		case b.Port < 1 || b.Port > 65535:
+			return fail(http.StatusBadRequest, "InvalidParameter", "The specified Port must be between 1 and 65535.")
+		case *b.Weight < 0 || *b.Weight > 100:
+			return fail(http.StatusBadRequest, "InvalidParameter", "The specified Weight must be between 0 and 100.")
+		case b.Type == "eni" && lb.Spec == "" && lb.ChargeType != "PayByCLCU":
+			return fail(http.StatusBadRequest, "OperationUnsupported.EniBackendServer", "The loadbalancer does not support backend servers of eni type.")
+		case lb.AddressType == "intranet" && q.vpcOf(b) != lb.VPC:
+			return fail(http.StatusBadRequest, "NetworkConflict", "there are network conflicts in specified parameter.")
+		}
+	}
+	if len(more) > 0 && total > q.state.quota("slb_quota_backendservers_num", 200) {
+		return fail(http.StatusBadRequest, "InstanceBackendServerNumberOverLimit",
+			"The backend server number has reached to the quota limit of this load balancers")
+	}
+	return nil
+}
+
+// vpcOf returns the VPC of a backend; one that the World does not state is in
+// the cluster's.
+func (q *request) vpcOf(b Backend) string {
+	if e := q.state.ENIs[b.Server]; e != nil {
+		return e.VPC
+	}
+	if i := q.state.Instances[b.Server]; i != nil {
+		return i.VPC
+	}
+	return q.state.Cluster.VPC
+}
+
+// same reports whether two backends are one entry of a group.
+func same(a, b Backend) bool {
+	return a.Server == b.Server && a.Port == b.Port && (a.Type != "eni" || a.IP == "" || b.IP == "" || a.IP == b.IP)
+}
+
+func (g *VGroup) find(b Backend) int {
+	return slices.IndexFunc(g.Backends, func(o Backend) bool { return same(o, b) })
+}
+
+func (g *VGroup) add(list []Backend) {
+	for _, b := range list {
+		if i := g.find(b); i >= 0 {
+			g.Backends[i] = b
+			continue
+		}
+		g.Backends = append(g.Backends, b)
+	}
+}
+
+func (g *VGroup) remove(list []Backend) {
+	for _, b := range list {
+		if i := g.find(b); i >= 0 {
+			g.Backends = slices.Delete(g.Backends, i, i+1)
+		}
+	}
+}
+
+func (g *VGroup) show(q *request) reply {
+	list := make([]reply, 0, len(g.Backends))
+	for _, b := range g.Backends {
+		list = append(list, reply{
+			"ServerId": b.Server, "ServerIp": b.IP, "Type": b.Type, "Port": b.Port, "Weight": *b.Weight,
+			"Description": b.Description, "VpcId": q.vpcOf(b),
+		})
+	}
+	return reply{"VServerGroupId": g.ID, "VServerGroupName": g.Name, "BackendServers": reply{"BackendServer": list}}
+}
+
+func createVGroup(q *request) (any, *failure) {
+	lb, bad := q.loadBalancer()
+	if bad != nil {
+		return nil, bad
+	}
+	list, bad := q.backends("BackendServers")
+	if bad != nil {
+		return nil, bad
+	}
+	if bad := q.admit(lb, list); bad != nil {
+		return nil, bad
+	}
+	g := VGroup{ID: q.state.id("rsp-", func(id string) bool { return q.state.groups[id] != "" }), Name: q.params["VServerGroupName"]}
+	g.add(list)
+	lb.VGroups = append(lb.VGroups, g)
+	q.state.groups[g.ID] = lb.ID
+	return g.show(q), nil
+}
+
+func deleteVGroup(q *request) (any, *failure) {
+	lb, g, bad := q.vgroup()
+	if bad != nil {
+		return nil, bad
+	}
+	for _, l := range lb.Listeners {
+		if l.VGroup == g.ID {
+			return nil, fail(http.StatusBadRequest, "RspoolVipExist", "there are vips associating with this vServer group.")
+		}
+		if slices.ContainsFunc(l.Rules, func(r Rule) bool { return r.VGroup == g.ID }) {
+			return nil, fail(http.StatusBadRequest, "RspoolRuleExist", "there are rules associating with this vServer group.")
+		}
+	}
+	delete(q.state.groups, g.ID)
+	id := g.ID
+	lb.VGroups = slices.DeleteFunc(lb.VGroups, func(g VGroup) bool { return g.ID == id })
+	return reply{}, nil
+}
+
+func describeVGroups(q *request) (any, *failure) {
+	lb, bad := q.loadBalancer()
+	if bad != nil {
+		return nil, bad
+	}
+	list := []reply{}
+	for _, g := range lb.VGroups {
+		listeners, rules := []reply{}, []reply{}
+		for _, l := range lb.Listeners {
+			if l.VGroup == g.ID && q.params["IncludeListener"] == "true" {
+				listeners = append(listeners, reply{"Port": l.Port, "Protocol": l.Protocol})
+			}
+			for _, r := range l.Rules {
+				if r.VGroup == g.ID && q.params["IncludeRule"] == "true" {
+					rules = append(rules, r.show())
+				}
+			}
+		}
+		list = append(list, reply{
+			"VServerGroupId": g.ID, "VServerGroupName": g.Name, "ServerCount": len(g.Backends),
+			"AssociatedObjects": reply{"Listeners": reply{"Listener": listeners}, "Rules": reply{"Rule": rules}},
+		})
+	}
+	return reply{"VServerGroups": reply{"VServerGroup": list}}, nil
+}
+
+func describeVGroup(q *request) (any, *failure) {
+	lb, g, bad := q.vgroup()
+	if bad != nil {
+		return nil, bad
+	}
+	out := g.show(q)
+	out["LoadBalancerId"] = lb.ID
+	return out, nil
+}
+
+// setVGroup renames a group and sets weights and descriptions of backends that
+// it has.
+func setVGroup(q *request) (any, *failure) {
+	_, g, bad := q.vgroup()
+	if bad != nil {
+		return nil, bad
+	}
+	list, bad := q.backends("BackendServers")
+	if bad != nil {
+		return nil, bad
+	}
+	for _, b := range list {
+		if g.find(b) < 0 {
+			return nil, fail(http.StatusBadRequest, "ObtainIpFail", "The specified backend server does not exist in the vServer group.")
+		}
+	}
+	g.add(list)
+	if n := q.params["VServerGroupName"]; n != "" {
+		g.Name = n
+	}
+	return g.show(q), nil
+}
+
+func addBackends(q *request) (any, *failure) {
+	lb, g, bad := q.vgroup()
+	if bad != nil {
+		return nil, bad
+	}
+	list, bad := q.backends("BackendServers")
+	if bad != nil {
+		return nil, bad
+	}
+	more := slices.DeleteFunc(slices.Clone(list), func(b Backend) bool { return g.find(b) >= 0 })
+	if bad := q.admit(lb, more); bad != nil {
+		return nil, bad
+	}
+	g.add(list)
+	return g.show(q), nil
+}
+
+func removeBackends(q *request) (any, *failure) {
+	_, g, bad := q.vgroup()
+	if bad != nil {
+		return nil, bad
+	}
+	list, bad := q.backends("BackendServers")
+	if bad != nil {
+		return nil, bad
+	}
+	g.remove(list)
+	return g.show(q), nil
+}
+
+func modifyBackends(q *request) (any, *failure) {
+	lb, g, bad := q.vgroup()
+	if bad != nil {
+		return nil, bad
+	}
+	was, bad := q.backends("OldBackendServers")
+	if bad != nil {
+		return nil, bad
+	}
+	list, bad := q.backends("NewBackendServers")
+	if bad != nil {
+		return nil, bad
+	}
+	before := slices.Clone(g.Backends)
+	g.remove(was)
+	if bad := q.admit(lb, list); bad != nil {
+		g.Backends = before
+		return nil, bad
+	}
+	g.add(list)
+	return g.show(q), nil
+}
