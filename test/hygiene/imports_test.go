@@ -1,0 +1,248 @@
+package hygiene
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A row says which of our packages some of our packages may import. Paths are
+// below the module; see matches for the patterns. The first row that fits a
+// package counts. Test files and what serves tests may import anything.
+type row struct {
+	who []string
+	may []string
+	why string
+}
+
+var rows = []row{
+	{
+		who: []string{"infra/gen/folders"},
+		why: "no state of the classes may keep it from working",
+	},
+	{
+		who: []string{"infra/gen/stage1"},
+		may: []string{"infra/gen/folders"},
+		why: "no state of the classes may keep it from working",
+	},
+	{
+		who: []string{"infra/gen/...", "functions/cmd/..."},
+		may: []string{"..."},
+	},
+	{
+		who: []string{"events", "shared/grant"},
+		why: "everything stands on it",
+	},
+	{
+		who: []string{"events/table", "events/schema"},
+		may: []string{"events"},
+		why: "it says what is on the wire and moves nothing",
+	},
+	{
+		who: []string{"events/exporter"},
+		may: []string{"events", "events/table", "shared/kube", "shared/stream", "shared/observe"},
+		why: "it moves events and knows no class",
+	},
+	{
+		who: []string{"events/courier"},
+		may: []string{"events", "shared/stream", "shared/observe"},
+		why: "it moves events and knows no class",
+	},
+	{
+		who: []string{"events/cmd/*"},
+		may: []string{"events/...", "shared/kube", "shared/stream", "shared/observe"},
+		why: "it moves events and knows no class",
+	},
+	{
+		who: []string{"shared/cloud", "shared/kube", "shared/stream", "shared/stream/embedded"},
+		may: []string{"shared/grant", "events"},
+		why: "it shows the outside as it is and decides nothing",
+	},
+	{
+		who: []string{"shared/observe"},
+		may: []string{"shared/grant", "events"},
+		why: "it measures what others tell it",
+	},
+	{
+		who: []string{"shared/remedy"},
+		may: []string{"shared/grant", "events", "shared/cloud", "shared/kube", "shared/stream"},
+		why: "the engine knows no step and no door",
+	},
+	{
+		who: []string{"shared/step"},
+		may: []string{"shared/grant", "events", "shared/cloud", "shared/kube", "shared/stream", "shared/remedy"},
+		why: "a step knows the engine and no door",
+	},
+	{
+		who: []string{"shared/host", "shared/serve", "shared/ticket", "shared/policy"},
+		may: []string{"events", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/remedy",
+			"shared/step", "shared/policy", "shared/ticket", "shared/host"},
+		why: "it is part of every function program, and these stay small",
+	},
+	{
+		who: []string{"functions"},
+		may: []string{"functions/*", "shared/remedy"},
+		why: "it is the list of the classes and nothing more",
+	},
+	{
+		who: []string{"functions/*/cmd/*"},
+		may: []string{"functions/*", "shared/serve"},
+		why: "it is one class behind a door and nothing more",
+	},
+	{
+		who: []string{"functions/*"},
+		may: []string{"shared/grant", "shared/cloud", "shared/remedy", "shared/step"},
+		why: "class code reads and decides; what it needs to read is a method of shared/cloud",
+	},
+}
+
+// imports checks who imports whom among our own packages.
+func imports(tr *tree) []string {
+	var out []string
+	for _, f := range tr.code() {
+		i := slices.IndexFunc(rows, func(r row) bool { return matches(f.dir(), r.who...) })
+		if i < 0 {
+			out = append(out, f.name+": no row of test/hygiene/imports_test.go says what "+f.dir()+" may import: add one, with its reason")
+			continue
+		}
+		r := rows[i]
+		for _, p := range sorted(f.imports()) {
+			ours, ok := strings.CutPrefix(p, module+"/")
+			if !ok {
+				continue
+			}
+			pos := f.imports()[p].Pos()
+			switch {
+			case matches(ours, "test/..."):
+				out = append(out, tr.at(pos, "%s imports %s: nothing that is shipped may import what serves tests; move what both need to shared", f.dir(), ours))
+			case !matches(ours, r.may...):
+				out = append(out, tr.at(pos, "%s must not import %s (%s): it may import %s", f.dir(), ours, r.why, list(r.may)))
+			case matches(f.dir(), "functions/*/cmd/*") && strings.HasPrefix(ours, "functions/") && path.Base(ours) != path.Base(f.dir()):
+				out = append(out, tr.at(pos, "%s imports another class, %s: run make gen", f.dir(), ours))
+			}
+		}
+	}
+	return out
+}
+
+// A home says which of our packages may import a library, by the longest prefix
+// of its import path. One home each, so that a library can be replaced, and so
+// that one place shows what we need of it.
+var homes = map[string][]string{
+	"github.com/aliyun/alibaba-cloud-sdk-go": {"shared/cloud"},
+	"github.com/aliyun/fc-runtime-go-sdk":    {"shared/serve"},
+	"github.com/google/uuid":                 {"events"},
+	"github.com/invopop/jsonschema":          {"events/schema"},
+	"github.com/jedib0t/go-pretty/v6":        {"functions/cmd/lbremedy"},
+	"github.com/nats-io/nats-server/v2":      {"shared/stream/embedded"},
+	"github.com/nats-io/nats.go":             {"shared/stream"},
+	"github.com/prometheus/client_golang":    {"shared/observe"},
+	"github.com/spf13/cobra":                 {"functions/cmd/lbremedy"},
+	"github.com/spf13/pflag":                 {"functions/cmd/lbremedy"},
+	"golang.org/x/term":                      {"functions/cmd/lbremedy"},
+	"k8s.io/client-go":                       {"shared/kube"},
+
+	// Vocabulary: types that are spoken between packages.
+	"github.com/cloudevents/sdk-go/v2": {"events/...", "shared/host", "shared/serve", "functions/cmd/lbremedy"},
+	"k8s.io/api":                       {"shared/...", "events/exporter", "functions/..."},
+	"k8s.io/apimachinery":              {"shared/...", "events/exporter", "functions/cmd/lbremedy"},
+
+	// Class code meets these in the fields of k8s.io/api.
+	"k8s.io/apimachinery/pkg/api/resource": {"shared/...", "functions/..."},
+	"k8s.io/apimachinery/pkg/apis/meta/v1": {"shared/...", "events/exporter", "functions/..."},
+	"k8s.io/apimachinery/pkg/labels":       {"shared/...", "functions/..."},
+	"k8s.io/apimachinery/pkg/util/intstr":  {"shared/...", "functions/..."},
+
+	// Small helpers without a say in how things are built.
+	"golang.org/x/sync": {"shared/...", "events/...", "functions/cmd/lbremedy"},
+	"golang.org/x/time": {"shared/...", "events/...", "functions/cmd/lbremedy"},
+	"golang.org/x/sys":  {"shared/...", "events/...", "functions/cmd/lbremedy"},
+	"sigs.k8s.io/yaml":  {"shared/policy", "functions/cmd/lbremedy", "infra/gen"},
+
+	// They bring every API group, or caches, into programs that stay small.
+	"k8s.io/client-go/dynamic":    {},
+	"k8s.io/client-go/informers":  {},
+	"k8s.io/client-go/kubernetes": {},
+
+	// For tests only.
+	"github.com/google/go-cmp":                                {},
+	"github.com/santhosh-tekuri/jsonschema/v6":                {},
+	"go.uber.org/goleak":                                      {},
+	"golang.org/x/tools":                                      {},
+	"pgregory.net/rapid":                                      {},
+	"github.com/cloudevents/sdk-go/v2/test":                   {},
+	"github.com/nats-io/nats-server/v2/test":                  {},
+	"k8s.io/client-go/tools/record":                           {},
+	"k8s.io/client-go/tools/cache":                            {},
+	"k8s.io/client-go/util/workqueue":                         {},
+	"github.com/prometheus/client_golang/prometheus/testutil": {},
+}
+
+// libraries checks who imports what isn't ours.
+func libraries(tr *tree) []string {
+	var out []string
+	for _, f := range tr.code() {
+		for _, p := range sorted(f.imports()) {
+			if standard(p) || p == module || strings.HasPrefix(p, module+"/") {
+				continue
+			}
+			pos := f.imports()[p].Pos()
+			home, ok := homeOf(p)
+			switch {
+			case !ok:
+				out = append(out, tr.at(pos, "%s imports %s, which has no home: give it one in test/hygiene/imports_test.go, and say in the commit why we need it", f.dir(), p))
+			case len(homes[home]) == 0:
+				out = append(out, tr.at(pos, "%s imports %s, which nothing that is shipped may import", f.dir(), p))
+			case !matches(f.dir(), homes[home]...):
+				out = append(out, tr.at(pos, "%s must not import %s: only %s may; ask there for what is needed", f.dir(), p, list(homes[home])))
+			}
+		}
+	}
+	return out
+}
+
+// homeOf returns the longest key of homes that an import path is at or below.
+func homeOf(p string) (string, bool) {
+	for ; p != "."; p = path.Dir(p) {
+		if _, ok := homes[p]; ok {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+// testLibraries checks that tests are written with the standard library and go-cmp.
+func testLibraries(tr *tree) []string {
+	banned := []string{
+		"github.com/stretchr/testify/...", "github.com/onsi/*/...", "github.com/golang/mock/...", "go.uber.org/mock/...",
+		"gotest.tools/...", "github.com/matryer/is/...",
+	}
+	var out []string
+	for _, f := range tr.files {
+		if f.ast == nil {
+			continue
+		}
+		for _, p := range sorted(f.imports()) {
+			if matches(p, banned...) {
+				out = append(out, tr.at(f.imports()[p].Pos(), "%s imports %s: say got and want with the testing package, and a difference with go-cmp", f.dir(), p))
+			}
+		}
+	}
+	return out
+}
+
+// standard reports whether an import path is of the standard library.
+func standard(p string) bool {
+	first, _, _ := strings.Cut(p, "/")
+	return !strings.Contains(first, ".")
+}
+
+func list(patterns []string) string {
+	if len(patterns) == 0 {
+		return "nothing of ours"
+	}
+	return strings.Join(patterns, ", ")
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
