@@ -1,0 +1,102 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The kinds of errors, for errors.Is.
+var (
+	ErrNotFound    = errors.New("not found")                       // there is no such object
+	ErrConflict    = errors.New("changed by someone else")         // the object is no longer as it was read
+	ErrDenied      = errors.New("not allowed")                     // unknown or insufficient credentials
+	ErrInvalid     = errors.New("refused as invalid")              // the API server will never accept this request
+	ErrUnavailable = errors.New("the API server can't answer")     // no connection, a timeout, overload
+	ErrGone        = errors.New("the resource version is too old") // list again
+)
+
+// An Error says what the API server, or the way to it, refused. It unwraps to its
+// kind. Its text holds names of objects, and no URL, credential or body.
+type Error struct {
+	Doing   string // what was being done: "get Service shop/web"
+	Kind    error  // ErrNotFound, …; nil: none of them
+	Status  int    // HTTP status; 0 if there was no answer
+	Reason  string // Kubernetes' own word for the cause; may be empty
+	Message string // a sentence of the API server, or of the network
+}
+
+// Error returns what was being done and why it didn't work.
+func (e *Error) Error() string {
+	if e.Kind == nil {
+		return e.Doing + ": " + e.Message
+	}
+	return e.Doing + ": " + e.Kind.Error() + ": " + e.Message
+}
+
+// Unwrap returns the kind.
+func (e *Error) Unwrap() error { return e.Kind }
+
+// noName returns the error for a name that no object can have.
+func noName(doing, what, name string) error {
+	return &Error{Doing: doing, Kind: ErrNotFound, Message: fmt.Sprintf("no object can have the %s %.100q", what, name)}
+}
+
+// explain returns an error of the client by its kind. A call whose own context has
+// ended returns that context's error.
+func explain(ctx context.Context, doing string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	}
+	var own *Error
+	if errors.As(err, &own) {
+		return err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &Error{Doing: doing, Kind: ErrUnavailable, Message: "no answer in time"}
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return explainStatus(doing, status.Status())
+	}
+	return &Error{Doing: doing, Kind: ErrUnavailable, Message: hide(err).Error()}
+}
+
+// explainStatus returns the error that a Status describes.
+func explainStatus(doing string, s metav1.Status) *Error {
+	e := &Error{Doing: doing, Status: int(s.Code), Reason: string(s.Reason), Message: s.Message}
+	if e.Message == "" {
+		e.Message = http.StatusText(e.Status)
+	}
+	switch {
+	case s.Reason == metav1.StatusReasonExpired, s.Reason == metav1.StatusReasonGone, e.Status == http.StatusGone:
+		e.Kind = ErrGone
+	case e.Status == http.StatusNotFound:
+		e.Kind = ErrNotFound
+	case e.Status == http.StatusConflict:
+		e.Kind = ErrConflict
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
+		e.Kind = ErrDenied
+	case e.Status == http.StatusBadRequest, e.Status == http.StatusUnprocessableEntity,
+		e.Status == http.StatusRequestEntityTooLarge, e.Status == http.StatusMethodNotAllowed:
+		e.Kind = ErrInvalid
+	default:
+		e.Kind = ErrUnavailable
+	}
+	return e
+}
+
+// hide returns the error without the URL that Go's HTTP client puts before it: a
+// kubeconfig's server or proxy may have credentials in it.
+func hide(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}

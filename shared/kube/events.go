@@ -1,0 +1,202 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// An Event is what lbremedy reads of a Kubernetes Event. All texts come from
+// outside: whoever may create Events chooses them, and any of them may be empty.
+type Event struct {
+	Namespace, Name, UID string
+	ResourceVersion      string
+	Reason               string
+	Type                 string // Warning or Normal
+	Message              string
+	Component            string // of the source, or else the reporting component
+	Object               Object // what the Event is about
+	Count                int    // occurrences so far, at least 1
+	First, Last          time.Time
+}
+
+// An Object names what an Event is about.
+type Object struct {
+	Kind, Namespace, Name, UID string
+}
+
+// A Change is one message of a watch of Events.
+type Change struct {
+	Kind  string // Added, Modified, Deleted or Bookmark
+	Event Event  // a bookmark has its ResourceVersion alone
+}
+
+// The kinds of a Change, as they stand on the wire.
+const (
+	Added    = "ADDED"
+	Modified = "MODIFIED"
+	Deleted  = "DELETED"
+	Bookmark = "BOOKMARK"
+)
+
+// A Selection says which Events are meant. The API server applies it, so that the
+// others cost the reader nothing.
+type Selection struct {
+	Namespace string // empty: all
+	Fields    string // field selector: "involvedObject.kind=Service"; empty: all
+}
+
+func (s Selection) path() (string, error) {
+	if s.Namespace == "" {
+		return "/api/v1/events", nil
+	}
+	if !segment(s.Namespace) {
+		return "", noName("read Events", "namespace", s.Namespace)
+	}
+	return "/api/v1/namespaces/" + s.Namespace + "/events", nil
+}
+
+// EventsVersion returns the resource version of the cluster's Events as of now.
+func (c *Cluster) EventsVersion(ctx context.Context) (string, error) {
+	return list(ctx, c, "read the version of Events", "/api/v1/events", map[string]string{"limit": "1"},
+		func(*struct{}) error { return nil })
+}
+
+// ListEvents calls see with each selected Event, page by page and in no order, and
+// returns the resource version to watch from. An error of see ends the list and is
+// returned as it is. ErrGone means that the list took too long: what was seen is
+// incomplete, and the caller starts anew.
+func (c *Cluster) ListEvents(ctx context.Context, which Selection, see func(Event) error) (string, error) {
+	path, err := which.path()
+	if err != nil {
+		return "", err
+	}
+	return list(ctx, c, "list Events", path, which.query(), func(e *wireEvent) error { return see(e.event()) })
+}
+
+// WatchEvents calls see with each change of the selected Events after the resource
+// version, in the order in which they happened. It returns nil when the API server
+// ends the watch, as it does after the given time, and an error by kind when the
+// watch breaks. An error of see ends the watch and is returned as it is.
+//
+// The resource version must be one of this server: a future one waits in silence.
+func (c *Cluster) WatchEvents(ctx context.Context, which Selection, version string, limit time.Duration, see func(Change) error) error {
+	path, err := which.path()
+	if err != nil {
+		return err
+	}
+	return watch(ctx, c, "watch Events", path, which.query(), version, limit, func(kind string, e *wireEvent) error {
+		return see(Change{Kind: kind, Event: e.event()})
+	})
+}
+
+func (s Selection) query() map[string]string {
+	if s.Fields == "" {
+		return nil
+	}
+	return map[string]string{"fieldSelector": s.Fields}
+}
+
+// wireEvent is an Event as the API server writes it, without what nobody reads:
+// decoding less keeps the exporter small.
+type wireEvent struct {
+	Metadata struct {
+		Namespace         string `json:"namespace"`
+		Name              string `json:"name"`
+		UID               string `json:"uid"`
+		ResourceVersion   string `json:"resourceVersion"`
+		CreationTimestamp stamp  `json:"creationTimestamp"`
+	} `json:"metadata"`
+	InvolvedObject struct {
+		Kind      string `json:"kind"`
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+		UID       string `json:"uid"`
+	} `json:"involvedObject"`
+	Reason  string `json:"reason"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
+	Source  struct {
+		Component string `json:"component"`
+	} `json:"source"`
+	Reporting      string `json:"reportingComponent"`
+	Count          int    `json:"count"`
+	FirstTimestamp stamp  `json:"firstTimestamp"`
+	LastTimestamp  stamp  `json:"lastTimestamp"`
+	EventTime      stamp  `json:"eventTime"`
+	Series         struct {
+		Count int   `json:"count"`
+		Last  stamp `json:"lastObservedTime"`
+	} `json:"series"`
+}
+
+// event returns what the Event says. Events written through events.k8s.io have no
+// count, no source and no first and last time; they have a series and one time.
+func (w *wireEvent) event() Event {
+	e := Event{
+		Namespace:       w.Metadata.Namespace,
+		Name:            w.Metadata.Name,
+		UID:             w.Metadata.UID,
+		ResourceVersion: w.Metadata.ResourceVersion,
+		Reason:          w.Reason,
+		Type:            w.Type,
+		Message:         w.Message,
+		Component:       w.Source.Component,
+		Object:          Object(w.InvolvedObject),
+		Count:           max(1, w.Count, w.Series.Count),
+		First:           w.FirstTimestamp.Time,
+		Last:            w.LastTimestamp.Time,
+	}
+	if e.Component == "" {
+		e.Component = w.Reporting
+	}
+	if w.Series.Last.After(e.Last) {
+		e.Last = w.Series.Last.Time
+	}
+	for _, t := range []time.Time{w.EventTime.Time, w.Metadata.CreationTimestamp.Time} {
+		if e.First.IsZero() {
+			e.First = t
+		}
+		if e.Last.IsZero() {
+			e.Last = t
+		}
+	}
+	return e
+}
+
+// A stamp is a time that is absent, null or unreadable without harm.
+type stamp struct{ time.Time }
+
+// UnmarshalJSON reads a time. What it can't read is the zero time.
+func (s *stamp) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) != nil {
+		return nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err == nil {
+		s.Time = t
+	}
+	return nil
+}
+
+// Later reports whether resource version a is later than b. Both must come from one
+// cluster. What is no resource version is earlier than any.
+//
+// Kubernetes promises since 1.35 that resource versions of one resource are numbers
+// that grow; etcd's always were. They are compared as text, without a limit on their size.
+func Later(a, b string) bool {
+	if !number(a) {
+		return false
+	}
+	if !number(b) || len(a) > len(b) {
+		return true
+	}
+	return len(a) == len(b) && a > b
+}
+
+// number reports whether s is a number as resource versions are written.
+func number(s string) bool {
+	return s != "" && s[0] != '0' && strings.Trim(s, "0123456789") == ""
+}

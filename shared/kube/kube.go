@@ -1,0 +1,288 @@
+// Package kube is a Kubernetes cluster as lbremedy sees it, and the only
+// importer of client-go.
+//
+// It speaks JSON over one REST client and decodes into the types of k8s.io/api.
+// The typed clientset would cost each function program 13 MB and 8 ms at start;
+// this costs neither. Lists are read page by page and item by item from the
+// wire, so that memory doesn't grow with the cluster.
+//
+// Nothing is retried here: an error goes back to the stream, which delivers the
+// event again. Client-side throttling is off, since lbremedy's budgets limit its
+// writes and a hundred Services may fail in one second.
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+)
+
+// patience is how long one answer may take. Watches have their own limit.
+const patience = 30 * time.Second
+
+// page is how many objects one page of a list holds.
+const page = "250"
+
+// Manager is the name under which the API server records what lbremedy writes.
+const Manager = "lbremedy"
+
+// A Cluster reads from one cluster. Its methods may be called from any goroutine.
+type Cluster struct {
+	client *rest.RESTClient
+}
+
+// New returns the cluster that the configuration leads to. It doesn't connect.
+//
+// Rate limits, content types and the user agent of the configuration are
+// replaced; everything else is kept. The connection is pinged when it has been
+// silent for 30 s and dropped 15 s later, so that a dead one is noticed.
+func New(config *rest.Config) (*Cluster, error) {
+	if config == nil {
+		return nil, errors.New("no configuration of a cluster was given")
+	}
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	c := rest.CopyConfig(config)
+	c.QPS, c.Burst, c.RateLimiter = -1, 0, nil
+	c.Timeout = 0 // it would end watches
+	c.UserAgent = Manager
+	c.WarningHandler, c.WarningHandlerWithContext = rest.NoWarnings{}, nil
+	c.ContentConfig = rest.ContentConfig{
+		GroupVersion:         &schema.GroupVersion{Version: "v1"},
+		NegotiatedSerializer: serializer.NewCodecFactory(scheme).WithoutConversion(),
+		ContentType:          runtime.ContentTypeJSON,
+		AcceptContentTypes:   runtime.ContentTypeJSON,
+	}
+	client, err := rest.UnversionedRESTClientFor(c)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the cluster: %w", hide(err))
+	}
+	return &Cluster{client: client}, nil
+}
+
+// Service returns a Service as it is now.
+func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
+	return get[corev1.Service](ctx, c, "Service", "/api/v1", "services", namespace, name)
+}
+
+// Services returns the Services of all namespaces and types.
+func (c *Cluster) Services(ctx context.Context) ([]corev1.Service, error) {
+	return all[corev1.Service](ctx, c, "list Services", "/api/v1/services", nil)
+}
+
+// Nodes returns the nodes.
+func (c *Cluster) Nodes(ctx context.Context) ([]corev1.Node, error) {
+	return all[corev1.Node](ctx, c, "list nodes", "/api/v1/nodes", nil)
+}
+
+// Events returns the Events about a Service, found by its UID, in no order.
+func (c *Cluster) Events(ctx context.Context, namespace, serviceUID string) ([]corev1.Event, error) {
+	if !segment(namespace) {
+		return nil, noName("list Events", "namespace", namespace)
+	}
+	query := map[string]string{"fieldSelector": fields.OneTermEqualSelector("involvedObject.uid", serviceUID).String()}
+	return all[corev1.Event](ctx, c, "list Events of "+namespace, "/api/v1/namespaces/"+namespace+"/events", query)
+}
+
+// Deployment returns a Deployment.
+func (c *Cluster) Deployment(ctx context.Context, namespace, name string) (*appsv1.Deployment, error) {
+	return get[appsv1.Deployment](ctx, c, "Deployment", "/apis/apps/v1", "deployments", namespace, name)
+}
+
+// DaemonSets returns the DaemonSets of a namespace.
+func (c *Cluster) DaemonSets(ctx context.Context, namespace string) ([]appsv1.DaemonSet, error) {
+	if !segment(namespace) {
+		return nil, noName("list DaemonSets", "namespace", namespace)
+	}
+	return all[appsv1.DaemonSet](ctx, c, "list DaemonSets of "+namespace, "/apis/apps/v1/namespaces/"+namespace+"/daemonsets", nil)
+}
+
+// get reads one object. A name that no object can have is not found: it came in
+// an event, and the API server would refuse it or, worse, read it as a path.
+func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespace, name string) (*T, error) {
+	doing := fmt.Sprintf("get %s %s/%s", kind, namespace, name)
+	if !segment(namespace) {
+		return nil, noName("get "+kind, "namespace", namespace)
+	}
+	if !segment(name) {
+		return nil, noName("get "+kind, "name", name)
+	}
+	object := new(T)
+	err := c.call(ctx, doing, request{verb: "GET", path: group + "/namespaces/" + namespace + "/" + resource + "/" + name}, object)
+	if err != nil {
+		return nil, err
+	}
+	return object, nil
+}
+
+// all reads a whole list.
+func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string) ([]T, error) {
+	var items []T
+	_, err := list(ctx, c, doing, path, query, func(item *T) error {
+		items = append(items, *item)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+// list calls see with each item of a list and returns the list's resource version.
+// An error of see ends the list and is returned as it is.
+func list[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, see func(*T) error) (string, error) {
+	q := map[string]string{"limit": page}
+	for k, v := range query {
+		q[k] = v
+	}
+	version := ""
+	for {
+		var meta metav1.ListMeta
+		var mine error
+		err := c.stream(ctx, doing, patience, request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
+			var err error
+			meta, err = items(r, func(item *T) error {
+				mine = see(item)
+				return mine
+			})
+			return err
+		})
+		if mine != nil {
+			return "", mine
+		}
+		if err != nil {
+			return "", err
+		}
+		version = meta.ResourceVersion
+		if meta.Continue == "" || q["limit"] == "1" {
+			return version, nil
+		}
+		q["continue"] = meta.Continue
+	}
+}
+
+// items reads a list from the wire, one item at a time.
+func items[T any](r io.Reader, see func(*T) error) (metav1.ListMeta, error) {
+	var meta metav1.ListMeta
+	dec := json.NewDecoder(r)
+	t, err := dec.Token()
+	if err != nil {
+		return meta, err
+	}
+	if t != json.Delim('{') {
+		return meta, errors.New("the answer is no list")
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return meta, err
+		}
+		switch key {
+		case "metadata":
+			err = dec.Decode(&meta)
+		case "items":
+			err = array(dec, see)
+		default:
+			var skip json.RawMessage
+			err = dec.Decode(&skip)
+		}
+		if err != nil {
+			return meta, err
+		}
+	}
+	_, err = dec.Token()
+	return meta, err
+}
+
+// array reads the items of a list; null is an empty one.
+func array[T any](dec *json.Decoder, see func(*T) error) error {
+	t, err := dec.Token()
+	if err != nil || t == nil {
+		return err
+	}
+	for dec.More() {
+		var item T
+		if err := lenient(dec.Decode(&item)); err != nil {
+			return err
+		}
+		if err := see(&item); err != nil {
+			return err
+		}
+	}
+	_, err = dec.Token()
+	return err
+}
+
+// lenient forgives a field of a type that was not expected: the decoder has read
+// the rest of the object, and one odd object must not hide those behind it.
+func lenient(err error) error {
+	var typ *json.UnmarshalTypeError
+	if errors.As(err, &typ) {
+		return nil
+	}
+	return err
+}
+
+// A request is one call of the API.
+type request struct {
+	verb, path string
+	query      map[string]string
+	body       []byte // a JSON merge patch
+}
+
+// call makes a request and decodes the answer.
+func (c *Cluster) call(ctx context.Context, doing string, r request, into any) error {
+	return c.stream(ctx, doing, patience, r, func(body io.Reader) error {
+		return json.NewDecoder(body).Decode(into)
+	})
+}
+
+// stream makes a request and hands the body of a good answer to read. Errors,
+// those of read included, come back by kind.
+func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration, r request, read func(io.Reader) error) error {
+	inner, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	q := c.client.Verb(r.verb).AbsPath(r.path).MaxRetries(0)
+	for k, v := range r.query {
+		q = q.Param(k, v)
+	}
+	if r.body != nil {
+		q = q.Body(bytes.Clone(r.body)).SetHeader("Content-Type", "application/merge-patch+json")
+	}
+	body, err := q.Stream(inner)
+	if err == nil {
+		defer body.Close()
+		err = read(body)
+	}
+	if err != nil {
+		return explain(ctx, doing, err)
+	}
+	return nil
+}
+
+// segment reports whether s can be the name of an object, and so one segment of a path.
+func segment(s string) bool {
+	if s == "" || len(s) > 253 || strings.Trim(s, ".") == "" {
+		return false
+	}
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,644 @@
+package kube_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/test/cluster"
+)
+
+func open(t testing.TB, config *rest.Config) *kube.Cluster {
+	t.Helper()
+	c, err := kube.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// limited returns a context that ends a test which waits for what never comes.
+func limited(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// makeService makes a Service of type LoadBalancer.
+func makeService(t testing.TB, j *cluster.Cluster, namespace, name string) *corev1.Service {
+	t.Helper()
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"old": "1", "kept": "2"}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}},
+	}
+	s, err := j.Client().CoreV1().Services(namespace).Create(t.Context(), s, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestServicesAreReadAndPatched(t *testing.T) {
+	ctx := limited(t)
+	j := cluster.Join(t)
+	ns := j.Namespace(t)
+	made := makeService(t, j, ns, "web")
+	c := open(t, j.Config)
+
+	got, err := c.Service(ctx, ns, "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(made.Spec, got.Spec); diff != "" {
+		t.Errorf("the spec that was read differs (-made +read):\n%s", diff)
+	}
+
+	fresh := "yes"
+	patched, err := c.Writer().PatchService(ctx, ns, "web", got.ResourceVersion, kube.ServicePatch{
+		Annotations: map[string]*string{"new": &fresh, "old": nil},
+		Spec:        json.RawMessage(`{"externalTrafficPolicy":"Local"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"kept": "2", "new": "yes"}, patched.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	if patched.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal || len(patched.Spec.Ports) != 1 {
+		t.Errorf("the spec became %+v", patched.Spec)
+	}
+	if !slices.ContainsFunc(patched.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == kube.Manager }) {
+		t.Errorf("no managed field of %q in %+v", kube.Manager, patched.ManagedFields)
+	}
+
+	_, err = c.Writer().PatchService(ctx, ns, "web", got.ResourceVersion, kube.ServicePatch{Annotations: map[string]*string{"new": nil}})
+	if !errors.Is(err, kube.ErrConflict) {
+		t.Errorf("a patch of an old version ended with %v, want ErrConflict", err)
+	}
+	_, err = c.Writer().PatchService(ctx, ns, "web", "", kube.ServicePatch{})
+	if !errors.Is(err, kube.ErrInvalid) {
+		t.Errorf("a patch without a version ended with %v, want ErrInvalid", err)
+	}
+	_, err = c.Writer().PatchService(ctx, ns, "web", patched.ResourceVersion, kube.ServicePatch{Spec: json.RawMessage(`{"type":"Nonsense"}`)})
+	if !errors.Is(err, kube.ErrInvalid) {
+		t.Errorf("a patch that makes no sense ended with %v, want ErrInvalid", err)
+	}
+	_, err = c.Writer().PatchService(ctx, ns, "web", patched.ResourceVersion, kube.ServicePatch{Spec: json.RawMessage(`{`)})
+	if !errors.Is(err, kube.ErrInvalid) {
+		t.Errorf("a patch that is no JSON ended with %v, want ErrInvalid", err)
+	}
+
+	list, err := c.Services(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(list, func(s corev1.Service) bool { return s.UID == made.UID }) {
+		t.Error("the list of Services lacks the one that was made")
+	}
+}
+
+func TestStatusIsReplaced(t *testing.T) {
+	ctx := limited(t)
+	j := cluster.Join(t)
+	ns := j.Namespace(t)
+	s := makeService(t, j, ns, "web")
+	w := open(t, j.Config).Writer()
+
+	status := corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}, {IP: "203.0.113.2"}}}
+	s, err := w.PatchStatus(ctx, ns, "web", s.ResourceVersion, status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Status.LoadBalancer.Ingress) != 2 {
+		t.Fatalf("the status became %+v", s.Status)
+	}
+	old := s.ResourceVersion
+	s, err = w.PatchStatus(ctx, ns, "web", old, corev1.LoadBalancerStatus{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Status.LoadBalancer.Ingress) != 0 || len(s.Annotations) != 2 {
+		t.Errorf("after the clearing the Service is %+v", s)
+	}
+	if _, err := w.PatchStatus(ctx, ns, "web", old, status); !errors.Is(err, kube.ErrConflict) {
+		t.Errorf("a status for an old version ended with %v, want ErrConflict", err)
+	}
+}
+
+func TestOtherReads(t *testing.T) {
+	ctx := limited(t)
+	j := cluster.Join(t)
+	ns := j.Namespace(t)
+	c := open(t, j.Config)
+
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou.i-1"}}
+	if _, err := j.Client().CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pods := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "x"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "ccm:v2.14.0"}}},
+	}
+	selector := &metav1.LabelSelector{MatchLabels: pods.Labels}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "ccm"}, Spec: appsv1.DeploymentSpec{Selector: selector, Template: pods}}
+	if _, err := j.Client().AppsV1().Deployments(ns).Create(ctx, d, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "terway"}, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: pods}}
+	if _, err := j.Client().AppsV1().DaemonSets(ns).Create(ctx, ds, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == ns && n.Spec.ProviderID == "cn-hangzhou.i-1" }) {
+		t.Errorf("%d nodes, and none is the one that was made", len(nodes))
+	}
+	deployment, err := c.Deployment(ctx, ns, "ccm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != "ccm:v2.14.0" {
+		t.Errorf("the image of the Deployment is %q", got)
+	}
+	sets, err := c.DaemonSets(ctx, ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sets) != 1 || sets[0].Name != "terway" {
+		t.Errorf("DaemonSets: %+v", sets)
+	}
+}
+
+// makeEvent makes an Event about a Service, as the controller's recorder does.
+func makeEvent(t testing.TB, j *cluster.Cluster, namespace, name string, uid types.UID, message string) *corev1.Event {
+	t.Helper()
+	now := metav1.Now().Rfc3339Copy()
+	e := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: name},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: namespace, Name: "web", UID: uid},
+		Reason:         "SyncLoadBalancerFailed",
+		Type:           corev1.EventTypeWarning,
+		Message:        message,
+		Source:         corev1.EventSource{Component: "service-controller"},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	e, err := j.Client().CoreV1().Events(namespace).Create(t.Context(), e, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestEventsOfOneService(t *testing.T) {
+	ctx := limited(t)
+	j := cluster.Join(t)
+	ns := j.Namespace(t)
+	c := open(t, j.Config)
+	mine := types.UID("11111111-1111-1111-1111-111111111111")
+	makeEvent(t, j, ns, "a", mine, "first")
+	makeEvent(t, j, ns, "b", mine, "second")
+	makeEvent(t, j, ns, "c", "22222222-2222-2222-2222-222222222222", "of another")
+
+	got, err := c.Events(ctx, ns, string(mine))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var messages []string
+	for _, e := range got {
+		messages = append(messages, e.Message)
+	}
+	slices.Sort(messages)
+	if diff := cmp.Diff([]string{"first", "second"}, messages); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+	// A UID is data from outside: it must not become part of the selector.
+	got, err = c.Events(ctx, ns, "x,reason!=y")
+	if err != nil || len(got) != 0 {
+		t.Errorf("a hostile UID found %d Events, error %v", len(got), err)
+	}
+}
+
+func TestListAndWatchEvents(t *testing.T) {
+	ctx := limited(t)
+	j := cluster.Join(t)
+	ns := j.Namespace(t)
+	c := open(t, j.Config)
+	services := kube.Selection{Namespace: ns, Fields: "involvedObject.kind=Service"}
+
+	const many = 260 // more than a page
+	for i := range many {
+		makeEvent(t, j, ns, fmt.Sprintf("e%d", i), "11111111-1111-1111-1111-111111111111", "text")
+	}
+	pod := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: "pod"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: ns, Name: "p"},
+	}
+	if _, err := j.Client().CoreV1().Events(ns).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	names := map[string]bool{}
+	version, err := c.ListEvents(ctx, services, func(e kube.Event) error {
+		names[e.Name] = true
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(names) != many || names["pod"] {
+		t.Errorf("the list has %d Events, want %d", len(names), many)
+	}
+	now, err := c.EventsVersion(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kube.Later(version, now) {
+		t.Errorf("the list's version %s is later than the present one %s", version, now)
+	}
+	stop := errors.New("stop")
+	if _, err := c.ListEvents(ctx, services, func(kube.Event) error { return stop }); err != stop {
+		t.Errorf("the list ended with %v, want the reader's own error", err)
+	}
+
+	// An add, an update, an Event in the shape of events.k8s.io, and a deletion.
+	e := makeEvent(t, j, ns, "watched", "11111111-1111-1111-1111-111111111111", "again")
+	e.Count = 2
+	e.LastTimestamp = metav1.NewTime(e.LastTimestamp.Add(time.Minute))
+	if _, err := j.Client().CoreV1().Events(ns).Update(ctx, e, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	at := metav1.NowMicro()
+	if _, err := j.Client().EventsV1().Events(ns).Create(ctx, &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "modern"}, EventTime: at, Reason: "Other", Action: "Do", Type: "Normal", Note: "note",
+		ReportingController: "example.com/controller", ReportingInstance: "one",
+		Regarding: corev1.ObjectReference{Kind: "Service", Namespace: ns, Name: "web"},
+		Series:    &eventsv1.EventSeries{Count: 7, LastObservedTime: metav1.NewMicroTime(at.Add(time.Second))},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Client().CoreV1().Events(ns).Delete(ctx, "watched", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	type row struct {
+		Kind, Name, Component, Message string
+		Count                          int
+		Later                          bool // Last is after First
+	}
+	var got []row
+	last := version
+	err = c.WatchEvents(ctx, services, version, time.Minute, func(ch kube.Change) error {
+		if !kube.Later(ch.Event.ResourceVersion, last) {
+			t.Errorf("version %s came after %s", ch.Event.ResourceVersion, last)
+		}
+		last = ch.Event.ResourceVersion
+		if ch.Kind == kube.Bookmark {
+			return nil
+		}
+		got = append(got, row{ch.Kind, ch.Event.Name, ch.Event.Component, ch.Event.Message, ch.Event.Count, ch.Event.Last.After(ch.Event.First)})
+		if ch.Kind == kube.Deleted {
+			return stop
+		}
+		return nil
+	})
+	if err != stop {
+		t.Errorf("the watch ended with %v, want the reader's own error", err)
+	}
+	want := []row{
+		{kube.Added, "watched", "service-controller", "again", 1, false},
+		{kube.Modified, "watched", "service-controller", "again", 2, true},
+		{kube.Added, "modern", "example.com/controller", "note", 7, true},
+		{kube.Deleted, "watched", "service-controller", "again", 2, true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+
+	if err := c.WatchEvents(ctx, services, last, time.Second, func(kube.Change) error { return nil }); err != nil {
+		t.Errorf("a watch that the server ended returned %v, want nil", err)
+	}
+	j.Compact(t)
+	if err := c.WatchEvents(ctx, services, version, time.Minute, func(kube.Change) error { return nil }); !errors.Is(err, kube.ErrGone) {
+		t.Errorf("a watch from a version that was compacted returned %v, want ErrGone", err)
+	}
+}
+
+// A proxy stands between a client and the API server, and can cut.
+type proxy struct {
+	listener net.Listener
+	mu       sync.Mutex
+	conns    []net.Conn
+}
+
+// through returns the configuration that leads through a new proxy.
+func through(t testing.TB, config *rest.Config) (*rest.Config, *proxy) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	p := &proxy{listener: l}
+	target := strings.TrimPrefix(config.Host, "https://")
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", target)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, in, out)
+			p.mu.Unlock()
+			go io.Copy(out, in)
+			go io.Copy(in, out)
+		}
+	}()
+	c := rest.CopyConfig(config)
+	c.Host = "https://" + l.Addr().String()
+	return c, p
+}
+
+// cut ends all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close()
+	}
+	p.conns = nil
+}
+
+func TestWatchServiceThroughCuts(t *testing.T) {
+	ctx := limited(t)
+	j := cluster.Join(t)
+	ns := j.Namespace(t)
+	s := makeService(t, j, ns, "web")
+	config, p := through(t, j.Config)
+	c := open(t, config)
+	admin := open(t, j.Config).Writer()
+
+	// Each state that is seen leads to the next write, with a cut in between.
+	states := 0
+	err := c.WatchService(ctx, ns, "web", "", func(s *corev1.Service) bool {
+		states++
+		if s.Annotations["step"] == "3" {
+			return true
+		}
+		p.cut()
+		next := fmt.Sprint(states)
+		if _, err := admin.PatchService(ctx, ns, "web", s.ResourceVersion, kube.ServicePatch{Annotations: map[string]*string{"step": &next}}); err != nil {
+			t.Errorf("write step %s: %v", next, err)
+			return true
+		}
+		return false
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if states != 4 {
+		t.Errorf("%d states were seen, want 4", states)
+	}
+
+	if err := j.Client().CoreV1().Services(ns).Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// From an old version the deletion is in the watch; from the present the Service is just not there.
+	for _, version := range []string{s.ResourceVersion, ""} {
+		err := c.WatchService(ctx, ns, "web", version, func(*corev1.Service) bool { return false })
+		if !errors.Is(err, kube.ErrNotFound) {
+			t.Errorf("the watch from version %q of a deleted Service ended with %v, want ErrNotFound", version, err)
+		}
+	}
+}
+
+func TestWatchServiceEndsWithItsContext(t *testing.T) {
+	j := cluster.Join(t)
+	ns := j.Namespace(t)
+	makeService(t, j, ns, "web")
+	c := open(t, j.Config)
+	ctx, cancel := context.WithCancel(limited(t))
+	err := c.WatchService(ctx, ns, "web", "", func(*corev1.Service) bool {
+		cancel()
+		return false
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the watch ended with %v, want the context's error", err)
+	}
+}
+
+// TestWatchServiceFromAForgottenVersion proves that a version which the server no
+// longer knows leads to the present state.
+func TestWatchServiceFromAForgottenVersion(t *testing.T) {
+	ctx := limited(t)
+	j := cluster.Join(t)
+	ns := j.Namespace(t)
+	made := makeService(t, j, ns, "web")
+	c := open(t, j.Config)
+	err := c.WatchService(ctx, ns, "web", "1", func(s *corev1.Service) bool { return s.UID == made.UID })
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrorsHaveKinds(t *testing.T) {
+	ctx := limited(t)
+	j := cluster.Join(t)
+	ns := j.Namespace(t)
+	makeService(t, j, ns, "web")
+	admin := open(t, j.Config)
+	reader := open(t, j.As(t, "kube-test-reader", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}}}))
+	stranger := rest.AnonymousClientConfig(j.Config)
+	stranger.BearerToken = "s3cr3t-t0ken"
+	nowhere := rest.CopyConfig(j.Config)
+	nowhere.Host = "https://user:s3cr3t@127.0.0.1:1"
+	bad := rest.AnonymousClientConfig(j.Config)
+	bad.TLSClientConfig = rest.TLSClientConfig{}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+
+	get := func(ctx context.Context, c *kube.Cluster, namespace, name string) func() error {
+		return func() error { _, err := c.Service(ctx, namespace, name); return err }
+	}
+	for name, tt := range map[string]struct {
+		call func() error
+		kind error
+		text string
+	}{
+		"no such Service":  {get(ctx, admin, ns, "none"), kube.ErrNotFound, `get Service ` + ns + `/none: not found: services "none" not found`},
+		"a path as a name": {get(ctx, admin, ns, "../nodes"), kube.ErrNotFound, `get Service: not found: no object can have the name "../nodes"`},
+		"dots as a name":   {get(ctx, admin, ns, ".."), kube.ErrNotFound, "no object can have the name"},
+		"a bad namespace":  {get(ctx, admin, "a/b", "x"), kube.ErrNotFound, "no object can have the namespace"},
+		"no name":          {get(ctx, admin, ns, ""), kube.ErrNotFound, "no object can have the name"},
+		"may get":          {get(ctx, reader, ns, "web"), nil, ""},
+		"may not list":     {func() error { _, err := reader.Services(ctx); return err }, kube.ErrDenied, `list Services: not allowed: services is forbidden: User "kube-test-reader" cannot list`},
+		"may not watch":    {func() error { return reader.WatchService(ctx, ns, "web", "1", nil) }, kube.ErrDenied, "watch"},
+		"may not patch": {func() error {
+			_, err := reader.Writer().PatchService(ctx, ns, "web", "1", kube.ServicePatch{})
+			return err
+		}, kube.ErrDenied, "patch"},
+		"unknown token":      {get(ctx, open(t, stranger), ns, "web"), kube.ErrDenied, "not allowed"},
+		"no server":          {get(ctx, open(t, nowhere), ns, "web"), kube.ErrUnavailable, "connection refused"},
+		"unknown authority":  {get(ctx, open(t, bad), ns, "web"), kube.ErrUnavailable, "certificate"},
+		"an ended context":   {get(ended, admin, ns, "web"), context.Canceled, "get Service " + ns + "/web: context canceled"},
+		"Events of nowhere":  {func() error { _, err := admin.Events(ctx, "..", "x"); return err }, kube.ErrNotFound, "namespace"},
+		"sets of nowhere":    {func() error { _, err := admin.DaemonSets(ctx, ""); return err }, kube.ErrNotFound, "namespace"},
+		"a watch of nowhere": {func() error { return admin.WatchService(ctx, ns, "a/b", "", nil) }, kube.ErrNotFound, "no object can have"},
+		"a patch of nowhere": {func() error {
+			_, err := admin.Writer().PatchStatus(ctx, ns, "a?b", "1", corev1.LoadBalancerStatus{})
+			return err
+		}, kube.ErrNotFound, "no object can have"},
+		"a selection of nowhere": {func() error {
+			_, err := admin.ListEvents(ctx, kube.Selection{Namespace: "a b"}, nil)
+			return err
+		}, kube.ErrNotFound, "namespace"},
+		"a bad selector": {func() error {
+			return admin.WatchEvents(ctx, kube.Selection{Fields: "nosuchfield=1"}, "1", time.Second, nil)
+		}, kube.ErrInvalid, "watch Events: refused as invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tt.call()
+			if !errors.Is(err, tt.kind) {
+				t.Fatalf("got %v, want the kind %v", err, tt.kind)
+			}
+			if err == nil {
+				return
+			}
+			if !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("the error is %q, want it to hold %q", err, tt.text)
+			}
+			if strings.Contains(err.Error(), "s3cr3t") || strings.Contains(err.Error(), "https://") {
+				t.Errorf("the error %q tells a secret or a URL", err)
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, config := range map[string]*rest.Config{
+		"nothing":       nil,
+		"a broken host": {Host: "https://user:s3cr3t@%%"},
+		"a missing CA":  {Host: "https://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{CAFile: "nowhere.crt"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := kube.New(config)
+			if err == nil {
+				t.Fatalf("New returned %v", c)
+			}
+			if strings.Contains(err.Error(), "s3cr3t") {
+				t.Errorf("the error %q tells a secret", err)
+			}
+		})
+	}
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	good := write("good", `{apiVersion: v1, kind: Config, current-context: a, users: [{name: u, user: {token: t}}],
+clusters: [{name: c, cluster: {server: "https://one:6443"}}, {name: d, cluster: {server: "https://two:6443"}}],
+contexts: [{name: a, context: {cluster: c, user: u}}, {name: b, context: {cluster: d, user: u}}]}`)
+	unset := write("unset", `{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "https://one:6443"}}], contexts: [{name: a, context: {cluster: c}}]}`)
+	empty := write("empty", `{apiVersion: v1, kind: Config}`)
+	broken := write("broken", `{`)
+	dangling := write("dangling", `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: c, cluster: {server: "https://one:6443"}}], contexts: [{name: a, context: {cluster: x}}]}`)
+
+	for name, tt := range map[string]struct {
+		file, context, env string
+		host, text         string
+	}{
+		"the current context":    {file: good, host: "https://one:6443"},
+		"another context":        {file: good, context: "b", host: "https://two:6443"},
+		"the environment":        {env: good, context: "b", host: "https://two:6443"},
+		"a context that is not":  {file: good, context: "z", text: `the kubeconfig has no context "z": it has a, b`},
+		"no current context":     {file: unset, text: "the kubeconfig has no current context: name one of a with --context"},
+		"no cluster in the file": {file: empty, text: "names no cluster"},
+		"no YAML":                {file: broken, text: "read the kubeconfig"},
+		"a dangling context":     {file: dangling, text: "read the kubeconfig"},
+		"no such file":           {file: filepath.Join(dir, "none"), text: "there is no kubeconfig " + filepath.Join(dir, "none")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", tt.env)
+			t.Setenv("KUBERNETES_SERVICE_HOST", "")
+			config, err := kube.Load(tt.file, tt.context)
+			if tt.text != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.text) {
+					t.Fatalf("got %v, want an error with %q", err, tt.text)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if config.Host != tt.host {
+				t.Errorf("the host is %s, want %s", config.Host, tt.host)
+			}
+		})
+	}
+	t.Run("a pod without a token", func(t *testing.T) {
+		t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+		t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+		if _, err := kube.Load("", ""); err == nil || !strings.Contains(err.Error(), "service account") {
+			t.Errorf("got %v, want an error about the service account", err)
+		}
+	})
+}
+
+func TestLater(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"2", "1", true},
+		{"1", "2", false},
+		{"1", "1", false},
+		{"10", "9", true},
+		{"9", "10", false},
+		{"100000000000000000000", "99999999999999999999", true},
+		{"1", "", true},
+		{"", "1", false},
+		{"", "", false},
+		{"x", "1", false},
+		{"1", "x", true},
+		{"01", "1", false},
+		{"-1", "1", false},
+	} {
+		if got := kube.Later(tt.a, tt.b); got != tt.want {
+			t.Errorf("Later(%q, %q) = %v, want %v", tt.a, tt.b, got, tt.want)
+		}
+	}
+}

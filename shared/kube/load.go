@@ -1,0 +1,63 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Load returns the configuration of the cluster to talk to: that of the kubeconfig
+// file and the context in it, where they are given. Without a file it is the
+// cluster that this pod runs in, else $KUBECONFIG, else the kubeconfig in the home
+// directory. Without a context it is the file's current one.
+func Load(kubeconfig, context string) (*rest.Config, error) {
+	if kubeconfig == "" && context == "" {
+		config, err := rest.InClusterConfig()
+		if err == nil {
+			return config, nil
+		}
+		if !errors.Is(err, rest.ErrNotInCluster) {
+			return nil, fmt.Errorf("read this pod's service account: %w", err)
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.Warner = func(error) {}
+	rules.ExplicitPath = kubeconfig
+	file, err := rules.Load()
+	switch {
+	case kubeconfig != "" && errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no kubeconfig %s", kubeconfig)
+	case err != nil:
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	case len(file.Clusters) == 0 && kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "":
+		return nil, errors.New("no cluster to talk to: this is no pod, KUBECONFIG is not set, and there is no kubeconfig in the home directory; name one with --kubeconfig")
+	case len(file.Clusters) == 0:
+		return nil, fmt.Errorf("the kubeconfig %s names no cluster", strings.Join(rules.GetLoadingPrecedence(), ", "))
+	}
+	if context == "" && file.CurrentContext == "" {
+		return nil, fmt.Errorf("the kubeconfig has no current context: name one of %s with --context", names(file.Contexts))
+	}
+	if _, ok := file.Contexts[context]; context != "" && !ok {
+		return nil, fmt.Errorf("the kubeconfig has no context %q: it has %s", context, names(file.Contexts))
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*file, context, &clientcmd.ConfigOverrides{}, rules).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return config, nil
+}
+
+// names returns the keys in order, as a list for people.
+func names[T any](m map[string]T) string {
+	if len(m) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+}

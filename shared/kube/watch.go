@@ -1,0 +1,148 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// spell is how long a watch of one Service lasts before it is opened again.
+const spell = 5 * time.Minute
+
+// grace is how long after a watch's time the server may take to end it. A watch
+// that goes on is dead: its connection fell silent in a way that no ping noticed.
+const grace = 15 * time.Second
+
+// WatchService calls see with each state of a Service after the resource version,
+// until see reports that it has seen enough. An empty version begins with the
+// state as it is now.
+//
+// It opens the watch again by itself, from the present state where versions were
+// missed, and returns ErrNotFound when the Service is deleted, ErrDenied when it
+// may not be watched, and the context's error when that ends first.
+func (c *Cluster) WatchService(ctx context.Context, namespace, name, version string, see func(*corev1.Service) (done bool)) error {
+	if !segment(namespace) || !segment(name) {
+		return noName("watch Service", "name", namespace+"/"+name)
+	}
+	doing := "watch Service " + namespace + "/" + name
+	path := "/api/v1/namespaces/" + namespace + "/services"
+	query := map[string]string{"fieldSelector": fields.OneTermEqualSelector("metadata.name", name).String()}
+	wait := firstWait
+	for {
+		if version == "" {
+			s, err := c.Service(ctx, namespace, name)
+			switch {
+			case err == nil:
+				if see(s) {
+					return nil
+				}
+				version = s.ResourceVersion
+			case !errors.Is(err, ErrUnavailable):
+				return err
+			}
+		}
+		if version != "" {
+			err := watch(ctx, c, doing, path, query, version, spell, func(kind string, s *corev1.Service) error {
+				version = s.ResourceVersion
+				switch {
+				case kind == Deleted:
+					return &Error{Doing: doing, Kind: ErrNotFound, Message: "the Service was deleted"}
+				case kind != Bookmark && see(s):
+					return errEnough
+				}
+				wait = firstWait
+				return nil
+			})
+			switch {
+			case errors.Is(err, errEnough):
+				return nil
+			case errors.Is(err, ErrGone):
+				version = ""
+			case err != nil && !errors.Is(err, ErrUnavailable):
+				return err
+			}
+		}
+		if !pause(ctx, wait) {
+			return explain(ctx, doing, ctx.Err())
+		}
+		wait = min(2*wait, lastWait)
+	}
+}
+
+// The pauses before a watch is opened again: long enough to spare a server that
+// ends it at once, short enough for a run that waits for the outcome.
+const (
+	firstWait = 20 * time.Millisecond
+	lastWait  = 2 * time.Second
+)
+
+// errEnough ends a watch whose reader has seen enough.
+var errEnough = errors.New("enough")
+
+// pause waits, and reports whether the context is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// watch calls see with each change after the version. It returns nil when the
+// server ends the watch, and see's error as it is.
+func watch[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, version string, limit time.Duration, see func(kind string, object *T) error) error {
+	q := map[string]string{
+		"watch":               "true",
+		"resourceVersion":     version,
+		"allowWatchBookmarks": "true",
+		"timeoutSeconds":      strconv.Itoa(max(1, int(limit.Seconds()))),
+	}
+	maps.Copy(q, query)
+	var mine error
+	err := c.stream(ctx, doing, limit+grace, request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
+		dec := json.NewDecoder(r)
+		var frame struct {
+			Type   string          `json:"type"`
+			Object json.RawMessage `json:"object"`
+		}
+		for {
+			frame.Type, frame.Object = "", frame.Object[:0]
+			err := dec.Decode(&frame)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if frame.Type == "ERROR" {
+				var s metav1.Status
+				if err := json.Unmarshal(frame.Object, &s); err != nil {
+					return err
+				}
+				return explainStatus(doing, s)
+			}
+			var object T
+			if err := lenient(json.Unmarshal(frame.Object, &object)); err != nil {
+				return err
+			}
+			if mine = see(frame.Type, &object); mine != nil {
+				return mine
+			}
+		}
+	})
+	if mine != nil {
+		return mine
+	}
+	return err
+}

@@ -1,0 +1,77 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A Writer writes to a cluster. Every write is conditional on the version that was read.
+type Writer struct {
+	cluster *Cluster
+}
+
+// Writer returns what writes to the cluster.
+func (c *Cluster) Writer() *Writer { return &Writer{cluster: c} }
+
+// A ServicePatch says what to change of a Service; what it doesn't name stays.
+type ServicePatch struct {
+	Annotations map[string]*string // by key; a nil value removes the annotation
+	Spec        json.RawMessage    // JSON merge patch of the spec; nil: none
+}
+
+// PatchService changes a Service that still has the resource version, and returns
+// it as it is then. It returns ErrConflict when the Service has changed since, and
+// ErrInvalid for a patch that the API server refuses.
+func (w *Writer) PatchService(ctx context.Context, namespace, name, version string, p ServicePatch) (*corev1.Service, error) {
+	patch := map[string]any{}
+	if p.Spec != nil {
+		patch["spec"] = p.Spec
+	}
+	return w.patch(ctx, namespace, name, "", version, p.Annotations, patch)
+}
+
+// PatchStatus replaces the load-balancer status of a Service that still has the
+// resource version, and returns the Service as it is then. An empty status clears
+// it. It returns ErrConflict when the Service has changed since.
+func (w *Writer) PatchStatus(ctx context.Context, namespace, name, version string, status corev1.LoadBalancerStatus) (*corev1.Service, error) {
+	// A list is replaced as a whole, and null removes it.
+	lb := map[string]any{"ingress": nil}
+	if len(status.Ingress) > 0 {
+		lb["ingress"] = status.Ingress
+	}
+	return w.patch(ctx, namespace, name, "/status", version, nil, map[string]any{"status": map[string]any{"loadBalancer": lb}})
+}
+
+func (w *Writer) patch(ctx context.Context, namespace, name, subresource, version string, annotations map[string]*string, patch map[string]any) (*corev1.Service, error) {
+	doing := fmt.Sprintf("patch Service %s/%s", namespace, name)
+	if !segment(namespace) || !segment(name) {
+		return nil, noName("patch Service", "name", namespace+"/"+name)
+	}
+	if version == "" {
+		return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: "a write needs the resource version that was read"}
+	}
+	metadata := map[string]any{"resourceVersion": version}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	patch["metadata"] = metadata
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: errors.Unwrap(err).Error()}
+	}
+	s := new(corev1.Service)
+	err = w.cluster.call(ctx, doing, request{
+		verb:  "PATCH",
+		path:  "/api/v1/namespaces/" + namespace + "/services/" + name + subresource,
+		query: map[string]string{"fieldManager": Manager},
+		body:  body,
+	}, s)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
