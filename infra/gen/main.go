@@ -1,0 +1,41 @@
+// Gen writes what follows from the remedies themselves: the classifier's table
+// and the catalogue of the classes, and the JSON schemas of what is on the wire.
+//
+// It is the second stage of "make gen". The first, stage1, writes the list of
+// remedies that this one imports. Neither writes a file that is as it should be.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/infra/gen/folders"
+)
+
+func main() {
+	dir := flag.String("C", ".", "root of the repository")
+	flag.Parse()
+	if err := run(*dir, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}
+
+// run brings a tree up to date and prints what it changed there.
+func run(dir string, out io.Writer) error {
+	names, err := folders.List(os.DirFS(dir))
+	if err != nil {
+		return err
+	}
+	if err := check(functions.All, names); err != nil {
+		return err
+	}
+	files, err := files(functions.All)
+	if err != nil {
+		return err
+	}
+	return folders.Write(dir, files, out)
+}
