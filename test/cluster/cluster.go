@@ -1,0 +1,231 @@
+// Package cluster gives tests and demonstrations a real Kubernetes API: the
+// kube-apiserver of test/sandbox, as an admin or as a user with declared rights.
+//
+// All tests of a process share one server, and all tests of a run share it
+// where the run was started with "sandbox run -- go test ./...": then
+// LBREMEDY_SANDBOX names its kubeconfig. A test keeps to a namespace of its
+// own; one that needs the whole cluster says so with Exclusive, and the others
+// wait for it, whichever process they run in.
+//
+// What a test leaves in its namespace stays there until a test wants the
+// cluster for itself. That is quicker than to clean up after each test, and
+// what a failed test leaves can be looked at.
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// A Cluster is a kube-apiserver with its etcd. No controller and no node runs in
+// it. It is safe for concurrent use.
+type Cluster struct {
+	Kubeconfig string       // of an admin; a file
+	Config     *rest.Config // the admin's, without a client-side rate limit; to be copied, not changed
+	Etcd       string       // the address of etcd's JSON API; empty if the environment does not name it
+
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	stop    func() // of the server that Start started. It holds the pipe whose end ends that server
+
+	mu    sync.Mutex
+	holds map[string]bool // by the name of a test that uses the cluster: whether it has it for itself
+}
+
+// Options are what a program may want of a server. The zero value is a server
+// like any cluster's.
+type Options struct {
+	EventTTL time.Duration // how long Events are kept; zero: an hour
+	NoFsync  bool          // write faster, and lose all in a power cut
+	Log      io.Writer     // gets the progress of a first build, and why a start failed; nil: standard error
+}
+
+// Join returns the cluster of this test run: the one that LBREMEDY_SANDBOX
+// names, or else one that is started for this process and ends with it.
+func Join(t testing.TB) *Cluster {
+	t.Helper()
+	c, err := joined()
+	if err != nil {
+		t.Fatalf("join the test cluster: %v", err)
+	}
+	return c
+}
+
+var joined = sync.OnceValues(func() (*Cluster, error) {
+	if file := os.Getenv("LBREMEDY_SANDBOX"); file != "" {
+		return connect(file, os.Getenv("LBREMEDY_SANDBOX_ETCD"))
+	}
+	// The end of the process closes the server's standard input, which ends it.
+	c, _, err := Start(context.Background(), Options{NoFsync: true})
+	return c, err
+})
+
+// Start starts a server for a program, which has to call the function that it
+// returns: that one ends the server and waits until it has gone. The server ends
+// with ctx and with the process, too. The program must run within the repository.
+func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
+	bin, err := buildSandbox(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	args := []string{"up", "--until-eof", fmt.Sprintf("--fsync=%t", !opts.NoFsync)}
+	if opts.EventTTL > 0 {
+		args = append(args, "--event-ttl="+opts.EventTTL.String())
+	}
+	cmd := exec.Command(bin, args...)
+	cmd.Stderr = opts.Log
+	if opts.Log == nil {
+		cmd.Stderr = os.Stderr
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, fmt.Errorf("start the sandbox: %w", err)
+	}
+	release := context.AfterFunc(ctx, func() { stdin.Close() })
+	stop := sync.OnceFunc(func() {
+		release()
+		stdin.Close()
+		cmd.Wait()
+	})
+
+	var up struct{ Kubeconfig, Etcd string }
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	if err != nil {
+		stop()
+		return nil, nil, errors.Join(fmt.Errorf("start the sandbox: it ended (%v) and said why on standard error", cmd.ProcessState), ctx.Err())
+	}
+	if err := json.Unmarshal(line, &up); err != nil {
+		stop()
+		return nil, nil, fmt.Errorf("start the sandbox: it printed %q: %w", line, err)
+	}
+	c, err := connect(up.Kubeconfig, up.Etcd)
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	c.stop = stop
+	return c, stop, nil
+}
+
+// buildSandbox builds the program of test/sandbox, which has a module of its own,
+// into the user's cache directory and returns the file.
+func buildSandbox(ctx context.Context) (string, error) {
+	root, err := findRoot()
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the cache directory: %w", err)
+	}
+	dir = filepath.Join(dir, "lbremedy")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make the cache directory: %w", err)
+	}
+	// Processes that build at the same time each put a whole program in its place.
+	work := filepath.Join(dir, "sandbox-"+rand.Text())
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-o", work, ".")
+	cmd.Dir = filepath.Join(root, "test", "sandbox")
+	cmd.Env = append(os.Environ(), "PWD="+cmd.Dir, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build test/sandbox: %w\n%s", err, out)
+	}
+	bin := filepath.Join(dir, "sandbox.bin")
+	if err := os.Rename(work, bin); err != nil {
+		return "", fmt.Errorf("put the sandbox in its place: %w", err)
+	}
+	return bin, nil
+}
+
+// findRoot returns the root of the repository that the working directory is in.
+func findRoot() (string, error) {
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the repository: %w", err)
+	}
+	for dir := wd; ; dir = filepath.Dir(dir) {
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(mod), "module github.com/lbremedy/lbremedy\n") {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("find the repository: %s is not in it", wd)
+		}
+	}
+}
+
+// connect returns the cluster of a sandbox's kubeconfig. Exclusive wipes what it
+// finds, so a kubeconfig of anything else is refused.
+func connect(kubeconfig, etcd string) (*Cluster, error) {
+	file, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the sandbox's kubeconfig: %w", err)
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*file, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the sandbox's kubeconfig: %w", err)
+	}
+	host, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, fmt.Errorf("read the sandbox's kubeconfig: %w", err)
+	}
+	if file.CurrentContext != "lbremedy-sandbox" || !net.ParseIP(host.Hostname()).IsLoopback() {
+		return nil, fmt.Errorf("%s is not the kubeconfig of a sandbox: its context is %q at %s", kubeconfig, file.CurrentContext, config.Host)
+	}
+	config.QPS = -1
+	c := &Cluster{Kubeconfig: kubeconfig, Config: config, Etcd: etcd, holds: map[string]bool{}}
+	if c.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	// To clean up means to touch deprecated kinds, which the server would warn of each time.
+	quiet := rest.CopyConfig(config)
+	quiet.WarningHandler = rest.NoWarnings{}
+	if c.dynamic, err = dynamic.NewForConfig(quiet); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return c, nil
+}
+
+// Client returns a client of the admin, for what a test arranges and looks at.
+func (c *Cluster) Client() kubernetes.Interface { return c.client }
+
+// Namespace makes a namespace with a name of its own and returns the name. Until
+// the test ends, no other has the cluster for itself.
+func (c *Cluster) Namespace(t testing.TB) string {
+	t.Helper()
+	c.hold(t, false)
+	name := "t-" + strings.ToLower(rand.Text()[:10])
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := c.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("make a namespace: %v", err)
+	}
+	return name
+}

@@ -1,0 +1,177 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Exclusive gives the test the cluster for itself until it ends, and makes it
+// clean: no Service, Event or Node is left, nor anything else that belongs to
+// load balancers. It waits for the tests that use the cluster now. A test that
+// needs it calls it before Namespace.
+func (c *Cluster) Exclusive(t testing.TB) {
+	t.Helper()
+	c.hold(t, true)
+	if err := c.wipe(t.Context()); err != nil {
+		t.Fatalf("clean the cluster: %v", err)
+	}
+}
+
+// hold keeps the cluster for the test until it ends: for itself, or together
+// with all others that do not want it for themselves. What a test holds, its
+// subtests hold.
+func (c *Cluster) hold(t testing.TB, alone bool) {
+	t.Helper()
+	c.mu.Lock()
+	held, has := c.held(t.Name())
+	c.mu.Unlock()
+	if has {
+		if alone && !held {
+			t.Fatal("call Exclusive before Namespace: two tests that both wait for the other's namespace would wait forever")
+		}
+		return
+	}
+
+	how := syscall.LOCK_SH
+	if alone {
+		how = syscall.LOCK_EX
+	}
+	// Whoever waits for the cluster keeps the gate: otherwise tests that share it
+	// could go on passing each other the lock forever.
+	gate := flock(t, c.Kubeconfig+".gate", how)
+	lock := flock(t, c.Kubeconfig+".lock", how)
+	gate.Close()
+
+	c.mu.Lock()
+	c.holds[t.Name()] = alone
+	c.mu.Unlock()
+	t.Cleanup(func() {
+		c.mu.Lock()
+		delete(c.holds, t.Name())
+		c.mu.Unlock()
+		lock.Close()
+	})
+}
+
+// held returns how the test, or one that it is a part of, holds the cluster.
+func (c *Cluster) held(test string) (alone, has bool) {
+	for {
+		if alone, has = c.holds[test]; has {
+			return alone, true
+		}
+		i := strings.LastIndexByte(test, '/')
+		if i < 0 {
+			return false, false
+		}
+		test = test[:i]
+	}
+}
+
+// flock waits for the lock of a file. Closing the file gives the lock back.
+func flock(t testing.TB, file string, how int) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatalf("open the lock of the cluster: %v", err)
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), how)
+		if err == nil {
+			return f
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			t.Fatalf("lock the cluster: %v", err)
+		}
+	}
+}
+
+// wiped is what wipe deletes, in all namespaces.
+var wiped = []schema.GroupVersionResource{
+	{Version: "v1", Resource: "services"},
+	{Version: "v1", Resource: "pods"},
+	{Version: "v1", Resource: "endpoints"},
+	{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
+	{Version: "v1", Resource: "nodes"},
+	{Version: "v1", Resource: "configmaps"},
+	{Version: "v1", Resource: "secrets"},
+	{Group: "apps", Version: "v1", Resource: "deployments"},
+	{Group: "apps", Version: "v1", Resource: "daemonsets"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"},
+	{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
+	{Version: "v1", Resource: "events"}, // last: the rest may make some
+}
+
+// own is what the API server makes itself, and makes again.
+var own = map[types.NamespacedName]bool{
+	{Namespace: "default", Name: "kubernetes"}:                                               true,
+	{Namespace: "kube-system", Name: "extension-apiserver-authentication"}:                   true,
+	{Namespace: "kube-system", Name: "kube-apiserver-legacy-service-account-token-tracking"}: true,
+}
+
+// wipe deletes all that is wiped, at once and whatever its finalizers say.
+func (c *Cluster) wipe(ctx context.Context) error {
+	for _, gvr := range wiped {
+		if err := c.wipeAll(ctx, gvr); err != nil {
+			return fmt.Errorf("delete %s: %w", gvr.Resource, err)
+		}
+	}
+	return nil
+}
+
+// wipeAll deletes the objects of a kind: one by one where it has to, otherwise a
+// namespace at a time, since a benchmark leaves many.
+func (c *Cluster) wipeAll(ctx context.Context, gvr schema.GroupVersionResource) error {
+	left, err := c.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var (
+		now        = metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+		together   = map[string]bool{} // by namespace
+		individual []types.NamespacedName
+	)
+	for _, o := range left.Items {
+		name := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+		if own[name] {
+			continue
+		}
+		if len(o.GetFinalizers()) > 0 {
+			none := []byte(`{"metadata":{"finalizers":null}}`)
+			_, err := c.dynamic.Resource(gvr).Namespace(name.Namespace).Patch(ctx, name.Name, types.MergePatchType, none, metav1.PatchOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+		if name.Namespace == metav1.NamespaceDefault || name.Namespace == metav1.NamespaceSystem {
+			individual = append(individual, name)
+			continue
+		}
+		together[name.Namespace] = true
+	}
+	for namespace := range together {
+		if err := c.dynamic.Resource(gvr).Namespace(namespace).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
+			return err
+		}
+	}
+	for _, name := range individual {
+		err := c.dynamic.Resource(gvr).Namespace(name.Namespace).Delete(ctx, name.Name, now)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}

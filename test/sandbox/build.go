@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The program carries its own module files: it builds the servers wherever it
+// is started from, and it knows which versions they are.
+var (
+	//go:embed go.mod
+	goMod string
+	//go:embed go.sum
+	goSum string
+)
+
+// A program is one that is built from its Go module.
+type program struct {
+	name    string // its file name
+	module  string // requires it in go.mod
+	pkg     string
+	effort  string
+	ldflags func(version string) string
+}
+
+var all = []program{
+	{
+		name:    "etcd",
+		module:  "go.etcd.io/etcd/server/v3",
+		pkg:     "go.etcd.io/etcd/server/v3",
+		effort:  "about 2 CPU-minutes, once",
+		ldflags: func(string) string { return "-s -w" },
+	},
+	{
+		name:    "kube-apiserver",
+		module:  "k8s.io/kubernetes",
+		pkg:     "k8s.io/kubernetes/cmd/kube-apiserver",
+		effort:  "about 10 CPU-minutes, once",
+		ldflags: kubernetesVersion,
+	},
+}
+
+// kubernetesVersion returns the linker flags that make /version tell the truth,
+// as hack/lib/version.sh does for the release.
+func kubernetesVersion(version string) string {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	var b strings.Builder
+	b.WriteString("-s -w")
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		fmt.Fprintf(&b, " -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s"+
+			" -X %[1]s.gitCommit= -X %[1]s.gitTreeState=clean", pkg, version, major, minor)
+	}
+	return b.String()
+}
+
+// version returns the version that go.mod requires of the program's module.
+func (p program) version() string {
+	m := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(p.module) + ` (v\S+)`).FindStringSubmatch(goMod)
+	if m == nil {
+		panic("go.mod does not require " + p.module)
+	}
+	return m[1]
+}
+
+// args returns the arguments of the go command that builds the program.
+func (p program) args(out string) []string {
+	return []string{"build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", p.ldflags(p.version()), "-o", out, p.pkg}
+}
+
+// programs returns the folder that holds the programs, built if it has to be.
+// Of any processes that ask at once, one builds and the others wait for it.
+func programs(ctx context.Context, progress io.Writer) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the cache directory: %w", err)
+	}
+	cache = filepath.Join(cache, "lbremedy", "sandbox")
+	entry := filepath.Join(cache, key())
+	if intact(entry) {
+		return entry, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", fmt.Errorf("make the cache directory: %w", err)
+	}
+	unlock, err := lock(ctx, filepath.Join(cache, "lock"), progress)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if intact(entry) {
+		return entry, nil
+	}
+	// What an interrupted build left goes; nobody else builds while we hold the lock.
+	work := filepath.Join(cache, "building")
+	if err := os.RemoveAll(work); err != nil {
+		return "", fmt.Errorf("remove an interrupted build: %w", err)
+	}
+	defer os.RemoveAll(work)
+	if err := buildAll(ctx, work, progress); err != nil {
+		return "", err
+	}
+	if err := os.RemoveAll(entry); err != nil {
+		return "", fmt.Errorf("remove a damaged build: %w", err)
+	}
+	if err := os.Rename(work, entry); err != nil {
+		return "", fmt.Errorf("put the build in its place: %w", err)
+	}
+	return entry, prune(cache, entry)
+}
+
+// key returns the name of the cache entry: what goes into a build, hashed.
+func key() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %s/%s\n%q\n%q\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, goMod, goSum)
+	for _, p := range all {
+		fmt.Fprintf(h, "%q\n", p.args(p.name))
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// sums is the file that ends a build: the programs' SHA-256 by name. A program
+// that is not as it was built, say after a full disk, is built again.
+const sums = "sums.json"
+
+// intact reports whether a cache entry holds all programs as they were built.
+// It marks the entry as used.
+func intact(entry string) bool {
+	data, err := os.ReadFile(filepath.Join(entry, sums))
+	if err != nil {
+		return false
+	}
+	var want map[string]string
+	if json.Unmarshal(data, &want) != nil {
+		return false
+	}
+	for _, p := range all {
+		got, err := sum(filepath.Join(entry, p.name))
+		if err != nil || got != want[p.name] {
+			return false
+		}
+	}
+	now := time.Now()
+	return os.Chtimes(entry, now, now) == nil
+}
+
+func sum(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// prune removes the cache entries that nobody has used for a month.
+func prune(cache, keep string) error {
+	entries, err := os.ReadDir(cache)
+	if err != nil {
+		return fmt.Errorf("list the cache: %w", err)
+	}
+	for _, e := range entries {
+		dir := filepath.Join(cache, e.Name())
+		info, err := e.Info()
+		if err != nil || !e.IsDir() || dir == keep || time.Since(info.ModTime()) < 30*24*time.Hour {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove an old build: %w", err)
+		}
+	}
+	return nil
+}
+
+// lock takes the lock of a file and returns what gives it back. The kernel gives
+// it back, too, when the process ends.
+func lock(ctx context.Context, file string, progress io.Writer) (func(), error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock of the cache: %w", err)
+	}
+	for said := false; ; {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock the cache: %w", err)
+		}
+		if !said {
+			fmt.Fprintln(progress, "sandbox: waiting for another process that builds the same programs")
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// buildAll builds the programs into a new folder, its sums last.
+func buildAll(ctx context.Context, dir string, progress io.Writer) error {
+	goBin, err := exec.LookPath("go")
+	if err != nil {
+		return fmt.Errorf("the servers are built with the go command: install Go %s or later: %w", strings.TrimPrefix(runtime.Version(), "go"), err)
+	}
+	src := filepath.Join(dir, "src")
+	if err := os.MkdirAll(src, 0o755); err != nil {
+		return fmt.Errorf("make the build folder: %w", err)
+	}
+	for name, text := range map[string]string{"go.mod": goMod, "go.sum": goSum} {
+		if err := os.WriteFile(filepath.Join(src, name), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("write the build folder: %w", err)
+		}
+	}
+	built := map[string]string{}
+	for _, p := range all {
+		out := filepath.Join(dir, p.name)
+		if err := p.build(ctx, goBin, src, out, progress); err != nil {
+			return err
+		}
+		if built[p.name], err = sum(out); err != nil {
+			return fmt.Errorf("read what was built: %w", err)
+		}
+	}
+	if err := os.RemoveAll(src); err != nil {
+		return fmt.Errorf("remove the build folder: %w", err)
+	}
+	data, err := json.Marshal(built)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, sums), data, 0o644)
+}
+
+// build builds the program into the file out, in a folder with our go.mod, and
+// says every ten seconds that it does.
+func (p program) build(ctx context.Context, goBin, src, out string, progress io.Writer) error {
+	var log bytes.Buffer
+	cmd := exec.CommandContext(ctx, goBin, p.args(out)...)
+	cmd.Dir = src
+	cmd.Env = append(os.Environ(), "PWD="+src, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0",
+		"GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.SysProcAttr = dieWithUs(syscall.SIGTERM)
+	cmd.WaitDelay = 5 * time.Second
+
+	began := time.Now()
+	what := fmt.Sprintf("sandbox: building %s %s (%s)", p.name, p.version(), p.effort)
+	fmt.Fprintln(progress, what, "...")
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the go command: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	tick := time.NewTicker(10 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			fmt.Fprintf(progress, "%s ... %.0fs\n", what, time.Since(began).Seconds())
+		case err := <-ended:
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				return fmt.Errorf("build %s %s: %w\n%s\n"+
+					"The sources come from the Go module proxy (GOPROXY). Without a network, build once where there is one:\n"+
+					"\"sandbox build\" fills the module cache and the user's cache directory, and later runs need neither",
+					p.name, p.version(), err, tail(log.String()))
+			}
+			fmt.Fprintf(progress, "sandbox: built %s in %.0fs\n", p.name, time.Since(began).Seconds())
+			return nil
+		}
+	}
+}
+
+// tail returns the last lines of a log.
+func tail(log string) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	return "\t" + strings.Join(lines[max(0, len(lines)-20):], "\n\t")
+}

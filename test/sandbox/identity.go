@@ -1,0 +1,172 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// An identity is what the server and its admin show each other: an authority of
+// its own, made for one server and gone with it.
+type identity struct {
+	dir   string
+	pool  *x509.CertPool
+	admin tls.Certificate
+
+	ca, adminCert, adminKey []byte // PEM
+}
+
+func (id *identity) file(name string) string { return filepath.Join(id.dir, name) }
+
+// newIdentity makes an authority, its certificates and the key that signs
+// ServiceAccount tokens, and writes what the server reads into dir.
+func newIdentity(dir string) (*identity, error) {
+	id := &identity{dir: dir, pool: x509.NewCertPool()}
+	if err := id.fill(); err != nil {
+		return nil, fmt.Errorf("make certificates: %w", err)
+	}
+	return id, nil
+}
+
+func (id *identity) fill() error {
+	caCert, caKey, err := newAuthority()
+	if err != nil {
+		return err
+	}
+	id.pool.AddCert(caCert)
+	id.ca = encode("CERTIFICATE", caCert.Raw)
+
+	serverCert, serverKey, err := issue(caCert, caKey, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kube-apiserver"},
+		DNSNames:    []string{"localhost", "kubernetes.default.svc"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	if err != nil {
+		return err
+	}
+	id.adminCert, id.adminKey, err = issue(caCert, caKey, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return err
+	}
+	if id.admin, err = tls.X509KeyPair(id.adminCert, id.adminKey); err != nil {
+		return err
+	}
+
+	tokens, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	tokensKey, err := x509.MarshalPKCS8PrivateKey(tokens)
+	if err != nil {
+		return err
+	}
+	tokensPub, err := x509.MarshalPKIXPublicKey(&tokens.PublicKey)
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{
+		"ca.crt":     id.ca,
+		"server.crt": serverCert,
+		"server.key": serverKey,
+		"tokens.key": encode("PRIVATE KEY", tokensKey),
+		"tokens.pub": encode("PUBLIC KEY", tokensPub),
+	} {
+		if err := os.WriteFile(id.file(name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newAuthority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	ca := valid(&x509.Certificate{
+		Subject:               pkix.Name{CommonName: "lbremedy sandbox"},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign,
+	})
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return cert, key, err
+}
+
+// issue returns a certificate from the template and its key, both as PEM.
+func issue(ca *x509.Certificate, caKey *ecdsa.PrivateKey, template *x509.Certificate) (cert, key []byte, err error) {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	der, err := x509.CreateCertificate(rand.Reader, valid(template), ca, &k.PublicKey, caKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		return nil, nil, err
+	}
+	return encode("CERTIFICATE", der), encode("PRIVATE KEY", pkcs8), nil
+}
+
+// valid gives a certificate a serial number and a life longer than any server's.
+// The clock may be behind by an hour.
+func valid(c *x509.Certificate) *x509.Certificate {
+	serial := make([]byte, 16)
+	rand.Read(serial)
+	c.SerialNumber = new(big.Int).SetBytes(serial)
+	c.NotBefore = time.Now().Add(-time.Hour)
+	c.NotAfter = time.Now().AddDate(1, 0, 0)
+	return c
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// writeKubeconfig writes the admin's kubeconfig as JSON, which is YAML too. Who
+// is about to wipe a cluster looks for the name "lbremedy-sandbox" first.
+func (id *identity) writeKubeconfig(file, server string) error {
+	const name = "lbremedy-sandbox"
+	type object = map[string]any
+	data, err := json.MarshalIndent(object{
+		"apiVersion":      "v1",
+		"kind":            "Config",
+		"current-context": name,
+		"contexts":        []object{{"name": name, "context": object{"cluster": name, "user": "admin"}}},
+		"clusters": []object{{"name": name, "cluster": object{
+			"server": server, "certificate-authority-data": id.ca,
+		}}},
+		"users": []object{{"name": "admin", "user": object{
+			"client-certificate-data": id.adminCert, "client-key-data": id.adminKey,
+		}}},
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write the kubeconfig: %w", err)
+	}
+	return nil
+}

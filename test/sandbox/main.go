@@ -1,0 +1,201 @@
+// Sandbox runs a real kube-apiserver on a real etcd, for tests and demonstrations.
+//
+// Both are built from their Go modules, which this module pins, so that a Go
+// toolchain is all that is needed: no container, no download of programs. The
+// build takes some CPU-minutes once; the programs then stay in the user's cache
+// directory. There are no controllers, no scheduler and no nodes: what is
+// written is stored, authorized and watched as in any cluster, and nothing else
+// happens to it.
+//
+// The server belongs to whoever started it: everything it wrote is removed when
+// it ends, and it can not outlive its parent.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+const usage = `Sandbox runs a real kube-apiserver on a real etcd, built from their Go modules.
+
+Usage:
+  sandbox build                     build both programs into the cache and end
+  sandbox up [flags]                run a server until SIGINT or SIGTERM
+  sandbox run [flags] -- CMD ARGS…  run a server for as long as CMD runs; end with its exit code
+
+"up" prints one line of JSON once the server is ready: its kubeconfig, its
+address, that of its etcd, its directory and the process ID of the sandbox.
+"run" hands CMD the same as LBREMEDY_SANDBOX (the kubeconfig) and
+LBREMEDY_SANDBOX_ETCD (etcd's address).
+
+"sandbox COMMAND --help" lists the flags of a command.
+`
+
+func main() {
+	// The kernel kills the servers when the thread that started them ends
+	// (PR_SET_PDEATHSIG). This goroutine starts them and lives as long as the
+	// process, and so does the thread that it holds.
+	runtime.LockOSThread()
+	// Progress must not kill us between the end of our parent and our own clean-up.
+	signal.Ignore(syscall.SIGPIPE)
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code, err := command(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sandbox:", err)
+	}
+	os.Exit(code)
+}
+
+// command runs the command that args name and returns the exit code of the program.
+func command(ctx context.Context, args []string) (int, error) {
+	name := "help"
+	if len(args) > 0 {
+		name, args = args[0], args[1:]
+	}
+	commands := map[string]func(context.Context, []string) (int, error){"build": build, "up": up, "run": run}
+	if do, ok := commands[name]; ok {
+		code, err := do(ctx, args)
+		if errors.Is(err, flag.ErrHelp) {
+			return 0, nil
+		}
+		return code, err
+	}
+	switch name {
+	case "help", "-h", "-help", "--help":
+		fmt.Print(usage)
+		return 0, nil
+	}
+	fmt.Fprint(os.Stderr, usage)
+	return 2, fmt.Errorf("there is no command %q", name)
+}
+
+// flags returns the flag set of a command, with its help text.
+func flags(line, help string) *flag.FlagSet {
+	fs := flag.NewFlagSet(line, flag.ContinueOnError)
+	fs.Usage = func() {
+		fmt.Fprintf(fs.Output(), "Usage: sandbox %s\n\n%s\n", line, help)
+		fs.PrintDefaults()
+	}
+	return fs
+}
+
+func build(ctx context.Context, args []string) (int, error) {
+	fs := flags("build", "Builds kube-apiserver and etcd into the cache and prints the folder that holds them.")
+	if err := fs.Parse(args); err != nil {
+		return 2, err
+	}
+	bin, err := programs(ctx, os.Stderr)
+	if err != nil {
+		return 1, err
+	}
+	fmt.Println(bin)
+	return 0, nil
+}
+
+func up(ctx context.Context, args []string) (int, error) {
+	fs := flags("up [flags]", "Runs a server, prints one line of JSON when it is ready, and ends with SIGINT or SIGTERM.")
+	opts := serverFlags(fs)
+	untilEOF := fs.Bool("until-eof", false, "end when standard input ends, too")
+	if err := fs.Parse(args); err != nil {
+		return 2, err
+	}
+	if fs.NArg() > 0 {
+		return 2, fmt.Errorf("up takes no arguments, got %q", fs.Args())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if *untilEOF {
+		go func() {
+			io.Copy(io.Discard, os.Stdin)
+			cancel()
+		}()
+	}
+
+	s, err := start(ctx, opts)
+	if ctx.Err() != nil {
+		return 0, s.stop()
+	}
+	if err != nil {
+		return 1, errors.Join(err, s.stop())
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(s); err != nil {
+		return 1, errors.Join(fmt.Errorf("print the address: %w", err), s.stop())
+	}
+	select {
+	case <-ctx.Done():
+		return 0, s.stop()
+	case err := <-s.died:
+		return 1, errors.Join(err, s.stop())
+	}
+}
+
+func run(ctx context.Context, args []string) (int, error) {
+	fs := flags("run [flags] -- CMD ARGS…", "Runs CMD with a server, and ends with its exit code.")
+	opts := serverFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		return 2, err
+	}
+	if fs.NArg() == 0 {
+		return 2, errors.New("run needs a command")
+	}
+	s, err := start(ctx, opts)
+	if err != nil {
+		return 1, errors.Join(err, s.stop())
+	}
+	code, err := s.run(ctx, fs.Args())
+	return code, errors.Join(err, s.stop())
+}
+
+// run runs a command with the server's address in its environment and returns its exit code.
+func (s *server) run(ctx context.Context, args []string) (int, error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "LBREMEDY_SANDBOX="+s.Kubeconfig, "LBREMEDY_SANDBOX_ETCD="+s.Etcd)
+	cmd.SysProcAttr = dieWithUs(syscall.SIGTERM)
+	if err := cmd.Start(); err != nil {
+		return 127, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-s.died:
+	case <-ended:
+		return exitCode(cmd.ProcessState), nil
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	<-ended
+	if err != nil {
+		return 1, err
+	}
+	return exitCode(cmd.ProcessState), nil
+}
+
+// exitCode returns what a shell makes of the end of a process.
+func exitCode(state *os.ProcessState) int {
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return state.ExitCode()
+}
+
+func serverFlags(fs *flag.FlagSet) *options {
+	o := &options{}
+	fs.BoolVar(&o.fsync, "fsync", true, "let etcd wait for the disk; without it, writes are faster and a power cut loses them")
+	fs.DurationVar(&o.eventTTL, "event-ttl", time.Hour, "how long the server keeps Events")
+	return o
+}

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	fsync    bool
+	eventTTL time.Duration
+}
+
+// A server is a kube-apiserver and its etcd, as processes of ours. Its exported
+// fields are what "up" prints.
+type server struct {
+	Kubeconfig string `json:"kubeconfig"` // of an admin in system:masters
+	Server     string `json:"server"`
+	Etcd       string `json:"etcd"` // also answers etcd's JSON API
+	Dir        string `json:"dir"`  // holds etcd's data and the logs; removed at the end
+	PID        int    `json:"pid"`  // the sandbox's
+
+	bin      string
+	opts     *options
+	children []*child
+	lock     *os.File
+	died     chan error // gets an error when a process ends before stop
+	stopping atomic.Bool
+}
+
+// A child is a process of the server.
+type child struct {
+	name  string
+	log   string // its file
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the process has ended
+}
+
+// start builds what has to be built and returns a server that is ready. The
+// server is never nil; stop removes what an error left.
+func start(ctx context.Context, opts *options) (*server, error) {
+	s := &server{PID: os.Getpid(), opts: opts, died: make(chan error, 2)}
+	var err error
+	if s.bin, err = programs(ctx, os.Stderr); err != nil {
+		return s, err
+	}
+	if err := s.makeDir(); err != nil {
+		return s, err
+	}
+	if err := s.startEtcd(ctx); err != nil {
+		return s, err
+	}
+	if err := s.startAPIServer(ctx); err != nil {
+		return s, err
+	}
+	s.watch()
+	return s, nil
+}
+
+const dirPrefix = "lbremedy-sandbox-"
+
+// makeDir makes the server's directory, and removes those of servers that were
+// killed: nobody holds the lock in them.
+func (s *server) makeDir() error {
+	old, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range old {
+		// A new directory has no lock yet.
+		if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < time.Minute {
+			continue
+		}
+		f, err := os.Open(filepath.Join(dir, "alive"))
+		if err != nil {
+			continue
+		}
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			os.RemoveAll(dir)
+		}
+		f.Close()
+	}
+
+	if s.Dir, err = os.MkdirTemp("", dirPrefix); err != nil {
+		return fmt.Errorf("make the server's directory: %w", err)
+	}
+	if s.lock, err = os.Create(filepath.Join(s.Dir, "alive")); err != nil {
+		return fmt.Errorf("mark the server's directory: %w", err)
+	}
+	if err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("lock the server's directory: %w", err)
+	}
+	return nil
+}
+
+// stop kills the server's processes and removes its directory: what they would
+// save on an orderly way down is removed anyway.
+func (s *server) stop() error {
+	s.stopping.Store(true)
+	for _, c := range s.children {
+		c.cmd.Process.Kill()
+		<-c.ended
+	}
+	if s.Dir == "" {
+		return nil
+	}
+	if err := os.RemoveAll(s.Dir); err != nil {
+		return fmt.Errorf("remove the server's directory: %w", err)
+	}
+	return nil
+}
+
+func (s *server) startEtcd(ctx context.Context) error {
+	return s.onFreePorts(2, func(ports []int) error {
+		client, peer := local("http", ports[0]), local("http", ports[1])
+		s.Etcd = client
+		c, err := s.spawn("etcd",
+			"--data-dir="+filepath.Join(s.Dir, "etcd"),
+			"--listen-client-urls="+client,
+			"--advertise-client-urls="+client,
+			"--listen-peer-urls="+peer,
+			"--initial-advertise-peer-urls="+peer,
+			"--initial-cluster=default="+peer,
+			"--quota-backend-bytes=8589934592",
+			"--log-level=warn",
+			fmt.Sprintf("--unsafe-no-fsync=%t", !s.opts.fsync),
+		)
+		if err != nil {
+			return err
+		}
+		return c.ready(ctx, http.DefaultClient, client+"/health")
+	})
+}
+
+func (s *server) startAPIServer(ctx context.Context) error {
+	id, err := newIdentity(s.Dir)
+	if err != nil {
+		return err
+	}
+	admin := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		RootCAs: id.pool, Certificates: []tls.Certificate{id.admin},
+	}}}
+	defer admin.CloseIdleConnections()
+	err = s.onFreePorts(1, func(ports []int) error {
+		s.Server = local("https", ports[0])
+		c, err := s.spawn("kube-apiserver",
+			"--etcd-servers="+s.Etcd,
+			"--bind-address=127.0.0.1",
+			// Otherwise it looks for a default route, which an isolated machine has not.
+			"--advertise-address=127.0.0.1",
+			fmt.Sprintf("--secure-port=%d", ports[0]),
+			"--tls-cert-file="+id.file("server.crt"),
+			"--tls-private-key-file="+id.file("server.key"),
+			"--client-ca-file="+id.file("ca.crt"),
+			"--authorization-mode=Node,RBAC",
+			"--service-account-issuer=https://kubernetes.default.svc",
+			"--service-account-key-file="+id.file("tokens.pub"),
+			"--service-account-signing-key-file="+id.file("tokens.key"),
+			"--service-cluster-ip-range=10.96.0.0/16",
+			// No controller makes the ServiceAccount that this plugin waits for.
+			"--disable-admission-plugins=ServiceAccount",
+			// A Service's Endpoints can not hold a loopback address.
+			"--endpoint-reconciler-type=none",
+			"--allow-privileged=true",
+			"--event-ttl="+s.opts.eventTTL.String(),
+		)
+		if err != nil {
+			return err
+		}
+		return c.ready(ctx, admin, s.Server+"/readyz")
+	})
+	if err != nil {
+		return err
+	}
+	s.Kubeconfig = filepath.Join(s.Dir, "kubeconfig")
+	return id.writeKubeconfig(s.Kubeconfig, s.Server)
+}
+
+// errTaken says that a port was free when we looked and is not any more.
+var errTaken = errors.New("port is taken")
+
+// onFreePorts calls start with n ports that are free on the loopback address,
+// and again with others when one of them is taken before the process has it.
+func (s *server) onFreePorts(n int, start func(ports []int) error) error {
+	for try := 1; ; try++ {
+		ports, err := freePorts(n)
+		if err != nil {
+			return err
+		}
+		if err = start(ports); !errors.Is(err, errTaken) || try == 5 {
+			return err
+		}
+		s.children = s.children[:len(s.children)-1]
+	}
+}
+
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}
+
+func local(scheme string, port int) string { return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port) }
+
+// spawn starts a program of the server. Only the goroutine of main may call it.
+func (s *server) spawn(name string, args ...string) (*child, error) {
+	c := &child{name: name, log: filepath.Join(s.Dir, name+".log"), ended: make(chan struct{})}
+	log, err := os.Create(c.log)
+	if err != nil {
+		return nil, fmt.Errorf("make the log of %s: %w", name, err)
+	}
+	defer log.Close()
+	c.cmd = exec.Command(filepath.Join(s.bin, name), args...)
+	c.cmd.Dir = s.Dir
+	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + s.Dir}
+	c.cmd.Stdout, c.cmd.Stderr = log, log
+	c.cmd.SysProcAttr = dieWithUs(syscall.SIGKILL)
+	// A terminal's ^C is for us and for what uses the server; the server ends after them.
+	c.cmd.SysProcAttr.Setpgid = true
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	s.children = append(s.children, c)
+	go func() {
+		c.cmd.Wait()
+		close(c.ended)
+	}()
+	return c, nil
+}
+
+// watch has died say when a child ends before stop.
+func (s *server) watch() {
+	for _, c := range s.children {
+		go func() {
+			<-c.ended
+			if !s.stopping.Load() {
+				s.died <- c.failure(c.cmd.ProcessState.String())
+			}
+		}()
+	}
+}
+
+// failure returns an error that says what happened to the child, with the last lines of its log.
+func (c *child) failure(what string) error {
+	log, err := os.ReadFile(c.log)
+	if err != nil {
+		return fmt.Errorf("%s: %s, and its log is gone: %w", c.name, what, err)
+	}
+	return fmt.Errorf("%s: %s; its last lines:\n%s", c.name, what, tail(string(log)))
+}
+
+// patience is how long a process may take until it is ready, on the slowest of machines.
+const patience = 2 * time.Minute
+
+// ready waits until the address answers with 200. It returns errTaken if the
+// child ended since somebody else listens on its port.
+func (c *child) ready(ctx context.Context, client *http.Client, url string) error {
+	deadline := time.After(patience)
+	for {
+		if answers(ctx, client, url) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.ended:
+			err := c.failure(c.cmd.ProcessState.String())
+			if strings.Contains(err.Error(), "address already in use") {
+				return errTaken
+			}
+			return err
+		case <-deadline:
+			return c.failure(fmt.Sprintf("not ready after %s", patience))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func answers(ctx context.Context, client *http.Client, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
