@@ -303,6 +303,7 @@ func fillLoadBalancers(s *State, w *World) error {
 			errs = append(errs, fmt.Errorf("address %s occurs twice", lb.Address))
 		}
 	}
+	var bad []error // of the loop below
 	s.LoadBalancers, errs = index(errs, "load balancer", w.LoadBalancers, func(lb *LoadBalancer) string { return lb.ID }, func(i int, lb *LoadBalancer) {
 		lb.ID = cmp.Or(lb.ID, fmt.Sprintf("lb-%d", i+1))
 		if lb.AddressType == "" {
@@ -327,7 +328,7 @@ func fillLoadBalancers(s *State, w *World) error {
 		if lb.Address == "" {
 			a, ok := s.address(lb)
 			if !ok {
-				errs = append(errs, fmt.Errorf("load balancer %s: no address left", lb.ID))
+				bad = append(bad, fmt.Errorf("load balancer %s: no address left", lb.ID))
 				return
 			}
 			lb.Address = a
@@ -336,7 +337,7 @@ func fillLoadBalancers(s *State, w *World) error {
 			g := &lb.VGroups[n]
 			g.ID = cmp.Or(g.ID, fmt.Sprintf("rsp-%s-%d", lb.ID, n+1))
 			if s.groups[g.ID] != "" {
-				errs = append(errs, fmt.Errorf("vServer group %s occurs twice", g.ID))
+				bad = append(bad, fmt.Errorf("vServer group %s occurs twice", g.ID))
 			}
 			s.groups[g.ID] = lb.ID
 			for k := range g.Backends {
@@ -351,11 +352,11 @@ func fillLoadBalancers(s *State, w *World) error {
 				l.Rules[k].ID = cmp.Or(l.Rules[k].ID, fmt.Sprintf("rule-%s-%d-%d", lb.ID, l.Port, k+1))
 			}
 			if l.VGroup != "" && lb.vgroup(l.VGroup) == nil {
-				errs = append(errs, fmt.Errorf("load balancer %s, listener %d: there is no vServer group %s", lb.ID, l.Port, l.VGroup))
+				bad = append(bad, fmt.Errorf("load balancer %s, listener %d: there is no vServer group %s", lb.ID, l.Port, l.VGroup))
 			}
 		}
 	})
-	return errors.Join(errs...)
+	return errors.Join(append(errs, bad...)...)
 }
 
 // fill sets what every load balancer has.

@@ -109,7 +109,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	read := rpc
-	if strings.HasPrefix(r.Header.Get("Authorization"), "acs ") || r.Header.Get("x-acs-version") != "" {
+	if r.URL.Path != "/" || strings.HasPrefix(r.Header.Get("Authorization"), "acs ") {
 		read = roa
 	}
 	in := read(r, body)
