@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"os/exec"
@@ -134,8 +135,9 @@ func key() string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// sums is the file that ends a build: the programs' SHA-256 by name. A program
-// that is not as it was built, say after a full disk, is built again.
+// sums is the file that ends a build: the programs' checksums by name. A program
+// that is not as it was built, say after a full disk, is built again. It is a
+// CRC since each start computes it, over 130 MB, and it guards against accidents.
 const sums = "sums.json"
 
 // intact reports whether a cache entry holds all programs as they were built.
@@ -145,7 +147,7 @@ func intact(entry string) bool {
 	if err != nil {
 		return false
 	}
-	var want map[string]string
+	var want map[string]uint32
 	if json.Unmarshal(data, &want) != nil {
 		return false
 	}
@@ -159,17 +161,17 @@ func intact(entry string) bool {
 	return os.Chtimes(entry, now, now) == nil
 }
 
-func sum(file string) (string, error) {
+func sum(file string) (uint32, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
 	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
+	h := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	if _, err := io.CopyBuffer(h, struct{ io.Reader }{f}, make([]byte, 1<<20)); err != nil {
+		return 0, err
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return h.Sum32(), nil
 }
 
 // prune removes the cache entries that nobody has used for a month.
@@ -235,7 +237,7 @@ func buildAll(ctx context.Context, dir string, progress io.Writer) error {
 			return fmt.Errorf("write the build folder: %w", err)
 		}
 	}
-	built := map[string]string{}
+	built := map[string]uint32{}
 	for _, p := range all {
 		out := filepath.Join(dir, p.name)
 		if err := p.build(ctx, goBin, src, out, progress); err != nil {

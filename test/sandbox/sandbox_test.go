@@ -81,7 +81,7 @@ func listens(t *testing.T, address string) bool {
 
 func TestDamagedBuildIsNotUsed(t *testing.T) {
 	entry := t.TempDir()
-	built := map[string]string{}
+	built := map[string]uint32{}
 	for _, p := range all {
 		file := filepath.Join(entry, p.name)
 		if err := os.WriteFile(file, []byte(p.name), 0o755); err != nil {
