@@ -1,0 +1,295 @@
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
+	"golang.org/x/time/rate"
+)
+
+const (
+	tries      = 3                // of one read
+	tryTimeout = 10 * time.Second // from sending to the whole answer
+	maxAnswer  = 32 << 20         // bytes; the longest page of a list is far below
+	tooLate    = "no answer in time"
+)
+
+// pause returns how long to wait after that many failed tries.
+func pause(failed int) time.Duration {
+	step := 200 * time.Millisecond << (failed - 1)
+	return step/2 + rand.N(step)
+}
+
+// A client makes calls. It is shared by a Reader and its Writer.
+type client struct {
+	Config
+	products map[string]product
+	base     *http.Transport
+	limits   map[string]*rate.Limiter
+	patience time.Duration             // with one try
+	pause    func(n int) time.Duration // after the n-th failed try
+}
+
+// A call is a request that can be made several times: the SDK writes into the
+// value, so that each try needs a new one.
+type call[T any] struct {
+	request func() requests.AcsRequest
+	check   func(T) error // says what is wrong with an answer, or nil; may be nil
+	gone    []string      // codes that mean that what was asked for does not exist
+}
+
+// read makes the call, and again where that may help.
+func read[T any](ctx context.Context, c *client, k call[T]) (T, error) {
+	for n := 1; ; n++ {
+		answer, err := try(ctx, c, k)
+		if err == nil || n == tries || !err.passing() || !sleep(ctx, c.pause(n)) {
+			return answer, orNil(err)
+		}
+	}
+}
+
+// write makes the call once.
+func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
+	answer, err := try(ctx, c, k)
+	return answer, orNil(err)
+}
+
+// orNil keeps a nil *Error from becoming an error that is not nil.
+func orNil(err *Error) error {
+	if err == nil {
+		return nil
+	}
+	return err
+}
+
+// sleep waits, unless the context ends before that: then it reports false at once.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < d {
+		return false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// try makes the call once and decodes its answer.
+func try[T any](ctx context.Context, c *client, k call[T]) (answer T, failure *Error) {
+	request := k.request()
+	e := &Error{Product: strings.ToLower(request.GetProduct()), Action: request.GetActionName()}
+	if err := c.limits[e.Product].Wait(ctx); err != nil {
+		return answer, e.ended(ctx, ErrThrottled, codeNotSent, "the limit on our own calls leaves no time for this one")
+	}
+	key, err := c.Credentials(ctx)
+	switch {
+	case err != nil:
+		return answer, e.ended(ctx, ErrUnavailable, codeNoKey, redactor{}.clean(err.Error()))
+	case key.ID == "" || key.Secret == "":
+		return answer, e.ended(ctx, ErrUnavailable, codeNoKey, "the access key is empty")
+	}
+	began := time.Now()
+	body, failure := c.exchange(ctx, key, request, e, k.gone)
+	if failure == nil {
+		failure = decode(body, request.GetStyle() == requests.RPC, &answer, k.check, e)
+	}
+	if c.Meter != nil {
+		m := Call{Product: e.Product, Action: e.Action, Status: e.Status, Duration: time.Since(began)}
+		if failure != nil {
+			m.Code = failure.Code
+		}
+		c.Meter(m)
+	}
+	if failure != nil {
+		var none T
+		return none, failure
+	}
+	return answer, nil
+}
+
+// exchange signs the request, sends it and returns the body of a good answer.
+// It fills e with what is known, and returns it if the call failed.
+func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequest, e *Error, gone []string) ([]byte, *Error) {
+	trying, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	t := c.trip(trying, e.Product)
+	err := c.sign(key, request, t)
+	clean := redactorOf(key, t.signature).clean
+	switch {
+	case !t.sent:
+		return nil, e.ended(ctx, ErrUnavailable, codeNotSent, clean(fmt.Sprint(err)))
+	case t.err != nil && ctx.Err() == nil && trying.Err() != nil:
+		return nil, e.ended(ctx, ErrUnavailable, codeNoAnswer, tooLate)
+	case t.err != nil && errors.Is(t.err, errTooLong):
+		return nil, e.ended(ctx, ErrUnavailable, codeBadAnswer, errTooLong.Error())
+	case t.err != nil:
+		return nil, e.ended(ctx, ErrUnavailable, codeNoAnswer, clean(t.err.Error()))
+	}
+	e.Status = t.status
+	if t.status >= 200 && t.status < 300 {
+		return t.body, nil
+	}
+	var w wireError
+	known := json.Unmarshal(t.body, &w) == nil && w.Code != ""
+	e.Code, e.RequestID = clean(string(w.Code)), clean(string(w.RequestID+w.RequestIDSnake))
+	e.Message, e.Refused = clean(string(w.Message)), clean(w.refused())
+	e.kind = kindOf(string(w.Code), t.status, gone)
+	if !known {
+		e.Code, e.Message = codeBadAnswer, fmt.Sprintf("status %d with no error code", t.status)
+		if e.kind == nil {
+			e.kind = ErrUnavailable
+		}
+		if t.status >= http.StatusInternalServerError || t.status == http.StatusTooManyRequests {
+			e.Code = codeNoAnswer // a gateway's; the API itself said nothing
+		}
+	}
+	return nil, e
+}
+
+// sign has the SDK sign the request and send it over t. The error counts only if
+// nothing was sent: t knows the rest better.
+func (c *client) sign(key Key, request requests.AcsRequest, t *trip) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("the SDK broke down over the request")
+		}
+	}()
+	config := sdk.NewConfig().WithAutoRetry(false).WithScheme(requests.HTTPS).WithUserAgent("lbremedy")
+	config.Transport = t
+	var s sdk.Client
+	p := c.products[t.product]
+	s.SetEndpointRules(p.regions, p.kind, "public")
+	if c.VPC {
+		request.SetDomain(p.vpcHost(t.product, c.Region))
+	}
+	// A span's name would hold the signed address. The proxies are for transports
+	// of another type; set, they keep the SDK from parsing the environment's,
+	// where it takes NO_PROXY for regular expressions.
+	s.SetCloseTrace(true)
+	s.SetHttpsProxy("https://unused.invalid")
+	s.SetNoProxy("unused")
+	s.SetReadTimeout(c.patience + time.Minute) // t keeps the time
+	credential := &credentials.StsTokenCredential{AccessKeyId: key.ID, AccessKeySecret: key.Secret, AccessKeyStsToken: key.Token}
+	if err := s.InitWithOptions(c.Region, config, credential); err != nil {
+		return err
+	}
+	if err := s.DoAction(request, responses.NewCommonResponse()); err != nil {
+		return err
+	}
+	return nil
+}
+
+// ended fills in and returns e: for the reason given, or, if the caller's context
+// has ended, for that reason.
+func (e *Error) ended(ctx context.Context, kind error, code, message string) *Error {
+	e.kind, e.Code, e.Message = kind, code, message
+	if err := ctx.Err(); err != nil {
+		e.cause, e.Message = err, err.Error()
+		if code != codeNoAnswer {
+			e.Code = codeNotSent
+		}
+		if e.kind == ErrThrottled {
+			e.kind = ErrUnavailable
+		}
+	}
+	return e
+}
+
+// A trip carries one request on a context, to where the Config says, and keeps
+// the answer. It is an http.RoundTripper of its own because the SDK changes
+// transports that it knows the type of.
+type trip struct {
+	ctx          context.Context
+	base         http.RoundTripper
+	product      string
+	scheme, host string // to go to instead; empty: where the request says
+	keepHost     bool   // leave the Host header as it is
+
+	sent      bool
+	signature string
+	status    int
+	body      []byte
+	err       error
+}
+
+func (c *client) trip(ctx context.Context, product string) *trip {
+	t := &trip{ctx: ctx, base: c.base, product: product, scheme: strings.ToLower(c.Scheme), host: c.Endpoint, keepHost: true}
+	if t.host == "" {
+		t.host, t.keepHost = c.Hosts[product], false
+	}
+	return t
+}
+
+var errTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+
+// RoundTrip sends the request and returns an empty answer in place of the real
+// one, so that nothing is left for the SDK to do.
+func (t *trip) RoundTrip(r *http.Request) (*http.Response, error) {
+	out := r.Clone(t.ctx)
+	if t.scheme != "" {
+		out.URL.Scheme = t.scheme
+	}
+	if t.host != "" {
+		out.URL.Host = t.host
+		if !t.keepHost {
+			out.Host = t.host
+		}
+	}
+	t.sent = true
+	t.signature = signatureOf(r)
+	t.status, t.body, t.err = t.send(out)
+	if t.err != nil {
+		return nil, t.err
+	}
+	return &http.Response{
+		Status:     "200 OK",
+		StatusCode: http.StatusOK,
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     http.Header{},
+		Body:       io.NopCloser(bytes.NewReader([]byte("{}"))),
+		Request:    r,
+	}, nil
+}
+
+func (t *trip) send(out *http.Request) (status int, body []byte, err error) {
+	answer, err := t.base.RoundTrip(out)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return 0, nil, fmt.Errorf("read the answer: %w", err)
+	case len(body) > maxAnswer:
+		return 0, nil, errTooLong
+	}
+	return answer.StatusCode, body, nil
+}
+
+// signatureOf returns the signature of a request, which RPC calls carry in the
+// query and others in a header.
+func signatureOf(r *http.Request) string {
+	if s := r.URL.Query().Get("Signature"); s != "" {
+		return s
+	}
+	_, s, _ := strings.Cut(r.Header.Get("Authorization"), ":")
+	return s
+}

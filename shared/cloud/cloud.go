@@ -1,0 +1,246 @@
+// Package cloud is Alibaba Cloud as lbremedy sees it: a few reads, fewer writes,
+// in types that say what a remedy needs and no more. It is the only package that
+// imports alibaba-cloud-sdk-go, which signs the requests and does nothing else:
+//
+//   - A client of the SDK is no good for two goroutines, so that each call makes
+//     its own; connections and rates are shared below it. What the SDK makes of an
+//     answer is not used either: it panics on a code that is a number, reads no
+//     errors of the container service, retries writes, and turns a missing field
+//     into a zero. The transport keeps the answer for us and hands the SDK an empty one.
+//   - A context ends a call at once, wherever it is.
+//   - Unknown is not healthy: an answer that lacks a field on which decisions rest,
+//     an empty one and a list that does not add up are errors, never zero values.
+//   - No error text holds an address with its query, a signature, a key or a token.
+//   - Reads are tried up to three times where trying again is known to help, with a
+//     growing random pause. This is the one retry beside that of the stream: it
+//     keeps a moment's throttling from sending a whole case back. Writes are tried
+//     once; whoever makes them looks at what stands there before trying again.
+//
+// Lists are complete, all pages of them, and sorted by ID.
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// A Config says which region and cluster calls are about and how to reach them.
+type Config struct {
+	// Region is the region's ID, such as "cn-hangzhou". Required.
+	Region string
+	// ClusterID is the ID of the ACK cluster that CS asks about. Required.
+	ClusterID string
+	// Endpoint is a host:port that answers for all products instead of the real
+	// endpoints: a simulator or a proxy. The Host header still names the product's
+	// real endpoint. Empty: the real ones.
+	Endpoint string
+	// Hosts are endpoints to use instead of the real one of a product, by its name
+	// in lower case, such as "slb". Endpoint goes before them.
+	Hosts map[string]string
+	// Scheme is "HTTPS", also if empty, or "HTTP": requests carry tokens, so HTTP
+	// goes to a loopback Endpoint only.
+	Scheme string
+	// Credentials gives the key that a call is signed with. Nil: the SDK's default
+	// chain, which looks at the environment, at the files of Alibaba Cloud's
+	// command line and at the role of the instance.
+	Credentials Credentials
+	// VPC makes calls go to the endpoints that are reachable inside a VPC.
+	VPC bool
+	// Rate is how many calls a second each product gets at most, with bursts of
+	// twice as many. 0: 200; negative: no limit.
+	Rate float64
+	// Meter is told about each request that was made, also about each one of
+	// several tries. It may be called by several goroutines at once. Nil: nobody is.
+	Meter func(Call)
+}
+
+// A Call is one request that was made, for metrics.
+type Call struct {
+	Product  string        // such as "slb"
+	Action   string        // such as "DescribeLoadBalancers"
+	Code     string        // that the error has, see Error; empty for success
+	Status   int           // of HTTP; 0 without an answer
+	Duration time.Duration // from sending to the whole answer
+}
+
+// A Reader reads from Alibaba Cloud. It keeps connections and counts rates, so
+// that a process makes one and shares it; all its methods are safe for use by
+// several goroutines at once. No way leads from it to a [Writer].
+//
+// Each method names the grant of shared/grant that it needs. All their errors
+// are of type [*Error].
+type Reader struct {
+	SLB     SLB     // classic load balancers
+	NLB     NLB     // network load balancers
+	VPC     VPC     // vSwitches and elastic IP addresses
+	ECS     ECS     // network interfaces
+	CS      CS      // the ACK cluster
+	RAM     RAM     // roles and policies
+	STS     STS     // who we are
+	Tickets Tickets // of Alibaba Cloud's support
+
+	client *client
+}
+
+// A Writer writes to Alibaba Cloud. Its methods make one request and never a
+// second one. After an error for which errors.Is(err, ErrUnavailable) the write
+// may have been made all the same: read before trying again.
+type Writer struct {
+	SLB     SLBWriter
+	RAM     RAMWriter
+	Tickets TicketWriter
+}
+
+var (
+	regions  = regexp.MustCompile(`^[a-z]{2}[a-z0-9-]{1,62}$`)
+	clusters = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	hosts    = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
+)
+
+// New returns what reads and what writes, over the same connections and rates.
+// It makes no request. An error is one sentence for each mistake in c.
+func New(c Config) (*Reader, *Writer, error) {
+	if err := c.validate(); err != nil {
+		return nil, nil, err
+	}
+	k := &client{
+		Config:   c,
+		products: products(),
+		base:     connections(),
+		limits:   map[string]*rate.Limiter{},
+		patience: tryTimeout,
+		pause:    pause,
+	}
+	if k.Credentials == nil {
+		k.Credentials = DefaultChain()
+	}
+	for name := range k.products {
+		k.limits[name] = limiter(c.Rate)
+	}
+	reads := &Reader{
+		SLB:     SLB{k},
+		NLB:     NLB{k},
+		VPC:     VPC{k},
+		ECS:     ECS{k},
+		CS:      CS{k},
+		RAM:     RAM{k},
+		STS:     STS{k},
+		Tickets: Tickets{k},
+		client:  k,
+	}
+	return reads, &Writer{SLB: SLBWriter{k}, RAM: RAMWriter{k}, Tickets: TicketWriter{k}}, nil
+}
+
+// Region returns the ID of the region that is read.
+func (r *Reader) Region() string { return r.client.Region }
+
+// Close ends the connections that are idle, also those of the Writer. Calls that
+// are under way end as usual.
+func (r *Reader) Close() { r.client.base.CloseIdleConnections() }
+
+func (c Config) validate() error {
+	var mistakes []error
+	bad := func(format string, args ...any) { mistakes = append(mistakes, fmt.Errorf(format, args...)) }
+	switch {
+	case c.Region == "":
+		bad("no region is set: name the region of the cluster, such as cn-hangzhou")
+	case !regions.MatchString(c.Region):
+		bad("region %q is not a region ID such as cn-hangzhou", c.Region)
+	}
+	switch {
+	case c.ClusterID == "":
+		bad("no cluster ID is set: name the ID of the ACK cluster")
+	case !clusters.MatchString(c.ClusterID):
+		bad("cluster ID %q must be 1 to 64 letters, digits, _ and -", c.ClusterID)
+	}
+	if c.Endpoint != "" && !hostPort(c.Endpoint) {
+		bad("endpoint %q must be host:port, such as 127.0.0.1:8080", c.Endpoint)
+	}
+	known := slices.Sorted(maps.Keys(products()))
+	for _, p := range slices.Sorted(maps.Keys(c.Hosts)) {
+		if !slices.Contains(known, p) {
+			bad("host of the unknown product %q: products are %s", p, strings.Join(known, ", "))
+		}
+		if !hosts.MatchString(c.Hosts[p]) {
+			bad("host %q of product %s must be a host name, with a port if need be", c.Hosts[p], p)
+		}
+	}
+	switch c.Scheme {
+	case "", "HTTPS":
+	case "HTTP":
+		if !loopback(c.Endpoint) {
+			bad("scheme HTTP would send keys in the clear: it is for an endpoint on loopback, such as 127.0.0.1:8080")
+		}
+	default:
+		bad("scheme %q must be HTTPS, or HTTP for an endpoint on loopback", c.Scheme)
+	}
+	return errors.Join(mistakes...)
+}
+
+func hostPort(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || host == "" || !hosts.MatchString(s) {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
+func loopback(endpoint string) bool {
+	host, _, err := net.SplitHostPort(endpoint)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func limiter(perSecond float64) *rate.Limiter {
+	switch {
+	case perSecond < 0:
+		return rate.NewLimiter(rate.Inf, 0)
+	case perSecond == 0:
+		perSecond = 200
+	}
+	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(2*perSecond)))
+}
+
+// connections returns a pool for all products. A function that was frozen wakes
+// with dead connections, and a write on one of those can't be told from one that
+// was made: hence idle ones live short.
+func connections() *http.Transport {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           dialer.DialContext,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          256,
+		MaxIdleConnsPerHost:   64,
+		IdleConnTimeout:       15 * time.Second,
+		TLSHandshakeTimeout:   5 * time.Second,
+		ExpectContinueTimeout: time.Second,
+	}
+}
+
+// A Key is what requests are signed with.
+type Key struct {
+	ID     string // access key ID
+	Secret string // access key secret
+	Token  string // security token of temporary credentials; else empty
+}
+
+// Credentials gives the key for one call. It is asked before each request, so
+// that it may hand out temporary keys and read from ctx whose they are; it
+// caches what is dear to get. It must be safe for use by several goroutines.
+type Credentials func(ctx context.Context) (Key, error)

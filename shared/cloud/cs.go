@@ -1,0 +1,369 @@
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/cs"
+)
+
+// CS reads the ACK cluster of the Config.
+type CS struct{ c *client }
+
+// A Cluster is an ACK cluster.
+type Cluster struct {
+	ID            string
+	Name          string
+	VPC           string   // ID
+	Region        string   // ID
+	Version       string   // of Kubernetes, such as "1.36.3-aliyun.1"
+	Type          string   // "ManagedKubernetes", or "Kubernetes" for a dedicated cluster
+	Profile       string   // "Default", "Serverless", "Edge"; empty if the answer does not say
+	State         string   // such as "running"
+	WorkerRole    string   // name of the nodes' RAM role; may be empty
+	SecurityGroup string   // ID; may be empty
+	VSwitches     []string // IDs, of nodes and of the control plane
+	PodVSwitches  []string // IDs of the vSwitches that Terway gives pods their addresses from; empty without Terway
+	Network       string   // the network plug-in: "flannel", "terway-eniip" or another Terway; empty if the answer does not say
+}
+
+// Managed reports whether Alibaba Cloud runs the control plane, so that its nodes
+// and their RAM role are not the account's.
+func (c Cluster) Managed() bool { return c.Type == "ManagedKubernetes" || c.Type == "Ask" }
+
+// A NodePool is a group of nodes of the cluster.
+type NodePool struct {
+	ID        string
+	Name      string
+	Default   bool
+	VSwitches []string // IDs that its nodes are created in
+}
+
+var clusterGone = []string{"ErrorClusterNotFound", "ClusterNotFound"}
+
+// Cluster returns the cluster. The error is ErrNotFound if the account has no
+// such cluster.
+//
+// It needs grant.DescribeClusterDetail.
+func (s CS) Cluster(ctx context.Context) (Cluster, error) {
+	type answer struct {
+		ClusterID     text    `json:"cluster_id"`
+		Name          text    `json:"name"`
+		VpcID         text    `json:"vpc_id"`
+		RegionID      text    `json:"region_id"`
+		Version       text    `json:"current_version"`
+		Type          text    `json:"cluster_type"`
+		Profile       text    `json:"profile"`
+		State         text    `json:"state"`
+		WorkerRole    text    `json:"worker_ram_role_name"`
+		SecurityGroup text    `json:"security_group_id"`
+		VSwitchIDs    *[]text `json:"vswitch_ids"`
+		VSwitchID     *text   `json:"vswitch_id"` // older: several, with commas between
+		MetaData      text    `json:"meta_data"`
+		Parameters    struct {
+			PodVSwitchIDs json.RawMessage `json:"PodVswitchIds"`
+		} `json:"parameters"`
+		NetworkConfig struct {
+			PodVSwitchIDs json.RawMessage `json:"pod_vswitch_ids"`
+		} `json:"network_config"`
+	}
+	var meta metadata
+	var pods []string
+	a, err := read(ctx, s.c, call[answer]{
+		request: func() requests.AcsRequest {
+			r := cs.CreateDescribeClusterDetailRequest()
+			r.ClusterId = s.c.ClusterID
+			return r
+		},
+		check: func(a answer) (err error) {
+			switch {
+			case string(a.ClusterID) != s.c.ClusterID:
+				return lack("cluster %s: it is about %q", s.c.ClusterID, a.ClusterID)
+			case a.VpcID == "" || a.Version == "" || a.Type == "" || a.State == "":
+				return lack("vpc_id, current_version, cluster_type and state of cluster %s", a.ClusterID)
+			case a.VSwitchIDs == nil && a.VSwitchID == nil:
+				return lack("vswitch_ids of cluster %s", a.ClusterID)
+			}
+			meta = metadata{}
+			if a.MetaData != "" {
+				if err := json.Unmarshal([]byte(a.MetaData), &meta); err != nil {
+					return fmt.Errorf("the cluster's meta_data is not what it should be: %w", err)
+				}
+			}
+			pods, err = meta.podVSwitches(a.Parameters.PodVSwitchIDs, a.NetworkConfig.PodVSwitchIDs)
+			return err
+		},
+		gone: clusterGone,
+	})
+	if err != nil {
+		return Cluster{}, err
+	}
+	var nodes []text
+	if a.VSwitchIDs != nil {
+		nodes = *a.VSwitchIDs
+	}
+	if len(nodes) == 0 && a.VSwitchID != nil {
+		for id := range strings.SplitSeq(string(*a.VSwitchID), ",") {
+			nodes = append(nodes, text(strings.TrimSpace(id)))
+		}
+	}
+	return Cluster{
+		ID: string(a.ClusterID), Name: string(a.Name), VPC: string(a.VpcID), Region: string(a.RegionID), Version: string(a.Version),
+		Type: string(a.Type), Profile: string(a.Profile), State: string(a.State), WorkerRole: string(a.WorkerRole),
+		SecurityGroup: string(a.SecurityGroup), VSwitches: sortedIDs(strs(nodes)), PodVSwitches: pods, Network: meta.network(),
+	}, nil
+}
+
+func sortedIDs(ids []string) []string {
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// metadata is what the string meta_data of a cluster holds, as far as it matters.
+type metadata struct {
+	Addons []struct {
+		Name   text `json:"name"`
+		Config text `json:"config"`
+	}
+	Capabilities struct{ Network text }
+}
+
+// network returns the network plug-in in lower case: Terway by the add-on's name,
+// which says which of its modes it is.
+func (m metadata) network() string {
+	found := strings.ToLower(string(m.Capabilities.Network))
+	for _, a := range m.Addons {
+		switch name := strings.ToLower(string(a.Name)); {
+		case name == "terway-controlplane":
+		case strings.HasPrefix(name, "terway"):
+			return name
+		case strings.Contains(name, "flannel"):
+			found = "flannel"
+		}
+	}
+	return found
+}
+
+// podVSwitches returns the vSwitches for pods: those that the cluster names, and
+// those in the configuration of the Terway add-on.
+func (m metadata) podVSwitches(named ...json.RawMessage) ([]string, error) {
+	var ids []string
+	for _, n := range named {
+		list, err := idsIn(n)
+		if err != nil {
+			return nil, fmt.Errorf("the cluster's pod vSwitches are not what they should be: %w", err)
+		}
+		ids = append(ids, list...)
+	}
+	for _, a := range m.Addons {
+		if !strings.HasPrefix(string(a.Name), "terway") || a.Config == "" {
+			continue
+		}
+		var config struct {
+			PodVSwitchID json.RawMessage `json:"PodVswitchId"`
+		}
+		if err := json.Unmarshal([]byte(a.Config), &config); err != nil {
+			return nil, fmt.Errorf("the configuration of add-on %s is not what it should be: %w", a.Name, err)
+		}
+		list, err := idsIn(config.PodVSwitchID)
+		if err != nil {
+			return nil, fmt.Errorf("PodVswitchId of add-on %s is not what it should be: %w", a.Name, err)
+		}
+		ids = append(ids, list...)
+	}
+	return sortedIDs(ids), nil
+}
+
+// idsIn returns the IDs in a list, or in a map of lists by zone. Either may be
+// written as a string that holds the JSON.
+func idsIn(raw json.RawMessage) ([]string, error) {
+	var inner string
+	if json.Unmarshal(raw, &inner) == nil {
+		raw = json.RawMessage(inner)
+	}
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var ids []string
+	if json.Unmarshal(raw, &ids) == nil {
+		return ids, nil
+	}
+	var zones map[string][]string
+	if err := json.Unmarshal(raw, &zones); err != nil {
+		return nil, errors.New("neither a list nor a map of lists")
+	}
+	for _, list := range zones {
+		ids = append(ids, list...)
+	}
+	return ids, nil
+}
+
+// NodePools returns the node pools of the cluster. The error is ErrNotFound if
+// the account has no such cluster.
+//
+// It needs grant.DescribeClusterNodePools.
+func (s CS) NodePools(ctx context.Context) ([]NodePool, error) {
+	type pool struct {
+		Info struct {
+			ID      text `json:"nodepool_id"`
+			Name    text `json:"name"`
+			Default on   `json:"is_default"`
+		} `json:"nodepool_info"`
+		ScalingGroup struct {
+			VSwitchIDs []text `json:"vswitch_ids"`
+		} `json:"scaling_group"`
+	}
+	type answer struct {
+		NodePools *[]pool `json:"nodepools"`
+	}
+	a, err := read(ctx, s.c, call[answer]{
+		request: func() requests.AcsRequest {
+			r := cs.CreateDescribeClusterNodePoolsRequest()
+			r.ClusterId = s.c.ClusterID
+			return r
+		},
+		check: func(a answer) error {
+			if a.NodePools == nil {
+				return lack("nodepools")
+			}
+			for _, p := range *a.NodePools {
+				if p.Info.ID == "" {
+					return lack("the ID of a node pool")
+				}
+			}
+			return nil
+		},
+		gone: clusterGone,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var list []NodePool
+	for _, p := range *a.NodePools {
+		list = append(list, NodePool{
+			ID: string(p.Info.ID), Name: string(p.Info.Name), Default: bool(p.Info.Default),
+			VSwitches: sortedIDs(strs(p.ScalingGroup.VSwitchIDs)),
+		})
+	}
+	return sorted(list, func(p NodePool) string { return p.ID }), nil
+}
+
+// Addons returns the versions of the add-ons that are installed, by name. The
+// error is ErrNotFound if the account has no such cluster.
+//
+// It needs grant.DescribeClusterAddons.
+func (s CS) Addons(ctx context.Context) (map[string]string, error) {
+	type addon struct {
+		Version text `json:"version"`
+	}
+	installed := func(list map[string]addon) map[string]string {
+		out := map[string]string{}
+		for name, a := range list {
+			if a.Version != "" {
+				out[name] = string(a.Version)
+			}
+		}
+		return out
+	}
+	list, err := read(ctx, s.c, call[map[string]addon]{
+		request: func() requests.AcsRequest {
+			r := cs.CreateDescribeClusterAddonsVersionRequest()
+			r.ClusterId = s.c.ClusterID
+			return r
+		},
+		check: func(list map[string]addon) error {
+			if len(installed(list)) == 0 {
+				return lack("any add-on that is installed, which no cluster is without")
+			}
+			return nil
+		},
+		gone: clusterGone,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return installed(list), nil
+}
+
+// MasterRole returns the name of the RAM role of the masters of a dedicated
+// cluster. The error is ErrNotFound if there is no such cluster, or if the
+// cluster has no role of its own for masters: it is a managed one.
+//
+// It needs grant.DescribeClusterResources.
+func (s CS) MasterRole(ctx context.Context) (string, error) {
+	const action = "DescribeClusterResources"
+	list, err := read(ctx, s.c, call[[]wireResource]{
+		request: func() requests.AcsRequest {
+			r := cs.CreateDescribeClusterResourcesRequest()
+			r.ClusterId = s.c.ClusterID
+			return r
+		},
+		check: func(list []wireResource) error {
+			if list == nil {
+				return lack("the list of resources")
+			}
+			for _, r := range list {
+				if r.Type == "" {
+					return lack("the resource_type of a resource")
+				}
+			}
+			return nil
+		},
+		gone: clusterGone,
+	})
+	if err != nil {
+		return "", err
+	}
+	var roles []string
+	for _, r := range list {
+		if role := r.masterRole(); role != "" {
+			roles = append(roles, role)
+		}
+	}
+	switch roles = sortedIDs(roles); len(roles) {
+	case 1:
+		return roles[0], nil
+	case 0:
+		return "", &Error{
+			Product: "cs", Action: action, Code: "NoMasterRole", Status: 200, kind: ErrNotFound,
+			Message: "cluster " + s.c.ClusterID + " has no RAM role of its own for masters",
+		}
+	}
+	return "", &Error{
+		Product: "cs", Action: action, Code: codeBadAnswer, Status: 200, kind: ErrUnavailable,
+		Message: "cluster " + s.c.ClusterID + " has several RAM roles for masters: " + strings.Join(roles, ", "),
+	}
+}
+
+// wireResource is a cloud resource that a cluster is made of.
+type wireResource struct {
+	Type text `json:"resource_type"` // such as ALIYUN::RAM::Role
+	ID   text `json:"instance_id"`   // of a role: its name
+	Info text `json:"resource_info"` // a name in the template, or JSON
+}
+
+// masterRole returns the name of the masters' role if that is what the resource
+// is. A cluster lists the role of its workers too: what tells them apart is the
+// name, KubernetesMasterRole-…, or that of the resource in the template.
+func (r wireResource) masterRole() string {
+	kind := strings.ToLower(string(r.Type))
+	if !strings.Contains(kind, "ram") || !strings.HasSuffix(kind, "role") {
+		return ""
+	}
+	var info struct {
+		RAMRoleName text `json:"RamRoleName"`
+	}
+	name := string(r.ID)
+	if json.Unmarshal([]byte(r.Info), &info) == nil && info.RAMRoleName != "" {
+		name = string(info.RAMRoleName)
+	}
+	if strings.HasPrefix(name, "KubernetesMasterRole") || strings.Contains(string(r.Info), "KubernetesMasterRole") {
+		return name
+	}
+	return ""
+}

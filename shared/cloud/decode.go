@@ -1,0 +1,242 @@
+package cloud
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+)
+
+// text is a string, or a number or a truth that the API writes as it likes.
+type text string
+
+// UnmarshalJSON takes any scalar; null is the empty text.
+func (t *text) UnmarshalJSON(b []byte) error {
+	switch {
+	case b[0] == '"':
+		var s string
+		if err := json.Unmarshal(b, &s); err != nil {
+			return err
+		}
+		*t = text(s)
+	case b[0] == '{' || b[0] == '[':
+		return errors.New("is no text")
+	case string(b) == "null":
+		*t = ""
+	default:
+		*t = text(b)
+	}
+	return nil
+}
+
+// number is an integer that knows whether it was there.
+type number struct {
+	n  int64
+	ok bool
+}
+
+// UnmarshalJSON takes a whole number, also in quotes. Null and the empty string
+// are as good as absent.
+func (n *number) UnmarshalJSON(b []byte) error {
+	var t text
+	if err := t.UnmarshalJSON(b); err != nil {
+		return errors.New("is no number")
+	}
+	if t == "" {
+		return nil
+	}
+	if v, err := strconv.ParseInt(string(t), 10, 64); err == nil {
+		*n = number{v, true}
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(t), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return fmt.Errorf("is no whole number: %.20q", string(t))
+	}
+	*n = number{int64(f), true}
+	return nil
+}
+
+// on is a truth that is false when absent; use it where that is what absence means.
+type on bool
+
+// UnmarshalJSON takes true and false, 1 and 0, on and off.
+func (o *on) UnmarshalJSON(b []byte) error {
+	var t text
+	if err := t.UnmarshalJSON(b); err != nil {
+		return errors.New("is neither true nor false")
+	}
+	switch strings.ToLower(string(t)) {
+	case "true", "1", "on":
+		*o = true
+	case "false", "0", "off", "":
+		*o = false
+	default:
+		return fmt.Errorf("is neither true nor false: %.20q", string(t))
+	}
+	return nil
+}
+
+// when parses a time of the API; what is none is the zero time.
+func when(t text) time.Time {
+	at, err := time.Parse(time.RFC3339, string(t))
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// A lack is something that an answer should have and has not.
+func lack(format string, args ...any) error {
+	return fmt.Errorf("the answer lacks "+format, args...)
+}
+
+// decode reads a good answer. An answer to an RPC call always has a request ID:
+// one without comes from something else than the API.
+func decode[T any](body []byte, rpc bool, into *T, check func(T) error, e *Error) *Error {
+	bad := func(err error) *Error {
+		e.kind, e.Code, e.Message = ErrUnavailable, codeBadAnswer, redactor{}.clean(err.Error())
+		return e
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return bad(errors.New("the answer is empty"))
+	}
+	if rpc {
+		var envelope wireError
+		if err := json.Unmarshal(body, &envelope); err != nil {
+			return bad(fmt.Errorf("the answer is not what it should be: %w", err))
+		}
+		if e.RequestID = string(envelope.RequestID); e.RequestID == "" {
+			return bad(lack("a request ID"))
+		}
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return bad(fmt.Errorf("the answer is not what it should be: %w", err))
+	}
+	if check == nil {
+		return nil
+	}
+	if err := check(*into); err != nil {
+		return bad(err)
+	}
+	return nil
+}
+
+// none is the answer to a write that tells nothing more.
+type none struct{}
+
+// absent returns the error for a call that was asked about nothing: some actions
+// take that for everything.
+func absent(product, action, what string) error {
+	return &Error{Product: product, Action: action, Code: codeNotSent, Message: "the " + what + " is empty"}
+}
+
+const (
+	maxPages = 200 // of a list; a server that goes on beyond is not believed
+	rounds   = 3   // in which to read a list that changes meanwhile
+)
+
+// A pageOf is one page of a list.
+type pageOf[T any] struct {
+	items []T
+	total number // of the whole list, where pages have numbers
+	next  string // of the page after this one, where they have tokens; empty: none
+}
+
+// numbered reads a list whose pages have numbers. The API says how long the list
+// is with each page: when that moves, or pages overlap, something was added or
+// removed meanwhile and items may have slipped from one page to another: the
+// list is read again from the start.
+func numbered[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) ([]T, error) {
+	for range rounds {
+		list, whole, err := oneRound(product, action, id, fetch)
+		if err != nil || whole {
+			return sorted(list, id), err
+		}
+	}
+	return nil, endless(product, action, "the list does not add up, however often it is read")
+}
+
+func endless(product, action, why string) error {
+	return &Error{Product: product, Action: action, Code: codeBadAnswer, Message: why, Status: 200, kind: ErrUnavailable}
+}
+
+// oneRound reads the list once; whole says whether it held still meanwhile.
+func oneRound[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) (list []T, whole bool, err error) {
+	seen := map[string]bool{}
+	total := int64(-1)
+	for n := 1; n <= maxPages; n++ {
+		p, err := fetch(n)
+		if err != nil {
+			return nil, false, err
+		}
+		if total < 0 {
+			total = p.total.n
+		}
+		if p.total.n != total || len(p.items) == 0 && int64(len(list)) < total {
+			return nil, false, nil
+		}
+		for _, v := range p.items {
+			if seen[id(v)] {
+				return nil, false, nil
+			}
+			seen[id(v)] = true
+			list = append(list, v)
+		}
+		if int64(len(list)) >= total {
+			return list, int64(len(list)) == total, nil
+		}
+	}
+	return nil, false, endless(product, action, "the list does not end")
+}
+
+// chained reads a list whose pages name the one after.
+func chained[T any](product, action string, fetch func(token string) (pageOf[T], error)) ([]T, error) {
+	var list []T
+	seen := map[string]bool{}
+	token := ""
+	for range maxPages {
+		p, err := fetch(token)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p.items...)
+		if p.next == "" {
+			return list, nil
+		}
+		if seen[p.next] {
+			break
+		}
+		seen[p.next] = true
+		token = p.next
+	}
+	return nil, endless(product, action, "the list does not end")
+}
+
+// sorted sorts a list by ID and leaves out what is there twice.
+func sorted[T any](list []T, id func(T) string) []T {
+	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(id(a), id(b)) })
+	return slices.CompactFunc(list, func(a, b T) bool { return id(a) == id(b) })
+}
+
+// whole returns an integer parameter.
+func whole(n int) requests.Integer { return requests.NewInteger(n) }
+
+// strs returns the texts as strings, without empty ones.
+func strs(list []text) []string {
+	var out []string
+	for _, t := range list {
+		if t != "" {
+			out = append(out, string(t))
+		}
+	}
+	return out
+}

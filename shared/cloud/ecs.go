@@ -1,0 +1,103 @@
+package cloud
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
+)
+
+// ECS reads network interfaces.
+type ECS struct{ c *client }
+
+// An Interface is an elastic network interface (ENI).
+type Interface struct {
+	ID       string
+	Instance string   // ID of what it is attached to; empty: nothing
+	VPC      string   // ID
+	VSwitch  string   // ID
+	Status   string   // "InUse", "Available" and the steps between
+	Type     string   // "Primary" or "Secondary"
+	IP       string   // the primary private IP address
+	IPs      []string // all private IP addresses of IPv4, sorted
+}
+
+// ipsAtOnce is how many addresses DescribeNetworkInterfaces takes:
+// https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-describenetworkinterfaces
+const ipsAtOnce = 100
+
+// Interfaces returns the network interfaces of the VPC with this ID that have one
+// of these private IP addresses of IPv4. An address that none has is not an error.
+//
+// It needs grant.DescribeNetworkInterfaces.
+func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Interface, error) {
+	const action = "DescribeNetworkInterfaces"
+	switch {
+	case vpcID == "":
+		return nil, absent("ecs", action, "VPC ID")
+	case len(ips) == 0 || slices.Contains(ips, ""):
+		return nil, absent("ecs", action, "list of addresses, or one of them,")
+	}
+	type set struct {
+		NetworkInterfaceID text `json:"NetworkInterfaceId"`
+		InstanceID         text `json:"InstanceId"`
+		VpcID              text `json:"VpcId"`
+		VSwitchID          text `json:"VSwitchId"`
+		Status             text
+		Type               text
+		PrivateIPAddress   text `json:"PrivateIpAddress"`
+		PrivateIPSets      struct {
+			PrivateIPSet []struct {
+				PrivateIPAddress text `json:"PrivateIpAddress"`
+			} `json:"PrivateIpSet"`
+		} `json:"PrivateIpSets"`
+	}
+	type answer struct {
+		NextToken            text
+		NetworkInterfaceSets *struct{ NetworkInterfaceSet []set }
+	}
+	var list []Interface
+	for part := range slices.Chunk(ips, ipsAtOnce) {
+		sets, err := chained("ecs", action, func(token string) (pageOf[set], error) {
+			a, err := read(ctx, e.c, call[answer]{
+				request: func() requests.AcsRequest {
+					r := ecs.CreateDescribeNetworkInterfacesRequest()
+					r.VpcId, r.PrivateIpAddress = vpcID, new(slices.Clone(part))
+					r.NextToken, r.MaxResults = token, whole(100)
+					return r
+				},
+				check: func(a answer) error {
+					if a.NetworkInterfaceSets == nil {
+						return lack("NetworkInterfaceSets")
+					}
+					for _, s := range a.NetworkInterfaceSets.NetworkInterfaceSet {
+						if s.NetworkInterfaceID == "" || s.VSwitchID == "" || s.Status == "" {
+							return lack("ID, vSwitch and status of network interface %q", s.NetworkInterfaceID)
+						}
+					}
+					return nil
+				},
+			})
+			if err != nil {
+				return pageOf[set]{}, err
+			}
+			return pageOf[set]{items: a.NetworkInterfaceSets.NetworkInterfaceSet, next: string(a.NextToken)}, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sets {
+			i := Interface{
+				ID: string(s.NetworkInterfaceID), Instance: string(s.InstanceID), VPC: string(s.VpcID), VSwitch: string(s.VSwitchID),
+				Status: string(s.Status), Type: string(s.Type), IP: string(s.PrivateIPAddress),
+			}
+			for _, p := range s.PrivateIPSets.PrivateIPSet {
+				i.IPs = append(i.IPs, string(p.PrivateIPAddress))
+			}
+			slices.Sort(i.IPs)
+			list = append(list, i)
+		}
+	}
+	return sorted(list, func(i Interface) string { return i.ID }), nil
+}

@@ -1,0 +1,49 @@
+package cloud
+
+import (
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/cs"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/nlb"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/ram"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/workorder"
+)
+
+// A product is where the API of one product is reached.
+type product struct {
+	regions map[string]string // region to host; a region that is not there follows the rule of the SDK
+	kind    string            // "regional" or "central", which chooses the rule
+	inVPC   string            // host inside a VPC, with <region> in it; empty: <product>-vpc.<region>.aliyuncs.com
+}
+
+// products returns the products by name. The SDK fills the tables behind it when
+// they are first asked for, in variables of its own that nothing guards: hence
+// once in a process, however many Readers there are.
+var products = sync.OnceValue(func() map[string]product {
+	return map[string]product{
+		"cs":  {maps.Clone(cs.GetEndpointMap()), cs.GetEndpointType(), "cs-anony-vpc.<region>.aliyuncs.com"},
+		"ecs": {maps.Clone(ecs.GetEndpointMap()), ecs.GetEndpointType(), ""},
+		"nlb": {maps.Clone(nlb.GetEndpointMap()), nlb.GetEndpointType(), ""},
+		"ram": {maps.Clone(ram.GetEndpointMap()), ram.GetEndpointType(), "ram.vpc-proxy.aliyuncs.com"},
+		"slb": {maps.Clone(slb.GetEndpointMap()), slb.GetEndpointType(), ""},
+		"sts": {maps.Clone(sts.GetEndpointMap()), sts.GetEndpointType(), ""},
+		"vpc": {maps.Clone(vpc.GetEndpointMap()), vpc.GetEndpointType(), ""},
+		// Support has no endpoint inside a VPC.
+		"workorder": {maps.Clone(workorder.GetEndpointMap()), workorder.GetEndpointType(), "workorder.aliyuncs.com"},
+	}
+})
+
+// vpcHost returns the host that answers for the product inside a VPC.
+func (p product) vpcHost(name, region string) string {
+	host := p.inVPC
+	if host == "" {
+		host = name + "-vpc.<region>.aliyuncs.com"
+	}
+	return strings.ReplaceAll(host, "<region>", region)
+}

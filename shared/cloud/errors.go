@@ -1,0 +1,190 @@
+package cloud
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The kinds of errors, for errors.Is. An error is of one kind at most.
+var (
+	// ErrNotFound: what was asked for does not exist. An empty list is not this
+	// error, and neither is an access key or a region that is unknown.
+	ErrNotFound = errors.New("not found")
+	// ErrDenied: RAM, or the check of the key and the signature, refused the call.
+	ErrDenied = errors.New("denied")
+	// ErrThrottled: too many calls, by the cloud's count or by Config.Rate.
+	ErrThrottled = errors.New("throttled")
+	// ErrConflict: what stands there forbids this write; read and plan again.
+	ErrConflict = errors.New("conflict")
+	// ErrUnavailable: there was no answer, a failure of the server's, or an answer
+	// that can't be used. Whether a write was made is unknown.
+	ErrUnavailable = errors.New("unavailable")
+)
+
+// Codes of errors that no answer of the cloud stands behind.
+const (
+	codeNoAnswer  = "NoAnswer"      // nothing came back
+	codeBadAnswer = "BadAnswer"     // what came back can't be used
+	codeNoKey     = "NoCredentials" // there was no key to sign with
+	codeNotSent   = "NotSent"       // the request was not made
+)
+
+// An Error is a call that failed. Its text is fit for logs, events and tickets.
+type Error struct {
+	Product   string // such as "slb"
+	Action    string // such as "DescribeLoadBalancers"
+	Code      string // the API's error code, or NoAnswer, BadAnswer, NoCredentials, NotSent
+	Message   string // the API's message, without addresses and secrets
+	RequestID string // empty if there is none
+	Refused   string // the RAM action that was refused, such as "slb:TagResources", if the answer names it
+	Status    int    // of HTTP; 0 without an answer
+
+	kind  error // one of the Err values, or nil
+	cause error // of the context, if it ended the call
+}
+
+// Error says which call failed and why, in one line.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %s", e.Product, e.Action, e.Code)
+	if e.Message != "" {
+		fmt.Fprintf(&b, ": %s", e.Message)
+	}
+	if e.Refused != "" && !strings.Contains(e.Message, e.Refused) {
+		fmt.Fprintf(&b, " (%s)", e.Refused)
+	}
+	if e.RequestID != "" {
+		fmt.Fprintf(&b, " [request %s]", e.RequestID)
+	}
+	return b.String()
+}
+
+// Is reports whether the error is of that kind.
+func (e *Error) Is(kind error) bool { return e.kind != nil && e.kind == kind }
+
+// Unwrap returns context.Canceled or context.DeadlineExceeded if the caller's
+// context ended the call, and nil otherwise.
+func (e *Error) Unwrap() error { return e.cause }
+
+// passing reports whether trying the same read again may help.
+func (e *Error) passing() bool {
+	switch {
+	case e.cause != nil || e.Code == codeBadAnswer || e.Code == codeNoKey || e.Code == codeNotSent:
+		return false
+	case e.Code == codeNoAnswer:
+		return e.Message != tooLate // what took that long once does so again
+	}
+	return e.kind == ErrThrottled || e.kind == ErrUnavailable
+}
+
+// wireError is the error that an answer holds. Products write its names with a
+// capital letter, the container service without; the decoder takes both.
+type wireError struct {
+	Code               text
+	Message            text
+	RequestID          text `json:"RequestId"`
+	RequestIDSnake     text `json:"request_id"`
+	AccessDeniedDetail json.RawMessage
+}
+
+// refused returns the RAM action that was refused, or the empty string.
+func (w wireError) refused() string {
+	var detail struct{ AuthAction text }
+	if json.Unmarshal(w.AccessDeniedDetail, &detail) != nil {
+		return ""
+	}
+	return string(detail.AuthAction)
+}
+
+// denials are the codes of calls that RAM or the check of the signature refused.
+// They are listed because codes such as Forbidden.LcuToSpec are about something else.
+// Forbbiden is how the API spells it.
+var denials = []string{
+	"Forbidden", "Forbidden.RAM", "Forbidden.NoPermission", "Forbidden.AccessKeyDisabled", "Forbbiden.SubUser", "Forbidden.SubUser",
+	"NoPermission", "NotAuthorized", "Unauthorized", "StatusForbidden", "ForbiddenQueryClusterNamespace", "illegal.auth", "AccessDenied",
+	"InvalidAccessKeyId", "InvalidAccessKeyId.NotFound", "InvalidAccessKeyId.Inactive", "InvalidAccessKeySecret",
+	"SignatureDoesNotMatch", "IncompleteSignature", "InvalidTimeStamp.Expired", "MissingSecurityToken",
+	"InvalidSecurityToken", "InvalidSecurityToken.Expired", "InvalidSecurityToken.Malformed", "InvalidSecurityToken.MismatchWithAccessKey",
+	"SecurityTokenExpired", "SignatureNonceUsed",
+}
+
+// conflicts are the codes of writes that what stands there forbids.
+var conflicts = []string{
+	"EntityAlreadyExists.Policy.Version", "LimitExceeded.Policy.Version", "DeleteConflict.Policy.Version", "DeleteConflict.Version.Default",
+	"OperationConflict", "TokenProcessing",
+}
+
+// faults are the codes of failures of the server's that come with any status.
+var faults = []string{"ServiceUnavailable", "InternalError", "SystemBusy", "LocationServiceTimeout", "OperationBusy"}
+
+// kindOf returns the kind of an error answer, or nil for one of no kind. gone
+// are the codes that mean that what this call asked for does not exist.
+func kindOf(code string, status int, gone []string) error {
+	in := func(list []string) bool { return slices.Contains(list, code) }
+	switch {
+	case in(gone):
+		return ErrNotFound
+	case in(denials) || status == http.StatusUnauthorized || code == "" && status == http.StatusForbidden:
+		return ErrDenied
+	case code == "Throttling" || strings.HasPrefix(code, "Throttling.") || strings.HasSuffix(code, ".Throttling") || status == http.StatusTooManyRequests:
+		return ErrThrottled
+	case in(conflicts) || status == http.StatusConflict:
+		return ErrConflict
+	case in(faults) || status >= http.StatusInternalServerError:
+		return ErrUnavailable
+	}
+	return nil
+}
+
+// A redactor takes out of texts what must not be read by people: the key that a
+// call was signed with, the signature, and all that looks like these.
+type redactor struct{ secrets []string }
+
+func redactorOf(k Key, signature string) redactor {
+	var r redactor
+	for _, s := range []string{k.ID, k.Secret, k.Token, signature} {
+		if len(s) < 4 { // anything shorter is no secret, and would take words apart
+			continue
+		}
+		once := url.QueryEscape(s)
+		r.secrets = append(r.secrets, url.QueryEscape(once), once, s)
+	}
+	slices.SortFunc(r.secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return r
+}
+
+var (
+	// signed is what the answer to a wrong signature quotes: the whole request,
+	// with key and token in it.
+	signed = regexp.MustCompile(`(?i)\bserver string to sign is\b.*`)
+	// addresses are URLs, with all that they carry.
+	addresses = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
+	// fields are parameters that hold secrets, plain or escaped.
+	fields = regexp.MustCompile(`(?i)\b(AccessKeyId|AccessKeySecret|SecurityToken|Signature|SignatureNonce|security-token|Authorization)("?\s*[=:]\s*"?|%3D|%253D)[^\s&",}]+`)
+	// keys are access key IDs and tokens by their form.
+	keys = regexp.MustCompile(`\b(LTAI|TMP\.|STS\.)[A-Za-z0-9._-]{8,}`)
+)
+
+// longest is how much of a message is kept, in bytes.
+const longest = 2000
+
+func (r redactor) clean(s string) string {
+	s = signed.ReplaceAllString(strings.Join(strings.Fields(s), " "), "(the signed request is left out)")
+	for _, secret := range r.secrets {
+		s = strings.ReplaceAll(s, secret, "***")
+	}
+	s = addresses.ReplaceAllString(s, "(address)")
+	s = fields.ReplaceAllString(s, "$1=***")
+	s = keys.ReplaceAllString(s, "***")
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,775 @@
+package cloud_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// dial returns a Reader that talks to the simulator with these credentials.
+func dial(t testing.TB, s *sim.Cloud, k sim.Credentials, change ...func(*cloud.Config)) *cloud.Reader {
+	t.Helper()
+	reads, _ := both(t, s, k, change...)
+	return reads
+}
+
+// writer returns a Writer that talks to the simulator with these credentials.
+func writer(t testing.TB, s *sim.Cloud, k sim.Credentials) *cloud.Writer {
+	t.Helper()
+	_, writes := both(t, s, k)
+	return writes
+}
+
+func both(t testing.TB, s *sim.Cloud, k sim.Credentials, change ...func(*cloud.Config)) (*cloud.Reader, *cloud.Writer) {
+	t.Helper()
+	c := cloud.Config{
+		Region:      s.Region(),
+		ClusterID:   s.Snapshot().Cluster.ID,
+		Endpoint:    s.Addr(),
+		Scheme:      "HTTP",
+		Credentials: cloud.Static(cloud.Key{ID: k.AccessKeyID, Secret: k.Secret, Token: k.Token}),
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	reads, writes, err := cloud.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(reads.Close)
+	if reads.Region() != s.Region() {
+		t.Errorf("got region %s", reads.Region())
+	}
+	return reads, writes
+}
+
+// world has one of everything.
+func world() *sim.World {
+	return &sim.World{
+		VSwitches: []sim.VSwitch{
+			{ID: "vsw-a", Name: "nodes", Free: new(0), CIDR: "10.0.0.0/24"},
+			{ID: "vsw-b", Zone: "cn-hangzhou-i", Free: new(41), CIDR: "10.0.1.0/24", IPv6: "2408:1::/64"},
+			{ID: "vsw-pod", Zone: "cn-hangzhou-i", Free: new(7), CIDR: "10.0.2.0/24"},
+		},
+		Cluster: sim.Cluster{
+			ID: "c0123456789", Name: "shop", Type: "Kubernetes", Version: "1.36.3-aliyun.1", Network: "terway-eniip",
+			VSwitches: []string{"vsw-b", "vsw-a"}, PodVSwitches: []string{"vsw-pod"}, MasterRole: "KubernetesMasterRole-x", WorkerRole: "KubernetesWorkerRole-x",
+			NodePools: []sim.NodePool{{ID: "np-1", Name: "default-nodepool", Default: true, VSwitches: []string{"vsw-a"}}},
+			Addons:    map[string]string{"cloud-controller-manager": "v2.12.1", "terway-eniip": "v1.15.0"},
+		},
+		LoadBalancers: []sim.LoadBalancer{{
+			ID: "lb-1", Name: "web", Address: "10.0.1.9", VSwitch: "vsw-b", SlaveZone: "cn-hangzhou-h", Spec: "slb.s1.small", ResourceGroup: "rg-1", DeleteProtection: true,
+			Tags:                   map[string]string{"kubernetes.do.not.delete": "a1", "ack.aliyun.com": "c0123456789"},
+			ModificationProtection: sim.Protection{Status: "ConsoleProtection", Reason: "managed.by.ack"},
+			Listeners: []sim.Listener{
+				{Port: 443, VGroup: "rsp-1", Description: "k8s/443/web/shop/c0123456789", Scheduler: "wrr", Bandwidth: -1},
+				{Port: 53, Protocol: "udp", VGroup: "rsp-1", Scheduler: "rr", Bandwidth: 5},
+			},
+			VGroups: []sim.VGroup{{ID: "rsp-1", Name: "k8s/443/web/shop/c0123456789", Backends: []sim.Backend{
+				{Server: "i-1", IP: "10.0.0.2", Port: 30443, Weight: new(0)}, {Server: "eni-1", IP: "10.0.2.4", Type: "eni", Port: 8443},
+			}}},
+		}},
+		EIPs:  []sim.EIP{{ID: "eip-1", IP: "198.51.100.7", Instance: "lb-1", InstanceType: "SlbInstance"}},
+		ENIs:  []sim.ENI{{ID: "eni-1", IPs: []string{"10.0.2.5", "10.0.2.4"}, VSwitch: "vsw-pod", Instance: "i-1"}},
+		Roles: []sim.Role{{Name: "KubernetesMasterRole-x", Policies: []string{"k8sMasterRolePolicy-Ccm-x"}}},
+		Policies: []sim.Policy{{
+			Name: "k8sMasterRolePolicy-Ccm-x", Roles: []string{"Other"}, Users: []string{"ann"},
+			Versions: []sim.PolicyVersion{
+				{ID: "v9", Document: document("slb:*"), Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+				{ID: "v10", Document: document("vpc:*"), Default: true, Created: time.Date(2026, 2, 2, 3, 4, 5, 0, time.UTC)},
+			},
+		}},
+	}
+}
+
+func document(action string) string {
+	return `{"Version":"1","Statement":[{"Effect":"Allow","Action":["` + action + `"],"Resource":["*"]}]}`
+}
+
+const policy = "k8sMasterRolePolicy-Ccm-x"
+
+// reads has each read once, with the grant that it needs and what it gives.
+var reads = []struct {
+	name  string
+	needs grant.Grant
+	call  func(context.Context, *cloud.Reader) (any, error)
+	want  any
+}{
+	{
+		"SLB.LoadBalancer", grant.DescribeLoadBalancerAttribute,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.SLB.LoadBalancer(ctx, "lb-1") },
+		func() cloud.LoadBalancer {
+			lb := lb1
+			lb.Ports = []cloud.ListenerPort{{53, "udp", ""}, {443, "tcp", "k8s/443/web/shop/c0123456789"}}
+			return lb
+		}(),
+	},
+	{
+		"SLB.LoadBalancers", grant.DescribeLoadBalancers,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.SLB.LoadBalancers(ctx, cloud.LBFilter{Address: "10.0.1.9", VPC: "vpc-1", Name: "web", TagKey: "kubernetes.do.not.delete", TagValue: "a1", IDs: []string{"lb-1", "lb-2"}})
+		},
+		[]cloud.LoadBalancer{lb1},
+	},
+	{
+		"SLB.Tags", grant.ListSLBTags,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.SLB.Tags(ctx, "lb-1") },
+		lb1.Tags,
+	},
+	{
+		"SLB.Listeners", grant.DescribeLoadBalancerListeners,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.SLB.Listeners(ctx, "lb-1") },
+		[]cloud.Listener{
+			{Port: 53, Protocol: "udp", Status: "running", VServerGroup: "rsp-1", Scheduler: "rr", Bandwidth: 5},
+			{Port: 443, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1", Description: "k8s/443/web/shop/c0123456789", Scheduler: "wrr", Bandwidth: -1},
+		},
+	},
+	{
+		"SLB.VServerGroups", grant.DescribeVServerGroups,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.SLB.VServerGroups(ctx, "lb-1") },
+		[]cloud.VServerGroup{{
+			ID: "rsp-1", Name: "k8s/443/web/shop/c0123456789", LoadBalancer: "lb-1", Servers: 2,
+			Listeners: []cloud.ListenerPort{{Port: 53, Protocol: "udp"}, {Port: 443, Protocol: "tcp"}},
+		}},
+	},
+	{
+		"SLB.VServerGroup", grant.DescribeVServerGroupAttribute,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.SLB.VServerGroup(ctx, "rsp-1") },
+		cloud.VServerGroup{
+			ID: "rsp-1", Name: "k8s/443/web/shop/c0123456789", LoadBalancer: "lb-1", Servers: 2,
+			Backends: []cloud.Backend{
+				{ID: "eni-1", IP: "10.0.2.4", Type: "eni", Port: 8443, Weight: 100, VPC: "vpc-1"},
+				{ID: "i-1", IP: "10.0.0.2", Type: "ecs", Port: 30443, Weight: 0, VPC: "vpc-1"},
+			},
+		},
+	},
+	{
+		"VPC.VSwitches", grant.DescribeVSwitches,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.VPC.VSwitches(ctx, "vpc-1") },
+		[]cloud.VSwitch{
+			{ID: "vsw-a", VPC: "vpc-1", Zone: "cn-hangzhou-h", CIDR: "10.0.0.0/24", Status: "Available", Name: "nodes"},
+			{ID: "vsw-b", VPC: "vpc-1", Zone: "cn-hangzhou-i", CIDR: "10.0.1.0/24", Status: "Available", Free: 41, IPv6: true},
+			{ID: "vsw-pod", VPC: "vpc-1", Zone: "cn-hangzhou-i", CIDR: "10.0.2.0/24", Status: "Available", Free: 7},
+		},
+	},
+	{
+		"VPC.VSwitch", grant.DescribeVSwitches,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.VPC.VSwitch(ctx, "vsw-b") },
+		cloud.VSwitch{ID: "vsw-b", VPC: "vpc-1", Zone: "cn-hangzhou-i", CIDR: "10.0.1.0/24", Status: "Available", Free: 41, IPv6: true},
+	},
+	{
+		"VPC.EIPs", grant.DescribeEipAddresses,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.VPC.EIPs(ctx, "198.51.100.7") },
+		[]cloud.EIP{{ID: "eip-1", Address: "198.51.100.7", Status: "InUse", InstanceID: "lb-1", InstanceType: "SlbInstance"}},
+	},
+	{
+		"ECS.Interfaces", grant.DescribeNetworkInterfaces,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.ECS.Interfaces(ctx, "vpc-1", []string{"10.0.2.4", "10.0.9.9"})
+		},
+		[]cloud.Interface{{
+			ID: "eni-1", Instance: "i-1", VPC: "vpc-1", VSwitch: "vsw-pod", Status: "InUse", Type: "Secondary", IP: "10.0.2.5", IPs: []string{"10.0.2.4", "10.0.2.5"},
+		}},
+	},
+	{
+		"CS.Cluster", grant.DescribeClusterDetail,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			k, err := c.CS.Cluster(ctx)
+			k.SecurityGroup = "" // made up by the simulator
+			return k, err
+		},
+		cloud.Cluster{
+			ID: "c0123456789", Name: "shop", VPC: "vpc-1", Region: "cn-hangzhou", Version: "1.36.3-aliyun.1", Type: "Kubernetes", Profile: "Default",
+			State: "running", WorkerRole: "KubernetesWorkerRole-x", VSwitches: []string{"vsw-a", "vsw-b"}, PodVSwitches: []string{"vsw-pod"}, Network: "terway-eniip",
+		},
+	},
+	{
+		"CS.NodePools", grant.DescribeClusterNodePools,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.CS.NodePools(ctx) },
+		[]cloud.NodePool{{ID: "np-1", Name: "default-nodepool", Default: true, VSwitches: []string{"vsw-a"}}},
+	},
+	{
+		"CS.Addons", grant.DescribeClusterAddons,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.CS.Addons(ctx) },
+		map[string]string{"cloud-controller-manager": "v2.12.1", "terway-eniip": "v1.15.0"},
+	},
+	{
+		"CS.MasterRole", grant.DescribeClusterResources,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.CS.MasterRole(ctx) },
+		"KubernetesMasterRole-x",
+	},
+	{
+		"RAM.RolePolicies", grant.ListPoliciesForRole,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.RAM.RolePolicies(ctx, "KubernetesMasterRole-x")
+		},
+		[]cloud.PolicyRef{{Name: policy, Type: cloud.CustomPolicy, DefaultVersion: "v10"}},
+	},
+	{
+		"RAM.Policy", grant.GetPolicy,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.RAM.Policy(ctx, policy, cloud.CustomPolicy)
+		},
+		cloud.Policy{
+			Name: policy, Type: cloud.CustomPolicy, DefaultVersion: "v10", Document: document("vpc:*"), Created: time.Date(2026, 2, 2, 3, 4, 5, 0, time.UTC),
+		},
+	},
+	{
+		"RAM.PolicyVersions", grant.ListPolicyVersions,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			list, err := c.RAM.PolicyVersions(ctx, policy, cloud.CustomPolicy)
+			for i := range list {
+				list[i].Document = "" // not every answer holds it
+			}
+			return list, err
+		},
+		[]cloud.PolicyVersion{
+			{ID: "v9", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+			{ID: "v10", Default: true, Created: time.Date(2026, 2, 2, 3, 4, 5, 0, time.UTC)},
+		},
+	},
+	{
+		"RAM.PolicyRoles", grant.ListEntitiesForPolicy,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.RAM.PolicyRoles(ctx, policy, cloud.CustomPolicy)
+		},
+		cloud.Entities{Roles: []string{"KubernetesMasterRole-x", "Other"}, Users: []string{"ann"}},
+	},
+	{
+		"STS.Identity", grant.GetCallerIdentity,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			i, err := c.STS.Identity(ctx)
+			i.ARN = i.ARN[strings.LastIndex(i.ARN, ":")+1:]
+			return i, err
+		},
+		cloud.Identity{Account: account, ARN: "user/one"},
+	},
+	{
+		"Tickets.Find", grant.ListTickets,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.Tickets.Find(ctx, "case 7") },
+		[]cloud.TicketState{{ID: "T1", Title: "the vSwitches are full", Status: "in_progress"}},
+	},
+}
+
+const account = "1234567890123456"
+
+var lb1 = cloud.LoadBalancer{
+	ID: "lb-1", Name: "web", Address: "10.0.1.9", AddressType: "intranet", IPVersion: "ipv4", VPC: "vpc-1", VSwitch: "vsw-b", Zone: "cn-hangzhou-i", SlaveZone: "cn-hangzhou-h",
+	Status: "active", Spec: "slb.s1.small", PayType: "PayOnDemand", ChargeType: "PayBySpec", ResourceGroup: "rg-1",
+	DeleteProtection: true, Protected: true, ProtectionReason: "managed.by.ack",
+	Tags: map[string]string{"kubernetes.do.not.delete": "a1", "ack.aliyun.com": "c0123456789"},
+}
+
+// start starts a simulator of world.
+func start(t *testing.T) *sim.Cloud {
+	w := world()
+	w.AccountID = account
+	w.Tickets = []sim.Ticket{{ID: "T1", Title: "the vSwitches are full", Description: "this is case 7"}, {ID: "T2", Title: "another"}}
+	return sim.New(t, w)
+}
+
+func TestReads(t *testing.T) {
+	s := start(t)
+	for _, r := range reads {
+		t.Run(r.name, func(t *testing.T) {
+			// What the method is granted suffices, and nothing else does.
+			got, err := r.call(t.Context(), dial(t, s, s.Client("one", r.needs.Action)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(r.want, got); d != "" {
+				t.Errorf("-want +got\n%s", d)
+			}
+			if r.needs == grant.GetCallerIdentity {
+				return // the API refuses it to nobody
+			}
+			_, err = r.call(t.Context(), dial(t, s, s.Client("none")))
+			if !errors.Is(err, cloud.ErrDenied) {
+				t.Fatalf("without %s: got %v, want ErrDenied", r.needs, err)
+			}
+			var e *cloud.Error
+			if !errors.As(err, &e) || e.Refused != r.needs.Action {
+				t.Errorf("got %+v, want %s refused", e, r.needs)
+			}
+		})
+	}
+}
+
+func TestWrites(t *testing.T) {
+	s := start(t)
+	ctx := t.Context()
+	one := func(action string) *cloud.Writer { return writer(t, s, s.Client("one", action)) }
+	nobody := writer(t, s, s.Client("none"))
+	tags := func() map[string]string { return s.Snapshot().LoadBalancers[0].Tags }
+	versions := func() (ids []string) {
+		for _, v := range s.Snapshot().Policies[0].Versions {
+			id := v.ID
+			if v.Default {
+				id += " default"
+			}
+			ids = append(ids, id)
+		}
+		return ids
+	}
+
+	if err := one(grant.TagSLB.Action).SLB.Tag(ctx, "lb-1", "team", "ops & co"); err != nil {
+		t.Fatal(err)
+	}
+	if tags()["team"] != "ops & co" {
+		t.Errorf("got tags %v", tags())
+	}
+	if err := one(grant.UntagSLB.Action).SLB.Untag(ctx, "lb-1", "team"); err != nil {
+		t.Fatal(err)
+	}
+	if err := one(grant.UntagSLB.Action).SLB.Untag(ctx, "lb-1", "team"); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if _, there := tags()["team"]; there || len(tags()) != 2 {
+		t.Errorf("got tags %v", tags())
+	}
+
+	id, err := one(grant.CreatePolicyVersion.Action).RAM.CreatePolicyVersion(ctx, policy, document("ecs:*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"v9", "v10", id + " default"}, versions()); d != "" {
+		t.Error(d)
+	}
+	if err := one(grant.SetDefaultPolicyVersion.Action).RAM.SetDefaultPolicyVersion(ctx, policy, "v10"); err != nil {
+		t.Fatal(err)
+	}
+	if err := one(grant.DeletePolicyVersion.Action).RAM.DeletePolicyVersion(ctx, policy, id); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"v9", "v10 default"}, versions()); d != "" {
+		t.Error(d)
+	}
+
+	ask := cloud.Ticket{Title: "Which role?", Description: "It is case 8.", Category: "53811", Urgent: true}
+	id, err = one(grant.CreateTicket.Action).Tickets.Create(ctx, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := s.Snapshot().Tickets
+	i := slices.IndexFunc(found, func(t sim.Ticket) bool { return t.ID == id })
+	if i < 0 || found[i].Title != ask.Title || found[i].Description != ask.Description || found[i].Severity != 2 {
+		t.Errorf("got tickets %+v", found)
+	}
+
+	for name, err := range map[string]error{
+		"Tag":                     nobody.SLB.Tag(ctx, "lb-1", "k", "v"),
+		"Untag":                   nobody.SLB.Untag(ctx, "lb-1", "k"),
+		"CreatePolicyVersion":     second(nobody.RAM.CreatePolicyVersion(ctx, policy, document("ecs:*"))),
+		"DeletePolicyVersion":     nobody.RAM.DeletePolicyVersion(ctx, policy, "v9"),
+		"SetDefaultPolicyVersion": nobody.RAM.SetDefaultPolicyVersion(ctx, policy, "v9"),
+		"Create":                  second(nobody.Tickets.Create(ctx, ask)),
+	} {
+		if !errors.Is(err, cloud.ErrDenied) {
+			t.Errorf("%s without its grant: got %v, want ErrDenied", name, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestKindsOfErrors(t *testing.T) {
+	s := start(t)
+	ctx := t.Context()
+	c, w := both(t, s, s.Admin())
+	elsewhere := dial(t, s, s.Admin(), func(c *cloud.Config) { c.ClusterID = "c-other" })
+	stranger := dial(t, s, sim.Credentials{AccessKeyID: "LTAI5tNobodyKnowsThis", Secret: "a secret of nobody"})
+	for range 3 {
+		if _, err := w.RAM.CreatePolicyVersion(ctx, policy, document("ecs:*")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	managed := world()
+	managed.Cluster.Type, managed.Cluster.MasterRole = "ManagedKubernetes", ""
+	m := sim.New(t, managed)
+	for name, tt := range map[string]struct {
+		err  error
+		want error
+		code string
+	}{
+		"load balancer":         {second(c.SLB.LoadBalancer(ctx, "lb-x")), cloud.ErrNotFound, "InvalidLoadBalancerId.NotFound"},
+		"tags":                  {second(c.SLB.Tags(ctx, "lb-x")), cloud.ErrNotFound, "InvalidResourceId.NotFound"},
+		"vServer group":         {second(c.SLB.VServerGroup(ctx, "rsp-x")), cloud.ErrNotFound, "InvalidParameter"},
+		"vSwitch":               {second(c.VPC.VSwitch(ctx, "vsw-x")), cloud.ErrNotFound, "InvalidVSwitchId.NotFound"},
+		"role":                  {second(c.RAM.RolePolicies(ctx, "x")), cloud.ErrNotFound, "EntityNotExist.Role"},
+		"policy":                {second(c.RAM.Policy(ctx, "x", cloud.CustomPolicy)), cloud.ErrNotFound, "EntityNotExist.Policy"},
+		"cluster":               {second(elsewhere.CS.Cluster(ctx)), cloud.ErrNotFound, "ErrorClusterNotFound"},
+		"master role":           {second(dial(t, m, m.Admin()).CS.MasterRole(ctx)), cloud.ErrNotFound, "NoMasterRole"},
+		"tag of nothing":        {w.SLB.Tag(ctx, "lb-x", "k", "v"), cloud.ErrNotFound, "InvalidResourceId.NotFound"},
+		"version to delete":     {w.RAM.DeletePolicyVersion(ctx, policy, "v99"), cloud.ErrNotFound, "EntityNotExist.Policy.Version"},
+		"five versions":         {second(w.RAM.CreatePolicyVersion(ctx, policy, document("ecs:*"))), cloud.ErrConflict, "LimitExceeded.Policy.Version"},
+		"unknown key":           {second(stranger.SLB.LoadBalancer(ctx, "lb-1")), cloud.ErrDenied, "InvalidAccessKeyId.NotFound"},
+		"unknown key, ROA":      {second(stranger.CS.Cluster(ctx)), cloud.ErrDenied, "InvalidAccessKeyId.NotFound"},
+		"category of no ticket": {second(w.Tickets.Create(ctx, cloud.Ticket{Description: "d", Category: "1"})), nil, "param.illegal"},
+	} {
+		var e *cloud.Error
+		if !errors.As(tt.err, &e) {
+			t.Errorf("%s: got %v, want a cloud.Error", name, tt.err)
+			continue
+		}
+		for _, k := range kinds {
+			if got, want := errors.Is(tt.err, k), tt.want == k; got != want {
+				t.Errorf("%s: %v is %v: got %t, want %t", name, tt.err, k, got, want)
+			}
+		}
+		if e.Code != tt.code {
+			t.Errorf("%s: got code %s, want %s", name, e.Code, tt.code)
+		}
+	}
+}
+
+var kinds = []error{cloud.ErrNotFound, cloud.ErrDenied, cloud.ErrThrottled, cloud.ErrConflict, cloud.ErrUnavailable}
+
+func TestLongLists(t *testing.T) {
+	w := &sim.World{}
+	tags := map[string]string{}
+	for i := range 20 {
+		tags[fmt.Sprintf("key-%02d", i)] = "v"
+	}
+	var listeners []sim.Listener
+	for i := range 130 {
+		listeners = append(listeners, sim.Listener{Port: i + 1})
+	}
+	w.LoadBalancers = append(w.LoadBalancers, sim.LoadBalancer{ID: "lb-000", Tags: tags, Listeners: listeners})
+	var ids, ips []string
+	for i := range 250 {
+		w.LoadBalancers = append(w.LoadBalancers, sim.LoadBalancer{ID: fmt.Sprintf("lb-%03d", i+1)})
+		w.VSwitches = append(w.VSwitches, sim.VSwitch{ID: fmt.Sprintf("vsw-%03d", i), CIDR: fmt.Sprintf("10.1.%d.0/24", i)})
+		w.ENIs = append(w.ENIs, sim.ENI{ID: fmt.Sprintf("eni-%03d", i), IPs: []string{fmt.Sprintf("10.9.0.%d", i+1)}, VSwitch: "vsw-000"})
+		w.Tickets = append(w.Tickets, sim.Ticket{ID: fmt.Sprintf("T%03d", i), Description: "of case 9"})
+		ids = append(ids, fmt.Sprintf("lb-%03d", i+1))
+		ips = append(ips, fmt.Sprintf("10.9.0.%d", i+1))
+	}
+	s := sim.New(t, w)
+	c := dial(t, s, s.Admin())
+	ctx := t.Context()
+	all, err := c.SLB.LoadBalancers(ctx, cloud.LBFilter{})
+	count(t, "load balancers", len(all), 251, err)
+	some, err := c.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: append(ids[:25:25], ids[0])})
+	count(t, "load balancers by ID", len(some), 25, err)
+	ports, err := c.SLB.Listeners(ctx, "lb-000")
+	count(t, "listeners", len(ports), 130, err)
+	labels, err := c.SLB.Tags(ctx, "lb-000")
+	count(t, "tags", len(labels), 20, err)
+	none, err := c.SLB.Tags(ctx, "lb-001")
+	count(t, "tags of none", len(none), 0, err)
+	if none == nil {
+		t.Error("no tags: got nil, want an empty map")
+	}
+	vsws, err := c.VPC.VSwitches(ctx, "vpc-1")
+	count(t, "vSwitches", len(vsws), 250, err)
+	enis, err := c.ECS.Interfaces(ctx, "vpc-1", ips)
+	count(t, "interfaces", len(enis), 250, err)
+	tickets, err := c.Tickets.Find(ctx, "case 9")
+	count(t, "tickets", len(tickets), 250, err)
+	if !slices.IsSortedFunc(all, func(a, b cloud.LoadBalancer) int { return strings.Compare(a.ID, b.ID) }) {
+		t.Error("load balancers are not sorted")
+	}
+}
+
+func count(t *testing.T, what string, got, want int, err error) {
+	t.Helper()
+	if err != nil || got != want {
+		t.Errorf("%s: got %d and %v, want %d", what, got, err, want)
+	}
+}
+
+func TestReadsAreTriedAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault sim.Fault
+		want  error // of a read that never gets better
+		tries int   // that such a read takes
+	}{
+		"throttled":     {sim.Fault{Code: "Throttling.User"}, cloud.ErrThrottled, 3},
+		"unavailable":   {sim.Fault{Code: "ServiceUnavailable"}, cloud.ErrUnavailable, 3},
+		"unavailable 4": {sim.Fault{Code: "ServiceUnavailable", Status: 400}, cloud.ErrUnavailable, 3},
+		"internal":      {sim.Fault{Code: "InternalError"}, cloud.ErrUnavailable, 3},
+		"500":           {sim.Fault{Code: "WhoKnows", Status: 502}, cloud.ErrUnavailable, 3},
+		"cut":           {sim.Fault{CutBefore: true}, cloud.ErrUnavailable, 3},
+		"cut after":     {sim.Fault{CutAfter: true}, cloud.ErrUnavailable, 3},
+		"half answer":   {sim.Fault{Garbage: true}, cloud.ErrUnavailable, 1},
+		"refused":       {sim.Fault{Code: "Forbidden.RAM", Status: 403}, cloud.ErrDenied, 1},
+		"of no kind":    {sim.Fault{Code: "InvalidParameter"}, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			c := dial(t, s, s.Admin())
+			tt.fault.Count = 2
+			remove := s.Fault(tt.fault)
+			if got, err := c.VPC.VSwitch(t.Context(), "vsw-b"); tt.tries == 3 && (err != nil || got.Free != 41) {
+				t.Errorf("gets better: got %v and %v", got, err)
+			}
+			remove()
+			s.ResetCalls()
+			tt.fault.Count = 0
+			s.Fault(tt.fault)
+			_, err := c.VPC.VSwitch(t.Context(), "vsw-b")
+			if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			if got := len(s.Calls()); got != tt.tries {
+				t.Errorf("got %d tries, want %d", got, tt.tries)
+			}
+		})
+	}
+}
+
+func TestWritesAreMadeOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault sim.Fault
+		want  error
+		made  bool
+	}{
+		"throttled":   {sim.Fault{Code: "Throttling.User"}, cloud.ErrThrottled, false},
+		"unavailable": {sim.Fault{Code: "ServiceUnavailable"}, cloud.ErrUnavailable, false},
+		"500":         {sim.Fault{Code: "InternalError", Status: 500}, cloud.ErrUnavailable, false},
+		"cut before":  {sim.Fault{CutBefore: true}, cloud.ErrUnavailable, false},
+		"cut after":   {sim.Fault{CutAfter: true}, cloud.ErrUnavailable, true},
+		"half answer": {sim.Fault{Garbage: true}, cloud.ErrUnavailable, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			w := writer(t, s, s.Admin())
+			s.Fault(tt.fault)
+			if err := w.SLB.Tag(t.Context(), "lb-1", "k", "v"); !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			if got := len(s.Calls()); got != 1 {
+				t.Errorf("got %d tries, want 1", got)
+			}
+			if _, made := s.Snapshot().LoadBalancers[0].Tags["k"]; made != tt.made {
+				t.Errorf("written: got %t, want %t", made, tt.made)
+			}
+		})
+	}
+}
+
+// TestTogether runs with -race: the SDK's clients and tables are no good for
+// several goroutines.
+func TestTogether(t *testing.T) {
+	s := start(t)
+	k := s.Admin()
+	c, w := both(t, s, k)
+	var wg sync.WaitGroup
+	for range 4 {
+		for _, r := range reads {
+			wg.Go(func() {
+				if _, err := r.call(t.Context(), c); err != nil {
+					t.Errorf("%s: %v", r.name, err)
+				}
+			})
+			wg.Go(func() {
+				if err := w.SLB.Tag(t.Context(), "lb-1", "k", "v"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Go(func() {
+			if _, _, err := cloud.New(cloud.Config{Region: "cn-hangzhou", ClusterID: "c1"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestTemporaryKeys(t *testing.T) {
+	w := world()
+	w.Callers = []sim.Caller{{Name: "session", AccessKeyID: "STS.NUabcdefghij", Secret: "s3cret-of-the-session", Token: "CAIS+token/of=the session", Allow: []string{"*"}}}
+	s := sim.New(t, w)
+	k := s.Snapshot().Callers[0].Credentials()
+	c := dial(t, s, k)
+	if _, err := c.VPC.VSwitch(t.Context(), "vsw-b"); err != nil {
+		t.Errorf("RPC: %v", err)
+	}
+	if _, err := c.CS.Cluster(t.Context()); err != nil {
+		t.Errorf("ROA: %v", err)
+	}
+	// A wrong signature is answered with the whole request in it, and a lost
+	// connection is reported with its address.
+	bad := dial(t, s, sim.Credentials{AccessKeyID: k.AccessKeyID, Secret: "not-the-secret", Token: k.Token})
+	for name, err := range map[string]error{
+		"RPC": second(bad.VPC.VSwitch(t.Context(), "vsw-b")),
+		"ROA": second(bad.CS.Cluster(t.Context())),
+	} {
+		if !errors.Is(err, cloud.ErrDenied) {
+			t.Errorf("%s: got %v, want ErrDenied", name, err)
+		}
+		secretless(t, err, k.AccessKeyID, "not-the-secret", k.Token, "CAIS", "%3D", "://")
+	}
+	s.Fault(sim.Fault{CutBefore: true})
+	secretless(t, second(c.VPC.VSwitch(t.Context(), "vsw-b")), k.AccessKeyID, k.Secret, k.Token, "Signature", "://")
+}
+
+func secretless(t *testing.T, err error, secrets ...string) {
+	t.Helper()
+	if err == nil {
+		t.Error("got no error")
+		return
+	}
+	for _, s := range secrets {
+		for e := err; e != nil; e = errors.Unwrap(e) {
+			if strings.Contains(e.Error(), s) {
+				t.Errorf("%q is in the error: %v", s, e)
+			}
+		}
+	}
+}
+
+func TestContext(t *testing.T) {
+	s := start(t)
+	c, w := both(t, s, s.Admin())
+	calls := map[string]func(context.Context) error{
+		"read": func(ctx context.Context) error { return second(c.VPC.VSwitch(ctx, "vsw-b")) },
+		"ROA":  func(ctx context.Context) error { return second(c.CS.Cluster(ctx)) },
+		"write": func(ctx context.Context) error {
+			return w.SLB.Tag(ctx, "lb-1", "k", "v")
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			remove := s.Fault(sim.Fault{Hang: true})
+			defer remove()
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cloud.ErrUnavailable) {
+				t.Errorf("got %v, want DeadlineExceeded and ErrUnavailable", err)
+			}
+			ctx, cancel = context.WithCancel(t.Context())
+			time.AfterFunc(50*time.Millisecond, cancel)
+			if err := call(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, want Canceled", err)
+			}
+			if d := time.Since(began); d > 2*time.Second {
+				t.Errorf("took %v", d)
+			}
+			remove()
+			s.ResetCalls()
+			if err := call(ctx); !errors.Is(err, context.Canceled) || len(s.Calls()) != 0 {
+				t.Errorf("ended before: got %v after %d calls", err, len(s.Calls()))
+			}
+		})
+	}
+}
+
+// TestContextEndsThePause: a read that would be tried again ends with the context.
+func TestContextEndsThePause(t *testing.T) {
+	s := start(t)
+	c := dial(t, s, s.Admin())
+	s.Fault(sim.Fault{Code: "Throttling"})
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := c.VPC.VSwitch(ctx, "vsw-b")
+	if !errors.Is(err, cloud.ErrThrottled) {
+		t.Errorf("got %v, want the error that there was", err)
+	}
+	if d := time.Since(began); d > 50*time.Millisecond {
+		t.Errorf("took %v, though no second try fitted", d)
+	}
+}
+
+func TestRate(t *testing.T) {
+	s := start(t)
+	c := dial(t, s, s.Admin(), func(c *cloud.Config) { c.Rate = 0.5 })
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := c.VPC.VSwitch(ctx, "vsw-b"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.VPC.VSwitch(ctx, "vsw-b"); !errors.Is(err, cloud.ErrThrottled) {
+		t.Errorf("got %v, want ErrThrottled", err)
+	}
+	if _, err := c.SLB.LoadBalancer(ctx, "lb-1"); err != nil {
+		t.Errorf("another product: %v", err)
+	}
+	free := dial(t, s, s.Admin(), func(c *cloud.Config) { c.Rate = -1 })
+	for range 20 {
+		if _, err := free.VPC.VSwitch(t.Context(), "vsw-b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestMeter(t *testing.T) {
+	s := start(t)
+	var calls []cloud.Call
+	c := dial(t, s, s.Admin(), func(c *cloud.Config) { c.Meter = func(k cloud.Call) { calls = append(calls, k) } })
+	s.Fault(sim.Fault{Action: "DescribeVSwitches", Code: "Throttling", Count: 1})
+	if _, err := c.VPC.VSwitch(t.Context(), "vsw-b"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = c.SLB.LoadBalancer(t.Context(), "lb-x")
+	for i := range calls {
+		if calls[i].Duration <= 0 {
+			t.Errorf("call %d took %v", i, calls[i].Duration)
+		}
+		calls[i].Duration = 0
+	}
+	want := []cloud.Call{
+		{Product: "vpc", Action: "DescribeVSwitches", Code: "Throttling", Status: 400},
+		{Product: "vpc", Action: "DescribeVSwitches", Status: 200},
+		{Product: "slb", Action: "DescribeLoadBalancerAttribute", Code: "InvalidLoadBalancerId.NotFound", Status: 404},
+	}
+	if d := cmp.Diff(want, calls); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestNothingIsAskedAboutNothing(t *testing.T) {
+	s := start(t)
+	c, w := both(t, s, s.Admin())
+	ctx := t.Context()
+	for name, err := range map[string]error{
+		"LoadBalancer":            second(c.SLB.LoadBalancer(ctx, "")),
+		"LoadBalancers, tag":      second(c.SLB.LoadBalancers(ctx, cloud.LBFilter{TagValue: "v"})),
+		"LoadBalancers, ID":       second(c.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: []string{"lb-1", ""}})),
+		"Tags":                    second(c.SLB.Tags(ctx, "")),
+		"Listeners":               second(c.SLB.Listeners(ctx, "")),
+		"VServerGroups":           second(c.SLB.VServerGroups(ctx, "")),
+		"VServerGroup":            second(c.SLB.VServerGroup(ctx, "")),
+		"VSwitches":               second(c.VPC.VSwitches(ctx, "")),
+		"VSwitch":                 second(c.VPC.VSwitch(ctx, "")),
+		"EIPs":                    second(c.VPC.EIPs(ctx, "")),
+		"Interfaces, VPC":         second(c.ECS.Interfaces(ctx, "", []string{"10.0.2.4"})),
+		"Interfaces, none":        second(c.ECS.Interfaces(ctx, "vpc-1", nil)),
+		"Interfaces, empty":       second(c.ECS.Interfaces(ctx, "vpc-1", []string{""})),
+		"RolePolicies":            second(c.RAM.RolePolicies(ctx, "")),
+		"Policy":                  second(c.RAM.Policy(ctx, "", cloud.CustomPolicy)),
+		"PolicyVersions":          second(c.RAM.PolicyVersions(ctx, "x", "")),
+		"PolicyRoles":             second(c.RAM.PolicyRoles(ctx, "", "")),
+		"Find":                    second(c.Tickets.Find(ctx, "")),
+		"Tag":                     w.SLB.Tag(ctx, "lb-1", "", "v"),
+		"Untag":                   w.SLB.Untag(ctx, "", "k"),
+		"CreatePolicyVersion":     second(w.RAM.CreatePolicyVersion(ctx, policy, "")),
+		"DeletePolicyVersion":     w.RAM.DeletePolicyVersion(ctx, policy, ""),
+		"SetDefaultPolicyVersion": w.RAM.SetDefaultPolicyVersion(ctx, "", "v1"),
+		"Create":                  second(w.Tickets.Create(ctx, cloud.Ticket{Title: "t"})),
+	} {
+		var e *cloud.Error
+		if !errors.As(err, &e) || e.Code != "NotSent" || !strings.Contains(e.Message, "is empty") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if n := len(s.Calls()); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+}

@@ -1,0 +1,159 @@
+package cloud
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/workorder"
+)
+
+// Tickets reads tickets of Alibaba Cloud's support.
+type Tickets struct{ c *client }
+
+// TicketWriter opens tickets with Alibaba Cloud's support.
+type TicketWriter struct{ c *client }
+
+// A Ticket is what to ask Alibaba Cloud's support.
+type Ticket struct {
+	Title       string
+	Description string // plain text
+	Category    string // ID of a category of the support's
+	Urgent      bool
+}
+
+// A TicketState is a ticket as support lists it.
+type TicketState struct {
+	ID     string
+	Title  string
+	Status string // in the support's words
+}
+
+// refusal is how support says no: with a status of 200.
+type refusal struct {
+	Success *on
+	Code    text
+	Message text
+}
+
+func (r refusal) check() error {
+	if r.Success == nil {
+		return lack("Success")
+	}
+	return nil
+}
+
+// err returns the error that the answer to this action is, or nil.
+func (r refusal) err(action string) error {
+	if bool(*r.Success) {
+		return nil
+	}
+	status, err := strconv.Atoi(string(r.Code))
+	if err != nil {
+		status = 200
+	}
+	clean := redactor{}.clean
+	return &Error{
+		Product: "workorder", Action: action, Code: clean(string(r.Code)), Message: clean(string(r.Message)),
+		Status: status, kind: kindOf(string(r.Code), status, nil),
+	}
+}
+
+// Find returns the tickets of the account in which the keyword occurs.
+//
+// It needs grant.ListTickets.
+func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error) {
+	const action = "ListTickets"
+	if keyword == "" {
+		return nil, absent("workorder", action, "keyword")
+	}
+	type answer struct {
+		refusal
+		TotalCount number
+		Data       []struct {
+			TicketID text `json:"TicketId"`
+			Title    text
+			Status   struct{ Label, Value text }
+		}
+	}
+	return numbered("workorder", action, func(s TicketState) string { return s.ID }, func(page int) (pageOf[TicketState], error) {
+		a, err := read(ctx, t.c, call[answer]{
+			request: func() requests.AcsRequest {
+				r := workorder.CreateListTicketsRequest()
+				r.Keyword = keyword
+				r.PageNumber, r.PageSize = whole(page), whole(50)
+				return r
+			},
+			check: func(a answer) error {
+				if a.Success != nil && !bool(*a.Success) {
+					return nil
+				}
+				if !a.TotalCount.ok {
+					return lack("TotalCount")
+				}
+				for _, d := range a.Data {
+					if d.TicketID == "" {
+						return lack("the ID of a ticket")
+					}
+				}
+				return a.check()
+			},
+		})
+		if err == nil {
+			err = a.err(action)
+		}
+		if err != nil {
+			return pageOf[TicketState]{}, err
+		}
+		p := pageOf[TicketState]{total: a.TotalCount}
+		for _, d := range a.Data {
+			status := d.Status.Label
+			if status == "" {
+				status = d.Status.Value
+			}
+			p.items = append(p.items, TicketState{ID: string(d.TicketID), Title: string(d.Title), Status: string(status)})
+		}
+		return p, nil
+	})
+}
+
+// Create opens a ticket and returns its ID. Made twice it opens two: after an
+// error look with Tickets.Find first, for something that only this ticket holds.
+//
+// It needs grant.CreateTicket.
+func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err error) {
+	const action = "CreateTicket"
+	if t.Description == "" || t.Category == "" {
+		return "", absent("workorder", action, "description or the category of the ticket")
+	}
+	type answer struct {
+		refusal
+		Data text
+	}
+	a, err := write(ctx, w.c, call[answer]{
+		request: func() requests.AcsRequest {
+			r := workorder.CreateCreateTicketRequest()
+			r.Description, r.CategoryId, r.Severity = t.Description, t.Category, whole(1)
+			if t.Urgent {
+				r.Severity = whole(2)
+			}
+			if t.Title != "" {
+				r.FormParams["Title"] = t.Title // the API takes it, the SDK's type lacks it
+			}
+			return r
+		},
+		check: func(a answer) error {
+			if a.Success != nil && bool(*a.Success) && a.Data == "" {
+				return lack("the ID of the ticket")
+			}
+			return a.check()
+		},
+	})
+	if err == nil {
+		err = a.err(action)
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(a.Data), nil
+}
