@@ -199,11 +199,13 @@ func (c *Cloud) Snapshot() *World {
 }
 
 // Edit changes the state behind the API's back. Nothing else runs meanwhile;
-// do not call the Cloud from inside.
+// do not call the Cloud from inside. What the change adds gets its defaults
+// afterwards.
 func (c *Cloud) Edit(change func(*State)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(c.state)
+	c.state.settle()
 }
 
 // LoseTag takes a tag off a load balancer, as a person in the console would.

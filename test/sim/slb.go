@@ -98,7 +98,7 @@ func createLoadBalancer(q *request) (any, *failure) {
 	p, s := q.params, q.state
 	token := "CreateLoadBalancer " + p["ClientToken"]
 	if done, ok := s.tokens[token]; ok && p["ClientToken"] != "" {
-		return done, nil
+		return maps.Clone(done), nil // each answer has an ID of its own
 	}
 	lb := &LoadBalancer{
 		Name: p["LoadBalancerName"], AddressType: cmp.Or(p["AddressType"], "internet"), IPVersion: p["AddressIPVersion"],
@@ -134,7 +134,7 @@ func createLoadBalancer(q *request) (any, *failure) {
 		"OrderId": 0,
 	}
 	if p["ClientToken"] != "" {
-		s.tokens[token] = done
+		s.tokens[token] = maps.Clone(done)
 	}
 	return done, nil
 }

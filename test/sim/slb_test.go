@@ -229,6 +229,7 @@ func TestListenersAndGroups(t *testing.T) {
 	c := sim.New(t, &sim.World{
 		LoadBalancers: []sim.LoadBalancer{{ID: "lb-a"}, {ID: "lb-shared", ChargeType: "PayBySpec"}, {ID: "lb-far", VSwitch: "vsw-far"}},
 		VPCs:          []sim.VPC{{ID: "vpc-1"}, {ID: "vpc-2"}},
+		Instances:     []sim.Instance{{ID: "i-far", VPC: "vpc-2"}},
 		VSwitches:     []sim.VSwitch{{ID: "vsw-1"}, {ID: "vsw-far", VPC: "vpc-2"}},
 		Quotas:        []sim.Quota{{Name: "slb_quota_backendservers_num", Total: 2}, {Name: "slb_quota_listeners_num", Total: 3}},
 	})
@@ -249,6 +250,8 @@ func TestListenersAndGroups(t *testing.T) {
 		t.Errorf("got %q", e.Message())
 	}
 	_, err = group("lb-far", `[{"ServerId":"i-1","Port":80}]`)
+	refused(t, err, "NetworkConflict", 400)
+	_, err = group("lb-a", `[{"ServerId":"i-far","Port":80}]`) // has backends in another VPC
 	refused(t, err, "NetworkConflict", 400)
 	_, err = group("lb-a", `[{"ServerId":"i-1","Port":"http"}]`)
 	if e := refused(t, err, "InvalidParameter", 400); e.Message() != "The specified Port must be between 1 and 65535." {
@@ -431,5 +434,30 @@ func TestTogether(t *testing.T) {
 	}
 	if good != 5 || len(addresses) != 5 {
 		t.Errorf("%d were made, with the addresses %v", good, addresses)
+	}
+}
+
+// TestEdit adds a load balancer behind the API's back and works with it.
+func TestEdit(t *testing.T) {
+	c := sim.New(t, nil)
+	c.Edit(func(s *sim.State) {
+		s.LoadBalancers["lb-new"] = &sim.LoadBalancer{VGroups: []sim.VGroup{{ID: "rsp-new", Backends: []sim.Backend{{Server: "i-1", Port: 80}}}}}
+	})
+	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	a := slb.CreateAddTagsRequest()
+	a.LoadBalancerId, a.Tags = "lb-new", `[{"TagKey":"k","TagValue":"v"}]`
+	_, err := client.AddTags(a)
+	check(t, err)
+	d := slb.CreateDescribeVServerGroupAttributeRequest()
+	d.VServerGroupId = "rsp-new"
+	g, err := client.DescribeVServerGroupAttribute(d)
+	check(t, err)
+	if g.LoadBalancerId != "lb-new" || g.BackendServers.BackendServer[0].Weight != 100 {
+		t.Errorf("got %+v", g)
+	}
+	lb, err := attribute(client, "lb-new")
+	check(t, err)
+	if lb.Address != "203.0.113.1" || lb.LoadBalancerStatus != "active" {
+		t.Errorf("got %+v", lb)
 	}
 }

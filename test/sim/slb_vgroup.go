@@ -78,7 +78,7 @@ func (q *request) admit(lb *LoadBalancer, more []Backend) *failure {
 			return fail(http.StatusBadRequest, "InvalidParameter", "The specified Weight must be between 0 and 100.")
 		case b.Type == "eni" && lb.Spec == "" && lb.ChargeType != "PayByCLCU":
 			return fail(http.StatusBadRequest, "OperationUnsupported.EniBackendServer", "The loadbalancer does not support backend servers of eni type.")
-		case lb.AddressType == "intranet" && q.vpcOf(b) != lb.VPC:
+		case q.vpcOf(b) != q.home(lb, more):
 			return fail(http.StatusBadRequest, "NetworkConflict", "there are network conflicts in specified parameter.")
 		}
 	}
@@ -87,6 +87,20 @@ func (q *request) admit(lb *LoadBalancer, more []Backend) *failure {
 			"The backend server number has reached to the quota limit of this load balancers")
 	}
 	return nil
+}
+
+// home returns the VPC that the backends of a load balancer must be in: its own,
+// or for an internet one, which has none, that of the backends it has.
+func (q *request) home(lb *LoadBalancer, more []Backend) string {
+	if lb.AddressType == "intranet" {
+		return lb.VPC
+	}
+	for _, g := range lb.VGroups {
+		for _, b := range g.Backends {
+			return q.vpcOf(b)
+		}
+	}
+	return q.vpcOf(more[0])
 }
 
 // vpcOf returns the VPC of a backend; one that the World does not state is in

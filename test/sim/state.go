@@ -36,11 +36,11 @@ type State struct {
 	Quotas        []Quota
 	Tickets       map[string]*Ticket
 
-	serial  map[string]int        // last number given, by kind of ID
-	tokens  map[string]reply      // answers to creations, by caller and client token
-	taken   map[netip.Addr]string // addresses of load balancers in vSwitches, with their vSwitch
-	groups  map[string]string     // vServer group ID to load balancer ID
-	trail   map[string][]effect   // of policies: what was in force since when
+	serial  map[string]int      // last number given, by kind of ID
+	tokens  map[string]reply    // answers to creations, by caller and client token
+	taken   map[spot]struct{}   // addresses of load balancers
+	groups  map[string]string   // vServer group ID to load balancer ID
+	trail   map[string][]effect // of policies: what was in force since when
 	parsed  map[string]*document
 	started time.Time
 }
@@ -57,7 +57,7 @@ func newState(w *World, now time.Time) (*State, error) {
 	s := &State{
 		Region: cmp.Or(w.Region, defaultRegion), AccountID: cmp.Or(w.AccountID, defaultAccount),
 		Account: w.Account, Cluster: w.Cluster, RAM: w.RAM, Quotas: w.Quotas,
-		serial: map[string]int{}, tokens: map[string]reply{}, taken: map[netip.Addr]string{}, groups: map[string]string{},
+		serial: map[string]int{}, tokens: map[string]reply{}, taken: map[spot]struct{}{}, groups: map[string]string{},
 		trail: map[string][]effect{}, parsed: map[string]*document{}, started: now.UTC().Truncate(time.Second),
 	}
 	s.Account.Balance = cmp.Or(s.Account.Balance, "10,000.00")
@@ -333,30 +333,74 @@ func fillLoadBalancers(s *State, w *World) error {
 			}
 			lb.Address = a
 		}
-		for n := range lb.VGroups {
-			g := &lb.VGroups[n]
-			g.ID = cmp.Or(g.ID, fmt.Sprintf("rsp-%s-%d", lb.ID, n+1))
-			if s.groups[g.ID] != "" {
-				bad = append(bad, fmt.Errorf("vServer group %s occurs twice", g.ID))
-			}
-			s.groups[g.ID] = lb.ID
-			for k := range g.Backends {
-				g.Backends[k].fill()
-			}
-		}
-		for n := range lb.Listeners {
-			l := &lb.Listeners[n]
-			l.fill()
-			l.Status = cmp.Or(l.Status, "running")
-			for k := range l.Rules {
-				l.Rules[k].ID = cmp.Or(l.Rules[k].ID, fmt.Sprintf("rule-%s-%d-%d", lb.ID, l.Port, k+1))
-			}
-			if l.VGroup != "" && lb.vgroup(l.VGroup) == nil {
-				bad = append(bad, fmt.Errorf("load balancer %s, listener %d: there is no vServer group %s", lb.ID, l.Port, l.VGroup))
-			}
+		for _, err := range lb.complete(s) {
+			bad = append(bad, fmt.Errorf("load balancer %s: %w", lb.ID, err))
 		}
 	})
 	return errors.Join(append(errs, bad...)...)
+}
+
+// complete fills in the defaults of what a load balancer holds, and notes whose
+// its vServer groups are.
+func (lb *LoadBalancer) complete(s *State) []error {
+	var errs []error
+	for n := range lb.VGroups {
+		g := &lb.VGroups[n]
+		g.ID = cmp.Or(g.ID, fmt.Sprintf("rsp-%s-%d", lb.ID, n+1))
+		if s.groups[g.ID] != "" {
+			errs = append(errs, fmt.Errorf("vServer group %s occurs twice", g.ID))
+		}
+		s.groups[g.ID] = lb.ID
+		for k := range g.Backends {
+			g.Backends[k].fill()
+		}
+	}
+	for n := range lb.Listeners {
+		l := &lb.Listeners[n]
+		l.fill()
+		l.Status = cmp.Or(l.Status, "running")
+		for k := range l.Rules {
+			l.Rules[k].ID = cmp.Or(l.Rules[k].ID, fmt.Sprintf("rule-%s-%d-%d", lb.ID, l.Port, k+1))
+		}
+		if l.VGroup != "" && lb.vgroup(l.VGroup) == nil {
+			errs = append(errs, fmt.Errorf("listener %d: there is no vServer group %s", l.Port, l.VGroup))
+		}
+	}
+	return errs
+}
+
+// settle makes the state whole after an edit: what was added gets its defaults
+// and is found from now on. A load balancer without an address gets one.
+func (s *State) settle() {
+	for id, v := range s.VSwitches {
+		v.ID = id
+		if v.Free == nil {
+			v.Free = new(0)
+		}
+	}
+	clear(s.groups)
+	clear(s.taken)
+	for _, lb := range s.LoadBalancers {
+		if a, err := netip.ParseAddr(lb.Address); err == nil {
+			s.take(a, lb.VSwitch)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.LoadBalancers)) {
+		lb := s.LoadBalancers[id]
+		lb.ID, lb.AddressType, lb.ChargeType = id, cmp.Or(lb.AddressType, "internet"), cmp.Or(lb.ChargeType, "PayByCLCU")
+		lb.fill(s)
+		lb.complete(s)
+		if lb.Address == "" {
+			lb.Address, _ = s.address(lb)
+		}
+	}
+	for id, p := range s.Policies {
+		p.Name, p.Type = id, cmp.Or(p.Type, "Custom")
+	}
+	for id, k := range s.Callers {
+		k.AccessKeyID = id
+		k.fill()
+	}
 }
 
 // fill sets what every load balancer has.
@@ -461,20 +505,27 @@ func add(a netip.Addr, n int) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// take marks an address as used in a vSwitch, or as public if vswitch is empty.
-// Private addresses may repeat across VPCs.
-func (s *State) take(a netip.Addr, vswitch string) bool {
-	key := a.WithZone("")
-	if _, used := s.taken[key]; used && s.sameVPC(s.taken[key], vswitch) {
-		return false
-	}
-	s.taken[key] = vswitch
-	return true
+// A spot is an address in a VPC, or a public one; private addresses repeat
+// across VPCs.
+type spot struct {
+	vpc  string
+	addr netip.Addr
 }
 
-func (s *State) sameVPC(a, b string) bool {
-	v, w := s.VSwitches[a], s.VSwitches[b]
-	return v == nil || w == nil || v.VPC == w.VPC
+func (s *State) spot(a netip.Addr, vswitch string) spot {
+	if v := s.VSwitches[vswitch]; v != nil {
+		return spot{v.VPC, a}
+	}
+	return spot{"", a}
+}
+
+// take marks an address as used in the VPC of a vSwitch, or as public if
+// vswitch is empty. It reports false if it is in use.
+func (s *State) take(a netip.Addr, vswitch string) bool {
+	at := s.spot(a, vswitch)
+	_, used := s.taken[at]
+	s.taken[at] = struct{}{}
+	return !used
 }
 
 // dropLoadBalancer removes a load balancer and gives its address back.
@@ -488,7 +539,7 @@ func (s *State) dropLoadBalancer(id string) {
 		delete(s.groups, g.ID)
 	}
 	if a, err := netip.ParseAddr(lb.Address); err == nil {
-		delete(s.taken, a)
+		delete(s.taken, s.spot(a, lb.VSwitch))
 	}
 	if v := s.VSwitches[lb.VSwitch]; v != nil && lb.AddressType == "intranet" {
 		v.Free = new(*v.Free + 1)

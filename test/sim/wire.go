@@ -409,7 +409,6 @@ func (c *Cloud) encode(in *incoming, call *Call, out any, bad *failure) []byte {
 		out = bad.body(in.product, call.RequestID)
 	}
 	if m, ok := out.(reply); ok && m["RequestId"] == nil {
-		m = maps.Clone(m) // a remembered answer is given again with another ID
 		m["RequestId"] = call.RequestID
 		out = m
 	}
