@@ -1,13 +1,11 @@
 # Needs Go, make and git; "make race" a C compiler too.
 
-# Pure Go everywhere but in "race", so that a C compiler, found or not, changes
-# nothing. A go.work of a folder above must not change the build either.
-export CGO_ENABLED := 0
+# A go.work of a folder above must not change what is built.
 export GOWORK := off
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
-BUILD   := go build -trimpath -ldflags '$(LDFLAGS)'
+BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
 # One API server for all packages of a test run. The first run builds it.
 SANDBOX := bin/sandbox run --

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/lbremedy/lbremedy/events/schema"
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -54,8 +55,9 @@ func check(all []*remedy.Remedy, names []string) error {
 	return errors.Join(errs...)
 }
 
-// files returns the files that follow from the remedies, by name.
-func files(all []*remedy.Remedy) (map[string][]byte, error) {
+// files returns the files that follow from the remedies and from the types of
+// the wire, by name. dir is the root of the repository.
+func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b *remedy.Remedy) int { return cmp.Compare(a.Class, b.Class) })
 	var table, catalogue bytes.Buffer
 	if err := tableTemplate.Execute(&table, all); err != nil {
@@ -68,10 +70,18 @@ func files(all []*remedy.Remedy) (map[string][]byte, error) {
 	if err := catalogueTemplate.Execute(&catalogue, all); err != nil {
 		return nil, fmt.Errorf("render the catalogue: %w", err)
 	}
-	return map[string][]byte{
+	schemas, err := schema.Files(dir)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{
 		"events/table/table.go": text,
 		"functions/README.md":   catalogue.Bytes(),
-	}, nil
+	}
+	for name, text := range schemas {
+		out["events/schema/"+name] = text
+	}
+	return out, nil
 }
 
 // A class without texts and codes has no row: nothing would ever match it.

@@ -31,7 +31,7 @@ func TestRepositoryIsFresh(t *testing.T) {
 	if err := check(functions.All, names); err != nil {
 		t.Error(err)
 	}
-	files, err := files(functions.All)
+	files, err := files(root, functions.All)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func writing(class string, texts ...string) *remedy.Remedy {
 }
 
 func TestFiles(t *testing.T) {
-	got, err := files([]*remedy.Remedy{writing("zone-shortage", "no stock in \\ zone"), asks("busy", "is configuring"), asks("unclassified")})
+	got, err := files(root, []*remedy.Remedy{writing("zone-shortage", "no stock in \\ zone"), asks("busy", "is configuring"), asks("unclassified")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func Table() []events.Row {
 }
 
 func TestNoClass(t *testing.T) {
-	got, err := files(nil)
+	got, err := files(root, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func run(dir string, out io.Writer) error {
 	if err := check(functions.All, names); err != nil {
 		return err
 	}
-	files, err := files(functions.All)
+	files, err := files(dir, functions.All)
 	if err != nil {
 		return err
 	}

@@ -185,7 +185,7 @@ func inits(tr *tree) []string {
 var outlive = []string{"shared/stream"}
 
 // contexts checks that contexts come first, begin in main, and are not stored: a
-// type that has to hold one says why in its comment.
+// type that has to hold one says so in its comment, or which one in the field's.
 func contexts(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {
@@ -204,6 +204,9 @@ func contexts(tr *tree) []string {
 		excused := map[*ast.StructType]bool{}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
 			switch n := n.(type) {
+			case *ast.FuncDecl:
+				// A function Main is the main function of programs that are generated.
+				return n.Name.Name != "Main"
 			case *ast.GenDecl:
 				for _, s := range n.Specs {
 					s, ok := s.(*ast.TypeSpec)
@@ -222,8 +225,8 @@ func contexts(tr *tree) []string {
 				}
 			case *ast.StructType:
 				for _, field := range n.Fields.List {
-					if is(field.Type, "Context") && !excused[n] {
-						out = append(out, tr.at(field.Pos(), "a context is handed on and not stored: if it has to be, the comment of the type says why"))
+					if is(field.Type, "Context") && !excused[n] && field.Doc.Text()+field.Comment.Text() == "" {
+						out = append(out, tr.at(field.Pos(), "a context is handed on and not stored: if it has to be, say why in a comment"))
 					}
 				}
 			case *ast.CallExpr:

@@ -136,6 +136,9 @@ func TestRules(t *testing.T) {
 			type h struct { ctx context.Context }
 			// A life holds a context, because it ends requests.
 			type life struct { ctx context.Context }
+			type door struct { ctx context.Context // of the guests
+			}
+			func Main() { context.Background() }
 			func f(n int, ctx context.Context) { context.Background() }
 			func g(ctx context.Context, n int) { context.WithoutCancel(ctx) }`,
 			want: []string{"not stored", "comes first", "belongs to main"}},
