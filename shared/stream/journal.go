@@ -1,0 +1,88 @@
+package stream
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"regexp"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A Journal is the memory of one Service and class, and the lock of the whole
+// Service: of all who want to append for one Service, whatever the class, the
+// one who has seen the last record wins.
+//
+// A Journal belongs to one run and is not for several goroutines.
+type Journal struct {
+	stream  *Stream
+	subject string // of this class's records
+	all     string // of all records of the Service
+	last    uint64 // sequence of the last record of the Service that this run knows
+	bad     error  // the names make no subject
+}
+
+// tokens of a case's subject must hold nothing that a subject gives a meaning to.
+var caseToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// Journal returns the journal of a Service and class. What can't stand in a
+// subject is an error of Load and Append.
+func (s *Stream) Journal(cluster, serviceUID, class string) *Journal {
+	j := &Journal{
+		stream:  s,
+		subject: casePrefix + cluster + "." + serviceUID + "." + class,
+		all:     casePrefix + cluster + "." + serviceUID + ".>",
+	}
+	for _, t := range []string{cluster, serviceUID, class} {
+		if !caseToken.MatchString(t) {
+			j.bad = fmt.Errorf("name a journal: %q must match %s", t, caseToken)
+		}
+	}
+	return j
+}
+
+// Load returns the last record of the class, nil if there is none, and remembers
+// which record of the Service was the last one.
+func (j *Journal) Load(ctx context.Context) (*Message, error) {
+	if j.bad != nil {
+		return nil, j.bad
+	}
+	// One view of all classes: read one after the other, a replica that lags could
+	// hide a record of this class behind a newer one of another.
+	records, err := j.stream.lasts(ctx, Cases, j.all)
+	if err != nil {
+		return nil, fmt.Errorf("load the journal: %w", err)
+	}
+	j.last = 0
+	var mine *Message
+	for _, r := range records {
+		j.last = max(j.last, r.Sequence)
+		if r.Subject == j.subject {
+			mine = &r
+		}
+	}
+	return mine, nil
+}
+
+// Append stores a record if nobody has appended for the Service since this
+// journal's Load or last Append; without a Load, if the Service has no record.
+// ErrConflict: somebody has, and nothing is stored. ErrUnavailable: it may or may
+// not be stored, and the journal must be loaded again. In both cases the run
+// must not write.
+//
+// The stored ID is msgID and a random end: which of two appends was first is for
+// the sequence to decide, and the end tells a writer its own record.
+func (j *Journal) Append(ctx context.Context, msgID string, header map[string][]string, data []byte) error {
+	if j.bad != nil {
+		return j.bad
+	}
+	m := outgoing(j.subject, header, data)
+	m.Header.Set(jetstream.MsgIDHeader, msgID+"."+rand.Text())
+	m.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, j.all)
+	last, err := j.stream.once(ctx, Cases, m, &j.last)
+	if err != nil {
+		return fmt.Errorf("append to the journal: %w", err)
+	}
+	j.last = last
+	return nil
+}

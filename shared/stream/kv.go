@@ -1,0 +1,357 @@
+package stream
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The bucket is an ordinary NATS key-value bucket, so that its tools can read
+// it. It is written here as the stream that it is: one kind of write, one kind of
+// error, and no lookup of the bucket before the first key.
+const (
+	bucketStream = "KV_lbremedy"
+	bucketPrefix = "$KV.lbremedy."
+	markerTTL    = time.Minute // how long a key that is gone leaves a mark
+)
+
+// Get returns the value of a key; ErrNotFound if it has none. A value may lag a
+// few milliseconds behind on a replica.
+//
+// A key may be any text without empty parts between its dots. Keys that begin
+// with claim, lock, pace or progress and a dot belong to the methods of those names.
+func (s *Stream) Get(ctx context.Context, key string) ([]byte, error) {
+	m, err := s.entry(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("get key %s: %w", key, err)
+	}
+	return m.Data, nil
+}
+
+// Put sets the value of a key.
+func (s *Stream) Put(ctx context.Context, key string, value []byte) error {
+	if _, err := s.set(ctx, key, value, nil, 0); err != nil {
+		return fmt.Errorf("put key %s: %w", key, err)
+	}
+	return nil
+}
+
+// Create sets the value of a key that has none, and reports whether it did. With
+// a TTL, at least a second, the key is gone after it; without, it stays.
+func (s *Stream) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
+	_, err := s.create(ctx, key, value, ttl)
+	if errors.Is(err, ErrConflict) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("create key %s: %w", key, err)
+	}
+	return true, nil
+}
+
+// Delete removes a key; it is no error if there is none.
+func (s *Stream) Delete(ctx context.Context, key string) error {
+	if err := s.remove(ctx, key, nil); err != nil {
+		return fmt.Errorf("delete key %s: %w", key, err)
+	}
+	return nil
+}
+
+// Keys returns the keys that match a filter, in the order of their last change.
+// In a filter, "*" stands for one part of a key and a last ">" for all that follows.
+func (s *Stream) Keys(ctx context.Context, filter string) ([]string, error) {
+	var keys []string
+	err := s.entries(ctx, filter, func(key string, _ Message) { keys = append(keys, key) })
+	if err != nil {
+		return nil, fmt.Errorf("list keys %s: %w", filter, err)
+	}
+	return keys, nil
+}
+
+// entries calls f for the keys that match a filter and have a value.
+func (s *Stream) entries(ctx context.Context, filter string, f func(key string, m Message)) error {
+	return s.Each(ctx, bucketStream, bucketPrefix+filter, time.Time{}, func(m Message) error {
+		if live(m) {
+			f(keyOf(strings.TrimPrefix(m.Subject, bucketPrefix)), m)
+		}
+		return nil
+	})
+}
+
+// entry returns what a key holds. With ErrNotFound, Sequence is that of the mark
+// that a removed key left, 0 if it left none.
+func (s *Stream) entry(ctx context.Context, key string) (Message, error) {
+	subject, err := subjectOf(key)
+	if err != nil {
+		return Message{}, err
+	}
+	m, err := s.Last(ctx, bucketStream, subject)
+	if err == nil && !live(m) {
+		return m, ErrNotFound
+	}
+	return m, err
+}
+
+// live reports whether a message of the bucket is a value, not the mark of a removed or expired key.
+func live(m Message) bool {
+	h := nats.Header(m.Header)
+	return h.Get("KV-Operation") == "" && h.Get(jetstream.MarkerReasonHeader) == ""
+}
+
+// set writes a key, with expect only if its revision is that one. It returns the new revision.
+func (s *Stream) set(ctx context.Context, key string, value []byte, expect *uint64, ttl time.Duration) (uint64, error) {
+	subject, err := subjectOf(key)
+	if err != nil {
+		return 0, err
+	}
+	m := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: value}
+	m.Header.Set(jetstream.MsgIDHeader, rand.Text())
+	if ttl > 0 {
+		m.Header.Set(jetstream.MsgTTLHeader, wholeSeconds(ttl).String())
+	}
+	return s.once(ctx, bucketStream, m, expect)
+}
+
+// create writes a key that has no value; ErrConflict if it has one.
+func (s *Stream) create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
+	none := uint64(0)
+	revision, err := s.set(ctx, key, value, &none, ttl)
+	if !errors.Is(err, ErrConflict) {
+		return revision, err
+	}
+	// A removed or expired key leaves a mark, which stands in the way of revision 0.
+	mark, markErr := s.entry(ctx, key)
+	switch {
+	case markErr == nil:
+		return 0, err
+	case !errors.Is(markErr, ErrNotFound):
+		return 0, markErr
+	}
+	return s.set(ctx, key, value, &mark.Sequence, ttl)
+}
+
+// remove purges a key, with expect only if its revision is that one.
+func (s *Stream) remove(ctx context.Context, key string, expect *uint64) error {
+	subject, err := subjectOf(key)
+	if err != nil {
+		return err
+	}
+	m := &nats.Msg{Subject: subject, Header: nats.Header{}}
+	m.Header.Set(jetstream.MsgIDHeader, rand.Text())
+	m.Header.Set("KV-Operation", "PURGE")
+	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	m.Header.Set(jetstream.MsgTTLHeader, markerTTL.String())
+	_, err = s.once(ctx, bucketStream, m, expect)
+	return err
+}
+
+// wholeSeconds rounds up: the server counts the life of a key in seconds, from one.
+func wholeSeconds(d time.Duration) time.Duration {
+	return max((d + time.Second - 1).Truncate(time.Second), time.Second)
+}
+
+// subjectOf returns the subject of a key. What a subject can't hold is written as "=" and two hex digits.
+func subjectOf(key string) (string, error) {
+	var b strings.Builder
+	b.WriteString(bucketPrefix)
+	for part := range strings.SplitSeq(key, ".") {
+		if part == "" {
+			return "", fmt.Errorf("the key %q has an empty part", key)
+		}
+	}
+	for i := range len(key) {
+		switch c := key[i]; {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '-', c == '_', c == '/', c == '.':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "=%02X", c)
+		}
+	}
+	return b.String(), nil
+}
+
+// keyOf is the way back from a subject without its prefix.
+func keyOf(subject string) string {
+	var b strings.Builder
+	for i := 0; i < len(subject); i++ {
+		if subject[i] == '=' && i+2 < len(subject) {
+			if c, err := strconv.ParseUint(subject[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(c))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(subject[i])
+	}
+	return b.String()
+}
+
+// Claim takes one of the slots of a budget for owner until ttl is over, and reports
+// whether it holds one; true too if owner held one before. However many ask,
+// at most `of` owners hold a slot.
+func (s *Stream) Claim(ctx context.Context, key string, of int, owner string, ttl time.Duration) (bool, error) {
+	doing := "claim a slot of " + key
+	base := "claim." + key
+	subject, err := subjectOf(base)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", doing, err)
+	}
+	taken, mine := map[string]bool{}, false
+	err = s.entries(ctx, strings.TrimPrefix(subject, bucketPrefix)+".*", func(slot string, m Message) {
+		taken[slot] = true
+		mine = mine || string(m.Data) == owner
+	})
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", doing, err)
+	}
+	if mine {
+		return true, nil
+	}
+	if len(taken) >= of { // also where the budget was larger when they were taken
+		return false, nil
+	}
+	// Owners begin at different slots, so that they don't all fight for the first one.
+	h := fnv.New32a()
+	h.Write([]byte(owner))
+	for i := range of {
+		slot := base + "." + strconv.Itoa((int(h.Sum32()%uint32(of))+i)%of)
+		if taken[slot] {
+			continue
+		}
+		_, err := s.create(ctx, slot, []byte(owner), ttl)
+		if err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, ErrConflict) {
+			return false, fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	return false, nil
+}
+
+// Lock takes a lock that nobody holds, and reports whether it did. It ends with
+// unlock or after ttl, whichever is first; it is not renewed. The owner is for
+// people to read: who asks twice is refused the second time. Unlock is never nil.
+func (s *Stream) Lock(ctx context.Context, key, owner string, ttl time.Duration) (unlock func(), held bool, err error) {
+	name := "lock." + key
+	revision, err := s.create(ctx, name, []byte(owner), ttl)
+	if errors.Is(err, ErrConflict) {
+		return func() {}, false, nil
+	}
+	if err != nil {
+		return func() {}, false, fmt.Errorf("lock %s: %w", key, err)
+	}
+	return func() {
+		// A run that was cancelled must not leave its lock behind.
+		err := s.remove(context.WithoutCancel(ctx), name, &revision)
+		if err != nil && !errors.Is(err, ErrConflict) { // a conflict: it had run out
+			s.log.Warn("a lock stays until it runs out", "lock", key, "error", err)
+		}
+	}, true, nil
+}
+
+// Pace reserves the next free moment of a key: now, or `every` after the one
+// reserved before, whichever is later. The clocks of those who share a key must
+// roughly agree.
+func (s *Stream) Pace(ctx context.Context, key string, every time.Duration) (at time.Time, err error) {
+	s.pace.Lock()
+	defer s.pace.Unlock()
+	name := "pace." + key
+	for try := 0; ; try++ {
+		last, err := s.entry(ctx, name)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return time.Time{}, fmt.Errorf("reserve a moment of %s: %w", key, err)
+		}
+		at := time.Now().Round(0)
+		if err == nil {
+			before, err := time.Parse(time.RFC3339Nano, string(last.Data))
+			if err != nil {
+				return time.Time{}, fmt.Errorf("reserve a moment of %s: %w", key, err)
+			}
+			if next := before.Add(every); next.After(at) {
+				at = next
+			}
+		}
+		_, err = s.set(ctx, name, []byte(at.UTC().Format(time.RFC3339Nano)), &last.Sequence, 0)
+		if err == nil {
+			return at, nil
+		}
+		if !errors.Is(err, ErrConflict) {
+			return time.Time{}, fmt.Errorf("reserve a moment of %s: %w", key, err)
+		}
+		if err := pause(ctx, try); err != nil {
+			return time.Time{}, fmt.Errorf("reserve a moment of %s: %w", key, err)
+		}
+	}
+}
+
+// Progress returns the resourceVersion up to which a cluster's events are stored; ErrNotFound if none was saved.
+func (s *Stream) Progress(ctx context.Context, cluster string) (resourceVersion string, err error) {
+	m, err := s.entry(ctx, "progress."+cluster)
+	if err != nil {
+		return "", fmt.Errorf("read the progress of cluster %s: %w", cluster, err)
+	}
+	return string(m.Data), nil
+}
+
+// SaveProgress saves a resourceVersion unless the saved one is not smaller:
+// progress goes forwards only, whoever saves it.
+func (s *Stream) SaveProgress(ctx context.Context, cluster, resourceVersion string) error {
+	doing := "save the progress of cluster " + cluster
+	if !digits(resourceVersion) {
+		return fmt.Errorf("%s: the resourceVersion %q is no number", doing, resourceVersion)
+	}
+	name := "progress." + cluster
+	for try := 0; ; try++ {
+		saved, err := s.entry(ctx, name)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+		if err == nil && !less(string(saved.Data), resourceVersion) {
+			return nil
+		}
+		_, err = s.set(ctx, name, []byte(resourceVersion), &saved.Sequence, 0)
+		if !errors.Is(err, ErrConflict) {
+			if err != nil {
+				return fmt.Errorf("%s: %w", doing, err)
+			}
+			return nil
+		}
+		if err := pause(ctx, try); err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+}
+
+// ResetProgress forgets the progress of a cluster, which is the only way back:
+// after its etcd was restored, versions are smaller than those saved.
+func (s *Stream) ResetProgress(ctx context.Context, cluster string) error {
+	if err := s.remove(ctx, "progress."+cluster, nil); err != nil {
+		return fmt.Errorf("reset the progress of cluster %s: %w", cluster, err)
+	}
+	return nil
+}
+
+// digits reports whether s is a decimal number of any length, without leading zeros.
+func digits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
+}
+
+// less compares resourceVersions as Kubernetes does: numbers of any length. What is no number is less than any.
+func less(a, b string) bool {
+	switch {
+	case !digits(a):
+		return true
+	case len(a) != len(b):
+		return len(a) < len(b)
+	}
+	return a < b
+}

@@ -1,0 +1,261 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestKeys(t *testing.T) {
+	s := fresh(t)
+	ctx := t.Context()
+	if _, err := s.Get(ctx, "policy"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	for _, v := range []string{"one", "two", ""} {
+		if err := s.Put(ctx, "policy", []byte(v)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Get(ctx, "policy"); err != nil || string(got) != v {
+			t.Errorf("got %q, %v, want %q", got, err, v)
+		}
+	}
+	for i, want := range []bool{true, false} {
+		if got, err := s.Create(ctx, "incident.account.arrearage.h", []byte("me"), 0); err != nil || got != want {
+			t.Errorf("create %d: got %t, %v", i, got, err)
+		}
+	}
+	if err := s.Delete(ctx, "incident.account.arrearage.h"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(ctx, "incident.account.arrearage.h"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a deleted key: got %v", err)
+	}
+	if got, err := s.Create(ctx, "incident.account.arrearage.h", []byte("you"), 0); err != nil || !got {
+		t.Errorf("after deletion: got %t, %v", got, err)
+	}
+	if err := s.Delete(ctx, "never-was"); err != nil {
+		t.Error(err)
+	}
+	odd := "incident.x.ram/k8sMasterRolePolicy-Ccm-1=2 é*>%"
+	if err := s.Put(ctx, odd, nil); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Keys(ctx, "incident.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"incident.account.arrearage.h", odd}, got); diff != "" {
+		t.Error(diff)
+	}
+	if got, err := s.Keys(ctx, "nothing.*"); err != nil || got != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, bad := range []string{"", ".", "a..b", ".a", "a."} {
+		if err := s.Put(ctx, bad, nil); err == nil {
+			t.Errorf("the key %q is accepted", bad)
+		}
+		if _, err := s.Claim(ctx, bad, 1, "o", time.Second); err == nil {
+			t.Errorf("a claim of %q is accepted", bad)
+		}
+	}
+}
+
+func TestKeysAreGoneAfterTheirTime(t *testing.T) {
+	s := fresh(t)
+	ctx := t.Context()
+	for round := range 2 { // the second one after the mark of the first
+		if ok, err := s.Create(ctx, "head", []byte("v"), time.Second); err != nil || !ok {
+			t.Fatalf("round %d: got %t, %v", round, ok, err)
+		}
+		if ok, err := s.Claim(ctx, "budget", 1, fmt.Sprint(round), time.Millisecond); err != nil || !ok {
+			t.Fatalf("round %d: got %t, %v", round, ok, err)
+		}
+		if _, held, err := s.Lock(ctx, "slb/lb-1", "me", time.Second); err != nil || !held {
+			t.Fatalf("round %d: got %t, %v", round, held, err)
+		}
+		eventually(t, "the keys to expire", func() bool {
+			keys, err := s.Keys(ctx, ">")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(keys) == 0
+		})
+	}
+}
+
+func TestClaim(t *testing.T) {
+	const writers, slots = 300, 5
+	s := fresh(t)
+	var won atomic.Int64
+	var mu sync.Mutex
+	var winners []string
+	var all sync.WaitGroup
+	for w := range writers {
+		owner := fmt.Sprintf("uid-%d", w)
+		all.Go(func() {
+			ok, err := s.Claim(t.Context(), "c1.tag-missing", slots, owner, time.Minute)
+			if err != nil {
+				t.Error(err)
+			}
+			if ok {
+				won.Add(1)
+				mu.Lock()
+				winners = append(winners, owner)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != slots {
+		t.Errorf("%d of %d writers hold %d slots", won.Load(), writers, slots)
+	}
+	for _, w := range winners {
+		if ok, err := s.Claim(t.Context(), "c1.tag-missing", slots, w, time.Minute); err != nil || !ok {
+			t.Errorf("%s holds a slot and is told %t, %v", w, ok, err)
+		}
+	}
+	if keys, err := s.Keys(t.Context(), "claim.>"); err != nil || len(keys) != slots {
+		t.Errorf("got %q, %v", keys, err)
+	}
+	// A smaller budget than when the slots were taken, another key, none at all.
+	if ok, err := s.Claim(t.Context(), "c1.tag-missing", 3, "new", time.Minute); err != nil || ok {
+		t.Errorf("got %t, %v", ok, err)
+	}
+	if ok, err := s.Claim(t.Context(), "c1", slots, "new", time.Minute); err != nil || !ok {
+		t.Errorf("got %t, %v", ok, err)
+	}
+	if ok, err := s.Claim(t.Context(), "empty", 0, "new", time.Minute); err != nil || ok {
+		t.Errorf("got %t, %v", ok, err)
+	}
+}
+
+func TestLock(t *testing.T) {
+	s := fresh(t)
+	ctx := t.Context()
+	const key = "ram/k8sMasterRolePolicy-Ccm-1"
+	var held atomic.Int64
+	unlocks := make(chan func(), 20)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			unlock, ok, err := s.Lock(ctx, key, "same owner", time.Minute)
+			if err != nil {
+				t.Error(err)
+			}
+			if ok {
+				held.Add(1)
+				unlocks <- unlock
+			} else {
+				unlock()
+			}
+		})
+	}
+	all.Wait()
+	if held.Load() != 1 {
+		t.Fatalf("%d hold the lock", held.Load())
+	}
+	first := <-unlocks
+	first()
+	_, ok, err := s.Lock(ctx, key, "another", time.Minute)
+	if err != nil || !ok {
+		t.Fatalf("after unlock: got %t, %v", ok, err)
+	}
+	first() // whose lock is over takes away nobody else's
+	if _, ok, err := s.Lock(ctx, key, "third", time.Minute); err != nil || ok {
+		t.Errorf("got %t, %v", ok, err)
+	}
+}
+
+func TestPace(t *testing.T) {
+	const n, every = 30, 10 * time.Millisecond
+	one := fresh(t)
+	two := connect(t, Config{URL: one.nc.ConnectedUrl()})
+	began := time.Now()
+	moments := make([]time.Time, n)
+	var all sync.WaitGroup
+	for i := range n {
+		s := []*Stream{one, two}[i%2]
+		all.Go(func() {
+			at, err := s.Pace(t.Context(), "touch", every)
+			if err != nil {
+				t.Error(err)
+			}
+			moments[i] = at
+		})
+	}
+	all.Wait()
+	slices.SortFunc(moments, time.Time.Compare)
+	if moments[0].Before(began.Round(0)) || moments[0].After(time.Now()) {
+		t.Errorf("the first moment is %s after the begin", moments[0].Sub(began))
+	}
+	for i := 1; i < n; i++ {
+		if gap := moments[i].Sub(moments[i-1]); gap < every {
+			t.Errorf("moments %d and %d are %s apart", i-1, i, gap)
+		}
+	}
+	if err := one.Put(t.Context(), "pace.broken", []byte("no time")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.Pace(t.Context(), "broken", every); err == nil || !strings.Contains(err.Error(), "reserve a moment of broken") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	s := fresh(t)
+	ctx := t.Context()
+	if _, err := s.Progress(ctx, "c1"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	for _, c := range []struct{ save, want string }{
+		{"99", "99"}, {"100", "100"}, {"99", "100"}, {"100", "100"}, {"0", "100"},
+		{"18446744073709551616", "18446744073709551616"}, {"200", "18446744073709551616"},
+	} {
+		if err := s.SaveProgress(ctx, "c1", c.save); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Progress(ctx, "c1"); err != nil || got != c.want {
+			t.Errorf("after %s: got %s, %v, want %s", c.save, got, err, c.want)
+		}
+	}
+	for _, bad := range []string{"", "x", "-1", "007", "1.5"} {
+		if err := s.SaveProgress(ctx, "c1", bad); err == nil {
+			t.Errorf("%q is saved", bad)
+		}
+	}
+	if err := s.ResetProgress(ctx, "c1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Progress(ctx, "c1"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("after a reset: got %v", err)
+	}
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			if err := s.SaveProgress(ctx, "c1", fmt.Sprint(i+1)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got, err := s.Progress(ctx, "c1"); err != nil || got != "20" {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if err := s.Put(ctx, "progress.c2", []byte("garbage")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SaveProgress(ctx, "c2", "5"); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.Progress(ctx, "c2"); err != nil || got != "5" {
+		t.Errorf("got %s, %v", got, err)
+	}
+}

@@ -1,0 +1,412 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+)
+
+// plainServer returns the address of a server without JetStream.
+func plainServer(t *testing.T) string {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	return s.ClientURL()
+}
+
+// A version is a message whose data is a number, as an event's resourceVersion is.
+func version(m Message) int {
+	n, err := strconv.Atoi(string(m.Data))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func publish(ctx context.Context, s *Stream, subject string, v int) (uint64, bool, error) {
+	return s.PublishNewer(ctx, subject, fmt.Sprintf("%s.%d", subject, v), map[string][]string{"ce-id": {strconv.Itoa(v)}},
+		[]byte(strconv.Itoa(v)), func(stored Message) bool { return version(stored) < v })
+}
+
+func TestPublishNewer(t *testing.T) {
+	s := fresh(t)
+	other := connect(t, Config{URL: s.nc.ConnectedUrl()})
+	const subject = "lbremedy.failed.c1.tag-missing.u1"
+	for i, c := range []struct {
+		by      *Stream
+		version int
+		stored  bool
+		last    int
+	}{
+		{s, 5, true, 5},
+		{s, 5, false, 5},
+		{s, 3, false, 5},
+		{other, 4, false, 5},
+		{other, 7, true, 7},
+		{s, 6, false, 7}, // what s remembers is older than what is stored
+		{s, 8, true, 8},
+		{other, 8, false, 8},
+		{other, 9, true, 9},
+		{other, 10, true, 10},
+	} {
+		seq, stored, err := publish(t.Context(), c.by, subject, c.version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := s.Last(t.Context(), Failed, subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stored != c.stored || version(last) != c.last || seq != last.Sequence {
+			t.Errorf("%d: got stored %t, last %d, sequence %d of %d", i, stored, version(last), seq, last.Sequence)
+		}
+		if want := fmt.Sprint(c.last); nats.Header(last.Header).Get("ce-id") != want || last.ID() != subject+"."+want {
+			t.Errorf("%d: headers are %v", i, last.Header)
+		}
+	}
+}
+
+func TestPublishNewerIgnoresWhatTheServerHasLost(t *testing.T) {
+	s := fresh(t)
+	const subject = "lbremedy.failed.c1.tag-missing.u1"
+	if _, _, err := publish(t.Context(), s, subject, 5); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.js.Stream(t.Context(), Failed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := found.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The server knows the ID and would drop it; this process remembers it and could believe it stored.
+	if _, stored, err := publish(t.Context(), s, subject, 5); err != nil || !stored {
+		t.Errorf("got %t, %v", stored, err)
+	}
+	if last, err := s.Last(t.Context(), Failed, subject); err != nil || version(last) != 5 {
+		t.Errorf("got %v, %v", last, err)
+	}
+}
+
+func TestPublishNewerUnderAnotherSubject(t *testing.T) {
+	s := fresh(t)
+	for _, subject := range []string{"lbremedy.failed.c1.unclassified.u1", "lbremedy.failed.c1.tag-missing.u1"} {
+		_, stored, err := s.PublishNewer(t.Context(), subject, "event.1", nil, []byte("1"), func(Message) bool { return false })
+		if err != nil || !stored {
+			t.Errorf("%s: got %t, %v", subject, stored, err)
+		}
+	}
+}
+
+func TestPublishNewerKeepsOrderUnderManyWriters(t *testing.T) {
+	const writers, versions, subjects = 20, 10, 3
+	one := fresh(t)
+	var all sync.WaitGroup
+	for w := range writers {
+		s := one
+		if w%4 == 0 { // some of another process
+			s = connect(t, Config{URL: one.nc.ConnectedUrl()})
+		}
+		all.Go(func() {
+			for _, v := range rand.Perm(versions) {
+				for i := range subjects {
+					if _, _, err := publish(t.Context(), s, fmt.Sprintf("lbremedy.failed.c1.tag-missing.u%d", i), v+1); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	// Whoever looks sees the version of a subject only grow.
+	watched := make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	seen := map[string]int{}
+	go func() {
+		watched <- one.Tail(ctx, Failed, "lbremedy.failed.>", 0, func(m Message) error {
+			if version(m) <= seen[m.Subject] {
+				return fmt.Errorf("%s: %d after %d", m.Subject, version(m), seen[m.Subject])
+			}
+			seen[m.Subject] = version(m)
+			return nil
+		})
+	}()
+	all.Wait()
+	for i := range subjects {
+		last, err := one.Last(t.Context(), Failed, fmt.Sprintf("lbremedy.failed.c1.tag-missing.u%d", i))
+		if err != nil || version(last) != versions {
+			t.Errorf("subject %d ends with %d, %v", i, version(last), err)
+		}
+	}
+	cancel()
+	if err := <-watched; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPublishNewerSurvivesALostAcknowledgement(t *testing.T) {
+	p := newProxy(t, serve(t, embedded.Options{}).URL())
+	s := connect(t, Config{URL: p.url()})
+	setup(t, s)
+	direct := connect(t, Config{URL: "nats://" + p.to})
+	const subject = "lbremedy.failed.c1.tag-missing.u1"
+	p.silence()
+	type result struct {
+		stored bool
+		err    error
+	}
+	got := make(chan result)
+	go func() { _, stored, err := publish(t.Context(), s, subject, 5); got <- result{stored, err} }()
+	eventually(t, "the message to be stored", func() bool { _, err := direct.Last(t.Context(), Failed, subject); return err == nil })
+	p.cut(false)
+	if r := <-got; r.err != nil || !r.stored {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestPipe(t *testing.T) {
+	s := fresh(t)
+	const subjects, versions = 40, 5
+	p := s.Pipe(16)
+	var failed, stored atomic.Int64
+	for v := range versions {
+		for i := range subjects {
+			subject := fmt.Sprintf("lbremedy.failed.c1.tag-missing.u%d", i)
+			err := p.Publish(t.Context(), subject, fmt.Sprintf("%d.%d", i, v), nil, []byte(strconv.Itoa(v)),
+				func(m Message) bool { return version(m) < v },
+				func(_ uint64, ok bool, err error) {
+					if err != nil {
+						failed.Add(1)
+					}
+					if ok {
+						stored.Add(1)
+					}
+				})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.Wait()
+	// In order within a subject: each version was newer than the one before it.
+	if failed.Load() != 0 || stored.Load() != subjects*versions {
+		t.Errorf("%d failed, %d stored of %d", failed.Load(), stored.Load(), subjects*versions)
+	}
+	if len(p.tail) != 0 {
+		t.Errorf("%d subjects are left", len(p.tail))
+	}
+}
+
+func TestPipeBlocksWhileItIsFull(t *testing.T) {
+	s := fresh(t)
+	p := s.Pipe(1)
+	enter, leave := make(chan struct{}), make(chan struct{})
+	err := p.Publish(t.Context(), "lbremedy.failed.c.x.u", "1", nil, nil, nil, func(uint64, bool, error) { close(enter); <-leave })
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-enter
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = p.Publish(ctx, "lbremedy.failed.c.x.u", "2", nil, nil, nil, func(uint64, bool, error) { t.Error("it was taken") })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(leave)
+	p.Wait()
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	var y memory
+	for i := range 3000 {
+		y.put(Message{Subject: strconv.Itoa(i % 2000), Data: make([]byte, 4<<10), Sequence: uint64(i)})
+	}
+	total := 0
+	for _, m := range y.last {
+		total += size(m)
+	}
+	if total != y.bytes || total > memoryBytes || total < memoryBytes/2 {
+		t.Errorf("holds %d bytes, counts %d", total, y.bytes)
+	}
+	if m, ok := y.get("999"); ok && m.Sequence != 2999 {
+		t.Errorf("got %d", m.Sequence)
+	}
+	y.drop("999")
+	if _, ok := y.get("999"); ok {
+		t.Error("it remembers what was dropped")
+	}
+}
+
+func TestDead(t *testing.T) {
+	s := fresh(t)
+	huge := bytes.Repeat([]byte("x"), 2<<20)
+	many := map[string][]string{}
+	for i := range 4000 {
+		many[fmt.Sprintf("h%d", i)] = []string{"value"}
+	}
+	for _, c := range []struct {
+		name, reason, origin string
+		header               map[string][]string
+		data                 []byte
+		subject              string
+		check                func(nats.Header, []byte) bool
+	}{
+		{"an event", "the UID is empty", "exporter", map[string][]string{"ce-id": {"1"}}, []byte("d"), "lbremedy.dead.exporter",
+			func(h nats.Header, d []byte) bool {
+				return h.Get(HeaderReason) == "the UID is empty" && h.Get("ce-id") == "1" && string(d) == "d"
+			}},
+		{"a subject", "r", "lbremedy.failed.c1.tag-missing.u1", nil, nil, "lbremedy.dead.failed.c1.tag-missing.u1",
+			func(h nats.Header, _ []byte) bool { return h.Get(HeaderOrigin) == "lbremedy.failed.c1.tag-missing.u1" }},
+		{"a hostile origin", "r\r\nEvil: 1", "a b..*.>.\r\n\x00é", nil, nil, "lbremedy.dead.a_b._._._.____",
+			func(h nats.Header, _ []byte) bool { return h.Get("Evil") == "" }},
+		{"no origin", "", "", nil, nil, "lbremedy.dead._", func(nats.Header, []byte) bool { return true }},
+		{"too much data", "r", "big", nil, huge, "lbremedy.dead.big",
+			func(h nats.Header, d []byte) bool { return h.Get(HeaderCut) == "2097152" && len(d) == maxDeadData }},
+		{"too many headers", "r", "many", many, nil, "lbremedy.dead.many",
+			func(h nats.Header, _ []byte) bool { return len(h) < 4000 && h.Get(HeaderReason) == "r" }},
+		{"headers of NATS", "r", "own", map[string][]string{"Nats-Expected-Last-Sequence": {"77"}, "nats-rollup": {"all"}, "Nats-Msg-Id": {"7"}}, nil, "lbremedy.dead.own",
+			func(h nats.Header, _ []byte) bool { return h.Get("nats-rollup") == "" && h.Get("Nats-Msg-Id") == "7" }},
+		{"long texts", strings.Repeat("é", 2000), strings.Repeat("o", 3000), nil, nil, "lbremedy.dead." + strings.Repeat("o", 200),
+			func(h nats.Header, _ []byte) bool { return len(h.Get(HeaderReason)) <= maxReason }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 2 { // a second one of the same message is none
+				if err := s.Dead(t.Context(), c.reason, c.origin, c.header, c.data); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m, err := s.Last(t.Context(), Dead, c.subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !c.check(m.Header, m.Data) {
+				t.Errorf("got %d headers, %d bytes; reason %q", len(m.Header), len(m.Data), m.Header[HeaderReason])
+			}
+		})
+	}
+	n := 0
+	if err := s.Each(t.Context(), Dead, "lbremedy.dead.own", time.Time{}, func(Message) error { n++; return nil }); err != nil || n != 1 {
+		t.Errorf("the same message is dead %d times, %v", n, err)
+	}
+}
+
+// burst returns n subjects and a payload of a usual size.
+func burst(n int) ([]string, []byte) {
+	subjects := make([]string, n)
+	for i := range subjects {
+		subjects[i] = fmt.Sprintf("lbremedy.failed.c1.tag-missing.%08x-0000-4000-8000-000000000000", i)
+	}
+	return subjects, bytes.Repeat([]byte("x"), 900)
+}
+
+func durable(b *testing.B) *Stream {
+	b.Helper()
+	s := connect(b, Config{URL: serve(b, embedded.Options{Sync: true}).URL()})
+	setup(b, s)
+	return s
+}
+
+func perSecond(b *testing.B, each int) {
+	b.Helper()
+	b.ReportMetric(float64(b.N*each)/b.Elapsed().Seconds(), "msg/s")
+}
+
+// BenchmarkBurst publishes 3,000 messages to as many subjects, each acknowledged on disk.
+func BenchmarkBurst(b *testing.B) {
+	const n = 3000
+	empty := func(b *testing.B, s *Stream) {
+		b.Helper()
+		b.StopTimer()
+		defer b.StartTimer()
+		found, err := s.js.Stream(b.Context(), Failed)
+		if err == nil {
+			err = found.Purge(b.Context())
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.known = memory{}
+	}
+	b.Run("bare", func(b *testing.B) { // what the simplest program does: one after the other, no order kept
+		s := durable(b)
+		subjects, data := burst(n)
+		for b.Loop() {
+			empty(b, s)
+			for _, subject := range subjects {
+				if _, err := s.js.Publish(b.Context(), subject, data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		perSecond(b, n)
+	})
+	for _, width := range []int{1, 8, 64, 256, 1024} {
+		b.Run(fmt.Sprintf("pipe-%d", width), func(b *testing.B) {
+			s := durable(b)
+			subjects, data := burst(n)
+			round := 0
+			for b.Loop() {
+				round++
+				empty(b, s)
+				p := s.Pipe(width)
+				for i, subject := range subjects {
+					err := p.Publish(b.Context(), subject, fmt.Sprintf("%d.%d", round, i), nil, data,
+						func(Message) bool { return true },
+						func(_ uint64, stored bool, err error) {
+							if err != nil || !stored {
+								b.Errorf("stored %t, %v", stored, err)
+							}
+						})
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				p.Wait()
+			}
+			perSecond(b, n)
+		})
+	}
+}
+
+func BenchmarkPublishNewer(b *testing.B) {
+	for _, c := range []struct {
+		name     string
+		subjects int
+		forget   bool
+	}{{"new-subject", 1 << 30, false}, {"known-subject", 1, false}, {"unknown-recurrence", 1, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			s := durable(b)
+			data := bytes.Repeat([]byte("x"), 900)
+			i := 0
+			for b.Loop() {
+				i++
+				if c.forget {
+					s.known = memory{}
+				}
+				_, stored, err := s.PublishNewer(b.Context(), fmt.Sprintf("lbremedy.failed.c1.tag-missing.u%d", i%c.subjects), strconv.Itoa(i), nil, data, func(Message) bool { return true })
+				if err != nil || !stored {
+					b.Fatal(stored, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,277 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A Message is what a stream holds, or what waits for a function.
+type Message struct {
+	Subject    string
+	Header     map[string][]string // as stored, without what the server adds for one reading
+	Data       []byte
+	Sequence   uint64    // in its stream
+	Time       time.Time // when the server stored it
+	Deliveries uint64    // of a consumed message, from 1; a message that replaces another starts again
+}
+
+// ID returns the message's ID, Nats-Msg-Id; empty if it has none.
+func (m Message) ID() string { return nats.Header(m.Header).Get(jetstream.MsgIDHeader) }
+
+// Headers that say something about one reading of a message or one writing, and not about the message.
+var transient = []string{
+	jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader, jetstream.TimeStampHeaer,
+	"Nats-Num-Pending", "Nats-Last-Sequence", "Nats-UpTo-Sequence",
+	jetstream.ExpectedLastSubjSeqHeader, jetstream.ExpectedLastSubjSeqSubjHeader, jetstream.ExpectedStreamHeader,
+}
+
+// settled returns the headers that belong to the message.
+func settled(h nats.Header) map[string][]string {
+	own := maps.Clone(h)
+	for _, k := range transient {
+		delete(own, k)
+	}
+	return own
+}
+
+// A query is a request for stored messages, as the server reads it.
+type query struct {
+	Last  string     `json:"last_by_subj,omitempty"`
+	Lasts []string   `json:"multi_last,omitempty"`
+	Next  string     `json:"next_by_subj,omitempty"`
+	Seq   uint64     `json:"seq,omitempty"`
+	Since *time.Time `json:"start_time,omitempty"`
+	Batch int        `json:"batch,omitempty"`
+	Bytes int        `json:"max_bytes,omitempty"`
+}
+
+const (
+	pageMessages = 512
+	pageBytes    = 1 << 20
+)
+
+// Last returns the newest message of a stream whose subject matches filter, which
+// may hold wildcards; ErrNotFound if there is none.
+func (s *Stream) Last(ctx context.Context, stream, filter string) (Message, error) {
+	doing := "read the last message of " + filter
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return Message{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	defer cancel()
+	body, err := json.Marshal(query{Last: filter})
+	if err != nil {
+		return Message{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	reply, err := s.nc.RequestWithContext(in, getSubject(stream), body)
+	if err != nil {
+		return Message{}, s.fault(ctx, in, doing, err)
+	}
+	m, end, err := read(reply)
+	if err != nil {
+		return Message{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	if end {
+		return Message{}, fmt.Errorf("%s: %w", doing, ErrNotFound)
+	}
+	return m, nil
+}
+
+// Each calls f for the messages of a stream that match filter and were stored at
+// or after since, in order, and returns when it has seen those that were there
+// when it began. The zero time means all. An error of f ends it and is returned.
+func (s *Stream) Each(ctx context.Context, stream, filter string, since time.Time, f func(Message) error) error {
+	ask := query{Next: filter, Batch: pageMessages, Bytes: pageBytes}
+	if since.IsZero() {
+		ask.Seq = 1
+	} else {
+		ask.Since = &since
+	}
+	left := -1 // unknown until the first answer
+	for {
+		page, pending, err := s.page(ctx, stream, ask)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", filter, err)
+		}
+		if left < 0 {
+			left = len(page) + pending
+		}
+		for _, m := range page {
+			if left == 0 {
+				return nil
+			}
+			left--
+			if err := f(m); err != nil {
+				return err
+			}
+		}
+		if pending == 0 || left == 0 || len(page) == 0 {
+			return nil
+		}
+		ask.Seq, ask.Since = page[len(page)-1].Sequence+1, nil
+	}
+}
+
+// lasts returns the newest message of each subject that matches filter, as one
+// consistent view, oldest first. It serves filters of at most 1,024 subjects.
+func (s *Stream) lasts(ctx context.Context, stream, filter string) ([]Message, error) {
+	found, _, err := s.page(ctx, stream, query{Lasts: []string{filter}})
+	if err != nil {
+		return nil, fmt.Errorf("read the last messages of %s: %w", filter, err)
+	}
+	return found, nil
+}
+
+// page asks once for several messages, and returns them with the number of those still to come.
+func (s *Stream) page(ctx context.Context, stream string, ask query) ([]Message, int, error) {
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer cancel()
+	body, err := json.Marshal(ask)
+	if err != nil {
+		return nil, 0, err
+	}
+	inbox := s.nc.NewInbox()
+	sub, err := s.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, 0, s.fault(ctx, in, "subscribe", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only without a connection, and then there is nothing to end
+	if err := s.nc.PublishRequest(getSubject(stream), inbox, body); err != nil {
+		return nil, 0, s.fault(ctx, in, "ask stream "+stream, err)
+	}
+	var found []Message
+	for {
+		reply, err := sub.NextMsgWithContext(in)
+		if err != nil {
+			return nil, 0, s.fault(ctx, in, "ask stream "+stream, err)
+		}
+		m, end, err := read(reply)
+		if errors.Is(err, nats.ErrNoResponders) {
+			return nil, 0, s.fault(ctx, in, "ask stream "+stream, err)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if end {
+			pending, _ := strconv.Atoi(reply.Header.Get("Nats-Num-Pending")) // absent: none
+			return found, pending, nil
+		}
+		found = append(found, m)
+	}
+}
+
+func getSubject(stream string) string { return "$JS.API.DIRECT.GET." + stream }
+
+// read makes a Message of an answer to a query. End: it was the last, and is none itself.
+func read(reply *nats.Msg) (m Message, end bool, err error) {
+	h := reply.Header
+	switch status := h.Get("Status"); status {
+	case "":
+	case "204", "404":
+		return Message{}, true, nil
+	case "503":
+		return Message{}, false, nats.ErrNoResponders
+	default:
+		return Message{}, false, fmt.Errorf("the server answers %s %s", status, h.Get("Description"))
+	}
+	m = Message{Subject: h.Get(jetstream.SubjectHeader), Data: reply.Data}
+	if m.Sequence, err = strconv.ParseUint(h.Get(jetstream.SequenceHeader), 10, 64); err != nil {
+		return Message{}, false, fmt.Errorf("read the sequence of a stored message: %w", err)
+	}
+	if m.Time, err = time.Parse(time.RFC3339Nano, h.Get(jetstream.TimeStampHeaer)); err != nil {
+		return Message{}, false, fmt.Errorf("read the time of a stored message: %w", err)
+	}
+	m.Header = settled(h)
+	return m, false, nil
+}
+
+// Follow calls f for the messages of a stream that match filter and are stored
+// from now on, in order, until ctx ends; it returns nil then. An error of f ends
+// it and is returned.
+func (s *Stream) Follow(ctx context.Context, stream, filter string, f func(Message) error) error {
+	return s.tail(ctx, stream, filter, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverNewPolicy}, f)
+}
+
+// Tail is Follow that begins right behind a sequence of the stream: none is missed
+// between a reading and Tail. After 0 it begins with all that is kept.
+func (s *Stream) Tail(ctx context.Context, stream, filter string, after uint64, f func(Message) error) error {
+	return s.tail(ctx, stream, filter, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+	}, f)
+}
+
+func (s *Stream) tail(ctx context.Context, stream, filter string, from jetstream.OrderedConsumerConfig, f func(Message) error) error {
+	doing := "follow " + filter
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	defer cancel()
+	from.FilterSubjects = []string{filter}
+	ordered, err := s.js.OrderedConsumer(in, stream, from)
+	if err != nil {
+		return s.fault(ctx, in, doing, err)
+	}
+	messages, err := ordered.Messages()
+	if err != nil {
+		return s.fault(ctx, in, doing, err)
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return s.fault(ctx, ctx, doing, err)
+		}
+		s.touch()
+		meta, err := m.Metadata()
+		if err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+		if err := f(message(m.Subject(), m.Headers(), m.Data(), meta.Sequence.Stream, meta.Timestamp, 0)); err != nil {
+			return err
+		}
+	}
+}
+
+func message(subject string, h nats.Header, data []byte, seq uint64, at time.Time, deliveries uint64) Message {
+	return Message{Subject: subject, Header: settled(h), Data: data, Sequence: seq, Time: at, Deliveries: deliveries}
+}
+
+// outgoing makes a message to be stored. Headers of NATS itself are not taken
+// over: they say how another message was to be stored, and would be obeyed.
+func outgoing(subject string, header map[string][]string, data []byte) *nats.Msg {
+	m := &nats.Msg{Subject: subject, Header: make(nats.Header, len(header)+3), Data: data}
+	for k, v := range header {
+		if len(k) < 5 || !strings.EqualFold(k[:5], "Nats-") {
+			m.Header[k] = v
+		}
+	}
+	return m
+}
+
+// token replaces what a subject's token can't hold.
+func token(s string) string {
+	return cmp.Or(strings.Map(func(r rune) rune {
+		switch {
+		case r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, s), "_")
+}

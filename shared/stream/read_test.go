@@ -1,0 +1,236 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+)
+
+// record appends n records for as many Services of a cluster.
+func record(t testing.TB, s *Stream, cluster string, from, n int) {
+	t.Helper()
+	for i := range n {
+		if err := s.Journal(cluster, fmt.Sprintf("u%d", from+i), "x").Append(t.Context(), "1", nil, []byte(strconv.Itoa(from+i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLast(t *testing.T) {
+	s := fresh(t)
+	record(t, s, "c1", 0, 3)
+	record(t, s, "c2", 7, 1)
+	for filter, want := range map[string]string{"lbremedy.case.>": "7", "lbremedy.case.c1.>": "2", "lbremedy.case.*.u1.*": "1", "lbremedy.case.c2.u7.x": "7", "lbremedy.case.c3.>": ""} {
+		m, err := s.Last(t.Context(), Cases, filter)
+		if string(m.Data) != want || (want == "") != errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: got %q, %v, want %q", filter, m.Data, err, want)
+		}
+	}
+	m, err := s.Last(t.Context(), Cases, "lbremedy.case.c2.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Subject != "lbremedy.case.c2.u7.x" || m.Sequence != 4 || time.Since(m.Time) > time.Minute || len(m.Header) != 1 {
+		t.Errorf("got %+v", m)
+	}
+}
+
+func TestEach(t *testing.T) {
+	s := fresh(t)
+	const n = 2*pageMessages + 5
+	for i := range n {
+		if _, err := s.js.PublishAsync(fmt.Sprintf("lbremedy.case.c1.u%d.x", i), []byte(strconv.Itoa(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-s.js.PublishAsyncComplete()
+	record(t, s, "c2", 0, 2)
+	collect := func(filter string, since time.Time) []string {
+		t.Helper()
+		var got []string
+		if err := s.Each(t.Context(), Cases, filter, since, func(m Message) error { got = append(got, string(m.Data)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	var want []string
+	for i := range n {
+		want = append(want, strconv.Itoa(i))
+	}
+	if diff := cmp.Diff(want, collect("lbremedy.case.c1.>", time.Time{})); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"1"}, collect("lbremedy.case.c2.u1.>", time.Time{})); diff != "" {
+		t.Error(diff)
+	}
+	if got := collect("lbremedy.case.c3.>", time.Time{}); got != nil {
+		t.Errorf("got %q", got)
+	}
+	fifth, err := s.Last(t.Context(), Cases, "lbremedy.case.c1.u5.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want[5:], collect("lbremedy.case.c1.>", fifth.Time)); diff != "" {
+		t.Error(diff)
+	}
+	if got := collect("lbremedy.case.>", time.Now().Add(time.Hour)); got != nil {
+		t.Errorf("got %q", got)
+	}
+	stop := errors.New("enough")
+	if err := s.Each(t.Context(), Cases, "lbremedy.case.>", time.Time{}, func(Message) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("got %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Each(gone, Cases, "lbremedy.case.>", time.Time{}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	// What comes while it reads is not waited for.
+	next := n
+	seen := len(collect("lbremedy.case.c1.>", time.Time{}))
+	err = s.Each(t.Context(), Cases, "lbremedy.case.c1.>", time.Time{}, func(Message) error {
+		if seen--; next < n+50 {
+			record(t, s, "c1", next, 1)
+			next++
+		}
+		return nil
+	})
+	if err != nil || seen != 0 {
+		t.Errorf("%d too few, %v", seen, err)
+	}
+}
+
+func TestFollowAndTail(t *testing.T) {
+	server := serve(t, embedded.Options{})
+	p := newProxy(t, server.URL())
+	s := connect(t, Config{URL: p.url()})
+	setup(t, s)
+	record(t, s, "c1", 0, 3)
+	last, err := s.Last(t.Context(), Cases, ">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	type following struct {
+		got  chan string
+		done chan error
+	}
+	begin := func(f func(context.Context, func(Message) error) error) following {
+		w := following{make(chan string, 100), make(chan error, 1)}
+		go func() { w.done <- f(ctx, func(m Message) error { w.got <- string(m.Data); return nil }) }()
+		return w
+	}
+	all := begin(func(ctx context.Context, f func(Message) error) error {
+		return s.Tail(ctx, Cases, "lbremedy.case.>", 0, f)
+	})
+	after := begin(func(ctx context.Context, f func(Message) error) error {
+		return s.Tail(ctx, Cases, "lbremedy.case.>", last.Sequence, f)
+	})
+	fresh := begin(func(ctx context.Context, f func(Message) error) error {
+		return s.Follow(ctx, Cases, "lbremedy.case.>", f)
+	})
+	eventually(t, "the followers", func() bool {
+		found, err := s.js.Stream(t.Context(), Cases)
+		return err == nil && found.CachedInfo().State.Consumers == 3
+	})
+	record(t, s, "c1", 3, 2)
+	want := func(w following, list ...string) {
+		t.Helper()
+		for _, v := range list {
+			select {
+			case got := <-w.got:
+				if got != v {
+					t.Errorf("got %s, want %s", got, v)
+				}
+			case <-time.After(15 * time.Second):
+				t.Fatalf("%s does not come", v)
+			}
+		}
+	}
+	want(all, "0", "1", "2", "3", "4")
+	want(after, "3", "4")
+	want(fresh, "3", "4")
+	p.cut(true)
+	lost(t, s)
+	direct := connect(t, Config{URL: server.URL()})
+	record(t, direct, "c1", 5, 1)
+	p.up()
+	found(t, s)
+	record(t, direct, "c1", 6, 1)
+	want(all, "5", "6")
+	want(after, "5", "6")
+	want(fresh, "5", "6")
+	cancel()
+	for _, w := range []following{all, after, fresh} {
+		if err := <-w.done; err != nil {
+			t.Error(err)
+		}
+	}
+	stop := errors.New("enough")
+	if err := s.Tail(t.Context(), Cases, "lbremedy.case.>", 0, func(Message) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Follow(t.Context(), "NONE", "x", nil); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBrokenAnswers(t *testing.T) {
+	for name, h := range map[string]nats.Header{
+		"refused":     {"Status": {"413"}, "Description": {"Too Many Results"}},
+		"no sequence": {"Nats-Subject": {"a"}},
+		"no time":     {"Nats-Sequence": {"1"}},
+	} {
+		if _, _, err := read(&nats.Msg{Header: h}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestRestart closes the server in the middle and starts it again on the same files and port.
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	first := serve(t, embedded.Options{Dir: dir, Sync: true})
+	p := newProxy(t, first.URL())
+	s := connect(t, Config{URL: p.url()})
+	setup(t, s, class)
+	record(t, s, "c1", 0, 20)
+	fail(t, s, class, 20)
+	if err := s.Put(t.Context(), "policy", []byte("observe")); err != nil {
+		t.Fatal(err)
+	}
+	j := s.Journal("c1", "u3", "x")
+	if got := load(t, j); got != "3" {
+		t.Fatalf("got %q", got)
+	}
+	first.Close()
+	lost(t, s)
+	p.turn(serve(t, embedded.Options{Dir: dir, Sync: true}).URL())
+	found(t, s)
+	for stream, filter := range map[string]string{Cases: "lbremedy.case.>", Failed: "lbremedy.failed.>"} {
+		n := 0
+		if err := s.Each(t.Context(), stream, filter, time.Time{}, func(Message) error { n++; return nil }); err != nil || n != 20 {
+			t.Errorf("%s: %d messages, %v", stream, n, err)
+		}
+	}
+	if got, err := s.Get(t.Context(), "policy"); err != nil || string(got) != "observe" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := j.Append(t.Context(), "2", nil, []byte("after")); err != nil {
+		t.Error(err)
+	}
+	if said, err := s.Setup(t.Context(), []string{class}, Settings{}); err != nil || said != nil {
+		t.Errorf("got %q, %v", said, err)
+	}
+	if _, stored, err := publish(t.Context(), s, "lbremedy.failed.c1.tag-missing.u3", 2); err != nil || stored {
+		t.Errorf("an older message replaces a newer one after a restart: %t, %v", stored, err)
+	}
+}

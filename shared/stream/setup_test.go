@@ -1,0 +1,191 @@
+package stream
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestSetup(t *testing.T) {
+	s := fresh(t)
+	ctx := t.Context()
+
+	said, err := s.Setup(ctx, []string{"tag-missing", "ram-permission"}, Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"Created consumer ram-permission.", "Created consumer tag-missing."}, said); diff != "" {
+		t.Error(diff)
+	}
+	if said, err = s.Setup(ctx, []string{"tag-missing", "ram-permission"}, Settings{}); err != nil || said != nil {
+		t.Errorf("the second time: %q, %v", said, err)
+	}
+
+	// What an older version, or a person, has left behind.
+	change := func(name string, f func(*jetstream.StreamConfig)) {
+		t.Helper()
+		found, err := s.js.Stream(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := found.CachedInfo().Config
+		f(&c)
+		if _, err := s.js.UpdateStream(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(Failed, func(c *jetstream.StreamConfig) {
+		c.MaxAge, c.AllowDirect, c.MaxMsgsPerSubject = time.Hour, false, 5
+		c.Metadata = map[string]string{"owner": "me"}
+	})
+	change(bucketStream, func(c *jetstream.StreamConfig) { c.Subjects = append(c.Subjects, "also.this") })
+	old, err := s.js.Consumer(ctx, Failed, "tag-missing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := old.CachedInfo().Config
+	c.MaxAckPending, c.MaxDeliver = 1000, 3
+	if _, err := s.js.UpdateConsumer(ctx, Failed, c); err != nil {
+		t.Fatal(err)
+	}
+	said, err = s.Setup(ctx, []string{"tag-missing"}, Settings{CasesBytes: 2 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"Changed stream FAILED: messages per subject 1 (was 5), age 168h0m0s (was 1h0m0s), direct gets true (was false).",
+		"Changed stream CASES: bytes 2097152 (was 1073741824).",
+		"Changed stream KV_lbremedy: subjects [$KV.lbremedy.>] (was [$KV.lbremedy.> also.this]).",
+		"Changed consumer tag-missing: pending acks 100000 (was 1000), deliveries -1 (was 3).",
+	}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Error(diff)
+	}
+	found, err := s.js.Stream(ctx, Failed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := found.CachedInfo().Config; got.MaxAge != 7*24*time.Hour || got.Metadata["owner"] != "me" {
+		t.Errorf("got %+v", got)
+	}
+	if said, err = s.Setup(ctx, []string{"tag-missing"}, Settings{CasesBytes: 2 << 20}); err != nil || said != nil {
+		t.Errorf("after the change: %q, %v", said, err)
+	}
+}
+
+func TestSetupMakesWhatTheDesignSays(t *testing.T) {
+	s := fresh(t, "tag-missing")
+	for name, want := range map[string]jetstream.StreamConfig{
+		Failed: {Subjects: []string{"lbremedy.failed.>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardOld, MaxAge: 7 * 24 * time.Hour},
+		Cases:  {Subjects: []string{"lbremedy.case.>"}, MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew, MaxAge: 30 * 24 * time.Hour},
+		Dead:   {Subjects: []string{"lbremedy.dead.>"}, MaxMsgsPerSubject: -1, Discard: jetstream.DiscardOld, MaxAge: 30 * 24 * time.Hour},
+	} {
+		found, err := s.js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := found.CachedInfo().Config
+		got := jetstream.StreamConfig{Subjects: have.Subjects, MaxMsgsPerSubject: have.MaxMsgsPerSubject, Discard: have.Discard, MaxAge: have.MaxAge}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if have.Retention != jetstream.LimitsPolicy || have.Storage != jetstream.FileStorage || !have.AllowDirect || have.MaxBytes <= 0 || have.Duplicates <= 0 || have.Replicas != 1 {
+			t.Errorf("%s: %+v", name, have)
+		}
+	}
+	found, err := s.js.Consumer(t.Context(), Failed, "tag-missing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := found.CachedInfo().Config
+	if c.FilterSubject != "lbremedy.failed.*.tag-missing.>" || c.AckWait != 30*time.Second || c.MaxAckPending != 100_000 ||
+		c.MaxDeliver != -1 || c.BackOff != nil || c.AckPolicy != jetstream.AckExplicitPolicy || c.Durable != "tag-missing" || c.DeliverSubject != "" {
+		t.Errorf("got %+v", c)
+	}
+	// NATS's own tools read the bucket.
+	if err := s.Put(t.Context(), "policy", []byte("observe")); err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := s.js.KeyValue(t.Context(), "lbremedy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := bucket.Get(t.Context(), "policy"); err != nil || string(e.Value()) != "observe" {
+		t.Errorf("got %v, %v", e, err)
+	}
+	if err := s.Delete(t.Context(), "policy"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bucket.Get(t.Context(), "policy"); !errors.Is(err, jetstream.ErrKeyNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSetupOfManyProgramsAtOnce(t *testing.T) {
+	one := fresh(t)
+	var all sync.WaitGroup
+	for range 8 {
+		s := connect(t, Config{URL: one.nc.ConnectedUrl()})
+		all.Go(func() {
+			if _, err := s.Setup(t.Context(), []string{"a", "b", "c"}, Settings{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestSetupSaysWhyNot(t *testing.T) {
+	s := fresh(t)
+	if _, err := s.Setup(t.Context(), []string{"tag.missing"}, Settings{}); err == nil || !strings.Contains(err.Error(), `the class "tag.missing"`) {
+		t.Errorf("got %v", err)
+	}
+	_, err := s.Setup(t.Context(), nil, Settings{CasesBytes: 1 << 60})
+	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "give it more storage") {
+		t.Errorf("got %v", err)
+	}
+	_, err = s.Setup(t.Context(), nil, Settings{Replicas: 3})
+	if err == nil || !strings.Contains(err.Error(), "set up stream FAILED: change replicas 3 (was 1)") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFullJournalRefuses(t *testing.T) {
+	s := connect(t, Config{URL: fresh(t).nc.ConnectedUrl()})
+	if _, err := s.Setup(t.Context(), nil, Settings{CasesBytes: 4 << 10}); err != nil {
+		t.Fatal(err)
+	}
+	j := s.Journal("c1", "u1", "tag-missing")
+	var err error
+	for range 10 {
+		if err = j.Append(t.Context(), "1", nil, make([]byte, 1<<10)); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, ErrFull) {
+		t.Errorf("got %v, want %v", err, ErrFull)
+	}
+}
+
+func TestServerWithoutJetStream(t *testing.T) {
+	s := connect(t, Config{URL: plainServer(t)})
+	_, err := s.Setup(t.Context(), nil, Settings{})
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "runs without JetStream") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Last(t.Context(), Cases, ">"); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "run the setup") {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Each(t.Context(), Cases, ">", time.Time{}, nil); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Dead(t.Context(), "why", "test", nil, nil); !errors.Is(err, ErrUnavailable) || errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("got %v", err)
+	}
+}

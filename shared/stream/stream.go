@@ -1,0 +1,394 @@
+// Package stream is JetStream as lbremedy sees it: failures wait in one stream,
+// the journal of all cases is another, and small facts lie in a bucket of keys.
+// It is the only importer of the NATS client.
+//
+// Three rules hold in all of it.
+//
+// Nothing is buffered while NATS is away. A call fails at once with
+// [ErrUnavailable], so that a caller never believes in a write that only
+// memory knows. The connection comes back by itself, however long it takes.
+//
+// A write whose acknowledgement got lost is not left open. It is sent again
+// with the same identity, or read back, before the caller hears of it.
+//
+// Order is kept by compare-and-set on the last sequence, never by message IDs:
+// the server forgets those after two minutes, and at a restart sooner.
+//
+// The batched direct gets and the pull requests are spoken here without the
+// client's own helpers. One direct get of the last message of each subject is a
+// consistent view of a journal in one round trip, also on a replica; and a
+// worker asks for as many messages as it has hands free, which leaves the rest
+// to others and lets none grow old in a buffer.
+package stream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Names of the streams.
+const (
+	Failed = "FAILED" // failures that wait for their function: one message per Service and class
+	Cases  = "CASES"  // the journal
+	Dead   = "DEAD"   // what can't be handled, with the reason
+)
+
+// Subjects of the streams, up to the first token that differs.
+const (
+	failedPrefix = "lbremedy.failed."
+	casePrefix   = "lbremedy.case."
+	deadPrefix   = "lbremedy.dead."
+)
+
+// Kinds of errors, for errors.Is.
+var (
+	ErrNotFound    = errors.New("not found")
+	ErrConflict    = errors.New("another writer was first")
+	ErrUnavailable = errors.New("NATS is not available")
+	ErrFull        = errors.New("the stream is full")
+)
+
+// errLost marks an ErrUnavailable of which nobody knows whether the message was stored.
+var errLost = errors.New("no acknowledgement came")
+
+const (
+	callTimeout = 5 * time.Second  // of one request, if the caller's context allows more
+	dialTimeout = 2 * time.Second  // of one attempt to connect
+	returnWait  = 5 * time.Second  // how long a lost acknowledgement waits for the connection to come back
+	defaultEnd  = 25 * time.Second // Config.Grace
+	idleLimit   = 20 * time.Second // a connection unused for longer is not trusted after a pause
+)
+
+// A Config says where NATS is and who asks.
+type Config struct {
+	URL      string        // "nats://host:port" or "tls://host:port", several separated by commas; empty: nats://127.0.0.1:4222
+	Token    string        // token that the server asks for; empty: none
+	Creds    string        // file with a user's JWT and key; empty: none
+	CA       string        // file with the root certificates of the server; empty: the system's
+	Name     string        // name of this client in the server's reports; empty: lbremedy
+	Grace    time.Duration // how long Consume lets running handlers finish; zero: 25 s
+	Handlers int           // most handlers that Consume runs at once, over all classes together; zero: as many as their workers
+	Log      *slog.Logger  // losing and finding the connection, and what a worker meets; nil: nothing is logged
+}
+
+// A Stream is a connection to JetStream. All methods may be called at once from
+// any number of goroutines. A call without a sooner deadline ends after 5 s.
+type Stream struct {
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	log   *slog.Logger
+	where string // the server's address without its secrets
+	grace time.Duration
+	beat  time.Duration // between two signs of life of a message in hand
+	words time.Duration // for handlers that were cancelled
+	link  atomic.Pointer[link]
+	slots chan struct{} // one for each running handler, if Config.Handlers limits them
+	used  atomic.Int64  // wall clock of the last call, in nanoseconds
+	known memory
+	pace  sync.Mutex // one reservation at a time, so that a process never contends with itself
+}
+
+// A link is one life of the connection, from connect to disconnect.
+//
+// It holds a context because that is what a request in flight can be ended by:
+// the client doesn't end its requests when the connection breaks.
+type link struct {
+	alive    context.Context
+	lose     context.CancelFunc
+	restored chan struct{} // closed when the link after this one stands
+}
+
+func newLink() *link {
+	alive, lose := context.WithCancel(context.Background())
+	return &link{alive: alive, lose: lose, restored: make(chan struct{})}
+}
+
+// Connect connects to NATS. Once connected, the connection is renewed for ever.
+// An error says what is wrong in one sentence; it is ErrUnavailable unless the
+// configuration is wrong or ctx has ended.
+func Connect(ctx context.Context, c Config) (*Stream, error) {
+	c.URL = cmp.Or(c.URL, nats.DefaultURL)
+	s := &Stream{
+		log:   c.Log,
+		where: redact(c.URL),
+		grace: cmp.Or(c.Grace, defaultEnd),
+		beat:  10 * time.Second,
+		words: 5 * time.Second,
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if c.Handlers > 0 {
+		s.slots = make(chan struct{}, c.Handlers)
+	}
+	s.link.Store(newLink())
+	opts, err := s.options(c)
+	if err != nil {
+		return nil, err
+	}
+	if s.nc, err = dial(ctx, c.URL, opts); err != nil {
+		return nil, s.refused(ctx, err)
+	}
+	if s.js, err = jetstream.New(s.nc); err != nil {
+		s.nc.Close()
+		return nil, fmt.Errorf("use JetStream at %s: %w", s.where, err)
+	}
+	s.touch()
+	return s, nil
+}
+
+func (s *Stream) options(c Config) ([]nats.Option, error) {
+	opts := []nats.Option{
+		nats.Name(cmp.Or(c.Name, "lbremedy")),
+		nats.Timeout(dialTimeout),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(100 * time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 400*time.Millisecond),
+		nats.ReconnectBufSize(-1), // nothing is buffered while NATS is away
+		nats.RetryOnFailedConnect(false),
+		nats.PingInterval(10 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.IgnoreAuthErrorAbort(), // a server that starts with old credentials must not end the program
+		nats.DisconnectErrHandler(s.disconnected),
+		nats.ReconnectHandler(s.reconnected),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			s.log.Warn("NATS reports an error", "error", err)
+		}),
+	}
+	if c.Token != "" {
+		opts = append(opts, nats.Token(c.Token))
+	}
+	if c.Creds != "" {
+		if _, err := os.Stat(c.Creds); err != nil {
+			return nil, fmt.Errorf("read the NATS credentials: %w", err)
+		}
+		opts = append(opts, nats.UserCredentials(c.Creds))
+	}
+	if c.CA != "" {
+		if _, err := os.Stat(c.CA); err != nil {
+			return nil, fmt.Errorf("read the root certificates for NATS: %w", err)
+		}
+		opts = append(opts, nats.RootCAs(c.CA))
+	}
+	return opts, nil
+}
+
+// dial connects and gives up when ctx ends, which the client can't do by itself.
+func dial(ctx context.Context, url string, opts []nats.Option) (*nats.Conn, error) {
+	type result struct {
+		nc  *nats.Conn
+		err error
+	}
+	got := make(chan result, 1)
+	go func() {
+		nc, err := nats.Connect(url, opts...)
+		got <- result{nc, err}
+	}()
+	select {
+	case r := <-got:
+		return r.nc, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-got; r.nc != nil {
+				r.nc.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+// refused says why there is no connection, without what the URL may hold besides the address.
+func (s *Stream) refused(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("connect to NATS at %s: %w", s.where, ctx.Err())
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
+		return fmt.Errorf("connect to NATS at %s: the server refuses these credentials; give the token or the credentials file that it asks for: %w", s.where, ErrUnavailable)
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), isNetwork(err):
+		return fmt.Errorf("connect to NATS at %s: no NATS server answers there; start one or give the address of another: %w", s.where, ErrUnavailable)
+	}
+	return fmt.Errorf("connect to NATS at %s: %w: %s", s.where, ErrUnavailable, err)
+}
+
+func isNetwork(err error) bool {
+	var timeout interface{ Timeout() bool } // what errors of package net have in common
+	return errors.As(err, &timeout)
+}
+
+// redact returns the addresses of a list of URLs without user, password, token and query.
+func redact(list string) string {
+	var hosts []string
+	for _, raw := range strings.Split(list, ",") {
+		raw = strings.TrimSpace(raw)
+		if !strings.Contains(raw, "://") {
+			raw = "nats://" + raw
+		}
+		u, err := url.Parse(raw)
+		if err != nil {
+			hosts = append(hosts, "an address that is no URL")
+			continue
+		}
+		hosts = append(hosts, u.Scheme+"://"+u.Host)
+	}
+	return strings.Join(hosts, ",")
+}
+
+func (s *Stream) disconnected(_ *nats.Conn, err error) {
+	s.link.Load().lose()
+	if err != nil {
+		s.log.Warn("the connection to NATS is lost", "nats", s.where, "error", err)
+	}
+}
+
+func (s *Stream) reconnected(*nats.Conn) {
+	old := s.link.Swap(newLink())
+	old.lose()
+	close(old.restored)
+	s.log.Info("connected to NATS again", "nats", s.where)
+}
+
+// Close ends the connection. What is in flight fails with ErrUnavailable.
+func (s *Stream) Close() {
+	s.nc.Close()
+	s.link.Load().lose()
+}
+
+// Ping asks the server for a sign of life; ErrUnavailable if none comes.
+func (s *Stream) Ping(ctx context.Context) error {
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return fmt.Errorf("ping NATS: %w", err)
+	}
+	defer cancel()
+	if err := s.nc.FlushWithContext(in); err != nil {
+		return s.fault(ctx, in, "ping NATS", err)
+	}
+	return nil
+}
+
+// Wake makes the connection fit for use after a pause. A function whose
+// instance was frozen calls it before a run: a connection that was idle for more
+// than 20 s is made anew, since it may be dead without anybody having noticed.
+func (s *Stream) Wake(ctx context.Context) error {
+	// The wall clock, because the monotonic one may stand still in a frozen instance.
+	idle := time.Duration(time.Now().UnixNano() - s.used.Load())
+	l := s.link.Load()
+	lost := l.alive.Err() != nil
+	if idle > idleLimit && !lost {
+		if err := s.nc.ForceReconnect(); err != nil {
+			return fmt.Errorf("reconnect to NATS: %w: %w", ErrUnavailable, err)
+		}
+		lost = true
+	}
+	if lost && !l.back(ctx, returnWait) {
+		return fmt.Errorf("reconnect to NATS at %s: %w", s.where, cmp.Or(ctx.Err(), ErrUnavailable))
+	}
+	return s.Ping(ctx)
+}
+
+// back waits until the link after this one stands, and reports whether it does.
+func (l *link) back(ctx context.Context, most time.Duration) bool {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-l.restored:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
+}
+
+func (s *Stream) touch() { s.used.Store(time.Now().UnixNano()) }
+
+// within returns a context for one request: it ends with ctx, after callTimeout, or
+// with the connection. ErrUnavailable: there is no connection now.
+func (s *Stream) within(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	l := s.link.Load()
+	if l.alive.Err() != nil {
+		return nil, nil, fmt.Errorf("%w: no connection to %s", ErrUnavailable, s.where)
+	}
+	s.touch()
+	in, cancel := context.WithTimeout(ctx, callTimeout)
+	stop := context.AfterFunc(l.alive, cancel)
+	return in, func() { stop(); cancel() }, nil
+}
+
+// fault says what was being done when err came, and of which kind it is. ctx is
+// the caller's, in the one of the request.
+func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
+	var api *jetstream.APIError
+	errors.As(err, &api)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w: %w: %w", doing, ErrUnavailable, errLost, ctx.Err())
+	case in.Err() != nil && errors.Is(err, in.Err()):
+		if errors.Is(in.Err(), context.DeadlineExceeded) {
+			return fmt.Errorf("%s: %w: %w within %s", doing, ErrUnavailable, errLost, callTimeout)
+		}
+		return fmt.Errorf("%s: %w: %w: the connection to %s broke", doing, ErrUnavailable, errLost, s.where)
+	case conflicts(api):
+		return fmt.Errorf("%s: %w", doing, ErrConflict)
+	case api != nil && api.ErrorCode == codeStoreFailed:
+		return fmt.Errorf("%s: %w: %s", doing, ErrFull, api.Description)
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return fmt.Errorf("%s: %w: the server at %s runs without JetStream; switch it on in its configuration", doing, ErrUnavailable, s.where)
+	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
+		return fmt.Errorf("%s: %w: no stream at %s answers; run the setup if it never ran", doing, ErrUnavailable, s.where)
+	case api != nil && api.Code == 404:
+		return fmt.Errorf("%s: %w: %s", doing, ErrNotFound, api.Description)
+	case api != nil && api.Code == 503:
+		return fmt.Errorf("%s: %w: %s", doing, ErrUnavailable, api.Description)
+	case unsent(err):
+		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
+	case errors.Is(err, nats.ErrTimeout), errors.Is(err, jetstream.ErrInvalidJSAck):
+		return fmt.Errorf("%s: %w: %w: %w", doing, ErrUnavailable, errLost, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// Codes of the server's API that the client has no name for.
+const (
+	codeStoreFailed  = 10077
+	codeSameIDFlying = 10158
+	codeNoStorage    = 10047
+)
+
+// conflicts reports whether the server refused a write because of its expected last sequence.
+func conflicts(err *jetstream.APIError) bool {
+	if err == nil {
+		return false
+	}
+	switch err.ErrorCode {
+	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant, codeSameIDFlying:
+		return true
+	}
+	return false
+}
+
+// unsent reports whether err says that the message never left.
+func unsent(err error) bool {
+	for _, kind := range []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrConnectionDraining} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
