@@ -8,7 +8,7 @@ import (
 // A Result says how a run ended.
 type Result string
 
-// The results. Fixed, gone, superseded and ignored end a case; the others leave it open.
+// The results. Fixed, gone, superseded, failed, undone and ignored end a case; the others leave it open.
 const (
 	Gone       Result = "gone"       // the failure was over before anything was done
 	Superseded Result = "superseded" // the newest failure of the Service is of another class
@@ -18,6 +18,7 @@ const (
 	Fixed      Result = "fixed"      // written, and proven to work
 	Unsettled  Result = "unsettled"  // written, and the failure came back or nothing proves success
 	Failed     Result = "failed"     // an error that trying again didn't end
+	Undone     Result = "undone"     // what an earlier run wrote was taken back
 	Foreign    Result = "ignored"    // not a failed load-balancer sync of this cloud
 )
 
@@ -45,6 +46,7 @@ type Phase string
 
 // The phases, in order.
 const (
+	Started Phase = "started" // a run has begun to look; it holds nothing yet
 	Intent  Phase = "intent"  // the plan is decided and about to be applied
 	Step    Phase = "step"    // step Next-1 has been applied; the plan goes on with step Next
 	Settled Phase = "settled" // the run has ended with Result
@@ -80,14 +82,20 @@ type Record struct {
 	Next    int           `json:"next,omitempty"` // index of the first step that isn't applied
 	Written time.Time     `json:"written,omitzero"`
 	Hash    string        `json:"hash,omitempty"` // the controller's hash label before the first write
+	Left    string        `json:"left,omitempty"` // digest of the Service's annotations and spec after the last write
 	Ask     string        `json:"ask,omitempty"`
 	Wait    time.Duration `json:"wait,omitempty"`   // nanoseconds until the case is looked at again
 	Digest  string        `json:"digest,omitempty"` // of the plan: 32 hex digits
 	Note    string        `json:"note,omitempty"`   // what else a person should know
 	Error   string        `json:"error,omitempty"`
 	Ticket  string        `json:"ticket,omitempty"`
+	Errors  int           `json:"errors,omitempty"`  // runs in a row that ended with an error
+	Crashes int           `json:"crashes,omitempty"` // runs in a row that never ended
 	Timings Timings       `json:"timings,omitzero"`
 }
+
+// Done reports whether all steps of the plan have been applied.
+func (r Record) Done() bool { return len(r.Steps) > 0 && r.Next == len(r.Steps) }
 
 // A StepRecord is one step of a plan as the journal keeps it.
 type StepRecord struct {

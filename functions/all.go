@@ -4,8 +4,17 @@
 package functions
 
 import (
+	"github.com/lbremedy/lbremedy/functions/rampermission"
+	"github.com/lbremedy/lbremedy/functions/tagmissing"
+	"github.com/lbremedy/lbremedy/functions/unclassified"
+	"github.com/lbremedy/lbremedy/functions/vswitchipexhausted"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // All holds every remedy, in the order of their folders.
-var All = []*remedy.Remedy{}
+var All = []*remedy.Remedy{
+	rampermission.Remedy,
+	tagmissing.Remedy,
+	unclassified.Remedy,
+	vswitchipexhausted.Remedy,
+}

@@ -30,6 +30,8 @@ var (
 	DeletePolicyVersion     = Grant{Action: "ram:DeletePolicyVersion"}
 	SetDefaultPolicyVersion = Grant{Action: "ram:SetDefaultPolicyVersion"}
 
+	ListNLBs = Grant{Action: "nlb:ListLoadBalancers"}
+
 	GetCallerIdentity = Grant{Action: "sts:GetCallerIdentity"}
 
 	CreateTicket = Grant{Action: "workorder:CreateTicket"}

@@ -25,6 +25,7 @@ type State struct {
 	VPCs          map[string]*VPC
 	VSwitches     map[string]*VSwitch // Free is never nil
 	LoadBalancers map[string]*LoadBalancer
+	NLBs          map[string]*NLB
 	EIPs          map[string]*EIP
 	ENIs          map[string]*ENI
 	Instances     map[string]*Instance
@@ -80,7 +81,7 @@ func newState(w *World, now time.Time) (*State, error) {
 		w.VSwitches = []VSwitch{{ID: "vsw-1"}}
 	}
 	errs := []error{
-		fillVPCs(s, w), fillVSwitches(s, w), fillCluster(s), fillAccess(s, w), fillServers(s, w), fillLoadBalancers(s, w),
+		fillVPCs(s, w), fillVSwitches(s, w), fillCluster(s), fillAccess(s, w), fillServers(s, w), fillLoadBalancers(s, w), fillNLBs(s, w),
 	}
 	s.EIPs, errs = index(errs, "EIP", w.EIPs, func(e *EIP) string { return e.ID }, func(i int, e *EIP) {
 		e.ID = cmp.Or(e.ID, fmt.Sprintf("eip-%d", i+1))
@@ -570,7 +571,7 @@ func (s *State) quota(name string, standard int) int {
 func (s *State) world() *World {
 	w := &World{
 		Region: s.Region, AccountID: s.AccountID, Account: s.Account, Cluster: s.Cluster, RAM: s.RAM,
-		VPCs: sorted(s.VPCs), VSwitches: sorted(s.VSwitches), LoadBalancers: sorted(s.LoadBalancers), EIPs: sorted(s.EIPs),
+		VPCs: sorted(s.VPCs), VSwitches: sorted(s.VSwitches), LoadBalancers: sorted(s.LoadBalancers), NLBs: sorted(s.NLBs), EIPs: sorted(s.EIPs),
 		ENIs: sorted(s.ENIs), Instances: sorted(s.Instances), Certificates: sorted(s.Certificates), Roles: sorted(s.Roles),
 		Policies: sorted(s.Policies), Callers: sorted(s.Callers), Quotas: s.Quotas, Tickets: sorted(s.Tickets),
 	}

@@ -75,7 +75,7 @@ type action struct {
 // byVersion holds what the Cloud speaks; the version tells a product.
 var byVersion = func() map[string]*product {
 	m := map[string]*product{}
-	for _, p := range []*product{slb(), vpc(), ecs(), ram(), sts(), cs(), quotas(), workorder(), billing()} {
+	for _, p := range []*product{slb(), nlb(), vpc(), ecs(), ram(), sts(), cs(), quotas(), workorder(), billing()} {
 		m[p.version] = p
 		for name, a := range p.actions {
 			a.name = name

@@ -22,6 +22,7 @@ type World struct {
 	VPCs          []VPC          `json:"vpcs,omitempty"`
 	VSwitches     []VSwitch      `json:"vswitches,omitempty"`
 	LoadBalancers []LoadBalancer `json:"loadBalancers,omitempty"`
+	NLBs          []NLB          `json:"nlbs,omitempty"`
 	EIPs          []EIP          `json:"eips,omitempty"`
 	ENIs          []ENI          `json:"enis,omitempty"`
 	Instances     []Instance     `json:"instances,omitempty"`

@@ -1,0 +1,130 @@
+package rampermission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// A gap is what a role lacks of what the controller needs.
+type gap struct {
+	role    string
+	needed  int       // how many actions the controller needs here
+	missing []string  // not allowed at all, sorted
+	denied  []string  // of the missing ones: forbidden by a Deny statement
+	limited []string  // of the missing ones: allowed under conditions or for some resources only
+	changed time.Time // when the policy to extend was last changed; zero: unknown
+
+	policy   string // the policy to extend; empty: there is none
+	document string // of its default version
+}
+
+// find reads the role's policies and compares them with what the controller needs.
+func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, ctl ccm) (gap, error) {
+	var g gap
+	role, err := c.Cloud.CS.MasterRole(ctx)
+	if errors.Is(err, cloud.ErrNotFound) {
+		return g, nil
+	}
+	if err != nil {
+		return g, fmt.Errorf("read the masters' RAM role: %w", err)
+	}
+	g.role = role
+	services, err := c.Kube.Services(ctx)
+	if err != nil {
+		return g, fmt.Errorf("list Services: %w", err)
+	}
+	needs := needed(ctl.version, inUse(cluster, services))
+	if m := named.FindStringSubmatch(c.Event.Message); m != nil && known(m[1]) && !slices.Contains(needs, m[1]) {
+		needs = append(needs, m[1])
+		slices.Sort(needs)
+	}
+	g.needed = len(needs)
+
+	refs, err := c.Cloud.RAM.RolePolicies(ctx, role)
+	if err != nil {
+		return g, fmt.Errorf("list policies of the role %s: %w", role, err)
+	}
+	var rules []statement
+	for _, ref := range refs {
+		p, err := c.Cloud.RAM.Policy(ctx, ref.Name, ref.Type)
+		if err != nil {
+			return g, fmt.Errorf("read the policy %s: %w", ref.Name, err)
+		}
+		statements, err := parse(p.Document)
+		if err != nil {
+			return g, fmt.Errorf("read the document of the policy %s: %w", ref.Name, err)
+		}
+		rules = append(rules, statements...)
+		if ref.Type == step.Custom && better(ref.Name, g.policy) {
+			g.policy, g.document = ref.Name, p.Document
+		}
+	}
+	for _, action := range needs {
+		switch allowed(rules, action) {
+		case no:
+			g.missing = append(g.missing, action)
+		case denied:
+			g.missing, g.denied = append(g.missing, action), append(g.denied, action)
+		case limited:
+			g.missing, g.limited = append(g.missing, action), append(g.limited, action)
+		}
+	}
+	if g.policy == "" || len(g.missing) > 0 {
+		return g, nil
+	}
+	versions, err := c.Cloud.RAM.PolicyVersions(ctx, g.policy, step.Custom)
+	if err != nil {
+		return g, fmt.Errorf("list versions of the policy %s: %w", g.policy, err)
+	}
+	for _, v := range versions {
+		if v.Default {
+			g.changed = v.Created
+		}
+	}
+	return g, nil
+}
+
+// Names of the policies that ACK makes for the masters of a dedicated cluster.
+const (
+	controllerPolicy = "k8sMasterRolePolicy-Ccm-"
+	mastersPolicy    = "k8sMasterRolePolicy-"
+)
+
+// better reports whether the policy is a better one to extend than the other:
+// the controller's own before the masters' common one, then the first by name.
+func better(name, other string) bool {
+	if !strings.HasPrefix(name, mastersPolicy) {
+		return false
+	}
+	if other == "" {
+		return true
+	}
+	own, otherOwn := strings.HasPrefix(name, controllerPolicy), strings.HasPrefix(other, controllerPolicy)
+	if own != otherOwn {
+		return own
+	}
+	return name < other
+}
+
+// oldest returns the version that makes room for a new one: the oldest that is
+// not the default, which undo needs. Empty if there is room.
+func oldest(versions []cloud.PolicyVersion) string {
+	if len(versions) < maxVersions {
+		return ""
+	}
+	var out cloud.PolicyVersion
+	for _, v := range versions {
+		if !v.Default && (out.ID == "" || v.Created.Before(out.Created)) {
+			out = v
+		}
+	}
+	return out.ID
+}

@@ -1,0 +1,117 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Config says which cluster, cloud and stream a host works on. Each field has
+// an environment variable, which FromEnv reads.
+type Config struct {
+	Cluster    string // LBREMEDY_CLUSTER: ID of the ACK cluster
+	Region     string // LBREMEDY_REGION: its region, such as cn-hangzhou
+	Kubeconfig string // LBREMEDY_KUBECONFIG: empty: the pod's own, then KUBECONFIG, then ~/.kube/config
+	Context    string // LBREMEDY_CONTEXT: context in the kubeconfig; empty: the current one
+	NATS       string // LBREMEDY_NATS: nats://host:port, several with commas between
+	NATSToken  string // LBREMEDY_NATS_TOKEN
+	NATSCreds  string // LBREMEDY_NATS_CREDS: file with a user's JWT and key
+	NATSCA     string // LBREMEDY_NATS_CA: file with the server's root certificates
+	Endpoint   string // LBREMEDY_CLOUD_ENDPOINT: host:port that answers for all products; empty: the real endpoints
+	Scheme     string // LBREMEDY_CLOUD_SCHEME: HTTPS, or HTTP for a loopback endpoint
+	VPC        bool   // LBREMEDY_CLOUD_VPC=true: use the endpoints inside the VPC
+
+	Who         string            // worker, http, fc or cli, for the journal
+	Watch       time.Duration     // how long a run watches for success; zero: 60 s
+	Handlers    int               // most runs at once; zero: no limit over the classes
+	Credentials cloud.Credentials // nil: the SDK's default chain
+	Log         *slog.Logger
+}
+
+// FromEnv returns the configuration that the environment gives.
+func FromEnv() Config {
+	return Config{
+		Cluster: os.Getenv("LBREMEDY_CLUSTER"), Region: os.Getenv("LBREMEDY_REGION"),
+		Kubeconfig: os.Getenv("LBREMEDY_KUBECONFIG"), Context: os.Getenv("LBREMEDY_CONTEXT"),
+		NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), NATSCreds: os.Getenv("LBREMEDY_NATS_CREDS"), NATSCA: os.Getenv("LBREMEDY_NATS_CA"),
+		Endpoint: os.Getenv("LBREMEDY_CLOUD_ENDPOINT"), Scheme: os.Getenv("LBREMEDY_CLOUD_SCHEME"), VPC: os.Getenv("LBREMEDY_CLOUD_VPC") == "true",
+	}
+}
+
+// Validate returns what is missing or wrong, one sentence each with the way out, or nil.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Cluster == "" {
+		errs = append(errs, errors.New("no cluster is named: set --cluster or LBREMEDY_CLUSTER to the ID of the ACK cluster"))
+	} else if err := events.ValidCluster(c.Cluster); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Region == "" {
+		errs = append(errs, errors.New("no region is named: set --region or LBREMEDY_REGION, such as cn-hangzhou"))
+	}
+	if s := strings.ToUpper(c.Scheme); s != "" && s != "HTTP" && s != "HTTPS" {
+		errs = append(errs, fmt.Errorf("the scheme %q is neither HTTPS nor HTTP: correct LBREMEDY_CLOUD_SCHEME", c.Scheme))
+	}
+	return errors.Join(errs...)
+}
+
+// Look connects to the cluster and the cloud alone: enough for remedy.Look.
+func Look(c Config) (*remedy.Env, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	config, err := kube.Load(c.Kubeconfig, c.Context)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := kube.New(config)
+	if err != nil {
+		return nil, err
+	}
+	account, accountWriter, err := cloud.New(cloud.Config{
+		Region: c.Region, ClusterID: c.Cluster, Endpoint: c.Endpoint, Scheme: strings.ToUpper(c.Scheme), VPC: c.VPC, Credentials: c.Credentials,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &remedy.Env{
+		Cluster: c.Cluster, Kube: cluster, KubeWriter: cluster.Writer(), Cloud: account, CloudWriter: accountWriter,
+		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
+		Decode: step.Decode, Who: c.Who, Watch: c.Watch, Log: c.Log,
+	}, nil
+}
+
+// Connect connects to the cluster, the cloud and the stream. The policy is the
+// one in force, read from the stream each time it is asked for.
+func Connect(ctx context.Context, c Config) (*remedy.Env, error) {
+	env, err := Look(c)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	env.Stream = s
+	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s) }
+	return env, nil
+}
+
+// Stream connects to the stream alone.
+func (c Config) Stream(ctx context.Context) (*stream.Stream, error) {
+	return stream.Connect(ctx, stream.Config{
+		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, CA: c.NATSCA, Name: "lbremedy " + c.Who, Handlers: c.Handlers, Log: c.Log,
+	})
+}

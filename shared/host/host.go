@@ -1,0 +1,146 @@
+// Package host takes an event in and sees its outcome settled. A worker that
+// pulls from the stream and a door that answers HTTP are the same host.
+//
+// What a host answers says what becomes of the message: settled, come back
+// later, or dead. An event that can't be read, or that is not for this host, is
+// dead at once: nothing about it changes by waiting.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Host runs remedies on events. Its methods may be called side by side.
+type Host struct {
+	Env      *remedy.Env
+	Remedies []*remedy.Remedy
+	Seen     func(events.Record, error) // called after each run; nil: nobody listens
+}
+
+// A Reply says what becomes of an event.
+type Reply struct {
+	Record events.Record
+	Retry  time.Duration // deliver again after this; zero: settled or dead
+	Dead   string        // why it can never be handled; empty: it can
+	Err    error         // why it must come back, for the log
+}
+
+// Validate returns what is wrong with the host's remedies, or nil.
+func (h *Host) Validate() error {
+	var errs []error
+	for i, r := range h.Remedies {
+		errs = append(errs, r.Validate())
+		if slices.ContainsFunc(h.Remedies[:i], func(o *remedy.Remedy) bool { return o.Class == r.Class }) {
+			errs = append(errs, fmt.Errorf("class %q is there twice", r.Class))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Classes returns the IDs of the host's classes.
+func (h *Host) Classes() []string {
+	ids := make([]string, len(h.Remedies))
+	for i, r := range h.Remedies {
+		ids[i] = r.Class
+	}
+	return ids
+}
+
+// Remedy returns the remedy of a class.
+func (h *Host) Remedy(class string) (*remedy.Remedy, bool) {
+	i := slices.IndexFunc(h.Remedies, func(r *remedy.Remedy) bool { return r.Class == class })
+	if i < 0 {
+		return nil, false
+	}
+	return h.Remedies[i], true
+}
+
+// Handle answers one CloudEvent.
+func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
+	f, err := events.ReadFailed(e)
+	if err != nil {
+		return Reply{Dead: err.Error()}
+	}
+	r, ok := h.Remedy(f.Class)
+	if !ok {
+		return Reply{Dead: fmt.Sprintf("the class %q is not known here; known are %v", f.Class, h.Classes())}
+	}
+	rec, err := remedy.Run(ctx, h.Env, r, remedy.Event{ID: e.ID(), Failure: f})
+	h.log(e, rec, err)
+	if h.Seen != nil {
+		h.Seen(rec, err)
+	}
+	switch {
+	case errors.Is(err, remedy.ErrForeign):
+		return Reply{Dead: err.Error()}
+	case err != nil && rec.Result.Settled() && rec.Result != "":
+		return Reply{Record: rec, Err: err} // it failed for good, and the journal says so
+	case err != nil:
+		return Reply{Record: rec, Retry: max(rec.Wait, time.Second), Err: err}
+	case !rec.Result.Settled():
+		return Reply{Record: rec, Retry: max(rec.Wait, time.Second)}
+	}
+	return Reply{Record: rec}
+}
+
+// log writes one line a run.
+func (h *Host) log(e cloudevents.Event, rec events.Record, err error) {
+	log := h.Env.Log
+	if log == nil {
+		return
+	}
+	attrs := []any{
+		"class", rec.Class, "cluster", rec.Cluster, "namespace", rec.Service.Namespace, "service", rec.Service.Name,
+		"event", e.ID(), "case", rec.Case, "outcome", string(rec.Result),
+	}
+	if err != nil {
+		log.Warn("run failed", append(attrs, "error", events.Redact(err.Error()))...)
+		return
+	}
+	log.Info("run ended", append(attrs, "finding", rec.Finding)...)
+}
+
+// Work pulls the failures of all the host's classes from the stream and answers
+// them, at most n at a time of one class, until ctx ends. Then it lets those in
+// hand finish. How many run over all classes is the stream's Config.Handlers.
+func (h *Host) Work(ctx context.Context, n int) error {
+	var wait sync.WaitGroup
+	errs := make([]error, len(h.Remedies))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for i, r := range h.Remedies {
+		wait.Go(func() {
+			errs[i] = h.Env.Stream.Consume(ctx, r.Class, n, h.message)
+			if errs[i] != nil {
+				errs[i] = fmt.Errorf("consume %s: %w", r.Class, errs[i])
+				cancel() // one class that stands still is not a worker
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// message answers one message of the stream.
+func (h *Host) message(ctx context.Context, m stream.Message) stream.Reply {
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		return stream.Reply{Dead: err.Error()}
+	}
+	reply := h.Handle(ctx, e)
+	if reply.Dead != "" && h.Env.Log != nil {
+		h.Env.Log.Error("event is dead", "event", e.ID(), "reason", reply.Dead)
+	}
+	return stream.Reply{Retry: reply.Retry, Dead: reply.Dead}
+}

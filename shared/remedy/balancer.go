@@ -1,0 +1,210 @@
+package remedy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// BalancerReads is what finding a Service's load balancer, and whose it is, reads.
+// A class that calls Balancer or Owner declares it.
+var BalancerReads = []grant.Grant{
+	grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.DescribeVServerGroups, grant.ListSLBTags,
+	grant.DescribeClusterDetail, grant.DescribeEipAddresses, grant.GetCallerIdentity,
+}
+
+// A Balancer is what could be found out about the load balancer of a Service.
+type Balancer struct {
+	LB     *cloud.LoadBalancer  // nil: none was found
+	By     string               // how it was found: "label", "address", "EIP", "tag" or "name"
+	Gone   string               // an ID that the Service had and that the API says does not exist
+	Tagged []cloud.LoadBalancer // all that carry the Service's name tag
+	Where  string               // account and region that were asked
+}
+
+// Balancer finds the load balancer of the case's Service: by the ID that the
+// controller left on it, then by its address within the cluster's VPC, then by
+// an EIP of that address, then by name tag and default name. An LB counts as
+// gone only if the API says not found for a known ID; an empty list proves
+// nothing, because permissions that are limited by resource give empty lists.
+func (c *Case) Balancer(ctx context.Context) (Balancer, error) {
+	var b Balancer
+	who, err := c.Cloud.STS.Identity(ctx)
+	if err != nil {
+		return b, fmt.Errorf("ask which account this is: %w", err)
+	}
+	b.Where = fmt.Sprintf("account %s, region %s", who.Account, c.Cloud.Region())
+
+	name := DefaultName(c.Service)
+	b.Tagged, err = c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{TagKey: NameTag, TagValue: name})
+	if err != nil {
+		return b, fmt.Errorf("list load balancers with the tag %s=%s: %w", NameTag, name, err)
+	}
+	if id := c.Service.Labels[BalancerLabel]; id != "" {
+		lb, err := c.Cloud.SLB.LoadBalancer(ctx, id)
+		switch {
+		case err == nil:
+			return c.found(ctx, b, lb, "label")
+		case !errors.Is(err, cloud.ErrNotFound):
+			return b, fmt.Errorf("describe load balancer %s: %w", id, err)
+		}
+		b.Gone = id
+	}
+	if ip := Address(c.Service); ip != "" {
+		lb, by, err := c.byAddress(ctx, ip)
+		if err != nil {
+			return b, err
+		}
+		if lb != nil {
+			return c.found(ctx, b, *lb, by)
+		}
+	}
+	if len(b.Tagged) == 1 {
+		return c.found(ctx, b, b.Tagged[0], "tag")
+	}
+	if len(b.Tagged) == 0 {
+		named, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{Name: name})
+		if err != nil {
+			return b, fmt.Errorf("list load balancers named %s: %w", name, err)
+		}
+		// The API may match names loosely.
+		named = slices.DeleteFunc(named, func(lb cloud.LoadBalancer) bool { return lb.Name != name })
+		if len(named) == 1 {
+			return c.found(ctx, b, named[0], "name")
+		}
+	}
+	return b, nil
+}
+
+// byAddress looks a load balancer up by its address, directly or behind an EIP.
+// Private addresses repeat across VPCs, so a private one counts only in the cluster's.
+func (c *Case) byAddress(ctx context.Context, ip string) (*cloud.LoadBalancer, string, error) {
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("describe the cluster: %w", err)
+	}
+	lbs, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{Address: ip})
+	if err != nil {
+		return nil, "", fmt.Errorf("list load balancers with the address %s: %w", ip, err)
+	}
+	for _, lb := range lbs {
+		if lb.Address == ip && (lb.VPC == cluster.VPC || lb.AddressType == "internet") {
+			return &lb, "address", nil
+		}
+	}
+	eips, err := c.Cloud.VPC.EIPs(ctx, ip)
+	if err != nil {
+		return nil, "", fmt.Errorf("list EIPs with the address %s: %w", ip, err)
+	}
+	for _, eip := range eips {
+		if !strings.HasPrefix(eip.InstanceID, "lb-") {
+			continue
+		}
+		lb, err := c.Cloud.SLB.LoadBalancer(ctx, eip.InstanceID)
+		if errors.Is(err, cloud.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("describe load balancer %s: %w", eip.InstanceID, err)
+		}
+		return &lb, "EIP", nil
+	}
+	return nil, "", nil
+}
+
+// found completes a load balancer with its tags and ports, which no single call returns.
+func (c *Case) found(ctx context.Context, b Balancer, lb cloud.LoadBalancer, by string) (Balancer, error) {
+	whole, err := c.Cloud.SLB.LoadBalancer(ctx, lb.ID)
+	if err != nil {
+		return b, fmt.Errorf("describe load balancer %s: %w", lb.ID, err)
+	}
+	whole.Tags, err = c.Cloud.SLB.Tags(ctx, lb.ID)
+	if err != nil {
+		return b, fmt.Errorf("list tags of load balancer %s: %w", lb.ID, err)
+	}
+	b.LB, b.By = &whole, by
+	return b, nil
+}
+
+// An Owner says whose a load balancer is.
+type Owner int
+
+// The owners. Only cloud-side proof makes an LB the Service's own; where neither
+// side is proven, a person is asked.
+const (
+	Unproven     Owner = iota
+	Own                // made by the controller for this Service
+	OtherService       // made by the controller for another Service, or shared with one
+	Users              // made by a person, or reused at a person's wish
+	APIServer          // the cluster's own API server stands behind it
+)
+
+// Owner finds out whose the load balancer is, and the evidence, as a sentence.
+func (c *Case) Owner(ctx context.Context, lb *cloud.LoadBalancer) (Owner, string, error) {
+	cluster := c.Event.Cluster
+	for _, p := range lb.Ports {
+		if p.Port == apiServerPort && lb.Tags[ClusterTag] != "" {
+			return APIServer, fmt.Sprintf("%s has the tag %s and a listener on port %d: it is the API server's.", lb.ID, ClusterTag, apiServerPort), nil
+		}
+	}
+	if lb.Tags[ReusedTag] != "" {
+		return Users, fmt.Sprintf("%s has the tag %s: a person made it and the Service reused it.", lb.ID, ReusedTag), nil
+	}
+	groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
+	if err != nil {
+		return Unproven, "", fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
+	}
+	var ours, others []string
+	for _, g := range groups {
+		svc, ok := groupService(g.Name, cluster)
+		switch {
+		case !ok:
+		case svc == c.Service.Namespace+"/"+c.Service.Name:
+			ours = append(ours, g.Name)
+		default:
+			others = append(others, svc)
+		}
+	}
+	byController := lb.ProtectionReason == ManagedByACK || lb.Tags[ClusterTag] == cluster
+	switch {
+	case len(others) > 0:
+		slices.Sort(others)
+		return OtherService, fmt.Sprintf("%s serves other Services too: %s.", lb.ID, strings.Join(slices.Compact(others), ", ")), nil
+	case byController && len(ours) > 0:
+		return Own, fmt.Sprintf("%s was made by the controller (%s) and has the vServer group %s of this Service.", lb.ID, proof(lb, cluster), ours[0]), nil
+	case !byController && lb.Tags[ClusterTag] == "" && lb.Tags[NameTag] == "":
+		return Users, fmt.Sprintf("%s carries no tag of the controller and is not protected by it: a person made it.", lb.ID), nil
+	}
+	return Unproven, fmt.Sprintf("%s is neither proven to be this Service's own nor a person's: %s, %d vServer groups of this Service.", lb.ID, proof(lb, cluster), len(ours)), nil
+}
+
+func proof(lb *cloud.LoadBalancer, cluster string) string {
+	switch {
+	case lb.Tags[ClusterTag] == cluster:
+		return fmt.Sprintf("tag %s=%s", ClusterTag, cluster)
+	case lb.ProtectionReason == ManagedByACK:
+		return "protection reason " + ManagedByACK
+	case lb.Tags[ClusterTag] != "":
+		return fmt.Sprintf("tag %s=%s of another cluster", ClusterTag, lb.Tags[ClusterTag])
+	}
+	return "no mark of the controller"
+}
+
+// groupService returns the "namespace/name" of the Service that a vServer group
+// of this cluster was made for. The controller names groups
+// k8s/<port>/<service>/<namespace>/<cluster>.
+func groupService(name, cluster string) (string, bool) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 5 || parts[0] != "k8s" || parts[4] != cluster {
+		return "", false
+	}
+	return parts[3] + "/" + parts[2], true
+}
+
+// TagsFull reports whether the load balancer can take no further tag.
+func TagsFull(lb *cloud.LoadBalancer) bool { return len(lb.Tags) >= maxBalancerTag }

@@ -1,0 +1,133 @@
+package remedy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// DriftReads is what Drift reads. A class that calls it declares it.
+var DriftReads = []grant.Grant{grant.DescribeLoadBalancerListeners}
+
+// Drift returns what a full sync of the Service would change on its load
+// balancer, one clause each. A touch is such a sync: it puts changes that were
+// made in the console back to what the annotations say, or to the controller's
+// defaults, and runs checks that backend-only syncs skip. A class that touches a
+// Service which was synced before looks here first, and says what it finds.
+func (c *Case) Drift(ctx context.Context, lb *cloud.LoadBalancer) ([]string, error) {
+	var drift []string
+	differ := func(what, is, want string) {
+		if want != "" && is != want {
+			drift = append(drift, fmt.Sprintf("%s is %s and the annotations say %s", what, or(is, "empty"), want))
+		}
+	}
+	svc := c.Service
+	value := func(short string) string { v, _ := Annotation(svc, short); return v }
+	reused := value("id") != ""
+	if reused && (lb.Tags[NameTag] != "" || lb.Tags[ClusterTag] != "") {
+		drift = append(drift, fmt.Sprintf("the reuse check fails, because %s carries a tag of the controller", lb.ID))
+	}
+	differ("the address type", lb.AddressType, or(value("address-type"), "internet"))
+	differ("the resource group", lb.ResourceGroup, value("resource-group-id"))
+	differ("the charge type", lb.ChargeType, value("instance-charge-type"))
+	if lb.ChargeType != "PayByCLCU" { // the controller leaves the spec of these alone
+		differ("the spec", lb.Spec, value("spec"))
+	}
+	differ("the name", lb.Name, value("name"))
+	if !reused {
+		differ("deletion protection", onOff(lb.DeleteProtection), or(value("delete-protection"), "on"))
+		if want := or(value("modification-protection"), "ConsoleProtection"); (want == "ConsoleProtection") != lb.Protected {
+			drift = append(drift, fmt.Sprintf("modification protection is %s and the annotations say %s", onOff(lb.Protected), want))
+		}
+	}
+	drift = append(drift, tagDrift(lb, value("additional-resource-tags"))...)
+
+	// Without force-override the controller leaves the listeners of a reused LB alone.
+	if reused && value("force-override-listeners") != "true" {
+		return drift, nil
+	}
+	listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+	}
+	return append(drift, listenerDrift(svc, listeners, value)...), nil
+}
+
+// tagDrift returns the tags that the controller would take away: with additional
+// tags annotated, it removes all that are not listed but its own and the system's.
+func tagDrift(lb *cloud.LoadBalancer, additional string) []string {
+	if additional == "" {
+		return nil
+	}
+	listed := map[string]string{}
+	for _, pair := range strings.Split(additional, ",") {
+		k, v, _ := strings.Cut(pair, "=")
+		listed[strings.TrimSpace(k)] = strings.TrimSpace(v)
+	}
+	var drift []string
+	for k, v := range lb.Tags {
+		if want, ok := listed[k]; ok && want == v || k == NameTag || k == ClusterTag || k == ReusedTag || strings.HasPrefix(k, "acs:") {
+			continue
+		}
+		drift = append(drift, fmt.Sprintf("the tag %s=%s is not in the annotation", k, v))
+	}
+	slices.Sort(drift)
+	return drift
+}
+
+// listenerDrift compares the Service's ports with the listeners of its load balancer.
+func listenerDrift(svc *corev1.Service, listeners []cloud.Listener, value func(string) string) []string {
+	protocols := map[string]string{} // port -> protocol, from "https:443,http:80"
+	for _, pair := range strings.Split(value("protocol-port"), ",") {
+		proto, port, ok := strings.Cut(pair, ":")
+		if ok {
+			protocols[strings.TrimSpace(port)] = strings.TrimSpace(proto)
+		}
+	}
+	var drift []string
+	wanted := map[string]bool{}
+	for _, p := range svc.Spec.Ports {
+		port := fmt.Sprint(p.Port)
+		proto := or(protocols[port], strings.ToLower(string(p.Protocol)))
+		key := proto + ":" + port
+		wanted[key] = true
+		i := slices.IndexFunc(listeners, func(l cloud.Listener) bool { return l.Protocol+":"+fmt.Sprint(l.Port) == key })
+		if i < 0 {
+			drift = append(drift, fmt.Sprintf("there is no listener %s", key))
+			continue
+		}
+		if want := value("scheduler"); want != "" && listeners[i].Scheduler != want {
+			drift = append(drift, fmt.Sprintf("the scheduler of listener %s is %s and the annotations say %s", key, listeners[i].Scheduler, want))
+		}
+		if listeners[i].Status != "" && listeners[i].Status != "running" {
+			drift = append(drift, fmt.Sprintf("listener %s is %s and would be started", key, listeners[i].Status))
+		}
+	}
+	for _, l := range listeners {
+		key := l.Protocol + ":" + fmt.Sprint(l.Port)
+		if !wanted[key] && strings.HasPrefix(l.Description, "k8s/") {
+			drift = append(drift, fmt.Sprintf("listener %s has no port of the Service and would be deleted", key))
+		}
+	}
+	return drift
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}

@@ -1,0 +1,85 @@
+package remedy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// A Plan is what to do about a Case: data that can be shown, compared, approved and applied.
+type Plan struct {
+	Finding string        // the cause and the evidence, as one sentence
+	Cause   string        // what Services that fail together have in common, such as a vSwitch ID; empty: nothing
+	Risk    Risk          // raises the plan above the risk of its steps
+	Steps   []Step        // in order; the first failure ends the plan
+	Ask     string        // what a person must do, instead of the steps or after them
+	Note    string        // what a person should know; needs no answer
+	Wait    time.Duration // nothing to do but look again after this; never together with steps
+	Claims  []Claim       // all taken before the first step
+}
+
+// A Claim is one of a limited number of places, such as the free addresses of a
+// vSwitch. It is held for ten minutes: by then the cloud's own figures show it.
+type Claim struct {
+	Key string // what is limited, such as "vswitch/vsw-1"
+	Of  int    // how many places there are
+}
+
+// Highest returns the risk of the plan: the highest of its own and its steps'.
+func (p Plan) Highest() Risk {
+	risk := p.Risk
+	for _, s := range p.Steps {
+		risk = max(risk, s.Risk())
+	}
+	return risk
+}
+
+// Digest names the plan for one Service: 32 hex digits over the class, the UID
+// and the steps with what they found. Two plans with one digest write the same.
+// Finding and resourceVersion are not in it: they change while the plan does not.
+func (p Plan) Digest(class, uid string) string {
+	steps := make([]digestStep, len(p.Steps))
+	for i, s := range p.Steps {
+		steps[i] = digestStep{s.Kind(), s}
+	}
+	// Struct fields and sorted map keys: encoding/json is canonical enough for our own types.
+	data, err := json.Marshal(struct {
+		Class, UID string
+		Steps      []digestStep
+	}{class, uid, steps})
+	if err != nil {
+		panic(fmt.Sprintf("remedy: a step does not encode: %v", err))
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+type digestStep struct {
+	Kind string
+	Step Step
+}
+
+// records returns the steps as the journal keeps them, each with its way back.
+func records(steps []Step) ([]events.StepRecord, error) {
+	var out []events.StepRecord
+	for _, s := range steps {
+		data, err := json.Marshal(s)
+		if err != nil {
+			return nil, fmt.Errorf("encode step %s: %w", s.Kind(), err)
+		}
+		rec := events.StepRecord{Kind: s.Kind(), Text: s.String(), Target: s.Target(), Risk: s.Risk().String(), Step: data}
+		if back, ok := s.Undo(); ok {
+			data, err := json.Marshal(back)
+			if err != nil {
+				return nil, fmt.Errorf("encode the undo of step %s: %w", s.Kind(), err)
+			}
+			rec.Undo = &events.Undo{Kind: back.Kind(), Text: back.String(), Step: data}
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}

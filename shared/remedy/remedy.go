@@ -1,0 +1,261 @@
+// Package remedy is the engine: what a remedy is, and the one function that runs it.
+//
+// A Remedy is a value that a class folder declares. Its code reads and decides;
+// it cannot write. What it decides is a Plan: plain data that can be shown,
+// compared, applied and undone. Run is the only place where the phases meet:
+// resume, diagnose, decide, apply, verify. It writes under the journal, which is
+// lock and memory at once: of any runs on one Service exactly one gets to write,
+// and what a killed run left open is taken up where it stood.
+//
+// # Where the code differs from the design it came from
+//
+// A run that waits between two steps (RAM takes a while to act on a new policy)
+// does not sleep: it ends as waiting with its next step in the journal, and goes
+// on from there when the stream delivers the event again.
+//
+// A plan may hold a Claim, one of a limited number of free places, such as the
+// addresses left in a vSwitch. When none is left the class is asked again and
+// told so, so that a hundred Services don't all choose the same last address.
+//
+// A run also journals that it has started, before its first read. The next run
+// counts the ones that never ended, so that an event which kills its process
+// becomes a question to a person and not an endless loop. A started run that has
+// not decided yet holds nothing: another may overtake it, and then the slower
+// one's next append fails. The lease of two minutes counts only from the intent.
+package remedy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// A Remedy describes one class of failed load-balancer sync and how to end it.
+//
+// It is a value: a class folder declares one, and the class's RAM policy, RBAC
+// role, consumer, manifests and catalogue page are generated from it.
+type Remedy struct {
+	Class    string        // ID: function name, subject token, metric label
+	Doc      string        // Markdown; its first line is the title
+	Codes    []string      // error codes that mean this class, where a message still carries one
+	Texts    []string      // texts looked for in the message; the longest text found wins
+	Reads    []grant.Grant // what Diagnose and Holds read beyond the Service
+	Steps    []Step        // zero values: the kinds of write a plan may hold; their grants follow
+	Scope    Scope         // what one open ticket covers
+	OptIn    bool          // applied only where the policy file names the class
+	Deleting bool          // also answers for Services that are being deleted
+
+	// Diagnose finds the cause and says what to do. It only reads.
+	Diagnose func(context.Context, *Case) (Plan, error)
+	// Holds reports whether this failure's own cause still stands. It is asked
+	// before the plan and after it. A class with steps has one.
+	Holds func(context.Context, *Case) (Verdict, error)
+}
+
+// Title returns the first line of the class's page, without its Markdown mark.
+func (r *Remedy) Title() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(r.Doc), "\n")
+	return strings.TrimSpace(strings.TrimLeft(line, "# "))
+}
+
+// Grants returns all that the class needs: the engine's own reads, the class's
+// reads and what its steps read and write.
+func (r *Remedy) Grants() []grant.Grant {
+	lists := [][]grant.Grant{engineGrants, r.Reads}
+	if len(r.Steps) > 0 {
+		lists = append(lists, proofGrants)
+	}
+	for _, s := range r.Steps {
+		lists = append(lists, s.Grants())
+	}
+	return grant.Set(lists...)
+}
+
+// engineGrants is what Run reads for every class: the Service and its Events.
+var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents}
+
+// proofGrants is what Run reads to prove that a write worked: the Service as it
+// changes, and the address of its load balancer.
+var proofGrants = []grant.Grant{grant.ListServices, grant.WatchServices, grant.DescribeLoadBalancerAttribute}
+
+// Validate returns what is wrong with the remedy's declaration, or nil.
+func (r *Remedy) Validate() error {
+	var errs []error
+	if r.Class == "" {
+		errs = append(errs, errors.New("no class ID"))
+	}
+	if r.Title() == "" {
+		errs = append(errs, errors.New("no page: Doc is empty"))
+	}
+	if r.Diagnose == nil {
+		errs = append(errs, errors.New("no Diagnose"))
+	}
+	if len(r.Steps) > 0 && r.Holds == nil {
+		errs = append(errs, errors.New("it has steps and no Holds"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("class %q: %w", r.Class, err)
+	}
+	return nil
+}
+
+// Always returns a Diagnose that answers every case with the same plan.
+func Always(p Plan) func(context.Context, *Case) (Plan, error) {
+	return func(context.Context, *Case) (Plan, error) { return p, nil }
+}
+
+// A Verdict answers whether a failure still holds.
+type Verdict int
+
+// The verdicts. Unknown ends in "later", never in a plan.
+const (
+	Unknown Verdict = iota
+	Yes
+	No
+)
+
+// Is returns Yes if holds is true, else No.
+func Is(holds bool) Verdict {
+	if holds {
+		return Yes
+	}
+	return No
+}
+
+// String returns the verdict as a word.
+func (v Verdict) String() string {
+	switch v {
+	case Yes:
+		return "yes"
+	case No:
+		return "no"
+	}
+	return "unknown"
+}
+
+// Risk says what a step or plan can do to those who use the Service.
+type Risk int
+
+// The risks.
+const (
+	Low    Risk = iota // metadata of the one Service, undone by putting the old value back; no traffic moves
+	Medium             // changes a cloud resource, an account setting or cost; undoable
+	High               // may interrupt traffic or change an address, or can't be undone
+)
+
+var risks = [...]string{"low", "medium", "high"}
+
+// String returns "low", "medium" or "high".
+func (r Risk) String() string { return risks[r] }
+
+// MarshalText writes the risk as a word.
+func (r Risk) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads the risk from a word.
+func (r *Risk) UnmarshalText(text []byte) error {
+	for i, name := range risks {
+		if string(text) == name {
+			*r = Risk(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no risk: want low, medium or high", text)
+}
+
+// Scope says what one open ticket of a class covers.
+type Scope string
+
+// The scopes. The zero value is one Service.
+const (
+	OneService Scope = ""
+	Cluster    Scope = "cluster"
+	Account    Scope = "account"
+)
+
+// State says where a step stands in the world.
+type State int
+
+// The states. Conflict means that what the step would change is neither as the
+// plan found it nor as the step would leave it.
+const (
+	Todo State = iota
+	Done
+	Conflict
+)
+
+// String returns the state as a word.
+func (s State) String() string {
+	switch s {
+	case Todo:
+		return "todo"
+	case Done:
+		return "done"
+	}
+	return "conflict"
+}
+
+// ErrMoved says that what a step was planned on has changed since. The case is
+// diagnosed again; nothing was written.
+var ErrMoved = errors.New("it has changed since it was read")
+
+// A Step is one write, as a plain struct. Its Was fields, filled by Diagnose,
+// hold what stood there.
+type Step interface {
+	fmt.Stringer                                  // what it does, in the imperative
+	Kind() string                                 // step.Decode(kind, json) makes it again: the journal and undo need it
+	Target() string                               // one writer at a time: "service/<uid>", "slb/<id>", "ram/<policy>"; empty: the Service
+	Risk() Risk                                   //
+	Grants() []grant.Grant                        // the same for all values of a kind
+	Check(context.Context, *Case) (State, error)  // Todo, Done or Conflict, read now
+	Apply(context.Context, *Case, *Writers) error // conditional on the version that Check read
+	Undo() (Step, bool)                           // from Was alone; false if there is none
+}
+
+// A Settler is a step that must not follow the one before it too closely.
+type Settler interface {
+	Settle() time.Duration // how long after the step before it, or after the intent if it is the first
+}
+
+// A Pacer is a step that a cluster bears only so often.
+type Pacer interface {
+	Pace() time.Duration // the least time between two such steps in one cluster
+}
+
+// A Keyed step writes metadata of the Service. GitOps managers may own what it writes.
+type Keyed interface {
+	Keys() []string     // the annotations that it sets or removes
+	Patch(*Case) []byte // the merge patch that it would apply, for a person to commit
+}
+
+// Validate returns what is wrong with a plan of this class, or nil.
+func (r *Remedy) validate(p Plan) error {
+	switch {
+	case p.Finding == "" && len(p.Steps) == 0 && p.Ask == "" && p.Wait == 0:
+		return fmt.Errorf("class %s: Diagnose returned an empty plan", r.Class)
+	case p.Finding == "":
+		return fmt.Errorf("class %s: the plan has no finding", r.Class)
+	case len(p.Steps) == 0 && p.Ask == "" && p.Wait == 0:
+		return fmt.Errorf("class %s: the plan does nothing: no steps, no ask, no wait", r.Class)
+	case len(p.Steps) > 0 && p.Wait > 0:
+		return fmt.Errorf("class %s: the plan both writes and waits", r.Class)
+	}
+	for _, s := range p.Steps {
+		if !r.declares(s.Kind()) {
+			return fmt.Errorf("class %s: the plan holds a step %q that the class does not declare", r.Class, s.Kind())
+		}
+	}
+	return nil
+}
+
+func (r *Remedy) declares(kind string) bool {
+	for _, s := range r.Steps {
+		if s.Kind() == kind {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,142 @@
+package remedy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// Prefixes of the controller's annotations. The legacy one is still read; where
+// both stand, the current one wins (github.com/kubernetes/cloud-provider-alibaba-cloud,
+// docs/usage.md).
+const (
+	Prefix       = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
+	LegacyPrefix = "service.beta.kubernetes.io/alicloud-loadbalancer-"
+)
+
+// What the controller leaves on Services and load balancers.
+const (
+	HashLabel      = "service.beta.kubernetes.io/hash"
+	BalancerLabel  = "service.k8s.alibaba/loadbalancer-id"
+	CLBFinalizer   = "service.k8s.alibaba/resources"
+	NLBFinalizer   = "service.k8s.alibaba/nlb"
+	NLBClass       = "alibabacloud.com/nlb"
+	NameTag        = "kubernetes.do.not.delete"
+	ClusterTag     = "ack.aliyun.com"
+	ReusedTag      = "kubernetes.reused.by.user"
+	ManagedByACK   = "managed.by.ack"
+	apiServerPort  = 6443
+	maxBalancerTag = 20
+)
+
+// Annotation returns the value of the controller's annotation with this short
+// name, such as "vswitch-id", under either prefix, and whether it is there.
+func Annotation(svc *corev1.Service, short string) (string, bool) {
+	if v, ok := svc.Annotations[Prefix+short]; ok {
+		return v, true
+	}
+	v, ok := svc.Annotations[LegacyPrefix+short]
+	return v, ok
+}
+
+// AnnotationKey returns the key under which the annotation stands now: the
+// legacy key if only that one is there, else the current one.
+func AnnotationKey(svc *corev1.Service, short string) string {
+	if _, ok := svc.Annotations[Prefix+short]; !ok {
+		if _, ok := svc.Annotations[LegacyPrefix+short]; ok {
+			return LegacyPrefix + short
+		}
+	}
+	return Prefix + short
+}
+
+// DefaultName returns the name that the controller gives to the load balancer of
+// a Service, which is also the value of its name tag: "a", then the UID without
+// dashes, 32 characters in all.
+func DefaultName(svc *corev1.Service) string {
+	name := "a" + strings.ReplaceAll(string(svc.UID), "-", "")
+	return name[:min(len(name), 32)]
+}
+
+// NLB reports whether the Service is served by a Network Load Balancer.
+func NLB(svc *corev1.Service) bool {
+	return svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == NLBClass
+}
+
+// Synced reports whether the Service has an address: a sync has succeeded once.
+func Synced(svc *corev1.Service) bool { return len(svc.Status.LoadBalancer.Ingress) > 0 }
+
+// Address returns the first ingress address, an IP or a host name; empty if there is none.
+func Address(svc *corev1.Service) string {
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		if in.IP != "" {
+			return in.IP
+		}
+		return in.Hostname
+	}
+	return ""
+}
+
+// impact returns what the users of the Service notice while its syncs fail.
+func impact(svc *corev1.Service) events.Impact {
+	if !Synced(svc) {
+		return events.NeverUp
+	}
+	return events.Frozen
+}
+
+// managed reports whether the controller still answers for the Service: it is of
+// type LoadBalancer, or the controller's finalizer waits for its clean-up.
+func managed(svc *corev1.Service) bool {
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer ||
+		slices.Contains(svc.Finalizers, CLBFinalizer) || slices.Contains(svc.Finalizers, NLBFinalizer)
+}
+
+// hashWritten returns when the controller last wrote the hash label, from
+// managedFields; zero if it is not there. Times have whole seconds.
+func hashWritten(svc *corev1.Service) time.Time {
+	if svc.Labels[HashLabel] == "" {
+		return time.Time{}
+	}
+	var at time.Time
+	for _, f := range svc.ManagedFields {
+		if f.Time != nil && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"f:`+HashLabel+`"`) && f.Time.After(at) {
+			at = f.Time.Time
+		}
+	}
+	return at
+}
+
+// succeeded returns the evidence that a sync has succeeded after the failure, as
+// a sentence; empty if there is none. Times on both sides have whole seconds, so
+// that the same second proves nothing.
+func succeeded(svc *corev1.Service, happened []corev1.Event, failure time.Time) string {
+	if at := hashWritten(svc); at.After(failure) {
+		return "The controller has synced the Service since: it wrote its hash label at " + at.UTC().Format(time.RFC3339) + "."
+	}
+	for _, e := range happened {
+		if e.Reason != "EnsuredLoadBalancer" {
+			continue
+		}
+		if at := lastSeen(e); at.After(failure) {
+			return "The controller has synced the Service since: EnsuredLoadBalancer at " + at.UTC().Format(time.RFC3339) + "."
+		}
+	}
+	return ""
+}
+
+func lastSeen(e corev1.Event) time.Time {
+	at := e.LastTimestamp
+	if e.Series != nil && e.Series.LastObservedTime.After(at.Time) {
+		at = metav1.Time(e.Series.LastObservedTime)
+	}
+	if e.EventTime.After(at.Time) {
+		at = metav1.Time(e.EventTime)
+	}
+	return at.Time
+}

@@ -1,0 +1,178 @@
+package remedy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// verify watches the Service for the marks of a full sync after our write. Only
+// all of them together are success: the same Service, as we left it, with a new
+// hash label, an address that its load balancer has, and a class that no longer
+// finds its cause.
+func (x *run) verify(ctx context.Context) (events.Record, error) {
+	x.clock = x.env.now()
+	ref := x.rec.Service
+	watch, cancel := context.WithTimeout(ctx, x.env.watch())
+	defer cancel()
+	var last *corev1.Service
+	var changed bool
+	for {
+		from := ""
+		if last != nil {
+			from = last.ResourceVersion
+		}
+		err := x.env.Kube.WatchService(watch, ref.Namespace, ref.Name, from, func(svc *corev1.Service) bool {
+			last, x.c.Service = svc, svc
+			if cleaned(svc) {
+				return true
+			}
+			changed = left(svc) != x.rec.Left || string(svc.UID) != ref.UID
+			return changed || x.marked(svc)
+		})
+		switch {
+		case errors.Is(err, kube.ErrNotFound):
+			x.lap(&x.rec.Timings.Verify)
+			if x.c.Service != nil && x.c.Service.DeletionTimestamp != nil {
+				return x.settle(ctx, events.Fixed) // the controller has cleaned up and let go
+			}
+			x.rec.Note = join(x.rec.Note, "The Service was deleted after the write.")
+			return x.settle(ctx, events.Gone)
+		case watch.Err() != nil && ctx.Err() == nil:
+			return x.unproven(ctx)
+		case err != nil:
+			return x.fail(ctx, fmt.Errorf("watch Service %s: %w", ref, err))
+		case cleaned(last):
+			x.lap(&x.rec.Timings.Verify)
+			return x.settle(ctx, events.Fixed)
+		case changed:
+			x.lap(&x.rec.Timings.Verify)
+			return x.changed(ctx, last)
+		}
+		proven, err := x.proven(watch)
+		switch {
+		case err != nil && watch.Err() != nil && ctx.Err() == nil:
+			return x.unproven(ctx)
+		case err != nil:
+			return x.fail(ctx, fmt.Errorf("prove that it worked: %w", err))
+		case proven:
+			x.lap(&x.rec.Timings.Verify)
+			return x.settle(ctx, events.Fixed)
+		}
+	}
+}
+
+// marked reports whether the Service shows a full sync after our write.
+func (x *run) marked(svc *corev1.Service) bool {
+	if svc.DeletionTimestamp != nil {
+		return false
+	}
+	hash := svc.Labels[HashLabel]
+	return hash != "" && hash != x.rec.Hash && Synced(svc)
+}
+
+// cleaned reports whether the controller has cleaned up after a Service that is being deleted.
+func cleaned(svc *corev1.Service) bool {
+	return svc.DeletionTimestamp != nil && !slices.Contains(svc.Finalizers, CLBFinalizer) && !slices.Contains(svc.Finalizers, NLBFinalizer)
+}
+
+// proven reports what the marks alone can't tell: that the address is the load
+// balancer's, and that the class no longer finds its cause.
+func (x *run) proven(ctx context.Context) (bool, error) {
+	svc := x.c.Service
+	if id := svc.Labels[BalancerLabel]; id != "" && !NLB(svc) && ownAddress(svc) {
+		lb, err := x.c.Cloud.SLB.LoadBalancer(ctx, id)
+		if errors.Is(err, cloud.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("describe load balancer %s: %w", id, err)
+		}
+		if lb.Address != Address(svc) {
+			return false, nil
+		}
+	}
+	v, err := x.r.Holds(ctx, x.c)
+	if err != nil {
+		return false, fmt.Errorf("ask whether the failure holds: %w", err)
+	}
+	return v == No, nil
+}
+
+// ownAddress reports whether the controller writes the load balancer's own
+// address into the status: not with the hostname annotation nor in EIP mode.
+func ownAddress(svc *corev1.Service) bool {
+	if name, _ := Annotation(svc, "hostname"); name != "" {
+		return false
+	}
+	mode, _ := Annotation(svc, "external-ip-type")
+	return mode != "eip"
+}
+
+// changed ends a run whose Service somebody else changed after our write: what
+// we wait for will not come.
+func (x *run) changed(ctx context.Context, svc *corev1.Service) (events.Record, error) {
+	if string(svc.UID) != x.rec.Service.UID {
+		x.rec.Note = join(x.rec.Note, "The Service was replaced by another one of its name after the write.")
+		return x.settle(ctx, events.Gone)
+	}
+	x.rec.Note = join(x.rec.Note, "Somebody changed the Service after the write; the case is diagnosed again.")
+	x.rec.Steps, x.rec.Next, x.rec.Wait = nil, 0, time.Second
+	return x.settle(ctx, events.Waiting)
+}
+
+// unproven ends a run that saw no success in its time.
+func (x *run) unproven(ctx context.Context) (events.Record, error) {
+	x.lap(&x.rec.Timings.Verify)
+	f, found, err := x.newest(ctx, "*")
+	if err != nil {
+		return x.fail(ctx, err)
+	}
+	same, sameFound, err := x.newest(ctx, x.r.Class)
+	if err != nil {
+		return x.fail(ctx, err)
+	}
+	limit := proofCLB
+	if x.c.Service != nil && NLB(x.c.Service) {
+		limit = proofNLB
+	}
+	written := x.rec.Written
+	switch {
+	case found && f.Class != x.r.Class && f.Type == corev1.EventTypeWarning && f.Last.After(written):
+		v, err := x.r.Holds(ctx, x.c)
+		if err != nil {
+			return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
+		}
+		if v == No {
+			x.rec.Note = join(x.rec.Note, fmt.Sprintf("This cause is gone. The Service now fails for another: %s.", f.Class))
+			return x.settle(ctx, events.Fixed)
+		}
+	case sameFound && same.Last.After(written.Add(echo)):
+		return x.unsettled(ctx, "The same failure came back after the write.")
+	}
+	if x.env.now().Sub(written) > limit {
+		return x.unsettled(ctx, fmt.Sprintf("Nothing shows that the controller has synced the Service in the %s since the write.", limit))
+	}
+	x.rec.Wait = 10 * time.Second
+	x.rec.Rule = "Written; waits for the controller's sync to show."
+	return x.settle(ctx, events.Waiting)
+}
+
+// unsettled ends an attempt that did not work. It comes back until the attempts are spent.
+func (x *run) unsettled(ctx context.Context, why string) (events.Record, error) {
+	x.rec.Note = join(x.rec.Note, why)
+	if len(x.rec.Attempts) >= x.c.Policy.attempts() {
+		x.rec.Ask = join(x.rec.Ask, fmt.Sprintf("%d attempts did not end the failure. Find out why; lbremedy stops here.", len(x.rec.Attempts)))
+		return x.settle(ctx, events.Failed)
+	}
+	x.rec.Wait = 5 * time.Second
+	return x.settle(ctx, events.Unsettled)
+}

@@ -1,0 +1,242 @@
+package remedy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// write claims what the plan needs, journals the intent and applies the steps.
+func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
+	for {
+		taken, err := x.claim(ctx, plan.Claims)
+		if err != nil {
+			return x.fail(ctx, err)
+		}
+		if taken {
+			break
+		}
+		// A place is gone. The class is asked again and told so.
+		var ended bool
+		if plan, ended, err = x.diagnose(ctx); err != nil {
+			return x.fail(ctx, err)
+		}
+		if ended {
+			return x.settle(ctx, x.rec.Result)
+		}
+		ok, err := x.decide(ctx, plan)
+		if err != nil {
+			return x.fail(ctx, err)
+		}
+		if !ok {
+			return x.settle(ctx, x.rec.Result)
+		}
+	}
+	x.clock = x.env.now()
+	x.rec.Attempts = append(x.rec.Attempts, x.clock)
+	x.rec.Hash = x.c.Service.Labels[HashLabel]
+	x.rec.Next, x.rec.Written = 0, time.Time{}
+	if err := x.append(ctx, events.Intent); err != nil {
+		return x.lost(err)
+	}
+	x.intent = true
+	return x.apply(ctx, false)
+}
+
+// claim takes a place of each claim. false means that one has none left, and
+// that the case now says so.
+func (x *run) claim(ctx context.Context, claims []Claim) (bool, error) {
+	for _, cl := range claims {
+		ok, err := x.env.Stream.Claim(ctx, cl.Key, cl.Of, string(x.c.Service.UID), claimFor)
+		if err != nil {
+			return false, fmt.Errorf("claim a place in %s: %w", cl.Key, err)
+		}
+		if ok {
+			continue
+		}
+		if x.c.full[cl.Key] {
+			return false, fmt.Errorf("class %s chose %s again, which has no place left", x.r.Class, cl.Key)
+		}
+		x.c.full[cl.Key] = true
+		return false, nil
+	}
+	return true, nil
+}
+
+// goOn applies the rest of a plan that an earlier run left open or parked.
+func (x *run) goOn(ctx context.Context) (events.Record, error) {
+	var err error
+	if x.c.Policy, err = x.env.Policy(ctx); err != nil {
+		return x.fail(ctx, fmt.Errorf("read the policy: %w", err))
+	}
+	// The append takes the plan over: a run that is slower than its lease loses
+	// the right to its next step here.
+	phase := events.Step
+	if x.rec.Next == 0 {
+		phase = events.Intent
+	}
+	if err := x.append(ctx, phase); err != nil {
+		return x.lost(err)
+	}
+	err = x.readService(ctx)
+	if errors.Is(err, kube.ErrNotFound) || err == nil && string(x.c.Service.UID) != x.rec.Service.UID {
+		x.rec.Note = join(x.rec.Note, "The Service was deleted before the plan was done.")
+		return x.settle(ctx, events.Gone)
+	}
+	if err != nil {
+		return x.fail(ctx, err)
+	}
+	return x.apply(ctx, true)
+}
+
+// apply makes the steps from rec.Next on, each journalled before and after.
+// check is set when a step may have been made already.
+func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
+	unlock, held, err := x.lockTargets(ctx)
+	if err != nil {
+		return x.fail(ctx, err)
+	}
+	defer unlock()
+	if !held {
+		return x.park(ctx, 2*time.Second, "Another case is writing to the same target.")
+	}
+	for ; x.rec.Next < len(x.steps); check = true {
+		s := x.steps[x.rec.Next]
+		log := x.log.With("step", s.Kind())
+		// Read anew before each step, so that a person can stop the rest of a plan.
+		policy, err := x.env.Policy(ctx)
+		if err != nil {
+			return x.fail(ctx, fmt.Errorf("read the policy: %w", err))
+		}
+		if policy.mode(x.r.Class) != Fix {
+			return x.park(ctx, time.Minute, "The policy was changed to observe before the plan was done.")
+		}
+		if wait := x.due(s); wait > 0 {
+			return x.park(ctx, wait, fmt.Sprintf("Waits before it goes on: %s.", s))
+		}
+		if p, ok := s.(Pacer); ok {
+			if parked, err := x.pace(ctx, p.Pace()); err != nil {
+				return x.fail(ctx, err)
+			} else if parked > 0 {
+				return x.park(ctx, parked, "Other writes of this kind come first.")
+			}
+		}
+		state := Todo
+		if check {
+			if x.rec.Next > 0 || x.rec.Written.IsZero() {
+				if err := x.readService(ctx); err != nil {
+					return x.fail(ctx, err)
+				}
+			}
+			if state, err = s.Check(ctx, x.c); err != nil {
+				return x.fail(ctx, fmt.Errorf("check step %d: %w", x.rec.Next+1, err))
+			}
+		}
+		switch state {
+		case Conflict:
+			return x.moved(ctx, s)
+		case Todo:
+			if err := s.Apply(ctx, x.c, x.w); err != nil {
+				if errors.Is(err, kube.ErrConflict) || errors.Is(err, ErrMoved) {
+					return x.moved(ctx, s)
+				}
+				log.Error("step not applied", "error", events.Redact(err.Error()))
+				return x.fail(ctx, fmt.Errorf("step %d, %s: %w", x.rec.Next+1, s, err))
+			}
+			log.Info("step applied", "text", s.String())
+		}
+		x.rec.Next++
+		x.rec.Written, x.rec.Left = x.env.now(), left(x.c.Service)
+		if err := x.append(ctx, events.Step); err != nil {
+			return x.lost(err)
+		}
+	}
+	x.lap(&x.rec.Timings.Apply)
+	return x.verify(ctx)
+}
+
+// moved ends a run whose step found something else than it was planned on. What
+// is not written yet is dropped, and the case is diagnosed afresh.
+func (x *run) moved(ctx context.Context, s Step) (events.Record, error) {
+	x.rec.Note = join(x.rec.Note, fmt.Sprintf("What the step %q would change has changed since; the case is diagnosed again.", s))
+	x.rec.Steps, x.rec.Next = nil, 0
+	x.rec.Wait = time.Second
+	if n := len(x.rec.Attempts); n > 0 && x.rec.Written.IsZero() {
+		x.rec.Attempts = x.rec.Attempts[:n-1] // nothing was written
+	}
+	return x.settle(ctx, events.Waiting)
+}
+
+// park ends a run between two steps. The next delivery goes on after wait.
+func (x *run) park(ctx context.Context, wait time.Duration, why string) (events.Record, error) {
+	x.rec.Wait, x.rec.Rule = wait, why
+	return x.settle(ctx, events.Waiting)
+}
+
+// due returns how long the step must still wait for the one before it.
+func (x *run) due(s Step) time.Duration {
+	settler, ok := s.(Settler)
+	if !ok {
+		return 0
+	}
+	since := x.rec.Written
+	if since.IsZero() {
+		since = x.rec.Attempts[len(x.rec.Attempts)-1]
+	}
+	return settler.Settle() - x.env.now().Sub(since)
+}
+
+// pace waits for the cluster's next free moment for such a step. A moment beyond
+// this run's time is given up, and the time until then is returned.
+func (x *run) pace(ctx context.Context, every time.Duration) (time.Duration, error) {
+	at, err := x.env.Stream.Pace(ctx, "touch."+x.env.Cluster, every)
+	if err != nil {
+		return 0, fmt.Errorf("reserve a moment to write: %w", err)
+	}
+	wait := at.Sub(x.env.now())
+	if wait > x.env.watch() {
+		return wait, nil
+	}
+	timer := time.NewTimer(max(0, wait))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return 0, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// lockTargets takes the locks of all that the rest of the plan writes beside the
+// Service, which the journal locks.
+func (x *run) lockTargets(ctx context.Context) (unlock func(), held bool, err error) {
+	var targets []string
+	for _, s := range x.steps[x.rec.Next:] {
+		if t := s.Target(); t != "" {
+			targets = append(targets, t)
+		}
+	}
+	slices.Sort(targets) // one order for all runs, so that no two wait for each other
+	var unlocks []func()
+	unlock = func() {
+		for _, u := range unlocks {
+			u()
+		}
+	}
+	for _, t := range slices.Compact(targets) {
+		u, ok, err := x.env.Stream.Lock(ctx, "target."+t, string(x.c.Service.UID), x.env.bound())
+		if err != nil {
+			return unlock, false, fmt.Errorf("lock %s: %w", t, err)
+		}
+		if !ok {
+			return unlock, false, nil
+		}
+		unlocks = append(unlocks, u)
+	}
+	return unlock, true, nil
+}

@@ -1,0 +1,213 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// Annotate sets annotations of the Service, and removes some where that belongs
+// to the same write, all in one patch.
+type Annotate struct {
+	Set    map[string]string `json:"set"`
+	Remove []string          `json:"remove,omitempty"`
+	Was    map[string]string `json:"was,omitempty"` // what Set and Remove found; a key that wasn't there is missing
+}
+
+// String says what the step does.
+func (a Annotate) String() string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(a.Set)) {
+		parts = append(parts, k+"="+a.Set[k])
+	}
+	text := "annotate " + strings.Join(parts, " ")
+	if len(a.Remove) > 0 {
+		text += " and remove " + strings.Join(a.Remove, " ")
+	}
+	return text
+}
+
+// Kind is "annotate".
+func (Annotate) Kind() string { return "annotate" }
+
+// Target is the Service.
+func (Annotate) Target() string { return "" }
+
+// Risk is low: the old values can be put back.
+func (Annotate) Risk() remedy.Risk { return remedy.Low }
+
+// Grants are reading and patching Services.
+func (Annotate) Grants() []grant.Grant { return serviceWrite }
+
+// Keys returns the annotations that the step writes.
+func (a Annotate) Keys() []string {
+	return append(slices.Sorted(maps.Keys(a.Set)), a.Remove...)
+}
+
+// Patch returns the merge patch for a person to commit.
+func (a Annotate) Patch(*remedy.Case) []byte { return mergePatch(a.change()) }
+
+// Check compares the Service's annotations with both sides of the step.
+func (a Annotate) Check(_ context.Context, c *remedy.Case) (remedy.State, error) {
+	return compare(c.Service.Annotations, a.change(), a.Was), nil
+}
+
+// Apply patches the version of the Service that the case holds.
+func (a Annotate) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+	return annotate(ctx, c, w, a.change())
+}
+
+// Undo puts back what Was holds and removes what it doesn't.
+func (a Annotate) Undo() (remedy.Step, bool) {
+	return invert(a.change(), a.Was), true
+}
+
+func (a Annotate) change() map[string]*string {
+	change := make(map[string]*string)
+	for k, v := range a.Set {
+		change[k] = &v
+	}
+	for _, k := range a.Remove {
+		change[k] = nil
+	}
+	return change
+}
+
+// RemoveAnnotation removes annotations of the Service in one patch.
+type RemoveAnnotation struct {
+	Names []string          `json:"names"`
+	Was   map[string]string `json:"was,omitempty"`
+}
+
+// Without returns the step that removes the controller's annotation with this
+// short name from the case's Service, under both of its prefixes.
+func Without(c *remedy.Case, short string) RemoveAnnotation {
+	r := RemoveAnnotation{Was: map[string]string{}}
+	for _, key := range []string{remedy.Prefix + short, remedy.LegacyPrefix + short} {
+		if v, ok := c.Service.Annotations[key]; ok {
+			r.Names = append(r.Names, key)
+			r.Was[key] = v
+		}
+	}
+	return r
+}
+
+// With returns the step that sets the controller's annotation with this short
+// name on the case's Service, under its current prefix, which wins over the legacy one.
+func With(c *remedy.Case, short, value string) Annotate {
+	key := remedy.Prefix + short
+	a := Annotate{Set: map[string]string{key: value}}
+	if v, ok := c.Service.Annotations[key]; ok {
+		a.Was = map[string]string{key: v}
+	}
+	return a
+}
+
+// String says what the step does.
+func (r RemoveAnnotation) String() string { return "remove annotation " + strings.Join(r.Names, " ") }
+
+// Kind is "remove-annotation".
+func (RemoveAnnotation) Kind() string { return "remove-annotation" }
+
+// Target is the Service.
+func (RemoveAnnotation) Target() string { return "" }
+
+// Risk is low: the old values can be put back.
+func (RemoveAnnotation) Risk() remedy.Risk { return remedy.Low }
+
+// Grants are reading and patching Services.
+func (RemoveAnnotation) Grants() []grant.Grant { return serviceWrite }
+
+// Keys returns the annotations that the step removes.
+func (r RemoveAnnotation) Keys() []string { return r.Names }
+
+// Patch returns the merge patch for a person to commit.
+func (r RemoveAnnotation) Patch(*remedy.Case) []byte { return mergePatch(r.change()) }
+
+// Check compares the Service's annotations with both sides of the step.
+func (r RemoveAnnotation) Check(_ context.Context, c *remedy.Case) (remedy.State, error) {
+	return compare(c.Service.Annotations, r.change(), r.Was), nil
+}
+
+// Apply patches the version of the Service that the case holds.
+func (r RemoveAnnotation) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+	return annotate(ctx, c, w, r.change())
+}
+
+// Undo sets the annotations to what they were.
+func (r RemoveAnnotation) Undo() (remedy.Step, bool) { return invert(r.change(), r.Was), true }
+
+func (r RemoveAnnotation) change() map[string]*string {
+	change := make(map[string]*string)
+	for _, k := range r.Names {
+		change[k] = nil
+	}
+	return change
+}
+
+// compare says where a change of annotations stands: done if all keys are as the
+// change leaves them, todo if all are as they were.
+func compare(now map[string]string, change map[string]*string, was map[string]string) remedy.State {
+	done, todo := true, true
+	for k, want := range change {
+		got, ok := now[k]
+		before, had := was[k]
+		done = done && ok == (want != nil) && (want == nil || got == *want)
+		todo = todo && ok == had && got == before
+	}
+	switch {
+	case done:
+		return remedy.Done
+	case todo:
+		return remedy.Todo
+	}
+	return remedy.Conflict
+}
+
+// invert returns the step that takes a change of annotations back.
+func invert(change map[string]*string, was map[string]string) remedy.Step {
+	back := Annotate{Set: map[string]string{}, Was: map[string]string{}}
+	for _, k := range slices.Sorted(maps.Keys(change)) {
+		if v, had := was[k]; had {
+			back.Set[k] = v
+		} else {
+			back.Remove = append(back.Remove, k)
+		}
+		if v := change[k]; v != nil {
+			back.Was[k] = *v
+		}
+	}
+	if len(back.Set) == 0 {
+		return RemoveAnnotation{Names: back.Remove, Was: back.Was}
+	}
+	return back
+}
+
+// annotate applies the change and our resync annotation in one patch, on the
+// version of the Service that the case holds.
+func annotate(ctx context.Context, c *remedy.Case, w *remedy.Writers, change map[string]*string) error {
+	mark := c.Mark()
+	patch := kube.ServicePatch{Annotations: map[string]*string{remedy.Resync: &mark}}
+	maps.Copy(patch.Annotations, change)
+	svc, err := w.Kube.PatchService(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion, patch)
+	if err != nil {
+		return fmt.Errorf("patch Service %s/%s: %w", c.Service.Namespace, c.Service.Name, err)
+	}
+	c.Service = svc
+	return nil
+}
+
+func mergePatch(change map[string]*string) []byte {
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": change}})
+	if err != nil {
+		panic(fmt.Sprintf("step: a patch does not encode: %v", err)) // strings only
+	}
+	return data
+}

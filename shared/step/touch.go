@@ -1,0 +1,65 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// Touch wakes the controller after a change outside the Service: it writes our
+// resync annotation and nothing else. On a Service that was synced before, the
+// full sync that follows puts LB and listeners back to what the annotations say;
+// a class says so with the plan's risk.
+type Touch struct {
+	After time.Duration `json:"after,omitempty"` // nanoseconds since the step before: what it changed takes a while to act
+}
+
+// every is the least time between two touches in one cluster: each is a full
+// sync, and their OpenAPI calls add up to throttling.
+const every = 2 * time.Second
+
+// String says what the step does.
+func (t Touch) String() string {
+	if t.After > 0 {
+		return fmt.Sprintf("wake the controller after %s", t.After)
+	}
+	return "wake the controller"
+}
+
+// Kind is "touch".
+func (Touch) Kind() string { return "touch" }
+
+// Target is the Service.
+func (Touch) Target() string { return "" }
+
+// Risk is low; see the type.
+func (Touch) Risk() remedy.Risk { return remedy.Low }
+
+// Grants are reading and patching Services.
+func (Touch) Grants() []grant.Grant { return serviceWrite }
+
+// Settle returns how long the step waits for the one before it.
+func (t Touch) Settle() time.Duration { return t.After }
+
+// Pace returns the least time between two touches in one cluster.
+func (Touch) Pace() time.Duration { return every }
+
+// Check reports whether this attempt has touched the Service.
+func (Touch) Check(_ context.Context, c *remedy.Case) (remedy.State, error) {
+	if c.Service.Annotations[remedy.Resync] == c.Mark() {
+		return remedy.Done, nil
+	}
+	return remedy.Todo, nil
+}
+
+// Apply writes the resync annotation on the version that the case holds.
+func (Touch) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+	return annotate(ctx, c, w, nil)
+}
+
+// Undo is nothing: the annotation means nothing to anybody else, and taking it
+// away would wake the controller once more. What the sync did stays done.
+func (Touch) Undo() (remedy.Step, bool) { return nil, false }

@@ -1,0 +1,333 @@
+// Package scenario runs a class against the scenarios in its testdata and checks
+// the laws that hold for every class.
+//
+// A scenario is a txtar file: one sentence that says what it shows, then
+//
+//	-- message --   the text of the failure event
+//	-- event --     reason, type, component, ago; optional
+//	-- service --   the Service, as YAML; its status too
+//	-- cluster --   further Kubernetes objects, as YAML documents; optional
+//	-- cloud --     the simulated account, as YAML
+//	-- policy --    the operator's policy file; optional, else fix up to low risk
+//	-- fault --     OpenAPI actions that fail with an internal error; optional
+//	-- want --      what a person would want to see; -update writes it
+//
+// In all sections ${uid}, ${name}, ${namespace}, ${cluster} stand for the
+// Service's UID, the default name of its load balancer, its namespace and the
+// cluster's ID.
+//
+// A scenario runs on a real API server as a user with the rights that the class
+// declares, on a real JetStream, and against the simulated cloud as a caller
+// with the RAM actions that the class declares. After the write the simulated
+// controller starts and syncs the Service.
+//
+// The laws:
+//
+//   - the message belongs to the class, and to no other;
+//   - the class makes no call that it does not declare, and declares none that
+//     no scenario makes;
+//   - a look writes nothing, and neither does a run in observe mode;
+//   - with any one read before the plan failing, nothing is written and the
+//     error comes back;
+//   - nothing changes but what the plan named;
+//   - undo puts back what was;
+//   - after a fix, the same event writes nothing.
+package scenario
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/cluster"
+)
+
+var update = flag.Bool("update", false, "rewrite the want sections of the scenarios")
+
+// Run runs all scenarios in testdata for the class.
+func Run(t *testing.T, r *remedy.Remedy) {
+	t.Helper()
+	if err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("class %s has no scenario in testdata: %v", r.Class, err)
+	}
+	c := cluster.Join(t)
+	c.Exclusive(t)
+	used := map[string]bool{}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			s := read(t, file)
+			for _, law := range laws {
+				if err := law.check(t, c, r, s, used); err != nil {
+					t.Errorf("law %q: %v", law.name, err)
+				}
+			}
+		})
+	}
+	for _, g := range unused(r, used) {
+		t.Errorf("the class declares %s, and no scenario makes that call: take it out of Reads, or write the scenario", g)
+	}
+}
+
+// unused returns the grants that the class and its steps declare and that no
+// scenario used. What the engine reads for every class is not theirs.
+func unused(r *remedy.Remedy, used map[string]bool) []grant.Grant {
+	var out []grant.Grant
+	declared := [][]grant.Grant{r.Reads}
+	for _, s := range r.Steps {
+		declared = append(declared, s.Grants())
+	}
+	for _, g := range grant.Set(declared...) {
+		if !used[g.String()] {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// A script is a scenario as its file has it.
+type script struct {
+	file    string
+	archive *txtar.Archive
+	parts   map[string]string
+}
+
+func read(t *testing.T, file string) script {
+	t.Helper()
+	a, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := script{file: file, archive: a, parts: map[string]string{}}
+	if line := strings.TrimSpace(string(a.Comment)); line == "" || !strings.HasSuffix(line, ".") {
+		t.Fatalf("%s does not begin with a sentence", file)
+	}
+	known := []string{"message", "event", "service", "cluster", "cloud", "policy", "fault", "want"}
+	for _, f := range a.Files {
+		if !slices.Contains(known, f.Name) {
+			t.Fatalf("%s: section %q is not known; known are %v", file, f.Name, known)
+		}
+		s.parts[f.Name] = string(f.Data)
+	}
+	for _, need := range []string{"message", "service", "cloud"} {
+		if strings.TrimSpace(s.parts[need]) == "" {
+			t.Fatalf("%s has no section %q", file, need)
+		}
+	}
+	return s
+}
+
+// An event is what the scenario says of the failure beside its message.
+type event struct {
+	Reason    string `json:"reason"`
+	Type      string `json:"type"`
+	Component string `json:"component"`
+	Ago       string `json:"ago"` // how long before the run it happened; a duration
+}
+
+func (s script) event() (event, error) {
+	e := event{Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Ago: "10s"}
+	err := yaml.UnmarshalStrict([]byte(s.parts["event"]), &e)
+	return e, err
+}
+
+// A law is a rule that holds for every class and scenario.
+type law struct {
+	name  string
+	check func(*testing.T, *cluster.Cluster, *remedy.Remedy, script, map[string]bool) error
+}
+
+var laws = []law{
+	{"its messages belong to the class", classified},
+	{"a look writes nothing, and a failed read is an error and no write", looks},
+	{"nothing changes but what the plan names, and undo puts it back", changes},
+	{"it ends as wanted, and the same event then writes nothing", ends},
+}
+
+func classified(_ *testing.T, _ *cluster.Cluster, r *remedy.Remedy, s script, _ map[string]bool) error {
+	e, err := s.event()
+	if err != nil {
+		return err
+	}
+	m := events.NewClassifier(table.Table()).Classify(events.Input{
+		Reason: e.Reason, Type: e.Type, Component: e.Component, Message: strings.TrimSpace(s.parts["message"]),
+	})
+	if m.Class != r.Class {
+		return fmt.Errorf("the message is of class %s (%s), not of %s", m.Class, m.Why, r.Class)
+	}
+	return nil
+}
+
+func looks(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used map[string]bool) error {
+	w := build(t, c, r, s)
+	before := w.snapshot(t)
+	rec, err := remedy.Look(t.Context(), w.env, r, w.event)
+	if s.parts["fault"] != "" {
+		if err == nil {
+			return fmt.Errorf("a read failed and no error came back; the look ended as %s", rec.Result)
+		}
+	} else if err != nil {
+		return err
+	}
+	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+		return fmt.Errorf("a look wrote (-before +after):\n%s", diff)
+	}
+	reads := w.reads()
+	for _, call := range reads {
+		used[call] = true
+	}
+	if s.parts["fault"] != "" {
+		return nil
+	}
+	for _, call := range reads {
+		heal := w.refuse(call)
+		rec, err := remedy.Look(t.Context(), w.env, r, w.event)
+		heal()
+		if err == nil {
+			return fmt.Errorf("with %q failing no error came back; the look ended as %s: %s", call, rec.Result, rec.Finding)
+		}
+	}
+	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+		return fmt.Errorf("a look with a failing read wrote (-before +after):\n%s", diff)
+	}
+	w.observe(t)
+	if _, err := remedy.Run(t.Context(), w.env, r, w.event); err != nil {
+		return fmt.Errorf("observe mode: %w", err)
+	}
+	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+		return fmt.Errorf("observe mode wrote (-before +after):\n%s", diff)
+	}
+	return nil
+}
+
+func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used map[string]bool) error {
+	w := build(t, c, r, s)
+	before := w.snapshot(t)
+	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
+	rec, err := w.run(t, func(rec events.Record) bool { return !rec.Done() })
+	if err != nil && s.parts["fault"] == "" {
+		return err
+	}
+	after := w.snapshot(t)
+	if diff := cmp.Diff(before.allow(rec.Steps), after.allow(rec.Steps)); diff != "" {
+		return fmt.Errorf("something changed that the plan does not name (-before +after):\n%s", diff)
+	}
+	if !rec.Done() {
+		if diff := cmp.Diff(before, after); diff != "" {
+			return fmt.Errorf("it ended as %s and wrote (-before +after):\n%s", rec.Result, diff)
+		}
+		return nil
+	}
+	for _, s := range rec.Steps {
+		if s.Undo == nil && s.Kind != "touch" {
+			w.record(used)
+			return nil // the plan says that there is no way back
+		}
+	}
+	if _, err := remedy.Undo(t.Context(), w.undoEnv(t), r, rec); err != nil {
+		return fmt.Errorf("undo: %w", err)
+	}
+	w.record(used)
+	if diff := cmp.Diff(before.settled(), w.snapshot(t).settled()); diff != "" {
+		return fmt.Errorf("undo left something behind (-before +after):\n%s", diff)
+	}
+	return nil
+}
+
+func ends(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used map[string]bool) error {
+	w := build(t, c, r, s)
+	w.controllerAfterWrite(t)
+	rec, err := w.run(t, func(rec events.Record) bool { return len(rec.Steps) > 0 })
+	w.record(used)
+	if err != nil && s.parts["fault"] == "" {
+		return err
+	}
+	got := w.report(rec, err)
+	if *update {
+		return s.write(got)
+	}
+	if diff := cmp.Diff(strings.TrimSpace(s.parts["want"]), got); diff != "" {
+		return fmt.Errorf("(-want +got; run with -update to accept):\n%s", diff)
+	}
+	if rec.Result != events.Fixed {
+		return nil
+	}
+	before := w.snapshot(t)
+	for _, again := range []bool{false, true} {
+		ev := w.event
+		ev.Again = again
+		rec, err := remedy.Run(t.Context(), w.env, r, ev)
+		if err != nil {
+			return fmt.Errorf("the same event again: %w", err)
+		}
+		if again && rec.Result != events.Gone {
+			return fmt.Errorf("asked again after the fix, it ended as %s: %s", rec.Result, rec.Finding)
+		}
+	}
+	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+		return fmt.Errorf("the same event after the fix wrote (-before +after):\n%s", diff)
+	}
+	return nil
+}
+
+// write replaces the want section of the scenario's file.
+func (s script) write(got string) error {
+	data := []byte(got + "\n")
+	i := slices.IndexFunc(s.archive.Files, func(f txtar.File) bool { return f.Name == "want" })
+	if i < 0 {
+		s.archive.Files = append(s.archive.Files, txtar.File{Name: "want"})
+		i = len(s.archive.Files) - 1
+	}
+	if bytes.Equal(s.archive.Files[i].Data, data) {
+		return nil
+	}
+	s.archive.Files[i].Data = data
+	return os.WriteFile(s.file, txtar.Format(s.archive), 0o644)
+}
+
+// report writes a record as the want section has it.
+func (w *world) report(rec events.Record, err error) string {
+	var b strings.Builder
+	line := func(key, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%s%s\n", key, text)
+		}
+	}
+	line("", rec.Finding)
+	for _, s := range rec.Steps {
+		line("do:   ", s.Text)
+	}
+	line("ask:  ", rec.Ask)
+	line("note: ", rec.Note)
+	line("cause: ", rec.Cause)
+	if rec.Wait > 0 && len(rec.Steps) == 0 && err == nil {
+		line("wait: ", rec.Wait.String())
+	}
+	if err != nil {
+		line("error: ", rec.Error)
+	}
+	end := string(rec.Result)
+	if rec.Risk != "" {
+		end += ", " + rec.Risk + " risk"
+	}
+	line("end:  ", end)
+	return strings.TrimSpace(w.unfill(b.String()))
+}

@@ -1,0 +1,597 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
+)
+
+// clusterID is the ID of the simulated ACK cluster in all scenarios.
+const clusterID = "c-scenario"
+
+// A world is one scenario, set up.
+type world struct {
+	script script
+	class  *remedy.Remedy
+	kube   *cluster.Cluster
+	cloud  *sim.Cloud
+	env    *remedy.Env
+	event  remedy.Event
+	svc    *corev1.Service
+	calls  *recorder
+	plan   remedy.Policy
+
+	mu    sync.Mutex
+	clock time.Duration // how far the run's clock is ahead
+}
+
+// build sets the scenario up from nothing.
+func build(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script) *world {
+	t.Helper()
+	w := &world{script: s, class: r, kube: c}
+	w.svc = w.createService(t)
+	for _, doc := range strings.Split(w.fill(s.parts["cluster"]), "\n---\n") {
+		w.createObject(t, doc)
+	}
+	start, err := sim.ParseWorld([]byte(w.fill(s.parts["cloud"])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start.Cluster.ID = clusterID
+	if len(start.Instances) == 0 {
+		start.Instances = []sim.Instance{{ID: nodeInstance}}
+	}
+	w.cloud = sim.New(t, start)
+	for _, action := range strings.Fields(s.parts["fault"]) {
+		product, name, ok := strings.Cut(action, ":")
+		if !ok {
+			t.Fatalf("fault %q is not product:Action", action)
+		}
+		w.cloud.Fault(sim.Fault{Product: product, Action: name, Caller: r.Class, Status: http.StatusForbidden, Code: "NoPermission", Message: "You are not authorized to do this action. You should be authorized by RAM."})
+	}
+
+	w.calls = &recorder{}
+	config := rest.CopyConfig(c.As(t, "scenario-"+r.Class, rules(r.Grants())))
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &tap{next, w.calls} })
+	reads, err := kube.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policyFile := s.parts["policy"]
+	if policyFile == "" {
+		policyFile = "mode: fix"
+	}
+	w.plan, err = policy.Parse([]byte(policyFile), []string{r.Class})
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, accountWriter := w.client(t, r.Class, grant.Actions(r.Grants())...)
+	w.env = &remedy.Env{
+		Cluster: clusterID, Stream: newStream(t, r.Class),
+		Kube: reads, KubeWriter: reads.Writer(), Cloud: account, CloudWriter: accountWriter,
+		Policy: func(context.Context) (remedy.Policy, error) { return w.plan, nil },
+		Decode: step.Decode, Who: "scenario", Bound: time.Minute, Watch: 10 * time.Second, Now: w.now,
+	}
+	w.event = w.newEvent(t)
+	return w
+}
+
+// nodeInstance is the ECS instance of the one node that all scenarios have.
+const nodeInstance = "i-scenario"
+
+func (w *world) now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.clock)
+}
+
+func (w *world) advance(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock += d
+}
+
+func (w *world) client(t *testing.T, name string, actions ...string) (*cloud.Reader, *cloud.Writer) {
+	t.Helper()
+	key := w.cloud.Client(name, actions...)
+	account, writer, err := cloud.New(cloud.Config{
+		Region: w.cloud.Region(), ClusterID: clusterID, Endpoint: w.cloud.Addr(), Scheme: "HTTP",
+		Credentials: func(context.Context) (cloud.Key, error) {
+			return cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(account.Close)
+	return account, writer
+}
+
+func newStream(t *testing.T, class string) *stream.Stream {
+	t.Helper()
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if _, err := s.Setup(t.Context(), []string{class}, stream.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fill replaces the names that only the set-up world knows.
+func (w *world) fill(text string) string {
+	return strings.NewReplacer("${uid}", string(w.svc.UID), "${name}", remedy.DefaultName(w.svc),
+		"${namespace}", w.svc.Namespace, "${cluster}", clusterID).Replace(text)
+}
+
+var timestamp = regexp.MustCompile(`\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z`)
+
+var requestID = regexp.MustCompile(`\[request [0-9A-F-]{36}\]`)
+
+// unfill is the reverse, for reports; points in time become ${time}, and what the
+// simulator numbers anew each time ${request}.
+func (w *world) unfill(text string) string {
+	text = timestamp.ReplaceAllLiteralString(text, "${time}")
+	text = requestID.ReplaceAllLiteralString(text, "[request ${request}]")
+	return strings.NewReplacer(string(w.svc.UID), "${uid}", remedy.DefaultName(w.svc), "${name}").Replace(text)
+}
+
+// createService creates the scenario's Service as it stands, with labels,
+// finalizers and status, and leaves no other one behind.
+func (w *world) createService(t *testing.T) *corev1.Service {
+	t.Helper()
+	ctx, client := t.Context(), w.kube.Client()
+	var svc corev1.Service
+	if err := yaml.UnmarshalStrict([]byte(w.script.parts["service"]), &svc); err != nil {
+		t.Fatalf("section service: %v", err)
+	}
+	svc.Namespace = or(svc.Namespace, "shop")
+	svc.Name = or(svc.Name, "web")
+	if svc.Spec.Type == "" {
+		svc.Spec.Type = corev1.ServiceTypeLoadBalancer
+	}
+	if len(svc.Spec.Ports) == 0 {
+		svc.Spec.Ports = []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}
+	}
+	deleting := svc.DeletionTimestamp != nil
+	svc.DeletionTimestamp = nil
+	w.clean(t, svc.Namespace)
+	create(t, ctx, client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: svc.Namespace}})
+	create(t, ctx, client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou." + nodeInstance}})
+	node, err := client.CoreV1().Nodes().Get(ctx, "node-1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if _, err := client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	made, err := client.CoreV1().Services(svc.Namespace).Create(ctx, &svc, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Status = svc.Status
+	if made, err = client.CoreV1().Services(svc.Namespace).UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if deleting {
+		if err := client.CoreV1().Services(svc.Namespace).Delete(ctx, made.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { w.clean(t, svc.Namespace) })
+	return made
+}
+
+// clean removes what scenarios leave: all Services but the API server's, and the
+// DaemonSets of kube-system.
+func (w *world) clean(t *testing.T, namespace string) {
+	ctx, client := context.WithoutCancel(t.Context()), w.kube.Client()
+	all, err := client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, svc := range all.Items {
+		if svc.Namespace == "default" && svc.Name == "kubernetes" {
+			continue
+		}
+		if len(svc.Finalizers) > 0 {
+			patch := []byte(`{"metadata":{"finalizers":null}}`)
+			if _, err := client.CoreV1().Services(svc.Namespace).Patch(ctx, svc.Name, mergePatch, patch, metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				t.Fatal(err)
+			}
+		}
+		if err := client.CoreV1().Services(svc.Namespace).Delete(ctx, svc.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+	if err := client.AppsV1().DaemonSets("kube-system").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.CoreV1().Events(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const mergePatch = "application/merge-patch+json"
+
+// createObject creates one further object of the scenario.
+func (w *world) createObject(t *testing.T, doc string) {
+	t.Helper()
+	if strings.TrimSpace(doc) == "" {
+		return
+	}
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal([]byte(doc), &kind); err != nil {
+		t.Fatalf("section cluster: %v", err)
+	}
+	var object any
+	switch kind.Kind {
+	case "Service":
+		object = new(corev1.Service)
+	case "DaemonSet":
+		object = new(appsv1.DaemonSet)
+	case "Event":
+		object = new(corev1.Event)
+	default:
+		t.Fatalf("section cluster: kind %q is not known to scenarios", kind.Kind)
+	}
+	if err := yaml.UnmarshalStrict([]byte(doc), object); err != nil {
+		t.Fatalf("section cluster: %v", err)
+	}
+	create(t, t.Context(), w.kube.Client(), object)
+}
+
+// create creates the object, or finds that it is there.
+func create(t *testing.T, ctx context.Context, c kubernetes.Interface, object any) {
+	t.Helper()
+	var err error
+	opts := metav1.CreateOptions{}
+	switch o := object.(type) {
+	case *corev1.Namespace:
+		_, err = c.CoreV1().Namespaces().Create(ctx, o, opts)
+	case *corev1.Node:
+		_, err = c.CoreV1().Nodes().Create(ctx, o, opts)
+	case *corev1.Service:
+		_, err = c.CoreV1().Services(o.Namespace).Create(ctx, o, opts)
+	case *corev1.Event:
+		_, err = c.CoreV1().Events(o.Namespace).Create(ctx, o, opts)
+	case *appsv1.DaemonSet:
+		_, err = c.AppsV1().DaemonSets(o.Namespace).Create(ctx, o, opts)
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+}
+
+// newEvent makes the failure event that the scenario is about.
+func (w *world) newEvent(t *testing.T) remedy.Event {
+	t.Helper()
+	e, err := w.script.event()
+	if err != nil {
+		t.Fatalf("section event: %v", err)
+	}
+	ago, err := time.ParseDuration(e.Ago)
+	if err != nil {
+		t.Fatalf("section event: %v", err)
+	}
+	at := time.Now().Add(-ago).Truncate(time.Second)
+	return remedy.Event{ID: "event-1.1.100", Failure: events.Failure{
+		Cluster: clusterID, Class: w.class.Class, Reason: e.Reason, Type: e.Type, Component: e.Component,
+		Message: strings.TrimSpace(w.fill(w.script.parts["message"])),
+		Service: events.Service{Namespace: w.svc.Namespace, Name: w.svc.Name, UID: string(w.svc.UID)},
+		Event:   events.Reference{Name: w.svc.Name + ".1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "100"},
+		Count:   1, First: at, Last: at,
+	}}
+}
+
+// run answers the event, again and again while it is to wait and goOn says so,
+// with the clock put forward by each wait.
+func (w *world) run(t *testing.T, goOn func(events.Record) bool) (events.Record, error) {
+	t.Helper()
+	for range 20 {
+		rec, err := remedy.Run(t.Context(), w.env, w.class, w.event)
+		if err != nil || rec.Result.Settled() || !goOn(rec) {
+			return rec, err
+		}
+		w.advance(rec.Wait)
+	}
+	t.Fatal("the case still waits after 20 runs")
+	return events.Record{}, nil
+}
+
+// observe sets the policy to observe.
+func (w *world) observe(t *testing.T) {
+	t.Helper()
+	w.plan.Mode, w.plan.Classes = remedy.Observe, nil
+}
+
+// undoEnv is the environment of a person who takes a fix back: with the grants
+// that the steps' undo needs.
+func (w *world) undoEnv(t *testing.T) *remedy.Env {
+	t.Helper()
+	env := *w.env
+	actions := grant.Actions(w.class.Grants())
+	for _, s := range w.class.Steps {
+		if back, ok := s.Undo(); ok {
+			actions = append(actions, grant.Actions(back.Grants())...)
+		}
+	}
+	env.Cloud, env.CloudWriter = w.client(t, w.class.Class+"-undo", actions...)
+	return &env
+}
+
+// controllerAfterWrite starts the controller as soon as the Service carries our
+// mark, so that it syncs what the plan left and not what the scenario set up.
+func (w *world) controllerAfterWrite(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	t.Cleanup(func() { cancel(); wait.Wait() })
+	world := w.cloud.Snapshot()
+	opts := controller.Options{
+		Kube: rest.CopyConfig(w.kube.Config), Cloud: w.cloud.Addr(), Credentials: w.cloud.Admin(),
+		Region: world.Region, ClusterID: clusterID, VPC: world.Cluster.VPC,
+	}
+	for _, id := range world.Cluster.VSwitches {
+		for _, v := range world.VSwitches {
+			if v.ID == id {
+				opts.VSwitches = append(opts.VSwitches, v.Zone+":"+v.ID)
+			}
+		}
+	}
+	wait.Go(func() {
+		watch, err := w.kube.Client().CoreV1().Services(w.svc.Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + w.svc.Name})
+		if err != nil {
+			return
+		}
+		defer watch.Stop()
+		for change := range watch.ResultChan() {
+			if svc, ok := change.Object.(*corev1.Service); ok && svc.Annotations[remedy.Resync] != "" {
+				break
+			}
+		}
+		if ctx.Err() == nil {
+			controller.Run(ctx, opts)
+		}
+	})
+}
+
+// A snapshot is all that a class could have changed.
+type snapshot struct {
+	Service corev1.Service
+	World   sim.World
+}
+
+func (w *world) snapshot(t *testing.T) snapshot {
+	t.Helper()
+	svc, err := w.kube.Client().CoreV1().Services(w.svc.Namespace).Get(t.Context(), w.svc.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	svc.ManagedFields = nil
+	world := *w.cloud.Snapshot()
+	world.Callers = nil // ours alone
+	return snapshot{*svc, world}
+}
+
+// allow returns the snapshot without what the steps name as their targets.
+func (s snapshot) allow(steps []events.StepRecord) snapshot {
+	s = s.clone()
+	for _, rec := range steps {
+		made, err := step.Decode(rec.Kind, rec.Step)
+		if err != nil {
+			panic(err)
+		}
+		switch st := made.(type) {
+		case step.TagLB:
+			for i := range s.World.LoadBalancers {
+				if s.World.LoadBalancers[i].ID == st.LB {
+					delete(s.World.LoadBalancers[i].Tags, st.Key)
+				}
+			}
+		case step.PolicyVersion:
+			for i := range s.World.Policies {
+				if s.World.Policies[i].Name == st.Policy {
+					s.World.Policies[i].Versions = nil
+				}
+			}
+		case step.ClearStatus:
+			s.Service.Status.LoadBalancer.Ingress = nil
+		}
+		if keyed, ok := made.(remedy.Keyed); ok {
+			for _, k := range keyed.Keys() {
+				delete(s.Service.Annotations, k)
+			}
+		}
+	}
+	if len(steps) > 0 {
+		delete(s.Service.Annotations, remedy.Resync)
+		s.Service.ResourceVersion = ""
+	}
+	if len(s.Service.Annotations) == 0 {
+		s.Service.Annotations = nil
+	}
+	return s
+}
+
+// settled returns the snapshot without what undo leaves on purpose: the resync
+// annotation, and policy versions that are no longer the default.
+func (s snapshot) settled() snapshot {
+	s = s.clone()
+	delete(s.Service.Annotations, remedy.Resync)
+	if len(s.Service.Annotations) == 0 {
+		s.Service.Annotations = nil
+	}
+	s.Service.ResourceVersion = ""
+	for i := range s.World.Policies {
+		p := &s.World.Policies[i]
+		p.Versions = slices.DeleteFunc(p.Versions, func(v sim.PolicyVersion) bool { return !v.Default })
+	}
+	return s
+}
+
+func (s snapshot) clone() snapshot {
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	var out snapshot
+	if err := json.Unmarshal(data, &out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// rules returns the RBAC rules of the grants.
+func rules(grants []grant.Grant) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for _, g := range grants {
+		if !g.RAM() {
+			out = append(out, rbacv1.PolicyRule{APIGroups: []string{g.Group}, Resources: []string{g.Resource}, Verbs: []string{g.Verb}})
+		}
+	}
+	return out
+}
+
+// reads returns the calls that were made so far and not refused, as grants are written.
+func (w *world) reads() []string {
+	used := map[string]bool{}
+	w.record(used)
+	var out []string
+	for call := range used {
+		out = append(out, call)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// record adds the calls that were made so far, as grants are written.
+func (w *world) record(used map[string]bool) {
+	for _, caller := range []string{w.class.Class, w.class.Class + "-undo"} {
+		for _, call := range w.cloud.CallsOf(caller) {
+			used[call.Product+":"+call.Action] = true
+		}
+	}
+	w.calls.mu.Lock()
+	defer w.calls.mu.Unlock()
+	for call := range w.calls.made {
+		used[call] = true
+	}
+}
+
+// refuse makes one kind of call fail until heal is called.
+func (w *world) refuse(call string) (heal func()) {
+	if product, action, ok := strings.Cut(call, ":"); ok {
+		return w.cloud.Fault(sim.Fault{Product: product, Action: action, Caller: w.class.Class, Status: http.StatusForbidden, Code: "NoPermission",
+			Message: "You are not authorized to do this action. You should be authorized by RAM."})
+	}
+	w.calls.mu.Lock()
+	w.calls.refused = call
+	w.calls.mu.Unlock()
+	return func() {
+		w.calls.mu.Lock()
+		w.calls.refused = ""
+		w.calls.mu.Unlock()
+	}
+}
+
+// A recorder notes calls to the API server, and refuses one kind of them.
+type recorder struct {
+	mu      sync.Mutex
+	made    map[string]bool
+	refused string
+}
+
+// A tap is a transport that a recorder listens on.
+type tap struct {
+	next http.RoundTripper
+	rec  *recorder
+}
+
+// RoundTrip notes the request as the RBAC verb and resource that it needs.
+func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
+	call := verb(r)
+	t.rec.mu.Lock()
+	if t.rec.made == nil {
+		t.rec.made = map[string]bool{}
+	}
+	t.rec.made[call] = true
+	refused := t.rec.refused == call
+	t.rec.mu.Unlock()
+	if refused {
+		return nil, fmt.Errorf("%s: refused by the test", call)
+	}
+	return t.next.RoundTrip(r)
+}
+
+// verb returns the request as a grant is written, such as "get services".
+func verb(r *http.Request) string {
+	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	group := ""
+	if path[0] == "apis" {
+		group = "." + path[1]
+		path = path[3:]
+	} else {
+		path = path[2:]
+	}
+	if path[0] == "namespaces" && len(path) > 2 {
+		path = path[2:]
+	}
+	resource, name := path[0], len(path) > 1
+	if len(path) > 2 {
+		resource += "/" + path[2]
+	}
+	switch {
+	case r.Method == http.MethodPatch:
+		return "patch " + resource + group
+	case r.URL.Query().Get("watch") != "":
+		return "watch " + resource + group
+	case name:
+		return "get " + resource + group
+	}
+	return "list " + resource + group
+}
