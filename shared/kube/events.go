@@ -51,7 +51,7 @@ func (s Selection) path() (string, error) {
 	if s.Namespace == "" {
 		return "/api/v1/events", nil
 	}
-	if !segment(s.Namespace) {
+	if !ValidName(s.Namespace) {
 		return "", noName("read Events", "namespace", s.Namespace)
 	}
 	return "/api/v1/namespaces/" + s.Namespace + "/events", nil

@@ -91,7 +91,7 @@ func (c *Cluster) Nodes(ctx context.Context) ([]corev1.Node, error) {
 
 // Events returns the Events about a Service, found by its UID, in no order.
 func (c *Cluster) Events(ctx context.Context, namespace, serviceUID string) ([]corev1.Event, error) {
-	if !segment(namespace) {
+	if !ValidName(namespace) {
 		return nil, noName("list Events", "namespace", namespace)
 	}
 	query := map[string]string{"fieldSelector": fields.OneTermEqualSelector("involvedObject.uid", serviceUID).String()}
@@ -105,7 +105,7 @@ func (c *Cluster) Deployment(ctx context.Context, namespace, name string) (*apps
 
 // DaemonSets returns the DaemonSets of a namespace.
 func (c *Cluster) DaemonSets(ctx context.Context, namespace string) ([]appsv1.DaemonSet, error) {
-	if !segment(namespace) {
+	if !ValidName(namespace) {
 		return nil, noName("list DaemonSets", "namespace", namespace)
 	}
 	return all[appsv1.DaemonSet](ctx, c, "list DaemonSets of "+namespace, "/apis/apps/v1/namespaces/"+namespace+"/daemonsets", nil)
@@ -115,10 +115,10 @@ func (c *Cluster) DaemonSets(ctx context.Context, namespace string) ([]appsv1.Da
 // an event, and the API server would refuse it or, worse, read it as a path.
 func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespace, name string) (*T, error) {
 	doing := fmt.Sprintf("get %s %s/%s", kind, namespace, name)
-	if !segment(namespace) {
+	if !ValidName(namespace) {
 		return nil, noName("get "+kind, "namespace", namespace)
 	}
-	if !segment(name) {
+	if !ValidName(name) {
 		return nil, noName("get "+kind, "name", name)
 	}
 	object := new(T)
@@ -274,8 +274,10 @@ func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration,
 	return nil
 }
 
-// segment reports whether s can be the name of an object, and so one segment of a path.
-func segment(s string) bool {
+// ValidName reports whether s can be the name of an object or a namespace: lower-case
+// letters, digits, hyphens and dots, and not dots alone. What can't never becomes
+// part of a path.
+func ValidName(s string) bool {
 	if s == "" || len(s) > 253 || strings.Trim(s, ".") == "" {
 		return false
 	}

@@ -29,7 +29,7 @@ const grace = 15 * time.Second
 // missed, and returns ErrNotFound when the Service is deleted, ErrDenied when it
 // may not be watched, and the context's error when that ends first.
 func (c *Cluster) WatchService(ctx context.Context, namespace, name, version string, see func(*corev1.Service) (done bool)) error {
-	if !segment(namespace) || !segment(name) {
+	if !ValidName(namespace) || !ValidName(name) {
 		return noName("watch Service", "name", namespace+"/"+name)
 	}
 	doing := "watch Service " + namespace + "/" + name

@@ -48,7 +48,7 @@ func (w *Writer) PatchStatus(ctx context.Context, namespace, name, version strin
 
 func (w *Writer) patch(ctx context.Context, namespace, name, subresource, version string, annotations map[string]*string, patch map[string]any) (*corev1.Service, error) {
 	doing := fmt.Sprintf("patch Service %s/%s", namespace, name)
-	if !segment(namespace) || !segment(name) {
+	if !ValidName(namespace) || !ValidName(name) {
 		return nil, noName("patch Service", "name", namespace+"/"+name)
 	}
 	if version == "" {

@@ -1,0 +1,591 @@
+// Package exporter turns the Events of a cluster that tell of failed load-balancer
+// syncs into classified CloudEvents in the stream FAILED.
+//
+// It watches Events about Services, adds and updates alike, since the recorder
+// reports a failure that repeats as an update of one Event: each occurrence is
+// published once. EnsuredLoadBalancer and other reasons are not published; who
+// needs them as evidence reads them from the cluster. It holds no state of its own:
+//
+//   - Order is kept by compare-and-set on the subject, so that any number of
+//     exporters may watch one cluster with the same result and no leader. Which
+//     occurrence is newer is a question of resource versions. Only a stored one
+//     that is later than the cluster itself, as after a restored etcd, is no
+//     occurrence of this cluster and gives way.
+//   - Progress, a resource version in NATS, is saved after everything up to it is
+//     acknowledged. A start goes on from there, and from a list of all Events where
+//     that isn't possible. A list is what is known now, so it yields the newest
+//     Event of each Service and class only, which is also all that the stream keeps.
+//   - Nothing waits in memory for long: what is in flight is bounded, and if nothing
+//     gets through for 30 s while something waits, all of it is let go and listed
+//     again when NATS answers. The API server keeps Events for an hour, so that a
+//     shorter outage loses nothing.
+//   - What can't become a message, such as an Event about a Service whose UID is
+//     none, goes to DEAD with the reason, and progress moves on.
+//
+// Two kinds of Events are reported, never acted on: those that the controller's
+// check before an upgrade writes under "DryRun:", and the one in which that check
+// sums up its result (CloudControllerManagerPrecheckResult in kube-system, about a
+// Pod, which takes a watch of its own). Neither tells of a failed Service, so
+// neither belongs into FAILED, and nothing is wrong with them, so neither belongs
+// into DEAD: they are logged with their redacted text and counted.
+package exporter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// What is watched.
+var (
+	services = kube.Selection{Fields: "involvedObject.kind=Service"}
+	precheck = kube.Selection{Namespace: "kube-system", Fields: "metadata.name=CloudControllerManagerPrecheckResult"}
+)
+
+const (
+	inFlight  = 64              // publishes at once: enough to keep a disk busy, few enough to stay small
+	spell     = 5 * time.Minute // how long a watch lasts; the API server forgets versions after five minutes
+	brief     = time.Second     // a watch that ends sooner without an Event was refused
+	steady    = 10 * time.Second
+	saveEvery = time.Second
+	stuck     = 30 * time.Second
+	farewell  = 5 * time.Second // how long a publish in flight may take when the program ends
+	firstWait = 50 * time.Millisecond
+	lastWait  = 5 * time.Second
+)
+
+// Config says what to export from where to where. All fields but Log are required.
+type Config struct {
+	Cluster    string // ID of the cluster, as events.ValidCluster has it
+	Kube       *kube.Cluster
+	Stream     *stream.Stream
+	Classifier *events.Classifier
+	Log        *slog.Logger // nil: nothing is logged
+}
+
+// Stats count what an exporter has met since it was made.
+type Stats struct {
+	Seen      atomic.Int64 // Events read, from watches and lists
+	Ignored   atomic.Int64 // of these, those that tell of no failed sync of this cloud
+	Published atomic.Int64 // stored in FAILED
+	Kept      atomic.Int64 // not stored, since FAILED held the same or a newer one
+	Dead      atomic.Int64 // sent to DEAD
+	Reported  atomic.Int64 // results of a check before an upgrade
+	Relists   atomic.Int64 // lists of all Events
+	Retries   atomic.Int64 // publishes that were tried again
+	Saves     atomic.Int64 // times that progress was saved
+}
+
+// An Exporter exports the Events of one cluster.
+type Exporter struct {
+	c     Config
+	log   *slog.Logger
+	stats Stats
+	ready atomic.Bool
+	stuck time.Duration // time without an acknowledgement after which all is listed again
+
+	mu      sync.Mutex
+	now     *ledger // of the session that runs
+	present string  // latest resource version that is known to exist
+	done    string  // resource version up to which everything was published, over all sessions
+	news    chan struct{}
+}
+
+// New returns an exporter. It doesn't connect to anything.
+func New(c Config) (*Exporter, error) {
+	if err := events.ValidCluster(c.Cluster); err != nil {
+		return nil, fmt.Errorf("name the cluster: %w", err)
+	}
+	if c.Kube == nil || c.Stream == nil || c.Classifier == nil {
+		return nil, errors.New("make an exporter: it needs a cluster, a stream and a classifier")
+	}
+	log := cmp.Or(c.Log, slog.New(slog.DiscardHandler)).With("cluster", c.Cluster)
+	return &Exporter{c: c, log: log, stuck: stuck, now: newLedger(), news: make(chan struct{}, 1)}, nil
+}
+
+// Stats returns the exporter's counters.
+func (e *Exporter) Stats() *Stats { return &e.stats }
+
+// Lag returns for how long the oldest occurrence that isn't published yet has been
+// known; zero if none waits.
+func (e *Exporter) Lag() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.now.lag()
+}
+
+// Ready reports whether Events are read and get through to NATS.
+func (e *Exporter) Ready() bool { return e.ready.Load() }
+
+// Run exports until ctx ends, and then returns nil after what is in flight. It
+// returns an error if the first contact with NATS or the cluster fails; after that
+// it waits for whatever is away, however long it takes.
+func (e *Exporter) Run(ctx context.Context) error {
+	from, err := e.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.ready.Store(false)
+	// Progress is saved until the last publish is through, which is after ctx ended.
+	saving, saved := context.WithCancel(context.WithoutCancel(ctx))
+	var side sync.WaitGroup
+	side.Go(func() { e.watchPrecheck(ctx) })
+	side.Go(func() { e.save(saving) })
+	for {
+		e.session(ctx, from)
+		if ctx.Err() != nil {
+			break
+		}
+		e.awaitNATS(ctx)
+		from = "" // everything is listed
+	}
+	saved()
+	side.Wait()
+	return nil
+}
+
+// start returns the resource version to go on from; empty: everything is listed.
+func (e *Exporter) start(ctx context.Context) (string, error) {
+	saved, err := e.c.Stream.Progress(ctx, e.c.Cluster)
+	if err != nil && !errors.Is(err, stream.ErrNotFound) {
+		return "", err
+	}
+	// A watch from a version that is yet to come would wait for it in silence.
+	present, err := e.c.Kube.EventsVersion(ctx)
+	if err != nil {
+		return "", err
+	}
+	e.exists(present)
+	switch {
+	case saved == "":
+		e.log.Info("no progress was saved; all Events are listed")
+		return "", nil
+	case kube.Later(saved, present):
+		e.log.Warn("the saved progress is ahead of the cluster, which was restored or is another one; all Events are listed", "saved", saved, "present", present)
+		if err := e.c.Stream.ResetProgress(ctx, e.c.Cluster); err != nil {
+			return "", err
+		}
+		return "", nil
+	}
+	e.log.Info("going on from the saved progress", "version", saved)
+	e.finished(saved)
+	return saved, nil
+}
+
+// A session is one stretch of reading and publishing. It ends with ctx, or when
+// nothing gets through.
+type session struct {
+	*Exporter
+	ledger *ledger
+	pipe   *stream.Pipe
+	ctx    context.Context // of the publishes; it outlives that of the reading by a moment
+}
+
+// session reads and publishes until ctx ends or nothing gets through.
+func (e *Exporter) session(ctx context.Context, from string) {
+	publishing, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, abandon) })()
+
+	s := &session{Exporter: e, ledger: newLedger(), pipe: e.c.Stream.Pipe(inFlight), ctx: publishing}
+	e.mu.Lock()
+	e.now = s.ledger
+	e.mu.Unlock()
+
+	var guard sync.WaitGroup
+	guard.Go(func() {
+		if e.guard(reading) {
+			stop()
+			abandon()
+		}
+	})
+	s.read(reading, from)
+	stop()
+	guard.Wait()
+	s.pipe.Wait()
+}
+
+// guard waits until nothing has got through for too long; false if ctx ended before.
+func (e *Exporter) guard(ctx context.Context) bool {
+	tick := time.NewTicker(e.stuck / 30)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+		e.mu.Lock()
+		silence := e.now.silence()
+		e.mu.Unlock()
+		if silence > e.stuck {
+			e.log.Warn("nothing gets through to NATS; the watch is closed, and everything is listed again when NATS answers", "silence", silence.Round(time.Millisecond))
+			return true
+		}
+	}
+}
+
+// awaitNATS returns when NATS answers, or ctx ends.
+func (e *Exporter) awaitNATS(ctx context.Context) {
+	e.ready.Store(false)
+	wait := &wait{}
+	for {
+		err := e.c.Stream.Ping(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		e.log.Debug("NATS is still away", "error", err)
+		wait.pause(ctx)
+	}
+}
+
+// read lists where it has to and watches otherwise, until ctx ends.
+func (s *session) read(ctx context.Context, from string) {
+	wait := &wait{}
+	for ctx.Err() == nil {
+		if from == "" {
+			version, err := s.list(ctx)
+			if err != nil {
+				s.complain(ctx, err)
+				wait.pause(ctx)
+				continue
+			}
+			from = version
+		}
+		s.ready.Store(true)
+		opened, seen := time.Now(), false
+		err := s.c.Kube.WatchEvents(ctx, services, from, spell, func(ch kube.Change) error {
+			from, seen = ch.Event.ResourceVersion, true
+			s.exists(from)
+			return s.take(ch)
+		})
+		lasted := time.Since(opened)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, kube.ErrGone):
+			s.log.Info("the API server has forgotten the version to go on from; all Events are listed", "version", from)
+			from = ""
+		case err != nil:
+			s.complain(ctx, err)
+		case !seen && lasted < brief:
+			s.log.Info("the API server closed the watch at once; all Events are listed")
+			from = ""
+		}
+		if seen || lasted > steady {
+			wait.reset()
+			continue
+		}
+		wait.pause(ctx)
+	}
+}
+
+// complain says once per failure that Events can't be read for now.
+func (s *session) complain(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.ready.Store(false)
+	s.log.Warn("Events can't be read; trying again", "error", err)
+}
+
+// list publishes the newest Event of each Service and class, and returns the
+// resource version to watch from.
+func (s *session) list(ctx context.Context) (string, error) {
+	s.stats.Relists.Add(1)
+	newest := map[string]occurrence{}
+	version, err := s.c.Kube.ListEvents(ctx, services, func(ev kube.Event) error {
+		o, ok := s.judge(ev)
+		if !ok {
+			return nil
+		}
+		key := o.key()
+		if was, ok := newest[key]; !ok || kube.Later(o.ResourceVersion, was.ResourceVersion) {
+			newest[key] = o
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return "", err
+	}
+	s.exists(version)
+	for _, o := range slices.SortedFunc(maps.Values(newest), inOrder) {
+		// The versions of a list are no progress before its last one is through.
+		if err := s.put(o, s.ledger.open("")); err != nil {
+			return "", err
+		}
+	}
+	s.passed(s.ledger.skip(version))
+	return version, nil
+}
+
+// take publishes what a change tells. An error means that the session ends.
+func (s *session) take(ch kube.Change) error {
+	version := ch.Event.ResourceVersion
+	if ch.Kind == kube.Added || ch.Kind == kube.Modified {
+		if o, ok := s.judge(ch.Event); ok {
+			return s.put(o, s.ledger.open(version))
+		}
+	}
+	// A deletion tells nothing: Events end when they are an hour old.
+	s.passed(s.ledger.skip(version))
+	return nil
+}
+
+// put begins to publish an occurrence, and closes its entry in the ledger when it
+// is through. It blocks while too much is in flight.
+func (s *session) put(o occurrence, mine *entry) error {
+	m, err := o.message(s.c.Cluster)
+	if err != nil {
+		return s.bury(o, err, mine)
+	}
+	newer, unsure := s.newerThan(o)
+	return s.pipe.Publish(s.ctx, m.subject, m.id, m.header, m.data, newer, func(_ uint64, stored bool, err error) {
+		wait := &wait{}
+		for {
+			doubt := unsure()
+			if err == nil && doubt == nil {
+				break
+			}
+			if err != nil && !passes(err) {
+				// It will never be taken, and must not hold up what comes after it.
+				_ = s.bury(o, err, mine)
+				return
+			}
+			s.stats.Retries.Add(1)
+			s.log.Debug("a failure isn't published yet", "namespace", o.Object.Namespace, "service", o.Object.Name, "error", cmp.Or(err, doubt))
+			if !wait.pause(s.ctx) {
+				return // it stays open in the ledger
+			}
+			_, stored, err = s.c.Stream.PublishNewer(s.ctx, m.subject, m.id, m.header, m.data, newer)
+		}
+		if stored {
+			s.stats.Published.Add(1)
+		} else {
+			s.stats.Kept.Add(1)
+		}
+		s.passed(s.ledger.close(mine))
+	})
+}
+
+// passes reports whether a publish that failed may succeed when it is tried again:
+// NATS is away, or full, or the session ends.
+func passes(err error) bool {
+	return errors.Is(err, stream.ErrUnavailable) || errors.Is(err, stream.ErrFull) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// bury sends to DEAD what can't become a message of FAILED. One that was buried
+// before, as progress tells, is passed over. An error means that the session ends.
+func (s *session) bury(o occurrence, reason error, mine *entry) error {
+	if !s.buried(o.ResourceVersion) {
+		header, data := o.remains()
+		wait := &wait{}
+		for {
+			err := s.c.Stream.Dead(s.ctx, reason.Error(), "exporter."+s.c.Cluster, header, data)
+			if err == nil {
+				break
+			}
+			s.stats.Retries.Add(1)
+			if !wait.pause(s.ctx) {
+				return s.ctx.Err()
+			}
+		}
+		s.stats.Dead.Add(1)
+		s.log.Warn("an Event can't be published and is in DEAD", "event", o.Namespace+"/"+o.Name, "error", reason)
+	}
+	s.passed(s.ledger.close(mine))
+	return nil
+}
+
+// buried reports whether an Event of this version was dealt with before.
+func (e *Exporter) buried(version string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return version != "" && !kube.Later(version, e.done)
+}
+
+// exists takes in that the cluster has reached a resource version.
+func (e *Exporter) exists(version string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if kube.Later(version, e.present) {
+		e.present = version
+	}
+}
+
+// newerThan returns what tells whether a stored message is older than o, and what
+// tells afterwards whether that could be found out.
+func (s *session) newerThan(o occurrence) (newer func(stream.Message) bool, unsure func() error) {
+	var err error
+	newer = func(stored stream.Message) bool {
+		version := versionOf(stored)
+		if kube.Later(o.ResourceVersion, version) {
+			return true
+		}
+		var alien bool
+		alien, err = s.alien(version)
+		return alien
+	}
+	return newer, func() error {
+		defer func() { err = nil }()
+		return err
+	}
+}
+
+// alien reports whether a resource version is none of this cluster: it is later
+// than the present one, as another exporter's never is.
+func (s *session) alien(version string) (bool, error) {
+	known := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return !kube.Later(version, s.present)
+	}
+	if known() {
+		return false, nil
+	}
+	present, err := s.c.Kube.EventsVersion(s.ctx)
+	if err != nil {
+		return false, err
+	}
+	s.exists(present)
+	return !known(), nil
+}
+
+// passed takes in how far the ledger is closed.
+func (s *session) passed(version string) {
+	if version != "" {
+		s.finished(version)
+	}
+}
+
+// finished takes in that everything up to a resource version is published.
+func (e *Exporter) finished(version string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !kube.Later(version, e.done) {
+		return
+	}
+	e.done = version
+	select {
+	case e.news <- struct{}{}:
+	default:
+	}
+}
+
+// save saves progress at most once a second, and a last time when ctx ends.
+func (e *Exporter) save(ctx context.Context) {
+	saved := ""
+	now := func(ctx context.Context) bool {
+		e.mu.Lock()
+		version := e.done
+		e.mu.Unlock()
+		if version == "" || version == saved {
+			return true
+		}
+		if err := e.c.Stream.SaveProgress(ctx, e.c.Cluster, version); err != nil {
+			e.log.Debug("progress isn't saved yet", "error", err)
+			return false
+		}
+		saved = version
+		e.stats.Saves.Add(1)
+		return true
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			now(last)
+			return
+		case <-e.news:
+		}
+		for !now(ctx) && sleep(ctx, saveEvery) {
+		}
+		sleep(ctx, saveEvery)
+	}
+}
+
+// watchPrecheck reports results of the controller's check before an upgrade.
+func (e *Exporter) watchPrecheck(ctx context.Context) {
+	wait := &wait{}
+	last := ""
+	report := func(ev kube.Event) {
+		if ev.ResourceVersion == last {
+			return
+		}
+		last = ev.ResourceVersion
+		e.report(ev, "the controller's check before an upgrade has a result")
+	}
+	for ctx.Err() == nil {
+		from, err := e.c.Kube.ListEvents(ctx, precheck, func(ev kube.Event) error {
+			report(ev)
+			return nil
+		})
+		for err == nil && ctx.Err() == nil {
+			opened := time.Now()
+			err = e.c.Kube.WatchEvents(ctx, precheck, from, spell, func(ch kube.Change) error {
+				from = ch.Event.ResourceVersion
+				if ch.Kind == kube.Added || ch.Kind == kube.Modified {
+					report(ch.Event)
+				}
+				return nil
+			})
+			if time.Since(opened) < steady {
+				break
+			}
+			wait.reset()
+		}
+		if err != nil && ctx.Err() == nil {
+			e.log.Debug("the controller's check before an upgrade can't be watched; trying again", "error", err)
+		}
+		wait.pause(ctx)
+	}
+}
+
+// report logs and counts what is never acted on.
+func (e *Exporter) report(ev kube.Event, what string) {
+	e.stats.Reported.Add(1)
+	e.log.Info(what, "event", ev.Namespace+"/"+ev.Name, "about", ev.Object.Kind+" "+ev.Object.Namespace+"/"+ev.Object.Name,
+		"message", events.Cut(events.Redact(ev.Message)))
+}
+
+// A wait is a pause that doubles, up to a limit.
+type wait struct{ next time.Duration }
+
+// pause waits, and reports whether ctx is still alive. Half of it is chance, so that
+// exporters which failed together don't try again together.
+func (w *wait) pause(ctx context.Context) bool {
+	w.next = max(firstWait, w.next)
+	d := w.next/2 + rand.N(w.next/2)
+	w.next = min(2*w.next, lastWait)
+	return sleep(ctx, d)
+}
+
+func (w *wait) reset() { w.next = 0 }
+
+// sleep waits, and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,878 @@
+package exporter
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/cluster"
+)
+
+var table = []events.Row{
+	{Class: "vswitch-ip-exhausted", Texts: []string{"VSwitch has no available ip"}},
+	{Class: "tag-missing", Texts: []string{"not able to find loadbalancer named ["}},
+}
+
+const (
+	full    = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
+	untaged = "Error syncing load balancer [lb-1]: not able to find loadbalancer named [a1] in openapi, but it's defined in service.loaderbalancer.ingress"
+)
+
+// A world is a namespace of a cluster and a NATS server with the streams in it.
+type world struct {
+	testing.TB
+	ctx  context.Context
+	join *cluster.Cluster
+	ns   string
+	id   string // of the cluster, for NATS
+	dir  string
+	port int
+	nats *embedded.Server
+	s    *stream.Stream
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	w := &world{TB: t, ctx: ctx, join: cluster.Join(t), dir: t.TempDir(), id: "c1", port: -1}
+	w.ns = w.join.Namespace(t)
+	w.startNATS()
+	t.Cleanup(func() { w.nats.Close() })
+	w.s = w.connect()
+	if _, err := w.s.Setup(ctx, []string{"vswitch-ip-exhausted", "tag-missing", events.Unclassified}, stream.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// startNATS starts the server, again on the same port and files if it ran before.
+func (w *world) startNATS() {
+	w.Helper()
+	s, err := embedded.Start(embedded.Options{Dir: w.dir, Port: w.port, Sync: true})
+	if err != nil {
+		w.Fatal(err)
+	}
+	u, err := url.Parse(s.URL())
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.port, _ = strconv.Atoi(u.Port())
+	w.nats = s
+}
+
+func (w *world) connect() *stream.Stream {
+	w.Helper()
+	s, err := stream.Connect(w.ctx, stream.Config{URL: w.nats.URL()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(s.Close)
+	return s
+}
+
+// exporter makes an exporter that reaches the API server by the configuration.
+func (w *world) exporter(config *rest.Config) *Exporter {
+	w.Helper()
+	k, err := kube.New(cmp.Or(config, w.join.Config))
+	if err != nil {
+		w.Fatal(err)
+	}
+	e, err := New(Config{Cluster: w.id, Kube: k, Stream: w.connect(), Classifier: events.NewClassifier(table), Log: slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return e
+}
+
+// run runs an exporter until the function that it returns is called or the test ends.
+func (w *world) run(e *Exporter) (stop func()) {
+	ctx, cancel := context.WithCancel(w.ctx)
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.Errorf("the exporter ended with %v", err)
+		}
+	})
+	w.Cleanup(stop)
+	return stop
+}
+
+// event makes an Event about a Service as the controller's recorder does.
+func (w *world) event(name, uid, message string) *corev1.Event {
+	w.Helper()
+	return w.make(w.newEvent(name, uid, message))
+}
+
+func (w *world) newEvent(name, uid, message string) *corev1.Event {
+	now := metav1.Now().Rfc3339Copy()
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: w.ns},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: w.ns, Name: "web", UID: types.UID(uid)},
+		Reason:         "SyncLoadBalancerFailed", Type: corev1.EventTypeWarning, Message: message,
+		Source:         corev1.EventSource{Component: "service-controller"},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+}
+
+func (w *world) make(e *corev1.Event) *corev1.Event {
+	w.Helper()
+	e, err := w.join.Client().CoreV1().Events(e.Namespace).Create(w.ctx, e, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return e
+}
+
+// again lets the Event occur once more, as the recorder tells of it.
+func (w *world) again(e *corev1.Event) *corev1.Event {
+	w.Helper()
+	e.Count++
+	e.LastTimestamp = metav1.NewTime(e.LastTimestamp.Add(time.Second))
+	e, err := w.join.Client().CoreV1().Events(e.Namespace).Update(w.ctx, e, metav1.UpdateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return e
+}
+
+// A tail is what was stored in FAILED about the world's namespace, in order.
+type tail struct {
+	w    *world
+	ch   chan events.Failure
+	most map[string]int // the highest count that was read, by the Service's UID
+}
+
+// tail reads all that is stored in FAILED, from the beginning.
+func (w *world) tail() *tail {
+	t := &tail{w: w, ch: make(chan events.Failure, 10000), most: map[string]int{}}
+	s := w.connect()
+	ctx, cancel := context.WithCancel(w.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := s.Tail(ctx, stream.Failed, events.FailedSubjects, 0, func(m stream.Message) error {
+			ce, err := events.DecodeNATS(m.Header, m.Data)
+			if err != nil {
+				return err
+			}
+			f, err := events.ReadFailed(ce)
+			if err != nil {
+				return err
+			}
+			if f.Service.Namespace == w.ns {
+				t.ch <- f
+			}
+			return nil
+		})
+		if ctx.Err() == nil {
+			w.Errorf("read what is stored: %v", err)
+		}
+	}()
+	w.Cleanup(func() { cancel(); <-done })
+	return t
+}
+
+// next returns the next failures that are stored.
+func (t *tail) next(n int) []events.Failure {
+	t.w.Helper()
+	var got []events.Failure
+	for len(got) < n {
+		select {
+		case f := <-t.ch:
+			got = append(got, f)
+			t.most[f.Service.UID] = max(t.most[f.Service.UID], f.Count)
+		case <-t.w.ctx.Done():
+			t.w.Fatalf("%d failures were stored, want %d; the last: %+v", len(got), n, got[max(0, len(got)-3):])
+		}
+	}
+	return got
+}
+
+// until reads until all of the UIDs have, or had, a failure with at least the count.
+func (t *tail) until(uids []string, count int) {
+	t.w.Helper()
+	for _, u := range uids {
+		for t.most[u] < count {
+			t.next(1)
+		}
+	}
+}
+
+func uid(n int) string { return fmt.Sprintf("%08d-1111-2222-3333-444444444444", n) }
+
+func uids(from, to int) []string {
+	var all []string
+	for n := from; n < to; n++ {
+		all = append(all, uid(n))
+	}
+	return all
+}
+
+// last returns the failure that is stored for a class and a Service.
+func (w *world) last(class, uid string) (events.Failure, stream.Message) {
+	w.Helper()
+	m, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, class, uid))
+	if err != nil {
+		w.Fatal(err)
+	}
+	ce, err := events.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		w.Fatal(err)
+	}
+	f, err := events.ReadFailed(ce)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return f, m
+}
+
+// TestEachOccurrence proves that adds and updates are published, in whatever shape
+// the Event comes, and that nothing else is.
+func TestEachOccurrence(t *testing.T) {
+	w := newWorld(t)
+	e := w.exporter(nil)
+	got := w.tail()
+	w.run(e)
+
+	type row struct {
+		Class, UID, Event string
+		Count             int
+	}
+	var rows []row
+	take := func(n int) {
+		t.Helper()
+		for _, f := range got.next(n) {
+			rows = append(rows, row{f.Class, f.Service.UID, f.Event.Name, f.Count})
+		}
+	}
+	// Each of them takes the place of the one before, so each is awaited.
+	first := w.event("web.1", uid(1), full)
+	take(1)
+	first = w.again(first)
+	take(1)
+	w.again(first)
+	take(1)
+	ensured := w.newEvent("web.2", uid(1), "Ensured load balancer [lb-1]")
+	ensured.Reason, ensured.Type = "EnsuredLoadBalancer", "Normal"
+	w.make(ensured)
+	pull := w.newEvent("web.3", uid(1), "Failed to pull image")
+	pull.Reason, pull.Source.Component = "Failed", "kubelet"
+	w.make(pull)
+	dry := w.newEvent("web.4", uid(1), "DryRun: "+full)
+	w.make(dry)
+	w.make(w.newEvent("web.5", uid(2), "(combined from similar events): "+untaged))
+	pod := w.newEvent("web.6", uid(3), full)
+	pod.InvolvedObject.Kind = "Pod"
+	w.make(pod)
+	// The shape of events.k8s.io has no count, no source and no first and last time.
+	at := metav1.NowMicro()
+	if _, err := w.join.Client().EventsV1().Events(w.ns).Create(w.ctx, &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "web.7"}, EventTime: at, Reason: "UnAvailableLoadBalancer", Action: "Sync", Type: "Normal",
+		Note: "There are no available nodes for LoadBalancer", ReportingController: "service-controller", ReportingInstance: "ccm",
+		Regarding: corev1.ObjectReference{Kind: "Service", Namespace: w.ns, Name: "web", UID: types.UID(uid(4))},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.event("web.8", uid(5), full)
+
+	take(3)
+	// Different subjects are in flight together and come in any order.
+	slices.SortStableFunc(rows, func(a, b row) int { return strings.Compare(a.Event, b.Event) })
+	want := []row{
+		{"vswitch-ip-exhausted", uid(1), "web.1", 1},
+		{"vswitch-ip-exhausted", uid(1), "web.1", 2},
+		{"vswitch-ip-exhausted", uid(1), "web.1", 3},
+		{"tag-missing", uid(2), "web.5", 1},
+		{events.Unclassified, uid(4), "web.7", 1},
+		{"vswitch-ip-exhausted", uid(5), "web.8", 1},
+	}
+	if diff := gocmp.Diff(want, rows); diff != "" {
+		t.Errorf("what was stored (-want +got):\n%s", diff)
+	}
+
+	f, m := w.last("vswitch-ip-exhausted", uid(5))
+	if f.Message != full || f.Reason != "SyncLoadBalancerFailed" || f.Component != "service-controller" || f.Type != "Warning" ||
+		f.Cluster != w.id || f.Service != (events.Service{Namespace: w.ns, Name: "web", UID: uid(5)}) {
+		t.Errorf("the failure is %+v", f)
+	}
+	if want := f.Event.UID + "." + f.Event.ResourceVersion; m.ID() != want {
+		t.Errorf("the message's ID is %q, want %q", m.ID(), want)
+	}
+	if e.Stats().Reported.Load() == 0 {
+		t.Error("the Event of the dry run was not reported")
+	}
+	if !e.Ready() {
+		t.Error("the exporter says that it isn't ready")
+	}
+}
+
+// TestGoesOn proves that a new exporter goes on where the one before ended, and
+// doesn't list.
+func TestGoesOn(t *testing.T) {
+	w := newWorld(t)
+	got := w.tail()
+	w.event("a", uid(1), full)
+	e := w.exporter(nil)
+	stop := w.run(e)
+	got.until(uids(1, 2), 1)
+	w.event("b", uid(2), full)
+	got.until(uids(2, 3), 1)
+	stop()
+	if n := e.Stats().Relists.Load(); n != 1 {
+		t.Errorf("the first exporter listed %d times, want 1", n)
+	}
+	if v, err := w.s.Progress(w.ctx, w.id); err != nil || v == "" {
+		t.Fatalf("the progress is %q, error %v", v, err)
+	}
+
+	w.event("c", uid(3), full)
+	e = w.exporter(nil)
+	stop = w.run(e)
+	got.until(uids(3, 4), 1)
+	stop()
+	if n := e.Stats().Relists.Load(); n != 0 {
+		t.Errorf("the second exporter listed %d times, want 0", n)
+	}
+
+	// etcd forgets: all is listed, and what FAILED holds stays as it is.
+	w.event("d", uid(4), full)
+	w.join.Compact(t)
+	_, before := w.last("vswitch-ip-exhausted", uid(3))
+	e = w.exporter(nil)
+	stop = w.run(e)
+	got.until(uids(4, 5), 1)
+	stop()
+	if n := e.Stats().Relists.Load(); n != 1 {
+		t.Errorf("the third exporter listed %d times, want 1", n)
+	}
+	if _, after := w.last("vswitch-ip-exhausted", uid(3)); after.Sequence != before.Sequence {
+		t.Errorf("the list stored a failure again: sequence %d became %d", before.Sequence, after.Sequence)
+	}
+}
+
+// TestProgressAheadOfTheCluster proves that the progress of another cluster, or of
+// one whose etcd was restored, doesn't hide what is there.
+func TestProgressAheadOfTheCluster(t *testing.T) {
+	w := newWorld(t)
+	if err := w.s.SaveProgress(w.ctx, w.id, "999999999999"); err != nil {
+		t.Fatal(err)
+	}
+	got := w.tail()
+	w.event("a", uid(1), full)
+	stop := w.run(w.exporter(nil))
+	got.until(uids(1, 2), 1)
+	stop()
+	v, err := w.s.Progress(w.ctx, w.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !kube.Later("999999999999", v) {
+		t.Errorf("the progress is still %s", v)
+	}
+}
+
+// A gate is an API server that can refuse. What isn't told to be refused passes.
+type gate struct {
+	mu     sync.Mutex
+	refuse func(watch bool, w http.ResponseWriter) bool // reports whether it has answered
+	cut    []context.CancelFunc
+	asked  chan bool // gets whether each request was a watch, if somebody looks
+}
+
+// through returns the configuration that leads through a new gate.
+func (w *world) through() (*rest.Config, *gate) {
+	w.Helper()
+	g := &gate{asked: make(chan bool, 1000)}
+	target, err := url.Parse(w.join.Config.Host)
+	if err != nil {
+		w.Fatal(err)
+	}
+	transport, err := rest.TransportFor(w.join.Config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = transport
+	proxy.FlushInterval = -1
+	proxy.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		watch := r.URL.Query().Get("watch") != ""
+		if strings.Contains(r.URL.Path, "kube-system") {
+			rw.WriteHeader(http.StatusServiceUnavailable) // the other watch is of no interest here
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		g.mu.Lock()
+		refuse := g.refuse
+		if watch {
+			g.cut = append(g.cut, cancel)
+		}
+		g.mu.Unlock()
+		select {
+		case g.asked <- watch:
+		default:
+		}
+		if refuse != nil && refuse(watch, rw) {
+			return
+		}
+		defer func() { _ = recover() }() // the proxy aborts a request that was cut by a panic
+		proxy.ServeHTTP(rw, r.WithContext(ctx))
+	}))
+	server.Config.ErrorLog = proxy.ErrorLog
+	server.Start()
+	w.Cleanup(server.Close)
+	w.Cleanup(g.cutAll)
+	return &rest.Config{Host: server.URL}, g
+}
+
+// set changes what is refused, and ends the watches that are open.
+func (g *gate) set(refuse func(watch bool, w http.ResponseWriter) bool) {
+	g.mu.Lock()
+	g.refuse = refuse
+	g.mu.Unlock()
+	g.cutAll()
+}
+
+func (g *gate) cutAll() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, cut := range g.cut {
+		cut()
+	}
+	g.cut = nil
+}
+
+// awaitAsked waits until a watch, or a list, is asked for.
+func (w *world) awaitAsked(g *gate, watch bool) {
+	w.Helper()
+	for {
+		select {
+		case got := <-g.asked:
+			if got == watch {
+				return
+			}
+		case <-w.ctx.Done():
+			w.Fatal("the exporter doesn't ask")
+		}
+	}
+}
+
+func away(_ bool, w http.ResponseWriter) bool {
+	w.WriteHeader(http.StatusServiceUnavailable)
+	return true
+}
+
+// TestCutWatches proves that nothing is lost when watches break, when the API
+// server is away, and when it has forgotten the version meanwhile.
+func TestCutWatches(t *testing.T) {
+	w := newWorld(t)
+	config, g := w.through()
+	e := w.exporter(config)
+	got := w.tail()
+	w.event("a1", uid(1), full)
+	w.run(e)
+	got.until(uids(1, 2), 1)
+
+	for n := 2; n < 10; n++ {
+		g.cutAll()
+		w.event(fmt.Sprint("a", n), uid(n), full)
+	}
+	got.until(uids(2, 10), 1)
+	lists := e.Stats().Relists.Load()
+
+	g.set(away)
+	w.awaitAsked(g, true)
+	w.event("b", uid(10), full)
+	w.again(w.event("c", uid(11), full))
+	w.join.Compact(t)
+	g.set(nil)
+	got.until(uids(10, 11), 1)
+	got.until(uids(11, 12), 2)
+	if n := e.Stats().Relists.Load(); n <= lists {
+		t.Errorf("after the compaction nothing was listed: %d lists, %d before", n, lists)
+	}
+}
+
+// TestRefusedWatches proves that watches which are closed at once, and those that
+// end with "410 Gone" on the way, lead to lists, and not to a storm of them.
+func TestRefusedWatches(t *testing.T) {
+	for name, refusal := range map[string]string{
+		"closed at once": "",
+		"gone":           `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}`,
+		"broken":         `{"type":"ADDED","object":{"kind":"Event","meta`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			config, g := w.through()
+			var mu sync.Mutex
+			refused, enough := 0, make(chan struct{})
+			g.set(func(watch bool, rw http.ResponseWriter) bool {
+				if !watch {
+					return false
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if refused++; refused > 4 {
+					return false
+				}
+				if refused == 4 {
+					close(enough)
+				}
+				rw.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(rw, refusal)
+				return true
+			})
+			e := w.exporter(config)
+			got := w.tail()
+			began := time.Now()
+			w.run(e)
+			<-enough
+			w.event("a", uid(1), full)
+			got.until(uids(1, 2), 1)
+			if name != "broken" && e.Stats().Relists.Load() < 4 {
+				t.Errorf("%d lists after 4 refused watches", e.Stats().Relists.Load())
+			}
+			// Pauses of at least 25, 50 and 100 ms lie between four tries.
+			if took := time.Since(began); took < 175*time.Millisecond {
+				t.Errorf("four tries took %s: they came without a pause", took)
+			}
+		})
+	}
+}
+
+// TestNATSAway proves that what happens while NATS is away arrives when it is back:
+// by trying again after a short time, by listing again after a longer one.
+func TestNATSAway(t *testing.T) {
+	for name, long := range map[string]bool{"short": false, "long": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			e := w.exporter(nil)
+			if long {
+				e.stuck = 200 * time.Millisecond
+			}
+			before := w.tail()
+			w.run(e)
+			w.event("first", uid(0), full)
+			before.until(uids(0, 1), 1)
+			if n := e.Stats().Relists.Load(); n != 1 {
+				t.Fatalf("%d lists, want 1", n)
+			}
+
+			w.nats.Close()
+			const many = 3 * inFlight // more than the exporter takes before it stops reading
+			for n := 1; n <= many; n++ {
+				ev := w.event(fmt.Sprint("e", n), uid(n), full)
+				if n%10 == 0 {
+					w.again(ev)
+				}
+			}
+			if long {
+				w.await("the exporter gives up waiting", func() bool { return !e.Ready() })
+			} else {
+				w.await("something waits", func() bool { return e.Lag() > 0 })
+			}
+			w.startNATS()
+			w.tail().until(uids(0, many+1), 1)
+			for n := 10; n <= many; n += 10 {
+				w.await("the newest occurrence is stored", func() bool { f, _ := w.last("vswitch-ip-exhausted", uid(n)); return f.Count == 2 })
+			}
+			lists := e.Stats().Relists.Load()
+			if long && lists < 2 {
+				t.Errorf("%d lists after a long outage, want 2 or more", lists)
+			}
+			if !long && lists != 1 {
+				t.Errorf("%d lists after a short outage, want 1", lists)
+			}
+			w.await("nothing waits", func() bool { return e.Lag() == 0 && e.Ready() })
+		})
+	}
+}
+
+// await asks until the answer is yes; the test fails if it never is.
+func (w *world) await(what string, yes func() bool) {
+	w.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !yes() {
+		select {
+		case <-tick.C:
+		case <-w.ctx.Done():
+			w.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// TestTwoExporters proves that two exporters leave the same as one.
+func TestTwoExporters(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.exporter(nil), w.exporter(nil)
+	got := w.tail()
+	w.run(a)
+	w.run(b)
+
+	const services, repeats = 20, 5
+	var writers sync.WaitGroup
+	for n := range services {
+		writers.Go(func() {
+			ev := w.event(fmt.Sprint("e", n), uid(n), full)
+			for range repeats - 1 {
+				ev = w.again(ev)
+			}
+		})
+	}
+	writers.Wait()
+	latest := map[string]int{}
+	for len(latest) < services || slices.Min(slices.Collect(valuesOf(latest))) < repeats {
+		f := got.next(1)[0]
+		if f.Count <= latest[f.Service.UID] {
+			t.Errorf("count %d of %s was stored after count %d", f.Count, f.Service.UID, latest[f.Service.UID])
+		}
+		latest[f.Service.UID] = f.Count
+	}
+	// The exporter that came second leaves what is there.
+	w.await("both exporters are through", func() bool {
+		return a.Lag() == 0 && b.Lag() == 0 && a.Stats().Kept.Load()+b.Stats().Kept.Load() >= services
+	})
+	for n := range services {
+		if f, _ := w.last("vswitch-ip-exhausted", uid(n)); f.Count != repeats {
+			t.Errorf("Service %d ended with count %d, want %d", n, f.Count, repeats)
+		}
+	}
+}
+
+func valuesOf(m map[string]int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for _, v := range m {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// TestAlienMessage proves that a stored occurrence from before etcd was restored
+// gives way, and a later one of this cluster doesn't.
+func TestAlienMessage(t *testing.T) {
+	w := newWorld(t)
+	store := func(id, version string) {
+		t.Helper()
+		ev := kube.Event{Namespace: w.ns, Name: "old", UID: "u", ResourceVersion: version, Message: full, Count: 9,
+			Object: kube.Object{Namespace: w.ns, Name: "web", UID: id}}
+		m, err := occurrence{ev, "vswitch-ip-exhausted"}.message(w.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, stored, err := w.s.PublishNewer(w.ctx, m.subject, m.id, m.header, m.data, func(stream.Message) bool { return true }); err != nil || !stored {
+			t.Fatalf("store: %v, error %v", stored, err)
+		}
+	}
+	store(uid(1), "999999999999")
+	if _, _, err := w.s.PublishNewer(w.ctx, events.FailedSubject(w.id, "vswitch-ip-exhausted", uid(2)), "", nil, []byte("no failure"), func(stream.Message) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	w.event("a", uid(1), full)
+	w.event("b", uid(2), full)
+	ours := w.event("c", uid(3), full)
+	later := w.event("d", uid(4), full) // makes a version that exists and is later than c's
+	store(uid(3), later.ResourceVersion)
+
+	e := w.exporter(nil)
+	stop := w.run(e)
+	w.await("the list is through", func() bool { return e.Lag() == 0 && e.Stats().Saves.Load() > 0 })
+	stop()
+	for _, n := range []int{1, 2} {
+		if f, _ := w.last("vswitch-ip-exhausted", uid(n)); f.Count != 1 {
+			t.Errorf("Service %d: the alien message with version %s is still there", n, f.Event.ResourceVersion)
+		}
+	}
+	if f, _ := w.last("vswitch-ip-exhausted", uid(3)); f.Event.ResourceVersion == ours.ResourceVersion {
+		t.Error("an older occurrence replaced a later one")
+	}
+}
+
+// TestHostileEvents proves that what can't be published is in DEAD with the
+// reason, once, and that it holds up nothing.
+func TestHostileEvents(t *testing.T) {
+	w := newWorld(t)
+	e := w.exporter(nil)
+	got := w.tail()
+	stop := w.run(e)
+
+	want := map[string]string{}
+	hostile := func(name, reason string, change func(*corev1.Event)) {
+		t.Helper()
+		ev := w.newEvent(name, uid(1), full)
+		change(ev)
+		w.make(ev)
+		if reason != "" {
+			want[name] = reason
+		}
+	}
+	hostile("no-uid", "invalid event: the Service has no UID", func(e *corev1.Event) { e.InvolvedObject.UID = "" })
+	hostile("wildcard", `invalid event: service UID ">" is not a UUID`, func(e *corev1.Event) { e.InvolvedObject.UID = ">" })
+	hostile("tokens", "is not a UUID", func(e *corev1.Event) { e.InvolvedObject.UID = "a.b c\r\nd.*.eeeeeeeeeeeeeeeeeeeeeeeee" })
+	hostile("path", "no Service can be called", func(e *corev1.Event) { e.InvolvedObject.Name = "../../nodes/x" })
+	hostile("no-name", "no Service can be called", func(e *corev1.Event) { e.InvolvedObject.Name = "" })
+	hostile("large", "event too large", func(e *corev1.Event) {
+		e.Type = "Warning"
+		e.Action = strings.Repeat("x", 100)
+		e.Reason = "Failed"
+		e.Message = "Fail to ensure loadbalancer, error " + full
+		e.Type = strings.Repeat("t", 70<<10)
+	})
+	hostile("long", "", func(e *corev1.Event) {
+		e.InvolvedObject.UID = types.UID(uid(2))
+		e.Message = full + strings.Repeat(" and\x00 more é", 80<<10)
+	})
+	w.event("last", uid(3), full)
+
+	stored := map[string]events.Failure{}
+	for _, f := range got.next(2) {
+		stored[f.Event.Name] = f
+	}
+	if f, ok := stored["long"]; !ok || len(f.Message) > events.MaxMessage || f.Class != "vswitch-ip-exhausted" {
+		t.Errorf("the failure with the long message: %d bytes, class %s", len(f.Message), f.Class)
+	}
+	if _, ok := stored["last"]; !ok {
+		t.Error("the failure after the hostile ones is missing")
+	}
+
+	dead := func() map[string]string {
+		all := map[string]string{}
+		err := w.s.Each(w.ctx, stream.Dead, ">", time.Time{}, func(m stream.Message) error {
+			var ev corev1.Event
+			if err := json.Unmarshal(m.Data, &ev); err != nil {
+				return fmt.Errorf("the dead Event is no Event: %w", err)
+			}
+			if ev.Namespace == w.ns {
+				if all[ev.Name] != "" {
+					t.Errorf("%s is in DEAD twice", ev.Name)
+				}
+				all[ev.Name] = m.Header[stream.HeaderReason][0]
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	check := func() {
+		t.Helper()
+		all := dead()
+		for name, reason := range want {
+			if !strings.Contains(all[name], reason) {
+				t.Errorf("the reason of %s is %q, want %q", name, all[name], reason)
+			}
+		}
+		if len(all) != len(want) {
+			t.Errorf("DEAD holds %d Events, want %d", len(all), len(want))
+		}
+	}
+	check()
+	stop()
+	// After a restart that lists, they are not buried again.
+	w.join.Compact(t)
+	e = w.exporter(nil)
+	w.run(e)
+	w.event("new", uid(4), full)
+	got.until(uids(4, 5), 1)
+	check()
+}
+
+// TestPrecheckIsReported proves that the result of the controller's check is
+// reported and goes nowhere else.
+func TestPrecheckIsReported(t *testing.T) {
+	w := newWorld(t)
+	e := w.exporter(nil)
+	w.run(e)
+	events := w.join.Client().CoreV1().Events("kube-system")
+	ev := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: "CloudControllerManagerPrecheckResult", Namespace: "kube-system"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "kube-system", Name: "ccm"},
+		Reason:         "PrecheckResult", Type: "Normal", Message: "2 Services would fail",
+	}
+	t.Cleanup(func() {
+		err := events.Delete(context.WithoutCancel(w.ctx), ev.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	w.make(ev)
+	w.await("the result is reported", func() bool { return e.Stats().Reported.Load() > 0 })
+}
+
+func TestRunNeedsBothSides(t *testing.T) {
+	w := newWorld(t)
+	t.Run("no rights", func(t *testing.T) {
+		e := w.exporter(w.join.As(t, "exporter-test-nobody", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}}}))
+		if err := e.Run(w.ctx); !errors.Is(err, kube.ErrDenied) {
+			t.Errorf("Run ended with %v, want ErrDenied", err)
+		}
+	})
+	t.Run("no API server", func(t *testing.T) {
+		e := w.exporter(&rest.Config{Host: "http://127.0.0.1:1"})
+		if err := e.Run(w.ctx); !errors.Is(err, kube.ErrUnavailable) {
+			t.Errorf("Run ended with %v, want ErrUnavailable", err)
+		}
+	})
+	t.Run("no NATS", func(t *testing.T) {
+		e := w.exporter(nil)
+		w.nats.Close()
+		if err := e.Run(w.ctx); !errors.Is(err, stream.ErrUnavailable) {
+			t.Errorf("Run ended with %v, want ErrUnavailable", err)
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, id := range []string{"", "a b", "a.b", ">", strings.Repeat("x", 65)} {
+		if _, err := New(Config{Cluster: id}); err == nil || !strings.HasPrefix(err.Error(), "name the cluster: ") {
+			t.Errorf("New took the cluster ID %q: %v", id, err)
+		}
+	}
+	if _, err := New(Config{Cluster: "c1"}); err == nil {
+		t.Error("New took no cluster, no stream and no classifier")
+	}
+}
+
+// TestRightsOfTheExporter proves that it needs to list and watch Events, and no more.
+func TestRightsOfTheExporter(t *testing.T) {
+	w := newWorld(t)
+	got := w.tail()
+	e := w.exporter(w.join.As(t, "exporter-test", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list", "watch"}}}))
+	w.run(e)
+	w.event("a", uid(1), full)
+	got.until(uids(1, 2), 1)
+}

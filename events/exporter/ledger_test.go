@@ -1,0 +1,45 @@
+package exporter
+
+import "testing"
+
+// TestLedger proves that progress never passes what is open.
+func TestLedger(t *testing.T) {
+	l := newLedger()
+	want := func(what, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: progress %q, want %q", what, got, want)
+		}
+	}
+	want("nothing to publish", l.skip("1"), "1")
+	a, b := l.open("2"), l.open("3")
+	if l.lag() <= 0 || l.silence() <= 0 {
+		t.Error("two wait, and there is no lag")
+	}
+	want("behind open ones", l.skip("4"), "")
+	want("again", l.skip("5"), "")
+	want("the second is through", l.close(b), "")
+	want("and one more is passed over", l.skip("6"), "")
+	want("the first is through", l.close(a), "6")
+	if l.lag() != 0 || l.silence() != 0 || len(l.entries) != 0 {
+		t.Errorf("nothing waits, and the lag is %s", l.lag())
+	}
+
+	// A list makes progress as a whole.
+	a, b = l.open(""), l.open("")
+	want("the list's own version", l.skip("9"), "")
+	want("one of the list", l.close(a), "")
+	c := l.open("10")
+	want("after the list", l.close(c), "")
+	want("the last of the list", l.close(b), "10")
+
+	// However many pass by behind an open one, they take the room of one.
+	a = l.open("11")
+	for range 1000 {
+		want("passing by", l.skip("12"), "")
+	}
+	if len(l.entries) != 2 {
+		t.Errorf("%d entries", len(l.entries))
+	}
+	want("the one that was open", l.close(a), "12")
+}

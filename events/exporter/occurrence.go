@@ -1,0 +1,160 @@
+package exporter
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// An occurrence is one version of an Event that tells of a failed sync, and its class.
+type occurrence struct {
+	kube.Event
+	class string
+}
+
+// judge names the class of an Event, and reports whether it is to be published.
+func (s *session) judge(ev kube.Event) (occurrence, bool) {
+	s.stats.Seen.Add(1)
+	if !events.Watched(ev.Reason) {
+		s.stats.Ignored.Add(1)
+		return occurrence{}, false
+	}
+	if events.DryRun(ev.Message) {
+		s.report(ev, "the controller's check before an upgrade foresees a failure")
+		return occurrence{}, false
+	}
+	m := s.c.Classifier.Classify(events.Input{Reason: ev.Reason, Type: ev.Type, Component: ev.Component, Message: ev.Message})
+	if m.Class == events.Ignored {
+		s.stats.Ignored.Add(1)
+		return occurrence{}, false
+	}
+	// The API server takes messages of a megabyte, and many may wait at once.
+	if len(ev.Message) > events.MaxMessage {
+		ev.Message = events.Cut(events.Redact(ev.Message))
+	}
+	return occurrence{Event: ev, class: m.Class}, true
+}
+
+// key is the same for the occurrences of which a list publishes only the newest.
+func (o occurrence) key() string {
+	if o.invalid() != nil {
+		return "event " + o.UID
+	}
+	return o.class + " " + o.Object.UID
+}
+
+// inOrder orders occurrences by their resource versions.
+func inOrder(a, b occurrence) int {
+	switch {
+	case kube.Later(a.ResourceVersion, b.ResourceVersion):
+		return 1
+	case kube.Later(b.ResourceVersion, a.ResourceVersion):
+		return -1
+	}
+	return 0
+}
+
+// invalid says why no Service can be the one that the Event is about. The API
+// server doesn't check that: whoever may create Events may write anything.
+func (o occurrence) invalid() error {
+	if err := events.ValidUID(o.Object.UID); err != nil {
+		return err
+	}
+	if !kube.ValidName(o.Object.Namespace) || !kube.ValidName(o.Object.Name) {
+		return fmt.Errorf("no Service can be called %.100q", o.Object.Namespace+"/"+o.Object.Name)
+	}
+	return nil
+}
+
+// A message is an occurrence as NATS takes it.
+type message struct {
+	subject, id string
+	header      map[string][]string
+	data        []byte
+}
+
+// message returns the occurrence as a message of FAILED, or why it can't be one.
+func (o occurrence) message(cluster string) (message, error) {
+	if err := o.invalid(); err != nil {
+		return message{}, err
+	}
+	e, err := events.NewFailed(events.Failure{
+		Cluster:   cluster,
+		Class:     o.class,
+		Reason:    o.Reason,
+		Type:      o.Type,
+		Component: o.Component,
+		Message:   o.Message,
+		Service:   events.Service{Namespace: o.Object.Namespace, Name: o.Object.Name, UID: o.Object.UID},
+		Event:     events.Reference{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
+		Count:     o.Count,
+		First:     o.First,
+		Last:      o.Last,
+	})
+	if err != nil {
+		return message{}, err
+	}
+	header, data, err := events.EncodeNATS(e)
+	if err != nil {
+		return message{}, err
+	}
+	return message{events.FailedSubject(cluster, o.class, o.Object.UID), events.MessageID(e), header, data}, nil
+}
+
+// remains returns what DEAD keeps of the Event: a Kubernetes Event again, so that
+// whatever reads Events can read it, with all texts cut and the message redacted.
+func (o occurrence) remains() (header map[string][]string, data []byte) {
+	type object map[string]any
+	at := func(t time.Time) any {
+		if y := t.Year(); t.IsZero() || y < 0 || y > 9999 {
+			return nil
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	data, err := json.Marshal(object{
+		"apiVersion": "v1",
+		"kind":       "Event",
+		"metadata": object{
+			"namespace": clip(o.Namespace), "name": clip(o.Name), "uid": clip(o.UID), "resourceVersion": clip(o.ResourceVersion),
+		},
+		"involvedObject": object{
+			"kind": clip(o.Object.Kind), "namespace": clip(o.Object.Namespace), "name": clip(o.Object.Name), "uid": clip(o.Object.UID),
+		},
+		"reason":         clip(o.Reason),
+		"type":           clip(o.Type),
+		"message":        events.Cut(events.Redact(o.Message)),
+		"source":         object{"component": clip(o.Component)},
+		"count":          o.Count,
+		"firstTimestamp": at(o.First),
+		"lastTimestamp":  at(o.Last),
+	})
+	if err != nil {
+		data = []byte("{}") // texts, numbers and nulls always encode
+	}
+	return map[string][]string{
+		"Content-Type": {"application/json"},
+		"Nats-Msg-Id":  {clip(o.UID) + "." + clip(o.ResourceVersion)},
+	}, data
+}
+
+// clip cuts a text that should be short and needn't be.
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 512)], "?") }
+
+// versionOf returns the resource version of the occurrence that a message of FAILED
+// holds; empty if it holds none, which any occurrence replaces.
+func versionOf(m stream.Message) string {
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		return ""
+	}
+	f, err := events.ReadFailed(e)
+	if err != nil {
+		return ""
+	}
+	return f.Event.ResourceVersion
+}
