@@ -77,11 +77,13 @@ Nothing that lbremedy may write is known to end this failure: it asks a person.
 
 var scenarioTemplate = parse("the scenario of a class", `The failure is reported: a person is asked.
 -- message --
-Error syncing load balancer []: Message: {{.Words}}
+Error syncing load balancer []: apply model error: {{.Words}}
 -- service --
 metadata: {namespace: shop, name: web}
+-- cloud --
+{}
 -- want --
 The sync failed with {{.Words}}.
-ask: Find the cause in the controller's log and end it.
-end: asked
+ask:  Find the cause in the controller's log and end it.
+end:  asked
 `)
