@@ -54,9 +54,6 @@ func (a *automaton) grow(depth int32) int32 {
 
 // add makes the states of a pattern. Until link, next holds state numbers.
 func (a *automaton) add(pattern string, id int32) {
-	if pattern == "" {
-		return
-	}
 	var state int32
 	for i := range len(pattern) {
 		at := state*a.stride + int32(a.column[pattern[i]])

@@ -35,19 +35,19 @@ func (s *scan) verdict(in Input) Match {
 // notOurs returns why the message is not of the controller; empty if it is.
 func (s *scan) notOurs(in Input) string {
 	matched := s.best.entry >= 0
-	ours := s.wrapped == own || s.controller || s.api
+	ours := s.wrapped == wrapOwn || s.controller || s.api
 	switch {
 	case in.Reason == reasonFailed && !s.ownWording():
 		return "The reason Failed counts only with the controller's own wording."
 	case s.upstream && !ours:
 		return "The wording is that of another cloud's service controller."
-	case s.wrapped == service && !ours && !matched:
+	case s.wrapped == wrapService && !ours && !matched:
 		return "The wording is that of another cloud's service controller, and nothing names Alibaba Cloud."
 	case s.foreign && !ours:
 		return "The message names another cloud."
 	case in.Component == "" && in.Reason != "" && !ours && !matched:
 		return "Nothing shows that the message is of Alibaba Cloud's controller."
-	case in.Component == "" && in.Reason == "" && s.wrapped != own && !s.controller && !(matched && s.stands()):
+	case in.Component == "" && in.Reason == "" && s.wrapped != wrapOwn && !s.controller && !(matched && s.stands()):
 		return "Nothing shows that the message tells of a failed sync of a load balancer."
 	}
 	return ""
@@ -56,7 +56,7 @@ func (s *scan) notOurs(in Input) string {
 // noFailure returns why a message without any known text or code tells of no
 // failed sync; empty if it does.
 func (s *scan) noFailure(in Input) string {
-	if in.Reason == "" && s.wrapped == bare && !s.controller && !s.api {
+	if in.Reason == "" && s.wrapped == wrapNone && !s.controller && !s.api {
 		return "Nothing shows that the message tells of a failed sync of a load balancer."
 	}
 	return ""
@@ -65,20 +65,24 @@ func (s *scan) noFailure(in Input) string {
 // ownWording reports whether the message begins as the controller's do under
 // the reason that it shares with the kubelet.
 func (s *scan) ownWording() bool {
-	return s.wrapped == own && s.begin == start(s.text) && bytes.HasPrefix(s.text[s.begin:], []byte("fail to "))
+	return s.wrapped == wrapOwn && s.begin == start(s.text) && bytes.HasPrefix(s.text[s.begin:], []byte("fail to "))
 }
 
 // stands reports whether the winner stands at the beginning of the message, as
 // an error that was copied out of a page does: nothing is known of such a
 // message but its words.
 func (s *scan) stands() bool {
-	before := s.text[s.body:max(s.body, s.best.start)]
+	said := s.text[s.body:max(s.body, s.best.start)]
 	for _, lead := range leads {
 		if bytes.HasPrefix(s.text[s.body:], []byte(lead)) {
 			return true
 		}
 	}
-	return len(before) <= 60 && !bytes.Contains(before, []byte(":"))
+	// The pages put the bare code before what the API says.
+	if code, after, ok := bytes.Cut(said, []byte(" message:")); ok && !bytes.Contains(code, []byte(" ")) {
+		said = after
+	}
+	return len(said) <= 100 && !bytes.Contains(said, []byte(":"))
 }
 
 // leads are what an error of an API begins with, folded.

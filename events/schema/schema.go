@@ -1,0 +1,148 @@
+// Package schema derives the JSON Schemas of what is on the wire from the types
+// of package events.
+//
+// The schemas are checked in beside it, for readers in other languages. They
+// allow unknown properties, since every reader of an event must: a later
+// version adds fields without a new name.
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// Names of the files, by what they describe.
+const (
+	Failed = "failed.v1.json" // the data of events.TypeFailed
+	Record = "record.v1.json" // the data of events.TypeIntent and events.TypeSettled
+)
+
+// base begins the IDs of the schemas.
+const base = "urn:lbremedy:schema:"
+
+// Files returns the schemas by file name. Their descriptions are the comments
+// in the source of package events, which is read in the module's root folder.
+func Files(root string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	said, err := comments(filepath.Join(root, "events"))
+	if err != nil {
+		return nil, fmt.Errorf("read the comments of package events: %w", err)
+	}
+	for _, s := range []struct {
+		name, title string
+		value       any
+	}{
+		{Failed, "A failed sync of a Service", events.Failure{}},
+		{Record, "An entry of the journal", events.Record{}},
+	} {
+		text, err := derive(said, s.name, s.title, s.value)
+		if err != nil {
+			return nil, fmt.Errorf("derive the schema %s: %w", s.name, err)
+		}
+		files[s.name] = text
+	}
+	return files, nil
+}
+
+// derive returns the schema of a value's type, described by what was said of it.
+func derive(said map[string]string, name, title string, value any) ([]byte, error) {
+	r := jsonschema.Reflector{
+		Anonymous:                 true,
+		AllowAdditionalProperties: true,
+		ExpandedStruct:            true,
+		Mapper:                    enumerate,
+		CommentMap:                said,
+	}
+	s := r.Reflect(value)
+	s.ID = base + jsonschema.ID(name)
+	s.Title = title
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// enumerate names the values of the types that have a fixed list of them.
+func enumerate(t reflect.Type) *jsonschema.Schema {
+	var values []any
+	switch t {
+	case reflect.TypeFor[events.Result]():
+		values = []any{
+			events.Gone, events.Superseded, events.Planned, events.Asked, events.Waiting,
+			events.Fixed, events.Unsettled, events.Failed, events.Foreign,
+		}
+	case reflect.TypeFor[events.Impact]():
+		values = []any{events.NeverUp, events.Frozen, events.Serving}
+	case reflect.TypeFor[events.Phase]():
+		values = []any{events.Started, events.Intent, events.Step, events.Settled}
+	default:
+		return nil
+	}
+	return &jsonschema.Schema{Type: "string", Enum: values}
+}
+
+// comments returns what the source in a folder says of its types, by
+// "package.Type", and of their fields, by "package.Type.Field".
+func comments(folder string) (map[string]string, error) {
+	sources, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	if len(sources) == 0 {
+		return nil, fmt.Errorf("no Go source in %s", folder)
+	}
+	pkg := reflect.TypeFor[events.Failure]().PkgPath()
+	said := map[string]string{}
+	for _, source := range sources {
+		file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range file.Decls {
+			types, ok := d.(*ast.GenDecl)
+			if !ok || types.Tok != token.TYPE {
+				continue
+			}
+			for _, s := range types.Specs {
+				t := s.(*ast.TypeSpec)
+				name := pkg + "." + t.Name.Name
+				said[name] = sentence(types.Doc)
+				if fields, ok := t.Type.(*ast.StructType); ok {
+					describe(said, name, fields)
+				}
+			}
+		}
+	}
+	return said, nil
+}
+
+// describe adds what stands beside the fields of a type.
+func describe(said map[string]string, name string, t *ast.StructType) {
+	for _, f := range t.Fields.List {
+		for _, n := range f.Names {
+			said[name+"."+n.Name] = sentence(f.Comment)
+		}
+	}
+}
+
+// sentence returns a comment as one line.
+func sentence(c *ast.CommentGroup) string {
+	return strings.Join(strings.Fields(c.Text()), " ")
+}
