@@ -138,7 +138,7 @@ func TestClassifyExplains(t *testing.T) {
 		{"an earlier error", own + "[[SDKError] API: A, Message: It is dry, [SDKError] API: B, Message: The thing is odd]",
 			Match{Class: "late", Matched: "it is dry", By: ByText, RunnerUp: "long", Why: `"thing is odd" stands in a later error of the message.`}},
 		{"an error of an API before the controller's", own + "the thing is odd, [SDKError] API: B, Message: It is dry.",
-			Match{Class: "late", Matched: "it is dry", By: ByText, RunnerUp: "long", Why: `"thing is odd" stands in a later error of the message.`}},
+			Match{Class: "late", Matched: "it is dry", By: ByText, RunnerUp: "long", Why: `"thing is odd" is what the controller found itself, and an API's error decides.`}},
 		{"residue", own + "Message: It is dry., the thing is odd]",
 			Match{Class: "late", Matched: "it is dry", By: ByText, RunnerUp: "long", Why: `"thing is odd" stands behind what the first error says.`}},
 		{"a code", own + "[SDKError] API: A, ErrorCode: Odd, Message: new",

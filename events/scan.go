@@ -67,6 +67,8 @@ func (s *scan) better(a, b candidate) (bool, string) {
 	switch {
 	case b.entry < 0 || a.entry < 0:
 		return a.entry >= 0, ""
+	case b.region == 0 && a.region > 0:
+		return true, "is what the controller found itself, and an API's error decides"
 	case a.order() != b.order():
 		return a.order() < b.order(), "stands in a later error of the message"
 	case a.late != b.late:
