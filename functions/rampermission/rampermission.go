@@ -161,7 +161,8 @@ func extend(ctx context.Context, c *remedy.Case, g gap, ctl ccm) (remedy.Plan, e
 // nothingMissing answers when the role has all that the controller needs. If its
 // policy was changed after the failure, the controller has not tried again yet.
 func nothingMissing(ctx context.Context, c *remedy.Case, g gap, ctl ccm) (remedy.Plan, error) {
-	settled := g.changed.Add(c.Policy.RAMSettle())
+	settle := c.Policy.RAMSettle()
+	settled := g.changed.Add(settle)
 	if !g.changed.IsZero() && c.Event.Last.Before(settled) {
 		risk, note, err := drift(ctx, c)
 		if err != nil {
@@ -172,7 +173,7 @@ func nothingMissing(ctx context.Context, c *remedy.Case, g gap, ctl ccm) (remedy
 			Cause:   g.role,
 			Risk:    risk,
 			Note:    note,
-			Steps:   []remedy.Step{step.Touch{After: max(0, settled.Sub(c.Now)).Round(time.Second)}},
+			Steps:   []remedy.Step{step.Touch{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}},
 		}, nil
 	}
 	return remedy.Plan{

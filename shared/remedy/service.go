@@ -98,14 +98,16 @@ func managed(svc *corev1.Service) bool {
 }
 
 // hashWritten returns when the controller last wrote the hash label, from
-// managedFields; zero if it is not there. Times have whole seconds.
+// managedFields; zero if it is not there. Times have whole seconds. The controller
+// writes its labels through the status subresource: a person who sends them along
+// with a Service does not.
 func hashWritten(svc *corev1.Service) time.Time {
 	if svc.Labels[HashLabel] == "" {
 		return time.Time{}
 	}
 	var at time.Time
 	for _, f := range svc.ManagedFields {
-		if f.Time != nil && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"f:`+HashLabel+`"`) && f.Time.After(at) {
+		if f.Subresource == "status" && f.Time != nil && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"f:`+HashLabel+`"`) && f.Time.After(at) {
 			at = f.Time.Time
 		}
 	}

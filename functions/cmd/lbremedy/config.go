@@ -1,0 +1,287 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// settings are the global flags.
+type settings struct {
+	file                                     string
+	cluster, region, kubeconfig, kubecontext string
+	nats, natsToken, natsCreds, natsCA       string
+	endpoint, scheme                         string
+	vpc                                      bool
+	state                                    string
+	level, format, output                    string
+}
+
+func (s *settings) flags(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.StringVar(&s.file, "config", "", "YAML `file` with values for these flags (default $XDG_CONFIG_HOME/lbremedy/config.yaml, if it is there)")
+	f.StringVar(&s.cluster, "cluster", "", "`ID` of the ACK cluster")
+	f.StringVar(&s.region, "region", "", "`region` of the cluster, such as cn-hangzhou")
+	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default this pod's cluster, $KUBECONFIG or the one in the home directory)")
+	f.StringVar(&s.kubecontext, "context", "", "`name` of the context in the kubeconfig")
+	f.StringVar(&s.nats, "nats", "", "`URL` of NATS, several separated by commas (default the one that \"lbremedy up\" runs)")
+	f.StringVar(&s.natsToken, "nats-token", "", "`token` for NATS; others can read a flag, so rather set LBREMEDY_NATS_TOKEN")
+	f.StringVar(&s.natsCreds, "nats-creds", "", "credentials `file` for NATS")
+	f.StringVar(&s.natsCA, "nats-ca", "", "`file` with the root certificates of NATS")
+	f.StringVar(&s.endpoint, "cloud-endpoint", "", "`host:port` that answers instead of all endpoints of Alibaba Cloud")
+	f.StringVar(&s.scheme, "cloud-scheme", "", "HTTPS (default), or HTTP for a loopback `scheme`")
+	f.BoolVar(&s.vpc, "cloud-vpc", false, "use Alibaba Cloud's endpoints inside the VPC")
+	f.StringVar(&s.state, "state-dir", "", "`directory` of \"lbremedy up\" (default $XDG_STATE_HOME/lbremedy)")
+	f.StringVar(&s.level, "log-level", "warn", "lowest `level` that is logged: debug, info, warn or error")
+	f.StringVar(&s.format, "log-format", "text", "`form` of the log: text or json")
+	f.StringVarP(&s.output, "output", "o", "table", "`form` of the data: table, json or yaml")
+	for name, values := range map[string][]string{
+		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "output": {"table", "json", "yaml"}, "cloud-scheme": {"HTTPS", "HTTP"},
+	} {
+		mustComplete(root, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// mustComplete registers how a flag's value is completed.
+func mustComplete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(fmt.Sprintf("complete --%s: %v", flag, err)) // the flag does not exist: a mistake in this program
+	}
+}
+
+// settle gives each global flag that wasn't set the value of its variable, or else
+// of the configuration file, and checks what has a fixed set of values.
+func (p *program) settle(cmd *cobra.Command) error {
+	flags := cmd.Root().PersistentFlags()
+	set := func(f *pflag.Flag, value, from string) error {
+		if f == nil || f.Changed || value == "" {
+			return nil
+		}
+		if err := f.Value.Set(value); err != nil {
+			return wrong("%s: %q is no value for %s: %w", from, value, f.Name, err)
+		}
+		f.Changed = true
+		return nil
+	}
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		variable := "LBREMEDY_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		errs = append(errs, set(f, p.getenv(variable), variable))
+	})
+	values, path, err := p.configFile(flags)
+	if err != nil {
+		return err
+	}
+	for name, value := range values {
+		errs = append(errs, set(flags.Lookup(name), value, path))
+	}
+	one := func(flag, value string, of ...string) {
+		if !slices.Contains(of, value) {
+			errs = append(errs, wrong("--%s: %q is not one of %s", flag, value, strings.Join(of, ", ")))
+		}
+	}
+	one("output", p.output, "table", "json", "yaml")
+	one("log-level", p.level, "debug", "info", "warn", "error")
+	one("log-format", p.format, "text", "json")
+	if p.cluster != "" {
+		if err := events.ValidCluster(p.cluster); err != nil {
+			errs = append(errs, wrong("--cluster: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// configFile reads the configuration file, if there is one.
+func (p *program) configFile(flags *pflag.FlagSet) (map[string]string, string, error) {
+	path := p.file
+	if path == "" {
+		base := p.home("XDG_CONFIG_HOME", ".config")
+		if base == "" {
+			return nil, "", nil
+		}
+		path = filepath.Join(base, "lbremedy", "config.yaml")
+	}
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && p.file == "":
+		return nil, "", nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "", wrong("there is no configuration file %s", path)
+	case err != nil:
+		return nil, "", wrong("read the configuration file: %w", err)
+	}
+	var raw map[string]any
+	if err := yaml.UnmarshalStrict(data, &raw); err != nil {
+		return nil, "", wrong("configuration file %s: it is no YAML of names and values: %w", path, oneLine(err))
+	}
+	var known []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "config" {
+			known = append(known, f.Name)
+		}
+	})
+	values := map[string]string{}
+	for name, value := range raw {
+		if !slices.Contains(known, name) {
+			return nil, "", wrong("configuration file %s: there is no setting %q; there are %s", path, name, strings.Join(known, ", "))
+		}
+		switch value.(type) {
+		case string, bool, float64:
+			values[name] = fmt.Sprint(value)
+		case nil:
+		default:
+			return nil, "", wrong("configuration file %s: %s has no simple value", path, name)
+		}
+	}
+	return values, path, nil
+}
+
+// home returns a base directory of the XDG specification; empty if there is no home.
+func (p *program) home(variable, below string) string {
+	if dir := p.getenv(variable); filepath.IsAbs(dir) {
+		return dir
+	}
+	if home := p.getenv("HOME"); home != "" {
+		return filepath.Join(home, below)
+	}
+	return ""
+}
+
+// oneLine returns the error with its text on one line.
+func oneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
+
+// log returns the logger that the flags ask for.
+func (p *program) log() *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(p.level)); err != nil {
+		level = slog.LevelWarn // settle has checked it
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if p.format == "json" {
+		return slog.New(slog.NewJSONHandler(p.err, o))
+	}
+	return slog.New(slog.NewTextHandler(p.err, o))
+}
+
+// host returns the configuration of a host as the flags have it.
+func (p *program) host() host.Config {
+	return host.Config{
+		Cluster: p.cluster, Region: p.region, Kubeconfig: p.kubeconfig, Context: p.kubecontext,
+		NATS: p.nats, NATSToken: p.natsToken, NATSCreds: p.natsCreds, NATSCA: p.natsCA,
+		Endpoint: p.endpoint, Scheme: p.scheme, VPC: p.vpc, Who: "cli", Log: p.log(),
+	}
+}
+
+// look connects to the cluster and the cloud, and finds out whether there is a key
+// and whether the cluster is the one that the flags name, before a class asks.
+func (p *program) look(ctx context.Context, c host.Config) (*remedy.Env, error) {
+	c.Credentials = cloud.DefaultChain()
+	env, err := host.Look(c)
+	if err != nil {
+		return nil, mistake{err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	if _, err := c.Credentials(ctx); err != nil {
+		return nil, wrong("no access to Alibaba Cloud: %w", err)
+	}
+	ack, err := env.Cloud.CS.Cluster(ctx)
+	switch {
+	case errors.Is(err, cloud.ErrNotFound):
+		return nil, wrong("the account has no ACK cluster %q in %s: correct --cluster or --region", c.Cluster, c.Region)
+	case errors.Is(err, cloud.ErrDenied):
+		// A class that needs more says so itself.
+	case err != nil:
+		return nil, fmt.Errorf("look the cluster up: %w", err)
+	case ack.Region != "" && ack.Region != c.Region:
+		return nil, wrong("the cluster %s is in the region %s and not in %s: correct --region", c.Cluster, ack.Region, c.Region)
+	}
+	return env, nil
+}
+
+// policyFile reads a policy file.
+func policyFile(path string) (remedy.Policy, error) {
+	allowed, err := policy.Load(path, classes())
+	if err != nil {
+		return allowed, mistake{err}
+	}
+	return allowed, nil
+}
+
+// setPolicy makes the environment answer with the file's policy, or else with the
+// one in force in the stream, or else with observing.
+func setPolicy(env *remedy.Env, path string, s *stream.Stream) error {
+	switch {
+	case path != "":
+		allowed, err := policyFile(path)
+		if err != nil {
+			return err
+		}
+		env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }
+	case s != nil:
+		env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s) }
+	}
+	return nil
+}
+
+// classes returns the IDs of all classes.
+func classes() []string {
+	ids := make([]string, len(functions.All))
+	for i, r := range functions.All {
+		ids[i] = r.Class
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// classOf returns the remedy of a class, or an error that names the ones there are.
+func classOf(id string) (*remedy.Remedy, error) {
+	i := slices.IndexFunc(functions.All, func(r *remedy.Remedy) bool { return r.Class == id })
+	if i < 0 {
+		return nil, wrong("there is no class %q; there are %s", id, strings.Join(classes(), ", "))
+	}
+	return functions.All[i], nil
+}
+
+// completeClasses completes the IDs of classes with their titles.
+func completeClasses(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var all []cobra.Completion
+	for _, r := range functions.All {
+		all = append(all, cobra.CompletionWithDesc(r.Class, r.Title()))
+	}
+	slices.Sort(all)
+	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// describe says what a policy allows.
+func describe(allowed remedy.Policy) string {
+	mode := cmp.Or(allowed.Mode, remedy.Observe)
+	text := "observe: plans are shown and never applied"
+	if mode == remedy.Fix {
+		text = fmt.Sprintf("fix: plans up to %s risk are applied", allowed.Risk)
+	}
+	if n := len(allowed.Classes); n > 0 {
+		text += fmt.Sprintf("; with rules of their own for %d classes", n)
+	}
+	return text
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A filter says which cases or failures are meant. The zero filter means all.
+type filter struct {
+	classes, results   []string
+	namespace, service string
+	since, until       moment
+	open               bool
+}
+
+// failures adds the flags that choose failures.
+func (f *filter) failures(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.classes, "class", nil, "of these `classes` only")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "of this `namespace` only")
+	flags.StringVar(&f.service, "service", "", "of this `Service` only: NAME or NAMESPACE/NAME")
+	mustComplete(cmd, "class", completeClasses)
+}
+
+// outcomes adds the flags that choose by how cases stand.
+func (f *filter) outcomes(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.results, "result", nil, "with these `results` only: "+strings.Join(results, ", "))
+	cmd.Flags().BoolVar(&f.open, "open", false, "only cases that are not over")
+	mustComplete(cmd, "result", cobra.FixedCompletions(results, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *filter) sinceFlag(cmd *cobra.Command, what string) {
+	cmd.Flags().Var(&f.since, "since", what)
+}
+
+var results = []string{
+	string(events.Fixed), string(events.Planned), string(events.Asked), string(events.Waiting), string(events.Unsettled), string(events.Failed),
+	string(events.Gone), string(events.Superseded), string(events.Undone), string(events.Foreign),
+}
+
+// check says what is wrong with the flags' values.
+func (f *filter) check() error {
+	for _, id := range f.classes {
+		if _, err := classOf(id); err != nil {
+			return err
+		}
+	}
+	for _, r := range f.results {
+		if !slices.Contains(results, r) {
+			return wrong("there is no result %q; there are %s", r, strings.Join(results, ", "))
+		}
+	}
+	if ns, name, ok := strings.Cut(f.service, "/"); ok {
+		if f.namespace != "" && f.namespace != ns {
+			return wrong("--service %s is not in the namespace %s that --namespace names", f.service, f.namespace)
+		}
+		f.namespace, f.service = ns, name
+	}
+	return nil
+}
+
+// empty reports whether the filter means all.
+func (f *filter) empty() bool {
+	return len(f.classes)+len(f.results) == 0 && f.namespace+f.service == "" && f.since.IsZero() && f.until.IsZero() && !f.open
+}
+
+func (f *filter) service1(class string, s events.Service) bool {
+	return (len(f.classes) == 0 || slices.Contains(f.classes, class)) &&
+		(f.namespace == "" || f.namespace == s.Namespace) && (f.service == "" || f.service == s.Name)
+}
+
+// failure reports whether the filter means the failure.
+func (f *filter) failure(e events.Failure) bool {
+	return f.service1(e.Class, e.Service) && !e.Last.Before(f.since.Time) && (f.until.IsZero() || !e.Last.After(f.until.Time))
+}
+
+// record reports whether the filter means the record.
+func (f *filter) record(r events.Record) bool {
+	return f.service1(r.Class, r.Service) && !r.At.Before(f.since.Time) &&
+		(len(f.results) == 0 || slices.Contains(f.results, state(r))) && (!f.open || isOpen(r))
+}
+
+// isOpen reports whether the case of the record is not over.
+func isOpen(r events.Record) bool {
+	switch events.Result(state(r)) {
+	case events.Fixed, events.Gone, events.Superseded, events.Failed, events.Undone, events.Foreign:
+		return false
+	}
+	return true
+}
+
+// A moment is a flag for a point in time: how long ago, or when.
+type moment struct {
+	time.Time
+	text string
+}
+
+// String returns what was given.
+func (m *moment) String() string { return m.text }
+
+// Type is what the help says of the value.
+func (m *moment) Type() string { return "time" }
+
+// Set reads how long ago, such as 90m or 7d, or a date or time of RFC 3339.
+func (m *moment) Set(s string) error {
+	m.text = s
+	var days float64
+	if n, err := fmt.Sscanf(s, "%fd", &days); err == nil && n == 1 && strings.HasSuffix(s, "d") && days >= 0 {
+		m.Time = time.Now().Add(-time.Duration(days * 24 * float64(time.Hour)))
+		return nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		m.Time = time.Now().Add(-d)
+		return nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
+			m.Time = t
+			return nil
+		}
+	}
+	return fmt.Errorf("want how long ago, such as 90m or 7d, or a time such as 2006-01-02T15:04")
+}
+
+// caseFilter returns the subjects of the journal that the global flags mean.
+func (p *program) caseFilter() string {
+	if p.cluster == "" {
+		return events.CaseSubjects
+	}
+	return "lbremedy.case." + p.cluster + ".>"
+}
+
+// record reads an entry of the journal.
+func record(m stream.Message) (events.Record, error) {
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		return events.Record{}, err
+	}
+	return events.ReadRecord(e)
+}
+
+// A history is one case: all its records, the oldest first.
+type history []events.Record
+
+func (h history) last() events.Record { return h[len(h)-1] }
+
+// cases reads the journal and returns the cases of which a record was stored since,
+// the one with the newest record first. Unless all are wanted, a history holds the
+// newest record alone.
+func (p *program) cases(ctx context.Context, s *stream.Stream, since time.Time, all bool) ([]history, error) {
+	type key struct{ cluster, uid, class, id string }
+	found := map[key]history{}
+	g, read, unreadable := p.progress(), 0, 0
+	var why error
+	err := s.Each(ctx, stream.Cases, p.caseFilter(), since, func(m stream.Message) error {
+		r, err := record(m)
+		if err != nil {
+			unreadable, why = unreadable+1, err
+			return nil
+		}
+		k := key{r.Cluster, r.Service.UID, r.Class, r.Case}
+		if all {
+			found[k] = append(found[k], r)
+		} else {
+			found[k] = history{r}
+		}
+		read++
+		g.say("reading the journal: %d records of %d cases", read, len(found))
+		return nil
+	})
+	g.done()
+	if err != nil {
+		return nil, err
+	}
+	if unreadable > 0 {
+		fmt.Fprintf(p.err, "%d records of the journal can't be read and are left out: %s\n", unreadable, clean(why.Error()))
+	}
+	list := make([]history, 0, len(found))
+	for _, h := range found {
+		list = append(list, h)
+	}
+	slices.SortFunc(list, func(a, b history) int {
+		return cmp.Or(b.last().At.Compare(a.last().At), cmp.Compare(a.last().Case, b.last().Case), cmp.Compare(a.last().Class, b.last().Class))
+	})
+	return list, nil
+}
+
+// find returns the cases that a name means, the newest first: a case ID, or the
+// beginning of one, or a Service.
+func (p *program) find(ctx context.Context, s *stream.Stream, name string) ([]history, error) {
+	all, err := p.cases(ctx, s, time.Time{}, true)
+	if err != nil {
+		return nil, err
+	}
+	means := func(h history) bool { return strings.HasPrefix(h.last().Case, name) }
+	what := "case"
+	if strings.Contains(name, "/") {
+		means = func(h history) bool { return h.last().Service.String() == name }
+		what = "case of a Service"
+	}
+	all = slices.DeleteFunc(all, func(h history) bool { return !means(h) })
+	if len(all) == 0 {
+		return nil, wrong("the journal holds no %s %q: \"lbremedy ls\" lists what it holds", what, name)
+	}
+	return all, nil
+}
+
+// completeCases completes the IDs of the cases in the journal.
+func (p *program) completeCases(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || p.settle(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	defer cancel()
+	s, err := p.stream(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer s.Close()
+	all, err := p.cases(ctx, s, time.Time{}, false)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var ids []cobra.Completion
+	for _, h := range all {
+		r := h.last()
+		ids = append(ids, cobra.CompletionWithDesc(r.Case, r.Service.String()+" "+r.Class+" "+state(r)))
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}

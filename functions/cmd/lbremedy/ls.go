@@ -1,0 +1,76 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+func (p *program) ls() *cobra.Command {
+	var f filter
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List cases: the newest record of each",
+		Long: `List the cases of the journal, the one that changed last first.
+
+RESULT is how the last run on the case ended, or "looking" and "writing" while one is
+on it. With -o json or yaml the records are printed as the journal holds them.`,
+		Example: `  lbremedy ls --open
+  lbremedy ls --class vswitch-ip-exhausted --since 24h
+  lbremedy ls -o json | jq -r '.[] | select(.result == "asked") | .ask'`,
+		Args: exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			s, err := p.stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			cases, err := p.cases(cmd.Context(), s, f.since.Time, false)
+			if err != nil {
+				return err
+			}
+			list := []events.Record{}
+			for _, h := range cases {
+				if f.record(h.last()) {
+					list = append(list, h.last())
+				}
+			}
+			return p.print(list, func() { p.list(list) })
+		},
+	}
+	f.failures(cmd)
+	f.outcomes(cmd)
+	f.sinceFlag(cmd, "only cases that changed since this `time`: 90m, 7d or 2006-01-02T15:04")
+	return cmd
+}
+
+func (p *program) list(records []events.Record) {
+	if len(records) == 0 {
+		p.note("No case.")
+		return
+	}
+	first := records[0].Cluster
+	several := slices.ContainsFunc(records, func(r events.Record) bool { return r.Cluster != first })
+	columns := []any{"case", "service", "class", "result", "age", "finding"}
+	if several {
+		columns = append([]any{"cluster"}, columns...)
+	}
+	t := p.table(columns...)
+	used := 0
+	for _, r := range records {
+		used = max(used, len(r.Case)+len(r.Service.String())+len(r.Class))
+	}
+	for _, r := range records {
+		row := []any{r.Case, clean(r.Service.String()), r.Class, p.outcome(r), p.ago(r.At), p.cell(r.Finding, used+40)}
+		if several {
+			row = append([]any{r.Cluster}, row...)
+		}
+		t.AppendRow(row)
+	}
+	t.Render()
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// print writes a value as the flags ask for; in the form of a table, show does it.
+func (p *program) print(value any, show func()) error {
+	switch p.output {
+	case "json":
+		return p.encode(value, "  ")
+	case "yaml":
+		data, err := yaml.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("write YAML: %w", err)
+		}
+		_, err = p.out.Write(data)
+		return err
+	}
+	show()
+	return nil
+}
+
+// line writes a value among many as they come: a line of JSON or a document of YAML.
+func (p *program) line(value any, show func()) error {
+	switch p.output {
+	case "json":
+		return p.encode(value, "")
+	case "yaml":
+		fmt.Fprintln(p.out, "---")
+	}
+	return p.print(value, show)
+}
+
+func (p *program) encode(value any, indent string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(value); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	_, err := p.out.Write(b.Bytes())
+	return err
+}
+
+// table returns a table with these columns.
+func (p *program) table(columns ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(p.out)
+	style := table.StyleDefault
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "   "
+	style.Format.Header = text.FormatUpper
+	t.SetStyle(style)
+	t.SuppressTrailingSpaces()
+	t.AppendHeader(columns)
+	return t
+}
+
+// A colour is an escape sequence of a terminal.
+type colour string
+
+const (
+	red    colour = "\x1b[31m"
+	green  colour = "\x1b[32m"
+	yellow colour = "\x1b[33m"
+	cyan   colour = "\x1b[36m"
+	bold   colour = "\x1b[1m"
+	faint  colour = "\x1b[2m"
+	plain         = "\x1b[0m"
+)
+
+// paint colours a text of the output.
+func (p *program) paint(c colour, s string) string { return p.paintOn(p.out, c, s) }
+
+// paintOn colours a text if its reader sits at a terminal and wants colours.
+func (p *program) paintOn(stream io.Writer, c colour, s string) string {
+	if c == "" || s == "" || p.getenv("NO_COLOR") != "" || p.getenv("TERM") == "dumb" || p.terminal(stream) == 0 {
+		return s
+	}
+	return string(c) + s + plain
+}
+
+// outcome returns the word for where a record stands, in its colour.
+func (p *program) outcome(r events.Record) string {
+	word := state(r)
+	switch events.Result(word) {
+	case events.Fixed, events.Gone:
+		return p.paint(green, word)
+	case events.Planned, events.Undone, events.Superseded:
+		return p.paint(cyan, word)
+	case events.Asked, events.Waiting, events.Unsettled:
+		return p.paint(yellow, word)
+	case events.Failed:
+		return p.paint(red, word)
+	}
+	return word
+}
+
+// state returns the word for where a record stands: its result, or that a run is on it.
+func state(r events.Record) string {
+	switch {
+	case r.Phase == events.Settled, r.Phase == "":
+		return cmp.Or(string(r.Result), "unknown")
+	case r.Phase == events.Started:
+		return "looking"
+	}
+	return "writing"
+}
+
+// clean returns a text from outside without what moves a terminal's cursor or
+// changes its colours; line breaks stay.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// cell returns a text for one line of a table: clean, and short where a terminal has
+// no room for it beside the other columns.
+func (p *program) cell(s string, others int) string {
+	s = strings.Join(strings.Fields(clean(s)), " ")
+	width := p.terminal(p.out)
+	if width == 0 {
+		return s
+	}
+	return text.Trim(s, max(20, width-others))
+}
+
+// wrap returns the text in lines of at most width, each after the indent.
+func wrap(s, indent string, width int) string {
+	var b strings.Builder
+	for para := range strings.SplitSeq(strings.TrimRight(clean(s), "\n"), "\n") {
+		line := indent
+		for word := range strings.FieldsSeq(para) {
+			if line != indent && text.StringWidthWithoutEscSequences(line)+1+text.StringWidthWithoutEscSequences(word) > width {
+				b.WriteString(line + "\n")
+				line = indent
+			}
+			if line != indent {
+				line += " "
+			}
+			line += word
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// ago returns how long ago a time was, in its largest unit.
+func (p *program) ago(t time.Time) string {
+	if t.IsZero() {
+		return "unknown"
+	}
+	return span(p.now().Sub(t))
+}
+
+func span(d time.Duration) string {
+	switch d = max(0, d); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "unknown"
+	}
+	return t.Local().Format("2006-01-02 15:04:05 MST")
+}
+
+// A progress tells a person at a terminal how far long work is.
+type progress struct {
+	to   io.Writer // nil: nobody looks
+	next time.Time
+	now  func() time.Time
+}
+
+func (p *program) progress() *progress {
+	g := &progress{now: p.now, next: p.now().Add(300 * time.Millisecond)}
+	if p.terminal(p.err) > 0 {
+		g.to = p.err
+	}
+	return g
+}
+
+// say replaces what was said before, a few times a second at most.
+func (g *progress) say(format string, args ...any) {
+	if g.to == nil || g.now().Before(g.next) {
+		return
+	}
+	g.next = g.now().Add(100 * time.Millisecond)
+	fmt.Fprintf(g.to, "\r\x1b[K"+format, args...)
+}
+
+// done takes back what was said.
+func (g *progress) done() {
+	if g.to != nil {
+		fmt.Fprint(g.to, "\r\x1b[K")
+	}
+}

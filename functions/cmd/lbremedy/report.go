@@ -1,0 +1,161 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+const margin = 11 // columns before the text of a report
+
+// field prints one part of a report; nothing if it is empty.
+func (p *program) field(name, text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	lines := wrap(text, strings.Repeat(" ", margin), p.width())
+	fmt.Fprint(p.out, p.paint(faint, name)+lines[min(len(name), margin-1):])
+}
+
+// width is how wide a report is.
+func (p *program) width() int {
+	if w := p.terminal(p.out); w > 0 {
+		return max(40, min(w, 120))
+	}
+	return 100
+}
+
+// note says something beside the data.
+func (p *program) note(format string, args ...any) { fmt.Fprintf(p.err, format+"\n", args...) }
+
+// report tells of a record as a person would want to read it.
+func (p *program) report(r events.Record) {
+	dry := r.Phase == ""
+	fmt.Fprintf(p.out, "%s  %s\n", p.paint(bold, clean(r.Service.String())), p.outcome(r))
+	p.field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
+	p.field("Failed", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago\n"+r.Message)
+	p.field("Impact", impacts[r.Impact])
+	p.field("Finding", r.Finding)
+	p.steps(r, dry)
+	p.field("Rule", r.Rule)
+	p.field("Asks", r.Ask)
+	p.field("Note", r.Note)
+	p.field("Error", r.Error)
+	p.field("Ticket", r.Ticket)
+	if r.Wait > 0 && !r.Result.Settled() {
+		p.field("Wait", "It is looked at again after "+r.Wait.Round(time.Second).String()+".")
+	}
+	p.field("Timings", timings(r.Timings))
+	if dry {
+		p.field("Outcome", "Nothing was written.")
+		return
+	}
+	attempts := ""
+	if n := len(r.Attempts); n > 0 {
+		attempts = fmt.Sprintf(", %d attempts to write in 24 h", n)
+	}
+	p.field("Outcome", fmt.Sprintf("%s at %s by %s%s", state(r), clock(r.At), cmp.Or(r.Who, "unknown"), attempts))
+}
+
+var impacts = map[events.Impact]string{
+	events.NeverUp: "The Service has no address: it never worked.",
+	events.Frozen:  "Traffic still flows, to the backends of the last sync.",
+	events.Serving: "Traffic flows; only the sync of settings fails.",
+}
+
+// steps tells what was done or would be, what stood there, and the way back.
+func (p *program) steps(r events.Record, dry bool) {
+	if len(r.Steps) == 0 {
+		return
+	}
+	head := fmt.Sprintf("%s risk, %d of %d steps done", r.Risk, min(r.Next, len(r.Steps)), len(r.Steps))
+	if dry || r.Result == events.Planned || r.Result == events.Asked {
+		head = fmt.Sprintf("%s risk, nothing done yet", r.Risk)
+	}
+	text := ""
+	for i, s := range r.Steps {
+		text += fmt.Sprintf("\n%d. %s", i+1, s.Text)
+		for _, line := range before(s.Step) {
+			text += "\n   " + line
+		}
+		back := "there is no way back"
+		switch {
+		case s.Undo != nil:
+			back = s.Undo.Text
+		case s.Kind == "touch":
+			back = "nothing to take back"
+		}
+		text += "\n   undo: " + back
+	}
+	p.field("Plan", head+text)
+	if r.Next > 0 && r.Result != events.Undone && slices.ContainsFunc(r.Steps, func(s events.StepRecord) bool { return s.Undo != nil }) {
+		p.field("Undo", "lbremedy undo "+r.Case+" --apply")
+	}
+}
+
+// before tells what stood where a step writes. Steps keep it under "was", as one
+// value or as one by key; a key that is set and isn't there was not there.
+func before(step json.RawMessage) []string {
+	var s struct {
+		Set   map[string]string
+		Names []string
+		Was   json.RawMessage
+	}
+	if json.Unmarshal(step, &s) != nil {
+		return nil
+	}
+	var byKey map[string]string
+	var one string
+	switch {
+	case len(s.Set)+len(s.Names) > 0:
+		if len(s.Was) > 0 && json.Unmarshal(s.Was, &byKey) != nil {
+			return nil
+		}
+		var lines []string
+		for _, k := range append(slices.Sorted(maps.Keys(s.Set)), s.Names...) {
+			was, ok := byKey[k]
+			if !ok {
+				was = "absent"
+			}
+			lines = append(lines, "before: "+strings.TrimPrefix(k, remedy.Prefix)+" "+was)
+		}
+		return lines
+	case len(s.Was) == 0 || string(s.Was) == "null":
+		return nil
+	case json.Unmarshal(s.Was, &one) == nil:
+		return []string{"before: " + cmp.Or(one, "nothing")}
+	}
+	return []string{"before: " + string(s.Was)}
+}
+
+func timings(t events.Timings) string {
+	var parts []string
+	var sum time.Duration
+	for _, phase := range []struct {
+		name string
+		took time.Duration
+	}{{"waited", t.Queue}, {"resume", t.Resume}, {"diagnose", t.Diagnose}, {"decide", t.Decide}, {"apply", t.Apply}, {"verify", t.Verify}} {
+		if phase.took > 0 {
+			parts = append(parts, phase.name+" "+short(phase.took))
+			sum += phase.took
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, ", ") + "; " + short(sum) + " in all"
+}
+
+func short(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+func (p *program) show() *cobra.Command {
+	var whole bool
+	cmd := &cobra.Command{
+		Use:   "show CASE|NAMESPACE/SERVICE",
+		Short: "Report on a case: what failed, why, what was done and how it ended",
+		Long: `Report on a case: what failed, what was found out, what was done with what stood
+there before, how to take it back, and how it ended.
+
+A case is named by its ID or the beginning of it. Of a Service the newest case is
+shown. With -o json or yaml the newest record of the case is printed, or all of them
+with --history.`,
+		Example: `  lbremedy show shop/web
+  lbremedy show 3f9a12bc-20260102T150405`,
+		Args:              exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
+		ValidArgsFunction: p.completeCases,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := p.stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			found, err := p.find(cmd.Context(), s, args[0])
+			if err != nil {
+				return err
+			}
+			h := found[0]
+			var value any = h.last()
+			if whole {
+				value = []events.Record(h)
+			}
+			return p.print(value, func() {
+				p.report(h.last())
+				if whole {
+					p.timeline(h)
+				}
+				if len(found) > 1 {
+					fmt.Fprintln(p.out)
+					p.field("Others", p.others(found[1:]))
+				}
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&whole, "history", false, "all records of the case, not the newest alone")
+	return cmd
+}
+
+// timeline prints when what happened to the case.
+func (p *program) timeline(h history) {
+	fmt.Fprintln(p.out)
+	fmt.Fprintln(p.out, p.paint(bold, "History"))
+	for _, r := range h {
+		line := string(r.Phase)
+		switch r.Phase {
+		case events.Step:
+			line = fmt.Sprintf("step %d of %d applied", r.Next, len(r.Steps))
+		case events.Intent:
+			line = fmt.Sprintf("plan of %d steps decided, attempt %d", len(r.Steps), r.Attempt)
+		case events.Settled:
+			line = p.outcome(r)
+		}
+		if r.Error != "" {
+			line += ": " + clean(r.Error)
+		}
+		fmt.Fprintf(p.out, "  %s  %-6s  %s\n", clock(r.At), r.Who, line)
+	}
+}
+
+// others lists cases in one line each.
+func (p *program) others(rest []history) string {
+	const most = 5
+	var text string
+	for i, h := range rest {
+		if i == most {
+			return text + fmt.Sprintf("and %d more", len(rest)-most)
+		}
+		r := h.last()
+		text += fmt.Sprintf("%s  %s  %s  %s ago\n", r.Case, r.Class, state(r), p.ago(r.At))
+	}
+	return text
+}

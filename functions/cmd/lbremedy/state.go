@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+)
+
+// A place is where the stream of "lbremedy up" is, as its state directory says. It
+// stays after the end of up, so that a later one has the same address and token.
+type place struct {
+	URL   string `json:"url"`
+	Token string `json:"token"`
+}
+
+// stateDir returns the state directory.
+func (p *program) stateDir() (string, error) {
+	if p.state != "" {
+		return p.state, nil
+	}
+	base := p.home("XDG_STATE_HOME", filepath.Join(".local", "state"))
+	if base == "" {
+		return "", wrong("there is no home directory to keep the state in: name a directory with --state-dir")
+	}
+	return filepath.Join(base, "lbremedy"), nil
+}
+
+func placeFile(dir string) string { return filepath.Join(dir, "nats.json") }
+
+func readPlace(dir string) (place, error) {
+	data, err := os.ReadFile(placeFile(dir))
+	if err != nil {
+		return place{}, err
+	}
+	var at place
+	if err := json.Unmarshal(data, &at); err != nil {
+		return place{}, fmt.Errorf("read %s: %w", placeFile(dir), err)
+	}
+	return at, nil
+}
+
+// write leaves the place in the state directory, for its owner alone.
+func (at place) write(dir string) error {
+	data, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, "nats-*") // made with mode 0600
+	if err != nil {
+		return fmt.Errorf("write the state directory: %w", err)
+	}
+	_, err = tmp.Write(append(data, '\n'))
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), placeFile(dir))
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+		return fmt.Errorf("write the state directory: %w", err)
+	}
+	return nil
+}
+
+// embed starts NATS in this process, on the address and with the token of the last time.
+func (p *program) embed(dir string) (*embedded.Server, place, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, place{}, fmt.Errorf("make the state directory: %w", err)
+	}
+	at, err := readPlace(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, place{}, err
+	}
+	if at.Token == "" {
+		at.Token = rand.Text()
+	}
+	server, err := embedded.Start(embedded.Options{
+		Dir: filepath.Join(dir, "jetstream"), Port: freePort(at.URL), Token: at.Token, Sync: true, Log: p.log(),
+	})
+	if errors.Is(err, embedded.ErrInUse) {
+		return nil, place{}, fmt.Errorf("lbremedy up already runs on the state directory %s: look at it with \"lbremedy ls\", or give this one another --state-dir: %w", dir, err)
+	}
+	if err != nil {
+		return nil, place{}, err
+	}
+	at.URL = server.URL()
+	if err := at.write(dir); err != nil {
+		server.Close()
+		return nil, place{}, err
+	}
+	return server, at, nil
+}
+
+// freePort returns the port of a URL if nobody uses it, else -1 for any.
+func freePort(last string) int {
+	u, err := url.Parse(last)
+	if err != nil || u.Port() == "" {
+		return -1
+	}
+	l, err := net.Listen("tcp", u.Host)
+	if err != nil {
+		return -1
+	}
+	_ = l.Close()
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		return -1
+	}
+	return port
+}
+
+// stream connects to the NATS of the flags, or else of the state directory.
+func (p *program) stream(ctx context.Context) (*stream.Stream, error) {
+	c := p.host()
+	if c.NATS != "" {
+		return connect(ctx, c)
+	}
+	dir, err := p.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	at, err := readPlace(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, wrong("no NATS is known here: start \"lbremedy up\", or name one with --nats or LBREMEDY_NATS (there is no state in %s)", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.NATS, c.NATSToken, c.NATSCreds, c.NATSCA = at.URL, at.Token, "", ""
+	s, err := connect(ctx, c)
+	if errors.Is(err, stream.ErrUnavailable) {
+		return nil, fmt.Errorf("\"lbremedy up\" does not run on the state directory %s: start it, or name a NATS with --nats: %w", dir, err)
+	}
+	return s, err
+}
+
+// known reports whether flags or state directory name a NATS.
+func (p *program) known() bool {
+	if p.nats != "" {
+		return true
+	}
+	dir, err := p.stateDir()
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(placeFile(dir))
+	return err == nil
+}
+
+func connect(ctx context.Context, c host.Config) (*stream.Stream, error) {
+	s, err := c.Stream(ctx)
+	if err != nil && !errors.Is(err, stream.ErrUnavailable) && ctx.Err() == nil {
+		return nil, mistake{err}
+	}
+	return s, err
+}

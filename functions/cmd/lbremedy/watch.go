@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+func (p *program) watch() *cobra.Command {
+	var f filter
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Follow what happens to cases as it happens",
+		Long: `Follow the journal: one line for each record from now on, until interrupted. With -o
+json each record is a line of JSON, with yaml a document.`,
+		Args: exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			s, err := p.stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			if p.terminal(p.err) > 0 {
+				p.note("Following the journal; Ctrl-C ends it.")
+			}
+			return s.Follow(cmd.Context(), stream.Cases, p.caseFilter(), func(m stream.Message) error {
+				r, err := record(m)
+				if err != nil {
+					p.note("a record can't be read: %s", clean(err.Error()))
+					return nil
+				}
+				if !f.record(r) {
+					return nil
+				}
+				return p.line(r, func() { p.live(r) })
+			})
+		},
+	}
+	f.failures(cmd)
+	f.outcomes(cmd)
+	return cmd
+}
+
+// live prints a record in one line.
+func (p *program) live(r events.Record) {
+	said := r.Finding
+	switch {
+	case r.Phase == events.Started:
+		said = r.Message
+	case r.Phase == events.Intent, r.Phase == events.Step:
+		if r.Next < len(r.Steps) {
+			said = r.Steps[r.Next].Text
+		}
+	case r.Error != "":
+		said = r.Error
+	case r.Result == events.Fixed && len(r.Steps) > 0:
+		said = fmt.Sprintf("%s (%s after the failure)", r.Steps[0].Text, short(r.At.Sub(r.EventTime)))
+	}
+	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05"), pad(p.outcome(r), state(r), 10), clean(r.Service.String()), r.Class)
+	fmt.Fprintln(p.out, head+p.cell(said, len(head)))
+}
+
+// pad fills a painted word up to a width.
+func pad(painted, word string, width int) string {
+	return fmt.Sprintf("%s%*s", painted, max(0, width-len(word)), "")
+}
