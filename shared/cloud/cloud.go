@@ -26,6 +26,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -184,6 +185,10 @@ func (c Config) validate() error {
 		}
 	default:
 		bad("scheme %q must be HTTPS, or HTTP for an endpoint on loopback", c.Scheme)
+	}
+	// The SDK reads this when the program starts, and prints whole requests.
+	if slices.Contains(strings.Split(os.Getenv("DEBUG"), ","), "sdk") {
+		bad("the environment variable DEBUG has sdk in it, which prints keys and signatures: take it out")
 	}
 	return errors.Join(mistakes...)
 }

@@ -510,6 +510,35 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
+// TestCancelledPause: a context that is cancelled ends the pause between tries.
+func TestCancelledPause(t *testing.T) {
+	c := wire(t, says(503, `{"RequestId":"R","Code":"ServiceUnavailable","Message":"later"}`))
+	ctx, cancel := context.WithCancel(t.Context())
+	c.client.pause = func(int) time.Duration {
+		cancel()
+		return time.Hour
+	}
+	var e *Error
+	if err := vswitch(ctx, c); !errors.As(err, &e) || e.Code != "ServiceUnavailable" {
+		t.Errorf("got %v, want the error that there was", err)
+	}
+}
+
+// TestCutAnswer: an answer that ends before its length is none, and a read is
+// tried again.
+func TestCutAnswer(t *testing.T) {
+	var n atomic.Int64
+	c := wire(t, func(w http.ResponseWriter, _ *http.Request) {
+		n.Add(1)
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, `{"RequestId":"R",`)
+	})
+	var e *Error
+	if err := vswitch(t.Context(), c); !errors.As(err, &e) || e.Code != codeNoAnswer || !strings.Contains(e.Message, "read the answer") || n.Load() != tries {
+		t.Errorf("got %v after %d tries", err, n.Load())
+	}
+}
+
 func TestPatience(t *testing.T) {
 	var n atomic.Int64
 	c := wire(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -753,6 +782,15 @@ func TestDefaultChain(t *testing.T) {
 	}
 	if _, err := os.Stat(home); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestDebuggingOfTheSDK(t *testing.T) {
+	for value, ok := range map[string]bool{"": true, "1": true, "sdks": true, "sdk": false, "app,sdk": false} {
+		t.Setenv("DEBUG", value)
+		if _, _, err := New(Config{Region: "cn-hangzhou", ClusterID: "c1"}); (err == nil) != ok {
+			t.Errorf("DEBUG=%s: got %v", value, err)
+		}
 	}
 }
 
