@@ -205,7 +205,9 @@ func fillCluster(s *State) error {
 	c.WorkerRole = cmp.Or(c.WorkerRole, "KubernetesWorkerRole-"+c.ID)
 	switch c.Type {
 	case "Kubernetes":
-		c.MasterRole = cmp.Or(c.MasterRole, "KubernetesMasterRole-"+c.ID)
+		if !c.NoMasterRole {
+			c.MasterRole = cmp.Or(c.MasterRole, "KubernetesMasterRole-"+c.ID)
+		}
 	case "ManagedKubernetes":
 	default:
 		return fmt.Errorf("cluster type %q is neither ManagedKubernetes nor Kubernetes", c.Type)

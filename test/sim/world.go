@@ -60,6 +60,7 @@ type Cluster struct {
 	NodePools    []NodePool        `json:"nodePools,omitempty"`    // nil: default-nodepool in the cluster's vSwitches
 	Addons       map[string]string `json:"addons,omitempty"`       // name to version; cloud-controller-manager is always there
 	MasterRole   string            `json:"masterRole,omitempty"`   // of a dedicated cluster
+	NoMasterRole bool              `json:"noMasterRole,omitempty"` // a dedicated cluster whose stack made no role for its masters
 	WorkerRole   string            `json:"workerRole,omitempty"`
 	Network      string            `json:"network,omitempty"` // flannel (the zero value) or terway-eniip
 	PodCIDR      string            `json:"podCidr,omitempty"`

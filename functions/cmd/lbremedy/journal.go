@@ -73,19 +73,19 @@ func (f *filter) empty() bool {
 	return len(f.classes)+len(f.results) == 0 && f.namespace+f.service == "" && f.since.IsZero() && f.until.IsZero() && !f.open
 }
 
-func (f *filter) service1(class string, s events.Service) bool {
+func (f *filter) about(class string, s events.Service) bool {
 	return (len(f.classes) == 0 || slices.Contains(f.classes, class)) &&
 		(f.namespace == "" || f.namespace == s.Namespace) && (f.service == "" || f.service == s.Name)
 }
 
 // failure reports whether the filter means the failure.
 func (f *filter) failure(e events.Failure) bool {
-	return f.service1(e.Class, e.Service) && !e.Last.Before(f.since.Time) && (f.until.IsZero() || !e.Last.After(f.until.Time))
+	return f.about(e.Class, e.Service) && !e.Last.Before(f.since.Time) && (f.until.IsZero() || !e.Last.After(f.until.Time))
 }
 
 // record reports whether the filter means the record.
 func (f *filter) record(r events.Record) bool {
-	return f.service1(r.Class, r.Service) && !r.At.Before(f.since.Time) &&
+	return f.about(r.Class, r.Service) && !r.At.Before(f.since.Time) &&
 		(len(f.results) == 0 || slices.Contains(f.results, state(r))) && (!f.open || isOpen(r))
 }
 

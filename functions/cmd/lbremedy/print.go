@@ -144,17 +144,19 @@ func (p *program) cell(s string, others int) string {
 	return text.Trim(s, max(20, width-others))
 }
 
-// wrap returns the text in lines of at most width, each after the indent.
+// wrap returns the text in lines of at most width, each after the indent and the
+// blanks that its paragraph begins with. A word is never cut.
 func wrap(s, indent string, width int) string {
 	var b strings.Builder
 	for para := range strings.SplitSeq(strings.TrimRight(clean(s), "\n"), "\n") {
-		line := indent
+		start := indent + para[:len(para)-len(strings.TrimLeft(para, " "))]
+		line := start
 		for word := range strings.FieldsSeq(para) {
-			if line != indent && text.StringWidthWithoutEscSequences(line)+1+text.StringWidthWithoutEscSequences(word) > width {
+			if line != start && text.StringWidthWithoutEscSequences(line)+1+text.StringWidthWithoutEscSequences(word) > width {
 				b.WriteString(line + "\n")
-				line = indent
+				line = start
 			}
-			if line != indent {
+			if line != start {
 				line += " "
 			}
 			line += word

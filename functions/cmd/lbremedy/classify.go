@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/events/table"
+)
+
+func (p *program) classify() *cobra.Command {
+	var explain bool
+	var given events.Input
+	cmd := &cobra.Command{
+		Use:   "classify [MESSAGE|FILE|-]...",
+		Short: "Name the class of failure messages",
+		Long: `Name the error class of messages, by the same table as the exporter.
+
+An argument is the message itself, a file, or - for standard input. A file holds a
+message per line: as plain text, or as a JSON object with the keys reason, type,
+component and message, of which any may be missing; other keys are ignored. Blank
+lines are passed over. --reason, --type and --component say what Events plain
+messages come from.
+
+The class is "unclassified" for a failed load-balancer sync that no class covers, and
+"ignored" for anything else, other clouds' failures included. The answers come in the
+order of the messages, with -o json as an object per line.`,
+		Example: `  lbremedy classify 'Error syncing load balancer []: Message: The specified VSwitch has no available ip.'
+  kubectl get events -A -o json | jq -c '.items[] | {reason, type, message}' | lbremedy classify -o json -`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				if p.terminal(p.in) > 0 {
+					return wrong("classify needs a message, a file, or - for standard input: see lbremedy classify --help")
+				}
+				args = []string{"-"}
+			}
+			c := &classifying{program: p, by: events.NewClassifier(table.Table()), explain: explain, out: bufio.NewWriter(p.out)}
+			q := *p
+			q.out, c.program = c.out, &q
+			var err error
+			for _, arg := range args {
+				if err = c.argument(arg, given); err != nil {
+					break
+				}
+			}
+			return errors.Join(err, c.out.Flush())
+		},
+	}
+	cmd.Flags().BoolVar(&explain, "explain", false, "say what else the message could have been, and why it is not")
+	cmd.Flags().StringVar(&given.Reason, "reason", "", "`reason` of the Events that plain messages come from")
+	cmd.Flags().StringVar(&given.Type, "type", "", "`type` of these Events: Warning or Normal")
+	cmd.Flags().StringVar(&given.Component, "component", "", "`component` that wrote these Events")
+	return cmd
+}
+
+// A classifying is one call of classify.
+type classifying struct {
+	*program
+	by      *events.Classifier
+	explain bool
+	out     *bufio.Writer
+}
+
+// argument answers an argument: standard input, a file, or a message.
+func (c *classifying) argument(arg string, given events.Input) error {
+	if arg == "-" {
+		return c.read("standard input", c.in, given)
+	}
+	if info, err := os.Stat(arg); err == nil && !info.IsDir() {
+		f, err := os.Open(arg)
+		if err != nil {
+			return wrong("read messages: %w", err)
+		}
+		defer f.Close()
+		return c.read(arg, f, given)
+	}
+	if looksLikeFile(arg) {
+		return wrong("there is no file %s", arg)
+	}
+	given.Message = arg
+	return c.answer(given)
+}
+
+// looksLikeFile reports whether an argument is meant as the name of a file, to tell
+// a mistyped one from a message.
+func looksLikeFile(arg string) bool {
+	if strings.ContainsAny(arg, " \t\n") {
+		return false
+	}
+	for _, end := range []string{".txt", ".log", ".json", ".jsonl", ".ndjson", ".yaml", ".yml"} {
+		if strings.HasSuffix(arg, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// read answers the lines of a file. It is one of JSON lines if its first line is an object.
+func (c *classifying) read(name string, from io.Reader, given events.Input) error {
+	lines := bufio.NewReaderSize(from, 64<<10)
+	isJSON := false
+	for n, seen := 1, false; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		end := err != nil
+		line = bytes.TrimRight(line, "\r\n")
+		if blank := bytes.TrimSpace(line); len(blank) > 0 {
+			if !seen {
+				seen, isJSON = true, blank[0] == '{' && json.Valid(blank)
+				if string(blank) == "{" || string(blank) == "[" {
+					return wrong("%s holds JSON over several lines: give one object per line, as jq -c writes it", name)
+				}
+			}
+			in := given
+			in.Message = string(line)
+			if isJSON {
+				if in, err = object(blank); err != nil {
+					return wrong("line %d of %s is no JSON object with the texts reason, type, component and message: %w", n, name, err)
+				}
+			}
+			if err := c.answer(in); err != nil {
+				return err
+			}
+		}
+		if end {
+			return nil
+		}
+		if lines.Buffered() == 0 { // who writes slowly wants to see answers
+			if err := c.out.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// object reads a line of JSON.
+func object(line []byte) (events.Input, error) {
+	var in struct{ Reason, Type, Component, Message string }
+	if err := json.Unmarshal(line, &in); err != nil {
+		return events.Input{}, oneLine(jsonError(err))
+	}
+	return events.Input(in), nil
+}
+
+// jsonError says what is wrong with JSON without the names of Go's types.
+func jsonError(err error) error {
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		if kind.Field == "" {
+			return fmt.Errorf("it is a %s", kind.Value)
+		}
+		return fmt.Errorf("%s is a %s", kind.Field, kind.Value)
+	}
+	return err
+}
+
+// An answer is what classify prints. The texts for people are absent unless asked for.
+type answer struct {
+	Class    string  `json:"class"`
+	Matched  string  `json:"matched"`
+	By       *string `json:"by,omitempty"`
+	RunnerUp *string `json:"runnerUp,omitempty"`
+	Why      *string `json:"why,omitempty"`
+}
+
+func (c *classifying) answer(in events.Input) error {
+	m := c.by.Classify(in)
+	a := answer{Class: m.Class, Matched: m.Matched}
+	if c.explain {
+		a.By, a.RunnerUp, a.Why = &m.By, &m.RunnerUp, &m.Why
+	}
+	return c.line(a, func() {
+		wide := 0
+		for _, id := range append(classes(), events.Unclassified) {
+			wide = max(wide, len(id))
+		}
+		said := m.Matched
+		if said == "" {
+			said = in.Message
+		}
+		fmt.Fprintf(c.out, "%-*s  %s\n", wide, m.Class, c.cell(said, wide+2))
+		if c.explain {
+			if m.RunnerUp != "" {
+				fmt.Fprintf(c.out, "%*s  not %s: ", wide, "", m.RunnerUp)
+			} else {
+				fmt.Fprintf(c.out, "%*s  ", wide, "")
+			}
+			fmt.Fprintln(c.out, clean(m.Why))
+		}
+	})
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+func (p *program) setup() *cobra.Command {
+	var replicas int
+	var file string
+	cmd := &cobra.Command{
+		Use:   "setup",
+		Short: "Create the streams and consumers in NATS, or bring them up to date",
+		Long: `Create what lbremedy needs in NATS, or bring it up to date: the streams, the bucket
+and a consumer for each class. It may be called at any time; "up" does the same by
+itself. With --policy the policy of the file comes into force for all who use this NATS.`,
+		Args: exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if replicas < 0 {
+				return wrong("--replicas: %d is negative", replicas)
+			}
+			var allowed remedy.Policy
+			if file != "" {
+				var err error
+				if allowed, err = policyFile(file); err != nil {
+					return err
+				}
+			}
+			s, err := p.stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			done := []string{}
+			changed, err := s.Setup(cmd.Context(), classes(), stream.Settings{Replicas: replicas})
+			if err != nil {
+				return err
+			}
+			done = append(done, changed...)
+			if file != "" {
+				if err := policy.Publish(cmd.Context(), s, allowed); err != nil {
+					return err
+				}
+				done = append(done, "The policy in force is "+describe(allowed)+".")
+			}
+			return p.print(done, func() {
+				for _, said := range done {
+					fmt.Fprintln(p.out, said)
+				}
+				if len(done) == 0 {
+					fmt.Fprintln(p.out, "All is as it should be.")
+				}
+			})
+		},
+	}
+	cmd.Flags().IntVar(&replicas, "replicas", 0, "copies that NATS keeps of new streams; 0: one, and what is there stays")
+	cmd.Flags().StringVar(&file, "policy", "", "policy `file` that comes into force")
+	return cmd
+}
