@@ -19,10 +19,11 @@ func Static(k Key) Credentials {
 var errNoKey = errors.New("no access key found: set ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, " +
 	"log in with the aliyun command line, or run where a RAM role is attached")
 
-// DefaultChain returns the Credentials that a nil Config.Credentials stands for: the SDK's chain of places to look for a key. The chain is
-// not safe for several goroutines, knows no context, and sticks to the last place
-// when all of them failed: so it is guarded, waited for in the background, and
-// made anew after a failure.
+// DefaultChain returns the Credentials that a nil Config.Credentials stands for:
+// the SDK's chain of places to look for a key. That chain is not safe for several
+// goroutines, knows no context, and sticks to the last place when all of them
+// failed: so it is guarded, waited for in the background, and made anew after a
+// failure.
 func DefaultChain() Credentials {
 	var mu sync.Mutex
 	var chain *credentials.DefaultCredentialsProvider
