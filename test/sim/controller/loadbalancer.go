@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -240,7 +241,7 @@ func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	}
 	if lb.addressType == addressIntranet && lb.vswitch == "" {
 		if len(p.vswitches) == 0 {
-			return "", fmt.Errorf("set model default value error: get vsw id from metadata error: no vswitches found")
+			return "", errors.New("set model default value error: get vsw id from metadata error: no vswitches found")
 		}
 		lb.vswitch = p.vswitches[p.Pick(len(p.vswitches))]
 	}
@@ -309,7 +310,7 @@ func (p *pass) roomy(ctx context.Context, full string) (string, error) {
 			return id, nil
 		}
 	}
-	return "", fmt.Errorf("no available vsw found")
+	return "", errors.New("no available vsw found")
 }
 
 // let lets go of the load balancer: its own is deleted, or kept without

@@ -44,12 +44,11 @@ const (
 
 // A group is a vServer group: the backends of one port of the Service.
 type group struct {
-	id, name     string
-	backends     []backend
-	bad          []string // addresses of pods whose network interface was not found
-	keepWeights  bool     // weights that were changed in the console stay
-	foreign      bool     // holds a backend that is not the controller's
-	namedByOwner bool     // the Service names the group by its ID
+	id, name    string
+	backends    []backend
+	bad         []string // addresses of pods whose network interface was not found
+	keepWeights bool     // weights that were changed in the console stay
+	foreign     bool     // holds a backend that is not the controller's
 }
 
 type groups []*group
@@ -184,7 +183,7 @@ func (p *pass) adopt(ctx context.Context, g *group, id string) error {
 	case strings.HasPrefix(there[i].name, "k8s/"):
 		return fmt.Errorf("cannot reuse a ccm created vgroup %s for slb %s", id, lb)
 	}
-	g.id, g.namedByOwner = id, true
+	g.id = id
 	return nil
 }
 

@@ -1,0 +1,596 @@
+package controller_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// TestFirstSync looks at all that a first sync leaves behind.
+func TestFirstSync(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1)
+	made := r.service("web", nil)
+	svc := r.synced("web", "")
+	id := svc.Labels[labelID]
+	r.saw("web", "Normal EnsuredLoadBalancer Ensured load balancer ["+id+"]")
+
+	lb := r.lb(id)
+	name, port := ownName(made), made.Spec.Ports[0].NodePort
+	group := fmt.Sprintf("k8s/%d/web/%s/%s", port, r.ns, clusterID)
+	got := map[string]any{
+		"name": lb.Name, "tags": lb.Tags, "type": lb.AddressType, "charge": lb.ChargeType, "spec": lb.Spec,
+		"protected": lb.DeleteProtection, "modification": lb.ModificationProtection, "ingress": svc.Status.LoadBalancer.Ingress[0].IP,
+		"finalizers": svc.Finalizers, "group": lb.VGroups[0].Name, "backend": lb.VGroups[0].Backends[0].Server,
+		"backend port": lb.VGroups[0].Backends[0].Port, "backend description": lb.VGroups[0].Backends[0].Description,
+		"listener": lb.Listeners[0].Description, "listener status": lb.Listeners[0].Status, "listener group": lb.Listeners[0].VGroup,
+		"hash": len(svc.Labels[labelHash]),
+	}
+	want := map[string]any{
+		"name": name, "tags": map[string]string{"kubernetes.do.not.delete": name, "ack.aliyun.com": clusterID},
+		"type": "internet", "charge": "PayByCLCU", "spec": "", "protected": true,
+		"modification": sim.Protection{Status: "ConsoleProtection", Reason: "managed.by.ack"}, "ingress": lb.Address,
+		"finalizers": []string{"service.k8s.alibaba/resources"}, "group": group, "backend": "i-1",
+		"backend port": int(port), "backend description": group,
+		"listener": fmt.Sprintf("k8s/80/web/%s/%s", r.ns, clusterID), "listener status": "running", "listener group": lb.VGroups[0].ID,
+		"hash": 56,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{
+		"DescribeLoadBalancers", "DescribeLoadBalancers", "CreateLoadBalancer", "DescribeLoadBalancerAttribute",
+		"CreateVServerGroup", "AddVServerGroupBackendServers", "CreateLoadBalancerTCPListener", "StartLoadBalancerListener",
+	}, r.actions()); diff != "" {
+		t.Error(diff)
+	}
+	var subresources []string
+	for _, m := range svc.ManagedFields {
+		if m.Manager == "cloud-controller-manager" && strings.Contains(string(m.FieldsV1.Raw), labelHash) {
+			subresources = append(subresources, m.Subresource)
+		}
+	}
+	if diff := cmp.Diff([]string{"status"}, subresources); diff != "" {
+		t.Error("the label was not written through the status subresource", diff)
+	}
+}
+
+// TestWhatWakes holds the controller to changes of annotations and spec: labels
+// and status wake nobody.
+func TestWhatWakes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1, func(r *rig) { r.opts.Workers = 1 })
+	r.service("web", nil)
+	svc := r.synced("web", "")
+	r.ensured("web", 1)
+	r.cloud.ResetCalls()
+
+	r.patch("web", `{"metadata":{"labels":{"a":"b"}}}`)
+	r.patch("web", `{"status":{"loadBalancer":{"ingress":null}}}`, "status")
+	// With one worker, this one has its turn after anything that came before.
+	r.service("marker", nil)
+	r.synced("marker", "")
+	for _, c := range r.cloud.CallsOf("ccm") {
+		if strings.Contains(c.Params["Tags"], ownName(svc)) {
+			t.Fatalf("a change of labels or status led to %s", c.Action)
+		}
+	}
+	if now := r.get("web"); len(now.Status.LoadBalancer.Ingress) > 0 {
+		t.Fatal("the status came back by itself")
+	}
+
+	r.touch("web", "1")
+	now := r.synced("web", svc.Labels[labelHash])
+	r.saw("web", "Normal AnnotationChanged The service will be updated because the annotations has been changed.")
+	if now.Labels[labelID] != svc.Labels[labelID] {
+		t.Error("a touch led to another load balancer")
+	}
+	r.patch("web", `{"spec":{"externalTrafficPolicy":"Local"}}`)
+	r.saw("web", "Normal ServiceSpecChanged The service will be updated because the spec has been changed.")
+	r.synced("web", now.Labels[labelHash])
+}
+
+// TestLostTag plays the loss of the tag of a load balancer with a name of its
+// own: first a sync of backends misses it, then a full one, and with the tag
+// back a touch heals.
+func TestLostTag(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1)
+	r.service("web", map[string]string{"name": "shop"})
+	svc := r.synced("web", "")
+	id, ip := svc.Labels[labelID], svc.Status.LoadBalancer.Ingress[0].IP
+	r.cloud.LoseTag(id, "kubernetes.do.not.delete")
+
+	r.pods("web", "10.1.2.3")
+	r.saw("web", failed+"Error syncing load balancer []: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:"+ownName(svc)+"]")
+	r.touch("web", "1")
+	r.saw("web", failed+"Error syncing load balancer []: apply model error: update lb attribute error: alicloud: can not find loadbalancer, but it's defined in service ["+ip+"] this may happen when you delete the loadbalancer")
+	r.cloud.Edit(func(s *sim.State) { s.LoadBalancers[id].Tags["kubernetes.do.not.delete"] = ownName(svc) })
+	r.touch("web", "2")
+	if now := r.synced("web", svc.Labels[labelHash]); now.Labels[labelID] != id || now.Status.LoadBalancer.Ingress[0].IP != ip {
+		t.Error("another load balancer took the place of the lost one")
+	}
+}
+
+// TestTagPutBack plays the loss of the tag of a load balancer that is found by
+// its name: a full sync puts the tag back, unless there are ten tags already.
+func TestTagPutBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1)
+	r.service("web", nil)
+	svc := r.synced("web", "")
+	id := svc.Labels[labelID]
+	many := map[string]string{}
+	for i := range 10 {
+		many[fmt.Sprintf("k%d", i)] = "v"
+	}
+	for i, tags := range []map[string]string{many, {"ack.aliyun.com": clusterID}} {
+		r.cloud.Edit(func(s *sim.State) { s.LoadBalancers[id].Tags = maps.Clone(tags) })
+		r.touch("web", fmt.Sprint(i))
+		svc = r.synced("web", svc.Labels[labelHash])
+		got := r.lb(id).Tags["kubernetes.do.not.delete"]
+		if want := map[int]string{1: ownName(svc)}[i]; got != want {
+			t.Errorf("with %d tags: tag value %q, want %q", len(tags), got, want)
+		}
+	}
+}
+
+// TestVanished plays a load balancer that was deleted behind the controller's
+// back: it is asked for again with the same client token, and only a restart
+// forgets that.
+func TestVanished(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1)
+	r.service("web", nil)
+	svc := r.synced("web", "")
+	id := svc.Labels[labelID]
+	r.cloud.DropLoadBalancer(id)
+	r.patch("web", `{"status":{"loadBalancer":{"ingress":null}}}`, "status")
+	r.touch("web", "1")
+	r.saw("web", failed+"Error syncing load balancer ["+id+"]: Message: The specified LoadBalancerId does not exist.")
+	r.stop()
+	r.start()
+	r.until("a new load balancer", func() bool {
+		now := r.services["web"]
+		return now.Labels[labelID] != id && len(now.Status.LoadBalancer.Ingress) > 0
+	})
+	var tokens []string
+	for _, c := range r.cloud.CallsOf("ccm") {
+		if c.Action == "CreateLoadBalancer" {
+			tokens = append(tokens, c.Params["ClientToken"])
+		}
+	}
+	if len(tokens) != 3 || tokens[0] != tokens[1] || tokens[1] == tokens[2] {
+		t.Errorf("client tokens %v", tokens)
+	}
+}
+
+// TestVSwitchChoice plays a full vSwitch among several.
+func TestVSwitchChoice(t *testing.T) {
+	world := sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2", Free: new(0)}, {ID: "vsw-3"}}}
+	for _, c := range []struct {
+		version, want string
+	}{
+		{"v2.14.0", ""},
+		{"v2.12.4", failed + "Error syncing load balancer []: Message: The specified VSwitch has no available ip."},
+	} {
+		t.Run(c.version, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, &world, 1, func(r *rig) {
+				r.opts.Version = c.version
+				r.opts.VSwitches = []string{"cn-hangzhou-h:vsw-1", "cn-hangzhou-h:vsw-2", "cn-hangzhou-h:vsw-3"}
+				r.opts.Pick = func(int) int { return 0 }
+			})
+			r.service("web", map[string]string{"address-type": "intranet"})
+			if c.want != "" {
+				r.saw("web", c.want)
+				return
+			}
+			svc := r.synced("web", "")
+			if lb := r.lb(svc.Labels[labelID]); lb.VSwitch != "vsw-3" || lb.Address != svc.Status.LoadBalancer.Ingress[0].IP {
+				t.Errorf("vSwitch %s, address %s", lb.VSwitch, lb.Address)
+			}
+		})
+	}
+}
+
+// TestMoved plays the remedy of a full vSwitch: an annotation names another one.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2"}}}, 1)
+	r.service("web", map[string]string{"address-type": "intranet", "vswitch-id": "vsw-1"})
+	r.saw("web", failed+"Error syncing load balancer []: Message: The specified VSwitch has no available ip.")
+	r.annotate("web", "vswitch-id", "vsw-2")
+	if got := r.lb(r.synced("web", "").Labels[labelID]).VSwitch; got != "vsw-2" {
+		t.Errorf("in vSwitch %s", got)
+	}
+}
+
+// TestPermission plays a missing permission that is granted: the back-off would
+// last an hour, a touch ends it.
+func TestPermission(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1, func(r *rig) { r.cloud.Revoke("ccm", "slb:CreateLoadBalancer") })
+	r.service("web", nil)
+	r.saw("web", failed+"Error syncing load balancer []: Message: User not authorized to operate on the specified resource, or this API doesn't support RAM.")
+	r.cloud.Grant("ccm", "slb:CreateLoadBalancer")
+	r.touch("web", "1")
+	r.synced("web", "")
+}
+
+// TestBackoff measures the delays between retries, which double.
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	const base = 40 * time.Millisecond
+	r := newRig(t, nil, 1, func(r *rig) {
+		r.opts.BackoffBase, r.opts.BackoffMax = base, 4*base
+		r.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Code: "Throttling.User", Count: 5})
+	})
+	r.service("web", nil)
+	r.synced("web", "")
+	var times []time.Time
+	for _, c := range r.cloud.CallsOf("ccm") {
+		if c.Action == "DescribeLoadBalancers" {
+			times = append(times, c.At)
+		}
+	}
+	for i, want := range []time.Duration{base, 2 * base, 4 * base, 4 * base, 4 * base} {
+		if got := times[i+1].Sub(times[i]); got < want {
+			t.Errorf("retry %d came after %v, before %v had passed", i+1, got, want)
+		}
+	}
+}
+
+// TestHalfMade plays a first sync that fails after the load balancer was made:
+// the next one goes on with it.
+func TestHalfMade(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1, func(r *rig) {
+		r.cloud.Fault(sim.Fault{Action: "AddVServerGroupBackendServers", Code: "SystemBusy", Count: 2})
+	})
+	svc := r.service("web", nil)
+	r.until("a failure", func() bool { return hasReason(r, "SyncLoadBalancerFailed") })
+	lb := r.byName(ownName(svc))
+	if len(lb.VGroups) != 1 || len(lb.Listeners) != 0 {
+		t.Fatalf("%d groups and %d listeners after the first sync", len(lb.VGroups), len(lb.Listeners))
+	}
+	r.saw("web", failed+"Error syncing load balancer ["+lb.ID+"]: Message: The system is busy., there are unprocessed listeners in reconcile]")
+	// Now the group is known, and the listener does not wait for it.
+	r.touch("web", "1")
+	r.saw("web", failed+"Error syncing load balancer ["+lb.ID+"]: Message: The system is busy.")
+	if lb := r.lb(lb.ID); len(lb.Listeners) != 1 {
+		t.Errorf("%d listeners after the second sync", len(lb.Listeners))
+	}
+	r.touch("web", "2")
+	if got := r.synced("web", "").Labels[labelID]; got != lb.ID {
+		t.Errorf("synced with %s, made was %s", got, lb.ID)
+	}
+}
+
+// TestEnd plays the ways in which a Service stops wanting its load balancer.
+func TestEnd(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		annotations map[string]string
+		world       sim.World
+		end         func(*rig)
+		deleted     bool // the Service
+		stays       bool // the load balancer
+	}{
+		{name: "deleted", end: func(r *rig) { r.delete("web") }, deleted: true},
+		{name: "another type", end: func(r *rig) {
+			r.patch("web", `{"spec":{"type":"ClusterIP","externalTrafficPolicy":null,"ports":[{"port":80,"targetPort":8080,"protocol":"TCP","nodePort":0}],"allocateLoadBalancerNodePorts":null}}`)
+		}},
+		{name: "preserved", annotations: map[string]string{"preserve-lb-on-delete": "on"}, end: func(r *rig) { r.delete("web") }, deleted: true, stays: true},
+		{name: "reused", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}}}, annotations: map[string]string{"id": "lb-1"},
+			end: func(r *rig) { r.delete("web") }, deleted: true, stays: true},
+		{name: "vanished before", end: func(r *rig) { r.cloud.DropLoadBalancer(r.get("web").Labels[labelID]); r.delete("web") }, deleted: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, &c.world, 1)
+			r.service("web", c.annotations)
+			id := r.synced("web", "").Labels[labelID]
+			c.end(r)
+			if c.annotations["preserve-lb-on-delete"] != "" {
+				r.saw("web", "Warning PreservedOnDelete The lb ["+id+"] will be preserved after the service is deleted.")
+			}
+			r.saw("web", "Normal CleanLoadBalancer Clean load balancer")
+			if c.deleted {
+				r.gone("web")
+				r.saw("web", "Normal DeleteTimestampChanged The service will be updated because the delete timestamp has been changed.")
+			} else {
+				r.saw("web", "Normal TypeChanged type change LoadBalancer - ClusterIP")
+				svc := r.get("web")
+				if len(svc.Labels) > 0 || len(svc.Finalizers) > 0 || len(svc.Status.LoadBalancer.Ingress) > 0 {
+					t.Errorf("labels %v, finalizers %v, addresses %v are left", svc.Labels, svc.Finalizers, svc.Status.LoadBalancer.Ingress)
+				}
+			}
+			lb := r.lb(id)
+			if (lb != nil) != c.stays {
+				t.Fatalf("the load balancer is there: %v", lb != nil)
+			}
+			if lb == nil {
+				return
+			}
+			_, own := lb.Tags["kubernetes.do.not.delete"]
+			if own || lb.DeleteProtection || lb.ModificationProtection.Status != "NonProtection" || len(lb.VGroups)+len(lb.Listeners) > 0 {
+				t.Errorf("left: %+v", lb)
+			}
+		})
+	}
+}
+
+// TestReuse plays a load balancer that the user made and the Service names.
+func TestReuse(t *testing.T) {
+	for _, c := range []struct {
+		name, override string
+		listeners      []string
+	}{
+		{"as it is", "", []string{"the user's"}},
+		{"with listeners", "true", []string{"k8s", "the user's"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Listeners: []sim.Listener{{Port: 8443, Description: "the user's"}}}}}, 1)
+			r.service("web", map[string]string{"id": "lb-1", "force-override-listeners": c.override})
+			r.synced("web", "")
+			lb := r.lb("lb-1")
+			if lb.Tags["kubernetes.reused.by.user"] != "true" || len(lb.VGroups) != 1 {
+				t.Errorf("tags %v, %d groups", lb.Tags, len(lb.VGroups))
+			}
+			var got []string
+			for _, l := range lb.Listeners {
+				who, _, _ := strings.Cut(l.Description, "/")
+				got = append(got, who)
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(c.listeners, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestAddress plays what the status shows in place of the load balancer's address.
+func TestAddress(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		annotations map[string]string
+		eip         bool
+		want        corev1.LoadBalancerIngress
+		event       string
+	}{
+		{name: "hostname", annotations: map[string]string{"hostname": "shop.example.com"}, want: corev1.LoadBalancerIngress{Hostname: "shop.example.com"}},
+		{name: "EIP", annotations: map[string]string{"external-ip-type": "eip"}, eip: true, want: corev1.LoadBalancerIngress{IP: "198.51.100.7"}},
+		{name: "no EIP", annotations: map[string]string{"external-ip-type": "eip"}, event: "Warning FailedSetEIPAddress get eip error, set external ip to slb ip"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			world := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-1"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1"}}}
+			if c.eip {
+				world.EIPs = []sim.EIP{{ID: "eip-1", IP: "198.51.100.7", Instance: "lb-1"}}
+			}
+			r := newRig(t, &world, 1)
+			annotations := map[string]string{"id": "lb-1"}
+			maps.Copy(annotations, c.annotations)
+			r.service("web", annotations)
+			got := r.synced("web", "").Status.LoadBalancer.Ingress[0]
+			want := c.want
+			if c.event != "" {
+				r.saw("web", c.event)
+				want.IP = r.address("lb-1")
+			}
+			if got.IP != want.IP || got.Hostname != want.Hostname {
+				t.Errorf("ingress %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestListeners plays a Service whose ports and annotations change.
+func TestListeners(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, &sim.World{Certificates: []sim.Certificate{{ID: "cert-1"}}}, 1)
+	made := r.service("web", map[string]string{
+		"protocol-port": "http:80,https:443", "forward-port": "80:443", "cert-id": "cert-1", "idle-timeout": "20",
+	}, func(s *corev1.Service) {
+		s.Spec.Ports[0].Name = "http"
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "https", Port: 443})
+	})
+	svc := r.synced("web", "")
+	id := svc.Labels[labelID]
+	show := func() []string {
+		var all []string
+		for _, l := range r.lb(id).Listeners {
+			all = append(all, fmt.Sprintf("%s %d %s to %s, idle %s, %s", l.Protocol, l.Port, l.Status, l.Config["ForwardPort"], l.Config["IdleTimeout"], l.Scheduler))
+		}
+		slices.Sort(all)
+		return all
+	}
+	if diff := cmp.Diff([]string{"http 80 running to 443, idle 20, rr", "https 443 running to , idle 20, rr"}, show()); diff != "" {
+		t.Error(diff)
+	}
+	r.annotate("web", "idle-timeout", "30")
+	svc = r.synced("web", svc.Labels[labelHash])
+	if diff := cmp.Diff([]string{"http 80 running to 443, idle 20, rr", "https 443 running to , idle 30, rr"}, show()); diff != "" {
+		t.Error(diff)
+	}
+	r.patch("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:"https:443",%q:null}},"spec":{"ports":[{"name":"https","port":443,"targetPort":443,"protocol":"TCP","nodePort":%d}]}}`,
+		prefix+"protocol-port", prefix+"forward-port", made.Spec.Ports[1].NodePort))
+	svc = r.synced("web", svc.Labels[labelHash])
+	if diff := cmp.Diff([]string{"https 443 running to , idle 30, rr"}, show()); diff != "" {
+		t.Error(diff)
+	}
+	r.annotate("web", "protocol-port", "tcp:443")
+	svc = r.synced("web", svc.Labels[labelHash])
+	if diff := cmp.Diff([]string{"tcp 443 running to , idle , rr"}, show()); diff != "" {
+		t.Error(diff)
+	}
+	if n := len(r.lb(id).VGroups); n != 1 {
+		t.Errorf("%d groups are left for one port", n)
+	}
+	r.cloud.ResetCalls()
+	r.touch("web", "1")
+	r.synced("web", svc.Labels[labelHash])
+	for _, a := range r.actions() {
+		if !strings.HasPrefix(a, "Describe") && !strings.HasPrefix(a, "List") {
+			t.Errorf("a full sync without a difference called %s", a)
+		}
+	}
+}
+
+// TestBackends plays changes of nodes and pods, which are synced without a look
+// at anything else.
+func TestBackends(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1)
+	r.service("all", nil)
+	r.service("local", nil, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	all, local := r.synced("all", "").Labels[labelID], r.synced("local", "").Labels[labelID]
+	r.ensured("all", 1)
+	r.ensured("local", 1)
+	show := func(id string) string {
+		var s []string
+		for _, b := range r.lb(id).VGroups[0].Backends {
+			s = append(s, fmt.Sprintf("%s x%d", b.Server, *b.Weight))
+		}
+		slices.Sort(s)
+		return strings.Join(s, ", ")
+	}
+	if got := show(all) + "; " + show(local); got != "i-1 x100; " {
+		t.Error(got)
+	}
+	r.pods("local", "10.1.2.3", "10.1.2.4")
+	r.ensured("local", 2)
+	if got := show(local); got != "i-1 x2" {
+		t.Error(got)
+	}
+	r.cloud.ResetCalls()
+	second := r.ns + "-2"
+	r.node(second, "i-2")
+	r.ensured("all", 2)
+	if got := show(all); got != "i-1 x100, i-2 x100" {
+		t.Error(got)
+	}
+	for _, a := range r.actions() {
+		if strings.Contains(a, "Listener") || a == "TagResources" {
+			t.Errorf("a sync of backends called %s", a)
+		}
+	}
+	if _, err := r.kube.CoreV1().Nodes().Patch(t.Context(), second, types.MergePatchType, []byte(`{"metadata":{"labels":{"node.kubernetes.io/exclude-from-external-load-balancers":""}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.ensured("all", 3)
+	if got := show(all); got != "i-1 x100" {
+		t.Error(got)
+	}
+}
+
+// TestRestart plays a restart, after which every Service is synced.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1)
+	r.service("a", nil)
+	r.service("b", nil)
+	r.synced("a", "")
+	r.synced("b", "")
+	r.ensured("a", 1)
+	r.ensured("b", 1)
+	r.stop()
+	r.cloud.ResetCalls()
+	r.start()
+	r.ensured("a", 2)
+	r.ensured("b", 2)
+	if slices.Contains(r.actions(), "DescribeLoadBalancerListeners") {
+		t.Error("a sync with an unchanged hash read listeners")
+	}
+}
+
+// TestAdditionalTags plays tags that a Service lists: others are removed.
+func TestAdditionalTags(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1)
+	r.service("web", map[string]string{"additional-resource-tags": "team=shop,stage=prod"})
+	svc := r.synced("web", "")
+	id := svc.Labels[labelID]
+	r.annotate("web", "additional-resource-tags", "team=till")
+	r.synced("web", svc.Labels[labelHash])
+	if diff := cmp.Diff(map[string]string{"team": "till", "kubernetes.do.not.delete": ownName(svc), "ack.aliyun.com": clusterID}, r.lb(id).Tags); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestEventBudget plays many touches: 25 events for one Service, then silence.
+func TestEventBudget(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1)
+	r.service("web", nil)
+	hash := ""
+	for i := range 17 {
+		if i > 0 {
+			r.touch("web", fmt.Sprint(i))
+		}
+		hash = r.synced("web", hash).Labels[labelHash]
+	}
+	total := func() (n int32) {
+		for _, e := range r.all {
+			n += e.Count
+		}
+		return n
+	}
+	r.until("25 events", func() bool { return total() >= 25 })
+	// The events of another Service come after all of this one's.
+	r.service("marker", nil)
+	r.ensured("marker", 1)
+	r.until("both Services' events", func() bool { return total() >= 26 })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := total(); n != 26 {
+		t.Errorf("%d events, want 25 and 1", n)
+	}
+}
+
+// TestConnectionCut plays a connection that ends in the middle: the event shows
+// the address of the request with all that is in it, as in reality.
+func TestConnectionCut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1, func(r *rig) { r.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", CutBefore: true}) })
+	r.service("web", nil)
+	begin := "Error syncing load balancer []: apply model error: get load balancer attribute from cloud, error: [" + r.ns + `/web] find loadbalancer by tag error: Post "http://127.0.0.1:`
+	r.until("an error of the connection", func() bool {
+		for _, e := range r.all {
+			if strings.HasPrefix(e.Message, begin) && strings.Contains(e.Message, "Signature=") {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestDuplicates plays a tag that was copied to a second load balancer.
+func TestDuplicates(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1)
+	r.service("web", nil)
+	svc := r.synced("web", "")
+	r.cloud.Edit(func(s *sim.State) {
+		twin := *s.LoadBalancers[svc.Labels[labelID]]
+		twin.ID, twin.Tags = "lb-twin", maps.Clone(twin.Tags)
+		s.LoadBalancers["lb-twin"] = &twin
+	})
+	r.touch("web", "1")
+	ids := []string{svc.Labels[labelID], "lb-twin"}
+	slices.Sort(ids)
+	r.saw("web", failed+"Error syncing load balancer []: apply model error: get load balancer attribute from cloud, error: ["+r.ns+"/web] find multiple loadbalances by tag, lbIds["+strings.Join(ids, ",")+"]")
+}

@@ -1,0 +1,412 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	protocolTCP   = "tcp"
+	protocolUDP   = "udp"
+	protocolHTTP  = "http"
+	protocolHTTPS = "https"
+)
+
+// A listener is a port of the load balancer: as the Service wants it, where a
+// parameter that is missing is not asked for, or as the cloud has it.
+type listener struct {
+	port      int
+	protocol  string
+	group     string // name of the wanted group
+	groupID   string
+	forwardTo int // port that an http listener redirects to
+	status    string
+	params    map[string]string // by their names in the API, Description among them
+}
+
+// The layers that a parameter is for.
+var (
+	every   = []string{protocolTCP, protocolUDP, protocolHTTP, protocolHTTPS}
+	layer4  = []string{protocolTCP, protocolUDP}
+	layer7  = []string{protocolHTTP, protocolHTTPS}
+	checked = []string{protocolTCP, protocolHTTP, protocolHTTPS}
+)
+
+// listenerParams returns which annotation asks for which parameter.
+func listenerParams() []listenerParam {
+	return []listenerParam{
+		{"scheduler", "Scheduler", every, ""},
+		{"persistence-timeout", "PersistenceTimeout", []string{protocolTCP}, "persistence timeout"},
+		{"established-timeout", "EstablishedTimeout", []string{protocolTCP}, "EstablishedTimeout"},
+		{"cert-id", "ServerCertificateId", []string{protocolHTTPS}, ""},
+		{"tls-cipher-policy", "TLSCipherPolicy", []string{protocolHTTPS}, ""},
+		{"http2-enabled", "EnableHttp2", []string{protocolHTTPS}, ""},
+		{"idle-timeout", "IdleTimeout", layer7, "IdleTimeout"},
+		{"request-timeout", "RequestTimeout", layer7, "RequestTimeout"},
+		{"acl-status", "AclStatus", every, ""},
+		{"acl-type", "AclType", every, ""},
+		{"acl-id", "AclId", every, ""},
+		{"connection-drain", "ConnectionDrain", layer4, ""},
+		{"connection-drain-timeout", "ConnectionDrainTimeout", layer4, "ConnectionDrainTimeout"},
+		{"cookie", "Cookie", layer7, ""},
+		{"cookie-timeout", "CookieTimeout", layer7, "CookieTimeout"},
+		{"sticky-session", "StickySession", layer7, ""},
+		{"sticky-session-type", "StickySessionType", layer7, ""},
+		{"xforwardedfor-proto", "XForwardedFor_proto", layer7, ""},
+		{"xforwardedfor-slbport", "XForwardedFor_SLBPORT", layer7, ""},
+		{"xforwardedfor-clientsrcport", "XForwardedFor_ClientSrcPort", layer7, ""},
+		{"healthy-threshold", "HealthyThreshold", every, "HealthyThreshold"},
+		{"unhealthy-threshold", "UnhealthyThreshold", every, "UnhealthyThreshold"},
+		{"health-check-connect-timeout", "HealthCheckConnectTimeout", layer4, "HealthCheckConnectTimeout"},
+		{"health-check-connect-port", "HealthCheckConnectPort", every, "HealthCheckConnectPort"},
+		{"health-check-interval", "HealthCheckInterval", every, "HealthCheckInterval"},
+		{"health-check-domain", "HealthCheckDomain", checked, ""},
+		{"health-check-uri", "HealthCheckURI", checked, ""},
+		{"health-check-httpcode", "HealthCheckHttpCode", checked, ""},
+		{"health-check-type", "HealthCheckType", []string{protocolTCP}, ""},
+		{"health-check-flag", "HealthCheck", layer7, ""},
+		{"health-check-timeout", "HealthCheckTimeout", layer7, "HealthCheckTimeout"},
+		{"health-check-method", "HealthCheckMethod", layer7, ""},
+		{"health-check-switch", "HealthCheckSwitch", layer4, ""},
+	}
+}
+
+// A listenerParam connects an annotation with a parameter of the API.
+type listenerParam struct {
+	annotation, name string
+	protocols        []string
+	number           string // what the controller calls it when it is no number; empty: any text will do
+}
+
+// wantedListeners returns a listener for each port of the Service.
+func (p *pass) wantedListeners(reused bool) ([]*listener, error) {
+	var all []*listener
+	for _, port := range p.svc.Spec.Ports {
+		l, err := p.wantedListener(port, reused)
+		if err != nil {
+			return nil, fmt.Errorf("build listener from servicePort %d error: %w", port.Port, err)
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+func (p *pass) wantedListener(port corev1.ServicePort, reused bool) (*listener, error) {
+	protocol, err := protocolOf(p.annotation("protocol-port"), port)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{
+		port: int(port.Port), protocol: protocol, group: p.groupName(port),
+		params: map[string]string{"Description": p.key(strconv.Itoa(int(port.Port)))},
+	}
+	if ports := p.annotation("vgroup-port"); reused && ports != "" {
+		if l.groupID, err = groupOf(ports, port); err != nil {
+			return nil, err
+		}
+	}
+	for _, param := range listenerParams() {
+		v := p.annotation(param.annotation)
+		if v == "" {
+			continue
+		}
+		if param.number != "" {
+			if _, err := strconv.Atoi(v); err != nil {
+				return nil, fmt.Errorf("Annotation %s must be integer, but got [%s]. message=[%w] ", param.number, v, err) //nolint:staticcheck // the controller's own words
+			}
+		}
+		if slices.Contains(param.protocols, protocol) {
+			l.params[param.name] = v
+		}
+	}
+	if v := p.annotation("proxy-protocol"); v != "" && slices.Contains(layer4, protocol) {
+		l.params["ProxyProtocolV2Enabled"] = strconv.FormatBool(v == "on")
+	}
+	if v := p.annotation("forward-port"); v != "" && protocol == protocolHTTP {
+		if l.forwardTo, err = forwardOf(v, l.port); err != nil {
+			return nil, fmt.Errorf("Annotation ForwardPort error: %w ", err) //nolint:staticcheck // the controller's own words
+		}
+	}
+	return l, nil
+}
+
+// protocolOf reads an annotation such as https:443,http:80.
+func protocolOf(annotation string, port corev1.ServicePort) (string, error) {
+	if annotation == "" {
+		return strings.ToLower(string(port.Protocol)), nil
+	}
+	for v := range strings.SplitSeq(annotation, ",") {
+		parts := strings.Split(v, ":")
+		if len(parts) < 2 {
+			return "", fmt.Errorf("port and protocol format must be like 'https:443' with colon separated. got=[%+v]", parts)
+		}
+		if !slices.Contains(every, parts[0]) {
+			return "", fmt.Errorf("port protocol format must be either [http|https|tcp|udp], protocol not supported wit [%s]\n", parts[0]) //nolint:staticcheck // the controller's own words
+		}
+		if parts[1] == strconv.Itoa(int(port.Port)) {
+			return parts[0], nil
+		}
+	}
+	return strings.ToLower(string(port.Protocol)), nil
+}
+
+// forwardOf reads an annotation such as 80:443 and returns where a port is
+// redirected to, 0 for nowhere.
+func forwardOf(annotation string, port int) (int, error) {
+	for v := range strings.SplitSeq(annotation, ",") {
+		parts := strings.Split(v, ":")
+		if len(parts) != 2 {
+			return 0, fmt.Errorf("forward port format error: %s, expect 80:443,88:6443", annotation)
+		}
+		if parts[0] != strconv.Itoa(port) {
+			continue
+		}
+		to, err := strconv.Atoi(parts[1])
+		if err != nil {
+			return 0, fmt.Errorf("forward port is not an integer, %s", parts[1])
+		}
+		return to, nil
+	}
+	return 0, nil
+}
+
+// listenersOf returns the listeners of a load balancer with all parameters that
+// the cloud tells.
+func (p *pass) listenersOf(ctx context.Context, lb string) ([]*listener, error) {
+	req := slb.CreateDescribeLoadBalancerListenersRequest()
+	req.LoadBalancerId, req.MaxResults = &[]string{lb}, requests.NewInteger(50)
+	var all []*listener
+	for {
+		resp := slb.CreateDescribeLoadBalancerListenersResponse()
+		if err := p.cloud.call(ctx, req, resp); err != nil {
+			return nil, err
+		}
+		var page struct{ Listeners []map[string]json.RawMessage }
+		if err := json.Unmarshal(resp.GetHttpContentBytes(), &page); err != nil {
+			return nil, err
+		}
+		for i, l := range resp.Listeners {
+			params := map[string]string{}
+			for k, v := range page.Listeners[i] {
+				if strings.HasSuffix(k, "ListenerConfig") {
+					var config map[string]json.RawMessage
+					if json.Unmarshal(v, &config) == nil {
+						for k, v := range config {
+							put(params, k, v)
+						}
+					}
+					continue
+				}
+				put(params, k, v)
+			}
+			forward, _ := strconv.Atoi(params["ForwardPort"])
+			all = append(all, &listener{
+				port: l.ListenerPort, protocol: l.ListenerProtocol, groupID: l.VServerGroupId,
+				status: l.Status, forwardTo: forward, params: params,
+			})
+		}
+		if resp.NextToken == "" {
+			return all, nil
+		}
+		req.NextToken = resp.NextToken
+	}
+}
+
+// put adds a value that is a text, a number or a truth value.
+func put(params map[string]string, name string, value json.RawMessage) {
+	var v any
+	if json.Unmarshal(value, &v) != nil {
+		return
+	}
+	switch v := v.(type) {
+	case string:
+		params[name] = v
+	case bool, float64:
+		params[name] = string(value)
+	}
+}
+
+// A listenerPlan is what to do about the listeners: before and beside the work
+// on groups, after that of one group by its name, and after all of it.
+type listenerPlan struct {
+	now, later []func(context.Context) error
+	waiting    map[string][]func(ctx context.Context, group string) error
+}
+
+// planListeners compares the listeners. Those that are not this Service's are
+// left alone, unless the Service has the same port.
+func (p *pass) planListeners(want, remote *balancer) (*listenerPlan, error) {
+	plan := &listenerPlan{waiting: map[string][]func(context.Context, string) error{}}
+	for _, l := range want.listeners {
+		if l.groupID != "" {
+			continue
+		}
+		i := slices.IndexFunc(want.groups, func(g *group) bool { return g.name == l.group })
+		if i < 0 {
+			return nil, fmt.Errorf("find vservergroup error: can not find vgroup by name %s", l.group)
+		}
+		l.groupID = want.groups[i].id
+	}
+	find := func(all []*listener, l *listener) *listener {
+		if i := slices.IndexFunc(all, func(o *listener) bool { return o.port == l.port && o.protocol == l.protocol }); i >= 0 {
+			return all[i]
+		}
+		return nil
+	}
+	lb := remote.id
+	dropped, redirected := map[int]bool{}, map[int]bool{}
+	var drops []*listener
+	for _, r := range remote.listeners {
+		if find(want.listeners, r) == nil && p.mine(r.params["Description"]) {
+			drops = append(drops, r)
+			dropped[r.port] = true
+			redirected[r.forwardTo] = true
+		}
+	}
+	for _, r := range drops {
+		do := func(ctx context.Context) error { return wrap("delete listener error", p.deleteListener(ctx, lb, r)) }
+		if redirected[r.port] {
+			plan.later = append(plan.later, do) // what redirects to it goes first
+			continue
+		}
+		plan.now = append(plan.now, do)
+	}
+	for _, l := range want.listeners {
+		have := find(remote.listeners, l)
+		do := func(ctx context.Context, group string) error {
+			l.groupID = group
+			if have == nil {
+				return wrap("create listener error", p.createListener(ctx, lb, l))
+			}
+			return wrap("update listener error", p.updateListener(ctx, lb, l, have))
+		}
+		known := func(ctx context.Context) error { return do(ctx, l.groupID) }
+		switch {
+		case have == nil && (l.forwardTo != 0 || dropped[l.port] && l.groupID != ""):
+			plan.later = append(plan.later, known)
+		case l.groupID == "":
+			plan.waiting[l.group] = append(plan.waiting[l.group], do)
+		default:
+			plan.now = append(plan.now, known)
+		}
+	}
+	return plan, nil
+}
+
+// applyListeners carries the plan out. A listener whose group was not made
+// stays undone, and that is an error of its own.
+func (p *pass) applyListeners(ctx context.Context, lb string, plan *listenerPlan, done <-chan groupDone) error {
+	var mu sync.Mutex
+	var errs []error
+	var running sync.WaitGroup
+	start := func(n int, do func(i int) error) {
+		running.Go(func() {
+			got := each(ctx, n, do)
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, got...)
+		})
+	}
+	start(len(plan.now), func(i int) error { return plan.now[i](ctx) })
+	for g := range done {
+		if g.err != nil {
+			continue
+		}
+		tasks := plan.waiting[g.name]
+		delete(plan.waiting, g.name)
+		start(len(tasks), func(i int) error { return tasks[i](ctx, g.id) })
+	}
+	running.Wait()
+	errs = append(errs, each(ctx, len(plan.later), func(i int) error { return plan.later[i](ctx) })...)
+	if len(plan.waiting) > 0 {
+		errs = append(errs, errors.New("there are unprocessed listeners in reconcile"))
+	}
+	return aggregate(errs)
+}
+
+func (p *pass) createListener(ctx context.Context, lb string, l *listener) error {
+	params := map[string]string{"Scheduler": "rr"}
+	if l.protocol != protocolHTTP {
+		params["Bandwidth"] = "-1"
+	}
+	if slices.Contains(layer7, l.protocol) {
+		params["HealthCheck"], params["StickySession"] = "off", "off"
+	}
+	maps.Copy(params, l.params)
+	if l.forwardTo != 0 {
+		params["ListenerForward"], params["ForwardPort"] = "on", strconv.Itoa(l.forwardTo)
+	}
+	if err := p.writeListener(ctx, "CreateLoadBalancer%sListener", lb, l, params); err != nil {
+		return fmt.Errorf("create %s listener %d error: %w", l.protocol, l.port, err)
+	}
+	return p.startListener(ctx, lb, l)
+}
+
+// updateListener changes what differs. A redirection can not be changed, so its
+// listener is made again.
+func (p *pass) updateListener(ctx context.Context, lb string, l, have *listener) error {
+	if have.status == "stopped" {
+		if err := p.startListener(ctx, lb, l); err != nil {
+			return fmt.Errorf("start %s listener %d error: %w", l.protocol, l.port, err)
+		}
+	}
+	if l.forwardTo != have.forwardTo {
+		if err := p.deleteListener(ctx, lb, have); err != nil {
+			return fmt.Errorf("delete port [%d] error: %w", have.port, err)
+		}
+		return p.createListener(ctx, lb, l)
+	}
+	if l.forwardTo != 0 {
+		return nil
+	}
+	differs := l.groupID != have.groupID
+	for k, v := range l.params {
+		differs = differs || have.params[k] != v
+	}
+	if !differs {
+		return nil
+	}
+	params := maps.Clone(l.params)
+	params["VServerGroup"] = "on"
+	return p.writeListener(ctx, "SetLoadBalancer%sListenerAttribute", lb, l, params)
+}
+
+// writeListener makes the call that creates or changes a listener of this
+// protocol: there is one action for each.
+func (p *pass) writeListener(ctx context.Context, action, lb string, l *listener, params map[string]string) error {
+	req := requests.NewCommonRequest()
+	req.Method, req.Product, req.Version = requests.POST, "Slb", "2014-05-15"
+	req.ApiName = fmt.Sprintf(action, strings.ToUpper(l.protocol))
+	maps.Copy(req.QueryParams, params)
+	req.QueryParams["LoadBalancerId"] = lb
+	req.QueryParams["ListenerPort"] = strconv.Itoa(l.port)
+	if l.groupID != "" {
+		req.QueryParams["VServerGroupId"] = l.groupID
+	}
+	req.TransToAcsRequest()
+	return p.cloud.call(ctx, req, responses.NewCommonResponse())
+}
+
+func (p *pass) startListener(ctx context.Context, lb string, l *listener) error {
+	req := slb.CreateStartLoadBalancerListenerRequest()
+	req.LoadBalancerId, req.ListenerPort, req.ListenerProtocol = lb, requests.NewInteger(l.port), l.protocol
+	return p.cloud.call(ctx, req, slb.CreateStartLoadBalancerListenerResponse())
+}
+
+func (p *pass) deleteListener(ctx context.Context, lb string, l *listener) error {
+	req := slb.CreateDeleteLoadBalancerListenerRequest()
+	req.LoadBalancerId, req.ListenerPort, req.ListenerProtocol = lb, requests.NewInteger(l.port), l.protocol
+	return p.cloud.call(ctx, req, slb.CreateDeleteLoadBalancerListenerResponse())
+}

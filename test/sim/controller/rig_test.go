@@ -1,0 +1,345 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
+)
+
+const (
+	prefix    = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
+	clusterID = "c0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+
+	labelHash = "service.beta.kubernetes.io/hash"
+	labelID   = "service.k8s.alibaba/loadbalancer-id"
+
+	patience = 30 * time.Second
+)
+
+// A rig is a namespace of a real cluster, a simulated cloud, and the controller
+// between them, with a view of what happens in the namespace.
+type rig struct {
+	*testing.T
+	ns    string
+	kube  kubernetes.Interface
+	cloud *sim.Cloud
+	opts  controller.Options
+	stop  func() // ends the controller
+
+	mu       sync.Mutex
+	seen     sync.Cond
+	services map[string]*corev1.Service
+	all      map[string]*corev1.Event // by name
+}
+
+// newRig starts the cloud w, with one ready node if nodes is 1, and a
+// controller with long delays that change may change.
+func newRig(t *testing.T, w *sim.World, nodes int, change ...func(*rig)) *rig {
+	t.Helper()
+	c := cluster.Join(t)
+	r := &rig{
+		T: t, ns: c.Namespace(t), kube: c.Client(), cloud: sim.New(t, w),
+		services: map[string]*corev1.Service{}, all: map[string]*corev1.Event{},
+	}
+	r.seen.L = &r.mu
+	r.opts = controller.Options{
+		Kube: c.Config, Cloud: r.cloud.Addr(), Credentials: r.cloud.Client("ccm", "*"),
+		ClusterID: clusterID, VPC: "vpc-1", VSwitches: []string{"cn-hangzhou-h:vsw-1"},
+		Namespace: r.ns, Nodes: "rig=" + r.ns,
+		BackoffBase: time.Hour, BackoffMax: time.Hour,
+	}
+	for i := range nodes {
+		r.node(fmt.Sprintf("%s-%d", r.ns, i+1), fmt.Sprintf("i-%d", i+1))
+	}
+	for _, f := range change {
+		f(r)
+	}
+	r.watch()
+	r.start()
+	return r
+}
+
+func (r *rig) start() {
+	r.Helper()
+	r.stop = controller.Start(r.T, r.opts)
+}
+
+// watch follows the Services and Events of the namespace.
+func (r *rig) watch() {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := informers.NewSharedInformerFactoryWithOptions(r.kube, 0, informers.WithNamespace(r.ns))
+	note := func(o any) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		switch o := o.(type) {
+		case *corev1.Service:
+			r.services[o.Name] = o
+		case *corev1.Event:
+			// The API server writes events on Services, too.
+			if o.Source.Component == "service-controller" {
+				r.all[o.Name] = o
+			}
+		}
+		r.seen.Broadcast()
+	}
+	h := cache.ResourceEventHandlerFuncs{
+		AddFunc:    note,
+		UpdateFunc: func(_, o any) { note(o) },
+		DeleteFunc: func(o any) {
+			if svc, ok := o.(*corev1.Service); ok {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				delete(r.services, svc.Name)
+				r.seen.Broadcast()
+			}
+		},
+	}
+	for _, i := range []cache.SharedIndexInformer{f.Core().V1().Services().Informer(), f.Core().V1().Events().Informer()} {
+		if _, err := i.AddEventHandler(h); err != nil {
+			r.Fatal(err)
+		}
+	}
+	f.Start(ctx.Done())
+	r.Cleanup(func() {
+		cancel()
+		f.Shutdown()
+	})
+}
+
+// until waits until ok, which is asked after each change of a Service or an
+// Event and may read r.services and r.all.
+func (r *rig) until(what string, ok func() bool) {
+	r.Helper()
+	late := false
+	timer := time.AfterFunc(patience, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		late = true
+		r.seen.Broadcast()
+	})
+	defer timer.Stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !ok() {
+		if late {
+			var lines []string
+			for _, e := range r.all {
+				lines = append(lines, fmt.Sprintf("%s %s x%d: %s", e.InvolvedObject.Name, line(e), e.Count, e.FirstTimestamp.Format(time.TimeOnly)))
+			}
+			slices.Sort(lines)
+			r.Fatalf("waited %v for %s; events:\n%s", patience, what, strings.Join(lines, "\n"))
+		}
+		r.seen.Wait()
+	}
+}
+
+// line is an event as the recorded lines are written.
+func line(e *corev1.Event) string {
+	return fmt.Sprintf("%s %s %s", e.Type, e.Reason, e.Message)
+}
+
+// saw waits for an event of a Service.
+func (r *rig) saw(service, want string) *corev1.Event {
+	r.Helper()
+	var found *corev1.Event
+	r.until(want, func() bool {
+		for _, e := range r.all {
+			if e.InvolvedObject.Name == service && line(e) == want {
+				found = e
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// synced waits for the marks of a successful sync, and for others than those
+// with the hash was.
+func (r *rig) synced(name, was string) *corev1.Service {
+	r.Helper()
+	var svc *corev1.Service
+	r.until(name+" to be synced", func() bool {
+		svc = r.services[name]
+		return svc != nil && svc.Labels[labelHash] != was && svc.Labels[labelID] != "" && len(svc.Status.LoadBalancer.Ingress) > 0
+	})
+	return svc
+}
+
+// get returns a Service as it is now.
+func (r *rig) get(name string) *corev1.Service {
+	r.Helper()
+	svc, err := r.kube.CoreV1().Services(r.ns).Get(r.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return svc
+}
+
+// ensured waits until a Service was synced n times, as its events say.
+func (r *rig) ensured(name string, n int32) {
+	r.Helper()
+	r.until(fmt.Sprintf("%d syncs of %s", n, name), func() bool {
+		var count int32
+		for _, e := range r.all {
+			if e.InvolvedObject.Name == name && e.Reason == "EnsuredLoadBalancer" {
+				count += e.Count
+			}
+		}
+		return count >= n
+	})
+}
+
+// gone waits until a Service has been deleted.
+func (r *rig) gone(name string) {
+	r.Helper()
+	r.until(name+" to be gone", func() bool { return r.services[name] == nil })
+}
+
+// events returns what events say of a Service, in order, apart from the ones
+// that only say what woke the controller.
+func (r *rig) events(service string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var lines []string
+	for _, e := range r.all {
+		if e.InvolvedObject.Name == service && !strings.HasSuffix(e.Reason, "Changed") {
+			lines = append(lines, line(e))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// service creates a LoadBalancer Service with port 80 and these annotations,
+// whose names lack the prefix.
+func (r *rig) service(name string, annotations map[string]string, change ...func(*corev1.Service)) *corev1.Service {
+	r.Helper()
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
+		Spec: corev1.ServiceSpec{
+			Type:  corev1.ServiceTypeLoadBalancer,
+			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt(8080), Protocol: corev1.ProtocolTCP}},
+		},
+	}
+	for k, v := range annotations {
+		svc.Annotations[prefix+k] = v
+	}
+	for _, f := range change {
+		f(svc)
+	}
+	svc, err := r.kube.CoreV1().Services(r.ns).Create(r.Context(), svc, metav1.CreateOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return svc
+}
+
+// eni makes a Service's backends pods.
+func eni(svc *corev1.Service) {
+	svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni"
+}
+
+// patch changes a Service, or its status if that is the subresource.
+func (r *rig) patch(name, change string, subresource ...string) {
+	r.Helper()
+	if _, err := r.kube.CoreV1().Services(r.ns).Patch(r.Context(), name, types.MergePatchType, []byte(change), metav1.PatchOptions{}, subresource...); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// annotate sets an annotation, whose name lacks the prefix.
+func (r *rig) annotate(name, key, value string) {
+	r.Helper()
+	r.patch(name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, prefix+key, value))
+}
+
+// touch wakes the controller for a full sync.
+func (r *rig) touch(name, value string) {
+	r.Helper()
+	r.patch(name, fmt.Sprintf(`{"metadata":{"annotations":{"touch":%q}}}`, value))
+}
+
+func (r *rig) delete(name string) {
+	r.Helper()
+	if err := r.kube.CoreV1().Services(r.ns).Delete(r.Context(), name, metav1.DeleteOptions{}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// node creates a ready node that is this ECS instance, for this rig alone.
+func (r *rig) node(name, instance string) {
+	r.Helper()
+	nodes := r.kube.CoreV1().Nodes()
+	_, err := nodes.Create(r.Context(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rig": r.ns}},
+		Spec:       corev1.NodeSpec{ProviderID: "cn-hangzhou." + instance},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
+}
+
+// pods makes these addresses the ready endpoints of a Service.
+func (r *rig) pods(service string, ips ...string) {
+	r.Helper()
+	yes, tcp, port := true, corev1.ProtocolTCP, int32(8080)
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Port: &port, Protocol: &tcp}},
+	}
+	for _, ip := range ips {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &yes},
+			NodeName:  new(r.ns + "-1"),
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: r.ns, Name: "pod-" + strings.ReplaceAll(ip, ".", "-")},
+		})
+	}
+	if _, err := r.kube.DiscoveryV1().EndpointSlices(r.ns).Create(r.Context(), slice, metav1.CreateOptions{}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// lb returns a load balancer as the cloud has it, nil if it is not there.
+func (r *rig) lb(id string) *sim.LoadBalancer {
+	w := r.cloud.Snapshot()
+	i := slices.IndexFunc(w.LoadBalancers, func(lb sim.LoadBalancer) bool { return lb.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &w.LoadBalancers[i]
+}
+
+// ownName returns the name and tag value of a Service's own load balancer.
+func ownName(svc *corev1.Service) string {
+	return ("a" + strings.ReplaceAll(string(svc.UID), "-", ""))[:32]
+}
+
+// actions returns the actions that the controller called, in order.
+func (r *rig) actions() []string {
+	var names []string
+	for _, c := range r.cloud.CallsOf("ccm") {
+		names = append(names, c.Action)
+	}
+	return names
+}
