@@ -15,6 +15,8 @@ TEST_TIMEOUT  ?= 20m
 BENCH_TIMEOUT ?= 60m
 
 .DEFAULT_GOAL := help
+# "make -j gen check" would check what is being written.
+.NOTPARALLEL:
 .PHONY: help new gen check test race demo e2e bench build clean bin/sandbox
 
 help: ## List the targets.
