@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"fmt"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -15,7 +14,7 @@ var doc string
 
 // Remedy asks, quoting the message: the next class begins as that ticket.
 var Remedy = &remedy.Remedy{
-	Class:    events.Unclassified,
+	Class:    "unclassified",
 	Doc:      doc,
 	Deleting: true,
 	Diagnose: diagnose,

@@ -84,7 +84,7 @@ func holdsAnnotation(f metav1.ManagedFieldsEntry, key string) bool {
 			Annotations map[string]json.RawMessage `json:"f:annotations"`
 		} `json:"f:metadata"`
 	}
-	if json.Unmarshal(f.FieldsV1.Raw, &fields) != nil {
+	if json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields) != nil {
 		return false
 	}
 	_, ok := fields.Metadata.Annotations["f:"+key]

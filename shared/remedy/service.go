@@ -73,13 +73,14 @@ func Synced(svc *corev1.Service) bool { return len(svc.Status.LoadBalancer.Ingre
 
 // Address returns the first ingress address, an IP or a host name; empty if there is none.
 func Address(svc *corev1.Service) string {
-	for _, in := range svc.Status.LoadBalancer.Ingress {
-		if in.IP != "" {
-			return in.IP
-		}
-		return in.Hostname
+	ingress := svc.Status.LoadBalancer.Ingress
+	switch {
+	case len(ingress) == 0:
+		return ""
+	case ingress[0].IP != "":
+		return ingress[0].IP
 	}
-	return ""
+	return ingress[0].Hostname
 }
 
 // impact returns what the users of the Service notice while its syncs fail.
@@ -107,7 +108,7 @@ func hashWritten(svc *corev1.Service) time.Time {
 	}
 	var at time.Time
 	for _, f := range svc.ManagedFields {
-		if f.Subresource == "status" && f.Time != nil && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), `"f:`+HashLabel+`"`) && f.Time.After(at) {
+		if f.Subresource == "status" && f.Time != nil && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.GetRawBytes()), `"f:`+HashLabel+`"`) && f.Time.After(at) {
 			at = f.Time.Time
 		}
 	}

@@ -105,7 +105,7 @@ func (p *program) outcome(r events.Record) string {
 		return p.paint(cyan, word)
 	case events.Asked, events.Waiting, events.Unsettled:
 		return p.paint(yellow, word)
-	case events.Failed:
+	case events.Failed, "error":
 		return p.paint(red, word)
 	}
 	return word
@@ -114,6 +114,8 @@ func (p *program) outcome(r events.Record) string {
 // state returns the word for where a record stands: its result, or that a run is on it.
 func state(r events.Record) string {
 	switch {
+	case r.Phase == "" && r.Result == "" && r.Error != "":
+		return "error"
 	case r.Phase == events.Settled, r.Phase == "":
 		return cmp.Or(string(r.Result), "unknown")
 	case r.Phase == events.Started:

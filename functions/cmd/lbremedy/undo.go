@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+func (p *program) undo() *cobra.Command {
+	var apply bool
+	cmd := &cobra.Command{
+		Use:   "undo CASE",
+		Short: "Take back what was done in a case; writes with --apply",
+		Long: `Take back the steps of a case, the last one first. It stops before the first step
+whose target is not as lbremedy left it: then somebody has moved on. Without --apply
+it says what would be taken back.`,
+		Example:           `  lbremedy undo 3f9a12bc-20260102T150405 --apply`,
+		Args:              exactly(1, 1, "a case ID"),
+		ValidArgsFunction: p.completeCases,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if strings.Contains(args[0], "/") {
+				return wrong("undo needs a case ID, since a Service may have several cases: \"lbremedy show %s\" names them", args[0])
+			}
+			s, err := p.stream(ctx)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			found, err := p.find(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			if len(found) > 1 {
+				return wrong("%d cases begin with %s: give a whole ID, as \"lbremedy ls\" shows it", len(found), args[0])
+			}
+			r, err := applied(found[0])
+			if err != nil {
+				return err
+			}
+			if !apply {
+				return p.print(r, func() { p.back(r) })
+			}
+			class, err := classOf(r.Class)
+			if err != nil {
+				return err
+			}
+			if p.cluster == "" {
+				p.cluster = r.Cluster
+			}
+			env, err := p.look(ctx, p.host())
+			if err != nil {
+				return err
+			}
+			env.Stream = s
+			rec, err := remedy.Undo(ctx, env, class, r)
+			if err != nil {
+				return err
+			}
+			return p.print(rec, func() { p.report(rec) })
+		},
+	}
+	cmd.Flags().BoolVar(&apply, "apply", false, "take it back; without it nothing is written")
+	return cmd
+}
+
+// applied returns the newest record of a case that tells of steps that were applied
+// and not taken back.
+func applied(h history) (events.Record, error) {
+	for i := len(h) - 1; i >= 0; i-- {
+		switch r := h[i]; {
+		case r.Result == events.Undone:
+			return r, wrong("case %s was taken back at %s already", r.Case, clock(r.At))
+		case r.Next > 0:
+			return r, nil
+		}
+	}
+	return events.Record{}, wrong("case %s: no step was applied, so there is nothing to take back", h.last().Case)
+}
+
+// back tells what undo would do.
+func (p *program) back(r events.Record) {
+	fmt.Fprintf(p.out, "%s of %s:\n", r.Case, clean(r.Service.String()))
+	for i := min(r.Next, len(r.Steps)) - 1; i >= 0; i-- {
+		text := "nothing to take back for: " + r.Steps[i].Text
+		switch {
+		case r.Steps[i].Undo != nil:
+			text = r.Steps[i].Undo.Text
+		case r.Steps[i].Kind != "touch":
+			text = "there is no way back from: " + r.Steps[i].Text
+		}
+		fmt.Fprintf(p.out, "  %s\n", clean(text))
+	}
+	p.note("Nothing was written; --apply takes it back.")
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/events/exporter"
+	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/serve"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// An upping is one call of up.
+type upping struct {
+	*program
+	policy, listen string
+	workers        int
+
+	mu   sync.Mutex
+	said map[string]string // by Service and class: what the last line on it said
+}
+
+func (p *program) up() *cobra.Command {
+	u := &upping{program: p, said: map[string]string{}}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Watch a cluster and answer its failures, all in one process",
+		Long: `Watch a cluster for load-balancer syncs that fail, and answer each failure: find the
+cause, say what would be done, and do what the policy allows. Exporter, stream and a
+worker for all classes run in this one process until it is interrupted.
+
+The stream is an embedded NATS JetStream on loopback, which keeps all on disk in the
+state directory, with its address and token for the other commands; or an existing
+NATS with --nats.
+
+Without --policy nothing is ever written; in an existing NATS the policy in force
+stays. With it the policy of the file comes into force for all who use this NATS. One
+line on standard output tells how each case stands; with -o json the whole record.`,
+		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
+  lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080`,
+		Args: exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return u.run(cmd.Context()) },
+	}
+	cmd.Flags().StringVar(&u.policy, "policy", "", "policy `file`: what may be done; without it lbremedy observes")
+	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz and /readyz, such as :8080; without it none is opened")
+	cmd.Flags().IntVar(&u.workers, "workers", 128, "most failures of one class that are answered at once")
+	return cmd
+}
+
+// run does first what can be wrong and writes nothing, then begins.
+func (u *upping) run(ctx context.Context) error {
+	config := u.host()
+	config.Who = "worker"
+	if err := config.Validate(); err != nil {
+		return mistake{err}
+	}
+	if u.workers < 1 {
+		return wrong("--workers: %d is less than one", u.workers)
+	}
+	allowed := remedy.Policy{Mode: remedy.Observe}
+	if u.policy != "" {
+		var err error
+		if allowed, err = policyFile(u.policy); err != nil {
+			return err
+		}
+	}
+	var door net.Listener
+	if u.listen != "" {
+		var err error
+		if door, err = net.Listen("tcp", u.listen); err != nil {
+			return wrong("--listen: %w", err)
+		}
+		defer door.Close()
+	}
+	env, err := u.look(ctx, config)
+	if err != nil {
+		return err
+	}
+	if _, err := env.Kube.EventsVersion(ctx); err != nil {
+		return err
+	}
+	if config.NATS == "" {
+		dir, err := u.stateDir()
+		if err != nil {
+			return err
+		}
+		server, at, err := u.embed(dir)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		config.NATS, config.NATSToken, config.NATSCreds, config.NATSCA = at.URL, at.Token, "", ""
+	}
+	s, err := connect(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if env.Stream = s; u.policy != "" || u.nats == "" {
+		err = u.begin(ctx, s, &allowed)
+	} else {
+		err = u.begin(ctx, s, nil)
+	}
+	if err != nil {
+		return err
+	}
+	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s) }
+	return u.work(ctx, env, door)
+}
+
+// begin sets the stream up, puts the policy in force, if there is one, and says what applies.
+func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
+	changed, err := s.Setup(ctx, classes(), stream.Settings{})
+	if err != nil {
+		return err
+	}
+	for _, said := range changed {
+		u.log().Info(said)
+	}
+	if allowed != nil {
+		if err := policy.Publish(ctx, s, *allowed); err != nil {
+			return err
+		}
+	}
+	inForce, err := policy.InForce(ctx, s)
+	if err != nil {
+		return err
+	}
+	u.note("Watching cluster %s in %s for %d classes.", u.cluster, u.region, len(functions.All))
+	from := "policy in force"
+	switch {
+	case u.policy != "":
+		from = "policy of " + u.policy
+	case allowed != nil:
+		from = "no policy file"
+	}
+	u.note("Mode: %s (%s).", describe(inForce), from)
+	return nil
+}
+
+// work exports and answers until ctx ends.
+func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) error {
+	x, err := exporter.New(exporter.Config{
+		Cluster: u.cluster, Kube: env.Kube, Stream: env.Stream, Classifier: events.NewClassifier(table.Table()), Log: env.Log,
+	})
+	if err != nil {
+		return err
+	}
+	h := &host.Host{Env: env, Remedies: functions.All, Seen: u.seen}
+	if err := h.Validate(); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return x.Run(ctx) })
+	g.Go(func() error { return h.Work(ctx, u.workers) })
+	if door != nil {
+		u.note("Health: http://%s/readyz", door.Addr())
+		g.Go(func() error { return serve.Serve(ctx, door, health(x, env.Stream)) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	u.note("Ended; %d failures were stored, and what was in hand is finished.", x.Stats().Published.Load())
+	return nil
+}
+
+// seen prints how a case stands, if that is new.
+func (u *upping) seen(r events.Record, err error) {
+	if err != nil || r.Case == "" {
+		return // the log has it
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key, word := r.Case+" "+r.Class, state(r)+" "+r.Finding
+	if u.said[key] == word {
+		return
+	}
+	if len(u.said) > 10_000 { // better a line twice than a memory that only grows
+		clear(u.said)
+	}
+	u.said[key] = word
+	if err := u.line(r, func() { u.live(r) }); err != nil {
+		u.log().Error("outcome can't be printed", "error", err)
+	}
+}
+
+// health answers whether the process lives, and whether failures get through.
+func health(x *exporter.Exporter, s *stream.Stream) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		err := s.Ping(ctx)
+		if err == nil && !x.Ready() {
+			err = errors.New("the cluster's Events are not read")
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return mux
+}

@@ -1,0 +1,193 @@
+// Package e2e runs lbremedy's parts as processes of their own, on a real API
+// server and a real JetStream, and kills them.
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/events/exporter"
+	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+)
+
+// The test binary is also each of the parts: which one, says this variable.
+const roleVariable = "LBREMEDY_E2E_ROLE"
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(roleVariable)
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	// The end of the test, however it comes, ends its parts: their input breaks off.
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	if err := map[string]func(context.Context) error{"nats": natsMain, "exporter": exporterMain, "worker": workerMain}[role](ctx); err != nil {
+		fmt.Fprintln(os.Stderr, role+":", events.Redact(err.Error()))
+		os.Exit(1)
+	}
+}
+
+func natsMain(ctx context.Context) error {
+	port, err := strconv.Atoi(os.Getenv("LBREMEDY_E2E_PORT"))
+	if err != nil {
+		return err
+	}
+	server, err := embedded.Start(embedded.Options{Dir: os.Getenv("LBREMEDY_E2E_DIR"), Port: port, Token: os.Getenv("LBREMEDY_NATS_TOKEN"), Sync: true})
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	server.Close()
+	return nil
+}
+
+func exporterMain(ctx context.Context) error {
+	c := host.FromEnv()
+	config, err := kube.Load(c.Kubeconfig, "")
+	if err != nil {
+		return err
+	}
+	cluster, err := kube.New(config)
+	if err != nil {
+		return err
+	}
+	s, err := c.Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	x, err := exporter.New(exporter.Config{Cluster: c.Cluster, Kube: cluster, Stream: s, Classifier: events.NewClassifier(table.Table())})
+	if err != nil {
+		return err
+	}
+	return x.Run(ctx)
+}
+
+// Of a run in these tests: how long it may take, and how long it watches.
+const (
+	bound = 10 * time.Second
+	watch = 5 * time.Second
+)
+
+func workerMain(ctx context.Context) error {
+	c := host.FromEnv()
+	c.Who, c.Watch = "worker", watch
+	if os.Getenv("LBREMEDY_E2E_VERBOSE") != "" {
+		c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	env, err := host.Connect(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer env.Stream.Close()
+	env.Bound = bound
+	return (&host.Host{Env: env, Remedies: functions.All}).Work(ctx, 64)
+}
+
+// A part is a process that is started again whenever it ends.
+type part struct {
+	role string
+	env  []string
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	pipe io.WriteCloser
+	runs int
+}
+
+// keep starts the part and keeps it running until the test ends.
+func keep(t *testing.T, role string, env ...string) *part {
+	t.Helper()
+	p := &part{role: role, env: append(os.Environ(), append(env, roleVariable+"="+role)...)}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for ctx.Err() == nil {
+			ended, err := p.start()
+			if err != nil {
+				t.Errorf("start %s: %v", role, err)
+				return
+			}
+			<-ended
+			select { // one that ends at once must not spin
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		p.kill()
+		wait.Wait()
+	})
+	return p
+}
+
+func (p *part) start() (<-chan struct{}, error) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stderr = p.env, os.Stderr
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	p.cmd, p.pipe = cmd, pipe
+	p.runs++
+	p.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(ended)
+	}()
+	return ended, nil
+}
+
+// kill ends the process as a power cut would: kill -9.
+func (p *part) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil {
+		if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			panic(err)
+		}
+	}
+}
+
+// freePort returns a port of the loopback address that nobody uses now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
