@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -78,7 +79,7 @@ func (p *program) settle(cmd *cobra.Command) error {
 			return nil
 		}
 		if err := f.Value.Set(value); err != nil {
-			return wrong("%s: %q is no value for %s: %w", from, value, f.Name, err)
+			return wrong("%s: %q is no value for %s, which is a %s", from, value, f.Name, f.Value.Type())
 		}
 		f.Changed = true
 		return nil
@@ -169,6 +170,11 @@ func (p *program) home(variable, below string) string {
 
 // oneLine returns the error with its text on one line.
 func oneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
+
+var strconvNoise = regexp.MustCompile(`: strconv\.\w+: parsing .*: .*`)
+
+// noStrconv returns the error without the names of Go's own functions.
+func noStrconv(err error) error { return errors.New(strconvNoise.ReplaceAllString(err.Error(), "")) }
 
 // log returns the logger that the flags ask for.
 func (p *program) log() *slog.Logger {

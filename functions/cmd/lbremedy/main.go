@@ -148,7 +148,7 @@ before the file.
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return wrong("%w: see %s --help", err, cmd.CommandPath())
+		return wrong("%w: see %s --help", noStrconv(err), cmd.CommandPath())
 	})
 	p.settings.flags(root)
 	root.AddGroup(
