@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -593,4 +594,134 @@ func TestDuplicates(t *testing.T) {
 	ids := []string{svc.Labels[labelID], "lb-twin"}
 	slices.Sort(ids)
 	r.saw("web", failed+"Error syncing load balancer []: apply model error: get load balancer attribute from cloud, error: ["+r.ns+"/web] find multiple loadbalances by tag, lbIds["+strings.Join(ids, ",")+"]")
+}
+
+// TestAdopt plays a group of the user's that the Service names.
+func TestAdopt(t *testing.T) {
+	world := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VGroups: []sim.VGroup{
+		{ID: "rsp-1", Name: "mine", Backends: []sim.Backend{{Server: "i-9", Port: 1}}},
+	}}}}
+	annotations := func(ports string) map[string]string {
+		return map[string]string{"id": "lb-1", "vgroup-port": ports, "weight": "60", "force-override-listeners": "true"}
+	}
+	t.Run("taken", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, &world, 1)
+		svc := r.service("web", annotations("rsp-1:80"))
+		hash := r.synced("web", "").Labels[labelHash]
+		show := func() []string {
+			var all []string
+			for _, b := range r.lb("lb-1").VGroups[0].Backends {
+				all = append(all, fmt.Sprintf("%s:%d x%d", b.Server, b.Port, *b.Weight))
+			}
+			slices.Sort(all)
+			return all
+		}
+		port := svc.Spec.Ports[0].NodePort
+		if diff := cmp.Diff([]string{fmt.Sprintf("i-1:%d x60", port), "i-9:1 x100"}, show()); diff != "" {
+			t.Error(diff)
+		}
+		if got := r.lb("lb-1").Listeners[0].VGroup; got != "rsp-1" {
+			t.Errorf("the listener is bound to %s", got)
+		}
+		r.annotate("web", "weight", "40")
+		r.synced("web", hash)
+		if diff := cmp.Diff([]string{fmt.Sprintf("i-1:%d x40", port), "i-9:1 x100"}, show()); diff != "" {
+			t.Error(diff)
+		}
+		r.delete("web")
+		r.gone("web")
+		if got := r.lb("lb-1").VGroups[0].Backends; len(got) != 1 || got[0].Server != "i-9" {
+			t.Errorf("left after the Service: %+v", got)
+		}
+	})
+	for _, c := range []struct{ name, ports, want string }{
+		{"none there", "rsp-nope:80", "Error syncing load balancer [lb-1]: Message: The specified VServerGroupId does not exist."},
+		{"malformed", "rsp-1", "Error syncing load balancer []: build lb local model error: builid lb listener error: build listener from servicePort 80 error: " +
+			"vgroupid and protocol format must be like 'vsp-xxx:443' with colon separated. got=[[rsp-1]]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, &world, 1)
+			r.service("web", annotations(c.ports))
+			r.saw("web", failed+c.want)
+		})
+	}
+}
+
+// TestBadProviderID plays a node that is no ECS instance: what is wrong with the
+// backends shows only when the listener looks for them.
+func TestBadProviderID(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1)
+	svc := r.service("web", nil)
+	r.synced("web", "")
+	bad := r.ns + "-worse"
+	if _, err := r.kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: bad, Labels: map[string]string{"rig": r.ns}},
+		Spec:       corev1.NodeSpec{ProviderID: "elsewhere"},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.kube.CoreV1().Nodes().Delete(context.Background(), bad, metav1.DeleteOptions{}) })
+	r.ensured("web", 2)
+	r.touch("web", "1")
+	id := r.get("web").Labels[labelID]
+	r.saw("web", failed+fmt.Sprintf("Error syncing load balancer [%s]: apply model error: merge listener: find vservergroup error: can not find vgroup by name k8s/%d/web/%s/%s",
+		id, svc.Spec.Ports[0].NodePort, r.ns, clusterID))
+}
+
+// TestAttributes plays changes of what a load balancer can be told later on.
+func TestAttributes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1)
+	r.service("web", map[string]string{"spec": "slb.s1.small"})
+	svc := r.synced("web", "")
+	id := svc.Labels[labelID]
+	changes := map[string]string{
+		"spec": "slb.s2.small", "name": "shop", "delete-protection": "off", "modification-protection": "NonProtection",
+		"charge-type": "paybybandwidth", "bandwidth": "7",
+	}
+	var list []string
+	for k, v := range changes {
+		list = append(list, fmt.Sprintf("%q:%q", prefix+k, v))
+	}
+	r.patch("web", `{"metadata":{"annotations":{`+strings.Join(list, ",")+`}}}`)
+	r.synced("web", svc.Labels[labelHash])
+	lb := r.lb(id)
+	got := map[string]string{
+		"spec": lb.Spec, "name": lb.Name, "delete-protection": map[bool]string{true: "on", false: "off"}[lb.DeleteProtection],
+		"modification-protection": lb.ModificationProtection.Status, "charge-type": lb.InternetChargeType, "bandwidth": fmt.Sprint(lb.Bandwidth),
+	}
+	if diff := cmp.Diff(changes, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestToken plays a controller with credentials that are only lent.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, &sim.World{Callers: []sim.Caller{{Name: "lent", AccessKeyID: "STS.1", Secret: "s", Token: "t", Allow: []string{"*"}}}}, 1, func(r *rig) {
+		r.opts.Credentials = sim.Credentials{AccessKeyID: "STS.1", Secret: "s", Token: "t"}
+	})
+	r.service("web", nil)
+	r.synced("web", "")
+}
+
+// TestPodsSkipped plays a pod whose network interface gets lost: its backend
+// stays, and so does that of one that is gone.
+func TestPodsSkipped(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, &sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}, {ID: "eni-2", IPs: []string{"10.1.5.9"}}}}, 0)
+	r.pods("web", "10.1.5.8", "10.1.5.9")
+	svc := r.service("web", nil, eni)
+	id := r.synced("web", "").Labels[labelID]
+	r.ensured("web", 1)
+	r.cloud.Edit(func(s *sim.State) { s.ENIs["eni-2"].Status = "Deleting" })
+	r.touch("web", "1")
+	r.saw("web", fmt.Sprintf("Warning SkipSyncBackends Skip delete and update backends to vgroup k8s/8080/%s/%s/%s due to invalid backends: 10.1.5.9", svc.Name, r.ns, clusterID))
+	if n := len(r.lb(id).VGroups[0].Backends); n != 2 {
+		t.Errorf("%d backends are left of 2", n)
+	}
 }

@@ -270,3 +270,80 @@ func TestShare(t *testing.T) {
 		}
 	}
 }
+
+// TestAnnotations reads annotations that say something of each port.
+func TestAnnotations(t *testing.T) {
+	port := corev1.ServicePort{Port: 443, Protocol: "TCP"}
+	for _, c := range []struct{ annotation, want, err string }{
+		{"", "tcp", ""}, {"https:443,http:80", "https", ""}, {"http:80", "tcp", ""},
+		{"https", "", "port and protocol format must be like 'https:443' with colon separated. got=[[https]]"},
+		{"ftp:443", "", "port protocol format must be either [http|https|tcp|udp], protocol not supported wit [ftp]\n"},
+	} {
+		got, err := protocolOf(c.annotation, port)
+		if got != c.want || message(err) != c.err {
+			t.Errorf("protocol in %q: %q, %q", c.annotation, got, message(err))
+		}
+	}
+	for _, c := range []struct {
+		annotation string
+		want       int
+		err        string
+	}{
+		{"80:443", 443, ""}, {"81:444,80:443", 443, ""}, {"81:444", 0, ""},
+		{"80", 0, "forward port format error: 80, expect 80:443,88:6443"}, {"80:x", 0, "forward port is not an integer, x"},
+	} {
+		got, err := forwardOf(c.annotation, 80)
+		if got != c.want || message(err) != c.err {
+			t.Errorf("forward in %q: %d, %q", c.annotation, got, message(err))
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2"}, pairs("a=1, b=2,c,=3")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// TestServes tells nodes that may serve from others.
+func TestServes(t *testing.T) {
+	p := &pass{svc: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{prefix + "remove-unscheduled-backend": "on"}}}}
+	for _, c := range []struct {
+		what   string
+		change func(*corev1.Node)
+		want   bool
+	}{
+		{"ready", func(*corev1.Node) {}, true},
+		{"not ready", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, false},
+		{"silent", func(n *corev1.Node) { n.Status.Conditions = nil }, false},
+		{"master", func(n *corev1.Node) { n.Labels[labelMaster] = "" }, false},
+		{"control plane", func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }, true},
+		{"about to go", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: taintToBeGone}} }, false},
+		{"cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
+	} {
+		n := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}},
+			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		}
+		c.change(n)
+		if got := p.serves(n); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}
+	if ready(n) != corev1.ConditionFalse {
+		t.Error("a node without conditions counts as ready")
+	}
+	if _, err := hasLabels(n, "a"); err == nil {
+		t.Error("a malformed label list is no error")
+	}
+	for want, ok := range map[string]bool{"": true, "a=b": true, "a=c": false, "a=b,c=d": false} {
+		if got, err := hasLabels(n, want); err != nil || got != ok {
+			t.Errorf("labels %q: %v, %v", want, got, err)
+		}
+	}
+}
