@@ -57,7 +57,7 @@ func TestFirstSync(t *testing.T) {
 	}
 	var subresources []string
 	for _, m := range svc.ManagedFields {
-		if m.Manager == "cloud-controller-manager" && strings.Contains(string(m.FieldsV1.Raw), labelHash) {
+		if m.Manager == "cloud-controller-manager" && strings.Contains(m.FieldsV1.GetRawString(), labelHash) {
 			subresources = append(subresources, m.Subresource)
 		}
 	}

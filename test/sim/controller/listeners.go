@@ -124,7 +124,8 @@ func (p *pass) wantedListener(port corev1.ServicePort, reused bool) (*listener, 
 		}
 		if param.number != "" {
 			if _, err := strconv.Atoi(v); err != nil {
-				return nil, fmt.Errorf("Annotation %s must be integer, but got [%s]. message=[%w] ", param.number, v, err) //nolint:staticcheck // the controller's own words
+				//lint:ignore ST1005 the controller's own words
+				return nil, fmt.Errorf("Annotation %s must be integer, but got [%s]. message=[%w] ", param.number, v, err)
 			}
 		}
 		if slices.Contains(param.protocols, protocol) {
@@ -136,7 +137,8 @@ func (p *pass) wantedListener(port corev1.ServicePort, reused bool) (*listener, 
 	}
 	if v := p.annotation("forward-port"); v != "" && protocol == protocolHTTP {
 		if l.forwardTo, err = forwardOf(v, l.port); err != nil {
-			return nil, fmt.Errorf("Annotation ForwardPort error: %w ", err) //nolint:staticcheck // the controller's own words
+			//lint:ignore ST1005 the controller's own words
+			return nil, fmt.Errorf("Annotation ForwardPort error: %w ", err)
 		}
 	}
 	return l, nil
@@ -153,7 +155,8 @@ func protocolOf(annotation string, port corev1.ServicePort) (string, error) {
 			return "", fmt.Errorf("port and protocol format must be like 'https:443' with colon separated. got=[%+v]", parts)
 		}
 		if !slices.Contains(every, parts[0]) {
-			return "", fmt.Errorf("port protocol format must be either [http|https|tcp|udp], protocol not supported wit [%s]\n", parts[0]) //nolint:staticcheck // the controller's own words
+			//lint:ignore ST1005 the controller's own words
+			return "", fmt.Errorf("port protocol format must be either [http|https|tcp|udp], protocol not supported wit [%s]\n", parts[0])
 		}
 		if parts[1] == strconv.Itoa(int(port.Port)) {
 			return parts[0], nil
