@@ -166,7 +166,7 @@ func protocolOf(annotation string, port corev1.ServicePort) (string, error) {
 }
 
 // forwardOf reads an annotation such as 80:443 and returns where a port is
-// redirected to, 0 for nowhere.
+// redirected to, or 0.
 func forwardOf(annotation string, port int) (int, error) {
 	for v := range strings.SplitSeq(annotation, ",") {
 		parts := strings.Split(v, ":")
