@@ -292,7 +292,10 @@ func BenchmarkLoad(b *testing.B) {
 	s := connect(b, Config{URL: serve(b, embedded.Options{}).URL()})
 	setup(b, s)
 	data := bytes.Repeat([]byte("x"), 3000)
-	for i := range 5000 { // a stream with a past
+	if err := s.Journal("c1", "old", "class-4").Append(b.Context(), "1", nil, data); err != nil {
+		b.Fatal(err)
+	}
+	for i := range 5000 {
 		j := s.Journal("c1", "u"+strconv.Itoa(i%1000), "class-"+strconv.Itoa(i/1000))
 		if i >= 1000 {
 			if _, err := j.Load(b.Context()); err != nil {
@@ -303,9 +306,14 @@ func BenchmarkLoad(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	for b.Loop() {
-		if m, err := s.Journal("c1", "u500", "class-2").Load(b.Context()); err != nil || m == nil {
-			b.Fatal(m, err)
-		}
+	// The server keeps the newest 8 MiB at hand and reads what is older from its files.
+	for name, uid := range map[string]string{"none": "u1000", "recent": "u999", "old": "old"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if m, err := s.Journal("c1", uid, "class-4").Load(b.Context()); err != nil || (m == nil) != (name == "none") {
+					b.Fatal(m, err)
+				}
+			}
+		})
 	}
 }

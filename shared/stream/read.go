@@ -58,6 +58,7 @@ type query struct {
 const (
 	pageMessages = 512
 	pageBytes    = 1 << 20
+	lastsMost    = 1024 // subjects that the server lists for one query
 )
 
 // Last returns the newest message of a stream whose subject matches filter, which
@@ -123,7 +124,7 @@ func (s *Stream) Each(ctx context.Context, stream, filter string, since time.Tim
 }
 
 // lasts returns the newest message of each subject that matches filter, as one
-// consistent view, oldest first. It serves filters of at most 1,024 subjects.
+// consistent view, oldest first. It serves filters of at most lastsMost subjects.
 func (s *Stream) lasts(ctx context.Context, stream, filter string) ([]Message, error) {
 	found, _, err := s.page(ctx, stream, query{Lasts: []string{filter}})
 	if err != nil {

@@ -158,6 +158,7 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 		nats.ReconnectJitter(100*time.Millisecond, 400*time.Millisecond),
 		nats.ReconnectBufSize(-1), // nothing is buffered while NATS is away
 		nats.RetryOnFailedConnect(false),
+		nats.SyncQueueLen(lastsMost + 16), // for the answers to one query; the client's 65,536 cost half a megabyte each time
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.IgnoreAuthErrorAbort(), // a server that starts with old credentials must not end the program
