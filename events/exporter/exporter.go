@@ -256,7 +256,16 @@ func (e *Exporter) awaitNATS(ctx context.Context) {
 // read lists where it has to and watches otherwise, until ctx ends.
 func (s *session) read(ctx context.Context, from string) {
 	wait := &wait{}
+	silent := false // the last watch told nothing, or broke
 	for ctx.Err() == nil {
+		if from != "" && silent {
+			var err error
+			if from, err = s.known(ctx, from); err != nil {
+				s.complain(ctx, err)
+				wait.pause(ctx)
+				continue
+			}
+		}
 		if from == "" {
 			version, err := s.list(ctx)
 			if err != nil {
@@ -274,6 +283,7 @@ func (s *session) read(ctx context.Context, from string) {
 			return s.take(ch)
 		})
 		lasted := time.Since(opened)
+		silent = err != nil || !seen
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -294,7 +304,27 @@ func (s *session) read(ctx context.Context, from string) {
 	}
 }
 
-// complain says once per failure that Events can't be read for now.
+// known returns the resource version if the cluster knows it, and nothing if it is
+// yet to come: etcd was restored, and a watch would wait for it in silence.
+func (s *session) known(ctx context.Context, version string) (string, error) {
+	present, err := s.c.Kube.EventsVersion(ctx)
+	if err != nil {
+		return version, err
+	}
+	if !kube.Later(version, present) {
+		return version, nil
+	}
+	s.log.Warn("the cluster was restored to an earlier state; all Events are listed", "version", version, "present", present)
+	if err := s.c.Stream.ResetProgress(ctx, s.c.Cluster); err != nil {
+		return version, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.present, s.done = present, ""
+	return "", nil
+}
+
+// complain says that Events can't be read, once for each try.
 func (s *session) complain(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
