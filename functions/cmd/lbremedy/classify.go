@@ -145,7 +145,12 @@ func (c *classifying) read(name string, from io.Reader, given events.Input) erro
 
 // object reads a line of JSON.
 func object(line []byte) (events.Input, error) {
-	var in struct{ Reason, Type, Component, Message string }
+	var in struct {
+		Reason    string `json:"reason"`
+		Type      string `json:"type"`
+		Component string `json:"component"`
+		Message   string `json:"message"`
+	}
 	if err := json.Unmarshal(line, &in); err != nil {
 		return events.Input{}, oneLine(jsonError(err))
 	}

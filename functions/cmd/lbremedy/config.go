@@ -212,18 +212,24 @@ func (p *program) look(ctx context.Context, c host.Config) (*remedy.Env, error) 
 		return nil, wrong("no access to Alibaba Cloud: %w", err)
 	}
 	ack, err := env.Cloud.CS.Cluster(ctx)
+	var refused *cloud.Error
 	switch {
+	case errors.As(err, &refused) && badKey.MatchString(refused.Code):
+		return nil, wrong("Alibaba Cloud refuses the access key: give another one in ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or log in again: %w", err)
 	case errors.Is(err, cloud.ErrNotFound):
 		return nil, wrong("the account has no ACK cluster %q in %s: correct --cluster or --region", c.Cluster, c.Region)
 	case errors.Is(err, cloud.ErrDenied):
 		// A class that needs more says so itself.
 	case err != nil:
-		return nil, fmt.Errorf("look the cluster up: %w", err)
+		return nil, fmt.Errorf("look the cluster up at Alibaba Cloud, which has to be reachable from here: %w", err)
 	case ack.Region != "" && ack.Region != c.Region:
 		return nil, wrong("the cluster %s is in the region %s and not in %s: correct --region", c.Cluster, ack.Region, c.Region)
 	}
 	return env, nil
 }
+
+// badKey is what a key or token that can't be right is answered with.
+var badKey = regexp.MustCompile(`^(InvalidAccessKey|SignatureDoesNotMatch|IncompleteSignature|InvalidSecurityToken|MissingSecurityToken|SecurityTokenExpired)`)
 
 // policyFile reads a policy file.
 func policyFile(path string) (remedy.Policy, error) {

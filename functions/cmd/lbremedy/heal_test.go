@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
+)
+
+const annotation = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
+
+// A scene is a Service whose vSwitch is full, with the controller that says so.
+type scene struct {
+	call
+	kube      *cluster.Cluster
+	cloud     *sim.Cloud
+	namespace string
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	c := cluster.Join(t)
+	sc := &scene{kube: c, namespace: c.Namespace(t)}
+	world, err := sim.ParseWorld([]byte(`
+cluster: {id: c-cli}
+vswitches:
+- {id: vsw-a, zone: cn-hangzhou-h, free: 0}
+- {id: vsw-b, zone: cn-hangzhou-i, free: 41}
+instances: [{id: i-cli}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc.cloud = sim.New(t, world)
+	admin := sc.cloud.Admin()
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", admin.AccessKeyID)
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", admin.Secret)
+	sc.env = map[string]string{
+		"HOME": t.TempDir(), "LBREMEDY_STATE_DIR": t.TempDir(), "LBREMEDY_KUBECONFIG": c.Kubeconfig,
+		"LBREMEDY_CLUSTER": "c-cli", "LBREMEDY_REGION": sc.cloud.Region(),
+		"LBREMEDY_CLOUD_ENDPOINT": sc.cloud.Addr(), "LBREMEDY_CLOUD_SCHEME": "HTTP",
+	}
+	sc.create(t)
+	sc.sync(t)
+	return sc
+}
+
+// create makes a node, the failing Service and one that is no load balancer.
+func (sc *scene) create(t *testing.T) {
+	t.Helper()
+	ctx, client := t.Context(), sc.kube.Client()
+	labels := map[string]string{"scene": sc.namespace}
+	node, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: sc.namespace, Labels: labels}, Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou.i-cli"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.CoreV1().Nodes().Delete(context.WithoutCancel(ctx), sc.namespace, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if _, err := client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, kind := range map[string]corev1.ServiceType{"web": corev1.ServiceTypeLoadBalancer, "inner": corev1.ServiceTypeClusterIP} {
+		svc := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{annotation + "address-type": "intranet", annotation + "vswitch-id": "vsw-a"}},
+			Spec:       corev1.ServiceSpec{Type: kind, Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}},
+		}
+		if _, err := client.CoreV1().Services(sc.namespace).Create(ctx, svc, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sync runs the controller until the test ends.
+func (sc *scene) sync(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	t.Cleanup(func() { cancel(); wait.Wait() })
+	world := sc.cloud.Snapshot()
+	wait.Go(func() {
+		err := controller.Run(ctx, controller.Options{
+			Kube: rest.CopyConfig(sc.kube.Config), Cloud: sc.cloud.Addr(), Credentials: sc.cloud.Admin(), Region: world.Region, ClusterID: "c-cli",
+			VPC: world.Cluster.VPC, VSwitches: []string{"cn-hangzhou-h:vsw-a"}, Namespace: sc.namespace, Nodes: "scene=" + sc.namespace,
+		})
+		if err != nil && ctx.Err() == nil {
+			t.Errorf("the controller ended: %v", err)
+		}
+	})
+}
+
+// annotations returns the annotations of the Service.
+func (sc *scene) annotations(t *testing.T) map[string]string {
+	t.Helper()
+	svc, err := sc.kube.Client().CoreV1().Services(sc.namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return svc.Annotations
+}
+
+// events returns what kubectl get events -o json prints.
+func (sc *scene) events(t *testing.T) string {
+	t.Helper()
+	list, err := sc.kube.Client().CoreV1().Events(sc.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list.Kind, list.APIVersion = "List", "v1"
+	for i := range list.Items {
+		list.Items[i].Kind, list.Items[i].APIVersion = "Event", "v1"
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// An operator watches a cluster, looks at what fails, plans, fixes by hand, replays and takes it back.
+func TestHeal(t *testing.T) {
+	sc := newScene(t)
+	web := sc.namespace + "/web"
+
+	// up observes.
+	out, in := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan int, 1)
+	errs := &lockedBuffer{}
+	go func() {
+		p := &program{in: strings.NewReader(""), out: in, err: errs, now: time.Now, getenv: func(name string) string { return sc.env[name] }, terminal: func(any) int { return 0 }}
+		code := p.run(ctx, []string{"up", "-o", "json", "--listen", "127.0.0.1:0"})
+		in.CloseWithError(fmt.Errorf("up ended with code %d: %s", code, errs))
+		ended <- code
+	}()
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	id := ""
+	for id == "" && lines.Scan() {
+		var r events.Record
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Service.String() == web && r.Result == events.Planned {
+			id = r.Case
+		}
+	}
+	if id == "" {
+		t.Fatalf("up ended before the failure was planned: %v", lines.Err())
+	}
+	go io.Copy(io.Discard, out)
+	if said := errs.String(); !strings.Contains(said, "Mode: observe") || !strings.Contains(said, "Watching cluster c-cli") {
+		t.Errorf("up said %q", said)
+	}
+	_, after, _ := strings.Cut(errs.String(), "Health: ")
+	address, _, _ := strings.Cut(after, "\n")
+	if res, err := http.Get(address); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("GET %s: %v, %v", address, res, err)
+	}
+
+	run := func(code int, out, errs string, args ...string) said {
+		t.Helper()
+		got := sc.run(t.Context(), args...)
+		if got.code != code || !strings.Contains(got.out, out) || !strings.Contains(got.err, errs) {
+			t.Errorf("%v: code %d, %q, %q; want %d with %q and %q", args, got.code, got.out, got.err, code, out, errs)
+		}
+		return got
+	}
+	run(codeFailed, "", "lbremedy up already runs on the state directory", "up")
+	run(0, id, "", "ls", "--open", "--namespace", sc.namespace)
+	run(0, "before: vswitch-id vsw-a", "", "show", web)
+	run(codeWrong, "", "is of type ClusterIP", "plan", sc.namespace+"/inner")
+	run(codeWrong, "", "there is no Service", "plan", sc.namespace+"/nope")
+	run(codeWrong, "", `the account has no ACK cluster "c-other"`, "plan", web, "--cluster", "c-other")
+	away := write(t, "kubeconfig", `{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`)
+	run(codeFailed, "", "the API server can't answer", "plan", web, "--kubeconfig", away)
+	run(0, "vswitch-id=vsw-b", "", "plan", web)
+	run(0, "Nothing was written", "", "run", web)
+	run(codeOpen, "planned", "", "run", web, "--apply")
+	if got := sc.annotations(t)[annotation+"vswitch-id"]; got != "vsw-a" {
+		t.Fatalf("something wrote: the Service is in %s", got)
+	}
+
+	fix := write(t, "fix.yaml", "mode: fix\n")
+	run(0, web+"  fixed", "", "run", web, "--policy", fix, "--apply")
+	if got := sc.annotations(t)[annotation+"vswitch-id"]; got != "vsw-b" {
+		t.Errorf("after the fix the Service is in %s", got)
+	}
+	replayed := run(0, "fixed", "Nothing was written", "replay", "--service", web)
+	if !strings.Contains(replayed.out, "gone") {
+		t.Errorf("replay printed %q", replayed.out)
+	}
+	run(0, `"result": "gone"`, "", "replay", "--service", web, "--apply", "-o", "json")
+	run(0, "fixed", "", "show", id, "--history")
+
+	kept := sc.call
+	kept.env = maps.Clone(sc.env)
+	kept.env["LBREMEDY_STATE_DIR"], kept.in = t.TempDir(), sc.events(t)
+	if got := kept.run(t.Context(), "replay", "-f", "-"); got.code != 0 || !strings.Contains(got.out, "gone") || !strings.Contains(got.out, "none") {
+		t.Errorf("replay of kubectl's output without NATS: %+v", got)
+	}
+
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "nobody-knows-it")
+	run(codeWrong, "", "Alibaba Cloud refuses the access key", "plan", web)
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", sc.cloud.Admin().AccessKeyID)
+
+	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", id)
+	run(0, "undone", "", "undo", id, "--apply")
+	if got := sc.annotations(t)[annotation+"vswitch-id"]; got != "vsw-a" {
+		t.Errorf("after the undo the Service is in %s", got)
+	}
+	run(codeWrong, "", "was taken back at", "undo", id)
+
+	cancel()
+	select {
+	case code := <-ended:
+		if code != 0 {
+			t.Errorf("up ended with code %d: %s", code, errs)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("up does not end")
+	}
+	run(codeFailed, "", `"lbremedy up" does not run`, "ls")
+}
+
+// A lockedBuffer is a buffer for two goroutines.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
