@@ -150,3 +150,21 @@ func BenchmarkBurst(b *testing.B) {
 		b.ReportMetric(burst(w, arrived), "events/s")
 	})
 }
+
+// BenchmarkMessage reports what it costs to make a message of an Event.
+func BenchmarkMessage(b *testing.B) {
+	s := &session{Exporter: &Exporter{c: Config{Classifier: events.NewClassifier(table)}, log: slog.New(slog.DiscardHandler)}}
+	ev := kube.Event{Namespace: "shop", Name: "web.1", UID: uid(9), ResourceVersion: "12345", Reason: "SyncLoadBalancerFailed",
+		Type: "Warning", Message: full, Component: "service-controller", Count: 1, First: time.Now(), Last: time.Now(),
+		Object: kube.Object{Kind: "Service", Namespace: "shop", Name: "web", UID: uid(1)}}
+	b.ReportAllocs()
+	for b.Loop() {
+		o, ok := s.judge(ev)
+		if !ok {
+			b.Fatal("ignored")
+		}
+		if _, err := o.message("c1"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
