@@ -37,6 +37,7 @@ type Options struct {
 	Log       io.Writer        // progress of a first build of the cluster; nil: standard error
 	Namespace string           // of the Services; empty: shop. It is made where it is missing
 	Version   string           // of the controller; empty: v2.12.1
+	Upgrade   string           // version of a controller that takes the place of another in Spoil; empty: the same
 	Room      int              // free addresses of the vSwitch with room; zero: 250
 	RAMDelay  time.Duration    // how long RAM takes to act on a new policy version; zero: at once
 
@@ -81,10 +82,16 @@ func Start(ctx context.Context, o Options) (_ *Stage, err error) {
 		}
 	}()
 	if s.Cluster == nil {
-		c, stop, err := cluster.Start(ctx, cluster.Options{Log: o.Log})
+		// The end of ctx ends the start. After that, Close ends the cluster, when
+		// nothing uses it any more.
+		starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		s.close = append(s.close, cancel)
+		started := context.AfterFunc(ctx, cancel)
+		c, stop, err := cluster.Start(starting, cluster.Options{Log: o.Log})
 		if err != nil {
 			return nil, err
 		}
+		started()
 		s.Cluster = c
 		s.close = append(s.close, stop)
 	}
@@ -274,6 +281,9 @@ func (s *Stage) Spoil(ctx context.Context, roles ...Role) error {
 		// The controller can't hold on to what happens while it is away.
 		s.stopController()
 		err := s.spoil(ctx, roles)
+		if err == nil && s.opts.Upgrade != "" {
+			err = s.setVersion(ctx, s.opts.Upgrade)
+		}
 		s.startController(ctx)
 		if err != nil {
 			return err

@@ -1,0 +1,284 @@
+// Demo breaks LoadBalancer Services on a real kube-apiserver and shows how
+// lbremedy heals them.
+//
+// The Kubernetes API and JetStream are real; the cloud and the controller are
+// those of test/sim. The exporter, the worker and the classes are the ones that
+// run in production, with the rights that they declare and no others.
+//
+// KEEP=1 leaves it all running until Ctrl-C and says how to look around.
+// CLASSES=a,b breaks Services of these classes only. The exit code is 0 only if
+// every Service ended as it should have, 2 for a mistake in CLASSES, 130 after
+// Ctrl-C, else 1.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/scene"
+)
+
+const (
+	policyFile = "test/demo/policy.yaml"
+
+	oldVersion = "v2.11.2" // of the controller
+	newVersion = "v2.12.1"
+
+	patience = 3 * time.Minute // for all Services to end
+	handlers = 16              // of one class at once
+)
+
+//go:embed policy.yaml
+var policyText []byte
+
+func main() {
+	// What client-go says of the simulated controller's connections is for nobody here.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	s := newScreen(os.Stdout)
+	code, err := run(ctx, s, os.Getenv("CLASSES"), os.Getenv("KEEP"))
+	if ctx.Err() != nil {
+		if err != nil {
+			code, err = 130, nil // what ended it is the signal
+		}
+		s.say("\nStopped, and cleaned up.")
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", events.Redact(err.Error()))
+	}
+	os.Exit(code)
+}
+
+// all is the cast: who plays what. The first three of a vSwitch find a place in
+// the zone that they asked for, the others in the other one.
+func all() []scene.Role {
+	return []scene.Role{
+		scene.FullVSwitch(scene.FullVSwitchH).As("cart"),
+		scene.FullVSwitch(scene.FullVSwitchH).As("catalog"),
+		scene.FullVSwitch(scene.FullVSwitchI).As("checkout"),
+		scene.FullVSwitch(scene.FullVSwitchI).As("invoices"),
+		scene.AnyVSwitch().As("search"),
+		scene.FixedAddress().As("ledger"),
+		scene.LostTag().As("web"),
+		scene.LostTagFullSync().As("api"),
+		scene.Gone().As("images"),
+		scene.Unbound().As("partners"),
+		scene.NamesNone().As("mail"),
+		scene.NoListener().As("dns"),
+		scene.NoListener().As("metrics"),
+		scene.NoTagging().As("login"),
+		scene.Unheard().As("reports"),
+	}
+}
+
+// cast returns the roles of these classes, which commas separate; empty: of all.
+func cast(classes string) ([]scene.Role, error) {
+	if classes == "" || classes == "all" {
+		return all(), nil
+	}
+	var roles []scene.Role
+	var known []string
+	for _, r := range all() {
+		if !slices.Contains(known, r.Class) {
+			known = append(known, r.Class)
+		}
+	}
+	for class := range strings.SplitSeq(classes, ",") {
+		class = strings.TrimSpace(class)
+		if !slices.Contains(known, class) {
+			return nil, fmt.Errorf("CLASSES names %q, which the demonstration has no Service for; it has %s, and all", class, strings.Join(known, ", "))
+		}
+		for _, r := range all() {
+			if r.Class == class {
+				roles = append(roles, r)
+			}
+		}
+	}
+	return roles, nil
+}
+
+// run is the demonstration from its start to its end.
+func run(ctx context.Context, s *screen, classes, keep string) (code int, err error) {
+	roles, err := cast(classes)
+	if err != nil {
+		return 2, err
+	}
+	dir, err := os.MkdirTemp("", "lbremedy-demo-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+
+	s.title("lbremedy heals LoadBalancer Services whose syncs fail")
+	began := time.Now()
+	stage, err := scene.Start(ctx, scene.Options{Version: oldVersion, Upgrade: newVersion, RAMDelay: time.Second})
+	if err != nil {
+		return 1, err
+	}
+	defer stage.Close()
+	version, err := stage.Cluster.Client().Discovery().ServerVersion()
+	if err != nil {
+		return 1, fmt.Errorf("ask for the version of Kubernetes: %w", err)
+	}
+	s.fact("Kubernetes", "%s: a real kube-apiserver and etcd, up in %.1f s", version.GitVersion, time.Since(began).Seconds())
+	s.fact("Cloud", "simulated OpenAPI at %s, where RAM decides who may do what", stage.Cloud.Addr())
+	s.fact("Controller", "simulated CCM %s, under the RAM role of the masters, with its back-off of 5 s to 300 s", stage.Version())
+
+	token := rand.Text()
+	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(dir, "nats"), Port: -1, Token: token, Sync: true})
+	if err != nil {
+		return 1, err
+	}
+	defer server.Close()
+	s.fact("NATS", "JetStream at %s, each message on disk (fsync) before it counts", server.URL())
+
+	h, end, err := lbremedy(ctx, s, stage, server.URL(), token)
+	if err != nil {
+		return 1, err
+	}
+	defer end()
+
+	if err := stage.Prepare(ctx, roles...); err != nil {
+		return 1, err
+	}
+	s.section("%d Services. What goes wrong:", len(roles))
+	for _, r := range roles {
+		s.story(r)
+	}
+	s.section("How it goes on:")
+	p := newPlay(s, stage, roles)
+	following, quiet := context.WithCancel(ctx)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer quiet()
+	for _, f := range []struct {
+		stream string
+		see    func(stream.Message) error
+	}{{stream.Failed, p.failure}, {stream.Cases, p.record}} {
+		wait.Go(func() {
+			if err := h.Env.Stream.Tail(following, f.stream, ">", 0, f.see); err != nil && following.Err() == nil {
+				p.broke(fmt.Errorf("follow the stream %s: %w", f.stream, err))
+			}
+		})
+	}
+	s.begin()
+	if err := stage.Spoil(ctx, roles...); err != nil {
+		return 1, err
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := stage.Until(limited, p.ended); err != nil && limited.Err() == nil {
+		return 1, err
+	}
+	if ctx.Err() != nil {
+		return 1, ctx.Err()
+	}
+	wrong := append(p.table(), leftovers(ctx, stage, h.Env.Stream, roles)...)
+	code = s.verdict(p, wrong, time.Since(began))
+	if keep != "" && keep != "0" {
+		if err := s.guide(dir, roles[0].Service, stage, server.URL(), token); err != nil {
+			return 1, err
+		}
+		<-ctx.Done()
+	}
+	return code, nil
+}
+
+// lbremedy starts the exporter and the worker. end ends them.
+func lbremedy(ctx context.Context, s *screen, stage *scene.Stage, url, token string) (_ *host.Host, end func(), err error) {
+	st, err := stream.Connect(ctx, stream.Config{URL: url, Token: token, Name: "lbremedy demo", Grace: time.Second})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			st.Close()
+		}
+	}()
+	h := &host.Host{Remedies: functions.All}
+	if err := h.Validate(); err != nil {
+		return nil, nil, err
+	}
+	if _, err := st.Setup(ctx, h.Classes(), stream.Settings{}); err != nil {
+		return nil, nil, err
+	}
+	rules, err := policy.Parse(policyText, h.Classes())
+	if err != nil {
+		return nil, nil, fmt.Errorf("policy file %s: %w", policyFile, err)
+	}
+	if err := policy.Publish(ctx, st, rules); err != nil {
+		return nil, nil, err
+	}
+	s.fact("Policy", "%s: %s", policyFile, summary(rules))
+	if h.Env, err = stage.Env(ctx, st, h.Remedies); err != nil {
+		return nil, nil, err
+	}
+	e, err := stage.Exporter(ctx, st)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.fact("lbremedy", "exporter and worker in fix mode, with the rights that %d classes declare", len(h.Remedies))
+
+	running, cancel := context.WithCancel(ctx)
+	var wait sync.WaitGroup
+	for name, run := range map[string]func(context.Context) error{
+		"exporter": e.Run,
+		"worker":   func(ctx context.Context) error { return h.Work(ctx, handlers) },
+	} {
+		wait.Go(func() {
+			if err := run(running); err != nil && running.Err() == nil {
+				s.trouble("the %s has ended: %v", name, err)
+			}
+		})
+	}
+	return h, func() { cancel(); wait.Wait(); st.Close() }, nil
+}
+
+// summary says in a few words what a policy allows.
+func summary(p remedy.Policy) string {
+	text := fmt.Sprintf("%s up to %s risk", p.Mode, p.Risk)
+	for _, r := range functions.All {
+		if c, ok := p.Classes[r.Class]; ok && c.Risk != nil {
+			text += fmt.Sprintf(", %s up to %s", r.Class, *c.Risk)
+		}
+	}
+	return text
+}
+
+// leftovers returns what went wrong beside the Services.
+func leftovers(ctx context.Context, stage *scene.Stage, st *stream.Stream, roles []scene.Role) []string {
+	var wrong []string
+	denied := slices.ContainsFunc(roles, func(r scene.Role) bool { return r.Class == "ram-permission" })
+	if n := stage.WorkerCalls("CreatePolicyVersion"); denied && n != 1 {
+		wrong = append(wrong, fmt.Sprintf("The RAM policy got %d new versions; the Services that lack the same right need one.", n))
+	}
+	switch _, err := st.Last(ctx, stream.Dead, "lbremedy.dead.>"); {
+	case err == nil:
+		wrong = append(wrong, "A message went to the stream DEAD: something could not be handled.")
+	case !errors.Is(err, stream.ErrNotFound):
+		wrong = append(wrong, "Whether a message went to the stream DEAD can't be told: "+err.Error()+".")
+	}
+	return wrong
+}

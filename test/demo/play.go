@@ -1,0 +1,216 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/scene"
+)
+
+// A play is what is known of the Services from the streams, which is what any
+// operator sees.
+type play struct {
+	screen *screen
+	stage  *scene.Stage
+
+	mu    sync.Mutex
+	parts []*part
+	first map[string]string // step -> the Service for which it was made first
+	err   error
+}
+
+// A part is one Service.
+type part struct {
+	scene.Role
+	finding string
+	done    []string
+	result  events.Result // of the Service's class
+	at      time.Time     // of the result
+	said    map[string]bool
+}
+
+func newPlay(s *screen, stage *scene.Stage, roles []scene.Role) *play {
+	p := &play{screen: s, stage: stage, first: map[string]string{}}
+	for _, r := range roles {
+		p.parts = append(p.parts, &part{Role: r, said: map[string]bool{}})
+	}
+	return p
+}
+
+// part returns the Service's, nil if it plays no part.
+func (p *play) part(svc events.Service) *part {
+	i := slices.IndexFunc(p.parts, func(t *part) bool { return svc.Namespace == p.stage.Namespace && svc.Name == t.Service })
+	if i < 0 {
+		return nil
+	}
+	return p.parts[i]
+}
+
+// failure takes in a message of FAILED.
+func (p *play) failure(m stream.Message) error {
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		return err
+	}
+	f, err := events.ReadFailed(e)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t := p.part(f.Service); t != nil {
+		p.say(t, failed, fmt.Sprintf("[%s] %s", f.Class, strings.TrimPrefix(f.Message, "Error syncing load balancer ")))
+	}
+	return nil
+}
+
+// record takes in a message of CASES.
+func (p *play) record(m stream.Message) error {
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		return err
+	}
+	r, err := events.ReadRecord(e)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.part(r.Service)
+	if t == nil {
+		return nil
+	}
+	if r.Finding != "" && r.Result != events.Gone && r.Result != events.Superseded {
+		t.finding = r.Finding
+		p.say(t, finding, r.Finding)
+	}
+	switch r.Phase {
+	case events.Step:
+		p.step(t, r.Steps[r.Next-1])
+	case events.Settled:
+		p.settled(t, r)
+	}
+	p.stage.Wake()
+	return nil
+}
+
+// step takes in that a step was applied, or found applied.
+func (p *play) step(t *part, s events.StepRecord) {
+	text := brief(s.Text)
+	if s.Target != "" {
+		if by, ok := p.first[s.Text]; ok && by != t.Service {
+			text = fmt.Sprintf("finds the policy extended for %s", by)
+		} else {
+			p.first[s.Text] = t.Service
+		}
+	}
+	if !slices.Contains(t.done, text) {
+		t.done = append(t.done, text)
+	}
+	p.say(t, step, text)
+}
+
+// settled takes in how a run ended.
+func (p *play) settled(t *part, r events.Record) {
+	switch {
+	case r.Error != "":
+		p.say(t, trouble, r.Error)
+	case r.Result == events.Asked:
+		p.say(t, asks, r.Ask)
+	case r.Result == events.Waiting:
+		p.say(t, waits, strings.TrimPrefix(r.Rule, "Waits before it goes on: ")+r.Note)
+	case r.Result == events.Fixed && r.Class == t.Class && t.result != r.Result:
+		at, _ := p.stage.Failed(t.Service)
+		p.say(t, fixed, fmt.Sprintf("after %.1f s%s", r.At.Sub(at).Seconds(), spaced(r.Note)))
+	case r.Result != events.Fixed:
+		p.say(t, string(r.Result), r.Finding+spaced(r.Note))
+	}
+	if r.Class == t.Class && r.Result.Settled() && r.Result != t.result && r.Result != events.Superseded {
+		t.result, t.at = r.Result, r.At
+		if r.Result == events.Asked {
+			t.done = []string{"asks a person: " + brief(r.Ask)}
+		}
+	}
+}
+
+// say prints something once.
+func (p *play) say(t *part, kind, text string) {
+	if key := kind + text; text != "" && !t.said[key] {
+		t.said[key] = true
+		p.screen.line(t.Service, kind, text)
+	}
+}
+
+// broke notes that the streams can't be read any more.
+func (p *play) broke(err error) {
+	p.mu.Lock()
+	p.err = err
+	p.mu.Unlock()
+	p.screen.trouble("%v", err)
+	p.stage.Wake()
+}
+
+// ended reports whether nothing more is to be waited for.
+func (p *play) ended() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err != nil || !slices.ContainsFunc(p.parts, func(t *part) bool {
+		switch t.result {
+		case "":
+			return true
+		case events.Fixed, events.Gone:
+			return !p.stage.Healed(t.Service)
+		}
+		return false
+	})
+}
+
+// wrong says what is not as it should be with the Service; empty: nothing.
+func (t *part) wrong(stage *scene.Stage) string {
+	healed := stage.Healed(t.Service)
+	switch {
+	case t.result == "":
+		return fmt.Sprintf("%s has no outcome.", t.Service)
+	case t.result != t.Ends:
+		return fmt.Sprintf("%s ended as %s and should have ended as %s.", t.Service, t.result, t.Ends)
+	case t.Heals && !healed:
+		return fmt.Sprintf("%s is said to be %s, and the controller has not synced it.", t.Service, t.result)
+	case !t.Heals && healed:
+		return fmt.Sprintf("%s works, although nobody has answered for it.", t.Service)
+	}
+	return ""
+}
+
+// brief shortens what a step says by what is always the same, and by the names
+// that the controller makes from UIDs.
+func brief(step string) string {
+	step = strings.ReplaceAll(step, "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-", "")
+	return defaultName.ReplaceAllString(step, "…")
+}
+
+var defaultName = regexp.MustCompile(`\ba[0-9a-f]{31}\b`)
+
+// gist returns the first and the last sentence of a text: what was found, and
+// what that means.
+func gist(text string) string {
+	all := sentences.FindAllString(strings.TrimSpace(text)+" ", -1)
+	if len(all) < 3 {
+		return text
+	}
+	return strings.TrimSpace(all[0]) + " … " + strings.TrimSpace(all[len(all)-1])
+}
+
+var sentences = regexp.MustCompile(`.*?[.:?!]"? +`)
+
+func spaced(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ". " + strings.TrimSuffix(s, ".")
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/test/scene"
+)
+
+// Kinds of lines.
+const (
+	failed  = "failed"
+	finding = "finding"
+	step    = "step"
+	waits   = "waits"
+	asks    = "asks"
+	fixed   = "fixed"
+	trouble = "error"
+)
+
+// colours of kinds, as terminals know them.
+var colours = map[string]string{failed: "31", trouble: "31", step: "36", waits: "33", asks: "33", fixed: "32"}
+
+// A screen is where the demonstration is shown: lines as wide as the terminal,
+// with colours where it has some, or plain text.
+type screen struct {
+	out     io.Writer
+	colours bool
+	width   int // of a line
+
+	mu    sync.Mutex
+	start time.Time
+}
+
+func newScreen(f *os.File) *screen {
+	s := &screen{out: f, width: 140}
+	if !term.IsTerminal(int(f.Fd())) {
+		return s
+	}
+	s.colours = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+		s.width = max(w, 80)
+	}
+	return s
+}
+
+func (s *screen) say(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintln(s.out, line)
+}
+
+func (s *screen) paint(colour, text string) string {
+	if !s.colours || colour == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+func (s *screen) title(text string) { s.say(s.paint("1", text) + "\n") }
+
+func (s *screen) section(format string, args ...any) {
+	s.say("\n" + s.paint("1", fmt.Sprintf(format, args...)) + "\n")
+}
+
+// fact prints what a part of the demonstration is.
+func (s *screen) fact(name, format string, args ...any) {
+	s.say(fmt.Sprintf("  %-11s %s", name, cut(fmt.Sprintf(format, args...), s.width-14)))
+}
+
+func (s *screen) story(r scene.Role) {
+	s.say(fmt.Sprintf("  %-9s %s", r.Service, cut(r.Story, s.width-12)))
+}
+
+// begin starts the clock of the lines.
+func (s *screen) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start = time.Now()
+}
+
+// line prints what has happened to a Service, and when.
+func (s *screen) line(service, kind, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text = cut(strings.Join(strings.Fields(text), " "), s.width-29)
+	fmt.Fprintf(s.out, "%6.1f s  %-9s %s %s\n", time.Since(s.start).Seconds(), service, s.paint(colours[kind], fmt.Sprintf("%-8s", kind)), text)
+}
+
+func (s *screen) trouble(format string, args ...any) {
+	s.say(s.paint(colours[trouble], events.Redact(fmt.Sprintf(format, args...))))
+}
+
+// table prints how each Service ended, and returns what is not as it should be.
+func (p *play) table() (wrong []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Options = table.OptionsNoBordersAndSeparators
+	t.Style().Options.SeparateHeader = true
+	t.Style().Format.Header = text.FormatDefault
+	t.AppendHeader(table.Row{"Service", "Class", "Finding", "What was done", "Outcome", "Seconds"})
+	// What the fixed columns leave is shared by the two with sentences.
+	room := max(48, p.screen.width-62)
+	left, right := room*55/100, room*45/100
+	t.SetColumnConfigs([]table.ColumnConfig{
+		{Number: 3, WidthMax: left, WidthMaxEnforcer: text.WrapSoft},
+		{Number: 4, WidthMax: right, WidthMaxEnforcer: text.WrapSoft},
+		{Number: 6, Align: text.AlignRight, AlignHeader: text.AlignRight},
+	})
+	for _, part := range p.parts {
+		outcome, colour, seconds := string(part.result), colours[string(part.result)], "-"
+		if part.result == events.Asked {
+			colour = colours[asks]
+		}
+		if at, _ := p.stage.Failed(part.Service); !at.IsZero() && !part.at.IsZero() {
+			seconds = fmt.Sprintf("%.1f", part.at.Sub(at).Seconds())
+		}
+		if w := part.wrong(p.stage); w != "" {
+			wrong = append(wrong, w)
+			outcome, colour = outcome+" !", colours[trouble]
+		}
+		t.AppendRow(table.Row{part.Service, part.Class, cut(gist(part.finding), left*5/2), cut(strings.Join(part.done, "; "), right*5/2), p.screen.paint(colour, outcome), seconds})
+	}
+	p.screen.section("How each Service ended, and how many seconds after its first failure event:")
+	p.screen.say(t.Render())
+	return wrong
+}
+
+// verdict prints the last word and returns the exit code.
+func (s *screen) verdict(p *play, wrong []string, took time.Duration) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var seconds []float64
+	asked := 0
+	for _, t := range p.parts {
+		at, _ := p.stage.Failed(t.Service)
+		switch t.result {
+		case events.Fixed:
+			seconds = append(seconds, t.at.Sub(at).Seconds())
+		case events.Asked:
+			asked++
+		}
+	}
+	slices.Sort(seconds)
+	s.say("")
+	for _, w := range wrong {
+		s.say(s.paint(colours[trouble], w))
+	}
+	if len(wrong) > 0 {
+		s.say(fmt.Sprintf("Not as it should be. The demonstration took %.0f s.", took.Seconds()))
+		return 1
+	}
+	text := fmt.Sprintf("%d Services work again", len(seconds))
+	if len(seconds) > 0 {
+		text += fmt.Sprintf(", half of them within %.1f s, the last after %.1f s", seconds[len(seconds)/2], seconds[len(seconds)-1])
+	}
+	s.say(s.paint("1", fmt.Sprintf("%s; for %d a person is asked. All as it should be, in %.0f s.", text, asked, took.Seconds())))
+	return 0
+}
+
+// guide says how to look around in what is left running.
+func (s *screen) guide(dir, service string, stage *scene.Stage, url, token string) error {
+	file := filepath.Join(dir, "env")
+	var exports strings.Builder
+	for _, v := range append(stage.Environ(url, token), "KUBECONFIG="+stage.Cluster.Kubeconfig) {
+		name, value, _ := strings.Cut(v, "=")
+		fmt.Fprintf(&exports, "export %s='%s'\n", name, value)
+	}
+	if err := os.WriteFile(file, []byte(exports.String()), 0o600); err != nil {
+		return fmt.Errorf("write the environment: %w", err)
+	}
+	s.section("All of it goes on until Ctrl-C. To look around, in another terminal, in this folder:")
+	s.say(fmt.Sprintf(`  . %s
+
+  kubectl -n %[2]s get services
+  kubectl -n %[2]s describe service %[3]s
+  go run ./functions/cmd/lbremedy ls
+  go run ./functions/cmd/lbremedy show %[2]s/%[3]s
+  go run ./functions/cmd/lbremedy watch
+
+The first line sets:
+`, file, stage.Namespace, service))
+	for line := range strings.Lines(exports.String()) {
+		s.say("  " + strings.TrimSpace(strings.TrimPrefix(line, "export ")))
+	}
+	return nil
+}
+
+// cut shortens a text to so many characters, at the end of a word if one is near.
+func cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	s = string([]rune(s)[:n-1])
+	if i := strings.LastIndexByte(s, ' '); i > len(s)-32 {
+		s = s[:i]
+	}
+	return strings.TrimRight(s, " ,;:") + "…"
+}
