@@ -27,6 +27,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -94,6 +95,8 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 		args = append(args, "--event-ttl="+opts.EventTTL.String())
 	}
 	cmd := exec.Command(bin, args...)
+	// Ctrl-C is the program's to answer: it ends the server after what uses it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = opts.Log
 	if opts.Log == nil {
 		cmd.Stderr = os.Stderr
