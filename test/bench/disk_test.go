@@ -1,0 +1,192 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// clusterID is the ID of the cluster that the exporter's benchmarks export.
+const clusterID = "c-bench"
+
+// saysFull is what the controller says of a vSwitch without free addresses.
+const saysFull = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
+
+// failure returns an Event as the controller's recorder makes it.
+func failure(namespace, service, uid string) *corev1.Event {
+	now := metav1.Now().Rfc3339Copy()
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: service + "." + uid, Namespace: namespace},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: namespace, Name: service, UID: types.UID(uid)},
+		Reason:         "SyncLoadBalancerFailed", Type: corev1.EventTypeWarning, Message: saysFull,
+		Source:         corev1.EventSource{Component: "service-controller"},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1, ReportingController: "service-controller",
+	}
+}
+
+// A disk is what the benchmarks of the exporter's way to disk share.
+type disk struct {
+	*rig
+	client    kubernetes.Interface
+	namespace string
+	arrived   *sightings // messages in FAILED, by the UID of the Service
+}
+
+func (r *rig) disk(b *testing.B) *disk {
+	b.Helper()
+	d := &disk{rig: r, client: r.client(b), namespace: r.namespace(b, "disk"), arrived: newSightings()}
+	s := r.nats(b).connect(b)
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Tail(ctx, stream.Failed, events.FailedSubjects, 0, func(m stream.Message) error {
+			d.arrived.see(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
+			return nil
+		})
+	}()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Errorf("read FAILED: %v", err)
+		}
+	})
+	return d
+}
+
+func (d *disk) create(ctx context.Context, uid string) error {
+	_, err := d.client.CoreV1().Events(d.namespace).Create(ctx, failure(d.namespace, "web", uid), metav1.CreateOptions{})
+	return err
+}
+
+// run starts what moves Events to disk, and returns when it does.
+func (d *disk) run(b *testing.B, exporter bool) *process {
+	b.Helper()
+	var p *process
+	if exporter {
+		p = d.exporter(b)
+	} else {
+		n := d.nats(b)
+		p = begin(b, os.Args[0], roleVariable+"=publish", "LBREMEDY_KUBECONFIG="+d.cluster(b).Kubeconfig, "LBREMEDY_NATS_URL="+n.url, "LBREMEDY_NATS_TOKEN="+n.token)
+		if _, err := p.line(); err != nil {
+			b.Fatalf("start the bare program: %v", err)
+		}
+	}
+	for _, uid := range uids(5) { // the first one meets cold connections
+		if err := d.create(b.Context(), uid); err != nil {
+			b.Fatal(err)
+		}
+		d.arrived.wait(b, time.Minute, uid)
+	}
+	return p
+}
+
+// exporter starts the exporter program.
+func (r *rig) exporter(b *testing.B) *process {
+	b.Helper()
+	n := r.nats(b)
+	return guarded(b, r.program(b, "events/cmd/exporter"), []string{
+		"LBREMEDY_CLUSTER=" + clusterID, "LBREMEDY_KUBECONFIG=" + r.cluster(b).Kubeconfig,
+		"LBREMEDY_NATS_URL=" + n.url, "LBREMEDY_NATS_TOKEN=" + n.token, "LBREMEDY_LOG=warn",
+	})
+}
+
+// latency measures how long it takes from the creation of an Event to its failure on disk.
+func (r *rig) latency(b *testing.B) {
+	const rounds, n, pause = 4, 250, 20 * time.Millisecond
+	d := r.disk(b)
+	took := map[bool][]time.Duration{}
+	for range rounds {
+		for _, exporter := range []bool{true, false} {
+			p := d.run(b, exporter)
+			took[exporter] = append(took[exporter], d.steady(b, n, pause)...)
+			p.end()
+		}
+	}
+	for _, q := range []struct {
+		name       string
+		part, goal float64
+	}{{"p50", 0.5, 2}, {"p99", 0.99, 4}} {
+		ours, bare := ms(quantile(took[true], q.part)), ms(quantile(took[false], q.part))
+		r.atMost(b, q.name, "ms", ours, q.goal)
+		r.note(b, q.name+" bare", "ms", bare)
+		r.note(b, q.name+" by bare", "ratio", ours/bare)
+	}
+}
+
+// steady creates Events at a steady pace and returns how long each took to disk.
+func (d *disk) steady(b *testing.B, n int, pause time.Duration) []time.Duration {
+	b.Helper()
+	ids, answered, errs := uids(n), make([]time.Time, n), make([]error, n)
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	var clients sync.WaitGroup
+	for i, uid := range ids {
+		<-tick.C
+		clients.Go(func() {
+			errs[i] = d.create(b.Context(), uid)
+			answered[i] = time.Now()
+		})
+	}
+	clients.Wait()
+	for _, err := range errs {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	took := make([]time.Duration, n)
+	for i, at := range d.arrived.wait(b, time.Minute, ids...) {
+		took[i] = at.Sub(answered[i])
+	}
+	return took
+}
+
+// burst measures how many Events of many that come at once get to disk in a second.
+func (r *rig) burst(b *testing.B) {
+	const rounds, n, clients = 5, 3000, 16
+	d := r.disk(b)
+	rates, cost, created, peak := map[bool][]float64{}, map[bool]time.Duration{}, []float64{}, 0.0
+	for i := range 2 * rounds {
+		exporter := i%4 == 0 || i%4 == 3 // in turns, and each as often before the other as after it
+		p := d.run(b, exporter)
+		ids := uids(n)
+		before := p.cpu(b)
+		began := time.Now()
+		if err := alike(clients, n, func(i int) error { return d.create(b.Context(), ids[i]) }); err != nil {
+			b.Fatal(err)
+		}
+		created = append(created, n/time.Since(began).Seconds())
+		last := began
+		for _, at := range d.arrived.wait(b, time.Minute, ids...) {
+			if at.After(last) {
+				last = at
+			}
+		}
+		rates[exporter] = append(rates[exporter], n/last.Sub(began).Seconds())
+		cost[exporter] += p.cpu(b) - before
+		if exporter {
+			peak = max(peak, p.memory(b, "VmHWM"))
+		}
+		p.end()
+	}
+	ours, bare := quantile(rates[true], 0.5), quantile(rates[false], 0.5)
+	r.atLeast(b, "rate by bare", "ratio", ours/bare, 0.95)
+	r.note(b, "rate", "events/s", ours)
+	r.note(b, "rate bare", "events/s", bare)
+	r.note(b, "rate of creation", "events/s", quantile(created, 0.5))
+	r.note(b, "computing for one", "µs", float64(cost[true].Microseconds())/(rounds*n))
+	r.note(b, "computing for one bare", "µs", float64(cost[false].Microseconds())/(rounds*n))
+	r.note(b, "peak memory", "MB", peak)
+	b.Log(fmt.Sprintf("rounds of the exporter %.0f, of the bare program %.0f events/s", rates[true], rates[false]))
+}

@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"archive/zip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// stored returns how many Events of others are stored before the exporter starts.
+func stored(b *testing.B) int {
+	b.Helper()
+	text := os.Getenv("LBREMEDY_BENCH_EVENTS")
+	if text == "" {
+		return 100_000
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		b.Fatalf("LBREMEDY_BENCH_EVENTS: %v", err)
+	}
+	return n
+}
+
+// memory measures the exporter's memory beside many Events that are none of its business.
+func (r *rig) memory(b *testing.B) {
+	const clients, perSecond, lasts = 16, 1000, 15 * time.Second
+	d := r.disk(b)
+	n := stored(b)
+	pods := func(ctx context.Context, i int) error {
+		e := failure(d.namespace, "web", fmt.Sprintf("00000000-0000-4000-8000-%012x", i))
+		e.InvolvedObject.Kind, e.Reason, e.Type = "Pod", "Scheduled", corev1.EventTypeNormal
+		e.InvolvedObject.Name = fmt.Sprintf("web-7c5ddbdf54-%05d", i)
+		e.InvolvedObject.UID = types.UID(e.Name)
+		e.Message = "Successfully assigned " + d.namespace + "/" + e.InvolvedObject.Name + " to cn-hangzhou.192.168.0.1"
+		_, err := d.client.CoreV1().Events(d.namespace).Create(ctx, e, metav1.CreateOptions{})
+		return err
+	}
+	began := time.Now()
+	if err := alike(clients, n, func(i int) error { return pods(b.Context(), i) }); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("%d Events stored in %s", n, time.Since(began).Round(time.Second))
+
+	p := d.run(b, true)
+	ctx, cancel := context.WithTimeout(b.Context(), lasts)
+	defer cancel()
+	next := make(chan struct{}, perSecond)
+	go func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		defer close(next)
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			for range perSecond / 100 {
+				select {
+				case next <- struct{}{}:
+				default: // the API server is slower than that: the rate says so
+				}
+			}
+		}
+	}()
+	most := 0.0
+	var passed atomic.Int64
+	done := make(chan error, 1)
+	go func() {
+		done <- alike(clients, perSecond*int(lasts.Seconds()), func(i int) error {
+			if _, ok := <-next; !ok {
+				return nil
+			}
+			passed.Add(1)
+			return pods(b.Context(), n+i)
+		})
+	}()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	began = time.Now()
+	for running := true; running; {
+		select {
+		case <-tick.C:
+			most = max(most, p.memory(b, "VmRSS"))
+		case err := <-done:
+			if err != nil {
+				b.Fatal(err)
+			}
+			running = false
+		}
+	}
+	rate := float64(passed.Load()) / time.Since(began).Seconds()
+	r.atMost(b, "resident", "MB", most, 30)
+	r.note(b, "peak", "MB", p.memory(b, "VmHWM"))
+	r.note(b, "of it the program's file", "MB", p.memory(b, "RssFile"))
+	r.note(b, "stored", "events", float64(n))
+	r.note(b, "passing by", "events/s", rate)
+}
+
+// size measures the function programs.
+func (r *rig) size(b *testing.B) {
+	largest, zipped := 0.0, 0.0
+	for _, folder := range r.functions(b) {
+		if filepath.Base(folder) == "lbremedy" {
+			continue // the operator's program
+		}
+		file := r.program(b, folder)
+		info, err := os.Stat(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		packed, err := pack(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		largest, zipped = max(largest, float64(info.Size())/1e6), max(zipped, float64(packed)/1e6)
+	}
+	r.atMost(b, "stripped", "MB", largest, 19)
+	r.atMost(b, "zipped", "MB", zipped, 7)
+}
+
+// pack returns how many bytes a file has in a ZIP archive.
+func pack(file string) (int64, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var n counter
+	z := zip.NewWriter(&n)
+	w, err := z.Create(filepath.Base(file))
+	if err != nil {
+		return 0, err
+	}
+	if _, err := io.Copy(w, f); err != nil {
+		return 0, err
+	}
+	return int64(n), z.Close()
+}
+
+// A counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// start measures how long a function program takes until it is ready.
+func (r *rig) start(b *testing.B) {
+	const rounds = 15
+	u := r.up(b)
+	env := append(u.stage.Environ(u.url, u.token), "FC_CUSTOM_LISTEN_PORT=")
+	took := map[string][]time.Duration{}
+	for range rounds {
+		for _, folder := range []string{"functions/vswitchipexhausted/cmd/vswitchipexhausted", "test/bench/empty"} {
+			took[folder] = append(took[folder], ready(b, r.program(b, folder), env))
+		}
+	}
+	ours, empty := quantile(took["functions/vswitchipexhausted/cmd/vswitchipexhausted"], 0.5), quantile(took["test/bench/empty"], 0.5)
+	r.note(b, "until ready", "ms", ms(ours))
+	r.note(b, "until ready empty", "ms", ms(empty))
+	r.note(b, "until ready more than empty", "ms", ms(ours-empty))
+}
+
+// ready starts a program, returns how long it took until it was ready, and ends it.
+func ready(b *testing.B, file string, env []string) time.Duration {
+	b.Helper()
+	port := freePort(b)
+	cmd := exec.Command(file)
+	cmd.Env = append(append(os.Environ(), env...), "PORT="+port)
+	client := &http.Client{Transport: &http.Transport{}} // none of its connections is of the program before
+	defer client.CloseIdleConnections()
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}()
+	tick := time.NewTicker(500 * time.Microsecond)
+	defer tick.Stop()
+	for time.Since(began) < 30*time.Second {
+		answer, err := client.Get("http://127.0.0.1:" + port + "/readyz")
+		if err == nil {
+			_ = answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return time.Since(began)
+			}
+		}
+		<-tick.C
+	}
+	b.Fatalf("%s is not ready after 30 s", filepath.Base(file))
+	return 0
+}
+
+// freePort returns a port of the loopback address that nobody uses now.
+func freePort(b *testing.B) string {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return port
+}

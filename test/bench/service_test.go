@@ -1,0 +1,303 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/scene"
+)
+
+// An up is "lbremedy up" on a stage, with its stream.
+type up struct {
+	*nats
+	stage   *scene.Stage
+	process *process
+}
+
+// up returns the program that the benchmarks of Services share.
+func (r *rig) up(b *testing.B) *up {
+	b.Helper()
+	r.upOnce.Do(func() { r.running = r.startUp(b) })
+	if r.running == nil {
+		b.Fatal("lbremedy does not run")
+	}
+	return r.running
+}
+
+func (r *rig) startUp(b *testing.B) *up {
+	b.Helper()
+	stage, err := scene.Start(b.Context(), scene.Options{Cluster: r.cluster(b), Namespace: "heal", Room: 4000})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.top.Cleanup(stage.Close)
+	policy, err := filepath.Abs("policy.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	state, door := r.top.TempDir(), "127.0.0.1:"+freePort(b)
+	env := append(stage.Environ("", ""), "XDG_CONFIG_HOME="+state) // a person's settings are not for here
+	p := guarded(r.top, r.program(b, "functions/cmd/lbremedy"), env, "up", "--policy", policy, "--listen", door, "--state-dir", state)
+	await(b, time.Minute, func() error { return p.asked("http://" + door + "/readyz") })
+	data, err := os.ReadFile(filepath.Join(state, "nats.json"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var at struct{ URL, Token string }
+	if err := json.Unmarshal(data, &at); err != nil {
+		b.Fatal(err)
+	}
+	return &up{nats: &nats{url: at.URL, token: at.Token}, stage: stage, process: p}
+}
+
+// asked returns nil if the address answers that all is well.
+func (p *process) asked(url string) error {
+	answer, err := http.Get(url)
+	if err != nil {
+		return p.failed(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return p.failed(fmt.Errorf("%s answers %s", url, answer.Status))
+	}
+	return nil
+}
+
+// services watches the Services of a namespace, or all, until the benchmark ends.
+func (r *rig) services(b *testing.B, namespace string, see func(*corev1.Service)) {
+	b.Helper()
+	watch, err := r.client(b).CoreV1().Services(namespace).Watch(b.Context(), metav1.ListOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(watch.Stop)
+	go func() {
+		for change := range watch.ResultChan() {
+			if svc, ok := change.Object.(*corev1.Service); ok {
+				see(svc)
+			}
+		}
+	}()
+}
+
+// A street is a namespace with Services that have no load balancer, and what becomes of them.
+type street struct {
+	*rig
+	namespace string
+	services  []*corev1.Service
+	answered  []time.Time // when the API server had answered to the create of the Event
+	written   *sightings  // by UID
+	touched   *sightings  // by the bare program, by UID
+	settled   *sightings  // cases that ended as fixed, by UID
+	records   chan events.Record
+}
+
+func (r *rig) street(b *testing.B, u *up, n int) *street {
+	b.Helper()
+	s := &street{
+		rig: r, namespace: r.namespace(b, "write"), services: make([]*corev1.Service, n), answered: make([]time.Time, n),
+		written: newSightings(), touched: newSightings(), settled: newSightings(), records: make(chan events.Record, 100*n),
+	}
+	client := r.client(b).CoreV1().Services(s.namespace)
+	err := alike(8, n, func(i int) (err error) {
+		s.services[i], err = client.Create(b.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        fmt.Sprintf("web-%03d", i),
+				Annotations: map[string]string{remedy.Prefix + "address-type": "intranet", remedy.Prefix + "vswitch-id": scene.FullVSwitchI},
+			},
+			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+		}, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.services(b, s.namespace, func(svc *corev1.Service) {
+		if svc.Annotations[remedy.Resync] != "" {
+			s.written.see(string(svc.UID))
+		}
+		if svc.Annotations[bareAnnotation] != "" {
+			s.touched.see(string(svc.UID))
+		}
+	})
+	s.follow(b, u.connect(b))
+	return s
+}
+
+// follow takes in what the journal says.
+func (s *street) follow(b *testing.B, st *stream.Stream) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- st.Follow(ctx, stream.Cases, "lbremedy.case.>", func(m stream.Message) error {
+			e, err := events.DecodeNATS(m.Header, m.Data)
+			if err != nil {
+				return err
+			}
+			rec, err := events.ReadRecord(e)
+			if err != nil {
+				return err
+			}
+			if rec.Phase == events.Settled && rec.Service.Namespace == s.namespace {
+				s.records <- rec
+				if rec.Result == events.Fixed {
+					s.settled.see(rec.Service.UID)
+				}
+			}
+			return nil
+		})
+	}()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Errorf("follow the journal: %v", err)
+		}
+	})
+}
+
+func (s *street) uid(i int) string { return string(s.services[i].UID) }
+
+// fail creates the Event that says that the sync of a Service failed.
+func (s *street) fail(ctx context.Context, i int, reason string) error {
+	e := failure(s.namespace, s.services[i].Name, s.uid(i))
+	e.Reason = reason
+	if reason == bareReason {
+		e.Name += ".bare"
+	}
+	_, err := s.rig.shared.Client().CoreV1().Events(s.namespace).Create(ctx, e, metav1.CreateOptions{})
+	s.answered[i] = time.Now()
+	return err
+}
+
+// sync leaves the marks of a sync on a Service, as the controller does.
+func (s *street) sync(ctx context.Context, i int) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"labels": map[string]string{remedy.HashLabel: s.uid(i)}},
+		"status":   corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}}},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.rig.shared.Client().CoreV1().Services(s.namespace).Patch(ctx, s.services[i].Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// write measures how long it takes from an Event to the write on its Service.
+func (r *rig) write(b *testing.B) {
+	const warm, single, together, beside = 10, 200, 100, 50
+	s := r.street(b, r.up(b), warm+single+together)
+	bare := begin(b, os.Args[0], roleVariable+"=write", "LBREMEDY_KUBECONFIG="+r.cluster(b).Kubeconfig)
+	if _, err := bare.line(); err != nil {
+		b.Fatalf("start the bare program: %v", err)
+	}
+	must := func(err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+
+	var took, plain []time.Duration
+	for i := range warm + single {
+		if i < warm+beside {
+			must(s.fail(b.Context(), i, bareReason))
+			at := s.touched.wait(b, 10*time.Second, s.uid(i))[0]
+			if i >= warm {
+				plain = append(plain, at.Sub(s.answered[i]))
+			}
+		}
+		must(s.fail(b.Context(), i, "SyncLoadBalancerFailed"))
+		at := s.written.wait(b, 30*time.Second, s.uid(i))[0]
+		must(s.sync(b.Context(), i))
+		s.settled.wait(b, 30*time.Second, s.uid(i))
+		if i >= warm {
+			took = append(took, at.Sub(s.answered[i]))
+		}
+	}
+	r.atMost(b, "one p99", "ms", ms(quantile(took, 0.99)), 15)
+	r.note(b, "one p50", "ms", ms(quantile(took, 0.5)))
+	r.note(b, "one p50 bare", "ms", ms(quantile(plain, 0.5)))
+	r.note(b, "one p99 bare", "ms", ms(quantile(plain, 0.99)))
+	s.phases(b)
+
+	first := warm + single
+	ids := make([]string, together)
+	for i := range ids {
+		ids[i] = s.uid(first + i)
+	}
+	must(alike(16, together, func(i int) error { return s.fail(b.Context(), first+i, "SyncLoadBalancerFailed") }))
+	began, last := s.answered[first], time.Time{}
+	for _, at := range s.answered[first:] {
+		if at.Before(began) {
+			began = at
+		}
+	}
+	for _, at := range s.written.wait(b, 5*time.Minute, ids...) {
+		if at.After(last) {
+			last = at
+		}
+	}
+	r.atMost(b, "100 at once", "ms", ms(last.Sub(began)), 1000)
+	must(alike(16, together, func(i int) error { return s.sync(b.Context(), first+i) }))
+	s.settled.wait(b, 5*time.Minute, ids...)
+}
+
+// phases logs where the time of the runs so far went.
+func (s *street) phases(b *testing.B) {
+	b.Helper()
+	took := map[string][]time.Duration{}
+	for len(s.records) > 0 {
+		t := (<-s.records).Timings
+		for name, d := range map[string]time.Duration{"resume": t.Resume, "diagnose": t.Diagnose, "decide": t.Decide, "apply": t.Apply} {
+			took[name] = append(took[name], d)
+		}
+	}
+	for _, name := range []string{"resume", "diagnose", "decide", "apply"} {
+		if len(took[name]) > 0 {
+			b.Logf("%s: p50 %.2f ms, p99 %.2f ms", name, ms(quantile(took[name], 0.5)), ms(quantile(took[name], 0.99)))
+		}
+	}
+}
+
+// heal measures how long Services of a full vSwitch fail until the controller has synced them.
+func (r *rig) heal(b *testing.B) {
+	const n = 60
+	u := r.up(b)
+	synced := newSightings()
+	r.services(b, u.stage.Namespace, func(svc *corev1.Service) {
+		if svc.Labels[remedy.HashLabel] != "" && remedy.Synced(svc) {
+			synced.see(svc.Name)
+		}
+	})
+	roles := scene.Bulk(scene.FullVSwitch(scene.FullVSwitchI), "web", n)
+	names := make([]string, n)
+	for i, role := range roles {
+		names[i] = role.Service
+	}
+	if err := u.stage.Play(b.Context(), roles...); err != nil {
+		b.Fatal(err)
+	}
+	took := make([]time.Duration, n)
+	for i, at := range synced.wait(b, 6*time.Minute, names...) {
+		failed, _ := u.stage.Failed(names[i])
+		took[i] = at.Sub(failed)
+		if !u.stage.Healed(names[i]) {
+			b.Errorf("Service %s is synced and does not work", names[i])
+		}
+	}
+	r.atMost(b, "median", "s", quantile(took, 0.5).Seconds(), 5)
+	r.atMost(b, "p99", "s", quantile(took, 0.99).Seconds(), 20)
+}

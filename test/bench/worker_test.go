@@ -1,0 +1,145 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// worker measures how many events a second a worker answers that it need not act on.
+func (r *rig) worker(b *testing.B) {
+	const n, goal = 3000, 1000
+	st := r.startNATS(b).connect(b)
+	reader, err := kube.New(r.cluster(b).Config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	// Services that are gone need no cloud.
+	account, writer, err := cloud.New(cloud.Config{
+		Region: "cn-hangzhou", ClusterID: clusterID, Endpoint: "127.0.0.1:1", Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: "id", Secret: "secret"}),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	env := &remedy.Env{
+		Cluster: clusterID, Stream: st, Kube: reader, KubeWriter: reader.Writer(), Cloud: account, CloudWriter: writer,
+		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st) },
+		Decode: step.Decode, Who: "worker",
+	}
+	ids := uids(n)
+	first := publish(b, st, ids, "first")
+	r.note(b, "stored", "events/s", n/first.Seconds())
+	r.note(b, "gone", "events/s", n/answer(b, env, n, events.Gone).Seconds())
+	publish(b, st, ids, "again")
+	r.atLeast(b, "settled before", "events/s", n/answer(b, env, n, events.Gone).Seconds(), goal)
+}
+
+// publish stores one failure of each Service and returns how long that took.
+func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.Duration {
+	b.Helper()
+	began := time.Now()
+	pipe := st.Pipe(64)
+	errs := make(chan error, len(ids))
+	for i, uid := range ids {
+		e, err := events.NewFailed(events.Failure{
+			Cluster: clusterID, Class: "vswitch-ip-exhausted", Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: saysFull,
+			Service: events.Service{Namespace: "gone", Name: "web", UID: uid},
+			Event:   events.Reference{Name: "web", UID: uid, ResourceVersion: fmt.Sprint(i + 1)}, Last: time.Unix(1_700_000_000, 0),
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		header, data, err := events.EncodeNATS(e)
+		if err != nil {
+			b.Fatal(err)
+		}
+		subject := events.FailedSubject(clusterID, "vswitch-ip-exhausted", uid)
+		err = pipe.Publish(b.Context(), subject, events.MessageID(e)+"."+suffix, header, data, func(stream.Message) bool { return true }, func(_ uint64, _ bool, err error) {
+			errs <- err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	pipe.Wait()
+	for range ids {
+		if err := <-errs; err != nil {
+			b.Fatal(err)
+		}
+	}
+	return time.Since(began)
+}
+
+// answer runs a worker until it has answered n events with the result, and returns
+// how long that took.
+func answer(b *testing.B, env *remedy.Env, n int, want events.Result) time.Duration {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
+	defer cancel()
+	var mu sync.Mutex
+	var last time.Time
+	left := n
+	h := &host.Host{Env: env, Remedies: functions.All, Seen: func(rec events.Record, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || rec.Result != want {
+			b.Errorf("got %q and %v, want %q", rec.Result, err, want)
+		}
+		if left--; left == 0 {
+			last = time.Now()
+			cancel()
+		}
+	}}
+	began := time.Now()
+	if err := h.Work(ctx, 128); err != nil {
+		b.Fatal(err)
+	}
+	if left > 0 {
+		b.Fatalf("%d of %d events were not answered", left, n)
+	}
+	return last.Sub(began)
+}
+
+// classify measures how long it takes to name the class of a message.
+func (r *rig) classify(b *testing.B) {
+	const times = 50_000
+	f, err := os.Open(filepath.Join("..", "..", "events", "testdata", "corpus.jsonl"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	var rows []events.Input
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var row events.Input
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			b.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	c := events.NewClassifier(table.Table())
+	took := make([]time.Duration, 0, times)
+	for i := range times {
+		began := time.Now()
+		c.Classify(rows[i%len(rows)])
+		took = append(took, time.Since(began))
+	}
+	r.atMost(b, "median", "µs", float64(quantile(took, 0.5).Nanoseconds())/1000, 5)
+	r.note(b, "p99", "µs", float64(quantile(took, 0.99).Nanoseconds())/1000)
+}
