@@ -7,6 +7,8 @@ import (
 	"regexp"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lbremedy/lbremedy/events"
 )
 
 // A Journal is the memory of one Service and class, and the lock of the whole
@@ -30,8 +32,8 @@ var caseToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 func (s *Stream) Journal(cluster, serviceUID, class string) *Journal {
 	j := &Journal{
 		stream:  s,
-		subject: casePrefix + cluster + "." + serviceUID + "." + class,
-		all:     casePrefix + cluster + "." + serviceUID + ".>",
+		subject: events.CaseSubject(cluster, serviceUID, class),
+		all:     events.CaseFilter(cluster, serviceUID),
 	}
 	for _, t := range []string{cluster, serviceUID, class} {
 		if !caseToken.MatchString(t) {

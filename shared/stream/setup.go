@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lbremedy/lbremedy/events"
 )
 
 // Settings are what may differ from one installation to the next. Zero values
@@ -38,14 +39,14 @@ const (
 // streams returns the streams and the bucket as they should be.
 func (c Settings) streams() []jetstream.StreamConfig {
 	all := []jetstream.StreamConfig{{
-		Name: Failed, Subjects: []string{failedPrefix + ">"},
+		Name: Failed, Subjects: []string{events.FailedSubjects},
 		Description:       "Failed syncs of LoadBalancer Services: the newest of each Service and class",
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardOld,
 		MaxAge: failedAge, MaxBytes: cmp.Or(c.FailedBytes, 256<<20),
 	}, {
 		// A full journal refuses records, and with them writes: losing old ones silently would
 		// lose the memory of what was written.
-		Name: Cases, Subjects: []string{casePrefix + ">"},
+		Name: Cases, Subjects: []string{events.CaseSubjects},
 		Description:       "The journal of lbremedy: every intent, step and outcome",
 		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew,
 		MaxAge: casesAge, MaxBytes: cmp.Or(c.CasesBytes, 1<<30),
@@ -129,15 +130,13 @@ func update[C any](settings []setting[C], have, want *C) []string {
 	return changes
 }
 
-var className = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-
 // Setup creates the streams, the bucket and a consumer for each class, and brings
 // the settings of those that exist up to date. It may be called at any time, by
 // any number of programs at once. It returns what it created and changed, one sentence each.
 func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]string, error) {
 	for _, class := range classes {
-		if !className.MatchString(class) {
-			return nil, fmt.Errorf("set up a consumer: the class %q must match %s", class, className)
+		if err := events.ValidClass(class); err != nil {
+			return nil, fmt.Errorf("set up a consumer: %w", err)
 		}
 	}
 	var done []string
@@ -215,7 +214,7 @@ func (s *Stream) setupConsumer(ctx context.Context, class string) ([]string, err
 	want := jetstream.ConsumerConfig{
 		Name:          class,
 		Durable:       class,
-		FilterSubject: failedPrefix + "*." + class + ".>",
+		FilterSubject: events.FailedFilter(class),
 		DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       ackWait,

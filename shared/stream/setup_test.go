@@ -143,7 +143,7 @@ func TestSetupOfManyProgramsAtOnce(t *testing.T) {
 
 func TestSetupSaysWhyNot(t *testing.T) {
 	s := fresh(t)
-	if _, err := s.Setup(t.Context(), []string{"tag.missing"}, Settings{}); err == nil || !strings.Contains(err.Error(), `the class "tag.missing"`) {
+	if _, err := s.Setup(t.Context(), []string{"tag.missing"}, Settings{}); err == nil || !strings.Contains(err.Error(), `class "tag.missing" is not`) {
 		t.Errorf("got %v", err)
 	}
 	_, err := s.Setup(t.Context(), nil, Settings{CasesBytes: 1 << 60})

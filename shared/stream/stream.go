@@ -45,12 +45,8 @@ const (
 	Dead   = "DEAD"   // what can't be handled, with the reason
 )
 
-// Subjects of the streams, up to the first token that differs.
-const (
-	failedPrefix = "lbremedy.failed."
-	casePrefix   = "lbremedy.case."
-	deadPrefix   = "lbremedy.dead."
-)
+// deadPrefix begins the subjects of DEAD; package events has those of the others.
+const deadPrefix = "lbremedy.dead."
 
 // Kinds of errors, for errors.Is.
 var (
