@@ -46,11 +46,13 @@ type pass struct {
 	name    string // of its own load balancer, and the value of its tag
 	hash    string
 	changed bool // since the last successful sync; if not, only backends are synced
+
+	potential bool // a pod may soon wait for nothing but this controller
 }
 
 func (b *clb) begin(svc *corev1.Service, events record.EventRecorder) *pass {
 	hash := b.version.hash(svc)
-	return &pass{b, svc, events, defaultName(svc), hash, svc.Labels[labelHash] != hash}
+	return &pass{clb: b, svc: svc, events: events, name: defaultName(svc), hash: hash, changed: b.DryRun || svc.Labels[labelHash] != hash}
 }
 
 func (p *pass) annotation(name string) string { return annotation(p.svc, name) }
@@ -66,6 +68,9 @@ func (p *pass) fail(reason, doing string, err error) error {
 // ensure syncs the Service: finalizer, cloud, labels, status, in this order, so
 // that a failed sync leaves labels and status as they were.
 func (b *clb) ensure(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
+	if b.DryRun {
+		return b.try(ctx, svc, events)
+	}
 	finalized, err := b.addFinalizer(ctx, svc, finalizerCLB)
 	if err != nil {
 		return b.begin(svc, events).fail(reasonFailedFinalizer, "adding finalizer", err)
@@ -74,6 +79,11 @@ func (b *clb) ensure(ctx context.Context, svc *corev1.Service, events record.Eve
 	lb, backends, err := p.apply(ctx)
 	if err != nil {
 		p.event(p.version.syncFailed(lb.id, err))
+		return err
+	}
+	if err := p.open(ctx, backends); err != nil {
+		p.event(note{corev1.EventTypeWarning, reasonFailedReadiness, fmt.Sprintf(
+			"Error updating pod readiness gates for service [%s/%s]: %v", svc.Namespace, svc.Name, err)})
 		return err
 	}
 	if err := p.setLabels(ctx, p.svc, map[string]string{labelHash: p.hash, labelID: lb.id}); err != nil {
@@ -87,12 +97,18 @@ func (b *clb) ensure(ctx context.Context, svc *corev1.Service, events record.Eve
 		return errors.New("has invalid backend in vservergroups")
 	}
 	p.event(p.version.ensured(lb.id))
+	if p.potential {
+		return errPotential
+	}
 	return nil
 }
 
 // clean deletes the load balancer of a Service that wants none any more, or
 // takes what is the Service's off one that is not the controller's own.
 func (b *clb) clean(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
+	if b.DryRun {
+		return b.try(ctx, svc, events)
+	}
 	p := b.begin(svc, events)
 	if slices.Contains(svc.Finalizers, finalizerCLB) {
 		lb, _, err := p.apply(ctx)
@@ -154,6 +170,9 @@ func (p *pass) applyTo(ctx context.Context, want, remote *balancer) error {
 	if remote.id != "" && want.preserve {
 		p.event(note{corev1.EventTypeWarning, reasonPreserved, fmt.Sprintf("The lb [%s] will be preserved after the service is deleted.", remote.id)})
 	}
+	if !p.version.since("v2.12.0") {
+		return p.inTurn(ctx, want, remote)
+	}
 	var tasks []func() error
 	if p.changed {
 		if err := p.settle(ctx, want, remote); err != nil {
@@ -165,7 +184,7 @@ func (p *pass) applyTo(ctx context.Context, want, remote *balancer) error {
 		if deleting(p.svc) {
 			return nil
 		}
-		return p.notFoundByTag()
+		return p.notFound()
 	}
 
 	moves := planGroups(want.groups, remote.groups)
@@ -223,8 +242,26 @@ func (p *pass) ownsListeners(want *balancer) bool {
 	return !want.reused || p.annotation("force-override-listeners") == "true"
 }
 
-func (p *pass) notFoundByTag() error {
+// notFound returns the error of a sync of backends whose load balancer is gone.
+func (p *pass) notFound() error {
+	if !p.version.since("v2.3.0") {
+		return p.gone()
+	}
 	return fmt.Errorf("alicloud: can not find loadbalancer by tag [%s:%s]", tagOwn, p.name)
+}
+
+// gone returns the error of a Service that had a load balancer.
+func (p *pass) gone() error {
+	if !p.version.since("v2.1.0") {
+		return fmt.Errorf("alicloud: not able to find loadbalancer named [%s] in openapi, but it's defined in "+
+			"service.loaderbalancer.ingress. this may happen when you removed loadbalancerid annotation", p.svc.Name)
+	}
+	ip := ""
+	if ingress := p.svc.Status.LoadBalancer.Ingress; len(ingress) > 0 {
+		ip = ingress[0].IP
+	}
+	return fmt.Errorf("alicloud: can not find loadbalancer, but it's defined in service [%v] "+
+		"this may happen when you delete the loadbalancer", ip)
 }
 
 // ingress returns the addresses for the Service's status.

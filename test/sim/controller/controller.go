@@ -21,8 +21,10 @@
 // the backends of a group are read goes unnoticed; after an error of any task
 // nothing is cleaned up.
 //
-// Not played: NLB, readiness gates of pods, ECI nodes, IPv6 backends, domain
-// extensions of HTTPS listeners, the check of certificates, and the dry run.
+// Beside the controller there is [GitOps], an actor that puts changes back.
+//
+// Not played: NLB, IPv6 backends, domain extensions of HTTPS listeners, and what
+// releases before v2.5 called instead of TagResources and ListTagResources.
 package controller
 
 import (
@@ -73,12 +75,19 @@ type Options struct {
 	BackoffBase time.Duration // delay before the first retry; it doubles; 5 s if zero
 	BackoffMax  time.Duration // longest delay; 300 s if zero
 	Workers     int           // Services that are synced at a time; 3 if zero
+	Speed       float64       // of its clock: all that it waits for takes this much less; 1 if zero
 
 	Backends  string          // backend type of Services that do not say: ecs if empty, or eni
 	NoPublic  bool            // refuse load balancers with a public address
 	Namespace string          // of the Services that are synced; empty: all, as the real one
 	Nodes     string          // label selector of the nodes that are seen; empty: all, as the real one
 	Pick      func(n int) int // picks one of n vSwitches; nil: at random
+	DryRun    bool            // look at every Service once, change nothing, report, and end
+
+	// Before is called with each event before it is stored, in the order in
+	// which they were written, and holds it and those behind it up until it
+	// returns: so an event can arrive after what was done about it. Nil: none.
+	Before func(*corev1.Event)
 
 	Log *slog.Logger // nil: none
 }
@@ -119,6 +128,12 @@ func (o *Options) check() (version, error) {
 	if o.Workers == 0 {
 		o.Workers = 3
 	}
+	if o.Speed == 0 {
+		o.Speed = 1
+	}
+	if o.Speed < 0 {
+		return nil, fmt.Errorf("speed %v is negative", o.Speed)
+	}
 	if o.Pick == nil {
 		o.Pick = rand.IntN
 	}
@@ -141,12 +156,18 @@ type controller struct {
 	services corelisters.ServiceLister
 	slices   discoverylisters.EndpointSliceLister
 	nodes    corelisters.NodeLister
+	pods     corelisters.PodLister
+}
+
+// pause returns how long a wait of d takes with the controller's clock.
+func (c *controller) pause(d time.Duration) time.Duration {
+	return time.Duration(float64(d) / c.Speed)
 }
 
 // Run plays the controller until ctx ends, and returns nil then. It returns an
 // error if the options are wrong or the cluster can not be read.
 //
-// When it starts, every LoadBalancer Service is synced.
+// When it starts, every LoadBalancer Service is synced. A dry run ends by itself.
 func Run(ctx context.Context, o Options) error {
 	v, err := o.check()
 	if err != nil {
@@ -173,13 +194,20 @@ func Run(ctx context.Context, o Options) error {
 	namespaced := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(o.Namespace))
 	wide := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(l *metav1.ListOptions) { l.LabelSelector = o.Nodes }))
 	services, slices, nodes := namespaced.Core().V1().Services(), namespaced.Discovery().V1().EndpointSlices(), wide.Core().V1().Nodes()
-	c.services, c.slices, c.nodes = services.Lister(), slices.Lister(), nodes.Lister()
+	pods := namespaced.Core().V1().Pods()
+	c.services, c.slices, c.nodes, c.pods = services.Lister(), slices.Lister(), nodes.Lister(), pods.Lister()
 
+	told := ctx
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if o.DryRun {
+		c.cloud.dry = &precheck{end: stop, left: map[turn]bool{}, items: map[string]item{}}
+	}
 	loops := []*loop{}
 	broadcasters := []record.EventBroadcaster{}
 	for _, k := range []kind{newCLB(c).kind()} {
-		broadcaster := record.NewBroadcaster(record.WithContext(background))
-		broadcaster.StartRecordingToSink(sink{&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")}, v.since("v2.8.0")})
+		broadcaster := record.NewBroadcaster(record.WithContext(background), record.WithCorrelatorOptions(c.correlation()))
+		broadcaster.StartRecordingToSink(sink{&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")}, v.since("v2.8.0"), o.Before})
 		broadcasters = append(broadcasters, broadcaster)
 		l := c.newLoop(k, broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: k.component}))
 		loops = append(loops, l)
@@ -205,15 +233,26 @@ func Run(ctx context.Context, o Options) error {
 			b.Shutdown()
 		}
 	}()
-	if !cache.WaitForCacheSync(ctx.Done(), services.Informer().HasSynced, slices.Informer().HasSynced, nodes.Informer().HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), services.Informer().HasSynced, slices.Informer().HasSynced, nodes.Informer().HasSynced, pods.Informer().HasSynced) {
 		return nil // told to end before it began
+	}
+	if c.cloud.dry != nil {
+		for _, l := range loops {
+			if err := c.cloud.dry.expect(l); err != nil {
+				return fmt.Errorf("run simulated controller: %w", err)
+			}
+		}
+		c.cloud.dry.looked(turn{}) // there may be no Service at all
 	}
 	var running sync.WaitGroup
 	for _, l := range loops {
 		running.Go(func() { l.run(ctx, o.Workers) })
 	}
 	running.Wait()
-	return nil
+	if c.cloud.dry == nil || told.Err() != nil {
+		return nil
+	}
+	return c.cloud.dry.report(told, c)
 }
 
 // Start plays the controller until the test ends, or until the returned
@@ -236,14 +275,35 @@ func Start(t testing.TB, o Options) (stop func()) {
 	return stop
 }
 
+// correlation returns the real limits of the recorder, by the controller's
+// clock: ten events that differ in their text alone within ten minutes become
+// one, and a Service has 25 events and one more each five minutes.
+func (c *controller) correlation() record.CorrelatorOptions {
+	return record.CorrelatorOptions{
+		QPS:                  float32(c.Speed / 300),
+		MaxIntervalInSeconds: max(1, int(600/c.Speed)),
+	}
+}
+
 // A sink stores events. Before v2.8.0 the controller's Kubernetes library left
 // the reporting component empty.
 type sink struct {
 	record.EventSink
 	reporting bool
+	before    func(*corev1.Event)
+}
+
+func (s sink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error) {
+	if s.before != nil {
+		s.before(e)
+	}
+	return s.EventSink.Patch(e, data)
 }
 
 func (s sink) Create(e *corev1.Event) (*corev1.Event, error) {
+	if s.before != nil {
+		s.before(e)
+	}
 	if !s.reporting {
 		e = e.DeepCopy()
 		e.ReportingController = ""

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
@@ -381,9 +382,48 @@ func (p *pass) updateListener(ctx context.Context, lb string, l, have *listener)
 	if !differs {
 		return nil
 	}
+	if cert := have.params["ServerCertificateId"]; l.protocol == protocolHTTPS && l.params["ServerCertificateId"] != cert && p.version.since("v2.4.0") {
+		if err := p.checkCertificate(ctx, cert, l.params["ServerCertificateId"]); err != nil {
+			return err
+		}
+	}
 	params := maps.Clone(l.params)
 	params["VServerGroup"] = "on"
 	return p.writeListener(ctx, "SetLoadBalancer%sListenerAttribute", lb, l, params)
+}
+
+// checkCertificate refuses to put an expired certificate in the place of
+// another one. It looks at both, and at none of a new listener.
+func (p *pass) checkCertificate(ctx context.Context, old, now string) error {
+	was, err := p.certificate(ctx, old)
+	if err != nil {
+		return fmt.Errorf("describe old cert %s error: %w", old, err)
+	}
+	cert, err := p.certificate(ctx, now)
+	switch {
+	case err != nil:
+		return fmt.Errorf("describe new cert %s error: %w", now, err)
+	case was == nil:
+		return nil
+	case cert == nil:
+		return fmt.Errorf("can not found cert by id %s", now)
+	case cert.ExpireTimeStamp < time.Now().UnixMilli():
+		return fmt.Errorf("can not update cert %s because it is expired", now)
+	}
+	return nil
+}
+
+// certificate returns nil if there is none with this ID.
+func (p *pass) certificate(ctx context.Context, id string) (*slb.ServerCertificate, error) {
+	req, resp := slb.CreateDescribeServerCertificatesRequest(), slb.CreateDescribeServerCertificatesResponse()
+	req.ServerCertificateId = id
+	if err := p.cloud.call(ctx, req, resp); err != nil {
+		return nil, err
+	}
+	if all := resp.ServerCertificates.ServerCertificate; len(all) > 0 {
+		return &all[0], nil
+	}
+	return nil, nil
 }
 
 // writeListener makes the call that creates or changes a listener of this

@@ -30,6 +30,7 @@ const (
 
 	addressInternet = "internet"
 	addressIntranet = "intranet"
+	networkClassic  = "classic"
 	payBySpec       = "PayBySpec"
 	payByCLCU       = "PayByCLCU"
 	defaultSpec     = "slb.s1.small"
@@ -42,7 +43,7 @@ const (
 // is not asked for, or as the cloud has it.
 type balancer struct {
 	id, name, address, addressType, ipVersion string
-	vswitch, masterZone, slaveZone            string
+	network, vswitch, masterZone, slaveZone   string
 	resourceGroup, spec, charge               string
 	internetCharge                            string
 	bandwidth                                 int
@@ -67,6 +68,7 @@ func (p *pass) wantedAttributes() (*balancer, error) {
 		address:                p.annotation("ip"),
 		addressType:            p.annotation("address-type"),
 		ipVersion:              p.annotation("ip-version"),
+		network:                p.annotation(p.version.networkAnnotation()),
 		vswitch:                p.annotation("vswitch-id"),
 		masterZone:             p.annotation("master-zoneid"),
 		slaveZone:              p.annotation("slave-zoneid"),
@@ -132,14 +134,18 @@ func (p *pass) find(ctx context.Context, lb *balancer) error {
 func (p *pass) describe(ctx context.Context, lb *balancer) error {
 	req, resp := slb.CreateDescribeLoadBalancerAttributeRequest(), slb.CreateDescribeLoadBalancerAttributeResponse()
 	req.LoadBalancerId = lb.id
-	if err := p.cloud.call(ctx, req, resp); err != nil {
+	err := p.cloud.call(ctx, req, resp)
+	if hasCode(err, "InvalidLoadBalancerId.NotFound") && !p.version.since("v2.1.0") {
+		return fmt.Errorf("alicloud: user specified loadbalancer[%s] does not exist. pls check", lb.id)
+	}
+	if err != nil {
 		return err
 	}
 	lb.load(slb.LoadBalancer{
 		LoadBalancerId: resp.LoadBalancerId, LoadBalancerName: resp.LoadBalancerName, Address: resp.Address,
 		AddressType: resp.AddressType, AddressIPVersion: resp.AddressIPVersion, VSwitchId: resp.VSwitchId,
 		MasterZoneId: resp.MasterZoneId, SlaveZoneId: resp.SlaveZoneId, ResourceGroupId: resp.ResourceGroupId,
-		LoadBalancerSpec: resp.LoadBalancerSpec, InstanceChargeType: resp.InstanceChargeType,
+		NetworkType: resp.NetworkType, LoadBalancerSpec: resp.LoadBalancerSpec, InstanceChargeType: resp.InstanceChargeType,
 		InternetChargeTypeAlias: resp.InternetChargeType, Bandwidth: resp.Bandwidth,
 		DeleteProtection: resp.DeleteProtection, ModificationProtectionStatus: resp.ModificationProtectionStatus,
 	})
@@ -149,7 +155,7 @@ func (p *pass) describe(ctx context.Context, lb *balancer) error {
 func (lb *balancer) load(r slb.LoadBalancer) {
 	lb.id, lb.name, lb.address = r.LoadBalancerId, r.LoadBalancerName, r.Address
 	lb.addressType, lb.ipVersion = r.AddressType, r.AddressIPVersion
-	lb.vswitch, lb.masterZone, lb.slaveZone = r.VSwitchId, r.MasterZoneId, r.SlaveZoneId
+	lb.network, lb.vswitch, lb.masterZone, lb.slaveZone = r.NetworkType, r.VSwitchId, r.MasterZoneId, r.SlaveZoneId
 	lb.resourceGroup, lb.spec, lb.charge = r.ResourceGroupId, r.LoadBalancerSpec, r.InstanceChargeType
 	lb.internetCharge, lb.bandwidth = cmp.Or(r.InternetChargeTypeAlias, r.InternetChargeType), r.Bandwidth
 	lb.deleteProtection, lb.modificationProtection = r.DeleteProtection, r.ModificationProtectionStatus
@@ -183,8 +189,7 @@ func (p *pass) settle(ctx context.Context, want, remote *balancer) error {
 	ingress := p.svc.Status.LoadBalancer.Ingress
 	if remote.id == "" {
 		if len(ingress) > 0 {
-			return fmt.Errorf("alicloud: can not find loadbalancer, but it's defined in service [%v] "+
-				"this may happen when you delete the loadbalancer", ingress[0].IP)
+			return p.gone()
 		}
 		id, err := p.create(ctx, want)
 		if err != nil {
@@ -213,7 +218,7 @@ func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) stri
 	if own || cluster {
 		return "can not reuse loadbalancer created by kubernetes."
 	}
-	if p.annotation("external-ip-type") == "eip" || len(ingress) == 0 {
+	if p.annotation("external-ip-type") == "eip" || len(ingress) == 0 || !p.version.since("v2.1.0") {
 		return ""
 	}
 	bound := func(i corev1.LoadBalancerIngress) bool { return i.IP == lb.address || i.Hostname != "" && i.IP == "" }
@@ -239,7 +244,9 @@ func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	case p.version.since("v2.1.0") && (lb.charge == "" || lb.charge == payBySpec):
 		lb.spec = cmp.Or(lb.spec, defaultSpec)
 	}
-	if lb.addressType == addressIntranet && lb.vswitch == "" {
+	if lb.addressType == addressIntranet && lb.network == networkClassic {
+		lb.vswitch = "" // a network that is older than vSwitches
+	} else if lb.addressType == addressIntranet && lb.vswitch == "" {
 		if len(p.vswitches) == 0 {
 			return "", errors.New("set model default value error: get vsw id from metadata error: no vswitches found")
 		}
@@ -262,7 +269,7 @@ func (p *pass) createIn(ctx context.Context, lb *balancer) (string, error) {
 	req, resp := slb.CreateCreateLoadBalancerRequest(), slb.CreateCreateLoadBalancerResponse()
 	req.ClientToken = p.tokens.of(p.name)
 	req.LoadBalancerName, req.Address, req.AddressType, req.AddressIPVersion = lb.name, lb.address, lb.addressType, lb.ipVersion
-	if lb.addressType == addressIntranet {
+	if lb.addressType == addressIntranet && lb.network != networkClassic {
 		req.VpcId = p.VPC
 	}
 	req.VSwitchId, req.MasterZoneId, req.SlaveZoneId = lb.vswitch, lb.masterZone, lb.slaveZone
@@ -383,6 +390,7 @@ func (p *pass) update(ctx context.Context, want, remote *balancer) error {
 		{want.slaveZone, remote.slaveZone, "can not change LoadBalancer slave zone id once created"},
 		{want.addressType, remote.addressType, "can not change LoadBalancer AddressType once created. delete and retry"},
 		{cmp.Or(want.ipVersion, "ipv4"), cmp.Or(remote.ipVersion, "ipv4"), "can not change LoadBalancer AddressIPVersion once created"},
+		{want.network, remote.network, "can not change LoadBalancer network type once created"},
 		{want.resourceGroup, remote.resourceGroup, "can not change ResourceGroupId once created"},
 		{want.address, remote.address, "can not change LoadBalancer address once created"},
 	} {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -38,7 +39,7 @@ type loop struct {
 
 func (c *controller) newLoop(k kind, events record.EventRecorder) *loop {
 	return &loop{c, k, events, workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](c.BackoffBase, c.BackoffMax),
+		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](c.pause(c.BackoffBase), c.pause(c.BackoffMax)),
 		// The retries of all Services together.
 		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(10, 100)},
 	))}
@@ -68,7 +69,18 @@ func (l *loop) next(ctx context.Context) bool {
 		return true // the queue only drains
 	}
 	log := l.Log.With("namespace", name.Namespace, "service", name.Name)
-	if err := l.sync(ctx, name, log); err != nil {
+	err := l.sync(ctx, name, log)
+	if l.cloud.dry != nil {
+		l.queue.Forget(name)
+		l.cloud.dry.looked(turn{l.component, name})
+		return true
+	}
+	if errors.Is(err, errPotential) {
+		l.queue.Forget(name)
+		l.queue.AddAfter(name, l.pause(requeueDelay))
+		return true
+	}
+	if err != nil {
 		log.Warn("reconcile loadbalancer failed", "error", err)
 		l.queue.AddRateLimited(name)
 		return true

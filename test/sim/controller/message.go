@@ -24,6 +24,7 @@ const (
 	reasonFailedHash         = "FailedAddHash"
 	reasonFailedUnhash       = "FailedRemoveHash"
 	reasonFailedStatus       = "FailedUpdateStatus"
+	reasonFailedReadiness    = "FailedUpdateReadinessGate"
 	reasonAnnotationChanged  = "AnnotationChanged"
 	reasonSpecChanged        = "ServiceSpecChanged"
 	reasonTypeChanged        = "TypeChanged"

@@ -30,6 +30,7 @@ type openapi struct {
 	region     string
 	credential auth.Credential
 	transport  *http.Transport
+	dry        *precheck // nil: calls are made
 }
 
 func newOpenAPI(addr, region string, c sim.Credentials) *openapi {
@@ -59,6 +60,11 @@ func (o *openapi) call(ctx context.Context, req requests.AcsRequest, resp respon
 // raw makes a call and returns the SDK's error as it is. The controller does so
 // for ECS and VPC and for UntagResources: the event then shows all of it.
 func (o *openapi) raw(ctx context.Context, req requests.AcsRequest, resp responses.AcsResponse) error {
+	if o.dry != nil {
+		if instead, err := o.dry.instead(ctx, req); instead {
+			return err
+		}
+	}
 	config := sdk.NewConfig().WithScheme("HTTP").WithTimeout(callTimeout)
 	config.Transport = carrier{ctx, o.transport}
 	client := &sdk.Client{Domain: o.addr}

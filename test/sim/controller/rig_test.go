@@ -320,6 +320,31 @@ func (r *rig) pods(service string, ips ...string) {
 	}
 }
 
+// label labels a node.
+func (r *rig) label(node, key, value string) {
+	r.Helper()
+	change := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value)
+	if _, err := r.kube.CoreV1().Nodes().Patch(r.Context(), node, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// moveEndpoints puts all endpoints of a Service onto a node.
+func (r *rig) moveEndpoints(service, node string) {
+	r.Helper()
+	all := r.kube.DiscoveryV1().EndpointSlices(r.ns)
+	s, err := all.Get(r.Context(), service, metav1.GetOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	for i := range s.Endpoints {
+		s.Endpoints[i].NodeName = &node
+	}
+	if _, err := all.Update(r.Context(), s, metav1.UpdateOptions{}); err != nil {
+		r.Fatal(err)
+	}
+}
+
 // lb returns a load balancer as the cloud has it, nil if it is not there.
 func (r *rig) lb(id string) *sim.LoadBalancer {
 	w := r.cloud.Snapshot()

@@ -58,24 +58,21 @@ func deleting(svc *corev1.Service) bool {
 // changed since its last successful sync. Labels and status are not in it, all
 // annotations are.
 //
-// It is the SHA-224 of a YAML list of these fields without empty values.
+// It is the SHA-224 of a YAML list of these fields without empty values. Before
+// v2.10.0 all of the spec was in it, so that the upgrade to that release syncs
+// every Service in full.
 func (v version) hash(svc *corev1.Service) string {
 	fields := []any{
 		svc.Spec.Ports, svc.Spec.Type, svc.Spec.ExternalTrafficPolicy, svc.Spec.LoadBalancerClass,
 		svc.Annotations, svc.DeletionTimestamp,
 	}
-	if v.since("v2.14.0") {
+	switch {
+	case !v.since("v2.10.0"):
+		fields = []any{svc.Spec, svc.Annotations, svc.DeletionTimestamp}
+	case v.since("v2.14.0"):
 		fields = append(fields, svc.Spec.LoadBalancerSourceRanges)
 	}
-	b, err := json.Marshal(fields)
-	if err != nil {
-		panic("controller: a Service that cannot be written: " + err.Error())
-	}
-	var plain any
-	if err := json.Unmarshal(b, &plain); err != nil {
-		panic("controller: a Service that cannot be read: " + err.Error())
-	}
-	text, err := yaml.Marshal(withoutEmpty(plain))
+	text, err := yaml.Marshal(plain(fields))
 	if err != nil {
 		panic("controller: a Service that cannot be written: " + err.Error())
 	}

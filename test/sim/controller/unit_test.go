@@ -142,6 +142,12 @@ func TestHash(t *testing.T) {
 	if mustVersion(t, "v2.13.0").hash(ranges) != before {
 		t.Error("source ranges are in the hash before v2.14.0")
 	}
+	old := mustVersion(t, "v2.9.1")
+	selector := svc.DeepCopy()
+	selector.Spec.Selector["x"] = "y"
+	if old.hash(svc) == mustVersion(t, "v2.10.0").hash(svc) || old.hash(svc) == old.hash(selector) {
+		t.Error("before v2.10.0 the hash is over all of the spec")
+	}
 }
 
 func TestOptions(t *testing.T) {
@@ -161,6 +167,7 @@ func TestOptions(t *testing.T) {
 		{func(o *Options) { o.VSwitches = []string{"vsw-1"} }, "vsw-1"},
 		{func(o *Options) { o.Version = "new" }, "new"},
 		{func(o *Options) { o.Backends = "pod" }, "pod"},
+		{func(o *Options) { o.Speed = -1 }, "speed"},
 	} {
 		o := good
 		c.change(&o)
@@ -248,19 +255,20 @@ func TestGroupsPlan(t *testing.T) {
 
 func TestShare(t *testing.T) {
 	for _, c := range []struct {
-		weights []int
-		total   int
-		want    []int
+		weights       []int
+		total, normal int
+		want          []int
 	}{
-		{[]int{0, 0}, -1, []int{100, 100}}, {[]int{3, 1}, -1, []int{3, 1}},
-		{[]int{100, 100, 100}, 60, []int{20, 20, 20}}, {[]int{3, 1}, 40, []int{30, 10}},
-		{[]int{100, 100, 100}, 2, []int{1, 1, 1}}, {[]int{3, 1}, 0, []int{0, 0}},
+		{[]int{0, 0}, -1, 100, []int{100, 100}}, {[]int{3, 1}, -1, 100, []int{3, 1}},
+		{[]int{0, 0, 0}, 60, 100, []int{20, 20, 20}}, {[]int{3, 1}, 40, 100, []int{30, 10}},
+		{[]int{0, 0, 0}, 2, 100, []int{1, 1, 1}}, {[]int{3, 1}, 0, 100, []int{0, 0}},
+		{[]int{0, 0}, -1, 50, []int{50, 50}}, {[]int{0, 0}, -1, 0, []int{0, 0}}, {[]int{0, 0}, 60, 50, []int{30, 30}}, {[]int{2, 1}, -1, 50, []int{2, 1}},
 	} {
 		var all []backend
 		for _, w := range c.weights {
 			all = append(all, backend{Weight: w})
 		}
-		share(all, c.total)
+		share(all, c.total, c.normal)
 		var got []int
 		for _, b := range all {
 			got = append(got, b.Weight)

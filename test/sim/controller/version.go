@@ -38,6 +38,15 @@ func parseVersion(s string) (version, error) {
 	return v, nil
 }
 
+// networkAnnotation returns the name of the annotation that asks for a kind of
+// network: it was another one before v2.12.
+func (v version) networkAnnotation() string {
+	if v.since("v2.12.0") {
+		return "network-type"
+	}
+	return "slb-network-type"
+}
+
 // since reports whether v is release, which must be well formed, or a later one.
 func (v version) since(release string) bool {
 	var r version

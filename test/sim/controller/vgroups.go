@@ -46,9 +46,10 @@ const (
 type group struct {
 	id, name    string
 	backends    []backend
-	bad         []string // addresses of pods whose network interface was not found
-	keepWeights bool     // weights that were changed in the console stay
-	foreign     bool     // holds a backend that is not the controller's
+	pods        []backend // the ready pods behind the port, whatever the backends are
+	bad         []backend // pods whose network interface was not found
+	keepWeights bool      // weights that were changed in the console stay
+	foreign     bool      // holds a backend that is not the controller's
 }
 
 type groups []*group
@@ -67,9 +68,25 @@ type backend struct {
 	Type        string `json:"type"`
 	Description string `json:"description,omitempty"`
 
-	foreign bool   // not the controller's
-	target  string // namespace/name of the pod
+	foreign bool                    // not the controller's
+	target  *corev1.ObjectReference // the pod
 	node    string
+}
+
+// pod returns the namespace and the name of the pod that a backend is.
+func (b backend) pod() string {
+	if b.target == nil {
+		return ""
+	}
+	return b.target.Namespace + "/" + b.target.Name
+}
+
+func addresses(all []backend) string {
+	var ips []string
+	for _, b := range all {
+		ips = append(ips, b.ServerIP)
+	}
+	return strings.Join(ips, ",")
 }
 
 func (b backend) same(o backend) bool {
@@ -146,24 +163,47 @@ func (p *pass) wantedGroup(ctx context.Context, port corev1.ServicePort, nodes [
 			}
 		}
 	}
-	pods := p.pods(g.name, port, ends)
-	var err error
+	normal, err := p.normalWeight()
+	if err != nil {
+		return nil, err
+	}
+	g.pods = p.pods(g.name, port, ends)
 	switch {
 	case p.usesENI(p.svc):
-		g.backends = pods
-		for i := range g.backends {
-			g.backends[i].Type = backendENI
-		}
+		g.backends = asENI(g.pods)
 	case p.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal:
-		g.backends, err = local(g.name, port, nodes, pods)
+		g.backends, err = p.local(g, port, nodes)
 	default:
-		g.backends, err = cluster(g.name, port, nodes)
+		g.backends, err = p.cluster(g, port, nodes)
 	}
 	if err != nil {
 		return nil, err
 	}
-	share(g.backends, weight)
+	share(g.backends, weight, normal)
 	return g, nil
+}
+
+// normalWeight returns the weight of backends that have none of their own. The
+// annotation is known since v2.14.0.
+func (p *pass) normalWeight() (int, error) {
+	s := p.annotation("default-weight")
+	if s == "" || !p.version.since("v2.14.0") {
+		return defaultWeight, nil
+	}
+	w, err := strconv.Atoi(s)
+	if err != nil || w < 0 || w > 100 {
+		return 0, fmt.Errorf("default weight must be integer in range [0,100] , got [%s]", s)
+	}
+	return w, nil
+}
+
+// asENI returns pods as backends that are reached without a node.
+func asENI(pods []backend) []backend {
+	all := slices.Clone(pods)
+	for i := range all {
+		all[i].Type = backendENI
+	}
+	return all
 }
 
 // adopt takes the user's group for a port.
@@ -285,8 +325,8 @@ func (p *pass) endpointSlices() ([]*discoveryv1.EndpointSlice, error) {
 	return all, nil
 }
 
-// pods returns the ready pods behind a port. A named port that no slice has
-// leads to none.
+// pods returns the ready pods behind a port, and those that wait for nothing
+// but this controller. A named port that no slice has leads to none.
 func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.EndpointSlice) []backend {
 	seen := map[string]bool{}
 	var pods []backend
@@ -306,7 +346,8 @@ func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.En
 		}
 		for _, e := range s.Endpoints {
 			terminating := e.Conditions.Terminating != nil && *e.Conditions.Terminating
-			if terminating || e.Conditions.Ready == nil || !*e.Conditions.Ready {
+			ready := e.Conditions.Ready != nil && *e.Conditions.Ready
+			if terminating || !ready && !p.waitsForUs(e.TargetRef) {
 				continue
 			}
 			for _, ip := range e.Addresses {
@@ -314,12 +355,9 @@ func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.En
 					continue
 				}
 				seen[ip] = true
-				b := backend{ServerIP: ip, Port: number, Description: name}
+				b := backend{ServerIP: ip, Port: number, Description: name, target: e.TargetRef}
 				if e.NodeName != nil {
 					b.node = *e.NodeName
-				}
-				if e.TargetRef != nil {
-					b.target = e.TargetRef.Namespace + "/" + e.TargetRef.Name
 				}
 				pods = append(pods, b)
 			}
@@ -328,8 +366,9 @@ func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.En
 	return pods
 }
 
-// cluster returns all nodes as backends.
-func cluster(name string, port corev1.ServicePort, nodes []*corev1.Node) ([]backend, error) {
+// cluster returns all nodes as backends, and the pods on virtual ones, which
+// are containers without a server.
+func (p *pass) cluster(g *group, port corev1.ServicePort, nodes []*corev1.Node) ([]backend, error) {
 	var all []backend
 	for _, n := range nodes {
 		if excluded(n) || n.Labels["type"] == labelVirtual {
@@ -339,34 +378,67 @@ func cluster(name string, port corev1.ServicePort, nodes []*corev1.Node) ([]back
 		if err != nil {
 			return nil, fmt.Errorf("build cluster backends error: normal parse providerid: %s. expected: ${regionid}.${nodeid}, %w", n.Spec.ProviderID, err)
 		}
-		all = append(all, backend{ServerID: id, Weight: defaultWeight, Port: int(port.NodePort), Type: backendECS, Description: name})
+		all = append(all, backend{ServerID: id, Port: int(port.NodePort), Type: backendECS, Description: g.name})
 	}
-	return all, nil
+	var virtual []backend
+	for _, pod := range g.pods {
+		n, err := p.nodeOf(pod, nodes)
+		if err != nil {
+			return nil, fmt.Errorf("build cluster backends error: %w", err)
+		}
+		if n != nil && n.Labels["type"] == labelVirtual {
+			virtual = append(virtual, pod)
+		}
+	}
+	return append(all, asENI(virtual)...), nil
+}
+
+// nodeOf returns the node of a pod, nil if it is none that may serve.
+func (p *pass) nodeOf(pod backend, nodes []*corev1.Node) (*corev1.Node, error) {
+	if pod.node == "" {
+		return nil, fmt.Errorf("add ecs backends for service[%s/%s] error, NodeName is nil for ip %s ", p.svc.Namespace, p.svc.Name, pod.ServerIP)
+	}
+	if i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == pod.node }); i >= 0 {
+		return nodes[i], nil
+	}
+	return nil, nil
 }
 
 // local returns the nodes of the Service's pods as backends, each with the
 // number of its pods as weight.
-func local(name string, port corev1.ServicePort, nodes []*corev1.Node, pods []backend) ([]backend, error) {
-	var all []backend
-	for _, pod := range pods {
-		if pod.node == "" {
-			return nil, fmt.Errorf("build local backends error: add ecs backends error, NodeName is nil for ip %s ", pod.ServerIP)
-		}
-		i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == pod.node })
-		if i < 0 || excluded(nodes[i]) || nodes[i].Labels["type"] == labelVirtual {
+//
+// Of the pods on virtual nodes only the first is taken, with the weight of all:
+// the controller sorts out double nodes by an ID that these do not have yet.
+func (p *pass) local(g *group, port corev1.ServicePort, nodes []*corev1.Node) ([]backend, error) {
+	var all, virtual []backend
+	for _, pod := range g.pods {
+		n, err := p.nodeOf(pod, nodes)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("build local backends error: %w", err)
+		case n == nil:
+			continue
+		case n.Labels["type"] == labelVirtual && virtual == nil:
+			pod.Weight = 1
+			virtual = asENI([]backend{pod})
+			continue
+		case n.Labels["type"] == labelVirtual:
+			virtual[0].Weight++
+			continue
+		case excluded(n):
 			continue
 		}
-		id, err := instance(nodes[i])
+		id, err := instance(n)
 		if err != nil {
-			return nil, fmt.Errorf("build local backends error: parse providerid: %s. expected: ${regionid}.${nodeid}, %w", nodes[i].Spec.ProviderID, err)
+			return nil, fmt.Errorf("build local backends error: parse providerid: %s. expected: ${regionid}.${nodeid}, %w", n.Spec.ProviderID, err)
 		}
 		if j := slices.IndexFunc(all, func(b backend) bool { return b.ServerID == id }); j >= 0 {
 			all[j].Weight++
 			continue
 		}
-		all = append(all, backend{ServerID: id, Weight: 1, Port: int(port.NodePort), Type: backendECS, Description: name})
+		all = append(all, backend{ServerID: id, Weight: 1, Port: int(port.NodePort), Type: backendECS, Description: g.name})
 	}
-	return all, nil
+	return append(all, virtual...), nil
 }
 
 // instance returns the ID of the ECS instance that a node is, from a provider
@@ -379,23 +451,23 @@ func instance(n *corev1.Node) (string, error) {
 	return parts[1], nil
 }
 
-// share sets the weights. Backends that have none count alike; a total in
-// percent is shared in proportion to the weights. A negative total is none.
-func share(all []backend, total int) {
+// share sets the weights. Backends that have none get the normal one; a total
+// in percent is shared in proportion to the weights, where those that have none
+// count alike. A negative total is none.
+func share(all []backend, total, normal int) {
 	sum := 0
-	for i := range all {
-		if all[i].Weight == 0 {
-			all[i].Weight = defaultWeight
-		}
-		sum += all[i].Weight
-	}
-	if total < 0 {
-		return
+	for _, b := range all {
+		sum += max(b.Weight, 1)
 	}
 	for i := range all {
-		w := all[i].Weight * total / sum
-		if total > 0 {
-			w = max(w, 1)
+		w := all[i].Weight
+		switch {
+		case total == 0:
+			w = 0
+		case total > 0:
+			w = max(max(w, 1)*total/sum, 1)
+		case w == 0:
+			w = normal
 		}
 		all[i].Weight = w
 	}
@@ -447,9 +519,9 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 			}
 			switch {
 			case p.version.since("v2.13.0"):
-				g.bad = append(g.bad, b.ServerIP)
+				g.bad = append(g.bad, b)
 			case p.version.since("v2.12.3"):
-				return fmt.Errorf("can not find eniid for ip %s in vpc %s, target: %s, node: %s", b.ServerIP, p.VPC, b.target, b.node)
+				return fmt.Errorf("can not find eniid for ip %s in vpc %s, target: %s, node: %s", b.ServerIP, p.VPC, b.pod(), b.node)
 			default:
 				return fmt.Errorf("can not find eniid for ip %s in vpc %s", b.ServerIP, p.VPC)
 			}
@@ -459,7 +531,7 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 			p.event(note{corev1.EventTypeNormal, reasonSkipBackends, fmt.Sprintf("Not sync pods [%s] whose ip is not in vpc cidrs", strings.Join(outside, ","))})
 		}
 		if len(g.bad) > 0 {
-			p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf("Not sync pods [%s] whose eni is invalid", strings.Join(g.bad, ","))})
+			p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf("Not sync pods [%s] whose eni is invalid", addresses(g.bad))})
 		}
 	}
 	return nil
@@ -664,7 +736,7 @@ func (p *pass) changeGroup(ctx context.Context, m move) error {
 	if len(m.want.bad) > 0 && len(drop)+len(amend) > 0 {
 		// A pod that is only not found for the moment must not lose its place.
 		p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf(
-			"Skip delete and update backends to vgroup %s due to invalid backends: %s", m.want.name, strings.Join(m.want.bad, ","))})
+			"Skip delete and update backends to vgroup %s due to invalid backends: %s", m.want.name, addresses(m.want.bad))})
 		drop, amend = nil, nil
 	}
 	var errs []error
