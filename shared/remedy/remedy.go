@@ -240,6 +240,8 @@ func (r *Remedy) validate(p Plan) error {
 		return fmt.Errorf("class %s: the plan has no finding", r.Class)
 	case len(p.Steps) == 0 && p.Ask == "" && p.Wait == 0:
 		return fmt.Errorf("class %s: the plan does nothing: no steps, no ask, no wait", r.Class)
+	case p.Wait < 0:
+		return fmt.Errorf("class %s: the plan waits for less than no time", r.Class)
 	case len(p.Steps) > 0 && p.Wait > 0:
 		return fmt.Errorf("class %s: the plan both writes and waits", r.Class)
 	}

@@ -52,6 +52,8 @@ const (
 	proofNLB     = 10 * time.Minute //
 	echo         = 30 * time.Second // a failure this soon after a write may be from before it
 	maxCrashes   = 3                // runs that never ended, in a row
+	looking      = 10 * time.Second // how long a run that has started is left alone
+	soon         = 5 * time.Second  // another class is asked again after this for the Service
 )
 
 func (e *Env) now() time.Time {
@@ -100,12 +102,10 @@ func Run(ctx context.Context, env *Env, r *Remedy, ev Event) (rec events.Record,
 	if err != nil {
 		return events.Record{}, err
 	}
+	defer func() { err = safe(err) }()
 	defer func() {
-		// A class that panics must not take the other classes down. The stack goes
-		// to the log; the journal keeps the sentence.
 		if p := recover(); p != nil {
-			x.log.Error("class panicked", "panic", events.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
-			rec, err = x.fail(ctx, fmt.Errorf("class %s panicked: %v", r.Class, p))
+			rec, err = x.fail(ctx, x.panicked(p))
 		}
 	}()
 	return x.run(ctx)
@@ -113,13 +113,19 @@ func Run(ctx context.Context, env *Env, r *Remedy, ev Event) (rec events.Record,
 
 // Look answers what Run would do, and writes nothing, neither in the cluster nor
 // in the cloud nor in the journal.
-func Look(ctx context.Context, env *Env, r *Remedy, ev Event) (events.Record, error) {
+func Look(ctx context.Context, env *Env, r *Remedy, ev Event) (rec events.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
 	x, err := newRun(env, r, ev)
 	if err != nil {
 		return events.Record{}, err
 	}
+	defer func() { err = safe(err) }()
+	defer func() {
+		if p := recover(); p != nil {
+			rec, err = x.rec, x.panicked(p)
+		}
+	}()
 	x.begin(events.Record{})
 	plan, ended, err := x.diagnose(ctx)
 	if err != nil || ended {
@@ -134,6 +140,34 @@ func Look(ctx context.Context, env *Env, r *Remedy, ev Event) (events.Record, er
 	return x.rec, nil
 }
 
+// panicked returns a class's panic as an error: it must not take the other
+// classes down. The stack goes to the log.
+func (x *run) panicked(p any) error {
+	x.log.Error("class panicked", "panic", events.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
+	return fmt.Errorf("class %s panicked: %v", x.r.Class, p)
+}
+
+// safe returns an error whose text holds no secret, whoever shows it.
+func safe(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if clean := events.Redact(text); clean != text {
+		return &redacted{err, clean}
+	}
+	return err
+}
+
+// A redacted error is another one without the secrets in its text.
+type redacted struct {
+	error
+	text string
+}
+
+func (r *redacted) Error() string { return r.text }
+func (r *redacted) Unwrap() error { return r.error }
+
 // A run is the state of one Run.
 type run struct {
 	env     *Env
@@ -147,9 +181,14 @@ type run struct {
 	intent  bool          // the journal holds the plan as one to apply
 	log     *slog.Logger
 	clock   time.Time // when the present phase began
+
+	other    events.Record // the last record of the Service, if it is another class's
+	tried    bool          // this case has had an attempt before
+	reserved bool          // the plan was parked until a moment that is its own
 }
 
 func newRun(env *Env, r *Remedy, ev Event) (*run, error) {
+	ev.Failure.Message = events.Redact(ev.Failure.Message)
 	f := ev.Failure
 	if f.Cluster != env.Cluster {
 		return nil, fmt.Errorf("%w: the event is of cluster %q, and this is %q", ErrForeign, f.Cluster, env.Cluster)
@@ -170,25 +209,29 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 	x.journal = x.env.Stream.Journal(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
 	prev, err := x.load(ctx)
 	if err != nil {
-		return events.Record{}, err
+		return unread, err
+	}
+	if x.other, err = x.others(ctx); err != nil {
+		return unread, err
 	}
 	next, rec := x.resume(prev)
 	x.lap(&x.rec.Timings.Resume)
-	switch next {
-	case answered:
+	if next == answered {
 		return rec, nil
-	case goOn:
-		return x.goOn(ctx)
-	case prove:
-		if x.c.Policy, err = x.env.Policy(ctx); err != nil {
-			return x.fail(ctx, fmt.Errorf("read the policy: %w", err))
-		}
-		return x.verify(ctx)
+	}
+	if left := x.writing(x.other); left > 0 {
+		return x.later(min(left, soon))
 	}
 	if x.rec.Crashes >= maxCrashes {
 		x.rec.Finding = fmt.Sprintf("%d runs on this event in a row never ended.", x.rec.Crashes)
 		x.rec.Ask = "Look at the log of the function for why it stops, then replay the event."
 		return x.settle(ctx, events.Failed)
+	}
+	switch next {
+	case goOn:
+		return x.goOn(ctx)
+	case prove:
+		return x.prove(ctx, prev)
 	}
 	if err := x.append(ctx, events.Started); err != nil {
 		return x.lost(err)
@@ -210,6 +253,10 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 	return x.write(ctx, plan)
 }
 
+// unread ends a run that can't read the journal: a record that no version of
+// this program can read blocks the Service, and asking each second won't help.
+var unread = events.Record{Result: events.Waiting, Wait: time.Minute}
+
 // load reads the last record of this Service and class.
 func (x *run) load(ctx context.Context) (events.Record, error) {
 	last, err := x.journal.Load(ctx)
@@ -219,7 +266,36 @@ func (x *run) load(ctx context.Context) (events.Record, error) {
 	if last == nil {
 		return events.Record{}, nil
 	}
-	e, err := events.DecodeNATS(last.Header, last.Data)
+	return decode(*last)
+}
+
+// others returns the last record of the Service if it is another class's; the
+// zero record if it is this one's. It is read after this class's own: a record
+// that came in between makes the next append fail.
+func (x *run) others(ctx context.Context) (events.Record, error) {
+	uid := x.ev.Failure.Service.UID
+	last, err := x.env.Stream.Last(ctx, stream.Cases, events.CaseFilter(x.env.Cluster, uid))
+	switch {
+	case errors.Is(err, stream.ErrNotFound):
+		return events.Record{}, nil
+	case err != nil:
+		return events.Record{}, fmt.Errorf("read the journal: %w", err)
+	case last.Subject == events.CaseSubject(x.env.Cluster, uid, x.r.Class):
+		return events.Record{}, nil
+	}
+	return decode(last)
+}
+
+// writing returns for how long the run that wrote the record may still be writing.
+func (x *run) writing(rec events.Record) time.Duration {
+	if rec.Phase != events.Intent && rec.Phase != events.Step || rec.Done() {
+		return 0
+	}
+	return x.env.bound() - x.since(rec.At)
+}
+
+func decode(m stream.Message) (events.Record, error) {
+	e, err := events.DecodeNATS(m.Header, m.Data)
 	if err != nil {
 		return events.Record{}, fmt.Errorf("read the journal: %w", err)
 	}
@@ -242,7 +318,6 @@ const (
 
 // resume decides from the last record how to go on, and begins the new one.
 func (x *run) resume(prev events.Record) (next, events.Record) {
-	now := x.env.now()
 	x.begin(prev)
 	if prev.Phase == "" {
 		return afresh, events.Record{}
@@ -253,36 +328,47 @@ func (x *run) resume(prev events.Record) (next, events.Record) {
 	}
 	open := prev.Phase == events.Intent || prev.Phase == events.Step
 	parked := prev.Phase == events.Settled && prev.Result == events.Waiting && len(prev.Steps) > 0
+	var left time.Duration // until the run that wrote prev, or what it waits for, is over
 	switch {
-	case prev.Phase == events.Started:
-		x.rec.Crashes = prev.Crashes + 1
-		return afresh, events.Record{}
 	case open && !prev.Done():
-		if left := x.env.bound() - now.Sub(prev.At); left > 0 {
-			return later(left)
+		left = x.writing(prev)
+	case (open || prev.Phase == events.Started) && x.other.Phase == "":
+		left = looking - x.since(prev.At)
+	case parked && !prev.Done():
+		left = prev.Wait - x.since(prev.At)
+	}
+	if left > 0 {
+		return later(left)
+	}
+	// A run that another class's record has stopped could say no more either.
+	if prev.Phase != events.Settled {
+		x.rec.Crashes = prev.Crashes
+		if x.other.Phase == "" {
+			x.rec.Crashes++
 		}
-		return x.take(prev, goOn)
-	case open:
+	}
+	switch {
+	case (open || parked) && prev.Done():
 		return x.take(prev, prove)
-	case parked && prev.Done():
-		return x.take(prev, prove)
-	case parked:
-		if left := prev.Wait - now.Sub(prev.At); left > 0 {
-			return later(left)
-		}
-		if len(prev.Attempts) > 0 && now.Sub(prev.Attempts[len(prev.Attempts)-1]) > stale {
-			return afresh, events.Record{}
-		}
+	case (open || parked) && len(prev.Attempts) > 0 && x.since(prev.Attempts[len(prev.Attempts)-1]) > stale:
+		return afresh, events.Record{}
+	case open || parked:
 		return x.take(prev, goOn)
+	case prev.Phase == events.Started:
+		return afresh, events.Record{}
 	case x.ev.Again:
 		return afresh, events.Record{}
 	case prev.Event == x.ev.ID && prev.Result.Settled():
 		return answered, prev
-	case prev.Result == events.Fixed && !x.ev.Failure.Last.After(prev.At):
+	case prev.Result == events.Fixed && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.IsZero():
 		return answered, prev
 	}
 	return afresh, events.Record{}
 }
+
+// since returns how long ago a time was. A clock that jumped back must not make
+// anything wait for longer than it was to wait: it is never negative.
+func (x *run) since(at time.Time) time.Duration { return max(0, x.env.now().Sub(at)) }
 
 // begin starts the record of this run. An open case goes on under its ID; after
 // one that ended, another begins.
@@ -290,22 +376,26 @@ func (x *run) begin(prev events.Record) {
 	f := x.ev.Failure
 	x.rec = events.Record{
 		Case: caseID(f), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service,
-		Event: x.ev.ID, Message: events.Redact(f.Message), EventTime: f.Last,
+		Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
 		Who: x.env.Who, First: x.env.now(),
 	}
 	for _, at := range prev.Attempts {
-		if x.env.now().Sub(at) < attemptsFor {
+		if x.since(at) < attemptsFor {
 			x.rec.Attempts = append(x.rec.Attempts, at)
 		}
 	}
 	ended := prev.Phase == "" || prev.Phase == events.Settled && final(prev.Result)
 	if !ended {
 		x.rec.Case, x.rec.First, x.rec.Errors = prev.Case, prev.First, prev.Errors
+		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
 	}
 	if !f.Last.IsZero() {
-		x.rec.Timings.Queue = max(0, x.env.now().Sub(f.Last))
+		x.rec.Timings.Queue = x.since(f.Last)
 	}
-	x.c.ID, x.c.Attempt = x.rec.Case, len(x.rec.Attempts)+1
+	// Numbers go on where attempts are forgotten: a mark that the Service bears
+	// already would wake nobody.
+	x.rec.Attempt = prev.Attempt
+	x.c.ID, x.c.Attempt = x.rec.Case, max(prev.Attempt, len(x.rec.Attempts))+1
 }
 
 func final(r events.Result) bool {
@@ -327,10 +417,8 @@ func (x *run) take(prev events.Record, n next) (next, events.Record) {
 		}
 		steps[i] = step
 	}
-	crashes := 0
-	if prev.Phase != events.Settled {
-		crashes = prev.Crashes + 1
-	}
+	crashes := x.rec.Crashes
+	x.reserved = prev.Phase == events.Settled && prev.Rule == afterOthers
 	rec := prev
 	rec.Event, rec.Message, rec.EventTime, rec.Who = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who
 	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Crashes = x.rec.Timings, "", 0, "", crashes
@@ -353,23 +441,14 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 	x.rec.Mode = string(x.c.Policy.mode(x.r.Class))
 	for range 3 {
 		began := x.env.now()
-		err := x.readService(ctx)
-		if errors.Is(err, kube.ErrNotFound) {
-			return end(events.Gone, "The Service does not exist any more.")
-		}
+		over, err := x.readService(ctx)
 		if err != nil {
 			return Plan{}, false, err
 		}
-		svc := x.c.Service
-		x.rec.Impact = impact(svc)
-		switch {
-		case string(svc.UID) != x.ev.Failure.Service.UID:
-			return end(events.Gone, "The Service was deleted; another one has its name now.")
-		case !managed(svc):
-			return end(events.Gone, fmt.Sprintf("The Service is of type %s now and the controller has let go of it.", svc.Spec.Type))
-		case svc.DeletionTimestamp != nil && !x.r.Deleting:
-			return end(events.Gone, "The Service is being deleted; there is nothing to set right for it.")
+		if over != "" {
+			return end(events.Gone, over)
 		}
+		x.rec.Impact = impact(x.c.Service)
 		newer, err := x.newer(ctx)
 		if err != nil {
 			return Plan{}, false, err
@@ -381,7 +460,7 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 			if err != nil {
 				return Plan{}, false, err
 			}
-			return end(events.Gone, proof)
+			return end(x.ended(), proof)
 		}
 		if x.r.Holds != nil {
 			v, err := x.r.Holds(ctx, x.c)
@@ -390,7 +469,7 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 			}
 			switch v {
 			case No:
-				return end(events.Gone, "The cause of the failure is gone; the controller tries again by itself.")
+				return end(x.ended(), "The cause of the failure is gone; the controller tries again by itself.")
 			case Unknown:
 				x.rec.Wait = 30 * time.Second
 				return end(events.Waiting, "Whether the failure still holds can't be told.")
@@ -410,15 +489,42 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 	return Plan{}, false, errors.New("the reads before the plan took more than 5 s three times: what they say may be stale")
 }
 
-// readService reads the Service as it is now.
-func (x *run) readService(ctx context.Context) error {
+// ended returns how a failure has ended that is over: one that is over after we
+// have written was fixed.
+func (x *run) ended() events.Result {
+	if x.tried {
+		return events.Fixed
+	}
+	return events.Gone
+}
+
+// readService reads the Service as it is now. over says, as a sentence, why there
+// is nothing to do for it any more.
+func (x *run) readService(ctx context.Context) (over string, err error) {
 	ref := x.ev.Failure.Service
 	svc, err := x.env.Kube.Service(ctx, ref.Namespace, ref.Name)
+	if errors.Is(err, kube.ErrNotFound) {
+		return "The Service does not exist any more.", nil
+	}
 	if err != nil {
-		return fmt.Errorf("read Service %s: %w", ref, err)
+		return "", fmt.Errorf("read Service %s: %w", ref, err)
 	}
 	x.c.Service = svc
-	return nil
+	return x.over(svc), nil
+}
+
+// over returns why there is nothing to do for a Service, as a sentence; empty if there is.
+func (x *run) over(svc *corev1.Service) string {
+	leaves := leaving(svc)
+	switch {
+	case string(svc.UID) != x.ev.Failure.Service.UID:
+		return "The Service was deleted; another one has its name now."
+	case leaves != "" && released(svc):
+		return "The Service " + leaves + " and the controller has let go of it."
+	case leaves != "" && !x.r.Deleting:
+		return "The Service " + leaves + "; there is nothing to set right for it."
+	}
+	return ""
 }
 
 // succeeded returns positive evidence that the Service has been synced since the failure.
@@ -480,7 +586,8 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 		return false, err
 	}
 	x.steps = plan.Steps
-	x.rec.Finding, x.rec.Cause, x.rec.Ask, x.rec.Note, x.rec.Wait = plan.Finding, plan.Cause, plan.Ask, plan.Note, plan.Wait
+	x.rec.Finding, x.rec.Cause, x.rec.Wait = events.Redact(plan.Finding), events.Redact(plan.Cause), plan.Wait
+	x.rec.Ask, x.rec.Note = events.Redact(plan.Ask), events.Redact(plan.Note)
 	x.rec.Steps, x.rec.Risk = steps, ""
 	if len(plan.Steps) == 0 {
 		x.rec.Result = events.Asked
@@ -490,7 +597,6 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 		return false, nil
 	}
 	x.rec.Risk, x.rec.Digest = risk.String(), plan.Digest(x.r.Class, string(x.c.Service.UID))
-	x.rec.Attempt = x.c.Attempt
 
 	own := x.owner(plan)
 	x.rec.Note = join(x.rec.Note, own.note)
@@ -557,28 +663,33 @@ func (x *run) lost(err error) (events.Record, error) {
 // fail ends a run with an error. Errors come back, less often each time; after an
 // hour they become a question to a person.
 func (x *run) fail(ctx context.Context, cause error) (events.Record, error) {
-	if ctx.Err() != nil {
-		// The run's time is up, not the journal's.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-	}
 	if !x.intent {
 		x.rec.Steps = nil
 	}
-	x.rec.Errors++
-	x.rec.Error = events.Redact(cause.Error())
-	x.rec.Wait = min(time.Second<<min(x.rec.Errors, 6), time.Minute)
-	result := events.Waiting
-	if x.env.now().Sub(x.rec.First) > patience {
-		result = events.Failed
-		x.rec.Ask = "Look at the error, set it right, and replay the event."
-	}
-	rec, err := x.settle(ctx, result)
+	rec, err := x.settle(ctx, x.backOff(cause))
 	if err != nil {
 		return rec, errors.Join(cause, err)
 	}
 	return rec, cause
+}
+
+// backOff notes an error and says when to come back, or that a person must look.
+//
+// How long errors have lasted is the sum of the pauses between them, not the time
+// since the case began: a case that was open for days must outlive one bad minute.
+func (x *run) backOff(cause error) events.Result {
+	x.rec.Errors++
+	x.rec.Error = events.Redact(cause.Error())
+	var lasted time.Duration
+	for n := 1; n <= x.rec.Errors && lasted <= patience; n++ {
+		x.rec.Wait = min(time.Second<<min(n, 6), time.Minute)
+		lasted += x.rec.Wait
+	}
+	if lasted <= patience {
+		return events.Waiting
+	}
+	x.rec.Ask = "Look at the error, set it right, and replay the event."
+	return events.Failed
 }
 
 // settle journals how the run ended.
@@ -607,6 +718,12 @@ func (x *run) append(ctx context.Context, phase events.Phase) error {
 	header, data, err := events.EncodeNATS(e)
 	if err != nil {
 		return fmt.Errorf("write the journal: %w", err)
+	}
+	if phase != events.Intent && ctx.Err() != nil {
+		// The run's time is up; what it has done is told all the same.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
 	}
 	if err := x.journal.Append(ctx, e.ID(), header, data); err != nil {
 		return fmt.Errorf("write the journal: %w", err)

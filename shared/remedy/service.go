@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -91,11 +92,22 @@ func impact(svc *corev1.Service) events.Impact {
 	return events.Frozen
 }
 
-// managed reports whether the controller still answers for the Service: it is of
-// type LoadBalancer, or the controller's finalizer waits for its clean-up.
-func managed(svc *corev1.Service) bool {
-	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer ||
-		slices.Contains(svc.Finalizers, CLBFinalizer) || slices.Contains(svc.Finalizers, NLBFinalizer)
+// leaving returns how the Service stops being the controller's, as the end of a
+// sentence; empty if it doesn't.
+func leaving(svc *corev1.Service) string {
+	switch {
+	case svc.DeletionTimestamp != nil:
+		return "is being deleted"
+	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		return fmt.Sprintf("is of type %s now", svc.Spec.Type)
+	}
+	return ""
+}
+
+// released reports whether the controller has let go of a Service that leaves: it
+// has cleaned up, or there was nothing to clean up.
+func released(svc *corev1.Service) bool {
+	return !slices.Contains(svc.Finalizers, CLBFinalizer) && !slices.Contains(svc.Finalizers, NLBFinalizer)
 }
 
 // hashWritten returns when the controller last wrote the hash label, from
@@ -119,6 +131,9 @@ func hashWritten(svc *corev1.Service) time.Time {
 // a sentence; empty if there is none. Times on both sides have whole seconds, so
 // that the same second proves nothing.
 func succeeded(svc *corev1.Service, happened []corev1.Event, failure time.Time) string {
+	if failure.IsZero() {
+		return "" // nobody knows what came after it
+	}
 	if at := hashWritten(svc); at.After(failure) {
 		return "The controller has synced the Service since: it wrote its hash label at " + at.UTC().Format(time.RFC3339) + "."
 	}

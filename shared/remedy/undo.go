@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lbremedy/lbremedy/events"
 )
@@ -16,7 +17,8 @@ var ErrNoUndo = errors.New("there is no way back")
 // stops before the first step whose target is not as the plan left it: then
 // somebody has moved on, and the error says where. A touch has nothing to take
 // back and is passed over.
-func Undo(ctx context.Context, env *Env, r *Remedy, rec events.Record) (events.Record, error) {
+func Undo(ctx context.Context, env *Env, r *Remedy, rec events.Record) (out events.Record, err error) {
+	defer func() { err = safe(err) }()
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
 	ev := Event{ID: rec.Event, Failure: events.Failure{
@@ -30,6 +32,12 @@ func Undo(ctx context.Context, env *Env, r *Remedy, rec events.Record) (events.R
 	prev, err := x.load(ctx)
 	if err != nil {
 		return events.Record{}, err
+	}
+	if x.other, err = x.others(ctx); err != nil {
+		return events.Record{}, err
+	}
+	if left := max(x.writing(prev), x.writing(x.other)); left > 0 {
+		return events.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
 	}
 	x.begin(prev)
 	x.c.ID = rec.Case
@@ -53,8 +61,19 @@ func Undo(ctx context.Context, env *Env, r *Remedy, rec events.Record) (events.R
 	if x.rec.Steps, err = records(x.steps); err != nil {
 		return events.Record{}, err
 	}
-	if err := x.readService(ctx); err != nil {
+	if _, err := x.readService(ctx); err != nil {
 		return events.Record{}, err
+	}
+	if x.c.Service == nil || string(x.c.Service.UID) != rec.Service.UID {
+		return events.Record{}, fmt.Errorf("case %s: the Service was deleted since", rec.Case)
+	}
+	unlock, held, err := x.lockTargets(ctx)
+	defer unlock()
+	if err != nil {
+		return events.Record{}, err
+	}
+	if !held {
+		return events.Record{}, fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", rec.Case)
 	}
 	x.rec.Attempts = append(x.rec.Attempts, env.now())
 	x.rec.Attempt = x.c.Attempt

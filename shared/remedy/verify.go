@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,21 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
+
+// prove looks whether what an earlier run has written worked.
+func (x *run) prove(ctx context.Context, prev events.Record) (events.Record, error) {
+	// A record of its own, so that runs that never end are counted here too.
+	if prev.Phase != events.Settled {
+		if err := x.append(ctx, events.Step); err != nil {
+			return x.lost(err)
+		}
+	}
+	var err error
+	if x.c.Policy, err = x.env.Policy(ctx); err != nil {
+		return x.fail(ctx, fmt.Errorf("read the policy: %w", err))
+	}
+	return x.verify(ctx)
+}
 
 // verify watches the Service for the marks of a full sync after our write. Only
 // all of them together are success: the same Service, as we left it, with a new
@@ -24,7 +38,6 @@ func (x *run) verify(ctx context.Context) (events.Record, error) {
 	watch, cancel := context.WithTimeout(ctx, x.env.watch())
 	defer cancel()
 	var last *corev1.Service
-	var changed bool
 	for {
 		from := ""
 		if last != nil {
@@ -32,30 +45,22 @@ func (x *run) verify(ctx context.Context) (events.Record, error) {
 		}
 		err := x.env.Kube.WatchService(watch, ref.Namespace, ref.Name, from, func(svc *corev1.Service) bool {
 			last, x.c.Service = svc, svc
-			if cleaned(svc) {
-				return true
-			}
-			changed = left(svc) != x.rec.Left || string(svc.UID) != ref.UID
-			return changed || x.marked(svc)
+			return x.over(svc) != "" || left(svc) != x.rec.Left || x.marked(svc)
 		})
 		switch {
 		case errors.Is(err, kube.ErrNotFound):
 			x.lap(&x.rec.Timings.Verify)
-			if x.c.Service != nil && x.c.Service.DeletionTimestamp != nil {
-				return x.settle(ctx, events.Fixed) // the controller has cleaned up and let go
-			}
-			x.rec.Note = join(x.rec.Note, "The Service was deleted after the write.")
-			return x.settle(ctx, events.Gone)
+			return x.gone(ctx, "The Service was deleted.")
 		case watch.Err() != nil && ctx.Err() == nil:
 			return x.unproven(ctx)
 		case err != nil:
 			return x.fail(ctx, fmt.Errorf("watch Service %s: %w", ref, err))
-		case cleaned(last):
+		case x.over(last) != "":
 			x.lap(&x.rec.Timings.Verify)
-			return x.settle(ctx, events.Fixed)
-		case changed:
+			return x.gone(ctx, x.over(last))
+		case left(last) != x.rec.Left:
 			x.lap(&x.rec.Timings.Verify)
-			return x.changed(ctx, last)
+			return x.changed(ctx)
 		}
 		proven, err := x.proven(watch)
 		switch {
@@ -77,11 +82,6 @@ func (x *run) marked(svc *corev1.Service) bool {
 	}
 	hash := svc.Labels[HashLabel]
 	return hash != "" && hash != x.rec.Hash && Synced(svc)
-}
-
-// cleaned reports whether the controller has cleaned up after a Service that is being deleted.
-func cleaned(svc *corev1.Service) bool {
-	return svc.DeletionTimestamp != nil && !slices.Contains(svc.Finalizers, CLBFinalizer) && !slices.Contains(svc.Finalizers, NLBFinalizer)
 }
 
 // proven reports what the marks alone can't tell: that the address is the load
@@ -119,11 +119,7 @@ func ownAddress(svc *corev1.Service) bool {
 
 // changed ends a run whose Service somebody else changed after our write: what
 // we wait for will not come.
-func (x *run) changed(ctx context.Context, svc *corev1.Service) (events.Record, error) {
-	if string(svc.UID) != x.rec.Service.UID {
-		x.rec.Note = join(x.rec.Note, "The Service was replaced by another one of its name after the write.")
-		return x.settle(ctx, events.Gone)
-	}
+func (x *run) changed(ctx context.Context) (events.Record, error) {
 	x.rec.Note = join(x.rec.Note, "Somebody changed the Service after the write; the case is diagnosed again.")
 	x.rec.Steps, x.rec.Next, x.rec.Wait = nil, 0, time.Second
 	return x.settle(ctx, events.Waiting)
@@ -147,6 +143,13 @@ func (x *run) unproven(ctx context.Context) (events.Record, error) {
 	written := x.rec.Written
 	switch {
 	case found && f.Class != x.r.Class && f.Type == corev1.EventTypeWarning && f.Last.After(written):
+		over, err := x.readService(ctx)
+		if err != nil {
+			return x.fail(ctx, err)
+		}
+		if over != "" {
+			return x.gone(ctx, over)
+		}
 		v, err := x.r.Holds(ctx, x.c)
 		if err != nil {
 			return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))

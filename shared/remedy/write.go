@@ -39,7 +39,7 @@ func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
 	}
 	x.clock = x.env.now()
 	x.rec.Attempts = append(x.rec.Attempts, x.clock)
-	x.rec.Hash = x.c.Service.Labels[HashLabel]
+	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[HashLabel]
 	x.rec.Next, x.rec.Written = 0, time.Time{}
 	if err := x.append(ctx, events.Intent); err != nil {
 		return x.lost(err)
@@ -83,25 +83,38 @@ func (x *run) goOn(ctx context.Context) (events.Record, error) {
 	if err := x.append(ctx, phase); err != nil {
 		return x.lost(err)
 	}
-	err = x.readService(ctx)
-	if errors.Is(err, kube.ErrNotFound) || err == nil && string(x.c.Service.UID) != x.rec.Service.UID {
-		x.rec.Note = join(x.rec.Note, "The Service was deleted before the plan was done.")
-		return x.settle(ctx, events.Gone)
-	}
+	over, err := x.readService(ctx)
 	if err != nil {
 		return x.fail(ctx, err)
 	}
+	if over != "" {
+		return x.gone(ctx, over)
+	}
 	return x.apply(ctx, true)
+}
+
+// gone ends a run whose Service went while the plan was under way. A clean-up has
+// worked then, if all of it is written.
+func (x *run) gone(ctx context.Context, over string) (events.Record, error) {
+	if x.r.Deleting && x.rec.Done() {
+		return x.settle(ctx, events.Fixed)
+	}
+	when := "before the plan was done"
+	if x.rec.Done() {
+		when = "after the write"
+	}
+	x.rec.Note = join(x.rec.Note, over+" That was "+when+".")
+	return x.settle(ctx, events.Gone)
 }
 
 // apply makes the steps from rec.Next on, each journalled before and after.
 // check is set when a step may have been made already.
 func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 	unlock, held, err := x.lockTargets(ctx)
+	defer unlock()
 	if err != nil {
 		return x.fail(ctx, err)
 	}
-	defer unlock()
 	if !held {
 		return x.park(ctx, 2*time.Second, "Another case is writing to the same target.")
 	}
@@ -119,18 +132,23 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 		if wait := x.due(s); wait > 0 {
 			return x.park(ctx, wait, fmt.Sprintf("Waits before it goes on: %s.", s))
 		}
-		if p, ok := s.(Pacer); ok {
+		if p, ok := s.(Pacer); ok && !x.reserved {
 			if parked, err := x.pace(ctx, p.Pace()); err != nil {
 				return x.fail(ctx, err)
 			} else if parked > 0 {
-				return x.park(ctx, parked, "Other writes of this kind come first.")
+				return x.park(ctx, parked, afterOthers)
 			}
 		}
+		x.reserved = false
 		state := Todo
 		if check {
 			if x.rec.Next > 0 || x.rec.Written.IsZero() {
-				if err := x.readService(ctx); err != nil {
+				over, err := x.readService(ctx)
+				if err != nil {
 					return x.fail(ctx, err)
+				}
+				if over != "" {
+					return x.gone(ctx, over)
 				}
 			}
 			if state, err = s.Check(ctx, x.c); err != nil {
@@ -165,12 +183,17 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 func (x *run) moved(ctx context.Context, s Step) (events.Record, error) {
 	x.rec.Note = join(x.rec.Note, fmt.Sprintf("What the step %q would change has changed since; the case is diagnosed again.", s))
 	x.rec.Steps, x.rec.Next = nil, 0
-	x.rec.Wait = time.Second
 	if n := len(x.rec.Attempts); n > 0 && x.rec.Written.IsZero() {
 		x.rec.Attempts = x.rec.Attempts[:n-1] // nothing was written
 	}
-	return x.settle(ctx, events.Waiting)
+	// What changes all the time must not be tried all the time.
+	return x.settle(ctx, x.backOff(fmt.Errorf("%s: %w", s, ErrMoved)))
 }
+
+// afterOthers is why a plan is parked that has reserved a moment to write. Who
+// comes back then doesn't reserve another one, behind all who did meanwhile: with
+// many waiting, nobody's moment would ever be near.
+const afterOthers = "Other writes of this kind come first."
 
 // park ends a run between two steps. The next delivery goes on after wait.
 func (x *run) park(ctx context.Context, wait time.Duration, why string) (events.Record, error) {
@@ -188,11 +211,11 @@ func (x *run) due(s Step) time.Duration {
 	if since.IsZero() {
 		since = x.rec.Attempts[len(x.rec.Attempts)-1]
 	}
-	return settler.Settle() - x.env.now().Sub(since)
+	return settler.Settle() - x.since(since)
 }
 
-// pace waits for the cluster's next free moment for such a step. A moment beyond
-// this run's time is given up, and the time until then is returned.
+// pace waits for the cluster's next free moment for such a step. If it lies beyond
+// this run's time, the time until then is returned.
 func (x *run) pace(ctx context.Context, every time.Duration) (time.Duration, error) {
 	at, err := x.env.Stream.Pace(ctx, "touch."+x.env.Cluster, every)
 	if err != nil {

@@ -1,0 +1,247 @@
+package remedy_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+const uid = "a1b2c3d4-0000-1111-2222-333344445555"
+
+// lbName is the name that the controller gives to the load balancer of a Service with uid.
+const lbName = "aa1b2c3d400001111222233334444555"
+
+// account returns the case of a Service in an account, which needs no API server.
+func account(t *testing.T, w sim.World, edit func(*corev1.Service)) (*remedy.Case, *sim.Cloud) {
+	t.Helper()
+	w.Cluster.ID = "c-1"
+	w.VPCs = []sim.VPC{{ID: "vpc-1"}, {ID: "vpc-2"}}
+	w.VSwitches = []sim.VSwitch{{ID: "vsw-1", VPC: "vpc-1"}, {ID: "vsw-2", VPC: "vpc-2"}}
+	w.Cluster.VPC = "vpc-1"
+	s := sim.New(t, &w)
+	k := s.Client("case", "*:*")
+	read, _, err := cloud.New(cloud.Config{Region: s.Region(), ClusterID: "c-1", Endpoint: s.Addr(), Scheme: "HTTP", Credentials: func(context.Context) (cloud.Key, error) {
+		return cloud.Key{ID: k.AccessKeyID, Secret: k.Secret, Token: k.Token}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(read.Close)
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Labels: map[string]string{}, Annotations: map[string]string{}},
+		Spec: corev1.ServiceSpec{Type: "LoadBalancer", Ports: []corev1.ServicePort{{Port: 80, Protocol: "TCP"}}}}
+	if edit != nil {
+		edit(svc)
+	}
+	return &remedy.Case{Service: svc, Cloud: read, Event: events.Failure{Cluster: "c-1"}}, s
+}
+
+func ingress(ip string) func(*corev1.Service) {
+	return func(svc *corev1.Service) { svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}} }
+}
+
+// How a Service's load balancer is found, and what proves that it is gone.
+func TestBalancer(t *testing.T) {
+	t.Parallel()
+	own := map[string]string{remedy.NameTag: lbName}
+	for _, tt := range []struct {
+		name   string
+		world  sim.World
+		edit   func(*corev1.Service)
+		lb, by string
+		gone   string
+		tagged int
+	}{
+		{name: "by its label", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: map[string]string{"a": "b"}, Listeners: []sim.Listener{{Port: 80}}}}},
+			edit: labels(map[string]string{remedy.BalancerLabel: "lb-1"}), lb: "lb-1", by: "label"},
+		{name: "gone by its label, there by its address", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Address: "10.1.1.1", VSwitch: "vsw-1"}}},
+			edit: func(svc *corev1.Service) {
+				labels(map[string]string{remedy.BalancerLabel: "lb-0"})(svc)
+				ingress("10.1.1.1")(svc)
+			}, lb: "lb-1", by: "address", gone: "lb-0"},
+		{name: "gone", edit: labels(map[string]string{remedy.BalancerLabel: "lb-0"}), gone: "lb-0"},
+		{name: "the address in another VPC", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Address: "10.1.1.1", VSwitch: "vsw-2"}}}, edit: ingress("10.1.1.1")},
+		{name: "an address of the internet", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Address: "47.1.1.1", AddressType: "internet"}}}, edit: ingress("47.1.1.1"), lb: "lb-1", by: "address"},
+		{name: "behind an EIP", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-1"}}, EIPs: []sim.EIP{
+			{ID: "eip-1", IP: "47.1.1.1", Instance: "lb-1", InstanceType: "SlbInstance"}}}, edit: ingress("47.1.1.1"), lb: "lb-1", by: "EIP"},
+		{name: "an EIP of a server", world: sim.World{Instances: []sim.Instance{{ID: "i-1"}}, EIPs: []sim.EIP{{ID: "eip-1", IP: "47.1.1.1", Instance: "i-1", InstanceType: "EcsInstance"}}}, edit: ingress("47.1.1.1")},
+		{name: "by its tag", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}}}, lb: "lb-1", by: "tag", tagged: 1},
+		{name: "several tagged", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}, {ID: "lb-2", Tags: own}}}, tagged: 2},
+		{name: "by its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName}, {ID: "lb-2", Name: lbName + "-x"}}}, lb: "lb-1", by: "name"},
+		{name: "several of its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName}, {ID: "lb-2", Name: lbName}}}},
+		{name: "none"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, s := account(t, tt.world, tt.edit)
+			b, err := c.Balancer(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := ""
+			if b.LB != nil {
+				id = b.LB.ID
+			}
+			if id != tt.lb || b.By != tt.by || b.Gone != tt.gone || len(b.Tagged) != tt.tagged || !strings.Contains(b.Where, "region cn-hangzhou") {
+				t.Errorf("found %q by %q, gone %q, %d tagged, asked %q", id, b.By, b.Gone, len(b.Tagged), b.Where)
+			}
+			if tt.name == "by its label" && (b.LB.Tags["a"] != "b" || len(b.LB.Ports) != 1) {
+				t.Errorf("it is not whole: %+v", b.LB)
+			}
+
+			// Whichever of the calls fails, it is an error and not "none".
+			calls := s.Calls()
+			s.ResetCalls()
+			for i, call := range calls {
+				heal := s.Fault(sim.Fault{Product: call.Product, Action: call.Action, Status: 403, Code: "NoPermission"})
+				if got, err := c.Balancer(t.Context()); err == nil {
+					t.Errorf("call %d, %s, fails, and it finds %+v", i, call.Action, got)
+				}
+				heal()
+			}
+		})
+	}
+}
+
+// Only proof in the cloud makes a load balancer the Service's own.
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	vgroup := func(name string) []sim.VGroup { return []sim.VGroup{{Name: name}} }
+	for _, tt := range []struct {
+		name string
+		lb   sim.LoadBalancer
+		want remedy.Owner
+		says string
+	}{
+		{"own by its tag", sim.LoadBalancer{Tags: map[string]string{remedy.ClusterTag: "c-1"}, VGroups: vgroup("k8s/80/web/shop/c-1")}, remedy.Own, "tag ack.aliyun.com=c-1"},
+		{"own by its protection", sim.LoadBalancer{ModificationProtection: sim.Protection{Status: "ConsoleProtection", Reason: remedy.ManagedByACK}, VGroups: vgroup("k8s/80/web/shop/c-1")}, remedy.Own, "managed.by.ack"},
+		{"another Service's too", sim.LoadBalancer{Tags: map[string]string{remedy.ClusterTag: "c-1"}, VGroups: append(vgroup("k8s/80/web/shop/c-1"), vgroup("k8s/80/api/shop/c-1")...)}, remedy.OtherService, "shop/api"},
+		{"a group of another cluster", sim.LoadBalancer{Tags: map[string]string{remedy.ClusterTag: "c-1"}, VGroups: vgroup("k8s/80/web/shop/c-2")}, remedy.Unproven, "neither proven"},
+		{"the tag of another cluster", sim.LoadBalancer{Tags: map[string]string{remedy.ClusterTag: "c-2"}, VGroups: vgroup("k8s/80/web/shop/c-1")}, remedy.Unproven, "of another cluster"},
+		{"reused", sim.LoadBalancer{Tags: map[string]string{remedy.ReusedTag: "true"}}, remedy.Users, "reused"},
+		{"made by hand", sim.LoadBalancer{}, remedy.Users, "a person made it"},
+		{"a name tag and nothing more", sim.LoadBalancer{Tags: map[string]string{remedy.NameTag: lbName}}, remedy.Unproven, "no mark"},
+		{"the API server's", sim.LoadBalancer{Tags: map[string]string{remedy.ClusterTag: "c-1"}, Listeners: []sim.Listener{{Port: 6443}}}, remedy.APIServer, "API server"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.lb.ID = "lb-1"
+			c, s := account(t, sim.World{LoadBalancers: []sim.LoadBalancer{tt.lb}}, labels(map[string]string{remedy.BalancerLabel: "lb-1"}))
+			b, err := c.Balancer(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, evidence, err := c.Owner(t.Context(), b.LB)
+			if err != nil || got != tt.want || !strings.Contains(evidence, tt.says) {
+				t.Errorf("got %d, %q, %v", got, evidence, err)
+			}
+			if remedy.TagsFull(b.LB) {
+				t.Error("it has no room for a tag")
+			}
+			s.Fault(sim.Fault{Product: "slb", Action: "DescribeVServerGroups", Status: 403, Code: "NoPermission"})
+			if _, _, err := c.Owner(t.Context(), b.LB); err == nil && tt.want != remedy.Users && tt.want != remedy.APIServer {
+				t.Error("its groups can't be read, and it is no error")
+			}
+		})
+	}
+	full := cloud.LoadBalancer{Tags: map[string]string{}}
+	for i := range 20 {
+		full.Tags[fmt.Sprint(i)] = ""
+	}
+	if !remedy.TagsFull(&full) {
+		t.Error("20 tags leave room for another")
+	}
+}
+
+// What a full sync would change.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	synced := func() sim.LoadBalancer {
+		return sim.LoadBalancer{ID: "lb-1", AddressType: "internet", DeleteProtection: true, ModificationProtection: sim.Protection{Status: "ConsoleProtection", Reason: remedy.ManagedByACK},
+			Listeners: []sim.Listener{{Port: 80, Protocol: "tcp", Description: "k8s/80/web/shop/c-1"}}}
+	}
+	for _, tt := range []struct {
+		name  string
+		lb    func(*sim.LoadBalancer)
+		notes map[string]string // annotations by short name
+		want  string            // empty: none
+	}{
+		{name: "none"},
+		{name: "the address type", notes: map[string]string{"address-type": "intranet"}, want: "the address type is internet and the annotations say intranet"},
+		{name: "the spec", lb: func(lb *sim.LoadBalancer) { lb.Spec, lb.ChargeType = "slb.s2.small", "PayBySpec" }, notes: map[string]string{"spec": "slb.s1.small"}, want: "the spec is slb.s2.small"},
+		{name: "the spec, which PayByCLCU has none of", notes: map[string]string{"spec": "slb.s1.small"}},
+		{name: "the charge type", notes: map[string]string{"instance-charge-type": "PayBySpec"}, want: "the charge type is PayByCLCU"},
+		{name: "the name", notes: map[string]string{"name": "shop"}, want: "the annotations say shop"},
+		{name: "deletion protection", lb: func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }, want: "deletion protection is off"},
+		{name: "modification protection", lb: func(lb *sim.LoadBalancer) { lb.ModificationProtection = sim.Protection{} }, want: "modification protection is off"},
+		{name: "a tag", lb: func(lb *sim.LoadBalancer) { lb.Tags = map[string]string{"a": "b", "c": "d", remedy.NameTag: "x"} }, notes: map[string]string{"additional-resource-tags": "a=b, e=f"}, want: "the tag c=d is not in the annotation"},
+		{name: "a listener of the console", lb: func(lb *sim.LoadBalancer) {
+			lb.Listeners = append(lb.Listeners, sim.Listener{Port: 81, Protocol: "tcp"})
+		}},
+		{name: "a listener too many", lb: func(lb *sim.LoadBalancer) {
+			lb.Listeners = append(lb.Listeners, sim.Listener{Port: 81, Protocol: "tcp", Description: "k8s/81/web/shop/c-1"})
+		}, want: "listener tcp:81 has no port of the Service and would be deleted"},
+		{name: "a listener too few", lb: func(lb *sim.LoadBalancer) { lb.Listeners = nil }, want: "there is no listener tcp:80"},
+		{name: "another protocol", notes: map[string]string{"protocol-port": "http:80"}, want: "there is no listener http:80; listener tcp:80 has no port of the Service and would be deleted"},
+		{name: "stopped", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "stopped" }, want: "listener tcp:80 is stopped and would be started"},
+		{name: "the scheduler", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wrr" }, notes: map[string]string{"scheduler": "rr"}, want: "the scheduler of listener tcp:80 is wrr"},
+		{name: "reused", lb: func(lb *sim.LoadBalancer) { lb.Listeners, lb.DeleteProtection = nil, false }, notes: map[string]string{"id": "lb-1"}},
+		{name: "reused, and the controller's", lb: func(lb *sim.LoadBalancer) { lb.Tags = map[string]string{remedy.NameTag: "x"} }, notes: map[string]string{"id": "lb-1"}, want: "the reuse check fails"},
+		{name: "reused, listeners overridden", lb: func(lb *sim.LoadBalancer) { lb.Listeners = nil }, notes: map[string]string{"id": "lb-1", "force-override-listeners": "true"}, want: "there is no listener tcp:80"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			lb := synced()
+			if tt.lb != nil {
+				tt.lb(&lb)
+			}
+			c, s := account(t, sim.World{LoadBalancers: []sim.LoadBalancer{lb}}, func(svc *corev1.Service) {
+				svc.Labels[remedy.BalancerLabel] = "lb-1"
+				for short, v := range tt.notes {
+					svc.Annotations[remedy.Prefix+short] = v
+				}
+			})
+			b, err := c.Balancer(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			drift, err := c.Drift(t.Context(), b.LB)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(drift, "; "); tt.want == "" && got != "" || !strings.Contains(got, tt.want) || tt.want != "" && len(drift) != 1+strings.Count(tt.want, ";") {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			s.Fault(sim.Fault{Product: "slb", Action: "DescribeLoadBalancerListeners", Status: 403, Code: "NoPermission"})
+			if _, err := c.Drift(t.Context(), b.LB); err == nil && !strings.HasPrefix(tt.name, "reused") {
+				t.Error("the listeners can't be read, and it is no error")
+			}
+		})
+	}
+}
+
+// The legacy prefix is read too; the current one wins.
+func TestAnnotation(t *testing.T) {
+	t.Parallel()
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{UID: uid, Annotations: map[string]string{remedy.LegacyPrefix + "id": "a", remedy.LegacyPrefix + "spec": "b", remedy.Prefix + "spec": "c"}}}
+	for short, want := range map[string]string{"id": "a", "spec": "c", "none": ""} {
+		got, ok := remedy.Annotation(svc, short)
+		if got != want || ok != (want != "") {
+			t.Errorf("%s is %q, %t", short, got, ok)
+		}
+	}
+	equal(t, []string{remedy.AnnotationKey(svc, "id"), remedy.AnnotationKey(svc, "spec"), remedy.AnnotationKey(svc, "none")},
+		[]string{remedy.LegacyPrefix + "id", remedy.Prefix + "spec", remedy.Prefix + "none"})
+	equal(t, remedy.DefaultName(svc), lbName)
+	equal(t, remedy.DefaultName(&corev1.Service{}), "a")
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "h"}}
+	equal(t, remedy.Address(svc), "h")
+}

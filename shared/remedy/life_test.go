@@ -1,0 +1,168 @@
+package remedy_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// The straight way: one write, seen to work, and the journal tells it all.
+func TestFix(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.env.Watch = 20 * time.Second
+	r.on("after 1", r.syncs)
+	rec := r.ends(events.Fixed)
+	if len(rec.Attempts) != 1 || rec.Attempt != 1 || rec.Next != 1 || rec.Error != "" || rec.Digest == "" || rec.Mode != "fix" {
+		t.Errorf("the record is %+v", rec)
+	}
+	var phases []events.Phase
+	for _, rec := range r.journal() {
+		phases = append(phases, rec.Phase)
+	}
+	equal(t, phases, []events.Phase{events.Started, events.Intent, events.Step, events.Settled})
+	r.wrote(1)
+
+	// Again: the journal has the answer, whoever asks and however late.
+	reads := r.count("GET")
+	r.ends(events.Fixed)
+	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second)) // older than the fix
+	r.ends(events.Fixed)
+	if got := r.count("GET"); got != reads {
+		t.Errorf("an answered event made %d requests", got-reads)
+	}
+	if got := len(r.journal()); got != len(phases) {
+		t.Errorf("an answered event wrote %d records", got-len(phases))
+	}
+	r.wrote(1)
+
+	// A person asks: it is looked at again, and nothing is written.
+	r.event.Again = true
+	r.ends(events.Gone)
+	r.wrote(1)
+}
+
+// Wherever a run is killed, the next one ends the case, and the write is made once.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		point string
+		lease time.Duration // how long the next run waits
+	}{
+		{"diagnose", 10 * time.Second},    // started
+		{"before 1", 2 * time.Minute},     // intent
+		{"after 1", 2 * time.Minute},      // applied, and not journalled
+		{"before 2", 2 * time.Minute},     // between two steps
+		{"after 2", 2 * time.Minute},      //
+		{"WATCH", 10 * time.Second},       // all written
+		{"holds after", 10 * time.Second}, // about to be proven
+	} {
+		t.Run(tt.point, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.steps = append(r.steps, act{Name: "2", Annotate: set("example.com/second", "yes", "")})
+			r.steps[1].(act).Was["example.com/second"] = "no"
+			r.patch("", `{"metadata":{"annotations":{"example.com/second":"no"}}}`)
+			if tt.point == "holds after" {
+				r.env.Watch = 20 * time.Second
+				r.on("after 2", r.syncs)
+			}
+			r.once(tt.point, kill)
+			r.dies()
+			r.restart()
+			rec := r.ends(events.Waiting)
+			if rec.Wait <= 0 || rec.Wait > tt.lease {
+				t.Errorf("a run right behind waits %s, want at most %s", rec.Wait, tt.lease)
+			}
+			r.advance(tt.lease)
+			r.env.Watch = 20 * time.Second
+			r.on("after 2", r.syncs)
+			if rec.Done() || r.count("after 2") > 0 {
+				r.sync("h2", "192.168.0.9")
+			}
+			rec = r.ends(events.Fixed)
+			r.wrote(2)
+			if len(rec.Attempts) != 1 {
+				t.Errorf("%d attempts are counted, want 1", len(rec.Attempts))
+			}
+		})
+	}
+}
+
+// An attempt that another process closed the journal on is taken up as well.
+func TestJournalLost(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"diagnose", "before 1", "after 1"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.once(point, func(context.Context) error { r.env.Stream.Close(); return nil })
+			r.fails("NATS is not available")
+			r.restart()
+			r.advance(3 * time.Minute)
+			r.env.Watch = 20 * time.Second
+			r.on("after 1", r.syncs)
+			if r.patches.Load() > 0 { // the journal went away in the middle of the step
+				r.sync("h2", "192.168.0.9")
+			}
+			r.ends(events.Fixed)
+			r.wrote(1)
+		})
+	}
+}
+
+// The end of the process that asks its runs to stop is no kill: what is open is
+// parked with its steps, and goes on.
+func TestCancelled(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.once("after 1", func(context.Context) error { cancel(); return nil })
+	rec, err := remedy.Run(ctx, r.env, r.class, r.event)
+	if err == nil || rec.Result != events.Waiting {
+		t.Fatalf("ended as %q, %v", rec.Result, err)
+	}
+	r.advance(rec.Wait)
+	r.sync("h2", "192.168.0.9")
+	r.ends(events.Fixed)
+	r.wrote(1)
+}
+
+// What kills its process each time ends as a question, wherever it does so.
+func TestCrashLoop(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"diagnose", "before 1", "check 1", "WATCH"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			if point == "check 1" {
+				r.once("before 1", kill)
+				r.dies()
+				r.advance(2 * time.Minute)
+			}
+			r.on(point, kill)
+			for range 3 {
+				if rec, _, killed := r.try(r.event); !killed {
+					if rec.Result == events.Failed && point == "check 1" {
+						break
+					}
+					t.Fatalf("not killed: %q, wait %s", rec.Result, rec.Wait)
+				}
+				r.restart()
+				r.advance(2 * time.Minute)
+			}
+			rec := r.ends(events.Failed)
+			if rec.Ask == "" || rec.Crashes == 0 && rec.Finding == "" {
+				t.Errorf("it asks %q and finds %q", rec.Ask, rec.Finding)
+			}
+			records := len(r.journal())
+			r.ends(events.Failed)
+			if got := len(r.journal()); got != records {
+				t.Error("the answer is not in the journal")
+			}
+		})
+	}
+}
