@@ -87,7 +87,7 @@ func Look(c Config) (*remedy.Env, error) {
 		return nil, err
 	}
 	return &remedy.Env{
-		Cluster: c.Cluster, Kube: cluster, KubeWriter: cluster.Writer(), Cloud: account, CloudWriter: accountWriter,
+		Cluster: c.Cluster, Kube: cluster, KubeWriter: kube.NewWriter(cluster), Cloud: account, CloudWriter: accountWriter,
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
 		Decode: step.Decode, Who: c.Who, Watch: c.Watch, Log: c.Log,
 	}, nil

@@ -75,7 +75,7 @@ func TestServicesAreReadAndPatched(t *testing.T) {
 	}
 
 	fresh := "yes"
-	patched, err := c.Writer().PatchService(ctx, ns, "web", got.ResourceVersion, kube.ServicePatch{
+	patched, err := kube.NewWriter(c).PatchService(ctx, ns, "web", got.ResourceVersion, kube.ServicePatch{
 		Annotations: map[string]*string{"new": &fresh, "old": nil},
 		Spec:        json.RawMessage(`{"externalTrafficPolicy":"Local"}`),
 	})
@@ -92,19 +92,19 @@ func TestServicesAreReadAndPatched(t *testing.T) {
 		t.Errorf("no managed field of %q in %+v", kube.Manager, patched.ManagedFields)
 	}
 
-	_, err = c.Writer().PatchService(ctx, ns, "web", got.ResourceVersion, kube.ServicePatch{Annotations: map[string]*string{"new": nil}})
+	_, err = kube.NewWriter(c).PatchService(ctx, ns, "web", got.ResourceVersion, kube.ServicePatch{Annotations: map[string]*string{"new": nil}})
 	if !errors.Is(err, kube.ErrConflict) {
 		t.Errorf("a patch of an old version ended with %v, want ErrConflict", err)
 	}
-	_, err = c.Writer().PatchService(ctx, ns, "web", "", kube.ServicePatch{})
+	_, err = kube.NewWriter(c).PatchService(ctx, ns, "web", "", kube.ServicePatch{})
 	if !errors.Is(err, kube.ErrInvalid) {
 		t.Errorf("a patch without a version ended with %v, want ErrInvalid", err)
 	}
-	_, err = c.Writer().PatchService(ctx, ns, "web", patched.ResourceVersion, kube.ServicePatch{Spec: json.RawMessage(`{"type":"Nonsense"}`)})
+	_, err = kube.NewWriter(c).PatchService(ctx, ns, "web", patched.ResourceVersion, kube.ServicePatch{Spec: json.RawMessage(`{"type":"Nonsense"}`)})
 	if !errors.Is(err, kube.ErrInvalid) {
 		t.Errorf("a patch that makes no sense ended with %v, want ErrInvalid", err)
 	}
-	_, err = c.Writer().PatchService(ctx, ns, "web", patched.ResourceVersion, kube.ServicePatch{Spec: json.RawMessage(`{`)})
+	_, err = kube.NewWriter(c).PatchService(ctx, ns, "web", patched.ResourceVersion, kube.ServicePatch{Spec: json.RawMessage(`{`)})
 	if !errors.Is(err, kube.ErrInvalid) {
 		t.Errorf("a patch that is no JSON ended with %v, want ErrInvalid", err)
 	}
@@ -123,7 +123,7 @@ func TestStatusIsReplaced(t *testing.T) {
 	j := cluster.Join(t)
 	ns := j.Namespace(t)
 	s := makeService(t, j, ns, "web")
-	w := open(t, j.Config).Writer()
+	w := kube.NewWriter(open(t, j.Config))
 
 	status := corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}, {IP: "203.0.113.2"}}}
 	s, err := w.PatchStatus(ctx, ns, "web", s.ResourceVersion, status)
@@ -404,7 +404,7 @@ func TestWatchServiceThroughCuts(t *testing.T) {
 	s := makeService(t, j, ns, "web")
 	config, p := through(t, j.Config)
 	c := open(t, config)
-	admin := open(t, j.Config).Writer()
+	admin := kube.NewWriter(open(t, j.Config))
 
 	// Each state that is seen leads to the next write, with a cut in between.
 	states := 0
@@ -502,7 +502,7 @@ func TestErrorsHaveKinds(t *testing.T) {
 		"may not list":     {func() error { _, err := reader.Services(ctx); return err }, kube.ErrDenied, `list Services: not allowed: services is forbidden: User "kube-test-reader" cannot list`},
 		"may not watch":    {func() error { return reader.WatchService(ctx, ns, "web", "1", nil) }, kube.ErrDenied, "watch"},
 		"may not patch": {func() error {
-			_, err := reader.Writer().PatchService(ctx, ns, "web", "1", kube.ServicePatch{})
+			_, err := kube.NewWriter(reader).PatchService(ctx, ns, "web", "1", kube.ServicePatch{})
 			return err
 		}, kube.ErrDenied, "patch"},
 		"unknown token":      {get(ctx, open(t, stranger), ns, "web"), kube.ErrDenied, "not allowed"},
@@ -513,7 +513,7 @@ func TestErrorsHaveKinds(t *testing.T) {
 		"sets of nowhere":    {func() error { _, err := admin.DaemonSets(ctx, ""); return err }, kube.ErrNotFound, "namespace"},
 		"a watch of nowhere": {func() error { return admin.WatchService(ctx, ns, "a/b", "", nil) }, kube.ErrNotFound, "no object can have"},
 		"a patch of nowhere": {func() error {
-			_, err := admin.Writer().PatchStatus(ctx, ns, "a?b", "1", corev1.LoadBalancerStatus{})
+			_, err := kube.NewWriter(admin).PatchStatus(ctx, ns, "a?b", "1", corev1.LoadBalancerStatus{})
 			return err
 		}, kube.ErrNotFound, "no object can have"},
 		"a selection of nowhere": {func() error {

@@ -14,8 +14,9 @@ type Writer struct {
 	cluster *Cluster
 }
 
-// Writer returns what writes to the cluster.
-func (c *Cluster) Writer() *Writer { return &Writer{cluster: c} }
+// NewWriter returns what writes to the cluster that c reads. A class, which has
+// the reads and may not import this package, has no way to it.
+func NewWriter(c *Cluster) *Writer { return &Writer{cluster: c} }
 
 // A ServicePatch says what to change of a Service; what it doesn't name stays.
 type ServicePatch struct {

@@ -97,7 +97,7 @@ func build(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script) *world 
 	account, accountWriter := w.client(t, r.Class, grant.Actions(r.Grants())...)
 	w.env = &remedy.Env{
 		Cluster: clusterID, Stream: newStream(t, r.Class),
-		Kube: reads, KubeWriter: reads.Writer(), Cloud: account, CloudWriter: accountWriter,
+		Kube: reads, KubeWriter: kube.NewWriter(reads), Cloud: account, CloudWriter: accountWriter,
 		Policy: func(context.Context) (remedy.Policy, error) { return w.plan, nil },
 		Decode: step.Decode, Who: "scenario", Bound: time.Minute, Watch: 10 * time.Second, Now: w.now,
 	}

@@ -43,7 +43,7 @@ func (s *Stage) Env(ctx context.Context, st *stream.Stream, remedies []*remedy.R
 	}
 	return &remedy.Env{
 		Cluster: ClusterID, Stream: st,
-		Kube: reader, KubeWriter: reader.Writer(), Cloud: account, CloudWriter: writer,
+		Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st) },
 		Decode: step.Decode, Who: "worker",
 	}, nil
