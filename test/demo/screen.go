@@ -206,7 +206,7 @@ func cut(s string, n int) string {
 		return s
 	}
 	s = string([]rune(s)[:n-1])
-	if i := strings.LastIndexByte(s, ' '); i > len(s)-32 {
+	if i := strings.LastIndexByte(s, ' '); i > max(0, len(s)-32) {
 		s = s[:i]
 	}
 	return strings.TrimRight(s, " ,;:") + "…"
