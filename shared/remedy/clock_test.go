@@ -240,3 +240,32 @@ func TestFuture(t *testing.T) {
 		t.Errorf("it queued for %s", rec.Timings.Queue)
 	}
 }
+
+// What was to pass by itself and lasts becomes a question, and so does what
+// can't be told for an hour.
+func TestWaitingEnds(t *testing.T) {
+	t.Parallel()
+	t.Run("a plan that waits", func(t *testing.T) {
+		t.Parallel()
+		r := build(t)
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "It is busy.", Wait: time.Minute})
+		if rec := r.ends(events.Waiting); rec.Wait != time.Minute || rec.Ask != "" {
+			t.Errorf("it waits %s and asks %q", rec.Wait, rec.Ask)
+		}
+		r.advance(16 * time.Minute)
+		if rec := r.ends(events.Asked); rec.Wait != 0 || rec.Ask == "" || rec.Rule == "" {
+			t.Errorf("after 16 minutes it waits %s, asks %q, by the rule %q", rec.Wait, rec.Ask, rec.Rule)
+		}
+	})
+	t.Run("unknown", func(t *testing.T) {
+		t.Parallel()
+		r := build(t)
+		r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
+		r.ends(events.Waiting)
+		r.advance(61 * time.Minute)
+		if rec := r.ends(events.Asked); rec.Ask == "" {
+			t.Error("after an hour it asks nothing")
+		}
+		r.wrote(0)
+	})
+}

@@ -50,6 +50,7 @@ const (
 	claimFor     = 10 * time.Minute // how long a claim is held
 	proofCLB     = 5 * time.Minute  // without a sign of success by then a write did not work
 	proofNLB     = 10 * time.Minute //
+	enough       = 15 * time.Minute // what was to pass by itself and lasts longer becomes a question, too
 	echo         = 30 * time.Second // a failure this soon after a write may be from before it
 	maxCrashes   = 3                // runs that never ended, in a row
 	looking      = 10 * time.Second // how long a run that has started is left alone
@@ -471,8 +472,13 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 			case No:
 				return end(x.ended(), "The cause of the failure is gone; the controller tries again by itself.")
 			case Unknown:
+				const finding = "Whether the failure still holds can't be told."
+				if x.since(x.rec.First) > patience {
+					x.rec.Ask = "Look at the Service and its load balancer by hand."
+					return end(events.Asked, finding)
+				}
 				x.rec.Wait = 30 * time.Second
-				return end(events.Waiting, "Whether the failure still holds can't be told.")
+				return end(events.Waiting, finding)
 			}
 		}
 		plan, err = x.r.Diagnose(ctx, x.c)
@@ -591,8 +597,14 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 	x.rec.Steps, x.rec.Risk = steps, ""
 	if len(plan.Steps) == 0 {
 		x.rec.Result = events.Asked
-		if plan.Wait > 0 {
+		switch lasted := x.since(x.rec.First); {
+		case plan.Wait == 0:
+		case lasted <= enough:
 			x.rec.Result = events.Waiting
+		default:
+			x.rec.Wait = 0
+			x.rec.Rule = fmt.Sprintf("It was to pass by itself, and has lasted %s.", lasted.Round(time.Minute))
+			x.rec.Ask = join(x.rec.Ask, "Look why it lasts.")
 		}
 		return false, nil
 	}
