@@ -65,12 +65,6 @@ func (s *State) document(text string) (*document, error) {
 	return &d.document, nil
 }
 
-// An effect is a document that a policy has had since a point in time.
-type effect struct {
-	since time.Time
-	text  string // empty: none
-}
-
 // current returns the default version, or nil.
 func (p *Policy) current() *PolicyVersion {
 	for i := range p.Versions {
@@ -88,23 +82,15 @@ func (s *State) inForce(p *Policy, now time.Time) string {
 	if v := p.current(); v != nil {
 		text = v.Document
 	}
-	for _, e := range slices.Backward(s.trail[p.Name]) {
-		if !now.Before(e.since) {
-			return text
-		}
-		text = e.text
-	}
-	return text
+	return s.documents[p.Name].at(now, text)
 }
 
 // changing notes, before a policy changes, what it says until the change takes
 // effect.
 func (s *State) changing(p *Policy, now time.Time) {
-	v := p.current()
-	if s.RAM.Delay <= 0 || v == nil {
-		return
+	if v := p.current(); v != nil {
+		leave(s.documents, p.Name, now, s.RAM.Delay, v.Document)
 	}
-	s.trail[p.Name] = append(s.trail[p.Name], effect{since: now.Add(time.Duration(s.RAM.Delay)), text: v.Document})
 }
 
 // policy returns a policy of the account or a system policy, or nil.
@@ -195,7 +181,7 @@ func matches(list []string, name, lower string) bool {
 func (q *request) documents() []string {
 	var list []string
 	if r := q.state.Roles[q.caller.Role]; r != nil {
-		for _, name := range r.Policies {
+		for _, name := range q.state.attachments[r.Name].at(q.now, r.Policies) {
 			if p := q.state.policy(name); p != nil {
 				list = append(list, q.state.inForce(p, q.now))
 			}

@@ -12,7 +12,7 @@
 // rpc.go carry requests to it, access.go decides who may. A handler runs with
 // the state locked, so that each action is atomic, and answers with the fields
 // that the public API reference names. A further product is a further table in
-// the products list; one with another way of signing needs a case in
+// the list in wire.go; one with another way of signing needs a case in
 // [Cloud.ServeHTTP] too.
 //
 // Error codes and texts are those of the public API reference and of recorded
@@ -44,12 +44,13 @@ type Cloud struct {
 	now    func() time.Time
 	keep   int
 
-	mu     sync.Mutex
-	state  *State
-	calls  []Call
-	faults []*standing
-	nonces nonces
-	dice   dice
+	mu      sync.Mutex
+	state   *State
+	regions map[string]*State // the others, as far as somebody asked for them
+	calls   []Call
+	faults  []*standing
+	nonces  nonces
+	dice    dice
 }
 
 // An Option changes how a Cloud runs.
@@ -87,7 +88,7 @@ func Start(w *World, opts ...Option) (*Cloud, error) {
 	for _, o := range opts {
 		o(c)
 	}
-	s, err := newState(w.Clone(), c.now())
+	s, err := newState(w.Clone(), c.now)
 	if err != nil {
 		return nil, fmt.Errorf("start simulated cloud: %w", err)
 	}
@@ -195,6 +196,7 @@ func (c *Cloud) record(k Call) {
 func (c *Cloud) Snapshot() *World {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.state.advance(c.now())
 	return c.state.world()
 }
 
@@ -204,6 +206,7 @@ func (c *Cloud) Snapshot() *World {
 func (c *Cloud) Edit(change func(*State)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.state.advance(c.now())
 	change(c.state)
 	c.state.settle()
 }

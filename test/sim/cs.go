@@ -14,7 +14,7 @@ import (
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-overview
 func cs() *product {
 	p := &product{
-		name: "cs", version: "2015-12-15", host: "cs.aliyuncs.com", lower: true,
+		name: "cs", version: "2015-12-15", host: "cs.aliyuncs.com", regional: true, lower: true,
 		refusal: failure{Status: http.StatusForbidden, Code: "StatusForbidden", Message: notAuthorized.Message},
 		actions: map[string]*action{
 			"DescribeClustersV1":           {do: describeClusters, path: "/api/v1/clusters", ram: []string{"cs:DescribeClustersV1", "cs:GetClusters"}},

@@ -157,6 +157,7 @@ func quotas() *product {
 		actions: map[string]*action{
 			"ListProductQuotas":      {do: listProductQuotas, need: []string{"ProductCode"}},
 			"CreateQuotaApplication": {do: createQuotaApplication, need: []string{"ProductCode", "QuotaActionCode", "DesireValue", "Reason"}},
+			"GetQuotaApplication":    {do: getQuotaApplication, need: []string{"ApplicationId"}},
 			"ListQuotaApplications":  {do: listQuotaApplications, need: []string{"ProductCode"}},
 		},
 	}
@@ -189,7 +190,7 @@ func listProductQuotas(q *request) (any, *failure) {
 }
 
 // createQuotaApplication takes an application, which somebody will look at: the
-// quota stays as it is until a test edits it.
+// quota stays as it is until Lag.Quotas has passed or a test edits it.
 func createQuotaApplication(q *request) (any, *failure) {
 	p := q.params
 	for i := range q.state.Quotas {
@@ -206,27 +207,44 @@ func createQuotaApplication(q *request) (any, *failure) {
 		case u.Applied > 0:
 			return nil, fail(http.StatusBadRequest, "QUOTA.APPLICATION.EXIST", "An application for the quota is being processed.")
 		}
-		u.Applied = want
-		out := u.application(q.state)
+		u.Applied, u.AppliedAt, u.Agreed = want, q.now.UTC().Truncate(time.Second), 0
+		out := u.application()
 		out["Reason"] = p["Reason"]
 		return out, nil
 	}
 	return nil, fail(http.StatusNotFound, "QUOTA.NOT.FOUND", "The quota does not exist.")
 }
 
-func (u *Quota) application(s *State) reply {
-	return reply{
-		"ApplicationId": "app-" + derive(u.Code, 12), "Status": "Process", "ProductCode": u.Product, "QuotaActionCode": u.Code,
-		"QuotaName": u.Name, "DesireValue": u.Applied, "ApproveValue": 0, "ApplyTime": s.started.Format(time.RFC3339), "QuotaUnit": "Count",
+// application shows the last application for a quota: it is in process until
+// Lag.Quotas has passed.
+func (u *Quota) application() reply {
+	status := "Process"
+	if u.Agreed > 0 {
+		status = "Agree"
 	}
+	return reply{
+		"ApplicationId": "app-" + derive(u.Code, 12), "Status": status, "ProductCode": u.Product, "QuotaActionCode": u.Code,
+		"QuotaName": u.Name, "DesireValue": u.Applied + u.Agreed, "ApproveValue": u.Agreed, "ApplyTime": u.AppliedAt.Format(time.RFC3339), "QuotaUnit": "Count",
+	}
+}
+
+func getQuotaApplication(q *request) (any, *failure) {
+	for i := range q.state.Quotas {
+		u := &q.state.Quotas[i]
+		if out := u.application(); u.Applied+u.Agreed > 0 && out["ApplicationId"] == q.params["ApplicationId"] {
+			return reply{"QuotaApplication": out}, nil
+		}
+	}
+	return nil, fail(http.StatusNotFound, "QUOTA.APPLICATION.NOT.FOUND", "The application does not exist.")
 }
 
 func listQuotaApplications(q *request) (any, *failure) {
 	list := []reply{}
 	for i := range q.state.Quotas {
 		u := &q.state.Quotas[i]
-		if u.Applied > 0 && u.Product == q.params["ProductCode"] && is(q.params["QuotaActionCode"], u.Code) && is(q.params["Status"], "Process") {
-			list = append(list, u.application(q.state))
+		out := u.application()
+		if u.Applied+u.Agreed > 0 && u.Product == q.params["ProductCode"] && is(q.params["QuotaActionCode"], u.Code) && is(q.params["Status"], out["Status"].(string)) {
+			list = append(list, out)
 		}
 	}
 	part, next, bad := chunk(q.params, list, 30, 100)

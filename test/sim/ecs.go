@@ -2,19 +2,22 @@ package sim
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 )
 
 // ecs is the servers and their network interfaces:
 // https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-overview
 func ecs() *product {
-	return &product{
-		name: "ecs", version: "2014-05-26", host: "ecs.aliyuncs.com", refusal: notAuthorized,
+	p := &product{
+		name: "ecs", version: "2014-05-26", host: "ecs.aliyuncs.com", regional: true, refusal: notAuthorized,
 		actions: map[string]*action{
 			"DescribeInstances":         {do: describeInstances, resource: func(*request) string { return "instance/*" }},
 			"DescribeNetworkInterfaces": {do: describeENIs, resource: func(*request) string { return "eni/*" }},
 		},
 	}
+	maps.Copy(p.actions, securityGroupActions())
+	return p
 }
 
 // ids reads a parameter that is a JSON list of IDs.

@@ -5,54 +5,881 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 )
 
 // An NLB is a network load balancer.
 type NLB struct {
-	ID      string            `json:"id,omitempty"`
-	Name    string            `json:"name,omitempty"`
-	DNSName string            `json:"dnsName,omitempty"`
-	VPC     string            `json:"vpc,omitempty"`    // the cluster's if empty
-	Status  string            `json:"status,omitempty"` // Active if empty
-	Tags    map[string]string `json:"tags,omitempty"`
+	ID                     string            `json:"id,omitempty"`
+	Name                   string            `json:"name,omitempty"`
+	DNSName                string            `json:"dnsName,omitempty"`
+	AddressType            string            `json:"addressType,omitempty"` // Internet if empty, or Intranet
+	IPVersion              string            `json:"ipVersion,omitempty"`   // ipv4 if empty, or DualStack
+	IPv6AddressType        string            `json:"ipv6AddressType,omitempty"`
+	VPC                    string            `json:"vpc,omitempty"`    // the cluster's if empty
+	Zones                  []NLBZone         `json:"zones,omitempty"`  // where it has addresses
+	Status                 string            `json:"status,omitempty"` // Active if empty
+	Tags                   map[string]string `json:"tags,omitempty"`
+	ResourceGroup          string            `json:"resourceGroup,omitempty"`
+	SecurityGroups         []string          `json:"securityGroups,omitempty"`
+	BandwidthPackage       string            `json:"bandwidthPackage,omitempty"`
+	CPS                    int               `json:"cps,omitempty"` // new connections per second; 0: no limit
+	NoCrossZone            bool              `json:"noCrossZone,omitempty"`
+	DeletionProtection     bool              `json:"deletionProtection,omitempty"`
+	DeletionReason         string            `json:"deletionReason,omitempty"` // of the deletion protection
+	ModificationProtection Protection        `json:"modificationProtection,omitzero"`
+	Listeners              []NLBListener     `json:"listeners,omitempty"`
+	Created                time.Time         `json:"created,omitzero"`
 }
 
-// nlb is the network load balancer, as far as reading its list goes:
+// An NLBZone is where an NLB has an address: one vSwitch in each zone.
+type NLBZone struct {
+	Zone    string `json:"zone,omitempty"` // the vSwitch's if empty
+	VSwitch string `json:"vswitch,omitempty"`
+	Address string `json:"address,omitempty"` // private; the next free one if empty
+	EIP     string `json:"eip,omitempty"`     // ID; a new one if empty and the NLB is an Internet one
+	Public  string `json:"public,omitempty"`  // address of the EIP
+	IPv6    string `json:"ipv6,omitempty"`
+}
+
+// The names of quotas of NLB:
+// https://www.alibabacloud.com/help/en/slb/network-load-balancer/product-overview/limits
+const (
+	quotaNLBs         = "nlb_quota_loadbalancers_num"
+	quotaServers      = "nlb_quota_loadbalancer_noeci_servers_num"
+	quotaNLBListeners = "nlb_quota_loadbalancer_listeners_num"
+)
+
+// nlb is the network load balancer:
 // https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-overview
+//
+// A load balancer or listener that is being made or changed takes no further
+// changes until its job has ended, [Lag] says when.
 func nlb() *product {
-	return &product{
-		name: "nlb", version: "2022-04-30", host: "nlb.aliyuncs.com",
-		refusal: failure{Status: 403, Code: "Forbidden.NoPermission", Message: "Authentication is failed for NoPermission."},
-		actions: map[string]*action{"ListLoadBalancers": {do: listNLBs}},
+	one := []string{"LoadBalancerId"}
+	p := &product{
+		name: "nlb", version: "2022-04-30", host: "nlb.aliyuncs.com", regional: true, words: nlbWords,
+		refusal: failure{Status: http.StatusForbidden, Code: "Forbidden.NoPermission", Message: "Authentication is failed for NoPermission."},
+		actions: map[string]*action{
+			"ListLoadBalancers":                            {do: listNLBs, filtered: true},
+			"GetLoadBalancerAttribute":                     {do: getNLB, need: one},
+			"CreateLoadBalancer":                           {do: once(createNLB), need: []string{"AddressType", "VpcId", "ZoneMappings"}},
+			"DeleteLoadBalancer":                           {do: once(deleteNLB), need: one},
+			"UpdateLoadBalancerAttribute":                  {do: once(updateNLB), need: one},
+			"UpdateLoadBalancerZones":                      {do: once(updateZones), need: append(one, "ZoneMappings")},
+			"UpdateLoadBalancerAddressTypeConfig":          {do: once(updateAddressType), need: append(one, "AddressType")},
+			"UpdateLoadBalancerProtection":                 {do: once(updateProtection), need: one},
+			"EnableLoadBalancerIpv6Internet":               {do: once(setIPv6Internet("Internet")), need: one},
+			"DisableLoadBalancerIpv6Internet":              {do: once(setIPv6Internet("Intranet")), need: one},
+			"LoadBalancerJoinSecurityGroup":                {do: once(joinSecurityGroup), need: append(one, "SecurityGroupIds")},
+			"LoadBalancerLeaveSecurityGroup":               {do: once(leaveSecurityGroup), need: append(one, "SecurityGroupIds")},
+			"AttachCommonBandwidthPackageToLoadBalancer":   {do: once(attachBandwidth), need: append(one, "BandwidthPackageId")},
+			"DetachCommonBandwidthPackageFromLoadBalancer": {do: once(detachBandwidth), need: append(one, "BandwidthPackageId")},
+			"GetJobStatus":                                 {do: getJobStatus, need: []string{"JobId"}},
+			"ListAsynJobs":                                 {do: listAsynJobs, need: []string{"JobIds"}},
+		},
 	}
+	maps.Copy(p.actions, nlbListenerActions())
+	maps.Copy(p.actions, serverGroupActions())
+	maps.Copy(p.actions, nlbTagActions())
+	for _, a := range p.actions {
+		a.resource = nlbResource
+	}
+	return p
+}
+
+// nlbResource names the resource that a request is about, by the first ID that
+// it has.
+func nlbResource(q *request) string {
+	for _, of := range [][2]string{{"ListenerId", "listener/"}, {"LoadBalancerId", "loadbalancer/"}, {"ServerGroupId", "servergroup/"}} {
+		if id := q.params[of[0]]; id != "" {
+			return of[1] + id
+		}
+	}
+	if ids := q.params.list("ResourceId"); len(ids) == 1 && q.params["ResourceType"] != "" {
+		return q.params["ResourceType"] + "/" + ids[0]
+	}
+	return "*"
+}
+
+// nlbWords puts general errors into the words of NLB.
+func nlbWords(f *failure) *failure {
+	if name, ok := strings.CutPrefix(f.Code, "MissingParameter."); ok {
+		return fail(http.StatusBadRequest, "MissingParam."+name, "The parameter of %s is missing.", name)
+	}
+	if name, ok := strings.CutPrefix(f.Code, "InvalidParameter."); ok {
+		return illegalParam(name)
+	}
+	out := *f
+	switch f.Code {
+	case "Throttling.User":
+		out.Message = "Request was denied due to api flow control."
+	case "SystemBusy":
+		out.Message = "System is busy, please try again later."
+	}
+	return &out
+}
+
+func illegalParam(name string) *failure {
+	return fail(http.StatusBadRequest, "IllegalParam."+name, "The param of %s is illegal.", name)
+}
+
+// notFound says that a resource is not there. Codes and texts spell the kinds
+// of resources in different ways.
+func notFound(kind string) *failure {
+	code := map[string]string{"loadbalancer": "loadBalancer", "vSwitch": "VSwitch", "job": "Job"}[kind]
+	return fail(http.StatusNotFound, "ResourceNotFound."+cmp.Or(code, kind), "The specified resource of %s is not found.", kind)
+}
+
+func mismatch(what, a, b string) *failure {
+	return fail(http.StatusBadRequest, "Mismatch."+what, "The %s is mismatched for %s and %s.", what, a, b)
+}
+
+// exceeded refuses what would go beyond a quota.
+func (q *request) exceeded(name string, standard, used, more int) *failure {
+	most := q.state.quota(name, standard)
+	if more <= 0 || used+more <= most {
+		return nil
+	}
+	return fail(http.StatusBadRequest, "QuotaExceeded.QuotaInsufficient", "The quota of %s is exceeded, usage %d/%d.", name, used, most)
 }
 
 func fillNLBs(s *State, w *World) error {
-	var errs []error
+	var errs, bad []error
+	for _, n := range w.NLBs { // addresses that are stated come first, so that none is given away
+		for _, z := range n.Zones {
+			if a, err := netip.ParseAddr(z.Address); z.Address != "" && (err != nil || !s.take(a, z.VSwitch)) {
+				errs = append(errs, fmt.Errorf("NLB %s: bad address %s, or it occurs twice", n.ID, z.Address))
+			}
+			if a, err := netip.ParseAddr(z.Public); z.Public != "" && (err != nil || !s.take(a, "")) {
+				errs = append(errs, fmt.Errorf("NLB %s: bad address %s, or it occurs twice", n.ID, z.Public))
+			}
+		}
+	}
 	s.NLBs, errs = index(errs, "NLB", w.NLBs, func(n *NLB) string { return n.ID }, func(i int, n *NLB) {
 		n.ID = cmp.Or(n.ID, fmt.Sprintf("nlb-%d", i+1))
-		n.VPC, n.Status = cmp.Or(n.VPC, s.Cluster.VPC), cmp.Or(n.Status, "Active")
-		n.DNSName = cmp.Or(n.DNSName, n.ID+"."+s.Region+".nlb.aliyuncs.com")
+		if n.Created.IsZero() {
+			n.Created = s.started.Add(-24 * time.Hour)
+		}
+		if err := n.fill(s); err != nil {
+			bad = append(bad, fmt.Errorf("NLB %s: %w", n.ID, err))
+		}
 	})
+	return errors.Join(append(errs, bad...)...)
+}
+
+// fill sets what every NLB has, and the addresses of its zones.
+func (n *NLB) fill(s *State) error {
+	n.VPC, n.Status = cmp.Or(n.VPC, s.Cluster.VPC), cmp.Or(n.Status, "Active")
+	n.DNSName = cmp.Or(n.DNSName, n.ID+"."+s.Region+".nlb.aliyuncs.com")
+	n.AddressType, n.IPVersion = cmp.Or(n.AddressType, "Internet"), cmp.Or(n.IPVersion, "ipv4")
+	n.IPv6AddressType = cmp.Or(n.IPv6AddressType, "Intranet")
+	n.ResourceGroup = cmp.Or(n.ResourceGroup, "rg-acfm"+strings.ToLower(derive(s.AccountID, 11)))
+	n.ModificationProtection.Status = cmp.Or(n.ModificationProtection.Status, "NonProtection")
+	if n.Tags == nil {
+		n.Tags = map[string]string{}
+	}
+	var errs []error
+	for i := range n.Zones {
+		z := &n.Zones[i]
+		v := s.VSwitches[z.VSwitch]
+		if v == nil {
+			errs = append(errs, fmt.Errorf("there is no vSwitch %s", z.VSwitch))
+			continue
+		}
+		z.Zone = cmp.Or(z.Zone, v.Zone)
+		if z.Address == "" && !z.place(s) {
+			errs = append(errs, fmt.Errorf("no address left in %s", v.ID))
+		}
+		if n.AddressType == "Internet" && z.Public == "" {
+			z.publish(s, n)
+		}
+		if n.IPVersion == "DualStack" && z.IPv6 == "" {
+			z.IPv6, _ = s.next("ipv6", netip.MustParsePrefix("2001:db8::/64"), "")
+		}
+	}
+	for i := range n.Listeners {
+		l := &n.Listeners[i]
+		l.ID = cmp.Or(l.ID, fmt.Sprintf("lsn-%s@%d", n.ID, l.Port))
+		l.fill()
+		if l.ServerGroup != "" && s.ServerGroups[l.ServerGroup] == nil {
+			errs = append(errs, fmt.Errorf("listener %d: there is no server group %s", l.Port, l.ServerGroup))
+		}
+	}
 	return errors.Join(errs...)
 }
 
+// settleNLBs makes NLBs whole after an edit.
+func (s *State) settleNLBs() {
+	for _, n := range s.NLBs {
+		for _, z := range n.Zones {
+			if a, err := netip.ParseAddr(z.Address); err == nil {
+				s.take(a, z.VSwitch)
+			}
+			if a, err := netip.ParseAddr(z.Public); err == nil {
+				s.take(a, "")
+			}
+		}
+	}
+	for id, g := range s.ServerGroups {
+		g.ID = id
+		g.fill(s)
+	}
+	for id, g := range s.SecurityGroups {
+		g.ID = id
+		g.fill(s)
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.NLBs)) {
+		n := s.NLBs[id]
+		n.ID = id
+		_ = n.fill(s) // an edit may leave an NLB that refers to nothing, as the cloud does
+	}
+}
+
+// place gives a zone the next free address of its vSwitch.
+func (z *NLBZone) place(s *State) bool {
+	p, err := netip.ParsePrefix(s.VSwitches[z.VSwitch].CIDR)
+	if err != nil {
+		return false
+	}
+	a, ok := s.next(z.VSwitch, p, z.VSwitch)
+	z.Address = a
+	return ok
+}
+
+// publish gives a zone a public address: of its EIP, or of a new one.
+func (z *NLBZone) publish(s *State, n *NLB) {
+	if e := s.EIPs[z.EIP]; e != nil {
+		e.Instance, e.InstanceType, z.Public = n.ID, "Nlb", e.IP
+		return
+	}
+	z.Public, _ = s.address(&LoadBalancer{AddressType: "internet"})
+	z.EIP = cmp.Or(z.EIP, s.id("eip-", func(id string) bool { return s.EIPs[id] != nil }))
+	s.EIPs[z.EIP] = &EIP{ID: z.EIP, IP: z.Public, Instance: n.ID, InstanceType: "Nlb"}
+}
+
+// withdraw takes a zone's public address away. An EIP that came with the NLB
+// goes with it.
+func (z *NLBZone) withdraw(s *State) {
+	if strings.HasPrefix(z.EIP, "eip-sim") {
+		delete(s.EIPs, z.EIP)
+		s.release(z.Public, "")
+	} else if e := s.EIPs[z.EIP]; e != nil {
+		e.Instance, e.InstanceType = "", ""
+	}
+	z.EIP, z.Public = "", ""
+}
+
+// vacate gives back all addresses of a zone.
+func (z *NLBZone) vacate(s *State) {
+	z.withdraw(s)
+	s.release(z.Address, z.VSwitch)
+}
+
+// nlb returns the NLB that the request names.
+func (q *request) nlb() (*NLB, *failure) {
+	if n := q.state.NLBs[q.params["LoadBalancerId"]]; n != nil {
+		return n, nil
+	}
+	return nil, notFound("loadbalancer")
+}
+
+// idle returns the NLB that the request names if nothing is being done to it.
+func (q *request) idle() (*NLB, *failure) {
+	n, bad := q.nlb()
+	switch {
+	case bad != nil:
+		return nil, bad
+	case n.Status == "Provisioning":
+		return nil, fail(http.StatusBadRequest, "ResourceInCreating.loadbalancer", "The specified resource of loadbalancer is creating, please try again later.")
+	case n.Status != "Active":
+		return nil, fail(http.StatusBadRequest, "ResourceInConfiguring.loadbalancer", "The specified resource of loadbalancer is being configured, please try again later.")
+	}
+	return n, nil
+}
+
+// underway answers with a job that changes an NLB: it is Configuring until
+// the job ends.
+func (q *request) underway(n *NLB, finish func(*State)) reply {
+	n.Status = "Configuring"
+	id := n.ID
+	return reply{"JobId": q.job(func(s *State) {
+		if n := s.NLBs[id]; n != nil {
+			n.Status = "Active"
+		}
+		if finish != nil {
+			finish(s)
+		}
+	})}
+}
+
+// affordable refuses what costs money if the account cannot pay.
+func (q *request) affordable() *failure {
+	switch bad := q.payable(); {
+	case bad == nil:
+		return nil
+	case bad.Code == "ORDER.ARREARAGE":
+		return fail(http.StatusBadRequest, "OperationFailed.UnpaidBill", "The operation failed because of UnpaidBill.")
+	default:
+		return fail(http.StatusBadRequest, "OperationFailed.CreateOrderError", "Operation failed because CreateOrderError.")
+	}
+}
+
+func createNLB(q *request) (any, *failure) {
+	p, s := q.params, q.state
+	n := &NLB{
+		Name: p["LoadBalancerName"], AddressType: p["AddressType"], IPVersion: p["AddressIpVersion"], VPC: p["VpcId"],
+		ResourceGroup: p["ResourceGroupId"], BandwidthPackage: p["BandwidthPackageId"], SecurityGroups: p.list("SecurityGroupIds"),
+		DeletionProtection: p["DeletionProtectionConfig.Enabled"] == "true", DeletionReason: p["DeletionProtectionConfig.Reason"],
+		ModificationProtection: Protection{Status: p["ModificationProtectionConfig.Status"], Reason: p["ModificationProtectionConfig.Reason"]},
+		Status:                 "Provisioning", Created: q.now.UTC().Truncate(time.Second),
+	}
+	switch {
+	case !oneOf("Internet,Intranet", n.AddressType):
+		return nil, illegalParam("AddressType")
+	case !oneOf("ipv4,DualStack", cmp.Or(n.IPVersion, "ipv4")):
+		return nil, illegalParam("AddressIpVersion")
+	case n.Name != "" && (len(n.Name) < 2 || len(n.Name) > 128):
+		return nil, fail(http.StatusBadRequest, "IllegalParam.loadBalancerName", "Param loadBalancerName is illegal.")
+	case s.VPCs[n.VPC] == nil:
+		return nil, notFound("Vpc")
+	}
+	if bad := q.affordable(); bad != nil {
+		return nil, bad
+	}
+	if bad := q.exceeded(quotaNLBs, 60, len(s.NLBs), 1); bad != nil {
+		return nil, bad
+	}
+	var bad *failure
+	if n.Tags, bad = p.tags(); bad != nil {
+		return nil, bad
+	}
+	if bad := checkTags(n.Tags, nil); bad != nil {
+		return nil, bad
+	}
+	if bad := q.known(n.SecurityGroups); bad != nil {
+		return nil, bad
+	}
+	n.ID = s.id("nlb-", func(id string) bool { return s.NLBs[id] != nil })
+	if n.Zones, bad = q.zones(n, nil); bad != nil {
+		return nil, bad
+	}
+	_ = n.fill(s) // what it refers to was checked
+	s.NLBs[n.ID] = n
+	s.tagging(n.ID, nil)
+	id := n.ID
+	job := q.job(func(s *State) {
+		if n := s.NLBs[id]; n != nil && n.Status == "Provisioning" {
+			n.Status = "Active"
+		}
+	})
+	s.serial["order"]++
+	return reply{"LoadbalancerId": id, "OrderId": 20230000 + s.serial["order"], "JobId": job}, nil
+}
+
+// zones takes the addresses that ZoneMappings ask for: all of them, or none.
+// Zones that an NLB has already stay as they are.
+func (q *request) zones(n *NLB, have []NLBZone) ([]NLBZone, *failure) {
+	s := q.state
+	want := q.params.structs("ZoneMappings")
+	if len(want) > 10 {
+		return nil, fail(http.StatusBadRequest, "InvalidZones", "The current zone list is illegal.")
+	}
+	var list, fresh []NLBZone
+	undo := func(bad *failure) ([]NLBZone, *failure) {
+		for _, z := range fresh {
+			z.vacate(s)
+		}
+		return nil, bad
+	}
+	for _, m := range want {
+		z := NLBZone{Zone: m["ZoneId"], VSwitch: m["VSwitchId"], Address: m["PrivateIPv4Address"], EIP: m["AllocationId"], IPv6: m["Ipv6Address"]}
+		v := s.VSwitches[z.VSwitch]
+		e := s.EIPs[z.EIP]
+		same := slices.IndexFunc(have, func(o NLBZone) bool { return o.Zone == z.Zone })
+		switch {
+		case z.Zone == "" || z.VSwitch == "":
+			return undo(missing("ZoneMappings"))
+		case v == nil:
+			return undo(notFound("vSwitch"))
+		case v.VPC != n.VPC:
+			return undo(mismatch("VpcId", v.ID, n.VPC))
+		case v.Zone != z.Zone:
+			return undo(mismatch("ZoneIdAndVswitchId", z.Zone, v.ID))
+		case slices.ContainsFunc(list, func(o NLBZone) bool { return o.Zone == z.Zone }):
+			return undo(fail(http.StatusBadRequest, "OperationFailed.DuplicateZones.", "The operation failed because of Can not Specify duplicate zones."))
+		case z.EIP != "" && slices.ContainsFunc(list, func(o NLBZone) bool { return o.EIP == z.EIP }):
+			return undo(fail(http.StatusBadRequest, "DuplicatedParam.AllocationId", "The param of AllocationId is duplicated."))
+		case same >= 0 && have[same].VSwitch != z.VSwitch:
+			return undo(fail(http.StatusBadRequest, "OperationDenied.ZoneVSwitchChanged", "The operation is not allowed because of ZoneVSwitchChanged."))
+		case same >= 0:
+			list = append(list, have[same])
+			continue
+		case n.IPVersion == "DualStack" && v.IPv6 == "":
+			return undo(fail(http.StatusBadRequest, "OperationFailed.vSwitchNotSupportIpv6", "The operation failed because of vSwitchNotSupportIpv6."))
+		case z.EIP != "" && e == nil:
+			return undo(notFound("AllocationId"))
+		case e != nil && e.Instance != "":
+			return undo(fail(http.StatusBadRequest, "ResourceAlreadyAssociated.AllocationId", "The specified resource of %s is already associated.", z.EIP))
+		case *v.Free <= 0:
+			return undo(noVSwitchIP())
+		}
+		if z.Address == "" {
+			if !z.place(s) {
+				return undo(noVSwitchIP())
+			}
+		} else if bad := s.occupy(z.Address, v); bad != nil {
+			return undo(bad)
+		}
+		s.spend(v, -1)
+		if n.AddressType == "Internet" {
+			z.publish(s, n)
+		}
+		list, fresh = append(list, z), append(fresh, z)
+	}
+	return list, nil
+}
+
+func noVSwitchIP() *failure {
+	return fail(http.StatusBadRequest, "ResourceNotEnough.VSwitchIp", "The specified resource of VSwitchIp is not enough.")
+}
+
+// occupy takes an address of a vSwitch that somebody asks for.
+func (s *State) occupy(address string, v *VSwitch) *failure {
+	a, err := netip.ParseAddr(address)
+	block, bad := netip.ParsePrefix(v.CIDR)
+	if err != nil || bad != nil || !block.Contains(a) {
+		return illegalParam("PrivateIPv4Address")
+	}
+	if !s.take(a, v.ID) {
+		return fail(http.StatusBadRequest, "ResourceInUse.IP", "The specified resource of IP is in use.")
+	}
+	return nil
+}
+
+func deleteNLB(q *request) (any, *failure) {
+	n, bad := q.idle()
+	if bad != nil {
+		return nil, bad
+	}
+	if n.DeletionProtection {
+		return nil, fail(http.StatusBadRequest, "OperationDenied.DeletionProtectionEnabled", "The operation is not allowed because of DeletionProtectionEnabled.")
+	}
+	id := n.ID
+	return q.underway(n, func(s *State) { s.dropNLB(id) }), nil
+}
+
+// dropNLB removes an NLB and gives its addresses back.
+func (s *State) dropNLB(id string) {
+	n := s.NLBs[id]
+	if n == nil {
+		return
+	}
+	delete(s.NLBs, id)
+	for i := range n.Zones {
+		n.Zones[i].vacate(s)
+	}
+}
+
+func updateNLB(q *request) (any, *failure) {
+	n, bad := q.idle()
+	if bad != nil {
+		return nil, bad
+	}
+	cps, bad := q.params.number("Cps", 0, 1_000_000, n.CPS)
+	if bad != nil {
+		return nil, bad
+	}
+	groups := q.params.list("SecurityGroupIds")
+	if bad := q.known(groups); bad != nil {
+		return nil, bad
+	}
+	n.CPS, n.Name = cps, cmp.Or(q.params["LoadBalancerName"], n.Name)
+	if v := q.params["CrossZoneEnabled"]; v != "" {
+		n.NoCrossZone = v == "false"
+	}
+	if groups != nil {
+		n.SecurityGroups = groups
+	}
+	return q.underway(n, nil), nil
+}
+
+func updateZones(q *request) (any, *failure) {
+	n, bad := q.idle()
+	if bad != nil {
+		return nil, bad
+	}
+	list, bad := q.zones(n, n.Zones)
+	if bad != nil {
+		return nil, bad
+	}
+	for _, z := range n.Zones {
+		if !slices.ContainsFunc(list, func(o NLBZone) bool { return o.Zone == z.Zone }) {
+			z.vacate(q.state)
+		}
+	}
+	n.Zones = list
+	return q.underway(n, nil), nil
+}
+
+func updateAddressType(q *request) (any, *failure) {
+	n, bad := q.idle()
+	if bad != nil {
+		return nil, bad
+	}
+	to := q.params["AddressType"]
+	if !oneOf("Internet,Intranet", to) {
+		return nil, illegalParam("AddressType")
+	}
+	eips := map[string]string{}
+	for _, m := range q.params.structs("ZoneMappings") {
+		eips[m["ZoneId"]] = m["AllocationId"]
+	}
+	for i := range n.Zones {
+		z := &n.Zones[i]
+		switch {
+		case to == "Intranet":
+			z.withdraw(q.state)
+		case z.Public == "":
+			z.EIP = eips[z.Zone]
+			z.publish(q.state, n)
+		}
+	}
+	n.AddressType = to
+	return q.underway(n, nil), nil
+}
+
+func updateProtection(q *request) (any, *failure) {
+	n, bad := q.nlb()
+	if bad != nil {
+		return nil, bad
+	}
+	p := q.params
+	if !oneOf("ConsoleProtection,NonProtection", cmp.Or(p["ModificationProtectionStatus"], "NonProtection")) {
+		return nil, illegalParam("ModificationProtectionStatus")
+	}
+	if !oneOf("true,false", cmp.Or(p["DeletionProtectionEnabled"], "false")) {
+		return nil, illegalParam("DeletionProtectionEnabled")
+	}
+	if v := p["DeletionProtectionEnabled"]; v != "" {
+		n.DeletionProtection, n.DeletionReason = v == "true", ""
+		if n.DeletionProtection {
+			n.DeletionReason = p["DeletionProtectionReason"]
+		}
+	}
+	if v := p["ModificationProtectionStatus"]; v != "" {
+		n.ModificationProtection = Protection{Status: v}
+		if v == "ConsoleProtection" {
+			n.ModificationProtection.Reason = p["ModificationProtectionReason"]
+		}
+	}
+	return reply{}, nil
+}
+
+func setIPv6Internet(to string) func(*request) (any, *failure) {
+	return func(q *request) (any, *failure) {
+		n, bad := q.idle()
+		if bad != nil {
+			return nil, bad
+		}
+		if n.IPVersion != "DualStack" {
+			return nil, fail(http.StatusBadRequest, "OperationDenied.OnlyDualStackSupported", "The operation is not allowed because of OnlyDualStackSupported.")
+		}
+		n.IPv6AddressType = to
+		return reply{}, nil
+	}
+}
+
+// known refuses security groups that do not exist.
+func (q *request) known(groups []string) *failure {
+	for _, id := range groups {
+		if q.state.SecurityGroups[id] == nil {
+			return notFound("SecurityGroup")
+		}
+	}
+	return nil
+}
+
+func joinSecurityGroup(q *request) (any, *failure) {
+	n, bad := q.idle()
+	if bad != nil {
+		return nil, bad
+	}
+	ids := q.params.list("SecurityGroupIds")
+	if bad := q.known(ids); bad != nil {
+		return nil, bad
+	}
+	for _, id := range ids {
+		if g := q.state.SecurityGroups[id]; g.VPC != n.VPC {
+			return nil, mismatch("VpcId", id, n.ID)
+		}
+		if slices.Contains(n.SecurityGroups, id) {
+			return nil, fail(http.StatusBadRequest, "ResourceAlreadyAssociated.SecurityGroup", "The specified resource of %s is already associated.", id)
+		}
+	}
+	n.SecurityGroups = append(n.SecurityGroups, ids...)
+	return q.underway(n, nil), nil
+}
+
+func leaveSecurityGroup(q *request) (any, *failure) {
+	n, bad := q.idle()
+	if bad != nil {
+		return nil, bad
+	}
+	ids := q.params.list("SecurityGroupIds")
+	for _, id := range ids {
+		if !slices.Contains(n.SecurityGroups, id) {
+			return nil, fail(http.StatusBadRequest, "ResourceNotAssociated.SecurityGroup", "The specified resource of %s is not associated.", id)
+		}
+	}
+	n.SecurityGroups = slices.DeleteFunc(slices.Clone(n.SecurityGroups), func(id string) bool { return slices.Contains(ids, id) })
+	return q.underway(n, nil), nil
+}
+
+func attachBandwidth(q *request) (any, *failure) {
+	n, bad := q.idle()
+	switch {
+	case bad != nil:
+		return nil, bad
+	case n.BandwidthPackage != "":
+		return nil, fail(http.StatusBadRequest, "ResourceAlreadyAssociated.BandwidthPackageId", "The specified resource of %s is already associated.", n.BandwidthPackage)
+	}
+	n.BandwidthPackage = q.params["BandwidthPackageId"]
+	return q.underway(n, nil), nil
+}
+
+func detachBandwidth(q *request) (any, *failure) {
+	n, bad := q.idle()
+	switch {
+	case bad != nil:
+		return nil, bad
+	case n.BandwidthPackage != q.params["BandwidthPackageId"]:
+		return nil, fail(http.StatusBadRequest, "ResourceNotAssociated.BandwidthPackageId", "The specified resource of %s is not associated.", q.params["BandwidthPackageId"])
+	}
+	n.BandwidthPackage = ""
+	return q.underway(n, nil), nil
+}
+
+// show is what answers say of an NLB.
+func (n *NLB) show(s *State) reply {
+	zones := make([]reply, 0, len(n.Zones))
+	for _, z := range n.Zones {
+		kind := ""
+		if z.EIP != "" {
+			kind = "Common"
+		}
+		zones = append(zones, reply{
+			"ZoneId": z.Zone, "VSwitchId": z.VSwitch, "Status": "Active", "EipType": kind, "LoadBalancerAddresses": []reply{{
+				"PrivateIPv4Address": z.Address, "PublicIPv4Address": z.Public, "AllocationId": z.EIP, "Ipv6Address": z.IPv6,
+				"EniId": "eni-" + strings.ToLower(derive(n.ID+z.Zone, 20)), "PrivateIPv4HcStatus": "Healthy", "PrivateIPv6HcStatus": "",
+			}},
+		})
+	}
+	created := n.Created.UTC().Format("2006-01-02T15:04Z")
+	return reply{
+		"LoadBalancerId": n.ID, "LoadBalancerName": n.Name, "LoadBalancerType": "Network", "DNSName": n.DNSName, "RegionId": s.Region,
+		"AddressType": n.AddressType, "AddressIpVersion": n.IPVersion, "Ipv6AddressType": n.IPv6AddressType, "VpcId": n.VPC,
+		"LoadBalancerStatus": n.Status, "LoadBalancerBusinessStatus": "Normal", "ResourceGroupId": n.ResourceGroup, "CreateTime": created,
+		"BandwidthPackageId": n.BandwidthPackage, "CrossZoneEnabled": !n.NoCrossZone, "Cps": n.CPS, "ZoneMappings": zones,
+		"SecurityGroupIds": slices.Concat([]string{}, n.SecurityGroups), "LoadBalancerBillingConfig": reply{"PayType": "PostPay"},
+		"DeletionProtectionConfig":     reply{"Enabled": n.DeletionProtection, "Reason": n.DeletionReason, "EnabledTime": created},
+		"ModificationProtectionConfig": reply{"Status": n.ModificationProtection.Status, "Reason": n.ModificationProtection.Reason, "EnabledTime": created},
+		"OperationLocks":               []reply{}, "Tags": tagPairs(s.seenTags(n.ID, n.Tags)),
+	}
+}
+
+// tagPairs returns tags as the answers of NLB show them.
+func tagPairs(tags map[string]string) []reply {
+	list := make([]reply, 0, len(tags))
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		list = append(list, reply{"Key": k, "TagKey": k, "Value": tags[k], "TagValue": tags[k]})
+	}
+	return list
+}
+
+func getNLB(q *request) (any, *failure) {
+	n, bad := q.nlb()
+	if bad != nil {
+		return nil, bad
+	}
+	return n.show(q.state), nil
+}
+
+// inList reports whether a filter that is a list, and may be missing, lets v
+// pass.
+func inList(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
+
 func listNLBs(q *request) (any, *failure) {
+	p, s := q.params, q.state
+	tags, bad := p.tags()
+	if bad != nil {
+		return nil, bad
+	}
+	ids, names, vpcs := p.list("LoadBalancerIds"), p.list("LoadBalancerNames"), p.list("VpcIds")
+	shown := []reply{}
+	for _, id := range slices.Sorted(maps.Keys(s.NLBs)) {
+		n := s.NLBs[id]
+		ok := inList(ids, id) && inList(names, n.Name) && inList(vpcs, n.VPC) && is(p["AddressType"], n.AddressType) &&
+			is(p["LoadBalancerStatus"], n.Status) && is(p["DNSName"], n.DNSName) && is(p["ResourceGroupId"], n.ResourceGroup) &&
+			is(p["AddressIpVersion"], n.IPVersion) && carries(s.seenTags(id, n.Tags), tags) &&
+			(p["ZoneId"] == "" || slices.ContainsFunc(n.Zones, func(z NLBZone) bool { return z.Zone == p["ZoneId"] }))
+		if ok && (!s.RAM.FilterLists || q.verdict("loadbalancer/"+id) == "") {
+			shown = append(shown, n.show(s))
+		}
+	}
+	return q.tokenPage(shown, "LoadBalancers")
+}
+
+// tokenPage answers with the part of a list that is asked for.
+func (q *request) tokenPage(list []reply, name string) (any, *failure) {
+	part, next, bad := chunk(q.params, list, 20, 100)
+	if bad != nil {
+		return nil, bad
+	}
+	return reply{"TotalCount": len(list), "MaxResults": len(part), "NextToken": next, name: part}, nil
+}
+
+func nlbTagActions() map[string]*action {
+	need := []string{"ResourceType", "ResourceId"}
+	return map[string]*action{
+		"TagResources":     {do: once(tagNLB), need: append(need, "Tag")},
+		"UntagResources":   {do: once(untagNLB), need: need},
+		"ListTagResources": {do: listNLBTags, need: []string{"ResourceType"}},
+	}
+}
+
+// nlbTags returns the tags of all resources of a kind that can have them, by ID.
+func (s *State) nlbTags(kind string) (map[string]map[string]string, *failure) {
+	m := map[string]map[string]string{}
+	switch kind {
+	case "loadbalancer":
+		for id, n := range s.NLBs {
+			m[id] = n.Tags
+		}
+	case "servergroup":
+		for id, g := range s.ServerGroups {
+			m[id] = g.Tags
+		}
+	case "listener":
+		for _, n := range s.NLBs {
+			for i := range n.Listeners {
+				m[n.Listeners[i].ID] = n.Listeners[i].Tags
+			}
+		}
+	default:
+		return nil, illegalParam("ResourceType")
+	}
+	return m, nil
+}
+
+// taggedNLB returns the tags of the resources that a request names.
+func (q *request) taggedNLB() (map[string]map[string]string, *failure) {
+	all, bad := q.state.nlbTags(q.params["ResourceType"])
+	if bad != nil {
+		return nil, bad
+	}
+	ids := q.params.list("ResourceId")
+	if len(ids) > 50 {
+		return nil, illegalParam("ResourceId")
+	}
+	if len(ids) == 0 {
+		return all, nil
+	}
+	m := map[string]map[string]string{}
+	for _, id := range ids {
+		if all[id] == nil {
+			return nil, notFound(q.params["ResourceType"])
+		}
+		m[id] = all[id]
+	}
+	return m, nil
+}
+
+func tagNLB(q *request) (any, *failure) {
+	list, bad := q.taggedNLB()
+	if bad != nil {
+		return nil, bad
+	}
 	tags, bad := q.params.tags()
 	if bad != nil {
 		return nil, bad
 	}
-	shown := []reply{}
-	for _, id := range slices.Sorted(maps.Keys(q.state.NLBs)) {
-		n := q.state.NLBs[id]
-		if (&LoadBalancer{Tags: n.Tags}).tagged(tags) {
-			shown = append(shown, reply{"LoadBalancerId": n.ID, "LoadBalancerName": n.Name, "DNSName": n.DNSName, "VpcId": n.VPC, "LoadBalancerStatus": n.Status})
+	for _, have := range list { // all of them, or none
+		if bad := checkTags(tags, have); bad != nil {
+			return nil, bad
 		}
 	}
-	part, next, bad := chunk(q.params, shown, 20, 100)
+	for id, have := range list {
+		q.state.tagging(id, have)
+		maps.Copy(have, tags)
+	}
+	return reply{"JobId": q.job(func(*State) {})}, nil
+}
+
+func untagNLB(q *request) (any, *failure) {
+	list, bad := q.taggedNLB()
 	if bad != nil {
 		return nil, bad
 	}
-	return reply{"TotalCount": len(shown), "MaxResults": len(part), "NextToken": next, "LoadBalancers": part}, nil
+	keys := q.params.list("TagKey")
+	if len(keys) == 0 && q.params["All"] != "true" {
+		return nil, missing("TagKey")
+	}
+	for id, have := range list {
+		q.state.tagging(id, have)
+		maps.DeleteFunc(have, func(k, _ string) bool { return len(keys) == 0 || slices.Contains(keys, k) })
+	}
+	return reply{"JobId": q.job(func(*State) {})}, nil
+}
+
+func listNLBTags(q *request) (any, *failure) {
+	list, bad := q.taggedNLB()
+	if bad != nil {
+		return nil, bad
+	}
+	want, bad := q.params.tags()
+	if bad != nil {
+		return nil, bad
+	}
+	if len(want) == 0 && !q.params.has("ResourceId") {
+		return nil, missing("ResourceId")
+	}
+	shown := []reply{}
+	for _, id := range slices.Sorted(maps.Keys(list)) {
+		tags := q.state.seenTags(id, list[id])
+		if !carries(tags, want) {
+			continue
+		}
+		for _, k := range slices.Sorted(maps.Keys(tags)) {
+			shown = append(shown, reply{
+				"ResourceId": id, "ResourceType": q.params["ResourceType"], "TagKey": k, "TagValue": tags[k], "RegionNo": q.state.Region,
+				"AliUid": q.state.owner(), "Category": "Custom", "Scope": "public",
+			})
+		}
+	}
+	return q.tokenPage(shown, "TagResources")
+}
+
+// typedConfig returns the further parameters of a listener or a server group
+// as answers show them: numbers and truth values by the ends of their names.
+func typedConfig(config map[string]string) reply {
+	out := reply{}
+	for k, v := range config {
+		out[k] = v
+		switch {
+		case strings.HasSuffix(k, "Enabled"):
+			out[k] = v == "true"
+		case k == "StartPort" || k == "EndPort": // text in answers
+		default:
+			if n, err := strconv.Atoi(v); err == nil {
+				out[k] = n
+			}
+		}
+	}
+	return out
 }

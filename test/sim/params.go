@@ -21,6 +21,43 @@ func invalid(name string) *failure {
 	return fail(http.StatusBadRequest, "InvalidParameter."+name, "The specified parameter %q is not valid.", name)
 }
 
+// has reports whether a parameter is there: as a value, a list or a list of
+// structures.
+func (p params) has(name string) bool {
+	if p[name] != "" || p[name+".1"] != "" {
+		return true
+	}
+	for k := range p {
+		if strings.HasPrefix(k, name+".1.") {
+			return true
+		}
+	}
+	return false
+}
+
+// under returns the fields of a structure, which are written as Name.Field.
+func (p params) under(name string) params {
+	m := params{}
+	for k, v := range p {
+		if field, ok := strings.CutPrefix(k, name+"."); ok {
+			m[field] = v
+		}
+	}
+	return m
+}
+
+// structs returns a list of structures, which are written as Name.1.Field.
+func (p params) structs(name string) []params {
+	var list []params
+	for i := 1; ; i++ {
+		m := p.under(name + "." + strconv.Itoa(i))
+		if len(m) == 0 {
+			return list
+		}
+		list = append(list, m)
+	}
+}
+
 // list returns the elements of Name.N, or the one of Name.
 func (p params) list(name string) []string {
 	var list []string

@@ -159,6 +159,7 @@ func attachPolicy(q *request) (any, *failure) {
 	if slices.Contains(r.Policies, p.Name) {
 		return nil, fail(http.StatusConflict, "EntityAlreadyExists.Role.Policy", "The role policy already exists.")
 	}
+	leave(q.state.attachments, r.Name, q.now, q.state.RAM.Delay, slices.Clone(r.Policies))
 	r.Policies = append(r.Policies, p.Name)
 	return reply{}, nil
 }
@@ -172,6 +173,7 @@ func detachPolicy(q *request) (any, *failure) {
 	if i < 0 {
 		return nil, fail(http.StatusNotFound, "EntityNotExist.Role.Policy", "The role policy does not exist.")
 	}
+	leave(q.state.attachments, r.Name, q.now, q.state.RAM.Delay, slices.Clone(r.Policies))
 	r.Policies = slices.Delete(r.Policies, i, i+1)
 	return reply{}, nil
 }

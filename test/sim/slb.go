@@ -15,7 +15,7 @@ import (
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-overview
 func slb() *product {
 	p := &product{
-		name: "slb", version: "2014-05-15", host: "slb.aliyuncs.com",
+		name: "slb", version: "2014-05-15", host: "slb.aliyuncs.com", regional: true,
 		refusal: failure{
 			Status: http.StatusForbidden, Code: "Forbidden.RAM",
 			Message: "User not authorized to operate on the specified resource, or this API doesn't support RAM.",
@@ -96,9 +96,9 @@ func (q *request) payable() *failure {
 
 func createLoadBalancer(q *request) (any, *failure) {
 	p, s := q.params, q.state
-	token := "CreateLoadBalancer " + p["ClientToken"]
-	if done, ok := s.tokens[token]; ok && p["ClientToken"] != "" {
-		return maps.Clone(done), nil // each answer has an ID of its own
+	token := p["ClientToken"]
+	if done, ok := q.settled(token); ok {
+		return maps.Clone(done.answer), nil // each answer has an ID of its own
 	}
 	lb := &LoadBalancer{
 		Name: p["LoadBalancerName"], AddressType: cmp.Or(p["AddressType"], "internet"), IPVersion: p["AddressIPVersion"],
@@ -133,9 +133,8 @@ func createLoadBalancer(q *request) (any, *failure) {
 		"NetworkType": lb.networkType(), "VpcId": lb.vpcID(), "VSwitchId": lb.VSwitch, "ResourceGroupId": lb.ResourceGroup,
 		"OrderId": 0,
 	}
-	if p["ClientToken"] != "" {
-		s.tokens[token] = maps.Clone(done)
-	}
+	s.tagging(lb.ID, nil)
+	q.settle(token, settled{answer: maps.Clone(done), made: lb.ID})
 	return done, nil
 }
 
@@ -213,7 +212,7 @@ func (q *request) place(lb *LoadBalancer) *failure {
 		}
 		lb.Address = a
 	}
-	v.Free = new(*v.Free - 1)
+	q.state.spend(v, -1)
 	return nil
 }
 
@@ -265,7 +264,7 @@ func describeLoadBalancers(q *request) (any, *failure) {
 			is(p["VpcId"], lb.vpcID()) && is(p["VSwitchId"], lb.VSwitch) && is(p["NetworkType"], lb.networkType()) &&
 			is(p["AddressIPVersion"], lb.IPVersion) && is(p["LoadBalancerStatus"], lb.Status) && is(p["PayType"], lb.PayType) &&
 			is(p["InstanceChargeType"], lb.ChargeType) && is(p["ResourceGroupId"], lb.ResourceGroup) &&
-			is(p["MasterZoneId"], lb.MasterZone) && lb.tagged(tags) && (p["ServerId"] == "" || lb.serves(p["ServerId"]))
+			is(p["MasterZoneId"], lb.MasterZone) && carries(q.state.seenTags(id, lb.Tags), tags) && (p["ServerId"] == "" || lb.serves(p["ServerId"]))
 		if ok && (!q.state.RAM.FilterLists || q.verdict("loadbalancer/"+id) == "") {
 			list = append(list, lb)
 		}
@@ -283,11 +282,11 @@ func describeLoadBalancers(q *request) (any, *failure) {
 	}, nil
 }
 
-// tagged reports whether a load balancer has all of tags; an empty value
-// stands for any.
-func (lb *LoadBalancer) tagged(tags map[string]string) bool {
-	for k, v := range tags {
-		if have, ok := lb.Tags[k]; !ok || v != "" && have != v {
+// carries reports whether a resource with these tags has all that are wanted;
+// an empty value stands for any.
+func carries(tags, want map[string]string) bool {
+	for k, v := range want {
+		if have, ok := tags[k]; !ok || v != "" && have != v {
 			return false
 		}
 	}
@@ -302,9 +301,10 @@ func (lb *LoadBalancer) serves(server string) bool {
 
 // brief is what a list shows of a load balancer.
 func (lb *LoadBalancer) brief(s *State) reply {
-	tags := make([]reply, 0, len(lb.Tags))
-	for _, k := range slices.Sorted(maps.Keys(lb.Tags)) {
-		tags = append(tags, reply{"TagKey": k, "TagValue": lb.Tags[k]})
+	seen := s.seenTags(lb.ID, lb.Tags)
+	tags := make([]reply, 0, len(seen))
+	for _, k := range slices.Sorted(maps.Keys(seen)) {
+		tags = append(tags, reply{"TagKey": k, "TagValue": seen[k]})
 	}
 	return reply{
 		"LoadBalancerId": lb.ID, "LoadBalancerName": lb.Name, "Address": lb.Address, "AddressType": lb.AddressType,

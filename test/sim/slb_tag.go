@@ -85,6 +85,7 @@ func tagResources(q *request) (any, *failure) {
 		}
 	}
 	for _, lb := range list {
+		q.state.tagging(lb.ID, lb.Tags)
 		maps.Copy(lb.Tags, tags)
 	}
 	return reply{}, nil
@@ -100,6 +101,7 @@ func untagResources(q *request) (any, *failure) {
 		return nil, missing("TagKey")
 	}
 	for _, lb := range list {
+		q.state.tagging(lb.ID, lb.Tags)
 		maps.DeleteFunc(lb.Tags, func(k, _ string) bool { return len(keys) == 0 || slices.Contains(keys, k) })
 	}
 	return reply{}, nil
@@ -124,12 +126,13 @@ func listTagResources(q *request) (any, *failure) {
 	}
 	all := []reply{}
 	for _, lb := range list {
-		if !lb.tagged(want) {
+		tags := q.state.seenTags(lb.ID, lb.Tags)
+		if !carries(tags, want) {
 			continue
 		}
-		for _, k := range slices.Sorted(maps.Keys(lb.Tags)) {
+		for _, k := range slices.Sorted(maps.Keys(tags)) {
 			if _, ok := want[k]; ok || len(want) == 0 {
-				all = append(all, reply{"ResourceType": "instance", "ResourceId": lb.ID, "TagKey": k, "TagValue": lb.Tags[k]})
+				all = append(all, reply{"ResourceType": "instance", "ResourceId": lb.ID, "TagKey": k, "TagValue": tags[k]})
 			}
 		}
 	}
@@ -152,6 +155,7 @@ func addTags(q *request) (any, *failure) {
 		if bad := checkTags(tags, lb.Tags); bad != nil {
 			return bad
 		}
+		q.state.tagging(lb.ID, lb.Tags)
 		maps.Copy(lb.Tags, tags)
 		return nil
 	})
@@ -163,6 +167,7 @@ func removeTags(q *request) (any, *failure) {
 		if bad != nil {
 			return bad
 		}
+		q.state.tagging(lb.ID, lb.Tags)
 		for k, v := range tags {
 			if v == "" || lb.Tags[k] == v {
 				delete(lb.Tags, k)
@@ -180,7 +185,7 @@ func describeTags(q *request) (any, *failure) {
 	type pair struct{ key, value string }
 	count := map[pair]int{}
 	for _, lb := range q.state.LoadBalancers {
-		for k, v := range lb.Tags {
+		for k, v := range q.state.seenTags(lb.ID, lb.Tags) {
 			if w, ok := want[k]; !is(q.params["LoadBalancerId"], lb.ID) || len(want) > 0 && (!ok || !is(w, v)) {
 				continue
 			}

@@ -18,32 +18,42 @@ import (
 // and whose resources are found by ID. All maps are non-nil; load balancers,
 // policies and so on are the live ones, to be changed in place.
 type State struct {
-	Region        string
-	AccountID     string
-	Account       Account
-	Cluster       Cluster
-	VPCs          map[string]*VPC
-	VSwitches     map[string]*VSwitch // Free is never nil
-	LoadBalancers map[string]*LoadBalancer
-	NLBs          map[string]*NLB
-	EIPs          map[string]*EIP
-	ENIs          map[string]*ENI
-	Instances     map[string]*Instance
-	Certificates  map[string]*Certificate
-	RAM           RAM
-	Roles         map[string]*Role
-	Policies      map[string]*Policy // by name
-	Callers       map[string]*Caller // by access key ID
-	Quotas        []Quota
-	Tickets       map[string]*Ticket
+	Region         string
+	AccountID      string
+	Account        Account
+	Cluster        Cluster
+	VPCs           map[string]*VPC
+	VSwitches      map[string]*VSwitch // Free is never nil
+	LoadBalancers  map[string]*LoadBalancer
+	NLBs           map[string]*NLB
+	ServerGroups   map[string]*ServerGroup
+	SecurityGroups map[string]*SecurityGroup
+	EIPs           map[string]*EIP
+	ENIs           map[string]*ENI
+	Instances      map[string]*Instance
+	Certificates   map[string]*Certificate
+	RAM            RAM
+	Lag            Lag
+	ForgetTokens   bool
+	Roles          map[string]*Role
+	Policies       map[string]*Policy // by name
+	Callers        map[string]*Caller // by access key ID
+	Quotas         []Quota
+	Tickets        map[string]*Ticket
 
-	serial  map[string]int      // last number given, by kind of ID
-	tokens  map[string]reply    // answers to creations, by caller and client token
-	taken   map[spot]struct{}   // addresses of load balancers
-	groups  map[string]string   // vServer group ID to load balancer ID
-	trail   map[string][]effect // of policies: what was in force since when
-	parsed  map[string]*document
-	started time.Time
+	serial      map[string]int             // last number given, by kind of ID
+	tokens      map[string]settled         // what was done, by client token
+	taken       map[spot]struct{}          // addresses of load balancers
+	groups      map[string]string          // vServer group ID to load balancer ID
+	documents   map[string]trail[string]   // of policies
+	attachments map[string]trail[[]string] // policies of roles
+	tagTrail    map[string]trail[map[string]string]
+	freeTrail   map[string]trail[int] // of vSwitches
+	jobs        map[string]*job
+	pending     []*job
+	parsed      map[string]*document
+	now         func() time.Time
+	started     time.Time
 }
 
 const (
@@ -54,12 +64,14 @@ const (
 )
 
 // newState fills in the defaults of w, which it keeps.
-func newState(w *World, now time.Time) (*State, error) {
+func newState(w *World, now func() time.Time) (*State, error) {
 	s := &State{
 		Region: cmp.Or(w.Region, defaultRegion), AccountID: cmp.Or(w.AccountID, defaultAccount),
-		Account: w.Account, Cluster: w.Cluster, RAM: w.RAM, Quotas: w.Quotas,
-		serial: map[string]int{}, tokens: map[string]reply{}, taken: map[spot]struct{}{}, groups: map[string]string{},
-		trail: map[string][]effect{}, parsed: map[string]*document{}, started: now.UTC().Truncate(time.Second),
+		Account: w.Account, Cluster: w.Cluster, RAM: w.RAM, Quotas: w.Quotas, Lag: w.Lag, ForgetTokens: w.ForgetTokens,
+		serial: map[string]int{}, tokens: map[string]settled{}, taken: map[spot]struct{}{}, groups: map[string]string{},
+		documents: map[string]trail[string]{}, attachments: map[string]trail[[]string]{}, tagTrail: map[string]trail[map[string]string]{},
+		freeTrail: map[string]trail[int]{}, jobs: map[string]*job{}, parsed: map[string]*document{}, now: now,
+		started: now().UTC().Truncate(time.Second),
 	}
 	s.Account.Balance = cmp.Or(s.Account.Balance, "10,000.00")
 	if _, err := amount(s.Account.Balance); err != nil {
@@ -81,14 +93,9 @@ func newState(w *World, now time.Time) (*State, error) {
 		w.VSwitches = []VSwitch{{ID: "vsw-1"}}
 	}
 	errs := []error{
-		fillVPCs(s, w), fillVSwitches(s, w), fillCluster(s), fillAccess(s, w), fillServers(s, w), fillLoadBalancers(s, w), fillNLBs(s, w),
+		fillVPCs(s, w), fillVSwitches(s, w), fillCluster(s), fillAccess(s, w), fillServers(s, w), fillEIPs(s, w), fillLoadBalancers(s, w),
+		fillSecurityGroups(s, w), fillServerGroups(s, w), fillNLBs(s, w),
 	}
-	s.EIPs, errs = index(errs, "EIP", w.EIPs, func(e *EIP) string { return e.ID }, func(i int, e *EIP) {
-		e.ID = cmp.Or(e.ID, fmt.Sprintf("eip-%d", i+1))
-		if e.InstanceType == "" && e.Instance != "" {
-			e.InstanceType = "SlbInstance"
-		}
-	})
 	s.Certificates, errs = index(errs, "certificate", w.Certificates, func(c *Certificate) string { return c.ID }, func(i int, c *Certificate) {
 		c.ID = cmp.Or(c.ID, fmt.Sprintf("cert-%d", i+1))
 	})
@@ -275,6 +282,17 @@ func fillAccess(s *State, w *World) error {
 	return errors.Join(errs...)
 }
 
+func fillEIPs(s *State, w *World) error {
+	var errs []error
+	s.EIPs, errs = index(errs, "EIP", w.EIPs, func(e *EIP) string { return e.ID }, func(i int, e *EIP) {
+		e.ID = cmp.Or(e.ID, fmt.Sprintf("eip-%d", i+1))
+		if e.InstanceType == "" && e.Instance != "" {
+			e.InstanceType = "SlbInstance"
+		}
+	})
+	return errors.Join(errs...)
+}
+
 func fillServers(s *State, w *World) error {
 	var errs []error
 	at := func(vpc, vswitch string) string {
@@ -397,6 +415,7 @@ func (s *State) settle() {
 			lb.Address, _ = s.address(lb)
 		}
 	}
+	s.settleNLBs()
 	for id, p := range s.Policies {
 		p.Name, p.Type = id, cmp.Or(p.Type, "Custom")
 	}
@@ -541,11 +560,21 @@ func (s *State) dropLoadBalancer(id string) {
 	for _, g := range lb.VGroups {
 		delete(s.groups, g.ID)
 	}
-	if a, err := netip.ParseAddr(lb.Address); err == nil {
-		delete(s.taken, s.spot(a, lb.VSwitch))
+	vswitch := ""
+	if lb.AddressType == "intranet" {
+		vswitch = lb.VSwitch
 	}
-	if v := s.VSwitches[lb.VSwitch]; v != nil && lb.AddressType == "intranet" {
-		v.Free = new(*v.Free + 1)
+	s.release(lb.Address, vswitch)
+}
+
+// release gives an address back: to its vSwitch, or a public one if that is
+// empty.
+func (s *State) release(address, vswitch string) {
+	if a, err := netip.ParseAddr(address); err == nil {
+		delete(s.taken, s.spot(a, vswitch))
+	}
+	if v := s.VSwitches[vswitch]; v != nil {
+		s.spend(v, 1)
 	}
 }
 
@@ -572,8 +601,9 @@ func (s *State) quota(name string, standard int) int {
 // world returns s as a World that shares nothing with it.
 func (s *State) world() *World {
 	w := &World{
-		Region: s.Region, AccountID: s.AccountID, Account: s.Account, Cluster: s.Cluster, RAM: s.RAM,
+		Region: s.Region, AccountID: s.AccountID, Account: s.Account, Cluster: s.Cluster, RAM: s.RAM, Lag: s.Lag, ForgetTokens: s.ForgetTokens,
 		VPCs: sorted(s.VPCs), VSwitches: sorted(s.VSwitches), LoadBalancers: sorted(s.LoadBalancers), NLBs: sorted(s.NLBs), EIPs: sorted(s.EIPs),
+		ServerGroups: sorted(s.ServerGroups), SecurityGroups: sorted(s.SecurityGroups),
 		ENIs: sorted(s.ENIs), Instances: sorted(s.Instances), Certificates: sorted(s.Certificates), Roles: sorted(s.Roles),
 		Policies: sorted(s.Policies), Callers: sorted(s.Callers), Quotas: s.Quotas, Tickets: sorted(s.Tickets),
 	}
@@ -612,7 +642,7 @@ func amount(s string) (float64, error) {
 	return n.Float64()
 }
 
-// usualQuotas are the limits of CLB that an account starts with:
+// usualQuotas are the limits of CLB and NLB that an account starts with:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/product-overview/limits
 func usualQuotas() []Quota {
 	return []Quota{
@@ -621,5 +651,8 @@ func usualQuotas() []Quota {
 		{Name: "slb_quota_backendservers_num", Total: 200, Max: 400, Adjustable: true},
 		{Name: "slb_quota_backendserver_attached_num", Total: 50, Max: 100, Adjustable: true},
 		{Name: "slb_quota_rules_num", Total: 40},
+		{Product: "nlb", Name: quotaNLBs, Total: 60, Max: 500, Adjustable: true},
+		{Product: "nlb", Name: quotaServers, Total: 400, Max: 1000, Adjustable: true},
+		{Product: "nlb", Name: quotaNLBListeners, Total: 50, Max: 100, Adjustable: true},
 	}
 }

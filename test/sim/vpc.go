@@ -24,7 +24,7 @@ func vpc() *product {
 		}
 	}
 	return &product{
-		name: "vpc", version: "2016-04-28", host: "vpc.aliyuncs.com", refusal: notAuthorized,
+		name: "vpc", version: "2016-04-28", host: "vpc.aliyuncs.com", regional: true, refusal: notAuthorized,
 		actions: map[string]*action{
 			"DescribeVSwitches":         {do: describeVSwitches, resource: named("vswitch", "VSwitchId")},
 			"DescribeVSwitchAttributes": {do: describeVSwitch, need: []string{"VSwitchId"}, resource: named("vswitch", "VSwitchId")},
@@ -38,7 +38,7 @@ func vpc() *product {
 func (v *VSwitch) show(s *State) reply {
 	return reply{
 		"VSwitchId": v.ID, "VSwitchName": v.Name, "VpcId": v.VPC, "ZoneId": v.Zone, "CidrBlock": v.CIDR, "Status": v.Status,
-		"AvailableIpAddressCount": *v.Free, "IsDefault": false, "ResourceGroupId": "", "Ipv6CidrBlock": v.IPv6,
+		"AvailableIpAddressCount": s.seenFree(v), "IsDefault": false, "ResourceGroupId": "", "Ipv6CidrBlock": v.IPv6,
 		"EnabledIpv6": v.IPv6 != "", "OwnerId": s.owner(), "CreationTime": s.started.Format("2006-01-02T15:04:05Z"),
 		"Tags": reply{"Tag": []reply{}},
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/md5"
 	"crypto/sha1"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -52,12 +53,14 @@ type request struct {
 
 // A product is a part of the cloud with its own version, table and manners.
 type product struct {
-	name    string // in RAM actions, such as slb
-	version string
-	host    string  // of the public endpoint, as HostId says it
-	lower   bool    // errors are {code, message, requestId}
-	refusal failure // what RAM's refusal looks like
-	actions map[string]*action
+	name     string // in RAM actions, such as slb
+	version  string
+	host     string                  // of the public endpoint, as HostId says it
+	regional bool                    // each region has resources of its own
+	lower    bool                    // errors are {code, message, requestId}
+	refusal  failure                 // what RAM's refusal looks like
+	words    func(*failure) *failure // puts a general error into the product's words; nil: they are good
+	actions  map[string]*action
 }
 
 // An action answers a request. State is locked while it runs.
@@ -109,17 +112,21 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	read := rpc
-	if r.URL.Path != "/" || strings.HasPrefix(r.Header.Get("Authorization"), "acs ") {
+	switch auth := r.Header.Get("Authorization"); {
+	case strings.HasPrefix(auth, acs3Scheme):
+		read = acs3
+	case r.URL.Path != "/" || strings.HasPrefix(auth, "acs "):
 		read = roa
 	}
 	in := read(r, body)
+	in.locate(r.Host)
 	call := Call{Action: in.actionName, Params: in.params, At: c.now(), RequestID: requestID()}
 	if in.product != nil {
 		call.Product = in.product.name
 	}
 	f := c.meet(in, &call)
 	f.before(c, r, call)
-	out, bad := f.refusal()
+	out, bad := f.refusal(in.product)
 	if bad == nil {
 		out, bad = c.answer(in, &call)
 	}
@@ -147,6 +154,8 @@ type incoming struct {
 	signature  string
 	text       string // that the signature is over
 	suffix     string // of the secret
+	sha256     bool   // the signature is ACS3-HMAC-SHA256, not HMAC-SHA1
+	region     string // that the request is for; empty: not said
 	stamp      time.Time
 	nonce      string
 	bad        *failure // why it cannot be read
@@ -335,16 +344,30 @@ func (c *Cloud) answer(in *incoming, call *Call) (any, *failure) {
 		return nil, bad
 	}
 	call.Caller = k.Name
-	q := &request{product: in.product, action: in.action, params: in.params, caller: k, state: c.state, now: c.now()}
+	s, bad := c.there(in)
+	if bad != nil {
+		return nil, bad
+	}
+	q := &request{product: in.product, action: in.action, params: in.params, caller: k, state: s, now: c.now()}
+	s.advance(q.now)
+	out, bad := q.answer()
+	if bad != nil && q.product.words != nil {
+		bad = q.product.words(bad)
+	}
+	return out, bad
+}
+
+// answer decides about a request of a known caller.
+func (q *request) answer() (any, *failure) {
 	if bad := q.authorize(); bad != nil {
 		return nil, bad
 	}
-	for _, n := range in.action.need {
-		if in.params[n] == "" && in.params[n+".1"] == "" {
+	for _, n := range q.action.need {
+		if !q.params.has(n) {
 			return nil, missing(n)
 		}
 	}
-	return in.action.do(q)
+	return q.action.do(q)
 }
 
 // authenticate finds the caller and checks what it signed.
@@ -357,9 +380,7 @@ func (c *Cloud) authenticate(in *incoming) (*Caller, *failure) {
 	if k == nil {
 		return nil, fail(http.StatusNotFound, "InvalidAccessKeyId.NotFound", "Specified access key is not found.")
 	}
-	mac := hmac.New(sha1.New, []byte(k.Secret+in.suffix))
-	_, _ = io.WriteString(mac, in.text)
-	if got, err := base64.StdEncoding.DecodeString(in.signature); err != nil || !hmac.Equal(got, mac.Sum(nil)) {
+	if !in.signed(k.Secret) {
 		return nil, fail(http.StatusBadRequest, "SignatureDoesNotMatch",
 			"Specified signature is not matched with our calculation. server string to sign is:%s", in.text)
 	}
@@ -375,6 +396,17 @@ func (c *Cloud) authenticate(in *incoming) (*Caller, *failure) {
 		return nil, fail(http.StatusBadRequest, "SignatureNonceUsed", "Specified signature nonce was used already.")
 	}
 	return k, nil
+}
+
+// signed reports whether the request is signed with this secret.
+func (in *incoming) signed(secret string) bool {
+	mac, decode := hmac.New(sha1.New, []byte(secret+in.suffix)), base64.StdEncoding.DecodeString
+	if in.sha256 {
+		mac, decode = hmac.New(sha256.New, []byte(secret)), hex.DecodeString
+	}
+	_, _ = io.WriteString(mac, in.text)
+	got, err := decode(in.signature)
+	return err == nil && hmac.Equal(got, mac.Sum(nil))
 }
 
 // nonces remembers which nonces were used, as hashes: the last skew and the one
@@ -446,7 +478,7 @@ var gateway = map[string]bool{
 	"InvalidVersion": true, "InvalidAction.NotFound": true, "InvalidAccessKeyId.NotFound": true, "SignatureDoesNotMatch": true,
 	"SignatureNonceUsed": true, "InvalidTimeStamp.Expired": true, "InvalidTimeStamp.Format": true, "MissingSecurityToken": true,
 	"InvalidSecurityToken.MismatchWithAccessKey": true, "InvalidSecurityToken.Expired": true, "ContentMD5NotMatched": true,
-	"MissingParameter.Authorization": true,
+	"MissingParameter.Authorization": true, "IncompleteSignature": true, "InvalidRegionId.NotFound": true,
 }
 
 // requestID returns an ID in the form of the cloud's: a UUID in upper case.

@@ -1,0 +1,393 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A ServerGroup is a group of backends of NLBs.
+type ServerGroup struct {
+	ID            string            `json:"id,omitempty"`
+	Name          string            `json:"name,omitempty"`
+	VPC           string            `json:"vpc,omitempty"`       // the cluster's if empty
+	Type          string            `json:"type,omitempty"`      // Instance if empty, or Ip
+	Protocol      string            `json:"protocol,omitempty"`  // TCP if empty, UDP or TCP_UDP
+	Scheduler     string            `json:"scheduler,omitempty"` // Wrr if empty
+	IPVersion     string            `json:"ipVersion,omitempty"` // ipv4 if empty, or DualStack
+	Status        string            `json:"status,omitempty"`    // Available if empty
+	ResourceGroup string            `json:"resourceGroup,omitempty"`
+	Tags          map[string]string `json:"tags,omitempty"`
+	Config        map[string]string `json:"config,omitempty"` // the other parameters, by their names in the API
+	Servers       []Server          `json:"servers,omitempty"`
+}
+
+// A Server is a backend of a server group.
+type Server struct {
+	ID          string `json:"id,omitempty"`   // of an instance or an ENI, or an address
+	Type        string `json:"type,omitempty"` // Ecs if empty, Eni, Eci or Ip
+	IP          string `json:"ip,omitempty"`
+	Port        int    `json:"port,omitempty"`
+	Weight      *int   `json:"weight,omitempty"` // 100 if nil
+	Description string `json:"description,omitempty"`
+	Status      string `json:"status,omitempty"` // Available if empty
+}
+
+func serverGroupActions() map[string]*action {
+	one := []string{"ServerGroupId"}
+	servers := append(one, "Servers")
+	return map[string]*action{
+		"ListServerGroups":                  {do: listServerGroups},
+		"ListServerGroupServers":            {do: listServers},
+		"CreateServerGroup":                 {do: once(createServerGroup), need: []string{"ServerGroupName", "VpcId"}},
+		"UpdateServerGroupAttribute":        {do: once(updateServerGroup), need: one},
+		"DeleteServerGroup":                 {do: once(deleteServerGroup), need: one},
+		"AddServersToServerGroup":           {do: once(addServers), need: servers},
+		"RemoveServersFromServerGroup":      {do: once(removeServers), need: servers},
+		"UpdateServerGroupServersAttribute": {do: once(updateServers), need: servers},
+	}
+}
+
+func fillServerGroups(s *State, w *World) error {
+	var errs []error
+	s.ServerGroups, errs = index(errs, "server group", w.ServerGroups, func(g *ServerGroup) string { return g.ID }, func(i int, g *ServerGroup) {
+		g.ID = cmp.Or(g.ID, fmt.Sprintf("sgp-%d", i+1))
+		g.fill(s)
+	})
+	return errors.Join(errs...)
+}
+
+func (g *ServerGroup) fill(s *State) {
+	g.VPC, g.Type, g.Protocol = cmp.Or(g.VPC, s.Cluster.VPC), cmp.Or(g.Type, "Instance"), cmp.Or(g.Protocol, "TCP")
+	g.Scheduler, g.IPVersion, g.Status = cmp.Or(g.Scheduler, "Wrr"), cmp.Or(g.IPVersion, "ipv4"), cmp.Or(g.Status, "Available")
+	g.ResourceGroup = cmp.Or(g.ResourceGroup, "rg-acfm"+strings.ToLower(derive(s.AccountID, 11)))
+	if g.Tags == nil {
+		g.Tags = map[string]string{}
+	}
+	if g.Config == nil {
+		g.Config = map[string]string{}
+	}
+	for i := range g.Servers {
+		v := &g.Servers[i]
+		v.Type, v.Status = cmp.Or(v.Type, "Ecs"), cmp.Or(v.Status, "Available")
+		if v.Weight == nil {
+			v.Weight = new(100)
+		}
+	}
+}
+
+// serverGroup returns the group that the request names if nothing is being done
+// to it.
+func (q *request) serverGroup() (*ServerGroup, *failure) {
+	g := q.state.ServerGroups[q.params["ServerGroupId"]]
+	if g == nil {
+		return nil, notFound("serverGroup")
+	}
+	if g.Status != "Available" {
+		return nil, fail(http.StatusBadRequest, "IncorrectStatus.serverGroup", "The status of servergroup [%s] is incorrect.", g.ID)
+	}
+	return g, nil
+}
+
+// groupFields are the parameters of a server group that have fields of their own.
+var groupFields = []string{"ServerGroupId", "ServerGroupName", "VpcId", "ServerGroupType", "Protocol", "Scheduler", "AddressIPVersion", "ResourceGroupId", "ClientToken", "DryRun", "RegionId"}
+
+// setServerGroup makes a group what the request says of it, and leaves what it
+// does not say.
+func (q *request) setServerGroup(g *ServerGroup) *failure {
+	p := q.params
+	if !oneOf("Wrr,Wlc,Rr,Sch,Tch,Qch", cmp.Or(p["Scheduler"], "Wrr")) {
+		return illegalParam("Scheduler")
+	}
+	for name, most := range map[string]int{"ConnectionDrainTimeout": 900, "PersistenceTimeout": 3600} {
+		if _, bad := p.number(name, 0, most, 0); bad != nil {
+			return bad
+		}
+	}
+	g.Name, g.Scheduler = cmp.Or(p["ServerGroupName"], g.Name), cmp.Or(p["Scheduler"], g.Scheduler)
+	for k, v := range p {
+		if !slices.Contains(groupFields, k) && !strings.HasPrefix(k, "Tag.") {
+			g.Config[k] = v
+		}
+	}
+	return nil
+}
+
+func createServerGroup(q *request) (any, *failure) {
+	p, s := q.params, q.state
+	g := &ServerGroup{
+		VPC: p["VpcId"], Type: p["ServerGroupType"], Protocol: p["Protocol"], IPVersion: p["AddressIPVersion"], ResourceGroup: p["ResourceGroupId"],
+		Status: "Creating",
+	}
+	g.fill(s)
+	switch {
+	case s.VPCs[g.VPC] == nil:
+		return nil, notFound("Vpc")
+	case !oneOf("Instance,Ip", g.Type):
+		return nil, illegalParam("ServerGroupType")
+	case !oneOf("TCP,UDP,TCPSSL,TCP_UDP", g.Protocol):
+		return nil, illegalParam("Protocol")
+	}
+	var bad *failure
+	if g.Tags, bad = p.tags(); bad != nil {
+		return nil, bad
+	}
+	if bad := checkTags(g.Tags, nil); bad != nil {
+		return nil, bad
+	}
+	if bad := q.setServerGroup(g); bad != nil {
+		return nil, bad
+	}
+	g.ID = s.id("sgp-", func(id string) bool { return s.ServerGroups[id] != nil })
+	s.ServerGroups[g.ID] = g
+	s.tagging(g.ID, nil)
+	return reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
+}
+
+// available starts a job after which a group and its servers are Available,
+// and those that are being removed are gone.
+func (q *request) available(id string) string {
+	return q.job(func(s *State) {
+		g := s.ServerGroups[id]
+		if g == nil {
+			return
+		}
+		g.Status = "Available"
+		g.Servers = slices.DeleteFunc(g.Servers, func(v Server) bool { return v.Status == "Removing" })
+		for i := range g.Servers {
+			g.Servers[i].Status = "Available"
+		}
+	})
+}
+
+func updateServerGroup(q *request) (any, *failure) {
+	g, bad := q.serverGroup()
+	if bad != nil {
+		return nil, bad
+	}
+	if bad := q.setServerGroup(g); bad != nil {
+		return nil, bad
+	}
+	g.Status = "Configuring"
+	return reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
+}
+
+// users returns the IDs of the NLBs that have a listener for a group.
+func (s *State) users(group string) []string {
+	ids := []string{}
+	for _, id := range slices.Sorted(maps.Keys(s.NLBs)) {
+		if slices.ContainsFunc(s.NLBs[id].Listeners, func(l NLBListener) bool { return l.ServerGroup == group }) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func deleteServerGroup(q *request) (any, *failure) {
+	g, bad := q.serverGroup()
+	if bad != nil {
+		return nil, bad
+	}
+	if len(q.state.users(g.ID)) > 0 {
+		return nil, fail(http.StatusBadRequest, "ResourceInUse.ServerGroup", "The specified resource of ServerGroup is in use.")
+	}
+	g.Status = "Configuring"
+	id := g.ID
+	return reply{"JobId": q.job(func(s *State) { delete(s.ServerGroups, id) })}, nil
+}
+
+// servers reads the servers of a request.
+func (q *request) servers() ([]Server, *failure) {
+	var list []Server
+	for _, m := range q.params.structs("Servers") {
+		v := Server{ID: m["ServerId"], Type: m["ServerType"], IP: m["ServerIp"], Description: m["Description"]}
+		var bad *failure
+		if v.Port, bad = m.number("Port", 0, 65535, 0); bad != nil {
+			return nil, bad
+		}
+		weight, bad := m.number("Weight", 0, 100, 100)
+		switch {
+		case bad != nil:
+			return nil, bad
+		case v.ID == "":
+			return nil, missing("ServerId")
+		case !oneOf("Ecs,Eni,Eci,Ip", v.Type) || v.Type == "":
+			return nil, illegalParam("ServerType")
+		}
+		v.Weight = &weight
+		if slices.ContainsFunc(list, v.same) {
+			return nil, fail(http.StatusBadRequest, "DuplicatedParam.Server", "The param of Server is duplicated.")
+		}
+		list = append(list, v)
+	}
+	if len(list) > 200 {
+		return nil, illegalParam("Servers")
+	}
+	return list, nil
+}
+
+// same reports whether two servers are one entry of a group.
+func (v Server) same(o Server) bool {
+	return v.ID == o.ID && v.Port == o.Port && (v.IP == "" || o.IP == "" || v.IP == o.IP)
+}
+
+func addServers(q *request) (any, *failure) {
+	g, bad := q.serverGroup()
+	if bad != nil {
+		return nil, bad
+	}
+	list, bad := q.servers()
+	if bad != nil {
+		return nil, bad
+	}
+	for i := range list {
+		v := &list[i]
+		home := q.vpcOf(Backend{Server: v.ID})
+		switch {
+		case (v.Type == "Ip") != (g.Type == "Ip"):
+			return nil, mismatch("ServerType", v.ID, g.ID)
+		case v.Port == 0 && g.Config["AnyPortEnabled"] != "true":
+			return nil, illegalParam("Port")
+		case v.Type != "Ip" && home != g.VPC:
+			return nil, mismatch("VpcId", v.ID, g.ID)
+		case slices.ContainsFunc(g.Servers, v.same):
+			return nil, fail(http.StatusBadRequest, "DuplicatedParam.Server", "The param of Server is duplicated.")
+		}
+		v.Status = "Adding"
+	}
+	if bad := q.exceeded(quotaServers, 400, len(g.Servers), len(list)); bad != nil {
+		return nil, bad
+	}
+	g.Servers, g.Status = append(g.Servers, list...), "Configuring"
+	return reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
+}
+
+// each finds the servers of a request in their group and does something to
+// them: to all, or to none.
+func (q *request) each(do func(have *Server, said params)) (any, *failure) {
+	g, bad := q.serverGroup()
+	if bad != nil {
+		return nil, bad
+	}
+	list, bad := q.servers()
+	if bad != nil {
+		return nil, bad
+	}
+	for _, v := range list {
+		if !slices.ContainsFunc(g.Servers, v.same) {
+			return nil, notFound("server")
+		}
+	}
+	said := q.params.structs("Servers")
+	for i, v := range list {
+		do(&g.Servers[slices.IndexFunc(g.Servers, v.same)], said[i])
+	}
+	g.Status = "Configuring"
+	return reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
+}
+
+func removeServers(q *request) (any, *failure) {
+	return q.each(func(have *Server, _ params) { have.Status = "Removing" })
+}
+
+func updateServers(q *request) (any, *failure) {
+	return q.each(func(have *Server, said params) {
+		have.Status = "Configuring"
+		if n, err := strconv.Atoi(said["Weight"]); err == nil {
+			have.Weight = &n
+		}
+		if d, ok := said["Description"]; ok {
+			have.Description = d
+		}
+	})
+}
+
+// healthCheck returns the health check of a group, which is on unless it says
+// otherwise.
+func (g *ServerGroup) healthCheck() reply {
+	out := reply{
+		"HealthCheckEnabled": true, "HealthCheckType": "TCP", "HealthCheckConnectPort": 0, "HealthyThreshold": 2, "UnhealthyThreshold": 2,
+		"HealthCheckConnectTimeout": 5, "HealthCheckInterval": 10, "HealthCheckDomain": "", "HealthCheckUrl": "", "HttpCheckMethod": "",
+	}
+	said := params(g.Config).under("HealthCheckConfig")
+	codes := said.list("HealthCheckHttpCode")
+	for k, v := range typedConfig(said) {
+		if !strings.HasPrefix(k, "HealthCheckHttpCode") {
+			out[k] = v
+		}
+	}
+	out["HealthCheckHttpCode"] = slices.Concat([]string{}, codes)
+	return out
+}
+
+func (g *ServerGroup) show(s *State) reply {
+	out := reply{
+		"PersistenceEnabled": false, "PersistenceTimeout": 0, "ConnectionDrainEnabled": false, "ConnectionDrainTimeout": 0,
+		"PreserveClientIpEnabled": true, "AnyPortEnabled": false,
+	}
+	flat := maps.Clone(g.Config)
+	maps.DeleteFunc(flat, func(k, _ string) bool { return strings.Contains(k, ".") })
+	maps.Copy(out, typedConfig(flat))
+	maps.Copy(out, reply{
+		"ServerGroupId": g.ID, "ServerGroupName": g.Name, "ServerGroupType": g.Type, "ServerGroupStatus": g.Status, "VpcId": g.VPC,
+		"Protocol": g.Protocol, "Scheduler": g.Scheduler, "AddressIPVersion": g.IPVersion, "ResourceGroupId": g.ResourceGroup, "RegionId": s.Region,
+		"AliUid": s.owner(), "ServerCount": len(g.Servers), "RelatedLoadBalancerIds": s.users(g.ID), "HealthCheck": g.healthCheck(),
+		"Tags": tagPairs(s.seenTags(g.ID, g.Tags)),
+	})
+	return out
+}
+
+func listServerGroups(q *request) (any, *failure) {
+	p, s := q.params, q.state
+	tags, bad := p.tags()
+	if bad != nil {
+		return nil, bad
+	}
+	ids, names := p.list("ServerGroupIds"), p.list("ServerGroupNames")
+	shown := []reply{}
+	for _, id := range slices.Sorted(maps.Keys(s.ServerGroups)) {
+		g := s.ServerGroups[id]
+		if inList(ids, id) && inList(names, g.Name) && is(p["VpcId"], g.VPC) && is(p["ServerGroupType"], g.Type) &&
+			is(p["ResourceGroupId"], g.ResourceGroup) && carries(s.seenTags(id, g.Tags), tags) {
+			shown = append(shown, g.show(s))
+		}
+	}
+	return q.tokenPage(shown, "ServerGroups")
+}
+
+func listServers(q *request) (any, *failure) {
+	p := q.params
+	of, ids, ips := p["ServerGroupId"], p.list("ServerIds"), p.list("ServerIps")
+	if of != "" && q.state.ServerGroups[of] == nil {
+		return nil, notFound("serverGroup")
+	}
+	shown := []reply{}
+	for _, id := range slices.Sorted(maps.Keys(q.state.ServerGroups)) {
+		for _, v := range q.state.ServerGroups[id].Servers {
+			if is(of, id) && inList(ids, v.ID) && inList(ips, v.IP) {
+				shown = append(shown, reply{
+					"ServerGroupId": id, "ServerId": v.ID, "ServerType": v.Type, "ServerIp": v.IP, "Port": v.Port, "Weight": *v.Weight,
+					"Description": v.Description, "Status": v.Status, "ZoneId": q.zoneOf(v.ID),
+				})
+			}
+		}
+	}
+	return q.tokenPage(shown, "Servers")
+}
+
+// zoneOf returns the zone of a server, or nothing if the World does not state
+// it.
+func (q *request) zoneOf(server string) string {
+	if i := q.state.Instances[server]; i != nil {
+		return i.Zone
+	}
+	if e := q.state.ENIs[server]; e != nil && q.state.VSwitches[e.VSwitch] != nil {
+		return q.state.VSwitches[e.VSwitch].Zone
+	}
+	return ""
+}

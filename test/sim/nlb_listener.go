@@ -1,0 +1,339 @@
+package sim
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// An NLBListener is a port that an NLB forwards to a server group.
+type NLBListener struct {
+	ID           string            `json:"id,omitempty"`
+	Port         int               `json:"port"`               // 0 with StartPort and EndPort: all between
+	Protocol     string            `json:"protocol,omitempty"` // TCP if empty, UDP or TCPSSL
+	ServerGroup  string            `json:"serverGroup,omitempty"`
+	Description  string            `json:"description,omitempty"`
+	Status       string            `json:"status,omitempty"` // Running if empty
+	Config       map[string]string `json:"config,omitempty"` // the other parameters, by their names in the API
+	Certificates []string          `json:"certificates,omitempty"`
+	CAs          []string          `json:"cas,omitempty"`     // certificates of authorities
+	Further      []string          `json:"further,omitempty"` // additional certificates
+	Tags         map[string]string `json:"tags,omitempty"`
+}
+
+func nlbListenerActions() map[string]*action {
+	one := []string{"ListenerId"}
+	more := append(one, "AdditionalCertificateIds")
+	return map[string]*action{
+		"ListListeners":                                  {do: listNLBListeners},
+		"GetListenerAttribute":                           {do: getNLBListener, need: one},
+		"CreateListener":                                 {do: once(createNLBListener), need: []string{"ListenerProtocol", "ListenerPort", "LoadBalancerId", "ServerGroupId"}},
+		"UpdateListenerAttribute":                        {do: once(updateNLBListener), need: one},
+		"StartListener":                                  {do: once(switchNLBListener("Starting", "Running")), need: one},
+		"StopListener":                                   {do: once(switchNLBListener("Stopping", "Stopped")), need: one},
+		"DeleteListener":                                 {do: once(deleteNLBListener), need: one},
+		"ListListenerCertificates":                       {do: listNLBCertificates, need: one},
+		"AssociateAdditionalCertificatesWithListener":    {do: once(associateCertificates), need: more},
+		"DisassociateAdditionalCertificatesWithListener": {do: once(disassociateCertificates), need: more},
+	}
+}
+
+func (l *NLBListener) fill() {
+	l.Protocol, l.Status = cmp.Or(l.Protocol, "TCP"), cmp.Or(l.Status, "Running")
+	if l.Config == nil {
+		l.Config = map[string]string{}
+	}
+	if l.Tags == nil {
+		l.Tags = map[string]string{}
+	}
+}
+
+// nlbListener returns a listener and its NLB, or nil.
+func (s *State) nlbListener(id string) (*NLB, *NLBListener) {
+	for _, n := range s.NLBs {
+		for i := range n.Listeners {
+			if n.Listeners[i].ID == id {
+				return n, &n.Listeners[i]
+			}
+		}
+	}
+	return nil, nil
+}
+
+// nlbListener returns the listener that the request names, and its NLB.
+func (q *request) nlbListener() (*NLB, *NLBListener, *failure) {
+	n, l := q.state.nlbListener(q.params["ListenerId"])
+	if l == nil {
+		return nil, nil, notFound("listener")
+	}
+	return n, l, nil
+}
+
+// calm returns the listener that the request names if nothing is being done to
+// it.
+func (q *request) calm() (*NLB, *NLBListener, *failure) {
+	n, l, bad := q.nlbListener()
+	if bad == nil && l.Status != "Running" && l.Status != "Stopped" {
+		return nil, nil, fail(http.StatusBadRequest, "IncorrectStatus.listener", "The status of listener [%s] is incorrect.", l.ID)
+	}
+	return n, l, bad
+}
+
+// transit starts a job after which a listener has a status.
+func (q *request) transit(l *NLBListener, meanwhile, then string) string {
+	id := l.ID
+	l.Status = meanwhile
+	return q.job(func(s *State) {
+		if _, l := s.nlbListener(id); l != nil {
+			l.Status = then
+		}
+	})
+}
+
+// listenerFields are the parameters of a listener that have fields of their own.
+var listenerFields = []string{"ListenerProtocol", "ListenerPort", "LoadBalancerId", "ListenerId", "ServerGroupId", "ListenerDescription", "ClientToken", "DryRun", "RegionId"}
+
+// setNLBListener makes a listener what the request says of it, and leaves what it does
+// not say.
+func (q *request) setNLBListener(n *NLB, l *NLBListener) *failure {
+	p := q.params
+	group := cmp.Or(p["ServerGroupId"], l.ServerGroup)
+	g := q.state.ServerGroups[group]
+	switch {
+	case g == nil:
+		return notFound("serverGroup")
+	case g.VPC != n.VPC:
+		return mismatch("VpcId", n.ID, g.ID)
+	case g.Protocol != l.Protocol && g.Protocol != "TCP_UDP" && (l.Protocol != "TCPSSL" || g.Protocol != "TCP"):
+		return mismatch("Protocol", l.Protocol, g.ID)
+	}
+	certificates := p.list("CertificateIds")
+	if l.Protocol == "TCPSSL" && len(certificates)+len(l.Certificates) == 0 {
+		return fail(http.StatusBadRequest, "MissingParam.Certificate", "The param of certificate is missing.")
+	}
+	if len(certificates) > 1 {
+		return fail(http.StatusBadRequest, "IllegalParamSize.certificateIds", "The param size of certificateIds or caCertificateIds is illegal.")
+	}
+	if _, bad := p.number("IdleTimeout", 1, 900, 900); bad != nil {
+		return bad
+	}
+	if bad := q.certified(certificates); bad != nil {
+		return bad
+	}
+	l.ServerGroup = group
+	if v, ok := p["ListenerDescription"]; ok {
+		l.Description = v
+	}
+	if certificates != nil {
+		l.Certificates = certificates
+	}
+	if cas := p.list("CaCertificateIds"); cas != nil {
+		l.CAs = cas
+	}
+	for k, v := range p {
+		if !slices.Contains(listenerFields, k) && !strings.Contains(k, ".") {
+			l.Config[k] = v
+		}
+	}
+	return nil
+}
+
+// certified refuses certificates that do not exist, if the World has any.
+func (q *request) certified(ids []string) *failure {
+	for _, id := range ids {
+		if len(q.state.Certificates) > 0 && q.state.Certificates[id] == nil {
+			return fail(http.StatusBadRequest, "ResourceNotFound.Certificate", "The specified resource %s is not found.", id)
+		}
+	}
+	return nil
+}
+
+// listenerStem reports whether a listener's ID begins with stem, before the
+// port.
+func (s *State) listenerStem(stem string) bool {
+	for _, n := range s.NLBs {
+		if slices.ContainsFunc(n.Listeners, func(l NLBListener) bool { return strings.HasPrefix(l.ID, stem+"@") }) {
+			return true
+		}
+	}
+	return false
+}
+
+func createNLBListener(q *request) (any, *failure) {
+	p, s := q.params, q.state
+	n, bad := q.nlb()
+	if bad != nil {
+		return nil, bad
+	}
+	if n.Status != "Active" {
+		return nil, fail(http.StatusBadRequest, "IncorrectStatus.loadbalancer", "The status of loadbalancer [%s] is incorrect.", n.ID)
+	}
+	port, bad := p.number("ListenerPort", 0, 65535, -1)
+	if bad != nil || port == 0 && (p["StartPort"] == "" || p["EndPort"] == "") {
+		return nil, illegalParam("Port")
+	}
+	l := NLBListener{Port: port, Protocol: p["ListenerProtocol"], Status: "Provisioning"}
+	l.fill()
+	if !oneOf("TCP,UDP,TCPSSL", l.Protocol) {
+		return nil, illegalParam("ListenerProtocol")
+	}
+	for _, o := range n.Listeners { // only UDP shares a port with the others
+		if o.Port == port && (o.Protocol == l.Protocol || o.Protocol != "UDP" && l.Protocol != "UDP") {
+			return nil, fail(http.StatusBadRequest, "Conflict.Port", "The Port [%d] is conflict.", port)
+		}
+	}
+	if bad := q.exceeded(quotaNLBListeners, 50, len(n.Listeners), 1); bad != nil {
+		return nil, bad
+	}
+	if l.Tags, bad = p.tags(); bad != nil {
+		return nil, bad
+	}
+	if bad := q.setNLBListener(n, &l); bad != nil {
+		return nil, bad
+	}
+	l.ID = s.id("lsn-", s.listenerStem) + "@" + strconv.Itoa(port)
+	n.Listeners = append(n.Listeners, l)
+	job := q.transit(&n.Listeners[len(n.Listeners)-1], "Provisioning", "Running")
+	return reply{"ListenerId": l.ID, "JobId": job}, nil
+}
+
+func updateNLBListener(q *request) (any, *failure) {
+	n, l, bad := q.calm()
+	if bad != nil {
+		return nil, bad
+	}
+	if bad := q.setNLBListener(n, l); bad != nil {
+		return nil, bad
+	}
+	return reply{"JobId": q.transit(l, "Configuring", l.Status)}, nil
+}
+
+func switchNLBListener(meanwhile, then string) func(*request) (any, *failure) {
+	return func(q *request) (any, *failure) {
+		_, l, bad := q.calm()
+		if bad != nil {
+			return nil, bad
+		}
+		if l.Status == then {
+			return nil, fail(http.StatusBadRequest, "IncorrectStatus.listener", "The status of listener [%s] is incorrect.", l.ID)
+		}
+		return reply{"JobId": q.transit(l, meanwhile, then)}, nil
+	}
+}
+
+func deleteNLBListener(q *request) (any, *failure) {
+	n, l, bad := q.calm()
+	if bad != nil {
+		return nil, bad
+	}
+	l.Status = "Deleting"
+	of, id := n.ID, l.ID
+	return reply{"JobId": q.job(func(s *State) {
+		if n := s.NLBs[of]; n != nil {
+			n.Listeners = slices.DeleteFunc(n.Listeners, func(l NLBListener) bool { return l.ID == id })
+		}
+	})}, nil
+}
+
+// show is what answers say of a listener.
+func (l *NLBListener) show(n *NLB, s *State) reply {
+	out := reply{
+		"IdleTimeout": 900, "Cps": 0, "Mss": 0, "SecurityPolicyId": "", "CaEnabled": false, "AlpnEnabled": false, "AlpnPolicy": "",
+		"ProxyProtocolEnabled": false, "SecSensorEnabled": false, "StartPort": "", "EndPort": "",
+	}
+	maps.Copy(out, typedConfig(l.Config))
+	maps.Copy(out, reply{
+		"LoadBalancerId": n.ID, "ListenerId": l.ID, "ListenerPort": l.Port, "ListenerProtocol": l.Protocol, "ListenerStatus": l.Status,
+		"ListenerDescription": l.Description, "ServerGroupId": l.ServerGroup, "RegionId": s.Region, "Tags": tagPairs(s.seenTags(l.ID, l.Tags)),
+		"CertificateIds": slices.Concat([]string{}, l.Certificates), "CaCertificateIds": slices.Concat([]string{}, l.CAs),
+	})
+	return out
+}
+
+func getNLBListener(q *request) (any, *failure) {
+	n, l, bad := q.nlbListener()
+	if bad != nil {
+		return nil, bad
+	}
+	return l.show(n, q.state), nil
+}
+
+func listNLBListeners(q *request) (any, *failure) {
+	p, s := q.params, q.state
+	tags, bad := p.tags()
+	if bad != nil {
+		return nil, bad
+	}
+	of, ids := p.list("LoadBalancerIds"), p.list("ListenerIds")
+	shown := []reply{}
+	for _, id := range slices.Sorted(maps.Keys(s.NLBs)) {
+		n := s.NLBs[id]
+		for i := range n.Listeners {
+			l := &n.Listeners[i]
+			if inList(of, id) && inList(ids, l.ID) && is(p["ListenerProtocol"], l.Protocol) && carries(s.seenTags(l.ID, l.Tags), tags) {
+				shown = append(shown, l.show(n, s))
+			}
+		}
+	}
+	return q.tokenPage(shown, "Listeners")
+}
+
+func listNLBCertificates(q *request) (any, *failure) {
+	_, l, bad := q.nlbListener()
+	if bad != nil {
+		return nil, bad
+	}
+	kind := cmp.Or(q.params["CertType"], "Server")
+	ids, shown := []string{}, []reply{}
+	add := func(list []string, first bool) {
+		for _, id := range list {
+			ids = append(ids, id)
+			shown = append(shown, reply{"CertificateId": id, "CertificateType": kind, "IsDefault": first, "Status": "Associated"})
+		}
+	}
+	switch kind {
+	case "Ca":
+		add(l.CAs, true)
+	case "Server":
+		add(l.Certificates, true)
+		add(l.Further, false)
+	default:
+		return nil, illegalParam("CertType")
+	}
+	part, next, bad := chunk(q.params, shown, 20, 100)
+	if bad != nil {
+		return nil, bad
+	}
+	return reply{"TotalCount": len(shown), "MaxResults": len(part), "NextToken": next, "Certificates": part, "CertificateIds": ids}, nil
+}
+
+func associateCertificates(q *request) (any, *failure) {
+	_, l, bad := q.calm()
+	if bad != nil {
+		return nil, bad
+	}
+	ids := q.params.list("AdditionalCertificateIds")
+	if bad := q.certified(ids); bad != nil {
+		return nil, bad
+	}
+	for _, id := range ids {
+		if slices.Contains(l.Further, id) {
+			return nil, fail(http.StatusBadRequest, "ResourceAlreadyAssociated.Certificate", "The specified resource of %s is already associated.", id)
+		}
+	}
+	l.Further = append(l.Further, ids...)
+	return reply{"JobId": q.transit(l, "Configuring", l.Status)}, nil
+}
+
+func disassociateCertificates(q *request) (any, *failure) {
+	_, l, bad := q.calm()
+	if bad != nil {
+		return nil, bad
+	}
+	ids := q.params.list("AdditionalCertificateIds")
+	l.Further = slices.DeleteFunc(l.Further, func(id string) bool { return slices.Contains(ids, id) })
+	return reply{"JobId": q.transit(l, "Configuring", l.Status)}, nil
+}
