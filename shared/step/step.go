@@ -44,11 +44,15 @@ func Decode(kind string, data []byte) (remedy.Step, error) {
 }
 
 func decode[S remedy.Step](data []byte) (remedy.Step, error) {
-	var s S
+	var zero S
+	var s *S // stays nil for null, which would read as a step that names nothing
 	if err := json.Unmarshal(data, &s); err != nil {
-		return nil, fmt.Errorf("decode step %s: %w", s.Kind(), err)
+		return nil, fmt.Errorf("decode step %s: %w", zero.Kind(), err)
 	}
-	return s, nil
+	if s == nil {
+		return nil, fmt.Errorf("decode step %s: there is none", zero.Kind())
+	}
+	return *s, nil
 }
 
 // serviceWrite is what every step on the Service's own metadata needs.
