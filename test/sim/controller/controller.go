@@ -262,17 +262,7 @@ func Start(t testing.TB, o Options) (stop func()) {
 	if _, err := o.check(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, o) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
+	return start(t, func(ctx context.Context) error { return Run(ctx, o) })
 }
 
 // correlation returns the real limits of the recorder, by the controller's

@@ -54,6 +54,16 @@ func deleting(svc *corev1.Service) bool {
 	return svc.DeletionTimestamp != nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer
 }
 
+// Hash returns the digest that a controller of this release, the usual one if
+// empty, leaves on a Service which it has synced.
+func Hash(svc *corev1.Service, release string) (string, error) {
+	v, err := parseVersion(release)
+	if err != nil {
+		return "", err
+	}
+	return v.hash(svc), nil
+}
+
 // hash returns the digest by which the controller tells whether a Service
 // changed since its last successful sync. Labels and status are not in it, all
 // annotations are.
