@@ -1,0 +1,467 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
+)
+
+const (
+	lbPrefix   = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
+	hashLabel  = "service.beta.kubernetes.io/hash"
+	idLabel    = "service.k8s.alibaba/loadbalancer-id"
+	patience   = time.Minute
+	svcName    = "web"
+	ensuredCLB = "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [LB]"
+)
+
+// An outcome is all that a scene left behind which a reader can see. IDs that
+// the cloud has given are LB, the address of a load balancer is IP(its ID), the
+// name that the controller gives to what is its own is NAME, and the namespace
+// is NS.
+type outcome struct {
+	Events      []string // type, reason, component and message, sorted
+	Labels      map[string]string
+	Annotations map[string]string
+	Finalizers  []string
+	Ingress     []string
+	Tags        map[string]string // of the load balancer
+	Actions     []string          // of the OpenAPI, in order; reads that stand together are sorted
+}
+
+// A scene is something that a controller does, in a cluster and a cloud of its
+// own.
+type scene struct {
+	name    string
+	world   sim.World
+	nodes   int
+	options func(*controller.Options)
+	arrange func(*play)           // before the Service is there
+	service func(*corev1.Service) // changes it before it is created
+	act     func(*play)           // after it was synced; nil: its first sync is all
+	until   string                // event that ends the scene
+	want    outcome               // as recorded; Labels, Annotations and Tags that are nil do not count
+}
+
+// TestConformance plays scenes with the simulated controller, and compares what
+// they leave with what a real one left.
+//
+// Where CCM_BIN names a cloud-controller-manager, v2.14.0 or later, it plays the
+// same scenes at the same time, against the same simulated cloud. Elsewhere the
+// comparison is with lines that were recorded from v2.14.0.
+func TestConformance(t *testing.T) {
+	c := cluster.Join(t)
+	bin := os.Getenv(controller.BinaryVariable)
+	if bin == "" {
+		t.Logf("%s is not set: this is the recorded comparison, with what v2.14.0 left, and no real controller runs", controller.BinaryVariable)
+	} else {
+		t.Logf("the real controller %s is compared with the simulated one", bin)
+		c.Exclusive(t)
+	}
+	for _, s := range append(clbScenes(), nlbScenes()...) {
+		t.Run(s.name, func(t *testing.T) {
+			if bin == "" {
+				t.Parallel()
+			}
+			got := s.play(t, c, "")
+			if bin != "" {
+				if diff := cmp.Diff(s.play(t, c, bin), got); diff != "" {
+					t.Errorf("real (-) and simulated (+) controller differ:\n%s", diff)
+				}
+			}
+			if diff := cmp.Diff(s.want, s.recorded(got)); diff != "" {
+				t.Errorf("recorded (-) and simulated (+) outcome differ:\n%s", diff)
+			}
+		})
+	}
+}
+
+// recorded returns of an outcome what the scene has a record of.
+func (s scene) recorded(o outcome) outcome {
+	if s.want.Labels == nil {
+		o.Labels = nil
+	}
+	if s.want.Annotations == nil {
+		o.Annotations = nil
+	}
+	if s.want.Tags == nil {
+		o.Tags = nil
+	}
+	if s.want.Actions == nil {
+		o.Actions = nil
+	}
+	return o
+}
+
+// A play is a scene that is played.
+type play struct {
+	*testing.T
+	ns    string
+	kube  kubernetes.Interface
+	cloud *sim.Cloud
+
+	mu     sync.Mutex
+	seen   sync.Cond
+	svc    *corev1.Service
+	events map[string]*corev1.Event // by name
+	lost   string                   // address of a load balancer that is gone
+}
+
+// play plays the scene with the real controller bin, or with the simulated one
+// if that is empty.
+func (s scene) play(t *testing.T, c *cluster.Cluster, bin string) outcome {
+	t.Helper()
+	p := &play{T: t, ns: c.Namespace(t), kube: c.Client(), cloud: sim.New(t, &s.world), events: map[string]*corev1.Event{}}
+	p.seen.L = &p.mu
+	defer p.watch()()
+	for i := range s.nodes {
+		defer p.node(i + 1)()
+	}
+	if s.arrange != nil {
+		s.arrange(p)
+	}
+	o := controller.Options{
+		Kube: c.Config, Cloud: p.cloud.Addr(), Credentials: p.cloud.Client("ccm", "*"),
+		ClusterID: clusterID, VPC: "vpc-1", VSwitches: []string{"cn-hangzhou-h:vsw-1"},
+		Namespace: p.ns, Nodes: "play=" + p.ns, BackoffBase: time.Hour, BackoffMax: time.Hour,
+	}
+	if s.options != nil {
+		s.options(&o)
+	}
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: svcName, Annotations: map[string]string{}},
+		Spec: corev1.ServiceSpec{
+			Type:  corev1.ServiceTypeLoadBalancer,
+			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt(8080), Protocol: corev1.ProtocolTCP}},
+		},
+	}
+	if s.service != nil {
+		s.service(svc)
+	}
+	if _, err := p.kube.CoreV1().Services(p.ns).Create(t.Context(), svc, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer p.remove() // after the controller has ended
+	if bin != "" {
+		defer controller.StartReal(t, bin, o)()
+	} else {
+		defer controller.Start(t, o)()
+	}
+	if s.act != nil {
+		p.synced("")
+		p.cloud.ResetCalls()
+		s.act(p)
+	}
+	p.saw(s.until)
+	if len(s.want.Ingress) > 0 { // not every sync that succeeds ends with an event
+		p.wait("an address", func() bool { return len(p.svc.Status.LoadBalancer.Ingress) > 0 })
+	}
+	return p.outcome()
+}
+
+// watch follows the Service and the events of the namespace until the returned
+// function is called.
+func (p *play) watch() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := informers.NewSharedInformerFactoryWithOptions(p.kube, 0, informers.WithNamespace(p.ns))
+	note := func(o any) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		switch o := o.(type) {
+		case *corev1.Service:
+			p.svc = o
+		case *corev1.Event:
+			if o.Source.Component != "" { // the API server's own have none
+				p.events[o.Name] = o
+			}
+		}
+		p.seen.Broadcast()
+	}
+	h := cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, o any) { note(o) }}
+	for _, i := range []cache.SharedIndexInformer{f.Core().V1().Services().Informer(), f.Core().V1().Events().Informer()} {
+		if _, err := i.AddEventHandler(h); err != nil {
+			p.Fatal(err)
+		}
+	}
+	f.Start(ctx.Done())
+	return func() {
+		cancel()
+		f.Shutdown()
+	}
+}
+
+// wait waits until ok, which is asked with what is seen locked.
+func (p *play) wait(what string, ok func() bool) {
+	p.Helper()
+	late := false
+	timer := time.AfterFunc(patience, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		late = true
+		p.seen.Broadcast()
+	})
+	defer timer.Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !ok() {
+		if late {
+			p.Fatalf("waited %v for %s; events:\n%s", patience, what, strings.Join(p.lines(p.marks()), "\n"))
+		}
+		p.seen.Wait()
+	}
+}
+
+// saw waits for an event.
+func (p *play) saw(line string) {
+	p.Helper()
+	p.wait(line, func() bool { return slices.Contains(p.lines(p.marks()), line) })
+}
+
+// synced waits for the marks of a successful sync with another hash than was,
+// and for its event.
+func (p *play) synced(was string) *corev1.Service {
+	p.Helper()
+	var svc *corev1.Service
+	p.wait("a sync", func() bool {
+		svc = p.svc
+		ensured := slices.ContainsFunc(slices.Collect(maps.Values(p.events)), func(e *corev1.Event) bool { return e.Reason == "EnsuredLoadBalancer" })
+		return svc != nil && svc.Labels[hashLabel] != was && len(svc.Status.LoadBalancer.Ingress) > 0 && ensured
+	})
+	return svc
+}
+
+// lines returns the events, sorted; p.mu is held.
+func (p *play) lines(marks *strings.Replacer) []string {
+	var all []string
+	for _, e := range p.events {
+		line := fmt.Sprintf("%s %s %s: %s", e.Type, e.Reason, e.Source.Component, e.Message)
+		line = given.ReplaceAllString(marks.Replace(line), "LB")
+		all = append(all, volatile.ReplaceAllString(line, "$1…"))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+var (
+	// given are IDs that the simulated cloud gives to what is created.
+	given = regexp.MustCompile(`\b(?:n?lb|rsp|sgp|lsn)-sim[0-9]+\b`)
+	// volatile is what differs from one answer of the OpenAPI to the next.
+	volatile = regexp.MustCompile(`(?s)((?:RequestId|Recommend): |RespHeaders: map\[|EncodedDiagnosticMessage:)[^\n]*`)
+)
+
+// marks returns what stands for names that differ from play to play.
+func (p *play) marks() *strings.Replacer {
+	w := p.cloud.Snapshot()
+	addresses := map[string]string{}
+	if p.lost != "" {
+		addresses[p.lost] = "GONE"
+	}
+	for _, lb := range w.LoadBalancers {
+		addresses[lb.Address] = "IP(" + lb.ID + ")"
+	}
+	var pairs []string
+	// The longest first: one address can begin like another.
+	for _, a := range slices.SortedFunc(maps.Keys(addresses), func(a, b string) int { return len(b) - len(a) }) {
+		pairs = append(pairs, a, addresses[a])
+	}
+	if p.svc != nil {
+		pairs = append(pairs, p.own(), "NAME")
+	}
+	return strings.NewReplacer(append(pairs, p.ns, "NS")...)
+}
+
+// own returns the name that the controller gives to what is the Service's own.
+func (p *play) own() string { return ("a" + strings.ReplaceAll(string(p.svc.UID), "-", ""))[:32] }
+
+func (p *play) outcome() outcome {
+	p.Helper()
+	svc, err := p.kube.CoreV1().Services(p.ns).Get(p.Context(), svcName, metav1.GetOptions{})
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	marks := p.marks()
+	mark := func(s string) string { return given.ReplaceAllString(marks.Replace(s), "LB") }
+	o := outcome{Events: p.lines(marks), Finalizers: svc.Finalizers, Labels: map[string]string{}, Annotations: map[string]string{}, Tags: map[string]string{}}
+	for k, v := range svc.Labels {
+		o.Labels[k] = mark(v)
+	}
+	if have, ok := o.Labels[hashLabel]; ok {
+		now, err := controller.Hash(svc, "")
+		if err != nil {
+			p.Fatal(err)
+		}
+		o.Labels[hashLabel] = "of now"
+		if have != now {
+			o.Labels[hashLabel] = "of another state"
+		}
+	}
+	for k, v := range svc.Annotations {
+		o.Annotations[k] = mark(v)
+	}
+	for _, i := range svc.Status.LoadBalancer.Ingress {
+		o.Ingress = append(o.Ingress, mark(i.IP+i.Hostname))
+	}
+	for k, v := range p.tags(svc) {
+		o.Tags[k] = mark(v)
+	}
+	reads := 0 // at the end of o.Actions
+	for _, c := range p.cloud.CallsOf("ccm") {
+		o.Actions = append(o.Actions, c.Action)
+		if reads++; !isRead.MatchString(c.Action) {
+			reads = 0
+		}
+		slices.Sort(o.Actions[len(o.Actions)-reads:])
+	}
+	return o
+}
+
+var isRead = regexp.MustCompile(`^(?:Describe|List|Get)`)
+
+// tags returns the tags of the Service's load balancer, if there is one.
+func (p *play) tags(svc *corev1.Service) map[string]string {
+	w, id := p.cloud.Snapshot(), svc.Annotations[lbPrefix+"id"]
+	mine := func(other, name string) bool {
+		return other == id || id == "" && (other == svc.Labels[idLabel] || name == p.own())
+	}
+	for _, lb := range w.LoadBalancers {
+		if mine(lb.ID, lb.Name) {
+			return lb.Tags
+		}
+	}
+	for _, lb := range w.NLBs {
+		if mine(lb.ID, lb.Name) {
+			return lb.Tags
+		}
+	}
+	return nil
+}
+
+// node makes a ready node, and returns what removes it.
+func (p *play) node(n int) (remove func()) {
+	p.Helper()
+	nodes, name := p.kube.CoreV1().Nodes(), fmt.Sprintf("%s-%d", p.ns, n)
+	_, err := nodes.Create(p.Context(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"play": p.ns}},
+		Spec:       corev1.NodeSpec{ProviderID: fmt.Sprintf("cn-hangzhou.i-%d", n)},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) }
+}
+
+// pods makes addresses the ready endpoints of the Service.
+func (p *play) pods(ips ...string) {
+	p.Helper()
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: svcName, Labels: map[string]string{discoveryv1.LabelServiceName: svcName}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
+	}
+	for _, ip := range ips {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}, NodeName: new(p.ns + "-1"),
+		})
+	}
+	if _, err := p.kube.DiscoveryV1().EndpointSlices(p.ns).Create(p.Context(), slice, metav1.CreateOptions{}); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// patch changes the Service.
+func (p *play) patch(format string, args ...any) {
+	p.Helper()
+	change := fmt.Appendf(nil, format, args...)
+	if _, err := p.kube.CoreV1().Services(p.ns).Patch(p.Context(), svcName, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// annotate sets an annotation, whose name lacks the prefix.
+func (p *play) annotate(name, value string) {
+	p.Helper()
+	p.patch(`{"metadata":{"annotations":{%q:%q}}}`, lbPrefix+name, value)
+}
+
+// lose deletes the load balancer behind the controller's back.
+func (p *play) lose() {
+	p.Helper()
+	svc := p.synced("")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost = svc.Status.LoadBalancer.Ingress[0].IP
+	p.cloud.DropLoadBalancer(svc.Labels[idLabel])
+}
+
+// touch wakes the controller for a full sync.
+func (p *play) touch() {
+	p.Helper()
+	p.patch(`{"metadata":{"annotations":{"touch":"1"}}}`)
+}
+
+func (p *play) delete() {
+	p.Helper()
+	if err := p.kube.CoreV1().Services(p.ns).Delete(p.Context(), svcName, metav1.DeleteOptions{}); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// remove takes the Service away, whatever holds it.
+func (p *play) remove() {
+	services := p.kube.CoreV1().Services(p.ns)
+	_, _ = services.Patch(context.Background(), svcName, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_ = services.Delete(context.Background(), svcName, metav1.DeleteOptions{})
+}
+
+// annotated returns what gives a Service annotations, whose names lack the
+// prefix.
+func annotated(pairs ...string) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		for i := 0; i < len(pairs); i += 2 {
+			svc.Annotations[lbPrefix+pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
+// eni makes a Service's backends pods.
+func eni(svc *corev1.Service) { svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni" }
+
+// fault returns what makes an action fail.
+func fault(action, code, message string, status int) func(*play) {
+	return func(p *play) {
+		p.cloud.Fault(sim.Fault{Action: action, Code: code, Message: message, Status: status, Caller: "ccm"})
+	}
+}
+
+// both does one thing after the other.
+func both(f ...func(*play)) func(*play) {
+	return func(p *play) {
+		for _, do := range f {
+			do(p)
+		}
+	}
+}
