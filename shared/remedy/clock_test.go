@@ -2,13 +2,16 @@ package remedy_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 // The fourth attempt in a day is a question; a day later they are forgotten.
@@ -129,6 +132,33 @@ func TestSettle(t *testing.T) {
 	r.on("after 2", r.syncs)
 	r.ends(events.Fixed)
 	r.wrote(2)
+}
+
+// The controller tries again by itself while a plan waits to wake it: then it is
+// not woken, and the case is fixed all the same.
+func TestWokenByItself(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{
+		act{Name: "1", Annotate: set("example.com/a", "1", "0")},
+		step.Touch{After: time.Minute},
+	}
+	r.class.Steps = append(r.class.Steps, step.Touch{})
+	r.ends(events.Waiting)
+	r.wrote(1)
+	r.sync("h2", "192.168.0.9")
+	ok := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: "web.ok"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: r.svc.Namespace, Name: "web", UID: r.svc.UID},
+		Reason:         "EnsuredLoadBalancer", Type: "Normal", LastTimestamp: metav1.NewTime(r.now().Add(5 * time.Second)),
+	}
+	_, err := r.kube.Client().CoreV1().Events(r.svc.Namespace).Create(r.Context(), ok, metav1.CreateOptions{})
+	r.must(err)
+	r.advance(61 * time.Second)
+	if rec := r.ends(events.Fixed); rec.Next != 1 || !strings.Contains(rec.Note, "no need to wake") {
+		t.Errorf("%d steps were made, with the note %q", rec.Next, rec.Note)
+	}
+	r.wrote(1)
 }
 
 // What lay open or parked for more than 15 minutes is planned anew: the world has moved on.

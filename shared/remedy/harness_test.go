@@ -493,6 +493,8 @@ func (r *rig) decode(kind string, data []byte) (remedy.Step, error) {
 		var p paced
 		err = json.Unmarshal(data, &p)
 		s = p
+	case "touch":
+		return step.Decode(kind, data)
 	case "settling":
 		var p settling
 		err = json.Unmarshal(data, &p)

@@ -220,8 +220,10 @@ type Settler interface {
 	Settle() time.Duration // how long after the step before it, or after the intent if it is the first
 }
 
-// A Pacer is a step that a cluster bears only so often.
-type Pacer interface {
+// A Waker is a step that does nothing but wake the controller. A cluster bears it
+// only so often, and it is left out where the controller has synced the Service by
+// itself since the step before: a full sync more would only be a risk.
+type Waker interface {
 	Pace() time.Duration // the least time between two such steps in one cluster
 }
 

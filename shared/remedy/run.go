@@ -457,7 +457,7 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 		if newer != "" {
 			return end(events.Superseded, fmt.Sprintf("The newest failure of the Service is of another class: %s.", newer))
 		}
-		if proof, err := x.succeeded(ctx); err != nil || proof != "" {
+		if proof, err := x.succeeded(ctx, x.ev.Failure.Last); err != nil || proof != "" {
 			if err != nil {
 				return Plan{}, false, err
 			}
@@ -533,9 +533,9 @@ func (x *run) over(svc *corev1.Service) string {
 	return ""
 }
 
-// succeeded returns positive evidence that the Service has been synced since the failure.
-func (x *run) succeeded(ctx context.Context) (string, error) {
-	svc, failure := x.c.Service, x.ev.Failure.Last
+// succeeded returns positive evidence that the Service has been synced since then.
+func (x *run) succeeded(ctx context.Context, since time.Time) (string, error) {
+	svc := x.c.Service
 	if !Synced(svc) && svc.Labels[HashLabel] == "" {
 		return "", nil // no sync has ever succeeded
 	}
@@ -543,7 +543,7 @@ func (x *run) succeeded(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("list the Service's events: %w", err)
 	}
-	return succeeded(svc, happened, failure), nil
+	return succeeded(svc, happened, since), nil
 }
 
 // newer returns the class of a failed sync of the Service that is newer than the

@@ -129,11 +129,25 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 		if policy.mode(x.r.Class) != Fix {
 			return x.park(ctx, time.Minute, "The policy was changed to observe before the plan was done.")
 		}
+		waker, wakes := s.(Waker)
+		if wakes {
+			over, proof, err := x.awake(ctx)
+			if err != nil {
+				return x.fail(ctx, err)
+			}
+			if over != "" {
+				return x.gone(ctx, over)
+			}
+			if proof != "" {
+				x.rec.Note = join(x.rec.Note, proof+" There was no need to wake it.")
+				return x.settle(ctx, events.Fixed)
+			}
+		}
 		if wait := x.due(s); wait > 0 {
 			return x.park(ctx, wait, fmt.Sprintf("Waits before it goes on: %s.", s))
 		}
-		if p, ok := s.(Pacer); ok && !x.reserved {
-			if parked, err := x.pace(ctx, p.Pace()); err != nil {
+		if wakes && !x.reserved {
+			if parked, err := x.pace(ctx, waker.Pace()); err != nil {
 				return x.fail(ctx, err)
 			} else if parked > 0 {
 				return x.park(ctx, parked, afterOthers)
@@ -176,6 +190,20 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 	}
 	x.lap(&x.rec.Timings.Apply)
 	return x.verify(ctx)
+}
+
+// awake returns the evidence that the controller has synced the Service by itself
+// since the failure and since the last step; empty if there is none.
+func (x *run) awake(ctx context.Context) (over, proof string, err error) {
+	if over, err = x.readService(ctx); err != nil || over != "" {
+		return over, "", err
+	}
+	since := x.ev.Failure.Last
+	if x.rec.Written.After(since) {
+		since = x.rec.Written
+	}
+	proof, err = x.succeeded(ctx, since)
+	return "", proof, err
 }
 
 // moved ends a run whose step found something else than it was planned on. What

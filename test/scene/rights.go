@@ -79,7 +79,6 @@ func (s *Stage) Environ(nats, token string) []string {
 		"LBREMEDY_REGION=" + s.Cloud.Region(),
 		"LBREMEDY_KUBECONFIG=" + s.Cluster.Kubeconfig,
 		"LBREMEDY_NATS=" + nats,
-		"LBREMEDY_NATS_URL=" + nats, // as the exporter calls it
 		"LBREMEDY_NATS_TOKEN=" + token,
 		"LBREMEDY_CLOUD_ENDPOINT=" + s.Cloud.Addr(),
 		"LBREMEDY_CLOUD_SCHEME=HTTP",

@@ -89,7 +89,7 @@ func parse(args []string, env func(string) string, out io.Writer) (options, erro
 	text(&o.cluster, "cluster", "LBREMEDY_CLUSTER", "", "`ID` of the cluster on Alibaba Cloud; required")
 	text(&o.kubeconfig, "kubeconfig", "LBREMEDY_KUBECONFIG", "", "kubeconfig `file`; without it this pod's cluster, $KUBECONFIG or the one in the home directory")
 	text(&o.context, "context", "LBREMEDY_CONTEXT", "", "`name` of the context in the kubeconfig")
-	text(&o.nats, "nats", "LBREMEDY_NATS_URL", "nats://127.0.0.1:4222", "`URL` of NATS; several separated by commas")
+	text(&o.nats, "nats", "LBREMEDY_NATS", "nats://127.0.0.1:4222", "`URL` of NATS; several separated by commas")
 	text(&o.creds, "nats-creds", "LBREMEDY_NATS_CREDS", "", "`file` with credentials for NATS")
 	text(&o.ca, "nats-ca", "LBREMEDY_NATS_CA", "", "`file` with the root certificates of NATS")
 	text(&o.table, "table", "LBREMEDY_TABLE", "", "JSON `file` with another table of classes than the built-in one")

@@ -133,7 +133,7 @@ func TestProgram(t *testing.T) {
 	ended := make(chan error, 1)
 	var out, errs bytes.Buffer
 	go func() {
-		ended <- run(running, nil, environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS_URL="+nats.URL(),
+		ended <- run(running, nil, environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+nats.URL(),
 			"LBREMEDY_NATS_TOKEN=t0ken", "LBREMEDY_TABLE="+write(t, "table", oneClass), "LBREMEDY_LISTEN="+door), &out, &errs)
 	}()
 	uid := "11111111-2222-3333-4444-555555555555"

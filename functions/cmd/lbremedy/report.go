@@ -58,7 +58,11 @@ func (p *program) report(r events.Record) {
 		return
 	}
 	attempts := ""
-	if n := len(r.Attempts); n > 0 {
+	switch n := len(r.Attempts); n {
+	case 0:
+	case 1:
+		attempts = ", the first attempt to write in 24 h"
+	default:
 		attempts = fmt.Sprintf(", %d attempts to write in 24 h", n)
 	}
 	p.field("Outcome", fmt.Sprintf("%s at %s by %s%s", state(r), clock(r.At), cmp.Or(r.Who, "unknown"), attempts))
