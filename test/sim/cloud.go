@@ -8,8 +8,8 @@
 // ([Cloud.Snapshot]) and changed behind everybody's back ([Cloud.Edit]), and
 // faults can be put in any call's way ([Cloud.Fault]).
 //
-// Each product is a file with a table from action to handler; wire.go and
-// rpc.go carry requests to it, access.go decides who may. A handler runs with
+// Each product is a file with a table from action to handler; wire.go, acs3.go
+// and region.go carry requests to it, access.go decides who may. A handler runs with
 // the state locked, so that each action is atomic, and answers with the fields
 // that the public API reference names. A further product is a further table in
 // the list in wire.go; one with another way of signing needs a case in

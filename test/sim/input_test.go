@@ -1,0 +1,161 @@
+package sim
+
+import (
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A signer signs requests in the older way at little cost, so that what is
+// measured is the server.
+type signer struct {
+	cloud *Cloud
+	key   Credentials
+	n     int
+}
+
+// url returns the address of a signed request.
+func (s *signer) url(version, action string, more url.Values) string {
+	s.n++
+	q := url.Values{
+		"Action": {action}, "Version": {version}, "AccessKeyId": {s.key.AccessKeyID}, "SignatureMethod": {"HMAC-SHA1"}, "SignatureVersion": {"1.0"},
+		"Format": {"JSON"}, "SignatureNonce": {s.key.AccessKeyID + strconv.Itoa(s.n)}, "Timestamp": {time.Now().UTC().Format("2006-01-02T15:04:05Z")},
+	}
+	for k, v := range more {
+		q[k] = v
+	}
+	mac := hmac.New(sha1.New, []byte(s.key.Secret+"&"))
+	_, _ = io.WriteString(mac, "POST&%2F&"+escape(strings.ReplaceAll(q.Encode(), "+", "%20")))
+	return "http://" + s.cloud.Addr() + "/?" + q.Encode() + "&Signature=" + url.QueryEscape(base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+}
+
+// ask sends a request and returns the status and the code of the answer.
+func (s *signer) ask(t testing.TB, address string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var out struct{ Code any }
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		t.Fatal(err)
+	}
+	code, _ := out.Code.(string)
+	return resp.StatusCode, code
+}
+
+// TestNothingSaid sends each action nothing at all: what needs something says
+// what, and all that does not needs nothing.
+func TestNothingSaid(t *testing.T) {
+	c := New(t, nil)
+	s := &signer{cloud: c, key: c.Admin()}
+	for version, p := range byVersion {
+		for name, a := range p.actions {
+			if a.path != "" {
+				continue
+			}
+			status, code := s.ask(t, s.url(version, name, nil))
+			if len(a.need) > 0 && (status != http.StatusBadRequest || !strings.HasPrefix(code, "MissingParam") || !strings.HasSuffix(code, "."+a.need[0])) {
+				t.Errorf("%s %s: got %d %s, want that %s is missing", p.name, name, status, code, a.need[0])
+			}
+			if len(a.need) == 0 && status >= 500 {
+				t.Errorf("%s %s: got %d %s", p.name, name, status, code)
+			}
+		}
+	}
+}
+
+// TestNotThere names what does not exist to each action that is about one
+// thing. The desk calls such an ID illegal.
+func TestNotThere(t *testing.T) {
+	c := New(t, nil)
+	s := &signer{cloud: c, key: c.Admin()}
+	for version, p := range byVersion {
+		for name, a := range p.actions {
+			create := strings.HasPrefix(name, "Create") && p.name != "slb" || name == "AssumeRole" || name == "ListCategories" || name == "ListAsynJobs" || p.name == "quotas"
+			if a.path != "" || len(a.need) == 0 || create {
+				continue
+			}
+			said := url.Values{}
+			for _, n := range a.need {
+				said.Set(n, "none")
+				if n == "Tag" {
+					said.Set("Tag.1.Key", "none")
+				}
+			}
+			if status, code := s.ask(t, s.url(version, name, said)); status < 400 || status >= 500 || code == "" {
+				t.Errorf("%s %s of what is not there: got %d %s", p.name, name, status, code)
+			}
+		}
+	}
+}
+
+// TestWrongType gives numbers that are none, and lists that are none.
+func TestWrongType(t *testing.T) {
+	c := New(t, &World{LoadBalancers: []LoadBalancer{{ID: "lb-1", VGroups: []VGroup{{ID: "rsp-1"}}}}})
+	s := &signer{cloud: c, key: c.Admin()}
+	lb := func(more ...string) url.Values {
+		v := url.Values{"LoadBalancerId": {"lb-1"}}
+		for i := 0; i < len(more); i += 2 {
+			v.Set(more[i], more[i+1])
+		}
+		return v
+	}
+	for _, tt := range []struct {
+		version, action string
+		said            url.Values
+		code            string
+	}{
+		{"2014-05-15", "DescribeLoadBalancers", url.Values{"PageNumber": {"0"}}, "InvalidParameter.PageNumber"},
+		{"2014-05-15", "DescribeLoadBalancers", url.Values{"PageSize": {"many"}}, "InvalidParameter.PageSize"},
+		{"2014-05-15", "DescribeLoadBalancers", url.Values{"Tags": {"{"}}, "InvalidParameter.TagKey"},
+		{"2014-05-15", "CreateLoadBalancer", url.Values{"Bandwidth": {"wide"}}, "InvalidParameter.Bandwidth"},
+		{"2014-05-15", "CreateLoadBalancer", url.Values{"AddressType": {"Internet"}}, "InvalidParameter.AddressType"},
+		{"2014-05-15", "CreateLoadBalancer", url.Values{"AddressIPVersion": {"ipv5"}}, "InvalidParameter.AddressIPVersion"},
+		{"2014-05-15", "CreateLoadBalancer", url.Values{"InstanceChargeType": {"x"}}, "InvalidParameter.InstanceChargeType"},
+		{"2014-05-15", "CreateLoadBalancer", url.Values{"AddressType": {"intranet"}}, "MissingParameter.VSwitchId"},
+		{"2014-05-15", "CreateLoadBalancerTCPListener", lb("ListenerPort", "http"), "InvalidParameter.ListenerPort"},
+		{"2014-05-15", "CreateLoadBalancerHTTPSListener", lb("ListenerPort", "443"), "MissingParameter.ServerCertificateId"},
+		{"2014-05-15", "StartLoadBalancerListener", lb("ListenerPort", "80"), "InvalidParameter"},
+		{"2014-05-15", "CreateVServerGroup", lb("BackendServers", "x"), "InvalidParameter.BackendServers"},
+		{"2014-05-15", "CreateVServerGroup", lb("BackendServers", `[{"port":80}]`), "InvalidParameter.BackendServers"},
+		{"2014-05-15", "CreateVServerGroup", lb("BackendServers", `[{"serverId":"i-1"}]`), "InvalidParameter"},
+		{"2014-05-15", "AddVServerGroupBackendServers", url.Values{"VServerGroupId": {"rsp-1"}, "BackendServers": {`[{"serverId":"i-1","port":80,"weight":101}]`}}, "InvalidParameter"},
+		{"2014-05-15", "SetLoadBalancerDeleteProtection", lb("DeleteProtection", "yes"), "InvalidParameter.DeleteProtection"},
+		{"2014-05-15", "SetLoadBalancerStatus", lb("LoadBalancerStatus", "up"), "InvalidParameter.LoadBalancerStatus"},
+		{"2014-05-15", "SetLoadBalancerModificationProtection", lb("ModificationProtectionStatus", "x"), "InvalidParameter.ModificationProtectionStatus"},
+		{"2014-05-15", "ModifyLoadBalancerInternetSpec", lb("InternetChargeType", "x"), "InvalidParameter.InternetChargeType"},
+		{"2014-05-15", "TagResources", url.Values{"ResourceType": {"listener"}, "ResourceId.1": {"lb-1"}}, "InvalidParameter.ResourceType"},
+		{"2014-05-15", "TagResources", url.Values{"ResourceType": {"instance"}, "ResourceId.1": {"lb-1"}}, "MissingParameter.Tag"},
+		{"2014-05-15", "TagResources", url.Values{"ResourceType": {"instance"}, "ResourceId.1": {"lb-1"}, "Tag.1.Key": {"a"}, "Tag.2.Key": {"a"}}, "Duplicate.TagKey"},
+		{"2014-05-15", "ListTagResources", url.Values{"ResourceType": {"instance"}}, "MissingParameter.ResourceId"},
+		{"2014-05-15", "UntagResources", url.Values{"ResourceType": {"instance"}, "ResourceId.1": {"lb-1"}}, "MissingParameter.TagKey"},
+		{"2014-05-26", "DescribeInstances", url.Values{"InstanceIds": {"i-1"}}, "InvalidParameter.InstanceIds"},
+		{"2014-05-26", "DescribeNetworkInterfaces", url.Values{"MaxResults": {"501"}}, "InvalidParameter.MaxResults"},
+		{"2014-05-26", "DescribeSecurityGroups", url.Values{"SecurityGroupIds": {"sg-1"}}, "InvalidParameter.SecurityGroupIds"},
+		{"2016-04-28", "DescribeVSwitches", url.Values{"PageSize": {"51"}}, "InvalidParameter.PageSize"},
+		{"2016-04-28", "DescribeVSwitches", url.Values{"VpcId": {"vpc-x"}}, "InvalidVpcId.NotFound"},
+		{"2016-04-28", "DescribeEipAddresses", url.Values{"PageNumber": {"-1"}}, "InvalidParameter.PageNumber"},
+		{"2015-04-01", "AssumeRole", url.Values{"RoleArn": {"acs:ram::1:role/x"}, "RoleSessionName": {"s"}}, "EntityNotExist.Role"},
+		{"2021-06-10", "CreateTicket", url.Values{"Severity": {"9"}, "Description": {"d"}, "CategoryId": {"53811"}}, "param.illegal"},
+		{"2020-05-10", "ListProductQuotas", url.Values{"ProductCode": {"slb"}, "MaxResults": {"x"}}, "InvalidParameter.MaxResults"},
+		{"2020-05-10", "CreateQuotaApplication", url.Values{"ProductCode": {"slb"}, "QuotaActionCode": {"q"}, "DesireValue": {"1"}, "Reason": {"r"}}, "QUOTA.NOT.FOUND"},
+	} {
+		if status, code := s.ask(t, s.url(tt.version, tt.action, tt.said)); status < 400 || status >= 500 || code != tt.code {
+			t.Errorf("%s %v: got %d %s, want %s", tt.action, tt.said, status, code, tt.code)
+		}
+	}
+}
