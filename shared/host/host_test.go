@@ -1,0 +1,352 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// A rig is a host with one failed Service.
+type rig struct {
+	*Host
+	testing.TB
+	config Config
+	svc    *corev1.Service
+	log    *bytes.Buffer
+}
+
+// build connects a host as a program does, by the environment.
+func build(t *testing.T, remedies ...*remedy.Remedy) *rig {
+	t.Helper()
+	r := &rig{TB: t, log: &bytes.Buffer{}}
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: "sesame"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	account := sim.New(t, nil)
+	k := cluster.Join(t)
+	ns := k.Namespace(t)
+	r.svc, err = k.Client().CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Type: "LoadBalancer", Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"CLUSTER": "c-1", "REGION": account.Region(), "KUBECONFIG": k.Kubeconfig, "NATS": server.URL(), "NATS_TOKEN": "sesame",
+		"CLOUD_ENDPOINT": account.Addr(), "CLOUD_SCHEME": "http",
+	} {
+		t.Setenv("LBREMEDY_"+name, value)
+	}
+	r.config = FromEnv()
+	r.config.Who, r.config.Watch = "test", 100*time.Millisecond
+	r.config.Log = slog.New(slog.NewTextHandler(r.log, nil))
+	key := account.Client("host", "*:*")
+	r.config.Credentials = cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token})
+	env, err := Connect(t.Context(), r.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(env.Stream.Close)
+	r.Host = &Host{Env: env, Remedies: remedies}
+	if err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.Stream.Setup(t.Context(), r.Classes(), stream.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// class returns a class that answers with a plan or an error.
+func class(id string, plan remedy.Plan, err error) *remedy.Remedy {
+	return &remedy.Remedy{Class: id, Doc: "# " + id, Diagnose: func(context.Context, *remedy.Case) (remedy.Plan, error) { return plan, err }}
+}
+
+// event returns a failure of the rig's Service.
+func (r *rig) event(class string) cloudevents.Event {
+	r.Helper()
+	e, err := events.NewFailed(events.Failure{
+		Cluster: "c-1", Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: "no",
+		Service: events.Service{Namespace: r.svc.Namespace, Name: "web", UID: string(r.svc.UID)},
+		Event:   events.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"},
+		Count:   1, First: time.Now(), Last: time.Now(),
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return e
+}
+
+// publish puts the event into the stream.
+func (r *rig) publish(e cloudevents.Event, class string) {
+	r.Helper()
+	header, data, err := events.EncodeNATS(e)
+	if err != nil {
+		r.Fatal(err)
+	}
+	subject := events.FailedSubject("c-1", class, string(r.svc.UID))
+	if _, _, err := r.Env.Stream.PublishNewer(r.Context(), subject, e.ID()+class, header, data, func(stream.Message) bool { return true }); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// What becomes of an event.
+func TestHandle(t *testing.T) {
+	secret := errors.New("get https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D: no")
+	r := build(t,
+		class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil),
+		class("waits", remedy.Plan{Finding: "f", Wait: 3 * time.Minute}, nil),
+		class("soon", remedy.Plan{Finding: "f", Wait: time.Nanosecond}, nil),
+		class("errs", remedy.Plan{}, secret),
+		class("panics", remedy.Plan{}, nil),
+	)
+	r.Remedies[4].Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) { panic("oh no") }
+	var seen []string
+	r.Seen = func(rec events.Record, err error) {
+		seen = append(seen, fmt.Sprint(rec.Class, " ", rec.Result, " ", err != nil))
+	}
+	broken := cloudevents.NewEvent()
+	foreign := r.event("asks")
+	foreign.SetExtension(events.ExtCluster, "c-2")
+	foreign.SetData("application/json", bytes.ReplaceAll(foreign.Data(), []byte(`"c-1"`), []byte(`"c-2"`)))
+	foreign.SetSource("/clusters/c-2")
+	for _, tt := range []struct {
+		name  string
+		event cloudevents.Event
+		retry time.Duration
+		dead  string
+		err   bool
+		want  events.Result
+	}{
+		{"settled", r.event("asks"), 0, "", false, events.Asked},
+		{"later", r.event("waits"), 3 * time.Minute, "", false, events.Waiting},
+		{"not at once", r.event("soon"), time.Second, "", false, events.Waiting},
+		{"an error", r.event("errs"), 2 * time.Second, "", true, events.Waiting},
+		{"a panic", r.event("panics"), 2 * time.Second, "", true, events.Waiting},
+		{"after the panic", r.event("asks"), 0, "", false, events.Asked},
+		{"an unknown class", r.event("nobody"), 0, `"nobody" is not known here; known are [asks`, false, ""},
+		{"no event", broken, 0, "not a CloudEvent", false, ""},
+		{"another cluster's", foreign, 0, "not for this host", false, ""},
+	} {
+		got := r.Handle(t.Context(), tt.event)
+		if got.Retry != tt.retry || !strings.Contains(got.Dead, tt.dead) || (got.Dead == "") != (tt.dead == "") || (got.Err != nil) != tt.err || got.Record.Result != tt.want {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+	want := []string{"asks asked false", "waits waiting false", "soon waiting false", "errs waiting true", "panics waiting true", "asks asked false", "  true"}
+	if got := strings.Join(seen, "; "); got != strings.Join(want, "; ") {
+		t.Errorf("seen: %s", got)
+	}
+	if log := r.log.String(); strings.Contains(log, "c2VjcmV0") || !strings.Contains(log, "outcome=asked") || !strings.Contains(log, "run failed") {
+		t.Errorf("the log says:\n%s", log)
+	}
+
+	// An error for good is settled: the journal says so, and a person was asked.
+	now := time.Now()
+	r.Env.Now = func() time.Time { return now }
+	e := r.event("errs")
+	for n := 0; ; n++ {
+		reply := r.Handle(t.Context(), e)
+		if reply.Record.Result == events.Failed {
+			if reply.Retry != 0 || reply.Err == nil {
+				t.Errorf("failed for good: %+v", reply)
+			}
+			break
+		}
+		if n > 200 {
+			t.Fatal("it never fails for good")
+		}
+		now = now.Add(reply.Retry)
+	}
+
+	// Without the journal nothing is settled.
+	r.Env.Stream.Close()
+	if got := r.Handle(t.Context(), r.event("asks")); got.Retry < time.Second || got.Err == nil {
+		t.Errorf("without a journal: %+v", got)
+	}
+	r.Env.Log = nil
+	r.Handle(t.Context(), r.event("asks"))
+}
+
+func TestValidate(t *testing.T) {
+	asks := class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil)
+	h := &Host{Remedies: []*remedy.Remedy{asks, asks, {Class: "empty"}}}
+	err := h.Validate()
+	for _, want := range []string{`"asks" is there twice`, `class "empty"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to say %s", err, want)
+		}
+	}
+	if got := strings.Join(h.Classes(), " "); got != "asks asks empty" {
+		t.Errorf("the classes are %s", got)
+	}
+	if r, ok := h.Remedy("asks"); !ok || r != asks {
+		t.Error("a class is not found")
+	}
+	if _, ok := h.Remedy("none"); ok {
+		t.Error("a class is found that isn't there")
+	}
+}
+
+// A worker answers what waits, puts away what nobody can read, and lets what it
+// has in hand finish when it is asked to end.
+func TestWork(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	slow := class("slow", remedy.Plan{}, nil)
+	slow.Diagnose = func(ctx context.Context, _ *remedy.Case) (remedy.Plan, error) {
+		close(begun)
+		select {
+		case <-end:
+			return remedy.Plan{Finding: "f", Ask: "a"}, nil
+		case <-ctx.Done():
+			return remedy.Plan{}, ctx.Err()
+		}
+	}
+	r := build(t, slow, class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil))
+	var mu sync.Mutex
+	results := map[string]events.Result{}
+	asked := make(chan struct{})
+	r.Seen = func(rec events.Record, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if results[rec.Class] = rec.Result; rec.Class == "asks" {
+			close(asked)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Work(ctx, 2) }()
+
+	dead := make(chan stream.Message, 1)
+	go r.Env.Stream.Tail(ctx, stream.Dead, "lbremedy.dead.>", 0, func(m stream.Message) error { dead <- m; return nil })
+	garbage := r.event("asks")
+	garbage.SetID("garbage")
+	garbage.SetData("text/plain", "nobody reads this")
+	r.publish(garbage, "asks")
+	if m := <-dead; m.Header[stream.HeaderReason] == nil {
+		t.Errorf("dead without a reason: %v", m.Header)
+	}
+	r.publish(r.event("asks"), "asks")
+	<-asked
+	r.publish(r.event("slow"), "slow")
+	<-begun
+	cancel()
+	select {
+	case err := <-done:
+		t.Errorf("it ended with an event in hand: %v", err)
+	default:
+	}
+	close(end)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if results["slow"] != events.Asked || results["asks"] != events.Asked {
+		t.Errorf("the results are %v", results)
+	}
+	if m := r.message(t.Context(), stream.Message{Header: map[string][]string{"ce-specversion": {"9"}}}); m.Dead == "" {
+		t.Error("a message that is no event is not dead")
+	}
+}
+
+// A class that can't be consumed ends the worker: one that stands still helps nobody.
+func TestWorkWithoutConsumer(t *testing.T) {
+	r := build(t, class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil))
+	r.Remedies = append(r.Remedies, class("unknown", remedy.Plan{Finding: "f", Ask: "a"}, nil))
+	if err := r.Work(t.Context(), 1); !errors.Is(err, stream.ErrNotFound) || !strings.Contains(err.Error(), "consume unknown") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The policy is the one in force, and a look needs none.
+func TestPolicyInForce(t *testing.T) {
+	r := build(t)
+	got, err := r.Env.Policy(t.Context())
+	if err != nil || got.Mode != remedy.Observe {
+		t.Errorf("without a policy: %+v, %v", got, err)
+	}
+	if err := policy.Publish(t.Context(), r.Env.Stream, remedy.Policy{Mode: remedy.Fix}); err != nil {
+		t.Fatal(err)
+	}
+	got, err = r.Env.Policy(t.Context())
+	if err != nil || got.Mode != remedy.Fix {
+		t.Errorf("with a policy: %+v, %v", got, err)
+	}
+	look, err := Look(r.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := look.Policy(t.Context()); err != nil || got.Mode != remedy.Observe || look.Stream != nil {
+		t.Errorf("a look has the policy %+v, %v", got, err)
+	}
+}
+
+// What is wrong with a configuration is said in one sentence each, before anything is tried.
+func TestConfig(t *testing.T) {
+	for name, tt := range map[string]struct {
+		config Config
+		want   []string
+	}{
+		"nothing":       {Config{}, []string{"LBREMEDY_CLUSTER", "LBREMEDY_REGION"}},
+		"a bad cluster": {Config{Cluster: "a.b", Region: "r"}, []string{"a.b"}},
+		"a bad scheme":  {Config{Cluster: "c", Region: "r", Scheme: "ftp"}, []string{"LBREMEDY_CLOUD_SCHEME"}},
+	} {
+		err := tt.config.Validate()
+		for _, want := range tt.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want it to say %s", name, err, want)
+			}
+		}
+		if _, err := Connect(t.Context(), tt.config); err == nil {
+			t.Errorf("%s connects", name)
+		}
+	}
+	r := build(t)
+	for name, change := range map[string]func(*Config){
+		"no kubeconfig": func(c *Config) { c.Kubeconfig = "no/such/file" },
+		"a bad one":     func(c *Config) { c.Kubeconfig = file(t, "{") },
+		"a bad address": func(c *Config) {
+			c.Kubeconfig = file(t, `{"clusters":[{"name":"a","cluster":{"server":"::"}}],"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`)
+		},
+		"a bad endpoint": func(c *Config) { c.Endpoint = "example.com:80" },
+		"a wrong token":  func(c *Config) { c.NATSToken = "wrong" },
+	} {
+		c := r.config
+		change(&c)
+		if _, err := Connect(t.Context(), c); err == nil {
+			t.Errorf("%s connects", name)
+		}
+	}
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	name := t.TempDir() + "/kubeconfig"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
