@@ -48,6 +48,7 @@ type Door struct {
 	Handle func(context.Context, cloudevents.Event) host.Reply
 	Ready  func(context.Context) error // nil error: requests can be answered; nil: always ready
 	Log    *slog.Logger                // nil: discarded
+	FC     bool                        // Function Compute sends the requests: the credentials in their headers are the function's own
 }
 
 // Handler returns the door's HTTP handler.
@@ -96,7 +97,12 @@ func (d *Door) event(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	reply := d.Handle(withKey(r.Context(), r.Header), e)
+	ctx := r.Context()
+	if d.FC {
+		h := r.Header
+		ctx = withKey(ctx, h.Get("x-fc-access-key-id"), h.Get("x-fc-access-key-secret"), h.Get("x-fc-security-token"))
+	}
+	reply := d.Handle(ctx, e)
 	switch {
 	case reply.Dead != "":
 		d.refuse(w, http.StatusUnprocessableEntity, reply.Dead)
@@ -170,7 +176,7 @@ func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, err
 	}
 	if fcc, ok := fccontext.FromContext(ctx); ok {
 		c := fcc.Credentials
-		ctx = context.WithValue(ctx, keyOf{}, cloud.Key{ID: c.AccessKeyId, Secret: c.AccessKeySecret, Token: c.SecurityToken})
+		ctx = withKey(ctx, c.AccessKeyId, c.AccessKeySecret, c.SecurityToken)
 	}
 	reply := d.Handle(ctx, e)
 	switch {
@@ -187,18 +193,21 @@ func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, err
 // keyOf is where the function's own credentials lie in a request's context.
 type keyOf struct{}
 
-// withKey keeps the credentials that Function Compute sends with each request.
-func withKey(ctx context.Context, h http.Header) context.Context {
-	id := h.Get("x-fc-access-key-id")
+// withKey keeps the credentials that Function Compute sends with each request to
+// a function that has a role.
+func withKey(ctx context.Context, id, secret, token string) context.Context {
 	if id == "" {
 		return ctx
 	}
-	return context.WithValue(ctx, keyOf{}, cloud.Key{ID: id, Secret: h.Get("x-fc-access-key-secret"), Token: h.Get("x-fc-security-token")})
+	return context.WithValue(ctx, keyOf{}, cloud.Key{ID: id, Secret: secret, Token: token})
 }
 
 // Key returns the credentials that came with the request, if any did; else those
-// of next, which may be nil.
+// of next. A nil next is the SDK's default chain.
 func Key(next cloud.Credentials) cloud.Credentials {
+	if next == nil {
+		next = cloud.DefaultChain()
+	}
 	return func(ctx context.Context) (cloud.Key, error) {
 		if k, ok := ctx.Value(keyOf{}).(cloud.Key); ok {
 			return k, nil
@@ -232,7 +241,7 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	if inFC || os.Getenv("FC_FUNCTION_NAME") != "" {
 		config.Who = "fc"
 	}
-	config.Credentials = Key(cloud.DefaultChain())
+	config.Credentials = Key(nil)
 	env, err := host.Connect(ctx, config)
 	if err != nil {
 		return err
@@ -242,7 +251,7 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	if err := h.Validate(); err != nil {
 		return err
 	}
-	d := &Door{Log: log, Ready: env.Stream.Ping, Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
+	d := &Door{Log: log, FC: config.Who == "fc", Ready: env.Stream.Ping, Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
 		// An instance that was frozen wakes with a dead connection.
 		if err := env.Stream.Wake(ctx); err != nil {
 			return host.Reply{Retry: time.Second, Err: err}

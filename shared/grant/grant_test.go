@@ -1,0 +1,39 @@
+package grant
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A set has each grant once, in one order, whatever it was made of.
+func TestSet(t *testing.T) {
+	got := Set([]Grant{TagSLB, GetServices, DescribeVSwitches}, nil, []Grant{ListEndpointSlices, TagSLB, GetServices})
+	want := []Grant{GetServices, ListEndpointSlices, TagSLB, DescribeVSwitches}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"slb:TagResources", "vpc:DescribeVSwitches"}, Actions(append(got, TagSLB))); diff != "" {
+		t.Error(diff)
+	}
+	if got := Set(); len(got) != 0 {
+		t.Errorf("nothing became %v", got)
+	}
+}
+
+func TestGrant(t *testing.T) {
+	for _, tt := range []struct {
+		grant   Grant
+		text    string
+		product string
+		ram     bool
+	}{
+		{DescribeVSwitches, "vpc:DescribeVSwitches", "vpc", true},
+		{PatchServicesStatus, "patch services/status", "", false},
+		{GetDeployments, "get deployments.apps", "", false},
+	} {
+		if g := tt.grant; g.String() != tt.text || g.Product() != tt.product || g.RAM() != tt.ram {
+			t.Errorf("got %q of %q, RAM: %t", g, g.Product(), g.RAM())
+		}
+	}
+}

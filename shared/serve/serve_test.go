@@ -1,0 +1,517 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aliyun/fc-runtime-go-sdk/fccontext"
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// asks is a class that asks who it is in the cloud, so that a test can see with
+// whose credentials it does.
+var asks = &remedy.Remedy{
+	Class: "asks", Doc: "# Asks", Reads: []grant.Grant{grant.GetCallerIdentity},
+	Diagnose: func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+		_, err := c.Cloud.STS.Identity(ctx)
+		return remedy.Plan{Finding: "f", Ask: "a"}, err
+	},
+}
+
+// TestMain runs the function's program instead of the tests where a test has
+// started this binary for it.
+func TestMain(m *testing.M) {
+	if os.Getenv("SERVE_MAIN") != "" {
+		Main(asks)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func failure(svc *corev1.Service) cloudevents.Event {
+	e, err := events.NewFailed(events.Failure{
+		Cluster: "c-1", Class: "asks", Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: "no",
+		Service: events.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)},
+		Event:   events.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"},
+		Count:   1, First: time.Now(), Last: time.Now(),
+	})
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+var someService = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"}}
+
+func marshal(t testing.TB, e cloudevents.Event) string {
+	t.Helper()
+	data, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// One answer for every way in.
+func TestDoor(t *testing.T) {
+	t.Parallel()
+	e := failure(someService)
+	structured := marshal(t, e)
+	binary := map[string]string{"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Id": e.ID(), "Ce-Source": e.Source(), "Ce-Type": e.Type(), "Ce-Subject": e.Subject()}
+	secret := "https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D"
+	settled := host.Reply{}
+	for _, tt := range []struct {
+		name    string
+		method  string // POST if empty
+		path    string // / if empty
+		headers map[string]string
+		body    string
+		reply   host.Reply
+		status  int
+		fc      string
+		after   string // Retry-After
+		says    string
+	}{
+		{name: "structured", headers: map[string]string{"Content-Type": "application/cloudevents+json; charset=utf-8"}, body: structured, reply: settled, status: 204, fc: "200"},
+		{name: "structured, with the binary mode's headers too", headers: map[string]string{"Content-Type": "application/cloudevents+json", "Ce-Specversion": "1.0"}, body: structured, status: 204, fc: "200"},
+		{name: "as JSON", headers: map[string]string{"Content-Type": "application/json"}, body: structured, status: 204, fc: "200"},
+		{name: "without a content type", body: structured, status: 204, fc: "200"},
+		{name: "binary", headers: binary, body: string(e.Data()), status: 204, fc: "200"},
+		{name: "an invocation", path: "/invoke", headers: map[string]string{"Content-Type": "application/octet-stream"}, body: structured, status: 204, fc: "200"},
+		{name: "later", body: structured, reply: host.Reply{Retry: 90*time.Second + 1}, status: 503, fc: "404", after: "91", says: "not settled yet"},
+		{name: "an error", body: structured, reply: host.Reply{Retry: time.Second, Err: errors.New("read " + secret)}, status: 503, fc: "404", after: "1", says: "read https://slb.aliyuncs.com/"},
+		{name: "failed for good", body: structured, reply: host.Reply{Err: errors.New("no")}, status: 204, fc: "200"},
+		{name: "dead", body: structured, reply: host.Reply{Dead: "nobody knows " + secret}, status: 422, fc: "404", says: "nobody knows"},
+		{name: "text", headers: map[string]string{"Content-Type": "text/plain"}, body: structured, status: 422, fc: "404", says: `content type "text/plain"`},
+		{name: "a batch", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[" + structured + "]", status: 422, fc: "404", says: "batch"},
+		{name: "broken JSON", body: structured[:40], status: 422, fc: "404", says: "no CloudEvent in JSON"},
+		{name: "nothing", status: 422, fc: "404", says: "no CloudEvent in JSON"},
+		{name: "no event", body: `{"specversion":"1.0"}`, status: 422, fc: "404", says: "no"},
+		{name: "an event without a source", body: `{"specversion":"1.0","id":"1","type":"t","source":""}`, status: 422, fc: "404", says: "no CloudEvent"},
+		{name: "binary without an ID", headers: map[string]string{"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Type": "t"}, body: "{}", status: 422, fc: "404", says: "not valid"},
+		{name: "binary of another version", headers: map[string]string{"Content-Type": "application/json", "Ce-Specversion": "9.9"}, body: "{}", status: 422, fc: "404", says: "no CloudEvent"},
+		{name: "too large", body: strings.Repeat(" ", MaxBody) + structured, status: 422, fc: "404", says: "more than"},
+		{name: "as large as it may be", body: strings.Repeat(" ", MaxBody-len(structured)) + structured, status: 204, fc: "200"},
+		{name: "a reader", method: "GET", status: 405},
+		{name: "another path", path: "/other", body: structured, status: 404},
+		{name: "live", method: "GET", path: "/healthz", status: 200},
+		{name: "live on Knative", method: "GET", path: "/health/liveness", status: 200},
+		{name: "ready", method: "GET", path: "/readyz", status: 503, says: "NATS is away"},
+		{name: "ready on Knative", method: "GET", path: "/health/readiness", status: 503, says: "NATS is away"},
+		{name: "initialised by FC", path: "/initialize", status: 200},
+		{name: "stopped by FC", method: "GET", path: "/pre-stop", status: 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			handled := 0
+			var log bytes.Buffer
+			d := &Door{
+				Handle: func(_ context.Context, got cloudevents.Event) host.Reply {
+					if handled++; got.ID() != e.ID() || string(got.Data()) != string(e.Data()) {
+						t.Errorf("the event became %s", got)
+					}
+					return tt.reply
+				},
+				Ready: func(context.Context) error { return errors.New("NATS is away: " + secret) },
+				Log:   slog.New(slog.NewTextHandler(&log, nil)),
+			}
+			q := httptest.NewRequest(or(tt.method, "POST"), or(tt.path, "/"), strings.NewReader(tt.body))
+			for k, v := range tt.headers {
+				q.Header.Set(k, v)
+			}
+			a := httptest.NewRecorder()
+			d.Handler().ServeHTTP(a, q)
+			if a.Code != tt.status || a.Header().Get("x-fc-status") != tt.fc || a.Header().Get("Retry-After") != tt.after || !strings.Contains(a.Body.String(), tt.says) {
+				t.Errorf("got %d, x-fc-status %q, Retry-After %q: %s", a.Code, a.Header().Get("x-fc-status"), a.Header().Get("Retry-After"), a.Body)
+			}
+			if want := tt.fc == "200" || tt.reply.Retry > 0 || tt.reply.Dead != ""; want != (handled == 1) {
+				t.Errorf("handled %d times", handled)
+			}
+			if strings.Contains(a.Body.String()+log.String(), "c2VjcmV0") {
+				t.Errorf("a secret stands in %s or in the log %s", a.Body, &log)
+			}
+			if logged := log.Len() > 0; logged != (tt.fc == "404") {
+				t.Errorf("the log is %q", &log)
+			}
+		})
+	}
+
+	// Nobody asks whether a door without Ready is ready; without a log nothing is logged.
+	d := &Door{Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{Dead: "no"} }}
+	for path, want := range map[string]int{"/readyz": 200, "/": 422} {
+		method := "GET"
+		if path == "/" {
+			method = "POST"
+		}
+		a := httptest.NewRecorder()
+		d.Handler().ServeHTTP(a, httptest.NewRequest(method, path, strings.NewReader(structured)))
+		if a.Code != want {
+			t.Errorf("%s: %d", path, a.Code)
+		}
+	}
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// A request that breaks off must come again: it says nothing of the event.
+func TestBrokenOff(t *testing.T) {
+	t.Parallel()
+	a := httptest.NewRecorder()
+	q := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("{"), broken{}))
+	(&Door{}).Handler().ServeHTTP(a, q)
+	if a.Code != http.StatusServiceUnavailable || a.Header().Get("x-fc-status") != "404" {
+		t.Errorf("got %d: %s", a.Code, a.Body)
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// Function Compute's own Go runtime gets the same answers as a value or an error.
+func TestInvoke(t *testing.T) {
+	t.Parallel()
+	e := failure(someService)
+	for _, tt := range []struct {
+		name, body string
+		reply      host.Reply
+		want, err  string
+	}{
+		{name: "settled", body: marshal(t, e), reply: host.Reply{Record: events.Record{Case: "22222222-1", Result: events.Fixed}}, want: `{"case":"22222222-1","result":"fixed"}`},
+		{name: "dead", body: marshal(t, e), reply: host.Reply{Dead: "nobody knows AccessKeyId=LTAI4FakeFakeFake1234"}, err: "nobody knows AccessKeyId=***"},
+		{name: "an error", body: marshal(t, e), reply: host.Reply{Retry: time.Second, Err: errors.New("boom")}, err: "boom"},
+		{name: "later", body: marshal(t, e), reply: host.Reply{Retry: 5 * time.Second}, err: "again in 5s"},
+		{name: "garbage", body: "{", err: "no CloudEvent in JSON"},
+	} {
+		d := &Door{Handle: func(context.Context, cloudevents.Event) host.Reply { return tt.reply }}
+		got, err := d.Invoke(t.Context(), []byte(tt.body))
+		if string(got) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: got %s, %v", tt.name, got, err)
+		}
+	}
+}
+
+// The credentials that Function Compute sends along are used where it is the one
+// who sends them, and nowhere else: a stranger's account would show a world in
+// which other things are wrong.
+func TestKey(t *testing.T) {
+	t.Parallel()
+	var got cloud.Key
+	door := func(fc bool) *Door {
+		return &Door{FC: fc, Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
+			got, _ = Key(cloud.Static(cloud.Key{ID: "own"}))(ctx)
+			return host.Reply{}
+		}}
+	}
+	sent := cloud.Key{ID: "id", Secret: "secret", Token: "token"}
+	body := marshal(t, failure(someService))
+	for _, tt := range []struct {
+		fc   bool
+		id   string
+		want cloud.Key
+	}{
+		{true, "id", sent}, {true, "", cloud.Key{ID: "own"}}, {false, "id", cloud.Key{ID: "own"}},
+	} {
+		q := httptest.NewRequest("POST", "/invoke", strings.NewReader(body))
+		if tt.id != "" {
+			q.Header.Set("x-fc-access-key-id", tt.id)
+		}
+		q.Header.Set("x-fc-access-key-secret", "secret")
+		q.Header.Set("x-fc-security-token", "token")
+		door(tt.fc).Handler().ServeHTTP(httptest.NewRecorder(), q)
+		if got != tt.want {
+			t.Errorf("in FC %t, with the ID %q sent: got %v", tt.fc, tt.id, got)
+		}
+
+		ctx := fccontext.NewContext(t.Context(), &fccontext.FcContext{Credentials: fccontext.Credentials{AccessKeyId: tt.id, AccessKeySecret: "secret", SecurityToken: "token"}})
+		if _, err := door(true).Invoke(ctx, []byte(body)); err != nil {
+			t.Error(err)
+		}
+		if want := map[string]cloud.Key{"id": sent, "": {ID: "own"}}[tt.id]; got != want {
+			t.Errorf("invoked with the ID %q: got %v", tt.id, got)
+		}
+	}
+}
+
+// Without credentials of its own or in the request, a program looks where the SDK does.
+func TestKeyOfNobody(t *testing.T) {
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "env")
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", "secret")
+	if k, err := Key(nil)(t.Context()); err != nil || k.ID != "env" {
+		t.Errorf("got %v, %v", k.ID, err)
+	}
+}
+
+// A door that is asked to end lets what it has in hand finish, and takes no more.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, end := make(chan struct{}), make(chan struct{})
+	d := &Door{Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
+		close(begun)
+		<-end
+		if ctx.Err() != nil {
+			t.Error("the request in hand was cut off")
+		}
+		return host.Reply{}
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, l, d.Handler()) }()
+	status := make(chan int, 1)
+	go func() {
+		a, err := http.Post("http://"+l.Addr().String(), "application/cloudevents+json", strings.NewReader(marshal(t, failure(someService))))
+		if err != nil {
+			t.Error(err)
+			status <- 0
+			return
+		}
+		a.Body.Close()
+		status <- a.StatusCode
+	}()
+	<-begun
+	cancel()
+	for { // until it takes no more
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			break
+		}
+		c.Close()
+	}
+	close(end)
+	if got := <-status; got != http.StatusNoContent {
+		t.Errorf("the request in hand got %d", got)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if err := Serve(t.Context(), l, d.Handler()); err == nil {
+		t.Error("a closed listener is no error")
+	}
+}
+
+// A world is all that a function's program needs, set up in its environment.
+type world struct {
+	cloud *sim.Cloud
+	key   sim.Credentials
+	svc   *corev1.Service
+	env   map[string]string
+}
+
+func build(t *testing.T) *world {
+	t.Helper()
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if _, err := s.Setup(t.Context(), []string{"asks"}, stream.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{cloud: sim.New(t, nil)}
+	w.key = w.cloud.Client("function", "sts:GetCallerIdentity")
+	k := cluster.Join(t)
+	w.svc, err = k.Client().CoreV1().Services(k.Namespace(t)).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Type: "LoadBalancer", Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.env = map[string]string{
+		"LBREMEDY_CLUSTER": "c-1", "LBREMEDY_REGION": w.cloud.Region(), "LBREMEDY_KUBECONFIG": k.Kubeconfig, "LBREMEDY_NATS": server.URL(),
+		"LBREMEDY_CLOUD_ENDPOINT": w.cloud.Addr(), "LBREMEDY_CLOUD_SCHEME": "HTTP", "PORT": "0",
+	}
+	return w
+}
+
+// A lines hands each line of a log to a test.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// The whole program, as Function Compute's custom runtime starts it: an event in,
+// its outcome in the journal, with the credentials that came along.
+func TestProgram(t *testing.T) {
+	w := build(t)
+	w.env["FC_FUNCTION_NAME"] = "asks"
+	for k, v := range w.env {
+		t.Setenv(k, v)
+	}
+	log := make(lines, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, asks, slog.New(slog.NewJSONHandler(log, nil))) }()
+	var address string
+	for address == "" {
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		case text := <-log:
+			var line struct{ Msg, Address string }
+			if json.Unmarshal([]byte(text), &line) == nil && line.Msg == "function is ready" {
+				address = line.Address
+			}
+		}
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://127.0.0.1:" + port
+	if a, err := http.Get(url + "/readyz"); err != nil || a.StatusCode != 200 {
+		t.Errorf("not ready: %v, %v", a, err)
+	}
+	q, err := http.NewRequest("POST", url+"/invoke", strings.NewReader(marshal(t, failure(w.svc))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("x-fc-access-key-id", w.key.AccessKeyID)
+	q.Header.Set("x-fc-access-key-secret", w.key.Secret)
+	a, err := http.DefaultClient.Do(q)
+	if err != nil || a.StatusCode != http.StatusNoContent {
+		t.Errorf("the event got %v, %v", a, err)
+	}
+	if got := len(w.cloud.CallsOf("function")); got != 1 {
+		t.Errorf("%d calls came with the credentials of the request", got)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+
+	// What keeps it from starting is said.
+	t.Setenv("FC_CUSTOM_LISTEN_PORT", "99999")
+	if err := run(t.Context(), asks, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "listen on port 99999") {
+		t.Errorf("got %v", err)
+	}
+	if err := run(t.Context(), &remedy.Remedy{Class: "empty"}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "no Diagnose") {
+		t.Errorf("got %v", err)
+	}
+	t.Setenv("LBREMEDY_CLUSTER", "")
+	if err := run(t.Context(), asks, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "LBREMEDY_CLUSTER") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The same program under Function Compute's own Go runtime, whose API the test
+// plays, and the real SDK in between.
+func TestGoRuntime(t *testing.T) {
+	t.Parallel()
+	w := build(t)
+	type answer struct{ path, body string }
+	invocations, answers := make(chan string, 2), make(chan answer, 2)
+	n := 0
+	api := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, q *http.Request) {
+		if q.Method == http.MethodPost {
+			body, _ := io.ReadAll(q.Body)
+			answers <- answer{q.URL.Path, string(body)}
+			return
+		}
+		select {
+		case body := <-invocations:
+			n++
+			for k, v := range map[string]string{
+				"x-fc-request-id": fmt.Sprint("r", n), "x-fc-function-deadline": fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()), "x-fc-function-timeout": "60",
+				"x-fc-access-key-id": w.key.AccessKeyID, "x-fc-access-key-secret": w.key.Secret,
+			} {
+				a.Header().Set(k, v)
+			}
+			io.WriteString(a, body)
+		case <-q.Context().Done():
+		}
+	}))
+	defer api.CloseClientConnections()
+	program, stop := w.start(t, "FC_RUNTIME_API="+strings.TrimPrefix(api.URL, "http://"))
+	defer stop()
+	invocations <- marshal(t, failure(w.svc))
+	got := <-answers
+	if !strings.HasSuffix(got.path, "/r1/response") || !strings.Contains(got.body, `"result":"asked"`) {
+		t.Errorf("got %s: %s\n%s", got.path, got.body, program.Stderr)
+	}
+	if got := len(w.cloud.CallsOf("function")); got != 1 {
+		t.Errorf("%d calls came with the credentials of the request", got)
+	}
+	invocations <- "{"
+	got = <-answers
+	if !strings.HasSuffix(got.path, "/r2/error") || !strings.Contains(got.body, "no CloudEvent in JSON") {
+		t.Errorf("got %s: %s", got.path, got.body)
+	}
+}
+
+// SIGTERM ends the program in good order; a configuration that is wrong does not.
+func TestMainEnds(t *testing.T) {
+	t.Parallel()
+	w := build(t)
+	program, stop := w.start(t)
+	defer stop()
+	for !strings.Contains(<-program.Stderr.(lines), "function is ready") {
+	}
+	program.Process.Signal(syscall.SIGTERM)
+	if err := program.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	w.env["LBREMEDY_REGION"] = ""
+	program, stop = w.start(t)
+	defer stop()
+	if err := program.Wait(); err == nil || !strings.Contains(<-program.Stderr.(lines), "LBREMEDY_REGION") {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// start starts this binary as a function's program.
+func (w *world) start(t *testing.T, more ...string) (*exec.Cmd, func()) {
+	t.Helper()
+	program := exec.Command(os.Args[0])
+	program.Env = append(os.Environ(), "SERVE_MAIN=1")
+	for k, v := range w.env {
+		program.Env = append(program.Env, k+"="+v)
+	}
+	program.Env = append(program.Env, more...)
+	program.Stderr = make(lines, 1000)
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return program, func() { program.Process.Kill(); program.Wait() }
+}
