@@ -286,6 +286,9 @@ func TestWords(t *testing.T) {
 		}
 	}
 	var risk remedy.Risk
+	if data, err := json.Marshal(remedy.Risk(7)); err == nil || remedy.Risk(7).String() != "risk(7)" {
+		t.Errorf("a risk that nobody knows became %s", data)
+	}
 	if err := json.Unmarshal([]byte(`"huge"`), &risk); err == nil {
 		t.Error("a risk that nobody knows is read")
 	}

@@ -150,10 +150,20 @@ const (
 var risks = [...]string{"low", "medium", "high"}
 
 // String returns "low", "medium" or "high".
-func (r Risk) String() string { return risks[r] }
+func (r Risk) String() string {
+	if r < Low || r > High {
+		return fmt.Sprintf("risk(%d)", int(r))
+	}
+	return risks[r]
+}
 
-// MarshalText writes the risk as a word.
-func (r Risk) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+// MarshalText writes the risk as a word; an error if it is none of the risks.
+func (r Risk) MarshalText() ([]byte, error) {
+	if r < Low || r > High {
+		return nil, fmt.Errorf("%s is no risk", r)
+	}
+	return []byte(r.String()), nil
+}
 
 // UnmarshalText reads the risk from a word.
 func (r *Risk) UnmarshalText(text []byte) error {
