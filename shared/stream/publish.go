@@ -155,8 +155,10 @@ func pause(ctx context.Context, try int) error {
 	}
 }
 
-// memoryBytes bounds what a process remembers of the messages that it has published.
-const memoryBytes = 4 << 20
+// memoryBytes bounds what a process remembers of the messages that it has published:
+// some 600 of them. More than that fail together only in a burst, in which each fails
+// once, and to remember them would cost more than the reading that it saves.
+const memoryBytes = 1 << 20
 
 // A memory holds the last message of subjects, as far as this process knows. It
 // saves the reading before a write; what it says is never more than a guess.
@@ -226,7 +228,9 @@ type Pipe struct {
 	tail   map[string]chan struct{} // closed when the last message of the subject is through
 }
 
-// Pipe returns a Pipe with at most width messages in flight.
+// Pipe returns a Pipe with at most width messages in flight. The server syncs them
+// one by one, and some hundreds in flight keep it at that; a few are no faster
+// than one, since the server and its client then wait for each other in turn.
 func (s *Stream) Pipe(width int) *Pipe {
 	return &Pipe{stream: s, slots: make(chan struct{}, max(width, 1)), tail: map[string]chan struct{}{}}
 }
