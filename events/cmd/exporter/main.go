@@ -51,12 +51,9 @@ func main() {
 	}
 }
 
-// frugal keeps the heap close to what is in use: an exporter waits most of the time,
-// and one stands beside every cluster. The environment has the last word.
+// frugal keeps the heap small when there is much to do: one exporter stands beside
+// every cluster. The environment has the last word.
 func frugal() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(20 << 20)
 	}
