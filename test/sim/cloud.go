@@ -43,12 +43,14 @@ type Cloud struct {
 	stop   context.CancelFunc
 	now    func() time.Time
 	keep   int
+	admin  bool
 
 	mu      sync.Mutex
 	state   *State
 	regions map[string]*State // the others, as far as somebody asked for them
 	calls   []Call
 	faults  []*standing
+	stood   int // faults so far
 	nonces  nonces
 	dice    dice
 }
@@ -66,6 +68,10 @@ func WithListener(addr string) Option { return func(c *Cloud) { c.addr = addr } 
 // WithCallLimit makes the Cloud forget calls beyond the last n; 100,000 is the
 // default, and 0 records none.
 func WithCallLimit(n int) Option { return func(c *Cloud) { c.keep = n } }
+
+// WithAdmin makes the Cloud answer its admin API at /sim/ too, which shows and
+// changes all that there is. See [AdminHelp].
+func WithAdmin() Option { return func(c *Cloud) { c.admin = true } }
 
 // New starts a Cloud that stops with the test. A nil World is an empty one.
 func New(t testing.TB, w *World, opts ...Option) *Cloud {
@@ -105,7 +111,7 @@ func Start(w *World, opts ...Option) (*Cloud, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.server = &http.Server{
-		Handler:           c,
+		Handler:           c.handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          log.New(io.Discard, "", 0),
@@ -116,6 +122,21 @@ func Start(w *World, opts ...Option) (*Cloud, error) {
 		}
 	}()
 	return c, nil
+}
+
+// handler answers for the OpenAPI and, if it is wanted, for the admin API.
+func (c *Cloud) handler() http.Handler {
+	if !c.admin {
+		return c
+	}
+	admin := c.adminHandler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/sim/") {
+			admin.ServeHTTP(w, r)
+			return
+		}
+		c.ServeHTTP(w, r)
+	})
 }
 
 // Close ends the Cloud and all its connections.
@@ -209,6 +230,25 @@ func (c *Cloud) Edit(change func(*State)) {
 	c.state.advance(c.now())
 	change(c.state)
 	c.state.settle()
+}
+
+// Replace puts a World in place of the present state, behind the API's back.
+// IDs, client tokens and jobs go on as they were. An error means that nothing
+// changed.
+func (c *Cloud) Replace(w *World) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.replace(w)
+}
+
+func (c *Cloud) replace(w *World) error {
+	s, err := newState(w.Clone(), c.now)
+	if err != nil {
+		return fmt.Errorf("replace the world: %w", err)
+	}
+	s.adopt(c.state)
+	c.state = s
+	return nil
 }
 
 // LoseTag takes a tag off a load balancer, as a person in the console would.

@@ -32,6 +32,7 @@ type Fault struct {
 
 type standing struct {
 	Fault
+	id   int
 	left int
 }
 
@@ -48,15 +49,26 @@ func (d *dice) below(rate float64) bool {
 // Fault puts a fault in the way of calls from now on; of several that fit, the
 // oldest hits. The function that is returned removes it.
 func (c *Cloud) Fault(f Fault) (remove func()) {
-	s := &standing{Fault: f, left: f.Count}
+	id := c.stand(f)
+	return func() { c.lift(id) }
+}
+
+// stand puts a fault in the way and returns its number.
+func (c *Cloud) stand(f Fault) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults = append(c.faults, s)
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.faults = slices.DeleteFunc(c.faults, func(o *standing) bool { return o == s })
-	}
+	c.stood++
+	c.faults = append(c.faults, &standing{Fault: f, id: c.stood, left: f.Count})
+	return c.stood
+}
+
+// lift removes the fault with this number, and reports whether it was there.
+func (c *Cloud) lift(id int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.faults)
+	c.faults = slices.DeleteFunc(slices.Clone(c.faults), func(o *standing) bool { return o.id == id })
+	return len(c.faults) < n
 }
 
 // meet returns the fault that hits a request, or nil, and names the caller.

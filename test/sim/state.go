@@ -390,6 +390,15 @@ func (lb *LoadBalancer) complete(s *State) []error {
 	return errs
 }
 
+// adopt takes over what a World does not say from the state before.
+func (s *State) adopt(was *State) {
+	for kind, n := range was.serial {
+		s.serial[kind] = max(s.serial[kind], n)
+	}
+	s.tokens, s.documents, s.attachments, s.tagTrail, s.freeTrail = was.tokens, was.documents, was.attachments, was.tagTrail, was.freeTrail
+	s.jobs, s.pending, s.started = was.jobs, was.pending, was.started
+}
+
 // settle makes the state whole after an edit: what was added gets its defaults
 // and is found from now on. A load balancer without an address gets one.
 func (s *State) settle() {

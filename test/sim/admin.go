@@ -1,0 +1,406 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// AdminHelp says what the admin API does.
+const AdminHelp = `Admin API, on the cloud's own address. Bodies are YAML or JSON. Answers are YAML,
+or JSON with "Accept: application/json". An error is one line of text.
+
+  GET    /sim/             this text
+  GET    /sim/world        all that there is, in the form of --world
+  PUT    /sim/world        put another world in its place
+  PATCH  /sim/world        change parts of it: {account: {arrearage: true}}
+  GET    /sim/KIND         all of a kind
+  GET    /sim/KIND/ID      one of them
+  PUT    /sim/KIND/ID      make it, or put another in its place
+  PATCH  /sim/KIND/ID      change parts of it; null removes
+  DELETE /sim/KIND/ID      drop it, whatever protects it
+  POST   /sim/faults       put a fault in the way of calls; answers with its number:
+                           {product: slb, action: Create*, caller: controller, code: Throttling.User, count: 3}
+                           effects: delay: 2s, hang, cutBefore, code (status, message), cutAfter, garbage
+                           limits:  count: 3, rate: 0.5
+  GET    /sim/faults       those that stand
+  DELETE /sim/faults[/N]   remove one, or all
+  GET    /sim/calls        what was called: ?caller= &product= &action= &code= &last=N
+  DELETE /sim/calls        forget it
+  GET    /sim/actions      the actions that the cloud answers
+
+KIND is one of the world's lists, such as loadBalancers, nlbs, vswitches,
+policies or quotas. ID is the id, of roles, policies and quotas the name, and of
+callers the access key ID.
+`
+
+// kinds are the lists of a World, with the field that identifies an element.
+var kinds = map[string]string{
+	"vpcs": "id", "vswitches": "id", "loadBalancers": "id", "nlbs": "id", "serverGroups": "id", "securityGroups": "id", "eips": "id", "enis": "id",
+	"instances": "id", "certificates": "id", "roles": "name", "policies": "name", "callers": "accessKeyId", "quotas": "name", "tickets": "id",
+}
+
+// adminHandler answers the admin API. It is for whoever is on this machine and
+// not for web pages that are open there, so that it wants a loopback address in
+// the Host header and no Origin.
+func (c *Cloud) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, do := range map[string]func(*http.Request) (any, error){
+		"GET /sim/world": c.getWorld, "PUT /sim/world": c.putWorld, "PATCH /sim/world": c.patchWorld,
+		"GET /sim/{kind}": c.getKind, "GET /sim/{kind}/{id}": c.getOne,
+		"PUT /sim/{kind}/{id}": c.putOne, "PATCH /sim/{kind}/{id}": c.patchOne, "DELETE /sim/{kind}/{id}": c.deleteOne,
+		"POST /sim/faults": c.postFault, "GET /sim/faults": c.getFaults, "DELETE /sim/faults": c.deleteFaults, "DELETE /sim/faults/{id}": c.deleteFault,
+		"GET /sim/calls": c.getCalls, "DELETE /sim/calls": c.deleteCalls,
+		"GET /sim/actions": func(*http.Request) (any, error) { return Actions(), nil },
+		"GET /sim/{$}":     func(*http.Request) (any, error) { return AdminHelp, nil },
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			out, err := do(r)
+			tell(w, r, out, err)
+		})
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !local(r) {
+			http.Error(w, "the admin API answers at a loopback address only, and to no web page", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// local reports whether a request was made for this machine and not by a web
+// page.
+func local(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	a, err := netip.ParseAddr(host)
+	return (host == "localhost" || err == nil && a.IsLoopback()) && r.Header.Get("Origin") == ""
+}
+
+// errAbsent is of what is not there, errBad of a request that cannot be done.
+var (
+	errAbsent = errors.New("not there")
+	errBad    = errors.New("bad request")
+)
+
+// tell answers a request of the admin API.
+func tell(w http.ResponseWriter, r *http.Request, out any, err error) {
+	switch {
+	case errors.Is(err, errAbsent):
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	case err != nil:
+		http.Error(w, strings.ReplaceAll(err.Error(), "\n", "; "), http.StatusBadRequest)
+		return
+	case out == nil:
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if text, ok := out.(string); ok {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, text)
+		return
+	}
+	write, kind := yaml.Marshal, "application/yaml"
+	if strings.Contains(r.Header.Get("Accept"), "application/json") {
+		write, kind = json.Marshal, "application/json"
+	}
+	b, err := write(out)
+	if err != nil {
+		panic("sim: an answer that cannot be written: " + err.Error())
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(b)
+}
+
+// read reads the body of a request into v, and refuses fields that v lacks.
+func read(r *http.Request, v any) error {
+	b, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, 64<<20))
+	if err == nil {
+		err = yaml.UnmarshalStrict(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBad, err)
+	}
+	return nil
+}
+
+func (c *Cloud) getWorld(*http.Request) (any, error) { return c.Snapshot(), nil }
+
+func (c *Cloud) putWorld(r *http.Request) (any, error) {
+	var w World
+	if err := read(r, &w); err != nil {
+		return nil, err
+	}
+	return nil, c.Replace(&w)
+}
+
+func (c *Cloud) patchWorld(r *http.Request) (any, error) {
+	var patch map[string]any
+	if err := read(r, &patch); err != nil {
+		return nil, err
+	}
+	return nil, c.rewrite(func(w map[string]any) error {
+		merge(w, patch)
+		return nil
+	})
+}
+
+// merge changes m as a JSON merge patch says (RFC 7386).
+func merge(m, patch map[string]any) {
+	for k, v := range patch {
+		from, deep := m[k].(map[string]any)
+		to, ok := v.(map[string]any)
+		switch {
+		case v == nil:
+			delete(m, k)
+		case ok && deep:
+			merge(from, to)
+		default:
+			m[k] = v
+		}
+	}
+}
+
+// rewrite changes the present state in the form of a World, all of it or
+// nothing.
+func (c *Cloud) rewrite(change func(map[string]any) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.advance(c.now())
+	m := form(c.state.world())
+	if err := change(m); err != nil {
+		return err
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBad, err)
+	}
+	w, err := ParseWorld(b)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBad, err)
+	}
+	return c.replace(w)
+}
+
+// form returns a value as JSON has it.
+func form(v any) map[string]any {
+	var m map[string]any
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err != nil {
+		panic("sim: a world that cannot be written: " + err.Error())
+	}
+	return m
+}
+
+// kind returns the elements of a list of a World, and where the one with this
+// ID is: -1 if it is not there.
+func kind(w map[string]any, name, id string) ([]any, int, error) {
+	field := kinds[name]
+	if field == "" {
+		return nil, 0, fmt.Errorf("%s is no kind, %s are: %w", name, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "), errAbsent)
+	}
+	list, _ := w[name].([]any)
+	return list, slices.IndexFunc(list, func(e any) bool { m, ok := e.(map[string]any); return ok && m[field] == id }), nil
+}
+
+func (c *Cloud) getKind(r *http.Request) (any, error) {
+	list, _, err := kind(form(c.Snapshot()), r.PathValue("kind"), "")
+	return slices.Concat([]any{}, list), err
+}
+
+func (c *Cloud) getOne(r *http.Request) (any, error) {
+	list, i, err := kind(form(c.Snapshot()), r.PathValue("kind"), r.PathValue("id"))
+	if err == nil && i < 0 {
+		err = fmt.Errorf("%s/%s: %w", r.PathValue("kind"), r.PathValue("id"), errAbsent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list[i], nil
+}
+
+func (c *Cloud) putOne(r *http.Request) (any, error) {
+	name, id := r.PathValue("kind"), r.PathValue("id")
+	var one map[string]any
+	if err := read(r, &one); err != nil {
+		return nil, err
+	}
+	return nil, c.rewrite(func(w map[string]any) error {
+		list, i, err := kind(w, name, id)
+		if err != nil {
+			return err
+		}
+		if one == nil {
+			one = map[string]any{}
+		}
+		one[kinds[name]] = id
+		if i < 0 {
+			w[name] = append(list, one)
+			return nil
+		}
+		list[i] = one
+		return nil
+	})
+}
+
+func (c *Cloud) patchOne(r *http.Request) (any, error) {
+	name, id := r.PathValue("kind"), r.PathValue("id")
+	var patch map[string]any
+	if err := read(r, &patch); err != nil {
+		return nil, err
+	}
+	return nil, c.rewrite(func(w map[string]any) error {
+		list, i, err := kind(w, name, id)
+		if err == nil && i < 0 {
+			err = fmt.Errorf("%s/%s: %w", name, id, errAbsent)
+		}
+		if err != nil {
+			return err
+		}
+		one, _ := list[i].(map[string]any)
+		merge(one, patch)
+		one[kinds[name]] = id
+		return nil
+	})
+}
+
+func (c *Cloud) deleteOne(r *http.Request) (any, error) {
+	name, id := r.PathValue("kind"), r.PathValue("id")
+	if _, err := c.getOne(r); err != nil {
+		return nil, err
+	}
+	switch name { // these give addresses back
+	case "loadBalancers":
+		c.DropLoadBalancer(id)
+		return nil, nil
+	case "nlbs":
+		c.Edit(func(s *State) { s.dropNLB(id) })
+		return nil, nil
+	}
+	return nil, c.rewrite(func(w map[string]any) error {
+		list, i, err := kind(w, name, id)
+		if err == nil && i >= 0 {
+			w[name] = slices.Delete(list, i, i+1)
+		}
+		return err
+	})
+}
+
+// A wireFault is a Fault as the admin API writes it.
+type wireFault struct {
+	ID        int      `json:"id,omitempty"`
+	Product   string   `json:"product,omitempty"`
+	Action    string   `json:"action,omitempty"`
+	Caller    string   `json:"caller,omitempty"`
+	Delay     Duration `json:"delay,omitempty"`
+	Hang      bool     `json:"hang,omitempty"`
+	CutBefore bool     `json:"cutBefore,omitempty"`
+	Code      string   `json:"code,omitempty"`
+	Status    int      `json:"status,omitempty"`
+	Message   string   `json:"message,omitempty"`
+	CutAfter  bool     `json:"cutAfter,omitempty"`
+	Garbage   bool     `json:"garbage,omitempty"`
+	Count     int      `json:"count,omitempty"`
+	Rate      float64  `json:"rate,omitempty"`
+}
+
+func (c *Cloud) postFault(r *http.Request) (any, error) {
+	var f wireFault
+	if err := read(r, &f); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.Delay == 0 && !f.Hang && !f.CutBefore && f.Code == "" && !f.CutAfter && !f.Garbage:
+		return nil, fmt.Errorf("%w: the fault does nothing: give it delay, hang, cutBefore, code, cutAfter or garbage", errBad)
+	case f.Rate < 0 || f.Rate > 1 || f.Count < 0 || f.Delay < 0:
+		return nil, fmt.Errorf("%w: rate is between 0 and 1, count and delay are not below 0", errBad)
+	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
+		return nil, fmt.Errorf("%w: status %d is not that of an error", errBad, f.Status)
+	}
+	f.ID = c.stand(Fault{
+		Product: f.Product, Action: f.Action, Caller: f.Caller, Delay: time.Duration(f.Delay), Hang: f.Hang, CutBefore: f.CutBefore, Code: f.Code,
+		Status: f.Status, Message: f.Message, CutAfter: f.CutAfter, Garbage: f.Garbage, Count: f.Count, Rate: f.Rate,
+	})
+	return f, nil
+}
+
+func (c *Cloud) getFaults(*http.Request) (any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := []wireFault{}
+	for _, s := range c.faults {
+		f := s.Fault
+		list = append(list, wireFault{
+			ID: s.id, Product: f.Product, Action: f.Action, Caller: f.Caller, Delay: Duration(f.Delay), Hang: f.Hang, CutBefore: f.CutBefore, Code: f.Code,
+			Status: f.Status, Message: f.Message, CutAfter: f.CutAfter, Garbage: f.Garbage, Count: max(s.left, 0), Rate: f.Rate,
+		})
+	}
+	return list, nil
+}
+
+func (c *Cloud) deleteFaults(*http.Request) (any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults = nil
+	return nil, nil
+}
+
+func (c *Cloud) deleteFault(r *http.Request) (any, error) {
+	id, err := strconv.Atoi(r.PathValue("id"))
+	if err != nil || !c.lift(id) {
+		return nil, fmt.Errorf("fault %s: %w", r.PathValue("id"), errAbsent)
+	}
+	return nil, nil
+}
+
+// A wireCall is a Call as the admin API writes it.
+type wireCall struct {
+	At        time.Time         `json:"at"`
+	Caller    string            `json:"caller,omitempty"`
+	Product   string            `json:"product,omitempty"`
+	Action    string            `json:"action,omitempty"`
+	Status    int               `json:"status,omitempty"`
+	Code      string            `json:"code,omitempty"`
+	Params    map[string]string `json:"params,omitempty"`
+	RequestID string            `json:"requestId,omitempty"`
+}
+
+func (c *Cloud) getCalls(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	list := []wireCall{}
+	for _, k := range c.Calls() {
+		if is(q.Get("caller"), k.Caller) && is(q.Get("product"), k.Product) && (q.Get("action") == "" || glob(q.Get("action"), k.Action)) && is(q.Get("code"), k.Code) {
+			list = append(list, wireCall{k.At, k.Caller, k.Product, k.Action, k.Status, k.Code, k.Params, k.RequestID})
+		}
+	}
+	if last := q.Get("last"); last != "" {
+		n, err := strconv.Atoi(last)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%w: last=%s is no number", errBad, last)
+		}
+		list = list[max(0, len(list)-n):]
+	}
+	return list, nil
+}
+
+func (c *Cloud) deleteCalls(*http.Request) (any, error) {
+	c.ResetCalls()
+	return nil, nil
+}

@@ -1,0 +1,196 @@
+package sim_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// A person is someone at the admin API.
+type person struct {
+	t    *testing.T
+	base string
+}
+
+func (p person) do(method, path, body string, header ...string) (int, string) {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), method, p.base+path, strings.NewReader(body))
+	check(p.t, err)
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	check(p.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	check(p.t, err)
+	return resp.StatusCode, string(b)
+}
+
+// good does what must succeed.
+func (p person) good(method, path, body string, header ...string) string {
+	p.t.Helper()
+	status, out := p.do(method, path, body, header...)
+	if status >= 300 {
+		p.t.Fatalf("%s %s: %d %s", method, path, status, out)
+	}
+	return out
+}
+
+func TestAdmin(t *testing.T) {
+	c := sim.New(t, &sim.World{
+		VSwitches:     []sim.VSwitch{{ID: "vsw-a", Free: new(3)}},
+		LoadBalancers: []sim.LoadBalancer{{ID: "lb-a", VSwitch: "vsw-a", Tags: map[string]string{"k": "v"}, DeleteProtection: true}},
+	}, sim.WithAdmin())
+	p := person{t, "http://" + c.Addr() + "/sim/"}
+	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	if got := p.good("GET", "", ""); got != sim.AdminHelp {
+		t.Errorf("got %s", got)
+	}
+	if got := p.good("GET", "actions", ""); !contains(got, "- nlb:CreateLoadBalancer\n") {
+		t.Errorf("got %s", got)
+	}
+
+	// Things are changed one by one, and the API sees it.
+	p.good("PATCH", "loadBalancers/lb-a", `{tags: {k: null, key: "1"}, name: web}`)
+	p.good("PUT", "loadBalancers/lb-b", "vswitch: vsw-a\n")
+	got, err := attribute(client, "lb-a")
+	check(t, err)
+	if got.LoadBalancerName != "web" || len(got.Tags.Tag) != 1 || got.Tags.Tag[0].TagKey != "key" {
+		t.Errorf("got %+v", got)
+	}
+	if got, err := attribute(client, "lb-b"); err != nil || got.Address == "" || got.VpcId != "vpc-1" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	p.good("PUT", "loadBalancers/lb-b", "name: other\n")
+	if got := p.good("GET", "loadBalancers/lb-b", ""); !contains(got, "name: other\n") || contains(got, "vsw-a") {
+		t.Errorf("got %s", got)
+	}
+	var list []sim.LoadBalancer
+	check(t, json.Unmarshal([]byte(p.good("GET", "loadBalancers", "", "Accept", "application/json")), &list))
+	if len(list) != 2 || list[0].ID != "lb-a" {
+		t.Errorf("got %+v", list)
+	}
+	p.good("DELETE", "loadBalancers/lb-a", "")
+	if w := c.Snapshot(); len(w.LoadBalancers) != 1 || *w.VSwitches[0].Free != 4 {
+		t.Errorf("got %s", text(t, w))
+	}
+	p.good("PUT", "policies/p", `{versions: [{document: '{"Version":"1","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}'}]}`)
+	p.good("PUT", "nlbs/nlb-a", "zones: [{vswitch: vsw-a}]\n")
+	p.good("DELETE", "nlbs/nlb-a", "")
+	p.good("DELETE", "policies/p", "")
+	if w := c.Snapshot(); len(w.Policies) != 0 || len(w.NLBs) != 0 || *w.VSwitches[0].Free != 5 {
+		t.Errorf("got %s", text(t, w))
+	}
+
+	// The whole world is changed, and what goes on goes on.
+	p.good("PATCH", "world", "account: {arrearage: true}\nlag: {tags: 10s}\n")
+	_, err = create(client, func(*slb.CreateLoadBalancerRequest) {})
+	refused(t, err, "ORDER.ARREARAGE", 400)
+	p.good("PATCH", "world", "account: {arrearage: null}\n")
+	made, err := create(client, func(r *slb.CreateLoadBalancerRequest) { r.ClientToken = "t" })
+	check(t, err)
+	world := p.good("GET", "world", "")
+	p.good("PUT", "world", "{}")
+	if n := len(c.Snapshot().LoadBalancers); n != 0 {
+		t.Errorf("%d load balancers in an empty world", n)
+	}
+	p.good("PUT", "world", world)
+	again, err := create(client, func(r *slb.CreateLoadBalancerRequest) { r.ClientToken = "t" })
+	check(t, err)
+	if again.LoadBalancerId != made.LoadBalancerId {
+		t.Errorf("the token of before made %s", again.LoadBalancerId)
+	}
+	if got := p.good("GET", "world", ""); got != world {
+		t.Errorf("got %s\nwant %s", got, world)
+	}
+
+	// Faults stand until they are removed or used up.
+	throttle := p.good("POST", "faults", "{product: slb, action: Describe*, caller: admin, code: Throttling.User}", "Accept", "application/json")
+	_, err = attribute(client, "lb-b")
+	refused(t, err, "Throttling.User", 400)
+	var fault struct{ ID int }
+	check(t, json.Unmarshal([]byte(throttle), &fault))
+	p.good("DELETE", fmt.Sprintf("faults/%d", fault.ID), "")
+	_, err = attribute(client, "lb-b")
+	check(t, err)
+	p.good("POST", "faults", "{garbage: true, count: 2}")
+	p.good("POST", "faults", "{delay: 1h, rate: 0.5}")
+	if got := p.good("GET", "faults", ""); !contains(got, "count: 2") || !contains(got, "delay: 1h0m0s") {
+		t.Errorf("got %s", got)
+	}
+	p.good("DELETE", "faults", "")
+	_, err = attribute(client, "lb-b")
+	check(t, err)
+
+	if got := p.good("GET", "calls?caller=admin&product=slb&action=Describe*&code=Throttling.User", ""); strings.Count(got, "action: ") != 1 || !contains(got, "LoadBalancerId: lb-b") {
+		t.Errorf("got %s", got)
+	}
+	if got := p.good("GET", "calls?last=2", ""); strings.Count(got, "action: ") != 2 {
+		t.Errorf("got %s", got)
+	}
+	p.good("DELETE", "calls", "")
+	if n := len(c.Calls()); n != 0 {
+		t.Errorf("%d calls are left", n)
+	}
+
+	before := text(t, c.Snapshot())
+	for _, tt := range []struct {
+		method, path, body string
+		status             int
+		says               string
+	}{
+		{"GET", "cats", "", 404, "is no kind"},
+		{"GET", "loadBalancers/lb-x", "", 404, "lb-x"},
+		{"PATCH", "loadBalancers/lb-x", "{}", 404, "lb-x"},
+		{"DELETE", "loadBalancers/lb-x", "", 404, "lb-x"},
+		{"PUT", "cats/tom", "{}", 404, "is no kind"},
+		{"PUT", "loadBalancers/lb-b", "{colour: red}", 400, "colour"},
+		{"PUT", "loadBalancers/lb-b", "{", 400, "bad request"},
+		{"PUT", "vswitches/vsw-a", "vpc: vpc-x", 400, "there is no VPC vpc-x"},
+		{"PATCH", "loadBalancers/lb-b", "tags: [1]", 400, "bad request"},
+		{"PATCH", "world", "[]", 400, "bad request"},
+		{"PUT", "world", "x: 1", 400, "bad request"},
+		{"POST", "faults", "{product: slb}", 400, "does nothing"},
+		{"POST", "faults", "{code: X, rate: 2}", 400, "rate"},
+		{"POST", "faults", "{code: X, status: 200}", 400, "status"},
+		{"POST", "faults", "{code: X, delay: long}", 400, "bad request"},
+		{"DELETE", "faults/99", "", 404, "fault 99"},
+		{"DELETE", "faults/x", "", 404, "fault x"},
+		{"GET", "calls?last=x", "", 400, "last=x"},
+		{"POST", "world", "{}", 405, ""},
+	} {
+		if status, out := p.do(tt.method, tt.path, tt.body); status != tt.status || !contains(out, tt.says) {
+			t.Errorf("%s %s %s: got %d %s, want %d %s", tt.method, tt.path, tt.body, status, out, tt.status, tt.says)
+		}
+	}
+	if after := text(t, c.Snapshot()); after != before {
+		t.Errorf("a refused change changed the world: %s\nwas %s", after, before)
+	}
+}
+
+// TestAdminIsForThisMachine shows that no web page reaches the admin API, and
+// that it is off unless it is wanted.
+func TestAdminIsForThisMachine(t *testing.T) {
+	on, off := sim.New(t, nil, sim.WithAdmin()), sim.New(t, nil)
+	p := person{t, "http://" + on.Addr() + "/sim/"}
+	for _, header := range [][]string{{"Origin", "http://example.com"}, {"Host", "example.com"}, {"Host", "example.com:80"}} {
+		if status, out := p.do("GET", "world", "", header...); status != 403 {
+			t.Errorf("%v: got %d %s", header, status, out)
+		}
+	}
+	p.good("GET", "world", "", "Host", "localhost:1")
+	if status, out := (person{t, "http://" + off.Addr() + "/sim/"}).do("GET", "world", ""); status < 400 || contains(out, "vsw") {
+		t.Errorf("got %d %s", status, out)
+	}
+}
