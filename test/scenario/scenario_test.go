@@ -1,0 +1,235 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/test/cluster"
+)
+
+const (
+	vswitchID = remedy.Prefix + "vswitch-id"
+	example   = `The Service moves to the vSwitch with room.
+-- message --
+Error syncing load balancer []: Message: The specified VSwitch has no available ip.
+-- service --
+metadata: {namespace: shop, name: web, annotations: {service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type: intranet, ` + vswitchID + `: vsw-a}}
+-- cloud --
+vswitches:
+- {id: vsw-a, free: 0}
+- {id: vsw-b, free: 41}
+-- want --
+vsw-a is full.
+do:   annotate ` + vswitchID + `=vsw-b
+end:  fixed, low risk
+`
+)
+
+// lawful returns a class that keeps all laws; the tests break one at a time.
+func lawful() *remedy.Remedy {
+	full := func(ctx context.Context, c *remedy.Case) (bool, error) {
+		vsw, err := c.Cloud.VPC.VSwitch(ctx, c.Service.Annotations[vswitchID])
+		return vsw.Free == 0, err
+	}
+	return &remedy.Remedy{
+		Class: "vswitch-ip-exhausted", Doc: "# Full", Reads: []grant.Grant{grant.DescribeVSwitches}, Steps: []remedy.Step{step.Annotate{}},
+		Diagnose: func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+			if _, err := full(ctx, c); err != nil {
+				return remedy.Plan{}, err
+			}
+			return remedy.Plan{Finding: "vsw-a is full.", Steps: []remedy.Step{step.With(c, "vswitch-id", "vsw-b")}}, nil
+		},
+		Holds: func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+			is, err := full(ctx, c)
+			if err != nil {
+				return remedy.Unknown, err
+			}
+			return remedy.Is(is), nil
+		},
+	}
+}
+
+// plans has the class return the plan that change makes of its own.
+func plans(r *remedy.Remedy, change func(*remedy.Case, *remedy.Plan)) {
+	diagnose := r.Diagnose
+	r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+		p, err := diagnose(ctx, c)
+		change(c, &p)
+		return p, err
+	}
+}
+
+// greedy annotates, and writes a second annotation that it doesn't name.
+type greedy struct{ step.Annotate }
+
+func (g greedy) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+	more := step.Annotate{Set: maps.Clone(g.Set)}
+	more.Set["example.com/more"] = "yes"
+	return more.Apply(ctx, c, w)
+}
+
+// file writes the scenario to a file and reads it, as Run does.
+func file(t *testing.T, text string) script {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "example.txtar")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return read(t, name)
+}
+
+// A class that breaks a law is caught by that law and by none before it.
+func TestLaws(t *testing.T) {
+	c := cluster.Join(t)
+	c.Exclusive(t)
+	patch := func(ctx context.Context, data string) error {
+		_, err := c.Client().CoreV1().Services("shop").Patch(ctx, "web", types.MergePatchType, []byte(data), metav1.PatchOptions{})
+		return err
+	}
+	for _, tt := range []struct {
+		name  string
+		text  string // of the scenario; empty: example
+		wrong func(*remedy.Remedy)
+		law   int // that catches it; -1: none
+		says  string
+	}{
+		{name: "lawful", wrong: func(*remedy.Remedy) {}, law: -1},
+		{name: "a message of another class", text: strings.Replace(example, "The specified VSwitch has no available ip.", "The account is arrearage.", 1), wrong: func(*remedy.Remedy) {}, law: 0, says: "not of vswitch-ip-exhausted"},
+		{name: "an undeclared read", wrong: func(r *remedy.Remedy) { r.Reads = nil }, law: 1, says: "vpc"},
+		{name: "an undeclared write", wrong: func(r *remedy.Remedy) { r.Steps = []remedy.Step{step.Touch{}} }, law: 1, says: "does not declare"},
+		{name: "swallows an error", wrong: func(r *remedy.Remedy) {
+			holds := r.Holds
+			r.Holds = func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+				if v, err := holds(ctx, c); err == nil {
+					return v, nil
+				}
+				return remedy.Yes, nil
+			}
+			diagnose := r.Diagnose
+			r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+				if p, err := diagnose(ctx, c); err == nil {
+					return p, nil
+				}
+				return remedy.Plan{Finding: "It seems that all is full.", Ask: "Make room."}, nil
+			}
+		}, law: 1, says: `with "vpc:DescribeVSwitches" failing no error came back`},
+		{name: "swallows the error of a scenario", text: strings.Replace(example, "-- want --", "-- fault --\nvpc:DescribeVSwitches\n-- want --", 1), wrong: func(r *remedy.Remedy) {
+			r.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+			r.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+		}, law: 1, says: "a read failed and no error came back"},
+		{name: "writes while it looks", wrong: func(r *remedy.Remedy) {
+			diagnose, n := r.Diagnose, 0
+			r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+				n++
+				if err := patch(ctx, fmt.Sprintf(`{"metadata":{"labels":{"seen":"%d"}}}`, n)); err != nil {
+					return remedy.Plan{}, err
+				}
+				return diagnose(ctx, c)
+			}
+		}, law: 1, says: "a look wrote"},
+		{name: "writes more than it names", wrong: func(r *remedy.Remedy) {
+			plans(r, func(_ *remedy.Case, p *remedy.Plan) {
+				for i, s := range p.Steps {
+					p.Steps[i] = greedy{s.(step.Annotate)}
+				}
+			})
+		}, law: 2, says: "example.com/more"},
+		{name: "doesn't know what was there", wrong: func(r *remedy.Remedy) {
+			plans(r, func(_ *remedy.Case, p *remedy.Plan) {
+				for i, s := range p.Steps {
+					p.Steps[i] = step.Annotate{Set: s.(step.Annotate).Set}
+				}
+			})
+		}, law: 2, says: "undo left something behind"},
+		{name: "not as wanted", wrong: func(r *remedy.Remedy) {
+			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Note = "By the way." })
+		}, law: 3, says: "By the way."},
+		{name: "heals nothing", wrong: func(r *remedy.Remedy) {
+			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Steps, p.Ask = nil, "Do it by hand." })
+		}, law: 3, says: "Do it by hand."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, used := lawful(), map[string]bool{}
+			tt.wrong(r)
+			s := file(t, or(tt.text, example))
+			for i, law := range laws {
+				err := law.check(t, c, r, s, used)
+				if err == nil {
+					continue
+				}
+				if i != tt.law || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("law %q: %v", law.name, err)
+				}
+				return
+			}
+			if tt.law >= 0 {
+				t.Error("no law caught it")
+			}
+			if got := unused(r, used); len(got) > 0 {
+				t.Errorf("%v is used", got)
+			}
+			r.Reads = append(r.Reads, grant.DescribeVpcs)
+			if got := unused(r, used); len(got) != 1 || got[0] != grant.DescribeVpcs {
+				t.Errorf("declared and not used: %v", got)
+			}
+		})
+	}
+}
+
+// -update writes what came out, and leaves the rest of the file as it was.
+func TestUpdate(t *testing.T) {
+	s := file(t, example)
+	if err := s.write("It is so.\nend:  asked"); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(example, "-- want --")
+	if want := before + "-- want --\nIt is so.\nend:  asked\n"; string(data) != want {
+		t.Errorf("got\n%s\nwant\n%s", data, want)
+	}
+	s = file(t, before)
+	if err := s.write("New."); err != nil {
+		t.Fatal(err)
+	}
+	if data, err = os.ReadFile(s.file); err != nil || !strings.HasSuffix(string(data), "-- want --\nNew.\n") {
+		t.Errorf("got\n%s%v", data, err)
+	}
+}
+
+// Calls are named as grants are.
+func TestVerb(t *testing.T) {
+	for _, tt := range []struct {
+		method, path string
+		want         grant.Grant
+	}{
+		{"GET", "/api/v1/services", grant.ListServices},
+		{"GET", "/api/v1/namespaces/shop/services", grant.ListServices},
+		{"GET", "/api/v1/namespaces/shop/services?watch=true", grant.WatchServices},
+		{"GET", "/api/v1/namespaces/shop/services/web", grant.GetServices},
+		{"PATCH", "/api/v1/namespaces/shop/services/web", grant.PatchServices},
+		{"PATCH", "/api/v1/namespaces/shop/services/web/status", grant.PatchServicesStatus},
+		{"GET", "/api/v1/nodes", grant.ListNodes},
+		{"GET", "/apis/apps/v1/namespaces/kube-system/daemonsets", grant.ListDaemonSets},
+		{"GET", "/apis/apps/v1/namespaces/kube-system/deployments/ccm", grant.GetDeployments},
+		{"GET", "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices", grant.ListEndpointSlices},
+	} {
+		if got := verb(httptest.NewRequest(tt.method, tt.path, nil)); got != tt.want.String() {
+			t.Errorf("%s %s is %q, want %q", tt.method, tt.path, got, tt.want)
+		}
+	}
+}
