@@ -247,28 +247,72 @@ func deleteLoadBalancer(q *request) (any, *failure) {
 	return reply{}, nil
 }
 
+// loadBalancerFilters are the filters of a list that are for one field, or for
+// one of several values of it.
+var loadBalancerFilters = []struct {
+	param   string
+	several bool
+	of      func(*LoadBalancer) string
+}{
+	{"LoadBalancerId", true, func(lb *LoadBalancer) string { return lb.ID }},
+	{"Address", false, func(lb *LoadBalancer) string { return lb.Address }},
+	{"AddressType", false, func(lb *LoadBalancer) string { return lb.AddressType }},
+	{"VpcId", false, (*LoadBalancer).vpcID},
+	{"VSwitchId", false, func(lb *LoadBalancer) string { return lb.VSwitch }},
+	{"NetworkType", false, (*LoadBalancer).networkType},
+	{"AddressIPVersion", false, func(lb *LoadBalancer) string { return lb.IPVersion }},
+	{"LoadBalancerStatus", false, func(lb *LoadBalancer) string { return lb.Status }},
+	{"PayType", false, func(lb *LoadBalancer) string { return lb.PayType }},
+	{"InstanceChargeType", false, func(lb *LoadBalancer) string { return lb.ChargeType }},
+	{"ResourceGroupId", false, func(lb *LoadBalancer) string { return lb.ResourceGroup }},
+	{"MasterZoneId", false, func(lb *LoadBalancer) string { return lb.MasterZone }},
+}
+
+// wanted returns what the parameters of a list ask of a load balancer, besides
+// its tags. Most lists name few filters, and there may be many load
+// balancers.
+func wanted(p params) func(*LoadBalancer) bool {
+	var asked []func(*LoadBalancer) bool
+	for _, f := range loadBalancerFilters {
+		if want := p[f.param]; want != "" && f.several {
+			asked = append(asked, func(lb *LoadBalancer) bool { return oneOf(want, f.of(lb)) })
+		} else if want != "" {
+			asked = append(asked, func(lb *LoadBalancer) bool { return f.of(lb) == want })
+		}
+	}
+	if name := p["LoadBalancerName"]; name != "" && p["Fuzzy"] == "true" {
+		asked = append(asked, func(lb *LoadBalancer) bool { return strings.Contains(lb.Name, name) })
+	} else if name != "" {
+		asked = append(asked, func(lb *LoadBalancer) bool { return oneOf(name, lb.Name) })
+	}
+	if server := p["ServerId"]; server != "" {
+		asked = append(asked, func(lb *LoadBalancer) bool { return lb.serves(server) })
+	}
+	return func(lb *LoadBalancer) bool {
+		for _, f := range asked {
+			if !f(lb) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
 func describeLoadBalancers(q *request) (any, *failure) {
 	p := q.params
 	tags, bad := p.tags()
 	if bad != nil {
 		return nil, bad
 	}
+	fits := wanted(p)
 	var list []*LoadBalancer
-	for _, id := range slices.Sorted(maps.Keys(q.state.LoadBalancers)) {
-		lb := q.state.LoadBalancers[id]
-		name := oneOf(p["LoadBalancerName"], lb.Name)
-		if p["Fuzzy"] == "true" {
-			name = strings.Contains(lb.Name, p["LoadBalancerName"])
-		}
-		ok := name && is(p["RegionId"], q.state.Region) && oneOf(p["LoadBalancerId"], id) && is(p["Address"], lb.Address) && is(p["AddressType"], lb.AddressType) &&
-			is(p["VpcId"], lb.vpcID()) && is(p["VSwitchId"], lb.VSwitch) && is(p["NetworkType"], lb.networkType()) &&
-			is(p["AddressIPVersion"], lb.IPVersion) && is(p["LoadBalancerStatus"], lb.Status) && is(p["PayType"], lb.PayType) &&
-			is(p["InstanceChargeType"], lb.ChargeType) && is(p["ResourceGroupId"], lb.ResourceGroup) &&
-			is(p["MasterZoneId"], lb.MasterZone) && carries(q.state.seenTags(id, lb.Tags), tags) && (p["ServerId"] == "" || lb.serves(p["ServerId"]))
+	for id, lb := range q.state.LoadBalancers {
+		ok := fits(lb) && carries(q.state.seenTags(id, lb.Tags), tags)
 		if ok && (!q.state.RAM.FilterLists || q.verdict("loadbalancer/"+id) == "") {
 			list = append(list, lb)
 		}
 	}
+	slices.SortFunc(list, func(a, b *LoadBalancer) int { return strings.Compare(a.ID, b.ID) })
 	part, n, size, bad := page(p, list, 10, 100)
 	if bad != nil {
 		return nil, bad
