@@ -225,5 +225,3 @@ func clbScenes() []scene {
 		},
 	}
 }
-
-func nlbScenes() []scene { return nil }

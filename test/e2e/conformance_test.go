@@ -144,7 +144,7 @@ func (s scene) play(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	o := controller.Options{
 		Kube: c.Config, Cloud: p.cloud.Addr(), Credentials: p.cloud.Client("ccm", "*"),
 		ClusterID: clusterID, VPC: "vpc-1", VSwitches: []string{"cn-hangzhou-h:vsw-1"},
-		Namespace: p.ns, Nodes: "play=" + p.ns, BackoffBase: time.Hour, BackoffMax: time.Hour,
+		Namespace: p.ns, Nodes: "play=" + p.ns, BackoffBase: 100 * time.Hour, BackoffMax: 100 * time.Hour, Speed: 100,
 	}
 	if s.options != nil {
 		s.options(&o)

@@ -26,7 +26,7 @@ type clb struct {
 func newCLB(c *controller) *clb { return &clb{controller: c} }
 
 func (b *clb) kind() kind {
-	return kind{component: "service-controller", finalizer: finalizerCLB, wants: wantsCLB, ensure: b.ensure, clean: b.clean}
+	return kind{component: "service-controller", finalizer: finalizerCLB, refusesPublic: true, wants: wantsCLB, ensure: b.ensure, clean: b.clean}
 }
 
 // wantsCLB reports whether the Service asks for a CLB: one of another class is
@@ -40,7 +40,9 @@ func wantsCLB(svc *corev1.Service) bool {
 // A pass is one sync of one Service. What the Service said when the pass began
 // counts; a change meanwhile is for the next one.
 type pass struct {
-	*clb
+	*controller
+	tokens  *tokens // of CLB
+	network bool    // the load balancer is an NLB
 	svc     *corev1.Service
 	events  record.EventRecorder
 	name    string // of its own load balancer, and the value of its tag
@@ -50,9 +52,15 @@ type pass struct {
 	potential bool // a pod may soon wait for nothing but this controller
 }
 
+func (c *controller) begin(svc *corev1.Service, events record.EventRecorder) *pass {
+	hash := c.version.hash(svc)
+	return &pass{controller: c, svc: svc, events: events, name: defaultName(svc), hash: hash, changed: c.DryRun || svc.Labels[labelHash] != hash}
+}
+
 func (b *clb) begin(svc *corev1.Service, events record.EventRecorder) *pass {
-	hash := b.version.hash(svc)
-	return &pass{clb: b, svc: svc, events: events, name: defaultName(svc), hash: hash, changed: b.DryRun || svc.Labels[labelHash] != hash}
+	p := b.controller.begin(svc, events)
+	p.tokens = &b.tokens
+	return p
 }
 
 func (p *pass) annotation(name string) string { return annotation(p.svc, name) }
@@ -81,22 +89,28 @@ func (b *clb) ensure(ctx context.Context, svc *corev1.Service, events record.Eve
 		p.event(p.version.syncFailed(lb.id, err))
 		return err
 	}
+	return p.conclude(ctx, lb.id, func() []corev1.LoadBalancerIngress { return p.ingress(ctx, lb) }, backends, "has invalid backend in vservergroups")
+}
+
+// conclude writes down that the Service is synced: in its pods, its labels and
+// its status, in this order, and then in an event. A Service that lacks backends
+// comes back without one.
+func (p *pass) conclude(ctx context.Context, id string, ingress func() []corev1.LoadBalancerIngress, backends groups, lacking string) error {
 	if err := p.open(ctx, backends); err != nil {
 		p.event(note{corev1.EventTypeWarning, reasonFailedReadiness, fmt.Sprintf(
-			"Error updating pod readiness gates for service [%s/%s]: %v", svc.Namespace, svc.Name, err)})
+			"Error updating pod readiness gates for service [%s/%s]: %v", p.svc.Namespace, p.svc.Name, err)})
 		return err
 	}
-	if err := p.setLabels(ctx, p.svc, map[string]string{labelHash: p.hash, labelID: lb.id}); err != nil {
+	if err := p.setLabels(ctx, p.svc, map[string]string{labelHash: p.hash, labelID: id}); err != nil {
 		return p.fail(reasonFailedHash, "adding service hash", err)
 	}
-	if err := p.setIngress(ctx, p.svc, p.ingress(ctx, lb)); err != nil {
+	if err := p.setIngress(ctx, p.svc, ingress()); err != nil {
 		return p.fail(reasonFailedStatus, "updating load balancer status", err)
 	}
 	if backends.invalid() {
-		// No event: the Service comes back with the next retry.
-		return errors.New("has invalid backend in vservergroups")
+		return errors.New(lacking)
 	}
-	p.event(p.version.ensured(lb.id))
+	p.event(p.version.ensured(id))
 	if p.potential {
 		return errPotential
 	}
@@ -110,19 +124,28 @@ func (b *clb) clean(ctx context.Context, svc *corev1.Service, events record.Even
 		return b.try(ctx, svc, events)
 	}
 	p := b.begin(svc, events)
-	if slices.Contains(svc.Finalizers, finalizerCLB) {
+	return p.end(ctx, finalizerCLB, "LoadBalancerId does not exist", func() (string, error) {
 		lb, _, err := p.apply(ctx)
-		if err != nil && !strings.Contains(err.Error(), "LoadBalancerId does not exist") {
-			p.event(p.version.cleanFailed(lb.id, err))
+		return lb.id, err
+	})
+}
+
+// end lets apply take away what there is, and then the marks of a Service that
+// was synced, the finalizer last. An error that says that the load balancer is
+// not there is none.
+func (p *pass) end(ctx context.Context, finalizer, gone string, apply func() (string, error)) error {
+	if slices.Contains(p.svc.Finalizers, finalizer) {
+		if id, err := apply(); err != nil && !strings.Contains(err.Error(), gone) {
+			p.event(p.version.cleanFailed(id, err))
 			return err
 		}
-		if err := p.setLabels(ctx, svc, map[string]string{labelHash: "", labelID: ""}); err != nil {
+		if err := p.setLabels(ctx, p.svc, map[string]string{labelHash: "", labelID: ""}); err != nil {
 			return p.fail(reasonFailedUnhash, "removing service hash", err)
 		}
-		if err := p.setIngress(ctx, svc, nil); err != nil {
+		if err := p.setIngress(ctx, p.svc, nil); err != nil {
 			return p.fail(reasonFailedStatus, "removing load balancer status", err)
 		}
-		if err := p.removeFinalizer(ctx, svc, finalizerCLB); err != nil {
+		if err := p.removeFinalizer(ctx, p.svc, finalizer); err != nil {
 			return p.fail(reasonFailedUnfinalize, "removing load balancer finalizer", err)
 		}
 	}

@@ -12,8 +12,8 @@
 // The files follow the way of a Service: trigger.go decides what wakes the
 // controller, loop.go when a Service has its turn, clb.go syncs it against a
 // CLB, with loadbalancer.go, vgroups.go and listeners.go for its parts, and
-// message.go has the words. A further kind of load balancer is a further [kind]
-// in [Run].
+// message.go has the words. NLB has nlb.go and nlb_groups.go. A further kind of
+// load balancer is a further [kind] in [Run].
 //
 // Facts are from the controller's public source and from recorded runs of
 // v2.14.0. Some are odd and kept: an error while the backends of one port are
@@ -23,8 +23,10 @@
 //
 // Beside the controller there is [GitOps], an actor that puts changes back.
 //
-// Not played: NLB, IPv6 backends, domain extensions of HTTPS listeners, and what
-// releases before v2.5 called instead of TagResources and ListTagResources.
+// Not played: IPv6 backends; domain extensions of HTTPS listeners; what releases
+// before v2.5 called instead of TagResources and ListTagResources; and of NLB
+// port ranges, groups and additional certificates of the user's, the security
+// group of source ranges, tags that the Service lists later, and dry runs.
 package controller
 
 import (
@@ -159,6 +161,18 @@ type controller struct {
 	pods     corelisters.PodLister
 }
 
+// wait waits for d, by the controller's clock.
+func (c *controller) wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(c.pause(d))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // pause returns how long a wait of d takes with the controller's clock.
 func (c *controller) pause(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / c.Speed)
@@ -205,7 +219,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	loops := []*loop{}
 	broadcasters := []record.EventBroadcaster{}
-	for _, k := range []kind{newCLB(c).kind()} {
+	kinds := []kind{newCLB(c).kind()}
+	if v.since("v2.5.0") && !o.DryRun {
+		kinds = append(kinds, (&nlb{c}).kind())
+	}
+	for _, k := range kinds {
 		broadcaster := record.NewBroadcaster(record.WithContext(background), record.WithCorrelatorOptions(c.correlation()))
 		broadcaster.StartRecordingToSink(sink{&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")}, v.since("v2.8.0"), o.Before})
 		broadcasters = append(broadcasters, broadcaster)

@@ -40,7 +40,7 @@ type turn struct {
 // An item is a change that would have been made. The fields have the names of
 // the real report.
 type item struct {
-	Name, Id, MessageLevel, MessageCode, AffectCode, AdviseCode, Message string //nolint:revive // so in the report
+	Name, Id, MessageLevel, MessageCode, AffectCode, AdviseCode, Message string
 }
 
 // expect says that a kind has to look at all its Services.

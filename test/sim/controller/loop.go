@@ -20,6 +20,8 @@ type kind struct {
 	component string // that its events name
 	finalizer string
 	wants     func(*corev1.Service) bool
+	// refusesPublic reports whether Options.NoPublic counts.
+	refusesPublic bool
 	// ensure syncs a Service that wants a load balancer, clean takes away what
 	// one that no longer does has left. They write the events. An error brings
 	// the Service back after the back-off.
@@ -104,7 +106,7 @@ func (l *loop) sync(ctx context.Context, name cache.ObjectName, log *slog.Logger
 		return fmt.Errorf("get service: %w", err)
 	}
 	svc = svc.DeepCopy()
-	if kind := annotation(svc, "address-type"); l.NoPublic && (kind == "" || kind == addressInternet) {
+	if kind := annotation(svc, "address-type"); l.NoPublic && l.refusesPublic && (kind == "" || kind == addressInternet) {
 		l.events.Event(svc, corev1.EventTypeWarning, reasonSyncFailed, "create public address slb is not allowed")
 		return nil // not retried before the Service changes
 	}

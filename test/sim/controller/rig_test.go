@@ -93,7 +93,7 @@ func (r *rig) watch() {
 			r.services[o.Name] = o
 		case *corev1.Event:
 			// The API server writes events on Services, too.
-			if o.Source.Component == "service-controller" {
+			if o.Source.Component == "service-controller" || o.Source.Component == "nlb-controller" {
 				r.all[o.Name] = o
 			}
 		}

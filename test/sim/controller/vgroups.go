@@ -163,9 +163,15 @@ func (p *pass) wantedGroup(ctx context.Context, port corev1.ServicePort, nodes [
 			}
 		}
 	}
+	return g, p.fillGroup(g, port, nodes, ends, weight)
+}
+
+// fillGroup finds the backends of a port's group. A weight that is not negative
+// is the total of theirs.
+func (p *pass) fillGroup(g *group, port corev1.ServicePort, nodes []*corev1.Node, ends []*discoveryv1.EndpointSlice, weight int) error {
 	normal, err := p.normalWeight()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	g.pods = p.pods(g.name, port, ends)
 	switch {
@@ -177,10 +183,10 @@ func (p *pass) wantedGroup(ctx context.Context, port corev1.ServicePort, nodes [
 		g.backends, err = p.cluster(g, port, nodes)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	share(g.backends, weight, normal)
-	return g, nil
+	return nil
 }
 
 // normalWeight returns the weight of backends that have none of their own. The
@@ -506,7 +512,7 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 				kept = append(kept, b)
 				continue
 			}
-			if p.version.since("v2.9.0") {
+			if p.version.since("v2.9.0") && !p.network {
 				if blocks == nil {
 					if blocks, err = p.blocks(ctx); err != nil {
 						return fmt.Errorf("call DescribeVpcCIDRBlock: %w", err)
@@ -531,7 +537,11 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 			p.event(note{corev1.EventTypeNormal, reasonSkipBackends, fmt.Sprintf("Not sync pods [%s] whose ip is not in vpc cidrs", strings.Join(outside, ","))})
 		}
 		if len(g.bad) > 0 {
-			p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf("Not sync pods [%s] whose eni is invalid", addresses(g.bad))})
+			text := "Not sync pods [%s] whose eni is invalid"
+			if p.network {
+				text = "Not sync pods whose eni is invalid: %s"
+			}
+			p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf(text, addresses(g.bad))})
 		}
 	}
 	return nil
@@ -733,10 +743,7 @@ func (p *pass) createGroup(ctx context.Context, lb string, g *group) (string, er
 
 func (p *pass) changeGroup(ctx context.Context, m move) error {
 	drop, amend := m.drop, m.amend
-	if len(m.want.bad) > 0 && len(drop)+len(amend) > 0 {
-		// A pod that is only not found for the moment must not lose its place.
-		p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf(
-			"Skip delete and update backends to vgroup %s due to invalid backends: %s", m.want.name, addresses(m.want.bad))})
+	if p.mustKeep(m) {
 		drop, amend = nil, nil
 	}
 	var errs []error
@@ -750,6 +757,17 @@ func (p *pass) changeGroup(ctx context.Context, m move) error {
 		errs = append(errs, p.addBackends(ctx, m.have.id, m.add))
 	}
 	return aggregate(errs)
+}
+
+// mustKeep reports whether the backends of a group stay as they are: a pod that
+// is only not found for the moment must not lose its place.
+func (p *pass) mustKeep(m move) bool {
+	if len(m.want.bad) == 0 || len(m.drop)+len(m.amend) == 0 {
+		return false
+	}
+	p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf(
+		"Skip delete and update backends to vgroup %s due to invalid backends: %s", m.want.name, addresses(m.want.bad))})
+	return true
 }
 
 func (p *pass) addBackends(ctx context.Context, group string, all []backend) error {
