@@ -25,6 +25,7 @@ type Fault struct {
 	Message   string        // of the error: the usual one of the code if empty
 	CutAfter  bool          // done, but the connection ends before the answer
 	Garbage   bool          // done, but the answer is cut in half
+	FailJob   bool          // done as far as the answer goes, but its job fails: nothing is made or removed
 
 	Count int     // calls that it hits before it ends; 0: until removed
 	Rate  float64 // share of the calls that it hits, between 0 and 1; 0: all

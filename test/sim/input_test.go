@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha1"
 	"encoding/base64"
@@ -23,7 +24,11 @@ type signer struct {
 	cloud *Cloud
 	key   Credentials
 	n     int
+
+	method string // POST if empty
 }
+
+func (s *signer) verb() string { return cmp.Or(s.method, http.MethodPost) }
 
 // url returns the address of a signed request.
 func (s *signer) url(version, action string, more url.Values) string {
@@ -36,14 +41,14 @@ func (s *signer) url(version, action string, more url.Values) string {
 		q[k] = v
 	}
 	mac := hmac.New(sha1.New, []byte(s.key.Secret+"&"))
-	_, _ = io.WriteString(mac, "POST&%2F&"+escape(strings.ReplaceAll(q.Encode(), "+", "%20")))
+	_, _ = io.WriteString(mac, s.verb()+"&%2F&"+escape(strings.ReplaceAll(q.Encode(), "+", "%20")))
 	return "http://" + s.cloud.Addr() + "/?" + q.Encode() + "&Signature=" + url.QueryEscape(base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
 // ask sends a request and returns the status and the code of the answer.
 func (s *signer) ask(t testing.TB, address string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, nil)
+	r, err := http.NewRequestWithContext(t.Context(), s.verb(), address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +83,20 @@ func TestNothingSaid(t *testing.T) {
 				t.Errorf("%s %s: got %d %s", p.name, name, status, code)
 			}
 		}
+	}
+}
+
+// TestGet sends what is usually posted with GET, which is another signature.
+func TestGet(t *testing.T) {
+	c := New(t, nil)
+	s := &signer{cloud: c, key: c.Admin(), method: http.MethodGet}
+	if status, code := s.ask(t, s.url("2014-05-15", "DescribeLoadBalancers", nil)); status != http.StatusOK {
+		t.Errorf("got %d %s", status, code)
+	}
+	address := s.url("2014-05-15", "DescribeLoadBalancers", nil)
+	s.method = http.MethodPost
+	if status, code := s.ask(t, address); status != http.StatusBadRequest || code != "SignatureDoesNotMatch" {
+		t.Errorf("signed for GET and posted: got %d %s", status, code)
 	}
 }
 

@@ -14,14 +14,18 @@ type job struct {
 	id     string
 	ends   time.Time
 	done   bool
+	failed bool
 	finish func(*State)
 }
 
-// job starts a job and returns its ID. What it does at its end is done at once
-// if jobs take no time.
-func (q *request) job(finish func(*State)) string {
+// job starts a job and returns its ID. At its end it does finish or, if it
+// fails, undo; at once if jobs take no time.
+func (q *request) job(finish, undo func(*State)) string {
 	s := q.state
-	j := &job{id: strings.ToLower(requestID()), ends: q.now.Add(time.Duration(s.Lag.Jobs)), finish: finish}
+	j := &job{id: strings.ToLower(requestID()), ends: q.now.Add(time.Duration(s.Lag.Jobs)), failed: q.doomed, finish: finish}
+	if q.doomed {
+		j.finish = undo
+	}
 	s.jobs[j.id] = j
 	s.pending = append(s.pending, j)
 	s.advance(q.now)
@@ -52,10 +56,13 @@ func (s *State) advance(now time.Time) {
 }
 
 func (j *job) status() string {
-	if j.done {
-		return "Succeeded"
+	switch {
+	case !j.done:
+		return "Processing"
+	case j.failed:
+		return "Failed"
 	}
-	return "Processing"
+	return "Succeeded"
 }
 
 func getJobStatus(q *request) (any, *failure) {

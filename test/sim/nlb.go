@@ -297,6 +297,7 @@ func (q *request) idle() (*NLB, *failure) {
 		return nil, bad
 	case n.Status == "Provisioning":
 		return nil, fail(http.StatusBadRequest, "ResourceInCreating.loadbalancer", "The specified resource of loadbalancer is creating, please try again later.")
+	case n.Status == "CreateFailed" && q.action.name == "DeleteLoadBalancer": // all that can be done with it
 	case n.Status != "Active":
 		return nil, fail(http.StatusBadRequest, "ResourceInConfiguring.loadbalancer", "The specified resource of loadbalancer is being configured, please try again later.")
 	}
@@ -308,14 +309,17 @@ func (q *request) idle() (*NLB, *failure) {
 func (q *request) underway(n *NLB, finish func(*State)) reply {
 	n.Status = "Configuring"
 	id := n.ID
-	return reply{"JobId": q.job(func(s *State) {
+	active := func(s *State) {
 		if n := s.NLBs[id]; n != nil {
 			n.Status = "Active"
 		}
+	}
+	return reply{"JobId": q.job(func(s *State) {
+		active(s)
 		if finish != nil {
 			finish(s)
 		}
-	})}
+	}, active)}
 }
 
 // affordable refuses what costs money if the account cannot pay.
@@ -349,6 +353,9 @@ func createNLB(q *request) (any, *failure) {
 	case s.VPCs[n.VPC] == nil:
 		return nil, notFound("Vpc")
 	}
+	if s.RAM.NoServiceRoles {
+		return nil, fail(http.StatusBadRequest, "OperationDenied.ServiceLinkedRoleNotExist", "The operation is not allowed because of ServiceLinkedRoleNotExist.")
+	}
 	if bad := q.affordable(); bad != nil {
 		return nil, bad
 	}
@@ -373,11 +380,14 @@ func createNLB(q *request) (any, *failure) {
 	s.NLBs[n.ID] = n
 	s.tagging(n.ID, nil)
 	id := n.ID
-	job := q.job(func(s *State) {
-		if n := s.NLBs[id]; n != nil && n.Status == "Provisioning" {
-			n.Status = "Active"
+	ends := func(status string) func(*State) {
+		return func(s *State) {
+			if n := s.NLBs[id]; n != nil && n.Status == "Provisioning" {
+				n.Status = status
+			}
 		}
-	})
+	}
+	job := q.job(ends("Active"), ends("CreateFailed"))
 	s.serial["order"]++
 	return reply{"LoadbalancerId": id, "OrderId": 20230000 + s.serial["order"], "JobId": job}, nil
 }
@@ -818,8 +828,11 @@ func tagNLB(q *request) (any, *failure) {
 		q.state.tagging(id, have)
 		maps.Copy(have, tags)
 	}
-	return reply{"JobId": q.job(func(*State) {})}, nil
+	return reply{"JobId": q.job(stays, stays)}, nil
 }
+
+// stays is what a job does at its end when all was done at once.
+func stays(*State) {}
 
 func untagNLB(q *request) (any, *failure) {
 	list, bad := q.taggedNLB()
@@ -834,7 +847,7 @@ func untagNLB(q *request) (any, *failure) {
 		q.state.tagging(id, have)
 		maps.DeleteFunc(have, func(k, _ string) bool { return len(keys) == 0 || slices.Contains(keys, k) })
 	}
-	return reply{"JobId": q.job(func(*State) {})}, nil
+	return reply{"JobId": q.job(stays, stays)}, nil
 }
 
 func listNLBTags(q *request) (any, *failure) {

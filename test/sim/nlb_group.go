@@ -150,19 +150,23 @@ func createServerGroup(q *request) (any, *failure) {
 }
 
 // available starts a job after which a group and its servers are Available,
-// and those that are being removed are gone.
+// and those that are being removed are gone. If it fails, those that are being
+// added are gone instead.
 func (q *request) available(id string) string {
-	return q.job(func(s *State) {
-		g := s.ServerGroups[id]
-		if g == nil {
-			return
+	without := func(status string) func(*State) {
+		return func(s *State) {
+			g := s.ServerGroups[id]
+			if g == nil {
+				return
+			}
+			g.Status = "Available"
+			g.Servers = slices.DeleteFunc(g.Servers, func(v Server) bool { return v.Status == status })
+			for i := range g.Servers {
+				g.Servers[i].Status = "Available"
+			}
 		}
-		g.Status = "Available"
-		g.Servers = slices.DeleteFunc(g.Servers, func(v Server) bool { return v.Status == "Removing" })
-		for i := range g.Servers {
-			g.Servers[i].Status = "Available"
-		}
-	})
+	}
+	return q.job(without("Removing"), without("Adding"))
 }
 
 func updateServerGroup(q *request) (any, *failure) {
@@ -198,7 +202,11 @@ func deleteServerGroup(q *request) (any, *failure) {
 	}
 	g.Status = "Configuring"
 	id := g.ID
-	return reply{"JobId": q.job(func(s *State) { delete(s.ServerGroups, id) })}, nil
+	return reply{"JobId": q.job(func(s *State) { delete(s.ServerGroups, id) }, func(s *State) {
+		if g := s.ServerGroups[id]; g != nil {
+			g.Status = "Available"
+		}
+	})}, nil
 }
 
 // servers reads the servers of a request.

@@ -84,13 +84,26 @@ func (q *request) calm() (*NLB, *NLBListener, *failure) {
 
 // transit starts a job after which a listener has a status.
 func (q *request) transit(l *NLBListener, meanwhile, then string) string {
-	id := l.ID
+	id, was := l.ID, l.Status
 	l.Status = meanwhile
-	return q.job(func(s *State) {
-		if _, l := s.nlbListener(id); l != nil {
-			l.Status = then
+	ends := func(status string) func(*State) {
+		return func(s *State) {
+			if _, l := s.nlbListener(id); l != nil {
+				l.Status = status
+			}
 		}
-	})
+	}
+	if was == "Provisioning" { // there is nothing to go back to
+		return q.job(ends(then), func(s *State) { s.dropListener(id) })
+	}
+	return q.job(ends(then), ends(was))
+}
+
+// dropListener removes a listener.
+func (s *State) dropListener(id string) {
+	if n, _ := s.nlbListener(id); n != nil {
+		n.Listeners = slices.DeleteFunc(n.Listeners, func(l NLBListener) bool { return l.ID == id })
+	}
 }
 
 // listenerFields are the parameters of a listener that have fields of their own.
@@ -225,15 +238,15 @@ func switchNLBListener(meanwhile, then string) func(*request) (any, *failure) {
 }
 
 func deleteNLBListener(q *request) (any, *failure) {
-	n, l, bad := q.calm()
+	_, l, bad := q.calm()
 	if bad != nil {
 		return nil, bad
 	}
+	id, was := l.ID, l.Status
 	l.Status = "Deleting"
-	of, id := n.ID, l.ID
-	return reply{"JobId": q.job(func(s *State) {
-		if n := s.NLBs[of]; n != nil {
-			n.Listeners = slices.DeleteFunc(n.Listeners, func(l NLBListener) bool { return l.ID == id })
+	return reply{"JobId": q.job(func(s *State) { s.dropListener(id) }, func(s *State) {
+		if _, l := s.nlbListener(id); l != nil {
+			l.Status = was
 		}
 	})}, nil
 }

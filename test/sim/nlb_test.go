@@ -203,6 +203,7 @@ func TestNLBCreateRefused(t *testing.T) {
 			w.LoadBalancers = []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-h", Address: "10.0.0.9"}}
 		}},
 		{name: "unpaid", code: "OperationFailed.UnpaidBill", status: 400, text: "The operation failed because of UnpaidBill.", world: func(w *sim.World) { w.Account.Arrearage = true }},
+		{name: "no role", code: "OperationDenied.ServiceLinkedRoleNotExist", status: 400, world: func(w *sim.World) { w.RAM.NoServiceRoles = true }},
 		{name: "poor", code: "OperationFailed.CreateOrderError", status: 400, world: func(w *sim.World) { w.Account.Balance = "1.00" }},
 		{name: "quota", code: "QuotaExceeded.QuotaInsufficient", status: 400, text: "The quota of nlb_quota_loadbalancers_num is exceeded, usage 1/1.", world: func(w *sim.World) {
 			w.NLBs, w.Quotas = []sim.NLB{{ID: "nlb-1"}}, []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 1}}
@@ -579,6 +580,67 @@ func TestNLBListenerBusy(t *testing.T) {
 	check(t, err)
 	if got := tr.cloud.Snapshot().NLBs[0].Listeners[0].Status; got != "Provisioning" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestNLBFailedJobs shows what is left when jobs fail.
+func TestNLBFailedJobs(t *testing.T) {
+	w := nlbWorld()
+	w.Lag.Jobs = sim.Duration(time.Second)
+	w.NLBs = []sim.NLB{{ID: "nlb-1", Listeners: []sim.NLBListener{{ID: "lsn-1@80", Port: 80, ServerGroup: "sgp-1"}}}}
+	w.ServerGroups = []sim.ServerGroup{{ID: "sgp-1", Servers: []sim.Server{{ID: "i-a", Port: 80}}}, {ID: "sgp-2"}}
+	tr := newTour(t, w)
+	failed := func(action string, do func()) {
+		t.Helper()
+		tr.cloud.Fault(sim.Fault{Product: "nlb", Action: action, FailJob: true, Count: 1})
+		do()
+		tr.pass(time.Second)
+	}
+	var made *nlb.CreateLoadBalancerResponse
+	failed("CreateLoadBalancer", func() {
+		var err error
+		made, err = tr.create(nil)
+		check(t, err)
+	})
+	j := nlb.CreateGetJobStatusRequest()
+	j.JobId = made.JobId
+	if job, err := tr.GetJobStatus(j); err != nil || job.Status != "Failed" || tr.get(made.LoadbalancerId).LoadBalancerStatus != "CreateFailed" {
+		t.Errorf("got %v, %v, load balancer %s", job, err, tr.get(made.LoadbalancerId).LoadBalancerStatus)
+	}
+	check(t, tr.remove(made.LoadbalancerId))
+	tr.pass(time.Second)
+	before := text(t, tr.cloud.Snapshot())
+	failed("CreateListener", func() { _, err := tr.listen("nlb-1", "sgp-1", 81, nil); check(t, err) })
+	failed("DeleteListener", func() {
+		r := nlb.CreateDeleteListenerRequest()
+		r.ListenerId = "lsn-1@80"
+		_, err := tr.DeleteListener(r)
+		check(t, err)
+	})
+	failed("StopListener", func() {
+		r := nlb.CreateStopListenerRequest()
+		r.ListenerId = "lsn-1@80"
+		_, err := tr.StopListener(r)
+		check(t, err)
+	})
+	failed("AddServers*", func() {
+		check(t, tr.add("sgp-1", nlb.AddServersToServerGroupServers{ServerId: "i-b", ServerType: "Ecs", Port: "80"}))
+	})
+	failed("RemoveServers*", func() {
+		r := nlb.CreateRemoveServersFromServerGroupRequest()
+		r.ServerGroupId, r.Servers = "sgp-1", &[]nlb.RemoveServersFromServerGroupServers{{ServerId: "i-a", ServerType: "Ecs", Port: "80"}}
+		_, err := tr.RemoveServersFromServerGroup(r)
+		check(t, err)
+	})
+	failed("DeleteServerGroup", func() {
+		r := nlb.CreateDeleteServerGroupRequest()
+		r.ServerGroupId = "sgp-2"
+		_, err := tr.DeleteServerGroup(r)
+		check(t, err)
+	})
+	failed("DeleteLoadBalancer", func() { check(t, tr.remove("nlb-1")) })
+	if got := text(t, tr.cloud.Snapshot()); got != before {
+		t.Errorf("got %s\nwant %s", got, before)
 	}
 }
 

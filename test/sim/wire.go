@@ -49,6 +49,7 @@ type request struct {
 	caller  *Caller
 	state   *State
 	now     time.Time
+	doomed  bool // its job fails
 }
 
 // A product is a part of the cloud with its own version, table and manners.
@@ -128,7 +129,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.before(c, r, call)
 	out, bad := f.refusal(in.product)
 	if bad == nil {
-		out, bad = c.answer(in, &call)
+		out, bad = c.answer(in, &call, f != nil && f.FailJob)
 	}
 	b := c.encode(in, &call, out, bad)
 	f.after(c, &call)
@@ -332,8 +333,9 @@ func (p *product) route(method, path string, in params) *action {
 	return nil
 }
 
-// answer decides about a request, with the state locked.
-func (c *Cloud) answer(in *incoming, call *Call) (any, *failure) {
+// answer decides about a request, with the state locked. The job of a doomed
+// request fails.
+func (c *Cloud) answer(in *incoming, call *Call, doomed bool) (any, *failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if in.bad != nil {
@@ -348,7 +350,7 @@ func (c *Cloud) answer(in *incoming, call *Call) (any, *failure) {
 	if bad != nil {
 		return nil, bad
 	}
-	q := &request{product: in.product, action: in.action, params: in.params, caller: k, state: s, now: c.now()}
+	q := &request{product: in.product, action: in.action, params: in.params, caller: k, state: s, now: c.now(), doomed: doomed}
 	s.advance(q.now)
 	out, bad := q.answer()
 	if bad != nil && q.product.words != nil {

@@ -48,8 +48,9 @@ type Account struct {
 
 // A RAM says how the access control of the account behaves.
 type RAM struct {
-	Delay       Duration `json:"delay,omitempty"`       // after which a change of policies takes effect
-	FilterLists bool     `json:"filterLists,omitempty"` // lists of load balancers leave out what the caller may not see, instead of answering 403
+	Delay          Duration `json:"delay,omitempty"`          // after which a change of policies takes effect
+	NoServiceRoles bool     `json:"noServiceRoles,omitempty"` // nobody made the service-linked roles, without which no NLB can be created
+	FilterLists    bool     `json:"filterLists,omitempty"`    // lists of load balancers leave out what the caller may not see, instead of answering 403
 }
 
 // A Cluster is an ACK cluster.
