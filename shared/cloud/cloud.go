@@ -129,18 +129,30 @@ func New(c Config) (*Reader, *Writer, error) {
 	for name := range k.products {
 		k.limits[name] = limiter(c.Rate)
 	}
-	reads := &Reader{
-		SLB:     SLB{k},
-		NLB:     NLB{k},
-		VPC:     VPC{k},
-		ECS:     ECS{k},
-		CS:      CS{k},
-		RAM:     RAM{k},
-		STS:     STS{k},
-		Tickets: Tickets{k},
-		client:  k,
+	return k.reader(), &Writer{SLB: SLBWriter{k}, RAM: RAMWriter{k}, Tickets: TicketWriter{k}}, nil
+}
+
+func (c *client) reader() *Reader {
+	return &Reader{
+		SLB:     SLB{c},
+		NLB:     NLB{c},
+		VPC:     VPC{c},
+		ECS:     ECS{c},
+		CS:      CS{c},
+		RAM:     RAM{c},
+		STS:     STS{c},
+		Tickets: Tickets{c},
+		client:  c,
 	}
-	return reads, &Writer{SLB: SLBWriter{k}, RAM: RAMWriter{k}, Tickets: TicketWriter{k}}, nil
+}
+
+// Once returns a Reader for one look at the cloud: it makes each request once, and
+// gives the same answer when the same is asked again, however much later. Errors are
+// not kept. It shares everything else with r.
+func (r *Reader) Once() *Reader {
+	k := *r.client
+	k.heard = &memory{answers: map[string][]byte{}}
+	return k.reader()
 }
 
 // Region returns the ID of the region that is read.

@@ -773,3 +773,55 @@ func TestNothingIsAskedAboutNothing(t *testing.T) {
 		t.Errorf("%d calls were made", n)
 	}
 }
+
+func TestOnce(t *testing.T) {
+	s := sim.New(t, world())
+	r := dial(t, s, s.Client("c", "vpc:DescribeVSwitches", "cs:DescribeClusterDetail"))
+	free := func(r *cloud.Reader, id string) int64 {
+		t.Helper()
+		vsw, err := r.VPC.VSwitch(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return vsw.Free
+	}
+	once := r.Once()
+	if got := free(once, "vsw-b"); got != 41 {
+		t.Errorf("got %d free addresses, want 41", got)
+	}
+	if _, err := once.CS.Cluster(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s.Edit(func(st *sim.State) { *st.VSwitches["vsw-b"].Free = 40 })
+	for name, want := range map[*cloud.Reader]int64{once: 41, r: 40, r.Once(): 40} {
+		if got := free(name, "vsw-b"); got != want {
+			t.Errorf("got %d free addresses, want %d", got, want)
+		}
+	}
+	if got := free(once, "vsw-a"); got != 0 {
+		t.Errorf("got %d free addresses of another vSwitch, want 0", got)
+	}
+	if first, err := once.CS.Cluster(t.Context()); err != nil || first.ID != s.Snapshot().Cluster.ID {
+		t.Errorf("got %v and %v, want the cluster again", first, err)
+	}
+	want := map[string]int{"DescribeVSwitches": 4, "DescribeClusterDetail": 1}
+	got := map[string]int{}
+	for _, c := range s.CallsOf("c") {
+		got[c.Action]++
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+
+	// An error is no answer.
+	if _, err := once.VPC.VSwitch(t.Context(), "vsw-new"); !errors.Is(err, cloud.ErrNotFound) {
+		t.Errorf("got %v, want %v", err, cloud.ErrNotFound)
+	}
+	if _, err := once.SLB.LoadBalancers(t.Context(), cloud.LBFilter{}); !errors.Is(err, cloud.ErrDenied) {
+		t.Errorf("got %v, want %v", err, cloud.ErrDenied)
+	}
+	s.Client("c", "slb:DescribeLoadBalancers")
+	if lbs, err := once.SLB.LoadBalancers(t.Context(), cloud.LBFilter{}); err != nil || len(lbs) != 1 {
+		t.Errorf("got %v and %v, want one load balancer", lbs, err)
+	}
+}

@@ -440,8 +440,13 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 		return Plan{}, false, fmt.Errorf("read the policy: %w", err)
 	}
 	x.rec.Mode = string(x.c.Policy.mode(x.r.Class))
+	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
 	for range 3 {
 		began := x.env.now()
+		// Holds and Diagnose are one look: what both ask is read once.
+		if x.env.Cloud != nil {
+			x.c.Cloud = x.env.Cloud.Once()
+		}
 		over, err := x.readService(ctx)
 		if err != nil {
 			return Plan{}, false, err
