@@ -161,6 +161,25 @@ func TestWokenByItself(t *testing.T) {
 	r.wrote(1)
 }
 
+// What changed between the plan and its first step is planned anew, also where
+// that step only wakes the controller: the plan may have compared what a full
+// sync would overwrite.
+func TestChangedBeforeTouch(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{step.Touch{}}
+	r.once("diagnose", func(context.Context) error {
+		r.patch("", `{"metadata":{"annotations":{"a/b":"c"}}}`)
+		return nil
+	})
+	if rec := r.ends(events.Waiting); rec.Note == "" || len(rec.Attempts) != 0 {
+		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
+	}
+	r.wrote(0)
+	r.ends(events.Waiting)
+	r.wrote(1)
+}
+
 // What lay open or parked for more than 15 minutes is planned anew: the world has moved on.
 func TestStale(t *testing.T) {
 	t.Parallel()

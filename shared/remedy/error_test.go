@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -133,6 +134,30 @@ func TestMoved(t *testing.T) {
 		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
 	}
 	r.wrote(1)
+}
+
+// A step reads the cloud anew, whatever the plan has read just before.
+func TestMovedInTheCloud(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+		tags, err := c.Cloud.SLB.Tags(ctx, r.lb)
+		if err != nil || len(tags) > 0 {
+			return remedy.Plan{Finding: "It is tagged.", Ask: "a"}, err
+		}
+		r.once("policy", func(context.Context) error { // read before the step
+			r.cloud.Edit(func(s *sim.State) { s.LoadBalancers[r.lb].Tags = map[string]string{"k": "theirs"} })
+			return nil
+		})
+		return remedy.Plan{Finding: "f", Steps: []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}}}, nil
+	}
+	if rec := r.ends(events.Waiting); rec.Note == "" || len(rec.Attempts) != 0 {
+		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
+	}
+	if got := r.tags()["k"]; got != "theirs" {
+		t.Errorf("the tag is %q now", got)
+	}
+	r.ends(events.Asked)
 }
 
 // A step that fails is tried again with the same attempt.

@@ -19,9 +19,14 @@
 //
 // A run also journals that it has started, before its first read. The next run
 // counts the ones that never ended, so that an event which kills its process
-// becomes a question to a person and not an endless loop. A started run that has
-// not decided yet holds nothing: another may overtake it, and then the slower
-// one's next append fails. The lease of two minutes counts only from the intent.
+// becomes a question to a person and not an endless loop. For ten seconds it is
+// left alone, so that runs at once don't all read the same; then another may
+// overtake it, and the slower one's next append fails. The lease of two minutes
+// counts only from the intent, and holds for all classes of the Service. A run
+// that may have been stopped by another class's record is not counted.
+//
+// A plan that is parked until its moment to wake the controller keeps that moment:
+// who queued again each time would wait for ever where many do.
 package remedy
 
 import (

@@ -40,7 +40,7 @@ func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
 	x.clock = x.env.now()
 	x.rec.Attempts = append(x.rec.Attempts, x.clock)
 	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[HashLabel]
-	x.rec.Next, x.rec.Written = 0, time.Time{}
+	x.rec.Next, x.rec.Written, x.rec.Left = 0, time.Time{}, left(x.c.Service)
 	if err := x.append(ctx, events.Intent); err != nil {
 		return x.lost(err)
 	}
@@ -141,6 +141,10 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 			if proof != "" {
 				x.rec.Note = join(x.rec.Note, proof+" There was no need to wake it.")
 				return x.settle(ctx, events.Fixed)
+			}
+			// A full sync overwrites what the plan has compared: it must be as it was.
+			if left(x.c.Service) != x.rec.Left && !x.c.Written() {
+				return x.moved(ctx, s)
 			}
 		}
 		if wait := x.due(s); wait > 0 {
