@@ -327,7 +327,6 @@ func (p networkPass) wantedAttributes() (*networkBalancer, error) {
 		}
 		parts := strings.Split(m, ":")
 		if len(parts) < 2 {
-			//lint:ignore ST1005 the controller's own words
 			return nil, fmt.Errorf("ZoneMapping format error, expect [zone-a:vsw-id-1,zone-b:vsw-id-2], got %s", maps)
 		}
 		parts = append(parts, "", "")
