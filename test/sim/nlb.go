@@ -707,7 +707,7 @@ func (n *NLB) show(s *State) reply {
 func tagPairs(tags map[string]string) []reply {
 	list := make([]reply, 0, len(tags))
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
-		list = append(list, reply{"Key": k, "TagKey": k, "Value": tags[k], "TagValue": tags[k]})
+		list = append(list, reply{"Key": k, "Value": tags[k]})
 	}
 	return list
 }

@@ -153,7 +153,7 @@ func TestNLBLife(t *testing.T) {
 	}
 	if len(got.ZoneMappings) != 2 || got.ZoneMappings[0].LoadBalancerAddresses[0].PrivateIPv4Address == "" ||
 		got.ZoneMappings[0].LoadBalancerAddresses[0].PublicIPv4Address == "" || got.DNSName != id+".cn-hangzhou.nlb.aliyuncs.com" ||
-		!got.DeletionProtectionConfig.Enabled || got.ModificationProtectionConfig.Reason != "managed.by.ack" || !slices.Equal(got.SecurityGroupIds, []string{"sg-a"}) {
+		len(got.Tags) != 1 || got.Tags[0].Key != "kubernetes.do.not.delete" || got.Tags[0].Value != "a1" || !got.DeletionProtectionConfig.Enabled || got.ModificationProtectionConfig.Reason != "managed.by.ack" || !slices.Equal(got.SecurityGroupIds, []string{"sg-a"}) {
 		t.Errorf("got %+v", got)
 	}
 	if got := tr.free("vsw-h"); got != 4 {
