@@ -38,6 +38,16 @@ func Play(ctx context.Context, o Options) error {
 	return Run(ctx, o)
 }
 
+// StartPlay plays the controller until the test ends, or until the returned
+// function is called, which waits for the end. See [Play].
+func StartPlay(t testing.TB, o Options) (stop func()) {
+	t.Helper()
+	if _, err := o.check(); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, func(ctx context.Context) error { return Play(ctx, o) })
+}
+
 // grace is how long a real controller has to end before it is killed.
 const grace = 10 * time.Second
 

@@ -97,11 +97,18 @@ func TestRealEnds(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	stop := controller.StartReal(t, script(t, `echo up > `+pipe+`; exec tail -f /dev/null`), realOptions())
-	if b, err := os.ReadFile(pipe); err != nil || string(b) != "up\n" {
-		t.Fatalf("the program wrote %q, %v", b, err)
+	bin := script(t, `echo up > `+pipe+`; exec tail -f /dev/null`)
+	t.Setenv(controller.BinaryVariable, bin)
+	for _, start := range []func() func(){
+		func() func() { return controller.StartReal(t, bin, realOptions()) },
+		func() func() { return controller.StartPlay(t, realOptions()) },
+	} {
+		stop := start()
+		if b, err := os.ReadFile(pipe); err != nil || string(b) != "up\n" {
+			t.Fatalf("the program wrote %q, %v", b, err)
+		}
+		stop()
 	}
-	stop()
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
