@@ -253,3 +253,72 @@ func TestStartsFast(t *testing.T) {
 		t.Errorf("a start took %v", best)
 	}
 }
+
+// TestGatewayRefuses takes from requests what the gateway needs.
+func TestGatewayRefuses(t *testing.T) {
+	c := New(t, nil)
+	s := &signer{cloud: c, key: c.Admin()}
+	for _, tt := range []struct {
+		param, value string // empty: removed
+		status       int
+		code         string
+	}{
+		{"Action", "", 400, "MissingParameter.Action"},
+		{"Action", "Nothing", 404, "InvalidAction.NotFound"},
+		{"Version", "", 400, "MissingParameter.Version"},
+		{"Version", "2000-01-01", 404, "InvalidVersion"},
+		{"Version", "2015-12-15", 404, "InvalidAction.NotFound"},
+		{"AccessKeyId", "", 400, "MissingParameter.AccessKeyId"},
+		{"Signature", "", 400, "MissingParameter.Signature"},
+		{"Signature", "x", 400, "SignatureDoesNotMatch"},
+		{"SignatureNonce", "", 400, "MissingParameter.SignatureNonce"},
+		{"SignatureMethod", "none", 400, "InvalidParameter.SignatureMethod"},
+		{"Timestamp", "now", 400, "InvalidTimeStamp.Format"},
+		{"PageSize", "10", 400, "SignatureDoesNotMatch"}, // not signed
+	} {
+		address, err := url.Parse(s.url("2014-05-15", "DescribeLoadBalancers", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := address.Query()
+		q.Set(tt.param, tt.value)
+		address.RawQuery = q.Encode()
+		if status, code := s.ask(t, address.String()); status != tt.status || code != tt.code {
+			t.Errorf("%s=%s: got %d %s, want %d %s", tt.param, tt.value, status, code, tt.status, tt.code)
+		}
+	}
+	if status, code := s.ask(t, s.url("2014-05-15", "DescribeLoadBalancers", nil)+"&a=%zz"); status != 400 || code != "InvalidParameter" {
+		t.Errorf("a query that cannot be read: got %d %s", status, code)
+	}
+
+	now := time.Now().UTC().Format(http.TimeFormat)
+	for _, tt := range []struct {
+		path, version, authorization, date, md5, code string
+	}{
+		{"/clusters/c", "", "acs a:b", now, "", "InvalidVersion"},
+		{"/clusters/c", "2015-12-15", "acs a", now, "", "MissingParameter.Authorization"},
+		{"/clusters/c", "2015-12-15", "acs a:b", "now", "", "InvalidTimeStamp.Format"},
+		{"/clusters/c", "2015-12-15", "acs a:b", now, "x", "ContentMD5NotMatched"},
+		{"/nothing", "2015-12-15", "acs a:b", now, "", "InvalidAction.NotFound"},
+		{"/clusters/c", "2015-12-15", "acs a:b", now, "", "InvalidAccessKeyId.NotFound"},
+		{"/clusters/c", "2015-12-15", "acs " + s.key.AccessKeyID + ":b", now, "", "SignatureDoesNotMatch"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+c.Addr()+tt.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range map[string]string{"x-acs-version": tt.version, "Authorization": tt.authorization, "Date": tt.date, "Content-MD5": tt.md5} {
+			r.Header.Set(k, v)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out struct{ Code string }
+		err = json.NewDecoder(resp.Body).Decode(&out)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode < 400 || out.Code != tt.code {
+			t.Errorf("%+v: got %d %s, %v", tt, resp.StatusCode, out.Code, err)
+		}
+	}
+}
