@@ -46,6 +46,9 @@ type disk struct {
 
 func (r *rig) disk(b *testing.B) *disk {
 	b.Helper()
+	if r.running != nil {
+		r.running.end()
+	}
 	d := &disk{rig: r, client: r.client(b), namespace: r.namespace(b, "disk"), arrived: newSightings()}
 	s := r.nats(b).connect(b)
 	ctx, cancel := context.WithCancel(b.Context())
@@ -78,7 +81,7 @@ func (d *disk) run(b *testing.B, exporter bool) *process {
 		p = d.exporter(b)
 	} else {
 		n := d.nats(b)
-		p = begin(b, os.Args[0], roleVariable+"=publish", "LBREMEDY_KUBECONFIG="+d.cluster(b).Kubeconfig, "LBREMEDY_NATS_URL="+n.url, "LBREMEDY_NATS_TOKEN="+n.token)
+		p = begin(b, os.Args[0], roleVariable+"=publish", "LBREMEDY_KUBECONFIG="+d.cluster(b).Kubeconfig, "LBREMEDY_NATS="+n.url, "LBREMEDY_NATS_TOKEN="+n.token)
 		if _, err := p.line(); err != nil {
 			b.Fatalf("start the bare program: %v", err)
 		}
@@ -98,7 +101,7 @@ func (r *rig) exporter(b *testing.B) *process {
 	n := r.nats(b)
 	return guarded(b, r.program(b, "events/cmd/exporter"), []string{
 		"LBREMEDY_CLUSTER=" + clusterID, "LBREMEDY_KUBECONFIG=" + r.cluster(b).Kubeconfig,
-		"LBREMEDY_NATS_URL=" + n.url, "LBREMEDY_NATS_TOKEN=" + n.token, "LBREMEDY_LOG=warn",
+		"LBREMEDY_NATS=" + n.url, "LBREMEDY_NATS_TOKEN=" + n.token, "LBREMEDY_LOG=warn",
 	})
 }
 

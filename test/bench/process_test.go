@@ -84,7 +84,7 @@ func watchServices(ctx context.Context, see func(*kube.Cluster, kube.Event) erro
 
 // publishMain publishes each Event as it comes.
 func publishMain(ctx context.Context) error {
-	nc, err := natsgo.Connect(os.Getenv("LBREMEDY_NATS_URL"), natsgo.Token(os.Getenv("LBREMEDY_NATS_TOKEN")))
+	nc, err := natsgo.Connect(os.Getenv("LBREMEDY_NATS"), natsgo.Token(os.Getenv("LBREMEDY_NATS_TOKEN")))
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func writeMain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.Writer().PatchService(ctx, svc.Namespace, svc.Name, svc.ResourceVersion, kube.ServicePatch{Annotations: map[string]*string{bareAnnotation: &e.UID}})
+		_, err = kube.NewWriter(c).PatchService(ctx, svc.Namespace, svc.Name, svc.ResourceVersion, kube.ServicePatch{Annotations: map[string]*string{bareAnnotation: &e.UID}})
 		return err
 	})
 }

@@ -162,8 +162,11 @@ func (c *counter) Write(p []byte) (int, error) {
 // start measures how long a function program takes until it is ready.
 func (r *rig) start(b *testing.B) {
 	const rounds = 15
-	u := r.up(b)
-	env := append(u.stage.Environ(u.url, u.token), "FC_CUSTOM_LISTEN_PORT=")
+	n := r.nats(b)
+	env := []string{
+		"LBREMEDY_CLUSTER=" + clusterID, "LBREMEDY_REGION=cn-hangzhou", "LBREMEDY_KUBECONFIG=" + r.cluster(b).Kubeconfig,
+		"LBREMEDY_NATS=" + n.url, "LBREMEDY_NATS_TOKEN=" + n.token, "FC_CUSTOM_LISTEN_PORT=", "FC_RUNTIME_API=",
+	}
 	took := map[string][]time.Duration{}
 	for range rounds {
 		for _, folder := range []string{"functions/vswitchipexhausted/cmd/vswitchipexhausted", "test/bench/empty"} {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,13 +19,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 // An up is "lbremedy up" on a stage, with its stream.
 type up struct {
 	*nats
-	stage   *scene.Stage
-	process *process
+	stage *scene.Stage
+	end   func()
 }
 
 // up returns the program that the benchmarks of Services share.
@@ -43,7 +45,8 @@ func (r *rig) startUp(b *testing.B) *up {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r.top.Cleanup(stage.Close)
+	closeStage := sync.OnceFunc(stage.Close)
+	r.top.Cleanup(closeStage)
 	policy, err := filepath.Abs("policy.yaml")
 	if err != nil {
 		b.Fatal(err)
@@ -60,7 +63,7 @@ func (r *rig) startUp(b *testing.B) *up {
 	if err := json.Unmarshal(data, &at); err != nil {
 		b.Fatal(err)
 	}
-	return &up{nats: &nats{url: at.URL, token: at.Token}, stage: stage, process: p}
+	return &up{nats: &nats{url: at.URL, token: at.Token}, stage: stage, end: func() { p.end(); closeStage() }}
 }
 
 // asked returns nil if the address answers that all is well.
@@ -196,6 +199,16 @@ func (s *street) sync(ctx context.Context, i int) error {
 	return err
 }
 
+// room gives the cluster a vSwitch with more room than all others. Services that
+// were moved before have their claims elsewhere then, as if ten minutes had passed.
+func (s *street) room(i int) {
+	s.running.stage.Cloud.Edit(func(st *sim.State) {
+		id := fmt.Sprintf("vsw-i-room-%d", i)
+		st.VSwitches[id] = &sim.VSwitch{VPC: st.Cluster.VPC, Zone: st.VSwitches[scene.RoomyVSwitchI].Zone, Free: new(4001 + i)}
+		st.Cluster.VSwitches = append(st.Cluster.VSwitches, id)
+	})
+}
+
 // write measures how long it takes from an Event to the write on its Service.
 func (r *rig) write(b *testing.B) {
 	const warm, single, together, beside = 10, 200, 100, 50
@@ -212,6 +225,9 @@ func (r *rig) write(b *testing.B) {
 
 	var took, plain []time.Duration
 	for i := range warm + single {
+		if i%25 == 0 {
+			s.room(i)
+		}
 		if i < warm+beside {
 			must(s.fail(b.Context(), i, bareReason))
 			at := s.touched.wait(b, 10*time.Second, s.uid(i))[0]
@@ -234,6 +250,7 @@ func (r *rig) write(b *testing.B) {
 	s.phases(b)
 
 	first := warm + single
+	s.room(first)
 	ids := make([]string, together)
 	for i := range ids {
 		ids[i] = s.uid(first + i)

@@ -39,7 +39,7 @@ func (r *rig) worker(b *testing.B) {
 		b.Fatal(err)
 	}
 	env := &remedy.Env{
-		Cluster: clusterID, Stream: st, Kube: reader, KubeWriter: reader.Writer(), Cloud: account, CloudWriter: writer,
+		Cluster: clusterID, Stream: st, Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st) },
 		Decode: step.Decode, Who: "worker",
 	}

@@ -125,7 +125,7 @@ func TestJournal(t *testing.T) {
 		"shop/web  fixed\n", "Case       " + web, "Failed ", full, "Finding    The vSwitch vsw-a is full; vsw-b has 41 free addresses.\n",
 		"Impact     The Service has no address", "Plan       low risk, 1 of 1 steps done\n           1. annotate", "\n              before: vswitch-id vsw-a\n",
 		"undo: annotate", "Undo       lbremedy undo " + web + " --apply\n", "Rule       Fix mode", "Timings    diagnose 300ms, verify 3s; 3.3s in all\n",
-		"Outcome    fixed at", "by worker, 1 attempts", "History\n", "worker  started\n", "Others     " + gone,
+		"Outcome    fixed at", "by worker, the first attempt", "History\n", "worker  started\n", "Others     " + gone,
 	} {
 		if !strings.Contains(report.out, want) {
 			t.Errorf("show lacks %q:\n%s", want, report.out)
