@@ -68,9 +68,10 @@ type Record struct {
 	Result    Result      `json:"result,omitempty"` // of a settled run
 	At        time.Time   `json:"at"`
 	Who       string      `json:"who"`              // host that ran: worker, http, fc, cli
-	Attempt   int         `json:"attempt"`          // number of this attempt to write, from 1; 0 for none
+	Attempt   int         `json:"attempt"`          // number of the last attempt to write, from 1; 0 if there was none
 	Attempts  []time.Time `json:"attempts"`         // start of each attempt in the last 24 h
 	First     time.Time   `json:"first"`            // when the first run of this case began
+	Since     time.Time   `json:"since,omitzero"`   // when a case that waits, and has nothing to write, began to wait
 	Impact    Impact      `json:"impact,omitempty"` // what users notice
 	Mode      string      `json:"mode,omitempty"`
 	Rule      string      `json:"rule,omitempty"` // the rule that decided, as a sentence
@@ -82,7 +83,7 @@ type Record struct {
 	Next    int           `json:"next,omitempty"` // index of the first step that isn't applied
 	Written time.Time     `json:"written,omitzero"`
 	Hash    string        `json:"hash,omitempty"` // the controller's hash label before the first write
-	Left    string        `json:"left,omitempty"` // digest of the Service's annotations and spec after the last write
+	Left    string        `json:"left,omitempty"` // digest of the Service's annotations and spec at the intent and after the last write
 	Ask     string        `json:"ask,omitempty"`
 	Wait    time.Duration `json:"wait,omitempty"`   // nanoseconds until the case is looked at again
 	Digest  string        `json:"digest,omitempty"` // of the plan: 32 hex digits

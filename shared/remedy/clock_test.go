@@ -306,6 +306,16 @@ func TestWaitingEnds(t *testing.T) {
 			t.Errorf("after 16 minutes it waits %s, asks %q, by the rule %q", rec.Wait, rec.Ask, rec.Rule)
 		}
 	})
+	t.Run("a case that was asked long ago", func(t *testing.T) {
+		t.Parallel()
+		r := build(t)
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+		r.ends(events.Asked)
+		r.advance(20 * time.Hour)
+		r.event = r.failure(class, r.now())
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "It is busy.", Wait: time.Minute})
+		r.ends(events.Waiting) // it begins to wait now
+	})
 	t.Run("unknown", func(t *testing.T) {
 		t.Parallel()
 		r := build(t)

@@ -390,6 +390,9 @@ func (x *run) begin(prev events.Record) {
 		x.rec.Case, x.rec.First, x.rec.Errors = prev.Case, prev.First, prev.Errors
 		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
 	}
+	if idle(prev) {
+		x.rec.Since = prev.Since
+	}
 	if !f.Last.IsZero() {
 		x.rec.Timings.Queue = x.since(f.Last)
 	}
@@ -478,7 +481,7 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 				return end(x.ended(), "The cause of the failure is gone; the controller tries again by itself.")
 			case Unknown:
 				const finding = "Whether the failure still holds can't be told."
-				if x.since(x.rec.First) > patience {
+				if x.waited() > patience {
 					x.rec.Ask = "Look at the Service and its load balancer by hand."
 					return end(events.Asked, finding)
 				}
@@ -498,6 +501,19 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 		}
 	}
 	return Plan{}, false, errors.New("the reads before the plan took more than 5 s three times: what they say may be stale")
+}
+
+// idle reports whether the record is one of a case that waits and has nothing to write.
+func idle(rec events.Record) bool {
+	return rec.Phase == events.Settled && rec.Result == events.Waiting && len(rec.Steps) == 0
+}
+
+// waited returns for how long the case has waited with nothing to write.
+func (x *run) waited() time.Duration {
+	if x.rec.Since.IsZero() {
+		return 0
+	}
+	return x.since(x.rec.Since)
 }
 
 // ended returns how a failure has ended that is over: one that is over after we
@@ -602,7 +618,7 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 	x.rec.Steps, x.rec.Risk = steps, ""
 	if len(plan.Steps) == 0 {
 		x.rec.Result = events.Asked
-		switch lasted := x.since(x.rec.First); {
+		switch lasted := x.waited(); {
 		case plan.Wait == 0:
 		case lasted <= enough:
 			x.rec.Result = events.Waiting
@@ -722,6 +738,12 @@ func (x *run) settle(ctx context.Context, r events.Result) (events.Record, error
 // another run on the Service has appended since this one read the journal.
 func (x *run) append(ctx context.Context, phase events.Phase) error {
 	x.rec.Phase, x.rec.At = phase, x.env.now()
+	switch {
+	case !idle(x.rec) && phase == events.Settled:
+		x.rec.Since = time.Time{}
+	case idle(x.rec) && x.rec.Since.IsZero() && x.rec.Error == "":
+		x.rec.Since = x.rec.At
+	}
 	if phase == events.Settled {
 		x.rec.Crashes = 0
 		if x.rec.Error == "" {

@@ -126,8 +126,8 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 		if err != nil {
 			return x.fail(ctx, fmt.Errorf("read the policy: %w", err))
 		}
-		if policy.mode(x.r.Class) != Fix {
-			return x.park(ctx, time.Minute, "The policy was changed to observe before the plan was done.")
+		if ok, rule := policy.Allows(x.r, x.risk()); !ok {
+			return x.park(ctx, time.Minute, "The policy was changed before the plan was done. "+rule)
 		}
 		waker, wakes := s.(Waker)
 		if wakes {
@@ -194,6 +194,15 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 	}
 	x.lap(&x.rec.Timings.Apply)
 	return x.verify(ctx)
+}
+
+// risk returns the plan's risk, as the record has it.
+func (x *run) risk() Risk {
+	var r Risk
+	if err := r.UnmarshalText([]byte(x.rec.Risk)); err != nil {
+		return High // a record that doesn't say is not trusted
+	}
+	return r
 }
 
 // awake returns the evidence that the controller has synced the Service by itself

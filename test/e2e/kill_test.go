@@ -138,7 +138,7 @@ func await(t *testing.T, limit time.Duration, ok func() error) {
 
 func startController(t *testing.T, c *cluster.Cluster, cloud *sim.Cloud, key sim.Credentials) {
 	t.Helper()
-	stop := controller.Start(t, controller.Options{
+	stop := controller.StartPlay(t, controller.Options{
 		Kube: rest.CopyConfig(c.Config), Cloud: cloud.Addr(), Credentials: key, Region: cloud.Region(), ClusterID: clusterID,
 		VPC: "vpc-1", VSwitches: []string{"cn-hangzhou-h:vsw-full"},
 		BackoffBase: 2 * time.Second, BackoffMax: 20 * time.Second, // so that failures repeat while things die

@@ -166,7 +166,7 @@ func (s *Stage) startController(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := controller.Run(ctx, o); err != nil {
+		if err := controller.Play(ctx, o); err != nil {
 			s.watch.fail(err)
 		}
 	}()

@@ -145,7 +145,7 @@ func serve(ctx context.Context, s settings, out, errs io.Writer) error {
 	if s.verbose {
 		level = slog.LevelDebug
 	}
-	return controller.Run(ctx, options(cloud, cluster, s, slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: level}))))
+	return controller.Play(ctx, options(cloud, cluster, s, slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: level}))))
 }
 
 // loopback reports whether an API server is on this machine.
