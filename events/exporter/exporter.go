@@ -256,7 +256,8 @@ func (e *Exporter) awaitNATS(ctx context.Context) {
 // read lists where it has to and watches otherwise, until ctx ends.
 func (s *session) read(ctx context.Context, from string) {
 	wait := &wait{}
-	silent := false // the last watch told nothing, or broke
+	silent := false  // the last watch told nothing, or broke
+	refused := false // the API server doesn't go on from the version
 	for ctx.Err() == nil {
 		if from != "" && silent {
 			var err error
@@ -266,14 +267,14 @@ func (s *session) read(ctx context.Context, from string) {
 				continue
 			}
 		}
-		if from == "" {
+		if from == "" || refused {
 			version, err := s.list(ctx)
 			if err != nil {
 				s.complain(ctx, err)
 				wait.pause(ctx)
 				continue
 			}
-			from = version
+			from, refused = version, false
 		}
 		s.ready.Store(true)
 		opened, seen := time.Now(), false
@@ -289,12 +290,12 @@ func (s *session) read(ctx context.Context, from string) {
 			return
 		case errors.Is(err, kube.ErrGone):
 			s.log.Info("the API server has forgotten the version to go on from; all Events are listed", "version", from)
-			from = ""
+			refused = true
 		case err != nil:
 			s.complain(ctx, err)
 		case !seen && lasted < brief:
 			s.log.Info("the API server closed the watch at once; all Events are listed")
-			from = ""
+			refused = true
 		}
 		if seen || lasted > steady {
 			wait.reset()
