@@ -90,8 +90,8 @@ func BenchmarkFigures(b *testing.B) {
 		measure func(*rig, *testing.B)
 	}{
 		// lbremedy would take in all that comes after these two, so that it ends with them.
-		{"write", (*rig).write},
 		{"heal", (*rig).heal},
+		{"write", (*rig).write},
 		{"latency", (*rig).latency},
 		{"burst", (*rig).burst},
 		{"worker", (*rig).worker},
@@ -344,14 +344,16 @@ func newSightings() *sightings {
 }
 
 // see notes that the thing is there now.
-func (s *sightings) see(name string) {
-	now := time.Now()
+func (s *sightings) see(name string) { s.seeAt(name, time.Now()) }
+
+// seeAt notes that the thing was there at a time.
+func (s *sightings) seeAt(name string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.at[name]; ok {
 		return
 	}
-	s.at[name] = now
+	s.at[name] = at
 	close(s.news)
 	s.news = make(chan struct{})
 }

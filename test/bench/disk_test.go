@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -191,5 +190,5 @@ func (r *rig) burst(b *testing.B) {
 	r.note(b, "computing for one", "µs", float64(cost[true].Microseconds())/(rounds*n))
 	r.note(b, "computing for one bare", "µs", float64(cost[false].Microseconds())/(rounds*n))
 	r.note(b, "peak memory", "MB", peak)
-	b.Log(fmt.Sprintf("rounds of the exporter %.0f, of the bare program %.0f events/s", rates[true], rates[false]))
+	b.Logf("rounds of the exporter %.0f, of the bare program %.0f events/s", rates[true], rates[false])
 }

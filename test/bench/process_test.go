@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -211,6 +210,8 @@ func start(b *testing.B, cmd *exec.Cmd, env []string) *process {
 		stdin.Close()
 		if err := cmd.Wait(); err != nil {
 			b.Errorf("%v: %v", cmd.Args, p.failed(err))
+		} else if b.Failed() {
+			b.Logf("%v said:\n%s", cmd.Args, p.said())
 		}
 	})
 	b.Cleanup(p.end)
@@ -228,11 +229,16 @@ func (p *process) line() (string, error) {
 
 // failed adds what the process said to an error.
 func (p *process) failed(err error) error {
-	said, readErr := os.ReadFile(p.log)
-	if readErr != nil {
-		return errors.Join(err, readErr)
+	return fmt.Errorf("%w: it said %q", err, p.said())
+}
+
+// said returns the last lines that the process wrote to standard error.
+func (p *process) said() string {
+	said, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
 	}
-	return fmt.Errorf("%w: it said %q", err, strings.TrimSpace(string(said[max(0, len(said)-2000):])))
+	return strings.TrimSpace(string(said[max(0, len(said)-4000):]))
 }
 
 // memory returns the value of a line of the process's status, such as VmRSS, in megabytes.

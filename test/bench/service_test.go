@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -105,14 +106,20 @@ type street struct {
 	written   *sightings  // by UID
 	touched   *sightings  // by the bare program, by UID
 	settled   *sightings  // cases that ended as fixed, by UID
-	records   chan events.Record
+	stored    map[string]*sightings
 }
+
+// way are the stations between an Event and the write, as the streams have them.
+var way = []string{"exported", string(events.Started), string(events.Intent), string(events.Step)}
 
 func (r *rig) street(b *testing.B, u *up, n int) *street {
 	b.Helper()
 	s := &street{
 		rig: r, namespace: r.namespace(b, "write"), services: make([]*corev1.Service, n), answered: make([]time.Time, n),
-		written: newSightings(), touched: newSightings(), settled: newSightings(), records: make(chan events.Record, 100*n),
+		written: newSightings(), touched: newSightings(), settled: newSightings(), stored: map[string]*sightings{},
+	}
+	for _, name := range way {
+		s.stored[name] = newSightings()
 	}
 	client := r.client(b).CoreV1().Services(s.namespace)
 	err := alike(8, n, func(i int) (err error) {
@@ -140,35 +147,39 @@ func (r *rig) street(b *testing.B, u *up, n int) *street {
 	return s
 }
 
-// follow takes in what the journal says.
+// follow takes in when the stream got what, and how cases end.
 func (s *street) follow(b *testing.B, st *stream.Stream) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- st.Follow(ctx, stream.Cases, "lbremedy.case.>", func(m stream.Message) error {
-			e, err := events.DecodeNATS(m.Header, m.Data)
-			if err != nil {
-				return err
+	var following sync.WaitGroup
+	follow := func(name, filter string, see func(stream.Message) error) {
+		following.Go(func() {
+			if err := st.Follow(ctx, name, filter, see); err != nil {
+				b.Errorf("follow %s: %v", name, err)
 			}
-			rec, err := events.ReadRecord(e)
-			if err != nil {
-				return err
-			}
-			if rec.Phase == events.Settled && rec.Service.Namespace == s.namespace {
-				s.records <- rec
-				if rec.Result == events.Fixed {
-					s.settled.see(rec.Service.UID)
-				}
-			}
-			return nil
 		})
-	}()
-	b.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			b.Errorf("follow the journal: %v", err)
+	}
+	b.Cleanup(func() { cancel(); following.Wait() })
+	follow(stream.Failed, events.FailedSubjects, func(m stream.Message) error {
+		s.stored["exported"].seeAt(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], m.Time)
+		return nil
+	})
+	follow(stream.Cases, "lbremedy.case.>", func(m stream.Message) error {
+		e, err := events.DecodeNATS(m.Header, m.Data)
+		if err != nil {
+			return err
 		}
+		rec, err := events.ReadRecord(e)
+		if err != nil {
+			return err
+		}
+		if at := s.stored[string(rec.Phase)]; at != nil {
+			at.seeAt(rec.Service.UID, m.Time)
+		}
+		if rec.Phase == events.Settled && rec.Result == events.Fixed {
+			s.settled.see(rec.Service.UID)
+		}
+		return nil
 	})
 }
 
@@ -204,7 +215,9 @@ func (s *street) sync(ctx context.Context, i int) error {
 func (s *street) room(i int) {
 	s.running.stage.Cloud.Edit(func(st *sim.State) {
 		id := fmt.Sprintf("vsw-i-room-%d", i)
-		st.VSwitches[id] = &sim.VSwitch{VPC: st.Cluster.VPC, Zone: st.VSwitches[scene.RoomyVSwitchI].Zone, Free: new(4001 + i)}
+		vsw := *st.VSwitches[scene.RoomyVSwitchI]
+		vsw.ID, vsw.CIDR, vsw.Free = id, "", new(4001+i)
+		st.VSwitches[id] = &vsw
 		st.Cluster.VSwitches = append(st.Cluster.VSwitches, id)
 	})
 }
@@ -247,7 +260,7 @@ func (r *rig) write(b *testing.B) {
 	r.note(b, "one p50", "ms", ms(quantile(took, 0.5)))
 	r.note(b, "one p50 bare", "ms", ms(quantile(plain, 0.5)))
 	r.note(b, "one p99 bare", "ms", ms(quantile(plain, 0.99)))
-	s.phases(b)
+	s.stages(b, warm, warm+single)
 
 	first := warm + single
 	s.room(first)
@@ -272,20 +285,21 @@ func (r *rig) write(b *testing.B) {
 	s.settled.wait(b, 5*time.Minute, ids...)
 }
 
-// phases logs where the time of the runs so far went.
-func (s *street) phases(b *testing.B) {
+// stages logs how long each stretch of the way took, from the API server's answer
+// to the write, for these Services.
+func (s *street) stages(b *testing.B, from, to int) {
 	b.Helper()
-	took := map[string][]time.Duration{}
-	for len(s.records) > 0 {
-		t := (<-s.records).Timings
-		for name, d := range map[string]time.Duration{"resume": t.Resume, "diagnose": t.Diagnose, "decide": t.Decide, "apply": t.Apply} {
-			took[name] = append(took[name], d)
+	took := make([][]time.Duration, len(way))
+	for i := from; i < to; i++ {
+		last := s.answered[i]
+		for k, name := range way {
+			at := s.stored[name].wait(b, time.Second, s.uid(i))[0]
+			took[k] = append(took[k], at.Sub(last))
+			last = at
 		}
 	}
-	for _, name := range []string{"resume", "diagnose", "decide", "apply"} {
-		if len(took[name]) > 0 {
-			b.Logf("%s: p50 %.2f ms, p99 %.2f ms", name, ms(quantile(took[name], 0.5)), ms(quantile(took[name], 0.99)))
-		}
+	for k, name := range way {
+		b.Logf("until %s: p50 %.2f ms, p90 %.2f ms, p99 %.2f ms", name, ms(quantile(took[k], 0.5)), ms(quantile(took[k], 0.9)), ms(quantile(took[k], 0.99)))
 	}
 }
 
@@ -308,7 +322,7 @@ func (r *rig) heal(b *testing.B) {
 		b.Fatal(err)
 	}
 	took := make([]time.Duration, n)
-	for i, at := range synced.wait(b, 6*time.Minute, names...) {
+	for i, at := range synced.wait(b, 1*time.Minute, names...) {
 		failed, _ := u.stage.Failed(names[i])
 		took[i] = at.Sub(failed)
 		if !u.stage.Healed(names[i]) {
