@@ -52,6 +52,10 @@ type Cluster struct {
 
 	mu    sync.Mutex
 	holds map[string]bool // by the name of a test that uses the cluster: whether it has it for itself
+
+	sharing sync.Mutex // held while the shared lock is taken or given back
+	shared  int        // tests of this process that share the cluster
+	unshare func()     // gives the process's shared lock back
 }
 
 // Options are what a program may want of a server. The zero value is a server

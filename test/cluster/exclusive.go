@@ -42,16 +42,12 @@ func (c *Cluster) hold(t testing.TB, alone bool) {
 		return
 	}
 
-	how := syscall.LOCK_SH
+	var release func()
 	if alone {
-		how = syscall.LOCK_EX
+		release = c.lock(t, syscall.LOCK_EX)
+	} else {
+		release = c.share(t)
 	}
-	// Whoever waits for the cluster keeps the gate: otherwise tests that share it
-	// could go on passing each other the lock forever.
-	gate := flock(t, c.Kubeconfig+".gate", how)
-	lock := flock(t, c.Kubeconfig+".lock", how)
-	gate.Close()
-
 	c.mu.Lock()
 	c.holds[t.Name()] = alone
 	c.mu.Unlock()
@@ -59,8 +55,39 @@ func (c *Cluster) hold(t testing.TB, alone bool) {
 		c.mu.Lock()
 		delete(c.holds, t.Name())
 		c.mu.Unlock()
-		lock.Close()
+		release()
 	})
+}
+
+// share takes the one shared lock of this process, which goes when the last of
+// its tests has released it. A lock for each test would not do: with all slots
+// for parallel tests taken by tests at the gate, a test that holds the lock and
+// waits for a slot for its subtests would wait for ever.
+func (c *Cluster) share(t testing.TB) (release func()) {
+	t.Helper()
+	c.sharing.Lock()
+	defer c.sharing.Unlock()
+	if c.shared == 0 {
+		c.unshare = c.lock(t, syscall.LOCK_SH)
+	}
+	c.shared++
+	return func() {
+		c.sharing.Lock()
+		defer c.sharing.Unlock()
+		if c.shared--; c.shared == 0 {
+			c.unshare()
+		}
+	}
+}
+
+// lock waits for the cluster's lock. Whoever waits for it keeps the gate:
+// otherwise tests that share it could go on passing each other the lock forever.
+func (c *Cluster) lock(t testing.TB, how int) (unlock func()) {
+	t.Helper()
+	gate := flock(t, c.Kubeconfig+".gate", how)
+	lock := flock(t, c.Kubeconfig+".lock", how)
+	gate.Close()
+	return func() { lock.Close() }
 }
 
 // held returns how the test, or one that it is a part of, holds the cluster.
