@@ -224,6 +224,9 @@ func connect(kubeconfig, etcd string) (*Cluster, error) {
 // Client returns a client of the admin, for what a test arranges and looks at.
 func (c *Cluster) Client() kubernetes.Interface { return c.client }
 
+// Dynamic returns a client of the admin for objects of any kind.
+func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }
+
 // Namespace makes a namespace with a name of its own and returns the name. Until
 // the test ends, no other has the cluster for itself.
 func (c *Cluster) Namespace(t testing.TB) string {

@@ -14,9 +14,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -251,34 +254,62 @@ func (w *world) clean(t *testing.T, namespace string) {
 
 const mergePatch = "application/merge-patch+json"
 
-// createObject creates one further object of the scenario.
+// kinds are the kinds of further objects that a scenario may hold.
+var kinds = map[string]schema.GroupVersionResource{
+	"Service":       corev1.SchemeGroupVersion.WithResource("services"),
+	"Node":          corev1.SchemeGroupVersion.WithResource("nodes"),
+	"Pod":           corev1.SchemeGroupVersion.WithResource("pods"),
+	"Event":         corev1.SchemeGroupVersion.WithResource("events"),
+	"ConfigMap":     corev1.SchemeGroupVersion.WithResource("configmaps"),
+	"EndpointSlice": discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
+	"DaemonSet":     appsv1.SchemeGroupVersion.WithResource("daemonsets"),
+	"Deployment":    appsv1.SchemeGroupVersion.WithResource("deployments"),
+	"ReplicaSet":    appsv1.SchemeGroupVersion.WithResource("replicasets"),
+	"StatefulSet":   appsv1.SchemeGroupVersion.WithResource("statefulsets"),
+}
+
+// createObject creates one further object of the scenario, with its status, and
+// deletes it when the scenario ends.
 func (w *world) createObject(t *testing.T, doc string) {
 	t.Helper()
 	if strings.TrimSpace(doc) == "" {
 		return
 	}
-	var kind metav1.TypeMeta
-	if err := yaml.Unmarshal([]byte(doc), &kind); err != nil {
+	var object unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(doc), &object.Object); err != nil {
 		t.Fatalf("section cluster: %v", err)
 	}
-	var object any
-	switch kind.Kind {
-	case "Service":
-		object = new(corev1.Service)
-	case "DaemonSet":
-		object = new(appsv1.DaemonSet)
-	case "Event":
-		object = new(corev1.Event)
-	default:
-		t.Fatalf("section cluster: kind %q is not known to scenarios", kind.Kind)
+	kind, ok := kinds[object.GetKind()]
+	if !ok {
+		t.Fatalf("section cluster: kind %q is not known to scenarios", object.GetKind())
 	}
-	if err := yaml.UnmarshalStrict([]byte(doc), object); err != nil {
+	ctx, client := t.Context(), w.kube.Dynamic().Resource(kind).Namespace(object.GetNamespace())
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	if object.GetKind() == "Node" { // a scenario's own node-1 takes the place of the one that all have
+		if err := client.Delete(ctx, object.GetName(), now); err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+	made, err := client.Create(ctx, &object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	if err != nil {
 		t.Fatalf("section cluster: %v", err)
 	}
-	create(t, t.Context(), w.kube.Client(), object)
+	t.Cleanup(func() {
+		if err := client.Delete(context.WithoutCancel(ctx), object.GetName(), now); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	status, ok := object.Object["status"]
+	if !ok {
+		return
+	}
+	made.Object["status"] = status
+	if _, err := client.UpdateStatus(ctx, made, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
+		t.Fatalf("section cluster: %v", err)
+	}
 }
 
-// create creates the object, or finds that it is there.
+// create creates the namespace or node, or finds that it is there.
 func create(t *testing.T, ctx context.Context, c kubernetes.Interface, object any) {
 	t.Helper()
 	var err error
@@ -288,12 +319,6 @@ func create(t *testing.T, ctx context.Context, c kubernetes.Interface, object an
 		_, err = c.CoreV1().Namespaces().Create(ctx, o, opts)
 	case *corev1.Node:
 		_, err = c.CoreV1().Nodes().Create(ctx, o, opts)
-	case *corev1.Service:
-		_, err = c.CoreV1().Services(o.Namespace).Create(ctx, o, opts)
-	case *corev1.Event:
-		_, err = c.CoreV1().Events(o.Namespace).Create(ctx, o, opts)
-	case *appsv1.DaemonSet:
-		_, err = c.AppsV1().DaemonSets(o.Namespace).Create(ctx, o, opts)
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
@@ -396,6 +421,7 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 // A snapshot is all that a class could have changed.
 type snapshot struct {
 	Service corev1.Service
+	Pods    []string // namespace and name
 	World   sim.World
 }
 
@@ -406,9 +432,17 @@ func (w *world) snapshot(t *testing.T) snapshot {
 		t.Fatal(err)
 	}
 	svc.ManagedFields = nil
+	pods, err := w.kube.Client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	world := *w.cloud.Snapshot()
 	world.Callers = nil // ours alone
-	return snapshot{*svc, world}
+	s := snapshot{Service: *svc, World: world}
+	for _, p := range pods.Items {
+		s.Pods = append(s.Pods, p.Namespace+"/"+p.Name)
+	}
+	return s
 }
 
 // allow returns the snapshot without what the steps name as their targets.
@@ -588,6 +622,8 @@ func verb(r *http.Request) string {
 	switch {
 	case r.Method == http.MethodPatch:
 		return "patch " + resource + group
+	case r.Method == http.MethodPost:
+		return "create " + resource + group
 	case r.URL.Query().Get("watch") != "":
 		return "watch " + resource + group
 	case name:
