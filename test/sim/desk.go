@@ -2,13 +2,11 @@ package sim
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // workorder is the ticket desk:
@@ -147,134 +145,4 @@ func listCategories(q *request) (any, *failure) {
 		}
 	}
 	return done(list)
-}
-
-// quotas is the quota center:
-// https://www.alibabacloud.com/help/en/quota-center/developer-reference/api-quotas-2020-05-10-overview
-func quotas() *product {
-	return &product{
-		name: "quotas", version: "2020-05-10", host: "quotas.aliyuncs.com", refusal: notAuthorized,
-		actions: map[string]*action{
-			"ListProductQuotas":      {do: listProductQuotas, need: []string{"ProductCode"}},
-			"CreateQuotaApplication": {do: createQuotaApplication, need: []string{"ProductCode", "QuotaActionCode", "DesireValue", "Reason"}},
-			"GetQuotaApplication":    {do: getQuotaApplication, need: []string{"ApplicationId"}},
-			"ListQuotaApplications":  {do: listQuotaApplications, need: []string{"ProductCode"}},
-		},
-	}
-}
-
-func listProductQuotas(q *request) (any, *failure) {
-	p := q.params
-	list := []reply{}
-	for _, u := range q.state.Quotas {
-		if u.Product != p["ProductCode"] || !is(p["QuotaActionCode"], u.Code) || !strings.Contains(u.Name, p["KeyWord"]) || u.Category != cmp.Or(p["QuotaCategory"], "CommonQuota") {
-			continue
-		}
-		e := reply{
-			"ProductCode": u.Product, "QuotaActionCode": u.Code, "QuotaName": u.Name, "QuotaDescription": u.Name, "QuotaCategory": u.Category,
-			"TotalQuota": u.Total, "TotalUsage": u.Used, "Adjustable": u.Adjustable, "ApplicableRange": []float64{}, "QuotaUnit": "Count",
-			"Dimensions": map[string]any{"regionId": q.state.Region},
-		}
-		if u.Adjustable {
-			e["ApplicableRange"] = []float64{u.Total + 1, max(u.Max, u.Total+1)}
-		} else {
-			e["UnadjustableDetail"] = "The quota cannot be adjusted."
-		}
-		list = append(list, e)
-	}
-	part, next, bad := chunk(p, list, 30, 100)
-	if bad != nil {
-		return nil, bad
-	}
-	return reply{"TotalCount": len(list), "MaxResults": len(part), "NextToken": next, "Quotas": part}, nil
-}
-
-// createQuotaApplication takes an application, which somebody will look at: the
-// quota stays as it is until Lag.Quotas has passed or a test edits it.
-func createQuotaApplication(q *request) (any, *failure) {
-	p := q.params
-	for i := range q.state.Quotas {
-		u := &q.state.Quotas[i]
-		if u.Product != p["ProductCode"] || u.Code != p["QuotaActionCode"] {
-			continue
-		}
-		want, err := strconv.ParseFloat(p["DesireValue"], 64)
-		switch {
-		case !u.Adjustable:
-			return nil, fail(http.StatusBadRequest, "QUOTA.NOT.ADJUSTABLE", "The quota cannot be adjusted.")
-		case err != nil || want <= u.Total || want > max(u.Max, u.Total+1):
-			return nil, fail(http.StatusBadRequest, "QUOTA.APPLY.VALUE.INVALID", "The desired value is out of the applicable range.")
-		case u.Applied > 0:
-			return nil, fail(http.StatusBadRequest, "QUOTA.APPLICATION.EXIST", "An application for the quota is being processed.")
-		}
-		u.Applied, u.AppliedAt, u.Agreed = want, q.now.UTC().Truncate(time.Second), 0
-		out := u.application()
-		out["Reason"] = p["Reason"]
-		return out, nil
-	}
-	return nil, fail(http.StatusNotFound, "QUOTA.NOT.FOUND", "The quota does not exist.")
-}
-
-// application shows the last application for a quota: it is in process until
-// Lag.Quotas has passed.
-func (u *Quota) application() reply {
-	status := "Process"
-	if u.Agreed > 0 {
-		status = "Agree"
-	}
-	return reply{
-		"ApplicationId": "app-" + derive(u.Code, 12), "Status": status, "ProductCode": u.Product, "QuotaActionCode": u.Code,
-		"QuotaName": u.Name, "DesireValue": u.Applied + u.Agreed, "ApproveValue": u.Agreed, "ApplyTime": u.AppliedAt.Format(time.RFC3339), "QuotaUnit": "Count",
-	}
-}
-
-func getQuotaApplication(q *request) (any, *failure) {
-	for i := range q.state.Quotas {
-		u := &q.state.Quotas[i]
-		if out := u.application(); u.Applied+u.Agreed > 0 && out["ApplicationId"] == q.params["ApplicationId"] {
-			return reply{"QuotaApplication": out}, nil
-		}
-	}
-	return nil, fail(http.StatusNotFound, "QUOTA.APPLICATION.NOT.FOUND", "The application does not exist.")
-}
-
-func listQuotaApplications(q *request) (any, *failure) {
-	list := []reply{}
-	for i := range q.state.Quotas {
-		u := &q.state.Quotas[i]
-		out := u.application()
-		if u.Applied+u.Agreed > 0 && u.Product == q.params["ProductCode"] && is(q.params["QuotaActionCode"], u.Code) && is(q.params["Status"], out["Status"].(string)) {
-			list = append(list, out)
-		}
-	}
-	part, next, bad := chunk(q.params, list, 30, 100)
-	if bad != nil {
-		return nil, bad
-	}
-	return reply{"TotalCount": len(list), "MaxResults": len(part), "NextToken": next, "QuotaApplications": part}, nil
-}
-
-// billing is the account's money. RAM has two names for the one action, of
-// which the first has three c:
-// https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance
-func billing() *product {
-	return &product{
-		name: "bss", version: "2017-12-14", host: "business.aliyuncs.com", refusal: notAuthorized,
-		actions: map[string]*action{
-			"QueryAccountBalance": {
-				do: queryAccountBalance, ram: []string{"bss:DescribeAcccount", "bssapi:QueryAccountBalance", "bss:QueryAccountBalance"},
-			},
-		},
-	}
-}
-
-func queryAccountBalance(q *request) (any, *failure) {
-	balance := q.state.Account.Balance
-	if n, err := amount(balance); q.state.Account.Arrearage && err == nil && n > 0 {
-		balance = fmt.Sprintf("-%s", balance)
-	}
-	return reply{"Code": "200", "Message": "success", "Success": true, "Data": reply{
-		"AvailableAmount": balance, "AvailableCashAmount": balance, "CreditAmount": "0.00", "MybankCreditAmount": "0.00", "Currency": "CNY",
-		"QuotaLimit": "0.00",
-	}}, nil
 }

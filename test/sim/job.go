@@ -45,14 +45,7 @@ func (s *State) advance(now time.Time) {
 			return true
 		})
 	}
-	if s.Lag.Quotas <= 0 {
-		return
-	}
-	for i := range s.Quotas {
-		if u := &s.Quotas[i]; u.Applied > 0 && !now.Before(u.AppliedAt.Add(time.Duration(s.Lag.Quotas))) {
-			u.Total, u.Applied, u.Agreed = u.Applied, 0, u.Applied
-		}
-	}
+	s.audit(now)
 }
 
 func (j *job) status() string {

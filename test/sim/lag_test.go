@@ -111,7 +111,7 @@ func TestQuotaLag(t *testing.T) {
 	app, err := client.CreateQuotaApplication(a)
 	check(t, err)
 	_, err = client.CreateQuotaApplication(a)
-	refused(t, err, "QUOTA.APPLICATION.EXIST", 400)
+	refused(t, err, "QUOTA.APPLICATION.PROCESS", 400)
 	g := quotas.CreateGetQuotaApplicationRequest()
 	g.ApplicationId = app.ApplicationId
 	status := func() string {
@@ -138,7 +138,7 @@ func TestQuotaLag(t *testing.T) {
 	}
 	g.ApplicationId = "app-none"
 	_, err = client.GetQuotaApplication(g)
-	refused(t, err, "QUOTA.APPLICATION.NOT.FOUND", 404)
+	refused(t, err, "QUOTA.APPLICATION.NOT.FOUND", 400)
 }
 
 // TestAttachmentLag shows that RAM is late with policies that are attached or

@@ -161,7 +161,7 @@ func (q *request) orderable(lb *LoadBalancer) *failure {
 			lb.ChargeType = "PayBySpec"
 		}
 	}
-	if len(q.state.LoadBalancers) >= q.state.quota("slb_quota_instances_num", 60) {
+	if len(q.state.LoadBalancers) >= q.state.quota(quotaCLBs, 60) {
 		return fail(http.StatusBadRequest, "OrderFailed.InstanceQuotaExceeded", "Instance num exceeded Quota.")
 	}
 	return nil

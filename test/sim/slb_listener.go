@@ -118,7 +118,7 @@ func createListener(protocol string) func(*request) (any, *failure) {
 					return fail(http.StatusBadRequest, "ListenerAlreadyExists", "A listener with the specified port already exists.")
 				}
 			}
-			if len(lb.Listeners) >= q.state.quota("slb_quota_listeners_num", 50) {
+			if len(lb.Listeners) >= q.state.quota(quotaListeners, 50) {
 				return fail(http.StatusBadRequest, "QuotaExceeded.Listener", "The maximum number of listeners is exceeded.")
 			}
 			l := Listener{Port: port, Protocol: protocol, Status: "stopped"}

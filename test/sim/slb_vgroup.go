@@ -82,7 +82,7 @@ func (q *request) admit(lb *LoadBalancer, more []Backend) *failure {
 			return fail(http.StatusBadRequest, "NetworkConflict", "there are network conflicts in specified parameter.")
 		}
 	}
-	if len(more) > 0 && total > q.state.quota("slb_quota_backendservers_num", 200) {
+	if len(more) > 0 && total > q.state.quota(quotaBackends, 200) {
 		return fail(http.StatusBadRequest, "InstanceBackendServerNumberOverLimit",
 			"The backend server number has reached to the quota limit of this load balancers")
 	}

@@ -18,28 +18,29 @@ import (
 // and whose resources are found by ID. All maps are non-nil; load balancers,
 // policies and so on are the live ones, to be changed in place.
 type State struct {
-	Region         string
-	AccountID      string
-	Account        Account
-	Cluster        Cluster
-	VPCs           map[string]*VPC
-	VSwitches      map[string]*VSwitch // Free is never nil
-	LoadBalancers  map[string]*LoadBalancer
-	NLBs           map[string]*NLB
-	ServerGroups   map[string]*ServerGroup
-	SecurityGroups map[string]*SecurityGroup
-	EIPs           map[string]*EIP
-	ENIs           map[string]*ENI
-	Instances      map[string]*Instance
-	Certificates   map[string]*Certificate
-	RAM            RAM
-	Lag            Lag
-	ForgetTokens   bool
-	Roles          map[string]*Role
-	Policies       map[string]*Policy // by name
-	Callers        map[string]*Caller // by access key ID
-	Quotas         []Quota
-	Tickets        map[string]*Ticket
+	Region            string
+	AccountID         string
+	Account           Account
+	Cluster           Cluster
+	VPCs              map[string]*VPC
+	VSwitches         map[string]*VSwitch // Free is never nil
+	LoadBalancers     map[string]*LoadBalancer
+	NLBs              map[string]*NLB
+	ServerGroups      map[string]*ServerGroup
+	SecurityGroups    map[string]*SecurityGroup
+	EIPs              map[string]*EIP
+	ENIs              map[string]*ENI
+	Instances         map[string]*Instance
+	Certificates      map[string]*Certificate
+	RAM               RAM
+	Lag               Lag
+	ForgetTokens      bool
+	Roles             map[string]*Role
+	Policies          map[string]*Policy // by name
+	Callers           map[string]*Caller // by access key ID
+	Quotas            []Quota
+	QuotaApplications map[string]*QuotaApplication
+	Tickets           map[string]*Ticket
 
 	serial      map[string]int             // last number given, by kind of ID
 	tokens      map[string]settled         // what was done, by client token
@@ -52,6 +53,7 @@ type State struct {
 	jobs        map[string]*job
 	pending     []*job
 	parsed      map[string]*document
+	rates       map[string]*rate // of calls, by the code of the quota
 	now         func() time.Time
 	started     time.Time
 }
@@ -67,23 +69,15 @@ const (
 func newState(w *World, now func() time.Time) (*State, error) {
 	s := &State{
 		Region: cmp.Or(w.Region, defaultRegion), AccountID: cmp.Or(w.AccountID, defaultAccount),
-		Account: w.Account, Cluster: w.Cluster, RAM: w.RAM, Quotas: w.Quotas, Lag: w.Lag, ForgetTokens: w.ForgetTokens,
+		Account: w.Account, Cluster: w.Cluster, RAM: w.RAM, Lag: w.Lag, ForgetTokens: w.ForgetTokens,
 		serial: map[string]int{}, tokens: map[string]settled{}, taken: map[spot]struct{}{}, groups: map[string]string{},
 		documents: map[string]trail[string]{}, attachments: map[string]trail[[]string]{}, tagTrail: map[string]trail[map[string]string]{},
-		freeTrail: map[string]trail[int]{}, jobs: map[string]*job{}, parsed: map[string]*document{}, now: now,
+		freeTrail: map[string]trail[int]{}, jobs: map[string]*job{}, parsed: map[string]*document{}, rates: map[string]*rate{}, now: now,
 		started: now().UTC().Truncate(time.Second),
 	}
 	s.Account.Balance = cmp.Or(s.Account.Balance, "10,000.00")
 	if _, err := amount(s.Account.Balance); err != nil {
 		return nil, fmt.Errorf("balance: %w", err)
-	}
-	if s.Quotas == nil {
-		s.Quotas = usualQuotas()
-	}
-	for i := range s.Quotas {
-		q := &s.Quotas[i]
-		q.Product, q.Category = cmp.Or(q.Product, "slb"), cmp.Or(q.Category, "CommonQuota")
-		q.Code = cmp.Or(q.Code, "q_"+strings.ToLower(derive(q.Product+q.Name, 6)))
 	}
 	if len(w.VPCs) == 0 {
 		w.VPCs = []VPC{{ID: cmp.Or(w.Cluster.VPC, "vpc-1")}}
@@ -94,7 +88,7 @@ func newState(w *World, now func() time.Time) (*State, error) {
 	}
 	errs := []error{
 		fillVPCs(s, w), fillVSwitches(s, w), fillCluster(s), fillAccess(s, w), fillServers(s, w), fillEIPs(s, w), fillLoadBalancers(s, w),
-		fillSecurityGroups(s, w), fillServerGroups(s, w), fillNLBs(s, w),
+		fillSecurityGroups(s, w), fillServerGroups(s, w), fillNLBs(s, w), fillQuotas(s, w),
 	}
 	s.Certificates, errs = index(errs, "certificate", w.Certificates, func(c *Certificate) string { return c.ID }, func(i int, c *Certificate) {
 		c.ID = cmp.Or(c.ID, fmt.Sprintf("cert-%d", i+1))
@@ -396,7 +390,7 @@ func (s *State) adopt(was *State) {
 		s.serial[kind] = max(s.serial[kind], n)
 	}
 	s.tokens, s.documents, s.attachments, s.tagTrail, s.freeTrail = was.tokens, was.documents, was.attachments, was.tagTrail, was.freeTrail
-	s.jobs, s.pending, s.started = was.jobs, was.pending, was.started
+	s.jobs, s.pending, s.started, s.rates = was.jobs, was.pending, was.started, was.rates
 }
 
 // settle makes the state whole after an edit: what was added gets its defaults
@@ -425,6 +419,14 @@ func (s *State) settle() {
 		}
 	}
 	s.settleNLBs()
+	for i := range s.Quotas {
+		s.Quotas[i].fill()
+	}
+	for id, a := range s.QuotaApplications {
+		a.ID = id
+		a.fill(s)
+	}
+	s.agree()
 	for id, p := range s.Policies {
 		p.Name, p.Type = id, cmp.Or(p.Type, "Custom")
 	}
@@ -597,16 +599,6 @@ func (s *State) id(prefix string, used func(string) bool) string {
 	}
 }
 
-// quota returns the limit of this name, or standard if the World has none.
-func (s *State) quota(name string, standard int) int {
-	for _, q := range s.Quotas {
-		if q.Name == name {
-			return int(q.Total)
-		}
-	}
-	return standard
-}
-
 // world returns s as a World that shares nothing with it.
 func (s *State) world() *World {
 	w := &World{
@@ -614,7 +606,7 @@ func (s *State) world() *World {
 		VPCs: sorted(s.VPCs), VSwitches: sorted(s.VSwitches), LoadBalancers: sorted(s.LoadBalancers), NLBs: sorted(s.NLBs), EIPs: sorted(s.EIPs),
 		ServerGroups: sorted(s.ServerGroups), SecurityGroups: sorted(s.SecurityGroups),
 		ENIs: sorted(s.ENIs), Instances: sorted(s.Instances), Certificates: sorted(s.Certificates), Roles: sorted(s.Roles),
-		Policies: sorted(s.Policies), Callers: sorted(s.Callers), Quotas: s.Quotas, Tickets: sorted(s.Tickets),
+		Policies: sorted(s.Policies), Callers: sorted(s.Callers), Quotas: s.Quotas, QuotaApplications: sorted(s.QuotaApplications), Tickets: sorted(s.Tickets),
 	}
 	c := w.Clone()
 	for i := range c.LoadBalancers {
@@ -649,19 +641,4 @@ func sorted[T any](m map[string]*T) []T {
 func amount(s string) (float64, error) {
 	var n json.Number = json.Number(strings.ReplaceAll(s, ",", ""))
 	return n.Float64()
-}
-
-// usualQuotas are the limits of CLB and NLB that an account starts with:
-// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/product-overview/limits
-func usualQuotas() []Quota {
-	return []Quota{
-		{Name: "slb_quota_instances_num", Total: 60, Max: 500, Adjustable: true},
-		{Name: "slb_quota_listeners_num", Total: 50, Max: 100, Adjustable: true},
-		{Name: "slb_quota_backendservers_num", Total: 200, Max: 400, Adjustable: true},
-		{Name: "slb_quota_backendserver_attached_num", Total: 50, Max: 100, Adjustable: true},
-		{Name: "slb_quota_rules_num", Total: 40},
-		{Product: "nlb", Name: quotaNLBs, Total: 60, Max: 500, Adjustable: true},
-		{Product: "nlb", Name: quotaServers, Total: 400, Max: 1000, Adjustable: true},
-		{Product: "nlb", Name: quotaNLBListeners, Total: 50, Max: 100, Adjustable: true},
-	}
 }

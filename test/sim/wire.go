@@ -361,6 +361,9 @@ func (c *Cloud) answer(in *incoming, call *Call, doomed bool) (any, *failure) {
 
 // answer decides about a request of a known caller.
 func (q *request) answer() (any, *failure) {
+	if bad := q.throttle(); bad != nil {
+		return nil, bad
+	}
 	if bad := q.authorize(); bad != nil {
 		return nil, bad
 	}

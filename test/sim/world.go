@@ -15,28 +15,29 @@ import (
 // and so on. [Cloud.Snapshot] gives the present state in the same form, with
 // all defaults filled in and all lists sorted.
 type World struct {
-	Region         string          `json:"region,omitempty"`    // cn-hangzhou if empty
-	AccountID      string          `json:"accountId,omitempty"` // 16 digits
-	Account        Account         `json:"account,omitzero"`
-	Cluster        Cluster         `json:"cluster,omitzero"`
-	VPCs           []VPC           `json:"vpcs,omitempty"`
-	VSwitches      []VSwitch       `json:"vswitches,omitempty"`
-	LoadBalancers  []LoadBalancer  `json:"loadBalancers,omitempty"`
-	NLBs           []NLB           `json:"nlbs,omitempty"`
-	ServerGroups   []ServerGroup   `json:"serverGroups,omitempty"` // of NLBs
-	SecurityGroups []SecurityGroup `json:"securityGroups,omitempty"`
-	EIPs           []EIP           `json:"eips,omitempty"`
-	ENIs           []ENI           `json:"enis,omitempty"`
-	Instances      []Instance      `json:"instances,omitempty"`
-	Certificates   []Certificate   `json:"certificates,omitempty"`
-	RAM            RAM             `json:"ram,omitzero"`
-	Roles          []Role          `json:"roles,omitempty"`
-	Policies       []Policy        `json:"policies,omitempty"`
-	Callers        []Caller        `json:"callers,omitempty"`
-	Quotas         []Quota         `json:"quotas,omitempty"`  // nil: the usual ones of CLB and NLB
-	Tickets        []Ticket        `json:"tickets,omitempty"` // of the work order system
-	Lag            Lag             `json:"lag,omitzero"`
-	ForgetTokens   bool            `json:"forgetTokens,omitempty"` // a client token ends with what it made; else it brings the answer of then even when that is gone
+	Region            string             `json:"region,omitempty"`    // cn-hangzhou if empty
+	AccountID         string             `json:"accountId,omitempty"` // 16 digits
+	Account           Account            `json:"account,omitzero"`
+	Cluster           Cluster            `json:"cluster,omitzero"`
+	VPCs              []VPC              `json:"vpcs,omitempty"`
+	VSwitches         []VSwitch          `json:"vswitches,omitempty"`
+	LoadBalancers     []LoadBalancer     `json:"loadBalancers,omitempty"`
+	NLBs              []NLB              `json:"nlbs,omitempty"`
+	ServerGroups      []ServerGroup      `json:"serverGroups,omitempty"` // of NLBs
+	SecurityGroups    []SecurityGroup    `json:"securityGroups,omitempty"`
+	EIPs              []EIP              `json:"eips,omitempty"`
+	ENIs              []ENI              `json:"enis,omitempty"`
+	Instances         []Instance         `json:"instances,omitempty"`
+	Certificates      []Certificate      `json:"certificates,omitempty"`
+	RAM               RAM                `json:"ram,omitzero"`
+	Roles             []Role             `json:"roles,omitempty"`
+	Policies          []Policy           `json:"policies,omitempty"`
+	Callers           []Caller           `json:"callers,omitempty"`
+	Quotas            []Quota            `json:"quotas,omitempty"` // nil: the usual ones of CLB, NLB and VPC
+	QuotaApplications []QuotaApplication `json:"quotaApplications,omitempty"`
+	Tickets           []Ticket           `json:"tickets,omitempty"` // of the work order system
+	Lag               Lag                `json:"lag,omitzero"`
+	ForgetTokens      bool               `json:"forgetTokens,omitempty"` // a client token ends with what it made; else it brings the answer of then even when that is gone
 }
 
 // An Account says what an account may buy.
@@ -262,21 +263,6 @@ type Credentials struct {
 	AccessKeyID string
 	Secret      string
 	Token       string
-}
-
-// A Quota is a limit of the quota center.
-type Quota struct {
-	Product    string    `json:"product,omitempty"` // slb if empty
-	Code       string    `json:"code,omitempty"`    // opaque, such as q_hvnoqv
-	Name       string    `json:"name,omitempty"`    // such as slb_quota_backendservers_num
-	Category   string    `json:"category,omitempty"`
-	Total      float64   `json:"total,omitempty"`
-	Used       float64   `json:"used,omitempty"`
-	Adjustable bool      `json:"adjustable,omitempty"`
-	Max        float64   `json:"max,omitempty"`     // of the range that can be asked for
-	Applied    float64   `json:"applied,omitempty"` // value that is asked for and not decided about
-	AppliedAt  time.Time `json:"appliedAt,omitzero"`
-	Agreed     float64   `json:"agreed,omitempty"` // value that was asked for last and agreed to
 }
 
 // A Ticket is a work order.
