@@ -7,9 +7,13 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
-# One API server for all packages of a test run. The first run builds it. Tests
-# need no fsync of its etcd; measurements do.
-SANDBOX := bin/sandbox run --fsync=false --
+# Two API servers for all packages of a test run: tests that want one for
+# themselves need not wait for each other. The first run builds them. Tests need
+# no fsync of their etcd; measurements do.
+SANDBOX := bin/sandbox run --servers=2 --fsync=false --
+
+# The linker is much of a test run: its debugging data is for debuggers.
+GOTEST := go test -ldflags='-s -w'
 
 # How long one package may take: the API server's own build is not in it.
 TEST_TIMEOUT  ?= 20m
@@ -48,16 +52,16 @@ check: ## Check form: gofmt, vet, staticcheck, the rules of test/hygiene, genera
 	@go test -count=1 ./test/hygiene/... ./infra/gen/...
 
 test: bin/sandbox ## Run all tests, against a real API server.
-	@$(SANDBOX) go test -timeout $(TEST_TIMEOUT) ./...
+	@$(SANDBOX) $(GOTEST) -timeout $(TEST_TIMEOUT) ./...
 
 race: bin/sandbox ## Run all tests with the race detector; needs a C compiler.
-	@CGO_ENABLED=1 $(SANDBOX) go test -race -timeout $(TEST_TIMEOUT) ./...
+	@CGO_ENABLED=1 $(SANDBOX) $(GOTEST) -race -timeout $(TEST_TIMEOUT) ./...
 
 demo: bin/sandbox ## Watch broken Services heal; KEEP=1 leaves it running, CLASSES=a,b chooses.
 	@go run ./test/demo
 
 e2e: bin/sandbox ## Run the end-to-end tests alone, and tell what they do.
-	@$(SANDBOX) go test -count=1 -v -timeout $(TEST_TIMEOUT) ./test/e2e/...
+	@$(SANDBOX) $(GOTEST) -count=1 -v -timeout $(TEST_TIMEOUT) ./test/e2e/...
 
 bench: bin/sandbox ## Measure latency, throughput and memory.
 	@bin/sandbox run -- go test -run '^$$' -bench . -timeout $(BENCH_TIMEOUT) ./test/bench/...

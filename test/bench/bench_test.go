@@ -206,8 +206,7 @@ func (r *rig) cluster(b *testing.B) *cluster.Cluster {
 	b.Helper()
 	r.clusterOnce.Do(func() {
 		if os.Getenv("LBREMEDY_SANDBOX") != "" {
-			r.shared = cluster.Join(r.top)
-			r.shared.Exclusive(r.top)
+			r.shared = cluster.Alone(r.top)
 			return
 		}
 		c, stop, err := cluster.Start(context.Background(), cluster.Options{})

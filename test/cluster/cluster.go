@@ -1,11 +1,11 @@
 // Package cluster gives tests and demonstrations a real Kubernetes API: the
 // kube-apiserver of test/sandbox, as an admin or as a user with declared rights.
 //
-// All tests of a process share one server, and all tests of a run share it
+// All tests of a process share the servers, and all tests of a run share them
 // where the run was started with "sandbox run -- go test ./...": then
-// LBREMEDY_SANDBOX names its kubeconfig. A test keeps to a namespace of its
-// own; one that needs the whole cluster says so with Exclusive, and the others
-// wait for it, whichever process they run in.
+// LBREMEDY_SANDBOX lists their kubeconfigs. A test keeps to a namespace of its
+// own in the first; one that needs a whole cluster gets one with Alone, the last
+// that is free, and others wait for it, whichever process they run in.
 //
 // What a test leaves in its namespace stays there until a test wants the
 // cluster for itself. That is quicker than to clean up after each test, and
@@ -25,6 +25,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,7 +45,7 @@ import (
 type Cluster struct {
 	Kubeconfig string       // of an admin; a file
 	Config     *rest.Config // the admin's, without a client-side rate limit; to be copied, not changed
-	Etcd       string       // the address of etcd's JSON API; empty if the environment does not name it
+	Etcd       string       // the address of etcd's JSON API
 
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
@@ -66,24 +67,54 @@ type Options struct {
 	Log      io.Writer     // gets the progress of a first build, and why a start failed; nil: standard error
 }
 
-// Join returns the cluster of this test run: the one that LBREMEDY_SANDBOX
-// names, or else one that is started for this process and ends with it.
+// Join returns the cluster that the tests of this run share: the first one that
+// LBREMEDY_SANDBOX names, or else one that is started for this process and ends
+// with it.
 func Join(t testing.TB) *Cluster {
 	t.Helper()
-	c, err := joined()
+	all, err := joined()
 	if err != nil {
 		t.Fatalf("join the test cluster: %v", err)
 	}
-	return c
+	return all[0]
 }
 
-var joined = sync.OnceValues(func() (*Cluster, error) {
-	if file := os.Getenv("LBREMEDY_SANDBOX"); file != "" {
-		return connect(file, os.Getenv("LBREMEDY_SANDBOX_ETCD"))
+// Alone returns a cluster that is clean and the test's own until it ends, one of
+// those that LBREMEDY_SANDBOX names. It waits while all of them are in use. A
+// test that calls it does so before anything else of this package.
+func Alone(t testing.TB) *Cluster {
+	t.Helper()
+	all, err := joined()
+	if err != nil {
+		t.Fatalf("join a test cluster: %v", err)
+	}
+	for _, c := range slices.Backward(all) {
+		if c.take(t) {
+			c.Exclusive(t)
+			return c
+		}
+	}
+	// Waiting processes spread, and leave the first one to those that share it.
+	last := all[len(all)-1-os.Getpid()%max(1, len(all)-1)]
+	last.Exclusive(t)
+	return last
+}
+
+var joined = sync.OnceValues(func() ([]*Cluster, error) {
+	var all []*Cluster
+	for _, file := range filepath.SplitList(os.Getenv("LBREMEDY_SANDBOX")) {
+		c, err := connect(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	if len(all) > 0 {
+		return all, nil
 	}
 	// The end of the process closes the server's standard input, which ends it.
 	c, _, err := Start(context.Background(), Options{NoFsync: true})
-	return c, err
+	return []*Cluster{c}, err
 })
 
 // Start starts a server for a program, which has to call the function that it
@@ -123,7 +154,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 		cmd.Wait()
 	})
 
-	var up struct{ Kubeconfig, Etcd string }
+	var up struct{ Kubeconfig string }
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
 		stop()
@@ -133,7 +164,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 		stop()
 		return nil, nil, fmt.Errorf("start the sandbox: it printed %q: %w", line, err)
 	}
-	c, err := connect(up.Kubeconfig, up.Etcd)
+	c, err := connect(up.Kubeconfig)
 	if err != nil {
 		stop()
 		return nil, nil, err
@@ -191,7 +222,7 @@ func findRoot() (string, error) {
 
 // connect returns the cluster of a sandbox's kubeconfig. Exclusive wipes what it
 // finds, so a kubeconfig of anything else is refused.
-func connect(kubeconfig, etcd string) (*Cluster, error) {
+func connect(kubeconfig string) (*Cluster, error) {
 	file, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("read the sandbox's kubeconfig: %w", err)
@@ -207,8 +238,12 @@ func connect(kubeconfig, etcd string) (*Cluster, error) {
 	if file.CurrentContext != "lbremedy-sandbox" || !net.ParseIP(host.Hostname()).IsLoopback() {
 		return nil, fmt.Errorf("%s is not the kubeconfig of a sandbox: its context is %q at %s", kubeconfig, file.CurrentContext, config.Host)
 	}
+	etcd, err := os.ReadFile(filepath.Join(filepath.Dir(kubeconfig), "etcd"))
+	if err != nil {
+		return nil, fmt.Errorf("read the address of the sandbox's etcd: %w", err)
+	}
 	config.QPS = -1
-	c := &Cluster{Kubeconfig: kubeconfig, Config: config, Etcd: etcd, holds: map[string]bool{}}
+	c := &Cluster{Kubeconfig: kubeconfig, Config: config, Etcd: string(etcd), holds: map[string]bool{}}
 	if c.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}

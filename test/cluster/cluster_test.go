@@ -133,6 +133,26 @@ func TestExclusiveWaits(t *testing.T) {
 	}
 }
 
+// TestAlone proves that a test which wants a cluster for itself gets one that
+// nobody else has, and that it is free again afterwards.
+func TestAlone(t *testing.T) {
+	var c *Cluster
+	t.Run("has it", func(t *testing.T) {
+		c = Alone(t)
+		if f, err := tryFlock(t, c.Kubeconfig+".lock"); err == nil {
+			f.Close()
+			t.Error("the cluster's lock is free, while a test has it for itself")
+		}
+		c.Namespace(t) // what a test has for itself it does not wait for
+	})
+	if c == nil {
+		return
+	}
+	t.Run("it is free again", func(t *testing.T) {
+		c.hold(t, true)
+	})
+}
+
 func TestCompact(t *testing.T) {
 	c := Join(t)
 	ns := c.Namespace(t)
@@ -193,7 +213,7 @@ func TestConnectRefusesOtherClusters(t *testing.T) {
 		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := connect(file, ""); err == nil || !strings.Contains(err.Error(), "not the kubeconfig of a sandbox") {
+		if _, err := connect(file); err == nil || !strings.Contains(err.Error(), "not the kubeconfig of a sandbox") {
 			t.Errorf("%s: got %v, want a refusal", name, err)
 		}
 	}

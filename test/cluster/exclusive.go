@@ -27,6 +27,36 @@ func (c *Cluster) Exclusive(t testing.TB) {
 	}
 }
 
+// take takes the cluster for the test alone if nobody uses it now, and reports
+// whether it has.
+func (c *Cluster) take(t testing.TB) bool {
+	t.Helper()
+	gate, err := tryFlock(t, c.Kubeconfig+".gate")
+	if err != nil {
+		return false
+	}
+	defer gate.Close()
+	lock, err := tryFlock(t, c.Kubeconfig+".lock")
+	if err != nil {
+		return false
+	}
+	c.own(t, true, func() { lock.Close() })
+	return true
+}
+
+// own notes how the test holds the cluster, until it ends.
+func (c *Cluster) own(t testing.TB, alone bool, release func()) {
+	c.mu.Lock()
+	c.holds[t.Name()] = alone
+	c.mu.Unlock()
+	t.Cleanup(func() {
+		c.mu.Lock()
+		delete(c.holds, t.Name())
+		c.mu.Unlock()
+		release()
+	})
+}
+
 // hold keeps the cluster for the test until it ends: for itself, or together
 // with all others that do not want it for themselves. What a test holds, its
 // subtests hold.
@@ -48,15 +78,7 @@ func (c *Cluster) hold(t testing.TB, alone bool) {
 	} else {
 		release = c.share(t)
 	}
-	c.mu.Lock()
-	c.holds[t.Name()] = alone
-	c.mu.Unlock()
-	t.Cleanup(func() {
-		c.mu.Lock()
-		delete(c.holds, t.Name())
-		c.mu.Unlock()
-		release()
-	})
+	c.own(t, alone, release)
 }
 
 // share takes the one shared lock of this process, which goes when the last of
@@ -107,10 +129,7 @@ func (c *Cluster) held(test string) (alone, has bool) {
 // flock waits for the lock of a file. Closing the file gives the lock back.
 func flock(t testing.TB, file string, how int) *os.File {
 	t.Helper()
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		t.Fatalf("open the lock of the cluster: %v", err)
-	}
+	f := openLock(t, file)
 	for {
 		err := syscall.Flock(int(f.Fd()), how)
 		if err == nil {
@@ -121,6 +140,27 @@ func flock(t testing.TB, file string, how int) *os.File {
 			t.Fatalf("lock the cluster: %v", err)
 		}
 	}
+}
+
+// tryFlock takes the lock of a file for this process alone, or returns an error
+// where another has it.
+func tryFlock(t testing.TB, file string) (*os.File, error) {
+	t.Helper()
+	f := openLock(t, file)
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func openLock(t testing.TB, file string) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatalf("open the lock of the cluster: %v", err)
+	}
+	return f
 }
 
 // wiped is what wipe deletes, in all namespaces.

@@ -32,8 +32,7 @@ const clusterID = "c-e2e"
 // its outcome, and each is written exactly once.
 func TestKilledAnywhere(t *testing.T) {
 	const services, kills = 200, 18
-	c := cluster.Join(t)
-	c.Exclusive(t)
+	c := cluster.Alone(t)
 	cloud := sim.New(t, &sim.World{
 		Cluster: sim.Cluster{ID: clusterID, VSwitches: []string{"vsw-full", "vsw-room"}},
 		VPCs:    []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}},

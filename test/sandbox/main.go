@@ -12,6 +12,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -35,8 +38,10 @@ Usage:
 
 "up" prints one line of JSON once the server is ready: its kubeconfig, its
 address, that of its etcd, its directory and the process ID of the sandbox.
-"run" hands CMD the same as LBREMEDY_SANDBOX (the kubeconfig) and
-LBREMEDY_SANDBOX_ETCD (etcd's address).
+"run" hands CMD the kubeconfigs of its servers as LBREMEDY_SANDBOX, a list like
+PATH. A file "etcd" beside each holds the address of that server's etcd. The
+paths are the same from run to run, so that "go test" knows again what it has
+tested with these versions.
 
 "sandbox COMMAND --help" lists the flags of a command.
 `
@@ -142,27 +147,107 @@ func up(ctx context.Context, args []string) (int, error) {
 }
 
 func run(ctx context.Context, args []string) (int, error) {
-	fs := flags("run [flags] -- CMD ARGS…", "Runs CMD with a server, and ends with its exit code.")
+	fs := flags("run [flags] -- CMD ARGS…", "Runs CMD with one or more servers, and ends with its exit code.")
 	opts := serverFlags(fs)
+	count := fs.Int("servers", 1, "how many servers to run; each is a cluster of its own")
 	if err := fs.Parse(args); err != nil {
 		return 2, err
 	}
 	if fs.NArg() == 0 {
 		return 2, errors.New("run needs a command")
 	}
+	if *count < 1 || *count > 16 {
+		return 2, fmt.Errorf("run needs 1 to 16 servers, got %d", *count)
+	}
+	// All build the same programs: the first one does, before the others start.
+	if _, err := programs(ctx, os.Stderr); err != nil {
+		return 1, err
+	}
+	var more []*other
+	defer func() {
+		for _, o := range more {
+			o.stop()
+		}
+	}()
+	for range *count - 1 {
+		o, err := startOther(opts)
+		if err != nil {
+			return 1, err
+		}
+		more = append(more, o)
+	}
 	s, err := start(ctx, opts)
 	if err != nil {
 		return 1, errors.Join(err, s.stop())
 	}
-	code, err := s.run(ctx, fs.Args())
+	kubeconfigs := []string{s.Kubeconfig}
+	for _, o := range more {
+		if err := o.ready(); err != nil {
+			return 1, errors.Join(err, s.stop())
+		}
+		kubeconfigs = append(kubeconfigs, o.Kubeconfig)
+	}
+	slices.Sort(kubeconfigs) // whichever server got which path
+	code, err := s.run(ctx, fs.Args(), kubeconfigs)
 	return code, errors.Join(err, s.stop())
 }
 
-// run runs a command with the server's address in its environment and returns its exit code.
-func (s *server) run(ctx context.Context, args []string) (int, error) {
+// An other is a further server of a run, with a sandbox process of its own.
+type other struct {
+	server
+	cmd   *exec.Cmd
+	stdin io.Closer
+	out   *bufio.Reader
+}
+
+// startOther starts a further server and does not wait for it. Only the
+// goroutine of main may call it.
+func startOther(opts *options) (*other, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start a further server: %w", err)
+	}
+	o := &other{cmd: exec.Command(self, "up", "--until-eof", fmt.Sprintf("--fsync=%t", opts.fsync), "--event-ttl="+opts.eventTTL.String())}
+	o.cmd.Stderr = os.Stderr
+	o.cmd.SysProcAttr = dieWithUs(syscall.SIGTERM)
+	o.cmd.SysProcAttr.Setpgid = true // a terminal's ^C is for us; the server ends after what uses it
+	if o.stdin, err = o.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start a further server: %w", err)
+	}
+	stdout, err := o.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start a further server: %w", err)
+	}
+	o.out = bufio.NewReader(stdout)
+	if err := o.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start a further server: %w", err)
+	}
+	return o, nil
+}
+
+// ready waits until the server is ready.
+func (o *other) ready() error {
+	line, err := o.out.ReadBytes('\n')
+	if err != nil {
+		return errors.New("start a further server: it ended, and said why on standard error")
+	}
+	if err := json.Unmarshal(line, &o.server); err != nil {
+		return fmt.Errorf("start a further server: it printed %q: %w", line, err)
+	}
+	return nil
+}
+
+// stop ends the server and waits until it has gone.
+func (o *other) stop() {
+	o.stdin.Close()
+	o.cmd.Wait()
+}
+
+// run runs a command with the servers' kubeconfigs in its environment and returns its exit code.
+func (s *server) run(ctx context.Context, args, kubeconfigs []string) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "LBREMEDY_SANDBOX="+s.Kubeconfig, "LBREMEDY_SANDBOX_ETCD="+s.Etcd)
+	cmd.Env = append(os.Environ(), "LBREMEDY_SANDBOX="+strings.Join(kubeconfigs, string(os.PathListSeparator)))
 	cmd.SysProcAttr = dieWithUs(syscall.SIGTERM)
 	if err := cmd.Start(); err != nil {
 		return 127, err

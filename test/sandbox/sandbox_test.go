@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -17,7 +18,8 @@ import (
 )
 
 func TestRun(t *testing.T) {
-	cmd := exec.Command(binary(t), "run", "--fsync=false", "--", "sh", "-c", `grep current-context "$LBREMEDY_SANDBOX"; echo "$LBREMEDY_SANDBOX_ETCD"; exit 7`)
+	script := `IFS=:; for f in $LBREMEDY_SANDBOX; do echo "$f"; grep current-context "$f"; cat "$(dirname "$f")/etcd"; echo; done; exit 7`
+	cmd := exec.Command(binary(t), "run", "--servers=2", "--fsync=false", "--", "sh", "-c", script)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	var exit *exec.ExitError
@@ -25,8 +27,21 @@ func TestRun(t *testing.T) {
 		t.Errorf("ended with %v, want the exit code of the command, 7", err)
 	}
 	for _, want := range []string{`"current-context": "lbremedy-sandbox"`, "\nhttp://127.0.0.1:"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("the command printed %s, want it to have %q", out, want)
+		if n := strings.Count(string(out), want); n != 2 {
+			t.Errorf("the command printed %s, want it to have %q twice", out, want)
+		}
+	}
+	again := exec.Command(binary(t), "run", "--servers=2", "--fsync=false", "--", "sh", "-c", `echo $LBREMEDY_SANDBOX`)
+	paths, err := again.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.SplitSeq(strings.TrimSpace(string(paths)), ":") {
+		if !strings.Contains(string(out), path+"\n") {
+			t.Errorf("the next run's server is at %s, and the first run's were: %s", path, out)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left: %v", path, err)
 		}
 	}
 }

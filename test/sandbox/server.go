@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -71,36 +72,65 @@ const dirPrefix = "lbremedy-sandbox-"
 
 // makeDir makes the server's directory, and removes those of servers that were
 // killed: nobody holds the lock in them.
+//
+// Its name is the first free one of a row that the versions of the programs
+// begin, so that it is the same again in the next run.
 func (s *server) makeDir() error {
 	old, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	if err != nil {
 		return err
 	}
 	for _, dir := range old {
-		// A new directory has no lock yet.
-		if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < time.Minute {
-			continue
-		}
-		f, err := os.Open(filepath.Join(dir, "alive"))
-		if err != nil {
-			continue
-		}
-		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if lock, err := lockDir(dir); err == nil {
 			os.RemoveAll(dir)
+			lock.Close()
 		}
-		f.Close()
 	}
+	for i := 0; ; i++ {
+		s.Dir = filepath.Join(os.TempDir(), fmt.Sprintf("%s%s-%d", dirPrefix, filepath.Base(s.bin), i))
+		if err := os.Mkdir(s.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("make the server's directory: %w", err)
+		}
+		s.lock, err = lockDir(s.Dir)
+		if errors.Is(err, errInUse) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("lock the server's directory: %w", err)
+		}
+		return nil
+	}
+}
 
-	if s.Dir, err = os.MkdirTemp("", dirPrefix); err != nil {
-		return fmt.Errorf("make the server's directory: %w", err)
+// errInUse says that another process has the directory.
+var errInUse = errors.New("in use")
+
+// lockDir takes a server's directory for this process, until the file is closed.
+// It returns errInUse if another has it, or has just removed it.
+func lockDir(dir string) (*os.File, error) {
+	name := filepath.Join(dir, "alive")
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errInUse
 	}
-	if s.lock, err = os.Create(filepath.Join(s.Dir, "alive")); err != nil {
-		return fmt.Errorf("mark the server's directory: %w", err)
+	if err != nil {
+		return nil, err
 	}
-	if err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("lock the server's directory: %w", err)
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, errInUse
 	}
-	return nil
+	// Who had it may have removed it between our opening and our locking.
+	ours, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	if there, err := os.Stat(name); err != nil || !os.SameFile(ours, there) {
+		f.Close()
+		return nil, errInUse
+	}
+	return f, nil
 }
 
 // stop kills the server's processes and removes its directory: what they would
@@ -125,7 +155,7 @@ func (s *server) startEtcd(ctx context.Context) error {
 		client, peer := local("http", ports[0]), local("http", ports[1])
 		s.Etcd = client
 		c, err := s.spawn("etcd",
-			"--data-dir="+filepath.Join(s.Dir, "etcd"),
+			"--data-dir="+filepath.Join(s.Dir, "data"),
 			"--listen-client-urls="+client,
 			"--advertise-client-urls="+client,
 			"--listen-peer-urls="+peer,
@@ -181,6 +211,9 @@ func (s *server) startAPIServer(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, "etcd"), []byte(s.Etcd), 0o600); err != nil {
+		return fmt.Errorf("write etcd's address: %w", err)
 	}
 	s.Kubeconfig = filepath.Join(s.Dir, "kubeconfig")
 	return id.writeKubeconfig(s.Kubeconfig, s.Server)

@@ -68,8 +68,7 @@ func Run(t *testing.T, r *remedy.Remedy) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("class %s has no scenario in testdata: %v", r.Class, err)
 	}
-	c := cluster.Join(t)
-	c.Exclusive(t)
+	c := cluster.Alone(t)
 	used := map[string]bool{}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")

@@ -92,8 +92,7 @@ func file(t *testing.T, text string) script {
 
 // A class that breaks a law is caught by that law and by none before it.
 func TestLaws(t *testing.T) {
-	c := cluster.Join(t)
-	c.Exclusive(t)
+	c := cluster.Alone(t)
 	patch := func(ctx context.Context, data string) error {
 		_, err := c.Client().CoreV1().Services("shop").Patch(ctx, "web", types.MergePatchType, []byte(data), metav1.PatchOptions{})
 		return err
