@@ -1,7 +1,9 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/nlb"
@@ -12,11 +14,142 @@ type NLB struct{ c *client }
 
 // A NetworkLoadBalancer is an NLB instance.
 type NetworkLoadBalancer struct {
-	ID      string
-	Name    string
-	DNSName string // its address, a host name
-	VPC     string // ID
-	Status  string // "Active", "Provisioning" and the steps between
+	ID               string
+	Name             string
+	DNSName          string // its address, a host name
+	VPC              string // ID
+	Status           string // "Active", "Provisioning" and the steps between
+	AddressType      string // "Internet" or "Intranet"
+	IPVersion        string // "ipv4" or "DualStack"
+	ResourceGroup    string
+	SecurityGroups   []string // IDs
+	DeleteProtection bool
+	Protected        bool   // modification protection is on
+	ProtectionReason string // of the modification protection
+	Zones            []NetworkZone
+	// Tags are the tags that the answer shows; nil if it shows none at all. Ask
+	// NLB.Tags before anything depends on a tag that is not there.
+	Tags map[string]string
+}
+
+// A NetworkZone is where an NLB has an address.
+type NetworkZone struct {
+	Zone    string
+	VSwitch string // ID
+	Address string // private IPv4 address; empty if the answer does not say
+	EIP     string // ID of the elastic IP address; empty: none
+}
+
+// A NetworkListener is a port of an NLB.
+type NetworkListener struct {
+	ID          string
+	Port        int    // 0: a range of ports
+	First, Last string // of a range; else empty
+	Protocol    string // "TCP", "UDP" or "TCPSSL"
+	Status      string // "Running", "Stopped" and the steps between
+	ServerGroup string // ID
+	Description string
+}
+
+// An NLBFilter says which network load balancers to list. The zero value says
+// all of the region; of several conditions all must hold.
+type NLBFilter struct {
+	DNSName  string // host name
+	Name     string // exact
+	TagKey   string // has a tag with this key
+	TagValue string // and this value; empty: whatever value
+}
+
+type wireNLBTag struct{ Key, Value, TagKey, TagValue text }
+
+type wireNLB struct {
+	LoadBalancerID               text `json:"LoadBalancerId"`
+	LoadBalancerName             text
+	DNSName                      text
+	VpcID                        text `json:"VpcId"`
+	LoadBalancerStatus           text
+	AddressType                  text
+	AddressIPVersion             text   `json:"AddressIpVersion"`
+	ResourceGroupID              text   `json:"ResourceGroupId"`
+	SecurityGroupIDs             []text `json:"SecurityGroupIds"`
+	DeletionProtectionConfig     struct{ Enabled on }
+	ModificationProtectionConfig struct{ Status, Reason text }
+	ZoneMappings                 []struct {
+		ZoneID                text `json:"ZoneId"`
+		VSwitchID             text `json:"VSwitchId"`
+		LoadBalancerAddresses []struct {
+			PrivateIPv4Address text
+			AllocationID       text `json:"AllocationId"`
+		}
+	}
+	Tags *[]wireNLBTag
+}
+
+// check wants what tells NLBs apart and whether they are there.
+func (w wireNLB) check() error {
+	if w.LoadBalancerID == "" || w.VpcID == "" || w.LoadBalancerStatus == "" {
+		return lack("ID, VPC and status of network load balancer %q", w.LoadBalancerID)
+	}
+	return nil
+}
+
+func (w wireNLB) value() NetworkLoadBalancer {
+	lb := NetworkLoadBalancer{
+		ID: string(w.LoadBalancerID), Name: string(w.LoadBalancerName), DNSName: string(w.DNSName), VPC: string(w.VpcID),
+		Status: string(w.LoadBalancerStatus), AddressType: string(w.AddressType), IPVersion: string(w.AddressIPVersion),
+		ResourceGroup: string(w.ResourceGroupID), SecurityGroups: sortedIDs(strs(w.SecurityGroupIDs)),
+		DeleteProtection: bool(w.DeletionProtectionConfig.Enabled),
+		Protected:        w.ModificationProtectionConfig.Status == "ConsoleProtection",
+		ProtectionReason: string(w.ModificationProtectionConfig.Reason),
+	}
+	for _, z := range w.ZoneMappings {
+		zone := NetworkZone{Zone: string(z.ZoneID), VSwitch: string(z.VSwitchID)}
+		if len(z.LoadBalancerAddresses) > 0 {
+			zone.Address, zone.EIP = string(z.LoadBalancerAddresses[0].PrivateIPv4Address), string(z.LoadBalancerAddresses[0].AllocationID)
+		}
+		lb.Zones = append(lb.Zones, zone)
+	}
+	slices.SortFunc(lb.Zones, func(a, b NetworkZone) int { return cmp.Compare(a.Zone, b.Zone) })
+	if w.Tags != nil {
+		lb.Tags = map[string]string{}
+		for _, t := range *w.Tags {
+			lb.Tags[string(cmp.Or(t.Key, t.TagKey))] = string(cmp.Or(t.Value, t.TagValue))
+		}
+	}
+	return lb
+}
+
+var nlbGone = []string{"ResourceNotFound.loadBalancer", "ResourceNotFound.LoadBalancer"}
+
+// LoadBalancer returns the network load balancer with this ID. The error is
+// ErrNotFound only if the API says that there is none.
+//
+// It needs grant.GetNLB.
+func (n NLB) LoadBalancer(ctx context.Context, id string) (NetworkLoadBalancer, error) {
+	if id == "" {
+		return NetworkLoadBalancer{}, absent("nlb", "GetLoadBalancerAttribute", "load balancer ID")
+	}
+	w, err := read(ctx, n.c, call[wireNLB]{
+		request: func() requests.AcsRequest {
+			r := nlb.CreateGetLoadBalancerAttributeRequest()
+			r.LoadBalancerId = id
+			return r
+		},
+		check: func(w wireNLB) error {
+			switch {
+			case w.LoadBalancerID != "" && string(w.LoadBalancerID) != id:
+				return lack("network load balancer %s: it is about %s", id, w.LoadBalancerID)
+			case w.DNSName == "" || w.AddressType == "" || w.AddressIPVersion == "" || w.ResourceGroupID == "":
+				return lack("DNSName, AddressType, AddressIpVersion and ResourceGroupId of network load balancer %s", id)
+			}
+			return w.check()
+		},
+		gone: nlbGone,
+	})
+	if err != nil {
+		return NetworkLoadBalancer{}, err
+	}
+	return w.value(), nil
 }
 
 // LoadBalancers returns the network load balancers of the region that carry the
@@ -24,16 +157,21 @@ type NetworkLoadBalancer struct {
 //
 // It needs grant.ListNLBs.
 func (n NLB) LoadBalancers(ctx context.Context, tagKey, tagValue string) ([]NetworkLoadBalancer, error) {
-	const action = "ListLoadBalancers"
 	if tagKey == "" {
-		return nil, absent("nlb", action, "tag key")
+		return nil, absent("nlb", "ListLoadBalancers", "tag key")
 	}
-	type wireNLB struct {
-		LoadBalancerID     text `json:"LoadBalancerId"`
-		LoadBalancerName   text
-		DNSName            text
-		VpcID              text `json:"VpcId"`
-		LoadBalancerStatus text
+	return n.Find(ctx, NLBFilter{TagKey: tagKey, TagValue: tagValue})
+}
+
+// Find returns the network load balancers of the region that the filter lets
+// through, sorted by ID. An empty list proves nothing: where permissions are
+// limited by resource, the API leaves out what may not be seen.
+//
+// It needs grant.ListNLBs.
+func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, error) {
+	const action = "ListLoadBalancers"
+	if f.TagValue != "" && f.TagKey == "" {
+		return nil, absent("nlb", action, "key of the tag that has the value")
 	}
 	type answer struct {
 		TotalCount    number
@@ -44,7 +182,13 @@ func (n NLB) LoadBalancers(ctx context.Context, tagKey, tagValue string) ([]Netw
 		a, err := read(ctx, n.c, call[answer]{
 			request: func() requests.AcsRequest {
 				r := nlb.CreateListLoadBalancersRequest()
-				r.Tag = &[]nlb.ListLoadBalancersTag{{Key: tagKey, Value: tagValue}}
+				r.DNSName = f.DNSName
+				if f.Name != "" {
+					r.LoadBalancerNames = &[]string{f.Name}
+				}
+				if f.TagKey != "" {
+					r.Tag = &[]nlb.ListLoadBalancersTag{{Key: f.TagKey, Value: f.TagValue}}
+				}
 				r.MaxResults, r.NextToken = whole(100), token
 				return r
 			},
@@ -56,8 +200,8 @@ func (n NLB) LoadBalancers(ctx context.Context, tagKey, tagValue string) ([]Netw
 					return lack("LoadBalancers")
 				}
 				for _, w := range a.LoadBalancers {
-					if w.LoadBalancerID == "" || w.VpcID == "" || w.LoadBalancerStatus == "" {
-						return lack("ID, VPC and status of network load balancer %q", w.LoadBalancerID)
+					if err := w.check(); err != nil {
+						return err
 					}
 				}
 				return nil
@@ -65,9 +209,7 @@ func (n NLB) LoadBalancers(ctx context.Context, tagKey, tagValue string) ([]Netw
 		})
 		p := pageOf[NetworkLoadBalancer]{next: string(a.NextToken)}
 		for _, w := range a.LoadBalancers {
-			p.items = append(p.items, NetworkLoadBalancer{
-				ID: string(w.LoadBalancerID), Name: string(w.LoadBalancerName), DNSName: string(w.DNSName), VPC: string(w.VpcID), Status: string(w.LoadBalancerStatus),
-			})
+			p.items = append(p.items, w.value())
 		}
 		return p, err
 	})
@@ -75,4 +217,125 @@ func (n NLB) LoadBalancers(ctx context.Context, tagKey, tagValue string) ([]Netw
 		return nil, err
 	}
 	return sorted(list, func(l NetworkLoadBalancer) string { return l.ID }), nil
+}
+
+// Tags returns all tags of the network load balancer with this ID; an empty map
+// if it has none. The error is ErrNotFound if the API says that there is no such
+// load balancer.
+//
+// It needs grant.ListNLBTags.
+func (n NLB) Tags(ctx context.Context, id string) (map[string]string, error) {
+	const action = "ListTagResources"
+	if id == "" {
+		return nil, absent("nlb", action, "load balancer ID")
+	}
+	type resource struct {
+		ResourceID       text `json:"ResourceId"`
+		TagKey, TagValue text
+	}
+	type answer struct {
+		NextToken    text
+		TagResources *[]resource
+	}
+	list, err := chained("nlb", action, func(token string) (pageOf[resource], error) {
+		a, err := read(ctx, n.c, call[answer]{
+			request: func() requests.AcsRequest {
+				r := nlb.CreateListTagResourcesRequest()
+				r.ResourceType = "loadbalancer"
+				r.ResourceId = &[]string{id}
+				r.NextToken = token
+				return r
+			},
+			check: func(a answer) error {
+				if a.TagResources == nil {
+					return lack("TagResources")
+				}
+				for _, t := range *a.TagResources {
+					if t.TagKey == "" || string(t.ResourceID) != id {
+						return lack("a tag of network load balancer %s: it is about %q", id, t.ResourceID)
+					}
+				}
+				return nil
+			},
+			gone: append([]string{"ResourceNotFound.loadbalancer"}, nlbGone...),
+		})
+		if err != nil {
+			return pageOf[resource]{}, err
+		}
+		return pageOf[resource]{items: *a.TagResources, next: string(a.NextToken)}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	tags := map[string]string{}
+	for _, t := range list {
+		tags[string(t.TagKey)] = string(t.TagValue)
+	}
+	return tags, nil
+}
+
+// Listeners returns the listeners of the network load balancer with this ID,
+// sorted by port and protocol.
+//
+// It needs grant.ListNLBListeners.
+func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error) {
+	const action = "ListListeners"
+	if id == "" {
+		return nil, absent("nlb", action, "load balancer ID")
+	}
+	type wireListener struct {
+		LoadBalancerID      text `json:"LoadBalancerId"`
+		ListenerID          text `json:"ListenerId"`
+		ListenerPort        number
+		StartPort, EndPort  text
+		ListenerProtocol    text
+		ListenerStatus      text
+		ServerGroupID       text `json:"ServerGroupId"`
+		ListenerDescription text
+	}
+	type answer struct {
+		TotalCount number
+		NextToken  text
+		Listeners  []wireListener
+	}
+	list, err := chained("nlb", action, func(token string) (pageOf[wireListener], error) {
+		a, err := read(ctx, n.c, call[answer]{
+			request: func() requests.AcsRequest {
+				r := nlb.CreateListListenersRequest()
+				r.LoadBalancerIds = &[]string{id}
+				r.MaxResults, r.NextToken = whole(100), token
+				return r
+			},
+			check: func(a answer) error {
+				switch {
+				case !a.TotalCount.ok:
+					return lack("TotalCount")
+				case a.TotalCount.n > 0 && a.Listeners == nil:
+					return lack("Listeners")
+				}
+				for _, l := range a.Listeners {
+					if l.ListenerID == "" || !l.ListenerPort.ok || l.ListenerProtocol == "" || string(l.LoadBalancerID) != id {
+						return lack("ID, port and protocol of a listener of network load balancer %s", id)
+					}
+				}
+				return nil
+			},
+			gone: nlbGone,
+		})
+		return pageOf[wireListener]{items: a.Listeners, next: string(a.NextToken)}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []NetworkListener
+	for _, l := range list {
+		out = append(out, NetworkListener{
+			ID: string(l.ListenerID), Port: int(l.ListenerPort.n), First: string(l.StartPort), Last: string(l.EndPort), Protocol: string(l.ListenerProtocol),
+			Status: string(l.ListenerStatus), ServerGroup: string(l.ServerGroupID), Description: string(l.ListenerDescription),
+		})
+	}
+	slices.SortFunc(out, func(a, b NetworkListener) int {
+		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.ID, b.ID))
+	})
+	return out, nil
 }

@@ -80,9 +80,20 @@ func world() *sim.World {
 				{Server: "i-1", IP: "10.0.0.2", Port: 30443, Weight: new(0)}, {Server: "eni-1", IP: "10.0.2.4", Type: "eni", Port: 8443},
 			}}},
 		}},
-		EIPs:  []sim.EIP{{ID: "eip-1", IP: "198.51.100.7", Instance: "lb-1", InstanceType: "SlbInstance"}},
-		ENIs:  []sim.ENI{{ID: "eni-1", IPs: []string{"10.0.2.5", "10.0.2.4"}, VSwitch: "vsw-pod", Instance: "i-1"}},
-		Roles: []sim.Role{{Name: "KubernetesMasterRole-x", Policies: []string{"k8sMasterRolePolicy-Ccm-x"}}},
+		NLBs: []sim.NLB{
+			{
+				ID: "nlb-1", Name: "api", DNSName: "nlb-1.example", AddressType: "Intranet", IPVersion: "DualStack", ResourceGroup: "rg-2", DeletionProtection: true,
+				ModificationProtection: sim.Protection{Status: "ConsoleProtection", Reason: "managed.by.ack"}, SecurityGroups: []string{"sg-2", "sg-1"},
+				Tags:      map[string]string{"kubernetes.do.not.delete": "a2", "ack.aliyun.com": "c0123456789"},
+				Zones:     []sim.NLBZone{{VSwitch: "vsw-b", Address: "10.0.1.20"}, {VSwitch: "vsw-a", Address: "10.0.0.20"}},
+				Listeners: []sim.NLBListener{{ID: "lsn-2", Port: 443, Protocol: "TCPSSL", Description: "k8s.443.TCPSSL.api.shop.c0123456789"}, {ID: "lsn-1", Port: 53, Protocol: "UDP", Status: "Stopped"}},
+			},
+			{ID: "nlb-2", Name: "other", Zones: []sim.NLBZone{{VSwitch: "vsw-b", Address: "10.0.1.21"}}},
+		},
+		SecurityGroups: []sim.SecurityGroup{{ID: "sg-1"}, {ID: "sg-2"}},
+		EIPs:           []sim.EIP{{ID: "eip-1", IP: "198.51.100.7", Instance: "lb-1", InstanceType: "SlbInstance"}},
+		ENIs:           []sim.ENI{{ID: "eni-1", IPs: []string{"10.0.2.5", "10.0.2.4"}, VSwitch: "vsw-pod", Instance: "i-1"}},
+		Roles:          []sim.Role{{Name: "KubernetesMasterRole-x", Policies: []string{"k8sMasterRolePolicy-Ccm-x"}}},
 		Policies: []sim.Policy{{
 			Name: "k8sMasterRolePolicy-Ccm-x", Roles: []string{"Other"}, Users: []string{"ann"},
 			Versions: []sim.PolicyVersion{
@@ -152,6 +163,38 @@ var reads = []struct {
 				{ID: "eni-1", IP: "10.0.2.4", Type: "eni", Port: 8443, Weight: 100, VPC: "vpc-1"},
 				{ID: "i-1", IP: "10.0.0.2", Type: "ecs", Port: 30443, Weight: 0, VPC: "vpc-1"},
 			},
+		},
+	},
+	{
+		"NLB.LoadBalancer", grant.GetNLB,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.NLB.LoadBalancer(ctx, "nlb-1") },
+		nlb1,
+	},
+	{
+		"NLB.LoadBalancers", grant.ListNLBs,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.NLB.LoadBalancers(ctx, "kubernetes.do.not.delete", "a2")
+		},
+		[]cloud.NetworkLoadBalancer{nlb1},
+	},
+	{
+		"NLB.Find", grant.ListNLBs,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.NLB.Find(ctx, cloud.NLBFilter{DNSName: "nlb-1.example", Name: "api", TagKey: "ack.aliyun.com"})
+		},
+		[]cloud.NetworkLoadBalancer{nlb1},
+	},
+	{
+		"NLB.Tags", grant.ListNLBTags,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.NLB.Tags(ctx, "nlb-1") },
+		nlb1.Tags,
+	},
+	{
+		"NLB.Listeners", grant.ListNLBListeners,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.NLB.Listeners(ctx, "nlb-1") },
+		[]cloud.NetworkListener{
+			{ID: "lsn-1", Port: 53, Protocol: "UDP", Status: "Stopped"},
+			{ID: "lsn-2", Port: 443, Protocol: "TCPSSL", Status: "Running", Description: "k8s.443.TCPSSL.api.shop.c0123456789"},
 		},
 	},
 	{
@@ -269,6 +312,13 @@ var lb1 = cloud.LoadBalancer{
 	Status: "active", Spec: "slb.s1.small", PayType: "PayOnDemand", ChargeType: "PayBySpec", ResourceGroup: "rg-1",
 	DeleteProtection: true, Protected: true, ProtectionReason: "managed.by.ack",
 	Tags: map[string]string{"kubernetes.do.not.delete": "a1", "ack.aliyun.com": "c0123456789"},
+}
+
+var nlb1 = cloud.NetworkLoadBalancer{
+	ID: "nlb-1", Name: "api", DNSName: "nlb-1.example", VPC: "vpc-1", Status: "Active", AddressType: "Intranet", IPVersion: "DualStack", ResourceGroup: "rg-2",
+	SecurityGroups: []string{"sg-1", "sg-2"}, DeleteProtection: true, Protected: true, ProtectionReason: "managed.by.ack",
+	Zones: []cloud.NetworkZone{{Zone: "cn-hangzhou-h", VSwitch: "vsw-a", Address: "10.0.0.20"}, {Zone: "cn-hangzhou-i", VSwitch: "vsw-b", Address: "10.0.1.20"}},
+	Tags:  map[string]string{"kubernetes.do.not.delete": "a2", "ack.aliyun.com": "c0123456789"},
 }
 
 // start starts a simulator of world.
@@ -404,6 +454,8 @@ func TestKindsOfErrors(t *testing.T) {
 	}{
 		"load balancer":         {second(c.SLB.LoadBalancer(ctx, "lb-x")), cloud.ErrNotFound, "InvalidLoadBalancerId.NotFound"},
 		"tags":                  {second(c.SLB.Tags(ctx, "lb-x")), cloud.ErrNotFound, "InvalidResourceId.NotFound"},
+		"NLB":                   {second(c.NLB.LoadBalancer(ctx, "nlb-x")), cloud.ErrNotFound, "ResourceNotFound.loadBalancer"},
+		"tags of an NLB":        {second(c.NLB.Tags(ctx, "nlb-x")), cloud.ErrNotFound, "ResourceNotFound.loadBalancer"},
 		"vServer group":         {second(c.SLB.VServerGroup(ctx, "rsp-x")), cloud.ErrNotFound, "InvalidParameter"},
 		"vSwitch":               {second(c.VPC.VSwitch(ctx, "vsw-x")), cloud.ErrNotFound, "InvalidVSwitchId.NotFound"},
 		"role":                  {second(c.RAM.RolePolicies(ctx, "x")), cloud.ErrNotFound, "EntityNotExist.Role"},

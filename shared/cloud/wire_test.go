@@ -186,6 +186,9 @@ var everything = map[string]func(context.Context, rig) error{
 	},
 	"Identity": func(ctx context.Context, c rig) error { _, err := c.STS.Identity(ctx); return err },
 	"NLBs":     func(ctx context.Context, c rig) error { _, err := c.NLB.LoadBalancers(ctx, "k", "v"); return err },
+	"NLB":      func(ctx context.Context, c rig) error { _, err := c.NLB.LoadBalancer(ctx, "nlb-1"); return err },
+	"NLBTags":  func(ctx context.Context, c rig) error { _, err := c.NLB.Tags(ctx, "nlb-1"); return err },
+	"NLBPorts": func(ctx context.Context, c rig) error { _, err := c.NLB.Listeners(ctx, "nlb-1"); return err },
 	"Find":     func(ctx context.Context, c rig) error { _, err := c.Tickets.Find(ctx, "case"); return err },
 	"Create": func(ctx context.Context, c rig) error {
 		_, err := c.w.Tickets.Create(ctx, Ticket{Description: "d", Category: "1"})
@@ -249,6 +252,9 @@ func TestMissingFields(t *testing.T) {
 		"PolicyRoles":         `{"RequestId":"R",«"Roles":{"Role":[]}»,«"Users":{"User":[]}»,«"Groups":{"Group":[]}»}`,
 		"Identity":            `{"RequestId":"R",«"AccountId":1»,«"Arn":"acs:ram::1:root"»}`,
 		"NLBs":                `{"RequestId":"R",«"TotalCount":1»,«"LoadBalancers":[{«"LoadBalancerId":"nlb-1"»,«"VpcId":"vpc-1"»,«"LoadBalancerStatus":"Active"»}]»}`,
+		"NLB":                 `{"RequestId":"R",` + marked(`"LoadBalancerId":"nlb-1","VpcId":"vpc-1","LoadBalancerStatus":"Active","DNSName":"d","AddressType":"Internet","AddressIpVersion":"ipv4","ResourceGroupId":"rg-1"`) + `}`,
+		"NLBTags":             `{"RequestId":"R",«"TagResources":[{«"ResourceId":"nlb-1"»,«"TagKey":"k"»,"TagValue":"v"}]»}`,
+		"NLBPorts":            `{"RequestId":"R",«"TotalCount":1»,«"Listeners":[{«"LoadBalancerId":"nlb-1"»,«"ListenerId":"lsn-1"»,«"ListenerPort":80»,«"ListenerProtocol":"TCP"»}]»}`,
 		"Find":                `{"RequestId":"R",«"Success":true»,«"TotalCount":1»,"Data":[{«"TicketId":"T"»}]}`,
 		"Create":              `{"RequestId":"R",«"Success":true»,«"Data":"T"»}`,
 		"CreatePolicyVersion": `{"RequestId":"R","PolicyVersion":{«"VersionId":"v2"»}}`,
@@ -475,8 +481,16 @@ func TestNLBs(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Errorf("%v\n%s", err, d)
 	}
-	if _, err := c.NLB.LoadBalancers(t.Context(), "", "a1"); err == nil || !strings.Contains(err.Error(), "is empty") {
-		t.Errorf("no key: got %v", err)
+	for what, err := range map[string]error{
+		"no key":        func() error { _, err := c.NLB.LoadBalancers(t.Context(), "", "a1"); return err }(),
+		"a value alone": func() error { _, err := c.NLB.Find(t.Context(), NLBFilter{TagValue: "a1"}); return err }(),
+		"no ID":         func() error { _, err := c.NLB.LoadBalancer(t.Context(), ""); return err }(),
+		"tags of no ID": func() error { _, err := c.NLB.Tags(t.Context(), ""); return err }(),
+		"ports of none": func() error { _, err := c.NLB.Listeners(t.Context(), ""); return err }(),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "is empty") {
+			t.Errorf("%s: got %v", what, err)
+		}
 	}
 }
 

@@ -30,7 +30,10 @@ var (
 	DeletePolicyVersion     = Grant{Action: "ram:DeletePolicyVersion"}
 	SetDefaultPolicyVersion = Grant{Action: "ram:SetDefaultPolicyVersion"}
 
-	ListNLBs = Grant{Action: "nlb:ListLoadBalancers"}
+	ListNLBs         = Grant{Action: "nlb:ListLoadBalancers"}
+	GetNLB           = Grant{Action: "nlb:GetLoadBalancerAttribute"}
+	ListNLBTags      = Grant{Action: "nlb:ListTagResources"}
+	ListNLBListeners = Grant{Action: "nlb:ListListeners"}
 
 	GetCallerIdentity = Grant{Action: "sts:GetCallerIdentity"}
 
