@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,12 +19,14 @@ import (
 
 // AdminHelp says what the admin API does.
 const AdminHelp = `Admin API, on the cloud's own address. Bodies are YAML or JSON. Answers are YAML,
-or JSON with "Accept: application/json". An error is one line of text.
+or JSON with "Accept: application/json". An error is one line of text: 400 for what
+can't be done, 404 for what is not there. What is refused has changed nothing.
 
   GET    /sim/             this text
   GET    /sim/world        all that there is, in the form of --world
   PUT    /sim/world        put another world in its place
   PATCH  /sim/world        change parts of it: {account: {arrearage: true}}
+  POST   /sim/reset        put the world of the start in its place, without faults and calls
   GET    /sim/KIND         all of a kind
   GET    /sim/KIND/ID      one of them
   PUT    /sim/KIND/ID      make it, or put another in its place
@@ -36,20 +38,22 @@ or JSON with "Accept: application/json". An error is one line of text.
                                     failJob
                            limits:  count: 3, rate: 0.5
   GET    /sim/faults       those that stand
+  GET    /sim/faults/N     one of them
   DELETE /sim/faults[/N]   remove one, or all
   GET    /sim/calls        what was called: ?caller= &product= &action= &code= &last=N
+                           with follow=true as a stream, one JSON object per line
   DELETE /sim/calls        forget it
   GET    /sim/actions      the actions that the cloud answers
 
 KIND is one of the world's lists, such as loadBalancers, nlbs, vswitches,
 policies or quotas. ID is the id, of roles, policies and quotas the name, and of
-callers the access key ID.
+callers the access key ID or the name.
 `
 
 // kinds are the lists of a World, with the field that identifies an element.
 var kinds = map[string]string{
 	"vpcs": "id", "vswitches": "id", "loadBalancers": "id", "nlbs": "id", "serverGroups": "id", "securityGroups": "id", "eips": "id", "enis": "id",
-	"instances": "id", "certificates": "id", "roles": "name", "policies": "name", "callers": "accessKeyId", "quotas": "name", "quotaApplications": "id", "tickets": "id",
+	"instances": "id", "acls": "id", "certificates": "id", "roles": "name", "policies": "name", "callers": "accessKeyId", "quotas": "name", "quotaApplications": "id", "tickets": "id",
 }
 
 // adminHandler answers the admin API. It is for whoever is on this machine and
@@ -58,26 +62,61 @@ var kinds = map[string]string{
 func (c *Cloud) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, do := range map[string]func(*http.Request) (any, error){
-		"GET /sim/world": c.getWorld, "PUT /sim/world": c.putWorld, "PATCH /sim/world": c.patchWorld,
+		"GET /sim/world": c.getWorld, "PUT /sim/world": c.putWorld, "PATCH /sim/world": c.patchWorld, "POST /sim/reset": c.reset,
 		"GET /sim/{kind}": c.getKind, "GET /sim/{kind}/{id}": c.getOne,
 		"PUT /sim/{kind}/{id}": c.putOne, "PATCH /sim/{kind}/{id}": c.patchOne, "DELETE /sim/{kind}/{id}": c.deleteOne,
-		"POST /sim/faults": c.postFault, "GET /sim/faults": c.getFaults, "DELETE /sim/faults": c.deleteFaults, "DELETE /sim/faults/{id}": c.deleteFault,
-		"GET /sim/calls": c.getCalls, "DELETE /sim/calls": c.deleteCalls,
+		"POST /sim/faults": c.postFault, "GET /sim/faults": c.getFaults, "GET /sim/faults/{id}": c.getFault,
+		"DELETE /sim/faults": c.deleteFaults, "DELETE /sim/faults/{id}": c.deleteFault, "DELETE /sim/calls": c.deleteCalls,
 		"GET /sim/actions": func(*http.Request) (any, error) { return Actions(), nil },
 		"GET /sim/{$}":     func(*http.Request) (any, error) { return AdminHelp, nil },
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			out, err := do(r)
+			var out any
+			err := known(r)
+			if err == nil {
+				out, err = do(r)
+			}
 			tell(w, r, out, err)
 		})
 	}
+	mux.HandleFunc("GET /sim/calls", c.serveCalls)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !local(r) {
 			http.Error(w, "the admin API answers at a loopback address only, and to no web page", http.StatusForbidden)
 			return
 		}
+		if _, pattern := mux.Handler(r); pattern == "" {
+			w = lost{w}
+		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// lost answers a request that no pattern fits, in the place of what the mux
+// would write. Its status and the header Allow are the mux's.
+type lost struct{ http.ResponseWriter }
+
+func (l lost) WriteHeader(status int) {
+	l.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	l.ResponseWriter.WriteHeader(status)
+	text := "there is no such path"
+	if allow := l.Header().Get("Allow"); allow != "" {
+		text = "this path has " + allow
+	}
+	_, _ = io.WriteString(l.ResponseWriter, text+": see GET /sim/\n")
+}
+
+func (l lost) Write(b []byte) (int, error) { return len(b), nil }
+
+// known returns an error if a request has parameters in its query that its path
+// does not have.
+func known(r *http.Request, names ...string) error {
+	for name := range r.URL.Query() {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("%w: %s has no parameter %q", errBad, r.URL.Path, name)
+		}
+	}
+	return nil
 }
 
 // local reports whether a request was made for this machine and not by a web
@@ -87,8 +126,7 @@ func local(r *http.Request) bool {
 	if err != nil {
 		host = r.Host
 	}
-	a, err := netip.ParseAddr(host)
-	return (host == "localhost" || err == nil && a.IsLoopback()) && r.Header.Get("Origin") == ""
+	return here(strings.Trim(host, "[]")) && r.Header.Get("Origin") == ""
 }
 
 // errAbsent is of what is not there, errBad of a request that cannot be done.
@@ -99,9 +137,13 @@ var (
 
 // tell answers a request of the admin API.
 func tell(w http.ResponseWriter, r *http.Request, out any, err error) {
+	var big *http.MaxBytesError
 	switch {
 	case errors.Is(err, errAbsent):
 		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	case errors.As(err, &big):
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	case err != nil:
 		http.Error(w, strings.ReplaceAll(err.Error(), "\n", "; "), http.StatusBadRequest)
@@ -127,10 +169,17 @@ func tell(w http.ResponseWriter, r *http.Request, out any, err error) {
 	_, _ = w.Write(b)
 }
 
+// maxWorld is more than the largest world has.
+const maxWorld = 64 << 20
+
 // read reads the body of a request into v, and refuses fields that v lacks.
 func read(r *http.Request, v any) error {
-	b, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, 64<<20))
-	if err == nil {
+	b, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxWorld))
+	switch {
+	case err != nil:
+	case len(bytes.TrimSpace(b)) == 0:
+		err = errors.New("the body is empty")
+	default:
 		err = yaml.UnmarshalStrict(b, v)
 	}
 	if err != nil {
@@ -147,6 +196,24 @@ func (c *Cloud) putWorld(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return nil, c.Replace(&w)
+}
+
+// reset puts the World of the start in the place of the present one. IDs go on,
+// so that what is left of the other one is not taken for something new.
+func (c *Cloud) reset(*http.Request) (any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := newState(c.first.Clone(), c.now)
+	if err != nil {
+		return nil, fmt.Errorf("reset the world: %w", err)
+	}
+	for kind, n := range c.state.serial {
+		s.serial[kind] = max(s.serial[kind], n)
+	}
+	c.state, c.regions, c.faults = s, nil, nil
+	c.addClients()
+	c.forget()
+	return nil, nil
 }
 
 func (c *Cloud) patchWorld(r *http.Request) (any, error) {
@@ -210,15 +277,36 @@ func form(v any) map[string]any {
 	return m
 }
 
+// Kinds returns the lists of a [World] that the admin API shows one by one, each
+// with the field that identifies an element.
+func Kinds() map[string]string { return maps.Clone(kinds) }
+
 // kind returns the elements of a list of a World, and where the one with this
-// ID is: -1 if it is not there.
+// ID is: -1 if it is not there. Callers are known by their names too.
 func kind(w map[string]any, name, id string) ([]any, int, error) {
 	field := kinds[name]
 	if field == "" {
 		return nil, 0, fmt.Errorf("%s is no kind, %s are: %w", name, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "), errAbsent)
 	}
 	list, _ := w[name].([]any)
-	return list, slices.IndexFunc(list, func(e any) bool { m, ok := e.(map[string]any); return ok && m[field] == id }), nil
+	by := func(field string) int {
+		return slices.IndexFunc(list, func(e any) bool { m, ok := e.(map[string]any); return ok && m[field] == id })
+	}
+	i := by(field)
+	if i < 0 && name == "callers" {
+		i = by("name")
+	}
+	return list, i, nil
+}
+
+// identify gives an element the ID that its path names, and refuses another.
+func identify(one map[string]any, name, id string) error {
+	field := kinds[name]
+	if has, ok := one[field]; ok && has != id {
+		return fmt.Errorf("%w: the %s of %s/%s is not %v", errBad, field, name, id, has)
+	}
+	one[field] = id
+	return nil
 }
 
 func (c *Cloud) getKind(r *http.Request) (any, error) {
@@ -251,7 +339,13 @@ func (c *Cloud) putOne(r *http.Request) (any, error) {
 		if one == nil {
 			one = map[string]any{}
 		}
-		one[kinds[name]] = id
+		key := id
+		if i >= 0 {
+			key = list[i].(map[string]any)[kinds[name]].(string)
+		}
+		if err := identify(one, name, key); err != nil {
+			return err
+		}
 		if i < 0 {
 			w[name] = append(list, one)
 			return nil
@@ -275,32 +369,41 @@ func (c *Cloud) patchOne(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		one, _ := list[i].(map[string]any)
+		one := list[i].(map[string]any)
+		key := one[kinds[name]].(string)
 		merge(one, patch)
-		one[kinds[name]] = id
-		return nil
+		return identify(one, name, key)
 	})
 }
 
 func (c *Cloud) deleteOne(r *http.Request) (any, error) {
 	name, id := r.PathValue("kind"), r.PathValue("id")
-	if _, err := c.getOne(r); err != nil {
-		return nil, err
-	}
 	switch name { // these give addresses back
-	case "loadBalancers":
-		c.DropLoadBalancer(id)
-		return nil, nil
-	case "nlbs":
-		c.Edit(func(s *State) { s.dropNLB(id) })
+	case "loadBalancers", "nlbs":
+		there := false
+		c.Edit(func(s *State) {
+			there = s.LoadBalancers[id] != nil && name == "loadBalancers" || s.NLBs[id] != nil && name == "nlbs"
+			if name == "nlbs" {
+				s.dropNLB(id)
+			} else {
+				s.dropLoadBalancer(id)
+			}
+		})
+		if !there {
+			return nil, fmt.Errorf("%s/%s: %w", name, id, errAbsent)
+		}
 		return nil, nil
 	}
 	return nil, c.rewrite(func(w map[string]any) error {
 		list, i, err := kind(w, name, id)
-		if err == nil && i >= 0 {
-			w[name] = slices.Delete(list, i, i+1)
+		if err == nil && i < 0 {
+			err = fmt.Errorf("%s/%s: %w", name, id, errAbsent)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		w[name] = slices.Delete(list, i, i+1)
+		return nil
 	})
 }
 
@@ -333,6 +436,10 @@ func (c *Cloud) postFault(r *http.Request) (any, error) {
 		return nil, fmt.Errorf("%w: the fault does nothing: give it delay, hang, cutBefore, code, cutAfter, garbage or failJob", errBad)
 	case f.Rate < 0 || f.Rate > 1 || f.Count < 0 || f.Delay < 0:
 		return nil, fmt.Errorf("%w: rate is between 0 and 1, count and delay are not below 0", errBad)
+	case f.Product != "" && !slices.ContainsFunc(slices.Collect(maps.Values(byVersion)), func(p *product) bool { return p.name == f.Product }):
+		return nil, fmt.Errorf("%w: there is no product %s", errBad, f.Product)
+	case f.Code == "" && (f.Status != 0 || f.Message != ""):
+		return nil, fmt.Errorf("%w: status and message go with a code", errBad)
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
 		return nil, fmt.Errorf("%w: status %d is not that of an error", errBad, f.Status)
 	}
@@ -343,18 +450,34 @@ func (c *Cloud) postFault(r *http.Request) (any, error) {
 	return f, nil
 }
 
+// wire returns a fault as the admin API writes it; c.mu is held.
+func (s *standing) wire() wireFault {
+	f := s.Fault
+	return wireFault{
+		ID: s.id, Product: f.Product, Action: f.Action, Caller: f.Caller, Delay: Duration(f.Delay), Hang: f.Hang, CutBefore: f.CutBefore, Code: f.Code,
+		Status: f.Status, Message: f.Message, CutAfter: f.CutAfter, Garbage: f.Garbage, FailJob: f.FailJob, Count: max(s.left, 0), Rate: f.Rate,
+	}
+}
+
 func (c *Cloud) getFaults(*http.Request) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := []wireFault{}
 	for _, s := range c.faults {
-		f := s.Fault
-		list = append(list, wireFault{
-			ID: s.id, Product: f.Product, Action: f.Action, Caller: f.Caller, Delay: Duration(f.Delay), Hang: f.Hang, CutBefore: f.CutBefore, Code: f.Code,
-			Status: f.Status, Message: f.Message, CutAfter: f.CutAfter, Garbage: f.Garbage, FailJob: f.FailJob, Count: max(s.left, 0), Rate: f.Rate,
-		})
+		list = append(list, s.wire())
 	}
 	return list, nil
+}
+
+func (c *Cloud) getFault(r *http.Request) (any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.faults {
+		if strconv.Itoa(s.id) == r.PathValue("id") {
+			return s.wire(), nil
+		}
+	}
+	return nil, fmt.Errorf("fault %s: %w", r.PathValue("id"), errAbsent)
 }
 
 func (c *Cloud) deleteFaults(*http.Request) (any, error) {
@@ -369,40 +492,5 @@ func (c *Cloud) deleteFault(r *http.Request) (any, error) {
 	if err != nil || !c.lift(id) {
 		return nil, fmt.Errorf("fault %s: %w", r.PathValue("id"), errAbsent)
 	}
-	return nil, nil
-}
-
-// A wireCall is a Call as the admin API writes it.
-type wireCall struct {
-	At        time.Time         `json:"at"`
-	Caller    string            `json:"caller,omitempty"`
-	Product   string            `json:"product,omitempty"`
-	Action    string            `json:"action,omitempty"`
-	Status    int               `json:"status,omitempty"`
-	Code      string            `json:"code,omitempty"`
-	Params    map[string]string `json:"params,omitempty"`
-	RequestID string            `json:"requestId,omitempty"`
-}
-
-func (c *Cloud) getCalls(r *http.Request) (any, error) {
-	q := r.URL.Query()
-	list := []wireCall{}
-	for _, k := range c.Calls() {
-		if is(q.Get("caller"), k.Caller) && is(q.Get("product"), k.Product) && (q.Get("action") == "" || glob(q.Get("action"), k.Action)) && is(q.Get("code"), k.Code) {
-			list = append(list, wireCall{k.At, k.Caller, k.Product, k.Action, k.Status, k.Code, k.Params, k.RequestID})
-		}
-	}
-	if last := q.Get("last"); last != "" {
-		n, err := strconv.Atoi(last)
-		if err != nil || n < 0 {
-			return nil, fmt.Errorf("%w: last=%s is no number", errBad, last)
-		}
-		list = list[max(0, len(list)-n):]
-	}
-	return list, nil
-}
-
-func (c *Cloud) deleteCalls(*http.Request) (any, error) {
-	c.ResetCalls()
 	return nil, nil
 }

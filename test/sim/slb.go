@@ -46,6 +46,8 @@ func slb() *product {
 		a.need = append([]string{"LoadBalancerId"}, a.need...)
 	}
 	maps.Copy(p.actions, listenerActions())
+	maps.Copy(p.actions, ruleActions())
+	maps.Copy(p.actions, aclActions())
 	maps.Copy(p.actions, vgroupActions())
 	maps.Copy(p.actions, tagActions())
 	for _, a := range p.actions {
@@ -345,11 +347,6 @@ func (lb *LoadBalancer) serves(server string) bool {
 
 // brief is what a list shows of a load balancer.
 func (lb *LoadBalancer) brief(s *State) reply {
-	seen := s.seenTags(lb.ID, lb.Tags)
-	tags := make([]reply, 0, len(seen))
-	for _, k := range slices.Sorted(maps.Keys(seen)) {
-		tags = append(tags, reply{"TagKey": k, "TagValue": seen[k]})
-	}
 	return reply{
 		"LoadBalancerId": lb.ID, "LoadBalancerName": lb.Name, "Address": lb.Address, "AddressType": lb.AddressType,
 		"AddressIPVersion": lb.IPVersion, "VpcId": lb.vpcID(), "VSwitchId": lb.VSwitch, "NetworkType": lb.networkType(),
@@ -359,7 +356,7 @@ func (lb *LoadBalancer) brief(s *State) reply {
 		"DeleteProtection": onOff(lb.DeleteProtection), "ModificationProtectionStatus": lb.ModificationProtection.Status,
 		"ModificationProtectionReason": lb.ModificationProtection.Reason, "BusinessStatus": "Normal", "ServiceManagedMode": "Unmanaged",
 		"RegionId": s.Region, "RegionIdAlias": s.Region, "CreateTime": lb.Created.Format("2006-01-02T15:04Z"),
-		"CreateTimeStamp": lb.Created.UnixMilli(), "Tags": reply{"Tag": tags},
+		"CreateTimeStamp": lb.Created.UnixMilli(), "Tags": reply{"Tag": pairs(s.seenTags(lb.ID, lb.Tags))},
 	}
 }
 
@@ -518,14 +515,20 @@ func modifyInternetSpec(q *request) (any, *failure) {
 }
 
 func describeServerCertificates(q *request) (any, *failure) {
+	want, bad := q.params.tags()
+	if bad != nil {
+		return nil, bad
+	}
 	list := []reply{}
 	for _, c := range sorted(q.state.Certificates) {
-		if !is(q.params["ServerCertificateId"], c.ID) {
+		if !is(q.params["ServerCertificateId"], c.ID) || !carries(c.Tags, want) {
 			continue
 		}
+		names := slices.Concat([]string{}, c.Names)
 		e := reply{
-			"ServerCertificateId": c.ID, "ServerCertificateName": c.Name, "CommonName": c.Domain, "RegionId": q.state.Region,
-			"Fingerprint": derive(c.ID, 40),
+			"ServerCertificateId": c.ID, "ServerCertificateName": c.Name, "CommonName": c.Domain, "RegionId": q.state.Region, "RegionIdAlias": q.state.Region,
+			"Fingerprint": derive(c.ID, 40), "IsAliCloudCertificate": 0, "SubjectAlternativeNames": reply{"SubjectAlternativeName": names},
+			"CreateTime": q.state.started.Format(time.RFC3339), "CreateTimeStamp": q.state.started.UnixMilli(), "Tags": reply{"Tag": pairs(c.Tags)},
 		}
 		if !c.Expires.IsZero() {
 			e["ExpireTime"], e["ExpireTimeStamp"] = c.Expires.UTC().Format(time.RFC3339), c.Expires.UnixMilli()

@@ -20,7 +20,6 @@ func listenerActions() map[string]*action {
 		"StartLoadBalancerListener":     {do: setListenerStatus("running"), need: one},
 		"StopLoadBalancerListener":      {do: setListenerStatus("stopped"), need: one},
 		"DeleteLoadBalancerListener":    {do: deleteListener, need: one},
-		"DescribeRules":                 {do: describeRules, need: one},
 		"DescribeDomainExtensions":      {do: describeDomainExtensions, need: one},
 		"CreateDomainExtension":         {do: createDomainExtension, need: append(one, "Domain", "ServerCertificateId")},
 		"SetDomainExtensionAttribute":   {do: setDomainExtension, need: []string{"DomainExtensionId", "ServerCertificateId"}},
@@ -38,6 +37,10 @@ func listenerActions() map[string]*action {
 // conflict reports whether two protocols cannot share a port: only UDP can
 // share one with the others.
 func conflict(a, b string) bool { return a == b || a != "udp" && b != "udp" }
+
+func noCertificate() *failure {
+	return fail(http.StatusBadRequest, "CertificateNotExist", "The specified CertificateId does not exist.")
+}
 
 // listener returns the listener that a request names. The protocol may be
 // left out if only one listener has the port.
@@ -87,8 +90,8 @@ func (q *request) configure(lb *LoadBalancer, l *Listener) *failure {
 	if l.Protocol == "https" && cert == "" && l.Config["ServerCertificateId"] == "" {
 		return missing("ServerCertificateId")
 	}
-	if cert != "" && len(q.state.Certificates) > 0 && q.state.Certificates[cert] == nil {
-		return fail(http.StatusBadRequest, "CertificateNotExist", "The specified CertificateId does not exist.")
+	if cert != "" && q.state.Certificates[cert] == nil {
+		return noCertificate()
 	}
 	config := maps.Clone(l.Config)
 	if config == nil {
@@ -99,10 +102,34 @@ func (q *request) configure(lb *LoadBalancer, l *Listener) *failure {
 			config[k] = v
 		}
 	}
+	if bad := q.controlled(config); bad != nil {
+		return bad
+	}
 	if d, ok := p["Description"]; ok {
 		l.Description = d
 	}
 	l.VGroup, l.Bandwidth, l.Scheduler, l.Config = group, n, cmp.Or(p["Scheduler"], l.Scheduler, "wrr"), config
+	return nil
+}
+
+// controlled refuses a listener whose access control names no list, or one that
+// is not there.
+func (q *request) controlled(config map[string]string) *failure {
+	switch {
+	case !oneOf("on,off", cmp.Or(config["AclStatus"], "off")):
+		return invalid("AclStatus")
+	case config["AclStatus"] != "on":
+		return nil
+	case config["AclId"] == "":
+		return missing("AclId")
+	case !oneOf("white,black", cmp.Or(config["AclType"], "none")):
+		return invalid("AclType")
+	}
+	for id := range strings.SplitSeq(config["AclId"], ",") {
+		if q.state.ACLs[strings.TrimSpace(id)] == nil {
+			return noACL()
+		}
+	}
 	return nil
 }
 
@@ -226,26 +253,6 @@ func describeListeners(q *request) (any, *failure) {
 	return reply{"Listeners": part, "TotalCount": len(list), "MaxResults": len(part), "NextToken": next}, nil
 }
 
-func describeRules(q *request) (any, *failure) {
-	lb, bad := q.loadBalancer()
-	if bad != nil {
-		return nil, bad
-	}
-	i, bad := q.listener(lb, q.params["ListenerProtocol"])
-	if bad != nil {
-		return nil, bad
-	}
-	list := []reply{}
-	for _, r := range lb.Listeners[i].Rules {
-		list = append(list, r.show())
-	}
-	return reply{"Rules": reply{"Rule": list}}, nil
-}
-
-func (r *Rule) show() reply {
-	return reply{"RuleId": r.ID, "RuleName": r.Name, "Domain": r.Domain, "Url": r.URL, "VServerGroupId": r.VGroup}
-}
-
 // domainExtension finds a further domain of an HTTPS listener by its ID.
 func (q *request) domainExtension() (*Listener, int, *failure) {
 	for _, lb := range q.state.LoadBalancers {
@@ -287,8 +294,13 @@ func createDomainExtension(q *request) (any, *failure) {
 		return nil, bad
 	}
 	l := &lb.Listeners[i]
-	if slices.ContainsFunc(l.Domains, func(d Domain) bool { return d.Name == q.params["Domain"] }) {
+	switch {
+	case slices.ContainsFunc(l.Domains, func(d Domain) bool { return d.Name == q.params["Domain"] }):
 		return nil, fail(http.StatusBadRequest, "DomainExtensionAlreadyExist", "The specified Domain already exists.")
+	case q.state.Certificates[q.params["ServerCertificateId"]] == nil:
+		return nil, noCertificate()
+	case len(l.Domains) >= q.state.quota(quotaDomains, 3):
+		return nil, fail(http.StatusBadRequest, "DomainExtensionNumberOverLimit", "The maximum number of domain extensions is exceeded.")
 	}
 	q.state.serial["de-"]++
 	d := Domain{ID: fmt.Sprintf("de-sim%04d", q.state.serial["de-"]), Name: q.params["Domain"], Certificate: q.params["ServerCertificateId"]}
@@ -300,6 +312,9 @@ func setDomainExtension(q *request) (any, *failure) {
 	l, i, bad := q.domainExtension()
 	if bad != nil {
 		return nil, bad
+	}
+	if q.state.Certificates[q.params["ServerCertificateId"]] == nil {
+		return nil, noCertificate()
 	}
 	l.Domains[i].Certificate = q.params["ServerCertificateId"]
 	return reply{}, nil

@@ -31,6 +31,7 @@ type State struct {
 	EIPs              map[string]*EIP
 	ENIs              map[string]*ENI
 	Instances         map[string]*Instance
+	ACLs              map[string]*ACL
 	Certificates      map[string]*Certificate
 	RAM               RAM
 	Lag               Lag
@@ -88,7 +89,7 @@ func newState(w *World, now func() time.Time) (*State, error) {
 	}
 	errs := []error{
 		fillVPCs(s, w), fillVSwitches(s, w), fillCluster(s), fillAccess(s, w), fillServers(s, w), fillEIPs(s, w), fillLoadBalancers(s, w),
-		fillSecurityGroups(s, w), fillServerGroups(s, w), fillNLBs(s, w), fillQuotas(s, w),
+		fillSecurityGroups(s, w), fillServerGroups(s, w), fillNLBs(s, w), fillQuotas(s, w), fillACLs(s, w),
 	}
 	s.Certificates, errs = index(errs, "certificate", w.Certificates, func(c *Certificate) string { return c.ID }, func(i int, c *Certificate) {
 		c.ID = cmp.Or(c.ID, fmt.Sprintf("cert-%d", i+1))
@@ -427,6 +428,13 @@ func (s *State) settle() {
 		a.fill(s)
 	}
 	s.agree()
+	for id, a := range s.ACLs {
+		a.ID = id
+		a.fill(s)
+	}
+	for id, c := range s.Certificates {
+		c.ID = id
+	}
 	for id, p := range s.Policies {
 		p.Name, p.Type = id, cmp.Or(p.Type, "Custom")
 	}
@@ -605,7 +613,7 @@ func (s *State) world() *World {
 		Region: s.Region, AccountID: s.AccountID, Account: s.Account, Cluster: s.Cluster, RAM: s.RAM, Lag: s.Lag, ForgetTokens: s.ForgetTokens,
 		VPCs: sorted(s.VPCs), VSwitches: sorted(s.VSwitches), LoadBalancers: sorted(s.LoadBalancers), NLBs: sorted(s.NLBs), EIPs: sorted(s.EIPs),
 		ServerGroups: sorted(s.ServerGroups), SecurityGroups: sorted(s.SecurityGroups),
-		ENIs: sorted(s.ENIs), Instances: sorted(s.Instances), Certificates: sorted(s.Certificates), Roles: sorted(s.Roles),
+		ENIs: sorted(s.ENIs), Instances: sorted(s.Instances), ACLs: sorted(s.ACLs), Certificates: sorted(s.Certificates), Roles: sorted(s.Roles),
 		Policies: sorted(s.Policies), Callers: sorted(s.Callers), Quotas: s.Quotas, QuotaApplications: sorted(s.QuotaApplications), Tickets: sorted(s.Tickets),
 	}
 	c := w.Clone()

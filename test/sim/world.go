@@ -28,6 +28,7 @@ type World struct {
 	EIPs              []EIP              `json:"eips,omitempty"`
 	ENIs              []ENI              `json:"enis,omitempty"`
 	Instances         []Instance         `json:"instances,omitempty"`
+	ACLs              []ACL              `json:"acls,omitempty"` // access control lists of CLB
 	Certificates      []Certificate      `json:"certificates,omitempty"`
 	RAM               RAM                `json:"ram,omitzero"`
 	Roles             []Role             `json:"roles,omitempty"`
@@ -213,10 +214,12 @@ type Instance struct {
 
 // A Certificate is a server certificate that HTTPS listeners use.
 type Certificate struct {
-	ID      string    `json:"id,omitempty"`
-	Name    string    `json:"name,omitempty"`
-	Domain  string    `json:"domain,omitempty"`
-	Expires time.Time `json:"expires,omitzero"`
+	ID      string            `json:"id,omitempty"`
+	Name    string            `json:"name,omitempty"`
+	Domain  string            `json:"domain,omitempty"` // its common name
+	Names   []string          `json:"names,omitempty"`  // further ones
+	Expires time.Time         `json:"expires,omitzero"`
+	Tags    map[string]string `json:"tags,omitempty"`
 }
 
 // A Role is a RAM role. The policies are names of World.Policies or of the
