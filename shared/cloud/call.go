@@ -219,7 +219,7 @@ func (c *client) sign(key Key, request requests.AcsRequest, t *trip) (err error)
 	var s sdk.Client
 	p := c.products[t.product]
 	s.SetEndpointRules(p.regions, p.kind, "public")
-	if c.VPC {
+	if c.VPC && p.inVPC != onlyPublic {
 		request.SetDomain(p.vpcHost(t.product, c.Region))
 	}
 	// A span's name would hold the signed address. The proxies are for transports

@@ -89,6 +89,8 @@ type Reader struct {
 	CS      CS      // the ACK cluster
 	RAM     RAM     // roles and policies
 	STS     STS     // who we are
+	Quotas  Quotas  // limits of the account
+	Billing Billing // money of the account
 	Tickets Tickets // of Alibaba Cloud's support
 
 	client *client
@@ -141,6 +143,8 @@ func (c *client) reader() *Reader {
 		CS:      CS{c},
 		RAM:     RAM{c},
 		STS:     STS{c},
+		Quotas:  Quotas{c},
+		Billing: Billing{c},
 		Tickets: Tickets{c},
 		client:  c,
 	}

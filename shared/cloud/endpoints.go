@@ -5,9 +5,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/bssopenapi"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/cs"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/nlb"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/quotas"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ram"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/sts"
@@ -22,20 +24,24 @@ type product struct {
 	inVPC   string            // host inside a VPC, with <region> in it; empty: <product>-vpc.<region>.aliyuncs.com
 }
 
+// onlyPublic, as inVPC, says that no endpoint inside a VPC is documented.
+const onlyPublic = "-"
+
 // products returns the products by name. The SDK fills the tables behind it when
 // they are first asked for, in variables of its own that nothing guards: hence
 // once in a process, however many Readers there are.
 var products = sync.OnceValue(func() map[string]product {
 	return map[string]product{
-		"cs":  {maps.Clone(cs.GetEndpointMap()), cs.GetEndpointType(), "cs-anony-vpc.<region>.aliyuncs.com"},
-		"ecs": {maps.Clone(ecs.GetEndpointMap()), ecs.GetEndpointType(), ""},
-		"nlb": {maps.Clone(nlb.GetEndpointMap()), nlb.GetEndpointType(), ""},
-		"ram": {maps.Clone(ram.GetEndpointMap()), ram.GetEndpointType(), "ram.vpc-proxy.aliyuncs.com"},
-		"slb": {maps.Clone(slb.GetEndpointMap()), slb.GetEndpointType(), ""},
-		"sts": {maps.Clone(sts.GetEndpointMap()), sts.GetEndpointType(), ""},
-		"vpc": {maps.Clone(vpc.GetEndpointMap()), vpc.GetEndpointType(), ""},
-		// Support has no endpoint inside a VPC.
-		"workorder": {maps.Clone(workorder.GetEndpointMap()), workorder.GetEndpointType(), "workorder.aliyuncs.com"},
+		"bssopenapi": {maps.Clone(bssopenapi.GetEndpointMap()), bssopenapi.GetEndpointType(), onlyPublic},
+		"cs":         {maps.Clone(cs.GetEndpointMap()), cs.GetEndpointType(), "cs-anony-vpc.<region>.aliyuncs.com"},
+		"ecs":        {maps.Clone(ecs.GetEndpointMap()), ecs.GetEndpointType(), ""},
+		"nlb":        {maps.Clone(nlb.GetEndpointMap()), nlb.GetEndpointType(), ""},
+		"quotas":     {maps.Clone(quotas.GetEndpointMap()), quotas.GetEndpointType(), onlyPublic},
+		"ram":        {maps.Clone(ram.GetEndpointMap()), ram.GetEndpointType(), "ram.vpc-proxy.aliyuncs.com"},
+		"slb":        {maps.Clone(slb.GetEndpointMap()), slb.GetEndpointType(), ""},
+		"sts":        {maps.Clone(sts.GetEndpointMap()), sts.GetEndpointType(), ""},
+		"vpc":        {maps.Clone(vpc.GetEndpointMap()), vpc.GetEndpointType(), ""},
+		"workorder":  {maps.Clone(workorder.GetEndpointMap()), workorder.GetEndpointType(), onlyPublic},
 	}
 })
 

@@ -29,7 +29,7 @@ type TicketState struct {
 	Status string // in the support's words
 }
 
-// refusal is how support says no: with a status of 200.
+// refusal is how support and billing say no: with a status of 200.
 type refusal struct {
 	Success *on
 	Code    text
@@ -43,8 +43,8 @@ func (r refusal) check() error {
 	return nil
 }
 
-// err returns the error that the answer to this action is, or nil.
-func (r refusal) err(action string) error {
+// err returns the error that the answer to this action of a product is, or nil.
+func (r refusal) err(product, action string) error {
 	if bool(*r.Success) {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (r refusal) err(action string) error {
 	}
 	clean := redactor{}.clean
 	return &Error{
-		Product: "workorder", Action: action, Code: clean(string(r.Code)), Message: clean(string(r.Message)),
+		Product: product, Action: action, Code: clean(string(r.Code)), Message: clean(string(r.Message)),
 		Status: status, kind: kindOf(string(r.Code), status, nil),
 	}
 }
@@ -100,7 +100,7 @@ func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error
 			},
 		})
 		if err == nil {
-			err = a.err(action)
+			err = a.err("workorder", action)
 		}
 		if err != nil {
 			return pageOf[TicketState]{}, err
@@ -150,7 +150,7 @@ func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err erro
 		},
 	})
 	if err == nil {
-		err = a.err(action)
+		err = a.err("workorder", action)
 	}
 	if err != nil {
 		return "", err

@@ -198,7 +198,16 @@ var everything = map[string]func(context.Context, rig) error{
 		_, err := c.w.RAM.CreatePolicyVersion(ctx, "p", "{}")
 		return err
 	},
-	"Tag": func(ctx context.Context, c rig) error { return c.w.SLB.Tag(ctx, "lb-1", "k", "v") },
+	"Available": func(ctx context.Context, c rig) error {
+		_, err := c.SLB.Available(ctx, "internet", "ipv4")
+		return err
+	},
+	"Quotas": func(ctx context.Context, c rig) error {
+		_, err := c.Quotas.List(ctx, "slb", FlowControl, "")
+		return err
+	},
+	"Balance": func(ctx context.Context, c rig) error { _, err := c.Billing.Balance(ctx); return err },
+	"Tag":     func(ctx context.Context, c rig) error { return c.w.SLB.Tag(ctx, "lb-1", "k", "v") },
 }
 
 // TestAnswersThatSayNothing: nobody takes an answer with nothing in it for news.
@@ -258,6 +267,9 @@ func TestMissingFields(t *testing.T) {
 		"Find":                `{"RequestId":"R",«"Success":true»,«"TotalCount":1»,"Data":[{«"TicketId":"T"»}]}`,
 		"Create":              `{"RequestId":"R",«"Success":true»,«"Data":"T"»}`,
 		"CreatePolicyVersion": `{"RequestId":"R","PolicyVersion":{«"VersionId":"v2"»}}`,
+		"Available":           `{"RequestId":"R",«"AvailableResources":{"AvailableResource":[{«"MasterZoneId":"z"»,«"SupportResources":{"SupportResource":[{«"AddressType":"internet"»,«"AddressIPVersion":"ipv4"»}]}»}]}»}`,
+		"Quotas":              `{"RequestId":"R",«"TotalCount":1»,«"Quotas":[{«"QuotaActionCode":"q_1"»,«"QuotaName":"n"»,«"TotalQuota":1.5»,«"Adjustable":false»}]»}`,
+		"Balance":             `{"RequestId":"R",«"Success":true»,«"Data":{«"AvailableAmount":"1,234.56"»,«"Currency":"CNY"»}»}`,
 	} {
 		call := everything[name]
 		whole := strings.NewReplacer("«", "", "»", "").Replace(template)
@@ -591,11 +603,13 @@ func TestHosts(t *testing.T) {
 			"2014-05-15": "slb.cn-zhangjiakou.aliyuncs.com", "2016-04-28": "vpc.cn-zhangjiakou.aliyuncs.com", "2014-05-26": "ecs.cn-zhangjiakou.aliyuncs.com",
 			"2015-12-15": "cs.cn-zhangjiakou.aliyuncs.com", "2015-05-01": "ram.aliyuncs.com", "2015-04-01": "sts.cn-zhangjiakou.aliyuncs.com",
 			"2021-06-10": "workorder.aliyuncs.com", "2022-04-30": "nlb.cn-zhangjiakou.aliyuncs.com",
+			"2017-12-14": "business.aliyuncs.com", "2020-05-10": "quotas.aliyuncs.com",
 		}},
 		"in a VPC": {func(c *Config) { c.VPC = true }, map[string]string{
 			"2014-05-15": "slb-vpc.cn-hangzhou.aliyuncs.com", "2016-04-28": "vpc-vpc.cn-hangzhou.aliyuncs.com", "2014-05-26": "ecs-vpc.cn-hangzhou.aliyuncs.com",
 			"2015-12-15": "cs-anony-vpc.cn-hangzhou.aliyuncs.com", "2015-05-01": "ram.vpc-proxy.aliyuncs.com", "2015-04-01": "sts-vpc.cn-hangzhou.aliyuncs.com",
 			"2021-06-10": "workorder.aliyuncs.com", "2022-04-30": "nlb-vpc.cn-hangzhou.aliyuncs.com",
+			"2017-12-14": "business.aliyuncs.com", "2020-05-10": "quotas.aliyuncs.com",
 		}},
 	} {
 		if d := cmp.Diff(tt.want, host(tt.change)); d != "" {
@@ -687,7 +701,7 @@ func TestValidate(t *testing.T) {
 		"HTTP to a likely name": {func(c *Config) { c.Endpoint, c.Scheme = "127.0.0.1.example:80", "HTTP" }, "scheme HTTP would send keys in the clear"},
 		"HTTPS to a host":       {func(c *Config) { c.Endpoint = "proxy.example:443" }, ""},
 		"not a scheme":          {func(c *Config) { c.Scheme = "http" }, `scheme "http" must be HTTPS`},
-		"unknown product":       {func(c *Config) { c.Hosts = map[string]string{"SLB": "slb.example"} }, "products are cs, ecs, nlb, ram, slb, sts, vpc, workorder"},
+		"unknown product":       {func(c *Config) { c.Hosts = map[string]string{"SLB": "slb.example"} }, "products are bssopenapi, cs, ecs, nlb, quotas, ram, slb, sts, vpc, workorder"},
 		"not a host":            {func(c *Config) { c.Hosts = map[string]string{"slb": "https://slb.example/"} }, "must be a host name"},
 		"a host":                {func(c *Config) { c.Hosts = map[string]string{"slb": "slb.example:8443"} }, ""},
 	} {

@@ -8,6 +8,7 @@ var (
 	DescribeVServerGroups         = Grant{Action: "slb:DescribeVServerGroups"}
 	DescribeVServerGroupAttribute = Grant{Action: "slb:DescribeVServerGroupAttribute"}
 	ListSLBTags                   = Grant{Action: "slb:ListTagResources"}
+	DescribeAvailableResource     = Grant{Action: "slb:DescribeAvailableResource"}
 	TagSLB                        = Grant{Action: "slb:TagResources"}
 	UntagSLB                      = Grant{Action: "slb:UntagResources"}
 
@@ -36,6 +37,12 @@ var (
 	ListNLBListeners = Grant{Action: "nlb:ListListeners"}
 
 	GetCallerIdentity = Grant{Action: "sts:GetCallerIdentity"}
+
+	ListProductQuotas = Grant{Action: "quotas:ListProductQuotas"}
+
+	// QueryAccountBalance is the one action whose name in RAM is another:
+	// https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance
+	QueryAccountBalance = Grant{Action: "bss:DescribeAcccount"}
 
 	CreateTicket = Grant{Action: "workorder:CreateTicket"}
 	ListTickets  = Grant{Action: "workorder:ListTickets"}

@@ -1,0 +1,102 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/bssopenapi"
+)
+
+// Billing reads the money of the account.
+type Billing struct{ c *client }
+
+// An Amount is an amount of money in hundredths of the currency's unit.
+type Amount int64
+
+// String returns the amount with two decimals, such as "-1234.56".
+func (a Amount) String() string {
+	sign, n := "", uint64(a)
+	if a < 0 {
+		sign, n = "-", -n
+	}
+	return fmt.Sprintf("%s%d.%02d", sign, n/100, n%100)
+}
+
+// UnmarshalJSON takes a number, also in quotes and with separators between the
+// thousands, as the billing API writes it: "1,234.56". What is less than a
+// hundredth is rounded down, so that nobody is told to have more than they have.
+func (a *Amount) UnmarshalJSON(b []byte) error {
+	var t text
+	if err := t.UnmarshalJSON(b); err != nil {
+		return errors.New("is no amount of money")
+	}
+	bad := fmt.Errorf("is no amount of money: %.30q", string(t))
+	s := strings.TrimSpace(string(t))
+	digits, negative := strings.CutPrefix(s, "-")
+	units, cents, _ := strings.Cut(digits, ".")
+	for i, group := range strings.Split(units, ",") {
+		if group == "" || i > 0 && len(group) != 3 || i == 0 && len(group) > 3 && strings.Contains(units, ",") {
+			return bad
+		}
+	}
+	n, err := strconv.ParseUint(strings.ReplaceAll(units, ",", ""), 10, 63)
+	if err != nil || n > math.MaxInt64/100-1 || strings.Trim(cents, "0123456789") != "" {
+		return bad
+	}
+	hundredths := int64(n) * 100
+	padded := cents + "00"
+	part, err := strconv.ParseInt(padded[:2], 10, 64)
+	if err != nil {
+		return bad
+	}
+	hundredths += part
+	if negative {
+		hundredths = -hundredths
+		if strings.Trim(padded[2:], "0") != "" {
+			hundredths--
+		}
+	}
+	*a = Amount(hundredths)
+	return nil
+}
+
+// A Balance is what an account can spend.
+type Balance struct {
+	Available Amount // cash and credit, without what is frozen; below zero if bills are overdue
+	Currency  string // such as "CNY"
+}
+
+// Balance returns the balance of the account.
+//
+// It needs grant.QueryAccountBalance, which RAM spells with three c.
+func (b Billing) Balance(ctx context.Context) (Balance, error) {
+	const action = "QueryAccountBalance"
+	type answer struct {
+		refusal
+		Data struct {
+			AvailableAmount *Amount
+			Currency        text
+		}
+	}
+	a, err := read(ctx, b.c, call[answer]{
+		request: func() requests.AcsRequest { return bssopenapi.CreateQueryAccountBalanceRequest() },
+		check: func(a answer) error {
+			if a.Success != nil && bool(*a.Success) && (a.Data.AvailableAmount == nil || a.Data.Currency == "") {
+				return lack("AvailableAmount and Currency of the account")
+			}
+			return a.check()
+		},
+	})
+	if err == nil {
+		err = a.err("bssopenapi", action)
+	}
+	if err != nil {
+		return Balance{}, err
+	}
+	return Balance{Available: *a.Data.AvailableAmount, Currency: string(a.Data.Currency)}, nil
+}

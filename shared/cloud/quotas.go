@@ -1,0 +1,155 @@
+package cloud
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/quotas"
+)
+
+// Quotas reads the limits of the account from the quota center.
+type Quotas struct{ c *client }
+
+// Categories of quotas.
+const (
+	CommonQuota = "CommonQuota" // how many of something there may be
+	FlowControl = "FlowControl" // how often an API may be called
+)
+
+// A Quota is a limit of the account.
+type Quota struct {
+	Product     string // code of the product, such as "slb"
+	Code        string // opaque; what an application names
+	Name        string // such as "slb_quota_backendservers_num", or an API
+	Description string // may be empty
+	Total       float64
+	Used        float64           // 0 also where the quota center does not count
+	Adjustable  bool              // can be applied for now
+	Least, Most float64           // that can be applied for; 0: the answer does not say
+	Steps       []float64         // that alone can be applied for; empty: all between Least and Most
+	Why         string            // why it can't be applied for; may be empty
+	Period      time.Duration     // of FlowControl: Total calls in this; 0: the answer does not say
+	Dimensions  map[string]string // what it is limited to, such as regionId
+}
+
+type wireQuota struct {
+	ProductCode        text
+	QuotaActionCode    text
+	QuotaName          text
+	QuotaDescription   text
+	TotalQuota         decimal
+	TotalUsage         decimal
+	Adjustable         *on
+	ApplicableRange    []decimal
+	ApplicableType     text // "continuous" or "discontinuous"
+	UnadjustableDetail text
+	Period             struct {
+		PeriodValue decimal
+		PeriodUnit  text
+	}
+	Dimensions map[string]text
+}
+
+// periods are the units of the quota center.
+var periods = map[text]time.Duration{
+	"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour,
+}
+
+func (w wireQuota) value() Quota {
+	q := Quota{
+		Product: string(w.ProductCode), Code: string(w.QuotaActionCode), Name: string(w.QuotaName), Description: string(w.QuotaDescription),
+		Total: w.TotalQuota.n, Used: w.TotalUsage.n, Adjustable: bool(*w.Adjustable), Why: string(w.UnadjustableDetail),
+		Period: time.Duration(w.Period.PeriodValue.n) * periods[w.Period.PeriodUnit], Dimensions: map[string]string{},
+	}
+	for key, v := range w.Dimensions {
+		q.Dimensions[key] = string(v)
+	}
+	for _, n := range w.ApplicableRange {
+		q.Steps = append(q.Steps, n.n)
+	}
+	if len(q.Steps) > 0 {
+		q.Least, q.Most = slices.Min(q.Steps), slices.Max(q.Steps)
+	}
+	if w.ApplicableType != "discontinuous" {
+		q.Steps = nil
+	}
+	return q
+}
+
+// List returns the account's quotas of a product and a category, sorted by name
+// and code. keyword, if it is not empty, must occur in the name or description.
+//
+// It needs grant.ListProductQuotas.
+func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]Quota, error) {
+	const action = "ListProductQuotas"
+	if product == "" || category == "" {
+		return nil, absent("quotas", action, "product or the category")
+	}
+	type answer struct {
+		TotalCount number
+		NextToken  text
+		Quotas     []wireQuota
+	}
+	list, err := chained("quotas", action, func(token string) (pageOf[wireQuota], error) {
+		a, err := read(ctx, q.c, call[answer]{
+			request: func() requests.AcsRequest {
+				r := quotas.CreateListProductQuotasRequest()
+				r.ProductCode, r.QuotaCategory, r.KeyWord = product, category, keyword
+				r.MaxResults, r.NextToken = whole(100), token
+				return r
+			},
+			check: func(a answer) error {
+				switch {
+				case !a.TotalCount.ok:
+					return lack("TotalCount")
+				case a.TotalCount.n > 0 && a.Quotas == nil:
+					return lack("Quotas")
+				}
+				for _, w := range a.Quotas {
+					if w.QuotaActionCode == "" || w.QuotaName == "" || !w.TotalQuota.ok || w.Adjustable == nil {
+						return lack("QuotaActionCode, QuotaName, TotalQuota and Adjustable of quota %q", w.QuotaName)
+					}
+				}
+				return nil
+			},
+		})
+		return pageOf[wireQuota]{items: a.Quotas, next: string(a.NextToken)}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []Quota
+	for _, w := range list {
+		out = append(out, w.value())
+	}
+	slices.SortFunc(out, func(a, b Quota) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Code, b.Code)) })
+	return out, nil
+}
+
+// decimal is a number, also in quotes, that knows whether it was there.
+type decimal struct {
+	n  float64
+	ok bool
+}
+
+// UnmarshalJSON takes a number. Null and the empty string are as good as absent.
+func (d *decimal) UnmarshalJSON(b []byte) error {
+	var t text
+	if err := t.UnmarshalJSON(b); err != nil {
+		return errors.New("is no number")
+	}
+	if t == "" {
+		return nil
+	}
+	n, err := strconv.ParseFloat(string(t), 64)
+	if err != nil {
+		return errors.New("is no number")
+	}
+	*d = decimal{n, true}
+	return nil
+}

@@ -1,0 +1,77 @@
+package cloud
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
+)
+
+// A ZonePair is where classic load balancers can be made now.
+type ZonePair struct {
+	Zone      string // of the primary
+	SlaveZone string // of the standby; empty if there is none
+}
+
+// Available returns the pairs of zones of the region that have stock for classic
+// load balancers of the address type ("internet" or "intranet") and IP version
+// ("ipv4" or "ipv6"), sorted. An empty list means that the region has none.
+//
+// It needs grant.DescribeAvailableResource.
+func (s SLB) Available(ctx context.Context, addressType, ipVersion string) ([]ZonePair, error) {
+	const action = "DescribeAvailableResource"
+	if addressType == "" || ipVersion == "" {
+		return nil, absent("slb", action, "address type or the IP version")
+	}
+	type wirePair struct {
+		MasterZoneID     text `json:"MasterZoneId"`
+		SlaveZoneID      text `json:"SlaveZoneId"`
+		SupportResources *struct {
+			SupportResource []struct{ AddressType, AddressIPVersion text }
+		}
+	}
+	type answer struct {
+		AvailableResources *struct{ AvailableResource []wirePair }
+	}
+	a, err := read(ctx, s.c, call[answer]{
+		request: func() requests.AcsRequest {
+			r := slb.CreateDescribeAvailableResourceRequest()
+			r.AddressType, r.AddressIPVersion = addressType, ipVersion
+			return r
+		},
+		check: func(a answer) error {
+			if a.AvailableResources == nil {
+				return lack("AvailableResources")
+			}
+			for _, w := range a.AvailableResources.AvailableResource {
+				if w.MasterZoneID == "" || w.SupportResources == nil {
+					return lack("MasterZoneId and SupportResources of a pair of zones")
+				}
+				for _, r := range w.SupportResources.SupportResource {
+					if r.AddressType == "" || r.AddressIPVersion == "" {
+						return lack("AddressType and AddressIPVersion of what zone %s supports", w.MasterZoneID)
+					}
+				}
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var pairs []ZonePair
+	for _, w := range a.AvailableResources.AvailableResource {
+		for _, r := range w.SupportResources.SupportResource {
+			// Whether the API leaves out the kinds that were not asked for is not documented.
+			if string(r.AddressType) == addressType && string(r.AddressIPVersion) == ipVersion {
+				pairs = append(pairs, ZonePair{Zone: string(w.MasterZoneID), SlaveZone: string(w.SlaveZoneID)})
+			}
+		}
+	}
+	slices.SortFunc(pairs, func(a, b ZonePair) int {
+		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.SlaveZone, b.SlaveZone))
+	})
+	return slices.Compact(pairs), nil
+}
