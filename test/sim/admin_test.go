@@ -144,7 +144,13 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("%d calls are left", n)
 	}
 
-	before := text(t, c.Snapshot())
+	p.good("POST", "faults", "{code: X, count: 9}")
+	p.good("PUT", "callers/LTAIx", "name: somebody\nallow: [slb:*]\n")
+	p.good("PATCH", "callers/somebody", "{allow: null, deny: ['slb:*']}")
+	if got := p.good("GET", "callers/somebody", ""); !contains(got, "accessKeyId: LTAIx") || contains(got, "allow") {
+		t.Errorf("got %s", got)
+	}
+	before, faults := text(t, c.Snapshot()), p.good("GET", "faults", "")
 	for _, tt := range []struct {
 		method, path, body string
 		status             int
@@ -168,7 +174,35 @@ func TestAdmin(t *testing.T) {
 		{"DELETE", "faults/99", "", 404, "fault 99"},
 		{"DELETE", "faults/x", "", 404, "fault x"},
 		{"GET", "calls?last=x", "", 400, "last=x"},
-		{"POST", "world", "{}", 405, ""},
+		{"GET", "calls?last=-1", "", 400, "last=-1"},
+		{"GET", "calls?follow=perhaps", "", 400, "follow=perhaps"},
+		{"GET", "calls?collar=x", "", 400, `no parameter "collar"`},
+		{"GET", "world?depth=1", "", 400, `no parameter "depth"`},
+		{"DELETE", "loadBalancers/lb-b?force=true", "", 400, `no parameter "force"`},
+		{"POST", "reset?now=1", "", 400, `no parameter "now"`},
+		{"PUT", "loadBalancers/lb-b", "", 400, "the body is empty"},
+		{"PUT", "loadBalancers/lb-b", "[1]", 400, "bad request"},
+		{"PUT", "loadBalancers/lb-b", "id: lb-c", 400, "the id of loadBalancers/lb-b is not lb-c"},
+		{"PATCH", "loadBalancers/lb-b", "id: lb-c", 400, "the id of loadBalancers/lb-b is not lb-c"},
+		{"PATCH", "callers/somebody", "accessKeyId: other", 400, "LTAIx is not other"},
+		{"PATCH", "policies/none", "{}", 404, "policies/none"},
+		{"DELETE", "policies/none", "", 404, "policies/none"},
+		{"DELETE", "nlbs/lb-b", "", 404, "nlbs/lb-b"},
+		{"DELETE", "cats/tom", "", 404, "is no kind"},
+		{"PATCH", "world", "{account: {balance: much}}", 400, "balance"},
+		{"PATCH", "world", "", 400, "the body is empty"},
+		{"PUT", "world", "", 400, "the body is empty"},
+		{"PUT", "world", strings.Repeat("#", 65<<20), 413, "too large"},
+		{"POST", "faults", "{product: cats, code: X}", 400, "no product cats"},
+		{"POST", "faults", "{delay: 1s, status: 503}", 400, "go with a code"},
+		{"POST", "faults", "{code: X, count: -1}", 400, "below 0"},
+		{"POST", "faults", "{kode: X}", 400, "kode"},
+		{"GET", "faults/99", "", 404, "fault 99"},
+		{"POST", "world", "{}", 405, "this path has GET, HEAD, PATCH, PUT"},
+		{"DELETE", "world", "", 405, "see GET /sim/"},
+		{"GET", "reset", "", 404, "is no kind"},
+		{"PUT", "faults", "{}", 405, "GET, HEAD"},
+		{"GET", "loadBalancers/lb-b/tags", "", 404, "there is no such path"},
 	} {
 		if status, out := p.do(tt.method, tt.path, tt.body); status != tt.status || !contains(out, tt.says) {
 			t.Errorf("%s %s %s: got %d %s, want %d %s", tt.method, tt.path, tt.body, status, out, tt.status, tt.says)
@@ -176,6 +210,79 @@ func TestAdmin(t *testing.T) {
 	}
 	if after := text(t, c.Snapshot()); after != before {
 		t.Errorf("a refused change changed the world: %s\nwas %s", after, before)
+	}
+	if got := p.good("GET", "faults", ""); got != faults {
+		t.Errorf("a refused change changed the faults: %s\nwere %s", got, faults)
+	}
+}
+
+// TestAdminReset shows that what was changed goes, and what has to stay stays.
+func TestAdminReset(t *testing.T) {
+	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-a"}}, Callers: []sim.Caller{{Name: "mine", Deny: []string{"slb:*"}}}},
+		sim.WithAdmin(), sim.WithClient("operator", "*"), sim.WithClient("mine", "*"))
+	p := person{t, "http://" + c.Addr() + "/sim/"}
+	// A World's caller goes before an option's of the same name.
+	if got := p.good("GET", "callers/mine", ""); contains(got, "allow") || !contains(got, "deny") {
+		t.Errorf("got %s", got)
+	}
+	operator := c.Snapshot().Callers
+	first := text(t, c.Snapshot())
+	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	made, err := create(client, func(*slb.CreateLoadBalancerRequest) {})
+	check(t, err)
+	p.good("DELETE", "loadBalancers/lb-a", "")
+	p.good("POST", "faults", "{hang: true}")
+	p.good("POST", "reset", "")
+	if got := text(t, c.Snapshot()); got != first {
+		t.Errorf("got %s\nwant %s", got, first)
+	}
+	if got := p.good("GET", "faults", "") + p.good("GET", "calls", ""); got != "[]\n[]\n" {
+		t.Errorf("got %s", got)
+	}
+	again, err := create(dial(t, c, c.Admin(), slb.NewClientWithOptions), func(*slb.CreateLoadBalancerRequest) {})
+	check(t, err)
+	if again.LoadBalancerId == made.LoadBalancerId {
+		t.Errorf("%s was given a second time", again.LoadBalancerId)
+	}
+	p.good("PUT", "world", "region: cn-beijing")
+	for _, k := range operator {
+		if got := p.good("GET", "callers/"+k.AccessKeyID, ""); !contains(got, "name: "+k.Name+"\n") {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+// TestAdminFollow follows calls while they are made and forgotten.
+func TestAdminFollow(t *testing.T) {
+	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-a"}}}, sim.WithAdmin(), sim.WithCallLimit(2))
+	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	_, err := attribute(client, "lb-0")
+	refused(t, err, "InvalidLoadBalancerId.NotFound", 404)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+c.Addr()+"/sim/calls?follow=true&product=slb&action=Describe*", nil)
+	check(t, err)
+	resp, err := http.DefaultClient.Do(r)
+	check(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	lines := json.NewDecoder(resp.Body)
+	saw := func(want string) {
+		t.Helper()
+		var k struct{ Params map[string]string }
+		if err := lines.Decode(&k); err != nil || k.Params["LoadBalancerId"] != want {
+			t.Fatalf("got %+v, %v, want %s", k, err, want)
+		}
+	}
+	saw("lb-0")
+	for i := range 10 {
+		if i == 5 {
+			c.ResetCalls()
+		}
+		_, err := attribute(client, "lb-a")
+		check(t, err)
+		saw("lb-a")
+	}
+	c.Close() // ends the stream
+	if err := lines.Decode(new(any)); err == nil {
+		t.Error("the stream goes on without a cloud")
 	}
 }
 
@@ -190,6 +297,13 @@ func TestAdminIsForThisMachine(t *testing.T) {
 		}
 	}
 	p.good("GET", "world", "", "Host", "localhost:1")
+	p.good("GET", "world", "", "Host", "[::1]")
+	for _, addr := range []string{"0.0.0.0:0", "192.0.2.1:0", ":0", "example.com:0", "127.0.0.1"} {
+		if c, err := sim.Start(nil, sim.WithListener(addr)); err == nil {
+			c.Close()
+			t.Errorf("it listens on %s", addr)
+		}
+	}
 	if status, out := (person{t, "http://" + off.Addr() + "/sim/"}).do("GET", "world", ""); status < 400 || contains(out, "vsw") {
 		t.Errorf("got %d %s", status, out)
 	}

@@ -29,6 +29,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -45,14 +46,19 @@ type Cloud struct {
 	keep   int
 	admin  bool
 
-	mu      sync.Mutex
-	state   *State
-	regions map[string]*State // the others, as far as somebody asked for them
-	calls   []Call
-	faults  []*standing
-	stood   int // faults so far
-	nonces  nonces
-	dice    dice
+	clients []*Caller // that are there whatever World is
+	first   *World    // that it started with; for the admin API alone
+
+	mu        sync.Mutex
+	state     *State
+	regions   map[string]*State // the others, as far as somebody asked for them
+	calls     []Call
+	forgotten int           // calls that came before these
+	news      chan struct{} // closed with the next call; nil: nobody waits for it
+	faults    []*standing
+	stood     int // faults so far
+	nonces    nonces
+	dice      dice
 }
 
 // An Option changes how a Cloud runs.
@@ -68,6 +74,17 @@ func WithListener(addr string) Option { return func(c *Cloud) { c.addr = addr } 
 // WithCallLimit makes the Cloud forget calls beyond the last n; 100,000 is the
 // default, and 0 records none.
 func WithCallLimit(n int) Option { return func(c *Cloud) { c.keep = n } }
+
+// WithClient makes the Cloud have a caller of this name that may do these RAM
+// actions. It is there again in each World that is put in the place of another,
+// unless that one has a caller of this name or with this key.
+func WithClient(name string, actions ...string) Option {
+	return func(c *Cloud) {
+		k := &Caller{Name: name, Allow: slices.Clone(actions)}
+		k.fill()
+		c.clients = append(c.clients, k)
+	}
+}
 
 // WithAdmin makes the Cloud answer its admin API at /sim/ too, which shows and
 // changes all that there is. See [AdminHelp].
@@ -94,11 +111,20 @@ func Start(w *World, opts ...Option) (*Cloud, error) {
 	for _, o := range opts {
 		o(c)
 	}
+	if host, _, err := net.SplitHostPort(c.addr); err != nil {
+		return nil, fmt.Errorf("start simulated cloud: %w", err)
+	} else if !here(host) {
+		return nil, fmt.Errorf("start simulated cloud: %s is not a loopback address", c.addr)
+	}
 	s, err := newState(w.Clone(), c.now)
 	if err != nil {
 		return nil, fmt.Errorf("start simulated cloud: %w", err)
 	}
 	c.state = s
+	c.addClients()
+	if c.admin {
+		c.first = w.Clone()
+	}
 	l, err := net.Listen("tcp", c.addr)
 	if err != nil {
 		return nil, fmt.Errorf("start simulated cloud: %w", err)
@@ -124,6 +150,26 @@ func Start(w *World, opts ...Option) (*Cloud, error) {
 	return c, nil
 }
 
+// here reports whether a host is this machine, and no other can reach it.
+func here(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// addClients adds the callers that the Cloud always has; c.mu is held.
+func (c *Cloud) addClients() {
+	for _, k := range c.clients {
+		has := false
+		for _, other := range c.state.Callers {
+			has = has || other.Name == k.Name || other.AccessKeyID == k.AccessKeyID
+		}
+		if !has {
+			again := *k
+			c.state.Callers[k.AccessKeyID] = &again
+		}
+	}
+}
+
 // handler answers for the OpenAPI and, if it is wanted, for the admin API.
 func (c *Cloud) handler() http.Handler {
 	if !c.admin {
@@ -131,7 +177,7 @@ func (c *Cloud) handler() http.Handler {
 	}
 	admin := c.adminHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/sim/") {
+		if r.URL.Path == "/sim" || strings.HasPrefix(r.URL.Path, "/sim/") {
 			admin.ServeHTTP(w, r)
 			return
 		}
@@ -199,6 +245,12 @@ func (c *Cloud) CallsOf(caller string) []Call {
 func (c *Cloud) ResetCalls() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forget()
+}
+
+// forget forgets the calls; c.mu is held.
+func (c *Cloud) forget() {
+	c.forgotten += len(c.calls)
 	c.calls = nil
 }
 
@@ -207,9 +259,15 @@ func (c *Cloud) record(k Call) {
 		return
 	}
 	if len(c.calls) >= 2*c.keep {
-		c.calls = slices.Clone(c.calls[len(c.calls)-c.keep+1:])
+		cut := len(c.calls) - c.keep + 1
+		c.calls = slices.Clone(c.calls[cut:])
+		c.forgotten += cut
 	}
 	c.calls = append(c.calls, k)
+	if c.news != nil {
+		close(c.news)
+		c.news = nil
+	}
 }
 
 // Snapshot returns a copy of the present state: sorted, so that two of them can
@@ -238,7 +296,11 @@ func (c *Cloud) Edit(change func(*State)) {
 func (c *Cloud) Replace(w *World) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.replace(w)
+	if err := c.replace(w); err != nil {
+		return err
+	}
+	c.addClients()
+	return nil
 }
 
 func (c *Cloud) replace(w *World) error {
