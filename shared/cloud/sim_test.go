@@ -69,11 +69,11 @@ func world() *sim.World {
 			Addons:    map[string]string{"cloud-controller-manager": "v2.12.1", "terway-eniip": "v1.15.0"},
 		},
 		LoadBalancers: []sim.LoadBalancer{{
-			ID: "lb-1", Name: "web", Address: "10.0.1.9", VSwitch: "vsw-b", SlaveZone: "cn-hangzhou-h", Spec: "slb.s1.small", ResourceGroup: "rg-1", DeleteProtection: true,
+			ID: "lb-1", Name: "web", Address: "10.0.1.9", VSwitch: "vsw-b", SlaveZone: "cn-hangzhou-h", Spec: "slb.s1.small", Bandwidth: 5, ResourceGroup: "rg-1", DeleteProtection: true,
 			Tags:                   map[string]string{"kubernetes.do.not.delete": "a1", "ack.aliyun.com": "c0123456789"},
 			ModificationProtection: sim.Protection{Status: "ConsoleProtection", Reason: "managed.by.ack"},
 			Listeners: []sim.Listener{
-				{Port: 443, VGroup: "rsp-1", Description: "k8s/443/web/shop/c0123456789", Scheduler: "wrr", Bandwidth: -1},
+				{Port: 443, VGroup: "rsp-1", Description: "k8s/443/web/shop/c0123456789", Scheduler: "wrr", Bandwidth: -1, Config: map[string]string{"HealthCheckInterval": "2", "HealthCheck": "on"}},
 				{Port: 53, Protocol: "udp", VGroup: "rsp-1", Scheduler: "rr", Bandwidth: 5},
 			},
 			VGroups: []sim.VGroup{{ID: "rsp-1", Name: "k8s/443/web/shop/c0123456789", Backends: []sim.Backend{
@@ -143,7 +143,8 @@ var reads = []struct {
 		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.SLB.Listeners(ctx, "lb-1") },
 		[]cloud.Listener{
 			{Port: 53, Protocol: "udp", Status: "running", VServerGroup: "rsp-1", Scheduler: "rr", Bandwidth: 5},
-			{Port: 443, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1", Description: "k8s/443/web/shop/c0123456789", Scheduler: "wrr", Bandwidth: -1},
+			{Port: 443, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1", Description: "k8s/443/web/shop/c0123456789", Scheduler: "wrr", Bandwidth: -1,
+				Config: map[string]string{"HealthCheckInterval": "2", "HealthCheck": "on"}},
 		},
 	},
 	{
@@ -309,7 +310,7 @@ const account = "1234567890123456"
 
 var lb1 = cloud.LoadBalancer{
 	ID: "lb-1", Name: "web", Address: "10.0.1.9", AddressType: "intranet", IPVersion: "ipv4", VPC: "vpc-1", VSwitch: "vsw-b", Zone: "cn-hangzhou-i", SlaveZone: "cn-hangzhou-h",
-	Status: "active", Spec: "slb.s1.small", PayType: "PayOnDemand", ChargeType: "PayBySpec", ResourceGroup: "rg-1",
+	Network: "vpc", Bandwidth: 5, Status: "active", Spec: "slb.s1.small", PayType: "PayOnDemand", ChargeType: "PayBySpec", ResourceGroup: "rg-1",
 	DeleteProtection: true, Protected: true, ProtectionReason: "managed.by.ack",
 	Tags: map[string]string{"kubernetes.do.not.delete": "a1", "ack.aliyun.com": "c0123456789"},
 }

@@ -3,6 +3,7 @@ package cloud
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -27,6 +28,8 @@ type LoadBalancer struct {
 	VSwitch          string // empty for one that faces the internet
 	Zone             string // of the primary
 	SlaveZone        string // of the standby
+	Network          string // "vpc" or "classic"
+	Bandwidth        int    // Mbit/s of one that pays for its bandwidth; -1 or 0: by traffic
 	Status           string // "active", "inactive" or "locked"
 	Spec             string // such as "slb.s1.small"; empty: shared-resource, or PayByCLCU
 	PayType          string // "PayOnDemand" or "PrePay"
@@ -72,6 +75,9 @@ type Listener struct {
 	Scheduler    string
 	Bandwidth    int // Mbit/s; -1: not limited
 	BackendPort  int // of the default group; 0 if there is a vServer group
+	// Config holds the settings of its protocol by their names in the API, such as
+	// HealthCheckInterval; nil if the answer shows none.
+	Config map[string]string
 }
 
 // A VServerGroup is a group of backends that listeners and rules share.
@@ -124,6 +130,8 @@ type wireLoadBalancer struct {
 	VSwitchID                    text `json:"VSwitchId"`
 	MasterZoneID                 text `json:"MasterZoneId"`
 	SlaveZoneID                  text `json:"SlaveZoneId"`
+	NetworkType                  text
+	Bandwidth                    number
 	LoadBalancerStatus           text
 	LoadBalancerSpec             text
 	PayType                      text
@@ -160,6 +168,8 @@ func (w wireLoadBalancer) value() LoadBalancer {
 		VSwitch:          string(w.VSwitchID),
 		Zone:             string(w.MasterZoneID),
 		SlaveZone:        string(w.SlaveZoneID),
+		Network:          string(w.NetworkType),
+		Bandwidth:        int(w.Bandwidth.n),
 		Status:           string(w.LoadBalancerStatus),
 		Spec:             string(w.LoadBalancerSpec),
 		PayType:          string(w.PayType),
@@ -388,6 +398,8 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 		Scheduler         text
 		Bandwidth         number
 		BackendServerPort number
+
+		TCPListenerConfig, UDPListenerConfig, HTTPListenerConfig, HTTPSListenerConfig map[string]json.RawMessage
 	}
 	type answer struct {
 		NextToken text
@@ -428,12 +440,31 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 			Port: int(l.ListenerPort.n), Protocol: string(l.ListenerProtocol), Status: string(l.Status),
 			VServerGroup: string(l.VServerGroupID), Description: string(l.Description), Scheduler: string(l.Scheduler),
 			Bandwidth: int(l.Bandwidth.n), BackendPort: int(l.BackendServerPort.n),
+			Config: scalars(l.TCPListenerConfig, l.UDPListenerConfig, l.HTTPListenerConfig, l.HTTPSListenerConfig),
 		})
 	}
 	slices.SortFunc(out, func(a, b Listener) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
 	})
 	return out, nil
+}
+
+// scalars returns the settings that are no lists or objects; nil if there is none.
+func scalars(objects ...map[string]json.RawMessage) map[string]string {
+	var out map[string]string
+	for _, o := range objects {
+		for k, raw := range o {
+			var v text
+			if v.UnmarshalJSON(raw) != nil {
+				continue
+			}
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[k] = string(v)
+		}
+	}
+	return out
 }
 
 // VServerGroups returns the vServer groups of the load balancer with this ID and
