@@ -146,51 +146,77 @@ const (
 
 // Owner finds out whose the load balancer is, and the evidence, as a sentence.
 func (c *Case) Owner(ctx context.Context, lb *cloud.LoadBalancer) (Owner, string, error) {
-	cluster := c.Event.Cluster
 	for _, p := range lb.Ports {
 		if p.Port == apiServerPort && lb.Tags[ClusterTag] != "" {
-			return APIServer, fmt.Sprintf("%s has the tag %s and a listener on port %d: it is the API server's.", lb.ID, ClusterTag, apiServerPort), nil
+			return APIServer, servesAPI(lb.ID), nil
 		}
 	}
 	if lb.Tags[ReusedTag] != "" {
-		return Users, fmt.Sprintf("%s has the tag %s: a person made it and the Service reused it.", lb.ID, ReusedTag), nil
+		return Users, reusedBy(lb.ID), nil
 	}
 	groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
 	if err != nil {
 		return Unproven, "", fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
 	}
-	var ours, others []string
+	m := traces{id: lb.ID, tags: lb.Tags, reason: lb.ProtectionReason, cluster: c.Event.Cluster, what: "vServer group"}
 	for _, g := range groups {
-		svc, ok := groupService(g.Name, cluster)
-		switch {
-		case !ok:
-		case svc == c.Service.Namespace+"/"+c.Service.Name:
-			ours = append(ours, g.Name)
-		default:
-			others = append(others, svc)
-		}
+		m.add(c, g.Name, groupService)
 	}
-	byController := lb.ProtectionReason == ManagedByACK || lb.Tags[ClusterTag] == cluster
-	switch {
-	case len(others) > 0:
-		slices.Sort(others)
-		return OtherService, fmt.Sprintf("%s serves other Services too: %s.", lb.ID, strings.Join(slices.Compact(others), ", ")), nil
-	case byController && len(ours) > 0:
-		return Own, fmt.Sprintf("%s was made by the controller (%s) and has the vServer group %s of this Service.", lb.ID, proof(lb, cluster), ours[0]), nil
-	case !byController && lb.Tags[ClusterTag] == "" && lb.Tags[NameTag] == "":
-		return Users, fmt.Sprintf("%s carries no tag of the controller and is not protected by it: a person made it.", lb.ID), nil
-	}
-	return Unproven, fmt.Sprintf("%s is neither proven to be this Service's own nor a person's: %s, %d vServer groups of this Service.", lb.ID, proof(lb, cluster), len(ours)), nil
+	owner, evidence := m.judge()
+	return owner, evidence, nil
 }
 
-func proof(lb *cloud.LoadBalancer, cluster string) string {
+func servesAPI(id string) string {
+	return fmt.Sprintf("%s has the tag %s and a listener on port %d: it is the API server's.", id, ClusterTag, apiServerPort)
+}
+
+func reusedBy(id string) string {
+	return fmt.Sprintf("%s has the tag %s: a person made it and the Service reused it.", id, ReusedTag)
+}
+
+// traces are what tells whose a load balancer is.
+type traces struct {
+	id           string
+	tags         map[string]string
+	reason       string // of its modification protection
+	cluster      string
+	what         string   // what names Services: "vServer group" or "listener"
+	ours, others []string // names of this Service's; the other Services that are named
+}
+
+// add notes a name that the controller may have given, read by of.
+func (m *traces) add(c *Case, name string, of func(name, cluster string) (string, bool)) {
+	switch svc, ok := of(name, m.cluster); {
+	case !ok:
+	case svc == c.Service.Namespace+"/"+c.Service.Name:
+		m.ours = append(m.ours, name)
+	default:
+		m.others = append(m.others, svc)
+	}
+}
+
+func (m *traces) judge() (Owner, string) {
+	byController := m.reason == ManagedByACK || m.tags[ClusterTag] == m.cluster
 	switch {
-	case lb.Tags[ClusterTag] == cluster:
-		return fmt.Sprintf("tag %s=%s", ClusterTag, cluster)
-	case lb.ProtectionReason == ManagedByACK:
+	case len(m.others) > 0:
+		slices.Sort(m.others)
+		return OtherService, fmt.Sprintf("%s serves other Services too: %s.", m.id, strings.Join(slices.Compact(m.others), ", "))
+	case byController && len(m.ours) > 0:
+		return Own, fmt.Sprintf("%s was made by the controller (%s) and has the %s %s of this Service.", m.id, m.proof(), m.what, m.ours[0])
+	case !byController && m.tags[ClusterTag] == "" && m.tags[NameTag] == "":
+		return Users, fmt.Sprintf("%s carries no tag of the controller and is not protected by it: a person made it.", m.id)
+	}
+	return Unproven, fmt.Sprintf("%s is neither proven to be this Service's own nor a person's: %s, %d %ss of this Service.", m.id, m.proof(), len(m.ours), m.what)
+}
+
+func (m *traces) proof() string {
+	switch {
+	case m.tags[ClusterTag] == m.cluster:
+		return fmt.Sprintf("tag %s=%s", ClusterTag, m.cluster)
+	case m.reason == ManagedByACK:
 		return "protection reason " + ManagedByACK
-	case lb.Tags[ClusterTag] != "":
-		return fmt.Sprintf("tag %s=%s of another cluster", ClusterTag, lb.Tags[ClusterTag])
+	case m.tags[ClusterTag] != "":
+		return fmt.Sprintf("tag %s=%s of another cluster", ClusterTag, m.tags[ClusterTag])
 	}
 	return "no mark of the controller"
 }

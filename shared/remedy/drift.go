@@ -2,6 +2,7 @@ package remedy
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func (c *Case) Drift(ctx context.Context, lb *cloud.LoadBalancer) ([]string, err
 	if reused && (lb.Tags[NameTag] != "" || lb.Tags[ClusterTag] != "") {
 		drift = append(drift, fmt.Sprintf("the reuse check fails, because %s carries a tag of the controller", lb.ID))
 	}
-	differ("the address type", lb.AddressType, or(value("address-type"), "internet"))
+	differ("the address type", lb.AddressType, value("address-type"))
 	differ("the resource group", lb.ResourceGroup, value("resource-group-id"))
 	differ("the charge type", lb.ChargeType, value("instance-charge-type"))
 	if lb.ChargeType != "PayByCLCU" { // the controller leaves the spec of these alone
@@ -83,13 +84,7 @@ func tagDrift(lb *cloud.LoadBalancer, additional string) []string {
 
 // listenerDrift compares the Service's ports with the listeners of its load balancer.
 func listenerDrift(svc *corev1.Service, listeners []cloud.Listener, value func(string) string) []string {
-	protocols := map[string]string{} // port -> protocol, from "https:443,http:80"
-	for _, pair := range strings.Split(value("protocol-port"), ",") {
-		proto, port, ok := strings.Cut(pair, ":")
-		if ok {
-			protocols[strings.TrimSpace(port)] = strings.TrimSpace(proto)
-		}
-	}
+	protocols := protocolsOf(value("protocol-port"))
 	var drift []string
 	wanted := map[string]bool{}
 	for _, p := range svc.Spec.Ports {
@@ -116,6 +111,88 @@ func listenerDrift(svc *corev1.Service, listeners []cloud.Listener, value func(s
 		}
 	}
 	return drift
+}
+
+// protocolsOf reads an annotation such as "https:443,http:80": port to protocol.
+func protocolsOf(annotation string) map[string]string {
+	protocols := map[string]string{}
+	for pair := range strings.SplitSeq(annotation, ",") {
+		proto, port, ok := strings.Cut(pair, ":")
+		if ok {
+			protocols[strings.TrimSpace(port)] = strings.TrimSpace(proto)
+		}
+	}
+	return protocols
+}
+
+// WithDrift returns the plan with what the full sync that follows it would also
+// change on the Service's load balancer: that stands in its note, and makes its
+// risk high. A Service that was never synced has nothing that such a sync would
+// overwrite. What the plan's own steps write is not compared, and neither is what
+// no sync ever changes, but fails on: those are failures of their own. It needs
+// DriftReads and ListSLBTags, or NetworkReads for an NLB.
+func (c *Case) WithDrift(ctx context.Context, lb *Instance, p Plan) (Plan, error) {
+	if !Synced(c.Service) {
+		return p, nil
+	}
+	after, err := c.after(p.Steps)
+	if err != nil {
+		return Plan{}, err
+	}
+	for _, short := range []string{"resource-group-id", "address-type"} {
+		if short == "address-type" && lb.NLB != nil {
+			continue // an NLB's can be changed, and would be
+		}
+		delete(after.Service.Annotations, Prefix+short)
+		delete(after.Service.Annotations, LegacyPrefix+short)
+	}
+	var drift []string
+	if lb.NLB != nil {
+		drift, err = after.networkDrift(ctx, lb.NLB)
+	} else {
+		whole := *lb.CLB
+		if whole.Tags, err = c.Cloud.SLB.Tags(ctx, lb.ID); err != nil {
+			return Plan{}, fmt.Errorf("list tags of load balancer %s: %w", lb.ID, err)
+		}
+		drift, err = after.Drift(ctx, &whole)
+	}
+	if err != nil {
+		return Plan{}, err
+	}
+	if len(drift) > 0 {
+		p.Risk = High
+		p.Note = join(p.Note, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", lb.ID, strings.Join(drift, "; ")))
+	}
+	return p, nil
+}
+
+// after returns the case with its Service's annotations as the steps will leave them.
+func (c *Case) after(steps []Step) (*Case, error) {
+	out := *c
+	out.Service = c.Service.DeepCopy()
+	for _, s := range steps {
+		k, ok := s.(Keyed)
+		if !ok {
+			continue
+		}
+		var patch struct {
+			Metadata struct{ Annotations map[string]*string }
+		}
+		if err := json.Unmarshal(k.Patch(c), &patch); err != nil {
+			return nil, fmt.Errorf("read the patch of step %s: %w", s.Kind(), err)
+		}
+		for key, v := range patch.Metadata.Annotations {
+			if v == nil {
+				delete(out.Service.Annotations, key)
+				continue
+			}
+			if out.Service.Annotations == nil {
+				out.Service.Annotations = map[string]string{}
+			}
+			out.Service.Annotations[key] = *v
+		}
+	}
+	return &out, nil
 }
 
 func or(s, otherwise string) string {

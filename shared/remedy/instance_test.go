@@ -1,0 +1,402 @@
+package remedy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// edits returns the edit of a Service that makes all of them.
+func edits(list ...func(*corev1.Service)) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		for _, edit := range list {
+			edit(svc)
+		}
+	}
+}
+
+// notes sets annotations by their short names.
+func notes(pairs ...string) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		for i := 0; i < len(pairs); i += 2 {
+			svc.Annotations[remedy.Prefix+pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
+// network makes it a Service of an NLB, with this host name as its address.
+func network(host string) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		class := remedy.NLBClass
+		svc.Spec.LoadBalancerClass = &class
+		if host != "" {
+			svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: host}}
+		}
+	}
+}
+
+// failing reports each of the calls that is no error when the cloud refuses it.
+func failing(t *testing.T, s *sim.Cloud, ask func() error) {
+	t.Helper()
+	calls := s.Calls()
+	s.ResetCalls()
+	for i, call := range calls {
+		heal := s.Fault(sim.Fault{Product: call.Product, Action: call.Action, Status: 403, Code: "NoPermission"})
+		if err := ask(); err == nil {
+			t.Errorf("call %d, %s, fails, and it is no error", i, call.Action)
+		}
+		heal()
+	}
+}
+
+// The controller goes by the annotation, then by tag, then by name, and never by
+// its own label or the address.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	own := map[string]string{remedy.NameTag: lbName}
+	two := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}, {ID: "lb-2", Address: "47.1.1.1", AddressType: "internet"}}}
+	nlbs := sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own, AddressType: "Intranet"}, {ID: "nlb-2", Name: "x"}}}
+	for _, tt := range []struct {
+		name  string
+		world sim.World
+		edit  func(*corev1.Service)
+		want  string // ID, kind, address type
+	}{
+		{name: "by its tag", world: two, edit: edits(labels(map[string]string{remedy.BalancerLabel: "lb-2"}), ingress("47.1.1.1")), want: "lb-1 CLB internet"},
+		{name: "by the annotation", world: two, edit: notes("id", "lb-2"), want: "lb-2 CLB internet"},
+		{name: "an empty annotation", world: two, edit: notes("id", ""), want: "lb-1 CLB internet"},
+		{name: "one that does not exist", world: two, edit: notes("id", "lb-3")},
+		{name: "no ID at all", world: two, edit: notes("id", strings.Repeat("lb ", 1e5))},
+		{name: "by its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName}}}, want: "lb-1 CLB internet"},
+		{name: "several tagged", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}, {ID: "lb-2", Tags: own}}}},
+		{name: "several named", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName}, {ID: "lb-2", Name: lbName}}}},
+		{name: "none"},
+		{name: "an NLB by its tag", world: nlbs, edit: network(""), want: "nlb-1 NLB intranet"},
+		{name: "an NLB by the annotation", world: nlbs, edit: edits(network(""), notes("id", "nlb-2")), want: "nlb-2 NLB internet"},
+		{name: "an NLB by its name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Name: lbName}}}, edit: network(""), want: "nlb-1 NLB internet"},
+		{name: "an NLB that does not exist", world: nlbs, edit: edits(network(""), notes("id", "nlb-3"))},
+		{name: "no NLB", edit: network("")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, s := account(t, tt.world, tt.edit)
+			lb, err := c.Bound(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if lb != nil {
+				got = lb.ID + " " + lb.Kind() + " " + lb.AddressType
+			}
+			equal(t, got, tt.want)
+			declared(t, s, remedy.BoundReads, remedy.NetworkReads)
+			failing(t, s, func() error { _, err := c.Bound(t.Context()); return err })
+		})
+	}
+}
+
+// declared checks that the calls are among the grants.
+func declared(t *testing.T, s *sim.Cloud, lists ...[]grant.Grant) {
+	t.Helper()
+	allowed := strings.Join(grant.Actions(grant.Set(lists...)), " ") + " "
+	for _, call := range s.Calls() {
+		if !strings.Contains(allowed, call.Product+":"+call.Action+" ") {
+			t.Errorf("the call %s:%s is not declared", call.Product, call.Action)
+		}
+	}
+}
+
+var servingReads = [][]grant.Grant{remedy.BalancerReads, remedy.NetworkReads, {grant.ListNLBTags}}
+
+// The load balancer that has the Service's address, and whose it is.
+func TestServing(t *testing.T) {
+	t.Parallel()
+	tags := map[string]string{remedy.NameTag: lbName, remedy.ClusterTag: "c-1"}
+	group := []sim.VGroup{{Name: "k8s/80/web/shop/c-1"}}
+	clbs := sim.World{LoadBalancers: []sim.LoadBalancer{
+		{ID: "lb-1", Address: "10.1.1.1", VSwitch: "vsw-1", Tags: tags, VGroups: group},
+		{ID: "lb-2", Address: "10.1.1.2", VSwitch: "vsw-1"},
+		{ID: "lb-3", Address: "10.1.1.2", VSwitch: "vsw-2"},
+	}}
+	host := "nlb-1.cn-hangzhou.nlb.aliyuncs.com"
+	listeners := []sim.NLBListener{{Port: 80, Description: "k8s.80.TCP.web.shop.c-1"}}
+	nlbs := sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: tags, Listeners: listeners}, {ID: "nlb-2"}}}
+	for _, tt := range []struct {
+		name  string
+		world sim.World
+		edit  func(*corev1.Service)
+		want  string
+		owner remedy.Owner
+	}{
+		{"its own", clbs, ingress("10.1.1.1"), "lb-1", remedy.Own},
+		{"a person's, in the cluster's VPC", clbs, ingress("10.1.1.2"), "lb-2", remedy.Users},
+		{"the label says another one", clbs, edits(ingress("10.1.1.2"), labels(map[string]string{remedy.BalancerLabel: "lb-1"})), "lb-2", remedy.Users},
+		{"the label says the same", clbs, edits(ingress("10.1.1.1"), labels(map[string]string{remedy.BalancerLabel: "lb-1"})), "lb-1", remedy.Own},
+		{"the label says one, and the address is nobody's", clbs, edits(ingress("10.9.9.9"), labels(map[string]string{remedy.BalancerLabel: "lb-1"})), "", 0},
+		{"the address is a host name of the annotation", clbs, edits(network("web.example.com"), func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = nil },
+			notes("hostname", "web.example.com"), labels(map[string]string{remedy.BalancerLabel: "lb-1"})), "lb-1", remedy.Own},
+		{"one with its tag and another address", clbs, ingress("10.9.9.9"), "", 0},
+		{"none", sim.World{}, ingress("10.1.1.1"), "", 0},
+		{"an NLB by its label", nlbs, edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), "nlb-1", remedy.Own},
+		{"an NLB by its DNS name", nlbs, edits(network("nlb-2.cn-hangzhou.nlb.aliyuncs.com"), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), "nlb-2", remedy.Users},
+		{"an NLB of another name", nlbs, network("nlb-3.cn-hangzhou.nlb.aliyuncs.com"), "", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, s := account(t, tt.world, tt.edit)
+			got, err := c.Serving(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := ""
+			if got.Instance != nil {
+				id = got.ID
+			}
+			if id != tt.want || got.Owner != tt.owner || (got.Evidence == "") != (tt.want == "") || !strings.Contains(got.Where, "region") {
+				t.Errorf("got %q, %d, %q, %q", id, got.Owner, got.Evidence, got.Where)
+			}
+			declared(t, s, servingReads...)
+			failing(t, s, func() error { _, err := c.Serving(t.Context()); return err })
+		})
+	}
+}
+
+// How a Service's NLB is found, and what proves that it is gone.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	own := map[string]string{remedy.NameTag: lbName}
+	host := "nlb-1.cn-hangzhou.nlb.aliyuncs.com"
+	for _, tt := range []struct {
+		name   string
+		world  sim.World
+		edit   func(*corev1.Service)
+		lb, by string
+		gone   string
+		tagged int
+	}{
+		{name: "by its label", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}}, edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), lb: "nlb-1", by: "label"},
+		{name: "by its label before it was synced", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}}, edit: edits(network(""), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), lb: "nlb-1", by: "label"},
+		{name: "gone by its label, there by its DNS name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}}, edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-0"})), lb: "nlb-1", by: "DNS name", gone: "nlb-0"},
+		{name: "gone", edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-0"})), gone: "nlb-0"},
+		{name: "by its tag", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}}}, edit: network(""), lb: "nlb-1", by: "tag", tagged: 1},
+		{name: "several tagged", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}, {ID: "nlb-2", Tags: own}}}, edit: network(""), tagged: 2},
+		{name: "by its name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Name: lbName}, {ID: "nlb-2", Name: lbName + "-x"}}}, edit: network(""), lb: "nlb-1", by: "name"},
+		{name: "none", edit: network("")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, s := account(t, tt.world, tt.edit)
+			n, err := c.Network(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := ""
+			if n.LB != nil {
+				id = n.LB.ID
+			}
+			if id != tt.lb || n.By != tt.by || n.Gone != tt.gone || len(n.Tagged) != tt.tagged {
+				t.Errorf("found %q by %q, gone %q, %d tagged", id, n.By, n.Gone, len(n.Tagged))
+			}
+			declared(t, s, servingReads...)
+			failing(t, s, func() error { _, err := c.Network(t.Context()); return err })
+		})
+	}
+}
+
+// The proof that a CLB's vServer groups are, listeners are for an NLB.
+func TestNetworkOwner(t *testing.T) {
+	t.Parallel()
+	listener := func(descriptions ...string) (out []sim.NLBListener) {
+		for i, d := range descriptions {
+			out = append(out, sim.NLBListener{Port: 80 + i, Description: d})
+		}
+		return out
+	}
+	protected := sim.Protection{Status: "ConsoleProtection", Reason: remedy.ManagedByACK}
+	for _, tt := range []struct {
+		name string
+		lb   sim.NLB
+		want remedy.Owner
+		says string
+	}{
+		{"own by its tag", sim.NLB{Tags: map[string]string{remedy.ClusterTag: "c-1"}, Listeners: listener("k8s.80.TCP.web.shop.c-1")}, remedy.Own, "listener k8s.80.TCP.web.shop.c-1"},
+		{"own by its protection", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1")}, remedy.Own, "managed.by.ack"},
+		{"another Service's too", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1", "k8s.81.TCP.api.shop.c-1")}, remedy.OtherService, "shop/api"},
+		{"of another cluster", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-2", "by hand")}, remedy.Unproven, "0 listeners of this Service"},
+		{"reused", sim.NLB{Tags: map[string]string{remedy.ReusedTag: "true"}}, remedy.Users, "reused"},
+		{"made by hand", sim.NLB{}, remedy.Users, "a person made it"},
+		{"the API server's", sim.NLB{Tags: map[string]string{remedy.ClusterTag: "c-1"}, Listeners: []sim.NLBListener{{Port: 6443}}}, remedy.APIServer, "API server"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.lb.ID = "nlb-1"
+			c, _ := account(t, sim.World{NLBs: []sim.NLB{tt.lb}}, edits(network(""), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})))
+			n, err := c.Network(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, evidence, err := c.NetworkOwner(t.Context(), n.LB)
+			if err != nil || got != tt.want || !strings.Contains(evidence, tt.says) {
+				t.Errorf("got %d, %q, %v", got, evidence, err)
+			}
+		})
+	}
+}
+
+// What could be reused: nobody's, of the kind of address that is asked for, in
+// reach, and with the ports free.
+func TestReusable(t *testing.T) {
+	t.Parallel()
+	world := sim.World{
+		LoadBalancers: []sim.LoadBalancer{
+			{ID: "lb-a"}, {ID: "lb-b", Listeners: []sim.Listener{{Port: 80}}}, {ID: "lb-c", Tags: map[string]string{remedy.NameTag: "x"}}, {ID: "lb-d", Tags: map[string]string{remedy.ClusterTag: ""}},
+			{ID: "lb-e", VSwitch: "vsw-1"}, {ID: "lb-f", VSwitch: "vsw-2"}, {ID: "lb-g", Status: "inactive"}, {ID: "lb-h", Listeners: []sim.Listener{{Port: 81}}},
+			{ID: "lb-i", Tags: map[string]string{remedy.ReusedTag: "true"}},
+		},
+		NLBs: []sim.NLB{
+			{ID: "nlb-a"}, {ID: "nlb-b", Listeners: []sim.NLBListener{{Port: 80}}}, {ID: "nlb-c", VPC: "vpc-2"}, {ID: "nlb-d", AddressType: "Intranet"},
+			{ID: "nlb-e", Tags: map[string]string{remedy.ClusterTag: "c"}}, {ID: "nlb-f", Status: "Provisioning"},
+		},
+	}
+	for want, edit := range map[string]func(*corev1.Service){
+		"lb-a lb-h": nil,
+		"lb-e":      notes("address-type", "intranet"),
+		"nlb-a":     network(""),
+		"nlb-d":     edits(network(""), notes("address-type", "Intranet")),
+	} {
+		c, s := account(t, world, edit)
+		lbs, err := c.Reusable(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, lb := range lbs {
+			ids = append(ids, lb.ID)
+		}
+		equal(t, strings.Join(ids, " "), want)
+		declared(t, s, remedy.ReusableReads, remedy.NetworkReads)
+		failing(t, s, func() error { _, err := c.Reusable(t.Context()); return err })
+	}
+
+	// However many there are, few are looked at and fewer are named.
+	var many []sim.LoadBalancer
+	for i := range 500 {
+		lb := sim.LoadBalancer{ID: fmt.Sprintf("lb-%03d", i)}
+		if i < 6 {
+			lb.Listeners = []sim.Listener{{Port: 80}}
+		}
+		many = append(many, lb)
+	}
+	c, s := account(t, sim.World{LoadBalancers: many}, nil)
+	lbs, err := c.Reusable(t.Context())
+	if err != nil || len(lbs) != 4 || lbs[0].ID != "lb-006" || len(s.Calls()) > 20 {
+		t.Errorf("got %d of 500 with %d calls, %v", len(lbs), len(s.Calls()), err)
+	}
+}
+
+// A keyed step that does what its patch says.
+type keyed struct {
+	remedy.Step
+	set map[string]*string
+}
+
+func (k keyed) Kind() string   { return "keyed" }
+func (k keyed) Keys() []string { return nil }
+func (k keyed) Patch(*remedy.Case) []byte {
+	data, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": k.set}}) // strings only
+	return data
+}
+
+// What the plan itself writes is not compared, and neither is what a sync fails on.
+func TestWithDrift(t *testing.T) {
+	t.Parallel()
+	clb := func(edit func(*sim.LoadBalancer)) sim.World {
+		lb := sim.LoadBalancer{ID: "lb-1", Address: "10.1.1.1", VSwitch: "vsw-1", Name: "a", DeleteProtection: true, Tags: map[string]string{remedy.NameTag: lbName},
+			ModificationProtection: sim.Protection{Status: "ConsoleProtection"}, Listeners: []sim.Listener{{Port: 80, Description: "k8s/80/web/shop/c-1"}}}
+		edit(&lb)
+		return sim.World{LoadBalancers: []sim.LoadBalancer{lb}}
+	}
+	nlb := func(edit func(*sim.NLB)) sim.World {
+		lb := sim.NLB{ID: "nlb-1", Name: "a", Tags: map[string]string{remedy.NameTag: lbName}, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}},
+			Listeners: []sim.NLBListener{{Port: 80, Description: "k8s.80.TCP.web.shop.c-1"}}}
+		edit(&lb)
+		return sim.World{NLBs: []sim.NLB{lb}, SecurityGroups: []sim.SecurityGroup{{ID: "sg-1"}}}
+	}
+	same := func(*sim.LoadBalancer) {}
+	asIs := func(*sim.NLB) {}
+	synced, host := ingress("10.1.1.1"), network("nlb-1.cn-hangzhou.nlb.aliyuncs.com")
+	for _, tt := range []struct {
+		name  string
+		world sim.World
+		edit  func(*corev1.Service)
+		set   map[string]string // by the step, by short name
+		want  string            // empty: none
+	}{
+		{name: "nothing differs", world: clb(same), edit: synced},
+		{name: "never synced", world: clb(func(lb *sim.LoadBalancer) { lb.DeleteProtection = false })},
+		{name: "deletion protection", world: clb(func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }), edit: synced, want: "deletion protection is off"},
+		{name: "what the step puts back", world: clb(same), edit: edits(synced, notes("name", "b")), set: map[string]string{"name": "a"}},
+		{name: "what the step removes", world: clb(same), edit: edits(synced, notes("name", "b")), set: map[string]string{"name": ""}},
+		{name: "what the step sets", world: clb(same), edit: synced, set: map[string]string{"name": "b"}, want: "the name is a and the annotations say b"},
+		{name: "what a sync fails on", world: clb(same), edit: edits(synced, notes("resource-group-id", "rg-x", "address-type", "internet"))},
+		{name: "a reused one that is the controller's", world: clb(same), edit: edits(synced, notes("id", "lb-1")), want: "the reuse check fails"},
+		{name: "an NLB", world: nlb(asIs), edit: host},
+		{name: "an NLB's zones", world: nlb(asIs), edit: edits(host, notes("zone-maps", "cn-hangzhou-i:vsw-2,cn-hangzhou-h:vsw-1")), want: "its zones are cn-hangzhou-h:vsw-1 and the annotations say cn-hangzhou-h:vsw-1,cn-hangzhou-i:vsw-2"},
+		{name: "the same zones with an address", world: nlb(asIs), edit: edits(host, notes("zone-maps", "cn-hangzhou-h:vsw-1:10.0.0.1"))},
+		{name: "an NLB's address type", world: nlb(asIs), edit: edits(host, notes("address-type", "intranet")), want: "the address type is Internet and the annotations say intranet"},
+		{name: "the address type in other letters", world: nlb(asIs), edit: edits(host, notes("address-type", "internet"))},
+		{name: "an NLB's name", world: nlb(asIs), edit: edits(host, notes("name", "b")), want: "the name is a"},
+		{name: "an NLB's security groups", world: nlb(func(n *sim.NLB) { n.SecurityGroups = []string{"sg-1"} }), edit: edits(host, notes("security-group-ids", "")), want: "its security groups are sg-1 and the annotations say none"},
+		{name: "an NLB's resource group", world: nlb(asIs), edit: edits(host, notes("resource-group-id", "rg-x", "ip-version", "DualStack"))},
+		{name: "a listener too few", world: nlb(func(n *sim.NLB) { n.Listeners = nil }), edit: host, want: "there is no listener TCP:80"},
+		{name: "a listener of another protocol", world: nlb(asIs), edit: edits(host, notes("protocol-port", "tcpssl:80")), want: "there is no listener TCPSSL:80; listener TCP:80 has no port of the Service and would be deleted"},
+		{name: "a listener that stands still", world: nlb(func(n *sim.NLB) { n.Listeners[0].Status = "Stopped" }), edit: host, want: "listener TCP:80 is Stopped and would be started"},
+		{name: "a listener of a person", world: nlb(func(n *sim.NLB) { n.Listeners = append(n.Listeners, sim.NLBListener{Port: 81, Protocol: "TCP"}) }), edit: host},
+		{name: "a reused NLB", world: nlb(func(n *sim.NLB) { n.Listeners, n.Tags = nil, nil }), edit: edits(host, notes("id", "nlb-1"))},
+		{name: "a reused NLB that is the controller's", world: nlb(asIs), edit: edits(host, notes("id", "nlb-1")), want: "the reuse check fails"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, s := account(t, tt.world, tt.edit)
+			lb, err := c.Bound(t.Context())
+			if err != nil || lb == nil {
+				t.Fatal(lb, err)
+			}
+			s.ResetCalls()
+			step := keyed{set: map[string]*string{}}
+			for short, v := range tt.set {
+				step.set[remedy.Prefix+short] = &v
+				if v == "" {
+					step.set[remedy.Prefix+short] = nil
+				}
+			}
+			before := c.Service.DeepCopy()
+			ask := func(ctx context.Context) (remedy.Plan, error) {
+				return c.WithDrift(ctx, lb, remedy.Plan{Finding: "f", Note: "Before.", Steps: []remedy.Step{step}})
+			}
+			p, err := ask(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := remedy.Plan{Finding: "f", Note: "Before.", Steps: p.Steps}
+			if tt.want != "" {
+				want.Risk = remedy.High
+				want.Note += " The full sync that follows also changes what differs now on " + lb.ID + ": " + tt.want
+			}
+			if p.Risk != want.Risk || !strings.HasPrefix(p.Note, want.Note) || tt.want == "" && p.Note != want.Note {
+				t.Errorf("got %s, %q, want %s, %q", p.Risk, p.Note, want.Risk, want.Note)
+			}
+			equal(t, c.Service, before)
+			declared(t, s, remedy.DriftReads, []grant.Grant{grant.ListSLBTags}, remedy.NetworkReads)
+			failing(t, s, func() error { _, err := ask(t.Context()); return err })
+		})
+	}
+}
