@@ -25,7 +25,9 @@ type Case struct {
 	Now     time.Time // when the run began; classes read no clock
 	Log     *slog.Logger
 
-	full map[string]bool // keys of claims that had no place left
+	full   map[string]bool // keys of claims that had no place left
+	remedy *Remedy         // whose case it is
+	waited time.Duration   // with nothing to write
 }
 
 // Writers are what steps write with.

@@ -128,6 +128,14 @@ func Look(ctx context.Context, env *Env, r *Remedy, ev Event) (rec events.Record
 		}
 	}()
 	x.begin(events.Record{})
+	if env.Stream != nil {
+		x.journal = env.Stream.Journal(env.Cluster, ev.Failure.Service.UID, r.Class)
+		prev, err := x.load(ctx)
+		if err != nil {
+			return x.rec, err
+		}
+		x.rec.Since = x.waitsSince(prev) // it decides whether the run would ask
+	}
 	plan, ended, err := x.diagnose(ctx)
 	if err != nil || ended {
 		return x.rec, err
@@ -197,7 +205,7 @@ func newRun(env *Env, r *Remedy, ev Event) (*run, error) {
 	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
 	return &run{
 		env: env, r: r, ev: ev, log: log, clock: env.now(),
-		c: &Case{Event: f, Cloud: env.Cloud, Kube: env.Kube, Now: env.now(), Log: log, full: map[string]bool{}},
+		c: &Case{Event: f, Cloud: env.Cloud, Kube: env.Kube, Now: env.now(), Log: log, full: map[string]bool{}, remedy: r},
 		w: &Writers{Cloud: env.CloudWriter, Kube: env.KubeWriter},
 	}, nil
 }
@@ -390,9 +398,7 @@ func (x *run) begin(prev events.Record) {
 		x.rec.Case, x.rec.First, x.rec.Errors = prev.Case, prev.First, prev.Errors
 		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
 	}
-	if idle(prev) {
-		x.rec.Since = prev.Since
-	}
+	x.rec.Since = x.waitsSince(prev)
 	if !f.Last.IsZero() {
 		x.rec.Timings.Queue = x.since(f.Last)
 	}
@@ -443,6 +449,7 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 		return Plan{}, false, fmt.Errorf("read the policy: %w", err)
 	}
 	x.rec.Mode = string(x.c.Policy.mode(x.r.Class))
+	x.c.waited = x.waited()
 	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
 	for range 3 {
 		began := x.env.now()
@@ -506,6 +513,21 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 // idle reports whether the record is one of a case that waits and has nothing to write.
 func idle(rec events.Record) bool {
 	return rec.Phase == events.Settled && rec.Result == events.Waiting && len(rec.Steps) == 0
+}
+
+// lasting reports whether the record is one of a case that has asked because it
+// waited in vain. It need not wait again as long as its failure comes back.
+func lasting(rec events.Record) bool {
+	return rec.Phase == events.Settled && rec.Result == events.Asked && len(rec.Steps) == 0 && !rec.Since.IsZero()
+}
+
+// waitsSince returns since when the case waits whose last record this is; zero if
+// it doesn't.
+func (x *run) waitsSince(prev events.Record) time.Time {
+	if idle(prev) || lasting(prev) && x.since(prev.At) < stale {
+		return prev.Since
+	}
+	return time.Time{}
 }
 
 // waited returns for how long the case has waited with nothing to write.
@@ -739,7 +761,7 @@ func (x *run) settle(ctx context.Context, r events.Result) (events.Record, error
 func (x *run) append(ctx context.Context, phase events.Phase) error {
 	x.rec.Phase, x.rec.At = phase, x.env.now()
 	switch {
-	case !idle(x.rec) && phase == events.Settled:
+	case !idle(x.rec) && !lasting(x.rec) && phase == events.Settled:
 		x.rec.Since = time.Time{}
 	case idle(x.rec) && x.rec.Since.IsZero() && x.rec.Error == "":
 		x.rec.Since = x.rec.At
