@@ -50,9 +50,13 @@ type NLBZone struct {
 // The names of quotas of NLB:
 // https://www.alibabacloud.com/help/en/slb/network-load-balancer/product-overview/limits
 const (
-	quotaNLBs         = "nlb_quota_loadbalancers_num"
-	quotaServers      = "nlb_quota_loadbalancer_noeci_servers_num"
-	quotaNLBListeners = "nlb_quota_loadbalancer_listeners_num"
+	quotaNLBs            = "nlb_quota_loadbalancers_num"
+	quotaServers         = "nlb_quota_loadbalancer_noeci_servers_num"
+	quotaNLBListeners    = "nlb_quota_loadbalancer_listeners_num"
+	quotaNLBCertificates = "nlb_quota_loadbalancer_certificates_num"
+	quotaServerGroups    = "nlb_quota_servergroups_num"
+	// The limits name no quota for the security groups of an NLB.
+	quotaNLBSecurityGroups = "nlb_quota_loadbalancer_securitygroups_num"
 )
 
 // nlb is the network load balancer:
@@ -334,10 +338,21 @@ func (q *request) affordable() *failure {
 	}
 }
 
+// addressType returns an address type as answers write it. Requests may write
+// it in lower case, as the controller does when a Service does not say one.
+func addressType(s string) string {
+	for _, t := range []string{"Internet", "Intranet"} {
+		if strings.EqualFold(s, t) {
+			return t
+		}
+	}
+	return s
+}
+
 func createNLB(q *request) (any, *failure) {
 	p, s := q.params, q.state
 	n := &NLB{
-		Name: p["LoadBalancerName"], AddressType: p["AddressType"], IPVersion: p["AddressIpVersion"], VPC: p["VpcId"],
+		Name: p["LoadBalancerName"], AddressType: addressType(p["AddressType"]), IPVersion: p["AddressIpVersion"], VPC: p["VpcId"],
 		ResourceGroup: p["ResourceGroupId"], BandwidthPackage: p["BandwidthPackageId"], SecurityGroups: p.list("SecurityGroupIds"),
 		DeletionProtection: p["DeletionProtectionConfig.Enabled"] == "true", DeletionReason: p["DeletionProtectionConfig.Reason"],
 		ModificationProtection: Protection{Status: p["ModificationProtectionConfig.Status"], Reason: p["ModificationProtectionConfig.Reason"]},
@@ -401,6 +416,7 @@ func (q *request) zones(n *NLB, have []NLBZone) ([]NLBZone, *failure) {
 		return nil, fail(http.StatusBadRequest, "InvalidZones", "The current zone list is illegal.")
 	}
 	var list, fresh []NLBZone
+	var moved []func() // what comes of the zones that stay, once nothing can fail
 	undo := func(bad *failure) ([]NLBZone, *failure) {
 		for _, z := range fresh {
 			z.vacate(s)
@@ -427,15 +443,22 @@ func (q *request) zones(n *NLB, have []NLBZone) ([]NLBZone, *failure) {
 			return undo(fail(http.StatusBadRequest, "DuplicatedParam.AllocationId", "The param of AllocationId is duplicated."))
 		case same >= 0 && have[same].VSwitch != z.VSwitch:
 			return undo(fail(http.StatusBadRequest, "OperationDenied.ZoneVSwitchChanged", "The operation is not allowed because of ZoneVSwitchChanged."))
+		case z.EIP != "" && e == nil:
+			return undo(notFound("AllocationId"))
+		case e != nil && e.Instance != "" && (same < 0 || have[same].EIP != z.EIP):
+			return undo(fail(http.StatusBadRequest, "ResourceAlreadyAssociated.AllocationId", "The specified resource of %s is already associated.", z.EIP))
 		case same >= 0:
 			list = append(list, have[same])
+			if stays := len(list) - 1; z.EIP != "" && z.EIP != have[same].EIP {
+				moved = append(moved, func() {
+					list[stays].withdraw(s)
+					list[stays].EIP = z.EIP
+					list[stays].publish(s, n)
+				})
+			}
 			continue
 		case n.IPVersion == "DualStack" && v.IPv6 == "":
 			return undo(fail(http.StatusBadRequest, "OperationFailed.vSwitchNotSupportIpv6", "The operation failed because of vSwitchNotSupportIpv6."))
-		case z.EIP != "" && e == nil:
-			return undo(notFound("AllocationId"))
-		case e != nil && e.Instance != "":
-			return undo(fail(http.StatusBadRequest, "ResourceAlreadyAssociated.AllocationId", "The specified resource of %s is already associated.", z.EIP))
 		case *v.Free <= 0:
 			return undo(noVSwitchIP())
 		}
@@ -451,6 +474,9 @@ func (q *request) zones(n *NLB, have []NLBZone) ([]NLBZone, *failure) {
 			z.publish(s, n)
 		}
 		list, fresh = append(list, z), append(fresh, z)
+	}
+	for _, f := range moved {
+		f()
 	}
 	return list, nil
 }
@@ -542,7 +568,7 @@ func updateAddressType(q *request) (any, *failure) {
 	if bad != nil {
 		return nil, bad
 	}
-	to := q.params["AddressType"]
+	to := addressType(q.params["AddressType"])
 	if !oneOf("Internet,Intranet", to) {
 		return nil, illegalParam("AddressType")
 	}
@@ -632,6 +658,9 @@ func joinSecurityGroup(q *request) (any, *failure) {
 			return nil, fail(http.StatusBadRequest, "ResourceAlreadyAssociated.SecurityGroup", "The specified resource of %s is already associated.", id)
 		}
 	}
+	if bad := q.exceeded(quotaNLBSecurityGroups, 4, len(n.SecurityGroups), len(ids)); bad != nil {
+		return nil, bad
+	}
 	n.SecurityGroups = append(n.SecurityGroups, ids...)
 	return q.underway(n, nil), nil
 }
@@ -703,7 +732,16 @@ func (n *NLB) show(s *State) reply {
 	}
 }
 
-// tagPairs returns tags as the answers of NLB show them.
+// ownTags returns tags as answers about one resource show them.
+func ownTags(tags map[string]string) []reply {
+	list := make([]reply, 0, len(tags))
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		list = append(list, reply{"TagKey": k, "TagValue": tags[k]})
+	}
+	return list
+}
+
+// tagPairs returns tags as lists show them.
 func tagPairs(tags map[string]string) []reply {
 	list := make([]reply, 0, len(tags))
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
@@ -717,7 +755,9 @@ func getNLB(q *request) (any, *failure) {
 	if bad != nil {
 		return nil, bad
 	}
-	return n.show(q.state), nil
+	out := n.show(q.state)
+	out["Tags"] = ownTags(q.state.seenTags(n.ID, n.Tags))
+	return out, nil
 }
 
 // inList reports whether a filter that is a list, and may be missing, lets v

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,6 +95,9 @@ func (q *request) serverGroup() (*ServerGroup, *failure) {
 	return g, nil
 }
 
+// check begins the parameters of a health check.
+const check = "HealthCheckConfig."
+
 // groupFields are the parameters of a server group that have fields of their own.
 var groupFields = []string{"ServerGroupId", "ServerGroupName", "VpcId", "ServerGroupType", "Protocol", "Scheduler", "AddressIPVersion", "ResourceGroupId", "ClientToken", "DryRun", "RegionId"}
 
@@ -104,10 +108,20 @@ func (q *request) setServerGroup(g *ServerGroup) *failure {
 	if !oneOf("Wrr,Wlc,Rr,Sch,Tch,Qch", cmp.Or(p["Scheduler"], "Wrr")) {
 		return illegalParam("Scheduler")
 	}
-	for name, most := range map[string]int{"ConnectionDrainTimeout": 900, "PersistenceTimeout": 3600} {
-		if _, bad := p.number(name, 0, most, 0); bad != nil {
+	for name, of := range map[string][2]int{
+		"ConnectionDrainTimeout": {0, 900}, "PersistenceTimeout": {0, 3600}, check + "HealthCheckConnectPort": {0, 65535},
+		check + "HealthyThreshold": {2, 10}, check + "UnhealthyThreshold": {2, 10}, check + "HealthCheckConnectTimeout": {1, 300},
+		check + "HealthCheckInterval": {1, 300},
+	} {
+		if _, bad := p.number(name, of[0], of[1], of[0]); bad != nil {
 			return bad
 		}
+	}
+	if !oneOf("TCP,UDP,HTTP", strings.ToUpper(cmp.Or(p[check+"HealthCheckType"], "TCP"))) {
+		return illegalParam(check + "HealthCheckType")
+	}
+	if bad := p.switches("ConnectionDrainEnabled", "PreserveClientIpEnabled", "AnyPortEnabled", check+"HealthCheckEnabled"); bad != nil {
+		return bad
 	}
 	g.Name, g.Scheduler = cmp.Or(p["ServerGroupName"], g.Name), cmp.Or(p["Scheduler"], g.Scheduler)
 	for k, v := range p {
@@ -141,6 +155,9 @@ func createServerGroup(q *request) (any, *failure) {
 		return nil, bad
 	}
 	if bad := q.setServerGroup(g); bad != nil {
+		return nil, bad
+	}
+	if bad := q.exceeded(quotaServerGroups, 3000, len(s.ServerGroups), 1); bad != nil {
 		return nil, bad
 	}
 	g.ID = s.id("sgp-", func(id string) bool { return s.ServerGroups[id] != nil })
@@ -256,7 +273,12 @@ func addServers(q *request) (any, *failure) {
 	for i := range list {
 		v := &list[i]
 		home := q.vpcOf(Backend{Server: v.ID})
+		address, err := netip.ParseAddr(cmp.Or(v.IP, v.ID))
 		switch {
+		case err != nil && (v.IP != "" || v.Type == "Ip"):
+			return nil, illegalParam("IP")
+		case err == nil && address.Is6() && g.IPVersion != "DualStack":
+			return nil, fail(http.StatusBadRequest, "OperationDenied.ServerGroupNotSupportIpv6", "The operation is not allowed because of ServerGroupNotSupportIpv6.")
 		case (v.Type == "Ip") != (g.Type == "Ip"):
 			return nil, mismatch("ServerType", v.ID, g.ID)
 		case v.Port == 0 && g.Config["AnyPortEnabled"] != "true":

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,7 +14,7 @@ import (
 // An NLBListener is a port that an NLB forwards to a server group.
 type NLBListener struct {
 	ID           string            `json:"id,omitempty"`
-	Port         int               `json:"port"`               // 0 with StartPort and EndPort: all between
+	Port         int               `json:"port"`               // 0 with StartPort and EndPort in Config: all between
 	Protocol     string            `json:"protocol,omitempty"` // TCP if empty, UDP or TCPSSL
 	ServerGroup  string            `json:"serverGroup,omitempty"`
 	Description  string            `json:"description,omitempty"`
@@ -130,7 +132,19 @@ func (q *request) setNLBListener(n *NLB, l *NLBListener) *failure {
 	if len(certificates) > 1 {
 		return fail(http.StatusBadRequest, "IllegalParamSize.certificateIds", "The param size of certificateIds or caCertificateIds is illegal.")
 	}
-	if _, bad := p.number("IdleTimeout", 1, 900, 900); bad != nil {
+	for name, of := range map[string][2]int{"IdleTimeout": {1, 900}, "Cps": {0, 1_000_000}, "Mss": {0, 1500}} {
+		if _, bad := p.number(name, of[0], of[1], of[1]); bad != nil {
+			return bad
+		}
+	}
+	if bad := p.switches("CaEnabled", "AlpnEnabled", "ProxyProtocolEnabled", "SecSensorEnabled"); bad != nil {
+		return bad
+	}
+	if p["AlpnEnabled"] == "true" && !oneOf("HTTP1Only,HTTP2Only,HTTP2Optional,HTTP2Preferred", p["AlpnPolicy"]) {
+		return illegalParam("AlpnPolicy")
+	}
+	marks, bad := p.object(proxyMarks)
+	if bad != nil {
 		return bad
 	}
 	if bad := q.certified(certificates); bad != nil {
@@ -151,6 +165,70 @@ func (q *request) setNLBListener(n *NLB, l *NLBListener) *failure {
 			l.Config[k] = v
 		}
 	}
+	for k, v := range marks {
+		l.Config[proxyMarks+"."+k] = v
+	}
+	return nil
+}
+
+// proxyMarks is the parameter that says what the proxy protocol tells servers
+// apart from the address of the client.
+const proxyMarks = "ProxyProtocolV2Config"
+
+// object returns the fields of a structure, which is written as Name.Field or
+// as JSON.
+func (p params) object(name string) (params, *failure) {
+	m := p.under(name)
+	if p[name] == "" {
+		return m, nil
+	}
+	var said map[string]any
+	if err := json.Unmarshal([]byte(p[name]), &said); err != nil {
+		return nil, invalid(name)
+	}
+	for k, v := range said {
+		m[k] = fmt.Sprint(v)
+	}
+	return m, nil
+}
+
+// switches refuses parameters that are neither true nor false.
+func (p params) switches(names ...string) *failure {
+	for _, n := range names {
+		if !oneOf("true,false", cmp.Or(p[n], "true")) {
+			return invalid(n)
+		}
+	}
+	return nil
+}
+
+// span returns the first and the last port of a listener.
+func (l *NLBListener) span() (first, last int) {
+	if l.Port != 0 {
+		return l.Port, l.Port
+	}
+	first, _ = strconv.Atoi(l.Config["StartPort"])
+	last, _ = strconv.Atoi(l.Config["EndPort"])
+	return first, last
+}
+
+// ports reads what ports a new listener is for.
+func (q *request) ports(l *NLBListener) *failure {
+	var bad *failure
+	if l.Port, bad = q.params.number("ListenerPort", 0, 65535, -1); bad != nil {
+		return illegalParam("Port")
+	}
+	if l.Port != 0 {
+		return nil
+	}
+	var first, last int
+	if first, bad = q.params.number("StartPort", 1, 65535, 0); bad == nil {
+		last, bad = q.params.number("EndPort", 1, 65535, 0)
+	}
+	if bad != nil || first == 0 || last < first {
+		return illegalParam("Port")
+	}
+	l.Config["StartPort"], l.Config["EndPort"] = strconv.Itoa(first), strconv.Itoa(last)
 	return nil
 }
 
@@ -184,18 +262,19 @@ func createNLBListener(q *request) (any, *failure) {
 	if n.Status != "Active" {
 		return nil, fail(http.StatusBadRequest, "IncorrectStatus.loadbalancer", "The status of loadbalancer [%s] is incorrect.", n.ID)
 	}
-	port, bad := p.number("ListenerPort", 0, 65535, -1)
-	if bad != nil || port == 0 && (p["StartPort"] == "" || p["EndPort"] == "") {
-		return nil, illegalParam("Port")
-	}
-	l := NLBListener{Port: port, Protocol: p["ListenerProtocol"], Status: "Provisioning"}
+	l := NLBListener{Protocol: p["ListenerProtocol"], Status: "Provisioning"}
 	l.fill()
+	if bad := q.ports(&l); bad != nil {
+		return nil, bad
+	}
 	if !oneOf("TCP,UDP,TCPSSL", l.Protocol) {
 		return nil, illegalParam("ListenerProtocol")
 	}
+	first, last := l.span()
 	for _, o := range n.Listeners { // only UDP shares a port with the others
-		if o.Port == port && (o.Protocol == l.Protocol || o.Protocol != "UDP" && l.Protocol != "UDP") {
-			return nil, fail(http.StatusBadRequest, "Conflict.Port", "The Port [%d] is conflict.", port)
+		from, to := o.span()
+		if from <= last && first <= to && (o.Protocol == l.Protocol || o.Protocol != "UDP" && l.Protocol != "UDP") {
+			return nil, fail(http.StatusBadRequest, "Conflict.Port", "The Port [%d] is conflict.", max(first, from))
 		}
 	}
 	if bad := q.exceeded(quotaNLBListeners, 50, len(n.Listeners), 1); bad != nil {
@@ -207,7 +286,7 @@ func createNLBListener(q *request) (any, *failure) {
 	if bad := q.setNLBListener(n, &l); bad != nil {
 		return nil, bad
 	}
-	l.ID = s.id("lsn-", s.listenerStem) + "@" + strconv.Itoa(port)
+	l.ID = s.id("lsn-", s.listenerStem) + "@" + strconv.Itoa(l.Port)
 	n.Listeners = append(n.Listeners, l)
 	job := q.transit(&n.Listeners[len(n.Listeners)-1], "Provisioning", "Running")
 	return reply{"ListenerId": l.ID, "JobId": job}, nil
@@ -255,9 +334,14 @@ func deleteNLBListener(q *request) (any, *failure) {
 func (l *NLBListener) show(n *NLB, s *State) reply {
 	out := reply{
 		"IdleTimeout": 900, "Cps": 0, "Mss": 0, "SecurityPolicyId": "", "CaEnabled": false, "AlpnEnabled": false, "AlpnPolicy": "",
-		"ProxyProtocolEnabled": false, "SecSensorEnabled": false, "StartPort": "", "EndPort": "",
+		"ProxyProtocolEnabled": false, "SecSensorEnabled": false,
 	}
-	maps.Copy(out, typedConfig(l.Config))
+	flat := maps.Clone(l.Config)
+	maps.DeleteFunc(flat, func(k, _ string) bool { return strings.Contains(k, ".") })
+	maps.Copy(out, typedConfig(flat))
+	if marks := params(l.Config).under(proxyMarks); len(marks) > 0 {
+		out[proxyMarks] = typedConfig(marks)
+	}
 	maps.Copy(out, reply{
 		"LoadBalancerId": n.ID, "ListenerId": l.ID, "ListenerPort": l.Port, "ListenerProtocol": l.Protocol, "ListenerStatus": l.Status,
 		"ListenerDescription": l.Description, "ServerGroupId": l.ServerGroup, "RegionId": s.Region, "Tags": tagPairs(s.seenTags(l.ID, l.Tags)),
@@ -271,7 +355,9 @@ func getNLBListener(q *request) (any, *failure) {
 	if bad != nil {
 		return nil, bad
 	}
-	return l.show(n, q.state), nil
+	out := l.show(n, q.state)
+	out["Tags"] = ownTags(q.state.seenTags(l.ID, l.Tags))
+	return out, nil
 }
 
 func listNLBListeners(q *request) (any, *failure) {
@@ -324,7 +410,7 @@ func listNLBCertificates(q *request) (any, *failure) {
 }
 
 func associateCertificates(q *request) (any, *failure) {
-	_, l, bad := q.calm()
+	n, l, bad := q.calm()
 	if bad != nil {
 		return nil, bad
 	}
@@ -336,6 +422,13 @@ func associateCertificates(q *request) (any, *failure) {
 		if slices.Contains(l.Further, id) {
 			return nil, fail(http.StatusBadRequest, "ResourceAlreadyAssociated.Certificate", "The specified resource of %s is already associated.", id)
 		}
+	}
+	further := 0
+	for _, o := range n.Listeners {
+		further += len(o.Further)
+	}
+	if bad := q.exceeded(quotaNLBCertificates, 25, further, len(ids)); bad != nil {
+		return nil, bad
 	}
 	l.Further = append(l.Further, ids...)
 	return reply{"JobId": q.transit(l, "Configuring", l.Status)}, nil

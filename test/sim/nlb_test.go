@@ -153,7 +153,7 @@ func TestNLBLife(t *testing.T) {
 	}
 	if len(got.ZoneMappings) != 2 || got.ZoneMappings[0].LoadBalancerAddresses[0].PrivateIPv4Address == "" ||
 		got.ZoneMappings[0].LoadBalancerAddresses[0].PublicIPv4Address == "" || got.DNSName != id+".cn-hangzhou.nlb.aliyuncs.com" ||
-		len(got.Tags) != 1 || got.Tags[0].Key != "kubernetes.do.not.delete" || got.Tags[0].Value != "a1" || !got.DeletionProtectionConfig.Enabled || got.ModificationProtectionConfig.Reason != "managed.by.ack" || !slices.Equal(got.SecurityGroupIds, []string{"sg-a"}) {
+		len(got.Tags) != 1 || got.Tags[0].TagKey != "kubernetes.do.not.delete" || got.Tags[0].TagValue != "a1" || !got.DeletionProtectionConfig.Enabled || got.ModificationProtectionConfig.Reason != "managed.by.ack" || !slices.Equal(got.SecurityGroupIds, []string{"sg-a"}) {
 		t.Errorf("got %+v", got)
 	}
 	if got := tr.free("vsw-h"); got != 4 {
@@ -210,7 +210,7 @@ func TestNLBCreateRefused(t *testing.T) {
 		}},
 		{name: "no such VPC", code: "ResourceNotFound.Vpc", status: 404, edit: func(r *nlb.CreateLoadBalancerRequest) { r.VpcId = "vpc-x" }},
 		{name: "no VPC", code: "MissingParam.VpcId", status: 400, text: "The parameter of VpcId is missing.", edit: func(r *nlb.CreateLoadBalancerRequest) { r.VpcId = "" }},
-		{name: "address type", code: "IllegalParam.AddressType", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) { r.AddressType = "internet" }},
+		{name: "address type", code: "IllegalParam.AddressType", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) { r.AddressType = "public" }},
 		{name: "IP version", code: "IllegalParam.AddressIpVersion", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) { r.AddressIpVersion = "ipv6" }},
 		{name: "short name", code: "IllegalParam.loadBalancerName", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) { r.LoadBalancerName = "w" }},
 		{name: "bad tag", code: "IllegalParam.TagKey", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) {
