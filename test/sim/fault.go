@@ -131,19 +131,6 @@ func (f *Fault) refusal(p *product) (any, *failure) {
 	return nil, fail(status, f.Code, "%s", cmp.Or(f.Message, usual.Message, "The request failed with "+f.Code+"."))
 }
 
-// usualErrors are the errors that any action may answer with:
-// https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes
-var usualErrors = map[string]failure{
-	"Throttling":                        {Status: http.StatusBadRequest, Code: "Throttling", Message: "Request was denied due to request throttling."},
-	"Throttling.User":                   {Status: http.StatusBadRequest, Code: "Throttling.User", Message: "Request was denied due to user flow control."},
-	"Throttling.Api":                    {Status: http.StatusBadRequest, Code: "Throttling.Api", Message: "Request was denied due to api flow control."},
-	"ServiceUnavailable":                {Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable", Message: "The request has failed due to a temporary failure of the server."},
-	"InternalError":                     {Status: http.StatusInternalServerError, Code: "InternalError", Message: "The request processing has failed due to some unknown error, exception or failure."},
-	"SystemBusy":                        {Status: http.StatusBadRequest, Code: "SystemBusy", Message: "The system is busy."},
-	"OperationFailed.TokenIsProcessing": {Status: http.StatusBadRequest, Code: "OperationFailed.TokenIsProcessing", Message: "The operation is failed, because the Client Token is processing."},
-	"InvalidSecurityToken.Expired":      {Status: http.StatusBadRequest, Code: "InvalidSecurityToken.Expired", Message: "Specified SecurityToken is expired."},
-}
-
 // after is what a fault does between the action and its answer.
 func (f *Fault) after(c *Cloud, call *Call) {
 	if f == nil || f.Code != "" {

@@ -220,7 +220,7 @@ func TestSameAddress(t *testing.T) {
 	_, err = create(client, func(r *slb.CreateLoadBalancerRequest) {
 		r.AddressType, r.VSwitchId, r.Address = "intranet", "vsw-a", "10.0.0.9"
 	})
-	refused(t, err, "AddressAlreadyExist", 400)
+	refused(t, err, "InvalidParameter", 400)
 	api := slb.CreateDescribeLoadBalancersRequest()
 	api.Tag = &[]slb.DescribeLoadBalancersTag{{Key: "ack.aliyun.com", Value: "c1"}}
 	if got, err := client.DescribeLoadBalancers(api); err != nil || got.TotalCount != 1 || got.LoadBalancers.LoadBalancer[0].LoadBalancerId != "lb-api" {

@@ -195,8 +195,7 @@ func (q *request) throttle() *failure {
 			s.rates[u.Code] = r
 		}
 		if r.calls >= u.Total {
-			bad := usualErrors["Throttling.User"]
-			return &bad
+			return documented("Throttling.User")
 		}
 		r.calls++
 	}

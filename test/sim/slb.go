@@ -26,6 +26,8 @@ func slb() *product {
 			"DescribeLoadBalancers":                 {do: describeLoadBalancers, filtered: true},
 			"DescribeLoadBalancerAttribute":         {do: describeLoadBalancerAttribute},
 			"DescribeAvailableResource":             {do: describeAvailableResource},
+			"DescribeZones":                         {do: describeZones},
+			"DescribeRegions":                       {do: describeRegions},
 			"SetLoadBalancerName":                   {do: setLoadBalancerName, need: []string{"LoadBalancerName"}},
 			"SetLoadBalancerStatus":                 {do: setLoadBalancerStatus, need: []string{"LoadBalancerStatus"}},
 			"SetLoadBalancerDeleteProtection":       {do: setDeleteProtection, need: []string{"DeleteProtection"}},
@@ -84,18 +86,6 @@ func (q *request) loadBalancer() (*LoadBalancer, *failure) {
 	return nil, noLoadBalancer()
 }
 
-// payable refuses what costs money if the account cannot pay: pay-as-you-go
-// needs 100 CNY.
-func (q *request) payable() *failure {
-	if q.state.Account.Arrearage {
-		return fail(http.StatusBadRequest, "ORDER.ARREARAGE", "The account is arrearage.")
-	}
-	if n, err := amount(q.state.Account.Balance); err != nil || n < 100 {
-		return fail(http.StatusBadRequest, "PAY.INSUFFICIENT_BALANCE", "Your account does not have enough balance.")
-	}
-	return nil
-}
-
 func createLoadBalancer(q *request) (any, *failure) {
 	p, s := q.params, q.state
 	token := p["ClientToken"]
@@ -130,6 +120,7 @@ func createLoadBalancer(q *request) (any, *failure) {
 	lb.Name = cmp.Or(lb.Name, "auto_named_slb")
 	lb.fill(s)
 	s.LoadBalancers[lb.ID] = lb
+	s.stock(lb.MasterZone, -1)
 	done := reply{
 		"LoadBalancerId": lb.ID, "LoadBalancerName": lb.Name, "Address": lb.Address, "AddressIPVersion": lb.IPVersion,
 		"NetworkType": lb.networkType(), "VpcId": lb.vpcID(), "VSwitchId": lb.VSwitch, "ResourceGroupId": lb.ResourceGroup,
@@ -149,13 +140,13 @@ func (q *request) orderable(lb *LoadBalancer) *failure {
 	case !oneOf("ipv4,ipv6", cmp.Or(lb.IPVersion, "ipv4")):
 		return invalid("AddressIPVersion")
 	case !oneOf("PayByCLCU,PayBySpec", cmp.Or(lb.ChargeType, "PayBySpec")):
-		return invalid("InstanceChargeType")
+		return fail(http.StatusBadRequest, "IllegalParam.InstanceChargeType", "The parameter InstanceChargeType is illegal.")
 	}
 	if bad := q.payable(); bad != nil {
 		return bad
 	}
 	if lb.Spec == "" && lb.ChargeType != "PayByCLCU" && q.state.Account.ShareInstanceHalt {
-		return fail(http.StatusBadRequest, "ShareSlbHaltSales", "The share instance has been discontinued.")
+		return documented("ShareSlbHaltSales")
 	}
 	if lb.ChargeType == "" {
 		lb.ChargeType = "PayByCLCU"
@@ -164,7 +155,7 @@ func (q *request) orderable(lb *LoadBalancer) *failure {
 		}
 	}
 	if len(q.state.LoadBalancers) >= q.state.quota(quotaCLBs, 60) {
-		return fail(http.StatusBadRequest, "OrderFailed.InstanceQuotaExceeded", "Instance num exceeded Quota.")
+		return documented("OverQuota")
 	}
 	return nil
 }
@@ -175,20 +166,25 @@ func (q *request) place(lb *LoadBalancer) *failure {
 	full := fail(http.StatusBadRequest, "VSwitchAvailableIpNotExist", "The specified VSwitch has no available ip.")
 	if lb.AddressType == "internet" {
 		lb.VSwitch, lb.VPC = "", ""
+		if bad := q.settleZones(lb); bad != nil {
+			return bad
+		}
 		a, ok := q.state.address(lb)
 		if !ok {
-			return fail(http.StatusBadRequest, "OperationFailed.AddressNotEnough", "There is no available public address.")
+			return documented("OperationFailed.RegionResourceLimit")
 		}
 		lb.Address = a
 		return nil
 	}
 	if lb.VSwitch == "" {
-		return missing("VSwitchId")
+		return fail(http.StatusBadRequest, "MissingParam.VSwitchId", "The parameter VSwitchId is required.")
 	}
 	v := q.state.VSwitches[lb.VSwitch]
 	switch {
 	case v == nil:
-		return fail(http.StatusBadRequest, "VSwitchNotExist", "The specified VSwitch does not exist.")
+		return documented("VSwitchNotExist")
+	case lb.VPC != "" && q.state.VPCs[lb.VPC] == nil:
+		return fail(http.StatusBadRequest, "InvalidVpcId.NotExist", "The specified VPC not exist.")
 	case lb.VPC != "" && lb.VPC != v.VPC:
 		return fail(http.StatusBadRequest, "VpcNotMatchVSwitch", "The specified VSwitch does not belong to the specified VPC.")
 	case lb.IPVersion == "ipv6" && v.IPv6 == "":
@@ -197,14 +193,17 @@ func (q *request) place(lb *LoadBalancer) *failure {
 		return full
 	}
 	lb.VPC, lb.MasterZone = v.VPC, cmp.Or(lb.MasterZone, v.Zone)
+	if bad := q.settleZones(lb); bad != nil {
+		return bad
+	}
 	if want := q.params["Address"]; want != "" {
 		a, err := netip.ParseAddr(want)
 		block, bad := netip.ParsePrefix(v.CIDR)
 		if err != nil || bad != nil || !block.Contains(a) {
-			return invalid("Address")
+			return fail(http.StatusBadRequest, "InvalidParameter", "Illegal parameter. The IP address is not in subnet.")
 		}
 		if !q.state.take(a, v.ID) {
-			return fail(http.StatusBadRequest, "AddressAlreadyExist", "The specified address is already in use.")
+			return fail(http.StatusBadRequest, "InvalidParameter", "The vpc Ip is exist.")
 		}
 		lb.Address = want
 	} else {
@@ -240,10 +239,12 @@ func deleteLoadBalancer(q *request) (any, *failure) {
 	case bad != nil:
 		return nil, bad
 	case lb.DeleteProtection:
-		return nil, fail(http.StatusBadRequest, "OperationDenied.DeleteProtectionIsOn",
-			"The loadbalancer can not be deleted due to DeleteProtection is enabled.")
+		return nil, documented("OperationDenied.DeleteProtectionIsOn")
 	case lb.PayType == "PrePay":
-		return nil, fail(http.StatusBadRequest, "InvalidChargeType", "The prepay loadBalancer does not support this action.")
+		return nil, documented("InvalidChargeType")
+	}
+	if bad := q.eipRole(lb); bad != nil {
+		return nil, bad
 	}
 	q.state.dropLoadBalancer(lb.ID)
 	return reply{}, nil
@@ -383,31 +384,6 @@ func describeLoadBalancerAttribute(q *request) (any, *failure) {
 	return out, nil
 }
 
-// describeAvailableResource pairs the zones of the vSwitches with each other.
-func describeAvailableResource(q *request) (any, *failure) {
-	zones := map[string]bool{q.state.Region + "-h": true, q.state.Region + "-i": true}
-	for _, v := range q.state.VSwitches {
-		zones[v.Zone] = true
-	}
-	var kinds []reply
-	for _, t := range []string{"internet", "intranet"} {
-		for _, v := range []string{"ipv4", "ipv6"} {
-			if is(q.params["AddressType"], t) && is(q.params["AddressIPVersion"], v) {
-				kinds = append(kinds, reply{"AddressType": t, "AddressIPVersion": v})
-			}
-		}
-	}
-	pairs := []reply{}
-	for _, m := range slices.Sorted(maps.Keys(zones)) {
-		for _, b := range slices.Sorted(maps.Keys(zones)) {
-			if m != b {
-				pairs = append(pairs, reply{"MasterZoneId": m, "SlaveZoneId": b, "SupportResources": reply{"SupportResource": kinds}})
-			}
-		}
-	}
-	return reply{"AvailableResources": reply{"AvailableResource": pairs}}, nil
-}
-
 // change runs a change of the load balancer that the request names.
 func change(q *request, do func(*LoadBalancer) *failure) (any, *failure) {
 	lb, bad := q.loadBalancer()
@@ -454,7 +430,7 @@ func setModificationProtection(q *request) (any, *failure) {
 	return change(q, func(lb *LoadBalancer) *failure {
 		status := q.params["ModificationProtectionStatus"]
 		if !oneOf("ConsoleProtection,NonProtection", status) {
-			return invalid("ModificationProtectionStatus")
+			return fail(http.StatusBadRequest, "InvalidParam.ModificationProtectionStatus", "The param ModificationProtectionStatus is invalid.")
 		}
 		lb.ModificationProtection = Protection{Status: status}
 		if status == "ConsoleProtection" {
@@ -467,8 +443,7 @@ func setModificationProtection(q *request) (any, *failure) {
 func modifySpec(q *request) (any, *failure) {
 	return change(q, func(lb *LoadBalancer) *failure {
 		if lb.ChargeType == "PayByCLCU" {
-			return fail(http.StatusBadRequest, "OperationDenied.PayByCLCU",
-				"The operation is not allowed because the instanceChargeType of loadbalancer is PayByCLCU.")
+			return documented("OperationDenied.PayByCLCU")
 		}
 		if bad := q.payable(); bad != nil {
 			return bad
@@ -483,11 +458,11 @@ func modifyChargeType(q *request) (any, *failure) {
 		to := q.params["InstanceChargeType"]
 		switch {
 		case !oneOf("PayByCLCU,PayBySpec", to):
-			return invalid("InstanceChargeType")
+			return fail(http.StatusBadRequest, "IllegalParam.InstanceChargeType", "The parameter InstanceChargeType is illegal.")
 		case to == "PayBySpec" && lb.ChargeType == "PayByCLCU":
-			return fail(http.StatusBadRequest, "Forbidden.LcuToSpec", "User does not have permission modify InstanceChargeType to spec.")
+			return documented("Forbidden.LcuToSpec")
 		case lb.PayType == "PrePay":
-			return fail(http.StatusBadRequest, "InvalidChargeType", "The prepay loadBalancer does not support this action.")
+			return documented("InvalidChargeType")
 		}
 		if bad := q.payable(); bad != nil {
 			return bad

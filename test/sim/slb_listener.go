@@ -142,11 +142,11 @@ func createListener(protocol string) func(*request) (any, *failure) {
 			}
 			for _, l := range lb.Listeners {
 				if l.Port == port && conflict(l.Protocol, protocol) {
-					return fail(http.StatusBadRequest, "ListenerAlreadyExists", "A listener with the specified port already exists.")
+					return documented("ListenerAlreadyExists")
 				}
 			}
 			if len(lb.Listeners) >= q.state.quota(quotaListeners, 50) {
-				return fail(http.StatusBadRequest, "QuotaExceeded.Listener", "The maximum number of listeners is exceeded.")
+				return documented("ListenerNumberOverLimit")
 			}
 			l := Listener{Port: port, Protocol: protocol, Status: "stopped"}
 			if bad := q.configure(lb, &l); bad != nil {

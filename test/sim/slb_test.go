@@ -300,7 +300,7 @@ func TestListenersAndGroups(t *testing.T) {
 	_, err = client.CreateLoadBalancerUDPListener(udp)
 	check(t, err)
 	check(t, listen(81))
-	refused(t, listen(82), "QuotaExceeded.Listener", 400)
+	refused(t, listen(82), "ListenerNumberOverLimit", 400)
 	start := slb.CreateStartLoadBalancerListenerRequest()
 	start.LoadBalancerId, start.ListenerPort = "lb-a", "80"
 	_, err = client.StartLoadBalancerListener(start)

@@ -79,12 +79,11 @@ func (q *request) admit(lb *LoadBalancer, more []Backend) *failure {
 		case b.Type == "eni" && lb.Spec == "" && lb.ChargeType != "PayByCLCU":
 			return fail(http.StatusBadRequest, "OperationUnsupported.EniBackendServer", "The loadbalancer does not support backend servers of eni type.")
 		case q.vpcOf(b) != q.home(lb, more):
-			return fail(http.StatusBadRequest, "NetworkConflict", "there are network conflicts in specified parameter.")
+			return documented("NetworkConflict")
 		}
 	}
 	if len(more) > 0 && total > q.state.quota(quotaBackends, 200) {
-		return fail(http.StatusBadRequest, "InstanceBackendServerNumberOverLimit",
-			"The backend server number has reached to the quota limit of this load balancers")
+		return documented("InstanceBackendServerNumberOverLimit")
 	}
 	return nil
 }
@@ -179,10 +178,10 @@ func deleteVGroup(q *request) (any, *failure) {
 	}
 	for _, l := range lb.Listeners {
 		if l.VGroup == g.ID {
-			return nil, fail(http.StatusBadRequest, "RspoolVipExist", "there are vips associating with this vServer group.")
+			return nil, documented("RspoolVipExist")
 		}
 		if slices.ContainsFunc(l.Rules, func(r Rule) bool { return r.VGroup == g.ID }) {
-			return nil, fail(http.StatusBadRequest, "RspoolRuleExist", "there are rules associating with this vServer group.")
+			return nil, documented("RspoolRuleExist")
 		}
 	}
 	delete(q.state.groups, g.ID)

@@ -21,6 +21,7 @@ type World struct {
 	Cluster           Cluster            `json:"cluster,omitzero"`
 	VPCs              []VPC              `json:"vpcs,omitempty"`
 	VSwitches         []VSwitch          `json:"vswitches,omitempty"`
+	Zones             []Zone             `json:"zones,omitempty"` // nil: h and i; those of vSwitches and load balancers are added
 	LoadBalancers     []LoadBalancer     `json:"loadBalancers,omitempty"`
 	NLBs              []NLB              `json:"nlbs,omitempty"`
 	ServerGroups      []ServerGroup      `json:"serverGroups,omitempty"` // of NLBs
@@ -46,6 +47,7 @@ type Account struct {
 	Balance           string `json:"balance,omitempty"`           // available amount in CNY, as "1,234.56"; below 100 nothing can be created
 	Arrearage         bool   `json:"arrearage,omitempty"`         // there are unpaid bills
 	ShareInstanceHalt bool   `json:"shareInstanceHalt,omitempty"` // shared-resource CLBs are no longer sold
+	Gate              string `json:"gate,omitempty"`              // documented code that CLB refuses to sell with, such as RISK.RISK_CONTROL_REJECTION
 }
 
 // A RAM says how the access control of the account behaves.

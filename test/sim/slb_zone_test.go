@@ -1,0 +1,109 @@
+package sim_test
+
+import (
+	"testing"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+func TestZones(t *testing.T) {
+	c := sim.New(t, &sim.World{
+		VSwitches: []sim.VSwitch{{ID: "vsw-a", Zone: "cn-hangzhou-a"}, {ID: "vsw-b", Zone: "cn-hangzhou-b"}},
+		Zones:     []sim.Zone{{ID: "cn-hangzhou-a", Stock: new(1)}, {ID: "cn-hangzhou-b", NoIPv6: true}, {ID: "cn-hangzhou-c", Stock: new(0)}},
+	})
+	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	pairs := func(address, version string) (found []string) {
+		t.Helper()
+		r := slb.CreateDescribeAvailableResourceRequest()
+		r.AddressType, r.AddressIPVersion = address, version
+		resp, err := client.DescribeAvailableResource(r)
+		check(t, err)
+		for _, p := range resp.AvailableResources.AvailableResource {
+			found = append(found, p.MasterZoneId[12:]+p.SlaveZoneId[12:])
+		}
+		return found
+	}
+	if got, want := text(t, pairs("vpc", "ipv4")), `["ab","ba"]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := pairs("classic_internet", "ipv6"); got != nil {
+		t.Errorf("got %s", got)
+	}
+	r := slb.CreateDescribeAvailableResourceRequest()
+	r.AddressType = "intranet" // the word is another one here
+	_, err := client.DescribeAvailableResource(r)
+	refused(t, err, "InvalidParameter.AddressType", 400)
+
+	in := func(zone, vswitch string) func(*slb.CreateLoadBalancerRequest) {
+		return func(r *slb.CreateLoadBalancerRequest) {
+			r.MasterZoneId, r.VSwitchId = zone, vswitch
+			if vswitch != "" {
+				r.AddressType = "intranet"
+			}
+		}
+	}
+	_, err = create(client, in("cn-hangzhou-c", ""))
+	if e := refused(t, err, "OperationFailed.ZoneResourceLimit", 400); e.Message() != "The operation failed because of resource limit of the specified zone." {
+		t.Errorf("got %q", e.Message())
+	}
+	_, err = create(client, in("cn-hangzhou-x", ""))
+	refused(t, err, "PRODUCT.NOT_AVAILABLE_IZ", 400)
+	made, err := create(client, in("", "vsw-a"))
+	check(t, err)
+	_, err = create(client, in("", "vsw-a"))
+	refused(t, err, "OperationFailed.ZoneResourceLimit", 400)
+	del := slb.CreateDeleteLoadBalancerRequest()
+	del.LoadBalancerId = made.LoadBalancerId
+	_, err = client.DeleteLoadBalancer(del)
+	check(t, err)
+	_, err = create(client, in("", "vsw-a"))
+	check(t, err)
+	c.Edit(func(s *sim.State) { s.Zones["cn-hangzhou-b"].Stock = new(0) })
+	_, err = create(client, in("", ""))
+	refused(t, err, "OperationFailed.RegionResourceLimit", 400)
+	zones, err := client.DescribeZones(slb.CreateDescribeZonesRequest())
+	check(t, err)
+	if z := zones.Zones.Zone; len(z) != 3 || len(z[0].SlaveZones.SlaveZone) != 2 {
+		t.Errorf("got %+v", z)
+	}
+}
+
+// TestGates shows what an account cannot buy for.
+func TestGates(t *testing.T) {
+	c := sim.New(t, nil)
+	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	plain := func(*slb.CreateLoadBalancerRequest) {}
+	for _, tt := range []struct {
+		account    sim.Account
+		code, text string
+	}{
+		{sim.Account{Balance: "99.99"}, "PAY.INSUFFICIENT_BALANCE", "Your account does not have enough balance."},
+		{sim.Account{Balance: "1,000.00", Arrearage: true}, "ORDER.ARREARAGE", "The account is arrearage."},
+		{sim.Account{Balance: "1,000.00", Gate: "ORDER.NO_REAL_NAME_AUTHENTICATION"}, "ORDER.NO_REAL_NAME_AUTHENTICATION", "The account is not real name authentication."},
+		{sim.Account{Balance: "1,000.00", Gate: "RISK.RISK_CONTROL_REJECTION"}, "RISK.RISK_CONTROL_REJECTION", "The Account is rejected by risk control system."},
+		{sim.Account{Balance: "1,000.00", Gate: "ORDER.INST_HAS_UNPAID_ORDER"}, "ORDER.INST_HAS_UNPAID_ORDER", "The instance has unpaid order."},
+		{sim.Account{Balance: "1,000.00", Gate: "OrderFailed"}, "OrderFailed", "The Account failed to create order."},
+	} {
+		c.Edit(func(s *sim.State) { s.Account = tt.account })
+		_, err := create(client, plain)
+		if e := refused(t, err, tt.code, 400); e.Message() != tt.text {
+			t.Errorf("got %q, want %q", e.Message(), tt.text)
+		}
+	}
+	c.Edit(func(s *sim.State) { s.Account = sim.Account{Balance: "100.00"} })
+	made, err := create(client, plain)
+	check(t, err)
+	c.Edit(func(s *sim.State) {
+		s.RAM.NoServiceRoles = true
+		s.EIPs["eip-a"] = &sim.EIP{ID: "eip-a", Instance: made.LoadBalancerId}
+	})
+	r := slb.CreateDeleteLoadBalancerRequest()
+	r.LoadBalancerId = made.LoadBalancerId
+	_, err = client.DeleteLoadBalancer(r)
+	refused(t, err, "NoPermission.AliyunServiceRoleForSlbEipAccess", 400)
+	if _, err := sim.Start(&sim.World{Account: sim.Account{Gate: "closed"}}); err == nil {
+		t.Error("a gate that nobody documents was accepted")
+	}
+}
