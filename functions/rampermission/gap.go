@@ -27,7 +27,7 @@ type gap struct {
 }
 
 // find reads the role's policies and compares them with what the controller needs.
-func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, ctl ccm) (gap, error) {
+func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, ctl remedy.Controller) (gap, error) {
 	var g gap
 	role, err := c.Cloud.CS.MasterRole(ctx)
 	if errors.Is(err, cloud.ErrNotFound) {
@@ -41,8 +41,8 @@ func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, ctl ccm) (
 	if err != nil {
 		return g, fmt.Errorf("list Services: %w", err)
 	}
-	needs := needed(ctl.version, inUse(cluster, services))
-	if m := named.FindStringSubmatch(c.Event.Message); m != nil && known(m[1]) && !slices.Contains(needs, m[1]) {
+	needs := remedy.Needs(ctl.Version, remedy.InUse(cluster, services))
+	if m := named.FindStringSubmatch(c.Event.Message); m != nil && remedy.Called(m[1]) && !slices.Contains(needs, m[1]) {
 		needs = append(needs, m[1])
 		slices.Sort(needs)
 	}

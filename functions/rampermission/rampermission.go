@@ -31,12 +31,11 @@ var Remedy = &remedy.Remedy{
 		"You are not authorized to do this action. You should be authorized by RAM",
 		"Authentication is failed for NoPermission",
 	},
-	Reads: []grant.Grant{
-		grant.DescribeClusterDetail, grant.DescribeClusterResources, grant.DescribeClusterAddons,
-		grant.ListDaemonSets, grant.ListServices,
+	Reads: append([]grant.Grant{
+		grant.DescribeClusterDetail, grant.DescribeClusterResources, grant.ListServices,
 		grant.ListPoliciesForRole, grant.GetPolicy, grant.ListPolicyVersions, grant.ListEntitiesForPolicy,
 		grant.DescribeLoadBalancerAttribute, grant.ListSLBTags, grant.DescribeLoadBalancerListeners,
-	},
+	}, remedy.ControllerReads...),
 	Steps:    []remedy.Step{step.PolicyVersion{}, step.Touch{}},
 	Scope:    remedy.Cluster,
 	OptIn:    true,
@@ -63,18 +62,18 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			Ask:     "Authorise the service roles of ACK again, on the authorisation page of the ACK console. Then the controller tries again by itself within 5 minutes.",
 		}, nil
 	}
-	ctl, err := controller(ctx, c)
+	ctl, err := c.Controller(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if ctl.accessKey {
+	if ctl.AccessKey {
 		return remedy.Plan{
 			Finding: "The controller signs with an access key of its own, so that the masters' RAM role does not count.",
 			Cause:   cluster.ID,
-			Ask:     fmt.Sprintf("Give the user of that access key the actions which CCM %s needs, or let the controller use the masters' RAM role.", ctl.version),
+			Ask:     fmt.Sprintf("Give the user of that access key the actions which CCM %s needs, or let the controller use the masters' RAM role.", ctl.Version),
 		}, nil
 	}
-	if ctl.version == (version{}) {
+	if ctl.Version == (remedy.Version{}) {
 		return remedy.Plan{
 			Finding: "The version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons, so that what it needs is not known.",
 			Cause:   cluster.ID,
@@ -89,7 +88,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{
 			Finding: "The cluster names no RAM role of its masters.",
 			Cause:   cluster.ID,
-			Ask:     fmt.Sprintf("Find out under which RAM role CCM %s runs, and give it the actions that it lacks.", ctl.version),
+			Ask:     fmt.Sprintf("Find out under which RAM role CCM %s runs, and give it the actions that it lacks.", ctl.Version),
 		}, nil
 	}
 	if len(g.missing) == 0 {
@@ -100,8 +99,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // extend plans a new version of the masters' policy with exactly the missing
 // actions, or asks where that would change what others may do.
-func extend(ctx context.Context, c *remedy.Case, g gap, ctl ccm) (remedy.Plan, error) {
-	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", ctl.version, strings.Join(g.missing, ", "), g.role)
+func extend(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Controller) (remedy.Plan, error) {
+	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", ctl.Version, strings.Join(g.missing, ", "), g.role)
 	byHand := fmt.Sprintf("Add these actions to a policy of the role %s by hand: %s.", g.role, strings.Join(g.missing, ", "))
 	ask := func(why string) (remedy.Plan, error) {
 		return remedy.Plan{Finding: lacks + " " + why, Cause: g.role, Ask: byHand}, nil
@@ -160,7 +159,7 @@ func extend(ctx context.Context, c *remedy.Case, g gap, ctl ccm) (remedy.Plan, e
 
 // nothingMissing answers when the role has all that the controller needs. If its
 // policy was changed after the failure, the controller has not tried again yet.
-func nothingMissing(ctx context.Context, c *remedy.Case, g gap, ctl ccm) (remedy.Plan, error) {
+func nothingMissing(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Controller) (remedy.Plan, error) {
 	settle := c.Policy.RAMSettle()
 	settled := g.changed.Add(settle)
 	if !g.changed.IsZero() && c.Event.Last.Before(settled) {
@@ -169,7 +168,7 @@ func nothingMissing(ctx context.Context, c *remedy.Case, g gap, ctl ccm) (remedy
 			return remedy.Plan{}, err
 		}
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The RAM role %s has all that CCM %s needs since %s; the controller has not tried again since.", g.role, ctl.version, g.changed.UTC().Format(time.RFC3339)),
+			Finding: fmt.Sprintf("The RAM role %s has all that CCM %s needs since %s; the controller has not tried again since.", g.role, ctl.Version, g.changed.UTC().Format(time.RFC3339)),
 			Cause:   g.role,
 			Risk:    risk,
 			Note:    note,
@@ -177,7 +176,7 @@ func nothingMissing(ctx context.Context, c *remedy.Case, g gap, ctl ccm) (remedy
 		}, nil
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("The RAM role %s allows all %d actions that CCM %s is known to need here, and the API still refuses it.", g.role, g.needed, ctl.version),
+		Finding: fmt.Sprintf("The RAM role %s allows all %d actions that CCM %s is known to need here, and the API still refuses it.", g.role, g.needed, ctl.Version),
 		Cause:   g.role,
 		Ask:     "Look up in the controller's log which API was refused and for whom. A control policy of the resource directory, a permission boundary or another role are what remains.",
 	}, nil
@@ -220,7 +219,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if cluster.Managed() || !c.Written() {
 		return remedy.Yes, nil
 	}
-	ctl, err := controller(ctx, c)
+	ctl, err := c.Controller(ctx)
 	if err != nil {
 		return remedy.Unknown, err
 	}
@@ -234,44 +233,3 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 // named finds the action that a message names. Only ECS and VPC errors do: those
 // of CLB and NLB reach the event without it.
 var named = regexp.MustCompile(`AuthAction:([a-z]+:[A-Za-z]+)`)
-
-// ccm is what could be found out about the controller.
-type ccm struct {
-	version   version
-	accessKey bool // signs with an access key and not with the masters' role
-}
-
-// daemonSet is the controller's name in a dedicated cluster, and its add-on's name.
-const daemonSet = "cloud-controller-manager"
-
-// controller reads the controller's version: from its DaemonSet's image, which is
-// what runs, else from the list of add-ons.
-func controller(ctx context.Context, c *remedy.Case) (ccm, error) {
-	sets, err := c.Kube.DaemonSets(ctx, "kube-system")
-	if err != nil {
-		return ccm{}, fmt.Errorf("list DaemonSets of kube-system: %w", err)
-	}
-	var ctl ccm
-	for _, ds := range sets {
-		if ds.Name != daemonSet {
-			continue
-		}
-		for _, container := range ds.Spec.Template.Spec.Containers {
-			if v, ok := imageVersion(container.Image); ok {
-				ctl.version = v
-			}
-			for _, env := range container.Env {
-				ctl.accessKey = ctl.accessKey || env.Name == "ACCESS_KEY_ID"
-			}
-		}
-	}
-	if ctl.version != (version{}) {
-		return ctl, nil
-	}
-	addons, err := c.Cloud.CS.Addons(ctx)
-	if err != nil {
-		return ccm{}, fmt.Errorf("list add-ons: %w", err)
-	}
-	ctl.version, _ = parseVersion(addons[daemonSet])
-	return ctl, nil
-}

@@ -1,51 +1,13 @@
-package rampermission
+package remedy
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
-
-// A version of the controller, such as v2.12.1.
-type version struct{ major, minor, patch int }
-
-// String returns the version as its release is called.
-func (v version) String() string { return fmt.Sprintf("v%d.%d.%d", v.major, v.minor, v.patch) }
-
-func (v version) before(o version) bool {
-	return slices.Compare([]int{v.major, v.minor, v.patch}, []int{o.major, o.minor, o.patch}) < 0
-}
-
-// parseVersion reads "v2.12.1", also with a suffix: "v1.9.3.380-gd6d0962-aliyun".
-func parseVersion(s string) (version, bool) {
-	parts := strings.SplitN(strings.TrimPrefix(s, "v"), ".", 3)
-	if len(parts) < 3 || !strings.HasPrefix(s, "v") {
-		return version{}, false
-	}
-	last := strings.FieldsFunc(parts[2], func(r rune) bool { return r < '0' || r > '9' })
-	if len(last) == 0 {
-		return version{}, false
-	}
-	var v version
-	var errs [3]error
-	v.major, errs[0] = strconv.Atoi(parts[0])
-	v.minor, errs[1] = strconv.Atoi(parts[1])
-	v.patch, errs[2] = strconv.Atoi(last[0])
-	return v, errs == [3]error{}
-}
-
-// imageVersion reads the version from the tag of a container image.
-func imageVersion(image string) (version, bool) {
-	image, _, _ = strings.Cut(image, "@")
-	i := strings.LastIndex(image, ":")
-	return parseVersion(image[i+1:])
-}
 
 // A feature is a part of the controller that a cluster uses or not.
 type feature int
@@ -54,23 +16,26 @@ const (
 	always      feature = iota
 	flannel             // routes for Pods
 	eni                 // Pods as backends: Terway, or the annotation backend-type
-	nlb                 // Network Load Balancers
+	nlbs                // Network Load Balancers
 	eip                 // an EIP as the Service's address
 	sourceRange         // spec.loadBalancerSourceRanges on an NLB
 )
 
-// inUse returns the features that the cluster and its Services use.
-func inUse(cluster cloud.Cluster, services []corev1.Service) map[feature]bool {
-	use := map[feature]bool{always: true, flannel: strings.HasPrefix(cluster.Network, "flannel"), eni: strings.HasPrefix(cluster.Network, "terway")}
+// Features are the parts of the controller that a cluster uses.
+type Features map[feature]bool
+
+// InUse returns the features that the cluster and its Services use.
+func InUse(cluster cloud.Cluster, services []corev1.Service) Features {
+	use := Features{always: true, flannel: strings.HasPrefix(cluster.Network, "flannel"), eni: strings.HasPrefix(cluster.Network, "terway")}
 	for _, svc := range services {
 		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			continue
 		}
-		if remedy.NLB(&svc) {
-			use[nlb] = true
+		if NLB(&svc) {
+			use[nlbs] = true
 			use[sourceRange] = use[sourceRange] || len(svc.Spec.LoadBalancerSourceRanges) > 0
 		}
-		if mode, _ := remedy.Annotation(&svc, "external-ip-type"); mode == "eip" {
+		if mode, _ := Annotation(&svc, "external-ip-type"); mode == "eip" {
 			use[eip] = true
 		}
 		if svc.Annotations["service.beta.kubernetes.io/backend-type"] == "eni" {
@@ -84,22 +49,22 @@ func inUse(cluster cloud.Cluster, services []corev1.Service) map[feature]bool {
 // another, for a feature.
 type need struct {
 	actions string // with spaces between; all of one product
-	from    version
-	until   version // the first version that no longer calls it; zero: still called
+	from    Version
+	until   Version // the first version that no longer calls it; zero: still called
 	feature feature
 }
 
 // Versions at which the controller's calls changed.
 var (
-	v24   = version{2, 4, 0}
-	v25   = version{2, 5, 0}
-	v26   = version{2, 6, 0}
-	v28   = version{2, 8, 0}
-	v291  = version{2, 9, 1}
-	v2112 = version{2, 11, 2}
-	v2121 = version{2, 12, 1}
-	v213  = version{2, 13, 0}
-	v214  = version{2, 14, 0}
+	v24   = Version{2, 4, 0}
+	v25   = Version{2, 5, 0}
+	v26   = Version{2, 6, 0}
+	v28   = Version{2, 8, 0}
+	v291  = Version{2, 9, 1}
+	v2112 = Version{2, 11, 2}
+	v2121 = Version{2, 12, 1}
+	v213  = Version{2, 13, 0}
+	v214  = Version{2, 14, 0}
 )
 
 // needs is what the controller calls, read from its releases
@@ -114,7 +79,7 @@ var needs = []need{
 		"slb:CreateLoadBalancerTCPListener slb:CreateLoadBalancerUDPListener slb:CreateLoadBalancerHTTPListener slb:CreateLoadBalancerHTTPSListener " +
 		"slb:SetLoadBalancerTCPListenerAttribute slb:SetLoadBalancerUDPListenerAttribute slb:SetLoadBalancerHTTPListenerAttribute slb:SetLoadBalancerHTTPSListenerAttribute " +
 		"slb:StartLoadBalancerListener slb:StopLoadBalancerListener slb:DeleteLoadBalancerListener"},
-	{actions: "slb:DescribeLoadBalancerListeners", from: version{2, 0, 0}},
+	{actions: "slb:DescribeLoadBalancerListeners", from: Version{2, 0, 0}},
 	{actions: "slb:AddTags slb:RemoveTags slb:DescribeTags", until: v25},
 	{actions: "slb:ModifyLoadBalancerInstanceChargeType slb:DescribeServerCertificates", from: v24},
 	{actions: "slb:TagResources slb:UntagResources slb:ListTagResources", from: v25},
@@ -134,20 +99,21 @@ var needs = []need{
 		"nlb:ListTagResources nlb:TagResources nlb:UntagResources " +
 		"nlb:ListServerGroups nlb:ListServerGroupServers nlb:CreateServerGroup nlb:UpdateServerGroupAttribute nlb:DeleteServerGroup " +
 		"nlb:AddServersToServerGroup nlb:RemoveServersFromServerGroup nlb:UpdateServerGroupServersAttribute " +
-		"nlb:ListListeners nlb:CreateListener nlb:UpdateListenerAttribute nlb:StartListener nlb:DeleteListener nlb:GetJobStatus", from: v25, feature: nlb},
-	{actions: "nlb:LoadBalancerJoinSecurityGroup nlb:LoadBalancerLeaveSecurityGroup", from: v26, feature: nlb},
+		"nlb:ListListeners nlb:CreateListener nlb:UpdateListenerAttribute nlb:StartListener nlb:DeleteListener nlb:GetJobStatus", from: v25, feature: nlbs},
+	{actions: "nlb:LoadBalancerJoinSecurityGroup nlb:LoadBalancerLeaveSecurityGroup", from: v26, feature: nlbs},
 	{actions: "nlb:UpdateLoadBalancerProtection nlb:AttachCommonBandwidthPackageToLoadBalancer nlb:DetachCommonBandwidthPackageFromLoadBalancer " +
-		"nlb:EnableLoadBalancerIpv6Internet nlb:DisableLoadBalancerIpv6Internet", from: v291, feature: nlb},
-	{actions: "nlb:ListListenerCertificates nlb:AssociateAdditionalCertificatesWithListener nlb:DisassociateAdditionalCertificatesWithListener", from: v213, feature: nlb},
+		"nlb:EnableLoadBalancerIpv6Internet nlb:DisableLoadBalancerIpv6Internet", from: v291, feature: nlbs},
+	{actions: "nlb:ListListenerCertificates nlb:AssociateAdditionalCertificatesWithListener nlb:DisassociateAdditionalCertificatesWithListener", from: v213, feature: nlbs},
 	{actions: "ecs:CreateSecurityGroup ecs:DeleteSecurityGroup ecs:DescribeSecurityGroups ecs:DescribeSecurityGroupAttribute " +
 		"ecs:ModifySecurityGroupAttribute ecs:ModifySecurityGroupRule ecs:AuthorizeSecurityGroup ecs:RevokeSecurityGroup", from: v214, feature: sourceRange},
 }
 
-// needed returns the actions that this version calls for these features, sorted.
-func needed(v version, use map[feature]bool) []string {
+// Needs returns the RAM actions that this version of the controller calls for
+// these features, sorted.
+func Needs(v Version, use Features) []string {
 	var out []string
 	for _, n := range needs {
-		if v.before(n.from) || n.until != (version{}) && !v.before(n.until) || !use[n.feature] {
+		if v.Before(n.from) || n.until != (Version{}) && !v.Before(n.until) || !use[n.feature] {
 			continue
 		}
 		out = append(out, strings.Fields(n.actions)...)
@@ -156,7 +122,7 @@ func needed(v version, use map[feature]bool) []string {
 	return out
 }
 
-// known reports whether any version of the controller calls the action.
-func known(action string) bool {
+// Called reports whether any version of the controller calls the RAM action.
+func Called(action string) bool {
 	return slices.ContainsFunc(needs, func(n need) bool { return slices.Contains(strings.Fields(n.actions), action) })
 }
