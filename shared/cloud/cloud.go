@@ -102,6 +102,7 @@ type Reader struct {
 type Writer struct {
 	SLB     SLBWriter
 	RAM     RAMWriter
+	Quotas  QuotaWriter
 	Tickets TicketWriter
 }
 
@@ -131,7 +132,7 @@ func New(c Config) (*Reader, *Writer, error) {
 	for name := range k.products {
 		k.limits[name] = limiter(c.Rate)
 	}
-	return k.reader(), &Writer{SLB: SLBWriter{k}, RAM: RAMWriter{k}, Tickets: TicketWriter{k}}, nil
+	return k.reader(), &Writer{SLB: SLBWriter{k}, RAM: RAMWriter{k}, Quotas: QuotaWriter{k}, Tickets: TicketWriter{k}}, nil
 }
 
 func (c *client) reader() *Reader {

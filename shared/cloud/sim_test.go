@@ -90,6 +90,19 @@ func world() *sim.World {
 			},
 			{ID: "nlb-2", Name: "other", Zones: []sim.NLBZone{{VSwitch: "vsw-b", Address: "10.0.1.21"}}},
 		},
+		VPCs:      []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}, {ID: "vpc-2", CIDR: "192.168.0.0/16", SecondaryCIDRs: []string{"10.200.0.0/16"}}},
+		Instances: []sim.Instance{{ID: "i-2", Name: "worker", IP: "10.0.0.9", VSwitch: "vsw-a"}},
+		ServerGroups: []sim.ServerGroup{
+			{ID: "sgp-2"},
+			{ID: "sgp-1", Name: "k8s.8080.TCP.api.shop.c0123456789", Tags: map[string]string{"kubernetes.do.not.delete": "a2"}, Servers: []sim.Server{
+				{ID: "i-1", Port: 30080, Weight: new(0)}, {ID: "eni-1", Type: "Eni", IP: "10.0.2.4", Port: 8080},
+			}},
+		},
+		Quotas: []sim.Quota{{Code: "q_1", Name: "slb_quota_backendservers_num", Total: 200, Max: 400, Adjustable: true}, {Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 60}},
+		QuotaApplications: []sim.QuotaApplication{
+			{ID: "app-1", Code: "q_1", Desired: 250, Status: "Disagree", Opinion: "Too many.", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+			{ID: "app-2", Code: "q_1", Desired: 300, At: time.Date(2026, 3, 2, 3, 4, 5, 0, time.UTC)},
+		},
 		SecurityGroups: []sim.SecurityGroup{{ID: "sg-1"}, {ID: "sg-2"}},
 		EIPs:           []sim.EIP{{ID: "eip-1", IP: "198.51.100.7", Instance: "lb-1", InstanceType: "SlbInstance"}},
 		ENIs:           []sim.ENI{{ID: "eni-1", IPs: []string{"10.0.2.5", "10.0.2.4"}, VSwitch: "vsw-pod", Instance: "i-1"}},
@@ -225,6 +238,53 @@ var reads = []struct {
 		[]cloud.Interface{{
 			ID: "eni-1", Instance: "i-1", VPC: "vpc-1", VSwitch: "vsw-pod", Status: "InUse", Type: "Secondary", IP: "10.0.2.5", IPs: []string{"10.0.2.4", "10.0.2.5"},
 		}},
+	},
+	{
+		"ECS.Instances", grant.DescribeInstances,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.ECS.Instances(ctx, []string{"i-2", "i-none"})
+		},
+		[]cloud.Instance{{ID: "i-2", Name: "worker", Status: "Running", Zone: "cn-hangzhou-h", VPC: "vpc-1", VSwitch: "vsw-a", IPs: []string{"10.0.0.9"}}},
+	},
+	{
+		"VPC.Blocks", grant.DescribeVpcAttribute,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			blocks, err := c.VPC.Blocks(ctx, "vpc-2")
+			return fmt.Sprint(blocks), err
+		},
+		"[192.168.0.0/16 10.200.0.0/16]",
+	},
+	{
+		"NLB.ServerGroups", grant.ListServerGroups,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.NLB.ServerGroups(ctx, "kubernetes.do.not.delete", "a2")
+		},
+		[]cloud.ServerGroup{{ID: "sgp-1", Name: "k8s.8080.TCP.api.shop.c0123456789", VPC: "vpc-1", Protocol: "TCP", Status: "Available"}},
+	},
+	{
+		"NLB.Servers", grant.ListServerGroupServers,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.NLB.Servers(ctx, "sgp-1") },
+		[]cloud.Backend{{ID: "eni-1", IP: "10.0.2.4", Type: "eni", Port: 8080, Weight: 100}, {ID: "i-1", Type: "ecs", Port: 30080, Weight: 0}},
+	},
+	{
+		"Quotas.List", grant.ListProductQuotas,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.Quotas.List(ctx, "slb", cloud.CommonQuota, "slb_quota_backendservers_num")
+		},
+		[]cloud.Quota{{
+			Product: "slb", Code: "q_1", Name: "slb_quota_backendservers_num", Description: "slb_quota_backendservers_num", Total: 200, Why: "applicationProcess",
+			Dimensions: map[string]string{"regionId": "cn-hangzhou"},
+		}},
+	},
+	{
+		"Quotas.Applications", grant.ListQuotaApplications,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.Quotas.Applications(ctx, "slb", "q_1")
+		},
+		[]cloud.QuotaApplication{
+			{ID: "app-2", Product: "slb", Code: "q_1", Desired: 300, Status: "Process", At: time.Date(2026, 3, 2, 3, 4, 5, 0, time.UTC), For: map[string]string{"regionId": "cn-hangzhou"}},
+			{ID: "app-1", Product: "slb", Code: "q_1", Desired: 250, Status: "Disagree", Opinion: "Too many.", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), For: map[string]string{"regionId": "cn-hangzhou"}},
+		},
 	},
 	{
 		"CS.Cluster", grant.DescribeClusterDetail,
@@ -407,6 +467,19 @@ func TestWrites(t *testing.T) {
 		t.Error(d)
 	}
 
+	s.Edit(func(s *sim.State) { s.QuotaApplications["app-2"].Status = "Disagree" })
+	more := one(grant.CreateQuotaApplication.Action).Quotas
+	made, err := more.Apply(ctx, "slb", "q_1", map[string]string{"regionId": "cn-hangzhou"}, 250, "240 backends are needed")
+	if err != nil || made.ID == "" || !made.Open() || made.Desired != 250 || made.Code != "q_1" {
+		t.Errorf("got application %+v, %v", made, err)
+	}
+	if _, err := more.Apply(ctx, "slb", "q_1", nil, 250, "240 backends are needed"); err == nil {
+		t.Error("a second application was taken while one is open")
+	}
+	if _, err := more.Apply(ctx, "slb", "q_x", nil, 250, "none"); !errors.Is(err, cloud.ErrNotFound) {
+		t.Errorf("for no quota: got %v, want ErrNotFound", err)
+	}
+
 	ask := cloud.Ticket{Title: "Which role?", Description: "It is case 8.", Category: "53811", Urgent: true}
 	id, err = one(grant.CreateTicket.Action).Tickets.Create(ctx, ask)
 	if err != nil {
@@ -425,6 +498,7 @@ func TestWrites(t *testing.T) {
 		"DeletePolicyVersion":     nobody.RAM.DeletePolicyVersion(ctx, policy, "v9"),
 		"SetDefaultPolicyVersion": nobody.RAM.SetDefaultPolicyVersion(ctx, policy, "v9"),
 		"Create":                  second(nobody.Tickets.Create(ctx, ask)),
+		"Apply":                   second(nobody.Quotas.Apply(ctx, "slb", "q_1", nil, 250, "none")),
 	} {
 		if !errors.Is(err, cloud.ErrDenied) {
 			t.Errorf("%s without its grant: got %v, want ErrDenied", name, err)
@@ -807,6 +881,13 @@ func TestNothingIsAskedAboutNothing(t *testing.T) {
 		"Interfaces, VPC":         second(c.ECS.Interfaces(ctx, "", []string{"10.0.2.4"})),
 		"Interfaces, none":        second(c.ECS.Interfaces(ctx, "vpc-1", nil)),
 		"Interfaces, empty":       second(c.ECS.Interfaces(ctx, "vpc-1", []string{""})),
+		"Instances, none":         second(c.ECS.Instances(ctx, nil)),
+		"Instances, empty":        second(c.ECS.Instances(ctx, []string{"i-1", ""})),
+		"Blocks":                  second(c.VPC.Blocks(ctx, "")),
+		"ServerGroups":            second(c.NLB.ServerGroups(ctx, "", "v")),
+		"Servers":                 second(c.NLB.Servers(ctx, "")),
+		"Applications":            second(c.Quotas.Applications(ctx, "slb", "")),
+		"Apply":                   second(w.Quotas.Apply(ctx, "slb", "q_1", nil, 1, "")),
 		"RolePolicies":            second(c.RAM.RolePolicies(ctx, "")),
 		"Policy":                  second(c.RAM.Policy(ctx, "", cloud.CustomPolicy)),
 		"PolicyVersions":          second(c.RAM.PolicyVersions(ctx, "x", "")),

@@ -206,8 +206,17 @@ var everything = map[string]func(context.Context, rig) error{
 		_, err := c.Quotas.List(ctx, "slb", FlowControl, "")
 		return err
 	},
-	"Balance": func(ctx context.Context, c rig) error { _, err := c.Billing.Balance(ctx); return err },
-	"Tag":     func(ctx context.Context, c rig) error { return c.w.SLB.Tag(ctx, "lb-1", "k", "v") },
+	"Balance":      func(ctx context.Context, c rig) error { _, err := c.Billing.Balance(ctx); return err },
+	"ServerGroups": func(ctx context.Context, c rig) error { _, err := c.NLB.ServerGroups(ctx, "k", "v"); return err },
+	"Servers":      func(ctx context.Context, c rig) error { _, err := c.NLB.Servers(ctx, "sgp-1"); return err },
+	"Applications": func(ctx context.Context, c rig) error { _, err := c.Quotas.Applications(ctx, "slb", "q_1"); return err },
+	"Apply": func(ctx context.Context, c rig) error {
+		_, err := c.w.Quotas.Apply(ctx, "slb", "q_1", nil, 300, "it is full")
+		return err
+	},
+	"Instances": func(ctx context.Context, c rig) error { _, err := c.ECS.Instances(ctx, []string{"i-1"}); return err },
+	"Blocks":    func(ctx context.Context, c rig) error { _, err := c.VPC.Blocks(ctx, "vpc-1"); return err },
+	"Tag":       func(ctx context.Context, c rig) error { return c.w.SLB.Tag(ctx, "lb-1", "k", "v") },
 }
 
 // TestAnswersThatSayNothing: nobody takes an answer with nothing in it for news.
@@ -269,6 +278,12 @@ func TestMissingFields(t *testing.T) {
 		"CreatePolicyVersion": `{"RequestId":"R","PolicyVersion":{«"VersionId":"v2"»}}`,
 		"Available":           `{"RequestId":"R",«"AvailableResources":{"AvailableResource":[{«"MasterZoneId":"z"»,«"SupportResources":{"SupportResource":[{«"AddressType":"internet"»,«"AddressIPVersion":"ipv4"»}]}»}]}»}`,
 		"Quotas":              `{"RequestId":"R",«"TotalCount":1»,«"Quotas":[{«"QuotaActionCode":"q_1"»,«"QuotaName":"n"»,«"TotalQuota":1.5»,«"Adjustable":false»}]»}`,
+		"ServerGroups":        `{"RequestId":"R",«"TotalCount":1»,«"ServerGroups":[{«"ServerGroupId":"sgp-1"»,«"ServerGroupName":"k8s.80"»}]»}`,
+		"Servers":             `{"RequestId":"R",«"TotalCount":1»,«"Servers":[{«"ServerId":"i-1"»,«"ServerType":"Ecs"»,«"Port":80»}]»}`,
+		"Applications":        `{"RequestId":"R",«"TotalCount":1»,«"QuotaApplications":[{«"ApplicationId":"app-1"»,«"Status":"Process"»}]»}`,
+		"Apply":               `{"RequestId":"R",«"ApplicationId":"app-1"»,«"Status":"Process"»}`,
+		"Instances":           `{"RequestId":"R",«"Instances":{"Instance":[{«"InstanceId":"i-1"»,«"Status":"Running"»}]}»}`,
+		"Blocks":              `{"RequestId":"R",«"VpcId":"vpc-1"»,«"CidrBlock":"10.0.0.0/8"»}`,
 		"Balance":             `{"RequestId":"R",«"Success":true»,«"Data":{«"AvailableAmount":"1,234.56"»,«"Currency":"CNY"»}»}`,
 	} {
 		call := everything[name]

@@ -15,8 +15,10 @@ var (
 	DescribeVSwitches    = Grant{Action: "vpc:DescribeVSwitches"}
 	DescribeVpcs         = Grant{Action: "vpc:DescribeVpcs"}
 	DescribeEipAddresses = Grant{Action: "vpc:DescribeEipAddresses"}
+	DescribeVpcAttribute = Grant{Action: "vpc:DescribeVpcAttribute"}
 
 	DescribeNetworkInterfaces = Grant{Action: "ecs:DescribeNetworkInterfaces"}
+	DescribeInstances         = Grant{Action: "ecs:DescribeInstances"}
 
 	DescribeClusterDetail    = Grant{Action: "cs:DescribeClusterDetail"}
 	DescribeClusterResources = Grant{Action: "cs:DescribeClusterResources"}
@@ -36,9 +38,14 @@ var (
 	ListNLBTags      = Grant{Action: "nlb:ListTagResources"}
 	ListNLBListeners = Grant{Action: "nlb:ListListeners"}
 
+	ListServerGroups       = Grant{Action: "nlb:ListServerGroups"}
+	ListServerGroupServers = Grant{Action: "nlb:ListServerGroupServers"}
+
 	GetCallerIdentity = Grant{Action: "sts:GetCallerIdentity"}
 
-	ListProductQuotas = Grant{Action: "quotas:ListProductQuotas"}
+	ListProductQuotas      = Grant{Action: "quotas:ListProductQuotas"}
+	ListQuotaApplications  = Grant{Action: "quotas:ListQuotaApplications"}
+	CreateQuotaApplication = Grant{Action: "quotas:CreateQuotaApplication"}
 
 	// QueryAccountBalance is the one action whose name in RAM is another:
 	// https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance
@@ -59,6 +66,7 @@ var (
 	WatchEvents         = Grant{Resource: "events", Verb: "watch"}
 	ListNodes           = Grant{Resource: "nodes", Verb: "list"}
 	ListPods            = Grant{Resource: "pods", Verb: "list"}
+	EvictPods           = Grant{Resource: "pods/eviction", Verb: "create"}
 	ListEndpointSlices  = Grant{Group: "discovery.k8s.io", Resource: "endpointslices", Verb: "list"}
 	GetDeployments      = Grant{Group: "apps", Resource: "deployments", Verb: "get"}
 	ListDaemonSets      = Grant{Group: "apps", Resource: "daemonsets", Verb: "list"}

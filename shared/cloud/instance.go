@@ -1,0 +1,97 @@
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
+)
+
+// An Instance is an ECS server.
+type Instance struct {
+	ID      string
+	Name    string
+	Status  string // "Running", "Stopped" and the steps between
+	Zone    string
+	VPC     string   // ID; empty in the classic network
+	VSwitch string   // ID
+	IPs     []string // private addresses in the VPC, sorted
+}
+
+// instancesAtOnce is how many IDs DescribeInstances takes:
+// https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-describeinstances
+const instancesAtOnce = 100
+
+// Instances returns the servers of the region with these IDs, sorted by ID. One
+// that does not exist there is missing from the list.
+//
+// It needs grant.DescribeInstances.
+func (e ECS) Instances(ctx context.Context, ids []string) ([]Instance, error) {
+	const action = "DescribeInstances"
+	if len(ids) == 0 || slices.Contains(ids, "") {
+		return nil, absent("ecs", action, "list of instances, or one of them,")
+	}
+	type wireInstance struct {
+		InstanceID    text `json:"InstanceId"`
+		InstanceName  text
+		Status        text
+		ZoneID        text `json:"ZoneId"`
+		VpcAttributes struct {
+			VpcID            text `json:"VpcId"`
+			VSwitchID        text `json:"VSwitchId"`
+			PrivateIPAddress struct {
+				IPAddress []text `json:"IpAddress"`
+			} `json:"PrivateIpAddress"`
+		}
+	}
+	type answer struct {
+		NextToken text
+		Instances *struct{ Instance []wireInstance }
+	}
+	var out []Instance
+	for part := range slices.Chunk(ids, instancesAtOnce) {
+		asked, err := json.Marshal(part)
+		if err != nil {
+			return nil, absent("ecs", action, "list of instances") // strings always encode
+		}
+		list, err := chained("ecs", action, func(token string) (pageOf[wireInstance], error) {
+			a, err := read(ctx, e.c, call[answer]{
+				request: func() requests.AcsRequest {
+					r := ecs.CreateDescribeInstancesRequest()
+					r.InstanceIds = string(asked)
+					r.NextToken, r.MaxResults = token, whole(100)
+					return r
+				},
+				check: func(a answer) error {
+					if a.Instances == nil {
+						return lack("Instances")
+					}
+					for _, i := range a.Instances.Instance {
+						if i.InstanceID == "" || i.Status == "" {
+							return lack("ID and status of instance %q", i.InstanceID)
+						}
+					}
+					return nil
+				},
+			})
+			if err != nil {
+				return pageOf[wireInstance]{}, err
+			}
+			return pageOf[wireInstance]{items: a.Instances.Instance, next: string(a.NextToken)}, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range list {
+			i := Instance{
+				ID: string(w.InstanceID), Name: string(w.InstanceName), Status: string(w.Status), Zone: string(w.ZoneID),
+				VPC: string(w.VpcAttributes.VpcID), VSwitch: string(w.VpcAttributes.VSwitchID), IPs: strs(w.VpcAttributes.PrivateIPAddress.IPAddress),
+			}
+			slices.Sort(i.IPs)
+			out = append(out, i)
+		}
+	}
+	return sorted(out, func(i Instance) string { return i.ID }), nil
+}

@@ -1,0 +1,152 @@
+package cloud
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/quotas"
+)
+
+// QuotaWriter applies for higher limits.
+type QuotaWriter struct{ c *client }
+
+// A QuotaApplication asks Alibaba Cloud for a higher limit of the account.
+type QuotaApplication struct {
+	ID       string
+	Product  string // code of the product, such as "slb"
+	Code     string // of the quota
+	Desired  float64
+	Approved float64           // 0 until it is agreed to
+	Status   string            // "Process", "Agree", "Disagree" or "Cancel"
+	Opinion  string            // why it was refused; may be empty
+	At       time.Time         // when it was made; zero if the answer does not say
+	For      map[string]string // dimensions, such as regionId
+}
+
+// Open reports whether nobody has decided about the application yet.
+func (a QuotaApplication) Open() bool { return a.Status == "Process" }
+
+// Refused reports whether the application was refused or withdrawn.
+func (a QuotaApplication) Refused() bool { return a.Status == "Disagree" || a.Status == "Cancel" }
+
+type wireApplication struct {
+	ApplicationID   text `json:"ApplicationId"`
+	ProductCode     text
+	QuotaActionCode text
+	Status          text
+	DesireValue     decimal
+	ApproveValue    decimal
+	AuditReason     text
+	ApplyTime       text
+	Dimension       map[string]text
+}
+
+func (w wireApplication) check() error {
+	if w.ApplicationID == "" || w.Status == "" {
+		return lack("ApplicationId and Status of a quota application")
+	}
+	return nil
+}
+
+func (w wireApplication) value() QuotaApplication {
+	a := QuotaApplication{
+		ID: string(w.ApplicationID), Product: string(w.ProductCode), Code: string(w.QuotaActionCode), Desired: w.DesireValue.n, Approved: w.ApproveValue.n,
+		Status: string(w.Status), Opinion: string(w.AuditReason), At: when(w.ApplyTime), For: map[string]string{},
+	}
+	for key, v := range w.Dimension {
+		a.For[key] = string(v)
+	}
+	return a
+}
+
+// Applications returns the applications that were made for the quota of a product
+// with this code, whatever became of them, the newest first.
+//
+// It needs grant.ListQuotaApplications.
+func (q Quotas) Applications(ctx context.Context, product, code string) ([]QuotaApplication, error) {
+	const action = "ListQuotaApplications"
+	if product == "" || code == "" {
+		return nil, absent("quotas", action, "product or the code of the quota")
+	}
+	type answer struct {
+		TotalCount        number
+		NextToken         text
+		QuotaApplications []wireApplication
+	}
+	list, err := chained("quotas", action, func(token string) (pageOf[QuotaApplication], error) {
+		a, err := read(ctx, q.c, call[answer]{
+			request: func() requests.AcsRequest {
+				r := quotas.CreateListQuotaApplicationsRequest()
+				r.ProductCode, r.QuotaActionCode = product, code
+				r.MaxResults, r.NextToken = whole(100), token
+				return r
+			},
+			check: func(a answer) error {
+				switch {
+				case !a.TotalCount.ok:
+					return lack("TotalCount")
+				case a.TotalCount.n > 0 && a.QuotaApplications == nil:
+					return lack("QuotaApplications")
+				}
+				for _, w := range a.QuotaApplications {
+					if err := w.check(); err != nil {
+						return err
+					}
+					if w.QuotaActionCode != "" && string(w.QuotaActionCode) != code {
+						return lack("applications for quota %s alone: one is for %s", code, w.QuotaActionCode)
+					}
+				}
+				return nil
+			},
+		})
+		p := pageOf[QuotaApplication]{next: string(a.NextToken)}
+		for _, w := range a.QuotaApplications {
+			p.items = append(p.items, w.value())
+		}
+		return p, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list, func(a, b QuotaApplication) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
+	return list, nil
+}
+
+// Apply applies for the limit desired of a quota, in its dimensions, and returns
+// the application, which somebody decides about within two days. Made again, it
+// is refused while one is open: see Applications.
+//
+// It needs grant.CreateQuotaApplication.
+func (w QuotaWriter) Apply(ctx context.Context, product, code string, dimensions map[string]string, desired float64, reason string) (QuotaApplication, error) {
+	const action = "CreateQuotaApplication"
+	if product == "" || code == "" || reason == "" {
+		return QuotaApplication{}, absent("quotas", action, "product, the code of the quota or the reason")
+	}
+	a, err := write(ctx, w.c, call[wireApplication]{
+		request: func() requests.AcsRequest {
+			r := quotas.CreateCreateQuotaApplicationRequest()
+			r.ProductCode, r.QuotaActionCode, r.Reason = product, code, reason
+			r.DesireValue = requests.Float(strconv.FormatFloat(desired, 'f', -1, 64))
+			// Nobody is told by mail: lbremedy looks itself.
+			r.NoticeType, r.AuditMode = whole(0), "Async"
+			if len(dimensions) > 0 {
+				var list []quotas.CreateQuotaApplicationDimensions
+				for key, v := range dimensions {
+					list = append(list, quotas.CreateQuotaApplicationDimensions{Key: key, Value: v})
+				}
+				r.Dimensions = &list
+			}
+			return r
+		},
+		check: wireApplication.check,
+		gone:  []string{"QUOTA.NOT.FOUND"},
+	})
+	if err != nil {
+		return QuotaApplication{}, err
+	}
+	return a.value(), nil
+}

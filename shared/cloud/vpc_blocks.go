@@ -1,0 +1,57 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
+)
+
+// Blocks returns the IPv4 address blocks of the VPC with this ID, the first one
+// before the ones that were added later. The error is ErrNotFound if the API says
+// that there is no such VPC.
+//
+// It needs grant.DescribeVpcAttribute.
+func (v VPC) Blocks(ctx context.Context, vpcID string) ([]netip.Prefix, error) {
+	const action = "DescribeVpcAttribute"
+	if vpcID == "" {
+		return nil, absent("vpc", action, "VPC ID")
+	}
+	type answer struct {
+		VpcID               text `json:"VpcId"`
+		CidrBlock           text
+		SecondaryCidrBlocks struct{ SecondaryCidrBlock []text }
+	}
+	var blocks []netip.Prefix
+	_, err := read(ctx, v.c, call[answer]{
+		request: func() requests.AcsRequest {
+			r := vpc.CreateDescribeVpcAttributeRequest()
+			r.VpcId = vpcID
+			return r
+		},
+		check: func(a answer) error {
+			switch {
+			case string(a.VpcID) != vpcID:
+				return lack("VPC %s: it is about %q", vpcID, a.VpcID)
+			case a.CidrBlock == "":
+				return lack("CidrBlock of VPC %s", vpcID)
+			}
+			blocks = nil
+			for _, s := range append([]string{string(a.CidrBlock)}, strs(a.SecondaryCidrBlocks.SecondaryCidrBlock)...) {
+				block, err := netip.ParsePrefix(s)
+				if err != nil {
+					return fmt.Errorf("an address block of VPC %s is none: %.40q", vpcID, s)
+				}
+				blocks = append(blocks, block)
+			}
+			return nil
+		},
+		gone: []string{"InvalidVpcId.NotFound"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return blocks, nil
+}
