@@ -4,7 +4,7 @@
 // A scenario is a txtar file: one sentence that says what it shows, then
 //
 //	-- message --   the text of the failure event
-//	-- event --     reason, type, component, ago; optional
+//	-- event --     reason, type, component, ago, waited; optional
 //	-- service --   the Service, as YAML; its status too
 //	-- cluster --   further Kubernetes objects, as YAML documents; optional
 //	-- cloud --     the simulated account, as YAML
@@ -14,7 +14,8 @@
 //
 // In all sections ${uid}, ${name}, ${namespace}, ${cluster} stand for the
 // Service's UID, the default name of its load balancer, its namespace and the
-// cluster's ID.
+// cluster's ID, and ${10m ago} for that point in time. An Event in the section
+// cluster that is about a Service gets the Service's UID.
 //
 // A scenario runs on a real API server as a user with the rights that the class
 // declares, on a real JetStream, and against the simulated cloud as a caller
@@ -38,6 +39,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,6 +56,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 var update = flag.Bool("update", false, "rewrite the want sections of the scenarios")
@@ -88,7 +91,14 @@ func Run(t *testing.T, r *remedy.Remedy) {
 
 // unused returns the grants that the class and its steps declare and that no
 // scenario used. What the engine reads for every class is not theirs.
-func unused(r *remedy.Remedy, used map[string]bool) []grant.Grant {
+func unused(r *remedy.Remedy, calls map[string]bool) []grant.Grant {
+	used := maps.Clone(calls)
+	for call := range calls {
+		product, action, _ := strings.Cut(call, ":")
+		for _, name := range sim.Permissions(product, action) {
+			used[name] = true
+		}
+	}
 	var out []grant.Grant
 	declared := [][]grant.Grant{r.Reads}
 	for _, s := range r.Steps {
@@ -139,11 +149,12 @@ type event struct {
 	Reason    string `json:"reason"`
 	Type      string `json:"type"`
 	Component string `json:"component"`
-	Ago       string `json:"ago"` // how long before the run it happened; a duration
+	Ago       string `json:"ago"`    // how long before the run it happened; a duration
+	Waited    string `json:"waited"` // for how long the case has waited with nothing to write; a duration
 }
 
 func (s script) event() (event, error) {
-	e := event{Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Ago: "10s"}
+	e := event{Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Ago: "10s", Waited: "0s"}
 	err := yaml.UnmarshalStrict([]byte(s.parts["event"]), &e)
 	return e, err
 }

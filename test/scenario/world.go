@@ -105,6 +105,7 @@ func build(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script) *world 
 		Decode: step.Decode, Who: "scenario", Bound: time.Minute, Watch: 10 * time.Second, Now: w.now,
 	}
 	w.event = w.newEvent(t)
+	w.wait(t)
 	return w
 }
 
@@ -159,9 +160,18 @@ func newStream(t *testing.T, class string) *stream.Stream {
 
 // fill replaces the names that only the set-up world knows.
 func (w *world) fill(text string) string {
+	text = ago.ReplaceAllStringFunc(text, func(s string) string {
+		d, err := time.ParseDuration(ago.FindStringSubmatch(s)[1])
+		if err != nil {
+			return s
+		}
+		return time.Now().Add(-d).UTC().Format(time.RFC3339)
+	})
 	return strings.NewReplacer("${uid}", string(w.svc.UID), "${name}", remedy.DefaultName(w.svc),
 		"${namespace}", w.svc.Namespace, "${cluster}", clusterID).Replace(text)
 }
+
+var ago = regexp.MustCompile(`\$\{(\w+) ago\}`)
 
 var timestamp = regexp.MustCompile(`\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z`)
 
@@ -283,6 +293,9 @@ func (w *world) createObject(t *testing.T, doc string) {
 	if !ok {
 		t.Fatalf("section cluster: kind %q is not known to scenarios", object.GetKind())
 	}
+	if object.GetKind() == "Event" {
+		w.about(t, object.Object)
+	}
 	ctx, client := t.Context(), w.kube.Dynamic().Resource(kind).Namespace(object.GetNamespace())
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 	if object.GetKind() == "Node" { // a scenario's own node-1 takes the place of the one that all have
@@ -307,6 +320,20 @@ func (w *world) createObject(t *testing.T, doc string) {
 	if _, err := client.UpdateStatus(ctx, made, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
 		t.Fatalf("section cluster: %v", err)
 	}
+}
+
+// about gives an Event the UID of the Service that it is about.
+func (w *world) about(t *testing.T, event map[string]any) {
+	t.Helper()
+	ref, ok := event["involvedObject"].(map[string]any)
+	if !ok || ref["kind"] != "Service" || ref["uid"] != nil {
+		return
+	}
+	svc, err := w.kube.Client().CoreV1().Services(fmt.Sprint(ref["namespace"])).Get(t.Context(), fmt.Sprint(ref["name"]), metav1.GetOptions{})
+	if err != nil {
+		t.Fatalf("section cluster: %v", err)
+	}
+	ref["uid"] = string(svc.UID)
 }
 
 // create creates the namespace or node, or finds that it is there.
@@ -344,6 +371,31 @@ func (w *world) newEvent(t *testing.T) remedy.Event {
 		Event:   events.Reference{Name: w.svc.Name + ".1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "100"},
 		Count:   1, First: at, Last: at,
 	}}
+}
+
+// wait lets the case wait for as long as the scenario says that it has, and
+// forgets the calls of that time.
+func (w *world) wait(t *testing.T) {
+	t.Helper()
+	e, err := w.script.event()
+	if err != nil {
+		t.Fatalf("section event: %v", err)
+	}
+	long, err := time.ParseDuration(e.Waited)
+	if err != nil {
+		t.Fatalf("section event: %v", err)
+	}
+	for w.clock < long {
+		rec, err := remedy.Run(t.Context(), w.env, w.class, w.event)
+		if err != nil || rec.Result != events.Waiting || len(rec.Steps) > 0 {
+			t.Fatalf("after %s the case does not wait: it ended as %s, %v", w.clock, rec.Result, err)
+		}
+		w.advance(rec.Wait)
+	}
+	w.cloud.ResetCalls()
+	w.calls.mu.Lock()
+	defer w.calls.mu.Unlock()
+	w.calls.made = nil
 }
 
 // run answers the event, again and again while it is to wait and goOn says so,
