@@ -161,7 +161,7 @@ func describeSecurityGroups(q *request) (any, *failure) {
 			"RuleCount": len(g.Rules), "CreationTime": g.Created.Format("2006-01-02T15:04:05Z"), "Tags": reply{"Tag": pairs},
 		})
 	}
-	return q.pageOrChunk(list, "SecurityGroups", "SecurityGroup")
+	return pageOrChunk(q, list, 100, "SecurityGroups", "SecurityGroup", func(e reply) reply { return e })
 }
 
 func describeSecurityGroup(q *request) (any, *failure) {

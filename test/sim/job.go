@@ -32,6 +32,12 @@ func (q *request) job(finish, undo func(*State)) string {
 	return j.id
 }
 
+// later does something when some time has passed, as a job that nobody can ask
+// about.
+func (q *request) later(d time.Duration, finish func(*State)) {
+	q.state.pending = append(q.state.pending, &job{ends: q.now.Add(d), finish: finish})
+}
+
 // advance ends the jobs whose time has come, in the order of their start, and
 // agrees to applications for quotas that have waited long enough.
 func (s *State) advance(now time.Time) {

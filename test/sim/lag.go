@@ -12,6 +12,8 @@ type Lag struct {
 	Jobs   Duration `json:"jobs,omitempty"`   // that an asynchronous job of NLB takes
 	Tags   Duration `json:"tags,omitempty"`   // after which lists show a change of tags, and find what was just created by them
 	FreeIP Duration `json:"freeIp,omitempty"` // after which a vSwitch shows how many addresses are free
+	Routes Duration `json:"routes,omitempty"` // after which a route that was made is available
+	Addons Duration `json:"addons,omitempty"` // that an upgrade of an add-on takes
 	Quotas Duration `json:"quotas,omitempty"` // after which an application for a quota is agreed to; 0: it pends until it is edited
 }
 

@@ -41,6 +41,7 @@ func emptyRegion(home *State, region string) *State {
 	}
 	clear(s.VPCs)
 	clear(s.VSwitches)
+	clear(s.RouteTables)
 	s.Cluster = Cluster{}
 	return s
 }

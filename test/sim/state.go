@@ -25,6 +25,7 @@ type State struct {
 	VPCs              map[string]*VPC
 	VSwitches         map[string]*VSwitch // Free is never nil
 	Zones             map[string]*Zone
+	RouteTables       map[string]*RouteTable
 	LoadBalancers     map[string]*LoadBalancer
 	NLBs              map[string]*NLB
 	ServerGroups      map[string]*ServerGroup
@@ -93,7 +94,7 @@ func newState(w *World, now func() time.Time) (*State, error) {
 	}
 	errs := []error{
 		fillVPCs(s, w), fillVSwitches(s, w), fillCluster(s), fillAccess(s, w), fillServers(s, w), fillEIPs(s, w), fillLoadBalancers(s, w),
-		fillSecurityGroups(s, w), fillServerGroups(s, w), fillNLBs(s, w), fillQuotas(s, w), fillACLs(s, w), fillZones(s, w),
+		fillSecurityGroups(s, w), fillServerGroups(s, w), fillNLBs(s, w), fillQuotas(s, w), fillACLs(s, w), fillZones(s, w), fillRoutes(s, w),
 	}
 	s.Certificates, errs = index(errs, "certificate", w.Certificates, func(c *Certificate) string { return c.ID }, func(i int, c *Certificate) {
 		c.ID = cmp.Or(c.ID, fmt.Sprintf("cert-%d", i+1))
@@ -425,6 +426,7 @@ func (s *State) settle() {
 	}
 	s.settleNLBs()
 	s.addZones()
+	s.addRouteTables()
 	for i := range s.Quotas {
 		s.Quotas[i].fill()
 	}
@@ -617,7 +619,7 @@ func (s *State) id(prefix string, used func(string) bool) string {
 func (s *State) world() *World {
 	w := &World{
 		Region: s.Region, AccountID: s.AccountID, Account: s.Account, Cluster: s.Cluster, RAM: s.RAM, Lag: s.Lag, ForgetTokens: s.ForgetTokens,
-		VPCs: sorted(s.VPCs), VSwitches: sorted(s.VSwitches), Zones: sorted(s.Zones), LoadBalancers: sorted(s.LoadBalancers), NLBs: sorted(s.NLBs), EIPs: sorted(s.EIPs),
+		VPCs: sorted(s.VPCs), VSwitches: sorted(s.VSwitches), Zones: sorted(s.Zones), RouteTables: sorted(s.RouteTables), LoadBalancers: sorted(s.LoadBalancers), NLBs: sorted(s.NLBs), EIPs: sorted(s.EIPs),
 		ServerGroups: sorted(s.ServerGroups), SecurityGroups: sorted(s.SecurityGroups),
 		ENIs: sorted(s.ENIs), Instances: sorted(s.Instances), ACLs: sorted(s.ACLs), Certificates: sorted(s.Certificates), Roles: sorted(s.Roles),
 		Policies: sorted(s.Policies), Callers: sorted(s.Callers), Quotas: s.Quotas, QuotaApplications: sorted(s.QuotaApplications), Tickets: sorted(s.Tickets),

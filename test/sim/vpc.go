@@ -23,7 +23,7 @@ func vpc() *product {
 			return kind + "/*"
 		}
 	}
-	return &product{
+	p := &product{
 		name: "vpc", version: "2016-04-28", host: "vpc.aliyuncs.com", regional: true, refusal: notAuthorized,
 		actions: map[string]*action{
 			"DescribeVSwitches":         {do: describeVSwitches, resource: named("vswitch", "VSwitchId")},
@@ -31,8 +31,14 @@ func vpc() *product {
 			"DescribeVpcs":              {do: describeVPCs, resource: named("vpc", "VpcId")},
 			"DescribeVpcAttribute":      {do: describeVPC, need: []string{"VpcId"}, resource: named("vpc", "VpcId")},
 			"DescribeEipAddresses":      {do: describeEIPs, resource: named("eip", "AllocationId")},
+			"CreateVSwitch":             {do: once(createVSwitch), need: []string{"VpcId", "ZoneId", "CidrBlock"}, resource: named("vswitch", "VSwitchId")},
 		},
 	}
+	for name, a := range routeActions() {
+		a.resource = named("routetable", "RouteTableId")
+		p.actions[name] = a
+	}
+	return p
 }
 
 func (v *VSwitch) show(s *State) reply {
@@ -97,10 +103,21 @@ func (v *VPC) show(s *State) reply {
 	}
 	return reply{
 		"VpcId": v.ID, "VpcName": v.Name, "CidrBlock": v.CIDR, "Status": "Available", "RegionId": s.Region, "IsDefault": false,
-		"OwnerId": s.owner(), "VSwitchIds": reply{"VSwitchId": ids},
+		"OwnerId": s.owner(), "VRouterId": routerID(v.ID), "RouterTableIds": reply{"RouterTableIds": s.tablesOf(v.ID)}, "VSwitchIds": reply{"VSwitchId": ids},
 		"SecondaryCidrBlocks": reply{"SecondaryCidrBlock": slices.Concat([]string{}, v.SecondaryCIDRs)},
 		"CreationTime":        s.started.Format("2006-01-02T15:04:05Z"),
 	}
+}
+
+// tablesOf returns the IDs of the route tables of a VPC.
+func (s *State) tablesOf(vpc string) []string {
+	ids := []string{}
+	for _, r := range sorted(s.RouteTables) {
+		if r.VPC == vpc {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
 }
 
 func describeVPCs(q *request) (any, *failure) {

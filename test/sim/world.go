@@ -21,7 +21,8 @@ type World struct {
 	Cluster           Cluster            `json:"cluster,omitzero"`
 	VPCs              []VPC              `json:"vpcs,omitempty"`
 	VSwitches         []VSwitch          `json:"vswitches,omitempty"`
-	Zones             []Zone             `json:"zones,omitempty"` // nil: h and i; those of vSwitches and load balancers are added
+	Zones             []Zone             `json:"zones,omitempty"`       // nil: h and i; those of vSwitches and load balancers are added
+	RouteTables       []RouteTable       `json:"routeTables,omitempty"` // each VPC has one of the system besides
 	LoadBalancers     []LoadBalancer     `json:"loadBalancers,omitempty"`
 	NLBs              []NLB              `json:"nlbs,omitempty"`
 	ServerGroups      []ServerGroup      `json:"serverGroups,omitempty"` // of NLBs
@@ -194,13 +195,17 @@ type EIP struct {
 
 // An ENI is a network interface.
 type ENI struct {
-	ID       string   `json:"id,omitempty"`
-	IPs      []string `json:"ips,omitempty"` // the first is the primary one
-	VPC      string   `json:"vpc,omitempty"`
-	VSwitch  string   `json:"vswitch,omitempty"`
-	Instance string   `json:"instance,omitempty"`
-	Status   string   `json:"status,omitempty"` // InUse if empty
-	Type     string   `json:"type,omitempty"`   // Secondary if empty
+	Name            string   `json:"name,omitempty"`
+	Description     string   `json:"description,omitempty"`
+	SecurityGroups  []string `json:"securityGroups,omitempty"`
+	SourceDestCheck bool     `json:"sourceDestCheck,omitempty"`
+	ID              string   `json:"id,omitempty"`
+	IPs             []string `json:"ips,omitempty"` // the first is the primary one
+	VPC             string   `json:"vpc,omitempty"`
+	VSwitch         string   `json:"vswitch,omitempty"`
+	Instance        string   `json:"instance,omitempty"`
+	Status          string   `json:"status,omitempty"` // InUse if empty
+	Type            string   `json:"type,omitempty"`   // Secondary if empty
 }
 
 // An Instance is an ECS server.
