@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
@@ -241,7 +242,7 @@ func lenient(err error) error {
 type request struct {
 	verb, path string
 	query      map[string]string
-	body       []byte // a JSON merge patch
+	body       []byte // of a PATCH, a JSON merge patch; of a POST, an object
 }
 
 // call makes a request and decodes the answer.
@@ -261,7 +262,11 @@ func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration,
 		q = q.Param(k, v)
 	}
 	if r.body != nil {
-		q = q.Body(bytes.Clone(r.body)).SetHeader("Content-Type", "application/merge-patch+json")
+		kind := "application/merge-patch+json"
+		if r.verb == http.MethodPost {
+			kind = runtime.ContentTypeJSON
+		}
+		q = q.Body(bytes.Clone(r.body)).SetHeader("Content-Type", kind)
 	}
 	body, err := q.Stream(inner)
 	if err == nil {

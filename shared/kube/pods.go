@@ -1,0 +1,75 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ErrBlocked says that an eviction is refused for now: a PodDisruptionBudget
+// wants the Pod to stay.
+var ErrBlocked = errors.New("a disruption budget forbids it now")
+
+// Pods returns the Pods of a namespace whose labels match all of the selector's;
+// an empty selector matches all Pods.
+func (c *Cluster) Pods(ctx context.Context, namespace string, selector map[string]string) ([]corev1.Pod, error) {
+	if !ValidName(namespace) {
+		return nil, noName("list Pods", "namespace", namespace)
+	}
+	query := map[string]string{}
+	if len(selector) > 0 {
+		query["labelSelector"] = labels.SelectorFromSet(selector).String()
+	}
+	return all[corev1.Pod](ctx, c, "list Pods of "+namespace, "/api/v1/namespaces/"+namespace+"/pods", query)
+}
+
+// EndpointSlices returns the EndpointSlices of a Service, of all address families.
+func (c *Cluster) EndpointSlices(ctx context.Context, namespace, service string) ([]discoveryv1.EndpointSlice, error) {
+	if !ValidName(namespace) {
+		return nil, noName("list EndpointSlices", "namespace", namespace)
+	}
+	if !ValidName(service) {
+		return nil, noName("list EndpointSlices", "Service name", service)
+	}
+	query := map[string]string{"labelSelector": labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service}).String()}
+	return all[discoveryv1.EndpointSlice](ctx, c, "list EndpointSlices of "+namespace, "/apis/discovery.k8s.io/v1/namespaces/"+namespace+"/endpointslices", query)
+}
+
+// Evict asks that the Pod with this UID makes room, as a drained node does: its
+// owner makes another one, and disruption budgets are heeded. It returns
+// ErrConflict if another Pod has the name now, ErrBlocked if a budget forbids it,
+// and ErrNotFound if the Pod is gone.
+func (w *Writer) Evict(ctx context.Context, namespace, name string, uid types.UID) error {
+	doing := fmt.Sprintf("evict Pod %s/%s", namespace, name)
+	if !ValidName(namespace) || !ValidName(name) {
+		return noName("evict Pod", "name", namespace+"/"+name)
+	}
+	if uid == "" {
+		return &Error{Doing: doing, Kind: ErrInvalid, Message: "an eviction needs the UID that was read"}
+	}
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": "policy/v1", "kind": "Eviction",
+		"metadata":      map[string]any{"namespace": namespace, "name": name},
+		"deleteOptions": map[string]any{"preconditions": metav1.Preconditions{UID: &uid}},
+	})
+	if err != nil {
+		return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
+	}
+	var answer metav1.Status
+	err = w.cluster.call(ctx, doing, request{
+		verb: http.MethodPost, path: "/api/v1/namespaces/" + namespace + "/pods/" + name + "/eviction", body: body,
+	}, &answer)
+	var refused *Error
+	if errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests {
+		refused.Kind = ErrBlocked
+	}
+	return err
+}
