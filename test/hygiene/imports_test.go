@@ -166,6 +166,7 @@ var homes = map[string][]string{
 	"k8s.io/client-go/kubernetes": {},
 
 	// For tests only.
+	"github.com/alibabacloud-go":                              {},
 	"github.com/google/go-cmp":                                {},
 	"github.com/santhosh-tekuri/jsonschema/v6":                {},
 	"go.uber.org/goleak":                                      {},
