@@ -1,6 +1,9 @@
 package sim
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // billing is the account's money. RAM has two names for the one action, of
 // which the first has three c:
@@ -22,7 +25,7 @@ func queryAccountBalance(q *request) (any, *failure) {
 		balance = fmt.Sprintf("-%s", balance)
 	}
 	return reply{"Code": "200", "Message": "success", "Success": true, "Data": reply{
-		"AvailableAmount": balance, "AvailableCashAmount": balance, "CreditAmount": "0.00", "MybankCreditAmount": "0.00", "Currency": "CNY",
+		"AvailableAmount": balance, "AvailableCashAmount": balance, "CreditAmount": "0.00", "MybankCreditAmount": "0.00", "Currency": cmp.Or(q.state.Account.Currency, "CNY"),
 		"QuotaLimit": "0.00",
 	}}, nil
 }

@@ -45,7 +45,8 @@ type World struct {
 
 // An Account says what an account may buy.
 type Account struct {
-	Balance           string `json:"balance,omitempty"`           // available amount in CNY, as "1,234.56"; below 100 nothing can be created
+	Balance           string `json:"balance,omitempty"`           // available amount, as "1,234.56"; below 100 nothing can be created
+	Currency          string `json:"currency,omitempty"`          // CNY if empty
 	Arrearage         bool   `json:"arrearage,omitempty"`         // there are unpaid bills
 	ShareInstanceHalt bool   `json:"shareInstanceHalt,omitempty"` // shared-resource CLBs are no longer sold
 	Gate              string `json:"gate,omitempty"`              // documented code that CLB refuses to sell with, such as RISK.RISK_CONTROL_REJECTION
@@ -60,22 +61,26 @@ type RAM struct {
 
 // A Cluster is an ACK cluster.
 type Cluster struct {
-	ID           string            `json:"id,omitempty"`
-	Name         string            `json:"name,omitempty"`
-	VPC          string            `json:"vpc,omitempty"`          // the first VPC if empty
-	Type         string            `json:"type,omitempty"`         // ManagedKubernetes (the zero value) or Kubernetes, a dedicated one
-	Version      string            `json:"version,omitempty"`      // of Kubernetes
-	VSwitches    []string          `json:"vswitches,omitempty"`    // nil: all of the VPC that are not for pods
-	PodVSwitches []string          `json:"podVSwitches,omitempty"` // of Terway
-	NodePools    []NodePool        `json:"nodePools,omitempty"`    // nil: default-nodepool in the cluster's vSwitches
-	Addons       map[string]string `json:"addons,omitempty"`       // name to version; cloud-controller-manager is always there
-	MasterRole   string            `json:"masterRole,omitempty"`   // of a dedicated cluster
-	NoMasterRole bool              `json:"noMasterRole,omitempty"` // a dedicated cluster whose stack made no role for its masters
-	WorkerRole   string            `json:"workerRole,omitempty"`
-	Network      string            `json:"network,omitempty"` // flannel (the zero value) or terway-eniip
-	PodCIDR      string            `json:"podCidr,omitempty"`
-	ServiceCIDR  string            `json:"serviceCidr,omitempty"`
-	Metadata     map[string]any    `json:"metadata,omitempty"` // merged into meta_data of the cluster's detail
+	ID                string            `json:"id,omitempty"`
+	Name              string            `json:"name,omitempty"`
+	VPC               string            `json:"vpc,omitempty"`          // the first VPC if empty
+	Type              string            `json:"type,omitempty"`         // ManagedKubernetes (the zero value) or Kubernetes, a dedicated one
+	Version           string            `json:"version,omitempty"`      // of Kubernetes
+	VSwitches         []string          `json:"vswitches,omitempty"`    // nil: all of the VPC that are not for pods
+	PodVSwitches      []string          `json:"podVSwitches,omitempty"` // of Terway
+	NodePools         []NodePool        `json:"nodePools,omitempty"`    // nil: default-nodepool in the cluster's vSwitches
+	Addons            map[string]string `json:"addons,omitempty"`       // name to version; cloud-controller-manager is always there
+	AddonLatest       map[string]string `json:"addonLatest,omitempty"`  // newer versions that add-ons can be upgraded to
+	AddonConfig       map[string]string `json:"addonConfig,omitempty"`
+	Kubeconfig        string            `json:"kubeconfig,omitempty"`        // that DescribeClusterUserKubeconfig hands out
+	PrivateKubeconfig string            `json:"privateKubeconfig,omitempty"` // the one for inside the VPC; Kubeconfig if empty
+	MasterRole        string            `json:"masterRole,omitempty"`        // of a dedicated cluster
+	NoMasterRole      bool              `json:"noMasterRole,omitempty"`      // a dedicated cluster whose stack made no role for its masters
+	WorkerRole        string            `json:"workerRole,omitempty"`
+	Network           string            `json:"network,omitempty"` // flannel (the zero value) or terway-eniip
+	PodCIDR           string            `json:"podCidr,omitempty"`
+	ServiceCIDR       string            `json:"serviceCidr,omitempty"`
+	Metadata          map[string]any    `json:"metadata,omitempty"` // merged into meta_data of the cluster's detail
 }
 
 // A NodePool is a group of nodes of the cluster.
