@@ -17,33 +17,33 @@ func cs() *product {
 		name: "cs", version: "2015-12-15", host: "cs.aliyuncs.com", regional: true, lower: true,
 		refusal: failure{Status: http.StatusForbidden, Code: "StatusForbidden", Message: notAuthorized.Message},
 		actions: map[string]*action{
-			"DescribeClustersV1":           {do: describeClusters, path: "/api/v1/clusters", ram: []string{"cs:DescribeClustersV1", "cs:GetClusters"}},
-			"DescribeClusterDetail":        {do: ofCluster(clusterDetail), path: "/clusters/{}", ram: []string{"cs:DescribeClusterDetail", "cs:GetClusterById"}},
-			"DescribeClusterResources":     {do: ofCluster(clusterResources), path: "/clusters/{}/resources"},
-			"DescribeClusterAddonsVersion": {do: ofCluster(clusterAddons), path: "/clusters/{}/components/version"},
-			"DescribeClusterNodePools":     {do: ofCluster(clusterNodePools), path: "/clusters/{}/nodepools"},
+			"DescribeClustersV1":            {do: describeClusters, path: "/api/v1/clusters", ram: []string{"cs:DescribeClustersV1", "cs:GetClusters"}},
+			"DescribeClusterDetail":         {do: ofCluster(clusterDetail), path: "/clusters/{}", ram: []string{"cs:DescribeClusterDetail", "cs:GetClusterById"}},
+			"DescribeClusterResources":      {do: ofCluster(clusterResources), path: "/clusters/{}/resources"},
+			"DescribeClusterNodePools":      {do: ofCluster(clusterNodePools), path: "/clusters/{}/nodepools"},
+			"DescribeClusterNodePoolDetail": {do: inCluster(describeNodePool), path: "/clusters/{}/nodepools/{}"},
+			"DescribeClusterUserKubeconfig": {do: inCluster(describeKubeconfig), path: "/k8s/{}/user_config"},
+			"DescribeUserQuota":             {do: describeUserQuota, path: "/quota"},
+			"RunClusterCheck":               {do: inCluster(examine("check_id")), path: "/clusters/{}/checks", method: http.MethodPost},
+			"CreateClusterDiagnosis":        {do: inCluster(examine("diagnosis_id")), path: "/clusters/{}/diagnosis", method: http.MethodPost},
 		},
 	}
-	for name, a := range p.actions {
+	maps.Copy(p.actions, addonActions())
+	for _, a := range p.actions {
+		ofOne := strings.HasPrefix(a.path, "/clusters/{}") || strings.HasPrefix(a.path, "/k8s/{}")
 		a.resource = func(q *request) string {
-			if name == "DescribeClustersV1" {
-				return "cluster/*"
+			if ofOne {
+				return "cluster/" + q.params["path.0"]
 			}
-			return "cluster/" + q.params["path.0"]
+			return "cluster/*"
 		}
 	}
 	return p
 }
 
-// ofCluster answers with what show says of the cluster on the path, if it is
-// the one that there is.
+// ofCluster answers with what show says of the cluster on the path.
 func ofCluster(show func(*State) any) func(*request) (any, *failure) {
-	return func(q *request) (any, *failure) {
-		if id := q.params["path.0"]; id != q.state.Cluster.ID {
-			return nil, fail(http.StatusNotFound, "ErrorClusterNotFound", "cluster (%s) not found in our records", id)
-		}
-		return show(q.state), nil
-	}
+	return inCluster(func(q *request) (any, *failure) { return show(q.state), nil })
 }
 
 func describeClusters(q *request) (any, *failure) {
@@ -122,25 +122,18 @@ func clusterResources(s *State) any {
 	return list
 }
 
-func clusterAddons(s *State) any {
-	m := map[string]any{}
-	for name, v := range s.Cluster.Addons {
-		m[name] = map[string]any{
-			"component_name": name, "version": v, "next_version": v, "can_upgrade": false, "exist": true, "ready_to_upgrade": "",
-			"required": name == ccmAddon, "changed": "", "message": "", "policy": "",
-		}
-	}
-	return m
-}
-
 func clusterNodePools(s *State) any {
 	list := []map[string]any{}
 	for _, p := range s.Cluster.NodePools {
-		list = append(list, map[string]any{
-			"nodepool_info": map[string]any{"nodepool_id": p.ID, "name": p.Name, "is_default": p.Default, "type": "ess", "region_id": s.Region},
-			"scaling_group": map[string]any{"vswitch_ids": p.VSwitches, "ram_policy": "", "ram_role_name": s.Cluster.WorkerRole},
-			"status":        map[string]any{"state": "active"},
-		})
+		list = append(list, s.nodePool(p))
 	}
 	return map[string]any{"nodepools": list}
+}
+
+func (s *State) nodePool(p NodePool) map[string]any {
+	return map[string]any{
+		"nodepool_info": map[string]any{"nodepool_id": p.ID, "name": p.Name, "is_default": p.Default, "type": "ess", "region_id": s.Region},
+		"scaling_group": map[string]any{"vswitch_ids": p.VSwitches, "ram_policy": "", "ram_role_name": s.Cluster.WorkerRole},
+		"status":        map[string]any{"state": "active"},
+	}
 }

@@ -55,6 +55,7 @@ type State struct {
 	freeTrail   map[string]trail[int] // of vSwitches
 	jobs        map[string]*job
 	pending     []*job
+	tasks       map[string]*task // of the cluster
 	parsed      map[string]*document
 	rates       map[string]*rate // of calls, by the code of the quota
 	now         func() time.Time
@@ -75,7 +76,7 @@ func newState(w *World, now func() time.Time) (*State, error) {
 		Account: w.Account, Cluster: w.Cluster, RAM: w.RAM, Lag: w.Lag, ForgetTokens: w.ForgetTokens,
 		serial: map[string]int{}, tokens: map[string]settled{}, taken: map[spot]struct{}{}, groups: map[string]string{},
 		documents: map[string]trail[string]{}, attachments: map[string]trail[[]string]{}, tagTrail: map[string]trail[map[string]string]{},
-		freeTrail: map[string]trail[int]{}, jobs: map[string]*job{}, parsed: map[string]*document{}, rates: map[string]*rate{}, now: now,
+		freeTrail: map[string]trail[int]{}, jobs: map[string]*job{}, tasks: map[string]*task{}, parsed: map[string]*document{}, rates: map[string]*rate{}, now: now,
 		started: now().UTC().Truncate(time.Second),
 	}
 	s.Account.Balance = cmp.Or(s.Account.Balance, "10,000.00")
@@ -396,7 +397,7 @@ func (s *State) adopt(was *State) {
 		s.serial[kind] = max(s.serial[kind], n)
 	}
 	s.tokens, s.documents, s.attachments, s.tagTrail, s.freeTrail = was.tokens, was.documents, was.attachments, was.tagTrail, was.freeTrail
-	s.jobs, s.pending, s.started, s.rates = was.jobs, was.pending, was.started, was.rates
+	s.jobs, s.pending, s.tasks, s.started, s.rates = was.jobs, was.pending, was.tasks, was.started, was.rates
 }
 
 // settle makes the state whole after an edit: what was added gets its defaults

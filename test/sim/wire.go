@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/md5"
 	"crypto/sha1"
@@ -302,35 +303,34 @@ func roaText(r *http.Request) string {
 }
 
 // route finds the action of a method on a path and adds the path's parameters
-// as path.0, path.1 and so on.
+// as path.0, path.1 and so on. Of two that fit, the one that names more of the
+// path is meant.
 func (p *product) route(method, path string, in params) *action {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
+	var best *action
+	var found []string
 	for _, a := range p.actions {
 		pattern := strings.Split(strings.Trim(a.path, "/"), "/")
-		want := a.method
-		if want == "" {
-			want = http.MethodGet
-		}
-		if a.path == "" || want != method || len(pattern) != len(segments) {
+		if a.path == "" || cmp.Or(a.method, http.MethodGet) != method || len(pattern) != len(segments) {
 			continue
 		}
-		var found []string
+		var open []string
 		match := true
 		for i, s := range pattern {
 			if s == "{}" {
-				found = append(found, segments[i])
+				open = append(open, segments[i])
 				continue
 			}
 			match = match && s == segments[i]
 		}
-		if match {
-			for i, v := range found {
-				in[fmt.Sprintf("path.%d", i)] = v
-			}
-			return a
+		if match && (best == nil || len(open) < len(found)) {
+			best, found = a, open
 		}
 	}
-	return nil
+	for i, v := range found {
+		in[fmt.Sprintf("path.%d", i)] = v
+	}
+	return best
 }
 
 // answer decides about a request, with the state locked. The job of a doomed
