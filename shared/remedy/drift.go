@@ -25,7 +25,7 @@ func (c *Case) Drift(ctx context.Context, lb *cloud.LoadBalancer) ([]string, err
 	var drift []string
 	differ := func(what, is, want string) {
 		if want != "" && is != want {
-			drift = append(drift, fmt.Sprintf("%s is %s and the annotations say %s", what, or(is, "empty"), want))
+			drift = append(drift, fmt.Sprintf("%s is %s and the annotations say %s", what, or(is, "empty"), clipped(want)))
 		}
 	}
 	svc := c.Service
@@ -98,7 +98,7 @@ func listenerDrift(svc *corev1.Service, listeners []cloud.Listener, value func(s
 			continue
 		}
 		if want := value("scheduler"); want != "" && listeners[i].Scheduler != want {
-			drift = append(drift, fmt.Sprintf("the scheduler of listener %s is %s and the annotations say %s", key, listeners[i].Scheduler, want))
+			drift = append(drift, fmt.Sprintf("the scheduler of listener %s is %s and the annotations say %s", key, listeners[i].Scheduler, clipped(want)))
 		}
 		if listeners[i].Status != "" && listeners[i].Status != "running" {
 			drift = append(drift, fmt.Sprintf("listener %s is %s and would be started", key, listeners[i].Status))
@@ -193,6 +193,15 @@ func (c *Case) after(steps []Step) (*Case, error) {
 		}
 	}
 	return &out, nil
+}
+
+// clipped returns a value as it is, and one that is too long for a sentence cut and
+// in quotes.
+func clipped(value string) string {
+	if len(value) > longest {
+		return Quote(value)
+	}
+	return value
 }
 
 func or(s, otherwise string) string {

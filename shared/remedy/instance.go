@@ -122,6 +122,22 @@ func (c *Case) Named(ctx context.Context, id string) (*Instance, error) {
 	return found, nil
 }
 
+// Unfound is the plan for a failure about a load balancer that Bound does not
+// find: there is nothing to compare the annotations with. What is, as the end of a
+// sentence, is what a person would compare, such as "its resource group".
+func (c *Case) Unfound(what string) Plan {
+	name := DefaultName(c.Service)
+	finding := fmt.Sprintf("Not exactly one load balancer of the Service was found, neither by the tag %s=%s nor by the name %s, so that there is nothing to compare its annotations with. An empty list is no proof that there is none.", NameTag, name, name)
+	if id, _ := Annotation(c.Service, "id"); id != "" {
+		finding = fmt.Sprintf("The annotation id names %s, and the API knows no such load balancer in %s, so that there is nothing to compare the other annotations with.", Quote(id), c.Cloud.Region())
+	}
+	ask := fmt.Sprintf("Find the load balancer of the Service in the console and compare %s with the annotations of the Service.", what)
+	if address := Address(c.Service); address != "" {
+		ask += fmt.Sprintf(" The Service's address is %s.", address)
+	}
+	return Plan{Finding: finding, Ask: ask}
+}
+
 // list returns the IDs of the load balancers with this value of the name tag, or
 // with exactly this name: the API may match names loosely.
 func (c *Case) list(ctx context.Context, tag, name string) ([]string, error) {

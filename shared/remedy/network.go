@@ -131,7 +131,7 @@ func (c *Case) networkDrift(ctx context.Context, lb *cloud.NetworkLoadBalancer) 
 	value := func(short string) string { v, _ := Annotation(svc, short); return v }
 	differ := func(what, is, want string) {
 		if want != "" && !strings.EqualFold(is, want) {
-			drift = append(drift, fmt.Sprintf("%s is %s and the annotations say %s", what, or(is, "empty"), want))
+			drift = append(drift, fmt.Sprintf("%s is %s and the annotations say %s", what, or(is, "empty"), clipped(want)))
 		}
 	}
 	reused := value("id") != ""
@@ -144,14 +144,14 @@ func (c *Case) networkDrift(ctx context.Context, lb *cloud.NetworkLoadBalancer) 
 	}
 	if maps := value("zone-maps"); maps != "" {
 		if want, is := zonesOf(maps), zonesOf(ZoneMaps(lb)); !slices.Equal(want, is) {
-			drift = append(drift, fmt.Sprintf("its zones are %s and the annotations say %s", strings.Join(is, ","), strings.Join(want, ",")))
+			drift = append(drift, fmt.Sprintf("its zones are %s and the annotations say %s", strings.Join(is, ","), clipped(strings.Join(want, ","))))
 		}
 	}
 	if groups, ok := svc.Annotations[Prefix+"security-group-ids"]; ok {
 		want := strings.FieldsFunc(groups, func(r rune) bool { return r == ',' })
 		slices.Sort(want)
 		if !slices.Equal(want, lb.SecurityGroups) {
-			drift = append(drift, fmt.Sprintf("its security groups are %s and the annotations say %s", or(strings.Join(lb.SecurityGroups, ","), "none"), or(groups, "none")))
+			drift = append(drift, fmt.Sprintf("its security groups are %s and the annotations say %s", or(strings.Join(lb.SecurityGroups, ","), "none"), clipped(or(groups, "none"))))
 		}
 	}
 	if reused && value("force-override-listeners") != "true" {

@@ -56,6 +56,18 @@ func AnnotationKey(svc *corev1.Service, short string) string {
 	return Prefix + short
 }
 
+// longest is how much of an annotation's value a sentence shows.
+const longest = 80
+
+// Quote returns the value of an annotation for a sentence: in quotes, and cut
+// where it is long.
+func Quote(value string) string {
+	if len(value) > longest {
+		return fmt.Sprintf("%q…", strings.ToValidUTF8(value[:longest], ""))
+	}
+	return fmt.Sprintf("%q", value)
+}
+
 // DefaultName returns the name that the controller gives to the load balancer of
 // a Service, which is also the value of its name tag: "a", then the UID without
 // dashes, 32 characters in all.
