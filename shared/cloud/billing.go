@@ -71,6 +71,20 @@ type Balance struct {
 	Currency  string // such as "CNY"
 }
 
+// String returns the available amount with its currency, such as "CNY 1234.56".
+func (b Balance) String() string { return b.Currency + " " + b.Available.String() }
+
+// Needed is what an account must have available, in CNY, before it can create a
+// pay-as-you-go resource:
+// https://www.alibabacloud.com/help/en/user-center/product-overview/pay-as-you-go
+const Needed Amount = 100_00
+
+// Shortfall returns what the account lacks of Needed; zero if it lacks nothing.
+// It is false for a currency other than CNY, in which the cloud names no amount.
+func (b Balance) Shortfall() (Amount, bool) {
+	return max(0, Needed-b.Available), b.Currency == "CNY"
+}
+
 // Balance returns the balance of the account.
 //
 // It needs grant.QueryAccountBalance, which RAM spells with three c.

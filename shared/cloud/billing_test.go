@@ -30,6 +30,26 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
+// TestShortfall: what is missing is told in the one currency whose limit is known.
+func TestShortfall(t *testing.T) {
+	for _, tt := range []struct {
+		balance Balance
+		text    string
+		lacks   Amount
+		known   bool
+	}{
+		{Balance{-50_00, "CNY"}, "CNY -50.00", 150_00, true},
+		{Balance{99_99, "CNY"}, "CNY 99.99", 1, true},
+		{Balance{100_00, "CNY"}, "CNY 100.00", 0, true},
+		{Balance{0, "USD"}, "USD 0.00", 100_00, false},
+	} {
+		lacks, known := tt.balance.Shortfall()
+		if got := tt.balance.String(); got != tt.text || lacks != tt.lacks || known != tt.known {
+			t.Errorf("%s lacks %s, known: %t; want %s, %s, %t", got, lacks, known, tt.text, tt.lacks, tt.known)
+		}
+	}
+}
+
 func TestBalanceThatIsRefused(t *testing.T) {
 	_, err := wire(t, says(200, `{"RequestId":"R","Success":false,"Code":"NotAuthorized","Message":"You have no permission."}`)).Billing.Balance(t.Context())
 	var e *Error

@@ -8,6 +8,11 @@ const (
 	longPause  = 3 * time.Minute
 )
 
+// Retry is the longest that the controller waits before it tries a failed sync
+// again: 5 s, doubled each time, at most this
+// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
+const Retry = 5 * time.Minute
+
 // Lasts reports whether the case has waited long enough for what was to pass by
 // itself: 15 minutes. Then a plan that waits becomes a question, and a class may
 // read what only a person who is asked wants to know.
