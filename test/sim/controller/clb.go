@@ -63,9 +63,18 @@ func (b *clb) begin(svc *corev1.Service, events record.EventRecorder) *pass {
 	return p
 }
 
-func (p *pass) annotation(name string) string { return annotation(p.svc, name) }
+// annotation returns an annotation that the release reads, without the prefix.
+func (p *pass) annotation(name string) string {
+	if since := introduced(name); since != "" && !p.version.since(since) {
+		return ""
+	}
+	return annotation(p.svc, name)
+}
 
 func (p *pass) event(n note) { p.events.Event(p.svc, n.kind, n.reason, n.message) }
+
+// service returns the namespace and the name of the Service.
+func (p *pass) service() string { return p.svc.Namespace + "/" + p.svc.Name }
 
 // fail writes the event of a write to Kubernetes that failed.
 func (p *pass) fail(reason, doing string, err error) error {
@@ -101,7 +110,7 @@ func (p *pass) conclude(ctx context.Context, id string, ingress func() []corev1.
 			"Error updating pod readiness gates for service [%s/%s]: %v", p.svc.Namespace, p.svc.Name, err)})
 		return err
 	}
-	if err := p.setLabels(ctx, p.svc, map[string]string{labelHash: p.hash, labelID: id}); err != nil {
+	if err := p.setHash(ctx, p.svc, p.hash, id); err != nil {
 		return p.fail(reasonFailedHash, "adding service hash", err)
 	}
 	if err := p.setIngress(ctx, p.svc, ingress()); err != nil {
@@ -110,7 +119,7 @@ func (p *pass) conclude(ctx context.Context, id string, ingress func() []corev1.
 	if backends.invalid() {
 		return errors.New(lacking)
 	}
-	p.event(p.version.ensured(id))
+	p.event(p.version.ensured(id, p.service()))
 	if p.potential {
 		return errPotential
 	}
@@ -139,7 +148,7 @@ func (p *pass) end(ctx context.Context, finalizer, gone string, apply func() (st
 			p.event(p.version.cleanFailed(id, err))
 			return err
 		}
-		if err := p.setLabels(ctx, p.svc, map[string]string{labelHash: "", labelID: ""}); err != nil {
+		if err := p.removeHash(ctx, p.svc); err != nil {
 			return p.fail(reasonFailedUnhash, "removing service hash", err)
 		}
 		if err := p.setIngress(ctx, p.svc, nil); err != nil {
@@ -187,13 +196,19 @@ func (p *pass) wanted(ctx context.Context) (*balancer, error) {
 }
 
 func (p *pass) applyTo(ctx context.Context, want, remote *balancer) error {
-	if err := p.read(ctx, want, remote); err != nil {
-		return err
+	if err := p.find(ctx, remote); err != nil {
+		return fmt.Errorf("get load balancer attribute from cloud, error: %w", err)
+	}
+	atOnce := p.version.since("v2.12.0")
+	if atOnce && remote.id != "" {
+		if err := p.read(ctx, want, remote); err != nil {
+			return err
+		}
 	}
 	if remote.id != "" && want.preserve {
 		p.event(note{corev1.EventTypeWarning, reasonPreserved, fmt.Sprintf("The lb [%s] will be preserved after the service is deleted.", remote.id)})
 	}
-	if !p.version.since("v2.12.0") {
+	if !atOnce {
 		return p.inTurn(ctx, want, remote)
 	}
 	var tasks []func() error
@@ -217,10 +232,11 @@ func (p *pass) applyTo(ctx context.Context, want, remote *balancer) error {
 	}
 	tasks = append(tasks, func() error { return p.applyGroups(ctx, remote.id, moves, done) })
 	if p.changed && p.ownsListeners(want) {
-		plan, err := p.planListeners(want, remote)
+		differs, err := p.diffListeners(want, remote)
 		if err != nil {
-			return fmt.Errorf("merge listener: %w", err)
+			return err
 		}
+		plan := p.planListeners(remote.id, differs)
 		tasks = append(tasks, func() error { return p.applyListeners(ctx, remote.id, plan, done) })
 	}
 	if err := together(tasks...); err != nil {
@@ -232,14 +248,8 @@ func (p *pass) applyTo(ctx context.Context, want, remote *balancer) error {
 	return wrap("cleanup lb error", p.cleanup(ctx, want, remote))
 }
 
-// read finds the load balancer of the Service and what belongs to it.
+// read reads what belongs to the load balancer of the Service.
 func (p *pass) read(ctx context.Context, want, remote *balancer) error {
-	if err := p.find(ctx, remote); err != nil {
-		return fmt.Errorf("get load balancer attribute from cloud, error: %w", err)
-	}
-	if remote.id == "" {
-		return nil
-	}
 	tasks := []func() error{
 		func() (err error) {
 			remote.tags, err = p.tagsOf(ctx, remote.id)
@@ -275,10 +285,6 @@ func (p *pass) notFound() error {
 
 // gone returns the error of a Service that had a load balancer.
 func (p *pass) gone() error {
-	if !p.version.since("v2.1.0") {
-		return fmt.Errorf("alicloud: not able to find loadbalancer named [%s] in openapi, but it's defined in "+
-			"service.loaderbalancer.ingress. this may happen when you removed loadbalancerid annotation", p.svc.Name)
-	}
 	ip := ""
 	if ingress := p.svc.Status.LoadBalancer.Ingress; len(ingress) > 0 {
 		ip = ingress[0].IP
@@ -287,21 +293,22 @@ func (p *pass) gone() error {
 		"this may happen when you delete the loadbalancer", ip)
 }
 
-// ingress returns the addresses for the Service's status.
+// ingress returns the addresses for the Service's status. A host name is shown
+// in the place of EIPs, which are looked up all the same.
 func (p *pass) ingress(ctx context.Context, lb *balancer) []corev1.LoadBalancerIngress {
+	ips := []corev1.LoadBalancerIngress{{IP: lb.address}}
+	if p.annotation("external-ip-type") == "eip" {
+		eips, err := p.eipsOf(ctx, lb.id)
+		if err != nil {
+			p.event(note{corev1.EventTypeWarning, reasonFailedEIP, "get eip error, set external ip to slb ip"})
+		} else {
+			ips = eips
+		}
+	}
 	if host := p.annotation("hostname"); host != "" {
 		return []corev1.LoadBalancerIngress{{Hostname: host}}
 	}
-	if p.annotation("external-ip-type") == "eip" {
-		ips, err := p.eipsOf(ctx, lb.id)
-		if err != nil {
-			p.event(note{corev1.EventTypeWarning, reasonFailedEIP, "get eip error, set external ip to slb ip"})
-		}
-		if len(ips) > 0 {
-			return ips
-		}
-	}
-	return []corev1.LoadBalancerIngress{{IP: lb.address}}
+	return ips
 }
 
 func (p *pass) eipsOf(ctx context.Context, lb string) ([]corev1.LoadBalancerIngress, error) {

@@ -81,6 +81,7 @@ type Options struct {
 
 	Backends  string          // backend type of Services that do not say: ecs if empty, or eni
 	NoPublic  bool            // refuse load balancers with a public address
+	DualStack bool            // the feature gate that IPv6 backends need
 	Namespace string          // of the Services that are synced; empty: all, as the real one
 	Nodes     string          // label selector of the nodes that are seen; empty: all, as the real one
 	Pick      func(n int) int // picks one of n vSwitches; nil: at random
@@ -114,6 +115,9 @@ func (o *Options) check() (version, error) {
 		if !zoneAndVSwitch.MatchString(s) {
 			return nil, fmt.Errorf("vSwitch %q is not of the form zone:vsw-id", s)
 		}
+	}
+	if o.DryRun && v.first() {
+		return nil, fmt.Errorf("version %s has no dry run", o.Version)
 	}
 	if o.Backends != "" && o.Backends != backendECS && o.Backends != backendENI {
 		return nil, fmt.Errorf("backend type %q is neither ecs nor eni", o.Backends)
@@ -219,7 +223,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	loops := []*loop{}
 	broadcasters := []record.EventBroadcaster{}
+	c.cloud.first = v.first()
 	kinds := []kind{newCLB(c).kind()}
+	if v.first() {
+		kinds = []kind{firstCLB{c}.kind()}
+	}
 	if v.since("v2.5.0") && !o.DryRun {
 		kinds = append(kinds, (&nlb{c}).kind())
 	}

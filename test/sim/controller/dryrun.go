@@ -154,7 +154,11 @@ func hints() map[string]hint {
 		"RemoveVServerGroupBackendServers": {code: "RemoveVgroup", text: "loadbalancer %s vgroup %s backends %s should be deleted", params: []string{lb, group, "BackendServers"}, about: group},
 		"TagResources":                     {},
 		"UntagResources":                   {},
+		"AddTags":                          {},
 		"SetVServerGroupAttribute":         {},
+		"CreateDomainExtension":            {},
+		"SetDomainExtensionAttribute":      {},
+		"DeleteDomainExtension":            {},
 	}
 	for _, protocol := range []string{"TCP", "UDP", "HTTP", "HTTPS"} {
 		all["CreateLoadBalancer"+protocol+"Listener"] = hint{code: "CreateListener", text: "loadbalancer %s listener %s should be created", params: []string{lb, port}, about: port}

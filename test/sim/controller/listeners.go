@@ -35,6 +35,7 @@ type listener struct {
 	forwardTo int // port that an http listener redirects to
 	status    string
 	params    map[string]string // by their names in the API, Description among them
+	domains   map[string]string // certificates of further domains; nil: not asked for
 }
 
 // The layers that a parameter is for.
@@ -48,39 +49,40 @@ var (
 // listenerParams returns which annotation asks for which parameter.
 func listenerParams() []listenerParam {
 	return []listenerParam{
-		{"scheduler", "Scheduler", every, ""},
-		{"persistence-timeout", "PersistenceTimeout", []string{protocolTCP}, "persistence timeout"},
-		{"established-timeout", "EstablishedTimeout", []string{protocolTCP}, "EstablishedTimeout"},
-		{"cert-id", "ServerCertificateId", []string{protocolHTTPS}, ""},
-		{"tls-cipher-policy", "TLSCipherPolicy", []string{protocolHTTPS}, ""},
-		{"http2-enabled", "EnableHttp2", []string{protocolHTTPS}, ""},
-		{"idle-timeout", "IdleTimeout", layer7, "IdleTimeout"},
-		{"request-timeout", "RequestTimeout", layer7, "RequestTimeout"},
-		{"acl-status", "AclStatus", every, ""},
-		{"acl-type", "AclType", every, ""},
-		{"acl-id", "AclId", every, ""},
-		{"connection-drain", "ConnectionDrain", layer4, ""},
-		{"connection-drain-timeout", "ConnectionDrainTimeout", layer4, "ConnectionDrainTimeout"},
-		{"cookie", "Cookie", layer7, ""},
-		{"cookie-timeout", "CookieTimeout", layer7, "CookieTimeout"},
-		{"sticky-session", "StickySession", layer7, ""},
-		{"sticky-session-type", "StickySessionType", layer7, ""},
-		{"xforwardedfor-proto", "XForwardedFor_proto", layer7, ""},
-		{"xforwardedfor-slbport", "XForwardedFor_SLBPORT", layer7, ""},
-		{"xforwardedfor-clientsrcport", "XForwardedFor_ClientSrcPort", layer7, ""},
-		{"healthy-threshold", "HealthyThreshold", every, "HealthyThreshold"},
-		{"unhealthy-threshold", "UnhealthyThreshold", every, "UnhealthyThreshold"},
-		{"health-check-connect-timeout", "HealthCheckConnectTimeout", layer4, "HealthCheckConnectTimeout"},
-		{"health-check-connect-port", "HealthCheckConnectPort", every, "HealthCheckConnectPort"},
-		{"health-check-interval", "HealthCheckInterval", every, "HealthCheckInterval"},
-		{"health-check-domain", "HealthCheckDomain", checked, ""},
-		{"health-check-uri", "HealthCheckURI", checked, ""},
-		{"health-check-httpcode", "HealthCheckHttpCode", checked, ""},
-		{"health-check-type", "HealthCheckType", []string{protocolTCP}, ""},
-		{"health-check-flag", "HealthCheck", layer7, ""},
-		{"health-check-timeout", "HealthCheckTimeout", layer7, "HealthCheckTimeout"},
-		{"health-check-method", "HealthCheckMethod", layer7, ""},
-		{"health-check-switch", "HealthCheckSwitch", layer4, ""},
+		{"scheduler", "Scheduler", every, "", ""},
+		{"persistence-timeout", "PersistenceTimeout", []string{protocolTCP}, "persistence timeout", ""},
+		{"established-timeout", "EstablishedTimeout", []string{protocolTCP}, "EstablishedTimeout", ""},
+		{"cert-id", "ServerCertificateId", []string{protocolHTTPS}, "", ""},
+		{"tls-cipher-policy", "TLSCipherPolicy", []string{protocolHTTPS}, "", ""},
+		{"http2-enabled", "EnableHttp2", []string{protocolHTTPS}, "", ""},
+		{"proxy-protocol", "ProxyProtocolV2Enabled", layer4, "", ""},
+		{"idle-timeout", "IdleTimeout", layer7, "IdleTimeout", ""},
+		{"request-timeout", "RequestTimeout", layer7, "RequestTimeout", ""},
+		{"acl-status", "AclStatus", every, "", ""},
+		{"acl-type", "AclType", every, "", "AclStatus"},
+		{"acl-id", "AclId", every, "", "AclStatus"},
+		{"connection-drain", "ConnectionDrain", layer4, "", ""},
+		{"connection-drain-timeout", "ConnectionDrainTimeout", layer4, "ConnectionDrainTimeout", "ConnectionDrain"},
+		{"cookie", "Cookie", layer7, "", ""},
+		{"cookie-timeout", "CookieTimeout", layer7, "CookieTimeout", ""},
+		{"sticky-session", "StickySession", layer7, "", ""},
+		{"sticky-session-type", "StickySessionType", layer7, "", ""},
+		{"xforwardedfor-proto", "XForwardedFor_proto", layer7, "", ""},
+		{"xforwardedfor-slbport", "XForwardedFor_SLBPORT", layer7, "", ""},
+		{"xforwardedfor-clientsrcport", "XForwardedFor_ClientSrcPort", layer7, "", ""},
+		{"healthy-threshold", "HealthyThreshold", every, "HealthyThreshold", ""},
+		{"unhealthy-threshold", "UnhealthyThreshold", every, "UnhealthyThreshold", ""},
+		{"health-check-connect-timeout", "HealthCheckConnectTimeout", layer4, "HealthCheckConnectTimeout", ""},
+		{"health-check-connect-port", "HealthCheckConnectPort", every, "HealthCheckConnectPort", ""},
+		{"health-check-interval", "HealthCheckInterval", every, "HealthCheckInterval", ""},
+		{"health-check-domain", "HealthCheckDomain", checked, "", ""},
+		{"health-check-uri", "HealthCheckURI", checked, "", ""},
+		{"health-check-httpcode", "HealthCheckHttpCode", checked, "", ""},
+		{"health-check-type", "HealthCheckType", []string{protocolTCP}, "", ""},
+		{"health-check-flag", "HealthCheck", layer7, "", ""},
+		{"health-check-timeout", "HealthCheckTimeout", layer7, "HealthCheckTimeout", ""},
+		{"health-check-method", "HealthCheckMethod", layer7, "", ""},
+		{"health-check-switch", "HealthCheckSwitch", layer4, "", ""},
 	}
 }
 
@@ -89,6 +91,27 @@ type listenerParam struct {
 	annotation, name string
 	protocols        []string
 	number           string // what the controller calls it when it is no number; empty: any text will do
+	needs            string // parameter that must be asked to be on, or a difference does not count
+}
+
+// value returns what the parameter is set to, or the empty text if the number is
+// one that counts as not set.
+func (l listenerParam) value(text string) (string, error) {
+	if l.name == "ProxyProtocolV2Enabled" {
+		return strconv.FormatBool(text == "on"), nil
+	}
+	if l.number == "" {
+		return text, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		//lint:ignore ST1005 the controller's own words
+		return "", fmt.Errorf("Annotation %s must be integer, but got [%s]. message=[%w] ", l.number, text, err)
+	}
+	if n == 0 && l.name != "PersistenceTimeout" {
+		return "", nil
+	}
+	return strconv.Itoa(n), nil
 }
 
 // wantedListeners returns a listener for each port of the Service.
@@ -119,27 +142,27 @@ func (p *pass) wantedListener(port corev1.ServicePort, reused bool) (*listener, 
 		}
 	}
 	for _, param := range listenerParams() {
-		v := p.annotation(param.annotation)
-		if v == "" {
+		text := p.annotation(param.annotation)
+		if text == "" {
 			continue
 		}
-		if param.number != "" {
-			if _, err := strconv.Atoi(v); err != nil {
-				//lint:ignore ST1005 the controller's own words
-				return nil, fmt.Errorf("Annotation %s must be integer, but got [%s]. message=[%w] ", param.number, v, err)
-			}
+		v, err := param.value(text)
+		if err != nil {
+			return nil, err
 		}
-		if slices.Contains(param.protocols, protocol) {
+		if v != "" && slices.Contains(param.protocols, protocol) {
 			l.params[param.name] = v
 		}
-	}
-	if v := p.annotation("proxy-protocol"); v != "" && slices.Contains(layer4, protocol) {
-		l.params["ProxyProtocolV2Enabled"] = strconv.FormatBool(v == "on")
 	}
 	if v := p.annotation("forward-port"); v != "" && protocol == protocolHTTP {
 		if l.forwardTo, err = forwardOf(v, l.port); err != nil {
 			//lint:ignore ST1005 the controller's own words
 			return nil, fmt.Errorf("Annotation ForwardPort error: %w ", err)
+		}
+	}
+	if v := p.annotation("domain-extensions"); v != "" && protocol == protocolHTTPS {
+		if l.domains, err = domainsOf(v); err != nil {
+			return nil, err
 		}
 	}
 	return l, nil
@@ -242,6 +265,53 @@ func put(params map[string]string, name string, value json.RawMessage) {
 	}
 }
 
+// A listenerDiff is how the listeners differ from what is wanted.
+type listenerDiff struct {
+	drops, adds []*listener
+	changes     []listenerChange // also those that may turn out to be the same
+}
+
+// A listenerChange is a listener that is there already.
+type listenerChange struct{ want, have *listener }
+
+// diffListeners compares the listeners. Those that are not this Service's are
+// left alone, unless the Service has the same port.
+func (p *pass) diffListeners(want, remote *balancer) (*listenerDiff, error) {
+	for _, l := range want.listeners {
+		if l.groupID != "" {
+			continue
+		}
+		i := slices.IndexFunc(want.groups, func(g *group) bool { return g.name == l.group })
+		if i < 0 {
+			return nil, fmt.Errorf("merge listener: find vservergroup error: can not find vgroup by name %s", l.group)
+		}
+		l.groupID = want.groups[i].id
+	}
+	d := &listenerDiff{}
+	for _, r := range remote.listeners {
+		if w := r.among(want.listeners); w != nil {
+			d.changes = append(d.changes, listenerChange{w, r})
+		} else if p.mine(r.params["Description"]) {
+			d.drops = append(d.drops, r)
+		}
+	}
+	for _, l := range want.listeners {
+		if l.among(remote.listeners) == nil {
+			d.adds = append(d.adds, l)
+		}
+	}
+	return d, nil
+}
+
+// among returns the listener with this one's port and protocol, nil if there is
+// none.
+func (l *listener) among(all []*listener) *listener {
+	if i := slices.IndexFunc(all, func(o *listener) bool { return o.port == l.port && o.protocol == l.protocol }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
 // A listenerPlan is what to do about the listeners: before and beside the work
 // on groups, after that of one group by its name, and after all of it.
 type listenerPlan struct {
@@ -249,64 +319,46 @@ type listenerPlan struct {
 	waiting    map[string][]func(ctx context.Context, group string) error
 }
 
-// planListeners compares the listeners. Those that are not this Service's are
-// left alone, unless the Service has the same port.
-func (p *pass) planListeners(want, remote *balancer) (*listenerPlan, error) {
+// planListeners puts the work on listeners in order. What redirects to another
+// listener is made after that one, and goes before it; a port that changes its
+// protocol is free only once the old listener is gone.
+func (p *pass) planListeners(lb string, d *listenerDiff) *listenerPlan {
 	plan := &listenerPlan{waiting: map[string][]func(context.Context, string) error{}}
-	for _, l := range want.listeners {
-		if l.groupID != "" {
-			continue
-		}
-		i := slices.IndexFunc(want.groups, func(g *group) bool { return g.name == l.group })
-		if i < 0 {
-			return nil, fmt.Errorf("find vservergroup error: can not find vgroup by name %s", l.group)
-		}
-		l.groupID = want.groups[i].id
-	}
-	find := func(all []*listener, l *listener) *listener {
-		if i := slices.IndexFunc(all, func(o *listener) bool { return o.port == l.port && o.protocol == l.protocol }); i >= 0 {
-			return all[i]
-		}
-		return nil
-	}
-	lb := remote.id
 	dropped, redirected := map[int]bool{}, map[int]bool{}
-	var drops []*listener
-	for _, r := range remote.listeners {
-		if find(want.listeners, r) == nil && p.mine(r.params["Description"]) {
-			drops = append(drops, r)
-			dropped[r.port] = true
-			redirected[r.forwardTo] = true
-		}
+	for _, r := range d.drops {
+		dropped[r.port] = true
+		redirected[r.forwardTo] = true
 	}
-	for _, r := range drops {
+	for _, r := range d.drops {
 		do := func(ctx context.Context) error { return wrap("delete listener error", p.deleteListener(ctx, lb, r)) }
 		if redirected[r.port] {
-			plan.later = append(plan.later, do) // what redirects to it goes first
+			plan.later = append(plan.later, do)
 			continue
 		}
 		plan.now = append(plan.now, do)
 	}
-	for _, l := range want.listeners {
-		have := find(remote.listeners, l)
-		do := func(ctx context.Context, group string) error {
-			l.groupID = group
-			if have == nil {
-				return wrap("create listener error", p.createListener(ctx, lb, l))
-			}
-			return wrap("update listener error", p.updateListener(ctx, lb, l, have))
-		}
-		known := func(ctx context.Context) error { return do(ctx, l.groupID) }
+	put := func(l *listener, after bool, do func(context.Context) error) {
 		switch {
-		case have == nil && (l.forwardTo != 0 || dropped[l.port] && l.groupID != ""):
-			plan.later = append(plan.later, known)
+		case after:
+			plan.later = append(plan.later, do)
 		case l.groupID == "":
-			plan.waiting[l.group] = append(plan.waiting[l.group], do)
+			plan.waiting[l.group] = append(plan.waiting[l.group], func(ctx context.Context, group string) error {
+				l.groupID = group
+				return do(ctx)
+			})
 		default:
-			plan.now = append(plan.now, known)
+			plan.now = append(plan.now, do)
 		}
 	}
-	return plan, nil
+	for _, c := range d.changes {
+		put(c.want, false, func(ctx context.Context) error { return wrap("update listener error", p.updateListener(ctx, lb, c)) })
+	}
+	for _, l := range d.adds {
+		put(l, l.forwardTo != 0 || dropped[l.port] && l.groupID != "", func(ctx context.Context) error {
+			return wrap("create listener error", p.createListener(ctx, lb, l))
+		})
+	}
+	return plan
 }
 
 // applyListeners carries the plan out. A listener whose group was not made
@@ -355,12 +407,16 @@ func (p *pass) createListener(ctx context.Context, lb string, l *listener) error
 	if err := p.writeListener(ctx, "CreateLoadBalancer%sListener", lb, l, params); err != nil {
 		return fmt.Errorf("create %s listener %d error: %w", l.protocol, l.port, err)
 	}
-	return p.startListener(ctx, lb, l)
+	if err := p.startListener(ctx, lb, l); err != nil {
+		return err
+	}
+	return p.extendDomains(ctx, lb, l, nil)
 }
 
-// updateListener changes what differs. A redirection can not be changed, so its
-// listener is made again.
-func (p *pass) updateListener(ctx context.Context, lb string, l, have *listener) error {
+// updateListener changes what differs, and says again what is there already. A
+// redirection can not be changed, so its listener is made again.
+func (p *pass) updateListener(ctx context.Context, lb string, c listenerChange) error {
+	l, have := c.want, c.have
 	if have.status == "stopped" {
 		if err := p.startListener(ctx, lb, l); err != nil {
 			return fmt.Errorf("start %s listener %d error: %w", l.protocol, l.port, err)
@@ -375,21 +431,33 @@ func (p *pass) updateListener(ctx context.Context, lb string, l, have *listener)
 	if l.forwardTo != 0 {
 		return nil
 	}
-	differs := l.groupID != have.groupID
-	for k, v := range l.params {
-		differs = differs || have.params[k] != v
+	params := map[string]string{"Description": l.params["Description"], "VServerGroup": "on"}
+	differs := l.groupID != have.groupID || params["Description"] != have.params["Description"]
+	for _, param := range listenerParams() {
+		if !slices.Contains(param.protocols, l.protocol) {
+			continue
+		}
+		v, asked := l.params[param.name]
+		off := param.needs != "" && l.params[param.needs] != "on"
+		if !asked && param.name != "ServerCertificateId" || off {
+			v = have.params[param.name]
+		}
+		differs = differs || v != have.params[param.name]
+		if v != "" {
+			params[param.name] = v
+		}
 	}
-	if !differs {
-		return nil
-	}
-	if cert := have.params["ServerCertificateId"]; l.protocol == protocolHTTPS && l.params["ServerCertificateId"] != cert && p.version.since("v2.4.0") {
-		if err := p.checkCertificate(ctx, cert, l.params["ServerCertificateId"]); err != nil {
+	if differs {
+		if cert := have.params["ServerCertificateId"]; l.protocol == protocolHTTPS && params["ServerCertificateId"] != cert && p.version.goesOn() {
+			if err := p.checkCertificate(ctx, cert, params["ServerCertificateId"]); err != nil {
+				return err
+			}
+		}
+		if err := p.writeListener(ctx, "SetLoadBalancer%sListenerAttribute", lb, l, params); err != nil {
 			return err
 		}
 	}
-	params := maps.Clone(l.params)
-	params["VServerGroup"] = "on"
-	return p.writeListener(ctx, "SetLoadBalancer%sListenerAttribute", lb, l, params)
+	return p.changeDomains(ctx, lb, l)
 }
 
 // checkCertificate refuses to put an expired certificate in the place of
@@ -444,12 +512,21 @@ func (p *pass) writeListener(ctx context.Context, action, lb string, l *listener
 
 func (p *pass) startListener(ctx context.Context, lb string, l *listener) error {
 	req := slb.CreateStartLoadBalancerListenerRequest()
-	req.LoadBalancerId, req.ListenerPort, req.ListenerProtocol = lb, requests.NewInteger(l.port), l.protocol
+	req.LoadBalancerId, req.ListenerPort, req.ListenerProtocol = lb, requests.NewInteger(l.port), p.named(l.protocol)
 	return p.cloud.call(ctx, req, slb.CreateStartLoadBalancerListenerResponse())
 }
 
 func (p *pass) deleteListener(ctx context.Context, lb string, l *listener) error {
 	req := slb.CreateDeleteLoadBalancerListenerRequest()
-	req.LoadBalancerId, req.ListenerPort, req.ListenerProtocol = lb, requests.NewInteger(l.port), l.protocol
+	req.LoadBalancerId, req.ListenerPort, req.ListenerProtocol = lb, requests.NewInteger(l.port), p.named(l.protocol)
 	return p.cloud.call(ctx, req, slb.CreateDeleteLoadBalancerListenerResponse())
+}
+
+// named returns the protocol where a call says which listener of a port is
+// meant: since v2.6.0 a port can have one for TCP and one for UDP.
+func (p *pass) named(protocol string) string {
+	if !p.version.since("v2.6.0") {
+		return ""
+	}
+	return protocol
 }

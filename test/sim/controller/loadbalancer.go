@@ -54,11 +54,12 @@ type balancer struct {
 
 	reused   bool // named by the Service: not the controller's own
 	preserve bool // kept when the Service goes
+	fresh    bool // made in this sync
 }
 
 // preserves reports whether the load balancer shall outlive the Service.
 func (p *pass) preserves() bool {
-	return p.version.since("v2.10.0") && p.annotation("preserve-lb-on-delete") != ""
+	return p.annotation("preserve-lb-on-delete") != ""
 }
 
 func (p *pass) wantedAttributes() (*balancer, error) {
@@ -68,7 +69,7 @@ func (p *pass) wantedAttributes() (*balancer, error) {
 		address:                p.annotation("ip"),
 		addressType:            p.annotation("address-type"),
 		ipVersion:              p.annotation("ip-version"),
-		network:                p.annotation(p.version.networkAnnotation()),
+		network:                p.annotation("network-type"),
 		vswitch:                p.annotation("vswitch-id"),
 		masterZone:             p.annotation("master-zoneid"),
 		slaveZone:              p.annotation("slave-zoneid"),
@@ -134,11 +135,7 @@ func (p *pass) find(ctx context.Context, lb *balancer) error {
 func (p *pass) describe(ctx context.Context, lb *balancer) error {
 	req, resp := slb.CreateDescribeLoadBalancerAttributeRequest(), slb.CreateDescribeLoadBalancerAttributeResponse()
 	req.LoadBalancerId = lb.id
-	err := p.cloud.call(ctx, req, resp)
-	if hasCode(err, "InvalidLoadBalancerId.NotFound") && !p.version.since("v2.1.0") {
-		return fmt.Errorf("alicloud: user specified loadbalancer[%s] does not exist. pls check", lb.id)
-	}
-	if err != nil {
+	if err := p.cloud.call(ctx, req, resp); err != nil {
 		return err
 	}
 	lb.load(slb.LoadBalancer{
@@ -162,6 +159,9 @@ func (lb *balancer) load(r slb.LoadBalancer) {
 }
 
 func (p *pass) tagsOf(ctx context.Context, lb string) (map[string]string, error) {
+	if !p.version.since("v2.5.0") {
+		return p.firstTagsOf(ctx, lb)
+	}
 	req := slb.CreateListTagResourcesRequest()
 	req.ResourceType, req.ResourceId = "instance", &[]string{lb}
 	tags := map[string]string{}
@@ -180,6 +180,20 @@ func (p *pass) tagsOf(ctx context.Context, lb string) (map[string]string, error)
 	}
 }
 
+// firstTagsOf reads tags as releases before v2.5.0 did.
+func (p *pass) firstTagsOf(ctx context.Context, lb string) (map[string]string, error) {
+	req, resp := slb.CreateDescribeTagsRequest(), slb.CreateDescribeTagsResponse()
+	req.LoadBalancerId = lb
+	if err := p.cloud.call(ctx, req, resp); err != nil {
+		return nil, err
+	}
+	tags := map[string]string{}
+	for _, t := range resp.TagSets.TagSet {
+		tags[t.TagKey] = t.TagValue
+	}
+	return tags, nil
+}
+
 // settle makes sure that there is the right load balancer: it deletes or
 // creates, or checks that the one which was found may be used.
 func (p *pass) settle(ctx context.Context, want, remote *balancer) error {
@@ -195,7 +209,7 @@ func (p *pass) settle(ctx context.Context, want, remote *balancer) error {
 		if err != nil {
 			return fmt.Errorf("create lb error: %w", err)
 		}
-		remote.id = id
+		remote.id, remote.fresh = id, true
 		if err := p.find(ctx, remote); err != nil {
 			return fmt.Errorf("update remote model for lbId %s, error: %w", remote.id, err)
 		}
@@ -218,7 +232,10 @@ func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) stri
 	if own || cluster {
 		return "can not reuse loadbalancer created by kubernetes."
 	}
-	if p.annotation("external-ip-type") == "eip" || len(ingress) == 0 || !p.version.since("v2.1.0") {
+	// With an EIP the status shows another address. Before v2.7.0 that was
+	// overlooked, so that such a Service could not be changed any more.
+	shown := p.annotation("external-ip-type") == "eip" && p.version.since("v2.7.0")
+	if shown || len(ingress) == 0 {
 		return ""
 	}
 	bound := func(i corev1.LoadBalancerIngress) bool { return i.IP == lb.address || i.Hostname != "" && i.IP == "" }
@@ -230,7 +247,8 @@ func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) stri
 
 // create makes a load balancer and returns its ID. Without a vSwitch of its own
 // it goes into a random one; if that is full, releases since v2.13.0 look for
-// another one with room.
+// another one with room. Before v2.10.0 the tags were put on it afterwards: one
+// that got none is found by its name later on.
 func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	lb := *want
 	lb.addressType = cmp.Or(lb.addressType, addressInternet)
@@ -241,7 +259,7 @@ func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	switch {
 	case p.version.since("v2.12.1") && lb.charge == "" && lb.spec == "":
 		lb.charge = payByCLCU
-	case p.version.since("v2.1.0") && (lb.charge == "" || lb.charge == payBySpec):
+	case lb.charge == "" || lb.charge == payBySpec:
 		lb.spec = cmp.Or(lb.spec, defaultSpec)
 	}
 	if lb.addressType == addressIntranet && lb.network == networkClassic {
@@ -262,12 +280,20 @@ func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("create slb error: %w", err)
 	}
+	if !p.version.since("v2.10.0") {
+		return id, p.tag(ctx, id, lb.tags)
+	}
 	return id, nil
 }
 
+// createIn asks for a load balancer. Since v2.10.0 it does so with the same
+// client token until the load balancer is deleted through the controller.
 func (p *pass) createIn(ctx context.Context, lb *balancer) (string, error) {
 	req, resp := slb.CreateCreateLoadBalancerRequest(), slb.CreateCreateLoadBalancerResponse()
-	req.ClientToken = p.tokens.of(p.name)
+	req.ClientToken = uuid.NewString()
+	if p.version.since("v2.10.0") {
+		req.ClientToken = p.tokens.of(p.name)
+	}
 	req.LoadBalancerName, req.Address, req.AddressType, req.AddressIPVersion = lb.name, lb.address, lb.addressType, lb.ipVersion
 	if lb.addressType == addressIntranet && lb.network != networkClassic {
 		req.VpcId = p.VPC
@@ -279,14 +305,16 @@ func (p *pass) createIn(ctx context.Context, lb *balancer) (string, error) {
 		req.Bandwidth = requests.NewInteger(lb.bandwidth)
 	}
 	req.ModificationProtectionStatus = lb.modificationProtection
-	if lb.modificationProtection == "" {
+	if lb.modificationProtection == "" && p.version.since("v1.9.3.304") {
 		req.ModificationProtectionStatus, req.ModificationProtectionReason = protected, protectedBy
 	}
-	var tags []slb.CreateLoadBalancerTag
-	for _, k := range sorted(lb.tags) {
-		tags = append(tags, slb.CreateLoadBalancerTag{Key: k, Value: lb.tags[k]})
+	if p.version.since("v2.10.0") {
+		var tags []slb.CreateLoadBalancerTag
+		for _, k := range sorted(lb.tags) {
+			tags = append(tags, slb.CreateLoadBalancerTag{Key: k, Value: lb.tags[k]})
+		}
+		req.Tag = &tags
 	}
-	req.Tag = &tags
 	if err := p.cloud.call(ctx, req, resp); err != nil {
 		return "", err
 	}
@@ -401,6 +429,15 @@ func (p *pass) update(ctx context.Context, want, remote *balancer) error {
 	errs = append(errs,
 		wrap("updateInstanceChargeTypeAndInstanceSpec error", p.updateCharge(ctx, want, remote)),
 		wrap("ModifyLoadBalancerInternetSpec", p.updateInternet(ctx, want, remote)))
+	errs = append(errs, p.flags(ctx, want, remote)...)
+	if len(want.tags) > 0 && p.version.since("v2.10.0") {
+		errs = append(errs, p.updateTags(ctx, want, remote))
+	}
+	return aggregate(errs)
+}
+
+// flags changes the protections and the name, and returns the errors of each.
+func (p *pass) flags(ctx context.Context, want, remote *balancer) (errs []error) {
 	if want.deleteProtection != "" && want.deleteProtection != remote.deleteProtection {
 		errs = append(errs, wrap("SetLoadBalancerDeleteProtection", p.protectFromDeletion(ctx, remote.id, want.deleteProtection)))
 	}
@@ -412,10 +449,7 @@ func (p *pass) update(ctx context.Context, want, remote *balancer) error {
 		req.LoadBalancerId, req.LoadBalancerName = remote.id, want.name
 		errs = append(errs, wrap("SetLoadBalancerName", p.cloud.call(ctx, req, slb.CreateSetLoadBalancerNameResponse())))
 	}
-	if len(want.tags) > 0 {
-		errs = append(errs, p.updateTags(ctx, want, remote))
-	}
-	return aggregate(errs)
+	return errs
 }
 
 // updateCharge changes how the load balancer is paid for, or its spec. A wish
@@ -489,7 +523,11 @@ func reserved(key string) bool {
 	return key == tagOwn || key == tagReused || key == tagCluster || strings.HasPrefix(key, "acs:")
 }
 
+// tag puts tags on a load balancer. Before v2.5.0 that was another action.
 func (p *pass) tag(ctx context.Context, lb string, tags map[string]string) error {
+	if !p.version.since("v2.5.0") {
+		return p.firstTag(ctx, lb, tags)
+	}
 	var list []slb.TagResourcesTag
 	for _, k := range sorted(tags) {
 		list = append(list, slb.TagResourcesTag{Key: k, Value: tags[k]})
@@ -497,6 +535,21 @@ func (p *pass) tag(ctx context.Context, lb string, tags map[string]string) error
 	req := slb.CreateTagResourcesRequest()
 	req.ResourceType, req.ResourceId, req.Tag = "instance", &[]string{lb}, &list
 	return p.cloud.call(ctx, req, slb.CreateTagResourcesResponse())
+}
+
+// firstTag puts tags on a load balancer as releases before v2.5.0 did.
+func (p *pass) firstTag(ctx context.Context, lb string, tags map[string]string) error {
+	var list []map[string]string
+	for _, k := range sorted(tags) {
+		list = append(list, map[string]string{"TagKey": k, "TagValue": tags[k]})
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("tags marshal error: %w", err)
+	}
+	req := slb.CreateAddTagsRequest()
+	req.LoadBalancerId, req.Tags = lb, string(text)
+	return p.cloud.call(ctx, req, slb.CreateAddTagsResponse())
 }
 
 func (p *pass) untag(ctx context.Context, lb string, keys ...string) error {

@@ -18,7 +18,7 @@ import (
 // A kind is a sort of load balancer, with the Services that want one.
 type kind struct {
 	component string // that its events name
-	finalizer string
+	finalizer string // empty: it has none, and sees only afterwards that a Service was deleted
 	wants     func(*corev1.Service) bool
 	// refusesPublic reports whether Options.NoPublic counts.
 	refusesPublic bool
@@ -37,14 +37,22 @@ type loop struct {
 	kind
 	events record.EventRecorder
 	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
+
+	mu      sync.Mutex
+	deleted map[cache.ObjectName]*corev1.Service // of a kind without a finalizer: those to clean up after
 }
 
 func (c *controller) newLoop(k kind, events record.EventRecorder) *loop {
-	return &loop{c, k, events, workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedMaxOfRateLimiter(
+	return &loop{controller: c, kind: k, events: events, queue: workqueue.NewTypedRateLimitingQueue(c.backoff()), deleted: map[cache.ObjectName]*corev1.Service{}}
+}
+
+// backoff returns how long retries are held back: those of one Service, whose
+// delay doubles, and those of all together, ten a second after the first hundred.
+func (c *controller) backoff() workqueue.TypedRateLimiter[cache.ObjectName] {
+	return workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](c.pause(c.BackoffBase), c.pause(c.BackoffMax)),
-		// The retries of all Services together.
-		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(10, 100)},
-	))}
+		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(rate.Limit(10*c.Speed), 100)},
+	)
 }
 
 // run syncs Services until ctx ends and the syncs in progress are over.
@@ -98,6 +106,9 @@ func (l *loop) sync(ctx context.Context, name cache.ObjectName, log *slog.Logger
 			err = fmt.Errorf("panic: %v [recovered]", r)
 		}
 	}()
+	if err := l.cleanDeleted(ctx, name); err != nil {
+		return err
+	}
 	svc, err := l.services.Services(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -117,5 +128,23 @@ func (l *loop) sync(ctx context.Context, name cache.ObjectName, log *slog.Logger
 		return err
 	}
 	log.Debug("reconciled loadbalancer")
+	return nil
+}
+
+// cleanDeleted takes away what a deleted Service has left, if there was one with
+// this name: another one may have it by now. A restart forgets it.
+func (l *loop) cleanDeleted(ctx context.Context, name cache.ObjectName) error {
+	l.mu.Lock()
+	svc := l.deleted[name]
+	l.mu.Unlock()
+	if svc == nil {
+		return nil
+	}
+	if err := l.clean(ctx, svc, l.events); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.deleted, name)
 	return nil
 }

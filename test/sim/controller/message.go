@@ -38,9 +38,15 @@ type note struct {
 
 // syncFailed returns the event of a failed sync. lb is the ID of the load
 // balancer, empty if there is none.
+//
+// Releases between v1.9.3.101 and v1.9.3.276 wrote none.
 func (v version) syncFailed(lb string, err error) note {
 	text := v.reduce(err)
 	switch {
+	case !v.since("v1.9.3.239"):
+		return note{corev1.EventTypeWarning, "CreatingLoadBalancerFailed", "Error creating load balancer (will retry): " + text}
+	case !v.since("v1.9.3.276"):
+		return note{}
 	case v.since("v2.3.0"):
 		return note{corev1.EventTypeWarning, reasonSyncFailed, fmt.Sprintf("Error syncing load balancer [%s]: %s", lb, text)}
 	case v.since("v1.9.3.372"):
@@ -54,6 +60,10 @@ func (v version) syncFailed(lb string, err error) note {
 func (v version) cleanFailed(lb string, err error) note {
 	text := v.reduce(err)
 	switch {
+	case !v.since("v1.9.3.239"):
+		return note{corev1.EventTypeWarning, "DeletingLoadBalancerFailed", "Error deleting load balancer (will retry): " + text}
+	case !v.since("v1.9.3.276"):
+		return note{corev1.EventTypeWarning, "DeletingLoadBalancerFailed", "Error deleting: " + text}
 	case v.since("v2.3.0"):
 		return note{corev1.EventTypeWarning, reasonCleanFailed, fmt.Sprintf("Error deleting load balancer [%s]: %s", lb, text)}
 	case v.since("v2.1.0"):
@@ -64,18 +74,25 @@ func (v version) cleanFailed(lb string, err error) note {
 	return note{corev1.EventTypeWarning, "Failed", "Fail to delete loadbalancer, error " + text}
 }
 
-// ensured returns the event of a successful sync.
-func (v version) ensured(lb string) note {
-	if !v.since("v2.3.0") {
+// ensured returns the event of a successful sync of a Service.
+func (v version) ensured(lb, service string) note {
+	switch {
+	case v.since("v1.9.3.239") && !v.since("v1.9.3.276"):
+		return note{corev1.EventTypeNormal, reasonEnsured, "Finished ensured loadbalancer, " + service}
+	case !v.since("v2.3.0"):
 		return note{corev1.EventTypeNormal, reasonEnsured, "Ensured load balancer"}
 	}
 	return note{corev1.EventTypeNormal, reasonEnsured, fmt.Sprintf("Ensured load balancer [%s]", lb)}
 }
 
-// noBackends returns the event of a port that nothing can serve. The sync goes
-// on and succeeds.
-func (v version) noBackends() note {
+// noBackends returns the event of a port of a Service that nothing can serve.
+// The sync goes on and succeeds.
+func (v version) noBackends(service string) note {
 	switch {
+	case !v.since("v1.9.3.239"):
+		return note{corev1.EventTypeWarning, reasonUnavailable, "There are no available nodes for LoadBalancer service " + service}
+	case !v.since("v1.9.3.276"):
+		return note{corev1.EventTypeWarning, reasonUnavailable, "There are no available backend loadbalancer nodes for service " + service}
 	case v.since("v2.1.0"):
 		return note{corev1.EventTypeNormal, reasonUnavailable, "There are no available nodes for LoadBalancer"}
 	case v.since("v1.9.3.372"):
@@ -86,7 +103,7 @@ func (v version) noBackends() note {
 
 const sdkErrorMark = "[SDKError]"
 
-// reduce returns what an event shows of an error.
+// reduce returns what an event shows of an error: all of it before v1.9.3.276.
 //
 // Of errors of the OpenAPI only the message is left, without the code, the
 // action and the request ID. Up to v2.6 it is the text from the last "Message:"
@@ -96,6 +113,9 @@ const sdkErrorMark = "[SDKError]"
 func (v version) reduce(err error) string {
 	text := err.Error()
 	part := text
+	if !v.since("v1.9.3.276") {
+		return text
+	}
 	if v.since("v2.7.0") {
 		parts := strings.SplitN(text, sdkErrorMark, 3)
 		if len(parts) < 2 {

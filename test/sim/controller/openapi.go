@@ -31,6 +31,7 @@ type openapi struct {
 	credential auth.Credential
 	transport  *http.Transport
 	dry        *precheck // nil: calls are made
+	first      bool      // errors read as those of the library of the first generation
 }
 
 func newOpenAPI(addr, region string, c sim.Credentials) *openapi {
@@ -51,8 +52,8 @@ func newOpenAPI(addr, region string, c sim.Credentials) *openapi {
 func (o *openapi) call(ctx context.Context, req requests.AcsRequest, resp responses.AcsResponse) error {
 	err := o.raw(ctx, req, resp)
 	var refused *sdkerrors.ServerError
-	if errors.As(err, &refused) {
-		return &apiError{req.GetActionName(), refused}
+	if errors.As(err, &refused) && !o.first {
+		return &apiError{action: req.GetActionName(), ServerError: refused}
 	}
 	return err
 }
@@ -71,16 +72,25 @@ func (o *openapi) raw(ctx context.Context, req requests.AcsRequest, resp respons
 	if err := client.InitWithOptions(o.region, config, o.credential); err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	return client.DoAction(req, resp)
+	err := client.DoAction(req, resp)
+	var refused *sdkerrors.ServerError
+	if o.first && errors.As(err, &refused) {
+		return &apiError{action: req.GetActionName(), ServerError: refused, first: true}
+	}
+	return err
 }
 
 // An apiError is an error that the OpenAPI answered with.
 type apiError struct {
 	action string
 	*sdkerrors.ServerError
+	first bool
 }
 
 func (e *apiError) Error() string {
+	if e.first {
+		return fmt.Sprintf("Aliyun API Error: RequestId: %s Status Code: %d Code: %s Message: %s", e.RequestId(), e.HttpStatus(), e.ErrorCode(), e.Message())
+	}
 	return fmt.Sprintf("%s API: %s, ErrorCode: %s, RequestId: %s, Message: %s", sdkErrorMark, e.action, e.ErrorCode(), e.RequestId(), e.Message())
 }
 

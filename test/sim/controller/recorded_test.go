@@ -343,7 +343,7 @@ func TestBackendsLeftOut(t *testing.T) {
 			r.service("web", c.annotations, how...)
 			lb := ""
 			if !c.fails {
-				lb = r.synced("web", "").Labels[labelID]
+				lb = r.byName(ownName(r.synced("web", ""))).ID
 			}
 			var want []string
 			for _, w := range c.want {

@@ -172,16 +172,32 @@ func (r *rig) saw(service, want string) *corev1.Event {
 }
 
 // synced waits for the marks of a successful sync, and for others than those
-// with the hash was.
+// with the hash was. Old releases leave fewer of them.
 func (r *rig) synced(name, was string) *corev1.Service {
 	r.Helper()
 	var svc *corev1.Service
 	r.until(name+" to be synced", func() bool {
 		svc = r.services[name]
-		return svc != nil && svc.Labels[labelHash] != was && svc.Labels[labelID] != "" && len(svc.Status.LoadBalancer.Ingress) > 0
+		return svc != nil && len(svc.Status.LoadBalancer.Ingress) > 0 && r.marked(svc, was)
 	})
 	return svc
 }
+
+// marked reports whether a Service has the labels of a sync that the release
+// leaves: there was no hash before v1.9.3.339, and no ID before v2.4.0.
+func (r *rig) marked(svc *corev1.Service, was string) bool {
+	hash, id := svc.Labels[labelHash] != was, svc.Labels[labelID] != ""
+	switch v := r.opts.Version; {
+	case strings.HasPrefix(v, "v1.9.3.") && v < "v1.9.3.339":
+		return svc.Labels[labelHash] == "" && !id
+	case strings.HasPrefix(v, "v1.") || strings.HasPrefix(v, "v2.1.") || strings.HasPrefix(v, "v2.3."):
+		return hash && !id
+	}
+	return hash && id
+}
+
+// plays makes the rig play a release.
+func plays(version string) func(*rig) { return func(r *rig) { r.opts.Version = version } }
 
 // get returns a Service as it is now.
 func (r *rig) get(name string) *corev1.Service {

@@ -3,25 +3,30 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // inTurn does one thing after the other, as releases before v2.12.0 did: the
-// load balancer, the groups, the listeners, and the cleaning up.
+// load balancer, the groups, the listeners, and the cleaning up, each read just
+// before it is written.
 //
-// Two of their ways show in events. They lose the ID of the load balancer when
-// it can not be made or used, so that the event has "[]"; and they go on after
-// an attribute that can not be changed, so that the listeners are synced all
-// the same, and an error of theirs is the second.
+// Some of their ways show in events. They lose the ID of the load balancer when
+// it can not be made or used, so that the event has "[]". Since v2.6.0 they go on
+// after an attribute that can not be changed, so that the listeners are synced
+// all the same, and an error of theirs is the second. And they clean up also
+// when only the backends were to be synced.
 func (p *pass) inTurn(ctx context.Context, want, remote *balancer) error {
 	var errs []error
 	if p.changed {
-		made := remote.id == ""
-		if err := p.settle(ctx, want, remote); err != nil {
+		if err := p.settleInTurn(ctx, want, remote); err != nil {
 			*remote = balancer{}
 			return fmt.Errorf("update lb attribute error: %w", err)
 		}
-		if !made && !deleting(p.svc) {
+		if remote.id != "" && !remote.fresh && !deleting(p.svc) {
 			errs = append(errs, wrap("update lb attribute error", p.update(ctx, want, remote)))
+		}
+		if err := aggregate(errs); err != nil && !p.version.goesOn() {
+			return err
 		}
 	}
 	if remote.id == "" {
@@ -30,26 +35,74 @@ func (p *pass) inTurn(ctx context.Context, want, remote *balancer) error {
 		}
 		return p.notFound()
 	}
+	fail := func(doing string, err error) error { return aggregate(append(errs, fmt.Errorf("%s: %w", doing, err))) }
+	about := "reconcile"
+	if !p.version.goesOn() {
+		about = "update lb"
+	}
+	var err error
+	if remote.groups, err = p.groupsOf(ctx, remote.id); err != nil {
+		return fail("get lb backend from remote error: DescribeVServerGroups error", err)
+	}
 	for _, m := range planGroups(want.groups, remote.groups) {
 		if err := p.applyGroup(ctx, remote.id, m); err != nil {
-			return aggregate(append(errs, fmt.Errorf("reconcile backends error: %w", err)))
+			return fail(about+" backends error", err)
 		}
 	}
-	if !p.changed {
-		return aggregate(errs)
-	}
-	if p.ownsListeners(want) {
-		plan, err := p.planListeners(want, remote)
-		if err != nil {
-			return aggregate(append(errs, fmt.Errorf("reconcile listeners error: %w", err)))
+	if p.changed && p.ownsListeners(want) {
+		if remote.listeners, err = p.listenersOf(ctx, remote.id); err != nil {
+			return fail("get lb listeners from cloud, error: DescribeLoadBalancerListeners error", err)
 		}
-		for _, do := range append(plan.now, plan.later...) {
-			if err := do(ctx); err != nil {
-				return aggregate(append(errs, fmt.Errorf("reconcile listeners error: %w", err)))
-			}
+		if err := p.listenersInTurn(ctx, want, remote); err != nil {
+			return fail(about+" listeners error", err)
 		}
 	}
 	return aggregate(append(errs, wrap("update lb listeners error", p.cleanup(ctx, want, remote))))
+}
+
+// settleInTurn reads the tags of a load balancer that was found, and makes sure
+// that there is the right one.
+func (p *pass) settleInTurn(ctx context.Context, want, remote *balancer) (err error) {
+	if remote.id != "" && (!deleting(p.svc) || want.preserve) {
+		if remote.tags, err = p.tagsOf(ctx, remote.id); err != nil {
+			return fmt.Errorf("DescribeTags: %w", err)
+		}
+	}
+	return p.settle(ctx, want, remote)
+}
+
+// listenersInTurn deletes listeners, creates others and changes those that are
+// there. One of HTTPS is there before the one that redirects to it, and goes
+// after it.
+func (p *pass) listenersInTurn(ctx context.Context, want, remote *balancer) error {
+	d, err := p.diffListeners(want, remote)
+	if err != nil {
+		return err
+	}
+	secure := func(l *listener) int {
+		if l.protocol == protocolHTTPS {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(d.drops, func(a, b *listener) int { return secure(a) - secure(b) })
+	slices.SortStableFunc(d.adds, func(a, b *listener) int { return secure(b) - secure(a) })
+	for _, l := range d.drops {
+		if err := p.deleteListener(ctx, remote.id, l); err != nil {
+			return fmt.Errorf("delete listener [%d] error: %w", l.port, err)
+		}
+	}
+	for _, l := range d.adds {
+		if err := p.createListener(ctx, remote.id, l); err != nil {
+			return fmt.Errorf("create listener [%d] error: %w", l.port, err)
+		}
+	}
+	for _, c := range d.changes {
+		if err := p.updateListener(ctx, remote.id, c); err != nil {
+			return fmt.Errorf("update listener [%d] error: %w", c.want.port, err)
+		}
+	}
+	return nil
 }
 
 func (p *pass) applyGroup(ctx context.Context, lb string, m move) error {

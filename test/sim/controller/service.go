@@ -5,15 +5,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 )
@@ -40,6 +44,46 @@ func annotation(svc *corev1.Service, name string) string {
 		return v
 	}
 	return svc.Annotations[legacyPrefix+name]
+}
+
+// introduced returns the release that was the first to read an annotation, or
+// the empty text for one that all releases read which can be played. An older
+// release does not look at it. The releases are those of the public notes and
+// of the first source that has the name.
+func introduced(name string) string {
+	switch name {
+	case "cert-id", "acl-status", "acl-id", "acl-type", "forward-port", "remove-unscheduled-backend":
+		return "v1.9.3.164"
+	case "ip-version":
+		return "v1.9.3.220"
+	case "name", "resource-group-id", "delete-protection", "modification-protection":
+		return "v1.9.3.304"
+	case "vgroup-port", "weight", "connection-drain", "connection-drain-timeout":
+		return "v2.0.1"
+	case "idle-timeout", "http2-enabled", "xforwardedfor-proto", "external-ip-type", "backend-ip-version":
+		return "v2.1.0"
+	case "hostname", "established-timeout", "request-timeout", "health-check-method":
+		return "v2.3.0"
+	case "instance-charge-type", "tls-cipher-policy":
+		return "v2.4.0"
+	case "health-check-switch", "proxy-protocol":
+		return "v2.6.0"
+	case "ip":
+		return "v2.7.0"
+	case "xforwardedfor-slbport", "xforwardedfor-clientsrcport":
+		return "v2.9.1"
+	case "preserve-lb-on-delete":
+		return "v2.10.0"
+	case "ignore-weight-update":
+		return "v2.11.1"
+	case "network-type":
+		return "v2.12.0"
+	case "domain-extensions":
+		return "v2.13.0"
+	case "default-weight":
+		return "v2.14.0"
+	}
+	return ""
 }
 
 // defaultName returns the name and the tag value by which the controller knows
@@ -187,9 +231,56 @@ func (c *controller) setLabels(ctx context.Context, svc *corev1.Service, labels 
 	return err
 }
 
+// setHash writes the labels of a synced Service, with an error in the
+// controller's words.
+func (c *controller) setHash(ctx context.Context, svc *corev1.Service, hash, id string) error {
+	labels := map[string]string{labelHash: hash}
+	if id != "" && c.version.since("v2.4.0") { // the release that began to show it
+		labels[labelID] = id
+	}
+	if err := c.setLabels(ctx, svc, labels); err != nil {
+		return fmt.Errorf("%s/%s failed to add service hash:, error: %w", svc.Namespace, svc.Name, err)
+	}
+	return nil
+}
+
+// removeHash removes the labels of a synced Service.
+func (c *controller) removeHash(ctx context.Context, svc *corev1.Service) error {
+	if err := c.setLabels(ctx, svc, map[string]string{labelHash: "", labelID: ""}); err != nil {
+		return fmt.Errorf("%s/%s failed to remove service hash:, error: %w", svc.Namespace, svc.Name, err)
+	}
+	return nil
+}
+
 // setIngress writes the addresses of the load balancer into the Service's
-// status; none clears it. A Service that is gone is no error.
+// status; none clears it. A Service that is gone is no error. Three attempts
+// are made, unless somebody else changed the Service meanwhile.
+//
+// Where the addresses are removed the controller forgets why it could not: the
+// error is then that of its waiting, and a conflict is none.
 func (c *controller) setIngress(ctx context.Context, svc *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
+	var last error
+	err := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: c.pause(time.Second), Factor: 2, Jitter: 4, Steps: 3}, func(ctx context.Context) (bool, error) {
+		last = c.tryIngress(ctx, svc, ingress)
+		if apierrors.IsNotFound(last) {
+			last = nil
+		}
+		return last == nil || apierrors.IsConflict(last), nil
+	})
+	switch {
+	case last == nil:
+		return err // of the context, if any
+	case len(ingress) > 0:
+		return last
+	case apierrors.IsConflict(last):
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return errors.New("timed out waiting for the condition")
+}
+
+func (c *controller) tryIngress(ctx context.Context, svc *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
 	same := slices.EqualFunc(svc.Status.LoadBalancer.Ingress, ingress, func(a, b corev1.LoadBalancerIngress) bool {
 		return a.IP == b.IP && a.Hostname == b.Hostname
 	})
@@ -212,12 +303,14 @@ func (c *controller) patch(ctx context.Context, svc *corev1.Service, change map[
 	return c.kube.CoreV1().Services(svc.Namespace).Patch(ctx, svc.Name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
 }
 
-// pairs reads an annotation of the form k1=v1,k2=v2. What has another form is
-// left out.
+// pairs reads an annotation of the form k1=v1,k2=v2. A key can stand alone, and
+// what comes after a second = is lost.
 func pairs(s string) map[string]string {
 	m := map[string]string{}
 	for p := range strings.SplitSeq(s, ",") {
-		if k, v, ok := strings.Cut(strings.TrimSpace(p), "="); ok && k != "" {
+		k, v, _ := strings.Cut(strings.TrimSpace(p), "=")
+		v, _, _ = strings.Cut(v, "=")
+		if k != "" {
 			m[k] = v
 		}
 	}

@@ -19,7 +19,7 @@ func (l *loop) serviceHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {
 			svc := o.(*corev1.Service)
-			if l.wants(svc) || slices.Contains(svc.Finalizers, l.finalizer) {
+			if l.wants(svc) || l.finalizer != "" && slices.Contains(svc.Finalizers, l.finalizer) {
 				l.queue.Add(cache.MetaObjectToName(svc))
 			}
 		},
@@ -29,12 +29,25 @@ func (l *loop) serviceHandler() cache.ResourceEventHandler {
 			if !wake {
 				return
 			}
-			if n != (note{}) {
+			if n != (note{}) && l.version.since("v1.9.3.239") {
 				l.events.Event(svc, n.kind, n.reason, n.message)
 			}
 			l.queue.Add(cache.MetaObjectToName(svc))
 		},
-		// The finalizer has turned a deletion into an update.
+		DeleteFunc: func(o any) {
+			if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = gone.Obj
+			}
+			svc, ok := o.(*corev1.Service)
+			if !ok || l.finalizer != "" || !l.wants(svc) {
+				return // a finalizer has turned the deletion into an update
+			}
+			name := cache.MetaObjectToName(svc)
+			l.mu.Lock()
+			l.deleted[name] = svc.DeepCopy()
+			l.mu.Unlock()
+			l.queue.Add(name)
+		},
 	}
 }
 
@@ -102,7 +115,7 @@ func (l *loop) nodeHandler() cache.ResourceEventHandler {
 		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
 			o = gone.Obj
 		}
-		if node, ok := o.(*corev1.Node); !ok || ignored(node) {
+		if node, ok := o.(*corev1.Node); !ok || overlooked(node) {
 			return
 		}
 		all, err := l.services.List(labels.Everything())
@@ -120,7 +133,7 @@ func (l *loop) nodeHandler() cache.ResourceEventHandler {
 		AddFunc: wake,
 		UpdateFunc: func(old, new any) {
 			was, node := old.(*corev1.Node), new.(*corev1.Node)
-			if ignored(was) && ignored(node) {
+			if overlooked(was) && overlooked(node) {
 				return
 			}
 			if !maps.Equal(was.Labels, node.Labels) || was.Spec.Unschedulable != node.Spec.Unschedulable || ready(was) != ready(node) {
@@ -133,10 +146,16 @@ func (l *loop) nodeHandler() cache.ResourceEventHandler {
 
 // wakeEven wakes for a node that is, or just was, one that counts.
 func wakeEven(wake func(any), was, node *corev1.Node) {
-	if ignored(node) {
+	if overlooked(node) {
 		node = was
 	}
 	wake(node)
+}
+
+// overlooked reports whether a node wakes nobody: it is no backend in any case.
+func overlooked(node *corev1.Node) bool {
+	_, master := node.Labels[labelMaster]
+	return master || ignored(node)
 }
 
 // ready returns the status of the node's Ready condition, False without one.

@@ -38,7 +38,7 @@ func TestVersion(t *testing.T) {
 			t.Errorf("%q since %q: %v", c.version, c.release, got)
 		}
 	}
-	for _, bad := range []string{"latest", "v2.x", "v1.9.3.101", "v2.-1"} {
+	for _, bad := range []string{"latest", "v2.x", "v1.9.3.81", "v2.-1"} {
 		if _, err := parseVersion(bad); err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -89,9 +89,21 @@ func TestMessages(t *testing.T) {
 			"Warning NoBackend There are no available nodes for loadbalancer",
 			"Normal EnsuredLoadBalancer Ensured load balancer",
 		}},
+		{"v1.9.3.239", own, texts{
+			"  ", // none
+			"Warning DeletingLoadBalancerFailed Error deleting: apply model error: alicloud: own words",
+			"Warning UnAvailableLoadBalancer There are no available backend loadbalancer nodes for service shop/web",
+			"Normal EnsuredLoadBalancer Finished ensured loadbalancer, shop/web",
+		}},
+		{"v1.9.3.101", own, texts{
+			"Warning CreatingLoadBalancerFailed Error creating load balancer (will retry): apply model error: alicloud: own words",
+			"Warning DeletingLoadBalancerFailed Error deleting load balancer (will retry): apply model error: alicloud: own words",
+			"Warning UnAvailableLoadBalancer There are no available nodes for LoadBalancer service shop/web",
+			"Normal EnsuredLoadBalancer Ensured load balancer",
+		}},
 	} {
 		v := mustVersion(t, c.version)
-		got := texts{say(v.syncFailed("lb-1", c.err)), say(v.cleanFailed("lb-1", c.err)), say(v.noBackends()), say(v.ensured("lb-1"))}
+		got := texts{say(v.syncFailed("lb-1", c.err)), say(v.cleanFailed("lb-1", c.err)), say(v.noBackends("shop/web")), say(v.ensured("lb-1", "shop/web"))}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: %s", c.version, diff)
 		}
@@ -305,7 +317,7 @@ func TestAnnotations(t *testing.T) {
 			t.Errorf("forward in %q: %d, %q", c.annotation, got, message(err))
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2"}, pairs("a=1, b=2,c,=3")); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2", "c": "", "d": "4"}, pairs("a=1, b=2,c,=3,d=4=5")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -319,7 +331,10 @@ func message(err error) string {
 
 // TestServes tells nodes that may serve from others.
 func TestServes(t *testing.T) {
-	p := &pass{svc: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{prefix + "remove-unscheduled-backend": "on"}}}}
+	p := &pass{
+		controller: &controller{version: mustVersion(t, "")},
+		svc:        &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{prefix + "remove-unscheduled-backend": "on"}}},
+	}
 	for _, c := range []struct {
 		what   string
 		change func(*corev1.Node)

@@ -10,9 +10,8 @@ import (
 // defaultVersion is the release that the controller plays unless told otherwise.
 const defaultVersion = "v2.14.0"
 
-// oldest is the first release of which anything is known that can be played:
-// before it, a failed sync wrote no event.
-const oldest = "v1.9.3.276"
+// oldest is the first release of which anything is known that can be played.
+const oldest = "v1.9.3.101"
 
 // A version is the release of the cloud-controller-manager that is played, as
 // its numbers. What differs between releases is asked where it differs.
@@ -38,14 +37,16 @@ func parseVersion(s string) (version, error) {
 	return v, nil
 }
 
-// networkAnnotation returns the name of the annotation that asks for a kind of
-// network: it was another one before v2.12.
-func (v version) networkAnnotation() string {
-	if v.since("v2.12.0") {
-		return "network-type"
-	}
-	return "slb-network-type"
+// goesOn reports whether a sync goes on to the groups and the listeners when an
+// attribute of the load balancer could not be changed, and looks at the dates of
+// certificates. Both came with v2.6.0, and with v2.4.4 for those who stayed.
+func (v version) goesOn() bool {
+	return v.since("v2.6.0") || v.since("v2.4.4") && !v.since("v2.5.0")
 }
+
+// first reports whether v is of the first generation, before v2.0.1, which was
+// another program.
+func (v version) first() bool { return !v.since("v2.0.1") }
 
 // since reports whether v is release, which must be well formed, or a later one.
 func (v version) since(release string) bool {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -26,8 +25,9 @@ const (
 	backendENI = "eni"
 
 	defaultWeight = 100
-	// batch is how many backends go into one call.
-	batch = 39
+	// batch is how many backends go into one call, and what it was in the first
+	// generation.
+	batch, firstBatch = 39, 19
 	// interfacesPerCall is how many addresses DescribeNetworkInterfaces takes.
 	interfacesPerCall = 100
 )
@@ -50,6 +50,7 @@ type group struct {
 	bad         []backend // pods whose network interface was not found
 	keepWeights bool      // weights that were changed in the console stay
 	foreign     bool      // holds a backend that is not the controller's
+	anyPort     bool      // of CLB: a server is told its weight if it stands there with another port, too
 }
 
 type groups []*group
@@ -89,9 +90,12 @@ func addresses(all []backend) string {
 	return strings.Join(ips, ",")
 }
 
-func (b backend) same(o backend) bool {
-	return b.ServerID == o.ServerID && b.Port == o.Port && (b.Type != backendENI || b.ServerIP == o.ServerIP)
+// server reports whether two backends are one server, whatever its port.
+func (b backend) server(o backend) bool {
+	return b.ServerID == o.ServerID && (b.Type != backendENI || b.ServerIP == o.ServerIP)
 }
+
+func (b backend) same(o backend) bool { return b.server(o) && b.Port == o.Port }
 
 // usesENI reports whether the backends of the Service are pods, not nodes.
 func (c *controller) usesENI(svc *corev1.Service) bool {
@@ -101,7 +105,10 @@ func (c *controller) usesENI(svc *corev1.Service) bool {
 // groupName returns the name of a port's group, which tells whose it is.
 func (p *pass) groupName(port corev1.ServicePort) string {
 	number := strconv.Itoa(int(port.NodePort))
-	if p.usesENI(p.svc) {
+	switch {
+	case p.usesENI(p.svc) && p.version.first(): // 0 if it has a name
+		number = strconv.Itoa(int(port.TargetPort.IntVal))
+	case p.usesENI(p.svc):
 		number = port.TargetPort.String()
 	}
 	return p.key(number)
@@ -132,14 +139,17 @@ func (p *pass) wantedGroups(ctx context.Context, reused bool) (groups, error) {
 	var all groups
 	for _, port := range p.svc.Spec.Ports {
 		g, err := p.wantedGroup(ctx, port, nodes, ends, reused)
+		if err != nil && !p.version.since("v2.12.4") {
+			return nil, err
+		}
 		if err != nil {
-			// The controller only misses the group later, when it looks for the
-			// one of the port's listener.
+			// Since v2.12.4 the controller only misses the group later, when it
+			// looks for the one of the port's listener.
 			p.Log.Warn("build vgroup", "namespace", p.svc.Namespace, "service", p.svc.Name, "port", port.Port, "error", err)
 			continue
 		}
-		if len(g.backends) == 0 {
-			p.event(p.version.noBackends())
+		if len(g.backends) == 0 && p.version.since("v1.9.3.276") {
+			p.event(p.version.noBackends(p.service()))
 		}
 		all = append(all, g)
 	}
@@ -147,7 +157,7 @@ func (p *pass) wantedGroups(ctx context.Context, reused bool) (groups, error) {
 }
 
 func (p *pass) wantedGroup(ctx context.Context, port corev1.ServicePort, nodes []*corev1.Node, ends []*discoveryv1.EndpointSlice, reused bool) (*group, error) {
-	g := &group{name: p.groupName(port), keepWeights: strings.EqualFold(p.annotation("ignore-weight-update"), "on")}
+	g := &group{name: p.groupName(port), anyPort: true, keepWeights: strings.EqualFold(p.annotation("ignore-weight-update"), "on")}
 	weight := -1
 	if ports := p.annotation("vgroup-port"); reused && ports != "" {
 		id, err := groupOf(ports, port)
@@ -277,6 +287,7 @@ func hasLabels(n *corev1.Node, want string) (bool, error) {
 		if !ok {
 			return false, fmt.Errorf("parse backend label: %s, [k1=v1,k2=v2]", l)
 		}
+		v, _, _ = strings.Cut(v, "=")
 		if have, ok := n.Labels[k]; !ok || have != v {
 			return false, nil
 		}
@@ -286,11 +297,14 @@ func hasLabels(n *corev1.Node, want string) (bool, error) {
 
 // serves reports whether a node may serve: it is no master, not about to go,
 // ready, and has said so. Only the old master label counts.
+//
+// What the cluster autoscaler is about to remove is known since v2.4.0.
 func (p *pass) serves(n *corev1.Node) bool {
 	if _, master := n.Labels[labelMaster]; master {
 		return false
 	}
-	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintToBeGone }) {
+	going := func(t corev1.Taint) bool { return t.Key == taintToBeGone }
+	if p.version.since("v2.4.0") && slices.ContainsFunc(n.Spec.Taints, going) {
 		return false
 	}
 	if n.Spec.Unschedulable && p.annotation("remove-unscheduled-backend") == "on" {
@@ -314,31 +328,52 @@ func ignored(n *corev1.Node) bool {
 	return old || now
 }
 
-// excluded reports whether a node is no backend of any load balancer.
-func excluded(n *corev1.Node) bool {
+// excluded reports whether a node is no backend of any load balancer. The label
+// of Kubernetes itself counts since v2.6.0, beside the one that it followed.
+func (p *pass) excluded(n *corev1.Node) bool {
 	_, now := n.Labels[corev1.LabelNodeExcludeBalancers]
 	_, old := n.Labels[labelExcludeOld]
-	return now || old || ignored(n)
+	return now && p.version.since("v2.6.0") || old || ignored(n)
 }
 
+// ipv6 reports whether the backends of the Service are reached by IPv6: that
+// takes two annotations and the feature gate.
+func (p *pass) ipv6() bool {
+	frontend := "ipv6"
+	if p.network {
+		frontend = "DualStack"
+	}
+	return p.DualStack && p.annotation("ip-version") == frontend && p.annotation("backend-ip-version") == "ipv6"
+}
+
+// endpointSlices returns what stands behind the Service, in the one family of
+// addresses that its backends have. Releases before v2.9.1 read Endpoints
+// instead, which hold the same of IPv4.
 func (p *pass) endpointSlices() ([]*discoveryv1.EndpointSlice, error) {
 	all, err := p.slices.EndpointSlices(p.svc.Namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: p.svc.Name}))
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(s *discoveryv1.EndpointSlice) bool { return s.AddressType != discoveryv1.AddressTypeIPv4 })
+	family := discoveryv1.AddressTypeIPv4
+	if p.ipv6() {
+		family = discoveryv1.AddressTypeIPv6
+	}
+	all = slices.DeleteFunc(all, func(s *discoveryv1.EndpointSlice) bool { return s.AddressType != family })
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
 // pods returns the ready pods behind a port, and those that wait for nothing
-// but this controller. A named port that no slice has leads to none.
+// but this controller. A named port that no slice has leads to none; in the
+// first generation names were not read, and the pods have port 0.
 func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.EndpointSlice) []backend {
 	seen := map[string]bool{}
 	var pods []backend
 	for _, s := range ends {
 		number := port.TargetPort.IntValue()
-		if port.TargetPort.Type == intstr.String {
+		if p.version.first() {
+			number = int(port.TargetPort.IntVal)
+		} else if port.TargetPort.Type == intstr.String {
 			number = 0
 			for _, sp := range s.Ports {
 				if sp.Name != nil && *sp.Name == port.Name && sp.Port != nil {
@@ -377,7 +412,7 @@ func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.En
 func (p *pass) cluster(g *group, port corev1.ServicePort, nodes []*corev1.Node) ([]backend, error) {
 	var all []backend
 	for _, n := range nodes {
-		if excluded(n) || n.Labels["type"] == labelVirtual {
+		if p.excluded(n) || n.Labels["type"] == labelVirtual {
 			continue
 		}
 		id, err := instance(n)
@@ -431,7 +466,7 @@ func (p *pass) local(g *group, port corev1.ServicePort, nodes []*corev1.Node) ([
 		case n.Labels["type"] == labelVirtual:
 			virtual[0].Weight++
 			continue
-		case excluded(n):
+		case p.excluded(n):
 			continue
 		}
 		id, err := instance(n)
@@ -482,7 +517,8 @@ func share(all []backend, total, normal int) {
 // findInterfaces finds the network interfaces of the pods that are backends.
 //
 // A pod without one fails the sync up to v2.12; later it is left out, with an
-// event. One outside the VPC is left out since v2.9.0.
+// event. One outside the VPC is left out since v2.8.0, of which an event tells
+// since v2.9.0.
 func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 	var ips []string
 	for _, g := range all {
@@ -512,7 +548,7 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 				kept = append(kept, b)
 				continue
 			}
-			if p.version.since("v2.9.0") && !p.network {
+			if p.version.since("v2.8.0") && !p.network {
 				if blocks == nil {
 					if blocks, err = p.blocks(ctx); err != nil {
 						return fmt.Errorf("call DescribeVpcCIDRBlock: %w", err)
@@ -524,6 +560,8 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 				}
 			}
 			switch {
+			case p.version.first():
+				return fmt.Errorf("ensure vgroup: build backend: build backend: batch process eni fail: private ip address not found in openapi %s. %s", b.ServerIP, g.name)
 			case p.version.since("v2.13.0"):
 				g.bad = append(g.bad, b)
 			case p.version.since("v2.12.3"):
@@ -533,7 +571,7 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 			}
 		}
 		g.backends = kept
-		if len(outside) > 0 {
+		if len(outside) > 0 && p.version.since("v2.9.0") {
 			p.event(note{corev1.EventTypeNormal, reasonSkipBackends, fmt.Sprintf("Not sync pods [%s] whose ip is not in vpc cidrs", strings.Join(outside, ","))})
 		}
 		if len(g.bad) > 0 {
@@ -552,8 +590,19 @@ func (p *pass) interfaces(ctx context.Context, ips []string) (map[string]string,
 	found := map[string]string{}
 	for part := range slices.Chunk(ips, interfacesPerCall) {
 		req := ecs.CreateDescribeNetworkInterfacesRequest()
-		req.VpcId, req.Status, req.PrivateIpAddress, req.MaxResults = p.VPC, "InUse", &part, requests.NewInteger(100)
-		for {
+		req.VpcId, req.Status = p.VPC, "InUse"
+		if p.ipv6() {
+			req.Ipv6Address = &part
+		} else {
+			req.PrivateIpAddress = &part
+		}
+		for page := 1; ; page++ {
+			byToken := p.version.since("v2.11.1")
+			if byToken {
+				req.MaxResults = requests.NewInteger(interfacesPerCall)
+			} else {
+				req.PageSize, req.PageNumber = requests.NewInteger(interfacesPerCall), requests.NewInteger(page)
+			}
 			resp := ecs.CreateDescribeNetworkInterfacesResponse()
 			if err := p.cloud.raw(ctx, req, resp); err != nil {
 				return nil, err
@@ -562,8 +611,11 @@ func (p *pass) interfaces(ctx context.Context, ips []string) (map[string]string,
 				for _, ip := range eni.PrivateIpSets.PrivateIpSet {
 					found[ip.PrivateIpAddress] = eni.NetworkInterfaceId
 				}
+				for _, ip := range eni.Ipv6Sets.Ipv6Set {
+					found[ip.Ipv6Address] = eni.NetworkInterfaceId
+				}
 			}
-			if resp.NextToken == "" {
+			if byToken && resp.NextToken == "" || !byToken && page*interfacesPerCall >= resp.TotalCount {
 				break
 			}
 			req.NextToken = resp.NextToken
@@ -572,28 +624,28 @@ func (p *pass) interfaces(ctx context.Context, ips []string) (map[string]string,
 	return found, nil
 }
 
-// blocks returns the address blocks of the VPC.
+// blocks returns the address blocks of the VPC, of the family that the backends
+// have. What is no block is left out.
 func (p *pass) blocks(ctx context.Context) ([]netip.Prefix, error) {
 	req, resp := vpc.CreateDescribeVpcAttributeRequest(), vpc.CreateDescribeVpcAttributeResponse()
 	req.VpcId = p.VPC
 	if err := p.cloud.raw(ctx, req, resp); err != nil {
 		return nil, err
 	}
-	var all []netip.Prefix
-	for _, s := range append([]string{resp.CidrBlock}, resp.SecondaryCidrBlocks.SecondaryCidrBlock...) {
-		if s == "" {
-			continue
+	texts := append([]string{resp.CidrBlock}, resp.SecondaryCidrBlocks.SecondaryCidrBlock...)
+	if p.ipv6() {
+		texts = []string{resp.Ipv6CidrBlock}
+		for _, b := range resp.Ipv6CidrBlocks.Ipv6CidrBlock {
+			texts = append(texts, b.Ipv6CidrBlock)
 		}
-		block, err := netip.ParsePrefix(s)
-		if err != nil {
-			return nil, err
+	}
+	blocks := []netip.Prefix{} // not nil: they are read once
+	for _, s := range texts {
+		if block, err := netip.ParsePrefix(s); err == nil {
+			blocks = append(blocks, block)
 		}
-		all = append(all, block)
 	}
-	if len(all) == 0 {
-		return nil, errors.New("vpc has no cidr block")
-	}
-	return all, nil
+	return blocks, nil
 }
 
 func within(ip string, blocks []netip.Prefix) bool {
@@ -614,21 +666,28 @@ func (p *pass) groupsOf(ctx context.Context, lb string) (groups, error) {
 		if !p.mine(g.name) && !slices.ContainsFunc(strings.Split(named, ","), func(s string) bool { return strings.HasPrefix(s, g.id+":") }) {
 			return nil
 		}
-		req, resp := slb.CreateDescribeVServerGroupAttributeRequest(), slb.CreateDescribeVServerGroupAttributeResponse()
-		req.VServerGroupId = g.id
-		if err := p.cloud.call(ctx, req, resp); err != nil {
-			return err
-		}
-		for _, b := range resp.BackendServers.BackendServer {
-			foreign := !p.mine(b.Description)
-			g.foreign = g.foreign || foreign
-			g.backends = append(g.backends, backend{
-				ServerID: b.ServerId, ServerIP: b.ServerIp, Weight: b.Weight, Port: b.Port, Type: b.Type, Description: b.Description,
-				foreign: foreign,
-			})
-		}
-		return nil
+		var err error
+		g.backends, err = p.backendsOf(ctx, g.id)
+		g.foreign = slices.ContainsFunc(g.backends, func(b backend) bool { return b.foreign })
+		return err
 	})
+	return all, nil
+}
+
+// backendsOf returns the backends of a group.
+func (p *pass) backendsOf(ctx context.Context, group string) ([]backend, error) {
+	req, resp := slb.CreateDescribeVServerGroupAttributeRequest(), slb.CreateDescribeVServerGroupAttributeResponse()
+	req.VServerGroupId = group
+	if err := p.cloud.call(ctx, req, resp); err != nil {
+		return nil, err
+	}
+	var all []backend
+	for _, b := range resp.BackendServers.BackendServer {
+		all = append(all, backend{
+			ServerID: b.ServerId, ServerIP: b.ServerIp, Weight: b.Weight, Port: b.Port, Type: b.Type, Description: b.Description,
+			foreign: !p.mine(b.Description),
+		})
+	}
 	return all, nil
 }
 
@@ -693,11 +752,15 @@ func diff(want, have *group) (add, drop, amend []backend) {
 		}
 	}
 	for _, w := range want.backends {
-		i := slices.IndexFunc(have.backends, w.same)
-		switch {
-		case i < 0:
+		if !slices.ContainsFunc(have.backends, w.same) {
 			add = append(add, w)
-		case have.backends[i].Description != w.Description || !want.keepWeights && have.backends[i].Weight != w.Weight:
+		}
+		if slices.ContainsFunc(have.backends, func(h backend) bool {
+			if !w.same(h) {
+				return want.anyPort && w.server(h)
+			}
+			return w.Description != h.Description || !want.keepWeights && w.Weight != h.Weight
+		}) {
 			amend = append(amend, w)
 		}
 	}
@@ -771,7 +834,7 @@ func (p *pass) mustKeep(m move) bool {
 }
 
 func (p *pass) addBackends(ctx context.Context, group string, all []backend) error {
-	return inBatches(all, func(list string) error {
+	return p.inBatches(all, func(list string) error {
 		req := slb.CreateAddVServerGroupBackendServersRequest()
 		req.VServerGroupId, req.BackendServers = group, list
 		return p.cloud.call(ctx, req, slb.CreateAddVServerGroupBackendServersResponse())
@@ -779,7 +842,7 @@ func (p *pass) addBackends(ctx context.Context, group string, all []backend) err
 }
 
 func (p *pass) removeBackends(ctx context.Context, group string, all []backend) error {
-	return inBatches(all, func(list string) error {
+	return p.inBatches(all, func(list string) error {
 		req := slb.CreateRemoveVServerGroupBackendServersRequest()
 		req.VServerGroupId, req.BackendServers = group, list
 		return p.cloud.call(ctx, req, slb.CreateRemoveVServerGroupBackendServersResponse())
@@ -787,16 +850,20 @@ func (p *pass) removeBackends(ctx context.Context, group string, all []backend) 
 }
 
 func (p *pass) amendBackends(ctx context.Context, group string, all []backend) error {
-	return inBatches(all, func(list string) error {
+	return p.inBatches(all, func(list string) error {
 		req := slb.CreateSetVServerGroupAttributeRequest()
 		req.VServerGroupId, req.BackendServers = group, list
 		return p.cloud.call(ctx, req, slb.CreateSetVServerGroupAttributeResponse())
 	})
 }
 
-func inBatches(all []backend, do func(list string) error) error {
+func (p *pass) inBatches(all []backend, do func(list string) error) error {
+	size := batch
+	if p.version.first() {
+		size = firstBatch
+	}
 	var errs []error
-	for part := range slices.Chunk(all, batch) {
+	for part := range slices.Chunk(all, size) {
 		list, err := json.Marshal(part)
 		if err == nil {
 			err = do(string(list))
