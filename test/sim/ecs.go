@@ -116,8 +116,12 @@ func (e *ENI) primary() string {
 
 // show is what answers say of a network interface.
 func (e *ENI) show(s *State) reply {
-	sets := []reply{}
+	sets, sets6 := []reply{}, []reply{}
 	for _, ip := range e.IPs {
+		if isIPv6(ip) {
+			sets6 = append(sets6, reply{"Ipv6Address": ip})
+			continue
+		}
 		sets = append(sets, reply{"PrivateIpAddress": ip, "Primary": ip == e.primary()})
 	}
 	zone := ""
@@ -127,7 +131,7 @@ func (e *ENI) show(s *State) reply {
 	return reply{
 		"NetworkInterfaceId": e.ID, "NetworkInterfaceName": e.Name, "Description": e.Description, "VpcId": e.VPC, "VSwitchId": e.VSwitch, "InstanceId": e.Instance,
 		"Status": e.Status, "Type": e.Type, "ZoneId": zone, "PrivateIpAddress": e.primary(), "PrivateIpSets": reply{"PrivateIpSet": sets},
-		"SourceDestCheck": e.SourceDestCheck, "SecurityGroupIds": reply{"SecurityGroupId": slices.Concat([]string{}, e.SecurityGroups)},
+		"Ipv6Sets": reply{"Ipv6Set": sets6}, "SourceDestCheck": e.SourceDestCheck, "SecurityGroupIds": reply{"SecurityGroupId": slices.Concat([]string{}, e.SecurityGroups)},
 	}
 }
 
@@ -135,17 +139,21 @@ func (e *ENI) show(s *State) reply {
 // so that one address may have several.
 func describeENIs(q *request) (any, *failure) {
 	p := q.params
-	ids, ips := p.list("NetworkInterfaceId"), p.list("PrivateIpAddress")
+	ids, ips, ips6 := p.list("NetworkInterfaceId"), p.list("PrivateIpAddress"), p.list("Ipv6Address")
 	if len(ids) > 100 {
 		return nil, invalid("NetworkInterfaceId")
 	}
 	if len(ips) > 100 {
 		return nil, invalid("PrivateIpAddress")
 	}
+	if len(ips6) > 100 {
+		return nil, invalid("Ipv6Address")
+	}
 	var some []*ENI
 	for _, e := range q.state.ENIs {
 		if (ids == nil || slices.Contains(ids, e.ID)) &&
 			(ips == nil || slices.ContainsFunc(e.IPs, func(ip string) bool { return slices.Contains(ips, ip) })) &&
+			(ips6 == nil || slices.ContainsFunc(e.IPs, func(ip string) bool { return slices.Contains(ips6, ip) })) &&
 			is(p["VpcId"], e.VPC) && is(p["VSwitchId"], e.VSwitch) && is(p["InstanceId"], e.Instance) && is(p["Status"], e.Status) &&
 			is(p["Type"], e.Type) && is(p["PrimaryIpAddress"], e.primary()) && is(p["NetworkInterfaceName"], e.Name) {
 			some = append(some, e)
