@@ -32,8 +32,12 @@ type ownership struct {
 	note    string // a person's next kubectl apply reverts the write
 }
 
-// owner finds out who owns the annotations with these keys. A new key that
-// nobody owns is free.
+// PortsKey stands for the ports of the Service among the keys of a step, beside
+// the keys of annotations.
+const PortsKey = "spec.ports"
+
+// owner finds out who owns the annotations with these keys, and the ports. A new
+// key that nobody owns is free.
 func owner(svc *corev1.Service, keys []string) ownership {
 	if svc.Labels[allowDrift] == "true" {
 		return ownership{}
@@ -42,9 +46,10 @@ func owner(svc *corev1.Service, keys []string) ownership {
 	var o ownership
 	for _, key := range keys {
 		_, exists := svc.Annotations[key]
+		exists = exists || key == PortsKey
 		other := false
 		for _, f := range svc.ManagedFields {
-			if !holdsAnnotation(f, key) {
+			if !holdsKey(f, key) {
 				continue
 			}
 			if slices.Contains(gitops, f.Manager) {
@@ -75,7 +80,7 @@ func gitopsMark(svc *corev1.Service) string {
 	return ""
 }
 
-func holdsAnnotation(f metav1.ManagedFieldsEntry, key string) bool {
+func holdsKey(f metav1.ManagedFieldsEntry, key string) bool {
 	if f.FieldsV1 == nil {
 		return false
 	}
@@ -83,20 +88,34 @@ func holdsAnnotation(f metav1.ManagedFieldsEntry, key string) bool {
 		Metadata struct {
 			Annotations map[string]json.RawMessage `json:"f:annotations"`
 		} `json:"f:metadata"`
+		Spec struct {
+			Ports json.RawMessage `json:"f:ports"`
+		} `json:"f:spec"`
 	}
 	if json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields) != nil {
 		return false
+	}
+	if key == PortsKey {
+		return fields.Spec.Ports != nil
 	}
 	_, ok := fields.Metadata.Annotations["f:"+key]
 	return ok
 }
 
 func appliedKey(svc *corev1.Service, key string) bool {
-	var obj metav1.PartialObjectMetadata
+	var obj struct {
+		Metadata struct {
+			Annotations map[string]json.RawMessage
+		}
+		Spec struct{ Ports []json.RawMessage }
+	}
 	raw := svc.Annotations[lastApplied]
 	if raw == "" || json.NewDecoder(strings.NewReader(raw)).Decode(&obj) != nil {
 		return false
 	}
-	_, ok := obj.Annotations[key]
+	if key == PortsKey {
+		return len(obj.Spec.Ports) > 0
+	}
+	_, ok := obj.Metadata.Annotations[key]
 	return ok
 }

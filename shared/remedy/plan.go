@@ -19,7 +19,10 @@ type Plan struct {
 	Ask     string        // what a person must do, instead of the steps or after them
 	Note    string        // what a person should know; needs no answer
 	Wait    time.Duration // nothing to do but look again after this; never together with steps
-	Claims  []Claim       // all taken before the first step
+	// Patience is how long waiting may last before a person is asked; zero: 15
+	// minutes. It is for what others decide about in their own time.
+	Patience time.Duration
+	Claims   []Claim // all taken before the first step
 }
 
 // A Claim is one of a limited number of places, such as the free addresses of a

@@ -244,7 +244,7 @@ type Waker interface {
 
 // A Keyed step writes metadata of the Service. GitOps managers may own what it writes.
 type Keyed interface {
-	Keys() []string     // the annotations that it sets or removes
+	Keys() []string     // the annotations that it sets or removes, and PortsKey if it changes the ports
 	Patch(*Case) []byte // the merge patch that it would apply, for a person to commit
 }
 

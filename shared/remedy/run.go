@@ -357,6 +357,8 @@ func (x *run) resume(prev events.Record) (next, events.Record) {
 		}
 	}
 	switch {
+	case parked && prev.Done() && prev.Rule == ByCause:
+		return afresh, events.Record{}
 	case (open || parked) && prev.Done():
 		return x.take(prev, prove)
 	case (open || parked) && len(prev.Attempts) > 0 && x.since(prev.Attempts[len(prev.Attempts)-1]) > stale:
@@ -579,8 +581,8 @@ func (x *run) over(svc *corev1.Service) string {
 // succeeded returns positive evidence that the Service has been synced since then.
 func (x *run) succeeded(ctx context.Context, since time.Time) (string, error) {
 	svc := x.c.Service
-	if !Synced(svc) && svc.Labels[HashLabel] == "" {
-		return "", nil // no sync has ever succeeded
+	if quiet(x.ev.Failure.Reason) || !Synced(svc) && svc.Labels[HashLabel] == "" {
+		return "", nil // a sync that succeeded proves nothing, or none ever has
 	}
 	happened, err := x.env.Kube.Events(ctx, svc.Namespace, string(svc.UID))
 	if err != nil {
@@ -642,7 +644,7 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 		x.rec.Result = events.Asked
 		switch lasted := x.waited(); {
 		case plan.Wait == 0:
-		case lasted <= enough:
+		case lasted <= max(enough, plan.Patience):
 			x.rec.Result = events.Waiting
 		default:
 			x.rec.Wait = 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +35,18 @@ func (x *run) prove(ctx context.Context, prev events.Record) (events.Record, err
 // finds its cause.
 func (x *run) verify(ctx context.Context) (events.Record, error) {
 	x.clock = x.env.now()
+	if x.c.Service == nil {
+		over, err := x.readService(ctx)
+		if err != nil {
+			return x.fail(ctx, err)
+		}
+		if over != "" {
+			return x.gone(ctx, over)
+		}
+	}
+	if !x.c.Written() && !slices.ContainsFunc(x.steps, func(s Step) bool { return s.Target() == "" }) {
+		return x.byCause(ctx)
+	}
 	ref := x.rec.Service
 	watch, cancel := context.WithTimeout(ctx, x.env.watch())
 	defer cancel()
@@ -73,6 +86,25 @@ func (x *run) verify(ctx context.Context) (events.Record, error) {
 			return x.settle(ctx, events.Fixed)
 		}
 	}
+}
+
+// ByCause is the rule of a record whose plan is written, and wrote nothing to the
+// Service: no mark of the controller tells whether it worked. The case is
+// diagnosed again until the class no longer finds its cause.
+const ByCause = "Written; whether it worked shows in the cause alone, which is looked at again."
+
+// byCause ends a run whose plan wrote nothing to the Service.
+func (x *run) byCause(ctx context.Context) (events.Record, error) {
+	v, err := x.r.Holds(ctx, x.c)
+	if err != nil {
+		return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
+	}
+	x.lap(&x.rec.Timings.Verify)
+	if v == No {
+		return x.settle(ctx, events.Fixed)
+	}
+	x.rec.Wait, x.rec.Rule = shortPause, ByCause
+	return x.settle(ctx, events.Waiting)
 }
 
 // marked reports whether the Service shows a full sync after our write.

@@ -1,0 +1,230 @@
+package remedy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+func annotate(pairs ...string) func(*corev1.Service) {
+	return func(svc *corev1.Service) {
+		for i := 0; i < len(pairs); i += 2 {
+			svc.Annotations[pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
+func local(svc *corev1.Service) {
+	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// What the backends of a Service are.
+func TestBackendMode(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		network string
+		edit    func(*corev1.Service)
+		want    remedy.BackendMode
+	}{
+		{"flannel", nil, remedy.ClusterMode},
+		{"flannel", local, remedy.LocalMode},
+		{"flannel", annotate(remedy.BackendType, "eni"), remedy.PodMode},
+		{"flannel", annotate(remedy.BackendType, "ENI"), remedy.ClusterMode}, // the controller compares with case
+		{"terway-eniip", nil, remedy.PodMode},
+		{"terway-eniip", local, remedy.PodMode},
+		{"terway-eniip", edits(local, annotate(remedy.BackendType, "ecs")), remedy.LocalMode},
+		{"terway-eniip", annotate(remedy.BackendType, strings.Repeat("x", 1e5)), remedy.ClusterMode},
+	} {
+		c, s := account(t, sim.World{Cluster: sim.Cluster{Network: tt.network}}, tt.edit)
+		got, err := c.BackendMode(t.Context())
+		if err != nil || got != tt.want {
+			t.Errorf("%s: got %s, %v, want %s", tt.network, got, err, tt.want)
+		}
+		failing(t, s, func() error { _, err := c.BackendMode(t.Context()); return err })
+	}
+}
+
+func slice(family discoveryv1.AddressType, ports map[string]int32, ends ...discoveryv1.Endpoint) discoveryv1.EndpointSlice {
+	s := discoveryv1.EndpointSlice{AddressType: family, Endpoints: ends}
+	for name, n := range ports {
+		s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: new(name), Port: new(n)})
+	}
+	return s
+}
+
+func endpoint(ip, pod, node string, ready, ends *bool) discoveryv1.Endpoint {
+	e := discoveryv1.Endpoint{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: ready, Terminating: ends}}
+	if pod != "" {
+		e.TargetRef = &corev1.ObjectReference{Name: pod}
+	}
+	if node != "" {
+		e.NodeName = new(node)
+	}
+	return e
+}
+
+// Which endpoints the controller counts.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	const v4 = discoveryv1.AddressTypeIPv4
+	yes, no := new(true), new(false)
+	all := []discoveryv1.EndpointSlice{
+		slice(v4, map[string]int32{"web": 8080},
+			endpoint("10.0.0.2", "b", "node-2", yes, nil), endpoint("10.0.0.1", "a", "node-1", yes, no), endpoint("10.0.0.3", "c", "node-1", no, nil),
+			endpoint("10.0.0.4", "d", "node-1", yes, yes), endpoint("10.0.0.5", "e", "node-1", nil, nil)),
+		slice(v4, map[string]int32{"web": 9090, "": 7070}, endpoint("10.0.0.9", "", "", yes, nil), endpoint("10.0.0.1", "a", "node-1", yes, nil)),
+		slice(discoveryv1.AddressTypeIPv6, map[string]int32{"web": 8080}, endpoint("fd00::1", "a", "node-1", yes, nil)),
+		{AddressType: v4, Ports: []discoveryv1.EndpointPort{{}, {Name: new("web")}}, Endpoints: []discoveryv1.Endpoint{endpoint("10.0.0.8", "h", "", yes, nil)}},
+	}
+	for _, tt := range []struct {
+		port corev1.ServicePort
+		want string
+	}{
+		{corev1.ServicePort{Name: "web", TargetPort: intstr.FromInt32(8080)}, "{10.0.0.9 8080  } {10.0.0.1 8080 a node-1} {10.0.0.2 8080 b node-2} {10.0.0.8 8080 h }"},
+		{corev1.ServicePort{Name: "web", TargetPort: intstr.FromString("http")}, "{10.0.0.9 9090  } {10.0.0.1 8080 a node-1} {10.0.0.2 8080 b node-2}"},
+		{corev1.ServicePort{TargetPort: intstr.FromString("http")}, "{10.0.0.9 7070  } {10.0.0.1 7070 a node-1}"},
+		{corev1.ServicePort{Name: "other", TargetPort: intstr.FromString("http")}, ""},
+		{corev1.ServicePort{Name: "web"}, ""},
+	} {
+		got := strings.Trim(fmt.Sprint(remedy.Ready(all, tt.port)), "[]")
+		if got != tt.want {
+			t.Errorf("%s to %s: got %s, want %s", tt.port.Name, tt.port.TargetPort.String(), got, tt.want)
+		}
+	}
+	if got := remedy.Ready(nil, corev1.ServicePort{}); len(got) != 0 {
+		t.Errorf("no slice has %v", got)
+	}
+}
+
+// Which nodes the controller leaves out, and why.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	ready := []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	with := func(labels map[string]string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Status: corev1.NodeStatus{Conditions: ready}}
+	}
+	going := with(nil)
+	going.Spec.Taints = []corev1.Taint{{Key: "x"}, {Key: "ToBeDeletedByClusterAutoscaler"}}
+	cordoned := with(nil)
+	cordoned.Spec.Unschedulable = true
+	down := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"}}}}
+	down2 := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}}}
+	for _, tt := range []struct {
+		name string
+		node *corev1.Node
+		edit func(*corev1.Service)
+		want remedy.Why
+		text string
+	}{
+		{"serves", with(nil), nil, remedy.Serves, ""},
+		{"the new label of masters alone", with(map[string]string{"node-role.kubernetes.io/control-plane": ""}), nil, remedy.Serves, ""},
+		{"a master", with(map[string]string{remedy.MasterLabel: ""}), nil, remedy.Master, "has the label node-role.kubernetes.io/master"},
+		{"excluded", with(map[string]string{corev1.LabelNodeExcludeBalancers: "false"}), nil, remedy.Excluded, "has the label node.kubernetes.io/exclude-from-external-load-balancers"},
+		{"excluded of old", with(map[string]string{"alpha.service-controller.kubernetes.io/exclude-balancer": ""}), nil, remedy.Excluded, "has the label alpha.service-controller.kubernetes.io/exclude-balancer"},
+		{"excluded by Alibaba", with(map[string]string{"service.alibabacloud.com/exclude-node": ""}), nil, remedy.Excluded, "has the label service.alibabacloud.com/exclude-node"},
+		{"excluded by Alibaba of old", with(map[string]string{"service.beta.kubernetes.io/exclude-node": ""}), nil, remedy.Excluded, "has the label service.beta.kubernetes.io/exclude-node"},
+		{"going", going, nil, remedy.Going, "has the taint ToBeDeletedByClusterAutoscaler"},
+		{"cordoned", cordoned, nil, remedy.Serves, ""},
+		{"cordoned, and those are removed", cordoned, notes("remove-unscheduled-backend", "on"), remedy.Cordoned, "is cordoned"},
+		{"cordoned, and nobody knows what that is", cordoned, notes("remove-unscheduled-backend", "true"), remedy.Serves, ""},
+		{"virtual", with(map[string]string{"type": "virtual-kubelet"}), nil, remedy.Virtual, "is a virtual node"},
+		{"unknown", down, nil, remedy.NotReady, "is not ready (NodeStatusUnknown)"},
+		{"not ready", down2, nil, remedy.NotReady, "is not ready"},
+		{"new", &corev1.Node{}, nil, remedy.NotReady, "has reported no condition yet"},
+		{"labelled", with(map[string]string{"a": "b", "c": "d"}), notes("backend-label", "a=b,c=d"), remedy.Serves, ""},
+		{"another value", with(map[string]string{"a": "x"}), notes("backend-label", "a=b"), remedy.Unlabel, "lacks the label a=b"},
+		{"no label", with(nil), annotate(remedy.LegacyPrefix+"backend-label", "a=b,c"), remedy.Unlabel, "lacks the label a=b"},
+		{"no pair", with(map[string]string{"a": ""}), notes("backend-label", "a"), remedy.Unlabel, "lacks the label a"},
+		{"huge", with(nil), notes("backend-label", "a="+strings.Repeat("x", 1e5)), remedy.Unlabel, `lacks the label "a=` + strings.Repeat("x", 78) + `"…`},
+	} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
+		if tt.edit != nil {
+			tt.edit(svc)
+		}
+		if why, text := remedy.LeftOut(tt.node, svc); why != tt.want || text != tt.text {
+			t.Errorf("%s: got %d, %q; want %d, %q", tt.name, why, text, tt.want, tt.text)
+		}
+	}
+}
+
+// What stands behind the ports of a Service.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	own := map[string]string{remedy.NameTag: lbName}
+	world := sim.World{
+		LoadBalancers: []sim.LoadBalancer{
+			{ID: "lb-1", Tags: own, VGroups: []sim.VGroup{
+				{ID: "rsp-1", Name: "k8s/30080/web/shop/c-1", Backends: []sim.Backend{{Server: "i-1", Port: 30080}, {Server: "i-2", Port: 30080}}},
+				{ID: "rsp-2", Name: "k8s/http/web/shop/c-1", Backends: []sim.Backend{{Server: "eni-1", IP: "10.0.0.1", Type: "eni", Port: 8080}}},
+				{ID: "rsp-3", Name: "k8s/30080/other/shop/c-1"}, {ID: "rsp-4", Name: "k8s/30080/web/shop/c-2"}, {ID: "rsp-5", Name: "mine"},
+			}},
+			{ID: "lb-2"},
+		},
+		ServerGroups: []sim.ServerGroup{
+			{ID: "sgp-1", Name: "k8s.30080.TCP.web.shop.c-1", Tags: own, Servers: []sim.Server{{ID: "i-1", Port: 30080}}},
+			{ID: "sgp-2", Name: "k8s.http.TCP.web.shop.c-1", Tags: own, Servers: []sim.Server{{ID: "eni-1", Type: "Eni", IP: "10.0.0.1", Port: 8080}}},
+			{ID: "sgp-3", Name: "k8s.30080.TCP.web.shop.c-1"},
+		},
+	}
+	two := func(svc *corev1.Service) {
+		svc.Spec.Ports = []corev1.ServicePort{
+			{Port: 80, Protocol: "TCP", NodePort: 30080, TargetPort: intstr.FromString("http")}, {Port: 53, Protocol: "UDP", NodePort: 30053, TargetPort: intstr.FromInt32(53)},
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		edit func(*corev1.Service)
+		mode remedy.BackendMode
+		want string // load balancer, then each port's group and how many it has
+		ends string // the backends of the first group
+	}{
+		{"nodes", two, remedy.ClusterMode, "lb-1: rsp-1 2, none 0", "i-1  30080, i-2  30080"},
+		{"Pods", two, remedy.PodMode, "lb-1: rsp-2 1, none 0", "eni-1 10.0.0.1 8080"},
+		{"the user's group", edits(two, notes("vgroup-port", "rsp-9:443, rsp-5:80")), remedy.LocalMode, "lb-1: rsp-5 0, none 0", ""},
+		{"a group that is not there", edits(two, notes("vgroup-port", "rsp-9:80,nonsense")), remedy.LocalMode, "lb-1: none 0, none 0", ""},
+		{"another load balancer", edits(two, notes("id", "lb-2")), remedy.ClusterMode, "lb-2: none 0, none 0", ""},
+		{"no load balancer", edits(two, notes("id", "lb-3")), remedy.ClusterMode, ": none 0, none 0", ""},
+		{"nodes of an NLB", edits(two, network("")), remedy.ClusterMode, ": sgp-1 1, none 0", "i-1  30080"},
+		{"Pods of an NLB, with TLS", edits(two, network(""), notes("protocol-port", "tcpssl:80")), remedy.PodMode, ": sgp-2 1, none 0", "eni-1 10.0.0.1 8080"},
+		{"no ports", func(svc *corev1.Service) { svc.Spec.Ports = nil }, remedy.ClusterMode, "lb-1:", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, s := account(t, world, tt.edit)
+			ask := func() (string, string, error) {
+				groups, lb, err := c.Groups(t.Context(), tt.mode)
+				got := lb + ":"
+				var ends []string
+				for i, g := range groups {
+					id := g.ID
+					if id == "" {
+						id = "none"
+					}
+					got += fmt.Sprintf(" %s %d,", id, g.Servers)
+					all, failed := c.Backends(t.Context(), g)
+					if failed != nil && err == nil {
+						err = failed
+					}
+					for _, b := range all {
+						if i == 0 {
+							ends = append(ends, fmt.Sprintf("%s %s %d", b.ID, b.IP, b.Port))
+						}
+					}
+				}
+				return strings.TrimSuffix(got, ","), strings.Join(ends, ", "), err
+			}
+			got, ends, err := ask()
+			if err != nil || got != tt.want || ends != tt.ends {
+				t.Errorf("got %q with %q, %v; want %q with %q", got, ends, err, tt.want, tt.ends)
+			}
+			failing(t, s, func() error { _, _, err := ask(); return err })
+		})
+	}
+}
