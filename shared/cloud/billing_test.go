@@ -89,7 +89,7 @@ func TestQuotas(t *testing.T) {
 func TestAvailable(t *testing.T) {
 	const pair = `{"MasterZoneId":%q,"SlaveZoneId":%q,"SupportResources":{"SupportResource":[{"AddressType":%q,"AddressIPVersion":"ipv4"}]}}`
 	body := fmt.Sprintf(`{"RequestId":"R","AvailableResources":{"AvailableResource":[`+pair+`,`+pair+`,`+pair+`]}}`,
-		"z-b", "z-a", "internet", "z-a", "z-b", "internet", "z-c", "z-d", "intranet")
+		"z-b", "z-a", "classic_internet", "z-a", "z-b", "classic_internet", "z-c", "z-d", "vpc")
 	got, err := wire(t, says(200, body)).SLB.Available(t.Context(), "internet", "ipv4")
 	if d := cmp.Diff([]ZonePair{{"z-a", "z-b"}, {"z-b", "z-a"}}, got); d != "" || err != nil {
 		t.Errorf("%v\n%s", err, d)

@@ -169,6 +169,18 @@ var reads = []struct {
 		}},
 	},
 	{
+		"SLB.Available", grant.DescribeAvailableResource,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.SLB.Available(ctx, "intranet", "ipv4")
+		},
+		[]cloud.ZonePair{{Zone: "cn-hangzhou-h", SlaveZone: "cn-hangzhou-i"}, {Zone: "cn-hangzhou-i", SlaveZone: "cn-hangzhou-h"}},
+	},
+	{
+		"Billing.Balance", grant.QueryAccountBalance,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.Billing.Balance(ctx) },
+		cloud.Balance{Available: 1_000_000, Currency: "CNY"},
+	},
+	{
 		"SLB.VServerGroup", grant.DescribeVServerGroupAttribute,
 		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.SLB.VServerGroup(ctx, "rsp-1") },
 		cloud.VServerGroup{

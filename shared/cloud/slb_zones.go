@@ -15,6 +15,10 @@ type ZonePair struct {
 	SlaveZone string // of the standby; empty if there is none
 }
 
+// stockKinds are the names that DescribeAvailableResource alone has for address types:
+// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-describeavailableresource
+var stockKinds = map[string]string{"internet": "classic_internet", "intranet": "vpc"}
+
 // Available returns the pairs of zones of the region that have stock for classic
 // load balancers of the address type ("internet" or "intranet") and IP version
 // ("ipv4" or "ipv6"), sorted. An empty list means that the region has none.
@@ -22,7 +26,8 @@ type ZonePair struct {
 // It needs grant.DescribeAvailableResource.
 func (s SLB) Available(ctx context.Context, addressType, ipVersion string) ([]ZonePair, error) {
 	const action = "DescribeAvailableResource"
-	if addressType == "" || ipVersion == "" {
+	kind := stockKinds[addressType]
+	if kind == "" || ipVersion == "" {
 		return nil, absent("slb", action, "address type or the IP version")
 	}
 	type wirePair struct {
@@ -38,7 +43,7 @@ func (s SLB) Available(ctx context.Context, addressType, ipVersion string) ([]Zo
 	a, err := read(ctx, s.c, call[answer]{
 		request: func() requests.AcsRequest {
 			r := slb.CreateDescribeAvailableResourceRequest()
-			r.AddressType, r.AddressIPVersion = addressType, ipVersion
+			r.AddressType, r.AddressIPVersion = kind, ipVersion
 			return r
 		},
 		check: func(a answer) error {
@@ -65,7 +70,7 @@ func (s SLB) Available(ctx context.Context, addressType, ipVersion string) ([]Zo
 	for _, w := range a.AvailableResources.AvailableResource {
 		for _, r := range w.SupportResources.SupportResource {
 			// Whether the API leaves out the kinds that were not asked for is not documented.
-			if string(r.AddressType) == addressType && string(r.AddressIPVersion) == ipVersion {
+			if string(r.AddressType) == kind && string(r.AddressIPVersion) == ipVersion {
 				pairs = append(pairs, ZonePair{Zone: string(w.MasterZoneID), SlaveZone: string(w.SlaveZoneID)})
 			}
 		}
