@@ -116,6 +116,9 @@ func (s *State) policy(name string) *Policy {
 // authorize refuses the request unless RAM allows it: something must allow the
 // action, and nothing deny it.
 func (q *request) authorize() *failure {
+	if q.action.open {
+		return nil
+	}
 	resource := "*"
 	if q.action.resource != nil {
 		resource = q.action.resource(q)
@@ -168,6 +171,29 @@ func (q *request) verdict(resource string) string {
 					deny = ""
 				}
 			}
+		}
+		if deny == "" && q.caller.Policy != "" {
+			deny = q.limit(lower, arn)
+		}
+	}
+	return deny
+}
+
+// limit returns why the policy of a session, which is checked besides those of
+// its role, refuses an action.
+func (q *request) limit(action, arn string) string {
+	deny := "ImplicitDeny"
+	d, err := q.state.document(q.caller.Policy)
+	if err != nil {
+		return deny
+	}
+	for _, t := range d.Statement {
+		switch {
+		case !t.covers(action, arn):
+		case t.Effect == "Deny":
+			return "ExplicitDeny"
+		case len(t.Condition) == 0:
+			deny = ""
 		}
 	}
 	return deny

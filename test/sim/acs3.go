@@ -51,6 +51,8 @@ func acs3(r *http.Request, body []byte) *incoming {
 	in.stamp, err = time.Parse("2006-01-02T15:04:05Z", h.Get("x-acs-date"))
 	unsigned := slices.ContainsFunc(acs3Signed, func(n string) bool { return !slices.Contains(names, n) })
 	switch {
+	case r.URL.Path == "/" && r.Method != http.MethodGet && r.Method != http.MethodPost:
+		in.bad = fail(http.StatusMethodNotAllowed, "UnsupportedHTTPMethod", "This http method is not supported.")
 	case in.actionName == "":
 		in.bad = missing("Action")
 	case h.Get("x-acs-version") == "":
@@ -69,10 +71,7 @@ func acs3(r *http.Request, body []byte) *incoming {
 			in.params["body"] = string(body)
 		}
 	default:
-		in.action = in.product.actions[in.actionName]
-		if in.action != nil && in.action.path != "" {
-			in.action = nil
-		}
+		in.action = in.product.action(in.actionName)
 	}
 	if in.bad == nil && in.action == nil {
 		in.bad = fail(http.StatusNotFound, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")

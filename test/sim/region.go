@@ -67,5 +67,6 @@ func (c *Cloud) there(in *incoming) (*State, *failure) {
 	// One account, one access control and one purse for all regions.
 	s.Account, s.RAM, s.Lag, s.ForgetTokens = home.Account, home.RAM, home.Lag, home.ForgetTokens
 	s.Roles, s.Policies, s.Callers, s.parsed, s.documents, s.attachments = home.Roles, home.Policies, home.Callers, home.parsed, home.documents, home.attachments
+	s.OIDCProviders = home.OIDCProviders
 	return s, nil
 }

@@ -39,8 +39,9 @@ type State struct {
 	Lag               Lag
 	ForgetTokens      bool
 	Roles             map[string]*Role
-	Policies          map[string]*Policy // by name
-	Callers           map[string]*Caller // by access key ID
+	Policies          map[string]*Policy       // by name
+	OIDCProviders     map[string]*OIDCProvider // by name
+	Callers           map[string]*Caller       // by access key ID
 	Quotas            []Quota
 	QuotaApplications map[string]*QuotaApplication
 	Tickets           map[string]*Ticket
@@ -95,7 +96,7 @@ func newState(w *World, now func() time.Time) (*State, error) {
 	}
 	errs := []error{
 		fillVPCs(s, w), fillVSwitches(s, w), fillCluster(s), fillAccess(s, w), fillServers(s, w), fillEIPs(s, w), fillLoadBalancers(s, w),
-		fillSecurityGroups(s, w), fillServerGroups(s, w), fillNLBs(s, w), fillQuotas(s, w), fillACLs(s, w), fillZones(s, w), fillRoutes(s, w),
+		fillSecurityGroups(s, w), fillServerGroups(s, w), fillNLBs(s, w), fillQuotas(s, w), fillACLs(s, w), fillZones(s, w), fillRoutes(s, w), fillOIDC(s, w),
 	}
 	s.Certificates, errs = index(errs, "certificate", w.Certificates, func(c *Certificate) string { return c.ID }, func(i int, c *Certificate) {
 		c.ID = cmp.Or(c.ID, fmt.Sprintf("cert-%d", i+1))
@@ -623,7 +624,7 @@ func (s *State) world() *World {
 		VPCs: sorted(s.VPCs), VSwitches: sorted(s.VSwitches), Zones: sorted(s.Zones), RouteTables: sorted(s.RouteTables), LoadBalancers: sorted(s.LoadBalancers), NLBs: sorted(s.NLBs), EIPs: sorted(s.EIPs),
 		ServerGroups: sorted(s.ServerGroups), SecurityGroups: sorted(s.SecurityGroups),
 		ENIs: sorted(s.ENIs), Instances: sorted(s.Instances), ACLs: sorted(s.ACLs), Certificates: sorted(s.Certificates), Roles: sorted(s.Roles),
-		Policies: sorted(s.Policies), Callers: sorted(s.Callers), Quotas: s.Quotas, QuotaApplications: sorted(s.QuotaApplications), Tickets: sorted(s.Tickets),
+		Policies: sorted(s.Policies), OIDCProviders: sorted(s.OIDCProviders), Callers: sorted(s.Callers), Quotas: s.Quotas, QuotaApplications: sorted(s.QuotaApplications), Tickets: sorted(s.Tickets),
 	}
 	c := w.Clone()
 	for i := range c.LoadBalancers {

@@ -18,6 +18,7 @@ func sts() *product {
 				do: assumeRole, need: []string{"RoleArn", "RoleSessionName"},
 				resource: func(q *request) string { return "role/" + roleName(q.params["RoleArn"]) },
 			},
+			"AssumeRoleWithOIDC": {do: assumeRoleWithOIDC, need: []string{"OIDCProviderArn", "RoleArn", "RoleSessionName"}, open: true},
 		},
 	}
 }
@@ -37,27 +38,47 @@ func getCallerIdentity(q *request) (any, *failure) {
 
 func roleName(arn string) string { return arn[strings.LastIndex(arn, "/")+1:] }
 
-// assumeRole makes a caller with a token, which ends when it expires.
-func assumeRole(q *request) (any, *failure) {
-	s := q.state
-	var role *Role
+// assumed returns the role that a request wants to have.
+func (q *request) assumed() (*Role, *failure) {
+	arn, s := q.params["RoleArn"], q.state
 	for _, r := range s.Roles { // an ARN has the name in lower case
-		if strings.EqualFold(r.Name, roleName(q.params["RoleArn"])) && strings.HasPrefix(q.params["RoleArn"], "acs:ram::"+s.AccountID+":role/") {
-			role = r
+		if strings.EqualFold(r.Name, roleName(arn)) && strings.HasPrefix(arn, "acs:ram::"+s.AccountID+":role/") {
+			return r, nil
 		}
 	}
-	if role == nil {
-		return nil, fail(http.StatusNotFound, "EntityNotExist.Role", "The specified Role not exists.")
+	return nil, fail(http.StatusNotFound, "EntityNotExist.Role", "The specified Role not exists.")
+}
+
+func assumeRole(q *request) (any, *failure) {
+	role, bad := q.assumed()
+	if bad != nil {
+		return nil, bad
 	}
+	out, bad := q.session(role)
+	if bad != nil {
+		return nil, bad
+	}
+	return out, nil
+}
+
+// session makes a caller that has a role, with a token that expires. A policy
+// in the request leaves it less than the role has.
+func (q *request) session(role *Role) (reply, *failure) {
+	s := q.state
 	seconds, bad := q.params.number("DurationSeconds", 900, 43200, 3600)
 	if bad != nil {
 		return nil, bad
+	}
+	if text := q.params["Policy"]; text != "" {
+		if _, err := s.document(text); err != nil {
+			return nil, fail(http.StatusBadRequest, "InvalidParameter.PolicyGrammar", "The parameter Policy has not passed grammar check.")
+		}
 	}
 	s.serial["session"]++
 	session := fmt.Sprintf("session %d of %s", s.serial["session"], role.Name)
 	k := &Caller{
 		Name: q.params["RoleSessionName"], AccessKeyID: "STS." + derive(session, 24), Token: derive("token "+session, 64),
-		Role: role.Name, Expires: q.now.Add(time.Duration(seconds) * time.Second).UTC().Truncate(time.Second),
+		Role: role.Name, Policy: q.params["Policy"], Expires: q.now.Add(time.Duration(seconds) * time.Second).UTC().Truncate(time.Second),
 	}
 	k.fill()
 	s.Callers[k.AccessKeyID] = k

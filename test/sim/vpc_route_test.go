@@ -145,7 +145,9 @@ func TestENIs(t *testing.T) {
 	if l := both.NetworkInterfaceSets.NetworkInterfaceSet; len(l) != 2 || l[0].VpcId != "vpc-1" || l[1].VpcId != "vpc-2" {
 		t.Errorf("got %+v", l)
 	}
-	first := find(func(r *ecs.DescribeNetworkInterfacesRequest) { r.VpcId, r.MaxResults = "vpc-1", requests.NewInteger(500) })
+	first := find(func(r *ecs.DescribeNetworkInterfacesRequest) {
+		r.VpcId, r.MaxResults = "vpc-1", requests.NewInteger(500)
+	})
 	second := find(func(r *ecs.DescribeNetworkInterfacesRequest) {
 		r.VpcId, r.MaxResults, r.NextToken = "vpc-1", requests.NewInteger(500), first.NextToken
 	})

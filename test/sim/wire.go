@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -75,6 +76,7 @@ type action struct {
 	ram      []string                // RAM actions of which one suffices; <product>:<Action> if nil
 	resource func(q *request) string // behind acs:<product>:<region>:<account>:, * if nil
 	filtered bool                    // a list that RAM may filter instead of refusing it
+	open     bool                    // nobody signs it
 }
 
 // byVersion holds what the Cloud speaks; the version tells a product.
@@ -110,7 +112,8 @@ const maxBody = 1 << 20
 // ServeHTTP answers one request of the OpenAPI.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
+	tooLarge := errors.As(err, new(*http.MaxBytesError))
+	if err != nil && !tooLarge {
 		panic(http.ErrAbortHandler)
 	}
 	read := rpc
@@ -121,6 +124,9 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		read = roa
 	}
 	in := read(r, body)
+	if tooLarge {
+		in.bad = fail(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", "The request body is larger than %d bytes.", maxBody)
+	}
 	in.locate(r.Host)
 	call := Call{Action: in.actionName, Params: in.params, At: c.now(), RequestID: requestID()}
 	if in.product != nil {
@@ -139,6 +145,9 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Unlock()
 	h := w.Header()
 	h.Set("Content-Type", "application/json;charset=utf-8")
+	if in.xml {
+		h.Set("Content-Type", "text/xml;charset=utf-8")
+	}
 	h.Set("x-acs-request-id", call.RequestID)
 	w.WriteHeader(call.Status)
 	_, _ = w.Write(f.garble(b))
@@ -157,6 +166,8 @@ type incoming struct {
 	text       string // that the signature is over
 	suffix     string // of the secret
 	sha256     bool   // the signature is ACS3-HMAC-SHA256, not HMAC-SHA1
+	open       bool   // nobody signed it, and nobody needs to
+	xml        bool   // the answer is wanted in XML
 	region     string // that the request is for; empty: not said
 	stamp      time.Time
 	nonce      string
@@ -180,6 +191,11 @@ func rpc(r *http.Request, body []byte) *incoming {
 	in.actionName = all.Get("Action")
 	in.key, in.token, in.nonce = all.Get("AccessKeyId"), all.Get("SecurityToken"), all.Get("SignatureNonce")
 	in.signature = all.Get("Signature")
+	format := strings.ToUpper(all.Get("Format"))
+	in.xml = format != "JSON" // which is the gateway's default
+	if a := in.product.action(in.actionName); a != nil && a.open && in.key == "" {
+		in.open = true
+	}
 	in.stamp, err = time.Parse("2006-01-02T15:04:05Z", all.Get("Timestamp"))
 	var text strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(all)) {
@@ -196,28 +212,40 @@ func rpc(r *http.Request, body []byte) *incoming {
 	}
 	in.text = r.Method + "&%2F&" + escape(text.String())
 	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodPost:
+		in.bad = fail(http.StatusMethodNotAllowed, "UnsupportedHTTPMethod", "This http method is not supported.")
 	case in.actionName == "":
 		in.bad = missing("Action")
 	case all.Get("Version") == "":
 		in.bad = missing("Version")
 	case in.product == nil:
 		in.bad = fail(http.StatusNotFound, "InvalidVersion", "Specified parameter Version is not valid.")
-	case in.product.actions[in.actionName] == nil || in.product.actions[in.actionName].path != "":
+	case in.product.action(in.actionName) == nil:
 		in.bad = fail(http.StatusNotFound, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")
-	case in.key == "":
+	case format != "" && format != "JSON" && format != "XML":
+		in.bad = invalid("Format")
+	case in.key == "" && !in.open:
 		in.bad = missing("AccessKeyId")
-	case in.signature == "":
+	case in.signature == "" && !in.open:
 		in.bad = missing("Signature")
-	case in.nonce == "":
+	case in.nonce == "" && !in.open:
 		in.bad = missing("SignatureNonce")
-	case all.Get("SignatureMethod") != "HMAC-SHA1":
+	case all.Get("SignatureMethod") != "HMAC-SHA1" && !in.open:
 		in.bad = fail(http.StatusBadRequest, "InvalidParameter.SignatureMethod", "Specified signature method is not supported.")
 	case err != nil:
 		in.bad = fail(http.StatusBadRequest, "InvalidTimeStamp.Format", "Specified time stamp or date value is not well formatted.")
 	default:
-		in.action = in.product.actions[in.actionName]
+		in.action = in.product.action(in.actionName)
 	}
 	return in
+}
+
+// action returns the action of this name that has no path, or nil.
+func (p *product) action(name string) *action {
+	if p == nil || p.actions[name] == nil || p.actions[name].path != "" {
+		return nil
+	}
+	return p.actions[name]
 }
 
 // common are the parameters that say who is calling, not what is asked.
@@ -381,6 +409,9 @@ func (c *Cloud) authenticate(in *incoming) (*Caller, *failure) {
 	if d := now.Sub(in.stamp); d > skew || d < -skew {
 		return nil, fail(http.StatusBadRequest, "InvalidTimeStamp.Expired", "Specified time stamp or date value is expired.")
 	}
+	if in.open {
+		return &Caller{}, nil
+	}
 	k := c.state.Callers[in.key]
 	if k == nil {
 		return nil, fail(http.StatusNotFound, "InvalidAccessKeyId.NotFound", "Specified access key is not found.")
@@ -452,6 +483,13 @@ func (c *Cloud) encode(in *incoming, call *Call, out any, bad *failure) []byte {
 	b, err := json.Marshal(out)
 	if err != nil {
 		panic("sim: an answer that cannot be written: " + err.Error())
+	}
+	if in.xml {
+		root := in.actionName + "Response"
+		if bad != nil {
+			root = "Error"
+		}
+		return toXML(root, b)
 	}
 	return b
 }

@@ -35,6 +35,7 @@ type World struct {
 	RAM               RAM                `json:"ram,omitzero"`
 	Roles             []Role             `json:"roles,omitempty"`
 	Policies          []Policy           `json:"policies,omitempty"`
+	OIDCProviders     []OIDCProvider     `json:"oidcProviders,omitempty"`
 	Callers           []Caller           `json:"callers,omitempty"`
 	Quotas            []Quota            `json:"quotas,omitempty"` // nil: the usual ones of CLB, NLB and VPC
 	QuotaApplications []QuotaApplication `json:"quotaApplications,omitempty"`
@@ -238,8 +239,9 @@ type Certificate struct {
 // system policies that the simulator knows: AdministratorAccess and
 // Aliyun<Product>FullAccess.
 type Role struct {
-	Name     string   `json:"name,omitempty"`
-	Policies []string `json:"policies,omitempty"`
+	Name     string      `json:"name,omitempty"`
+	Policies []string    `json:"policies,omitempty"`
+	OIDC     []OIDCTrust `json:"oidc,omitempty"` // who may assume it with a token of an issuer
 }
 
 // A Policy is a RAM policy with its versions.
@@ -269,7 +271,8 @@ type Caller struct {
 	Expires     time.Time `json:"expires,omitzero"`
 	Role        string    `json:"role,omitempty"`
 	User        string    `json:"user,omitempty"`
-	Allow       []string  `json:"allow,omitempty"` // RAM actions, such as slb:Describe*
+	Policy      string    `json:"policy,omitempty"` // document that leaves a session less than its role has
+	Allow       []string  `json:"allow,omitempty"`  // RAM actions, such as slb:Describe*
 	Deny        []string  `json:"deny,omitempty"`
 }
 
