@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
 	sdkerrors "github.com/aliyun/alibaba-cloud-sdk-go/sdk/errors"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/bssopenapi"
@@ -181,11 +182,11 @@ func TestDesk(t *testing.T) {
 	made, err := client.CreateTicket(r)
 	check(t, err)
 	reply := workorder.CreateReplyTicketRequest()
-	reply.TicketId, reply.Content = made.Data, "more"
+	reply.TicketId, reply.Content, reply.Encrypt = made.Data, "more", requests.NewBoolean(false)
 	_, err = client.ReplyTicket(reply)
 	check(t, err)
 	l := workorder.CreateListTicketsRequest()
-	l.Keyword, l.StatusList = "ListAsynJobs", &[]string{"in_progress"}
+	l.Keyword, l.StatusList, l.PageNumber, l.PageSize = "ListAsynJobs", &[]string{"dealing"}, requests.NewInteger(1), requests.NewInteger(10)
 	tickets, err := client.ListTickets(l)
 	check(t, err)
 	if tickets.TotalCount != 1 || tickets.Data[0].TicketId != made.Data || tickets.Data[0].Title != "a title" {
@@ -205,6 +206,57 @@ func TestDesk(t *testing.T) {
 	if tickets, err = client.ListTickets(l); err != nil || tickets.TotalCount != 0 {
 		t.Errorf("got %+v, %v", tickets, err)
 	}
+}
+
+// TestTicketLife closes a ticket, opens it again and closes it for good, by
+// actions that the SDK has no requests for.
+func TestTicketLife(t *testing.T) {
+	c := sim.New(t, &sim.World{Tickets: []sim.Ticket{{ID: "T1", Title: "a", Description: "case 7"}, {ID: "T2", Description: "other", Status: "completed"}}})
+	client := dial(t, c, c.Admin(), sdk.NewClientWithOptions)
+	call := func(action string, said map[string]string, out any) error {
+		r := requests.NewCommonRequest()
+		r.Product, r.Version, r.ApiName, r.Domain, r.QueryParams = "Workorder", "2021-06-10", action, "workorder.aliyuncs.com", said
+		resp, err := client.ProcessCommonRequest(r)
+		if err == nil && out != nil {
+			err = json.Unmarshal(resp.GetHttpContentBytes(), out)
+		}
+		return err
+	}
+	get := func() string {
+		t.Helper()
+		var out struct {
+			Data struct {
+				Description string
+				Status      struct{ Value string }
+			}
+		}
+		check(t, call("GetTicket", map[string]string{"TicketId": "T1"}, &out))
+		if out.Data.Description != "case 7" {
+			t.Errorf("got %+v", out)
+		}
+		return out.Data.Status.Value
+	}
+	if got := get(); got != "2" {
+		t.Errorf("got %s", got)
+	}
+	refused(t, call("ReopenTicket", map[string]string{"TicketId": "T1", "Content": "again"}, nil), "param.illegal", 400)
+	check(t, call("CloseTicket", map[string]string{"TicketId": "T1"}, nil))
+	refused(t, call("ReplyTicket", map[string]string{"TicketId": "T1", "Content": "more", "Encrypt": "false"}, nil), "param.illegal", 400)
+	if got := get(); got != "6" {
+		t.Errorf("got %s", got)
+	}
+	check(t, call("ReopenTicket", map[string]string{"TicketId": "T1", "Content": "again"}, nil))
+	check(t, call("ReplyTicket", map[string]string{"TicketId": "T1", "Content": "more", "Encrypt": "false"}, nil))
+	check(t, call("CloseTicket", map[string]string{"TicketId": "T1"}, nil))
+	check(t, call("EvaluateTicket", map[string]string{"TicketId": "T1", "Solved": "true", "Score": "5"}, nil))
+	refused(t, call("EvaluateTicket", map[string]string{"TicketId": "T1", "Solved": "true", "Score": "6"}, nil), "param.illegal", 400)
+	var list struct{ TotalCount int }
+	check(t, call("ListTickets", map[string]string{"StatusList.1": "confirmed", "PageNumber": "1", "PageSize": "10"}, &list))
+	if list.TotalCount != 2 {
+		t.Errorf("got %+v", list)
+	}
+	refused(t, call("ListTickets", map[string]string{"PageNumber": "1", "PageSize": "9"}, nil), "param.illegal", 400)
+	refused(t, call("GetTicket", map[string]string{"TicketId": "T9"}, nil), "param.illegal", 400)
 }
 
 func TestQuotasAndBalance(t *testing.T) {

@@ -103,6 +103,9 @@ func newState(w *World, now func() time.Time) (*State, error) {
 	})
 	s.Tickets, errs = index(errs, "ticket", w.Tickets, func(t *Ticket) string { return t.ID }, func(i int, t *Ticket) {
 		t.ID, t.Status, t.Severity = cmp.Or(t.ID, fmt.Sprintf("T%06d", i+1)), cmp.Or(t.Status, "in_progress"), cmp.Or(t.Severity, 1)
+		if t.Created.IsZero() {
+			t.Created = s.started
+		}
 	})
 	return s, errors.Join(errs...)
 }

@@ -285,13 +285,15 @@ type Credentials struct {
 
 // A Ticket is a work order.
 type Ticket struct {
-	ID          string   `json:"id,omitempty"`
-	Title       string   `json:"title,omitempty"`
-	Description string   `json:"description,omitempty"`
-	Category    string   `json:"category,omitempty"`
-	Severity    int      `json:"severity,omitempty"`
-	Status      string   `json:"status,omitempty"` // in_progress if empty
-	Notes       []string `json:"notes,omitempty"`
+	ID          string    `json:"id,omitempty"`
+	Title       string    `json:"title,omitempty"`
+	Description string    `json:"description,omitempty"`
+	Category    string    `json:"category,omitempty"`
+	Severity    int       `json:"severity,omitempty"`
+	Status      string    `json:"status,omitempty"` // in_progress if empty; assigned, wait_feedback, feedback, wait_confirm or completed
+	Notes       []string  `json:"notes,omitempty"`
+	Score       int       `json:"score,omitempty"` // 1 to 5, when somebody gave one
+	Created     time.Time `json:"created,omitzero"`
 }
 
 // A Duration is a time.Duration that is written as "30s" in YAML and JSON.
