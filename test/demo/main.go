@@ -133,7 +133,7 @@ func run(ctx context.Context, s *screen, classes, keep string) (code int, err er
 
 	s.title("lbremedy heals LoadBalancer Services whose syncs fail")
 	began := time.Now()
-	stage, err := scene.Start(ctx, scene.Options{Version: oldVersion, Upgrade: newVersion, RAMDelay: time.Second})
+	stage, err := scene.Start(ctx, scene.Options{Setting: scene.Setting{Version: oldVersion, Upgrade: newVersion}, RAMDelay: time.Second})
 	if err != nil {
 		return 1, err
 	}

@@ -4,10 +4,12 @@
 // A Stage is a cluster with nodes, an account in which a dedicated ACK cluster
 // lives, and the controller between them under the RAM role of the masters. A
 // Scene is one way for a Service to fail on it: what there was before (Prepare),
-// and what then goes wrong (Spoil). Nothing writes an event but the controller,
-// and nothing waits for time to pass: every step ends when the cluster shows
-// what it was to bring about. Demonstration, end-to-end tests and benchmarks
-// share it, so that they show, test and measure the same failures.
+// what then goes wrong (Spoil), and often what a person does about it (Mend).
+// Nothing writes an event but the controller, no fault is injected where a state
+// of the cloud brings the failure about, and nothing waits for time to pass:
+// every step ends when the cluster shows what it was to bring about.
+// Demonstration, end-to-end tests and benchmarks share it, so that they show,
+// test and measure the same failures.
 package scene
 
 import (
@@ -15,31 +17,41 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
+// A Setting is what a scene needs its stage to be. Scenes of one setting share a
+// stage; [Casts] sorts roles by it.
+type Setting struct {
+	Version  string  // of the controller; empty: v2.12.1
+	Upgrade  string  // version of a controller that takes the place of another in Spoil; empty: the same
+	Terway   bool    // the Pods have addresses of the VPC, and are the backends
+	NoPublic bool    // the controller refuses to make load balancers with public addresses
+	Speed    float64 // of the controller's clock; zero: 1
+	Own      string  // what the scenes do to all that is on the stage, which keeps others away; empty: nothing
+}
+
 // Options say what a stage is like. The zero value is a stage of its own.
 type Options struct {
+	Setting
 	Cluster   *cluster.Cluster // nil: one is started, and ended by Close
 	Log       io.Writer        // progress of a first build of the cluster; nil: standard error
 	Namespace string           // of the Services; empty: shop. It is made where it is missing
-	Version   string           // of the controller; empty: v2.12.1
-	Upgrade   string           // version of a controller that takes the place of another in Spoil; empty: the same
 	Room      int              // free addresses of the vSwitch with room; zero: 250
 	RAMDelay  time.Duration    // how long RAM takes to act on a new policy version; zero: at once
+	Size      Size             // of what else is in the world; the zero value is nothing
 
 	BackoffBase, BackoffMax time.Duration // of the controller; zero: its real ones, 5 s and 300 s
 	Workers                 int           // of the controller; zero: its real number, 3
@@ -51,16 +63,24 @@ type Stage struct {
 	Cloud     *sim.Cloud
 	Namespace string
 
-	opts   Options
-	kube   kubernetes.Interface
-	close  []func() // in reverse order
-	watch  *watch
-	faults sync.Once
+	opts      Options
+	kube      kubernetes.Interface
+	vswitches []string // of the controller's configuration
+	key       sim.Credentials
+	close     []func() // in reverse order
+	watch     *watch
+	joining   sync.Mutex // held while a node joins
 
-	mu      sync.Mutex
-	version string
-	stop    func() // ends the controller; nil: it does not run
-	was     map[string]string
+	mu        sync.Mutex
+	version   string
+	stop      func() // ends the controller; nil: it does not run
+	was       map[string]string
+	says      map[string]string // what Services are to fail with
+	faults    map[string]func() // end what the cloud refuses because of a Service
+	crews     map[string][]member
+	addresses int      // that Pods were given so far
+	touches   int      // of Services so far
+	joined    []string // nodes
 }
 
 // Start sets a stage up, with the controller running. The stage ends with Close.
@@ -74,7 +94,13 @@ func Start(ctx context.Context, o Options) (_ *Stage, err error) {
 	if o.Room == 0 {
 		o.Room = 250
 	}
-	s := &Stage{opts: o, Cluster: o.Cluster, Namespace: o.Namespace, version: o.Version, was: map[string]string{}}
+	if err := o.Size.check(o); err != nil {
+		return nil, fmt.Errorf("set the stage: %w", err)
+	}
+	s := &Stage{
+		opts: o, Cluster: o.Cluster, Namespace: o.Namespace, version: o.Version,
+		was: map[string]string{}, says: map[string]string{}, faults: map[string]func(){}, crews: map[string][]member{},
+	}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -100,10 +126,21 @@ func Start(ctx context.Context, o Options) (_ *Stage, err error) {
 		return nil, err
 	}
 	s.close = append(s.close, s.Cloud.Close)
+	s.Cloud.View(func(st *sim.State) {
+		for _, id := range st.Cluster.VSwitches {
+			s.vswitches = append(s.vswitches, st.VSwitches[id].Zone+":"+id)
+		}
+		for _, c := range st.Callers {
+			s.key = c.Credentials() // the controller is the only one so far
+		}
+	})
 	if err := s.build(ctx); err != nil {
 		return nil, err
 	}
-	if s.watch, err = newWatch(ctx, s.kube, s.Namespace); err != nil {
+	if err := s.settle(ctx, o.Size); err != nil {
+		return nil, err
+	}
+	if s.watch, err = newWatch(ctx, s); err != nil {
 		return nil, err
 	}
 	s.close = append(s.close, s.watch.close)
@@ -146,22 +183,17 @@ func (s *Stage) setVersion(ctx context.Context, version string) error {
 func (s *Stage) startController(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	world := s.Cloud.Snapshot()
 	o := controller.Options{
-		Kube: s.Cluster.Config, Cloud: s.Cloud.Addr(), Region: world.Region, ClusterID: ClusterID, VPC: world.Cluster.VPC, Version: s.version,
-		BackoffBase: s.opts.BackoffBase, BackoffMax: s.opts.BackoffMax, Workers: s.opts.Workers,
-		Namespace: s.Namespace, Nodes: stageLabel + "=" + s.Namespace,
+		Kube: s.Cluster.Config, Cloud: s.Cloud.Addr(), Region: region, ClusterID: ClusterID, VPC: vpc, VSwitches: s.vswitches, Version: s.version,
+		BackoffBase: s.opts.BackoffBase, BackoffMax: s.opts.BackoffMax, Workers: s.opts.Workers, Speed: s.opts.Speed,
+		NoPublic: s.opts.NoPublic, Namespace: s.Namespace, Nodes: stageLabel + "=" + s.Namespace,
 		Pick: func(int) int { return 0 }, // the full one, as chance has it
+		Log:  slog.New(tally{s.watch}),
 	}
-	for _, c := range world.Callers {
-		if c.Name == controllerName {
-			o.Credentials = c.Credentials()
-		}
+	if s.opts.Terway {
+		o.Backends = "eni"
 	}
-	for _, id := range world.Cluster.VSwitches {
-		i := slices.IndexFunc(world.VSwitches, func(v sim.VSwitch) bool { return v.ID == id })
-		o.VSwitches = append(o.VSwitches, world.VSwitches[i].Zone+":"+id)
-	}
+	o.Credentials = s.key
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
@@ -182,74 +214,6 @@ func (s *Stage) stopController() {
 	s.stop = nil
 }
 
-// controllerName is the controller's: of its DaemonSet, of its add-on, and of
-// its caller in the cloud.
-const controllerName = "cloud-controller-manager"
-
-// stageLabel keeps the nodes of stages on one cluster apart.
-const stageLabel = "lbremedy.io/stage"
-
-// build makes what is in the cluster before any Service: namespace, nodes, the
-// controller's DaemonSet.
-func (s *Stage) build(ctx context.Context) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
-	if _, err := s.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make namespace %s: %w", s.Namespace, err)
-	}
-	for i := range nodes {
-		node := &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: s.node(i), Labels: map[string]string{stageLabel: s.Namespace}},
-			Spec:       corev1.NodeSpec{ProviderID: region + "." + instance(i)},
-			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-		}
-		if _, err := s.kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("make node %s: %w", node.Name, err)
-		}
-	}
-	if s.opts.Cluster != nil {
-		s.close = append(s.close, func() { s.clear(context.WithoutCancel(ctx)) })
-	}
-	return s.daemonSet(ctx)
-}
-
-// clear takes what is of no namespace of the stage's off a cluster that outlives
-// it. What can't be deleted stays: the cluster is a sandbox.
-func (s *Stage) clear(ctx context.Context) {
-	for i := range nodes {
-		_ = s.kube.CoreV1().Nodes().Delete(ctx, s.node(i), metav1.DeleteOptions{})
-	}
-	_ = s.kube.AppsV1().DaemonSets(metav1.NamespaceSystem).Delete(ctx, controllerName, metav1.DeleteOptions{})
-}
-
-func (s *Stage) node(i int) string { return fmt.Sprintf("%s-worker-%d", s.Namespace, i+1) }
-
-// daemonSet makes the controller's DaemonSet, or gives it the present version.
-// No Pod runs: what runs is the simulated controller.
-func (s *Stage) daemonSet(ctx context.Context) error {
-	app := map[string]string{"app": controllerName}
-	want := &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: controllerName},
-		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: app},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: app},
-				Spec: corev1.PodSpec{Containers: []corev1.Container{{
-					Name: controllerName, Image: "registry.example/acs/" + controllerName + "-amd64:" + s.Version(),
-				}}},
-			},
-		},
-	}
-	sets := s.kube.AppsV1().DaemonSets(metav1.NamespaceSystem)
-	_, err := sets.Create(ctx, want, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		_, err = sets.Update(ctx, want, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("make the controller's DaemonSet: %w", err)
-	}
-	return nil
-}
-
 // Prepare makes what a scene needs before it goes wrong, such as a Service that
 // is synced. Scenes that need nothing are prepared at once.
 func (s *Stage) Prepare(ctx context.Context, roles ...Role) error {
@@ -259,6 +223,9 @@ func (s *Stage) Prepare(ctx context.Context, roles ...Role) error {
 		}
 		if err := r.prepare(ctx, s, r.Service); err != nil {
 			return fmt.Errorf("prepare Service %s/%s: %w", s.Namespace, r.Service, err)
+		}
+		if r.later {
+			return nil
 		}
 		svc, err := s.watch.synced(ctx, r.Service)
 		if err != nil {
@@ -277,6 +244,11 @@ func (s *Stage) Prepare(ctx context.Context, roles ...Role) error {
 // Where one of them comes to light only with a controller that has forgotten
 // what it did before, the controller is replaced by a fresh one.
 func (s *Stage) Spoil(ctx context.Context, roles ...Role) error {
+	s.mu.Lock()
+	for _, r := range roles {
+		s.says[r.Service] = r.Says
+	}
+	s.mu.Unlock()
 	if slices.ContainsFunc(roles, func(r Role) bool { return r.restarts }) {
 		// The controller can't hold on to what happens while it is away.
 		s.stopController()
@@ -317,6 +289,22 @@ func (s *Stage) Play(ctx context.Context, roles ...Role) error {
 	return s.Spoil(ctx, roles...)
 }
 
+// Mend does what a person would do about each scene that says what that is, and
+// returns when the Services work. The others stay as they are.
+func (s *Stage) Mend(ctx context.Context, roles ...Role) error {
+	roles = slices.DeleteFunc(slices.Clone(roles), func(r Role) bool { return r.mend == nil })
+	return s.each(roles, func(r Role) error {
+		// The controller would find out by itself, some time within five minutes.
+		if err := inTurn(r.mend, touched)(ctx, s, r.Service); err != nil {
+			return fmt.Errorf("mend Service %s/%s: %w", s.Namespace, r.Service, err)
+		}
+		if err := s.watch.until(ctx, func() bool { return s.Healed(r.Service) }); err != nil {
+			return fmt.Errorf("wait for Service %s/%s to work again: %w%s", s.Namespace, r.Service, err, s.watch.said(r.Service))
+		}
+		return nil
+	})
+}
+
 // each does something for all roles at once.
 func (s *Stage) each(roles []Role, do func(Role) error) error {
 	errs := make([]error, len(roles))
@@ -333,37 +321,113 @@ func (s *Stage) each(roles []Role, do func(Role) error) error {
 	return errors.Join(errs...)
 }
 
-// Failed returns when the controller's first failure event about a Service was
-// seen, on this process's clock, and its message; the zero time if none was.
-func (s *Stage) Failed(service string) (time.Time, string) { return s.watch.failure(service) }
+// Failed returns when the controller's first event about a Service was seen that
+// says what its scene does, on this process's clock, and its message; the zero
+// time if there was none.
+func (s *Stage) Failed(service string) (time.Time, string) {
+	f, _ := s.failure(service)
+	return f.at, f.Message
+}
+
+// Event returns the event of Failed, and whether there was one.
+func (s *Stage) Event(service string) (events.Input, bool) {
+	f, ok := s.failure(service)
+	return f.Input, ok
+}
+
+func (s *Stage) failure(service string) (failure, bool) {
+	s.mu.Lock()
+	says := s.says[service]
+	s.mu.Unlock()
+	return s.watch.failure(service, says)
+}
 
 // Healed reports whether a Service works: it is synced to the letter of the
-// cloud, and by a sync that came after what Prepare left.
+// cloud, has a backend behind each port, and by a sync that came after what
+// Prepare left. One that was to go works when it has gone.
 func (s *Stage) Healed(service string) bool {
 	svc := s.watch.service(service)
-	if svc == nil || !marked(svc) {
-		return false
-	}
 	s.mu.Lock()
-	was := s.was[service]
+	was, known := s.was[service]
 	s.mu.Unlock()
-	if svc.Labels[hashLabel] == was {
+	if svc == nil {
+		return known
+	}
+	if svc.DeletionTimestamp != nil || !marked(svc) || svc.Labels[hashLabel] == was {
 		return false
 	}
-	world := s.Cloud.Snapshot()
-	i := slices.IndexFunc(world.LoadBalancers, func(lb sim.LoadBalancer) bool { return lb.ID == svc.Labels[balancerLabel] })
-	if i < 0 || world.LoadBalancers[i].Address != svc.Status.LoadBalancer.Ingress[0].IP {
-		return false
+	works := false
+	s.Cloud.View(func(st *sim.State) {
+		lb, n := balancersOf(st, svc)
+		works = lb != nil && serves(lb, svc) || n != nil && servesNetwork(st, n, svc)
+	})
+	return works
+}
+
+// balancersOf returns the load balancer that has the address in a Service's
+// status, of either kind, unless the Service's label says that it is another one.
+func balancersOf(st *sim.State, svc *corev1.Service) (*sim.LoadBalancer, *sim.NLB) {
+	said, ingress := svc.Labels[balancerLabel], svc.Status.LoadBalancer.Ingress
+	if len(ingress) == 0 {
+		return nil, nil
 	}
-	for _, p := range svc.Spec.Ports {
-		served := slices.ContainsFunc(world.LoadBalancers[i].Listeners, func(l sim.Listener) bool {
-			return l.Port == int(p.Port) && l.Protocol == strings.ToLower(string(p.Protocol)) && l.Status == "running"
-		})
-		if !served && svc.Annotations[prefix+"id"] == "" { // listeners of a person's load balancer are the person's
-			return false
+	for id, lb := range st.LoadBalancers {
+		// Private addresses repeat in other VPCs.
+		if lb.Address == ingress[0].IP && (said == "" || id == said) && lb.VPC != otherVPC {
+			return lb, nil
 		}
 	}
-	return true
+	for id, n := range st.NLBs {
+		if n.DNSName == ingress[0].Hostname && (said == "" || id == said) {
+			return nil, n
+		}
+	}
+	return nil, nil
+}
+
+// serves reports whether a CLB forwards each port of a Service to a backend.
+func serves(lb *sim.LoadBalancer, svc *corev1.Service) bool {
+	theirs := fmt.Sprintf("/%s/%s/%s", svc.Name, svc.Namespace, ClusterID)
+	filled := 0
+	for _, g := range lb.VGroups {
+		if strings.HasSuffix(g.Name, theirs) && len(g.Backends) > 0 {
+			filled++
+		}
+	}
+	if filled < groupsOf(svc) {
+		return false
+	}
+	// Listeners of a person's load balancer are the person's.
+	return svc.Annotations[prefix+"id"] != "" || !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+		return !slices.ContainsFunc(lb.Listeners, func(l sim.Listener) bool { return l.Port == int(p.Port) && l.Status == "running" })
+	})
+}
+
+// servesNetwork is serves, of an NLB.
+func servesNetwork(st *sim.State, n *sim.NLB, svc *corev1.Service) bool {
+	theirs := fmt.Sprintf(".%s.%s.%s", svc.Name, svc.Namespace, ClusterID)
+	filled := 0
+	for _, g := range st.ServerGroups {
+		if strings.HasSuffix(g.Name, theirs) && len(g.Servers) > 0 {
+			filled++
+		}
+	}
+	if filled < groupsOf(svc) {
+		return false
+	}
+	return svc.Annotations[prefix+"id"] != "" || !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+		return !slices.ContainsFunc(n.Listeners, func(l sim.NLBListener) bool { return l.Port == int(p.Port) && l.Status == "Running" })
+	})
+}
+
+// groupsOf returns how many groups of backends a Service has: one for each port
+// of its nodes or Pods.
+func groupsOf(svc *corev1.Service) int {
+	behind := map[string]bool{}
+	for _, p := range svc.Spec.Ports {
+		behind[fmt.Sprint(p.NodePort, p.TargetPort.String())] = true
+	}
+	return len(behind)
 }
 
 // Until waits until ok, which is asked again after each change of a Service or

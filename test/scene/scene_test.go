@@ -1,44 +1,161 @@
 package scene
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// TestScenes plays each scene and looks whether the controller's own event is of
-// the scene's class.
+// TestScenes plays every scene, several to a stage, and looks whether the
+// controller's own event is of the scene's class, whether the Service fails
+// then, and whether that ends when its cause is taken away.
 func TestScenes(t *testing.T) {
 	c := cluster.Join(t)
+	roles := slices.DeleteFunc(everyone(), func(r Role) bool { return !playable(t, r.Scene) })
+	classes := events.NewClassifier(rows(t))
+	for _, cast := range Casts(roles) {
+		t.Run(name(cast[0].On), func(t *testing.T) {
+			if os.Getenv(controller.BinaryVariable) == "" {
+				t.Parallel()
+			}
+			play(t, c, classes, cast)
+		})
+	}
+}
+
+// everyone returns a role of each scene.
+func everyone() []Role {
+	var roles []Role
+	for _, s := range All() {
+		roles = append(roles, s.As(s.Name))
+	}
+	return roles
+}
+
+// playable reports whether a scene can be played with the controller that there
+// is: a real one is of one release, and its clock is its own.
+func playable(t *testing.T, s Scene) bool {
+	if os.Getenv(controller.BinaryVariable) == "" {
+		return true
+	}
+	if s.On.Version == "" && s.On.Speed == 0 {
+		return true
+	}
+	t.Logf("%s needs a controller %s, which is simulated only", s.Name, s.On.Version)
+	return false
+}
+
+func name(on Setting) string {
+	n := fmt.Sprint(on.Own, on.Version)
+	if on.Terway {
+		n += " terway"
+	}
+	if on.NoPublic {
+		n += " no public"
+	}
+	if n == "" {
+		return "usual"
+	}
+	return n
+}
+
+func play(t *testing.T, c *cluster.Cluster, classes *events.Classifier, cast []Role) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s, err := Start(ctx, Options{Cluster: c, Namespace: c.Namespace(t)})
+	s, err := Start(ctx, Options{Setting: cast[0].On, Cluster: c, Namespace: c.Namespace(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var roles []Role
-	for i, scene := range All() {
-		roles = append(roles, scene.As(fmt.Sprintf("s%d", i)))
-	}
-	if err := s.Play(ctx, roles...); err != nil {
+	began := time.Now()
+	if err := s.Play(ctx, cast...); err != nil {
 		t.Fatal(err)
 	}
-	classes := events.NewClassifier(table.Table())
-	for _, r := range roles {
-		at, message := s.Failed(r.Service)
-		got := classes.Classify(events.Input{Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: message})
-		if got.Class != r.Class || at.IsZero() {
-			t.Errorf("%s: %q is of class %s, want %s", r.Story, message, got.Class, r.Class)
+	t.Logf("%d scenes in %v", len(cast), time.Since(began))
+	for _, r := range cast {
+		in, ok := s.Event(r.Service)
+		if got := classes.Classify(in); !ok || got.Class != r.Class {
+			t.Errorf("%s: %+v is of class %s, want %s", r.Name, in, got.Class, r.Class)
 		}
 		if s.Healed(r.Service) {
-			t.Errorf("%s: it works all the same", r.Story)
+			t.Errorf("%s: it works all the same", r.Name)
 		}
+	}
+	if err := s.Mend(ctx, cast...); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%v", time.Since(began))
+}
+
+// rows returns the table of the classifier: of the classes that exist, their
+// own rows, and of the others what the tests of the classifier know of them.
+func rows(t *testing.T) []events.Row {
+	file, err := os.Open("../../events/testdata/table.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	all := table.Table()
+	var row *events.Row
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		kind, value, _ := strings.Cut(lines.Text(), " ")
+		switch {
+		case kind == "" || kind == "#":
+		case value == "":
+			row = nil
+			if !slices.ContainsFunc(all, func(r events.Row) bool { return r.Class == kind }) {
+				all = append(all, events.Row{Class: kind})
+				row = &all[len(all)-1]
+			}
+		case row != nil && kind == "code":
+			row.Codes = append(row.Codes, value)
+		case row != nil && kind == "text":
+			row.Texts = append(row.Texts, value)
+		}
+	}
+	return all
+}
+
+// known are the classes of the two tables of error classes, and what is of none.
+const known = `
+vswitch-ip-exhausted vswitch-not-found tag-missing backend-quota eni-unsupported no-available-nodes arrearage insufficient-balance throttling
+vserver-group-in-use network-conflict named-target-port shared-instance-discontinued resource-group-immutable eni-not-found charge-type-conflict
+reuse-of-ccm-lb address-type-immutable already-bound ram-permission
+busy bad-annotation node-not-resolvable credentials quota listener-conflict attribute-immutable ip-version reference-missing deletion-blocked
+account-gate zone-shortage lb-ambiguous public-lb-forbidden unclassified`
+
+// TestComplete holds the scenes to the list of classes, and each to what a scene
+// has to say of itself.
+func TestComplete(t *testing.T) {
+	has, names := map[string]bool{}, map[string]bool{}
+	for _, s := range All() {
+		has[s.Class] = true
+		if names[s.Name] {
+			t.Errorf("two scenes are called %s", s.Name)
+		}
+		names[s.Name] = true
+		if s.Story == "" || s.Says == "" || s.Ends == "" || s.spoil == nil || s.Heals != (s.Ends == events.Fixed) {
+			t.Errorf("the scene %s is incomplete: %+v", s.Name, s)
+		}
+	}
+	for class := range strings.FieldsSeq(known) {
+		if !has[class] {
+			t.Errorf("no scene shows %s", class)
+		}
+		delete(has, class)
+	}
+	for class := range has {
+		t.Errorf("there is no class %s", class)
 	}
 }
 

@@ -11,8 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/lbremedy/lbremedy/events"
 )
 
 // What the controller leaves on a Service after a successful sync.
@@ -21,7 +22,8 @@ const (
 	balancerLabel = "service.k8s.alibaba/loadbalancer-id"
 )
 
-// A watch is a view of a namespace's Services and of the controller's events.
+// A watch is a view of a stage's Services and of the controller's events. It
+// tells the stage of Pods that go.
 type watch struct {
 	end func()
 
@@ -29,21 +31,30 @@ type watch struct {
 	seen     sync.Cond
 	services map[string]*corev1.Service
 	failures map[string][]failure // of each Service, in the order in which they were seen
+	tally    int                  // syncs of the controller that have succeeded
 	changes  int                  // so far, so that none is missed
 	err      error                // of the controller
 }
 
-// A failure is the first sight of an event that says that a sync failed.
+// A failure is the first sight of an event that says that a sync failed, or left
+// backends out.
 type failure struct {
-	at      time.Time
-	message string
+	events.Input
+	at time.Time
+}
+
+// reasons are those of such events, in all releases of the controller.
+var reasons = []string{
+	"SyncLoadBalancerFailed", "CleanLoadBalancerFailed", "DeleteLoadBalancerFailed", "CreatingLoadBalancerFailed", "DeletingLoadBalancerFailed",
+	"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends", "Failed",
 }
 
 // newWatch returns a watch that has seen what is there.
-func newWatch(ctx context.Context, kube kubernetes.Interface, namespace string) (*watch, error) {
+func newWatch(ctx context.Context, s *Stage) (*watch, error) {
 	w := &watch{services: map[string]*corev1.Service{}, failures: map[string][]failure{}}
 	w.seen.L = &w.mu
-	f := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace))
+	namespace := s.Namespace
+	f := informers.NewSharedInformerFactoryWithOptions(s.kube, 0, informers.WithNamespace(namespace))
 	handler := cache.ResourceEventHandlerFuncs{
 		AddFunc:    w.note,
 		UpdateFunc: func(_, o any) { w.note(o) },
@@ -58,6 +69,17 @@ func newWatch(ctx context.Context, kube kubernetes.Interface, namespace string) 
 		synced = append(synced, h.HasSynced)
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	gone := cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
+		if pod, ok := o.(*corev1.Pod); ok && running.Err() == nil {
+			if err := s.replace(running, pod); err != nil && running.Err() == nil {
+				w.fail(err)
+			}
+		}
+	}}
+	if _, err := f.Core().V1().Pods().Informer().AddEventHandler(gone); err != nil {
+		cancel()
+		return nil, fmt.Errorf("watch namespace %s: %w", namespace, err)
+	}
 	w.end = func() { cancel(); f.Shutdown() }
 	f.Start(running.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
@@ -77,9 +99,10 @@ func (w *watch) note(o any) {
 		w.services[o.Name] = o
 	case *corev1.Event:
 		name := o.InvolvedObject.Name
-		known := slices.ContainsFunc(w.failures[name], func(f failure) bool { return f.message == o.Message })
-		if o.InvolvedObject.Kind == "Service" && o.Reason == "SyncLoadBalancerFailed" && !known {
-			w.failures[name] = append(w.failures[name], failure{time.Now(), o.Message})
+		in := events.Input{Reason: o.Reason, Type: o.Type, Component: o.Source.Component, Message: o.Message}
+		known := slices.ContainsFunc(w.failures[name], func(f failure) bool { return f.Input == in })
+		if o.InvolvedObject.Kind == "Service" && slices.Contains(reasons, o.Reason) && !known {
+			w.failures[name] = append(w.failures[name], failure{in, time.Now()})
 		}
 	}
 	w.changed()
@@ -152,9 +175,10 @@ func (w *watch) synced(ctx context.Context, name string) (*corev1.Service, error
 	return svc, nil
 }
 
-// marked reports whether a Service carries the marks of a successful sync.
+// marked reports whether a Service carries the marks that a successful sync
+// leaves in all releases; the ID of the load balancer came with v2.4.0.
 func marked(svc *corev1.Service) bool {
-	return svc.Labels[hashLabel] != "" && svc.Labels[balancerLabel] != "" && len(svc.Status.LoadBalancer.Ingress) > 0
+	return svc.Labels[hashLabel] != "" && len(svc.Status.LoadBalancer.Ingress) > 0
 }
 
 // service returns a Service as it was seen last, nil if it is not there.
@@ -164,21 +188,27 @@ func (w *watch) service(name string) *corev1.Service {
 	return w.services[name]
 }
 
-// failure returns the first failure of a Service.
-func (w *watch) failure(name string) (time.Time, string) {
+// failure returns the first failure of a Service that says this, or else its
+// first, and whether there is one.
+func (w *watch) failure(name, text string) (failure, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if all := w.failures[name]; len(all) > 0 {
-		return all[0].at, all[0].message
+	all := w.failures[name]
+	if len(all) == 0 {
+		return failure{}, false
 	}
-	return time.Time{}, ""
+	return all[max(0, slices.IndexFunc(all, saying(text)))], true
 }
 
 // hasFailed reports whether a failure of the Service says this.
 func (w *watch) hasFailed(name, text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.failures[name], func(f failure) bool { return strings.Contains(f.message, text) })
+	return slices.ContainsFunc(w.failures[name], saying(text))
+}
+
+func saying(text string) func(failure) bool {
+	return func(f failure) bool { return strings.Contains(f.Message, text) }
 }
 
 // said returns what the controller said of a Service instead, for errors.
@@ -187,7 +217,7 @@ func (w *watch) said(name string) string {
 	defer w.mu.Unlock()
 	var all strings.Builder
 	for _, f := range w.failures[name] {
-		fmt.Fprintf(&all, "; the controller says %q", f.message)
+		fmt.Fprintf(&all, "; the controller says %q", f.Message)
 	}
 	return all.String()
 }

@@ -1,0 +1,182 @@
+package scene
+
+import (
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// Classes of these scenes.
+const (
+	tooMany      = "backend-quota"
+	unsupported  = "eni-unsupported"
+	noInterface  = "eni-not-found"
+	namedPort    = "named-target-port"
+	noNodes      = "no-available-nodes"
+	unresolvable = "node-not-resolvable"
+)
+
+const (
+	saysTooMany     = "The backend server number has reached to the quota limit of this load balancers"
+	saysUnsupported = "The loadbalancer does not support backend servers of eni type"
+	saysNoInterface = "can not find eniid for ip"
+	saysNoNodes     = "There are no available nodes for LoadBalancer"
+)
+
+// limits is the stage whose quotas are near.
+var limits = Setting{Own: "low quotas"}
+
+// shared makes a CLB a shared-resource one of old.
+func shared(lb *sim.LoadBalancer) { lb.Spec, lb.ChargeType = "", "PayBySpec" }
+
+// crowded fills a CLB with backends of somebody else, but for one place.
+func crowded(lb *sim.LoadBalancer) {
+	g := sim.VGroup{Name: "the old shop"}
+	for i := range 199 {
+		g.Backends = append(g.Backends, sim.Backend{Server: workerInstance(0), Port: 1000 + i})
+	}
+	lb.VGroups = append(lb.VGroups, g)
+}
+
+func backendScenes() []Scene {
+	terway := Setting{Terway: true}
+	oldest := Setting{Version: "v1.9.3.376", Terway: true}
+	return []Scene{
+		{
+			Name: "quota-grown", Class: tooMany, Says: saysTooMany, Ends: events.Waiting, On: limits,
+			Story:   "It has two ports, and the cluster grows to more nodes than its load balancer may have backends for.",
+			prepare: inTurn(account(func(st *sim.State) { limit(st, quotaBackends, 4) }), created(ports(2))),
+			spoil:   inTurn(grown(2), touched),
+			mend:    account(func(st *sim.State) { limit(st, quotaBackends, 8) }),
+		},
+		{
+			Name: "quota-pods", Class: tooMany, Says: saysTooMany, Ends: events.Waiting, On: terway,
+			Story: "It is created for 201 Pods, and a load balancer has room for 200 backends.",
+			spoil: created(staffed(crew{n: 201})),
+		},
+		{
+			Name: "quota-shared", Class: tooMany, Says: saysTooMany, Ends: events.Waiting,
+			Story: "It is created to use its owner's load balancer, on which others have left room for one backend.",
+			spoil: inTurn(lent(crowded), lentAs("-new"), created(borrows)),
+			mend:  rebound("lb", "-new"),
+		},
+		{
+			Name: "eni-lent", Class: unsupported, Says: saysUnsupported, Ends: events.Asked, On: terway,
+			Story: "Its Pods are to be the backends of its owner's load balancer, which is a shared-resource one.",
+			spoil: inTurn(lent(shared), created(borrows)),
+			mend:  balancer(func(lb *sim.LoadBalancer) { lb.ChargeType = "PayByCLCU" }),
+		},
+		{
+			Name: "eni-old", Class: unsupported, Says: saysUnsupported, Ends: events.Asked, On: terway,
+			Story:   "Its load balancer is a shared-resource one of old, whose backends are nodes; now the Pods are to be.",
+			prepare: created(nodeBackends),
+			spoil:   inTurn(balancer(shared), byPods),
+			mend:    balancer(func(lb *sim.LoadBalancer) { lb.ChargeType = "PayByCLCU" }),
+		},
+		{
+			Name: "eni-flannel", Class: noInterface, Says: "whose ip is not in vpc cidrs", Ends: events.Fixed, Heals: true,
+			Story: "Its Pods are to be the backends, and they have addresses of Flannel.",
+			spoil: created(podBackends),
+			mend:  byNodes,
+		},
+		{
+			Name: "eni-flannel-old", Class: noInterface, Says: saysNoInterface, Ends: events.Fixed, Heals: true, On: Setting{Version: "v2.6.0"},
+			Story: "Its Pods are to be the backends, they have addresses of Flannel, and the controller is an old one.",
+			spoil: created(podBackends),
+			mend:  byNodes,
+		},
+		{
+			Name: "eni-missing", Class: noInterface, Says: saysNoInterface, Ends: events.Waiting, On: terway,
+			Story: "Its Pod runs, and has no network interface.",
+			spoil: created(staffed(crew{n: 1, real: true, astray: true})),
+			mend:  given,
+		},
+		{
+			Name: "eni-missing-new", Class: noInterface, Says: "whose eni is invalid", Ends: events.Waiting, On: lateStage,
+			Story:   "A Pod more runs, and has no network interface.",
+			prepare: created(staffed(crew{n: 1, real: true})),
+			spoil:   starts(crew{n: 1, real: true, astray: true}),
+			mend:    given,
+		},
+		{
+			Name: "eni-missing-nlb", Class: noInterface, Says: "Not sync pods whose eni is invalid: ", Ends: events.Waiting, On: lateStage,
+			Story:   "A Pod more of its NLB runs, and has no network interface.",
+			prepare: created(network, staffed(crew{n: 1, real: true})),
+			spoil:   starts(crew{n: 1, real: true, astray: true}),
+			mend:    given,
+		},
+		{
+			Name: "port-named", Class: namedPort, Says: "The specified Port must be between 1 and 65535.", Ends: events.Asked, On: oldest,
+			Story: "It names its Pods' port instead of giving the number, and the controller is one of 2021.",
+			spoil: created(with("spec", "slb.s1.small"), named, staffed(crew{n: 1, real: true})),
+			mend:  numbered,
+		},
+	}
+}
+
+func nodeScenes() []Scene {
+	outOfOrder := Setting{Own: "nodes not ready"}
+	unknown := Setting{Own: "node of another cloud"}
+	only := func(name string, on kind, story string, options ...option) Scene {
+		return Scene{
+			Name: "nodes-" + name, Class: noNodes, Says: saysNoNodes, Ends: events.Waiting,
+			Story: "Only nodes with its Pods serve it, and " + story,
+			spoil: created(append(options, local, staffed(crew{n: 1, real: true, on: on}))...),
+			mend:  starts(crew{n: 1, real: true}),
+		}
+	}
+	return []Scene{
+		{
+			Name: "nodes-no-pods", Class: noNodes, Says: saysNoNodes, Ends: events.Waiting,
+			Story: "Only nodes with its Pods serve it, and its selector fits no Pod.",
+			spoil: created(local, staffed(crew{})),
+			mend:  starts(crew{n: 1, real: true}),
+		},
+		{
+			Name: "nodes-idle", Class: noNodes, Says: saysNoNodes, Ends: events.Waiting,
+			Story: "Only nodes with its Pods serve it, and its Pods are not ready.",
+			spoil: created(local, staffed(crew{n: 2, real: true, idle: true})),
+			mend:  turnsReady,
+		},
+		only("master", master, "they run on a master."),
+		only("excluded", excluded, "they run on a node that a label keeps out of load balancers."),
+		only("leaving", leaving, "they run on a node that the autoscaler is about to delete."),
+		only("broken", broken, "they run on a node that is not ready."),
+		only("cordoned", cordoned, "they run on a node that takes no new Pods, which it wants out.", with("remove-unscheduled-backend", "on")),
+		{
+			Name: "nodes-label", Class: noNodes, Says: saysNoNodes, Ends: events.Asked,
+			Story: "It wants nodes with a label that none has.",
+			spoil: created(with("backend-label", "pool=frontend")),
+			mend:  annotated("backend-label", ""),
+		},
+		{
+			Name: "nodes-label-nlb", Class: noNodes, Says: "There are no available nodes for NetworkLoadBalancer", Ends: events.Asked,
+			Story: "Its NLB wants nodes with a label that none has.",
+			spoil: created(with("backend-label", "pool=frontend"), network),
+			mend:  annotated("backend-label", ""),
+		},
+		{
+			Name: "nodes-idle-pods", Class: noNodes, Says: saysNoNodes, Ends: events.Waiting, On: Setting{Terway: true},
+			Story: "Its Pods are the backends, and none is ready.",
+			spoil: created(staffed(crew{n: 2, real: true, idle: true})),
+			mend:  turnsReady,
+		},
+		{
+			Name: "nodes-outage", Class: noNodes, Says: saysNoNodes, Ends: events.Waiting, On: outOfOrder,
+			Story: "It is created while no node of the cluster is ready.",
+			spoil: inTurn(outage(false), created()),
+			mend:  outage(true),
+		},
+		{
+			Name: "node-unknown", Class: unresolvable, Says: "unable to split instanceid and region from providerID", Ends: events.Asked, On: unknown,
+			Story: "It is created, and a node has joined the cluster whose provider ID is none of this cloud.",
+			spoil: inTurn(joins(unnamed), created()),
+			mend:  leaves(unnamed),
+		},
+		{
+			Name: "node-unknown-nlb", Class: unresolvable, Says: "unable to split instanceid and region from providerID", Ends: events.Asked, On: unknown,
+			Story: "It is created with an NLB, and a node has joined the cluster whose provider ID is none of this cloud.",
+			spoil: inTurn(joins(unnamed), created(network)),
+			mend:  leaves(unnamed),
+		},
+	}
+}

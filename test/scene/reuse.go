@@ -1,0 +1,182 @@
+package scene
+
+import (
+	"context"
+	"maps"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// Classes of these scenes.
+const (
+	reuse    = "reuse-of-ccm-lb"
+	bound    = "already-bound"
+	conflict = "network-conflict"
+	inUse    = "vserver-group-in-use"
+	taken    = "listener-conflict"
+)
+
+const (
+	saysReuse = "can not reuse loadbalancer created by kubernetes."
+	saysInUse = "there are vips associating with this vServer group."
+)
+
+// takesOver makes the Service name the load balancer of another Service, or its
+// own.
+func takesOver(of func(service string) string) deed {
+	return func(ctx context.Context, s *Stage, service string) error {
+		id, err := s.balancer(of(service))
+		if err != nil {
+			return err
+		}
+		return s.annotate(ctx, service, map[string]any{prefix + "id": id})
+	}
+}
+
+func itself(service string) string { return service }
+
+// neighbourly puts a CLB into the other VPC.
+func neighbourly(lb *sim.LoadBalancer) {
+	lb.AddressType, lb.VPC, lb.VSwitch = "intranet", otherVPC, otherVSW
+}
+
+// pointed makes a person's listener forward to the group of the Service.
+func pointed(lb *sim.LoadBalancer) {
+	lb.Listeners = append(lb.Listeners, sim.Listener{Port: 80, VGroup: lb.VGroups[0].ID, Status: "running"})
+}
+
+// pointedNetwork is pointed, of an NLB.
+func pointedNetwork(ctx context.Context, s *Stage, service string) error {
+	return networkBalancer(func(st *sim.State, n *sim.NLB) {
+		for id, g := range st.ServerGroups {
+			if g.Tags[nameTag] == ownName(s.watch.service(service)) {
+				n.Listeners = append(n.Listeners, sim.NLBListener{Port: 80, ServerGroup: id})
+			}
+		}
+	})(ctx, s, service)
+}
+
+// ungrouped deletes the groups that the Service's NLB would forward to.
+func ungrouped(_ context.Context, s *Stage, service string) error {
+	own := ownName(s.watch.service(service))
+	s.Cloud.Edit(func(st *sim.State) {
+		maps.DeleteFunc(st.ServerGroups, func(_ string, g *sim.ServerGroup) bool { return g.Tags[nameTag] == own })
+	})
+	return nil
+}
+
+// closed takes the listeners off a CLB.
+func closed(lb *sim.LoadBalancer) { lb.Listeners = nil }
+
+func closedNetwork(_ *sim.State, n *sim.NLB) { n.Listeners = nil }
+
+func reuseScenes() []Scene {
+	terway := Setting{Terway: true}
+	return []Scene{
+		{
+			Name: "reuse-other", Class: reuse, Says: saysReuse, Ends: events.Asked, later: true,
+			Story:   "It is created to use the load balancer that the controller made for another Service.",
+			prepare: companion(created()),
+			spoil: func(ctx context.Context, s *Stage, service string) error {
+				id, err := s.balancer(companionOf(service))
+				if err != nil {
+					return err
+				}
+				return created(with("id", id))(ctx, s, service)
+			},
+			mend: annotated("id", ""),
+		},
+		{
+			Name: "reuse-own", Class: reuse, Says: saysReuse, Ends: events.Fixed, Heals: true,
+			Story:   "Somebody writes down in its annotations which load balancer the controller made for it.",
+			prepare: created(),
+			spoil:   takesOver(itself),
+			mend:    annotated("id", ""),
+		},
+		{
+			Name: "reuse-moves", Class: reuse, Says: saysReuse, Ends: events.Fixed, Heals: true,
+			Story:   "It has a load balancer of its own, and is to move to that of another Service.",
+			prepare: inTurn(companion(created()), created()),
+			spoil:   takesOver(companionOf),
+			mend:    annotated("id", ""),
+		},
+		{
+			Name: "reuse-own-nlb", Class: reuse, Says: saysReuse, Ends: events.Fixed, Heals: true,
+			Story:   "Somebody writes down in its annotations which NLB the controller made for it.",
+			prepare: created(network),
+			spoil:   takesOver(itself),
+			mend:    annotated("id", ""),
+		},
+		{
+			Name: "bound-lent", Class: bound, Says: "service has been associated with ip [", Ends: events.Fixed, Heals: true,
+			Story:   "It uses a load balancer of its owner's, and is to move to another one.",
+			prepare: inTurn(lent(), lentAs("-new"), created(borrows)),
+			spoil:   rebound("lb", "-new"),
+			mend:    rebound("lb", ""),
+		},
+		{
+			Name: "bound-own", Class: bound, Says: "service has been associated with ip [", Ends: events.Fixed, Heals: true,
+			Story:   "It has a load balancer of its own, and is to move to one of its owner's.",
+			prepare: inTurn(lent(), created()),
+			spoil:   rebound("lb", ""),
+			mend:    annotated("id", ""),
+		},
+		{
+			Name: "bound-lent-nlb", Class: bound, Says: "service has been associated with dnsname [", Ends: events.Fixed, Heals: true,
+			Story:   "It uses an NLB of its owner's, and is to move to another one.",
+			prepare: inTurn(lentNetwork(), lentNetworkAs("-new"), created(network, bare, borrows)),
+			spoil:   rebound("nlb", "-new"),
+			mend:    rebound("nlb", ""),
+		},
+		{
+			Name: "network-other", Class: conflict, Says: "there are network conflicts in specified parameter.", Ends: events.Asked,
+			Story: "It is created to use a load balancer of another VPC.",
+			spoil: inTurn(lent(neighbourly), lentAs("-here"), created(borrows)),
+			mend:  rebound("lb", "-here"),
+		},
+		{
+			Name: "network-other-nlb", Class: conflict, Says: "The VpcId is mismatched for", Ends: events.Asked,
+			Story: "It is created to use an NLB of another VPC.",
+			spoil: inTurn(lentNetwork(func(n *sim.NLB) { n.VPC, n.Zones = otherVPC, []sim.NLBZone{{VSwitch: otherVSW}} }), lentNetworkAs("-here"), created(network, bare, borrows)),
+			// The group that it got in the other VPC would be found again.
+			mend: inTurn(ungrouped, rebound("nlb", "-here")),
+		},
+		{
+			Name: "group-in-use", Class: inUse, Says: saysInUse, Ends: events.Asked, On: terway,
+			Story:   "It uses a load balancer of its owner's, whose listener forwards to its Pods; then the Pods get another port.",
+			prepare: inTurn(lent(), created(borrows)),
+			spoil:   inTurn(balancer(pointed), retargeted),
+			mend:    balancer(closed),
+		},
+		{
+			Name: "group-in-use-nlb", Class: inUse, Says: "The specified resource of ServerGroup is in use.", Ends: events.Asked, On: terway,
+			Story:   "It uses an NLB of its owner's, whose listener forwards to its Pods; then the Pods get another port.",
+			prepare: inTurn(lentNetwork(), created(network, bare, borrows)),
+			spoil:   inTurn(pointedNetwork, retargeted),
+			mend:    networkBalancer(closedNetwork),
+		},
+		{
+			Name: "group-left", Class: inUse, Says: saysInUse, Ends: events.Asked,
+			Story:   "It is deleted while a listener of its owner's still forwards to its nodes.",
+			prepare: inTurn(lent(), created(borrows)),
+			spoil:   inTurn(balancer(pointed), deleted),
+			mend:    balancer(closed),
+		},
+		{
+			Name: "group-left-nlb", Class: inUse, Says: "The specified resource of ServerGroup is in use.", Ends: events.Asked,
+			Story:   "It is deleted while a listener of its owner's NLB still forwards to its nodes.",
+			prepare: inTurn(lentNetwork(), created(network, bare, borrows)),
+			spoil:   inTurn(pointedNetwork, deleted),
+			mend:    networkBalancer(closedNetwork),
+		},
+		{
+			Name: "listener-taken", Class: taken, Says: "A listener with the specified port already exists.", Ends: events.Asked,
+			Story: "It is created to use its owner's load balancer with all that is on it, and an HTTP listener has the port.",
+			spoil: inTurn(lent(func(lb *sim.LoadBalancer) {
+				lb.Listeners = []sim.Listener{{Port: 80, Protocol: "http", Description: "the old shop", Status: "running"}}
+			}), created(borrows, with("force-override-listeners", "true"))),
+			mend: balancer(closed),
+		},
+	}
+}

@@ -1,0 +1,90 @@
+package scene
+
+import (
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// Classes of these scenes.
+const (
+	full     = "vswitch-ip-exhausted"
+	notFound = "vswitch-not-found"
+)
+
+const saysFull = "The specified VSwitch has no available ip."
+
+// lateStage is one with Terway and a controller since v2.13.0.
+var lateStage = Setting{Version: "v2.14.0", Terway: true}
+
+// FullVSwitch is a Service that asks for an address in a vSwitch without any.
+func FullVSwitch(vswitch string) Scene {
+	return Scene{
+		Name: "vswitch-full", Class: full, Says: saysFull, Ends: events.Fixed, Heals: true,
+		Story: fmt.Sprintf("It is created in the vSwitch %s, which has no free address.", vswitch),
+		spoil: created(with("address-type", "intranet", "vswitch-id", vswitch)),
+		mend:  annotated("vswitch-id", RoomyVSwitchI),
+	}
+}
+
+// AnyVSwitch is a Service that leaves the choice of a vSwitch to the controller,
+// which takes a full one. From v2.13.0 on the controller then takes another by itself.
+func AnyVSwitch() Scene {
+	return Scene{
+		Name: "vswitch-any", Class: full, Says: saysFull, Ends: events.Fixed, Heals: true,
+		Story: "It is created without a vSwitch, and the controller picks one that is full.",
+		spoil: created(with("address-type", "intranet")),
+		mend:  annotated("vswitch-id", RoomyVSwitchI),
+	}
+}
+
+// FixedAddress is a Service that asks for one address of a full vSwitch: no
+// other vSwitch has it.
+func FixedAddress() Scene {
+	return Scene{
+		Name: "vswitch-address", Class: full, Says: saysFull, Ends: events.Asked,
+		Story: fmt.Sprintf("It asks for one certain address in %s, which is full.", FullVSwitchH),
+		spoil: created(with("address-type", "intranet", "vswitch-id", FullVSwitchH, "ip", "10.0.0.40")),
+		mend:  annotated("vswitch-id", RoomyVSwitchI, "ip", ""),
+	}
+}
+
+func vswitchScenes() []Scene {
+	return []Scene{
+		FullVSwitch(FullVSwitchH), AnyVSwitch(), FixedAddress(),
+		{
+			Name: "vswitch-full-nlb", Class: full, Says: "The specified resource of VSwitchIp is not enough.", Ends: events.Fixed, Heals: true,
+			Story: "Its NLB is to have an address in a vSwitch that is full.",
+			spoil: created(with("zone-maps", zoneI+":"+FullVSwitchI), network),
+			mend:  annotated("zone-maps", zoneI+":"+RoomyVSwitchI),
+		},
+		{
+			Name: "vswitch-full-all", Class: full, Says: "no available vsw found", Ends: events.Asked, On: lateStage,
+			Story: "It is created without a vSwitch, and all that the controller knows are full.",
+			spoil: inTurn(account(func(st *sim.State) {
+				st.VSwitches[SmallVSwitchH].Free, st.VSwitches[RoomyVSwitchI].Free = new(0), new(0)
+			}), created(with("address-type", "intranet"))),
+			mend: account(func(st *sim.State) { st.VSwitches[RoomyVSwitchI].Free = new(50) }),
+		},
+		{
+			Name: "vswitch-gone", Class: notFound, Says: "The specified VSwitch does not exist.", Ends: events.Asked,
+			Story: "It is created in a vSwitch that does not exist.",
+			spoil: created(with("address-type", "intranet", "vswitch-id", "vsw-of-yesteryear")),
+			mend:  annotated("vswitch-id", RoomyVSwitchI),
+		},
+		{
+			Name: "vswitch-gone-nlb", Class: notFound, Says: "The specified resource of vSwitch is not found.", Ends: events.Asked,
+			Story: "Its NLB is to have an address in a vSwitch that does not exist.",
+			spoil: created(with("zone-maps", zoneI+":vsw-of-yesteryear"), network),
+			mend:  annotated("zone-maps", zoneI+":"+RoomyVSwitchI),
+		},
+		{
+			Name: "vswitch-deleted", Class: notFound, Says: "The specified VSwitch does not exist.", Ends: events.Fixed, Heals: true,
+			On:    Setting{Own: "default vSwitch deleted"},
+			Story: "It is created without a vSwitch, and somebody has deleted the one that the controller puts load balancers into.",
+			spoil: inTurn(account(func(st *sim.State) { delete(st.VSwitches, FullVSwitchH) }), created(with("address-type", "intranet"))),
+			mend:  annotated("vswitch-id", RoomyVSwitchI),
+		},
+	}
+}
