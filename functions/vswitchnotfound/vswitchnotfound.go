@@ -1,0 +1,226 @@
+// Package vswitchnotfound remedies Services whose vSwitch does not exist.
+package vswitchnotfound
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks which vSwitch is meant, and chooses one itself where nobody named
+// one, or where the policy allows it.
+var Remedy = &remedy.Remedy{
+	Class: "vswitch-not-found",
+	Doc:   doc,
+	Codes: []string{"VSwitchNotExist", "InvalidVSwitchId.NotFound", "ResourceNotFound.VSwitch"},
+	Texts: []string{
+		"specified VSwitch does not exist.",
+		"specified vSwitch instance is invalid",
+		"resource of vSwitch is not found",
+		"vpc subnet is not exist",
+	},
+	Reads:    remedy.VPCReads,
+	Steps:    []remedy.Step{step.Annotate{}},
+	Diagnose: diagnose,
+	Holds:    holds,
+}
+
+// Short names of the annotations that name vSwitches.
+const (
+	vswitchID = "vswitch-id"
+	zoneMaps  = "zone-maps"
+)
+
+// soon is how long the controller takes to try again by itself at most.
+const soon = 5 * time.Minute
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	exists, err := c.Made(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	vpc, err := c.VPC(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if remedy.NLB(c.Service) {
+		return diagnoseNLB(c, vpc, exists), nil
+	}
+	if exists != "" {
+		return remedy.Plan{
+			Finding: fmt.Sprintf("The load balancer %s exists, and yet the controller asks for a vSwitch that does not.", exists),
+			Ask:     fmt.Sprintf("Find out what the controller wants to make: %s. The vSwitch of a load balancer can't change; the annotation %svswitch-id counts for a new one only.", log(c), remedy.Prefix),
+		}, nil
+	}
+	id, named := remedy.Annotation(c.Service, vswitchID)
+	if !named {
+		return unnamed(c, vpc), nil
+	}
+	if now, ok := vpc.All[id]; ok {
+		return remedy.Plan{
+			Finding: fmt.Sprintf("The annotation vswitch-id names %s, which exists in %s by now.", id, now.Zone),
+			Wait:    soon,
+		}, nil
+	}
+	cause := id[:min(len(id), longest)]
+	finding := fmt.Sprintf("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", remedy.Quote(id), vpc.ID)
+	to, ok := vpc.Best(c, "", id, false)
+	if !ok {
+		return noRoom(finding, cause, vpc), nil
+	}
+	if !c.Policy.VSwitches.ReplaceMissing {
+		return remedy.Plan{
+			Finding: finding,
+			Cause:   cause,
+			Ask: fmt.Sprintf("Name a vSwitch of the VPC %s. %s. With %s it would be: %s. lbremedy does that by itself where the policy file says vswitches.replaceMissing.",
+				vpc.ID, own(vpc), to.ID, command(c, vswitchID, to.ID)),
+		}, nil
+	}
+	return remedy.Plan{
+		Finding: fmt.Sprintf("%s Of those that may be used, %s.", finding, remedy.DescribeVSwitch(to)),
+		Cause:   cause,
+		Steps:   []remedy.Step{step.With(c, vswitchID, to.ID)},
+		Claims:  []remedy.Claim{vpc.Place(c, to)},
+	}, nil
+}
+
+// longest is how long a cause may be: no ID of the cloud is longer.
+const longest = 64
+
+// unnamed answers for a Service that leaves the choice to the controller, whose
+// own configuration names a vSwitch that is gone.
+func unnamed(c *remedy.Case, vpc remedy.VPC) remedy.Plan {
+	finding := fmt.Sprintf("The Service names no vSwitch, and the one that the controller takes by default does not exist. %s.", own(vpc))
+	to, ok := vpc.Best(c, "", "", false)
+	if !ok {
+		return noRoom(finding, vpc.OwnIDs(), vpc)
+	}
+	return remedy.Plan{
+		Finding: finding,
+		Cause:   vpc.OwnIDs(),
+		Note:    "The controller's configuration still names the missing vSwitch: other new Services fail the same way until it is put right.",
+		Steps:   []remedy.Step{step.With(c, vswitchID, to.ID)},
+		Claims:  []remedy.Claim{vpc.Place(c, to)},
+	}
+}
+
+// diagnoseNLB answers for a zone map that names a vSwitch which does not exist.
+func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
+	value, _ := remedy.Annotation(c.Service, zoneMaps)
+	var parts, gone, found []string
+	var claims []remedy.Claim
+	bound, full := false, false
+	for part := range strings.SplitSeq(value, ",") {
+		part = strings.TrimSpace(part)
+		fields := strings.Split(part, ":")
+		if len(fields) < 2 {
+			return remedy.Plan{
+				Finding: fmt.Sprintf("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", remedy.Quote(value)),
+				Ask:     "Write the annotation as zone:vsw-id, one pair a zone, with commas between.",
+			}
+		}
+		if _, ok := vpc.All[fields[1]]; ok {
+			parts = append(parts, part)
+			continue
+		}
+		gone = append(gone, fields[1][:min(len(fields[1]), longest)])
+		bound = bound || len(fields) > 2
+		to, ok := vpc.Best(c, fields[0], fields[1], true)
+		if !ok {
+			full = true
+			continue
+		}
+		found = append(found, remedy.DescribeVSwitch(to))
+		parts = append(parts, fields[0]+":"+to.ID)
+		claims = append(claims, vpc.Place(c, to))
+	}
+	if len(gone) == 0 {
+		return remedy.Plan{
+			Finding: fmt.Sprintf("Every vSwitch of the zone map %s exists by now.", remedy.Quote(value)),
+			Wait:    soon,
+		}
+	}
+	p := remedy.Plan{
+		Finding: fmt.Sprintf("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", strings.Join(gone, ", "), vpc.ID),
+		Cause:   strings.Join(gone, ","),
+	}
+	written := strings.Join(parts, ",")
+	switch {
+	case exists != "":
+		p.Finding += fmt.Sprintf(" The NLB %s exists, and a change of its zones moves traffic.", exists)
+		p.Ask = fmt.Sprintf("Name vSwitches that exist, one for each zone of the NLB, in the annotation %szone-maps. %s.", remedy.Prefix, own(vpc))
+	case bound:
+		p.Finding += " The zone map asks for an address in it."
+		p.Ask = fmt.Sprintf("Name a vSwitch that exists, and an address of it or none. %s.", own(vpc))
+	case full:
+		p.Finding += " No vSwitch of the same zone has more than the reserve of free addresses."
+		p.Ask = fmt.Sprintf("Name a vSwitch of that zone, or another zone, in the annotation %szone-maps, or add a vSwitch to the zone. %s.", remedy.Prefix, own(vpc))
+	case !c.Policy.VSwitches.ReplaceMissing:
+		p.Ask = fmt.Sprintf("Name vSwitches that exist. %s. The nearest zone map would be: %s. lbremedy writes it by itself where the policy file says vswitches.replaceMissing.",
+			own(vpc), command(c, zoneMaps, written))
+	default:
+		p.Finding += fmt.Sprintf(" Of the same zone, %s.", strings.Join(found, ", "))
+		p.Steps = []remedy.Step{step.With(c, zoneMaps, written)}
+		p.Claims = claims
+	}
+	return p
+}
+
+func noRoom(finding, cause string, vpc remedy.VPC) remedy.Plan {
+	return remedy.Plan{
+		Finding: finding + " No vSwitch that may be used has more than the reserve of free addresses.",
+		Cause:   cause,
+		Ask:     fmt.Sprintf("Add a vSwitch to the VPC %s and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file; then name it in the annotation %svswitch-id.", vpc.ID, remedy.Prefix),
+	}
+}
+
+func own(vpc remedy.VPC) string { return "The cluster's own vSwitches: " + vpc.DescribeOwn() }
+
+// command is how a person sets the annotation.
+func command(c *remedy.Case, short, value string) string {
+	return fmt.Sprintf("kubectl -n %s annotate service %s %s=%s --overwrite", c.Service.Namespace, c.Service.Name, remedy.AnnotationKey(c.Service, short), value)
+}
+
+func log(c *remedy.Case) string {
+	return fmt.Sprintf("kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep %s/%s", c.Service.Namespace, c.Service.Name)
+}
+
+// holds reports whether the Service still asks for a vSwitch that does not exist.
+// What the controller takes by default can't be read: there only a sync that
+// succeeds is evidence, and the engine has looked for one.
+func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	if c.Written() && remedy.Synced(c.Service) {
+		return remedy.No, nil
+	}
+	vpc, err := c.VPC(ctx)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	var asked []string
+	if remedy.NLB(c.Service) {
+		value, _ := remedy.Annotation(c.Service, zoneMaps)
+		for part := range strings.SplitSeq(value, ",") {
+			fields := strings.Split(strings.TrimSpace(part), ":")
+			if len(fields) < 2 {
+				return remedy.Yes, nil
+			}
+			asked = append(asked, fields[1])
+		}
+	} else if id, ok := remedy.Annotation(c.Service, vswitchID); ok {
+		asked = []string{id}
+	}
+	for _, id := range asked {
+		if _, ok := vpc.All[id]; !ok {
+			return remedy.Yes, nil
+		}
+	}
+	return remedy.Is(len(asked) == 0), nil
+}
