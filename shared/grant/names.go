@@ -66,6 +66,7 @@ var (
 	WatchEvents         = Grant{Resource: "events", Verb: "watch"}
 	ListNodes           = Grant{Resource: "nodes", Verb: "list"}
 	ListPods            = Grant{Resource: "pods", Verb: "list"}
+	GetPods             = Grant{Resource: "pods", Verb: "get"}
 	EvictPods           = Grant{Resource: "pods/eviction", Verb: "create"}
 	ListEndpointSlices  = Grant{Group: "discovery.k8s.io", Resource: "endpointslices", Verb: "list"}
 	GetDeployments      = Grant{Group: "apps", Resource: "deployments", Verb: "get"}

@@ -31,6 +31,11 @@ func (c *Cluster) Pods(ctx context.Context, namespace string, selector map[strin
 	return all[corev1.Pod](ctx, c, "list Pods of "+namespace, "/api/v1/namespaces/"+namespace+"/pods", query)
 }
 
+// Pod returns a Pod.
+func (c *Cluster) Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	return get[corev1.Pod](ctx, c, "Pod", "/api/v1", "pods", namespace, name)
+}
+
 // EndpointSlices returns the EndpointSlices of a Service, of all address families.
 func (c *Cluster) EndpointSlices(ctx context.Context, namespace, service string) ([]discoveryv1.EndpointSlice, error) {
 	if !ValidName(namespace) {

@@ -141,6 +141,9 @@ func TestEvict(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
 		}
 	}
+	if p, err := c.Pod(ctx, ns, "kept"); err != nil || p.UID != kept.UID {
+		t.Errorf("got Pod %v, %v", p, err)
+	}
 	left, err := c.Pods(ctx, ns, nil)
 	if err != nil || len(left) != 1 || left[0].Name != "kept" {
 		t.Errorf("%d Pods are left, error %v", len(left), err)

@@ -17,7 +17,7 @@ import (
 
 // All returns one zero value of every kind of step.
 func All() []remedy.Step {
-	return []remedy.Step{Annotate{}, RemoveAnnotation{}, Touch{}, ClearStatus{}, TagLB{}, UntagLB{}, PolicyVersion{}, DefaultVersion{}}
+	return []remedy.Step{Annotate{}, RemoveAnnotation{}, Touch{}, ClearStatus{}, TagLB{}, UntagLB{}, PolicyVersion{}, DefaultVersion{}, ApplyQuota{}, TargetPorts{}, Evict{}}
 }
 
 // Decode makes a step from its kind and its JSON form, as the journal keeps them.
@@ -39,6 +39,12 @@ func Decode(kind string, data []byte) (remedy.Step, error) {
 		return decode[PolicyVersion](data)
 	case DefaultVersion{}.Kind():
 		return decode[DefaultVersion](data)
+	case ApplyQuota{}.Kind():
+		return decode[ApplyQuota](data)
+	case TargetPorts{}.Kind():
+		return decode[TargetPorts](data)
+	case Evict{}.Kind():
+		return decode[Evict](data)
 	}
 	return nil, fmt.Errorf("decode step: kind %q is unknown", kind)
 }

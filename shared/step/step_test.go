@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -480,6 +481,12 @@ func TestKinds(t *testing.T) {
 		"untag-lb":          {step.UntagLB{LB: "lb-1", Key: "k", Value: "v"}, "take the tag k off lb-1", "slb/lb-1", remedy.High},
 		"policy-version": {step.PolicyVersion{Policy: "p", Document: "{}", Adds: []string{"a", "b"}, Was: "v2", Versions: []string{"v1", "v2"}, Drop: "v1"},
 			"add a, b to the RAM policy p with a new default version, in place of its old version v1", "ram/p", remedy.Medium},
+		"apply-quota": {step.ApplyQuota{Product: "slb", Name: "q", Code: "q_1", Dimensions: map[string]string{"regionId": "r"}, To: 250, Was: 200.5, Reason: "full", Known: []string{"app-1"}},
+			"apply for 250 in place of 200.5 as the limit q", "quota/q", remedy.Medium},
+		"target-ports": {step.TargetPorts{Ports: []step.TargetPort{
+			{Port: 80, Protocol: "TCP", To: intstr.FromInt32(8080), Was: intstr.FromString("http")}, {Port: 443, Protocol: "TCP", To: intstr.FromString("https"), Was: intstr.FromInt32(0)}}},
+			"set the targetPort of port 80 to 8080 in place of http, set the targetPort of port 443 to https in place of 0", "", remedy.Medium},
+		"evict":           {step.Evict{Namespace: "shop", Pod: "web-0", UID: "u", Node: "node-1"}, "evict the Pod shop/web-0 from the node node-1", "evict/shop", remedy.High},
 		"default-version": {step.DefaultVersion{Policy: "p", Version: "v1", From: "{}"}, "make version v1 of the RAM policy p the default again", "ram/p", remedy.Medium},
 	}
 	for _, zero := range step.All() {
