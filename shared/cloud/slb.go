@@ -87,7 +87,16 @@ type VServerGroup struct {
 	LoadBalancer string         // ID
 	Servers      int            // how many backends it has
 	Listeners    []ListenerPort // that use it, sorted; VServerGroup leaves them out
+	Rules        []Rule         // that use it, sorted by ID; VServerGroup leaves them out
 	Backends     []Backend      // VServerGroups leaves them out
+}
+
+// A Rule sends some requests of an HTTP or HTTPS listener to a vServer group.
+type Rule struct {
+	ID     string
+	Name   string
+	Domain string // empty: any
+	URL    string // empty: any
 }
 
 // An LBFilter says which load balancers to list. The zero value says all of the
@@ -468,7 +477,7 @@ func scalars(objects ...map[string]json.RawMessage) map[string]string {
 }
 
 // VServerGroups returns the vServer groups of the load balancer with this ID and
-// the listeners that use each, but not their backends. The error is ErrNotFound
+// the listeners and rules that use each, but not their backends. The error is ErrNotFound
 // if the API says that there is no such load balancer.
 //
 // It needs grant.DescribeVServerGroups.
@@ -487,6 +496,14 @@ func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, erro
 					Protocol text
 				}
 			}
+			Rules struct {
+				Rule []struct {
+					RuleID   text `json:"RuleId"`
+					RuleName text
+					Domain   text
+					URL      text `json:"Url"`
+				}
+			}
 		}
 	}
 	type answer struct {
@@ -496,7 +513,7 @@ func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, erro
 		request: func() requests.AcsRequest {
 			r := slb.CreateDescribeVServerGroupsRequest()
 			r.LoadBalancerId = id
-			r.IncludeListener = requests.NewBoolean(true)
+			r.IncludeListener, r.IncludeRule = requests.NewBoolean(true), requests.NewBoolean(true)
 			return r
 		},
 		check: func(a answer) error {
@@ -521,7 +538,11 @@ func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, erro
 		for _, l := range w.AssociatedObjects.Listeners.Listener {
 			g.Listeners = append(g.Listeners, ListenerPort{Port: int(l.Port.n), Protocol: string(l.Protocol)})
 		}
+		for _, r := range w.AssociatedObjects.Rules.Rule {
+			g.Rules = append(g.Rules, Rule{ID: string(r.RuleID), Name: string(r.RuleName), Domain: string(r.Domain), URL: string(r.URL)})
+		}
 		slices.SortFunc(g.Listeners, byPort)
+		slices.SortFunc(g.Rules, func(a, b Rule) int { return cmp.Compare(a.ID, b.ID) })
 		list = append(list, g)
 	}
 	return sorted(list, func(g VServerGroup) string { return g.ID }), nil

@@ -217,6 +217,9 @@ var everything = map[string]func(context.Context, rig) error{
 	"Instances": func(ctx context.Context, c rig) error { _, err := c.ECS.Instances(ctx, []string{"i-1"}); return err },
 	"Blocks":    func(ctx context.Context, c rig) error { _, err := c.VPC.Blocks(ctx, "vpc-1"); return err },
 	"Tag":       func(ctx context.Context, c rig) error { return c.w.SLB.Tag(ctx, "lb-1", "k", "v") },
+
+	"Certificates": func(ctx context.Context, c rig) error { _, err := c.SLB.Certificates(ctx); return err },
+	"ACLs":         func(ctx context.Context, c rig) error { _, err := c.SLB.ACLs(ctx); return err },
 }
 
 // TestAnswersThatSayNothing: nobody takes an answer with nothing in it for news.
@@ -253,6 +256,8 @@ func TestMissingFields(t *testing.T) {
 		"LoadBalancer":        `{"RequestId":"R",` + marked(lb) + `,«` + ports + `»,«` + servers + `»}`,
 		"LoadBalancers":       `{"RequestId":"R",«"TotalCount":1»,"LoadBalancers":{"LoadBalancer":[{` + marked(lb) + `}]}}`,
 		"Tags":                `{"RequestId":"R",«"TagResources":{"TagResource":[{«"ResourceId":"lb-1"»,«"TagKey":"k"»,"TagValue":"v"}]}»}`,
+		"Certificates":        `{"RequestId":"R",«"ServerCertificates":{"ServerCertificate":[{«"ServerCertificateId":"c-1"»}]}»}`,
+		"ACLs":                `{"RequestId":"R",«"TotalCount":1»,«"Acls":{"Acl":[{«"AclId":"acl-1"»}]}»}`,
 		"Listeners":           `{"RequestId":"R",«"Listeners":[{«"LoadBalancerId":"lb-1"»,«"ListenerPort":80»,«"ListenerProtocol":"tcp"»}]»}`,
 		"VServerGroups":       `{"RequestId":"R",«"VServerGroups":{"VServerGroup":[{«"VServerGroupId":"rsp-1"»,«"ServerCount":0»}]}»}`,
 		"VServerGroup":        `{"RequestId":"R",«"VServerGroupId":"rsp-1"»,«"LoadBalancerId":"lb-1"»,«"BackendServers":{"BackendServer":[{«"ServerId":"i-1"»,«"Port":80»,«"Weight":0»}]}»}`,

@@ -9,6 +9,18 @@ var (
 	DescribeVServerGroupAttribute = Grant{Action: "slb:DescribeVServerGroupAttribute"}
 	ListSLBTags                   = Grant{Action: "slb:ListTagResources"}
 	DescribeAvailableResource     = Grant{Action: "slb:DescribeAvailableResource"}
+	DescribeServerCertificates    = Grant{Action: "slb:DescribeServerCertificates"}
+	DescribeAccessControlLists    = Grant{Action: "slb:DescribeAccessControlLists"}
+	SetTCPListener                = Grant{Action: "slb:SetLoadBalancerTCPListenerAttribute"}
+	SetUDPListener                = Grant{Action: "slb:SetLoadBalancerUDPListenerAttribute"}
+	SetHTTPListener               = Grant{Action: "slb:SetLoadBalancerHTTPListenerAttribute"}
+	SetHTTPSListener              = Grant{Action: "slb:SetLoadBalancerHTTPSListenerAttribute"}
+	DeleteListener                = Grant{Action: "slb:DeleteLoadBalancerListener"}
+	CreateTCPListener             = Grant{Action: "slb:CreateLoadBalancerTCPListener"}
+	CreateUDPListener             = Grant{Action: "slb:CreateLoadBalancerUDPListener"}
+	CreateHTTPListener            = Grant{Action: "slb:CreateLoadBalancerHTTPListener"}
+	CreateHTTPSListener           = Grant{Action: "slb:CreateLoadBalancerHTTPSListener"}
+	StartListener                 = Grant{Action: "slb:StartLoadBalancerListener"}
 	TagSLB                        = Grant{Action: "slb:TagResources"}
 	UntagSLB                      = Grant{Action: "slb:UntagResources"}
 

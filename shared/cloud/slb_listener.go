@@ -1,0 +1,91 @@
+package cloud
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+)
+
+// protocols are those of listeners.
+var protocols = []string{"tcp", "udp", "http", "https"}
+
+// listenerRequest returns a request about one listener. Each protocol has
+// actions of its own, which differ in nothing that is used here.
+func listenerRequest(action, id string, port int, params map[string]string) requests.AcsRequest {
+	r := &struct{ *requests.RpcRequest }{&requests.RpcRequest{}}
+	r.InitWithApiInfo("Slb", "2014-05-15", action, "slb", "openAPI")
+	query := r.GetQueryParams()
+	maps.Copy(query, params)
+	query["LoadBalancerId"], query["ListenerPort"] = id, strconv.Itoa(port)
+	return r
+}
+
+// listener makes a write on one listener.
+func (w SLBWriter) listener(ctx context.Context, action, id string, l ListenerPort, params map[string]string) error {
+	if id == "" || l.Port == 0 || !slices.Contains(protocols, l.Protocol) {
+		return absent("slb", action, "load balancer ID, the port or the protocol of the listener")
+	}
+	_, err := write(ctx, w.c, call[none]{
+		request: func() requests.AcsRequest { return listenerRequest(action, id, l.Port, params) },
+		gone:    []string{"InvalidLoadBalancerId.NotFound"},
+	})
+	return err
+}
+
+// SetListenerGroup has a listener of the load balancer with this ID use another
+// of its vServer groups. It may be made again.
+//
+// It needs the grant of the listener's protocol, such as grant.SetTCPListener.
+func (w SLBWriter) SetListenerGroup(ctx context.Context, id string, l ListenerPort, group string) error {
+	action := "SetLoadBalancer" + strings.ToUpper(l.Protocol) + "ListenerAttribute"
+	if group == "" {
+		return absent("slb", action, "vServer group ID")
+	}
+	return w.listener(ctx, action, id, l, map[string]string{"VServerGroup": "on", "VServerGroupId": group})
+}
+
+// DeleteListener deletes a listener of the load balancer with this ID.
+//
+// It needs grant.DeleteListener.
+func (w SLBWriter) DeleteListener(ctx context.Context, id string, l ListenerPort) error {
+	return w.listener(ctx, "DeleteLoadBalancerListener", id, l, map[string]string{"ListenerProtocol": l.Protocol})
+}
+
+// CreateListener makes a listener as Listeners has described it, and starts it if
+// it was running. It is an error if the port is taken.
+//
+// It needs the grant of the listener's protocol, such as grant.CreateTCPListener,
+// and grant.StartListener.
+func (w SLBWriter) CreateListener(ctx context.Context, id string, l Listener) error {
+	params := map[string]string{"Bandwidth": strconv.Itoa(cmp.Or(l.Bandwidth, -1))}
+	for k, v := range l.Config {
+		if v != "" {
+			params[k] = v
+		}
+	}
+	for k, v := range map[string]string{"VServerGroupId": l.VServerGroup, "Description": l.Description, "Scheduler": l.Scheduler} {
+		if v != "" {
+			params[k] = v
+		}
+	}
+	if l.BackendPort != 0 {
+		params["BackendServerPort"] = strconv.Itoa(l.BackendPort)
+	}
+	port := ListenerPort{Port: l.Port, Protocol: l.Protocol}
+	if err := w.listener(ctx, "CreateLoadBalancer"+strings.ToUpper(l.Protocol)+"Listener", id, port, params); err != nil {
+		return err
+	}
+	if l.Status != "running" {
+		return nil
+	}
+	if err := w.listener(ctx, "StartLoadBalancerListener", id, port, map[string]string{"ListenerProtocol": l.Protocol}); err != nil {
+		return fmt.Errorf("start the new listener: %w", err)
+	}
+	return nil
+}

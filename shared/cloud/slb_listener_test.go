@@ -1,0 +1,99 @@
+package cloud_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// TestListenerWrites moves, deletes and makes again a listener of each protocol:
+// what comes back is what was there.
+func TestListenerWrites(t *testing.T) {
+	for _, tt := range []struct {
+		protocol    string
+		set, create grant.Grant
+		config      map[string]string
+	}{
+		{"tcp", grant.SetTCPListener, grant.CreateTCPListener, map[string]string{"EstablishedTimeout": "500", "HealthCheckType": "http"}},
+		{"udp", grant.SetUDPListener, grant.CreateUDPListener, map[string]string{"HealthCheckInterval": "3"}},
+		{"http", grant.SetHTTPListener, grant.CreateHTTPListener, map[string]string{"StickySession": "on", "StickySessionType": "server"}},
+		{"https", grant.SetHTTPSListener, grant.CreateHTTPSListener, map[string]string{"ServerCertificateId": "cert-1", "TLSCipherPolicy": "tls_cipher_policy_1_2"}},
+	} {
+		t.Run(tt.protocol, func(t *testing.T) {
+			s := sim.New(t, &sim.World{
+				Certificates: []sim.Certificate{{ID: "cert-1", Domain: "example.com"}},
+				LoadBalancers: []sim.LoadBalancer{{
+					ID: "lb-1", VGroups: []sim.VGroup{{ID: "rsp-1", Name: "old"}, {ID: "rsp-2", Name: "new"}},
+					Listeners: []sim.Listener{{Port: 80, Protocol: tt.protocol, VGroup: "rsp-1", Description: "k8s/80/web/shop/c1", Scheduler: "wlc", Bandwidth: 7, Config: tt.config}},
+				}},
+			})
+			ctx := t.Context()
+			reader, _ := both(t, s, s.Client("reader", "slb:Describe*"))
+			one := func(actions ...string) *cloud.Writer { return writer(t, s, s.Client("one", actions...)) }
+			port := cloud.ListenerPort{Port: 80, Protocol: tt.protocol}
+
+			if err := one(tt.set.Action).SLB.SetListenerGroup(ctx, "lb-1", port, "rsp-2"); err != nil {
+				t.Fatal(err)
+			}
+			was, err := reader.SLB.Listeners(ctx, "lb-1")
+			if err != nil || len(was) != 1 || was[0].VServerGroup != "rsp-2" || was[0].Scheduler != "wlc" {
+				t.Fatalf("got %+v, %v", was, err)
+			}
+			if err := one(grant.DeleteListener.Action).SLB.DeleteListener(ctx, "lb-1", port); err != nil {
+				t.Fatal(err)
+			}
+			if left, err := reader.SLB.Listeners(ctx, "lb-1"); err != nil || len(left) != 0 {
+				t.Fatalf("left are %+v, %v", left, err)
+			}
+			again := one(tt.create.Action, grant.StartListener.Action)
+			if err := again.SLB.CreateListener(ctx, "lb-1", was[0]); err != nil {
+				t.Fatal(err)
+			}
+			if now, err := reader.SLB.Listeners(ctx, "lb-1"); err != nil || cmp.Diff(was, now) != "" {
+				t.Errorf("%v\n%s", err, cmp.Diff(was, now))
+			}
+			if err := again.SLB.CreateListener(ctx, "lb-1", was[0]); err == nil {
+				t.Error("a listener was made on a port that is taken")
+			}
+			nobody := writer(t, s, s.Client("nobody"))
+			for name, err := range map[string]error{
+				"set": nobody.SLB.SetListenerGroup(ctx, "lb-1", port, "rsp-1"), "delete": nobody.SLB.DeleteListener(ctx, "lb-1", port), "create": nobody.SLB.CreateListener(ctx, "lb-1", was[0]),
+			} {
+				if !errors.Is(err, cloud.ErrDenied) {
+					t.Errorf("%s without a grant: got %v, want ErrDenied", name, err)
+				}
+			}
+			if err := again.SLB.DeleteListener(ctx, "lb-1", cloud.ListenerPort{Port: 80, Protocol: "sctp"}); err == nil {
+				t.Error("a protocol that there isn't was sent")
+			}
+			if err := again.SLB.SetListenerGroup(ctx, "lb-1", port, ""); err == nil {
+				t.Error("no group was sent")
+			}
+		})
+	}
+}
+
+// TestReferences reads what listeners refer to.
+func TestReferences(t *testing.T) {
+	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := sim.New(t, &sim.World{
+		Certificates: []sim.Certificate{{ID: "cert-2", Name: "old"}, {ID: "cert-1", Name: "shop", Domain: "shop.example.com", Names: []string{"www.example.com"}, Expires: ends}},
+		ACLs:         []sim.ACL{{ID: "acl-2", Name: "office"}, {ID: "acl-1", IPVersion: "ipv6"}},
+	})
+	r, _ := both(t, s, s.Client("reader", grant.DescribeServerCertificates.Action, grant.DescribeAccessControlLists.Action))
+	certificates, err := r.SLB.Certificates(t.Context())
+	want := []cloud.Certificate{{ID: "cert-1", Name: "shop", Domains: []string{"shop.example.com", "www.example.com"}, Expires: ends}, {ID: "cert-2", Name: "old"}}
+	if d := cmp.Diff(want, certificates); d != "" || err != nil {
+		t.Errorf("%v\n%s", err, d)
+	}
+	lists, err := r.SLB.ACLs(t.Context())
+	if d := cmp.Diff([]cloud.ACL{{ID: "acl-1", Name: "acl-1", IPVersion: "ipv6"}, {ID: "acl-2", Name: "office", IPVersion: "ipv4"}}, lists); d != "" || err != nil {
+		t.Errorf("%v\n%s", err, d)
+	}
+}

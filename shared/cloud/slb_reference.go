@@ -1,0 +1,122 @@
+package cloud
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
+)
+
+// A Certificate is a server certificate that HTTPS listeners of classic load
+// balancers can use.
+type Certificate struct {
+	ID      string
+	Name    string
+	Domains []string  // common name first, then further ones
+	Expires time.Time // zero if the answer does not say
+}
+
+// Certificates returns the server certificates of the region, sorted by ID.
+//
+// It needs grant.DescribeServerCertificates.
+func (s SLB) Certificates(ctx context.Context) ([]Certificate, error) {
+	type wireCertificate struct {
+		ServerCertificateID     text `json:"ServerCertificateId"`
+		ServerCertificateName   text
+		CommonName              text
+		ExpireTimeStamp         number // milliseconds
+		SubjectAlternativeNames *struct{ SubjectAlternativeName []text }
+	}
+	type answer struct {
+		ServerCertificates *struct{ ServerCertificate []wireCertificate }
+	}
+	a, err := read(ctx, s.c, call[answer]{
+		request: func() requests.AcsRequest { return slb.CreateDescribeServerCertificatesRequest() },
+		check: func(a answer) error {
+			if a.ServerCertificates == nil {
+				return lack("ServerCertificates")
+			}
+			for _, c := range a.ServerCertificates.ServerCertificate {
+				if c.ServerCertificateID == "" {
+					return lack("ServerCertificateId of a certificate")
+				}
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []Certificate
+	for _, w := range a.ServerCertificates.ServerCertificate {
+		c := Certificate{ID: string(w.ServerCertificateID), Name: string(w.ServerCertificateName)}
+		if w.CommonName != "" {
+			c.Domains = append(c.Domains, string(w.CommonName))
+		}
+		if w.SubjectAlternativeNames != nil {
+			for _, d := range strs(w.SubjectAlternativeNames.SubjectAlternativeName) {
+				if !slices.Contains(c.Domains, d) {
+					c.Domains = append(c.Domains, d)
+				}
+			}
+		}
+		if w.ExpireTimeStamp.ok && w.ExpireTimeStamp.n > 0 {
+			c.Expires = time.UnixMilli(w.ExpireTimeStamp.n).UTC()
+		}
+		out = append(out, c)
+	}
+	return sorted(out, func(c Certificate) string { return c.ID }), nil
+}
+
+// An ACL is an access control list of listeners.
+type ACL struct {
+	ID        string
+	Name      string
+	IPVersion string // "ipv4" or "ipv6"
+}
+
+// ACLs returns the access control lists of the region, sorted by ID.
+//
+// It needs grant.DescribeAccessControlLists.
+func (s SLB) ACLs(ctx context.Context) ([]ACL, error) {
+	type answer struct {
+		TotalCount number
+		Acls       *struct {
+			Acl []struct {
+				AclID            text `json:"AclId"`
+				AclName          text
+				AddressIPVersion text
+			}
+		}
+	}
+	return numbered("slb", "DescribeAccessControlLists", func(a ACL) string { return a.ID }, func(page int) (pageOf[ACL], error) {
+		a, err := read(ctx, s.c, call[answer]{
+			request: func() requests.AcsRequest {
+				r := slb.CreateDescribeAccessControlListsRequest()
+				r.PageNumber, r.PageSize = whole(page), whole(50)
+				return r
+			},
+			check: func(a answer) error {
+				if !a.TotalCount.ok || a.Acls == nil {
+					return lack("TotalCount and Acls")
+				}
+				for _, l := range a.Acls.Acl {
+					if l.AclID == "" {
+						return lack("AclId of an access control list")
+					}
+				}
+				return nil
+			},
+		})
+		if err != nil {
+			return pageOf[ACL]{}, err
+		}
+		p := pageOf[ACL]{total: a.TotalCount}
+		for _, l := range a.Acls.Acl {
+			p.items = append(p.items, ACL{ID: string(l.AclID), Name: string(l.AclName), IPVersion: string(l.AddressIPVersion)})
+		}
+		return p, nil
+	})
+}
