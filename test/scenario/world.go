@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -446,6 +447,9 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 		Kube: rest.CopyConfig(w.kube.Config), Cloud: w.cloud.Addr(), Credentials: w.cloud.Admin(),
 		Region: world.Region, ClusterID: clusterID, VPC: world.Cluster.VPC,
 	}
+	if strings.HasPrefix(world.Cluster.Network, "terway") {
+		opts.Backends = "eni"
+	}
 	for _, id := range world.Cluster.VSwitches {
 		for _, v := range world.VSwitches {
 			if v.ID == id {
@@ -520,6 +524,20 @@ func (s snapshot) allow(steps []events.StepRecord) snapshot {
 			}
 		case step.ClearStatus:
 			s.Service.Status.LoadBalancer.Ingress = nil
+		case step.ApplyQuota:
+			s.World.QuotaApplications = slices.DeleteFunc(s.World.QuotaApplications, func(a sim.QuotaApplication) bool {
+				return a.Code == st.Code && !slices.Contains(st.Known, a.ID)
+			})
+		case step.TargetPorts:
+			for _, p := range st.Ports {
+				for i := range s.Service.Spec.Ports {
+					if of := &s.Service.Spec.Ports[i]; of.Port == p.Port && of.Protocol == p.Protocol {
+						of.TargetPort = intstr.IntOrString{}
+					}
+				}
+			}
+		case step.Evict:
+			s.Pods = slices.DeleteFunc(s.Pods, func(name string) bool { return name == st.Namespace+"/"+st.Pod })
 		}
 		if keyed, ok := made.(remedy.Keyed); ok {
 			for _, k := range keyed.Keys() {
