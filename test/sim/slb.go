@@ -35,6 +35,7 @@ func slb() *product {
 			"ModifyLoadBalancerInstanceSpec":        {do: modifySpec, need: []string{"LoadBalancerSpec"}},
 			"ModifyLoadBalancerInstanceChargeType":  {do: modifyChargeType, need: []string{"InstanceChargeType"}},
 			"ModifyLoadBalancerInternetSpec":        {do: modifyInternetSpec},
+			"ModifyLoadBalancerPayType":             {do: modifyPayType, need: []string{"PayType"}},
 			"DescribeServerCertificates":            {do: describeServerCertificates},
 		},
 	}
@@ -42,7 +43,7 @@ func slb() *product {
 	for _, name := range []string{
 		"DeleteLoadBalancer", "DescribeLoadBalancerAttribute", "SetLoadBalancerName", "SetLoadBalancerStatus",
 		"SetLoadBalancerDeleteProtection", "SetLoadBalancerModificationProtection", "ModifyLoadBalancerInstanceSpec",
-		"ModifyLoadBalancerInstanceChargeType", "ModifyLoadBalancerInternetSpec",
+		"ModifyLoadBalancerInstanceChargeType", "ModifyLoadBalancerInternetSpec", "ModifyLoadBalancerPayType",
 	} {
 		a := p.actions[name]
 		a.need = append([]string{"LoadBalancerId"}, a.need...)
@@ -487,6 +488,29 @@ func modifyInternetSpec(q *request) (any, *failure) {
 		lb.Bandwidth, lb.InternetChargeType = n, cmp.Or(q.params["InternetChargeType"], lb.InternetChargeType)
 		return nil
 	})
+}
+
+// modifyPayType turns an internet load balancer that is paid for by use into a
+// subscription, once somebody has paid the order.
+func modifyPayType(q *request) (any, *failure) {
+	lb, bad := q.loadBalancer()
+	if bad != nil {
+		return nil, bad
+	}
+	if q.params["PayType"] != "PrePay" || lb.AddressType != "internet" {
+		return nil, invalid("PayType")
+	}
+	if _, bad := q.params.number("Duration", 1, 9, 1); bad != nil {
+		return nil, bad
+	}
+	if bad := q.payable(); bad != nil {
+		return nil, bad
+	}
+	if q.params["AutoPay"] == "true" {
+		lb.PayType = "PrePay"
+	}
+	q.state.serial["order"]++
+	return reply{"OrderId": 201429619780000 + q.state.serial["order"]}, nil
 }
 
 func describeServerCertificates(q *request) (any, *failure) {

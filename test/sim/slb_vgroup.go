@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -82,10 +83,31 @@ func (q *request) admit(lb *LoadBalancer, more []Backend) *failure {
 			return documented("NetworkConflict")
 		}
 	}
-	if len(more) > 0 && total > q.state.quota(quotaBackends, 200) {
+	if len(more) > 0 && total > q.state.quota(quotaBackends, 200) || q.attachedTooOften(lb, more) {
 		return documented("InstanceBackendServerNumberOverLimit")
 	}
 	return nil
+}
+
+// attachedTooOften reports whether a load balancer would be one too many for one
+// of its new servers. What the API says then is not documented.
+func (q *request) attachedTooOften(lb *LoadBalancer, more []Backend) bool {
+	most := q.state.quota(quotaAttached, math.MaxInt)
+	if len(q.state.LoadBalancers) <= most {
+		return false
+	}
+	for _, b := range more {
+		n := 1
+		for id, other := range q.state.LoadBalancers {
+			if id != lb.ID && other.serves(b.Server) {
+				n++
+			}
+		}
+		if n > most {
+			return true
+		}
+	}
+	return false
 }
 
 // home returns the VPC that the backends of a load balancer must be in: its own,
