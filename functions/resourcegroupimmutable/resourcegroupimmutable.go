@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -24,7 +23,7 @@ var Remedy = &remedy.Remedy{
 		"can not change ResourceGroupId once created",
 		"ResourceGroupId cannot be changed",
 	},
-	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads, []grant.Grant{grant.ListSLBTags}),
+	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
 	Steps:    []remedy.Step{step.RemoveAnnotation{}},
 	Diagnose: diagnose,
 	Holds:    holds,

@@ -240,6 +240,11 @@ func TestAnnotation(t *testing.T) {
 	}
 	equal(t, []string{remedy.AnnotationKey(svc, "id"), remedy.AnnotationKey(svc, "spec"), remedy.AnnotationKey(svc, "none")},
 		[]string{remedy.LegacyPrefix + "id", remedy.Prefix + "spec", remedy.Prefix + "none"})
+	svc.Namespace, svc.Name = "shop", "web"
+	equal(t, remedy.SetCommand(svc, "id", "lb-1"), "kubectl -n shop annotate service web "+remedy.Prefix+"id=lb-1 --overwrite")
+	equal(t, remedy.RemoveCommand(svc, "spec"), "kubectl -n shop annotate service web "+remedy.Prefix+"spec- "+remedy.LegacyPrefix+"spec-")
+	equal(t, remedy.Quote("a"), `"a"`)
+	equal(t, remedy.Quote(strings.Repeat("ä", 41)), `"`+strings.Repeat("ä", 40)+`"…`)
 	equal(t, remedy.DefaultName(svc), lbName)
 	equal(t, remedy.DefaultName(&corev1.Service{}), "a")
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "h"}}

@@ -130,7 +130,7 @@ func protocolsOf(annotation string) map[string]string {
 // risk high. A Service that was never synced has nothing that such a sync would
 // overwrite. What the plan's own steps write is not compared, and neither is what
 // no sync ever changes, but fails on: those are failures of their own. It needs
-// DriftReads and ListSLBTags, or NetworkReads for an NLB.
+// DriftReads, or NetworkReads for an NLB.
 func (c *Case) WithDrift(ctx context.Context, lb *Instance, p Plan) (Plan, error) {
 	if !Synced(c.Service) {
 		return p, nil
@@ -150,11 +150,7 @@ func (c *Case) WithDrift(ctx context.Context, lb *Instance, p Plan) (Plan, error
 	if lb.NLB != nil {
 		drift, err = after.networkDrift(ctx, lb.NLB)
 	} else {
-		whole := *lb.CLB
-		if whole.Tags, err = c.Cloud.SLB.Tags(ctx, lb.ID); err != nil {
-			return Plan{}, fmt.Errorf("list tags of load balancer %s: %w", lb.ID, err)
-		}
-		drift, err = after.Drift(ctx, &whole)
+		drift, err = after.Drift(ctx, lb.CLB)
 	}
 	if err != nil {
 		return Plan{}, err

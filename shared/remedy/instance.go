@@ -16,8 +16,8 @@ import (
 // for CLBs, NetworkReads for NLBs, also whose an NLB is and what a full sync would
 // change on it. A class that calls Bound, Network or WithDrift declares them.
 var (
-	BoundReads   = []grant.Grant{grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute}
-	NetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBListeners}
+	BoundReads   = []grant.Grant{grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags}
+	NetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners}
 )
 
 // An Instance is a load balancer of either kind, as far as the two are alike.
@@ -29,7 +29,7 @@ type Instance struct {
 	IPVersion     string // "ipv4", "ipv6", or "DualStack" of an NLB
 	ResourceGroup string
 	VPC           string            // ID; empty for a CLB that faces the internet
-	Tags          map[string]string // nil if the answer shows none at all
+	Tags          map[string]string // all of them, except where Reusable says otherwise
 
 	CLB *cloud.LoadBalancer        // nil: it is an NLB
 	NLB *cloud.NetworkLoadBalancer // nil: it is a CLB
@@ -97,29 +97,34 @@ func (c *Case) Bound(ctx context.Context) (*Instance, error) {
 }
 
 // Named returns the load balancer with this ID, of the kind that the Service
-// wants; nil if the API says that there is none.
+// wants, with all its tags; nil if the API says that there is none.
 func (c *Case) Named(ctx context.Context, id string) (*Instance, error) {
 	if !identifier.MatchString(id) {
 		return nil, nil
 	}
-	var found *Instance
-	var err error
-	if NLB(c.Service) {
-		var lb cloud.NetworkLoadBalancer
-		lb, err = c.Cloud.NLB.LoadBalancer(ctx, id)
-		found = network(lb)
-	} else {
-		var lb cloud.LoadBalancer
-		lb, err = c.Cloud.SLB.LoadBalancer(ctx, id)
-		found = classic(lb)
-	}
+	found, err := c.read(ctx, id)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("describe load balancer %s: %w", id, err)
+		return nil, fmt.Errorf("read load balancer %s: %w", id, err)
 	}
 	return found, nil
+}
+
+func (c *Case) read(ctx context.Context, id string) (*Instance, error) {
+	if NLB(c.Service) {
+		lb, err := c.Cloud.NLB.LoadBalancer(ctx, id)
+		if err == nil {
+			lb.Tags, err = c.Cloud.NLB.Tags(ctx, id)
+		}
+		return network(lb), err
+	}
+	lb, err := c.Cloud.SLB.LoadBalancer(ctx, id)
+	if err == nil {
+		lb.Tags, err = c.Cloud.SLB.Tags(ctx, id)
+	}
+	return classic(lb), err
 }
 
 // Unfound is the plan for a failure about a load balancer that Bound does not
@@ -170,23 +175,24 @@ type Serving struct {
 	Owner     Owner  // whose it is
 	Evidence  string // for that, as a sentence
 	Where     string // account and region that were asked
-	Tagged    int    // how many load balancers carry the Service's name tag
+	ByTag     bool   // the controller finds it by its name tag, without the annotation id
 }
 
 // Serving finds the load balancer that has the Service's ingress address, of
 // either kind, with its tags, and whose it is. It needs BalancerReads, or
-// NetworkReads and ListNLBTags and GetCallerIdentity for an NLB.
+// NetworkReads and GetCallerIdentity for an NLB.
 func (c *Case) Serving(ctx context.Context) (Serving, error) {
 	if NLB(c.Service) {
 		n, err := c.Network(ctx)
 		if err != nil {
 			return Serving{}, err
 		}
-		s := Serving{Where: n.Where, Tagged: len(n.Tagged)}
+		s := Serving{Where: n.Where}
 		if n.LB == nil || n.LB.DNSName != Address(c.Service) {
 			return s, nil
 		}
 		s.Instance = network(*n.LB)
+		s.ByTag = len(n.Tagged) == 1 && n.Tagged[0].ID == s.ID
 		s.Owner, s.Evidence, err = c.NetworkOwner(ctx, n.LB)
 		return s, err
 	}
@@ -194,7 +200,7 @@ func (c *Case) Serving(ctx context.Context) (Serving, error) {
 	if err != nil {
 		return Serving{}, err
 	}
-	s := Serving{Where: b.Where, Tagged: len(b.Tagged)}
+	s := Serving{Where: b.Where}
 	ip := Address(c.Service)
 	if b.LB != nil && b.By == "label" && b.LB.Address != ip && ownAddress(c.Service) {
 		lb, by, err := c.byAddress(ctx, ip)
@@ -212,6 +218,7 @@ func (c *Case) Serving(ctx context.Context) (Serving, error) {
 		return s, nil
 	}
 	s.Instance = classic(*b.LB)
+	s.ByTag = len(b.Tagged) == 1 && b.Tagged[0].ID == s.ID
 	s.Owner, s.Evidence, err = c.Owner(ctx, b.LB)
 	return s, err
 }

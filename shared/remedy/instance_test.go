@@ -114,7 +114,7 @@ func declared(t *testing.T, s *sim.Cloud, lists ...[]grant.Grant) {
 	}
 }
 
-var servingReads = [][]grant.Grant{remedy.BalancerReads, remedy.NetworkReads, {grant.ListNLBTags}}
+var servingReads = [][]grant.Grant{remedy.BalancerReads, remedy.NetworkReads}
 
 // The load balancer that has the Service's address, and whose it is.
 func TestServing(t *testing.T) {
@@ -159,6 +159,9 @@ func TestServing(t *testing.T) {
 			id := ""
 			if got.Instance != nil {
 				id = got.ID
+			}
+			if got.ByTag != (id != "" && got.Tags[remedy.NameTag] != "") {
+				t.Errorf("%s is found by its tag: %t", id, got.ByTag)
 			}
 			if id != tt.want || got.Owner != tt.owner || (got.Evidence == "") != (tt.want == "") || !strings.Contains(got.Where, "region") {
 				t.Errorf("got %q, %d, %q, %q", id, got.Owner, got.Evidence, got.Where)
@@ -395,7 +398,7 @@ func TestWithDrift(t *testing.T) {
 				t.Errorf("got %s, %q, want %s, %q", p.Risk, p.Note, want.Risk, want.Note)
 			}
 			equal(t, c.Service, before)
-			declared(t, s, remedy.DriftReads, []grant.Grant{grant.ListSLBTags}, remedy.NetworkReads)
+			declared(t, s, remedy.DriftReads, remedy.NetworkReads)
 			failing(t, s, func() error { _, err := ask(t.Context()); return err })
 		})
 	}

@@ -22,7 +22,7 @@ type Network struct {
 // Network finds the NLB of the case's Service, as Balancer finds a CLB: by the ID
 // that the controller left on it, then by the DNS name that is its address, then
 // by name tag and default name. DNS names are the cloud's own, so that one is
-// proof whatever the VPC. It needs NetworkReads, ListNLBTags and GetCallerIdentity.
+// proof whatever the VPC. It needs NetworkReads and GetCallerIdentity.
 func (c *Case) Network(ctx context.Context) (Network, error) {
 	var n Network
 	who, err := c.Cloud.STS.Identity(ctx)
