@@ -1,0 +1,76 @@
+// Package addresstypeimmutable remedies Services that ask for another kind of address than their load balancer has.
+package addresstypeimmutable
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy puts the annotation back to what the load balancer is, so that the Service syncs again.
+var Remedy = &remedy.Remedy{
+	Class:    "address-type-immutable",
+	Doc:      doc,
+	Texts:    []string{"can not change LoadBalancer AddressType once created"},
+	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads),
+	Steps:    []remedy.Step{step.Annotate{}},
+	Diagnose: diagnose,
+	Holds:    holds,
+}
+
+// addressType is the short name of the annotation that asks for a kind of address.
+const addressType = "address-type"
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	if remedy.NLB(c.Service) {
+		return remedy.Plan{
+			Finding: "The event says that a CLB's address type can't change, and the Service is served by an NLB, whose address type the controller changes in place.",
+			Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + remedy.NLBClass + " alone.",
+		}, nil
+	}
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if lb == nil {
+		return c.Unfound("its address type"), nil
+	}
+	want, _ := remedy.Annotation(c.Service, addressType)
+	keep := "Before you delete the Service, annotate it with " + remedy.Prefix + "preserve-lb-on-delete=true (CCM v2.10.0 or newer): then the load balancer and its address stay, and a Service can use it by the annotation id."
+	if id, _ := remedy.Annotation(c.Service, "id"); id != "" {
+		keep = "The load balancer was made by a person and stays when the Service goes, with its address."
+	}
+	stays := ""
+	if remedy.Synced(c.Service) {
+		stays = fmt.Sprintf("The Service stays reachable at %s. ", lb.Address)
+	}
+	return c.WithDrift(ctx, lb, remedy.Plan{
+		Finding: fmt.Sprintf("The annotation %s asks for %s, and the CLB %s with the address %s is %s. A CLB keeps its address type for life.",
+			addressType, remedy.Quote(want), lb.ID, lb.Address, lb.AddressType),
+		Note:  stays + "To change the address type, delete the Service and create it again: it then has a new load balancer and a new address. " + keep,
+		Steps: []remedy.Step{step.With(c, addressType, lb.AddressType)},
+	})
+}
+
+// holds reports whether the annotation still asks for another kind of address. Letter case counts.
+func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	want, _ := remedy.Annotation(c.Service, addressType)
+	if want == "" {
+		return remedy.No, nil // the controller compares only what is asked for
+	}
+	if remedy.NLB(c.Service) {
+		return remedy.Yes, nil // there is nothing to compare: a person looks
+	}
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	return remedy.Is(lb == nil || want != lb.AddressType), nil
+}
