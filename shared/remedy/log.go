@@ -1,0 +1,34 @@
+package remedy
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// LogQuery returns a command that shows what the controller has logged about the
+// Service: the error code, the API and the request ID, which its Events lack. On a
+// managed cluster the log is in the log project of the control plane instead.
+func (c *Case) LogQuery() string {
+	return fmt.Sprintf("kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep %s/%s", c.Service.Namespace, c.Service.Name)
+}
+
+// saying is how much of a message a sentence shows.
+const saying = 200
+
+// before is what the controller puts before what went wrong.
+var before = regexp.MustCompile(`^\s*code: \d+, |^Error \w+ load balancer(?: \[[^\]]*\])?: `)
+
+// Said returns what went wrong in the words of the failure's message, in quotes: of
+// an API's error its text alone. It is cut where it is long.
+func (c *Case) Said() string {
+	text := c.Event.Message
+	if _, said, ok := strings.Cut(text, "Message:"); ok {
+		text, _, _ = strings.Cut(strings.TrimSpace(said), "\n")
+	}
+	text = strings.Trim(strings.Join(strings.Fields(before.ReplaceAllString(text, "")), " "), "., ]")
+	if len(text) > saying {
+		return fmt.Sprintf("%q…", strings.ToValidUTF8(text[:saying], ""))
+	}
+	return fmt.Sprintf("%q", text)
+}
