@@ -299,10 +299,10 @@ func (w *world) createObject(t *testing.T, doc string) {
 	}
 	ctx, client := t.Context(), w.kube.Dynamic().Resource(kind).Namespace(object.GetNamespace())
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
-	if object.GetKind() == "Node" { // a scenario's own node-1 takes the place of the one that all have
-		if err := client.Delete(ctx, object.GetName(), now); err != nil && !apierrors.IsNotFound(err) {
-			t.Fatal(err)
-		}
+	// It takes the place of the one of the law before, as a scenario's own node-1
+	// does of the one that all have.
+	if err := client.Delete(ctx, object.GetName(), now); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
 	}
 	made, err := client.Create(ctx, &object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 	if err != nil {
