@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,6 +136,9 @@ var (
 	errBad    = errors.New("bad request")
 )
 
+// noise are the names of what reads YAML, JSON and numbers, in its errors.
+var noise = regexp.MustCompile(`error unmarshaling JSON: |while decoding JSON: |error converting YAML to JSON: |json: |Go struct |strconv\.\w+: parsing `)
+
 // tell answers a request of the admin API.
 func tell(w http.ResponseWriter, r *http.Request, out any, err error) {
 	var big *http.MaxBytesError
@@ -146,7 +150,7 @@ func tell(w http.ResponseWriter, r *http.Request, out any, err error) {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	case err != nil:
-		http.Error(w, strings.ReplaceAll(err.Error(), "\n", "; "), http.StatusBadRequest)
+		http.Error(w, strings.ReplaceAll(noise.ReplaceAllString(err.Error(), ""), "\n", "; "), http.StatusBadRequest)
 		return
 	case out == nil:
 		w.WriteHeader(http.StatusNoContent)

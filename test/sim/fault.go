@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -130,6 +131,10 @@ func (f *Fault) refusal(p *product) (any, *failure) {
 	status := cmp.Or(f.Status, usual.Status, http.StatusBadRequest)
 	return nil, fail(status, f.Code, "%s", cmp.Or(f.Message, usual.Message, "The request failed with "+f.Code+"."))
 }
+
+// UsualCodes returns the codes of the errors that any action may answer with,
+// sorted: a Fault with one of them needs no message.
+func UsualCodes() []string { return slices.Sorted(maps.Keys(usualErrors)) }
 
 // after is what a fault does between the action and its answer.
 func (f *Fault) after(c *Cloud, call *Call) {

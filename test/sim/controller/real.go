@@ -28,6 +28,12 @@ import (
 // cloud-controller-manager, which then takes the place of the simulated one.
 const BinaryVariable = "CCM_BIN"
 
+// Validate says what is wrong with the options, as Run would.
+func (o Options) Validate() error {
+	_, err := o.check()
+	return err
+}
+
 // Play runs the controller until ctx ends: the real one that the environment
 // names, or else the simulated one. Apart from what [RunReal] says the two are
 // the same to a caller.

@@ -1,201 +1,200 @@
-// Lbremedy-sim runs the simulated cloud alone, and the simulated controller
-// where it is given a cluster, so that a person can break things by hand and
-// watch what happens.
+// Lbremedy-sim runs the simulated cloud alone, and a controller where it is
+// given a cluster, so that a person can break things by hand, watch what
+// happens, and heal them.
 //
-// It prints its address and an environment in which lbremedy, the SDKs and a
-// real controller talk to it instead of the cloud, and runs until it is told to
-// end. The exit code is 0 then, 2 for a mistake in the flags, else 1.
+// "lbremedy-sim up" is the cloud: it listens on loopback until it is told to
+// end. All other commands talk to one that runs, over its admin API, and find it
+// by themselves: up leaves its address in a state directory, and the environment
+// that it prints names it. What a command prints as data goes to standard output,
+// as a table, JSON or YAML; what it says beside that goes to standard error.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"log/slog"
-	"maps"
-	"net/netip"
-	"net/url"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
-	"k8s.io/client-go/rest"
-
-	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/test/sim"
-	"github.com/lbremedy/lbremedy/test/sim/controller"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
+
+// version is set by the build.
+var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}
+	os.Exit(p.run(ctx, os.Args[1:]))
 }
 
-// errUsage is of a mistake in the flags.
-var errUsage = errors.New("usage")
+// A program is one call of lbremedy-sim: what it is given, and where it writes.
+type program struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
 
-// settings are what the flags say.
-type settings struct {
-	listen, world, env, kubeconfig, context, namespace, version string
-	speed                                                       float64
-	remote, verbose                                             bool
+	name, server, state, output string // the global flags
 }
 
-func parse(args []string, out io.Writer) (settings, error) {
-	var s settings
-	f := flag.NewFlagSet("lbremedy-sim", flag.ContinueOnError)
-	f.SetOutput(out)
-	f.StringVar(&s.listen, "listen", "127.0.0.1:0", "loopback `address` of the cloud; port 0 is a free one")
-	f.StringVar(&s.world, "world", "", "YAML `file` with what there is at first; none: an empty account")
-	f.StringVar(&s.env, "env", "", "`file` to write the environment to, besides printing it")
-	f.StringVar(&s.kubeconfig, "kubeconfig", "", "run the simulated controller against the cluster of this `file`")
-	f.StringVar(&s.context, "context", "", "`name` of the context in it")
-	f.StringVar(&s.namespace, "namespace", "", "sync the Services of this `namespace` only")
-	f.StringVar(&s.version, "ccm-version", "v2.14.0", "`release` that the controller plays")
-	f.Float64Var(&s.speed, "speed", 1, "how many times as fast the controller's clock runs")
-	f.BoolVar(&s.remote, "remote", false, "run the controller although the cluster is on another machine; it must have no controller of its own")
-	f.BoolVar(&s.verbose, "verbose", false, "say what the controller does")
-	f.Usage = func() {
-		_, _ = fmt.Fprintln(out, "lbremedy-sim runs the simulated cloud on a loopback address, until Ctrl-C.\n\nFlags:")
-		f.PrintDefaults()
-		_, _ = fmt.Fprint(out, "\n"+sim.AdminHelp)
-	}
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return s, err
-		}
-		return s, errUsage // the flags have said it
-	}
+// The exit codes.
+const (
+	codeFailed = 1 // something failed, or is not there
+	codeWrong  = 2 // usage or input is wrong
+)
+
+// A mistake is an error of whoever called the program, in the usage or the input.
+type mistake struct{ error }
+
+func (m mistake) Unwrap() error { return m.error }
+
+func wrong(format string, args ...any) error { return mistake{fmt.Errorf(format, args...)} }
+
+// run runs the command that the arguments name and returns the exit code.
+func (p *program) run(ctx context.Context, args []string) int {
+	root := p.root()
+	root.SetArgs(args)
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.err)
+	err := root.ExecuteContext(ctx)
+	var m mistake
 	switch {
-	case f.NArg() > 0:
-		return s, fmt.Errorf("%w: %q is no flag", errUsage, f.Arg(0))
-	case s.speed <= 0:
-		return s, fmt.Errorf("%w: --speed is above 0", errUsage)
-	case s.kubeconfig == "" && (s.context != "" || s.namespace != "" || s.remote):
-		return s, fmt.Errorf("%w: --context, --namespace and --remote go with --kubeconfig", errUsage)
-	}
-	return s, nil
-}
-
-func run(ctx context.Context, args []string, out, errs io.Writer) int {
-	s, err := parse(args, errs)
-	if err == nil {
-		err = serve(ctx, s, out, errs)
-	}
-	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
+	case err == nil:
 		return 0
-	case err == errUsage:
-		return 2
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		_, _ = fmt.Fprintln(p.err, "error: interrupted")
+		return codeFailed
 	}
-	_, _ = fmt.Fprintln(errs, "lbremedy-sim:", strings.TrimPrefix(err.Error(), errUsage.Error()+": "))
-	if errors.Is(err, errUsage) {
-		return 2
+	for line := range strings.Lines(err.Error()) { // joined errors stand on a line each
+		_, _ = fmt.Fprintln(p.err, "error:", clean(strings.TrimSpace(line)))
 	}
-	return 1
+	if errors.As(err, &m) {
+		return codeWrong
+	}
+	return codeFailed
 }
 
-// serve runs the cloud, and the controller if there is a cluster, until ctx
-// ends or the controller fails.
-func serve(ctx context.Context, s settings, out, errs io.Writer) error {
-	w := &sim.World{}
-	if s.world != "" {
-		b, err := os.ReadFile(s.world)
-		if err != nil {
-			return fmt.Errorf("read the world: %w", err)
-		}
-		if w, err = sim.ParseWorld(b); err != nil {
-			return fmt.Errorf("%s: %w", s.world, err)
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lbremedy-sim",
+		Short: "Run a simulated Alibaba Cloud, break it, and heal it",
+		Long: `lbremedy-sim runs a simulated Alibaba Cloud on a loopback address, and beside it the
+simulated controller that syncs the Services of a cluster with it.
+
+Begin with "lbremedy-sim up" in one terminal. In another, eval "$(lbremedy-sim env)"
+makes lbremedy and the SDKs talk to it; "ls", "set" and "fault" look at what there is,
+change it, and put faults in the way of calls; "calls --follow" shows what is called.
+
+Each global flag has a variable: --server is LBREMEDY_SIM, --name LBREMEDY_SIM_NAME and
+--state-dir LBREMEDY_SIM_STATE_DIR.
+
+Exit codes: 0 all went well; 1 something failed or is not there; 2 the usage or the
+input is wrong.`,
+		Example: `  lbremedy-sim up --world world.yaml &
+  eval "$(lbremedy-sim env --wait 5s)"
+  lbremedy-sim set vswitches vsw-1 free=0
+  lbremedy-sim fault add slb:Create* --code Throttling.User --count 3
+  lbremedy-sim calls --follow`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs, // so that RunE names what is unknown, in our words
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return wrong("there is no command %q: did you mean %s", args[0], strings.Join(near, " or "))
+			}
+			return wrong("there is no command %q: see lbremedy-sim --help", args[0])
+		},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.settle(cmd.Root().PersistentFlags()) },
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return wrong("%w: see %s --help", noStrconv(err), cmd.CommandPath())
+	})
+	f := root.PersistentFlags()
+	f.StringVar(&p.name, "name", "default", "`name` of the simulation, where several run")
+	f.StringVar(&p.server, "server", "", "`host:port` of the simulation (default the one that the state directory names)")
+	f.StringVar(&p.state, "state-dir", "", "`directory` where up leaves its address (default $XDG_STATE_HOME/lbremedy-sim)")
+	f.StringVarP(&p.output, "output", "o", "table", "`form` of the data: table, json or yaml")
+	mustComplete(root, "output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	mustComplete(root, "server", cobra.NoFileCompletions)
+	mustComplete(root, "name", p.completeNames)
+	root.AddGroup(
+		&cobra.Group{ID: "run", Title: "Run it:"},
+		&cobra.Group{ID: "things", Title: "Look at things and change them:"},
+		&cobra.Group{ID: "calls", Title: "Calls and faults:"},
+		&cobra.Group{ID: "about", Title: "About lbremedy-sim:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
 		}
 	}
-	var cluster *rest.Config
-	if s.kubeconfig != "" {
-		var err error
-		if cluster, err = kube.Load(s.kubeconfig, s.context); err != nil {
-			return err
+	add("run", p.up(), p.env(), p.status())
+	add("things", p.ls(), p.get(), p.add(), p.set(), p.edit(), p.rm(), p.dump(), p.load(), p.reset())
+	add("calls", p.calls(), p.fault(), p.actions())
+	add("about", p.versionCommand())
+	root.SetHelpCommandGroupID("about")
+	root.SetCompletionCommandGroupID("about")
+	return root
+}
+
+// settle gives each global flag that wasn't set the value of its variable, and
+// checks what has a certain form.
+func (p *program) settle(flags *pflag.FlagSet) error {
+	for _, f := range []struct{ flag, variable string }{{"server", "LBREMEDY_SIM"}, {"name", "LBREMEDY_SIM_NAME"}, {"state-dir", "LBREMEDY_SIM_STATE_DIR"}} {
+		value := p.getenv(f.variable)
+		// A simulation that is named goes before the address in the environment.
+		if value == "" || flags.Changed(f.flag) || f.flag == "server" && (flags.Changed("name") || flags.Changed("state-dir")) {
+			continue
 		}
-		if !s.remote && !loopback(cluster.Host) {
-			return fmt.Errorf("%w: the cluster at %s is not on this machine: add --remote if no other controller syncs its Services", errUsage, cluster.Host)
+		if err := flags.Lookup(f.flag).Value.Set(value); err != nil {
+			return wrong("%s: %w", f.variable, err)
 		}
 	}
-	cloud, err := sim.Start(w, sim.WithListener(s.listen), sim.WithAdmin())
-	if err != nil {
-		return err
+	if !slices.Contains([]string{"table", "json", "yaml"}, p.output) {
+		return wrong("--output: %q is not one of table, json, yaml", p.output)
 	}
-	defer cloud.Close()
-	text := report(cloud, s)
-	if s.env != "" {
-		if err := os.WriteFile(s.env, []byte(text), 0o600); err != nil {
-			return fmt.Errorf("write the environment: %w", err)
+	if !nameForm.MatchString(p.name) {
+		return wrong("--name: %q is not 1 to 32 letters, digits, hyphens and underscores", p.name)
+	}
+	return nil
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+
+// exactly returns a check that a command has its arguments; most < 0: any number.
+func exactly(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return wrong("%s needs %s: see %s --help", cmd.Name(), what, cmd.CommandPath())
+		case most == 0 && len(args) > 0:
+			return wrong("%s takes no argument, and %q is one: see %s --help", cmd.Name(), args[0], cmd.CommandPath())
+		case most >= 0 && len(args) > most:
+			return wrong("%s takes %s, and %q is one too many: see %s --help", cmd.Name(), what, args[most], cmd.CommandPath())
 		}
-	}
-	if _, err := io.WriteString(out, text); err != nil {
-		return fmt.Errorf("print the environment: %w", err)
-	}
-	if cluster == nil {
-		<-ctx.Done()
 		return nil
 	}
-	level := slog.LevelWarn
-	if s.verbose {
-		level = slog.LevelDebug
-	}
-	return controller.Play(ctx, options(cloud, cluster, s, slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: level}))))
 }
 
-// loopback reports whether an API server is on this machine.
-func loopback(server string) bool {
-	host := server
-	if u, err := url.Parse(server); err == nil && u.Host != "" {
-		host = u.Hostname()
-	}
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.IsLoopback()
-}
+var strconvNoise = regexp.MustCompile(`: (?:strconv\.\w+: parsing|time: invalid) .*`)
 
-// options connect the controller with the cluster and the cloud, where it may
-// do everything.
-func options(cloud *sim.Cloud, cluster *rest.Config, s settings, log *slog.Logger) controller.Options {
-	w := cloud.Snapshot()
-	o := controller.Options{
-		Kube: cluster, Cloud: cloud.Addr(), Credentials: cloud.Client("controller", "*"), Region: w.Region, ClusterID: w.Cluster.ID, VPC: w.Cluster.VPC,
-		Version: s.version, Speed: s.speed, Namespace: s.namespace, Log: log,
-	}
-	for _, v := range w.VSwitches {
-		if slices.Contains(w.Cluster.VSwitches, v.ID) {
-			o.VSwitches = append(o.VSwitches, v.Zone+":"+v.ID)
-		}
-	}
-	return o
-}
+// noStrconv returns the error without the names of Go's own functions.
+func noStrconv(err error) error { return errors.New(strconvNoise.ReplaceAllString(err.Error(), "")) }
 
-// report says where the cloud is, as lines that a shell can read.
-func report(cloud *sim.Cloud, s settings) string {
-	w, k, addr := cloud.Snapshot(), cloud.Client("operator", "*"), cloud.Addr()
-	var b strings.Builder
-	for _, c := range []string{
-		"OpenAPI    http://" + addr + "/ (region " + w.Region + ", cluster " + w.Cluster.ID + ", VPC " + w.Cluster.VPC + ")",
-		"admin API  http://" + addr + "/sim/",
-	} {
-		b.WriteString("# " + c + "\n")
-	}
-	env := map[string]string{
-		"LBREMEDY_CLOUD_ENDPOINT": addr, "LBREMEDY_CLOUD_SCHEME": "HTTP", "LBREMEDY_REGION": w.Region, "LBREMEDY_CLUSTER": w.Cluster.ID,
-		"ALIBABA_CLOUD_ACCESS_KEY_ID": k.AccessKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET": k.Secret, "ALIBABA_CLOUD_REGION_ID": w.Region,
-		// Of the controller.
-		"ACCESS_KEY_ID": k.AccessKeyID, "ACCESS_KEY_SECRET": k.Secret, "ALICLOUD_CLIENT_SCHEME": "HTTP",
-		"SLB_ENDPOINT": addr, "NLB_ENDPOINT": addr, "ECS_ENDPOINT": addr, "VPC_ENDPOINT": addr,
-	}
-	if s.kubeconfig != "" {
-		env["LBREMEDY_KUBECONFIG"] = s.kubeconfig
-	}
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		b.WriteString("export " + name + "='" + strings.ReplaceAll(env[name], "'", `'\''`) + "'\n")
-	}
-	return b.String()
+// note says something to a person.
+func (p *program) note(format string, args ...any) {
+	_, _ = fmt.Fprintln(p.err, clean(fmt.Sprintf(format, args...)))
 }

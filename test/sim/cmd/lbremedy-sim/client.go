@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// A client talks to the admin API of a simulation.
+type client struct {
+	record
+	http *http.Client
+}
+
+func newClient(r record) *client {
+	// No proxy: what is asked never leaves the machine.
+	return &client{r, &http.Client{
+		Transport:     &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// errAbsent is of something that is not there.
+var errAbsent = errors.New("not there")
+
+// open makes a request below /sim/ and returns the body of the answer.
+func (c *client) open(ctx context.Context, method, path string, body []byte, accept string) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.Address+"/sim/"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, wrong("ask the simulation: %w", err)
+	}
+	r.Header.Set("Accept", accept)
+	resp, err := c.http.Do(r)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("ask the simulation at %s: %w", c.Address, ctx.Err())
+		}
+		return nil, fmt.Errorf("%w answers at %s: it has ended, or it is at another address: %w", errNone, c.Address, err)
+	}
+	if resp.StatusCode < 300 {
+		return resp.Body, nil
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	_ = resp.Body.Close()
+	said := strings.TrimSpace(string(b))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the simulation's answer: %w", err)
+	case !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain"):
+		return nil, fmt.Errorf("what answers at %s has no admin API: it is not \"lbremedy-sim up\"", c.Address)
+	case resp.StatusCode == http.StatusNotFound:
+		return nil, fmt.Errorf("%w: %s", errAbsent, strings.TrimSuffix(said, ": not there"))
+	case resp.StatusCode < 500:
+		return nil, mistake{errors.New(strings.TrimPrefix(said, "bad request: "))}
+	}
+	return nil, fmt.Errorf("the simulation answered %s: %s", resp.Status, said)
+}
+
+// do makes a request with a body, unless in is nil, and reads the answer into
+// out, unless that is nil.
+func (c *client) do(ctx context.Context, method, path string, in, out any) error {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return wrong("write the request: %w", err)
+		}
+	}
+	return c.send(ctx, method, path, body, out)
+}
+
+// send is do with a body that is JSON or YAML already.
+func (c *client) send(ctx context.Context, method, path string, body []byte, out any) error {
+	answer, err := c.open(ctx, method, path, body, "application/json")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Close() }()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(answer).Decode(out); err != nil {
+		return fmt.Errorf("read the simulation's answer: %w", err)
+	}
+	return nil
+}
+
+// text returns an answer as it is written for people.
+func (c *client) text(ctx context.Context, path string) (string, error) {
+	answer, err := c.open(ctx, http.MethodGet, path, nil, "application/yaml")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Close() }()
+	b, err := io.ReadAll(answer)
+	if err != nil {
+		return "", fmt.Errorf("read the simulation's answer: %w", err)
+	}
+	return string(b), nil
+}
+
+// world returns all that there is.
+func (c *client) world(ctx context.Context) (*sim.World, error) {
+	var w sim.World
+	return &w, c.send(ctx, http.MethodGet, "world", nil, &w)
+}
+
+// thing is the path of one thing.
+func thing(kind, id string) string { return kind + "/" + url.PathEscape(id) }

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// kindOf returns the kind that a word means: its name in a world, in any case,
+// in the singular, or what people say for it.
+func kindOf(word string) (string, error) {
+	short := map[string]string{
+		"lb": "loadBalancers", "lbs": "loadBalancers", "clb": "loadBalancers", "clbs": "loadBalancers",
+		"vsw": "vswitches", "vsws": "vswitches", "sg": "securityGroups", "sgs": "securityGroups", "ecs": "instances", "cert": "certificates", "certs": "certificates",
+	}
+	all := kinds()
+	low := strings.ToLower(word)
+	if kind := short[low]; kind != "" {
+		return kind, nil
+	}
+	for _, kind := range all {
+		name := strings.ToLower(kind)
+		singular := strings.TrimSuffix(name, "s")
+		switch {
+		case strings.HasSuffix(name, "ies"):
+			singular = strings.TrimSuffix(name, "ies") + "y"
+		case strings.HasSuffix(name, "ches"):
+			singular = strings.TrimSuffix(name, "es")
+		}
+		if low == name || low == singular {
+			return kind, nil
+		}
+	}
+	return "", wrong("there is no kind %q; there are %s", word, strings.Join(all, ", "))
+}
+
+// kinds returns the names of all kinds.
+func kinds() []string { return slices.Sorted(maps.Keys(sim.Kinds())) }
+
+// typeOf returns the type of the things of a kind, or of the world.
+func typeOf(kind string) reflect.Type {
+	world := reflect.TypeFor[sim.World]()
+	if kind == worldKind {
+		return world
+	}
+	if f, ok := fieldOf(world, kind); ok && f.Type.Kind() == reflect.Slice {
+		return f.Type.Elem()
+	}
+	return reflect.TypeFor[map[string]any]()
+}
+
+// worldKind stands for the world where a kind is asked for.
+const worldKind = "world"
+
+// fieldOf returns the field of a struct that JSON knows by a name.
+func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
+	for _, f := range reflect.VisibleFields(t) {
+		if f.IsExported() && jsonName(f) == name {
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+// fieldNames returns the names of the fields of a struct, as JSON has them.
+func fieldNames(t reflect.Type) []string {
+	var names []string
+	for _, f := range reflect.VisibleFields(t) {
+		if name := jsonName(f); name != "" && f.IsExported() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// An assignment is a field and its new value, as somebody writes it:
+// account.arrearage=true, or tags[a.b]=c where a name has dots.
+type assignment struct {
+	path  []string
+	value any // nil removes
+}
+
+// assign reads an assignment to a thing of a type. The type decides how the
+// value is read: as the text that it is, or as YAML.
+func assign(t reflect.Type, text string) (assignment, error) {
+	name, raw, ok := cutAssignment(text)
+	if !ok || name == "" {
+		return assignment{}, wrong("%q is no FIELD=VALUE", text)
+	}
+	path, err := splitPath(name)
+	if err != nil {
+		return assignment{}, err
+	}
+	a := assignment{path: path}
+	for i, part := range path {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		at := strings.Join(path[:i], ".")
+		switch t.Kind() {
+		case reflect.Struct:
+			f, ok := fieldOf(t, part)
+			if !ok {
+				return a, wrong("there is no field %q; there are %s", strings.Join(path[:i+1], "."), strings.Join(fieldNames(t), ", "))
+			}
+			t = f.Type
+		case reflect.Map:
+			t = t.Elem()
+		case reflect.Interface:
+		case reflect.Slice:
+			return a, wrong("%s is a list: give all of it, as YAML, or use \"lbremedy-sim edit\"", at)
+		default:
+			return a, wrong("%s has no fields", at)
+		}
+	}
+	a.value, err = valueOf(t, raw)
+	if err != nil {
+		return a, wrong("%s: %w", name, err)
+	}
+	return a, nil
+}
+
+// cutAssignment cuts a text at its first = that is not in brackets.
+func cutAssignment(text string) (name, value string, ok bool) {
+	depth := 0
+	for i, r := range text {
+		switch {
+		case r == '[':
+			depth++
+		case r == ']':
+			depth--
+		case r == '=' && depth == 0:
+			return text[:i], text[i+1:], true
+		}
+	}
+	return text, "", false
+}
+
+// splitPath splits a.b[c.d] into a, b and c.d.
+func splitPath(name string) ([]string, error) {
+	var path []string
+	for rest := name; rest != ""; {
+		var part string
+		switch {
+		case rest[0] == '[':
+			end := strings.IndexByte(rest, ']')
+			if end < 0 {
+				return nil, wrong("%q has a bracket that does not end", name)
+			}
+			part, rest = rest[1:end], rest[end+1:]
+			rest = strings.TrimPrefix(rest, ".")
+		default:
+			end := strings.IndexAny(rest, ".[")
+			if end < 0 {
+				end = len(rest)
+			}
+			part, rest = rest[:end], rest[end:]
+			rest = strings.TrimPrefix(rest, ".")
+		}
+		if part == "" {
+			return nil, wrong("%q has an empty name in it", name)
+		}
+		path = append(path, part)
+	}
+	return path, nil
+}
+
+// valueOf reads a value for a type. null is the absence of one, for all types.
+func valueOf(t reflect.Type, raw string) (any, error) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case raw == "null":
+		return nil, nil
+	case t.Kind() == reflect.String, t == reflect.TypeFor[sim.Duration](), t.Kind() == reflect.Struct && t.Name() == "Time":
+		return raw, nil
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String && !strings.HasPrefix(strings.TrimSpace(raw), "["):
+		if raw == "" {
+			return []string{}, nil
+		}
+		return strings.Split(raw, ","), nil
+	}
+	var v any
+	if err := yaml.Unmarshal([]byte(raw), &v); err != nil {
+		return nil, oneLine(err)
+	}
+	fits := true
+	switch t.Kind() {
+	case reflect.Bool:
+		_, fits = v.(bool)
+	case reflect.Int, reflect.Float64:
+		_, fits = v.(float64)
+	case reflect.Slice:
+		_, fits = v.([]any)
+	case reflect.Map, reflect.Struct:
+		_, fits = v.(map[string]any)
+	}
+	if !fits {
+		return nil, wrong("%q is no %s", raw, map[reflect.Kind]string{
+			reflect.Bool: "true or false", reflect.Int: "number", reflect.Float64: "number", reflect.Slice: "list", reflect.Map: "map", reflect.Struct: "map",
+		}[t.Kind()])
+	}
+	return v, nil
+}
+
+// patchOf returns the merge patch that makes the assignments.
+func patchOf(t reflect.Type, texts []string) (map[string]any, error) {
+	patch := map[string]any{}
+	for _, text := range texts {
+		a, err := assign(t, text)
+		if err != nil {
+			return nil, err
+		}
+		m := patch
+		for _, part := range a.path[:len(a.path)-1] {
+			next, ok := m[part].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				m[part] = next
+			}
+			m = next
+		}
+		m[a.path[len(a.path)-1]] = a.value
+	}
+	return patch, nil
+}
+
+// noise are the names of what reads YAML and JSON, in its errors.
+var noise = regexp.MustCompile(`error unmarshaling JSON: |while decoding JSON: |error converting YAML to JSON: |json: |Go struct `)
+
+// oneLine returns the error with its text on one line, without noise.
+func oneLine(err error) error {
+	return errors.New(noise.ReplaceAllString(strings.Join(strings.Fields(err.Error()), " "), ""))
+}
