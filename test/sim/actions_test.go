@@ -110,7 +110,6 @@ func everything() *sim.World {
 	w.Policies = []sim.Policy{{Name: "p", Versions: []sim.PolicyVersion{{Document: document}, {Document: document}}}, {Name: "free", Versions: []sim.PolicyVersion{{Document: document}}}}
 	w.Roles = []sim.Role{{Name: "masters", Policies: []string{"p"}, OIDC: []sim.OIDCTrust{{Provider: "rrsa", Subject: "*"}}}}
 	w.OIDCProviders = []sim.OIDCProvider{{Name: "rrsa", Issuer: "https://issuer"}}
-	w.QuotaApplications = []sim.QuotaApplication{}
 	w.Quotas = []sim.Quota{{Name: "slb_quota_listeners_num", Code: "q_a", Total: 50, Max: 100, Adjustable: true}, {Name: "slb_quota_backendservers_num", Code: "q_b", Total: 200, Max: 400, Adjustable: true}}
 	w.QuotaApplications = []sim.QuotaApplication{{ID: "app-a", Code: "q_b", Desired: 300}}
 	w.Tickets = []sim.Ticket{{ID: "T1", Description: "d"}, {ID: "T2", Description: "d", Status: "completed"}}

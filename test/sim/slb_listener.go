@@ -68,12 +68,49 @@ func (q *request) listener(lb *LoadBalancer, protocol string) (int, *failure) {
 // configured are the parameters of a listener that have fields of their own.
 var configured = []string{"LoadBalancerId", "ListenerPort", "ListenerProtocol", "VServerGroup", "VServerGroupId", "Description", "Scheduler", "Bandwidth", "ClientToken", "RegionId"}
 
+// bounds are the ranges of the numbers that listeners are configured with. -520
+// stands for the port of the backend, which the controller sends:
+// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-createloadbalancertcplistener
+var bounds = map[string][2]int{
+	"HealthyThreshold": {2, 10}, "UnhealthyThreshold": {2, 10}, "HealthCheckInterval": {1, 50}, "HealthCheckTimeout": {1, 300},
+	"HealthCheckConnectTimeout": {1, 300}, "HealthCheckConnectPort": {-520, 65535}, "BackendServerPort": {-520, 65535}, "PersistenceTimeout": {0, 3600},
+	"EstablishedTimeout": {10, 900}, "IdleTimeout": {1, 60}, "RequestTimeout": {1, 180}, "CookieTimeout": {0, 86400}, "ConnectionDrainTimeout": {10, 900},
+	"ForwardPort": {1, 65535},
+}
+
+// choices are the values of the switches and kinds that listeners are
+// configured with.
+var choices = map[string]string{
+	"HealthCheck": "on,off", "HealthCheckSwitch": "on,off", "StickySession": "on,off", "StickySessionType": "insert,server", "HealthCheckType": "tcp,http,udp",
+	"HealthCheckMethod": "get,head", "ConnectionDrain": "on,off", "EnableHttp2": "on,off", "Gzip": "on,off", "XForwardedFor": "on,off",
+	"XForwardedFor_proto": "on,off", "XForwardedFor_SLBPORT": "on,off", "XForwardedFor_ClientSrcPort": "on,off", "XForwardedFor_SLBIP": "on,off",
+	"XForwardedFor_SLBID": "on,off", "ListenerForward": "on,off", "Scheduler": "wrr,wlc,rr,sch,tch,qch",
+}
+
+// sound refuses what is out of range or no choice. What is empty is not said.
+func (p params) sound() *failure {
+	for name, b := range bounds {
+		if _, bad := p.number(name, b[0], b[1], 0); bad != nil {
+			return bad
+		}
+	}
+	for name, list := range choices {
+		if v := p[name]; v != "" && !oneOf(list, v) {
+			return invalid(name)
+		}
+	}
+	return nil
+}
+
 // configure sets a listener to what the request says of it, and leaves what it
 // does not say.
 func (q *request) configure(lb *LoadBalancer, l *Listener) *failure {
 	p := q.params
 	n, bad := p.number("Bandwidth", -1, 5120, cmp.Or(l.Bandwidth, -1))
 	if bad != nil {
+		return bad
+	}
+	if bad := p.sound(); bad != nil {
 		return bad
 	}
 	group := l.VGroup
