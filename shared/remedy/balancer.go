@@ -160,7 +160,7 @@ func (c *Case) Owner(ctx context.Context, lb *cloud.LoadBalancer) (Owner, string
 	}
 	m := traces{id: lb.ID, tags: lb.Tags, reason: lb.ProtectionReason, cluster: c.Event.Cluster, what: "vServer group"}
 	for _, g := range groups {
-		m.add(c, g.Name, groupService)
+		m.add(c, g.Name)
 	}
 	owner, evidence := m.judge()
 	return owner, evidence, nil
@@ -184,9 +184,9 @@ type traces struct {
 	ours, others []string // names of this Service's; the other Services that are named
 }
 
-// add notes a name that the controller may have given, read by of.
-func (m *traces) add(c *Case, name string, of func(name, cluster string) (string, bool)) {
-	switch svc, ok := of(name, m.cluster); {
+// add notes a name that the controller may have given.
+func (m *traces) add(c *Case, name string) {
+	switch svc, ok := traceService(name, m.cluster); {
 	case !ok:
 	case svc == c.Service.Namespace+"/"+c.Service.Name:
 		m.ours = append(m.ours, name)
@@ -219,17 +219,6 @@ func (m *traces) proof() string {
 		return fmt.Sprintf("tag %s=%s of another cluster", ClusterTag, m.tags[ClusterTag])
 	}
 	return "no mark of the controller"
-}
-
-// groupService returns the "namespace/name" of the Service that a vServer group
-// of this cluster was made for. The controller names groups
-// k8s/<port>/<service>/<namespace>/<cluster>.
-func groupService(name, cluster string) (string, bool) {
-	parts := strings.Split(name, "/")
-	if len(parts) != 5 || parts[0] != "k8s" || parts[4] != cluster {
-		return "", false
-	}
-	return parts[3] + "/" + parts[2], true
 }
 
 // TagsFull reports whether the load balancer can take no further tag.

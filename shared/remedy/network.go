@@ -101,25 +101,13 @@ func (c *Case) NetworkOwner(ctx context.Context, lb *cloud.NetworkLoadBalancer) 
 		if l.Port == apiServerPort && lb.Tags[ClusterTag] != "" {
 			return APIServer, servesAPI(lb.ID), nil
 		}
-		m.add(c, l.Description, listenerService)
+		m.add(c, l.Description)
 	}
 	if lb.Tags[ReusedTag] != "" {
 		return Users, reusedBy(lb.ID), nil
 	}
 	owner, evidence := m.judge()
 	return owner, evidence, nil
-}
-
-// listenerService returns the "namespace/name" of the Service that a listener or
-// server group of an NLB was made for. The controller describes them as
-// k8s.<port>.<protocol>.<service>.<namespace>.<cluster>; none of the last three
-// can hold a dot.
-func listenerService(description, cluster string) (string, bool) {
-	parts := strings.Split(description, ".")
-	if len(parts) != 6 || parts[0] != "k8s" || parts[5] != cluster {
-		return "", false
-	}
-	return parts[4] + "/" + parts[3], true
 }
 
 // networkDrift returns what a full sync of the Service would change on its NLB,
