@@ -17,7 +17,7 @@ import (
 
 // All returns one zero value of every kind of step.
 func All() []remedy.Step {
-	return []remedy.Step{Annotate{}, RemoveAnnotation{}, Touch{}, ClearStatus{}, TagLB{}, UntagLB{}, PolicyVersion{}, DefaultVersion{}, ApplyQuota{}, TargetPorts{}, Evict{}}
+	return []remedy.Step{Annotate{}, RemoveAnnotation{}, Touch{}, ClearStatus{}, TagLB{}, UntagLB{}, PolicyVersion{}, DefaultVersion{}, ApplyQuota{}, TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}}
 }
 
 // Decode makes a step from its kind and its JSON form, as the journal keeps them.
@@ -45,6 +45,12 @@ func Decode(kind string, data []byte) (remedy.Step, error) {
 		return decode[TargetPorts](data)
 	case Evict{}.Kind():
 		return decode[Evict](data)
+	case MoveListener{}.Kind():
+		return decode[MoveListener](data)
+	case DeleteListener{}.Kind():
+		return decode[DeleteListener](data)
+	case CreateListener{}.Kind():
+		return decode[CreateListener](data)
 	}
 	return nil, fmt.Errorf("decode step: kind %q is unknown", kind)
 }

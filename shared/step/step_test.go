@@ -487,6 +487,9 @@ func TestKinds(t *testing.T) {
 			{Port: 80, Protocol: "TCP", To: intstr.FromInt32(8080), Was: intstr.FromString("http")}, {Port: 443, Protocol: "TCP", To: intstr.FromString("https"), Was: intstr.FromInt32(0)}}},
 			"set the targetPort of port 80 to 8080 in place of http, set the targetPort of port 443 to https in place of 0", "", remedy.Medium},
 		"evict":           {step.Evict{Namespace: "shop", Pod: "web-0", UID: "u", Node: "node-1"}, "evict the Pod shop/web-0 from the node node-1", "evict/shop", remedy.High},
+		"move-listener":   {step.MoveListener{LB: "lb-1", Port: 80, Protocol: "tcp", Group: "rsp-2", Was: "rsp-1"}, "point the listener tcp:80 of lb-1 at the vServer group rsp-2 instead of rsp-1", "slb/lb-1", remedy.High},
+		"delete-listener": {step.DeleteListener{LB: "lb-1", Listener: cloud.Listener{Port: 80, Protocol: "udp", Config: map[string]string{"a": "1"}}}, "delete the listener udp:80 of lb-1", "slb/lb-1", remedy.High},
+		"create-listener": {step.CreateListener{LB: "lb-1", Listener: cloud.Listener{Port: 80, Protocol: "udp"}}, "make the listener udp:80 of lb-1 again", "slb/lb-1", remedy.High},
 		"default-version": {step.DefaultVersion{Policy: "p", Version: "v1", From: "{}"}, "make version v1 of the RAM policy p the default again", "ram/p", remedy.Medium},
 	}
 	for _, zero := range step.All() {

@@ -516,6 +516,14 @@ func (s snapshot) allow(steps []events.StepRecord) snapshot {
 					delete(s.World.LoadBalancers[i].Tags, st.Key)
 				}
 			}
+		case step.MoveListener:
+			for _, l := range s.listeners(st.LB, st.Port, st.Protocol) {
+				l.VGroup = ""
+			}
+		case step.DeleteListener:
+			s.dropListener(st.LB, st.Listener.Port, st.Listener.Protocol)
+		case step.CreateListener:
+			s.dropListener(st.LB, st.Listener.Port, st.Listener.Protocol)
 		case step.PolicyVersion:
 			for i := range s.World.Policies {
 				if s.World.Policies[i].Name == st.Policy {
@@ -553,6 +561,33 @@ func (s snapshot) allow(steps []events.StepRecord) snapshot {
 		s.Service.Annotations = nil
 	}
 	return s
+}
+
+// listeners returns the listeners of a load balancer with this port and protocol,
+// to be changed in place.
+func (s snapshot) listeners(lb string, port int, protocol string) (found []*sim.Listener) {
+	for i := range s.World.LoadBalancers {
+		if s.World.LoadBalancers[i].ID != lb {
+			continue
+		}
+		for n := range s.World.LoadBalancers[i].Listeners {
+			if l := &s.World.LoadBalancers[i].Listeners[n]; l.Port == port && l.Protocol == protocol {
+				found = append(found, l)
+			}
+		}
+	}
+	return found
+}
+
+func (s snapshot) dropListener(lb string, port int, protocol string) {
+	for i := range s.World.LoadBalancers {
+		if b := &s.World.LoadBalancers[i]; b.ID == lb {
+			b.Listeners = slices.DeleteFunc(b.Listeners, func(l sim.Listener) bool { return l.Port == port && l.Protocol == protocol })
+			if len(b.Listeners) == 0 {
+				b.Listeners = nil
+			}
+		}
+	}
 }
 
 // settled returns the snapshot without what undo leaves on purpose: the resync

@@ -1,0 +1,203 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// MoveListener has a listener of a classic load balancer use another vServer group.
+type MoveListener struct {
+	LB       string `json:"lb"`
+	Port     int    `json:"port"`
+	Protocol string `json:"protocol"` // "tcp", "udp", "http" or "https"
+	Group    string `json:"group"`    // ID of the group to use
+	Was      string `json:"was"`      // ID of the group that it uses
+}
+
+// String says what the step does.
+func (m MoveListener) String() string {
+	return fmt.Sprintf("point the listener %s:%d of %s at the vServer group %s instead of %s", m.Protocol, m.Port, m.LB, m.Group, m.Was)
+}
+
+// Kind is "move-listener".
+func (MoveListener) Kind() string { return "move-listener" }
+
+// Target is the load balancer.
+func (m MoveListener) Target() string { return "slb/" + m.LB }
+
+// Risk is high: the traffic of the listener goes to other backends at once.
+func (MoveListener) Risk() remedy.Risk { return remedy.High }
+
+// Grants are reading listeners and setting those of any protocol.
+func (MoveListener) Grants() []grant.Grant {
+	return []grant.Grant{grant.DescribeLoadBalancerListeners, grant.SetTCPListener, grant.SetUDPListener, grant.SetHTTPListener, grant.SetHTTPSListener}
+}
+
+// Check reads which group the listener uses.
+func (m MoveListener) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
+	l, err := listener(ctx, c, m.LB, m.Port, m.Protocol)
+	switch {
+	case err != nil:
+		return remedy.Todo, err
+	case l == nil:
+		return remedy.Conflict, nil
+	case l.VServerGroup == m.Group:
+		return remedy.Done, nil
+	case l.VServerGroup == m.Was:
+		return remedy.Todo, nil
+	}
+	return remedy.Conflict, nil
+}
+
+// Apply sets the group, if the listener still uses the old one. The API has no
+// condition for it: it is read again right before.
+func (m MoveListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+	return once(ctx, c, m, func() error {
+		return w.Cloud.SLB.SetListenerGroup(ctx, m.LB, cloud.ListenerPort{Port: m.Port, Protocol: m.Protocol}, m.Group)
+	})
+}
+
+// Undo points it back at the old group.
+func (m MoveListener) Undo() (remedy.Step, bool) {
+	m.Group, m.Was = m.Was, m.Group
+	return m, true
+}
+
+// DeleteListener deletes a listener of a classic load balancer. What it holds of
+// the listener is all that the way back needs.
+type DeleteListener struct {
+	LB       string         `json:"lb"`
+	Listener cloud.Listener `json:"listener"`
+}
+
+// String says what the step does.
+func (d DeleteListener) String() string {
+	return fmt.Sprintf("delete the listener %s:%d of %s", d.Listener.Protocol, d.Listener.Port, d.LB)
+}
+
+// Kind is "delete-listener".
+func (DeleteListener) Kind() string { return "delete-listener" }
+
+// Target is the load balancer.
+func (d DeleteListener) Target() string { return "slb/" + d.LB }
+
+// Risk is high: the traffic of the listener ends at once.
+func (DeleteListener) Risk() remedy.Risk { return remedy.High }
+
+// Grants are reading and deleting listeners.
+func (DeleteListener) Grants() []grant.Grant {
+	return []grant.Grant{grant.DescribeLoadBalancerListeners, grant.DeleteListener}
+}
+
+// Check reads the listener: one with other settings than the plan saw is a conflict.
+func (d DeleteListener) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
+	l, err := listener(ctx, c, d.LB, d.Listener.Port, d.Listener.Protocol)
+	switch {
+	case err != nil:
+		return remedy.Todo, err
+	case l == nil:
+		return remedy.Done, nil
+	case same(*l, d.Listener):
+		return remedy.Todo, nil
+	}
+	return remedy.Conflict, nil
+}
+
+// Apply deletes the listener, if it is still the one that the plan saw.
+func (d DeleteListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+	return once(ctx, c, d, func() error {
+		return w.Cloud.SLB.DeleteListener(ctx, d.LB, cloud.ListenerPort{Port: d.Listener.Port, Protocol: d.Listener.Protocol})
+	})
+}
+
+// Undo makes the listener again. That fails where its vServer group is gone.
+func (d DeleteListener) Undo() (remedy.Step, bool) { return CreateListener(d), true }
+
+// CreateListener makes a listener of a classic load balancer as it once was.
+type CreateListener struct {
+	LB       string         `json:"lb"`
+	Listener cloud.Listener `json:"listener"`
+}
+
+// String says what the step does.
+func (n CreateListener) String() string {
+	return fmt.Sprintf("make the listener %s:%d of %s again", n.Listener.Protocol, n.Listener.Port, n.LB)
+}
+
+// Kind is "create-listener".
+func (CreateListener) Kind() string { return "create-listener" }
+
+// Target is the load balancer.
+func (n CreateListener) Target() string { return "slb/" + n.LB }
+
+// Risk is high: the listener takes traffic at once.
+func (CreateListener) Risk() remedy.Risk { return remedy.High }
+
+// Grants are reading, making and starting listeners of any protocol.
+func (CreateListener) Grants() []grant.Grant {
+	return []grant.Grant{
+		grant.DescribeLoadBalancerListeners, grant.CreateTCPListener, grant.CreateUDPListener, grant.CreateHTTPListener, grant.CreateHTTPSListener, grant.StartListener,
+	}
+}
+
+// Check reads the port: another listener on it is a conflict.
+func (n CreateListener) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
+	l, err := listener(ctx, c, n.LB, n.Listener.Port, n.Listener.Protocol)
+	switch {
+	case err != nil:
+		return remedy.Todo, err
+	case l == nil:
+		return remedy.Todo, nil
+	case same(*l, n.Listener):
+		return remedy.Done, nil
+	}
+	return remedy.Conflict, nil
+}
+
+// Apply makes the listener, if the port is still free.
+func (n CreateListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+	return once(ctx, c, n, func() error { return w.Cloud.SLB.CreateListener(ctx, n.LB, n.Listener) })
+}
+
+// Undo deletes it again.
+func (n CreateListener) Undo() (remedy.Step, bool) { return DeleteListener(n), true }
+
+// once makes a write on a load balancer where the step is still to be done.
+func once(ctx context.Context, c *remedy.Case, s remedy.Step, write func() error) error {
+	state, err := s.Check(ctx, c)
+	if err != nil || state == remedy.Done {
+		return err
+	}
+	if state == remedy.Conflict {
+		return fmt.Errorf("%s: %w", s, remedy.ErrMoved)
+	}
+	if err := write(); err != nil {
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	return nil
+}
+
+// listener returns a listener of the load balancer; nil if there is none.
+func listener(ctx context.Context, c *remedy.Case, lb string, port int, protocol string) (*cloud.Listener, error) {
+	list, err := c.Cloud.SLB.Listeners(ctx, lb)
+	if err != nil {
+		return nil, fmt.Errorf("list listeners of %s: %w", lb, err)
+	}
+	i := slices.IndexFunc(list, func(l cloud.Listener) bool { return l.Port == port && l.Protocol == protocol })
+	if i < 0 {
+		return nil, nil
+	}
+	return &list[i], nil
+}
+
+// same reports whether two listeners are set alike, whether they run or not.
+func same(a, b cloud.Listener) bool {
+	return a.VServerGroup == b.VServerGroup && a.Description == b.Description && a.Scheduler == b.Scheduler &&
+		a.Bandwidth == b.Bandwidth && a.BackendPort == b.BackendPort && maps.Equal(a.Config, b.Config)
+}

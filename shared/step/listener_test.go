@@ -1,0 +1,75 @@
+package step_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// A listener is moved, and moved back, only from where the plan saw it.
+func TestMoveListener(t *testing.T) {
+	t.Parallel()
+	r := build(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{
+		ID: "lb-1", VGroups: []sim.VGroup{{ID: "rsp-old"}, {ID: "rsp-new"}, {ID: "rsp-other"}},
+		Listeners: []sim.Listener{{Port: 80, Protocol: "tcp", VGroup: "rsp-old"}},
+	}}}, nil)
+	move := step.MoveListener{LB: "lb-1", Port: 80, Protocol: "tcp", Group: "rsp-new", Was: "rsp-old"}
+	r.is(move, remedy.Todo)
+	r.does(move)
+	r.is(move, remedy.Done)
+	back, ok := move.Undo()
+	if !ok {
+		t.Fatal("there is no way back")
+	}
+	r.does(back)
+	r.is(move, remedy.Todo)
+	r.cloud.Edit(func(s *sim.State) { s.LoadBalancers["lb-1"].Listeners[0].VGroup = "rsp-other" })
+	r.is(move, remedy.Conflict)
+	if err := move.Apply(t.Context(), r.c, r.w); !errors.Is(err, remedy.ErrMoved) {
+		t.Errorf("after somebody else's change: %v", err)
+	}
+	r.is(step.MoveListener{LB: "lb-1", Port: 81, Protocol: "tcp", Group: "rsp-new", Was: "rsp-old"}, remedy.Conflict)
+}
+
+// A listener is deleted only as the plan saw it, and made again as it was.
+func TestDeleteListener(t *testing.T) {
+	t.Parallel()
+	r := build(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{
+		ID: "lb-1", VGroups: []sim.VGroup{{ID: "rsp-1"}},
+		Listeners: []sim.Listener{{Port: 80, Protocol: "http", VGroup: "rsp-1", Scheduler: "wlc", Config: map[string]string{"StickySession": "off"}}},
+	}}}, nil)
+	list, err := r.c.Cloud.SLB.Listeners(t.Context(), "lb-1")
+	if err != nil || len(list) != 1 {
+		t.Fatalf("got %v, %v", list, err)
+	}
+	drop := step.DeleteListener{LB: "lb-1", Listener: list[0]}
+	back, ok := drop.Undo()
+	if !ok {
+		t.Fatal("there is no way back")
+	}
+	r.is(drop, remedy.Todo)
+	r.is(back, remedy.Done)
+	other := drop
+	other.Listener.Scheduler = "rr"
+	r.is(other, remedy.Conflict)
+	if err := other.Apply(t.Context(), r.c, r.w); !errors.Is(err, remedy.ErrMoved) {
+		t.Errorf("a listener with other settings: %v", err)
+	}
+	r.does(drop)
+	r.does(drop) // it is gone: nothing to do
+	r.is(drop, remedy.Done)
+	r.does(back)
+	r.is(drop, remedy.Todo)
+	now, err := r.c.Cloud.SLB.Listeners(t.Context(), "lb-1")
+	if err != nil || len(now) != 1 || now[0].Status != "running" || now[0].Config["StickySession"] != "off" || now[0].Scheduler != "wlc" {
+		t.Errorf("came back as %+v, %v", now, err)
+	}
+	if again, _ := back.Undo(); again.Kind() != drop.Kind() {
+		t.Errorf("the undo of the undo is %s", again.Kind())
+	}
+	r.is(step.DeleteListener{LB: "lb-1", Listener: cloud.Listener{Port: 81, Protocol: "tcp"}}, remedy.Done)
+}
