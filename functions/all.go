@@ -4,17 +4,69 @@
 package functions
 
 import (
+	"github.com/lbremedy/lbremedy/functions/accountgate"
+	"github.com/lbremedy/lbremedy/functions/addresstypeimmutable"
+	"github.com/lbremedy/lbremedy/functions/alreadybound"
+	"github.com/lbremedy/lbremedy/functions/arrearage"
+	"github.com/lbremedy/lbremedy/functions/attributeimmutable"
+	"github.com/lbremedy/lbremedy/functions/backendquota"
+	"github.com/lbremedy/lbremedy/functions/badannotation"
+	"github.com/lbremedy/lbremedy/functions/busy"
+	"github.com/lbremedy/lbremedy/functions/chargetypeconflict"
+	"github.com/lbremedy/lbremedy/functions/credentials"
+	"github.com/lbremedy/lbremedy/functions/eninotfound"
+	"github.com/lbremedy/lbremedy/functions/eniunsupported"
+	"github.com/lbremedy/lbremedy/functions/insufficientbalance"
+	"github.com/lbremedy/lbremedy/functions/ipversion"
+	"github.com/lbremedy/lbremedy/functions/lbambiguous"
+	"github.com/lbremedy/lbremedy/functions/namedtargetport"
+	"github.com/lbremedy/lbremedy/functions/noavailablenodes"
+	"github.com/lbremedy/lbremedy/functions/nodenotresolvable"
+	"github.com/lbremedy/lbremedy/functions/publiclbforbidden"
+	"github.com/lbremedy/lbremedy/functions/quota"
 	"github.com/lbremedy/lbremedy/functions/rampermission"
+	"github.com/lbremedy/lbremedy/functions/resourcegroupimmutable"
+	"github.com/lbremedy/lbremedy/functions/reuseofccmlb"
+	"github.com/lbremedy/lbremedy/functions/sharedinstancediscontinued"
 	"github.com/lbremedy/lbremedy/functions/tagmissing"
+	"github.com/lbremedy/lbremedy/functions/throttling"
 	"github.com/lbremedy/lbremedy/functions/unclassified"
 	"github.com/lbremedy/lbremedy/functions/vswitchipexhausted"
+	"github.com/lbremedy/lbremedy/functions/vswitchnotfound"
+	"github.com/lbremedy/lbremedy/functions/zoneshortage"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // All holds every remedy, in the order of their folders.
 var All = []*remedy.Remedy{
+	accountgate.Remedy,
+	addresstypeimmutable.Remedy,
+	alreadybound.Remedy,
+	arrearage.Remedy,
+	attributeimmutable.Remedy,
+	backendquota.Remedy,
+	badannotation.Remedy,
+	busy.Remedy,
+	chargetypeconflict.Remedy,
+	credentials.Remedy,
+	eninotfound.Remedy,
+	eniunsupported.Remedy,
+	insufficientbalance.Remedy,
+	ipversion.Remedy,
+	lbambiguous.Remedy,
+	namedtargetport.Remedy,
+	noavailablenodes.Remedy,
+	nodenotresolvable.Remedy,
+	publiclbforbidden.Remedy,
+	quota.Remedy,
 	rampermission.Remedy,
+	resourcegroupimmutable.Remedy,
+	reuseofccmlb.Remedy,
+	sharedinstancediscontinued.Remedy,
 	tagmissing.Remedy,
+	throttling.Remedy,
 	unclassified.Remedy,
 	vswitchipexhausted.Remedy,
+	vswitchnotfound.Remedy,
+	zoneshortage.Remedy,
 }

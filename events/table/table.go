@@ -9,6 +9,285 @@ import "github.com/lbremedy/lbremedy/events"
 func Table() []events.Row {
 	return []events.Row{
 		{
+			Class: "account-gate",
+			Codes: []string{
+				"RealNameAuthenticationError",
+				"ORDER.NO_REAL_NAME_AUTHENTICATION",
+				"Order.NoRealNameAuthentication",
+				"NO_REAL_NAME_AUTHENTICATION",
+				"NoNameAuthentication",
+				"RISK.RISK_CONTROL_REJECTION",
+				"OperationForbidden.AccountRiskReject",
+				"HighRiskOperationDenied",
+				"Forbidden.RiskControl",
+				"ServiceLinkedRoleNotExist",
+				"OperationDenied.ServiceLinkedRoleNotExist",
+				"NoPermission.AliyunServiceRole*",
+				"ORDER.INST_HAS_UNPAID_ORDER",
+				"ORDER.INSTANCE_HAS_INACTIVE_CHANGE",
+				"PAY.NO_CREDIT_CARD",
+				"NOCARD",
+				"PAY.MAYI_WITHHOLDING_AGREEMENT_ILLEGAL",
+				"UserProfileNotComplete",
+				"OperationFailed.InvalidAccount",
+				"OrderFailed",
+				"CreateOrderFailed",
+				"ORDER.ACCOUNT_STATUS_ILLEGAL",
+				"ORDER.OPEND",
+				"UserNotAllowed",
+				"TradeWaitDistributorAudit",
+			},
+			Texts: []string{
+				"real-name authentication",
+				"account is not real name authentication",
+				"should be Real Name Authenticated",
+				"should be Name Authenticated",
+				"rejected by risk control",
+				"because of account risk reject",
+				"operation is denied because of high risk",
+				"forbidden by Aliyun RiskControl",
+				"your order is suspended",
+				"service linked role does not exist",
+				"because of ServiceLinkedRoleNotExist",
+				"not authorized to create the service linked role",
+				"unfinished order",
+				"instance has unpaid order",
+				"instance has inactive change",
+				"doesn't have Credit Card",
+				"doesn't have card",
+				"did not sign a withholding agreement",
+				"User profile is not completed",
+				"account information is incomplete",
+				"Account failed to create order",
+				"order account status is illegal",
+				"account order is open to buy",
+				"please submit the application",
+				"needs distributor to audit",
+			},
+		},
+		{
+			Class: "address-type-immutable",
+			Texts: []string{
+				"can not change LoadBalancer AddressType once created",
+			},
+		},
+		{
+			Class: "already-bound",
+			Texts: []string{
+				"service has been associated with ip [",
+				"service has been associated with dnsname [",
+			},
+		},
+		{
+			Class: "arrearage",
+			Codes: []string{
+				"ORDER.ARREARAGE",
+				"ARREARAGE",
+				"AccountHasArrearage",
+				"OperationFailed.UnpaidBillsExist",
+				"OperationFailed.UnpaidBill",
+				"ORDER.INST_HAS_UNSETTLED_BILLS",
+			},
+			Texts: []string{
+				"account is arrearage",
+				"account has some arrearage",
+				"account has unpaid bills",
+				"instance has unsettled bills",
+				"because of UnpaidBill",
+			},
+		},
+		{
+			Class: "attribute-immutable",
+			Texts: []string{
+				"can not change LoadBalancer * once created",
+				"AddressIpVersion cannot be changed",
+			},
+		},
+		{
+			Class: "backend-quota",
+			Codes: []string{
+				"InstanceBackendServerNumberOverLimit",
+			},
+			Texts: []string{
+				"backend server number has reached to the quota limit of this load balancer",
+				"backend server number has reached the quota limit of this load balancer",
+			},
+		},
+		{
+			Class: "bad-annotation",
+			Texts: []string{
+				"bad annotation",
+			},
+		},
+		{
+			Class: "busy",
+			Codes: []string{
+				"ServiceIsConfiguring",
+				"BackendServer.configuring",
+				"VServerGroupProcessing",
+				"OperationFailed.ListenerStatusNotSupport",
+				"SystemBusy",
+				"VpcSystemBusy",
+				"OperationBusy",
+				"OperationFailed.TokenIsProcessing",
+				"ProcessingSameRequest",
+				"ResourceInConfiguring.*",
+				"Conflict.Lock",
+				"IncorrectStatus.*",
+				"ServiceUnavailable",
+				"InternalError",
+			},
+			Texts: []string{
+				"system is busy",
+				"vpc system busy",
+				"operation is busy",
+				"service is configuring",
+				"is being configured, please try again later",
+				"A previous configuration is pending",
+				"A previous configuration of the * is pending",
+				"because of the status of the listener",
+				"the Client Token is processing",
+				"The same request is being processed",
+				"The Lock * is conflict",
+				"is in creating status",
+				"due to a temporary failure of the server",
+				"due to some unknown error, exception or failure",
+			},
+		},
+		{
+			Class: "charge-type-conflict",
+			Codes: []string{
+				"OperationDenied.PayByCLCU",
+				"OperationDenied.PayBySpec",
+				"Forbidden.LcuToSpec",
+			},
+			Texts: []string{
+				"instanceChargeType of loadbalancer is PayByCLCU",
+				"instanceChargeType of loadbalancer is PayBySpec",
+				"permission modify InstanceChargeType to spec",
+			},
+		},
+		{
+			Class: "credentials",
+			Codes: []string{
+				"InvalidAccessKeyId.*",
+				"InvalidSecurityToken.*",
+				"SignatureDoesNotMatch",
+				"MissingSecurityToken",
+				"InvalidTimeStamp.Expired",
+				"Forbidden.AccessKeyDisabled",
+			},
+			Texts: []string{
+				"dial tcp",
+				"SDK.CanNotResolveEndpoint",
+				"Specified access key is not found",
+				"Specified access key is disabled",
+				"Specified SecurityToken is expired",
+				"Specified SecurityToken is malformed",
+				"Specified SecurityToken mismatch with the AccessKey",
+				"SecurityToken is mandatory for this action",
+				"Specified signature is not matched with our calculation",
+				"Specified time stamp or date value is expired",
+			},
+		},
+		{
+			Class: "eni-not-found",
+			Texts: []string{
+				"can not find eniid for ip",
+				"whose eni is invalid",
+				"Not sync pods whose eni is invalid",
+				"whose ip is not in vpc cidrs",
+				"Skip delete and update backends to vgroup * due to invalid backends",
+			},
+		},
+		{
+			Class: "eni-unsupported",
+			Texts: []string{
+				"eni unsupported",
+			},
+		},
+		{
+			Class: "insufficient-balance",
+			Codes: []string{
+				"PAY.INSUFFICIENT_BALANCE",
+				"PAYFOR.CREDIT_PAY_INSUFFICIENT_BALANCE",
+				"InsufficientBalance",
+				"PayInsufficientBalance",
+				"InsufficientAvailableQuota",
+				"INSUFFICIENT_BALANCE",
+				"OperationFailed.CashBookInsufficient",
+			},
+			Texts: []string{
+				"account does not have enough balance",
+				"account balance is insufficient",
+				"acount balance is insufficient",
+				"available balance is less than 0",
+				"No payment method is specified for your account",
+				"does not have sufficient funds",
+			},
+		},
+		{
+			Class: "ip-version",
+			Texts: []string{
+				"ip version",
+			},
+		},
+		{
+			Class: "lb-ambiguous",
+			Texts: []string{
+				"lb ambiguous",
+			},
+		},
+		{
+			Class: "named-target-port",
+			Texts: []string{
+				"Port must be between 1 and 65535",
+				"Port value should be in [1, 65535]",
+			},
+		},
+		{
+			Class: "no-available-nodes",
+			Texts: []string{
+				"There are no available nodes for LoadBalancer",
+				"There are no available nodes for NetworkLoadBalancer",
+				"no available backend loadbalancer nodes",
+			},
+		},
+		{
+			Class: "node-not-resolvable",
+			Codes: []string{
+				"ObtainIpFail",
+			},
+			Texts: []string{
+				"unable to split instanceid and region from providerID",
+				"parse providerid: * expected: ${regionid}.${nodeid}",
+				"can not find correspond node",
+			},
+		},
+		{
+			Class: "public-lb-forbidden",
+			Texts: []string{
+				"create public address slb is not allowed",
+			},
+		},
+		{
+			Class: "quota",
+			Codes: []string{
+				"OverQuota",
+				"ORDER.QUANTITY_INVALID",
+				"ListenerNumberOverLimit",
+				"QuotaLimitExceeds.*",
+				"QuotaExceeded.*",
+			},
+			Texts: []string{
+				"Instance num exceeded Quota",
+				"Total is over the quota",
+				"order quota exceeded",
+				"maximum number of listeners is exceeded",
+				"The quota of * is exceeded",
+			},
+		},
+		{
 			Class: "ram-permission",
 			Codes: []string{
 				"Forbidden",
@@ -23,6 +302,25 @@ func Table() []events.Row {
 				"User not authorized to operate on the specified resource, or this API doesn't support RAM",
 				"You are not authorized to do this action. You should be authorized by RAM",
 				"Authentication is failed for NoPermission",
+			},
+		},
+		{
+			Class: "resource-group-immutable",
+			Texts: []string{
+				"can not change ResourceGroupId once created",
+				"ResourceGroupId cannot be changed",
+			},
+		},
+		{
+			Class: "reuse-of-ccm-lb",
+			Texts: []string{
+				"can not reuse loadbalancer created by kubernetes",
+			},
+		},
+		{
+			Class: "shared-instance-discontinued",
+			Texts: []string{
+				"shared instance discontinued",
 			},
 		},
 		{
@@ -42,6 +340,17 @@ func Table() []events.Row {
 			},
 		},
 		{
+			Class: "throttling",
+			Codes: []string{
+				"Throttling.*",
+			},
+			Texts: []string{
+				"Request was denied due to user flow control",
+				"Request was denied due to api flow control",
+				"Request was denied due to request throttling",
+			},
+		},
+		{
 			Class: "vswitch-ip-exhausted",
 			Codes: []string{
 				"VSwitchAvailableIpNotExist",
@@ -54,6 +363,26 @@ func Table() []events.Row {
 				"No subnet IP addresses are available",
 				"specified resource of VSwitchIp is not enough",
 				"no available vsw found",
+			},
+		},
+		{
+			Class: "vswitch-not-found",
+			Codes: []string{
+				"VSwitchNotExist",
+				"InvalidVSwitchId.NotFound",
+				"ResourceNotFound.VSwitch",
+			},
+			Texts: []string{
+				"specified VSwitch does not exist.",
+				"specified vSwitch instance is invalid",
+				"resource of vSwitch is not found",
+				"vpc subnet is not exist",
+			},
+		},
+		{
+			Class: "zone-shortage",
+			Texts: []string{
+				"zone shortage",
 			},
 		},
 	}
