@@ -106,7 +106,7 @@ func (v *VPC) show(s *State) reply {
 		"OwnerId": s.owner(), "VRouterId": routerID(v.ID), "RouterTableIds": reply{"RouterTableIds": s.tablesOf(v.ID)}, "VSwitchIds": reply{"VSwitchId": ids},
 		"SecondaryCidrBlocks": reply{"SecondaryCidrBlock": slices.Concat([]string{}, v.SecondaryCIDRs)},
 		"Ipv6CidrBlock":       s.ipv6Block(v.ID), "Ipv6CidrBlocks": reply{"Ipv6CidrBlock": []reply{}},
-		"CreationTime":        s.started.Format("2006-01-02T15:04:05Z"),
+		"CreationTime": s.started.Format("2006-01-02T15:04:05Z"),
 	}
 }
 
