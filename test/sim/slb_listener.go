@@ -250,9 +250,7 @@ func describeListener(protocol string) func(*request) (any, *failure) {
 			return nil, bad
 		}
 		out := lb.Listeners[i].show(lb)
-		for k, v := range lb.Listeners[i].Config {
-			out[k] = typed(k, v)
-		}
+		maps.Copy(out, lb.Listeners[i].parameters())
 		return out, nil
 	}
 }
@@ -275,11 +273,8 @@ func describeListeners(q *request) (any, *failure) {
 			if !is(q.params["ListenerPort"], strconv.Itoa(l.Port)) || !is(strings.ToLower(q.params["ListenerProtocol"]), l.Protocol) {
 				continue
 			}
-			e, config := l.show(lb), reply{}
-			for k, v := range l.Config {
-				config[k] = typed(k, v)
-			}
-			e[strings.ToUpper(l.Protocol)+"ListenerConfig"] = config
+			e := l.show(lb)
+			e[strings.ToUpper(l.Protocol)+"ListenerConfig"] = l.parameters()
 			list = append(list, e)
 		}
 	}
