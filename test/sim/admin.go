@@ -35,7 +35,7 @@ can't be done, 404 for what is not there. What is refused has changed nothing.
   DELETE /sim/KIND/ID      drop it, whatever protects it
   POST   /sim/faults       put a fault in the way of calls; answers with its number:
                            {product: slb, action: Create*, caller: controller, code: Throttling.User, count: 3}
-                           effects: delay: 2s, hang, cutBefore, code (status, message), cutAfter, garbage,
+                           effects: delay: 2s, hang, cutBefore, code (status, message), cutAfter, garbage, body,
                                     failJob
                            limits:  count: 3, rate: 0.5
   GET    /sim/faults       those that stand
@@ -425,6 +425,7 @@ type wireFault struct {
 	Message   string   `json:"message,omitempty"`
 	CutAfter  bool     `json:"cutAfter,omitempty"`
 	Garbage   bool     `json:"garbage,omitempty"`
+	Body      string   `json:"body,omitempty"`
 	FailJob   bool     `json:"failJob,omitempty"`
 	Count     int      `json:"count,omitempty"`
 	Rate      float64  `json:"rate,omitempty"`
@@ -436,8 +437,8 @@ func (c *Cloud) postFault(r *http.Request) (any, error) {
 		return nil, err
 	}
 	switch {
-	case f.Delay == 0 && !f.Hang && !f.CutBefore && f.Code == "" && !f.CutAfter && !f.Garbage && !f.FailJob:
-		return nil, fmt.Errorf("%w: the fault does nothing: give it delay, hang, cutBefore, code, cutAfter, garbage or failJob", errBad)
+	case f.Delay == 0 && !f.Hang && !f.CutBefore && f.Code == "" && !f.CutAfter && !f.Garbage && f.Body == "" && !f.FailJob:
+		return nil, fmt.Errorf("%w: the fault does nothing: give it delay, hang, cutBefore, code, cutAfter, garbage, body or failJob", errBad)
 	case f.Rate < 0 || f.Rate > 1 || f.Count < 0 || f.Delay < 0:
 		return nil, fmt.Errorf("%w: rate is between 0 and 1, count and delay are not below 0", errBad)
 	case f.Product != "" && !slices.ContainsFunc(slices.Collect(maps.Values(byVersion)), func(p *product) bool { return p.name == f.Product }):
@@ -449,7 +450,7 @@ func (c *Cloud) postFault(r *http.Request) (any, error) {
 	}
 	f.ID = c.stand(Fault{
 		Product: f.Product, Action: f.Action, Caller: f.Caller, Delay: time.Duration(f.Delay), Hang: f.Hang, CutBefore: f.CutBefore, Code: f.Code,
-		Status: f.Status, Message: f.Message, CutAfter: f.CutAfter, Garbage: f.Garbage, FailJob: f.FailJob, Count: f.Count, Rate: f.Rate,
+		Status: f.Status, Message: f.Message, CutAfter: f.CutAfter, Garbage: f.Garbage, Body: f.Body, FailJob: f.FailJob, Count: f.Count, Rate: f.Rate,
 	})
 	return f, nil
 }
@@ -459,7 +460,7 @@ func (s *standing) wire() wireFault {
 	f := s.Fault
 	return wireFault{
 		ID: s.id, Product: f.Product, Action: f.Action, Caller: f.Caller, Delay: Duration(f.Delay), Hang: f.Hang, CutBefore: f.CutBefore, Code: f.Code,
-		Status: f.Status, Message: f.Message, CutAfter: f.CutAfter, Garbage: f.Garbage, FailJob: f.FailJob, Count: max(s.left, 0), Rate: f.Rate,
+		Status: f.Status, Message: f.Message, CutAfter: f.CutAfter, Garbage: f.Garbage, Body: f.Body, FailJob: f.FailJob, Count: max(s.left, 0), Rate: f.Rate,
 	}
 }
 

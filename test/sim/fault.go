@@ -26,6 +26,7 @@ type Fault struct {
 	Message   string        // of the error: the usual one of the code if empty
 	CutAfter  bool          // done, but the connection ends before the answer
 	Garbage   bool          // done, but the answer is cut in half
+	Body      string        // done, but this is the answer, with Status or 200
 	FailJob   bool          // done as far as the answer goes, but its job fails: nothing is made or removed
 
 	Count int     // calls that it hits before it ends; 0: until removed
@@ -144,16 +145,24 @@ func (f *Fault) after(c *Cloud, call *Call) {
 	if f.CutAfter {
 		c.abort(*call, "cut")
 	}
-	if f.Garbage {
+	if f.Garbage || f.Body != "" {
 		call.Code = "garbage"
+	}
+	if f.Body != "" {
+		call.Status = cmp.Or(f.Status, http.StatusOK)
 	}
 }
 
 func (f *Fault) garble(b []byte) []byte {
-	if f == nil || !f.Garbage || f.Code != "" {
+	switch {
+	case f == nil || f.Code != "":
 		return b
+	case f.Garbage:
+		return b[:len(b)/2]
+	case f.Body != "":
+		return []byte(f.Body)
 	}
-	return b[:len(b)/2]
+	return b
 }
 
 // abort records a call that gets no answer and ends its connection.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -83,6 +84,123 @@ func TestFaults(t *testing.T) {
 	}
 	if failed < 60 || failed > 140 {
 		t.Errorf("%d of 200 calls failed, want about half", failed)
+	}
+}
+
+// TestFaultKinds puts each kind of fault in the way of the SDK.
+func TestFaultKinds(t *testing.T) {
+	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}}})
+	k := c.Client("one", "slb:*", "vpc:*")
+	client := dial(t, c, k, slb.NewClientWithOptions)
+	list := func() error {
+		_, err := client.DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
+		return err
+	}
+	other := func() error {
+		_, err := dial(t, c, c.Client("other", "slb:*"), slb.NewClientWithOptions).DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
+		return err
+	}
+	vpcs := func() error {
+		_, err := dial(t, c, k, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
+		return err
+	}
+	for _, tt := range []struct {
+		code   string
+		status int
+		text   string
+	}{
+		{"Throttling", 400, "Request was denied due to request throttling."},
+		{"Throttling.User", 400, "Request was denied due to user flow control."},
+		{"ServiceUnavailable", 503, "The request has failed due to a temporary failure of the server."},
+		{"InternalError", 500, "The request processing has failed due to some unknown error, exception or failure."},
+		{"InvalidSecurityToken.Expired", 400, "Specified SecurityToken is expired."},
+		{"SystemBusy", 400, "The system is busy."},
+		{"OperationFailed.TokenIsProcessing", 400, "The operation is failed, because the Client Token is processing."},
+		{"BackendServer.configuring", 409, "A previous configuration of the load balancer is pending; please try again later."},
+		{"VSwitchAvailableIpNotExist", 400, "The specified VSwitch has no availabe ip."}, // sic
+	} {
+		c.Fault(sim.Fault{Code: tt.code, Count: 1})
+		if e := refused(t, list(), tt.code, tt.status); e.Message() != tt.text {
+			t.Errorf("%s: got %q", tt.code, e.Message())
+		}
+		check(t, list())
+	}
+
+	// By product, by action, by caller, and by all of them.
+	for _, tt := range []struct {
+		fault            sim.Fault
+		mine, theirs, of bool // hits
+	}{
+		{sim.Fault{Product: "vpc"}, false, false, true},
+		{sim.Fault{Action: "DescribeLoadBalancers"}, true, true, false},
+		{sim.Fault{Action: "Describe*"}, true, true, true},
+		{sim.Fault{Caller: "other"}, false, true, false},
+		{sim.Fault{Product: "slb", Action: "Describe*", Caller: "one"}, true, false, false},
+		{sim.Fault{Product: "nlb", Action: "Describe*", Caller: "one"}, false, false, false},
+	} {
+		tt.fault.Code = "InternalError"
+		remove := c.Fault(tt.fault)
+		if (list() != nil) != tt.mine || (other() != nil) != tt.theirs || (vpcs() != nil) != tt.of {
+			t.Errorf("%+v hit the wrong calls", tt.fault)
+		}
+		remove()
+	}
+	remove := c.Fault(sim.Fault{Code: "InternalError", Count: 2})
+	if list() == nil || list() == nil || list() != nil {
+		t.Error("a fault that hits twice")
+	}
+	remove()
+
+	// What is no answer of the API at all.
+	c.Fault(sim.Fault{Body: "<html>Bad Gateway</html>", Status: 502, Count: 1})
+	refused(t, list(), "", 502)
+	c.Fault(sim.Fault{Body: "{}", Count: 1})
+	check(t, list()) // an answer without its fields is one to the SDK
+	for _, body := range []string{`[]`, `"text"`, `{"LoadBalancers":[]}`, `{"TotalCount":{}}`} {
+		c.Fault(sim.Fault{Body: body, Count: 1})
+		if err := list(); err == nil {
+			t.Errorf("%s: no error", body)
+		}
+	}
+	c.Fault(sim.Fault{Body: `{"Code":403,"Message":"m"}`, Status: 403, Count: 1})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the SDK no longer panics at a code that is a number")
+			}
+		}()
+		_ = list()
+	}()
+	calls := c.CallsOf("one")
+	if last := calls[len(calls)-1]; last.Status != 403 || last.Code != "garbage" {
+		t.Errorf("got %+v", last)
+	}
+}
+
+// TestFaultsOfOtherManners puts faults in the way of the container service and
+// of requests that are signed the newer way.
+func TestFaultsOfOtherManners(t *testing.T) {
+	c := sim.New(t, &sim.World{Cluster: sim.Cluster{ID: "c-a"}})
+	c.Fault(sim.Fault{Product: "cs", Action: "DescribeClusterDetail", Code: "ServiceUnavailable", Count: 1})
+	err := roaCall(t, c, "GET", "/clusters/c-a", "", nil)
+	if e := refused(t, err, "", 503); !contains(e.Message(), `"code":"ServiceUnavailable"`) {
+		t.Errorf("got %s", e.Message())
+	}
+	check(t, roaCall(t, c, "GET", "/clusters/c-a", "", nil))
+	c.Fault(sim.Fault{Product: "nlb", Code: "Throttling.User", Count: 1})
+	a := acs3{cloud: c, key: c.Admin(), action: "ListLoadBalancers", version: "2022-04-30"}
+	if status, out := a.send(t); status != 400 || out["Code"] != "Throttling.User" || out["Message"] != "Request was denied due to api flow control." {
+		t.Errorf("got %d %v", status, out)
+	}
+	if status, out := a.send(t); status != 200 {
+		t.Errorf("got %d %v", status, out)
+	}
+	for _, f := range []sim.Fault{{CutBefore: true}, {CutAfter: true}} {
+		remove := c.Fault(f)
+		if err := roaCall(t, c, "GET", "/clusters/c-a", "", nil); err == nil { // also when it is tried again, as a GET is
+			t.Errorf("%+v: no error", f)
+		}
+		remove()
 	}
 }
 
