@@ -1,0 +1,75 @@
+package step_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// Several edits are one patch, with the way back of all of them.
+func TestTogether(t *testing.T) {
+	const p, old = remedy.Prefix, remedy.LegacyPrefix
+	c := &remedy.Case{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		p + "spec": "slb.s1.small", old + "spec": "slb.s2.small", old + "ip-version": "ipv6", "other": "x",
+	}}}}
+	for _, tt := range []struct {
+		name  string
+		edits []step.Edit
+		want  remedy.Step
+		text  string
+		back  remedy.Step
+	}{
+		{
+			"sets and removes", []step.Edit{step.With(c, "instance-charge-type", "PayByCLCU"), step.Without(c, "spec")},
+			step.Annotate{
+				Set: map[string]string{p + "instance-charge-type": "PayByCLCU"}, Remove: []string{p + "spec", old + "spec"},
+				Was: map[string]string{p + "spec": "slb.s1.small", old + "spec": "slb.s2.small"},
+			},
+			"annotate " + p + "instance-charge-type=PayByCLCU and remove " + p + "spec " + old + "spec",
+			step.Annotate{
+				Set: map[string]string{p + "spec": "slb.s1.small", old + "spec": "slb.s2.small"}, Remove: []string{p + "instance-charge-type"},
+				Was: map[string]string{p + "instance-charge-type": "PayByCLCU"},
+			},
+		},
+		{
+			"removes alone", []step.Edit{step.Without(c, "spec"), step.Without(c, "ip-version")},
+			step.RemoveAnnotation{
+				Names: []string{p + "spec", old + "ip-version", old + "spec"},
+				Was:   map[string]string{p + "spec": "slb.s1.small", old + "spec": "slb.s2.small", old + "ip-version": "ipv6"},
+			},
+			"remove annotation " + p + "spec " + old + "ip-version " + old + "spec",
+			step.Annotate{
+				Set: map[string]string{p + "spec": "slb.s1.small", old + "spec": "slb.s2.small", old + "ip-version": "ipv6"},
+				Was: map[string]string{},
+			},
+		},
+		{
+			"the later one counts", []step.Edit{step.With(c, "spec", "a"), step.With(c, "spec", "b")},
+			step.Annotate{Set: map[string]string{p + "spec": "b"}, Was: map[string]string{p + "spec": "slb.s1.small"}},
+			"annotate " + p + "spec=b",
+			step.Annotate{Set: map[string]string{p + "spec": "slb.s1.small"}, Was: map[string]string{p + "spec": "b"}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := step.Together(tt.edits...)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if got.String() != tt.text {
+				t.Errorf("it says %q", got)
+			}
+			back, ok := got.Undo()
+			if diff := cmp.Diff(tt.back, back); diff != "" || !ok {
+				t.Error(diff)
+			}
+			if state, err := got.Check(t.Context(), c); state != remedy.Todo || err != nil {
+				t.Errorf("it is %s, %v", state, err)
+			}
+		})
+	}
+}
