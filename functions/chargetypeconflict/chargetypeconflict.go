@@ -1,0 +1,135 @@
+// Package chargetypeconflict remedies Services that ask a CLB which pays by LCU to pay by spec.
+package chargetypeconflict
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy takes the wish for a spec back, so that the Service syncs again.
+var Remedy = &remedy.Remedy{
+	Class: "charge-type-conflict",
+	Doc:   doc,
+	Codes: []string{"OperationDenied.PayByCLCU", "OperationDenied.PayBySpec", "Forbidden.LcuToSpec"},
+	Texts: []string{
+		"instanceChargeType of loadbalancer is PayByCLCU",
+		"instanceChargeType of loadbalancer is PayBySpec",
+		"permission modify InstanceChargeType to spec",
+	},
+	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads),
+	Steps:    []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
+	Diagnose: diagnose,
+	Holds:    holds,
+}
+
+// Short names of the annotations that say how a CLB pays, and how large it is if
+// it pays by that. Letter case counts.
+const (
+	chargeType = "instance-charge-type"
+	spec       = "spec"
+)
+
+// byLCU is the charge type from which no way leads back to another.
+const byLCU = "PayByCLCU"
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	if remedy.NLB(c.Service) {
+		return remedy.Plan{
+			Finding: "The event is about the charge type of a CLB, and the Service is served by an NLB, which has none to choose.",
+			Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + remedy.NLBClass + " alone.",
+		}, nil
+	}
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if lb == nil {
+		return c.Unfound("its charge type and spec"), nil
+	}
+	asked := wishes(c)
+	if lb.CLB.ChargeType != byLCU {
+		return remedy.Plan{
+			Finding: fmt.Sprintf("The CLB %s pays %s (%s), and the annotations ask for %s. Only a change from %s is known to be impossible, and this is none.", lb.ID, pays(lb.CLB), lb.CLB.PayType, asked, byLCU),
+			Ask: fmt.Sprintf("Look up in the controller's log which change the API refused, and why: %s. A subscription (PrePay) changes in the console alone. To take the wishes back: %s.",
+				c.LogQuery(), takeBack(c)),
+		}, nil
+	}
+	var edits []step.Edit
+	if want, _ := remedy.Annotation(c.Service, chargeType); want != "" && want != byLCU {
+		edits = append(edits, step.With(c, chargeType, byLCU))
+	}
+	if _, ok := remedy.Annotation(c.Service, spec); ok {
+		edits = append(edits, step.Without(c, spec))
+	}
+	return c.WithDrift(ctx, lb, remedy.Plan{
+		Finding: fmt.Sprintf("The CLB %s pays by LCU (%s), and the annotations ask for %s. No way leads from there to a spec.", lb.ID, byLCU, asked),
+		Note:    "Nothing changes on the load balancer: by LCU it has no spec, and grows with its load.",
+		Steps:   []remedy.Step{step.Together(edits...)},
+	})
+}
+
+// wishes returns what the annotations ask for, for a sentence.
+func wishes(c *remedy.Case) string {
+	var out []string
+	for _, name := range []string{chargeType, spec} {
+		if v, _ := remedy.Annotation(c.Service, name); v != "" {
+			out = append(out, name+" "+remedy.Quote(v))
+		}
+	}
+	return strings.Join(out, " and ")
+}
+
+// takeBack returns the commands by which a person removes the annotations.
+func takeBack(c *remedy.Case) string {
+	var out []string
+	for _, name := range []string{chargeType, spec} {
+		if _, ok := remedy.Annotation(c.Service, name); ok {
+			out = append(out, remedy.RemoveCommand(c.Service, name))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func pays(lb *cloud.LoadBalancer) string {
+	switch {
+	case lb.ChargeType == "":
+		return "in a way that the API does not say"
+	case lb.Spec == "":
+		return "by spec, and has none: it is a shared-resource instance"
+	}
+	return "by the spec " + lb.Spec
+}
+
+// holds reports whether the annotations still ask for something else than the
+// load balancer has.
+func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	wantCharge, _ := remedy.Annotation(c.Service, chargeType)
+	wantSpec, _ := remedy.Annotation(c.Service, spec)
+	if wantCharge == "" && wantSpec == "" {
+		return remedy.No, nil // the controller compares only what is asked for
+	}
+	if remedy.NLB(c.Service) {
+		return remedy.Yes, nil // there is nothing to compare: a person looks
+	}
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	if lb == nil {
+		return remedy.Yes, nil
+	}
+	if lb.CLB.ChargeType == byLCU {
+		return remedy.Is(wantSpec != "" || wantCharge != "" && wantCharge != byLCU), nil
+	}
+	return remedy.Is(wantCharge != "" && wantCharge != lb.CLB.ChargeType || wantSpec != "" && wantSpec != lb.CLB.Spec), nil
+}
