@@ -1,0 +1,119 @@
+// Package attributeimmutable remedies Services that ask for what is chosen once, when a load balancer is made.
+package attributeimmutable
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy puts the annotations back to what the load balancer has, so that the Service syncs again.
+var Remedy = &remedy.Remedy{
+	Class: "attribute-immutable",
+	Doc:   doc,
+	Texts: []string{
+		"can not change LoadBalancer * once created",
+		"AddressIpVersion cannot be changed",
+	},
+	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
+	Steps:    []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
+	Diagnose: diagnose,
+	Holds:    holds,
+}
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if lb == nil {
+		return c.Unfound("its zones, IP version, network type and address"), nil
+	}
+	var edits []step.Edit
+	var parts []string
+	for _, a := range differing(c, lb) {
+		asks := fmt.Sprintf("the annotation %s asks for %s", a.name, remedy.Quote(a.want))
+		if a.want == "" {
+			asks = fmt.Sprintf("the annotation %s is missing, which asks for %s", a.name, a.unset)
+		}
+		if a.real == "" {
+			edits = append(edits, step.Without(c, a.name))
+			parts = append(parts, fmt.Sprintf("%s, and the API names no %s of %s", asks, a.what, lb.ID))
+			continue
+		}
+		edits = append(edits, step.With(c, a.name, a.real))
+		parts = append(parts, fmt.Sprintf("%s, and the %s of %s is %s", asks, a.what, lb.ID, a.real))
+	}
+	finding := strings.Join(parts, "; ")
+	return c.WithDrift(ctx, lb, remedy.Plan{
+		Finding: fmt.Sprintf("%s%s. That is chosen when the %s is made, and never changes.", strings.ToUpper(finding[:1]), finding[1:], lb.Kind()),
+		Note:    "To have it otherwise, delete the Service and create it again: it then has a new load balancer and a new address.",
+		Steps:   []remedy.Step{step.Together(edits...)},
+	})
+}
+
+// An attribute is what an annotation asks for and what the load balancer has.
+type attribute struct {
+	name  string // short, of the annotation
+	what  string // for people
+	want  string // empty: the annotation is not there
+	unset string // what the controller wants then; empty: anything
+	real  string // empty: the load balancer has none, as far as the API says
+}
+
+// differing returns the attributes on which a sync of the Service fails.
+func differing(c *remedy.Case, lb *remedy.Instance) []attribute {
+	if lb.NLB != nil {
+		return slices.DeleteFunc(all(c, []attribute{
+			{name: "ip-version", what: "IP version", real: annotated(lb.IPVersion)},
+		}), func(a attribute) bool { return a.want == "" || strings.EqualFold(a.want, a.real) })
+	}
+	list := []attribute{
+		{name: "master-zoneid", what: "primary zone", real: lb.CLB.Zone},
+		{name: "slave-zoneid", what: "standby zone", real: lb.CLB.SlaveZone},
+		{name: "ip-version", what: "IP version", unset: "ipv4", real: lb.CLB.IPVersion},
+		{name: "network-type", what: "network type", real: lb.CLB.Network},
+		{name: "slb-network-type", what: "network type", real: lb.CLB.Network}, // so called before CCM v2.12
+		{name: "ip", what: "address", real: lb.CLB.Address},
+	}
+	// No known release compares the vSwitch; one that says so does.
+	if strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
+		list = append(list, attribute{name: "vswitch-id", what: "vSwitch", real: lb.CLB.VSwitch})
+	}
+	return slices.DeleteFunc(all(c, list), func(a attribute) bool {
+		return a.want == a.real || a.want == "" && (a.unset == "" || a.unset == a.real)
+	})
+}
+
+// all fills in what the annotations ask for.
+func all(c *remedy.Case, list []attribute) []attribute {
+	for i := range list {
+		list[i].want, _ = remedy.Annotation(c.Service, list[i].name)
+	}
+	return list
+}
+
+// annotated returns an NLB's IP version as its annotation has it.
+func annotated(version string) string {
+	if strings.EqualFold(version, "DualStack") {
+		return "DualStack"
+	}
+	return strings.ToLower(version)
+}
+
+// holds reports whether the annotations still ask for what the load balancer doesn't have.
+func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	return remedy.Is(lb == nil || len(differing(c, lb)) > 0), nil
+}
