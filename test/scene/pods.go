@@ -122,22 +122,8 @@ func given(_ context.Context, s *Stage, service string) error {
 
 // endpoints says in the cluster which Pods stand behind a Service.
 func (s *Stage) endpoints(ctx context.Context, service string) error {
-	slice := &discoveryv1.EndpointSlice{
-		TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
-		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: new(portName), Port: new(int32(8080)), Protocol: new(tcp)}},
-		Endpoints:   []discoveryv1.Endpoint{},
-	}
 	s.mu.Lock()
-	for _, m := range s.crews[service] {
-		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
-			Addresses:  []string{m.ip},
-			Conditions: discoveryv1.EndpointConditions{Ready: new(!m.idle), Serving: new(!m.idle), Terminating: new(false)},
-			NodeName:   new(m.node),
-			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: s.Namespace, Name: m.name},
-		})
-	}
+	slice := s.slice(service, s.crews[service])
 	s.mu.Unlock()
 	data, err := encode(slice)
 	if err != nil {
@@ -148,6 +134,25 @@ func (s *Stage) endpoints(ctx context.Context, service string) error {
 		return fmt.Errorf("write the endpoints: %w", err)
 	}
 	return nil
+}
+
+func (s *Stage) slice(service string, crew []member) *discoveryv1.EndpointSlice {
+	slice := &discoveryv1.EndpointSlice{
+		TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
+		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new(portName), Port: new(int32(8080)), Protocol: new(tcp)}},
+		Endpoints:   []discoveryv1.Endpoint{},
+	}
+	for _, m := range crew {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses:  []string{m.ip},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(!m.idle), Serving: new(!m.idle), Terminating: new(false)},
+			NodeName:   new(m.node),
+			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: s.Namespace, Name: m.name},
+		})
+	}
+	return slice
 }
 
 // replicaSet makes what the Pods of a Service belong to.
