@@ -17,7 +17,7 @@ import (
 
 // All returns one zero value of every kind of step.
 func All() []remedy.Step {
-	return []remedy.Step{Annotate{}, RemoveAnnotation{}, Touch{}, ClearStatus{}, TagLB{}, UntagLB{}, PolicyVersion{}, DefaultVersion{}, ApplyQuota{}, TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}}
+	return []remedy.Step{Annotate{}, RemoveAnnotation{}, Touch{}, ClearStatus{}, TagLB{}, UntagLB{}, PolicyVersion{}, DefaultVersion{}, ApplyQuota{}, TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}, Convert{}}
 }
 
 // Decode makes a step from its kind and its JSON form, as the journal keeps them.
@@ -27,6 +27,8 @@ func Decode(kind string, data []byte) (remedy.Step, error) {
 		return decode[Annotate](data)
 	case RemoveAnnotation{}.Kind():
 		return decode[RemoveAnnotation](data)
+	case Convert{}.Kind():
+		return decode[Convert](data)
 	case Touch{}.Kind():
 		return decode[Touch](data)
 	case ClearStatus{}.Kind():

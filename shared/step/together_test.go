@@ -73,3 +73,18 @@ func TestTogether(t *testing.T) {
 		})
 	}
 }
+
+// What changes a load balancer for good has no way back, and is an edit all the same.
+func TestConvert(t *testing.T) {
+	c := &remedy.Case{Service: &corev1.Service{}}
+	s := step.Convert{Annotate: step.With(c, "instance-charge-type", "PayByCLCU"), LB: "lb-1"}
+	if back, ok := s.Undo(); ok {
+		t.Errorf("it is taken back by %s", back)
+	}
+	if keyed, ok := remedy.Step(s).(remedy.Keyed); !ok || len(keyed.Keys()) != 1 {
+		t.Error("nobody can tell which annotation it writes")
+	}
+	if state, err := s.Check(t.Context(), c); state != remedy.Todo || err != nil {
+		t.Errorf("it is %s, %v", state, err)
+	}
+}

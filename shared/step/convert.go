@@ -1,0 +1,30 @@
+package step
+
+import (
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// Convert sets annotations by which the controller changes the load balancer for
+// good: with the annotations put back, the load balancer stays as it has become.
+type Convert struct {
+	Annotate
+	LB string `json:"lb"` // ID
+}
+
+// String says what the step does.
+func (s Convert) String() string {
+	return s.Annotate.String() + ", by which the controller changes " + s.LB + " for good"
+}
+
+// Kind is "convert".
+func (Convert) Kind() string { return "convert" }
+
+// Target is the load balancer.
+func (s Convert) Target() string { return "slb/" + s.LB }
+
+// Risk is medium: it changes what the load balancer costs. Where traffic runs
+// over it, the plan's is high.
+func (Convert) Risk() remedy.Risk { return remedy.Medium }
+
+// Undo is nothing: no annotation changes the load balancer back.
+func (Convert) Undo() (remedy.Step, bool) { return nil, false }
