@@ -31,6 +31,7 @@ type File struct {
 	Attempts  int              `json:"attempts,omitempty"` // tries to write on one Service and class in 24 h; default 3
 	RAMDelay  string           `json:"ramDelay,omitempty"` // how long RAM takes to act on a new policy version; default 1m
 	VSwitches VSwitches        `json:"vswitches,omitzero"`
+	PayBySpec bool             `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025
 }
 
 // A Class is what the policy file says of one class.
@@ -71,6 +72,7 @@ func Parse(data []byte, classes []string) (remedy.Policy, error) {
 		Mode:      mode("mode", f.Mode, &errs),
 		Attempts:  f.Attempts,
 		VSwitches: remedy.VSwitches(f.VSwitches),
+		PayBySpec: f.PayBySpec,
 	}
 	if p.Mode == "" {
 		p.Mode = remedy.Observe
@@ -136,7 +138,7 @@ func explain(err error) error {
 		text = strings.ReplaceAll(text, noise, "")
 	}
 	if _, field, ok := strings.Cut(text, "unknown field "); ok {
-		return fmt.Errorf("the field %s is not known; known are mode, risk, classes, attempts, ramDelay, vswitches (allow, reserve, replaceMissing)", field)
+		return fmt.Errorf("the field %s is not known; known are mode, risk, classes, attempts, ramDelay, vswitches (allow, reserve, replaceMissing), payBySpec", field)
 	}
 	return errors.New(text)
 }

@@ -26,8 +26,8 @@ func TestParse(t *testing.T) {
 		{"fix without more applies low risk", "mode: fix", remedy.Policy{Mode: remedy.Fix}},
 		{"a class of its own", "mode: fix\nclasses: {ram-permission: {risk: medium}}",
 			remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{"ram-permission": {Risk: &medium}}}},
-		{"all fields", "mode: fix\nrisk: high\nattempts: 5\nramDelay: 2s\nvswitches: {allow: [vsw-1], reserve: 0, replaceMissing: true}\nclasses: {tag-missing: {mode: observe}}",
-			remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Attempts: 5, RAMDelay: 2 * time.Second,
+		{"all fields", "mode: fix\nrisk: high\nattempts: 5\nramDelay: 2s\npayBySpec: true\nvswitches: {allow: [vsw-1], reserve: 0, replaceMissing: true}\nclasses: {tag-missing: {mode: observe}}",
+			remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Attempts: 5, RAMDelay: 2 * time.Second, PayBySpec: true,
 				VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, Reserve: &reserve, ReplaceMissing: true},
 				Classes:   map[string]remedy.Class{"tag-missing": {Mode: remedy.Observe}}}},
 	}
@@ -57,6 +57,7 @@ func TestParseRefuses(t *testing.T) {
 		"attempts: many":                        "attempts",
 		"ramDelay: soon":                        `ramDelay: "soon" is no duration`,
 		"ramDelay: -3s":                         "ramDelay",
+		"payBySpec: perhaps":                    "payBySpec",
 		"vswitches: {reserve: -2}":              "vswitches.reserve: -2 is negative",
 		"mode: [":                               "line 1",
 		"mode: fix\nmode: observe":              "mode",
@@ -117,7 +118,7 @@ func TestInForce(t *testing.T) {
 	check(remedy.Policy{Mode: remedy.Observe})
 	high, reserve := remedy.High, int64(0)
 	full := remedy.Policy{
-		Mode: remedy.Fix, Risk: remedy.Medium, Attempts: 5, RAMDelay: time.Second, VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, Reserve: &reserve, ReplaceMissing: true},
+		Mode: remedy.Fix, Risk: remedy.Medium, Attempts: 5, RAMDelay: time.Second, PayBySpec: true, VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, Reserve: &reserve, ReplaceMissing: true},
 		Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Observe, Risk: &high}, "ram-permission": {}},
 	}
 	if err := Publish(t.Context(), s, full); err != nil {

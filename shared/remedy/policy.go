@@ -24,6 +24,7 @@ type Policy struct {
 	VSwitches VSwitches
 	RAMDelay  time.Duration // how long RAM takes to act on a new policy version; zero: a minute
 	Attempts  int           // tries to write on one Service and class in 24 h; zero: 3
+	PayBySpec bool          // CLBs that pay by spec are still sold to this account, such as slb.s1.small
 }
 
 // A Class is what the operator allows for one class of failure.
