@@ -1,0 +1,157 @@
+// Package networkconflict asks about reused load balancers of another VPC.
+package networkconflict
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks which load balancer is meant: no load balancer changes its VPC.
+var Remedy = &remedy.Remedy{
+	Class: "network-conflict",
+	Doc:   doc,
+	Codes: []string{"NetworkConflict"},
+	Texts: []string{
+		"network conflicts in specified parameter",
+		"have to be in the same vpc or all classic",
+		"VpcId is mismatched for * and",
+	},
+	Reads: slices.Concat(remedy.ReusableReads, remedy.NetworkReads, []grant.Grant{
+		grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute, grant.ListSLBTags,
+	}),
+	Diagnose: diagnose,
+}
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
+	}
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if lb == nil {
+		return c.Unfound("its VPC"), nil
+	}
+	n := network{at: lb.VPC}
+	if lb.CLB != nil {
+		if err := n.readGroups(ctx, c, lb); err != nil {
+			return remedy.Plan{}, err
+		}
+	}
+	finding, seen := n.finding(lb, cluster.VPC)
+	reusable, err := c.Reusable(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	ask := n.ask(c, lb, reusable)
+	if !seen {
+		ask = fmt.Sprintf("Look in the controller's log what it added to which group: kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep %s/%s. If the load balancer is the wrong one: %s",
+			c.Service.Namespace, c.Service.Name, ask)
+	}
+	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask}, nil
+}
+
+// A network is in which VPCs a load balancer and its backends are.
+type network struct {
+	at     string              // VPC of the load balancer; empty for a CLB that faces the internet
+	others map[string][]string // by the VPC of backends: names of the vServer groups that hold them
+	left   []string            // names of vServer groups that were made for the Service
+}
+
+// readGroups reads the vServer groups of a CLB and the VPCs of their backends.
+func (n *network) readGroups(ctx context.Context, c *remedy.Case, lb *remedy.Instance) error {
+	n.others = map[string][]string{}
+	for _, b := range lb.CLB.Backends {
+		n.holds(b.VPC, "the default group")
+	}
+	groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
+	if err != nil {
+		return fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
+	}
+	for _, g := range groups {
+		if t, ok := remedy.ParseTrace(g.Name); ok && t.Of(c.Service, c.Event.Cluster) {
+			n.left = append(n.left, g.Name)
+		}
+		whole, err := c.Cloud.SLB.VServerGroup(ctx, g.ID)
+		if errors.Is(err, cloud.ErrNotFound) {
+			continue // it went meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("describe vServer group %s: %w", g.ID, err)
+		}
+		for _, b := range whole.Backends {
+			n.holds(b.VPC, g.Name)
+		}
+	}
+	return nil
+}
+
+func (n *network) holds(vpc, group string) {
+	if vpc != "" && !slices.Contains(n.others[vpc], group) {
+		n.others[vpc] = append(n.others[vpc], group)
+	}
+}
+
+// finding says which VPCs don't fit, and whether any can be seen that does not.
+func (n *network) finding(lb *remedy.Instance, cluster string) (text string, seen bool) {
+	what := fmt.Sprintf("the %s %s", lb.Kind(), lb.ID)
+	if n.at != "" && n.at != cluster {
+		return fmt.Sprintf("The nodes of the cluster are in the VPC %s, and %s is in %s: its backends have to be in that one.", cluster, what, n.at), true
+	}
+	var foreign []string
+	for vpc, groups := range n.others {
+		if vpc != cluster {
+			slices.Sort(groups)
+			foreign = append(foreign, fmt.Sprintf("%s (%s)", vpc, strings.Join(groups, ", ")))
+		}
+	}
+	slices.Sort(foreign)
+	if len(foreign) > 0 {
+		return fmt.Sprintf("The nodes of the cluster are in the VPC %s, and %s has backends in %s already: all backends of a load balancer have to be in one VPC.", cluster, what, strings.Join(foreign, " and ")), true
+	}
+	where := "is in it"
+	if n.at == "" {
+		where = "faces the internet and has no backend of another VPC"
+	}
+	return fmt.Sprintf("The nodes of the cluster are in the VPC %s, and %s %s: the conflict is not with a VPC that can be seen.", cluster, what, where), false
+}
+
+// ask says which load balancers would do, and what stays behind.
+func (n *network) ask(c *remedy.Case, lb *remedy.Instance, reusable []remedy.Instance) string {
+	var ids []string
+	for _, r := range reusable {
+		if r.ID == lb.ID {
+			continue
+		}
+		ids = append(ids, fmt.Sprintf("%s (%s)", r.ID, r.Address))
+	}
+	annotate := fmt.Sprintf("kubectl -n %s annotate service %s", c.Service.Namespace, c.Service.Name)
+	var ways []string
+	if len(ids) > 0 {
+		ways = append(ways, fmt.Sprintf("Reuse a load balancer of the cluster's VPC, with %s %s=ID --overwrite. In use by nobody, as far as can be seen, are %s.",
+			annotate, remedy.AnnotationKey(c.Service, "id"), strings.Join(ids, ", ")))
+	} else {
+		ways = append(ways, "No load balancer of the cluster's VPC is free to be reused: make one there and name it in the annotation id.")
+	}
+	ways = append(ways, fmt.Sprintf("Or let the controller make one, with %s %s-.", annotate, remedy.AnnotationKey(c.Service, "id")))
+	if remedy.Synced(c.Service) {
+		ways = append(ways, fmt.Sprintf("The Service is bound to the address %s: to change its load balancer, delete it and create it again. Its address changes then.", remedy.Address(c.Service)))
+	}
+	if len(n.left) > 0 {
+		ways = append(ways, fmt.Sprintf("Afterwards delete what was made for this Service on %s: the vServer groups %s.", lb.ID, strings.Join(n.left, ", ")))
+	}
+	return strings.Join(ways, " ")
+}

@@ -1,0 +1,183 @@
+// Package referencemissing asks about certificates and access control lists that
+// listeners are to use and that do not exist, or have expired.
+package referencemissing
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks which certificate or list is meant: only its owner knows.
+var Remedy = &remedy.Remedy{
+	Class: "reference-missing",
+	Doc:   doc,
+	Codes: []string{"CertificateNotExist", "AclNotExist"},
+	Texts: []string{
+		"can not update cert * because it is expired",
+		"specified certificate does not exist",
+		"specified acl does not exist",
+	},
+	Reads:    []grant.Grant{grant.DescribeServerCertificates, grant.DescribeAccessControlLists},
+	Diagnose: diagnose,
+}
+
+// soon is how long the controller takes to try again by itself at most.
+const soon = 5 * time.Minute
+
+// most is how many of those that exist a sentence names.
+const most = 10
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	certificates, err := c.Cloud.SLB.Certificates(ctx)
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("list server certificates: %w", err)
+	}
+	lists, err := c.Cloud.SLB.ACLs(ctx)
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("list access control lists: %w", err)
+	}
+	if remedy.NLB(c.Service) {
+		return network(c), nil
+	}
+	var wrong, asks []string
+	named := false
+	for _, id := range certificatesOf(c) {
+		named = true
+		i := slices.IndexFunc(certificates, func(k cloud.Certificate) bool { return k.ID == id })
+		switch {
+		case i < 0:
+			wrong = append(wrong, fmt.Sprintf("the server certificate %s does not exist in %s", remedy.Quote(id), c.Cloud.Region()))
+			asks = append(asks, nameCertificate(c, certificates, nil))
+		case expired(c, certificates[i]):
+			wrong = append(wrong, fmt.Sprintf("the server certificate %s (%s) expired on %s", id, strings.Join(certificates[i].Domains, ", "), certificates[i].Expires.Format(time.DateOnly)))
+			asks = append(asks, nameCertificate(c, certificates, certificates[i].Domains))
+		}
+	}
+	if value, ok := remedy.Annotation(c.Service, "acl-id"); ok {
+		named = true
+		for id := range strings.SplitSeq(value, ",") {
+			if id = strings.TrimSpace(id); !slices.ContainsFunc(lists, func(l cloud.ACL) bool { return l.ID == id }) {
+				wrong = append(wrong, fmt.Sprintf("the access control list %s does not exist in %s", remedy.Quote(id), c.Cloud.Region()))
+				asks = append(asks, nameList(c, lists))
+			}
+		}
+	}
+	switch {
+	case len(wrong) > 0:
+		asks = slices.Compact(asks)
+		return remedy.Plan{
+			Finding: fmt.Sprintf("A listener of the Service can't be made as its annotations say: %s.", strings.Join(wrong, ", and ")),
+			Ask:     strings.Join(asks, " "),
+		}, nil
+	case named:
+		return remedy.Plan{Finding: "All certificates and access control lists that the annotations name exist now, and none has expired; the controller tries again by itself.", Wait: soon}, nil
+	}
+	return remedy.Plan{
+		Finding: "The API misses a certificate or an access control list, and the annotations of the Service name none.",
+		Ask: fmt.Sprintf("Look which one the controller asks for: kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep %s/%s.",
+			c.Service.Namespace, c.Service.Name),
+	}, nil
+}
+
+// certificatesOf returns the IDs of the server certificates that the annotations
+// name: of the listeners, and of their further domains ("domain:id,domain:id").
+func certificatesOf(c *remedy.Case) []string {
+	var ids []string
+	if id, ok := remedy.Annotation(c.Service, "cert-id"); ok {
+		ids = append(ids, strings.TrimSpace(id))
+	}
+	value, _ := remedy.Annotation(c.Service, "domain-extensions")
+	for pair := range strings.SplitSeq(value, ",") {
+		if _, id, ok := strings.Cut(pair, ":"); ok {
+			ids = append(ids, strings.TrimSpace(id))
+		}
+	}
+	return ids
+}
+
+func expired(c *remedy.Case, k cloud.Certificate) bool {
+	return !k.Expires.IsZero() && k.Expires.Before(c.Now)
+}
+
+// nameCertificate asks for another certificate and lists those that are valid,
+// first those for one of the domains.
+func nameCertificate(c *remedy.Case, all []cloud.Certificate, domains []string) string {
+	var fit, other []string
+	for _, k := range all {
+		if expired(c, k) {
+			continue
+		}
+		text := k.ID
+		if len(k.Domains) > 0 {
+			text += " for " + strings.Join(k.Domains, ", ")
+		}
+		if !k.Expires.IsZero() {
+			text += " until " + k.Expires.Format(time.DateOnly)
+		}
+		if slices.ContainsFunc(k.Domains, func(d string) bool { return slices.Contains(domains, d) }) {
+			fit = append(fit, text)
+		} else {
+			other = append(other, text)
+		}
+	}
+	what := "The region has no valid one: upload one to CLB first."
+	if valid := append(fit, other...); len(valid) > 0 {
+		what = fmt.Sprintf("Valid in the region: %s.", some(valid))
+	}
+	if len(fit) > 0 {
+		what = fmt.Sprintf("For the same domain: %s.", some(fit))
+	}
+	return fmt.Sprintf("Name a server certificate that is valid in the annotation %s. %s", remedy.AnnotationKey(c.Service, "cert-id"), what)
+}
+
+// nameList asks for another access control list and lists those that exist.
+func nameList(c *remedy.Case, lists []cloud.ACL) string {
+	var all []string
+	for _, l := range lists {
+		all = append(all, fmt.Sprintf("%s (%s, %s)", l.ID, l.Name, l.IPVersion))
+	}
+	what := "The region has none: make one first."
+	if len(all) > 0 {
+		what = fmt.Sprintf("The region has %s.", some(all))
+	}
+	return fmt.Sprintf("Name an access control list that exists in the annotation %s, or set %s to \"off\": then everybody may connect. %s",
+		remedy.AnnotationKey(c.Service, "acl-id"), remedy.AnnotationKey(c.Service, "acl-status"), what)
+}
+
+// some joins texts, and says how many it leaves out.
+func some(texts []string) string {
+	if len(texts) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(texts[:most], "; "), len(texts)-most)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// network answers for an NLB: its certificates are those of Certificate
+// Management Service, which lbremedy does not read.
+func network(c *remedy.Case) remedy.Plan {
+	var named []string
+	for _, short := range []string{"cert-id", "cacert-id", "additional-cert-ids"} {
+		if v, ok := remedy.Annotation(c.Service, short); ok {
+			named = append(named, fmt.Sprintf("%s is %s", short, remedy.Quote(v)))
+		}
+	}
+	finding := "The NLB can't have a certificate that the Service asks for."
+	if len(named) > 0 {
+		finding = fmt.Sprintf("The NLB can't have a certificate that the annotations name: %s.", strings.Join(named, ", "))
+	}
+	return remedy.Plan{
+		Finding: finding,
+		Ask:     "Look in the console of Certificate Management Service whether each of them exists, is valid and has an ID that ends with the region, and name others in the annotations where not. lbremedy does not read that service.",
+	}
+}
