@@ -1,14 +1,17 @@
 package remedy_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 func TestParseVersion(t *testing.T) {
@@ -82,4 +85,102 @@ func TestNeeds(t *testing.T) {
 	if remedy.Called("slb:DoAsYouLike") {
 		t.Error("an action that nobody knows is called")
 	}
+}
+
+func TestGains(t *testing.T) {
+	t.Parallel()
+	use := remedy.InUse(cloud.Cluster{Network: "flannel"}, nil)
+	got := remedy.Gains(remedy.Version{2, 11, 0}, remedy.Newest(), use)
+	for _, want := range []string{"nlb:ListAsynJobs", "vpc:CreateRouteEntries", "slb:CreateDomainExtension"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not among %v", want, got)
+		}
+	}
+	if slices.Contains(got, "slb:CreateLoadBalancer") || !slices.IsSorted(got) {
+		t.Errorf("got %v", got)
+	}
+	if got := remedy.Gains(remedy.Newest(), remedy.Newest(), use); len(got) > 0 {
+		t.Errorf("it gains %v over itself", got)
+	}
+	if !remedy.Rehashed().Before(remedy.Newest()) {
+		t.Error("the newest release has the old hash")
+	}
+}
+
+// Only what has no load balancer by any sign is to get one.
+func TestNone(t *testing.T) {
+	t.Parallel()
+	own := map[string]string{remedy.NameTag: lbName}
+	for _, tt := range []struct {
+		name  string
+		world sim.World
+		edit  func(*corev1.Service)
+		want  bool
+	}{
+		{name: "none", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName + "-x"}}}, want: true},
+		{name: "by its tag", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}}}},
+		{name: "several tagged", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}, {ID: "lb-2", Tags: own}}}},
+		{name: "by its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName}}}},
+		{name: "one is named", edit: notes("id", "lb-1")},
+		{name: "it has an address", edit: ingress("47.1.1.1")},
+		{name: "no NLB", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}}}, edit: network(""), want: true},
+		{name: "an NLB", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}}}, edit: network("")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, s := account(t, tt.world, tt.edit)
+			got, err := c.None(t.Context())
+			if got != tt.want || err != nil {
+				t.Errorf("got %t, %v", got, err)
+			}
+			declared(t, s, remedy.BoundReads, remedy.NetworkReads)
+			failing(t, s, func() error { _, err := c.None(t.Context()); return err })
+		})
+	}
+}
+
+// What a full sync of all Services would change, of no more than can be read.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	var world sim.World
+	var services []corev1.Service
+	add := func(name string, lb sim.LoadBalancer, edit func(*corev1.Service)) {
+		svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("0-" + name), Annotations: map[string]string{}}}
+		svc.Spec.Type, svc.Spec.Ports = corev1.ServiceTypeLoadBalancer, []corev1.ServicePort{{Port: 80, Protocol: "TCP"}}
+		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "47.1.1.1"}}
+		if edit != nil {
+			edit(&svc)
+		}
+		services = append(services, svc)
+		lb.ID, lb.Tags = "lb-"+name, map[string]string{remedy.NameTag: remedy.DefaultName(&svc)}
+		lb.DeleteProtection, lb.ModificationProtection.Status = true, "ConsoleProtection"
+		lb.Listeners = []sim.Listener{{Port: 80}}
+		world.LoadBalancers = append(world.LoadBalancers, lb)
+	}
+	add("b", sim.LoadBalancer{Name: "x"}, notes("name", "y"))
+	add("a", sim.LoadBalancer{}, notes("resource-group-id", "rg-x"))
+	add("new", sim.LoadBalancer{Name: "x"}, edits(notes("name", "y"), func(svc *corev1.Service) { svc.Status = corev1.ServiceStatus{} }))
+	add("nlb", sim.LoadBalancer{Name: "x"}, edits(notes("name", "y"), network("h")))
+	add("inside", sim.LoadBalancer{Name: "x"}, edits(notes("name", "y"), func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }))
+	add("lost", sim.LoadBalancer{}, notes("id", "lb-gone"))
+	c, s := account(t, world, nil)
+	ask := func() error { _, err := c.Elsewhere(t.Context(), services); return err }
+	before := services[1].DeepCopy()
+	e, err := c.Elsewhere(t.Context(), services)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, e.String(), "Of 3 Services with a CLB 2 were compared, and it would change: shop/b on lb-b: the name is x and the annotations say y.")
+	equal(t, &services[1], before)
+	declared(t, s, remedy.BoundReads, remedy.DriftReads)
+	failing(t, s, ask)
+
+	for i := range 30 {
+		add(fmt.Sprintf("z%02d", i), sim.LoadBalancer{}, nil)
+	}
+	c, _ = account(t, world, nil)
+	if e, err := c.Elsewhere(t.Context(), services[6:]); err != nil || e.String() != "Of 30 Services with a CLB 20 were compared, and nothing differs." {
+		t.Errorf("%s, %v", e, err)
+	}
+	equal(t, remedy.Elsewhere{}.String(), "No other Service has a CLB that it would change.")
 }

@@ -139,19 +139,7 @@ func (c *Case) WithDrift(ctx context.Context, lb *Instance, p Plan) (Plan, error
 	if err != nil {
 		return Plan{}, err
 	}
-	for _, short := range []string{"resource-group-id", "address-type"} {
-		if short == "address-type" && lb.NLB != nil {
-			continue // an NLB's can be changed, and would be
-		}
-		delete(after.Service.Annotations, Prefix+short)
-		delete(after.Service.Annotations, LegacyPrefix+short)
-	}
-	var drift []string
-	if lb.NLB != nil {
-		drift, err = after.networkDrift(ctx, lb.NLB)
-	} else {
-		drift, err = after.Drift(ctx, lb.CLB)
-	}
+	drift, err := after.differs(ctx, lb)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -160,6 +148,23 @@ func (c *Case) WithDrift(ctx context.Context, lb *Instance, p Plan) (Plan, error
 		p.Note = join(p.Note, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", lb.ID, strings.Join(drift, "; ")))
 	}
 	return p, nil
+}
+
+// differs returns what a full sync would change on the load balancer, of either
+// kind, without what it fails on. It may change the annotations of the case.
+func (c *Case) differs(ctx context.Context, lb *Instance) ([]string, error) {
+	fixed := []string{"resource-group-id"}
+	if lb.CLB != nil {
+		fixed = append(fixed, "address-type") // an NLB's can be changed, and would be
+	}
+	for _, name := range fixed {
+		delete(c.Service.Annotations, Prefix+name)
+		delete(c.Service.Annotations, LegacyPrefix+name)
+	}
+	if lb.NLB != nil {
+		return c.networkDrift(ctx, lb.NLB)
+	}
+	return c.Drift(ctx, lb.CLB)
 }
 
 // after returns the case with its Service's annotations as the steps will leave them.
