@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/scene"
 )
 
 // TestPolicy holds the policy file to the comments in it.
@@ -27,34 +28,43 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-func TestCast(t *testing.T) {
+func TestProgram(t *testing.T) {
 	counts := map[string]int{}
 	var names []string
-	for _, r := range all() {
+	for _, r := range usual().roles {
 		counts[r.Class]++
 		names = append(names, r.Service)
 	}
 	slices.Sort(names)
-	if len(slices.Compact(names)) != len(all()) {
+	if len(slices.Compact(names)) != len(usual().roles) {
 		t.Errorf("a Service plays two parts: %v", names)
 	}
 	if n := counts["vswitch-ip-exhausted"] + counts["tag-missing"] + counts["ram-permission"]; n < 12 || counts["unclassified"] != 1 {
 		t.Errorf("%d known failures and %d unknown ones", n, counts["unclassified"])
 	}
-	for _, c := range []struct {
-		classes string
-		want    int
-		err     string
-	}{
-		{"", len(all()), ""},
-		{"all", len(all()), ""},
-		{"tag-missing, unclassified", counts["tag-missing"] + 1, ""},
-		{"tag-mising", 0, `"tag-mising"`},
-	} {
-		roles, err := cast(c.classes)
-		if len(roles) != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("cast(%q): %d roles, %v", c.classes, len(roles), err)
+	all, err := program("all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, a := range all {
+		for _, r := range a.roles {
+			shown[r.Class] = true
+			if r.On != a.setting {
+				t.Errorf("%s is on the wrong stage", r.Service)
+			}
 		}
+	}
+	for _, r := range functions.All {
+		if !shown[r.Class] {
+			t.Errorf("nothing shows %s", r.Class)
+		}
+	}
+	if some, err := program("tag-missing, unclassified"); err != nil || len(some) != 1 || len(some[0].roles) != len(scene.Of("tag-missing", "unclassified")) {
+		t.Errorf("%d acts, %v", len(some), err)
+	}
+	if _, err := program("tag-mising"); err == nil || !strings.Contains(err.Error(), `"tag-mising"`) {
+		t.Errorf("got %v", err)
 	}
 }
 

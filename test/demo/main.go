@@ -5,10 +5,11 @@
 // those of test/sim. The exporter, the worker and the classes are the ones that
 // run in production, with the rights that they declare and no others.
 //
-// KEEP=1 leaves it all running until Ctrl-C and says how to look around.
-// CLASSES=a,b breaks Services of these classes only. The exit code is 0 only if
-// every Service ended as it should have, 2 for a mistake in CLASSES, 130 after
-// Ctrl-C, else 1.
+// CLASSES=a,b shows all that can go wrong of these classes, and CLASSES=all of
+// every class, in as many acts as it takes different clusters and accounts.
+// KEEP=1 leaves the last act running until Ctrl-C and says how to look around.
+// The exit code is 0 only if every Service ended as it should have, 2 for a
+// mistake in CLASSES, 130 after Ctrl-C, else 1.
 package main
 
 import (
@@ -45,7 +46,7 @@ const (
 	oldVersion = "v2.11.2" // of the controller
 	newVersion = "v2.12.1"
 
-	patience = 3 * time.Minute // for all Services to end
+	patience = 3 * time.Minute // for all Services of an act to end
 	handlers = 16              // of one class at once
 )
 
@@ -71,10 +72,16 @@ func main() {
 	os.Exit(code)
 }
 
-// all is the cast: who plays what. The first three of a vSwitch find a place in
-// the zone that they asked for, the others in the other one.
-func all() []scene.Role {
-	return []scene.Role{
+// An act is what is shown on one stage.
+type act struct {
+	setting scene.Setting
+	roles   []scene.Role
+}
+
+// usual is the act that is shown unless somebody chooses. The first three of a
+// vSwitch find a place in the zone that they asked for, the others in the other one.
+func usual() act {
+	return act{scene.Setting{Version: oldVersion, Upgrade: newVersion}, []scene.Role{
 		scene.FullVSwitch(scene.FullVSwitchH).As("cart"),
 		scene.FullVSwitch(scene.FullVSwitchH).As("catalog"),
 		scene.FullVSwitch(scene.FullVSwitchI).As("checkout"),
@@ -90,57 +97,78 @@ func all() []scene.Role {
 		scene.NoListener().As("metrics"),
 		scene.NoTagging().As("login"),
 		scene.Unheard().As("reports"),
-	}
+	}}
 }
 
-// cast returns the roles of these classes, which commas separate; empty: of all.
-func cast(classes string) ([]scene.Role, error) {
-	if classes == "" || classes == "all" {
-		return all(), nil
+// program returns the acts for these classes, which commas separate; empty: the
+// usual one.
+func program(classes string) ([]act, error) {
+	if classes == "" {
+		return []act{usual()}, nil
 	}
-	var roles []scene.Role
-	var known []string
-	for _, r := range all() {
-		if !slices.Contains(known, r.Class) {
-			known = append(known, r.Class)
-		}
-	}
+	known := (&host.Host{Remedies: functions.All}).Classes()
+	var chosen []string
 	for class := range strings.SplitSeq(classes, ",") {
-		class = strings.TrimSpace(class)
-		if !slices.Contains(known, class) {
-			return nil, fmt.Errorf("CLASSES names %q, which the demonstration has no Service for; it has %s, and all", class, strings.Join(known, ", "))
-		}
-		for _, r := range all() {
-			if r.Class == class {
-				roles = append(roles, r)
-			}
+		switch class = strings.TrimSpace(class); {
+		case class == "all":
+			chosen = known
+		case !slices.Contains(known, class):
+			return nil, fmt.Errorf("CLASSES names %q, and there is no such class; there are %s, and all", class, strings.Join(known, ", "))
+		default:
+			chosen = append(chosen, class)
 		}
 	}
-	return roles, nil
+	var acts []act
+	for _, roles := range scene.Casts(scene.Of(chosen...)) {
+		acts = append(acts, act{roles[0].On, roles})
+	}
+	return acts, nil
 }
 
 // run is the demonstration from its start to its end.
 func run(ctx context.Context, s *screen, classes, keep string) (code int, err error) {
-	roles, err := cast(classes)
+	acts, err := program(classes)
 	if err != nil {
 		return 2, err
 	}
-	dir, err := os.MkdirTemp("", "lbremedy-demo-")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-
 	s.title("lbremedy heals LoadBalancer Services whose syncs fail")
 	began := time.Now()
-	stage, err := scene.Start(ctx, scene.Options{Setting: scene.Setting{Version: oldVersion, Upgrade: newVersion}, RAMDelay: time.Second})
+	var sum total
+	for i, a := range acts {
+		if len(acts) > 1 {
+			s.section("Act %d of %d", i+1, len(acts))
+		}
+		last := func() {}
+		if i == len(acts)-1 {
+			last = func() { s.verdict(&sum, time.Since(began)) }
+		}
+		if err := perform(ctx, s, a, &sum, last, keep); err != nil {
+			return 1, err
+		}
+	}
+	if len(sum.wrong) > 0 {
+		return 1, nil
+	}
+	return 0, nil
+}
+
+// perform shows an act and adds to the sum how it ended. The last act is followed
+// by what is said at the end, and then by what is left running.
+func perform(ctx context.Context, s *screen, a act, sum *total, last func(), keep string) error {
+	dir, err := os.MkdirTemp("", "lbremedy-demo-")
 	if err != nil {
-		return 1, err
+		return err
+	}
+	defer os.RemoveAll(dir)
+	began := time.Now()
+	stage, err := scene.Start(ctx, scene.Options{Setting: a.setting, RAMDelay: time.Second})
+	if err != nil {
+		return err
 	}
 	defer stage.Close()
 	version, err := stage.Cluster.Client().Discovery().ServerVersion()
 	if err != nil {
-		return 1, fmt.Errorf("ask for the version of Kubernetes: %w", err)
+		return fmt.Errorf("ask for the version of Kubernetes: %w", err)
 	}
 	s.fact("Kubernetes", "%s: a real kube-apiserver and etcd, up in %.1f s", version.GitVersion, time.Since(began).Seconds())
 	s.fact("Cloud", "simulated OpenAPI at %s, where RAM decides who may do what", stage.Cloud.Addr())
@@ -149,26 +177,27 @@ func run(ctx context.Context, s *screen, classes, keep string) (code int, err er
 	token := rand.Text()
 	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(dir, "nats"), Port: -1, Token: token, Sync: true})
 	if err != nil {
-		return 1, err
+		return err
 	}
 	defer server.Close()
 	s.fact("NATS", "JetStream at %s, each message on disk (fsync) before it counts", server.URL())
 
 	h, end, err := lbremedy(ctx, s, stage, server.URL(), token)
 	if err != nil {
-		return 1, err
+		return err
 	}
 	defer end()
 
-	if err := stage.Prepare(ctx, roles...); err != nil {
-		return 1, err
+	if err := stage.Prepare(ctx, a.roles...); err != nil {
+		return err
 	}
-	s.section("%d Services. What goes wrong:", len(roles))
-	for _, r := range roles {
+	s.fit(a.roles)
+	s.section("%d Services. What goes wrong:", len(a.roles))
+	for _, r := range a.roles {
 		s.story(r)
 	}
 	s.section("How it goes on:")
-	p := newPlay(s, stage, roles)
+	p := newPlay(s, stage, a.roles)
 	following, quiet := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -184,26 +213,27 @@ func run(ctx context.Context, s *screen, classes, keep string) (code int, err er
 		})
 	}
 	s.begin()
-	if err := stage.Spoil(ctx, roles...); err != nil {
-		return 1, err
+	if err := stage.Spoil(ctx, a.roles...); err != nil {
+		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := stage.Until(limited, p.ended); err != nil && limited.Err() == nil {
-		return 1, err
+		return err
 	}
 	if ctx.Err() != nil {
-		return 1, ctx.Err()
+		return ctx.Err()
 	}
-	wrong := append(p.table(), leftovers(ctx, stage, h.Env.Stream, roles)...)
-	code = s.verdict(p, wrong, time.Since(began))
+	p.table(sum)
+	sum.wrong = append(sum.wrong, leftovers(ctx, stage, h.Env.Stream, a.roles)...)
+	last()
 	if keep != "" && keep != "0" {
-		if err := s.guide(dir, roles[0].Service, stage, server.URL(), token); err != nil {
-			return 1, err
+		if err := s.guide(dir, a.roles[0].Service, stage, server.URL(), token); err != nil {
+			return err
 		}
 		<-ctx.Done()
 	}
-	return code, nil
+	return nil
 }
 
 // lbremedy starts the exporter and the worker. end ends them.

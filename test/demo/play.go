@@ -131,10 +131,15 @@ func (p *play) settled(t *part, r events.Record) {
 	case r.Result != events.Fixed:
 		p.say(t, string(r.Result), r.Finding+spaced(r.Note))
 	}
-	if r.Class == t.Class && r.Result.Settled() && r.Result != t.result && r.Result != events.Superseded {
+	// What may pass by itself is not waited for: a quarter of an hour is long.
+	ends := r.Result.Settled() || r.Result == events.Waiting && t.Ends == events.Waiting
+	if r.Class == t.Class && ends && r.Result != t.result && r.Result != events.Superseded {
 		t.result, t.at = r.Result, r.At
 		if r.Result == events.Asked {
 			t.done = []string{"asks a person: " + brief(r.Ask)}
+		}
+		if r.Result == events.Waiting {
+			t.done = []string{"looks again later"}
 		}
 	}
 }

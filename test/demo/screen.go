@@ -39,13 +39,14 @@ type screen struct {
 	out     io.Writer
 	colours bool
 	width   int // of a line
+	column  int // of the names of Services
 
 	mu    sync.Mutex
 	start time.Time
 }
 
 func newScreen(f *os.File) *screen {
-	s := &screen{out: f, width: 140}
+	s := &screen{out: f, width: 140, column: 9}
 	if !term.IsTerminal(int(f.Fd())) {
 		return s
 	}
@@ -80,8 +81,15 @@ func (s *screen) fact(name, format string, args ...any) {
 	s.say(fmt.Sprintf("  %-11s %s", name, cut(fmt.Sprintf(format, args...), s.width-14)))
 }
 
+// fit makes the column of names as wide as the longest.
+func (s *screen) fit(roles []scene.Role) {
+	for _, r := range roles {
+		s.column = max(s.column, len(r.Service))
+	}
+}
+
 func (s *screen) story(r scene.Role) {
-	s.say(fmt.Sprintf("  %-9s %s", r.Service, cut(r.Story, s.width-12)))
+	s.say(fmt.Sprintf("  %-*s %s", s.column, r.Service, cut(r.Story, s.width-s.column-3)))
 }
 
 // begin starts the clock of the lines.
@@ -95,16 +103,23 @@ func (s *screen) begin() {
 func (s *screen) line(service, kind, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text = cut(strings.Join(strings.Fields(text), " "), s.width-29)
-	fmt.Fprintf(s.out, "%6.1f s  %-9s %s %s\n", time.Since(s.start).Seconds(), service, s.paint(colours[kind], fmt.Sprintf("%-8s", kind)), text)
+	text = cut(strings.Join(strings.Fields(text), " "), s.width-s.column-20)
+	fmt.Fprintf(s.out, "%6.1f s  %-*s %s %s\n", time.Since(s.start).Seconds(), s.column, service, s.paint(colours[kind], fmt.Sprintf("%-8s", kind)), text)
 }
 
 func (s *screen) trouble(format string, args ...any) {
 	s.say(s.paint(colours[trouble], events.Redact(fmt.Sprintf(format, args...))))
 }
 
-// table prints how each Service ended, and returns what is not as it should be.
-func (p *play) table() (wrong []string) {
+// A total is what all acts have come to.
+type total struct {
+	seconds        []float64 // until each Service that works again was fixed
+	asked, waiting int
+	wrong          []string // what is not as it should be
+}
+
+// table prints how each Service ended, and adds that up.
+func (p *play) table(sum *total) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := table.NewWriter()
@@ -123,53 +138,52 @@ func (p *play) table() (wrong []string) {
 	})
 	for _, part := range p.parts {
 		outcome, colour, seconds := string(part.result), colours[string(part.result)], "-"
-		if part.result == events.Asked {
+		switch part.result {
+		case events.Asked:
 			colour = colours[asks]
+			sum.asked++
+		case events.Waiting:
+			colour = colours[waits]
+			sum.waiting++
 		}
 		if at, _ := p.stage.Failed(part.Service); !at.IsZero() && !part.at.IsZero() {
-			seconds = fmt.Sprintf("%.1f", part.at.Sub(at).Seconds())
+			took := part.at.Sub(at).Seconds()
+			seconds = fmt.Sprintf("%.1f", took)
+			if part.result == events.Fixed {
+				sum.seconds = append(sum.seconds, took)
+			}
 		}
 		if w := part.wrong(p.stage); w != "" {
-			wrong = append(wrong, w)
+			sum.wrong = append(sum.wrong, w)
 			outcome, colour = outcome+" !", colours[trouble]
 		}
 		t.AppendRow(table.Row{part.Service, part.Class, cut(gist(part.finding), left*5/2), cut(strings.Join(part.done, "; "), right*5/2), p.screen.paint(colour, outcome), seconds})
 	}
 	p.screen.section("How each Service ended, and how many seconds after its first failure event:")
 	p.screen.say(t.Render())
-	return wrong
 }
 
-// verdict prints the last word and returns the exit code.
-func (s *screen) verdict(p *play, wrong []string, took time.Duration) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var seconds []float64
-	asked := 0
-	for _, t := range p.parts {
-		at, _ := p.stage.Failed(t.Service)
-		switch t.result {
-		case events.Fixed:
-			seconds = append(seconds, t.at.Sub(at).Seconds())
-		case events.Asked:
-			asked++
-		}
-	}
-	slices.Sort(seconds)
+// verdict prints the last word.
+func (s *screen) verdict(sum *total, took time.Duration) {
 	s.say("")
-	for _, w := range wrong {
+	for _, w := range sum.wrong {
 		s.say(s.paint(colours[trouble], w))
 	}
-	if len(wrong) > 0 {
+	if len(sum.wrong) > 0 {
 		s.say(fmt.Sprintf("Not as it should be. The demonstration took %.0f s.", took.Seconds()))
-		return 1
+		return
 	}
-	text := fmt.Sprintf("%d Services work again", len(seconds))
-	if len(seconds) > 0 {
-		text += fmt.Sprintf(", half of them within %.1f s, the last after %.1f s", seconds[len(seconds)/2], seconds[len(seconds)-1])
+	slices.Sort(sum.seconds)
+	n := len(sum.seconds)
+	text := fmt.Sprintf("%d Services work again", n)
+	if n > 0 {
+		text += fmt.Sprintf(", half of them within %.1f s, the last after %.1f s", sum.seconds[n/2], sum.seconds[n-1])
 	}
-	s.say(s.paint("1", fmt.Sprintf("%s; for %d a person is asked. All as it should be, in %.0f s.", text, asked, took.Seconds())))
-	return 0
+	text += fmt.Sprintf("; for %d a person is asked", sum.asked)
+	if sum.waiting > 0 {
+		text += fmt.Sprintf(", and %d may pass by themselves", sum.waiting)
+	}
+	s.say(s.paint("1", fmt.Sprintf("%s. All as it should be, in %.0f s.", text, took.Seconds())))
 }
 
 // guide says how to look around in what is left running.
