@@ -14,23 +14,28 @@ import (
 	"github.com/lbremedy/lbremedy/functions/busy"
 	"github.com/lbremedy/lbremedy/functions/chargetypeconflict"
 	"github.com/lbremedy/lbremedy/functions/credentials"
+	"github.com/lbremedy/lbremedy/functions/deletionblocked"
 	"github.com/lbremedy/lbremedy/functions/eninotfound"
 	"github.com/lbremedy/lbremedy/functions/eniunsupported"
 	"github.com/lbremedy/lbremedy/functions/insufficientbalance"
 	"github.com/lbremedy/lbremedy/functions/ipversion"
 	"github.com/lbremedy/lbremedy/functions/lbambiguous"
+	"github.com/lbremedy/lbremedy/functions/listenerconflict"
 	"github.com/lbremedy/lbremedy/functions/namedtargetport"
+	"github.com/lbremedy/lbremedy/functions/networkconflict"
 	"github.com/lbremedy/lbremedy/functions/noavailablenodes"
 	"github.com/lbremedy/lbremedy/functions/nodenotresolvable"
 	"github.com/lbremedy/lbremedy/functions/publiclbforbidden"
 	"github.com/lbremedy/lbremedy/functions/quota"
 	"github.com/lbremedy/lbremedy/functions/rampermission"
+	"github.com/lbremedy/lbremedy/functions/referencemissing"
 	"github.com/lbremedy/lbremedy/functions/resourcegroupimmutable"
 	"github.com/lbremedy/lbremedy/functions/reuseofccmlb"
 	"github.com/lbremedy/lbremedy/functions/sharedinstancediscontinued"
 	"github.com/lbremedy/lbremedy/functions/tagmissing"
 	"github.com/lbremedy/lbremedy/functions/throttling"
 	"github.com/lbremedy/lbremedy/functions/unclassified"
+	"github.com/lbremedy/lbremedy/functions/vservergroupinuse"
 	"github.com/lbremedy/lbremedy/functions/vswitchipexhausted"
 	"github.com/lbremedy/lbremedy/functions/vswitchnotfound"
 	"github.com/lbremedy/lbremedy/functions/zoneshortage"
@@ -49,23 +54,28 @@ var All = []*remedy.Remedy{
 	busy.Remedy,
 	chargetypeconflict.Remedy,
 	credentials.Remedy,
+	deletionblocked.Remedy,
 	eninotfound.Remedy,
 	eniunsupported.Remedy,
 	insufficientbalance.Remedy,
 	ipversion.Remedy,
 	lbambiguous.Remedy,
+	listenerconflict.Remedy,
 	namedtargetport.Remedy,
+	networkconflict.Remedy,
 	noavailablenodes.Remedy,
 	nodenotresolvable.Remedy,
 	publiclbforbidden.Remedy,
 	quota.Remedy,
 	rampermission.Remedy,
+	referencemissing.Remedy,
 	resourcegroupimmutable.Remedy,
 	reuseofccmlb.Remedy,
 	sharedinstancediscontinued.Remedy,
 	tagmissing.Remedy,
 	throttling.Remedy,
 	unclassified.Remedy,
+	vservergroupinuse.Remedy,
 	vswitchipexhausted.Remedy,
 	vswitchnotfound.Remedy,
 	zoneshortage.Remedy,

@@ -191,6 +191,17 @@ func Table() []events.Row {
 			},
 		},
 		{
+			Class: "deletion-blocked",
+			Codes: []string{
+				"OperationDenied.DeleteProtectionIsOn",
+			},
+			Texts: []string{
+				"due to DeleteProtection is enabled",
+				"because of DeletionProtectionEnabled",
+				"prepay loadBalancer does not support this action",
+			},
+		},
+		{
 			Class: "eni-not-found",
 			Texts: []string{
 				"can not find eniid for ip",
@@ -235,7 +246,23 @@ func Table() []events.Row {
 		{
 			Class: "lb-ambiguous",
 			Texts: []string{
-				"lb ambiguous",
+				"find multiple loadbalances by tag",
+				"find multiple loadbalances by name",
+				"loadbalancer id from API not match",
+			},
+		},
+		{
+			Class: "listener-conflict",
+			Codes: []string{
+				"ListenerAlreadyExists",
+				"InvalidParameter.ListenerPortConflict",
+				"PortProtocolConflict",
+				"Conflict.Port",
+			},
+			Texts: []string{
+				"listener with the specified port already exists",
+				"There is conflict listener port exists",
+				"ListenerPort is conflict with other listener",
 			},
 		},
 		{
@@ -243,6 +270,17 @@ func Table() []events.Row {
 			Texts: []string{
 				"Port must be between 1 and 65535",
 				"Port value should be in [1, 65535]",
+			},
+		},
+		{
+			Class: "network-conflict",
+			Codes: []string{
+				"NetworkConflict",
+			},
+			Texts: []string{
+				"network conflicts in specified parameter",
+				"have to be in the same vpc or all classic",
+				"VpcId is mismatched for * and",
 			},
 		},
 		{
@@ -305,6 +343,18 @@ func Table() []events.Row {
 			},
 		},
 		{
+			Class: "reference-missing",
+			Codes: []string{
+				"CertificateNotExist",
+				"AclNotExist",
+			},
+			Texts: []string{
+				"can not update cert * because it is expired",
+				"specified certificate does not exist",
+				"specified acl does not exist",
+			},
+		},
+		{
 			Class: "resource-group-immutable",
 			Texts: []string{
 				"can not change ResourceGroupId once created",
@@ -351,6 +401,19 @@ func Table() []events.Row {
 			},
 		},
 		{
+			Class: "vserver-group-in-use",
+			Codes: []string{
+				"RspoolVipExist",
+				"RspoolRuleExist",
+				"ResourceInUse.ServerGroup",
+			},
+			Texts: []string{
+				"there are vips associating with this vServer group",
+				"there are rules associating with this vServer group",
+				"resource of ServerGroup is in use",
+			},
+		},
+		{
 			Class: "vswitch-ip-exhausted",
 			Codes: []string{
 				"VSwitchAvailableIpNotExist",
@@ -381,8 +444,18 @@ func Table() []events.Row {
 		},
 		{
 			Class: "zone-shortage",
+			Codes: []string{
+				"OperationFailed.ZoneResourceLimit",
+				"OperationFailed.RegionResourceLimit",
+				"PRODUCT.NOT_AVAILABLE_IZ",
+				"PRODUCT.INSUFFICIENT_STOCK",
+				"ResourceNotAvailible.*",
+			},
 			Texts: []string{
-				"zone shortage",
+				"resource limit of the specified zone",
+				"resource limit of the specified region",
+				"product stock is insufficient",
+				"Instance zone id doesn t support",
 			},
 		},
 	}

@@ -1,0 +1,201 @@
+// Package nodenotresolvable reports nodes whose server the controller can't tell.
+package nodenotresolvable
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks: what a node says of itself is not for a class to change.
+var Remedy = &remedy.Remedy{
+	Class: "node-not-resolvable",
+	Doc:   doc,
+	Codes: []string{"ObtainIpFail"},
+	Texts: []string{
+		"unable to split instanceid and region from providerID",
+		"parse providerid: * expected: ${regionid}.${nodeid}",
+		"can not find correspond node",
+	},
+	Reads:    []grant.Grant{grant.ListNodes, grant.ListEndpointSlices, grant.DescribeClusterDetail, grant.DescribeInstances},
+	Scope:    remedy.Cluster,
+	Diagnose: diagnose,
+}
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
+	}
+	all, err := c.Kube.Nodes(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	// What the controller leaves out it need not tell.
+	nodes := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
+		why, _ := remedy.LeftOut(&n, c.Service)
+		return why != remedy.Serves
+	})
+	var ids []string
+	for _, n := range nodes {
+		if _, id, ok := split(n.Spec.ProviderID); ok {
+			ids = append(ids, id)
+		}
+	}
+	servers := map[string]cloud.Instance{}
+	if len(ids) > 0 {
+		list, err := c.Cloud.ECS.Instances(ctx, ids)
+		if err != nil {
+			return remedy.Plan{}, fmt.Errorf("describe the servers of the nodes: %w", err)
+		}
+		for _, s := range list {
+			servers[s.ID] = s
+		}
+	}
+	found := faults{region: c.Cloud.Region(), vpc: cluster.VPC}
+	for _, n := range nodes {
+		found.judge(n, servers)
+	}
+	found.lost(ends, all, c.Service)
+	if len(found.findings) == 0 {
+		now := "There is no node now that may serve."
+		if len(nodes) > 0 {
+			now = fmt.Sprintf("Every node that may serve now (%d of %d) leads to a server of the VPC %s in %s.", len(nodes), len(all), found.vpc, found.region)
+		}
+		return remedy.Plan{
+			Finding: "The controller could not tell the server of a node. " + now,
+			Wait:    c.Pause(),
+			Ask:     "Look up in the controller's log which node or server it names, and compare the node's spec.providerID with the ECS console.",
+		}, nil
+	}
+	slices.Sort(found.names)
+	return remedy.Plan{
+		Finding: "The controller can't tell the servers of all backends: " + found.sentence() + ".",
+		Cause:   remedy.List(slices.Compact(found.names), 20),
+		Ask:     strings.Join(found.asks(c.Service), " "),
+	}, nil
+}
+
+// split reads a provider ID such as cn-hangzhou.i-1, as the controller does.
+func split(providerID string) (region, id string, ok bool) {
+	region, id, ok = strings.Cut(strings.TrimPrefix(providerID, "alicloud://"), ".")
+	return region, id, ok && region != "" && id != "" && !strings.ContainsAny(id, `"\ ,[]`)
+}
+
+// faults are what is wrong with nodes, by what must be done about them.
+type faults struct {
+	region, vpc string // of the cluster
+
+	findings  []string // one clause each
+	names     []string // of nodes
+	unset     []string // have no provider ID
+	wrong     []string // have one that leads to no server of this cloud
+	gone      []string // their server does not exist
+	elsewhere []string // their server is where the load balancer does not reach
+	homeless  []string // Pods on nodes that do not exist
+	nameless  []string // addresses of endpoints that name no node
+}
+
+func (f *faults) add(list *[]string, node, format string, args ...any) {
+	*list = append(*list, node)
+	f.names = append(f.names, node)
+	f.findings = append(f.findings, fmt.Sprintf(format, args...))
+}
+
+// sentence returns the findings, no more than five of them.
+func (f *faults) sentence() string {
+	if n := len(f.findings); n > 5 {
+		return fmt.Sprintf("%s; and %d more", strings.Join(f.findings[:5], "; "), n-5)
+	}
+	return strings.Join(f.findings, "; ")
+}
+
+func (f *faults) judge(n corev1.Node, servers map[string]cloud.Instance) {
+	id := n.Spec.ProviderID
+	region, instance, ok := split(id)
+	server, there := servers[instance]
+	switch {
+	case id == "":
+		f.add(&f.unset, n.Name, "the node %s has no providerID", n.Name)
+	case !ok:
+		f.add(&f.wrong, n.Name, "the providerID of the node %s is %s, which is not region.instance", n.Name, remedy.Quote(id))
+	case region != f.region:
+		f.add(&f.elsewhere, n.Name, "the providerID of the node %s is %s, and the cluster is in the region %s", n.Name, remedy.Quote(id), f.region)
+	case !there:
+		f.add(&f.gone, n.Name, "the providerID of the node %s is %s, and %s has no such server", n.Name, remedy.Quote(id), f.region)
+	case server.VPC != f.vpc:
+		f.add(&f.elsewhere, n.Name, "the server %s of the node %s is in %s, and the cluster is in the VPC %s", instance, n.Name, network(server), f.vpc)
+	case len(server.IPs) == 0:
+		f.add(&f.elsewhere, n.Name, "the server %s of the node %s has no private address", instance, n.Name)
+	}
+}
+
+func network(s cloud.Instance) string {
+	if s.VPC == "" {
+		return "the classic network"
+	}
+	return "the VPC " + s.VPC
+}
+
+// lost finds the endpoints whose node does not exist.
+func (f *faults) lost(ends []discoveryv1.EndpointSlice, nodes []corev1.Node, svc *corev1.Service) {
+	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		return
+	}
+	known := map[string]bool{}
+	for _, n := range nodes {
+		known[n.Name] = true
+	}
+	seen := map[string]bool{}
+	for _, p := range svc.Spec.Ports {
+		for _, e := range remedy.Ready(ends, p) {
+			if known[e.Node] || seen[e.IP] {
+				continue
+			}
+			seen[e.IP] = true
+			name := e.Pod
+			if name == "" {
+				name = e.IP
+			}
+			if e.Node == "" {
+				f.add(&f.nameless, name, "the endpoint %s of the Service names no node", name)
+				continue
+			}
+			f.add(&f.homeless, name, "the endpoint %s of the Service is on the node %s, which does not exist", name, e.Node)
+		}
+	}
+}
+
+// asks says what to do, one sentence for each kind of fault.
+func (f *faults) asks(svc *corev1.Service) []string {
+	var out []string
+	say := func(list []string, format string) {
+		if len(list) > 0 {
+			out = append(out, fmt.Sprintf(format, remedy.List(list, 5), strings.Join(list[:min(len(list), 5)], " ")))
+		}
+	}
+	say(f.unset[:min(len(f.unset), 1)], "Say which server %[1]s is: kubectl patch node %[2]s -p '{\"spec\":{\"providerID\":\"REGION.INSTANCE\"}}'.")
+	say(f.wrong, "A providerID can't be changed: where %[1]s belongs to this region and VPC, delete it, kubectl delete node %[2]s, and let its kubelet register it again with --provider-id=REGION.INSTANCE.")
+	say(f.gone, "Where the server of %[1]s was released, delete the node: kubectl delete node %[2]s.")
+	say(slices.Concat(f.wrong, f.elsewhere), "Where %[1]s belongs elsewhere, keep it out of all load balancers: kubectl label node %[2]s service.alibabacloud.com/exclude-node=true; "+
+		"its Pods are then reached through other nodes, and not at all where externalTrafficPolicy is Local.")
+	say(f.homeless, "Bring the node of %[1]s back, or have the Pods made anew elsewhere: kubectl -n "+svc.Namespace+" delete pod %[2]s.")
+	say(f.nameless, "Write the nodeName of %[1]s into the EndpointSlice that holds it: kubectl -n "+svc.Namespace+" get endpointslices -l kubernetes.io/service-name="+svc.Name+" finds %[2]s.")
+	return append(out, "The controller tries again by itself within 5 minutes.")
+}
