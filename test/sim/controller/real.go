@@ -8,11 +8,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,9 +28,31 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// BinaryVariable is the environment variable that names the program of a real
-// cloud-controller-manager, which then takes the place of the simulated one.
-const BinaryVariable = "CCM_BIN"
+// The environment variables of a real controller.
+const (
+	// BinaryVariable names the program of a real cloud-controller-manager, which
+	// then takes the place of the simulated one.
+	BinaryVariable = "CCM_BIN"
+	// VersionVariable names that program's release; v2.14.0 if it is empty.
+	// Nothing else tells it: what there is to see depends on it.
+	VersionVariable = "CCM_VERSION"
+	// LogVariable names a folder in which the logs of real controllers are kept.
+	// Without it only the log of one that died is.
+	LogVariable = "CCM_LOG"
+)
+
+// Real returns the real controller that the environment names, and its release;
+// bin is empty if it names none.
+func Real() (bin, version string) {
+	return os.Getenv(BinaryVariable), cmp.Or(os.Getenv(VersionVariable), defaultVersion)
+}
+
+// Since reports whether a controller of a version is of a release or of a later
+// one; false if the version is none.
+func Since(version, release string) bool {
+	v, err := parseVersion(version)
+	return err == nil && v.since(release)
+}
 
 // Validate says what is wrong with the options, as Run would.
 func (o Options) Validate() error {
@@ -38,14 +64,15 @@ func (o Options) Validate() error {
 // names, or else the simulated one. Apart from what [RunReal] says the two are
 // the same to a caller.
 func Play(ctx context.Context, o Options) error {
-	if bin := os.Getenv(BinaryVariable); bin != "" {
+	if bin, _ := Real(); bin != "" {
 		return RunReal(ctx, bin, o)
 	}
 	return Run(ctx, o)
 }
 
 // StartPlay plays the controller until the test ends, or until the returned
-// function is called, which waits for the end. See [Play].
+// function is called, which waits for the end. The test fails as soon as the
+// controller does. See [Play].
 func StartPlay(t testing.TB, o Options) (stop func()) {
 	t.Helper()
 	if _, err := o.check(); err != nil {
@@ -54,13 +81,14 @@ func StartPlay(t testing.TB, o Options) (stop func()) {
 	return start(t, func(ctx context.Context) error { return Play(ctx, o) })
 }
 
-// grace is how long a real controller has to end before it is killed.
-const grace = 10 * time.Second
-
 // RunReal runs a real cloud-controller-manager, the program bin, against the
 // simulated cloud until ctx ends, and returns nil then. It returns an error if
-// the program can not be started or ends by itself, with the end of what it
-// wrote.
+// the program can not be started or ends by itself, with the end of its log,
+// which is kept.
+//
+// The program gets an environment of its own and talks to the simulated cloud
+// alone. It ends when this process does, however that comes about (on Linux); if
+// it is a script, it has to exec.
 //
 // The real one has no way to keep to a namespace or to some of the nodes, picks
 // vSwitches as it likes, has its own version and its own clock, and writes its
@@ -70,37 +98,27 @@ func RunReal(ctx context.Context, bin string, o Options) error {
 	if _, err := o.check(); err != nil {
 		return fmt.Errorf("run real controller: %w", err)
 	}
-	if o.Credentials.Token != "" {
-		return errors.New("run real controller: its configuration has no place for a security token: give it a permanent key")
-	}
-	dir, err := os.MkdirTemp("", "lbremedy-ccm-")
+	p, err := o.process(bin)
 	if err != nil {
 		return fmt.Errorf("run real controller: %w", err)
 	}
-	defer os.RemoveAll(dir)
-	args, err := o.flags(dir)
-	if err != nil {
-		return fmt.Errorf("run real controller: %w", err)
+	defer os.RemoveAll(p.dir)
+	o.Log.Info("start real controller", "program", p.bin, "arguments", strings.Join(p.args, " "), "log", p.log.Name())
+	err = p.run(ctx)
+	if ctx.Err() != nil || o.DryRun && err == nil {
+		return p.close()
 	}
-	said := &tail{}
-	cmd := exec.CommandContext(ctx, bin, args...)
-	cmd.Env, cmd.Dir = o.environment(), dir
-	cmd.Stdout, cmd.Stderr = said, said
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = grace
-	o.Log.Info("start real controller", "program", bin, "arguments", strings.Join(args, " "))
-	err = cmd.Run()
-	switch {
-	case ctx.Err() != nil, o.DryRun && err == nil:
-		return nil
-	case err == nil:
+	if err == nil {
 		err = errors.New("it ended by itself")
 	}
-	return fmt.Errorf("run real controller %s: %w; it wrote:\n%s", bin, err, said)
+	end := p.tail()
+	_ = p.log.Close() // it is the program's that wrote it
+	return fmt.Errorf("run real controller %s: %w; the end of its log, which is %s:\n%s", p.bin, err, p.log.Name(), end)
 }
 
 // StartReal runs a real cloud-controller-manager until the test ends, or until
-// the returned function is called, which waits for the end. See [RunReal].
+// the returned function is called, which waits for the end. The test fails as
+// soon as the controller does. See [RunReal].
 func StartReal(t testing.TB, bin string, o Options) (stop func()) {
 	t.Helper()
 	if _, err := o.check(); err != nil {
@@ -111,16 +129,177 @@ func StartReal(t testing.TB, bin string, o Options) (stop func()) {
 
 func start(t testing.TB, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := run(ctx); err != nil {
+			t.Error(err) // at once: what waits for the controller would wait in vain
+		}
+	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		<-ended
 	})
 	t.Cleanup(stop)
 	return stop
+}
+
+// A process is a real controller that is to run.
+type process struct {
+	bin  string
+	args []string
+	env  []string
+	dir  string   // of its own, with its configuration
+	log  *os.File // of all that it writes
+	keep bool     // the log
+}
+
+// addonToken is where a controller on a managed cluster finds its credentials.
+// It goes before those of the configuration.
+const addonToken = "/var/addon/token-config"
+
+// process makes all that a real controller reads.
+func (o *Options) process(bin string) (_ *process, err error) {
+	p := &process{env: o.environment()}
+	if p.bin, err = findProgram(bin); err != nil {
+		return nil, err
+	}
+	if err := onLoopback(o.Cloud); err != nil {
+		return nil, err
+	}
+	switch _, err := os.Stat(addonToken); {
+	case o.Credentials.Token != "":
+		return nil, errors.New("its configuration has no place for a security token: give it a permanent key")
+	case len(o.VSwitches) == 0:
+		return nil, errors.New("it needs a vSwitch: without one it asks the metadata service of a machine of the cloud")
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("it would use the credentials in %s: run it where that file is not", addonToken)
+	}
+	if p.dir, err = os.MkdirTemp("", "lbremedy-ccm-"); err != nil {
+		return nil, fmt.Errorf("make a folder for its configuration: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(p.dir)
+		}
+	}()
+	if p.args, err = o.flags(p.dir); err != nil {
+		return nil, err
+	}
+	logs := os.Getenv(LogVariable)
+	p.keep = logs != ""
+	if p.keep {
+		if err := os.MkdirAll(logs, 0o755); err != nil {
+			return nil, fmt.Errorf("make the folder for its log, which %s names: %w", LogVariable, err)
+		}
+	}
+	if p.log, err = os.CreateTemp(logs, "lbremedy-ccm-*.log"); err != nil {
+		return nil, fmt.Errorf("make its log: %w", err)
+	}
+	return p, nil
+}
+
+// findProgram returns the absolute path of a program that can be run.
+func findProgram(bin string) (string, error) {
+	path, err := exec.LookPath(bin)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "", fmt.Errorf("%s can not be executed: it needs the permission to (chmod +x)", bin)
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		hint := ""
+		if !filepath.IsAbs(bin) {
+			hint = "; tests run in folders of their own, so name it by an absolute path"
+		}
+		return "", fmt.Errorf("there is no program %s%s", bin, hint)
+	case err != nil:
+		return "", fmt.Errorf("find the program %s: %w", bin, err)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", fmt.Errorf("find the program %s: %w", bin, err)
+	}
+	return path, nil
+}
+
+// grace is how long a real controller has to end before it is killed.
+const grace = 10 * time.Second
+
+// run runs the program until it ends, or is told to by the end of ctx.
+func (p *process) run(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	cmd := exec.Command(p.bin, p.args...)
+	cmd.Env, cmd.Dir = p.env, p.dir
+	cmd.Stdout, cmd.Stderr = p.log, p.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that what a script starts ends with it
+	dieWithUs(cmd.SysProcAttr)
+	started, ended := make(chan error, 1), make(chan error, 1)
+	go func() {
+		// The kernel takes the end of the thread that started a program for the end
+		// of us: so this one lives as long as the program.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ended <- cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	group := -cmd.Process.Pid
+	defer func() { _ = syscall.Kill(group, syscall.SIGKILL) }() // what is left of it
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		_ = syscall.Kill(group, syscall.SIGTERM) // it may have ended by itself just now
+	}
+	patience := time.NewTimer(grace)
+	defer patience.Stop()
+	select {
+	case <-ended:
+	case <-patience.C:
+		_ = syscall.Kill(group, syscall.SIGKILL)
+		<-ended
+	}
+	return nil
+}
+
+// close removes the log of a controller that has ended well, unless it is to be
+// kept.
+func (p *process) close() error {
+	err := p.log.Close()
+	if !p.keep {
+		err = errors.Join(err, os.Remove(p.log.Name()))
+	}
+	if err != nil {
+		return fmt.Errorf("put the log of the real controller away: %w", err)
+	}
+	return nil
+}
+
+// tailSize is how much of a log is shown.
+const tailSize = 8 << 10
+
+// tail returns the end of the log, in whole lines.
+func (p *process) tail() string {
+	info, err := p.log.Stat()
+	if err != nil {
+		return err.Error()
+	}
+	b := make([]byte, min(info.Size(), tailSize))
+	if _, err := p.log.ReadAt(b, info.Size()-int64(len(b))); err != nil {
+		return err.Error()
+	}
+	if info.Size() > tailSize {
+		_, b, _ = bytes.Cut(b, []byte("\n"))
+	}
+	if len(b) == 0 {
+		return "(it wrote nothing)"
+	}
+	return string(b)
 }
 
 // environment returns the variables that make the controller talk to the
@@ -158,16 +337,10 @@ func (o *Options) flags(dir string) ([]string, error) {
 		"--controllers=service,nlb",
 		"--configure-cloud-routes=false",
 		"--leader-elect=false",
-		"--pprof-bind-addr=0",
+		// None listens, so that none takes another's port.
+		"--metrics-bind-addr=0", "--health-probe-bind-addr=0", "--pprof-bind-addr=0",
 		"--kube-api-qps=1000", "--kube-api-burst=1000",
 		fmt.Sprintf("--concurrent-service-syncs=%d", o.Workers),
-	}
-	for _, flag := range []string{"metrics-bind-addr", "health-probe-bind-addr"} {
-		addr, err := freeAddress()
-		if err != nil {
-			return nil, err
-		}
-		args = append(args, "--"+flag+"="+addr)
 	}
 	if o.DryRun {
 		args = append(args, "--dry-run")
@@ -175,23 +348,14 @@ func (o *Options) flags(dir string) ([]string, error) {
 	return args, nil
 }
 
-// freeAddress returns a loopback address that nobody listens on.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
 func (o *Options) writeCloudConfig(file string) error {
+	zone, _, _ := strings.Cut(o.VSwitches[0], ":")
 	global := map[string]any{
-		"clusterID": o.ClusterID, "region": o.Region, "vpcid": o.VPC, "vswitchid": strings.Join(o.VSwitches, ","),
-		"zoneid":             cmp.Or(firstZone(o.VSwitches), o.Region+"-h"),
+		"clusterID": o.ClusterID, "region": o.Region, "zoneid": zone, "vpcid": o.VPC, "vswitchid": strings.Join(o.VSwitches, ","),
 		"accessKeyID":        base64.StdEncoding.EncodeToString([]byte(o.Credentials.AccessKeyID)),
 		"accessKeySecret":    base64.StdEncoding.EncodeToString([]byte(o.Credentials.Secret)),
 		"serviceBackendType": o.Backends, "disablePublicSLB": o.NoPublic,
+		"serviceMaxConcurrentReconciles": o.Workers, // where the flag of this meaning is of the past
 	}
 	b, err := json.Marshal(map[string]any{"Global": global})
 	if err == nil {
@@ -203,23 +367,45 @@ func (o *Options) writeCloudConfig(file string) error {
 	return nil
 }
 
-func firstZone(vswitches []string) string {
-	if len(vswitches) == 0 {
-		return ""
-	}
-	zone, _, _ := strings.Cut(vswitches[0], ":")
-	return zone
-}
-
+// writeKubeconfig writes how a cluster is reached. Files are named by absolute
+// paths: the program runs in another folder.
 func writeKubeconfig(file string, c *rest.Config) error {
 	const name = "sandbox"
 	cluster, user := clientcmdapi.NewCluster(), clientcmdapi.NewAuthInfo()
 	cluster.Server, cluster.InsecureSkipTLSVerify = c.Host, c.Insecure
 	cluster.CertificateAuthority, cluster.CertificateAuthorityData, cluster.TLSServerName = c.CAFile, c.CAData, c.ServerName
+	cluster.DisableCompression = c.DisableCompression
 	user.ClientCertificate, user.ClientCertificateData = c.CertFile, c.CertData
 	user.ClientKey, user.ClientKeyData = c.KeyFile, c.KeyData
 	user.Token, user.TokenFile, user.Username, user.Password = c.BearerToken, c.BearerTokenFile, c.Username, c.Password
-	user.Impersonate = c.Impersonate.UserName
+	user.Impersonate, user.ImpersonateUID = c.Impersonate.UserName, c.Impersonate.UID
+	user.ImpersonateGroups, user.ImpersonateUserExtra = c.Impersonate.Groups, c.Impersonate.Extra
+	user.Exec, user.AuthProvider = c.ExecProvider, c.AuthProvider
+	for _, path := range []*string{&cluster.CertificateAuthority, &user.ClientCertificate, &user.ClientKey, &user.TokenFile} {
+		if *path == "" {
+			continue
+		}
+		var err error
+		if *path, err = filepath.Abs(*path); err != nil {
+			return fmt.Errorf("write kubeconfig: %w", err)
+		}
+	}
+	if c.Proxy != nil {
+		server, err := url.Parse(c.Host)
+		if err != nil {
+			return fmt.Errorf("write kubeconfig: %w", err)
+		}
+		proxy, err := c.Proxy(&http.Request{URL: server})
+		if err != nil {
+			return fmt.Errorf("write kubeconfig: find the proxy of %s: %w", c.Host, err)
+		}
+		if proxy != nil {
+			cluster.ProxyURL = proxy.String()
+		}
+	}
+	if c.Transport != nil || c.Dial != nil {
+		return errors.New("write kubeconfig: no kubeconfig can say how the cluster is reached: it has a transport of its own")
+	}
 	current := clientcmdapi.NewContext()
 	current.Cluster, current.AuthInfo = name, name
 	config := clientcmdapi.NewConfig()
@@ -230,28 +416,15 @@ func writeKubeconfig(file string, c *rest.Config) error {
 	return nil
 }
 
-// A tail keeps the end of what is written to it. It is safe for concurrent use.
-type tail struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-var _ io.Writer = (*tail)(nil)
-
-const tailSize = 8 << 10
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n, err := t.buf.Write(b)
-	if over := t.buf.Len() - tailSize; over > 0 {
-		t.buf.Next(over)
+// onLoopback returns an error unless an address is host:port of this machine:
+// no other is the simulated cloud's.
+func onLoopback(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || port == "" {
+		return fmt.Errorf("%q is not host:port of the simulated cloud", address)
 	}
-	return n, err
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.buf.String()
+	if a, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !a.IsLoopback()) {
+		return fmt.Errorf("%s is not a loopback address: the simulated cloud is on no other machine", address)
+	}
+	return nil
 }
