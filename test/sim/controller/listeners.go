@@ -422,13 +422,14 @@ func (p *pass) updateListener(ctx context.Context, lb string, c listenerChange) 
 			return fmt.Errorf("start %s listener %d error: %w", l.protocol, l.port, err)
 		}
 	}
-	if l.forwardTo != have.forwardTo {
+	forward := have.params["ListenerForward"]
+	if l.protocol == protocolHTTP && (l.forwardTo != have.forwardTo || l.forwardTo != 0 && forward != "on" || l.forwardTo == 0 && forward != "off") {
 		if err := p.deleteListener(ctx, lb, have); err != nil {
 			return fmt.Errorf("delete port [%d] error: %w", have.port, err)
 		}
 		return p.createListener(ctx, lb, l)
 	}
-	if l.forwardTo != 0 {
+	if forward == "on" {
 		return nil
 	}
 	params := map[string]string{"Description": l.params["Description"], "VServerGroup": "on"}
