@@ -43,7 +43,7 @@ func nlbScenes() []scene {
 				Events: []string{ensuredNLB}, Finalizers: finalizedNLB, Ingress: []string{"LB.cn-hangzhou.nlb.aliyuncs.com"},
 				Labels: map[string]string{hashLabel: "of now", idLabel: "LB"}, Annotations: map[string]string{lbPrefix + "zone-maps": "cn-hangzhou-h:vsw-1"},
 				Tags: map[string]string{"kubernetes.do.not.delete": "NAME", "ack.aliyun.com": clusterID},
-				Actions: append(nlbTried[:3:3], "TagResources", "GetLoadBalancerAttribute",
+				Actions: append(nlbTried[:3:3], "GetLoadBalancerAttribute",
 					"CreateServerGroup", "ListServerGroups", "AddServersToServerGroup", "CreateListener"),
 			},
 		},

@@ -380,7 +380,7 @@ func listServerGroups(q *request) (any, *failure) {
 	}
 	ids, names := p.list("ServerGroupIds"), p.list("ServerGroupNames")
 	shown := []reply{}
-	for _, id := range slices.Sorted(maps.Keys(s.ServerGroups)) {
+	for _, id := range slices.Backward(slices.Sorted(maps.Keys(s.ServerGroups))) { // those made last come first
 		g := s.ServerGroups[id]
 		if inList(ids, id) && inList(names, g.Name) && is(p["VpcId"], g.VPC) && is(p["ServerGroupType"], g.Type) &&
 			is(p["ResourceGroupId"], g.ResourceGroup) && carries(s.seenTags(id, g.Tags), tags) {

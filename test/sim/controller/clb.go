@@ -47,7 +47,8 @@ type pass struct {
 	events  record.EventRecorder
 	name    string // of its own load balancer, and the value of its tag
 	hash    string
-	changed bool // since the last successful sync; if not, only backends are synced
+	changed bool              // since the last successful sync; if not, only backends are synced
+	labels  map[string]string // that the Service gets beside those of every one; the empty value removes one
 
 	potential bool // a pod may soon wait for nothing but this controller
 }
@@ -110,7 +111,7 @@ func (p *pass) conclude(ctx context.Context, id string, ingress func() []corev1.
 			"Error updating pod readiness gates for service [%s/%s]: %v", p.svc.Namespace, p.svc.Name, err)})
 		return err
 	}
-	if err := p.setHash(ctx, p.svc, p.hash, id); err != nil {
+	if err := p.setHash(ctx, p.svc, p.hash, id, p.labels); err != nil {
 		return p.fail(reasonFailedHash, "adding service hash", err)
 	}
 	if err := p.setIngress(ctx, p.svc, ingress()); err != nil {

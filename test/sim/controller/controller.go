@@ -12,8 +12,8 @@
 // The files follow the way of a Service: trigger.go decides what wakes the
 // controller, loop.go when a Service has its turn, clb.go syncs it against a
 // CLB, with loadbalancer.go, vgroups.go and listeners.go for its parts, and
-// message.go has the words. NLB has nlb.go and nlb_groups.go. A further kind of
-// load balancer is a further [kind] in [Run].
+// message.go has the words. NLB has the files whose names begin with nlb. A
+// further kind of load balancer is a further [kind] in [Run].
 //
 // Facts are from the controller's public source and from recorded runs of
 // v2.14.0. Some are odd and kept: an error while the backends of one port are
@@ -24,9 +24,7 @@
 // Beside the controller there is [GitOps], an actor that puts changes back.
 //
 // Not played: IPv6 backends; domain extensions of HTTPS listeners; what releases
-// before v2.5 called instead of TagResources and ListTagResources; and of NLB
-// port ranges, groups and additional certificates of the user's, the security
-// group of source ranges, tags that the Service lists later, and dry runs.
+// before v2.5 called instead of TagResources and ListTagResources.
 package controller
 
 import (
@@ -219,7 +217,7 @@ func Run(ctx context.Context, o Options) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if o.DryRun {
-		c.cloud.dry = &precheck{end: stop, left: map[turn]bool{}, items: map[string]item{}}
+		c.cloud.dry = &precheck{end: stop, left: map[turn]bool{}, items: map[string]item{}, networkItems: map[string]item{}}
 	}
 	loops := []*loop{}
 	broadcasters := []record.EventBroadcaster{}
@@ -228,8 +226,8 @@ func Run(ctx context.Context, o Options) error {
 	if v.first() {
 		kinds = []kind{firstCLB{c}.kind()}
 	}
-	if v.since("v2.5.0") && !o.DryRun {
-		kinds = append(kinds, (&nlb{c}).kind())
+	if v.since("v2.5.0") {
+		kinds = append(kinds, (&nlb{controller: c}).kind())
 	}
 	for _, k := range kinds {
 		broadcaster := record.NewBroadcaster(record.WithContext(background), record.WithCorrelatorOptions(c.correlation()))
@@ -264,6 +262,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if c.cloud.dry != nil {
 		for _, l := range loops {
+			if l.unrehearsed {
+				continue
+			}
 			if err := c.cloud.dry.expect(l); err != nil {
 				return fmt.Errorf("run simulated controller: %w", err)
 			}

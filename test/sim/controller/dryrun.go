@@ -29,6 +29,9 @@ type precheck struct {
 	left  map[turn]bool
 	items map[string]item
 	count int
+	// The same of NLB.
+	networkItems map[string]item
+	networkCount int
 }
 
 // A turn is a Service that a kind has to look at.
@@ -84,6 +87,9 @@ func (d *precheck) report(ctx context.Context, c *controller) error {
 	d.mu.Lock()
 	if d.count > 0 {
 		result.CheckResults = []check{{Name: "ccmSLB", InstanceResults: d.items, FailedCount: d.count}}
+	}
+	if d.networkCount > 0 {
+		result.CheckResults = append(result.CheckResults, check{Name: checkNLB, InstanceResults: d.networkItems, FailedCount: d.networkCount})
 	}
 	text, err := json.Marshal(result)
 	d.mu.Unlock()

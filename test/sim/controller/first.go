@@ -63,7 +63,7 @@ func (b firstCLB) ensure(ctx context.Context, svc *corev1.Service, events record
 		return err
 	}
 	if p.version.hashes() {
-		if err := p.setHash(ctx, p.svc, p.hash, ""); err != nil {
+		if err := p.setHash(ctx, p.svc, p.hash, "", nil); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,8 @@ type kind struct {
 	wants     func(*corev1.Service) bool
 	// refusesPublic reports whether Options.NoPublic counts.
 	refusesPublic bool
+	// unrehearsed says that the end of a dry run does not wait for its Services.
+	unrehearsed bool
 	// ensure syncs a Service that wants a load balancer, clean takes away what
 	// one that no longer does has left. They write the events. An error brings
 	// the Service back after the back-off.

@@ -9,14 +9,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// networkBatch is how many servers go into one call.
-const networkBatch = 40
+const (
+	// networkBatch is how many servers go into one call.
+	networkBatch = 40
+
+	groupOfInstances = "Instance"
+	groupOfAddresses = "Ip"
+
+	backendIP = "ip" // of a group of addresses
+)
 
 // networkKey returns the name or description of something of this Service.
 func (p networkPass) networkKey(port, protocol string) string {
@@ -28,182 +34,304 @@ func (p networkPass) networkMine(key string) bool {
 	return len(parts) == 6 && parts[0] == "k8s" && slices.Equal(parts[3:], []string{p.svc.Name, p.svc.Namespace, p.ClusterID})
 }
 
-// A networkListener is a port of an NLB: as the Service wants it, where a
-// parameter that is missing is not asked for, or as the cloud has it.
-type networkListener struct {
-	id, protocol, status, group, groupID string
-	port                                 int
-	params                               map[string]string // by their names in the API, lists with their numbers
-	servicePort                          corev1.ServicePort
+// A networkGroup is a server group: the backends of one port of the Service.
+type networkGroup struct {
+	*group
+	kind       string            // empty: not asked for
+	users      bool              // named by the Service: not the controller's own
+	attributes map[string]string // by their names in the API, lists with their numbers
 }
 
-func (p networkPass) wantedListeners() ([]*networkListener, error) {
-	var all []*networkListener
-	for _, port := range p.svc.Spec.Ports {
-		l, err := p.wantedListener(port)
-		if err != nil {
-			return nil, fmt.Errorf("build listener from servicePort %d error: %w", port.Port, err)
-		}
-		all = append(all, l)
+type networkGroups []*networkGroup
+
+// plain returns the groups as those of CLB.
+func (all networkGroups) plain() groups {
+	var plain groups
+	for _, g := range all {
+		plain = append(plain, g.group)
 	}
-	return all, nil
+	return plain
 }
 
-func (p networkPass) wantedListener(port corev1.ServicePort) (*networkListener, error) {
-	protocol, err := networkProtocol(p.annotation("protocol-port"), port)
-	if err != nil {
-		return nil, err
-	}
-	number := strconv.Itoa(int(port.NodePort))
-	if p.usesENI(p.svc) {
-		number = port.TargetPort.String()
-		if port.TargetPort.Type == intstr.Int {
-			number = strconv.Itoa(port.TargetPort.IntValue())
-		}
-	}
-	// A group of servers knows no TLS.
-	l := &networkListener{
-		protocol: protocol, port: int(port.Port), servicePort: port, group: p.networkKey(number, strings.Replace(protocol, "TCPSSL", "TCP", 1)),
-		params: map[string]string{"ListenerDescription": p.networkKey(strconv.Itoa(int(port.Port)), protocol)},
-	}
-	for _, n := range []struct{ annotation, name, called string }{{"idle-timeout", "IdleTimeout", "IdleTimeout"}, {"cps", "Cps", "Mss"}} {
-		v := p.annotation(n.annotation)
-		if v == "" {
-			continue
-		}
-		if _, err := strconv.Atoi(v); err != nil {
-			return nil, fmt.Errorf("parse %s error: %w", n.called, err)
-		}
-		l.params[n.name] = v
-	}
-	flag := func(annotation, name string) {
-		if v := p.annotation(annotation); v != "" {
-			l.params[name] = strconv.FormatBool(strings.EqualFold(v, "on"))
-		}
-	}
-	flag("proxy-protocol", "ProxyProtocolEnabled")
-	if protocol == "TCPSSL" {
-		flag("cacert", "CaEnabled")
-		flag("alpn", "AlpnEnabled")
-		say(l.params, "SecurityPolicyId", p.annotation("tls-cipher-policy"))
-		say(l.params, "AlpnPolicy", p.annotation("alpn-policy"))
-		for annotation, name := range map[string]string{"cert-id": "CertificateIds", "cacert-id": "CaCertificateIds"} {
-			if v := p.annotation(annotation); v != "" {
-				sayList(l.params, name, strings.Split(v, ","))
-			}
-		}
-	}
-	return l, nil
-}
-
-// networkProtocol reads an annotation such as tcpssl:443,udp:53.
-func networkProtocol(annotation string, port corev1.ServicePort) (string, error) {
-	for v := range strings.SplitSeq(annotation, ",") {
-		if annotation == "" {
-			break
-		}
-		parts := strings.Split(v, ":")
-		if len(parts) < 2 {
-			return "", fmt.Errorf("port and protocol format must be like 'https:443' with colon separated. got=[%+v]", parts)
-		}
-		protocol := strings.ToUpper(parts[0])
-		if !slices.Contains([]string{"TCP", "UDP", "TCPSSL"}, protocol) {
-			return "", fmt.Errorf("%s protocol is not supported", parts[0])
-		}
-		if parts[1] == strconv.Itoa(int(port.Port)) {
-			return protocol, nil
-		}
-	}
-	return string(port.Protocol), nil
-}
-
-// wantedServers finds the servers behind each listener.
-func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer) error {
+// wantedGroups returns a group for each listener.
+func (p networkPass) wantedGroups(ctx context.Context, want *networkBalancer) (networkGroups, error) {
 	nodes, err := p.candidates()
 	if err != nil {
-		return fmt.Errorf("get nodes error: %w", err)
+		return nil, fmt.Errorf("get nodes error: %w", err)
 	}
 	ends, err := p.endpointSlices()
 	if err != nil {
-		return fmt.Errorf("get endpointslice error: %w", err)
+		return nil, fmt.Errorf("get endpointslice error: %w", err)
 	}
-	want.attributes = map[string]map[string]string{}
+	var all networkGroups
 	for _, l := range want.listeners {
-		g := &group{name: l.group, keepWeights: strings.EqualFold(p.annotation("ignore-weight-update"), "on")}
-		if err := p.fillGroup(g, l.servicePort, nodes, ends, -1); err != nil {
-			return fmt.Errorf("set ServerGroup for port %d error: %w", l.port, err)
+		g, err := p.wantedGroup(l)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.wantedServers(ctx, want, l, g, nodes, ends); err != nil {
+			return nil, fmt.Errorf("set ServerGroup for port %d error: %w", l.servicePort.Port, err)
 		}
 		if len(g.backends) == 0 {
 			p.event(note{corev1.EventTypeNormal, reasonUnavailable, "There are no available nodes for NetworkLoadBalancer"})
 		}
-		want.groups = append(want.groups, g)
-		want.attributes[g.name] = p.groupAttributes(l)
+		all = append(all, g)
 	}
-	return p.findInterfaces(ctx, want.groups)
+	if !p.version.since("v2.13.0") {
+		return all, nil
+	}
+	return all, p.findInterfaces(ctx, all.plain())
 }
 
+// wantedGroup returns the group of a listener, without its backends.
+func (p networkPass) wantedGroup(l *networkListener) (*networkGroup, error) {
+	g := &networkGroup{group: &group{name: l.group, keepWeights: strings.EqualFold(p.annotation("ignore-weight-update"), "on")}}
+	var err error
+	if g.attributes, err = p.groupAttributes(l); err != nil {
+		return nil, err
+	}
+	switch kind := p.annotation("server-group-type"); {
+	case kind == "":
+	case strings.EqualFold(kind, groupOfInstances):
+		g.kind = groupOfInstances
+	case strings.EqualFold(kind, groupOfAddresses):
+		g.kind = groupOfAddresses
+	default:
+		return nil, errors.New("unsupport server ServerGroupType []") // which one, it does not say
+	}
+	return g, nil
+}
+
+// wantedServers finds the backends of a group. Before v2.13.0 the network
+// interfaces of pods were looked up for each group, and not for all together.
+func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer, l *networkListener, g *networkGroup, nodes []*corev1.Node, ends []*discoveryv1.EndpointSlice) error {
+	weight := -1
+	if want.reused && p.annotation("vgroup-port") != "" {
+		if err := p.adopt(ctx, g, want.id, l.groupID); err != nil {
+			return err
+		}
+		if s := p.annotation("weight"); s != "" {
+			var err error
+			if weight, err = strconv.Atoi(s); err != nil || weight < 0 || weight > 100 {
+				return fmt.Errorf("weight must be integer in range [0, 100], got [%s]", s)
+			}
+		}
+	}
+	if s := p.annotation("default-weight"); s != "" {
+		if _, err := strconv.Atoi(s); err != nil {
+			return fmt.Errorf("default weight parse error: [%s]", s)
+		}
+	}
+	if err := p.fillGroup(g.group, l.servicePort, nodes, ends, weight); err != nil {
+		return err
+	}
+	if l.port == 0 { // the port that a client has asked for is the server's
+		for i := range g.backends {
+			g.backends[i].Port = 0
+		}
+	}
+	mode := "local"
+	switch {
+	case p.usesENI(p.svc):
+		mode = "eni"
+	case p.svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal:
+		mode = "cluster"
+	}
+	if g.kind == groupOfAddresses {
+		return wrap("build "+mode+" backends error", byAddress(g.backends, nodes))
+	}
+	if p.version.since("v2.13.0") {
+		return nil
+	}
+	err := p.findInterfaces(ctx, groups{g.group})
+	if mode != "eni" {
+		err = wrap("update eci backends error", err)
+	}
+	return wrap("build "+mode+" backends error", err)
+}
+
+// byAddress makes backends addresses: pods their own, and nodes that within the
+// cluster.
+func byAddress(all []backend, nodes []*corev1.Node) error {
+	for i := range all {
+		b := &all[i]
+		if b.Type == backendECS {
+			j := slices.IndexFunc(nodes, func(n *corev1.Node) bool {
+				id, err := instance(n)
+				return err == nil && id == b.ServerID
+			})
+			k := slices.IndexFunc(nodes[j].Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
+			if k < 0 {
+				return fmt.Errorf("get node address err: node %s has no internal address", nodes[j].Name)
+			}
+			b.ServerIP = nodes[j].Status.Addresses[k].Address
+		}
+		b.Type, b.ServerID = backendIP, b.ServerIP
+	}
+	return nil
+}
+
+// adopt takes the user's group for a port, if the Service names one for it.
+func (p networkPass) adopt(ctx context.Context, g *networkGroup, lb, id string) error {
+	if id == "" {
+		return nil
+	}
+	there, err := p.groupByID(ctx, id)
+	switch {
+	case err != nil:
+		return fmt.Errorf("find server group id %s for nlb %s error: %w", id, lb, err)
+	case there == nil:
+		return fmt.Errorf("cannot find server group id %s for nlb %s", id, lb)
+	case len(strings.Split(there.name, ".")) == 6 && strings.HasPrefix(there.name, "k8s."):
+		return fmt.Errorf("cannot reuse a ccm created server group %s for nlb %s", id, lb)
+	}
+	g.id, g.users = id, true
+	return nil
+}
+
+// groupByID returns a group with its servers, or nil if it is not there.
+func (p networkPass) groupByID(ctx context.Context, id string) (*networkGroup, error) {
+	list, err := p.listGroups(ctx, map[string]string{"ServerGroupIds.1": id})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return list[0], p.readServers(ctx, list[0].group)
+}
+
+// checkConfig begins the parameters of a health check.
+const checkConfig = "HealthCheckConfig."
+
 // groupAttributes returns the parameters of a listener's group.
-func (p networkPass) groupAttributes(l *networkListener) map[string]string {
+func (p networkPass) groupAttributes(l *networkListener) (map[string]string, error) {
 	params := map[string]string{"Protocol": strings.Replace(l.protocol, "TCPSSL", "TCP", 1)}
 	say(params, "Scheduler", p.annotation("scheduler"))
-	say(params, "ConnectionDrainTimeout", p.annotation("connection-drain-timeout"))
 	say(params, "ResourceGroupId", p.annotation("resource-group-id"))
 	for annotation, name := range map[string]string{
-		"connection-drain": "ConnectionDrainEnabled", "preserve-client-ip": "PreserveClientIpEnabled", "health-check-flag": "HealthCheckConfig.HealthCheckEnabled",
+		"connection-drain": "ConnectionDrainEnabled", "preserve-client-ip": "PreserveClientIpEnabled", "health-check-flag": checkConfig + "HealthCheckEnabled",
 	} {
 		if v := p.annotation(annotation); v != "" {
 			params[name] = strconv.FormatBool(strings.EqualFold(v, "on"))
 		}
 	}
-	if params["HealthCheckConfig.HealthCheckEnabled"] == "true" {
-		for annotation, name := range map[string]string{
-			"health-check-type": "HealthCheckType", "health-check-connect-port": "HealthCheckConnectPort", "healthy-threshold": "HealthyThreshold",
-			"unhealthy-threshold": "UnhealthyThreshold", "health-check-connect-timeout": "HealthCheckConnectTimeout", "health-check-interval": "HealthCheckInterval",
-			"health-check-domain": "HealthCheckDomain", "health-check-uri": "HealthCheckUrl", "health-check-method": "HttpCheckMethod",
-		} {
-			say(params, "HealthCheckConfig."+name, p.annotation(annotation))
-		}
+	if p.ipv6() {
+		params["AddressIPVersion"] = "DualStack"
 	}
-	return params
+	if v := p.annotation("connection-drain-timeout"); v != "" {
+		if _, err := strconv.Atoi(v); err != nil {
+			return nil, fmt.Errorf("ConnectionDrainTimeout parse error: %w", err)
+		}
+		params["ConnectionDrainTimeout"] = v
+	}
+	if p.version.since("v2.11.2") {
+		params["AnyPortEnabled"] = strconv.FormatBool(l.port == 0)
+	}
+	if l.port == 0 {
+		params[checkConfig+"HealthCheckEnabled"] = "true"
+		params[checkConfig+"HealthCheckConnectPort"] = strconv.Itoa(l.servicePort.TargetPort.IntValue())
+	}
+	if params[checkConfig+"HealthCheckEnabled"] != "true" {
+		return params, nil
+	}
+	for _, v := range [][2]string{
+		{"health-check-connect-port", "HealthCheckConnectPort"}, {"healthy-threshold", "HealthyThreshold"}, {"unhealthy-threshold", "UnhealthyThreshold"},
+		{"health-check-connect-timeout", "HealthCheckConnectTimeout"}, {"health-check-interval", "HealthCheckInterval"},
+	} {
+		s := p.annotation(v[0])
+		if s == "" {
+			continue
+		}
+		if _, err := strconv.Atoi(s); err != nil {
+			return nil, fmt.Errorf("%s parse error: [%w]", v[1], err)
+		}
+		params[checkConfig+v[1]] = s
+	}
+	say(params, checkConfig+"HealthCheckType", p.annotation("health-check-type"))
+	say(params, checkConfig+"HealthCheckDomain", p.annotation("health-check-domain"))
+	say(params, checkConfig+"HealthCheckUrl", p.annotation("health-check-uri"))
+	say(params, checkConfig+"HttpCheckMethod", p.annotation("health-check-method"))
+	if codes := p.annotation("health-check-httpcode"); codes != "" {
+		sayList(params, checkConfig+"HealthCheckHttpCode", strings.Split(codes, ","))
+	}
+	return params, nil
 }
 
-// readGroups reads the Service's groups, which carry its tags, with their servers.
-func (p networkPass) readGroups(ctx context.Context, lb *networkBalancer) error {
-	lb.groups, lb.attributes = nil, map[string]map[string]string{}
-	params := sayTags(map[string]string{"MaxResults": "100"}, map[string]string{tagOwn: p.name, tagCluster: p.ClusterID})
+// readGroups reads the Service's groups, which carry its tags, and those of the
+// user's NLB that it names, all with their servers.
+func (p networkPass) readGroups(ctx context.Context, reused bool, lb *networkBalancer) error {
+	var err error
+	if lb.groups, err = p.listGroups(ctx, sayTags(map[string]string{}, map[string]string{tagOwn: p.name, tagCluster: p.ClusterID})); err != nil {
+		return err
+	}
+	for _, g := range lb.groups {
+		if err := p.readServers(ctx, g.group); err != nil {
+			return err
+		}
+	}
+	named := p.annotation("vgroup-port")
+	if !reused || named == "" {
+		return nil
+	}
+	for v := range strings.SplitSeq(named, ",") {
+		parts := strings.Split(v, ":")
+		if len(parts) < 2 {
+			return fmt.Errorf("server group id and protocol format must be like'sgp-xxx:443' with colon separated. got=[%+v]", parts)
+		}
+		g, err := p.groupByID(ctx, parts[0])
+		if err != nil {
+			return err
+		}
+		if g == nil {
+			return fmt.Errorf("reused server group id %s not found", parts[0])
+		}
+		g.users = true
+		lb.groups = append(lb.groups, g)
+	}
+	return nil
+}
+
+func (p networkPass) listGroups(ctx context.Context, params map[string]string) (networkGroups, error) {
+	var all networkGroups
+	params["MaxResults"] = "100"
 	for {
 		var a struct {
 			ServerGroups []map[string]json.RawMessage
 			NextToken    string
 		}
 		if err := p.ask(ctx, "ListServerGroups", params, &a); err != nil {
-			return err
+			return nil, err
 		}
 		for _, raw := range a.ServerGroups {
-			all := map[string]string{}
-			for k, v := range raw {
-				put(all, k, v)
-			}
+			attributes := flat(raw)
 			var check map[string]json.RawMessage
 			if json.Unmarshal(raw["HealthCheck"], &check) == nil {
-				for k, v := range check {
-					put(all, "HealthCheckConfig."+k, v)
+				for k, v := range flat(check) {
+					attributes[checkConfig+k] = v
 				}
 			}
-			g := &group{id: all["ServerGroupId"], name: all["ServerGroupName"]}
-			lb.groups, lb.attributes[g.name] = append(lb.groups, g), all
+			all = append(all, &networkGroup{
+				group: &group{id: attributes["ServerGroupId"], name: attributes["ServerGroupName"]},
+				kind:  attributes["ServerGroupType"], attributes: attributes,
+			})
 		}
 		if a.NextToken == "" {
-			break
+			return all, nil
 		}
 		params["NextToken"] = a.NextToken
 	}
-	for _, g := range lb.groups {
-		if err := p.readServers(ctx, g); err != nil {
-			return fmt.Errorf("[%s] [%s] %w", g.id, g.name, err)
+}
+
+// flat returns the fields of an answer that are texts, numbers or switches, and
+// lists of texts with their numbers.
+func flat(raw map[string]json.RawMessage) map[string]string {
+	params := map[string]string{}
+	for k, v := range raw {
+		put(params, k, v)
+		var list []string
+		if json.Unmarshal(v, &list) == nil {
+			sayList(params, k, list)
 		}
 	}
-	return nil
+	return params
 }
 
 func (p networkPass) readServers(ctx context.Context, g *group) error {
@@ -217,7 +345,7 @@ func (p networkPass) readServers(ctx context.Context, g *group) error {
 			NextToken string
 		}
 		if err := p.ask(ctx, "ListServerGroupServers", params, &a); err != nil {
-			return err
+			return fmt.Errorf("[%s] [%s] %w", g.id, g.name, err)
 		}
 		for _, s := range a.Servers {
 			foreign := !p.networkMine(s.Description)
@@ -234,79 +362,168 @@ func (p networkPass) readServers(ctx context.Context, g *group) error {
 	}
 }
 
-// applyGroups makes the moves, and those attributes of groups as wanted that
-// differ. It reports each group in done as soon as it is there, before it has
-// servers.
-func (p networkPass) applyGroups(ctx context.Context, want, lb *networkBalancer, moves []move, done chan<- groupDone) error {
+// A networkMove makes one group as it should be: it is created if there was none.
+type networkMove struct {
+	want, have       *networkGroup
+	vpc              string
+	add, drop, amend []backend
+}
+
+// planGroups says what to do for the wanted groups, and gives them the IDs of
+// those that are there already. A group whose type is another one is made anew;
+// until then it has the ID of the old one, also for its listener, so that the
+// old one can not be deleted before the next sync.
+func (p networkPass) planGroups(want networkGroups, lb *networkBalancer) ([]networkMove, error) {
+	var moves []networkMove
+	planned := map[string]bool{}
+	for _, w := range want {
+		key := "name " + w.name // two ports can share a group
+		if w.id != "" {
+			key = "id " + w.id
+		}
+		i := slices.IndexFunc(lb.groups, func(h *networkGroup) bool {
+			return w.id != "" && h.id == w.id || w.id == "" && h.name == w.name
+		})
+		if i >= 0 {
+			w.id = lb.groups[i].id
+		}
+		if planned[key] {
+			continue
+		}
+		planned[key] = true
+		m := networkMove{want: w, vpc: lb.vpc}
+		if i >= 0 && w.kind != "" && w.kind != lb.groups[i].kind {
+			if w.users {
+				return nil, fmt.Errorf("ServerGroupType of user managed server group %s should be [%s], but [%s]", w.id, w.kind, lb.groups[i].kind)
+			}
+		} else if i >= 0 {
+			m.have = lb.groups[i]
+			m.add, m.drop, m.amend = diffServers(w, m.have)
+		}
+		moves = append(moves, m)
+	}
+	return moves, nil
+}
+
+// alike reports whether two backends are one server of NLB, whatever its port.
+func (b backend) alike(o backend) bool {
+	return strings.EqualFold(b.Type, o.Type) && b.ServerID == o.ServerID && (b.Type == backendECS || b.ServerIP == o.ServerIP)
+}
+
+// diffServers returns the servers to add, to remove and to change.
+func diffServers(want, have *networkGroup) (add, drop, amend []backend) {
+	for _, h := range have.backends {
+		if !h.foreign && !slices.ContainsFunc(want.backends, h.alike) {
+			drop = append(drop, h)
+		}
+	}
+	for _, w := range want.backends {
+		i := slices.IndexFunc(have.backends, w.alike)
+		if i < 0 {
+			add = append(add, w)
+			continue
+		}
+		h := have.backends[i]
+		if w.Port != h.Port || w.Description != h.Description || !want.keepWeights && w.Weight != h.Weight {
+			amend = append(amend, w)
+		}
+	}
+	return add, drop, amend
+}
+
+// applyGroups makes the moves. It reports each group in done as soon as it is
+// there, before it has servers.
+func (p networkPass) applyGroups(ctx context.Context, moves []networkMove, done chan<- groupDone) error {
 	if done != nil {
 		defer close(done)
 	}
-	if p.changed {
-		for _, w := range want.groups {
-			i := slices.IndexFunc(lb.groups, func(h *group) bool { return h.id == w.id })
-			planned := slices.ContainsFunc(moves, func(m move) bool { return m.want.name == w.name })
-			if w.id != "" && i >= 0 && !planned {
-				moves = append(moves, move{want: w, have: lb.groups[i]})
-			}
-		}
-	}
 	return aggregate(each(ctx, len(moves), func(i int) error {
-		m := moves[i]
-		if m.have == nil {
-			return p.createServers(ctx, lb, m.want, want.attributes[m.want.name], done)
+		if m := moves[i]; m.have != nil {
+			return p.changeServers(ctx, m)
 		}
-		return p.changeServers(ctx, m, want.attributes[m.want.name], lb.attributes[m.have.name])
+		return p.createServers(ctx, moves[i], done)
 	}))
 }
 
-func (p networkPass) createServers(ctx context.Context, lb *networkBalancer, g *group, attributes map[string]string, done chan<- groupDone) error {
-	err := p.createServerGroup(ctx, lb, g, attributes)
+func (p networkPass) createServers(ctx context.Context, m networkMove, done chan<- groupDone) error {
+	err := p.createServerGroup(ctx, m)
 	if done != nil {
-		done <- groupDone{g.name, g.id, err}
+		done <- groupDone{m.want.name, m.want.id, err}
 	}
 	if err != nil {
 		return fmt.Errorf("EnsureServerGroupCreated error: %w", err)
 	}
-	return wrap("BatchAddServers error", p.servers(ctx, "AddServersToServerGroup", g.id, g.backends))
+	return wrap("BatchAddServers error", p.servers(ctx, "AddServersToServerGroup", m.want.id, m.want.backends))
 }
 
-func (p networkPass) createServerGroup(ctx context.Context, lb *networkBalancer, g *group, attributes map[string]string) error {
-	params := sayTags(map[string]string{"ServerGroupName": g.name, "VpcId": lb.vpc}, map[string]string{tagOwn: p.name, tagCluster: p.ClusterID})
-	maps.Copy(params, attributes)
+func (p networkPass) createServerGroup(ctx context.Context, m networkMove) error {
+	params := sayTags(map[string]string{"ServerGroupName": m.want.name, "VpcId": m.vpc}, map[string]string{tagOwn: p.name, tagCluster: p.ClusterID})
+	say(params, "ServerGroupType", m.want.kind)
+	maps.Copy(params, m.want.attributes)
+	if params["ConnectionDrainEnabled"] == "" {
+		delete(params, "ConnectionDrainTimeout")
+	} else if params["ConnectionDrainTimeout"] == "" {
+		params["ConnectionDrainTimeout"] = "0"
+	}
 	var a struct{ ServerGroupId string }
 	if err := p.ask(ctx, "CreateServerGroup", params, &a); err != nil {
 		return err
 	}
-	g.id = a.ServerGroupId
+	m.want.id = a.ServerGroupId
 	return p.poll(ctx, groupInterval, groupLimit, func() (bool, error) {
 		var list struct {
 			ServerGroups []struct{ ServerGroupStatus string }
 		}
-		err := p.ask(ctx, "ListServerGroups", map[string]string{"ServerGroupIds.1": g.id}, &list)
+		err := p.ask(ctx, "ListServerGroups", map[string]string{"ServerGroupIds.1": m.want.id}, &list)
 		return err == nil && len(list.ServerGroups) > 0 && list.ServerGroups[0].ServerGroupStatus != "Creating", err
 	})
 }
 
-func (p networkPass) changeServers(ctx context.Context, m move, want, have map[string]string) error {
+func (p networkPass) changeServers(ctx context.Context, m networkMove) error {
 	var errs []error
+	if !m.want.users {
+		errs = append(errs, wrap("UpdateNLBServerGroup error", p.updateServerGroup(ctx, m)))
+	}
+	errs = append(errs, p.servers(ctx, "AddServersToServerGroup", m.have.id, m.add))
+	if len(m.want.bad) > 0 && len(m.add)+len(m.drop)+len(m.amend) > 0 {
+		// A pod that is only not found for the moment must not lose its place.
+		p.event(note{corev1.EventTypeWarning, reasonSkipBackends, fmt.Sprintf(
+			"Skip delete and update servers to servergroup %s due to invalid servers: %s", m.want.name, addresses(m.want.bad))})
+		return aggregate(errs)
+	}
+	return aggregate(append(errs,
+		p.servers(ctx, "RemoveServersFromServerGroup", m.have.id, m.drop),
+		p.servers(ctx, "UpdateServerGroupServersAttribute", m.have.id, m.amend)))
+}
+
+// keptAttributes are those of a group that can be changed; all of them are said
+// when one is.
+var keptAttributes = []string{"Scheduler", "ConnectionDrainEnabled", "ConnectionDrainTimeout", "PreserveClientIpEnabled"}
+
+func (p networkPass) updateServerGroup(ctx context.Context, m networkMove) error {
+	fixed := func(k string) bool { return !slices.Contains(keptAttributes, k) && !strings.HasPrefix(k, checkConfig) }
+	differs := m.want.name != m.have.name
+	for k, v := range m.want.attributes {
+		differs = differs || !fixed(k) && !strings.EqualFold(m.have.attributes[k], v)
+	}
+	if !differs {
+		return nil
+	}
 	params := map[string]string{"ServerGroupId": m.have.id, "ServerGroupName": m.want.name}
-	for k, v := range want {
-		if k != "Protocol" && k != "ResourceGroupId" && !strings.EqualFold(have[k], v) {
+	for k, v := range m.have.attributes {
+		if !fixed(k) {
+			say(params, k, v)
+		}
+	}
+	if _, ok := m.want.attributes[checkConfig+"HealthCheckHttpCode.1"]; ok { // a list is not mixed with the old one
+		maps.DeleteFunc(params, func(k, _ string) bool { return strings.HasPrefix(k, checkConfig+"HealthCheckHttpCode.") })
+	}
+	for k, v := range m.want.attributes {
+		if !fixed(k) {
 			params[k] = v
 		}
 	}
-	if len(params) > 2 && p.changed {
-		errs = append(errs, wrap("UpdateNLBServerGroup error", p.ask(ctx, "UpdateServerGroupAttribute", params, nil)))
-	}
-	drop, amend := m.drop, m.amend
-	if p.mustKeep(m) {
-		drop, amend = nil, nil
-	}
-	errs = append(errs,
-		p.servers(ctx, "AddServersToServerGroup", m.have.id, m.add),
-		p.servers(ctx, "RemoveServersFromServerGroup", m.have.id, drop),
-		p.servers(ctx, "UpdateServerGroupServersAttribute", m.have.id, amend))
-	return aggregate(errs)
+	return p.ask(ctx, "UpdateServerGroupAttribute", params, nil)
 }
 
 // servers does something about servers of a group, and waits for it.
@@ -328,18 +545,20 @@ func (p networkPass) servers(ctx context.Context, action, group string, all []ba
 	return aggregate(errs)
 }
 
-// cleanup deletes the groups of this Service that no port has any more, or takes
-// their tags off if the NLB stays without the Service.
+// cleanup takes away what no port has any more: it deletes the Service's groups,
+// or only takes their tags off if the NLB shall outlive the Service, and of a
+// group with somebody else's servers it takes its own. The security group of
+// source ranges that are no more comes last.
 func (p networkPass) cleanup(ctx context.Context, want, lb *networkBalancer) error {
-	var gone groups
+	var gone networkGroups
 	for _, g := range lb.groups {
 		switch {
-		case slices.ContainsFunc(want.groups, func(w *group) bool { return w.id == g.id }):
-		case want.preserve && deleting(p.svc):
+		case slices.ContainsFunc(want.groups, func(w *networkGroup) bool { return w.id == g.id }):
+		case want.preserve:
 			if err := p.untag(ctx, "servergroup", g.id, []string{tagCluster, tagOwn}); err != nil {
 				return err
 			}
-		case p.networkMine(g.name) && !g.foreign:
+		case p.networkMine(g.name) && !g.foreign && !g.users:
 			gone = append(gone, g)
 		default:
 			own := slices.DeleteFunc(slices.Clone(g.backends), func(b backend) bool { return b.foreign })
@@ -348,189 +567,8 @@ func (p networkPass) cleanup(ctx context.Context, want, lb *networkBalancer) err
 			}
 		}
 	}
-	return aggregate(each(ctx, len(gone), func(i int) error {
+	errs := each(ctx, len(gone), func(i int) error {
 		return p.ask(ctx, "DeleteServerGroup", map[string]string{"ServerGroupId": gone[i].id}, nil)
-	}))
-}
-
-func (p networkPass) readListeners(ctx context.Context, lb *networkBalancer) error {
-	lb.listeners = nil
-	params := map[string]string{"LoadBalancerIds.1": lb.id, "MaxResults": "100"}
-	for {
-		var a struct {
-			Listeners []map[string]json.RawMessage
-			NextToken string
-		}
-		if err := p.ask(ctx, "ListListeners", params, &a); err != nil {
-			return err
-		}
-		for _, raw := range a.Listeners {
-			l := &networkListener{params: map[string]string{}}
-			for k, v := range raw {
-				put(l.params, k, v)
-				var list []string
-				if json.Unmarshal(v, &list) == nil {
-					sayList(l.params, k, list)
-				}
-			}
-			l.id, l.protocol, l.status, l.groupID = l.params["ListenerId"], l.params["ListenerProtocol"], l.params["ListenerStatus"], l.params["ServerGroupId"]
-			l.port, _ = strconv.Atoi(l.params["ListenerPort"])
-			lb.listeners = append(lb.listeners, l)
-		}
-		if a.NextToken == "" {
-			return nil
-		}
-		params["NextToken"] = a.NextToken
-	}
-}
-
-// A networkPlan is what to do about the listeners: beside the work on groups,
-// and after one group is there, by its name. Each step returns its job.
-type networkPlan struct {
-	now     []networkStep
-	waiting map[string][]networkStep
-}
-
-type networkStep func(ctx context.Context, group string) (job string, err error)
-
-func (p networkPass) planListeners(want, lb *networkBalancer) (*networkPlan, error) {
-	plan := &networkPlan{waiting: map[string][]networkStep{}}
-	for _, l := range want.listeners {
-		i := slices.IndexFunc(want.groups, func(g *group) bool { return g.name == l.group })
-		if i < 0 {
-			return nil, fmt.Errorf("can not find server group by name %s", l.group)
-		}
-		l.groupID = want.groups[i].id
-	}
-	same := func(a *networkListener) func(*networkListener) bool {
-		return func(b *networkListener) bool { return a.port == b.port && a.protocol == b.protocol }
-	}
-	for _, r := range lb.listeners {
-		kept := slices.ContainsFunc(want.listeners, same(r))
-		if kept || want.reused && !p.networkMine(r.params["ListenerDescription"]) {
-			continue
-		}
-		plan.now = append(plan.now, func(ctx context.Context, _ string) (string, error) {
-			var a job
-			err := p.ask(ctx, "DeleteListener", map[string]string{"ListenerId": r.id}, &a)
-			return a.JobId, wrap("EnsureListenerDeleted error", err)
-		})
-	}
-	for _, l := range want.listeners {
-		var do networkStep
-		if i := slices.IndexFunc(lb.listeners, same(l)); i >= 0 {
-			have := lb.listeners[i]
-			do = func(ctx context.Context, group string) (string, error) {
-				job, err := p.updateListener(ctx, l, have, group)
-				return job, wrap("EnsureListenerCreated error", err) // so in the controller
-			}
-		} else {
-			do = func(ctx context.Context, group string) (string, error) {
-				params := map[string]string{
-					"LoadBalancerId": lb.id, "ListenerProtocol": l.protocol, "ListenerPort": strconv.Itoa(l.port), "ServerGroupId": group,
-				}
-				maps.Copy(params, l.params)
-				var a job
-				err := p.ask(ctx, "CreateListener", params, &a)
-				return a.JobId, wrap("EnsureListenerUpdated error", err) // so in the controller
-			}
-		}
-		if l.groupID == "" {
-			plan.waiting[l.group] = append(plan.waiting[l.group], do)
-			continue
-		}
-		plan.now = append(plan.now, func(ctx context.Context, _ string) (string, error) { return do(ctx, l.groupID) })
-	}
-	return plan, nil
-}
-
-func (p networkPass) updateListener(ctx context.Context, l, have *networkListener, group string) (string, error) {
-	if have.status == "Stopped" {
-		if err := p.ask(ctx, "StartListener", map[string]string{"ListenerId": have.id}, nil); err != nil {
-			return "", fmt.Errorf("start listener %s error: %w", have.id, err)
-		}
-	}
-	differs := have.groupID != group
-	for k, v := range l.params {
-		differs = differs || have.params[k] != v
-	}
-	if !differs {
-		return "", nil
-	}
-	params := map[string]string{"ListenerId": have.id, "ServerGroupId": group}
-	maps.Copy(params, l.params)
-	var a job
-	err := p.ask(ctx, "UpdateListenerAttribute", params, &a)
-	return a.JobId, err
-}
-
-// applyListeners carries the plan out: what concerns one group in order, and the
-// groups side by side.
-func (p networkPass) applyListeners(ctx context.Context, lb string, plan *networkPlan, done <-chan groupDone) error {
-	var mu sync.Mutex
-	var errs []error
-	var running sync.WaitGroup
-	start := func(steps []networkStep, group string) {
-		if len(steps) == 0 {
-			return
-		}
-		running.Go(func() {
-			got := p.steps(ctx, steps, group)
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, got...)
-		})
-	}
-	start(plan.now, "")
-	for g := range done {
-		if g.err != nil {
-			continue
-		}
-		steps := plan.waiting[g.name]
-		delete(plan.waiting, g.name)
-		start(steps, g.id)
-	}
-	running.Wait()
-	if len(plan.waiting) > 0 {
-		errs = append(errs, errors.New("there are unprocessed listeners in reconcile"))
-	}
-	return aggregate(errs)
-}
-
-// steps takes steps one after the other, and waits for their jobs together.
-func (p networkPass) steps(ctx context.Context, steps []networkStep, group string) []error {
-	var errs []error
-	var jobs []string
-	for _, do := range steps {
-		id, err := do(ctx, group)
-		errs = append(errs, err)
-		if err == nil && id != "" {
-			jobs = append(jobs, id)
-		}
-	}
-	if len(jobs) > 0 {
-		errs = append(errs, wrap("wait jobs error", p.together(ctx, jobs)))
-	}
-	return errs
-}
-
-// together waits for jobs. Releases before v2.12.0 asked for each of them.
-func (p networkPass) together(ctx context.Context, jobs []string) error {
-	if !p.version.since("v2.12.0") {
-		for _, id := range jobs {
-			if err := p.finished(ctx, id, jobInterval, jobLimit); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return p.poll(ctx, batchInterval, jobLimit, func() (bool, error) {
-		var a struct{ Jobs []struct{ Status string } }
-		err := p.ask(ctx, "ListAsynJobs", sayList(map[string]string{}, "JobIds", jobs), &a)
-		over := len(a.Jobs) == len(jobs)
-		for _, j := range a.Jobs {
-			over = over && j.Status == "Succeeded"
-		}
-		return over, err
 	})
+	return aggregate(append(errs, p.cleanSources(ctx, want, lb)))
 }

@@ -136,8 +136,8 @@ func TestNLBFails(t *testing.T) {
 				t.Errorf("left labels %v, finalizers %v", svc.Labels, svc.Finalizers)
 			}
 			if c.name == "throttled" {
-				if n := len(r.actions()); n != 11 {
-					t.Errorf("%d calls, want one and ten retries", n)
+				if n := len(r.actions()); n != 10 {
+					t.Errorf("%d calls, want one and nine retries", n)
 				}
 			}
 		})

@@ -231,10 +231,11 @@ func (c *controller) setLabels(ctx context.Context, svc *corev1.Service, labels 
 	return err
 }
 
-// setHash writes the labels of a synced Service, with an error in the
-// controller's words.
-func (c *controller) setHash(ctx context.Context, svc *corev1.Service, hash, id string) error {
+// setHash writes the labels of a synced Service, and more of them, with an error
+// in the controller's words.
+func (c *controller) setHash(ctx context.Context, svc *corev1.Service, hash, id string, more map[string]string) error {
 	labels := map[string]string{labelHash: hash}
+	maps.Copy(labels, more)
 	if id != "" && c.version.since("v2.4.0") { // the release that began to show it
 		labels[labelID] = id
 	}
@@ -246,7 +247,7 @@ func (c *controller) setHash(ctx context.Context, svc *corev1.Service, hash, id 
 
 // removeHash removes the labels of a synced Service.
 func (c *controller) removeHash(ctx context.Context, svc *corev1.Service) error {
-	if err := c.setLabels(ctx, svc, map[string]string{labelHash: "", labelID: ""}); err != nil {
+	if err := c.setLabels(ctx, svc, map[string]string{labelHash: "", labelID: "", labelSecurityGroup: ""}); err != nil {
 		return fmt.Errorf("%s/%s failed to remove service hash:, error: %w", svc.Namespace, svc.Name, err)
 	}
 	return nil

@@ -1,0 +1,232 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
+)
+
+// labelSecurityGroup is on a Service whose source ranges have a security group.
+const labelSecurityGroup = "service.k8s.alibaba/security-group-id"
+
+// A sourceGroup is the security group that lets only some addresses reach an
+// NLB: that of the Service's loadBalancerSourceRanges, since v2.14.0.
+type sourceGroup struct {
+	groupID, name, description string
+	rules                      []ecs.Permission
+}
+
+// id returns the ID of the group, which may be nil.
+func (g *sourceGroup) id() string {
+	if g == nil {
+		return ""
+	}
+	return g.groupID
+}
+
+// updateSecurityGroups makes the NLB join and leave security groups: those that
+// the Service lists, and that of its source ranges. Without either it leaves all
+// that somebody else has put it into only if there was one of source ranges.
+//
+// Before v2.13.0 it left first, and gave up with the first error.
+func (p networkPass) updateSecurityGroups(ctx context.Context, want, lb *networkBalancer) error {
+	wanted := slices.Clone(want.securityGroups)
+	if want.sourceGroup != "" {
+		wanted = append(wanted, want.sourceGroup)
+	}
+	if want.securityGroups == nil && lb.source == nil && len(wanted) == 0 || !differ(wanted, lb.securityGroups) {
+		return nil
+	}
+	change := func(action string, ids []string) error {
+		if len(ids) == 0 {
+			return nil
+		}
+		return p.work(ctx, action, sayList(map[string]string{"LoadBalancerId": lb.id}, "SecurityGroupIds", ids))
+	}
+	gone := without(lb.securityGroups, wanted)
+	leave := func() error { return change("LoadBalancerLeaveSecurityGroup", gone) }
+	join := func() error { return change("LoadBalancerJoinSecurityGroup", without(wanted, lb.securityGroups)) }
+	if !p.version.since("v2.13.0") {
+		if err := leave(); err != nil {
+			return err
+		}
+		return join()
+	}
+	var errs []error
+	err := p.again(ctx, "Conflict", join)
+	full := err != nil && strings.Contains(err.Error(), "QuotaInsufficient")
+	if !full {
+		errs = append(errs, err)
+	}
+	errs = append(errs, leave())
+	if full { // there may be room now
+		errs = append(errs, p.again(ctx, "Conflict", join))
+	}
+	return aggregate(errs)
+}
+
+// looksForSources reports whether the Service has, or may have had, a security
+// group of source ranges. That of the user's NLB is the user's.
+func (p networkPass) looksForSources(want, lb *networkBalancer) bool {
+	return p.version.since("v2.14.0") && !want.reused &&
+		(len(want.sources) > 0 || len(lb.securityGroups) > 0 || p.svc.Labels[labelSecurityGroup] != "")
+}
+
+// findSources finds the security group of the source ranges, makes it if they
+// need one, and reports whether it has to be brought up to date. What goes wrong
+// goes unnoticed: the controller only logs it.
+func (p networkPass) findSources(ctx context.Context, want, lb *networkBalancer) bool {
+	if p.cloud.dry != nil {
+		return false // a dry run leaves security groups alone
+	}
+	err := func() (err error) {
+		if lb.source, err = p.readSources(ctx); err != nil || lb.source != nil || len(want.sources) == 0 {
+			return err
+		}
+		if err := p.createSources(ctx, want); err != nil {
+			return fmt.Errorf("error to create security group for nlb, svc [%s], err: %w", p.service(), err)
+		}
+		lb.source, err = p.readSources(ctx)
+		return err
+	}()
+	if err != nil {
+		p.Log.Error("prepare source ranges", "service", p.service(), "error", err)
+		return false
+	}
+	if lb.source == nil || len(want.sources) == 0 {
+		return false
+	}
+	want.sourceGroup = lb.source.groupID
+	return true
+}
+
+func (p networkPass) readSources(ctx context.Context) (*sourceGroup, error) {
+	list, found := ecs.CreateDescribeSecurityGroupsRequest(), ecs.CreateDescribeSecurityGroupsResponse()
+	list.Tag = &[]ecs.DescribeSecurityGroupsTag{{Key: tagOwn, Value: p.name}}
+	if err := p.cloud.raw(ctx, list, found); err != nil {
+		return nil, err
+	}
+	switch groups := found.SecurityGroups.SecurityGroup; len(groups) {
+	case 0:
+		return nil, nil
+	case 1:
+		req, resp := ecs.CreateDescribeSecurityGroupAttributeRequest(), ecs.CreateDescribeSecurityGroupAttributeResponse()
+		req.SecurityGroupId = groups[0].SecurityGroupId
+		if err := p.cloud.raw(ctx, req, resp); err != nil {
+			return nil, err
+		}
+		return &sourceGroup{resp.SecurityGroupId, resp.SecurityGroupName, resp.Description, resp.Permissions.Permission}, nil
+	default:
+		return nil, fmt.Errorf("find associated security group error: expect 1, got %d", len(groups))
+	}
+}
+
+func (p networkPass) sourceName() string { return "k8s-nlb-" + p.name }
+
+// sourceText is the description of the group, and of those of its rules that
+// are the controller's.
+func (p networkPass) sourceText() string {
+	return strings.Join([]string{"k8s", p.svc.Namespace, p.svc.Name, p.ClusterID}, ".")
+}
+
+func (p networkPass) createSources(ctx context.Context, want *networkBalancer) error {
+	req := ecs.CreateCreateSecurityGroupRequest()
+	req.SecurityGroupName, req.Description, req.SecurityGroupType = p.sourceName(), p.sourceText(), "enterprise"
+	req.VpcId, req.ResourceGroupId = p.VPC, want.resourceGroup
+	req.Tag = &[]ecs.CreateSecurityGroupTag{{Key: tagOwn, Value: p.name}, {Key: tagCluster, Value: p.ClusterID}}
+	return p.cloud.raw(ctx, req, ecs.CreateCreateSecurityGroupResponse())
+}
+
+// sourceRules returns the rules for the source ranges: each may come in, and
+// nobody else.
+func (p networkPass) sourceRules(sources []string) []ecs.AuthorizeSecurityGroupPermissions {
+	rule := func(policy, source, priority string) ecs.AuthorizeSecurityGroupPermissions {
+		return ecs.AuthorizeSecurityGroupPermissions{
+			Policy: policy, SourceCidrIp: source, Priority: priority, IpProtocol: "ALL", PortRange: "-1/-1", Description: p.sourceText(),
+		}
+	}
+	var rules []ecs.AuthorizeSecurityGroupPermissions
+	for _, s := range sources {
+		rules = append(rules, rule("Accept", s, "1"))
+	}
+	return append(rules, rule("Drop", "0.0.0.0/0", "100"))
+}
+
+// updateSources makes the group what the source ranges ask for. Rules of others
+// stay.
+func (p networkPass) updateSources(ctx context.Context, want *networkBalancer, have *sourceGroup) error {
+	var errs []error
+	if have.name != p.sourceName() || have.description != p.sourceText() {
+		req := ecs.CreateModifySecurityGroupAttributeRequest()
+		req.SecurityGroupId, req.SecurityGroupName, req.Description = have.groupID, p.sourceName(), p.sourceText()
+		errs = append(errs, p.cloud.raw(ctx, req, ecs.CreateModifySecurityGroupAttributeResponse()))
+	}
+	rules := p.sourceRules(want.sources)
+	alike := func(w ecs.AuthorizeSecurityGroupPermissions, h ecs.Permission) bool {
+		return w.SourceCidrIp == h.SourceCidrIp && strings.EqualFold(w.Policy, h.Policy)
+	}
+	var add []ecs.AuthorizeSecurityGroupPermissions
+	var amend []*ecs.ModifySecurityGroupRuleRequest
+	var drop []string
+	for _, w := range rules {
+		i := slices.IndexFunc(have.rules, func(h ecs.Permission) bool { return alike(w, h) })
+		if i < 0 {
+			add = append(add, w)
+			continue
+		}
+		h := have.rules[i]
+		if w.Description != h.Description || w.Priority != h.Priority || !strings.EqualFold(w.IpProtocol, h.IpProtocol) || w.PortRange != h.PortRange {
+			req := ecs.CreateModifySecurityGroupRuleRequest()
+			req.SecurityGroupId, req.SecurityGroupRuleId, req.Policy, req.SourceCidrIp = have.groupID, h.SecurityGroupRuleId, w.Policy, w.SourceCidrIp
+			req.Priority, req.IpProtocol, req.PortRange, req.Description = w.Priority, w.IpProtocol, w.PortRange, w.Description
+			amend = append(amend, req)
+		}
+	}
+	for _, h := range have.rules {
+		if h.Description == p.sourceText() && !slices.ContainsFunc(rules, func(w ecs.AuthorizeSecurityGroupPermissions) bool { return alike(w, h) }) {
+			drop = append(drop, h.SecurityGroupRuleId)
+		}
+	}
+	authorize := func() error {
+		req := ecs.CreateAuthorizeSecurityGroupRequest()
+		req.SecurityGroupId, req.Permissions = have.groupID, &add
+		return p.cloud.raw(ctx, req, ecs.CreateAuthorizeSecurityGroupResponse())
+	}
+	full := false
+	if len(add) > 0 {
+		err := authorize()
+		if full = err != nil && strings.Contains(err.Error(), "AuthorizationLimitExceed"); !full {
+			errs = append(errs, err)
+		}
+	}
+	for _, req := range amend {
+		errs = append(errs, p.cloud.raw(ctx, req, ecs.CreateModifySecurityGroupRuleResponse()))
+	}
+	if len(drop) > 0 {
+		req := ecs.CreateRevokeSecurityGroupRequest()
+		req.SecurityGroupId, req.SecurityGroupRuleId = have.groupID, &drop
+		errs = append(errs, p.cloud.raw(ctx, req, ecs.CreateRevokeSecurityGroupResponse()))
+	}
+	if full { // there may be room now
+		errs = append(errs, authorize())
+	}
+	return aggregate(errs)
+}
+
+// cleanSources deletes the group once there are no source ranges, unless the
+// NLB stays without the Service.
+func (p networkPass) cleanSources(ctx context.Context, want, lb *networkBalancer) error {
+	if len(want.sources) > 0 || lb.source == nil || want.preserve && deleting(p.svc) {
+		return nil
+	}
+	req := ecs.CreateDeleteSecurityGroupRequest()
+	req.SecurityGroupId = lb.source.groupID
+	if err := p.cloud.raw(ctx, req, ecs.CreateDeleteSecurityGroupResponse()); err != nil {
+		return fmt.Errorf("error to delete associated security group, sgId: %s, svc: %s, err: %w", lb.source.groupID, p.service(), err)
+	}
+	lb.source = nil
+	return nil
+}
