@@ -186,14 +186,12 @@ func (r *rig) synced(name, was string) *corev1.Service {
 // marked reports whether a Service has the labels of a sync that the release
 // leaves: there was no hash before v1.9.3.339, and no ID before v2.4.0.
 func (r *rig) marked(svc *corev1.Service, was string) bool {
-	hash, id := svc.Labels[labelHash] != was, svc.Labels[labelID] != ""
-	switch v := r.opts.Version; {
-	case strings.HasPrefix(v, "v1.9.3.") && v < "v1.9.3.339":
+	hash, id, v := svc.Labels[labelHash] != was, svc.Labels[labelID] != "", r.opts.Version
+	if strings.HasPrefix(v, "v1.9.3.") && v < "v1.9.3.339" {
 		return svc.Labels[labelHash] == "" && !id
-	case strings.HasPrefix(v, "v1.") || strings.HasPrefix(v, "v2.1.") || strings.HasPrefix(v, "v2.3."):
-		return hash && !id
 	}
-	return hash && id
+	unnamed := slices.ContainsFunc([]string{"v1.9.3.", "v2.0.", "v2.1.", "v2.2.", "v2.3."}, func(old string) bool { return strings.HasPrefix(v, old) })
+	return hash && id != unnamed
 }
 
 // plays makes the rig play a release.
@@ -318,17 +316,30 @@ func (r *rig) node(name, instance string) {
 // pods makes these addresses the ready endpoints of a Service.
 func (r *rig) pods(service string, ips ...string) {
 	r.Helper()
+	r.namedPods(service, "", ips...)
+}
+
+// namedPods makes these addresses, which are of one family, the ready endpoints
+// of a port of a Service.
+func (r *rig) namedPods(service, portName string, ips ...string) {
+	r.Helper()
 	yes, tcp, port := true, corev1.ProtocolTCP, int32(8080)
 	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		ObjectMeta:  metav1.ObjectMeta{GenerateName: service + "-", Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Port: &port, Protocol: &tcp}},
+		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port, Protocol: &tcp}},
+	}
+	if portName == "" {
+		slice.Name, slice.GenerateName, slice.Ports[0].Name = service, "", nil
+	}
+	if strings.Contains(ips[0], ":") {
+		slice.AddressType = discoveryv1.AddressTypeIPv6
 	}
 	for _, ip := range ips {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
 			Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &yes},
 			NodeName:  new(r.ns + "-1"),
-			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: r.ns, Name: "pod-" + strings.ReplaceAll(ip, ".", "-")},
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: r.ns, Name: "pod-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip)},
 		})
 	}
 	if _, err := r.kube.DiscoveryV1().EndpointSlices(r.ns).Create(r.Context(), slice, metav1.CreateOptions{}); err != nil {
