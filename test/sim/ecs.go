@@ -48,29 +48,27 @@ func describeInstances(q *request) (any, *failure) {
 	if bad != nil {
 		return nil, bad
 	}
-	var some []*Instance
-	for _, i := range q.state.Instances {
-		if (ids == nil || slices.Contains(ids, i.ID)) && (ips == nil || slices.Contains(ips, i.IP)) &&
-			is(p["VpcId"], i.VPC) && is(p["VSwitchId"], i.VSwitch) && is(p["ZoneId"], i.Zone) && is(p["Status"], i.Status) && is(p["InstanceName"], i.Name) {
-			some = append(some, i)
+	some := picked(q.state.Instances, func(i *Instance) bool {
+		return (ids == nil || slices.Contains(ids, i.ID)) && (ips == nil || slices.Contains(ips, i.IP)) &&
+			is(p["VpcId"], i.VPC) && is(p["VSwitchId"], i.VSwitch) && is(p["ZoneId"], i.Zone) && is(p["Status"], i.Status) && is(p["InstanceName"], i.Name)
+	})
+	attached := map[string][]*ENI{}
+	for _, e := range q.state.ENIs {
+		if e.Instance != "" {
+			attached[e.Instance] = append(attached[e.Instance], e)
 		}
 	}
-	slices.SortFunc(some, func(a, b *Instance) int { return strings.Compare(a.ID, b.ID) })
-	return pageOrChunk(q, some, 100, "Instances", "Instance", func(i *Instance) reply { return i.show(q.state) })
+	return pageOrChunk(q, some, 100, "Instances", "Instance", func(i *Instance) reply { return i.show(q.state, attached[i.ID]) })
 }
 
-// show is what answers say of an instance; its network interfaces are those
-// that are attached to it.
-func (i *Instance) show(s *State) reply {
+// show is what answers say of an instance and of the network interfaces that
+// are attached to it.
+func (i *Instance) show(s *State, attached []*ENI) reply {
+	slices.SortFunc(attached, func(a, b *ENI) int { return strings.Compare(a.ID, b.ID) })
 	enis := []reply{}
-	for _, e := range s.ENIs {
-		if e.Instance == i.ID {
-			enis = append(enis, reply{"NetworkInterfaceId": e.ID, "PrimaryIpAddress": e.primary(), "Type": e.Type})
-		}
+	for _, e := range attached {
+		enis = append(enis, reply{"NetworkInterfaceId": e.ID, "PrimaryIpAddress": e.primary(), "Type": e.Type})
 	}
-	slices.SortFunc(enis, func(a, b reply) int {
-		return cmp.Compare(a["NetworkInterfaceId"].(string), b["NetworkInterfaceId"].(string))
-	})
 	return reply{
 		"InstanceId": i.ID, "InstanceName": i.Name, "HostName": i.Name, "Status": i.Status, "ZoneId": i.Zone, "RegionId": s.Region,
 		"InstanceNetworkType": "vpc", "NetworkInterfaces": reply{"NetworkInterface": enis},
@@ -149,17 +147,13 @@ func describeENIs(q *request) (any, *failure) {
 	if len(ips6) > 100 {
 		return nil, invalid("Ipv6Address")
 	}
-	var some []*ENI
-	for _, e := range q.state.ENIs {
-		if (ids == nil || slices.Contains(ids, e.ID)) &&
+	some := picked(q.state.ENIs, func(e *ENI) bool {
+		return (ids == nil || slices.Contains(ids, e.ID)) &&
 			(ips == nil || slices.ContainsFunc(e.IPs, func(ip string) bool { return slices.Contains(ips, ip) })) &&
 			(ips6 == nil || slices.ContainsFunc(e.IPs, func(ip string) bool { return slices.Contains(ips6, ip) })) &&
 			is(p["VpcId"], e.VPC) && is(p["VSwitchId"], e.VSwitch) && is(p["InstanceId"], e.Instance) && is(p["Status"], e.Status) &&
-			is(p["Type"], e.Type) && is(p["PrimaryIpAddress"], e.primary()) && is(p["NetworkInterfaceName"], e.Name) {
-			some = append(some, e)
-		}
-	}
-	slices.SortFunc(some, func(a, b *ENI) int { return strings.Compare(a.ID, b.ID) })
+			is(p["Type"], e.Type) && is(p["PrimaryIpAddress"], e.primary()) && is(p["NetworkInterfaceName"], e.Name)
+	})
 	return pageOrChunk(q, some, 500, "NetworkInterfaceSets", "NetworkInterfaceSet", func(e *ENI) reply { return e.show(q.state) })
 }
 

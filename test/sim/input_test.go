@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -182,25 +183,59 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
-// BenchmarkWire measures whole calls of clients that cost little, over real
-// connections: the server is to answer 5,000 a second on two cores.
-func BenchmarkWire(b *testing.B) {
-	w := &World{}
-	for range 500 {
-		w.LoadBalancers = append(w.LoadBalancers, LoadBalancer{VSwitch: "vsw-1", Tags: map[string]string{"kubernetes.do.not.delete": "a"}})
+// large is an account as large as it gets: 200 vSwitches, 500 load balancers
+// with 5,000 groups, 2,000 network interfaces.
+func large() *World {
+	w := &World{Quotas: []Quota{{Name: quotaCLBs, Total: 1000}, {Name: quotaAttached, Total: 1000}}}
+	for i := range 200 {
+		w.VSwitches = append(w.VSwitches, VSwitch{ID: "vsw-" + strconv.Itoa(i)})
 	}
+	for i := range 100 {
+		w.Instances = append(w.Instances, Instance{ID: "i-" + strconv.Itoa(i), VSwitch: "vsw-0"})
+	}
+	for i := range 2000 {
+		w.ENIs = append(w.ENIs, ENI{ID: "eni-" + strconv.Itoa(i), VSwitch: "vsw-0", IPs: []string{"10.1." + strconv.Itoa(i/200) + "." + strconv.Itoa(i%200)}})
+	}
+	for i := range 500 {
+		lb := LoadBalancer{ID: "lb-" + strconv.Itoa(i), VSwitch: "vsw-" + strconv.Itoa(i%200), Tags: map[string]string{"kubernetes.do.not.delete": "a" + strconv.Itoa(i)}}
+		for n := range 10 {
+			id := "rsp-" + strconv.Itoa(i) + "-" + strconv.Itoa(n)
+			g := VGroup{ID: id, Name: "k8s/" + strconv.Itoa(30000+n) + "/web/shop/c"}
+			for k := range 3 {
+				g.Backends = append(g.Backends, Backend{Server: "i-" + strconv.Itoa((i+k)%100), Port: 30000 + n})
+			}
+			lb.VGroups, lb.Listeners = append(lb.VGroups, g), append(lb.Listeners, Listener{Port: 80 + n, VGroup: id})
+		}
+		w.LoadBalancers = append(w.LoadBalancers, lb)
+	}
+	return w
+}
+
+// BenchmarkWire measures whole calls of clients that cost little, over real
+// connections, in a large account: the server is to answer 5,000 a second on
+// two cores.
+func BenchmarkWire(b *testing.B) {
+	const slb, vpc, ecs = "2014-05-15", "2016-04-28", "2014-05-26"
+	w := large()
 	for _, bm := range []struct {
 		name, version, action string
 		said                  url.Values
 	}{
-		{"attribute", "2014-05-15", "DescribeLoadBalancerAttribute", url.Values{"LoadBalancerId": {"lb-7"}}},
-		{"by tag", "2014-05-15", "DescribeLoadBalancers", url.Values{"Tag.1.Key": {"none"}}},
-		{"vSwitches", "2016-04-28", "DescribeVSwitches", nil},
-		{"write", "2014-05-15", "SetLoadBalancerName", url.Values{"LoadBalancerId": {"lb-7"}, "LoadBalancerName": {"web"}}},
+		{"attribute", slb, "DescribeLoadBalancerAttribute", url.Values{"LoadBalancerId": {"lb-7"}}},
+		{"by tag", slb, "DescribeLoadBalancers", url.Values{"Tag.1.Key": {"kubernetes.do.not.delete"}, "Tag.1.Value": {"a7"}}},
+		{"groups", slb, "DescribeVServerGroups", url.Values{"LoadBalancerId": {"lb-7"}, "IncludeListener": {"true"}}},
+		{"group", slb, "DescribeVServerGroupAttribute", url.Values{"VServerGroupId": {"rsp-7-3"}}},
+		{"listeners", slb, "DescribeLoadBalancerListeners", url.Values{"LoadBalancerId.1": {"lb-7"}}},
+		{"vSwitches", vpc, "DescribeVSwitches", nil},
+		{"ENIs", ecs, "DescribeNetworkInterfaces", url.Values{"PrivateIpAddress.1": {"10.1.3.7"}}},
+		{"write", slb, "SetLoadBalancerName", url.Values{"LoadBalancerId": {"lb-7"}, "LoadBalancerName": {"web"}}},
+		{"backends", slb, "AddVServerGroupBackendServers", url.Values{"VServerGroupId": {"rsp-7-3"}, "BackendServers": {`[{"serverId":"i-50","port":30003}]`}}},
+		{"create", slb, "CreateLoadBalancer", url.Values{"ClientToken": {"same"}, "AddressType": {"intranet"}, "VSwitchId": {"vsw-9"}}},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			c := New(b, w)
 			var client atomic.Int64
+			spent := cpu(b)
 			b.RunParallel(func(p *testing.PB) {
 				s := &signer{cloud: c, key: c.Client("client "+strconv.FormatInt(client.Add(1), 10), "*")}
 				conn, err := net.Dial("tcp", c.Addr())
@@ -225,33 +260,42 @@ func BenchmarkWire(b *testing.B) {
 				}
 			})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+			// What other programs take from the machine does not show here.
+			each := (cpu(b) - spent) / time.Duration(b.N)
+			b.ReportMetric(float64(each.Nanoseconds())/1e3, "cpu-µs/call")
+			b.ReportMetric(2*float64(time.Second)/float64(each), "calls/s-of-2-idle-cores")
 		})
 	}
 }
 
-// TestStartsFast shows that a large world is up in less than 100 ms. The
-// fastest of some tries counts, since other programs run too.
+// cpu returns the time that this process has computed.
+func cpu(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestStartsFast shows that a large account is up in less than 100 ms. What
+// counts is the time that is computed, since other programs run too.
 func TestStartsFast(t *testing.T) {
-	w := &World{}
-	for i := range 200 {
-		w.VSwitches = append(w.VSwitches, VSwitch{ID: "vsw-" + strconv.Itoa(i)})
-	}
-	for i := range 500 {
-		w.LoadBalancers = append(w.LoadBalancers, LoadBalancer{VSwitch: "vsw-" + strconv.Itoa(i%200)})
-	}
+	w := large()
 	best := time.Hour
 	for range 5 {
-		at := time.Now()
+		before := cpu(t)
 		c, err := Start(w)
 		if err != nil {
 			t.Fatal(err)
 		}
-		best = min(best, time.Since(at))
+		best = min(best, cpu(t)-before)
 		c.Close()
 	}
 	if best > 100*time.Millisecond {
 		t.Errorf("a start took %v", best)
 	}
+	t.Logf("a start takes %v", best)
 }
 
 // TestGatewayRefuses takes from requests what the gateway needs.

@@ -309,14 +309,9 @@ func describeLoadBalancers(q *request) (any, *failure) {
 		return nil, bad
 	}
 	fits := wanted(p)
-	var list []*LoadBalancer
-	for id, lb := range q.state.LoadBalancers {
-		ok := fits(lb) && carries(q.state.seenTags(id, lb.Tags), tags)
-		if ok && (!q.state.RAM.FilterLists || q.verdict("loadbalancer/"+id) == "") {
-			list = append(list, lb)
-		}
-	}
-	slices.SortFunc(list, func(a, b *LoadBalancer) int { return strings.Compare(a.ID, b.ID) })
+	list := picked(q.state.LoadBalancers, func(lb *LoadBalancer) bool {
+		return fits(lb) && carries(q.state.seenTags(lb.ID, lb.Tags), tags) && (!q.state.RAM.FilterLists || q.verdict("loadbalancer/"+lb.ID) == "")
+	})
 	part, n, size, bad := page(p, list, 10, 100)
 	if bad != nil {
 		return nil, bad

@@ -657,6 +657,27 @@ func sorted[T any](m map[string]*T) []T {
 	return list
 }
 
+// picked returns the elements of m that are wanted, in the order of their keys.
+// They are the live ones.
+func picked[T any](m map[string]*T, wanted func(*T) bool) []*T {
+	type entry struct {
+		key string
+		v   *T
+	}
+	entries := make([]entry, 0, len(m))
+	for k, v := range m {
+		if wanted(v) {
+			entries = append(entries, entry{k, v})
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	list := make([]*T, len(entries))
+	for i, e := range entries {
+		list[i] = e.v
+	}
+	return list
+}
+
 // amount reads an amount of money, which the billing API writes with
 // separators: "1,234.56".
 func amount(s string) (float64, error) {

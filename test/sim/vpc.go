@@ -61,12 +61,10 @@ func describeVSwitches(q *request) (any, *failure) {
 	if id := p["VpcId"]; id != "" && q.state.VPCs[id] == nil {
 		return nil, fail(http.StatusNotFound, "InvalidVpcId.NotFound", "Specified VPC does not exist.")
 	}
-	var list []VSwitch
-	for _, v := range sorted(q.state.VSwitches) {
-		if is(p["RegionId"], q.state.Region) && is(p["VpcId"], v.VPC) && oneOf(p["VSwitchId"], v.ID) && is(p["ZoneId"], v.Zone) && is(p["VSwitchName"], v.Name) {
-			list = append(list, v)
-		}
-	}
+	vpc, ids, zone, name := p["VpcId"], p["VSwitchId"], p["ZoneId"], p["VSwitchName"]
+	list := picked(q.state.VSwitches, func(v *VSwitch) bool {
+		return is(vpc, v.VPC) && oneOf(ids, v.ID) && is(zone, v.Zone) && is(name, v.Name)
+	})
 	part, n, size, bad := page(p, list, 10, 50)
 	if bad != nil {
 		return nil, bad

@@ -324,16 +324,3 @@ func ParseWorld(b []byte) (*World, error) {
 	}
 	return &w, nil
 }
-
-// Clone returns a copy that shares nothing with w.
-func (w *World) Clone() *World {
-	b, err := json.Marshal(w)
-	if err != nil {
-		panic("sim: a world that cannot be written: " + err.Error())
-	}
-	var c World
-	if err := json.Unmarshal(b, &c); err != nil {
-		panic("sim: a world that cannot be read: " + err.Error())
-	}
-	return &c
-}
