@@ -86,6 +86,7 @@ func backendScenes() []Scene {
 		},
 		{
 			Name: "eni-missing", Class: noInterface, Says: saysNoInterface, Ends: events.Waiting, On: terway,
+			until: "v2.13.0",
 			Story: "Its Pod runs, and has no network interface.",
 			spoil: created(staffed(crew{n: 1, real: true, astray: true})),
 			mend:  given,
@@ -168,6 +169,7 @@ func nodeScenes() []Scene {
 		},
 		{
 			Name: "node-unknown", Class: unresolvable, Says: "unable to split instanceid and region from providerID", Ends: events.Asked, On: unknown,
+			until: "v2.13.0",
 			Story: "It is created, and a node has joined the cluster whose provider ID is none of this cloud.",
 			spoil: inTurn(joins(unnamed), created()),
 			mend:  leaves(unnamed),

@@ -91,6 +91,9 @@ func Start(ctx context.Context, o Options) (_ *Stage, err error) {
 	if o.Version == "" {
 		o.Version = "v2.12.1"
 	}
+	if bin, version := controller.Real(); bin != "" {
+		o.Version, o.Upgrade = version, "" // it is of one release
+	}
 	if o.Room == 0 {
 		o.Room = 250
 	}

@@ -21,11 +21,20 @@ import (
 // then, and whether that ends when its cause is taken away.
 func TestScenes(t *testing.T) {
 	c := cluster.Join(t)
-	roles := slices.DeleteFunc(everyone(), func(r Role) bool { return !playable(t, r.Scene) })
+	bin, version := controller.Real()
+	if bin != "" {
+		c.Exclusive(t) // it syncs all Services
+	}
+	roles := slices.DeleteFunc(everyone(), func(r Role) bool {
+		if !r.Playable() {
+			t.Logf("%s is not played: %s, a %s, does not fail so", r.Name, bin, version)
+		}
+		return !r.Playable()
+	})
 	classes := events.NewClassifier(rows(t))
 	for _, cast := range Casts(roles) {
 		t.Run(name(cast[0].On), func(t *testing.T) {
-			if os.Getenv(controller.BinaryVariable) == "" {
+			if bin == "" {
 				t.Parallel()
 			}
 			play(t, c, classes, cast)
@@ -40,19 +49,6 @@ func everyone() []Role {
 		roles = append(roles, s.As(s.Name))
 	}
 	return roles
-}
-
-// playable reports whether a scene can be played with the controller that there
-// is: a real one is of one release, and its clock is its own.
-func playable(t *testing.T, s Scene) bool {
-	if os.Getenv(controller.BinaryVariable) == "" {
-		return true
-	}
-	if s.On.Version == "" && s.On.Speed == 0 {
-		return true
-	}
-	t.Logf("%s needs a controller %s, which is simulated only", s.Name, s.On.Version)
-	return false
 }
 
 func name(on Setting) string {

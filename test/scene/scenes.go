@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
 // A Scene is one way for a Service to fail.
@@ -21,11 +22,20 @@ type Scene struct {
 	Heals bool          // the Service works in the end
 	On    Setting       // what the stage has to be
 
-	later    bool // the Service is created in Spoil, although there is something to prepare
-	restarts bool // comes to light with a fresh controller only
-	prepare  deed // nil: there is nothing before
+	until    string // release from which on the controller does not fail so; empty: it always does
+	later    bool   // the Service is created in Spoil, although there is something to prepare
+	restarts bool   // comes to light with a fresh controller only
+	prepare  deed   // nil: there is nothing before
 	spoil    deed
 	mend     deed // what a person does about it; nil: nothing simple
+}
+
+// Playable reports whether the scene can be played with the controller that there
+// is. The simulated one plays all; a real one is of one release, and its clock is
+// its own.
+func (s Scene) Playable() bool {
+	bin, version := controller.Real()
+	return bin == "" || (s.On.Version == "" || s.On.Version == version) && s.On.Speed == 0 && (s.until == "" || !controller.Since(version, s.until))
 }
 
 // A Role is a scene with the name of the Service that plays it.
