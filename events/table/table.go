@@ -135,7 +135,6 @@ func Table() []events.Row {
 				"Conflict.Lock",
 				"IncorrectStatus.*",
 				"ServiceUnavailable",
-				"InternalError",
 			},
 			Texts: []string{
 				"system is busy",
@@ -151,7 +150,6 @@ func Table() []events.Row {
 				"The Lock * is conflict",
 				"is in creating status",
 				"due to a temporary failure of the server",
-				"due to some unknown error, exception or failure",
 			},
 		},
 		{
@@ -214,7 +212,7 @@ func Table() []events.Row {
 		{
 			Class: "eni-unsupported",
 			Texts: []string{
-				"eni unsupported",
+				"does not support backend servers of eni type",
 			},
 		},
 		{
@@ -369,8 +367,12 @@ func Table() []events.Row {
 		},
 		{
 			Class: "shared-instance-discontinued",
+			Codes: []string{
+				"ShareSlbHaltSales",
+			},
 			Texts: []string{
-				"shared instance discontinued",
+				"share instance has been discontinued",
+				"param LoadBalancerSpec is required",
 			},
 		},
 		{
