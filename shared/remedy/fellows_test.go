@@ -157,13 +157,15 @@ func TestPauses(t *testing.T) {
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
-		"Error syncing load balancer [lb-1]: Message: The system is busy.":                    `"The system is busy"`,
-		"Error syncing load balancer []: Message: code: 400, The Lock [x] is conflict. ":      `"The Lock [x] is conflict"`,
-		"Error syncing load balancer []: apply model error:\n\tnlb n is in creating status":   `"apply model error: nlb n is in creating status"`,
-		"Error deleting load balancer: a thing., ":                                            `"a thing"`,
-		"Error syncing load balancer []: Message: " + strings.Repeat("é", 300):                `"` + strings.Repeat("é", 100) + `"…`,
-		"Error syncing load balancer []: Message: The \"name\" is \x00odd.":                   `"The \"name\" is \x00odd"`,
-		"call DescribeX: SDK.ServerError\nErrorCode: X\nMessage: No such thing.\nMore: map[]": `"No such thing"`,
+		"Error syncing load balancer [lb-1]: Message: The system is busy.":                                 `"The system is busy"`,
+		"Error syncing load balancer []: Message: code: 400, The Lock [x] is conflict. ":                   `"The Lock [x] is conflict"`,
+		"Error syncing load balancer []: apply model error:\n\tnlb n is in creating status":                `"apply model error: nlb n is in creating status"`,
+		"Error syncing load balancer []: Message: A thing., there are unprocessed listeners in reconcile]": `"A thing., there are unprocessed listeners in reconcile"`,
+		"Error syncing load balancer []: expect [lb-1], actual [lb-2]":                                     `"expect [lb-1], actual [lb-2]"`,
+		"Error deleting load balancer: a thing., ":                                                         `"a thing"`,
+		"Error syncing load balancer []: Message: " + strings.Repeat("é", 300):                             `"` + strings.Repeat("é", 100) + `"…`,
+		"Error syncing load balancer []: Message: The \"name\" is \x00odd.":                                `"The \"name\" is \x00odd"`,
+		"call DescribeX: SDK.ServerError\nErrorCode: X\nMessage: No such thing.\nMore: map[]":              `"No such thing"`,
 		"": `""`,
 	} {
 		c := remedy.Case{Event: events.Failure{Message: message}}

@@ -26,7 +26,10 @@ func (c *Case) Said() string {
 	if _, said, ok := strings.Cut(text, "Message:"); ok {
 		text, _, _ = strings.Cut(strings.TrimSpace(said), "\n")
 	}
-	text = strings.Trim(strings.Join(strings.Fields(before.ReplaceAllString(text, "")), " "), "., ]")
+	text = strings.Trim(strings.Join(strings.Fields(before.ReplaceAllString(text, "")), " "), "., ")
+	for strings.HasSuffix(text, "]") && strings.Count(text, "]") > strings.Count(text, "[") {
+		text = strings.TrimRight(text[:len(text)-1], "., ") // of an aggregate, whose beginning the controller cuts off
+	}
 	if len(text) > saying {
 		return fmt.Sprintf("%q…", strings.ToValidUTF8(text[:saying], ""))
 	}
