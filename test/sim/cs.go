@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -46,6 +47,25 @@ func ofCluster(show func(*State) any) func(*request) (any, *failure) {
 	return inCluster(func(q *request) (any, *failure) { return show(q.state), nil })
 }
 
+// addAPIServer makes the load balancer of the cluster's API server, as the
+// container service does: it carries a tag of the controller's own ones, too.
+func addAPIServer(s *State, w *World) {
+	id := s.Cluster.APIServer
+	if id == "" || slices.ContainsFunc(w.LoadBalancers, func(lb LoadBalancer) bool { return lb.ID == id }) {
+		return
+	}
+	lb := LoadBalancer{
+		ID: id, Name: "ManagedK8SSlbIntranet-" + cmp.Or(s.Cluster.ID, defaultCluster), Spec: "slb.s1.small", DeleteProtection: true,
+		ModificationProtection: Protection{Status: "ConsoleProtection", Reason: "managed.by.ack"},
+		Tags:                   map[string]string{"ack.aliyun.com": cmp.Or(s.Cluster.ID, defaultCluster)},
+		Listeners:              []Listener{{Port: 6443, Protocol: "tcp"}},
+	}
+	if i := slices.IndexFunc(w.VSwitches, func(v VSwitch) bool { return cmp.Or(v.VPC, s.Cluster.VPC) == s.Cluster.VPC }); i >= 0 {
+		lb.VSwitch = cmp.Or(w.VSwitches[i].ID, fmt.Sprintf("vsw-%d", i+1))
+	}
+	w.LoadBalancers = append(w.LoadBalancers, lb)
+}
+
 func describeClusters(q *request) (any, *failure) {
 	c := q.state.Cluster
 	list := []any{}
@@ -83,7 +103,12 @@ func clusterDetail(s *State) any {
 		spec = ""
 	}
 	created := s.started.Add(-24 * time.Hour).Format("2006-01-02T15:04:05+00:00")
+	master := ""
+	if lb := s.LoadBalancers[c.APIServer]; lb != nil {
+		master = `{"intranet_api_server_endpoint":"https://` + lb.Address + `:6443"}`
+	}
 	return map[string]any{
+		"external_loadbalancer_id": c.APIServer, "master_url": master,
 		"cluster_id": c.ID, "name": c.Name, "cluster_type": c.Type, "cluster_spec": spec, "profile": "Default", "state": "running",
 		"region_id": s.Region, "vpc_id": c.VPC, "vswitch_id": strings.Join(c.VSwitches, ","), "vswitch_ids": c.VSwitches,
 		"current_version": c.Version, "init_version": c.Version, "meta_data": string(text), "worker_ram_role_name": c.WorkerRole,
@@ -115,6 +140,7 @@ func clusterResources(s *State) any {
 	}
 	add("KubernetesMasterRole", "ALIYUN::RAM::Role", c.MasterRole)
 	add("KubernetesWorkerRole", "ALIYUN::RAM::Role", c.WorkerRole)
+	add("k8s_master_slb", "ALIYUN::SLB::LoadBalancer", c.APIServer)
 	add("k8s_vpc", "ALIYUN::ECS::VPC", c.VPC)
 	for i, id := range c.VSwitches {
 		add(fmt.Sprintf("k8s_vswitch_%d", i), "ALIYUN::ECS::VSwitch", id)

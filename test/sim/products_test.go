@@ -15,6 +15,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/cs"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/quotas"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/workorder"
 
@@ -205,6 +206,27 @@ func TestDesk(t *testing.T) {
 	check(t, err)
 	if tickets, err = client.ListTickets(l); err != nil || tickets.TotalCount != 0 {
 		t.Errorf("got %+v, %v", tickets, err)
+	}
+}
+
+// TestAPIServer shows the load balancer that the controller did not make.
+func TestAPIServer(t *testing.T) {
+	c := sim.New(t, &sim.World{Cluster: sim.Cluster{ID: "c-a", APIServer: "lb-api"}})
+	got, err := attribute(dial(t, c, c.Admin(), slb.NewClientWithOptions), "lb-api")
+	check(t, err)
+	if l := got.ListenerPorts.ListenerPort; len(l) != 1 || l[0] != 6443 || got.AddressType != "intranet" || got.VpcId != "vpc-1" || got.Tags.Tag[0].TagKey != "ack.aliyun.com" || got.Tags.Tag[0].TagValue != "c-a" {
+		t.Errorf("got %+v", got)
+	}
+	var detail struct {
+		ID  string `json:"external_loadbalancer_id"`
+		URL string `json:"master_url"`
+	}
+	check(t, roaCall(t, c, "GET", "/clusters/c-a", "", &detail))
+	if detail.ID != "lb-api" || !contains(detail.URL, got.Address+":6443") {
+		t.Errorf("got %+v", detail)
+	}
+	if again := sim.New(t, c.Snapshot()).Snapshot(); len(again.LoadBalancers) != 1 {
+		t.Errorf("got %+v", again.LoadBalancers)
 	}
 }
 

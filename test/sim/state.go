@@ -94,6 +94,7 @@ func newState(w *World, now func() time.Time) (*State, error) {
 	if len(w.VSwitches) == 0 {
 		w.VSwitches = []VSwitch{{ID: "vsw-1"}}
 	}
+	addAPIServer(s, w)
 	errs := []error{
 		fillVPCs(s, w), fillVSwitches(s, w), fillCluster(s), fillAccess(s, w), fillServers(s, w), fillEIPs(s, w), fillLoadBalancers(s, w),
 		fillSecurityGroups(s, w), fillServerGroups(s, w), fillNLBs(s, w), fillQuotas(s, w), fillACLs(s, w), fillZones(s, w), fillRoutes(s, w), fillOIDC(s, w),

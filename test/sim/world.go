@@ -75,6 +75,7 @@ type Cluster struct {
 	AddonConfig       map[string]string `json:"addonConfig,omitempty"`
 	Kubeconfig        string            `json:"kubeconfig,omitempty"`        // that DescribeClusterUserKubeconfig hands out
 	PrivateKubeconfig string            `json:"privateKubeconfig,omitempty"` // the one for inside the VPC; Kubeconfig if empty
+	APIServer         string            `json:"apiServer,omitempty"`         // ID of the load balancer of its API server; it is made if it is not there; empty: none
 	MasterRole        string            `json:"masterRole,omitempty"`        // of a dedicated cluster
 	NoMasterRole      bool              `json:"noMasterRole,omitempty"`      // a dedicated cluster whose stack made no role for its masters
 	WorkerRole        string            `json:"workerRole,omitempty"`
