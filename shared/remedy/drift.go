@@ -167,7 +167,9 @@ func (c *Case) differs(ctx context.Context, lb *Instance) ([]string, error) {
 	return c.Drift(ctx, lb.CLB)
 }
 
-// after returns the case with its Service's annotations as the steps will leave them.
+// after returns the case with its Service's annotations as the steps will leave
+// them, but for a charge type and a spec that a step sets: who sets those means
+// the load balancer to change, and says so.
 func (c *Case) after(steps []Step) (*Case, error) {
 	out := *c
 	out.Service = c.Service.DeepCopy()
@@ -191,6 +193,9 @@ func (c *Case) after(steps []Step) (*Case, error) {
 				out.Service.Annotations = map[string]string{}
 			}
 			out.Service.Annotations[key] = *v
+			if strings.HasSuffix(key, "-instance-charge-type") || strings.HasSuffix(key, "-spec") {
+				delete(out.Service.Annotations, key)
+			}
 		}
 	}
 	return &out, nil
