@@ -1,0 +1,158 @@
+// Package sharedinstancediscontinued remedies Services that ask for a kind of CLB which is no longer sold.
+package sharedinstancediscontinued
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks for a CLB that pays by LCU, which is sold, or for a newer controller.
+var Remedy = &remedy.Remedy{
+	Class: "shared-instance-discontinued",
+	Doc:   doc,
+	Codes: []string{"ShareSlbHaltSales"},
+	Texts: []string{
+		"share instance has been discontinued",
+		"param LoadBalancerSpec is required",
+	},
+	Reads: slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.ControllerReads,
+		[]grant.Grant{grant.DescribeClusterDetail, grant.ListServices}),
+	Steps:    []remedy.Step{step.Annotate{}},
+	Scope:    remedy.Cluster,
+	Diagnose: diagnose,
+	Holds:    holds,
+}
+
+// Short names of the annotations that say how a CLB pays, and how large it is if
+// it pays by that.
+const (
+	chargeType = "instance-charge-type"
+	spec       = "spec"
+	byLCU      = "PayByCLCU"
+)
+
+// retry is when the controller has tried again by itself.
+const retry = time.Minute
+
+// chooses is the first release of the controller that reads the charge type, and
+// charges the first that asks for PayByCLCU by itself.
+var (
+	chooses = remedy.Version{Major: 2, Minor: 4}
+	charges = remedy.Version{Major: 2, Minor: 12, Patch: 1}
+)
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	name := c.Service.Namespace + "/" + c.Service.Name
+	if remedy.NLB(c.Service) {
+		return remedy.Plan{
+			Finding: "The event is about the making of a CLB, and the Service " + name + " is served by an NLB, of which there is one kind.",
+			Cause:   name,
+			Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + remedy.NLBClass + " alone.",
+		}, nil
+	}
+	none, err := c.None(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if !none {
+		return remedy.Plan{
+			Finding: "Alibaba Cloud no longer sells shared-resource CLBs, and refused to make one for the Service " + name + ", which has a load balancer by its tag, its name, its address or the annotation id.",
+			Cause:   name,
+			Ask:     "Look up in the controller's log why it wants to make another one: " + c.LogQuery() + ".",
+		}, nil
+	}
+	ctl, err := c.Controller(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	const finding = "Alibaba Cloud no longer sells shared-resource CLBs, and the Service asks for one:"
+	if want, _ := remedy.Annotation(c.Service, chargeType); want == byLCU && !ctl.Version.Before(chooses) {
+		return remedy.Plan{
+			Finding: fmt.Sprintf("%s that was so when the event was written. By now its annotation %s is %s, which CCM %s understands.", finding, chargeType, byLCU, ctl.Version),
+			Wait:    retry,
+			Ask:     "If the controller still can't make a CLB, look up in its log what it asks for: " + c.LogQuery() + ".",
+		}, nil
+	}
+	if ctl.Version.Before(chooses) {
+		return upgrade(ctx, c, ctl, finding)
+	}
+	edits := []step.Edit{step.With(c, chargeType, byLCU)}
+	asks := "it names no charge type"
+	if want, ok := remedy.Annotation(c.Service, chargeType); ok {
+		asks = fmt.Sprintf("its annotation %s is %s", chargeType, remedy.Quote(want))
+	}
+	if want, ok := remedy.Annotation(c.Service, spec); ok {
+		edits = append(edits, step.Without(c, spec))
+		asks += fmt.Sprintf(", and its annotation %s is %s", spec, remedy.Quote(want))
+	}
+	return remedy.Plan{
+		Finding: fmt.Sprintf("%s %s. CCM %s can ask for one that pays by LCU.", finding, asks, ctl.Version),
+		Cause:   "shared-resource CLB",
+		Risk:    remedy.Medium,
+		Note:    fmt.Sprintf("A CLB that pays by LCU costs by what it carries, and can never pay by spec. CCM %s and newer ask for one by themselves.", charges),
+		Steps:   []remedy.Step{step.Together(edits...)},
+	}, nil
+}
+
+// upgrade asks for a controller that can ask for what is sold, with what the new
+// one needs and what its first syncs overwrite.
+func upgrade(ctx context.Context, c *remedy.Case, ctl remedy.Controller, finding string) (remedy.Plan, error) {
+	if ctl.Version == (remedy.Version{}) {
+		return remedy.Plan{
+			Finding: finding + " the version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons, so that what it can ask for is not known.",
+			Cause:   "CCM of unknown version",
+			Ask: fmt.Sprintf("Find out the version of the controller. From %s on: %s, which costs by LCU. If it is older, upgrade it to %s or newer.",
+				chooses, remedy.SetCommand(c.Service, chargeType, byLCU), charges),
+		}, nil
+	}
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
+	}
+	services, err := c.Kube.Services(ctx)
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("list Services: %w", err)
+	}
+	drift, err := c.Elsewhere(ctx, services)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	newest := remedy.Newest()
+	rights := "The service roles of ACK, under which it runs in a managed cluster, get what it needs from Alibaba Cloud; if the console asks to authorise them again, do so first."
+	if gains := remedy.Gains(ctl.Version, newest, remedy.InUse(cluster, services)); !cluster.Managed() {
+		rights = fmt.Sprintf("Before that, see to it that the masters' RAM role allows what CCM %s calls and %s does not: %s.", newest, ctl.Version, strings.Join(gains, ", "))
+	}
+	return remedy.Plan{
+		Finding: fmt.Sprintf("%s CCM %s asks for nothing else, and only CCM %s or newer can ask for one that pays by LCU.", finding, ctl.Version, chooses),
+		Cause:   "CCM " + ctl.Version.String(),
+		Ask: fmt.Sprintf("Upgrade the add-on cloud-controller-manager of the cluster %s, in the ACK console under Operations, Add-ons: to %s or newer, which makes CLBs that pay by LCU; from %s on, a Service can ask for one by %s%s=%s. %s",
+			cluster.ID, charges, chooses, remedy.Prefix, chargeType, byLCU, rights),
+		Note: fmt.Sprintf("An upgrade over %s syncs every Service in full once, which puts changes made in the console back. %s", remedy.Rehashed(), drift),
+	}, nil
+}
+
+// holds reports whether the Service still has no load balancer.
+func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	if remedy.NLB(c.Service) {
+		return remedy.Yes, nil // there is nothing to compare: a person looks
+	}
+	if remedy.Synced(c.Service) {
+		return remedy.No, nil
+	}
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	return remedy.Is(lb == nil), nil
+}
