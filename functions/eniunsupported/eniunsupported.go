@@ -1,0 +1,149 @@
+// Package eniunsupported remedies Services whose CLB takes no network interfaces as backends.
+package eniunsupported
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy turns a shared-resource CLB into one that takes them. That is for good,
+// and interrupts its traffic: it is done only where the policy file names the class.
+var Remedy = &remedy.Remedy{
+	Class:    "eni-unsupported",
+	Doc:      doc,
+	Texts:    []string{"does not support backend servers of eni type"},
+	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.ControllerReads, []grant.Grant{grant.DescribeVServerGroups}),
+	Steps:    []remedy.Step{step.Convert{}},
+	OptIn:    true,
+	Diagnose: diagnose,
+	Holds:    holds,
+}
+
+// Short names of the annotations that say how a CLB pays, and how large it is if
+// it pays by that.
+const (
+	chargeType = "instance-charge-type"
+	spec       = "spec"
+)
+
+// backendType is the annotation that says what the backends are. It has no other prefix.
+const backendType = "service.beta.kubernetes.io/backend-type"
+
+// What a CLB can become that takes network interfaces.
+const (
+	byLCU  = "PayByCLCU"
+	bySpec = "PayBySpec"
+	small  = "slb.s1.small"
+)
+
+// chooses is the first release of the controller that reads the charge type.
+var chooses = remedy.Version{Major: 2, Minor: 4}
+
+// retry is when the controller has tried again by itself.
+const retry = time.Minute
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	// The way that leaves the load balancer as it is.
+	nodes := fmt.Sprintf("The other way leaves the load balancer as it is, and lets traffic go through the nodes: kubectl -n %s annotate service %s %s=ecs --overwrite.", c.Service.Namespace, c.Service.Name, backendType)
+	if remedy.NLB(c.Service) {
+		return remedy.Plan{
+			Finding: "The event says that a CLB takes no network interfaces as backends, and the Service is served by an NLB, which does.",
+			Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + remedy.NLBClass + " alone.",
+		}, nil
+	}
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if lb == nil {
+		return c.Unfound("its spec and charge type"), nil
+	}
+	finding := fmt.Sprintf("The CLB %s is a shared-resource instance (no spec, %s, %s), which takes no network interfaces as backends.", lb.ID, lb.CLB.ChargeType, lb.CLB.PayType)
+	ask := func(why, what string) (remedy.Plan, error) {
+		return remedy.Plan{Finding: finding + " " + why, Ask: what + " " + nodes}, nil
+	}
+	if lb.CLB.PayType == "PrePay" {
+		return ask("It is a subscription, whose charge type changes in the console alone.",
+			"Turn it into a pay-as-you-go instance in the console, or use another load balancer.")
+	}
+	owner, evidence, err := c.Owner(ctx, lb.CLB)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if id, _ := remedy.Annotation(c.Service, "id"); id != "" || owner != remedy.Own {
+		return ask(evidence, fmt.Sprintf("Ask those who use %[1]s: to pay by LCU interrupts its traffic for 10 to 30 seconds, and there is no way back. Then: aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %[2]s --LoadBalancerId %[1]s --InstanceChargeType %[3]s.",
+			lb.ID, c.Cloud.Region(), byLCU))
+	}
+	ctl, err := c.Controller(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	became := fmt.Sprintf("pays by LCU (%s)", byLCU)
+	edits := []step.Edit{step.With(c, chargeType, byLCU)}
+	want, wanted := remedy.Annotation(c.Service, chargeType)
+	switch {
+	case c.Policy.PayBySpec && lb.CLB.ChargeType == bySpec && want != byLCU:
+		became = "has the spec " + small
+		edits = []step.Edit{step.With(c, spec, small)}
+		if wanted && want != bySpec {
+			edits = append(edits, step.Without(c, chargeType))
+		}
+	case ctl.Version == remedy.Version{}:
+		return ask("The version of the controller can't be told, so that what it can change is not known.",
+			fmt.Sprintf("Find out the version of the controller. From %s on: %s.", chooses, remedy.SetCommand(c.Service, chargeType, byLCU)))
+	case ctl.Version.Before(chooses):
+		return ask(fmt.Sprintf("Only CCM %s or newer can change how a CLB pays, and this is %s.", chooses, ctl.Version),
+			fmt.Sprintf("Upgrade the add-on cloud-controller-manager, then: %s.", remedy.SetCommand(c.Service, chargeType, byLCU)))
+	case want == byLCU:
+		return remedy.Plan{
+			Finding: finding + fmt.Sprintf(" The annotation %s asks for %s already; the controller has not changed it yet.", chargeType, byLCU),
+			Wait:    retry,
+			Ask:     "If it stays so, look up in the controller's log why it can't change it: " + c.LogQuery() + ".",
+		}, nil
+	default:
+		if _, ok := remedy.Annotation(c.Service, spec); ok {
+			edits = append(edits, step.Without(c, spec)) // by LCU there is none, and older controllers fail on it
+		}
+	}
+	risk, traffic := remedy.Medium, "It has no listener, so that no traffic is interrupted."
+	if n := len(lb.CLB.Ports); n > 0 {
+		risk, traffic = remedy.High, fmt.Sprintf("The traffic over its %s is interrupted for 10 to 30 seconds.", remedy.Count(n, "listener"))
+	}
+	return c.WithDrift(ctx, lb, remedy.Plan{
+		Finding: finding + " " + evidence,
+		Risk:    risk,
+		Note:    fmt.Sprintf("%s then %s, which costs otherwise, and there is no way back. %s %s", lb.ID, became, traffic, nodes),
+		Steps:   []remedy.Step{step.Convert{Annotate: step.Together(edits...).(step.Annotate), LB: lb.ID}},
+	})
+}
+
+// holds reports whether the Service still wants network interfaces behind a
+// shared-resource CLB. Without a spec only the charge type tells that it is one.
+func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	if remedy.NLB(c.Service) {
+		return remedy.Yes, nil // there is nothing to compare: a person looks
+	}
+	if c.Service.Annotations[backendType] == "ecs" {
+		return remedy.No, nil // it no longer wants network interfaces
+	}
+	lb, err := c.Bound(ctx)
+	switch {
+	case err != nil:
+		return remedy.Unknown, err
+	case lb == nil:
+		return remedy.Yes, nil
+	case lb.CLB.Spec == "" && lb.CLB.ChargeType == "":
+		return remedy.Unknown, nil
+	}
+	return remedy.Is(lb.CLB.Spec == "" && lb.CLB.ChargeType != byLCU), nil
+}
