@@ -146,8 +146,9 @@ func TestFaultKinds(t *testing.T) {
 		remove()
 	}
 	remove := c.Fault(sim.Fault{Code: "InternalError", Count: 2})
-	if list() == nil || list() == nil || list() != nil {
-		t.Error("a fault that hits twice")
+	first, second, third := list(), list(), list()
+	if first == nil || second == nil || third != nil {
+		t.Errorf("a fault that hits twice: got %v, %v and %v", first, second, third)
 	}
 	remove()
 
