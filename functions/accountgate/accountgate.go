@@ -1,0 +1,57 @@
+// Package accountgate asks to open what keeps the account from buying or changing load balancers.
+package accountgate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks: only the owner of the account can open its gates.
+var Remedy = &remedy.Remedy{
+	Class: "account-gate",
+	Doc:   doc,
+	Codes: []string{
+		"RealNameAuthenticationError", "ORDER.NO_REAL_NAME_AUTHENTICATION", "Order.NoRealNameAuthentication", "NO_REAL_NAME_AUTHENTICATION", "NoNameAuthentication",
+		"RISK.RISK_CONTROL_REJECTION", "OperationForbidden.AccountRiskReject", "HighRiskOperationDenied", "Forbidden.RiskControl",
+		"ServiceLinkedRoleNotExist", "OperationDenied.ServiceLinkedRoleNotExist", "NoPermission.AliyunServiceRole*",
+		"ORDER.INST_HAS_UNPAID_ORDER", "ORDER.INSTANCE_HAS_INACTIVE_CHANGE",
+		"PAY.NO_CREDIT_CARD", "NOCARD", "PAY.MAYI_WITHHOLDING_AGREEMENT_ILLEGAL", "UserProfileNotComplete", "OperationFailed.InvalidAccount",
+		"OrderFailed", "CreateOrderFailed", "ORDER.ACCOUNT_STATUS_ILLEGAL", "ORDER.OPEND", "UserNotAllowed", "TradeWaitDistributorAudit",
+	},
+	Texts: []string{
+		"real-name authentication", "account is not real name authentication", "should be Real Name Authenticated", "should be Name Authenticated",
+		"rejected by risk control", "because of account risk reject", "operation is denied because of high risk", "forbidden by Aliyun RiskControl", "your order is suspended",
+		"service linked role does not exist", "because of ServiceLinkedRoleNotExist", "not authorized to create the service linked role",
+		"unfinished order", "instance has unpaid order", "instance has inactive change",
+		"doesn't have Credit Card", "doesn't have card", "did not sign a withholding agreement", "User profile is not completed", "account information is incomplete",
+		"Account failed to create order", "order account status is illegal", "account order is open to buy", "please submit the application", "needs distributor to audit",
+	},
+	Reads:    append([]grant.Grant{grant.GetCallerIdentity}, remedy.FellowReads...),
+	Scope:    remedy.Account,
+	Deleting: true,
+	Diagnose: diagnose,
+}
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	who, err := c.Cloud.STS.Identity(ctx)
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("ask which account this is: %w", err)
+	}
+	fellows, err := c.Fellows(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	g := gateOf(c.Event.Message, remedy.NLB(c.Service))
+	return remedy.Plan{
+		Finding: fmt.Sprintf("%s The account is %s; the message is %s.", g.finding, who.Account, c.Said()),
+		Cause:   g.name,
+		Ask:     fmt.Sprintf("%s Then the controller tries again by itself within %.0f minutes. %s", g.ask, remedy.Retry.Minutes(), remedy.Together(fellows)),
+	}, nil
+}

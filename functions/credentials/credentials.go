@@ -1,0 +1,91 @@
+// Package credentials asks why the controller can't reach Alibaba Cloud or is not known there.
+package credentials
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks: what is wrong is the controller's own setup, not the Service's.
+var Remedy = &remedy.Remedy{
+	Class: "credentials",
+	Doc:   doc,
+	Codes: []string{
+		"InvalidAccessKeyId.*", "InvalidSecurityToken.*", "SignatureDoesNotMatch", "MissingSecurityToken", "InvalidTimeStamp.Expired", "Forbidden.AccessKeyDisabled",
+	},
+	Texts: []string{
+		"dial tcp", "SDK.CanNotResolveEndpoint",
+		"Specified access key is not found", "Specified access key is disabled",
+		"Specified SecurityToken is expired", "Specified SecurityToken is malformed", "Specified SecurityToken mismatch with the AccessKey",
+		"SecurityToken is mandatory for this action",
+		"Specified signature is not matched with our calculation", "Specified time stamp or date value is expired",
+	},
+	Reads:    append([]grant.Grant{grant.ListDaemonSets}, remedy.FellowReads...),
+	Scope:    remedy.Cluster,
+	Deleting: true,
+	Diagnose: diagnose,
+}
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	home, err := find(ctx, c)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	fellows, err := c.Fellows(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	t := troubleOf(c.Event.Message)
+	return remedy.Plan{
+		Finding: fmt.Sprintf("%s %s", t.finding, home),
+		Cause:   t.cause,
+		Ask:     fmt.Sprintf("%s %s", t.ask(home), remedy.Together(fellows)),
+	}, nil
+}
+
+// A home is where the controller runs and what it signs with.
+type home struct {
+	found     bool // as a DaemonSet of the cluster
+	accessKey bool // in its environment
+}
+
+// daemonSet is the controller's name in a dedicated cluster.
+const daemonSet = "cloud-controller-manager"
+
+func find(ctx context.Context, c *remedy.Case) (home, error) {
+	sets, err := c.Kube.DaemonSets(ctx, "kube-system")
+	if err != nil {
+		return home{}, fmt.Errorf("list DaemonSets of kube-system: %w", err)
+	}
+	var h home
+	for _, ds := range sets {
+		if ds.Name != daemonSet {
+			continue
+		}
+		h.found = true
+		for _, container := range ds.Spec.Template.Spec.Containers {
+			for _, env := range container.Env {
+				h.accessKey = h.accessKey || env.Name == "ACCESS_KEY_ID"
+			}
+		}
+	}
+	return h, nil
+}
+
+// String says, as a sentence, where the controller runs.
+func (h home) String() string {
+	switch {
+	case h.accessKey:
+		return "The controller runs as the DaemonSet cloud-controller-manager and signs with an access key from its environment."
+	case h.found:
+		return "The controller runs as the DaemonSet cloud-controller-manager, whose environment holds no access key: it signs with one of its configuration, or with the RAM role of its node."
+	}
+	return "The cluster has no DaemonSet cloud-controller-manager: Alibaba Cloud runs the controller in the control plane, or it has another name here."
+}

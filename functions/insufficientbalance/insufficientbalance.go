@@ -1,0 +1,85 @@
+// Package insufficientbalance asks to top the account up: below a limit Alibaba Cloud creates no load balancer.
+package insufficientbalance
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks for the missing amount, or waits for the controller to notice it.
+var Remedy = &remedy.Remedy{
+	Class: "insufficient-balance",
+	Doc:   doc,
+	Codes: []string{
+		"PAY.INSUFFICIENT_BALANCE", "PAYFOR.CREDIT_PAY_INSUFFICIENT_BALANCE", "InsufficientBalance", "PayInsufficientBalance", "InsufficientAvailableQuota",
+		"INSUFFICIENT_BALANCE", "OperationFailed.CashBookInsufficient",
+	},
+	Texts: []string{
+		"account does not have enough balance",
+		"account balance is insufficient",
+		"acount balance is insufficient", // as the API spells it
+		"available balance is less than 0",
+		"No payment method is specified for your account",
+		partner,
+	},
+	Reads:    remedy.PurseReads,
+	Scope:    remedy.Account,
+	Diagnose: diagnose,
+}
+
+// partner is what the API says when the money of a reseller has run out.
+const partner = "does not have sufficient funds"
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	p, err := c.Purse(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	plan := decide(p, strings.Contains(strings.ToLower(c.Event.Message), partner), c.Lasts())
+	plan.Cause = p.Account
+	return plan, nil
+}
+
+// decide says what to do about the balance. resold tells that the money of the
+// account's channel partner is what lacks, lasts that the failure outlasts the
+// controller's retries.
+func decide(p remedy.Purse, resold, lasts bool) remedy.Plan {
+	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", remedy.Retry.Minutes(), remedy.Together(p.Fellows))
+	lacks, known := p.Shortfall()
+	switch {
+	case resold:
+		return remedy.Plan{
+			Finding: fmt.Sprintf("The channel partner that account %s buys through has no funds left. The account itself has %s available, which does not count here.", p.Account, p.Balance),
+			Ask:     fmt.Sprintf("Have the channel partner top up its account, or raise what account %s may spend. %s", p.Account, then),
+		}
+	case !known:
+		return remedy.Plan{
+			Finding: fmt.Sprintf("Account %s has %s available, and Alibaba Cloud says that this is not enough to create or change a load balancer. For this currency it names no limit.", p.Account, p.Balance),
+			Ask:     fmt.Sprintf("Top account %s up in the Expenses and Costs console, or give it a payment method that is valid. %s", p.Account, then),
+		}
+	case lacks > 0:
+		return remedy.Plan{
+			Finding: fmt.Sprintf("Account %s has %s available, and creating a pay-as-you-go load balancer needs %s %s.", p.Account, p.Balance, p.Currency, cloud.Needed),
+			Ask:     fmt.Sprintf("Top account %s up by %s %s or more in the Expenses and Costs console. %s", p.Account, p.Currency, lacks, then),
+		}
+	case lasts:
+		return remedy.Plan{
+			Finding: fmt.Sprintf("Account %s has %s available, and still the API has said for more than 15 minutes that this is not enough.", p.Account, p.Balance),
+			Ask: fmt.Sprintf("Look in the Expenses and Costs console of account %s for what holds its money back: an amount that is frozen, a spending limit, a credit that has run out. "+
+				"A load balancer that is paid by the month or year needs its whole price. %s", p.Account, then),
+		}
+	}
+	return remedy.Plan{
+		Finding: fmt.Sprintf("Account %s has %s available, and creating a pay-as-you-go load balancer needs %s %s: it was topped up, it seems, and the controller tries again by itself within %.0f minutes.",
+			p.Account, p.Balance, p.Currency, cloud.Needed, remedy.Retry.Minutes()),
+		Wait: remedy.Retry,
+	}
+}

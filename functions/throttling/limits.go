@@ -1,0 +1,99 @@
+package throttling
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// frequent are the APIs that the controller calls in each sync
+// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/provider/alibaba).
+var frequent = []string{
+	"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners", "DescribeVServerGroups", "DescribeVServerGroupAttribute",
+	"AddVServerGroupBackendServers", "RemoveVServerGroupBackendServers", "ListTagResources",
+	"ListLoadBalancers", "GetLoadBalancerAttribute", "ListListeners", "ListServerGroups", "ListServerGroupServers", "AddServersToServerGroup",
+	"DescribeNetworkInterfaces", "DescribeVpcAttribute", "DescribeVSwitches", "DescribeEipAddresses",
+}
+
+// limits says, as sentences, which rate limits the account has and how to raise
+// one: those of the APIs that the controller calls most, if they can be told, the
+// tightest first.
+func limits(product string, quotas []cloud.Quota) string {
+	if len(quotas) == 0 {
+		return fmt.Sprintf("The quota center lists no rate limits of %s; ask Alibaba Cloud for a higher one.", names[product])
+	}
+	called := func(q cloud.Quota) bool {
+		return slices.ContainsFunc(frequent, func(api string) bool {
+			return slices.Contains(words(q.Name), api) || slices.Contains(words(q.Description), api)
+		})
+	}
+	some := slices.Clone(quotas)
+	if slices.ContainsFunc(some, called) {
+		some = slices.DeleteFunc(some, func(q cloud.Quota) bool { return !called(q) })
+	}
+	slices.SortStableFunc(some, func(a, b cloud.Quota) int { return cmp.Compare(a.Total, b.Total) })
+	var list []string
+	for _, q := range some {
+		list = append(list, describe(q))
+	}
+	text := fmt.Sprintf("The account's rate limits of %s: %s.", names[product], remedy.List(list, 5))
+	i := slices.IndexFunc(some, func(q cloud.Quota) bool { return q.Adjustable })
+	if i < 0 {
+		return text + " None of them can be raised by an application."
+	}
+	return text + fmt.Sprintf(" If the calls are needed, apply for more, such as: aliyun quotas CreateQuotaApplication --ProductCode %s --QuotaActionCode %s --DesireValue %s --Reason 'calls of the cloud controller manager'.",
+		product, some[i].Code, number(desired(some[i])))
+}
+
+// words splits a text into names.
+func words(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9')
+	})
+}
+
+func describe(q cloud.Quota) string {
+	text := fmt.Sprintf("%s %s calls", q.Name, number(q.Total))
+	if q.Period > 0 {
+		text += " " + period(q.Period)
+	}
+	if q.Adjustable && q.Most > 0 {
+		text += fmt.Sprintf(" (up to %s can be applied for)", number(q.Most))
+	}
+	return text
+}
+
+func period(d time.Duration) string {
+	switch d {
+	case time.Second:
+		return "a second"
+	case time.Minute:
+		return "a minute"
+	case time.Hour:
+		return "an hour"
+	case 24 * time.Hour:
+		return "a day"
+	}
+	return "in " + d.String()
+}
+
+// desired returns twice what there is, as far as it can be applied for.
+func desired(q cloud.Quota) float64 {
+	want := max(2*q.Total, q.Least)
+	if q.Most > 0 {
+		want = min(want, q.Most)
+	}
+	steps := slices.Sorted(slices.Values(q.Steps))
+	if i := slices.IndexFunc(steps, func(n float64) bool { return n >= want }); i >= 0 {
+		want = steps[i]
+	}
+	return want
+}
+
+func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
