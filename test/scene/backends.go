@@ -169,7 +169,7 @@ func nodeScenes() []Scene {
 		},
 		{
 			Name: "node-unknown", Class: unresolvable, Says: "unable to split instanceid and region from providerID", Ends: events.Asked, On: unknown,
-			until: "v2.13.0",
+			until: "v2.12.4",
 			Story: "It is created, and a node has joined the cluster whose provider ID is none of this cloud.",
 			spoil: inTurn(joins(unnamed), created()),
 			mend:  leaves(unnamed),

@@ -23,6 +23,7 @@ type Scene struct {
 	On    Setting       // what the stage has to be
 
 	until    string // release from which on the controller does not fail so; empty: it always does
+	picks    bool   // depends on the vSwitch that the controller picks, which a real one does by chance
 	later    bool   // the Service is created in Spoil, although there is something to prepare
 	restarts bool   // comes to light with a fresh controller only
 	prepare  deed   // nil: there is nothing before
@@ -35,7 +36,8 @@ type Scene struct {
 // its own.
 func (s Scene) Playable() bool {
 	bin, version := controller.Real()
-	return bin == "" || (s.On.Version == "" || s.On.Version == version) && s.On.Speed == 0 && (s.until == "" || !controller.Since(version, s.until))
+	released := s.On.Version == "" || s.On.Version == version
+	return bin == "" || released && s.On.Speed == 0 && !s.picks && (s.until == "" || !controller.Since(version, s.until))
 }
 
 // A Role is a scene with the name of the Service that plays it.

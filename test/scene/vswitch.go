@@ -34,7 +34,7 @@ func AnyVSwitch() Scene {
 	return Scene{
 		Name: "vswitch-any", Class: full, Says: saysFull, Ends: events.Fixed, Heals: true,
 		Story: "It is created without a vSwitch, and the controller picks one that is full.",
-		until: "v2.13.0",
+		until: "v2.13.0", picks: true,
 		spoil: created(with("address-type", "intranet")),
 		mend:  annotated("vswitch-id", RoomyVSwitchI),
 	}
@@ -83,7 +83,7 @@ func vswitchScenes() []Scene {
 		{
 			Name: "vswitch-deleted", Class: notFound, Says: "The specified VSwitch does not exist.", Ends: events.Fixed, Heals: true,
 			On:    Setting{Own: "default vSwitch deleted"},
-			until: "v2.13.0",
+			picks: true,
 			Story: "It is created without a vSwitch, and somebody has deleted the one that the controller puts load balancers into.",
 			spoil: inTurn(account(func(st *sim.State) { delete(st.VSwitches, FullVSwitchH) }), created(with("address-type", "intranet"))),
 			mend:  annotated("vswitch-id", RoomyVSwitchI),
