@@ -305,7 +305,9 @@ func TestAnnotationsOfOld(t *testing.T) {
 		seen                             func(*rig, sim.LoadBalancer) bool
 	}{
 		{"idle-timeout", "20", "v2.0.1", "v2.1.0", func(_ *rig, lb sim.LoadBalancer) bool { return lb.Listeners[0].Config["IdleTimeout"] != "" }},
-		{"hostname", "shop.example.com", "v2.1.0", "v2.3.0", func(r *rig, _ sim.LoadBalancer) bool { return r.get("web").Status.LoadBalancer.Ingress[0].Hostname != "" }},
+		{"hostname", "shop.example.com", "v2.1.0", "v2.3.0", func(r *rig, _ sim.LoadBalancer) bool {
+			return r.get("web").Status.LoadBalancer.Ingress[0].Hostname != ""
+		}},
 		{"xforwardedfor-slbport", "on", "v2.8.1", "v2.9.1", func(_ *rig, lb sim.LoadBalancer) bool { return lb.Listeners[0].Config["XForwardedFor_SLBPORT"] != "" }},
 	} {
 		for version, want := range map[string]bool{c.before: false, c.since: true} {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,8 @@ type rig struct {
 	kube  kubernetes.Interface
 	cloud *sim.Cloud
 	opts  controller.Options
-	stop  func() // ends the controller
+	stop  func()       // ends the controller
+	ahead atomic.Int64 // nanoseconds that the clock of the cloud is ahead
 
 	mu       sync.Mutex
 	seen     sync.Cond
@@ -55,9 +57,10 @@ func newRig(t *testing.T, w *sim.World, nodes int, change ...func(*rig)) *rig {
 	t.Helper()
 	c := cluster.Join(t)
 	r := &rig{
-		T: t, ns: c.Namespace(t), kube: c.Client(), cloud: sim.New(t, w),
+		T: t, ns: c.Namespace(t), kube: c.Client(),
 		services: map[string]*corev1.Service{}, all: map[string]*corev1.Event{},
 	}
+	r.cloud = sim.New(t, w, sim.WithClock(func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }))
 	r.seen.L = &r.mu
 	r.opts = controller.Options{
 		Kube: c.Config, Cloud: r.cloud.Addr(), Credentials: r.cloud.Client("ccm", "*"),
@@ -350,8 +353,13 @@ func (r *rig) namedPods(service, portName string, ips ...string) {
 // label labels a node.
 func (r *rig) label(node, key, value string) {
 	r.Helper()
-	change := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value)
-	if _, err := r.kube.CoreV1().Nodes().Patch(r.Context(), node, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+	r.changeNode(node, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value))
+}
+
+// changeNode changes a node, or its status if that is the subresource.
+func (r *rig) changeNode(node, change string, subresource ...string) {
+	r.Helper()
+	if _, err := r.kube.CoreV1().Nodes().Patch(r.Context(), node, types.MergePatchType, []byte(change), metav1.PatchOptions{}, subresource...); err != nil {
 		r.Fatal(err)
 	}
 }

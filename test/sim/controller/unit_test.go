@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -186,6 +188,47 @@ func TestOptions(t *testing.T) {
 		if err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("want an error about %s, got %v", c.want, err)
 		}
+	}
+}
+
+// TestDelays holds the delays of one Service's retries to the real ones, by a
+// clock that is a thousand times as fast; success begins anew.
+func TestDelays(t *testing.T) {
+	c := &controller{Options: Options{BackoffBase: 5 * time.Second, BackoffMax: 300 * time.Second, Speed: 1000}}
+	limiter, name := c.backoff(), cache.NewObjectName("shop", "web")
+	for i, want := range []int{5, 10, 20, 40, 80, 160, 300, 300, 300} {
+		if got := limiter.When(name); got != time.Duration(want)*time.Millisecond {
+			t.Errorf("retry %d after %v, want %d ms", i+1, got, want)
+		}
+	}
+	limiter.Forget(name)
+	if got := limiter.When(name); got != 5*time.Millisecond {
+		t.Errorf("after a success the delay is %v", got)
+	}
+	// Of all Services together a hundred retries come at once, and then ten a second.
+	c.Speed = 1
+	limiter = c.backoff()
+	var last time.Duration
+	for i := range 200 {
+		last = limiter.When(cache.NewObjectName("shop", fmt.Sprint(i)))
+	}
+	if last < 9*time.Second || last > 10*time.Second {
+		t.Errorf("the two hundredth Service comes back after %v", last)
+	}
+}
+
+// TestPick holds the choice among vSwitches to chance.
+func TestPick(t *testing.T) {
+	o := Options{Kube: &rest.Config{}, Cloud: "127.0.0.1:1", ClusterID: "c1", VPC: "vpc-1", Credentials: sim.Credentials{AccessKeyID: "k"}}
+	if _, err := o.check(); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for range 200 {
+		seen[o.Pick(3)] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("of 3 vSwitches %d were chosen", len(seen))
 	}
 }
 
