@@ -12,8 +12,10 @@
 // The files follow the way of a Service: trigger.go decides what wakes the
 // controller, loop.go when a Service has its turn, clb.go syncs it against a
 // CLB, with loadbalancer.go, vgroups.go and listeners.go for its parts, and
-// message.go has the words. NLB has the files whose names begin with nlb. A
-// further kind of load balancer is a further [kind] in [Run].
+// message.go has the words. sequence.go has the way of the releases before
+// v2.12.0, which did one thing after the other, and first.go the first
+// generation, v1.9.3. NLB has the files whose names begin with nlb. A further
+// kind of load balancer is a further [kind] in [Run].
 //
 // Facts are from the controller's public source and from recorded runs of
 // v2.14.0. Some are odd and kept: an error while the backends of one port are
@@ -23,8 +25,10 @@
 //
 // Beside the controller there is [GitOps], an actor that puts changes back.
 //
-// Not played: IPv6 backends; domain extensions of HTTPS listeners; what releases
-// before v2.5 called instead of TagResources and ListTagResources.
+// Not played: the feature gate by which a Service's annotation chooses its kind
+// of load balancer; Endpoints, which releases before v2.9.1 read where later ones
+// read EndpointSlices; the edge load balancers of v2.7 and v2.8; and the resource
+// group of the cluster for new load balancers.
 package controller
 
 import (
