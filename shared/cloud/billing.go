@@ -75,8 +75,8 @@ type Balance struct {
 func (b Balance) String() string { return b.Currency + " " + b.Available.String() }
 
 // Needed is what an account must have available, in CNY, before it can create a
-// pay-as-you-go resource:
-// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq
+// pay-as-you-go resource
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq).
 const Needed Amount = 100_00
 
 // Shortfall returns what the account lacks of Needed; zero if it lacks nothing.

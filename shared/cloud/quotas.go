@@ -29,7 +29,7 @@ type Quota struct {
 	Description string // may be empty
 	Total       float64
 	Used        float64           // 0 also where the quota center does not count
-	Adjustable  bool              // can be applied for now
+	Adjustable  bool              // more can be applied for
 	Least, Most float64           // that can be applied for; 0: the answer does not say
 	Steps       []float64         // that alone can be applied for; empty: all between Least and Most
 	Why         string            // why it can't be applied for; may be empty

@@ -20,4 +20,6 @@ func (c *Case) Lasts() bool { return c.waited > enough }
 
 // Pause returns how long to wait before the next look at what is to pass by
 // itself: as long as it has lasted, half a minute at least and 3 minutes at most.
-func (c *Case) Pause() time.Duration { return min(max(c.waited, shortPause), longPause).Round(time.Second) }
+func (c *Case) Pause() time.Duration {
+	return min(max(c.waited, shortPause), longPause).Round(time.Second)
+}
