@@ -59,8 +59,8 @@ var (
 	ListQuotaApplications  = Grant{Action: "quotas:ListQuotaApplications"}
 	CreateQuotaApplication = Grant{Action: "quotas:CreateQuotaApplication"}
 
-	// QueryAccountBalance is the one action whose name in RAM is another:
-	// https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance
+	// QueryAccountBalance is the one action whose name in RAM is another
+	// (https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance).
 	QueryAccountBalance = Grant{Action: "bss:DescribeAcccount"}
 
 	CreateTicket = Grant{Action: "workorder:CreateTicket"}
