@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
 // TestPolicy holds the policy file to the comments in it.
@@ -29,6 +30,7 @@ func TestPolicy(t *testing.T) {
 }
 
 func TestProgram(t *testing.T) {
+	t.Setenv(controller.BinaryVariable, "")
 	counts := map[string]int{}
 	var names []string
 	for _, r := range usual().roles {

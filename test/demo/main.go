@@ -7,6 +7,8 @@
 //
 // CLASSES=a,b shows all that can go wrong of these classes, and CLASSES=all of
 // every class, in as many acts as it takes different clusters and accounts.
+// CCM_BIN names a real controller, which takes the place of the simulated one,
+// and CCM_VERSION its release.
 // KEEP=1 leaves the last act running until Ctrl-C and says how to look around.
 // The exit code is 0 only if every Service ended as it should have, 2 for a
 // mistake in CLASSES, 130 after Ctrl-C, else 1.
@@ -37,7 +39,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
 const (
@@ -76,12 +80,13 @@ func main() {
 type act struct {
 	setting scene.Setting
 	roles   []scene.Role
+	cluster *cluster.Cluster // nil: one is started
 }
 
 // usual is the act that is shown unless somebody chooses. The first three of a
 // vSwitch find a place in the zone that they asked for, the others in the other one.
 func usual() act {
-	return act{scene.Setting{Version: oldVersion, Upgrade: newVersion}, []scene.Role{
+	return act{setting: scene.Setting{Version: oldVersion, Upgrade: newVersion}, roles: []scene.Role{
 		scene.FullVSwitch(scene.FullVSwitchH).As("cart"),
 		scene.FullVSwitch(scene.FullVSwitchH).As("catalog"),
 		scene.FullVSwitch(scene.FullVSwitchI).As("checkout"),
@@ -120,7 +125,20 @@ func program(classes string) ([]act, error) {
 	}
 	var acts []act
 	for _, roles := range scene.Casts(scene.Of(chosen...)) {
-		acts = append(acts, act{roles[0].On, roles})
+		acts = append(acts, act{setting: roles[0].On, roles: roles})
+	}
+	return acts, nil
+}
+
+// playable returns the acts with what the controller that there is can play.
+func playable(acts []act) ([]act, error) {
+	for i := range acts {
+		acts[i].roles = slices.DeleteFunc(acts[i].roles, func(r scene.Role) bool { return !r.Playable() })
+	}
+	acts = slices.DeleteFunc(acts, func(a act) bool { return len(a.roles) == 0 })
+	if len(acts) == 0 {
+		bin, version := controller.Real()
+		return nil, fmt.Errorf("the controller %s, a %s, fails in none of these ways: choose other CLASSES", bin, version)
 	}
 	return acts, nil
 }
@@ -128,6 +146,9 @@ func program(classes string) ([]act, error) {
 // run is the demonstration from its start to its end.
 func run(ctx context.Context, s *screen, classes, keep string) (code int, err error) {
 	acts, err := program(classes)
+	if err == nil {
+		acts, err = playable(acts)
+	}
 	if err != nil {
 		return 2, err
 	}
@@ -161,7 +182,7 @@ func perform(ctx context.Context, s *screen, a act, sum *total, last func(), kee
 	}
 	defer os.RemoveAll(dir)
 	began := time.Now()
-	stage, err := scene.Start(ctx, scene.Options{Setting: a.setting, RAMDelay: time.Second})
+	stage, err := scene.Start(ctx, scene.Options{Setting: a.setting, Cluster: a.cluster, RAMDelay: time.Second})
 	if err != nil {
 		return err
 	}
@@ -172,7 +193,11 @@ func perform(ctx context.Context, s *screen, a act, sum *total, last func(), kee
 	}
 	s.fact("Kubernetes", "%s: a real kube-apiserver and etcd, up in %.1f s", version.GitVersion, time.Since(began).Seconds())
 	s.fact("Cloud", "simulated OpenAPI at %s, where RAM decides who may do what", stage.Cloud.Addr())
-	s.fact("Controller", "simulated CCM %s, under the RAM role of the masters, with its back-off of 5 s to 300 s", stage.Version())
+	kind := "simulated CCM " + stage.Version()
+	if bin, version := controller.Real(); bin != "" {
+		kind = fmt.Sprintf("%s, taken for CCM %s", bin, version)
+	}
+	s.fact("Controller", "%s, under the RAM role of the masters, with its back-off of 5 s to 300 s", kind)
 
 	token := rand.Text()
 	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(dir, "nats"), Port: -1, Token: token, Sync: true})

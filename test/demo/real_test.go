@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
+	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
+)
+
+func TestMain(m *testing.M) {
+	standin.Main()
+	os.Exit(m.Run())
+}
+
+// TestRealController is a demonstration with the controller that CCM_BIN names:
+// the stand-in, since no real one is to be had here. It is a process that knows
+// nothing but what a real one is told.
+func TestRealController(t *testing.T) {
+	c := cluster.Join(t)
+	c.Exclusive(t) // it syncs all Services
+	t.Setenv(controller.BinaryVariable, standin.Program(t))
+	t.Setenv(controller.VersionVariable, standin.Version)
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	shown := func() string {
+		b, err := os.ReadFile(out.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	roles := []scene.Role{
+		scene.FullVSwitch(scene.FullVSwitchH).As("cart"), scene.LostTag().As("web"), scene.Gone().As("images"),
+		scene.NoListener().As("dns"), scene.NamesNone().As("mail"),
+	}
+	var sum total
+	s := newScreen(out)
+	if err := perform(t.Context(), s, act{roles: roles, cluster: c}, &sum, func() { s.verdict(&sum, time.Second) }, ""); err != nil {
+		t.Fatalf("%v\n%s", err, shown())
+	}
+	for _, wrong := range sum.wrong {
+		t.Error(wrong)
+	}
+	if !strings.Contains(shown(), "taken for CCM "+standin.Version) || t.Failed() {
+		t.Errorf("it showed:\n%s", shown())
+	}
+}
+
+// TestPlayable leaves out what a real controller does not show.
+func TestPlayable(t *testing.T) {
+	t.Setenv(controller.BinaryVariable, "/ccm")
+	t.Setenv(controller.VersionVariable, "v2.14.0")
+	count := func(acts []act) (n int) {
+		for _, a := range acts {
+			n += len(a.roles)
+		}
+		return n
+	}
+	all, err := playable([]act{usual()})
+	if err != nil || count(all) != len(usual().roles)-1 { // the vSwitch that chance decides
+		t.Errorf("%d of %d roles, %v", count(all), len(usual().roles), err)
+	}
+	if _, err := playable([]act{{roles: []scene.Role{scene.AnyVSwitch().As("search")}}}); err == nil || !strings.Contains(err.Error(), "/ccm, a v2.14.0, fails in none of these ways") {
+		t.Errorf("got %v", err)
+	}
+	t.Setenv(controller.BinaryVariable, "")
+	if all, err := playable([]act{usual()}); err != nil || count(all) != len(usual().roles) {
+		t.Errorf("%d of %d roles, %v", count(all), len(usual().roles), err)
+	}
+}
