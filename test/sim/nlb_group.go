@@ -101,11 +101,18 @@ const check = "HealthCheckConfig."
 // groupFields are the parameters of a server group that have fields of their own.
 var groupFields = []string{"ServerGroupId", "ServerGroupName", "VpcId", "ServerGroupType", "Protocol", "Scheduler", "AddressIPVersion", "ResourceGroupId", "ClientToken", "DryRun", "RegionId"}
 
+// schedulers are the ways in which a group can share connections out. Requests
+// write them in any case.
+var schedulers = []string{"Wrr", "Wlc", "Rr", "Sch", "Tch", "Qch"}
+
 // setServerGroup makes a group what the request says of it, and leaves what it
 // does not say.
 func (q *request) setServerGroup(g *ServerGroup) *failure {
 	p := q.params
-	if !oneOf("Wrr,Wlc,Rr,Sch,Tch,Qch", cmp.Or(p["Scheduler"], "Wrr")) {
+	scheduler := p["Scheduler"]
+	if i := slices.IndexFunc(schedulers, func(s string) bool { return strings.EqualFold(s, scheduler) }); i >= 0 {
+		scheduler = schedulers[i]
+	} else if scheduler != "" {
 		return illegalParam("Scheduler")
 	}
 	for name, of := range map[string][2]int{
@@ -123,7 +130,7 @@ func (q *request) setServerGroup(g *ServerGroup) *failure {
 	if bad := p.switches("ConnectionDrainEnabled", "PreserveClientIpEnabled", "AnyPortEnabled", check+"HealthCheckEnabled"); bad != nil {
 		return bad
 	}
-	g.Name, g.Scheduler = cmp.Or(p["ServerGroupName"], g.Name), cmp.Or(p["Scheduler"], g.Scheduler)
+	g.Name, g.Scheduler = cmp.Or(p["ServerGroupName"], g.Name), cmp.Or(scheduler, g.Scheduler)
 	for k, v := range p {
 		if !slices.Contains(groupFields, k) && !strings.HasPrefix(k, "Tag.") {
 			g.Config[k] = v

@@ -173,7 +173,8 @@ func (p networkPass) protocolOf(port corev1.ServicePort) (string, error) {
 			if !p.version.since("v2.13.0") {
 				with = "wit" // so misspelt
 			}
-			return "", fmt.Errorf("port protocol format must be either [TCP|UDP|TCPSSL], protocol not supported %s [%s]\n", with, parts[0])
+			// The real text ends a line.
+			return "", fmt.Errorf("port protocol format must be either [TCP|UDP|TCPSSL], protocol not supported %s [%s]%s", with, parts[0], "\n")
 		}
 		if parts[1] == strconv.Itoa(int(port.Port)) {
 			return protocol, nil

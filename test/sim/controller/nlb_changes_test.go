@@ -1,0 +1,402 @@
+package controller_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+const labelSecurityGroup = "service.k8s.alibaba/security-group-id"
+
+// networkWorld has what an NLB can be told to use.
+func networkWorld() *sim.World {
+	return &sim.World{
+		VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}},
+		VSwitches: []sim.VSwitch{
+			{ID: "vsw-1"}, {ID: "vsw-2", Zone: "cn-hangzhou-i", CIDR: "10.2.0.0/20"}, {ID: "vsw-6", Zone: "cn-hangzhou-k", CIDR: "10.6.0.0/20", IPv6: "2001:db8:1::/64"},
+		},
+		EIPs:           []sim.EIP{{ID: "eip-1", IP: "198.51.100.200"}},
+		SecurityGroups: []sim.SecurityGroup{{ID: "sg-1"}, {ID: "sg-2"}, {ID: "sg-3"}},
+		ENIs:           []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}, {ID: "eni-2", IPs: []string{"10.1.5.9"}, VPC: "vpc-1"}},
+	}
+}
+
+// writes returns the actions that change something.
+func (r *rig) writes() []string {
+	return slices.DeleteFunc(r.actions(), func(a string) bool {
+		return strings.HasPrefix(a, "List") || strings.HasPrefix(a, "Get") || strings.HasPrefix(a, "Describe")
+	})
+}
+
+// wish sets annotations, whose names lack the prefix.
+func (r *rig) wish(name string, pairs ...string) {
+	r.Helper()
+	said := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		said[prefix+pairs[i]] = pairs[i+1]
+	}
+	b, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": said}})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.patch(name, string(b))
+}
+
+// group returns the server group behind the first listener of an NLB.
+func (r *rig) group(lb string) sim.ServerGroup {
+	r.Helper()
+	w := r.cloud.Snapshot()
+	id := r.nlb(lb).Listeners[0].ServerGroup
+	return w.ServerGroups[slices.IndexFunc(w.ServerGroups, func(g sim.ServerGroup) bool { return g.ID == id })]
+}
+
+// TestNLBChanges changes one wish after the other, and looks at what the
+// controller then calls and at what the cloud is then.
+func TestNLBChanges(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, networkWorld(), 1, func(r *rig) { r.opts.Speed = 500 })
+	made := r.service("web", zones, network)
+	id := r.synced("web", "").Labels[labelID]
+	name := ownName(made)
+	one := func() *sim.NLB { return r.nlb(id) }
+	listener := func() sim.NLBListener { return one().Listeners[0] }
+	config := func(of map[string]string, keys ...string) string {
+		var list []string
+		for _, k := range keys {
+			list = append(list, of[k])
+		}
+		return strings.Join(list, " ")
+	}
+	wish := func(pairs ...string) func() { return func() { r.wish("web", pairs...) } }
+	ranges := func(list string) func() {
+		return func() { r.patch("web", `{"spec":{"loadBalancerSourceRanges":`+list+`}}`) }
+	}
+	source := func() *sim.SecurityGroup {
+		w := r.cloud.Snapshot()
+		i := slices.IndexFunc(w.SecurityGroups, func(g sim.SecurityGroup) bool { return g.Name == "k8s-nlb-"+name })
+		if i < 0 {
+			return nil
+		}
+		return &w.SecurityGroups[i]
+	}
+	rules := func() string {
+		var list []string
+		for _, u := range source().Rules {
+			list = append(list, fmt.Sprintf("%s %s %d %s %s", u.Policy, u.Source, u.Priority, u.Protocol, u.Ports))
+		}
+		slices.Sort(list)
+		return strings.Join(list, ", ")
+	}
+	for _, step := range []struct {
+		name   string
+		change func()
+		calls  []string // that change something, sorted
+		is     func() string
+		want   string
+	}{
+		{name: "a second zone", change: wish("zone-maps", "cn-hangzhou-h:vsw-1,cn-hangzhou-i:vsw-2"), calls: []string{"UpdateLoadBalancerZones"},
+			is: func() string { return fmt.Sprintf("%d %s", len(one().Zones), one().Zones[1].VSwitch) }, want: "2 vsw-2"},
+		{name: "an EIP in a zone", change: wish("zone-maps", "cn-hangzhou-h:vsw-1::eip-1,cn-hangzhou-i:vsw-2"), calls: []string{"UpdateLoadBalancerZones"},
+			is: func() string { return one().Zones[0].EIP + " " + one().Zones[0].Public }, want: "eip-1 198.51.100.200"},
+		{name: "the address that a zone has", change: func() { r.wish("web", "zone-maps", "cn-hangzhou-h:vsw-1:"+one().Zones[0].Address+",cn-hangzhou-i:vsw-2") }},
+		{name: "intranet", change: wish("address-type", "intranet"), calls: []string{"UpdateLoadBalancerAddressTypeConfig"},
+			is: func() string { return one().AddressType + one().Zones[0].EIP }, want: "Intranet"},
+		{name: "internet, with another name", change: wish("address-type", "internet", "name", "shop"), calls: []string{"UpdateLoadBalancerAddressTypeConfig", "UpdateLoadBalancerAttribute"},
+			is: func() string { return one().AddressType + " " + one().Name }, want: "Internet shop"},
+		{name: "zones apart", change: wish("cross-zone-enabled", "off"), calls: []string{"UpdateLoadBalancerAttribute"},
+			is: func() string { return fmt.Sprint(one().NoCrossZone) }, want: "true"},
+		{name: "zones apart, said again", change: wish("cross-zone-enabled", "off", "touch", "1")},
+		{name: "security groups", change: wish("security-group-ids", "sg-1,sg-2"), calls: []string{"LoadBalancerJoinSecurityGroup"},
+			is: func() string { return fmt.Sprint(one().SecurityGroups) }, want: "[sg-1 sg-2]"},
+		{name: "other security groups", change: wish("security-group-ids", "sg-3,sg-2"), calls: []string{"LoadBalancerJoinSecurityGroup", "LoadBalancerLeaveSecurityGroup"},
+			is: func() string { return fmt.Sprint(one().SecurityGroups) }, want: "[sg-2 sg-3]"},
+		{name: "no security groups", change: wish("security-group-ids", ""), calls: []string{"LoadBalancerLeaveSecurityGroup"},
+			is: func() string { return fmt.Sprint(one().SecurityGroups) }, want: "[]"},
+		{name: "bandwidth", change: wish("bandwidth-package-id", "cbwp-1"), calls: []string{"AttachCommonBandwidthPackageToLoadBalancer"},
+			is: func() string { return one().BandwidthPackage }, want: "cbwp-1"},
+		{name: "other bandwidth", change: wish("bandwidth-package-id", "cbwp-2"), calls: []string{"AttachCommonBandwidthPackageToLoadBalancer", "DetachCommonBandwidthPackageFromLoadBalancer"},
+			is: func() string { return one().BandwidthPackage }, want: "cbwp-2"},
+		{name: "no bandwidth", change: wish("bandwidth-package-id", ""), calls: []string{"DetachCommonBandwidthPackageFromLoadBalancer"},
+			is: func() string { return one().BandwidthPackage }, want: ""},
+		{name: "tags", change: wish("additional-resource-tags", "team=a,stage=b"), calls: []string{"TagResources"},
+			is: func() string { return config(one().Tags, "team", "stage", "ack.aliyun.com") }, want: "a b " + clusterID},
+		{name: "other tags", change: wish("additional-resource-tags", "team=c"), calls: []string{"TagResources", "UntagResources"},
+			is: func() string { return config(one().Tags, "team", "stage", "kubernetes.do.not.delete") }, want: "c  " + name},
+		{name: "no tags, which takes none off", change: wish("additional-resource-tags", ""),
+			is: func() string { return config(one().Tags, "team") }, want: "c"},
+
+		{name: "source ranges", change: ranges(`["192.0.2.0/24"]`), calls: []string{"AuthorizeSecurityGroup", "CreateSecurityGroup", "LoadBalancerJoinSecurityGroup"},
+			is: func() string {
+				g := source()
+				return fmt.Sprintf("%v %s %s %s %s %s", slices.Equal(one().SecurityGroups, []string{g.ID}), g.Type, g.Description, config(g.Tags, "kubernetes.do.not.delete", "ack.aliyun.com"), g.VPC, rules())
+			}, want: fmt.Sprintf("true enterprise k8s.%s.web.%s %s %s vpc-1 Accept 192.0.2.0/24 1 ALL -1/-1, Drop 0.0.0.0/0 100 ALL -1/-1", r.ns, clusterID, name, clusterID)},
+		{name: "label of the security group", change: wish("touch", "2"), is: func() string { return r.get("web").Labels[labelSecurityGroup] + " " + source().ID },
+			want: "sg-sim0001 sg-sim0001"},
+		{name: "a user's rule and other source ranges", change: func() {
+			r.cloud.Edit(func(s *sim.State) {
+				g := s.SecurityGroups["sg-sim0001"]
+				g.Rules = append(g.Rules, sim.SecurityRule{Source: "203.0.113.7/32"})
+				g.Name, g.Rules[0].Priority = "renamed", 5
+			})
+			ranges(`["192.0.2.0/24","198.51.100.0/24"]`)()
+		}, calls: []string{"AuthorizeSecurityGroup", "ModifySecurityGroupAttribute", "ModifySecurityGroupRule"}, is: rules,
+			want: "Accept 192.0.2.0/24 1 ALL -1/-1, Accept 198.51.100.0/24 1 ALL -1/-1, Accept 203.0.113.7/32 1 ALL -1/-1, Drop 0.0.0.0/0 100 ALL -1/-1"},
+		{name: "a source range less", change: ranges(`["192.0.2.0/24"]`), calls: []string{"RevokeSecurityGroup"}, is: rules,
+			want: "Accept 192.0.2.0/24 1 ALL -1/-1, Accept 203.0.113.7/32 1 ALL -1/-1, Drop 0.0.0.0/0 100 ALL -1/-1"},
+		{name: "no source ranges", change: ranges(`null`), calls: []string{"DeleteSecurityGroup", "LoadBalancerLeaveSecurityGroup"},
+			is: func() string { return fmt.Sprint(source(), one().SecurityGroups, r.get("web").Labels[labelSecurityGroup]) }, want: "<nil> []"},
+
+		{name: "limits of the listener", change: wish("idle-timeout", "30", "cps", "100", "proxy-protocol", "on"), calls: []string{"UpdateListenerAttribute"},
+			is: func() string { return config(listener().Config, "IdleTimeout", "Cps", "ProxyProtocolEnabled") }, want: "30 100 true"},
+		{name: "what the proxy protocol tells", change: wish("ppv2-pvl-ep-id-enabled", "on", "ppv2-pvl-eps-id-enabled", "on", "ppv2-pvl-vpc-id-enabled", "on"), calls: []string{"UpdateListenerAttribute"},
+			is: func() string {
+				return config(listener().Config, "ProxyProtocolV2Config.Ppv2PrivateLinkEpIdEnabled", "ProxyProtocolV2Config.Ppv2PrivateLinkEpsIdEnabled", "ProxyProtocolV2Config.Ppv2VpcIdEnabled", "IdleTimeout")
+			}, want: "true true true 30"},
+		{name: "a certificate, which only TLS has", change: wish("cert-id", "cert-1", "tls-cipher-policy", "tls_cipher_policy_1_2")},
+		{name: "TLS", change: wish("protocol-port", "tcpssl:80", "cacert", "on", "cacert-id", "ca-1", "alpn", "on", "alpn-policy", "HTTP2Only"), calls: []string{"CreateListener", "DeleteListener"},
+			is: func() string {
+				l := listener()
+				return fmt.Sprintf("%s %v %v %s", l.Protocol, l.Certificates, l.CAs, config(l.Config, "CaEnabled", "SecurityPolicyId", "AlpnEnabled", "AlpnPolicy", "IdleTimeout"))
+			}, want: "TCPSSL [cert-1] [ca-1] true tls_cipher_policy_1_2 true HTTP2Only 30"},
+		{name: "another certificate", change: wish("cert-id", "cert-2", "alpn-policy", "HTTP2Optional"), calls: []string{"UpdateListenerAttribute"},
+			is: func() string {
+				return fmt.Sprintf("%v %v %s", listener().Certificates, listener().CAs, config(listener().Config, "AlpnPolicy"))
+			}, want: "[cert-2] [ca-1] HTTP2Optional"},
+		{name: "no ALPN", change: wish("alpn", "off"), calls: []string{"UpdateListenerAttribute"},
+			is: func() string { return config(listener().Config, "AlpnEnabled") }, want: "false"},
+		{name: "further certificates", change: wish("additional-cert-ids", "cert-3,cert-4"), calls: []string{"AssociateAdditionalCertificatesWithListener"},
+			is: func() string { return fmt.Sprint(listener().Further) }, want: "[cert-3 cert-4]"},
+		{name: "other certificates", change: wish("additional-cert-ids", "cert-4,cert-5"), calls: []string{"AssociateAdditionalCertificatesWithListener", "DisassociateAdditionalCertificatesWithListener"},
+			is: func() string { return fmt.Sprint(listener().Further) }, want: "[cert-4 cert-5]"},
+		{name: "a listener that was stopped", change: func() {
+			r.cloud.Edit(func(s *sim.State) { s.NLBs[id].Listeners[0].Status = "Stopped" })
+			r.touch("web", "3")
+		}, calls: []string{"StartListener"}, is: func() string { return listener().Status }, want: "Running"},
+
+		{name: "how the group shares and drains", change: wish("scheduler", "rr", "connection-drain", "on", "connection-drain-timeout", "30", "preserve-client-ip", "off"), calls: []string{"UpdateServerGroupAttribute"},
+			is: func() string {
+				g := r.group(id)
+				return g.Scheduler + " " + config(g.Config, "ConnectionDrainEnabled", "ConnectionDrainTimeout", "PreserveClientIpEnabled", "HealthCheckConfig.HealthyThreshold")
+			}, want: "Rr true 30 false 2"},
+		{name: "health check", change: wish("health-check-flag", "on", "health-check-type", "HTTP", "health-check-connect-port", "8081", "healthy-threshold", "3", "unhealthy-threshold", "4",
+			"health-check-connect-timeout", "6", "health-check-interval", "7", "health-check-domain", "a.example", "health-check-uri", "/ok", "health-check-method", "get", "health-check-httpcode", "http_2xx,http_3xx"),
+			calls: []string{"UpdateServerGroupAttribute"},
+			is: func() string {
+				var list []string
+				for _, k := range []string{"HealthCheckEnabled", "HealthCheckType", "HealthCheckConnectPort", "HealthyThreshold", "UnhealthyThreshold", "HealthCheckConnectTimeout",
+					"HealthCheckInterval", "HealthCheckDomain", "HealthCheckUrl", "HttpCheckMethod", "HealthCheckHttpCode.1", "HealthCheckHttpCode.2"} {
+					list = append(list, r.group(id).Config["HealthCheckConfig."+k])
+				}
+				return strings.Join(list, " ")
+			}, want: "true HTTP 8081 3 4 6 7 a.example /ok get http_2xx http_3xx"},
+		{name: "one code less", change: wish("health-check-httpcode", "http_4xx"), calls: []string{"UpdateServerGroupAttribute"},
+			is: func() string { return config(r.group(id).Config, "HealthCheckConfig.HealthCheckHttpCode.1") }, want: "http_4xx"},
+		{name: "weight", change: wish("default-weight", "40"), calls: []string{"UpdateServerGroupServersAttribute"},
+			is: func() string { return strconv.Itoa(*r.group(id).Servers[0].Weight) }, want: "40"},
+		{name: "weight that is left alone", change: wish("ignore-weight-update", "on", "default-weight", "50"),
+			is: func() string { return strconv.Itoa(*r.group(id).Servers[0].Weight) }, want: "40"},
+		{name: "nothing", change: wish("touch", "4")},
+	} {
+		was := r.get("web").Labels[labelHash]
+		r.cloud.ResetCalls()
+		step.change()
+		r.synced("web", was)
+		calls := r.writes()
+		slices.Sort(calls)
+		if diff := cmp.Diff(step.calls, calls); diff != "" && len(step.calls)+len(calls) > 0 {
+			t.Errorf("%s: %s", step.name, diff)
+		}
+		if step.is != nil && step.is() != step.want {
+			t.Errorf("%s: got %q, want %q", step.name, step.is(), step.want)
+		}
+	}
+}
+
+// TestNLBRefusesWishes makes Services whose annotations can not be followed.
+func TestNLBRefusesWishes(t *testing.T) {
+	const (
+		local    = "[]: build lb local model error: "
+		listener = local + "build nlb server group error: build listener from servicePort 80 error: "
+		groups   = local + "builid nlb listener error: "
+		port     = groups + "set ServerGroup for port 80 error: "
+	)
+	reused := []string{"id", "nlb-1"}
+	ports := []string{"backend", "eni"}
+	for _, rigs := range []struct {
+		version string
+		wishes  []struct {
+			said []string
+			want string
+		}
+	}{
+		{"", []struct {
+			said []string
+			want string
+		}{
+			{[]string{"cross-zone-enabled", "perhaps"}, local + "build nlb attribute error: ParameterInvalid, cross zone enabled flag error: invalid flag perhaps"},
+			{[]string{"protocol-port", "tcpssl"}, listener + "port and protocol format must be like 'https:443' with colon separated. got=[[tcpssl]]"},
+			{[]string{"protocol-port", "http:80"}, listener + "port protocol format must be either [TCP|UDP|TCPSSL], protocol not supported with [http]\n"},
+			{[]string{"idle-timeout", "x"}, listener + `parse IdleTimeout error: strconv.Atoi: parsing "x": invalid syntax`},
+			{[]string{"cps", "x"}, listener + `parse Mss error: strconv.Atoi: parsing "x": invalid syntax`},
+			{[]string{"listener-port-range", "1000-2000:80"}, listener + "listener port range can only be used for eni backend type service"},
+			{append(ports, "listener-port-range", "1000-2000"), listener + "listener port range must be like 1000-2000:80 with colon separated. got [1000-2000]"},
+			{append(ports, "listener-port-range", "1000:80"), listener + "listener port range must be like 1000-2000:80 with colon separated. got [1000:80]"},
+			{append(ports, "listener-port-range", "a-2000:80"), listener + `failed to convert port range [a-2000:80] to int: strconv.Atoi: parsing "a": invalid syntax`},
+			{append(ports, "listener-port-range", "2000-1000:80"), listener + "start port should be smaller than end port for port range [2000-1000:80]"},
+			{append(ports, "listener-port-range", "1000-70000:80"), listener + "port range [1000-70000:80] is invalid"},
+			{append(ports, "two", "443", "listener-port-range", "400-500:80"), local + "build nlb server group error: port of listener [400-500] overlaps with listener [443]"},
+			{append(reused, "vgroup-port", "sgp-1"), listener + "server group id and protocol format must be like 'sg-xxx:443' with colon separated. got=[[sgp-1]]"},
+			{append(reused, "vgroup-port", "sgp-nope:80"), port + "cannot find server group id sgp-nope for nlb nlb-1"},
+			{append(reused, "vgroup-port", "sgp-own:80"), port + "cannot reuse a ccm created server group sgp-own for nlb nlb-1"},
+			{append(reused, "vgroup-port", "sgp-1:80", "weight", "101"), port + "weight must be integer in range [0, 100], got [101]"},
+			{append(reused, "backend", "eni", "vgroup-port", "sgp-1:80", "server-group-type", "ip"), "[nlb-1]: apply model error: ServerGroupType of user managed server group sgp-1 should be [Ip], but [Instance]"},
+			{[]string{"default-weight", "x"}, port + "default weight parse error: [x]"},
+			{[]string{"default-weight", "101"}, port + "default weight must be integer in range [0,100] , got [101]"},
+			{[]string{"server-group-type", "other"}, groups + "unsupport server ServerGroupType []"},
+			{[]string{"server-group-type", "ip"}, port + "build cluster backends error: get node address err: node NODE has no internal address"},
+			{[]string{"connection-drain-timeout", "x"}, groups + `ConnectionDrainTimeout parse error: strconv.Atoi: parsing "x": invalid syntax`},
+			{[]string{"health-check-flag", "on", "health-check-connect-port", "x"}, groups + `HealthCheckConnectPort parse error: [strconv.Atoi: parsing "x": invalid syntax]`},
+			{[]string{"health-check-flag", "on", "healthy-threshold", "x"}, groups + `HealthyThreshold parse error: [strconv.Atoi: parsing "x": invalid syntax]`},
+			{[]string{"ipv6-address-type", "outer"}, "[LB]: apply model error: update nlb attribute error: UpdateNLBIPv6AddressType error: invalid ipv6 address type outer"},
+		}},
+		{"v2.12.4", []struct {
+			said []string
+			want string
+		}{
+			{[]string{"protocol-port", "http:80"}, listener + "port protocol format must be either [TCP|UDP|TCPSSL], protocol not supported wit [http]\n"},
+			{append(ports, "pods", "10.1.5.7"), port + "build eni backends error: can not find eniid for ip 10.1.5.7 in vpc vpc-1, target: NS/pod-10-1-5-7, node: NODE"},
+		}},
+	} {
+		t.Run(rigs.version, func(t *testing.T) {
+			t.Parallel()
+			w := networkWorld()
+			w.NLBs = []sim.NLB{{ID: "nlb-1"}}
+			w.ServerGroups = []sim.ServerGroup{{ID: "sgp-1", Name: "mine"}, {ID: "sgp-own", Name: "k8s.30000.TCP.web.shop.c1"}}
+			r := newRig(t, w, 1, func(r *rig) { r.opts.Version, r.opts.Speed = rigs.version, 200 })
+			for i, c := range rigs.wishes {
+				name, said := fmt.Sprintf("web-%d", i), map[string]string{}
+				change := []func(*corev1.Service){network}
+				if !slices.Contains(c.said, "id") {
+					maps.Copy(said, zones)
+				}
+				for j := 0; j < len(c.said); j += 2 {
+					switch c.said[j] {
+					case "backend":
+						change = append(change, eni)
+					case "two":
+						change = append(change, func(svc *corev1.Service) {
+							svc.Spec.Ports[0].Name = "a"
+							svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "b", Port: 443, TargetPort: intstr.FromInt32(8443)})
+						})
+					case "pods":
+						r.pods(name, c.said[j+1])
+					default:
+						said[c.said[j]] = c.said[j+1]
+					}
+				}
+				r.service(name, said, change...)
+				lb := ""
+				if strings.Contains(c.want, "[LB]") {
+					lb = r.failedWith(name)
+				}
+				r.saw(name, failed+"Error syncing load balancer "+strings.NewReplacer("[LB]", "["+lb+"]", "NODE", r.ns+"-1", "NS", r.ns).Replace(c.want))
+			}
+		})
+	}
+}
+
+// failedWith waits for a failed sync of a Service that has a load balancer by
+// then, and returns its ID.
+func (r *rig) failedWith(service string) string {
+	r.Helper()
+	id := ""
+	r.until(service+" to fail", func() bool {
+		for _, e := range r.all {
+			if _, rest, ok := strings.Cut(e.Message, "Error syncing load balancer ["); ok && e.InvolvedObject.Name == service {
+				id, _, _ = strings.Cut(rest, "]")
+			}
+		}
+		return id != ""
+	})
+	return id
+}
+
+// TestNLBReleases plays what older releases did otherwise.
+func TestNLBReleases(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		said    []string
+		ranges  string
+		first   []string // actions of the first sync that change something
+		change  []string
+		calls   []string // actions of a change that change something
+		clean   []string // actions of the deletion that change something
+	}{
+		{version: "v2.14.0", ranges: "192.0.2.0/24",
+			first:  []string{"CreateLoadBalancer", "CreateSecurityGroup"},
+			change: []string{"security-group-ids", "sg-2"}, calls: []string{"LoadBalancerJoinSecurityGroup"},
+			clean: []string{"UpdateLoadBalancerProtection", "DeleteLoadBalancer", "DeleteSecurityGroup", "DeleteServerGroup"}},
+		{version: "v2.12.0", said: []string{"alpn", "on"}, ranges: "192.0.2.0/24", first: []string{"CreateLoadBalancer"},
+			change: []string{"security-group-ids", "sg-2", "cross-zone-enabled", "off", "additional-cert-ids", "c"}, calls: []string{"LoadBalancerJoinSecurityGroup"},
+			clean: []string{"UpdateLoadBalancerProtection", "DeleteLoadBalancer", "DeleteServerGroup"}},
+		{version: "v2.10.0", first: []string{"CreateLoadBalancer", "TagResources"},
+			change: []string{"additional-resource-tags", "a=b", "bandwidth-package-id", "cbwp-1"}, calls: []string{"AttachCommonBandwidthPackageToLoadBalancer", "TagResources"},
+			clean: []string{"UpdateLoadBalancerProtection", "DeleteLoadBalancer", "DeleteServerGroup"}},
+		{version: "v2.5.0", first: []string{"CreateLoadBalancer", "TagResources"},
+			change: []string{"additional-resource-tags", "a=b", "bandwidth-package-id", "cbwp-1", "security-group-ids", "sg-1", "name", "shop"}, calls: []string{"UpdateLoadBalancerAttribute"},
+			clean: []string{"DeleteLoadBalancer", "DeleteServerGroup"}},
+	} {
+		t.Run(c.version, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, networkWorld(), 1, func(r *rig) { r.opts.Version, r.opts.Speed = c.version, 200 })
+			said := maps.Clone(zones)
+			for i := 0; i < len(c.said); i += 2 {
+				said[c.said[i]] = c.said[i+1]
+			}
+			r.service("web", said, network, func(svc *corev1.Service) {
+				if c.ranges != "" {
+					svc.Spec.LoadBalancerSourceRanges = []string{c.ranges}
+				}
+			})
+			svc := r.synced("web", "")
+			if diff := cmp.Diff(c.first, r.writes()[:len(c.first)]); diff != "" {
+				t.Error(diff)
+			}
+			if lb := r.nlb(svc.Labels[labelID]); lb.DeletionProtection != (c.version != "v2.5.0") || lb.Tags["kubernetes.do.not.delete"] == "" {
+				t.Errorf("made %+v", lb)
+			}
+			if c.ranges != "" && (svc.Labels[labelSecurityGroup] != "") != (c.version == "v2.14.0") {
+				t.Errorf("labels %v", svc.Labels)
+			}
+			r.cloud.ResetCalls()
+			r.wish("web", c.change...)
+			r.synced("web", svc.Labels[labelHash])
+			if diff := cmp.Diff(c.calls, r.writes()); diff != "" {
+				t.Error(diff)
+			}
+			r.ensured("web", 2)
+			r.cloud.ResetCalls()
+			r.delete("web")
+			r.gone("web")
+			if diff := cmp.Diff(c.clean, r.writes()); diff != "" && len(c.clean) == 3 {
+				t.Error(diff)
+			}
+			calls := r.writes()
+			slices.Sort(calls)
+			slices.Sort(c.clean)
+			if diff := cmp.Diff(c.clean, calls); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
