@@ -222,3 +222,46 @@ func TestActions(t *testing.T) {
 		t.Errorf("%s: the Cloud has no such action", name)
 	}
 }
+
+// needed are the actions that the real controller calls, and those that
+// lbremedy does or may need. NLB's are in nlbNeeded.
+var needed = map[string]string{
+	"slb": `DescribeLoadBalancers CreateLoadBalancer DescribeLoadBalancerAttribute DeleteLoadBalancer ListTagResources TagResources UntagResources
+		DescribeVServerGroups DescribeVServerGroupAttribute CreateVServerGroup SetVServerGroupAttribute DeleteVServerGroup AddVServerGroupBackendServers
+		RemoveVServerGroupBackendServers ModifyVServerGroupBackendServers DescribeLoadBalancerListeners CreateLoadBalancerTCPListener
+		CreateLoadBalancerUDPListener CreateLoadBalancerHTTPListener CreateLoadBalancerHTTPSListener SetLoadBalancerTCPListenerAttribute
+		SetLoadBalancerUDPListenerAttribute SetLoadBalancerHTTPListenerAttribute SetLoadBalancerHTTPSListenerAttribute StartLoadBalancerListener
+		StopLoadBalancerListener DeleteLoadBalancerListener SetLoadBalancerDeleteProtection SetLoadBalancerModificationProtection SetLoadBalancerName
+		ModifyLoadBalancerInternetSpec ModifyLoadBalancerInstanceSpec ModifyLoadBalancerInstanceChargeType ModifyLoadBalancerPayType
+		DescribeServerCertificates CreateDomainExtension SetDomainExtensionAttribute DeleteDomainExtension DescribeDomainExtensions AddTags RemoveTags
+		DescribeTags DescribeAvailableResource DescribeAccessControlLists DescribeAccessControlListAttribute DescribeRules`,
+	"vpc": `DescribeVSwitches DescribeVSwitchAttributes DescribeVpcAttribute DescribeVpcs CreateVSwitch DescribeEipAddresses DescribeRouteTableList
+		DescribeRouteEntryList CreateRouteEntry DeleteRouteEntry CreateRouteEntries DeleteRouteEntries`,
+	"ecs": `DescribeNetworkInterfaces DescribeNetworkInterfaceAttribute DescribeInstances ModifyNetworkInterfaceAttribute CreateSecurityGroup
+		DeleteSecurityGroup DescribeSecurityGroups DescribeSecurityGroupAttribute ModifySecurityGroupAttribute ModifySecurityGroupRule
+		AuthorizeSecurityGroup RevokeSecurityGroup`,
+	"ram": `ListPoliciesForRole GetPolicy GetPolicyVersion CreatePolicyVersion ListPolicyVersions DeletePolicyVersion SetDefaultPolicyVersion GetRole
+		ListEntitiesForPolicy AttachPolicyToRole`,
+	"sts": `AssumeRole AssumeRoleWithOIDC GetCallerIdentity`,
+	"cs": `DescribeClusterDetail DescribeClusterAddonsVersion DescribeClusterAddonsUpgradeStatus UpgradeK8sComponents InstallK8sComponents
+		DescribeClusterNodePools DescribeClusterNodePoolDetail DescribeClustersV1 DescribeClusterUserKubeconfig DescribeAddons DescribeClusterResources
+		DescribeTaskInfo DescribeUserQuota ModifyClusterAddon QueryK8sComponentUpgradeStatus ListAddons DescribeAddon ListClusterAddonInstances
+		GetClusterAddonInstance RunClusterCheck CreateClusterDiagnosis`,
+	"quotas": `ListProductQuotas GetProductQuota CreateQuotaApplication GetQuotaApplication ListQuotaApplications ListProducts ListProductQuotaDimensions
+		CreateQuotaAlarm`,
+	"workorder": `CreateTicket ListTickets ListCategories ListProducts CloseTicket ReplyTicket ListTicketNotes GetTicket ReopenTicket EvaluateTicket
+		GetAttachmentUploadUrl`,
+	"bss": `DescribeAcccount`,
+}
+
+// TestNeeded shows that no action is lacking.
+func TestNeeded(t *testing.T) {
+	has := sim.Actions()
+	for product, names := range needed {
+		for name := range strings.FieldsSeq(names) {
+			if !slices.Contains(has, product+":"+name) {
+				t.Errorf("%s:%s is lacking", product, name)
+			}
+		}
+	}
+}
