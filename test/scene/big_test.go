@@ -15,7 +15,7 @@ import (
 func TestBig(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	size := Size{Services: 500, LoadBalancers: 50, VSwitches: 20}
 	s, err := Start(ctx, Options{Setting: Setting{Terway: true}, Cluster: c, Namespace: c.Namespace(t), Size: size})

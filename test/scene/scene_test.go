@@ -16,6 +16,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
+// patience is far more than a stage takes, even on a machine with other things to do.
+const patience = 3 * time.Minute
+
 // TestScenes plays every scene, several to a stage, and looks whether the
 // controller's own event is of the scene's class, whether the Service fails
 // then, and whether that ends when its cause is taken away.
@@ -66,7 +69,7 @@ func name(on Setting) string {
 }
 
 func play(t *testing.T, c *cluster.Cluster, classes *events.Classifier, cast []Role) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s, err := Start(ctx, Options{Setting: cast[0].On, Cluster: c, Namespace: c.Namespace(t)})
 	if err != nil {

@@ -50,7 +50,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -162,7 +161,7 @@ type controller struct {
 	cloud     *openapi
 
 	services corelisters.ServiceLister
-	slices   discoverylisters.EndpointSliceLister
+	slices   cache.Indexer // of EndpointSlices, which name their Service in a label
 	nodes    corelisters.NodeLister
 	pods     corelisters.PodLister
 }
@@ -215,7 +214,11 @@ func Run(ctx context.Context, o Options) error {
 	wide := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(l *metav1.ListOptions) { l.LabelSelector = o.Nodes }))
 	services, slices, nodes := namespaced.Core().V1().Services(), namespaced.Discovery().V1().EndpointSlices(), wide.Core().V1().Nodes()
 	pods := namespaced.Core().V1().Pods()
-	c.services, c.slices, c.nodes, c.pods = services.Lister(), slices.Lister(), nodes.Lister(), pods.Lister()
+	c.services, c.slices, c.nodes, c.pods = services.Lister(), slices.Informer().GetIndexer(), nodes.Lister(), pods.Lister()
+	if err := slices.Informer().AddIndexers(cache.Indexers{byService: serviceOf}); err != nil {
+		end()
+		return fmt.Errorf("run simulated controller: %w", err)
+	}
 
 	told := ctx
 	ctx, stop := context.WithCancel(ctx)

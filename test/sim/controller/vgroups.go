@@ -349,10 +349,25 @@ func (p *pass) ipv6() bool {
 // endpointSlices returns what stands behind the Service, in the one family of
 // addresses that its backends have. Releases before v2.9.1 read Endpoints
 // instead, which hold the same of IPv4.
+// byService is the index of EndpointSlices by the Service that they are for.
+const byService = "service"
+
+func serviceOf(o any) ([]string, error) {
+	s, ok := o.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return nil, fmt.Errorf("%T is no EndpointSlice", o)
+	}
+	return []string{s.Namespace + "/" + s.Labels[discoveryv1.LabelServiceName]}, nil
+}
+
 func (p *pass) endpointSlices() ([]*discoveryv1.EndpointSlice, error) {
-	all, err := p.slices.EndpointSlices(p.svc.Namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: p.svc.Name}))
+	found, err := p.slices.ByIndex(byService, p.svc.Namespace+"/"+p.svc.Name)
 	if err != nil {
 		return nil, err
+	}
+	var all []*discoveryv1.EndpointSlice
+	for _, o := range found {
+		all = append(all, o.(*discoveryv1.EndpointSlice))
 	}
 	family := discoveryv1.AddressTypeIPv4
 	if p.ipv6() {
