@@ -101,6 +101,7 @@ type Reader struct {
 // may have been made all the same: read before trying again.
 type Writer struct {
 	SLB     SLBWriter
+	NLB     NLBWriter
 	RAM     RAMWriter
 	Quotas  QuotaWriter
 	Tickets TicketWriter
@@ -132,7 +133,7 @@ func New(c Config) (*Reader, *Writer, error) {
 	for name := range k.products {
 		k.limits[name] = limiter(c.Rate)
 	}
-	return k.reader(), &Writer{SLB: SLBWriter{k}, RAM: RAMWriter{k}, Quotas: QuotaWriter{k}, Tickets: TicketWriter{k}}, nil
+	return k.reader(), &Writer{SLB: SLBWriter{k}, NLB: NLBWriter{k}, RAM: RAMWriter{k}, Quotas: QuotaWriter{k}, Tickets: TicketWriter{k}}, nil
 }
 
 func (c *client) reader() *Reader {

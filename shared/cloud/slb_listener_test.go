@@ -97,3 +97,32 @@ func TestReferences(t *testing.T) {
 		t.Errorf("%v\n%s", err, d)
 	}
 }
+
+// TestNetworkTags puts a tag on an NLB and takes it off again.
+func TestNetworkTags(t *testing.T) {
+	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})
+	ctx := t.Context()
+	one := func(action string) *cloud.Writer { return writer(t, s, s.Client("one", action)) }
+	tags := func() map[string]string { return s.Snapshot().NLBs[0].Tags }
+	for range 2 { // it may be made again
+		if err := one(grant.TagNLB.Action).NLB.Tag(ctx, "nlb-1", "team", "ops"); err != nil || tags()["team"] != "ops" {
+			t.Fatalf("got %v, %v", tags(), err)
+		}
+	}
+	for range 2 {
+		if err := one(grant.UntagNLB.Action).NLB.Untag(ctx, "nlb-1", "team"); err != nil || len(tags()) != 0 {
+			t.Fatalf("got %v, %v", tags(), err)
+		}
+	}
+	nobody := writer(t, s, s.Client("nobody"))
+	for name, err := range map[string]error{"tag": nobody.NLB.Tag(ctx, "nlb-1", "k", "v"), "untag": nobody.NLB.Untag(ctx, "nlb-1", "k")} {
+		if !errors.Is(err, cloud.ErrDenied) {
+			t.Errorf("%s without a grant: got %v, want ErrDenied", name, err)
+		}
+	}
+	for name, err := range map[string]error{"tag": nobody.NLB.Tag(ctx, "", "k", "v"), "untag": nobody.NLB.Untag(ctx, "nlb-1", "")} {
+		if err == nil || errors.Is(err, cloud.ErrDenied) {
+			t.Errorf("%s of nothing was sent: %v", name, err)
+		}
+	}
+}

@@ -48,6 +48,8 @@ var (
 	ListNLBs         = Grant{Action: "nlb:ListLoadBalancers"}
 	GetNLB           = Grant{Action: "nlb:GetLoadBalancerAttribute"}
 	ListNLBTags      = Grant{Action: "nlb:ListTagResources"}
+	TagNLB           = Grant{Action: "nlb:TagResources"}
+	UntagNLB         = Grant{Action: "nlb:UntagResources"}
 	ListNLBListeners = Grant{Action: "nlb:ListListeners"}
 
 	ListServerGroups       = Grant{Action: "nlb:ListServerGroups"}

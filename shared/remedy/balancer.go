@@ -206,7 +206,18 @@ func (m *traces) judge() (Owner, string) {
 	case !byController && m.tags[ClusterTag] == "" && m.tags[NameTag] == "":
 		return Users, fmt.Sprintf("%s carries no tag of the controller and is not protected by it: a person made it.", m.id)
 	}
-	return Unproven, fmt.Sprintf("%s is neither proven to be this Service's own nor a person's: %s, %d %ss of this Service.", m.id, m.proof(), len(m.ours), m.what)
+	return Unproven, fmt.Sprintf("%s is neither proven to be this Service's own nor a person's: %s, and %s of this Service.", m.id, m.proof(), m.count())
+}
+
+// count says how many names of this Service there are.
+func (m *traces) count() string {
+	switch len(m.ours) {
+	case 0:
+		return "no " + m.what
+	case 1:
+		return "1 " + m.what
+	}
+	return fmt.Sprintf("%d %ss", len(m.ours), m.what)
 }
 
 func (m *traces) proof() string {
@@ -221,5 +232,60 @@ func (m *traces) proof() string {
 	return "no mark of the controller"
 }
 
-// TagsFull reports whether the load balancer can take no further tag.
-func TagsFull(lb *cloud.LoadBalancer) bool { return len(lb.Tags) >= maxBalancerTag }
+// TagsFull reports whether the load balancer can take no further tag. A CLB and
+// an NLB can each carry 20.
+func TagsFull(lb *Instance) bool { return len(lb.Tags) >= maxBalancerTag }
+
+// A Sought is a Service's load balancer of either kind, as Balancer and Network
+// look for it.
+type Sought struct {
+	*Instance          // nil: none was found
+	By        string   // how it was found: "label", "address", "DNS name", "EIP", "tag" or "name"
+	Gone      string   // an ID that the Service had and that the API says does not exist
+	Tagged    []string // IDs of all that carry the Service's name tag
+	Where     string   // account and region that were asked
+}
+
+// Bind reports whether how it was found shows that the Service was bound to it.
+func (s Sought) Bind() bool {
+	return s.By == "label" || s.By == "address" || s.By == "EIP" || s.By == "DNS name"
+}
+
+// Seek finds the load balancer of the case's Service by whatever it left behind.
+// It needs BalancerReads, or NetworkReads and GetCallerIdentity for an NLB.
+func (c *Case) Seek(ctx context.Context) (Sought, error) {
+	if NLB(c.Service) {
+		n, err := c.Network(ctx)
+		if err != nil {
+			return Sought{}, err
+		}
+		s := Sought{By: n.By, Gone: n.Gone, Where: n.Where}
+		if n.LB != nil {
+			s.Instance = network(*n.LB)
+		}
+		for _, lb := range n.Tagged {
+			s.Tagged = append(s.Tagged, lb.ID)
+		}
+		return s, nil
+	}
+	b, err := c.Balancer(ctx)
+	if err != nil {
+		return Sought{}, err
+	}
+	s := Sought{By: b.By, Gone: b.Gone, Where: b.Where}
+	if b.LB != nil {
+		s.Instance = classic(*b.LB)
+	}
+	for _, lb := range b.Tagged {
+		s.Tagged = append(s.Tagged, lb.ID)
+	}
+	return s, nil
+}
+
+// OwnerOf finds out whose the load balancer is, as Owner and NetworkOwner do.
+func (c *Case) OwnerOf(ctx context.Context, lb *Instance) (Owner, string, error) {
+	if lb.NLB != nil {
+		return c.NetworkOwner(ctx, lb.NLB)
+	}
+	return c.Owner(ctx, lb.CLB)
+}

@@ -143,7 +143,7 @@ func TestOwner(t *testing.T) {
 			if err != nil || got != tt.want || !strings.Contains(evidence, tt.says) {
 				t.Errorf("got %d, %q, %v", got, evidence, err)
 			}
-			if remedy.TagsFull(b.LB) {
+			if remedy.TagsFull(&remedy.Instance{Tags: b.LB.Tags}) {
 				t.Error("it has no room for a tag")
 			}
 			s.Fault(sim.Fault{Product: "slb", Action: "DescribeVServerGroups", Status: 403, Code: "NoPermission"})
@@ -156,7 +156,7 @@ func TestOwner(t *testing.T) {
 	for i := range 20 {
 		full.Tags[fmt.Sprint(i)] = ""
 	}
-	if !remedy.TagsFull(&full) {
+	if !remedy.TagsFull(&remedy.Instance{Tags: full.Tags}) {
 		t.Error("20 tags leave room for another")
 	}
 }

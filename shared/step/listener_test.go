@@ -10,6 +10,27 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
+// An NLB is tagged as a CLB is.
+func TestTagNetwork(t *testing.T) {
+	t.Parallel()
+	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}}, nil)
+	tag := step.TagLB{LB: "nlb-1", Key: "k", Value: "v", Network: true}
+	if tag.Target() != "nlb/nlb-1" {
+		t.Errorf("the target is %s", tag.Target())
+	}
+	r.is(tag, remedy.Todo)
+	r.does(tag)
+	r.is(tag, remedy.Done)
+	back, _ := tag.Undo()
+	r.does(back)
+	r.is(tag, remedy.Todo)
+	r.does(step.TagLB{LB: "nlb-1", Key: "k", Value: "other", Network: true})
+	r.is(tag, remedy.Conflict)
+	if err := back.Apply(t.Context(), r.c, r.w); !errors.Is(err, remedy.ErrMoved) {
+		t.Errorf("after somebody else's change: %v", err)
+	}
+}
+
 // A listener is moved, and moved back, only from where the plan saw it.
 func TestMoveListener(t *testing.T) {
 	t.Parallel()

@@ -10,9 +10,10 @@ import (
 
 // TagLB puts a tag on a load balancer that does not carry its key.
 type TagLB struct {
-	LB    string `json:"lb"`
-	Key   string `json:"key"`
-	Value string `json:"value"`
+	LB      string `json:"lb"`
+	Key     string `json:"key"`
+	Value   string `json:"value"`
+	Network bool   `json:"network,omitempty"` // it is an NLB
 }
 
 // String says what the step does.
@@ -22,18 +23,20 @@ func (t TagLB) String() string { return fmt.Sprintf("tag %s with %s=%s", t.LB, t
 func (TagLB) Kind() string { return "tag-lb" }
 
 // Target is the load balancer.
-func (t TagLB) Target() string { return "slb/" + t.LB }
+func (t TagLB) Target() string { return target(t.LB, t.Network) }
 
 // Risk is high: the controller deletes the load balancer that carries its name
 // tag when the Service goes.
 func (TagLB) Risk() remedy.Risk { return remedy.High }
 
 // Grants are reading and writing tags.
-func (TagLB) Grants() []grant.Grant { return []grant.Grant{grant.ListSLBTags, grant.TagSLB} }
+func (TagLB) Grants() []grant.Grant {
+	return []grant.Grant{grant.ListSLBTags, grant.TagSLB, grant.ListNLBTags, grant.TagNLB}
+}
 
 // Check reads the load balancer's tags.
 func (t TagLB) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
-	return tagState(ctx, c, t.LB, t.Key, t.Value, true)
+	return tagState(ctx, c, t, true)
 }
 
 // Apply writes the tag, if the key is still free. The API has no condition for
@@ -46,7 +49,11 @@ func (t TagLB) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) err
 	if state == remedy.Conflict {
 		return fmt.Errorf("tag %s: %w", t.LB, remedy.ErrMoved)
 	}
-	if err := w.Cloud.SLB.Tag(ctx, t.LB, t.Key, t.Value); err != nil {
+	tag := w.Cloud.SLB.Tag
+	if t.Network {
+		tag = w.Cloud.NLB.Tag
+	}
+	if err := tag(ctx, t.LB, t.Key, t.Value); err != nil {
 		return fmt.Errorf("tag %s: %w", t.LB, err)
 	}
 	return nil
@@ -57,9 +64,10 @@ func (t TagLB) Undo() (remedy.Step, bool) { return UntagLB(t), true }
 
 // UntagLB takes a tag with this value off a load balancer.
 type UntagLB struct {
-	LB    string `json:"lb"`
-	Key   string `json:"key"`
-	Value string `json:"value"`
+	LB      string `json:"lb"`
+	Key     string `json:"key"`
+	Value   string `json:"value"`
+	Network bool   `json:"network,omitempty"` // it is an NLB
 }
 
 // String says what the step does.
@@ -69,17 +77,19 @@ func (t UntagLB) String() string { return fmt.Sprintf("take the tag %s off %s", 
 func (UntagLB) Kind() string { return "untag-lb" }
 
 // Target is the load balancer.
-func (t UntagLB) Target() string { return "slb/" + t.LB }
+func (t UntagLB) Target() string { return target(t.LB, t.Network) }
 
 // Risk is high: the controller no longer finds the load balancer.
 func (UntagLB) Risk() remedy.Risk { return remedy.High }
 
 // Grants are reading and removing tags.
-func (UntagLB) Grants() []grant.Grant { return []grant.Grant{grant.ListSLBTags, grant.UntagSLB} }
+func (UntagLB) Grants() []grant.Grant {
+	return []grant.Grant{grant.ListSLBTags, grant.UntagSLB, grant.ListNLBTags, grant.UntagNLB}
+}
 
 // Check reads the load balancer's tags.
 func (t UntagLB) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
-	return tagState(ctx, c, t.LB, t.Key, t.Value, false)
+	return tagState(ctx, c, TagLB(t), false)
 }
 
 // Apply removes the tag, if it still has the value.
@@ -91,7 +101,11 @@ func (t UntagLB) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) e
 	if state == remedy.Conflict {
 		return fmt.Errorf("untag %s: %w", t.LB, remedy.ErrMoved)
 	}
-	if err := w.Cloud.SLB.Untag(ctx, t.LB, t.Key); err != nil {
+	untag := w.Cloud.SLB.Untag
+	if t.Network {
+		untag = w.Cloud.NLB.Untag
+	}
+	if err := untag(ctx, t.LB, t.Key); err != nil {
 		return fmt.Errorf("untag %s: %w", t.LB, err)
 	}
 	return nil
@@ -100,15 +114,27 @@ func (t UntagLB) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) e
 // Undo puts the tag back.
 func (t UntagLB) Undo() (remedy.Step, bool) { return TagLB(t), true }
 
-// tagState says where a tag stands that is wanted, or not wanted, with this value.
-func tagState(ctx context.Context, c *remedy.Case, lb, key, value string, wanted bool) (remedy.State, error) {
-	tags, err := c.Cloud.SLB.Tags(ctx, lb)
-	if err != nil {
-		return remedy.Todo, fmt.Errorf("list tags of %s: %w", lb, err)
+// target is what is locked for a write on a load balancer.
+func target(id string, network bool) string {
+	if network {
+		return "nlb/" + id
 	}
-	now, ok := tags[key]
+	return "slb/" + id
+}
+
+// tagState says where a tag stands that is wanted, or not wanted, with this value.
+func tagState(ctx context.Context, c *remedy.Case, t TagLB, wanted bool) (remedy.State, error) {
+	list := c.Cloud.SLB.Tags
+	if t.Network {
+		list = c.Cloud.NLB.Tags
+	}
+	tags, err := list(ctx, t.LB)
+	if err != nil {
+		return remedy.Todo, fmt.Errorf("list tags of %s: %w", t.LB, err)
+	}
+	now, ok := tags[t.Key]
 	switch {
-	case ok && now != value:
+	case ok && now != t.Value:
 		return remedy.Conflict, nil
 	case ok == wanted:
 		return remedy.Done, nil

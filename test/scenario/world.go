@@ -516,6 +516,11 @@ func (s snapshot) allow(steps []events.StepRecord) snapshot {
 					delete(s.World.LoadBalancers[i].Tags, st.Key)
 				}
 			}
+			for i := range s.World.NLBs {
+				if s.World.NLBs[i].ID == st.LB {
+					delete(s.World.NLBs[i].Tags, st.Key)
+				}
+			}
 		case step.MoveListener:
 			for _, l := range s.listeners(st.LB, st.Port, st.Protocol) {
 				l.VGroup = ""
@@ -559,6 +564,12 @@ func (s snapshot) allow(steps []events.StepRecord) snapshot {
 	}
 	if len(s.Service.Annotations) == 0 {
 		s.Service.Annotations = nil
+	}
+	if len(s.Pods) == 0 {
+		s.Pods = nil
+	}
+	if len(s.World.QuotaApplications) == 0 {
+		s.World.QuotaApplications = nil
 	}
 	return s
 }

@@ -3,6 +3,8 @@ package scene
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -58,6 +60,19 @@ func (s *Stage) WorkerCalls(action string) int {
 		}
 	}
 	return n
+}
+
+// WorkerWrites returns the calls that changed something in the cloud which a
+// worker of Env has made, as product and action.
+func (s *Stage) WorkerWrites() []string {
+	var writes []string
+	for _, c := range s.Cloud.CallsOf(worker) {
+		read := slices.ContainsFunc([]string{"Describe", "List", "Get", "Query"}, func(p string) bool { return strings.HasPrefix(c.Action, p) })
+		if !read && c.Code == "" {
+			writes = append(writes, c.Product+":"+c.Action)
+		}
+	}
+	return writes
 }
 
 // Exporter returns an exporter of the stage's cluster that may read Events and
