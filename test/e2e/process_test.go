@@ -25,12 +25,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
 // The test binary is also each of the parts: which one, says this variable.
 const roleVariable = "LBREMEDY_E2E_ROLE"
 
 func TestMain(m *testing.M) {
+	standin.Main()
 	role := os.Getenv(roleVariable)
 	if role == "" {
 		os.Exit(m.Run())

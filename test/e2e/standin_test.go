@@ -1,0 +1,39 @@
+package e2e
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
+)
+
+// TestStandIn goes the way of TestConformance with CCM_BIN, for some scenes: what
+// the program leaves that stands for a real controller has to be what the
+// simulated one leaves, since it is that one. So the comparison itself is shown to
+// work, and that a process with the flags, the environment and the configuration
+// of a real controller is told all that matters.
+func TestStandIn(t *testing.T) {
+	c := cluster.Join(t)
+	c.Exclusive(t) // it syncs all Services
+	bin := standin.Program(t)
+	played := 0
+	for _, s := range append(clbScenes(), nlbScenes()...) {
+		if !slices.Contains([]string{
+			"synced", "vSwitch full", "raw error", "gone, touched", "protected from deletion", "no network interface", "NLB synced", "NLB no such load balancer",
+		}, s.name) {
+			continue
+		}
+		played++
+		t.Run(s.name, func(t *testing.T) {
+			if diff := cmp.Diff(s.play(t, c, ""), s.play(t, c, bin)); diff != "" {
+				t.Errorf("simulated controller (-) and the same one as a program (+) differ:\n%s", diff)
+			}
+		})
+	}
+	if played != 8 {
+		t.Errorf("%d scenes were played", played)
+	}
+}
