@@ -116,6 +116,9 @@ VSwitchAvailableIpNotExist The specified VSwitch has no availabe ip.
 SubnetIpExhaust No subnet IP addresses are available.
 VSwitchNotExist The specified VSwitch does not exist.
 InvalidVSwitchId.NotFound The specified vSwitch instance is invalid.
+ObtainIpFail The specified BackendServers is invalid; some of the specified backend servers do not exist or are not running.
+InvalidServerId.NotFound The specified server is not found.
+InvalidBackendServers.Inconsistent All BackendServers on one Specified LoadBalancer have to be in the same vpc or all classic
 RspoolVipExist there are vips associating with this vServer group.
 RspoolRuleExist there are rules associating with this vServer group.
 NetworkConflict there are network conflicts in specified parameter.

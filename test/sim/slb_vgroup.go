@@ -72,6 +72,9 @@ func (q *request) admit(lb *LoadBalancer, more []Backend) *failure {
 		total += len(g.Backends)
 	}
 	for _, b := range more {
+		if bad := q.runs(b); bad != nil {
+			return bad
+		}
 		switch {
 		case b.Port < 1 || b.Port > 65535:
 			return fail(http.StatusBadRequest, "InvalidParameter", "The specified Port must be between 1 and 65535.")
@@ -85,6 +88,22 @@ func (q *request) admit(lb *LoadBalancer, more []Backend) *failure {
 	}
 	if len(more) > 0 && total > q.state.quota(quotaBackends, 200) || q.attachedTooOften(lb, more) {
 		return documented("InstanceBackendServerNumberOverLimit")
+	}
+	return nil
+}
+
+// runs refuses a backend that the World does not state, or that does not run,
+// if the World states all.
+func (q *request) runs(b Backend) *failure {
+	if !q.state.KnownServers {
+		return nil
+	}
+	i := q.state.Instances[b.Server]
+	switch {
+	case b.Type == "eni" && q.state.ENIs[b.Server] == nil:
+		return fail(http.StatusNotFound, "ResourceNotFound.vServers", "The specified enis %s does not exist.", b.Server)
+	case b.Type == "ecs" && (i == nil || i.Status != "Running"):
+		return documented("ObtainIpFail")
 	}
 	return nil
 }
@@ -261,7 +280,7 @@ func setVGroup(q *request) (any, *failure) {
 	}
 	for _, b := range list {
 		if g.find(b) < 0 {
-			return nil, fail(http.StatusBadRequest, "ObtainIpFail", "The specified backend server does not exist in the vServer group.")
+			return nil, documented("ObtainIpFail")
 		}
 	}
 	g.add(list)

@@ -107,3 +107,28 @@ func TestGates(t *testing.T) {
 		t.Error("a gate that nobody documents was accepted")
 	}
 }
+
+// TestKnownServers adds backends that are not there.
+func TestKnownServers(t *testing.T) {
+	c := sim.New(t, &sim.World{
+		KnownServers: true, LoadBalancers: []sim.LoadBalancer{{ID: "lb-a", VGroups: []sim.VGroup{{ID: "rsp-a"}}}},
+		Instances: []sim.Instance{{ID: "i-a"}, {ID: "i-off", Status: "Stopped"}}, ENIs: []sim.ENI{{ID: "eni-a", IPs: []string{"10.0.0.9"}}},
+	})
+	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	add := func(backend string) error {
+		r := slb.CreateAddVServerGroupBackendServersRequest()
+		r.VServerGroupId, r.BackendServers = "rsp-a", "["+backend+"]"
+		_, err := client.AddVServerGroupBackendServers(r)
+		return err
+	}
+	check(t, add(`{"ServerId":"i-a","Port":80}`))
+	check(t, add(`{"ServerId":"eni-a","ServerIp":"10.0.0.9","Type":"eni","Port":80}`))
+	for _, id := range []string{"i-x", "i-off"} {
+		if e := refused(t, add(`{"ServerId":"`+id+`","Port":80}`), "ObtainIpFail", 400); !contains(e.Message(), "do not exist or are not running") {
+			t.Errorf("got %q", e.Message())
+		}
+	}
+	if e := refused(t, add(`{"ServerId":"eni-x","Type":"eni","Port":80}`), "ResourceNotFound.vServers", 404); e.Message() != "The specified enis eni-x does not exist." {
+		t.Errorf("got %q", e.Message())
+	}
+}

@@ -38,6 +38,7 @@ type State struct {
 	RAM               RAM
 	Lag               Lag
 	ForgetTokens      bool
+	KnownServers      bool
 	Roles             map[string]*Role
 	Policies          map[string]*Policy       // by name
 	OIDCProviders     map[string]*OIDCProvider // by name
@@ -74,7 +75,7 @@ const (
 func newState(w *World, now func() time.Time) (*State, error) {
 	s := &State{
 		Region: cmp.Or(w.Region, defaultRegion), AccountID: cmp.Or(w.AccountID, defaultAccount),
-		Account: w.Account, Cluster: w.Cluster, RAM: w.RAM, Lag: w.Lag, ForgetTokens: w.ForgetTokens,
+		Account: w.Account, Cluster: w.Cluster, RAM: w.RAM, Lag: w.Lag, ForgetTokens: w.ForgetTokens, KnownServers: w.KnownServers,
 		serial: map[string]int{}, tokens: map[string]settled{}, taken: map[spot]struct{}{}, groups: map[string]string{},
 		documents: map[string]trail[string]{}, attachments: map[string]trail[[]string]{}, tagTrail: map[string]trail[map[string]string]{},
 		freeTrail: map[string]trail[int]{}, jobs: map[string]*job{}, tasks: map[string]*task{}, parsed: map[string]*document{}, rates: map[string]*rate{}, now: now,
@@ -624,7 +625,7 @@ func (s *State) id(prefix string, used func(string) bool) string {
 // world returns s as a World that shares nothing with it.
 func (s *State) world() *World {
 	w := &World{
-		Region: s.Region, AccountID: s.AccountID, Account: s.Account, Cluster: s.Cluster, RAM: s.RAM, Lag: s.Lag, ForgetTokens: s.ForgetTokens,
+		Region: s.Region, AccountID: s.AccountID, Account: s.Account, Cluster: s.Cluster, RAM: s.RAM, Lag: s.Lag, ForgetTokens: s.ForgetTokens, KnownServers: s.KnownServers,
 		VPCs: sorted(s.VPCs), VSwitches: sorted(s.VSwitches), Zones: sorted(s.Zones), RouteTables: sorted(s.RouteTables), LoadBalancers: sorted(s.LoadBalancers), NLBs: sorted(s.NLBs), EIPs: sorted(s.EIPs),
 		ServerGroups: sorted(s.ServerGroups), SecurityGroups: sorted(s.SecurityGroups),
 		ENIs: sorted(s.ENIs), Instances: sorted(s.Instances), ACLs: sorted(s.ACLs), Certificates: sorted(s.Certificates), Roles: sorted(s.Roles),

@@ -42,6 +42,7 @@ type World struct {
 	Tickets           []Ticket           `json:"tickets,omitempty"` // of the work order system
 	Lag               Lag                `json:"lag,omitzero"`
 	ForgetTokens      bool               `json:"forgetTokens,omitempty"` // a client token ends with what it made; else it brings the answer of then even when that is gone
+	KnownServers      bool               `json:"knownServers,omitempty"` // only what Instances and ENIs state can be a backend of CLB, else anything can
 }
 
 // An Account says what an account may buy.
