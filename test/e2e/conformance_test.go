@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -41,13 +42,15 @@ const (
 // name that the controller gives to what is its own is NAME, and the namespace
 // is NS.
 type outcome struct {
-	Events      []string // type, reason, component and message, sorted
+	Events      []string // type, reason, component and message, sorted; and how often, where the scene counts
 	Labels      map[string]string
 	Annotations map[string]string
 	Finalizers  []string
 	Ingress     []string
 	Tags        map[string]string // of the load balancer
 	Actions     []string          // of the OpenAPI, as tracks returns them
+	Pauses      []string          // before the retries, by the controller's clock, where the scene measures them
+	Gone        bool              // the Service was deleted
 }
 
 // A scene is something that a controller does, in a cluster and a cloud of its
@@ -60,8 +63,13 @@ type scene struct {
 	arrange func(*play)           // before the Service is there
 	service func(*corev1.Service) // changes it before it is created
 	act     func(*play)           // after it was synced; nil: its first sync is all
+	amid    func(*play)           // after the controller has begun, in the place of act
 	until   string                // event that ends the scene
-	want    outcome               // as recorded; Labels, Annotations and Tags that are nil do not count
+	want    outcome               // as recorded; Labels, Annotations, Tags, Actions and Pauses that are nil do not count
+
+	counts    bool   // each event carries how often it was written
+	retries   string // action that begins each attempt; the pauses before the retries are measured
+	simulated string // why no real controller v2.14.0 plays the scene; empty: it does
 }
 
 // TestConformance plays scenes with the simulated controller, and compares what
@@ -85,7 +93,9 @@ func TestConformance(t *testing.T) {
 				t.Parallel()
 			}
 			got := s.play(t, c, "")
-			if bin != "" {
+			if bin != "" && s.simulated != "" {
+				t.Logf("the simulated controller alone plays this, and its outcome is compared with the recorded one: %s", s.simulated)
+			} else if bin != "" {
 				if diff := cmp.Diff(s.play(t, c, bin), got); diff != "" {
 					t.Errorf("real (-) and simulated (+) controller differ:\n%s", diff)
 				}
@@ -112,6 +122,9 @@ func (s scene) recorded(o outcome) outcome {
 	if s.want.Actions == nil {
 		o.Actions = nil
 	}
+	if s.want.Pauses == nil {
+		o.Pauses = nil
+	}
 	return o
 }
 
@@ -127,13 +140,18 @@ type play struct {
 	svc    *corev1.Service
 	events map[string]*corev1.Event // by name
 	lost   string                   // address of a load balancer that is gone
+	gone   bool                     // the Service is
+	counts bool
+
+	touches int
+	mend    func() // takes the last fault away
 }
 
 // play plays the scene with the real controller bin, or with the simulated one
 // if that is empty.
 func (s scene) play(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	t.Helper()
-	p := &play{T: t, ns: c.Namespace(t), kube: c.Client(), cloud: sim.New(t, &s.world), events: map[string]*corev1.Event{}}
+	p := &play{T: t, ns: c.Namespace(t), kube: c.Client(), cloud: sim.New(t, &s.world), events: map[string]*corev1.Event{}, counts: s.counts}
 	p.seen.L = &p.mu
 	defer p.watch()()
 	for i := range s.nodes {
@@ -174,11 +192,25 @@ func (s scene) play(t *testing.T, c *cluster.Cluster, bin string) outcome {
 		p.cloud.ResetCalls()
 		s.act(p)
 	}
+	if s.amid != nil {
+		s.amid(p)
+	}
 	p.saw(s.until)
+	if s.want.Gone {
+		p.wait("the end of the Service", func() bool { return p.gone })
+	}
 	if len(s.want.Ingress) > 0 { // not every sync that succeeds ends with an event
 		p.wait("an address", func() bool { return len(p.svc.Status.LoadBalancer.Ingress) > 0 })
 	}
-	return p.outcome()
+	out := p.outcome()
+	if s.retries != "" {
+		speed := o.Speed
+		if bin != "" {
+			speed = 1 // a real controller has its own clock
+		}
+		out.Pauses = p.pauses(s.retries, speed)
+	}
+	return out
 }
 
 // watch follows the Service and the events of the namespace until the returned
@@ -199,7 +231,17 @@ func (p *play) watch() (stop func()) {
 		}
 		p.seen.Broadcast()
 	}
-	h := cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, o any) { note(o) }}
+	h := cache.ResourceEventHandlerFuncs{
+		AddFunc: note, UpdateFunc: func(_, o any) { note(o) },
+		DeleteFunc: func(o any) {
+			if _, ok := o.(*corev1.Service); ok {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.gone = true
+				p.seen.Broadcast()
+			}
+		},
+	}
 	for _, i := range []cache.SharedIndexInformer{f.Core().V1().Services().Informer(), f.Core().V1().Events().Informer()} {
 		if _, err := i.AddEventHandler(h); err != nil {
 			p.Fatal(err)
@@ -258,7 +300,11 @@ func (p *play) lines(marks *strings.Replacer) []string {
 	for _, e := range p.events {
 		line := fmt.Sprintf("%s %s %s: %s", e.Type, e.Reason, e.Source.Component, e.Message)
 		line = given.ReplaceAllString(marks.Replace(line), "LB")
-		all = append(all, volatile.ReplaceAllString(line, "$1…"))
+		line = volatile.ReplaceAllString(line, "$1…")
+		if p.counts {
+			line += fmt.Sprintf(" (x%d)", e.Count)
+		}
+		all = append(all, line)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -298,14 +344,19 @@ func (p *play) own() string { return ("a" + strings.ReplaceAll(string(p.svc.UID)
 func (p *play) outcome() outcome {
 	p.Helper()
 	svc, err := p.kube.CoreV1().Services(p.ns).Get(p.Context(), svcName, metav1.GetOptions{})
-	if err != nil {
+	if apierrors.IsNotFound(err) {
+		svc = &corev1.Service{}
+	} else if err != nil {
 		p.Fatal(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	marks := p.marks()
 	mark := func(s string) string { return given.ReplaceAllString(marks.Replace(s), "LB") }
-	o := outcome{Events: p.lines(marks), Finalizers: svc.Finalizers, Labels: map[string]string{}, Annotations: map[string]string{}, Tags: map[string]string{}}
+	o := outcome{
+		Events: p.lines(marks), Finalizers: svc.Finalizers, Labels: map[string]string{}, Annotations: map[string]string{}, Tags: map[string]string{},
+		Gone: err != nil,
+	}
 	for k, v := range svc.Labels {
 		o.Labels[k] = mark(v)
 	}
@@ -324,6 +375,9 @@ func (p *play) outcome() outcome {
 	}
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		o.Ingress = append(o.Ingress, mark(i.IP+i.Hostname))
+	}
+	if o.Gone {
+		svc = p.svc
 	}
 	for k, v := range p.tags(svc) {
 		o.Tags[k] = mark(v)
@@ -370,6 +424,27 @@ var (
 	ofJobs      = regexp.MustCompile(`^(?:GetJobStatus|ListAsynJobs)$`)
 )
 
+// pauses returns how long the retries of attempts that begin with an action were
+// held back, as delays of the back-off that was found in use: 5 s, doubling.
+func (p *play) pauses(action string, speed float64) []string {
+	var all []string
+	var last time.Time
+	for _, c := range p.cloud.CallsOf("ccm") {
+		if c.Action != action {
+			continue
+		}
+		if pause := time.Duration(float64(c.At.Sub(last)) * speed); !last.IsZero() && pause >= 5*time.Second {
+			delay := 5 * time.Second
+			for 2*delay <= pause {
+				delay *= 2
+			}
+			all = append(all, delay.String())
+		}
+		last = c.At
+	}
+	return all
+}
+
 // tags returns the tags of the Service's load balancer, if there is one.
 func (p *play) tags(svc *corev1.Service) map[string]string {
 	w, id := p.cloud.Snapshot(), svc.Annotations[lbPrefix+"id"]
@@ -404,13 +479,19 @@ func (p *play) node(n int) (remove func()) {
 	return func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) }
 }
 
-// pods makes addresses the ready endpoints of the Service.
+// pods adds addresses to the ready endpoints of the Service.
 func (p *play) pods(ips ...string) {
 	p.Helper()
+	p.namedPods("", ips...)
+}
+
+// namedPods adds addresses to the ready endpoints of a port of the Service.
+func (p *play) namedPods(port string, ips ...string) {
+	p.Helper()
 	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: svcName, Labels: map[string]string{discoveryv1.LabelServiceName: svcName}},
+		ObjectMeta:  metav1.ObjectMeta{GenerateName: svcName + "-", Labels: map[string]string{discoveryv1.LabelServiceName: svcName}},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
+		Ports:       []discoveryv1.EndpointPort{{Name: &port, Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
 	}
 	for _, ip := range ips {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
@@ -431,6 +512,53 @@ func (p *play) patch(format string, args ...any) {
 	}
 }
 
+// clear takes the addresses out of the Service's status.
+func (p *play) clear() {
+	p.Helper()
+	change := []byte(`{"status":{"loadBalancer":{"ingress":null}}}`)
+	if _, err := p.kube.CoreV1().Services(p.ns).Patch(p.Context(), svcName, types.MergePatchType, change, metav1.PatchOptions{}, "status"); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// repoint gives the Service's port another port of nodes. Other Services of the
+// cluster have some of them.
+func (p *play) repoint() {
+	p.Helper()
+	var port int32
+	p.wait("the Service", func() bool {
+		if p.svc == nil {
+			return false
+		}
+		port = p.svc.Spec.Ports[0].NodePort
+		return true
+	})
+	for range 100 {
+		port = 30000 + (port-30000+1)%2768
+		change := fmt.Appendf(nil, `{"spec":{"ports":[{"port":80,"targetPort":8080,"protocol":"TCP","nodePort":%d}]}}`, port)
+		_, err := p.kube.CoreV1().Services(p.ns).Patch(p.Context(), svcName, types.MergePatchType, change, metav1.PatchOptions{})
+		if err == nil {
+			return
+		}
+		if !apierrors.IsInvalid(err) {
+			p.Fatal(err)
+		}
+	}
+	p.Fatal("no port of nodes is free")
+}
+
+// count waits until the Service has had n events.
+func (p *play) count(n int32) {
+	p.Helper()
+	p.wait(fmt.Sprintf("%d events", n), func() bool {
+		var all int32
+		for _, e := range p.events {
+			all += e.Count
+		}
+		return all >= n
+	})
+}
+
 // annotate sets an annotation, whose name lacks the prefix.
 func (p *play) annotate(name, value string) {
 	p.Helper()
@@ -447,10 +575,11 @@ func (p *play) lose() {
 	p.cloud.DropLoadBalancer(svc.Labels[idLabel])
 }
 
-// touch wakes the controller for a full sync.
+// touch wakes the controller for a full sync, each time anew.
 func (p *play) touch() {
 	p.Helper()
-	p.patch(`{"metadata":{"annotations":{"touch":"1"}}}`)
+	p.touches++
+	p.patch(`{"metadata":{"annotations":{"touch":"%d"}}}`, p.touches)
 }
 
 func (p *play) delete() {
@@ -480,10 +609,10 @@ func annotated(pairs ...string) func(*corev1.Service) {
 // eni makes a Service's backends pods.
 func eni(svc *corev1.Service) { svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni" }
 
-// fault returns what makes an action fail.
+// fault returns what makes an action fail, until it is mended.
 func fault(action, code, message string, status int) func(*play) {
 	return func(p *play) {
-		p.cloud.Fault(sim.Fault{Action: action, Code: code, Message: message, Status: status, Caller: "ccm"})
+		p.mend = p.cloud.Fault(sim.Fault{Action: action, Code: code, Message: message, Status: status, Caller: "ccm"})
 	}
 }
 
