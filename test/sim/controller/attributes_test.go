@@ -361,3 +361,33 @@ func TestCharge(t *testing.T) {
 		})
 	}
 }
+
+// TestProtocols plays ports of protocols that listeners have and have not.
+func TestProtocols(t *testing.T) {
+	t.Run("TCP and UDP on one port", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, nil, 1)
+		r.service("web", nil, func(s *corev1.Service) {
+			s.Spec.Ports[0].Name = "tcp"
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "udp", Port: 80, Protocol: corev1.ProtocolUDP})
+		})
+		if n := len(r.lb(r.synced("web", "").Labels[labelID]).Listeners); n != 2 {
+			t.Errorf("%d listeners", n)
+		}
+	})
+	t.Run("SCTP", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, nil, 1)
+		svc := r.service("web", nil, func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolSCTP })
+		r.until("a failure", func() bool { return hasReason(r, "SyncLoadBalancerFailed") })
+		r.saw("web", failed+"Error syncing load balancer ["+r.byName(ownName(svc)).ID+"]: apply model error: create listener error: sctp protocol is not supported")
+	})
+	t.Run("reused, IPv6, deleted", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", IPVersion: "ipv6"}}}, 1)
+		r.service("web", map[string]string{"id": "lb-1", "ip-version": "ipv6"})
+		r.synced("web", "")
+		r.delete("web")
+		r.gone("web")
+	})
+}

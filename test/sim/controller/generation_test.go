@@ -349,3 +349,19 @@ func TestOutsideTheVPC(t *testing.T) {
 		})
 	}
 }
+
+// TestReportingComponent holds events to the library of their release: it left
+// the reporting component empty before v2.8.0.
+func TestReportingComponent(t *testing.T) {
+	for version, want := range map[string]string{"v2.7.0": "", "v2.8.0": "service-controller"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil, 1, plays(version))
+			r.service("web", nil)
+			id := r.synced("web", "").Labels[labelID]
+			if e := r.saw("web", "Normal EnsuredLoadBalancer Ensured load balancer ["+id+"]"); e.ReportingController != want || e.Source.Component != "service-controller" {
+				t.Errorf("source %+v, reporting component %q", e.Source, e.ReportingController)
+			}
+		})
+	}
+}

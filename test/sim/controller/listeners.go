@@ -393,6 +393,9 @@ func (p *pass) applyListeners(ctx context.Context, lb string, plan *listenerPlan
 }
 
 func (p *pass) createListener(ctx context.Context, lb string, l *listener) error {
+	if !slices.Contains(every, l.protocol) { // such as SCTP, which Kubernetes knows
+		return fmt.Errorf("%s protocol is not supported", l.protocol)
+	}
 	params := map[string]string{"Scheduler": "rr"}
 	if l.protocol != protocolHTTP {
 		params["Bandwidth"] = "-1"

@@ -413,11 +413,15 @@ func (p *pass) update(ctx context.Context, want, remote *balancer) error {
 	if _, ok := remote.tags[tag]; !ok && len(remote.tags) < mostTags {
 		errs = append(errs, wrap("AddTags", p.tag(ctx, remote.id, map[string]string{tag: value})))
 	}
+	ipVersion := cmp.Or(want.ipVersion, "ipv4")
+	if deleting(p.svc) { // a Service on its way out wants none, as the notes on v2.5.1 have it
+		ipVersion = ""
+	}
 	for _, f := range []struct{ want, have, text string }{
 		{want.masterZone, remote.masterZone, "can not change LoadBalancer master zone id once created"},
 		{want.slaveZone, remote.slaveZone, "can not change LoadBalancer slave zone id once created"},
 		{want.addressType, remote.addressType, "can not change LoadBalancer AddressType once created. delete and retry"},
-		{cmp.Or(want.ipVersion, "ipv4"), cmp.Or(remote.ipVersion, "ipv4"), "can not change LoadBalancer AddressIPVersion once created"},
+		{ipVersion, cmp.Or(remote.ipVersion, "ipv4"), "can not change LoadBalancer AddressIPVersion once created"},
 		{want.network, remote.network, "can not change LoadBalancer network type once created"},
 		{want.resourceGroup, remote.resourceGroup, "can not change ResourceGroupId once created"},
 		{want.address, remote.address, "can not change LoadBalancer address once created"},
