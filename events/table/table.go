@@ -116,7 +116,17 @@ func Table() []events.Row {
 		{
 			Class: "bad-annotation",
 			Texts: []string{
-				"bad annotation",
+				"must be integer, but got [",
+				"bandwidth must be integer, got [",
+				"zone mappings are required",
+				"ZoneMapping format error",
+				"port and protocol format must be like",
+				"forward port format error",
+				"forward port is not an integer",
+				"port protocol format must be either",
+				"listener from servicePort * protocol is not supported",
+				"vgroupid and protocol format must be like",
+				"weight must be integer in range",
 			},
 		},
 		{
@@ -238,7 +248,9 @@ func Table() []events.Row {
 		{
 			Class: "ip-version",
 			Texts: []string{
-				"ip version",
+				"because of ServerGroupNotSupportIpv6",
+				"because of LBNotSupportIpv6Backend",
+				"vSwitchNotSupportIpv6",
 			},
 		},
 		{

@@ -86,7 +86,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	slices.Sort(found.names)
 	return remedy.Plan{
-		Finding: "The controller can't tell the servers of all backends: " + found.sentence() + ".",
+		Finding: "The controller can't tell the servers of all backends: " + remedy.Clauses(found.findings, 5) + ".",
 		Cause:   remedy.List(slices.Compact(found.names), 20),
 		Ask:     strings.Join(found.asks(c.Service), " "),
 	}, nil
@@ -116,14 +116,6 @@ func (f *faults) add(list *[]string, node, format string, args ...any) {
 	*list = append(*list, node)
 	f.names = append(f.names, node)
 	f.findings = append(f.findings, fmt.Sprintf(format, args...))
-}
-
-// sentence returns the findings, no more than five of them.
-func (f *faults) sentence() string {
-	if n := len(f.findings); n > 5 {
-		return fmt.Sprintf("%s; and %d more", strings.Join(f.findings[:5], "; "), n-5)
-	}
-	return strings.Join(f.findings, "; ")
 }
 
 func (f *faults) judge(n corev1.Node, servers map[string]cloud.Instance) {

@@ -14,3 +14,13 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestClauses(t *testing.T) {
+	t.Parallel()
+	list := []string{"a", "b", "c"}
+	for limit, want := range map[int]string{1: "a; and 2 more", 2: "a; b; and 1 more", 3: "a; b; c", 5: "a; b; c"} {
+		if got := remedy.Clauses(list, limit); got != want {
+			t.Errorf("%d: %q, want %q", limit, got, want)
+		}
+	}
+}

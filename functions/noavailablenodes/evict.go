@@ -1,0 +1,107 @@
+package noavailablenodes
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// evict makes a plan that asks into one that moves a Pod off its master, where
+// only that keeps the Service down and the Pod is sure to come to a node that
+// serves: its owner makes it anew, and no node that is left out would take it.
+func (s *state) evict(ready []remedy.Endpoint, plan remedy.Plan) remedy.Plan {
+	var hurdles []string
+	for _, e := range ready {
+		i := slices.IndexFunc(s.pods, func(p corev1.Pod) bool { return p.Name == e.Pod && p.Spec.NodeName == e.Node })
+		if i < 0 {
+			continue
+		}
+		pod := &s.pods[i]
+		if why, _ := remedy.LeftOut(s.node(e.Node), s.c.Service); why != remedy.Master {
+			continue
+		}
+		to, hurdle := s.way(pod)
+		if hurdle != "" {
+			hurdles = append(hurdles, pod.Name+" "+hurdle)
+			continue
+		}
+		key := "evict." + pod.Namespace + "." + owner(pod).Name
+		if s.c.Full(key) {
+			return s.wait(fmt.Sprintf("A Pod of %s was evicted less than 10 minutes ago: one after the other.", owner(pod).Name), "Look where the new Pod runs, and whether it is ready.")
+		}
+		plan.Ask = ""
+		plan.Finding += fmt.Sprintf(" %s %s makes the Pod %s anew, and %s takes it then: no master does.", owner(pod).Kind, owner(pod).Name, pod.Name, remedy.List(to, 3))
+		plan.Note = "The Pod ends, and what it does with it. Disruption budgets are heeded. Whether its volumes can follow is not looked at."
+		plan.Steps = []remedy.Step{step.Evict{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Node: e.Node}}
+		plan.Claims = []remedy.Claim{{Key: key, Of: 1}}
+		return plan
+	}
+	if len(hurdles) > 0 {
+		plan.Finding += " To evict the Pods would not help: " + remedy.Clauses(hurdles, 5) + "."
+	}
+	return plan
+}
+
+func (s *state) node(name string) *corev1.Node {
+	i := slices.IndexFunc(s.nodes, func(n corev1.Node) bool { return n.Name == name })
+	if i < 0 {
+		return &corev1.Node{}
+	}
+	return &s.nodes[i]
+}
+
+// way returns the nodes that serve and would take the Pod; or what stands in the
+// way of moving it, as what follows its name.
+func (s *state) way(pod *corev1.Pod) (to []string, hurdle string) {
+	by := owner(pod)
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return nil, "is about to end already"
+	case by.Kind != "ReplicaSet" && by.Kind != "StatefulSet":
+		return nil, fmt.Sprintf("has no ReplicaSet or StatefulSet that would make it anew%s", reason(by.Kind, by.Name))
+	case judgeless(pod):
+		return nil, "has rules about other Pods, whose outcome can't be foretold"
+	}
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		if !fits(pod, n) {
+			continue
+		}
+		why, text := remedy.LeftOut(n, s.c.Service)
+		if why != remedy.Serves && why != remedy.Virtual {
+			return nil, fmt.Sprintf("could come to %s, which %s", n.Name, text)
+		}
+		to = append(to, n.Name)
+	}
+	if len(to) == 0 {
+		return nil, "fits no node that serves, by its node selector, its affinity and the taints of the nodes"
+	}
+	return to, ""
+}
+
+// owner returns what makes the Pod anew when it goes.
+func owner(pod *corev1.Pod) struct{ Kind, Name string } {
+	for _, o := range pod.OwnerReferences {
+		if o.Controller != nil && *o.Controller {
+			return struct{ Kind, Name string }{o.Kind, o.Name}
+		}
+	}
+	return struct{ Kind, Name string }{}
+}
+
+// judgeless reports whether where the Pod may run depends on where others do.
+func judgeless(pod *corev1.Pod) bool {
+	if a := pod.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
+			a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(t corev1.TopologySpreadConstraint) bool {
+		return t.WhenUnsatisfiable == corev1.DoNotSchedule
+	})
+}

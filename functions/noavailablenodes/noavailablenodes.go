@@ -1,0 +1,108 @@
+// Package noavailablenodes remedies Services to whose load balancer no backend is attached.
+package noavailablenodes
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy names why no backend is attached, and moves a Pod off a master where
+// that alone helps.
+var Remedy = &remedy.Remedy{
+	Class: "no-available-nodes",
+	Doc:   doc,
+	Texts: []string{
+		"There are no available nodes for LoadBalancer",
+		"There are no available nodes for NetworkLoadBalancer",
+		"no available backend loadbalancer nodes",
+	},
+	Reads: slices.Concat(
+		[]grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListPods, grant.ListEndpointSlices, grant.DescribeNetworkInterfaces},
+		remedy.GroupReads),
+	Steps:    []remedy.Step{step.Evict{}},
+	Diagnose: diagnose,
+	Holds:    holds,
+}
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	mode, err := c.BackendMode(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	groups, lb, err := c.Groups(ctx, mode)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	s := state{c: c, mode: mode, opening: opening(c, groups, lb), empty: empty(groups)}
+	if s.nodes, err = c.Kube.Nodes(ctx); err != nil {
+		return remedy.Plan{}, err
+	}
+	if s.ends, err = c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name); err != nil {
+		return remedy.Plan{}, err
+	}
+	if s.pods, err = c.Kube.Pods(ctx, c.Service.Namespace, nil); err != nil {
+		return remedy.Plan{}, err
+	}
+	if ready := s.ready(); mode == remedy.PodMode && len(ready) > 0 {
+		cluster, err := c.Cloud.CS.Cluster(ctx)
+		if err != nil {
+			return remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
+		}
+		var ips []string
+		for _, e := range ready {
+			ips = append(ips, e.IP)
+		}
+		if s.interfaces, err = c.Cloud.ECS.Interfaces(ctx, cluster.VPC, ips); err != nil {
+			return remedy.Plan{}, fmt.Errorf("look up the network interfaces of the Pods: %w", err)
+		}
+	}
+	return s.judge(), nil
+}
+
+// empty returns the groups that hold no backend.
+func empty(groups []remedy.Group) []remedy.Group {
+	return slices.DeleteFunc(slices.Clone(groups), func(g remedy.Group) bool { return g.Servers > 0 })
+}
+
+// opening says which ports have no backend, and where.
+func opening(c *remedy.Case, groups []remedy.Group, lb string) string {
+	var parts []string
+	for _, g := range empty(groups) {
+		part := fmt.Sprintf("port %d, for which there is no group", g.Port.Port)
+		if g.ID != "" {
+			part = fmt.Sprintf("port %d, whose group %s is empty", g.Port.Port, g.ID)
+		}
+		parts = append(parts, part)
+	}
+	where := ""
+	if lb != "" {
+		where = " on the load balancer " + lb
+	} else if !remedy.NLB(c.Service) {
+		where = " and no load balancer of the Service was found"
+	}
+	return fmt.Sprintf("No backend is attached%s: %s.", where, strings.Join(parts, "; "))
+}
+
+// holds reports whether a port of the Service has no backend. The controller says
+// so in a sync that succeeds: no mark of it tells more.
+func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	mode, err := c.BackendMode(ctx)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	groups, _, err := c.Groups(ctx, mode)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	return remedy.Is(len(empty(groups)) > 0), nil
+}
