@@ -8,12 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
 const labelSecurityGroup = "service.k8s.alibaba/security-group-id"
@@ -108,7 +111,9 @@ func TestNLBChanges(t *testing.T) {
 			is: func() string { return fmt.Sprintf("%d %s", len(one().Zones), one().Zones[1].VSwitch) }, want: "2 vsw-2"},
 		{name: "an EIP in a zone", change: wish("zone-maps", "cn-hangzhou-h:vsw-1::eip-1,cn-hangzhou-i:vsw-2"), calls: []string{"UpdateLoadBalancerZones"},
 			is: func() string { return one().Zones[0].EIP + " " + one().Zones[0].Public }, want: "eip-1 198.51.100.200"},
-		{name: "the address that a zone has", change: func() { r.wish("web", "zone-maps", "cn-hangzhou-h:vsw-1:"+one().Zones[0].Address+",cn-hangzhou-i:vsw-2") }},
+		{name: "the address that a zone has", change: func() {
+			r.wish("web", "zone-maps", "cn-hangzhou-h:vsw-1:"+one().Zones[0].Address+",cn-hangzhou-i:vsw-2")
+		}},
 		{name: "intranet", change: wish("address-type", "intranet"), calls: []string{"UpdateLoadBalancerAddressTypeConfig"},
 			is: func() string { return one().AddressType + one().Zones[0].EIP }, want: "Intranet"},
 		{name: "internet, with another name", change: wish("address-type", "internet", "name", "shop"), calls: []string{"UpdateLoadBalancerAddressTypeConfig", "UpdateLoadBalancerAttribute"},
@@ -154,7 +159,9 @@ func TestNLBChanges(t *testing.T) {
 		{name: "a source range less", change: ranges(`["192.0.2.0/24"]`), calls: []string{"RevokeSecurityGroup"}, is: rules,
 			want: "Accept 192.0.2.0/24 1 ALL -1/-1, Accept 203.0.113.7/32 1 ALL -1/-1, Drop 0.0.0.0/0 100 ALL -1/-1"},
 		{name: "no source ranges", change: ranges(`null`), calls: []string{"DeleteSecurityGroup", "LoadBalancerLeaveSecurityGroup"},
-			is: func() string { return fmt.Sprint(source(), one().SecurityGroups, r.get("web").Labels[labelSecurityGroup]) }, want: "<nil> []"},
+			is: func() string {
+				return fmt.Sprint(source(), one().SecurityGroups, r.get("web").Labels[labelSecurityGroup])
+			}, want: "<nil> []"},
 
 		{name: "limits of the listener", change: wish("idle-timeout", "30", "cps", "100", "proxy-protocol", "on"), calls: []string{"UpdateListenerAttribute"},
 			is: func() string { return config(listener().Config, "IdleTimeout", "Cps", "ProxyProtocolEnabled") }, want: "30 100 true"},
@@ -396,6 +403,281 @@ func TestNLBReleases(t *testing.T) {
 			slices.Sort(c.clean)
 			if diff := cmp.Diff(c.clean, calls); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestNLBPorts plays a range of ports in front of pods, and groups of addresses
+// that take the place of groups of instances.
+func TestNLBPorts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, networkWorld(), 0, func(r *rig) { r.opts.Speed = 500 })
+	r.pods("web", "10.1.5.8")
+	said := maps.Clone(zones)
+	said["listener-port-range"] = "1000-2000:80"
+	r.service("web", said, network, eni)
+	svc := r.synced("web", "")
+	id := svc.Labels[labelID]
+	l, g := r.nlb(id).Listeners[0], r.group(id)
+	got := []any{
+		l.Port, l.Config["StartPort"], l.Config["EndPort"], l.Description, g.Name, g.Type, g.Config["AnyPortEnabled"], g.Config["HealthCheckConfig.HealthCheckConnectPort"],
+		g.Servers[0].ID, g.Servers[0].Type, g.Servers[0].IP, g.Servers[0].Port,
+	}
+	want := []any{
+		0, "1000", "2000", fmt.Sprintf("k8s.1000_2000.TCP.web.%s.%s", r.ns, clusterID), fmt.Sprintf("k8s.1000_2000.TCP.web.%s.%s", r.ns, clusterID), "Instance", "true", "8080",
+		"eni-1", "Eni", "10.1.5.8", 0,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	was := g.ID
+	r.wish("web", "server-group-type", "ip")
+	// The listener still has the old group, which can not go.
+	r.saw("web", failed+"Error syncing load balancer ["+id+"]: Message: code: 400, The specified resource of ServerGroup is in use. ")
+	r.touch("web", "1")
+	svc = r.synced("web", svc.Labels[labelHash])
+	g = r.group(id)
+	if g.Type != "Ip" || g.ID == was || len(r.cloud.Snapshot().ServerGroups) != 1 {
+		t.Errorf("got %+v", g)
+	}
+	if s := g.Servers[0]; s.ID != "10.1.5.8" || s.IP != "10.1.5.8" || s.Type != "Ip" {
+		t.Errorf("server %+v", s)
+	}
+	r.wish("web", "listener-port-range", "1000-1500:80")
+	r.synced("web", svc.Labels[labelHash])
+	if all := r.nlb(id).Listeners; len(all) != 1 || all[0].Config["EndPort"] != "1500" {
+		t.Errorf("listeners %+v", all)
+	}
+}
+
+// TestNLBNodeAddresses plays nodes that are servers by their addresses.
+func TestNLBNodeAddresses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, networkWorld(), 1, func(r *rig) {
+		r.opts.Speed = 500
+		nodes := r.kube.CoreV1().Nodes()
+		n, err := nodes.Get(t.Context(), r.ns+"-1", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n"}, {Type: corev1.NodeInternalIP, Address: "10.1.0.7"}}
+		if _, err := nodes.UpdateStatus(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	said := maps.Clone(zones)
+	said["server-group-type"] = "ip"
+	made := r.service("web", said, network)
+	g := r.group(r.synced("web", "").Labels[labelID])
+	if s := g.Servers[0]; s.ID != "10.1.0.7" || s.IP != "10.1.0.7" || s.Type != "Ip" || s.Port != int(made.Spec.Ports[0].NodePort) {
+		t.Errorf("server %+v", s)
+	}
+}
+
+// TestNLBUsersGroups plays the user's NLB with the user's groups: servers come
+// and go, and nothing else of theirs is touched.
+func TestNLBUsersGroups(t *testing.T) {
+	t.Parallel()
+	w := networkWorld()
+	w.NLBs = []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"team": "a"}, Listeners: []sim.NLBListener{{ID: "lsn-1", Port: 80, ServerGroup: "sgp-1"}}}}
+	w.ServerGroups = []sim.ServerGroup{{ID: "sgp-1", Name: "mine", Servers: []sim.Server{{ID: "i-9", Port: 9000, Description: "mine"}}}}
+	r := newRig(t, w, 2, func(r *rig) { r.opts.Speed = 500 })
+	r.service("web", map[string]string{"id": "nlb-1", "vgroup-port": "sgp-1:80", "weight": "60", "scheduler": "rr", "additional-resource-tags": "stage=b"}, network)
+	svc := r.synced("web", "")
+	if diff := cmp.Diff([]string{"AddServersToServerGroup", "TagResources", "UntagResources"}, sorted(r.writes())); diff != "" {
+		t.Error(diff)
+	}
+	servers := func() []string {
+		var list []string
+		for _, s := range r.cloud.Snapshot().ServerGroups[0].Servers {
+			list = append(list, fmt.Sprintf("%s*%d", s.ID, *s.Weight))
+		}
+		return sorted(list)
+	}
+	if diff := cmp.Diff([]string{"i-1*30", "i-2*30", "i-9*100"}, servers()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"stage": "b"}, r.nlb("nlb-1").Tags); diff != "" {
+		t.Error(diff)
+	}
+	r.wish("web", "weight", "100")
+	r.synced("web", svc.Labels[labelHash])
+	r.ensured("web", 2)
+	if diff := cmp.Diff([]string{"i-1*50", "i-2*50", "i-9*100"}, servers()); diff != "" {
+		t.Error(diff)
+	}
+	r.delete("web")
+	r.gone("web")
+	if diff := cmp.Diff([]string{"i-9*100"}, servers()); diff != "" || len(r.nlb("nlb-1").Listeners) != 1 {
+		t.Error("after the deletion", diff, r.nlb("nlb-1").Listeners)
+	}
+}
+
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return list
+}
+
+// TestNLBJobs plays work that takes long, and work that fails.
+func TestNLBJobs(t *testing.T) {
+	slow := func(d time.Duration) sim.Lag { return sim.Lag{Jobs: sim.Duration(d)} }
+	fault := func(f sim.Fault) func(*rig) { return func(r *rig) { r.cloud.Fault(f) } }
+	for _, c := range []struct {
+		name, version string
+		said          map[string]string
+		ranges        []string
+		lag           sim.Lag
+		speed         float64
+		arrange       func(*rig)
+		want          string // failure; empty: none
+		waits         string // action that is called again and again
+		times         int    // that it is called at least
+	}{
+		{name: "slow", lag: slow(50 * time.Millisecond), speed: 1000, waits: "GetLoadBalancerAttribute", times: 2},
+		{name: "never made", lag: slow(time.Hour), speed: 5000, waits: "GetLoadBalancerAttribute", times: 7,
+			want: "[LB]: apply model error: update nlb attribute error: update remote model for lbId LB, error: nlb LB is in creating status"},
+		{name: "creation fails", arrange: fault(sim.Fault{Action: "CreateLoadBalancer", FailJob: true}), want: "[LB]: Message: code: 400, The status of loadbalancer [LB] is incorrect. "},
+		{name: "listener fails", arrange: fault(sim.Fault{Action: "CreateListener", FailJob: true}), waits: "ListAsynJobs", times: 1,
+			want: "[LB]: apply model error: wait jobs error: job JOB for API EnsuredListenerChanged failed"},
+		{name: "listener fails, v2.11", version: "v2.11.1", arrange: fault(sim.Fault{Action: "CreateListener", FailJob: true}), waits: "GetJobStatus", times: 2},
+		{name: "listener takes too long", arrange: fault(sim.Fault{Action: "ListAsynJobs", Body: `{"Jobs":[]}`}), speed: 500, waits: "ListAsynJobs", times: 13,
+			want: "[LB]: apply model error: wait jobs error: context deadline exceeded"},
+		{name: "servers fail, which goes unnoticed", arrange: fault(sim.Fault{Action: "AddServersToServerGroup", FailJob: true}), waits: "GetJobStatus", times: 1},
+		{name: "listener locked", arrange: fault(sim.Fault{Action: "CreateListener", Code: "Conflict.Lock", Message: "The Lock [nlb] is conflict.", Count: 4}), waits: "CreateListener", times: 5},
+		{name: "listener locked for good", arrange: fault(sim.Fault{Action: "CreateListener", Code: "Conflict.Lock", Message: "The Lock [nlb] is conflict."}), waits: "CreateListener", times: 5,
+			want: "[LB]: Message: code: 400, The Lock [nlb] is conflict. "},
+		{name: "throttled for a while", arrange: fault(sim.Fault{Action: "CreateLoadBalancer", Code: "Throttling.User", Count: 9}), waits: "CreateLoadBalancer", times: 10},
+		{name: "throttled, v2.11", version: "v2.11.1", arrange: fault(sim.Fault{Action: "ListLoadBalancers", Code: "Throttling.User", Count: 1}), waits: "ListLoadBalancers", times: 1,
+			want: "[]: Message: code: 400, Request was denied due to api flow control."},
+		{name: "security group joined twice", said: map[string]string{"security-group-ids": "sg-1"}, waits: "LoadBalancerJoinSecurityGroup", times: 2,
+			want: "[LB]: Message: code: 400, The specified resource of sg-1 is already associated. "},
+		{name: "security group in the way", said: map[string]string{"security-group-ids": "sg-1"}, waits: "LoadBalancerJoinSecurityGroup", times: 5,
+			arrange: fault(sim.Fault{Action: "LoadBalancerJoinSecurityGroup", Code: "Conflict.Lock", Message: "The Lock [nlb] is conflict."}), want: "[LB]: Message: code: 400, The Lock [nlb] is conflict. "},
+		{name: "IPv6", said: map[string]string{"zone-maps": "cn-hangzhou-k:vsw-6", "ip-version": "dualstack", "ipv6-address-type": "internet"}, waits: "EnableLoadBalancerIpv6Internet", times: 2},
+		{name: "source ranges without a grant", ranges: []string{"192.0.2.0/24"}, waits: "CreateSecurityGroup", times: 1,
+			arrange: func(r *rig) { r.cloud.Revoke("ccm", "ecs:CreateSecurityGroup") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := networkWorld()
+			w.Lag = c.lag
+			r := newRig(t, w, 1, func(r *rig) {
+				r.opts.Version, r.opts.Speed = c.version, max(c.speed, 200)
+				if c.arrange != nil {
+					c.arrange(r)
+				}
+			})
+			said := maps.Clone(zones)
+			maps.Copy(said, c.said)
+			r.service("web", said, network, func(svc *corev1.Service) { svc.Spec.LoadBalancerSourceRanges = c.ranges })
+			if c.want == "" {
+				r.synced("web", "")
+			} else {
+				id := ""
+				if strings.HasPrefix(c.want, "[LB]") {
+					id = r.failedWith("web")
+				}
+				want := failed + "Error syncing load balancer " + strings.NewReplacer("LB", id).Replace(c.want)
+				before, after, _ := strings.Cut(want, "JOB")
+				r.until(want, func() bool {
+					return slices.ContainsFunc(slices.Collect(maps.Values(r.all)), func(e *corev1.Event) bool {
+						return strings.HasPrefix(line(e), before) && strings.HasSuffix(line(e), after)
+					})
+				})
+			}
+			if n := count(r.actions(), c.waits); n < c.times || n > c.times && c.times == 5 {
+				t.Errorf("%d calls of %s, want %d", n, c.waits, c.times)
+			}
+		})
+	}
+}
+
+func count(list []string, what string) int {
+	n := 0
+	for _, s := range list {
+		if s == what {
+			n++
+		}
+	}
+	return n
+}
+
+// TestNLBPodsWithoutInterface plays pods whose network interfaces are not found
+// any more: others come in, but nobody leaves.
+func TestNLBPodsWithoutInterface(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, networkWorld(), 0, func(r *rig) { r.opts.Speed = 500 })
+	r.pods("web", "10.1.5.8", "10.1.5.9")
+	made := r.service("web", zones, network, eni)
+	svc := r.synced("web", "")
+	r.ensured("web", 1)
+	r.cloud.Edit(func(s *sim.State) { delete(s.ENIs, "eni-2") })
+	r.cloud.ResetCalls()
+	r.wish("web", "default-weight", "50")
+	group := fmt.Sprintf("k8s.8080.TCP.web.%s.%s", r.ns, clusterID)
+	r.saw("web", "Warning SkipSyncBackends Not sync pods whose eni is invalid: 10.1.5.9")
+	r.saw("web", "Warning SkipSyncBackends Skip delete and update servers to servergroup "+group+" due to invalid servers: 10.1.5.9")
+	r.synced("web", svc.Labels[labelHash])
+	if w := r.writes(); len(w) > 0 {
+		t.Errorf("calls %v", w)
+	}
+	if g := r.group(svc.Labels[labelID]); len(g.Servers) != 2 || *g.Servers[0].Weight != 100 || ownName(made) != g.Tags["kubernetes.do.not.delete"] {
+		t.Errorf("group %+v", g)
+	}
+}
+
+// TestNLBDryRun plays the check before an upgrade: releases before v2.15.0 know
+// nothing of NLB there. The report is one for the whole cluster, so that nothing
+// else may run at the same time.
+func TestNLBDryRun(t *testing.T) {
+	for _, version := range []string{"v2.14.0", "v2.15.0"} {
+		t.Run(version, func(t *testing.T) {
+			r := newRig(t, networkWorld(), 1, func(r *rig) { r.opts.Version, r.opts.Speed = version, 500 })
+			r.service("web", zones, network)
+			id := r.synced("web", "").Labels[labelID]
+			r.ensured("web", 1)
+			r.stop()
+			r.wish("web", "idle-timeout", "30", "address-type", "intranet")
+			r.service("new", zones, network)
+			before := r.cloud.Snapshot()
+			r.opts.DryRun = true
+			if err := controller.Run(t.Context(), r.opts); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, r.cloud.Snapshot()); diff != "" {
+				t.Error("the dry run changed the cloud", diff)
+			}
+			report, err := r.kube.CoreV1().Events("kube-system").Get(t.Context(), "CloudControllerManagerPrecheckResult", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct {
+				CheckResults []struct {
+					Name            string
+					InstanceResults map[string]struct{ Id, MessageCode string }
+					FailedCount     int
+				}
+			}
+			if err := json.Unmarshal([]byte(report.Message), &got); err != nil {
+				t.Fatal(err)
+			}
+			if version == "v2.14.0" {
+				if hasReason(r, "SyncLoadBalancerFailed") || len(got.CheckResults) > 0 {
+					t.Errorf("a release that panics reported %+v", got)
+				}
+				return
+			}
+			lsn := r.nlb(id).Listeners[0].ID
+			r.saw("web", failed+"Error syncing load balancer ["+id+"]: apply model error: [update nlb attribute error: UpdateNLBAddressType error: OpenAPI: UpdateAddressType, "+
+				"Message: nlb "+id+" address type should be updated to Intranet, EnsureListenerCreated error: OpenAPI: UpdateListener, Message: listener "+lsn+" should be updated]")
+			r.saw("new", failed+"Error syncing load balancer []: apply model error: update nlb attribute error: create nlb error: OpenAPI: CreateNLB, Message: nlb should be created")
+			if now := r.get("new"); len(now.Finalizers) > 0 {
+				t.Error("the dry run changed a Service")
+			}
+			if len(got.CheckResults) != 1 || got.CheckResults[0].Name != "ccmNLB" || got.CheckResults[0].FailedCount != 3 ||
+				got.CheckResults[0].InstanceResults[r.ns+"/new"].MessageCode != "CreateNLB" || len(got.CheckResults[0].InstanceResults) != 2 {
+				t.Errorf("report %s", report.Message)
 			}
 		})
 	}

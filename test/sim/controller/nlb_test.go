@@ -112,6 +112,12 @@ func TestNLBFails(t *testing.T) {
 		name: "no such load balancer", annotations: map[string]string{"id": "nlb-nope"},
 		want: "[nlb-nope]: Message: code: 404, The specified resource of loadbalancer is not found. ",
 	}, {
+		name: "no role", annotations: zones, world: sim.World{RAM: sim.RAM{NoServiceRoles: true}},
+		want: "[]: Message: code: 400, The operation is not allowed because of ServiceLinkedRoleNotExist. ",
+	}, {
+		name: "quota", annotations: zones, world: sim.World{Quotas: []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 1}}, NLBs: []sim.NLB{{ID: "nlb-1"}}},
+		want: "[]: Message: code: 400, The quota of nlb_quota_loadbalancers_num is exceeded, usage 1/1. ",
+	}, {
 		name: "of another Service", annotations: map[string]string{"id": "nlb-1"},
 		world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}},
 		want:  "[nlb-1]: apply model error: update nlb attribute error: the loadbalancer nlb-1 can not be reused, can not reuse loadbalancer created by kubernetes.",
@@ -210,8 +216,30 @@ func TestNLBEnd(t *testing.T) {
 	for _, c := range []struct {
 		name, keep string
 		id         string
+		ranges     []string
+		breaks     func(r *rig, id string)
+		fails      string // event, where LB stands for the ID
+		mends      func(*rig)
 		stays      bool
-	}{{name: "deleted"}, {name: "preserved", keep: "on", stays: true}, {name: "reused", id: "nlb-1", stays: true}} {
+	}{
+		{name: "deleted", ranges: []string{"192.0.2.0/24"}},
+		{name: "preserved", keep: "on", ranges: []string{"192.0.2.0/24"}, stays: true},
+		{name: "reused", id: "nlb-1", stays: true},
+		{name: "gone already", breaks: func(r *rig, id string) { r.cloud.Edit(func(s *sim.State) { delete(s.NLBs, id) }) }},
+		{name: "deletion protected by a rule of RAM", fails: "[LB]: Message: code: 403, Authentication is failed for NoPermission. ",
+			breaks: func(r *rig, _ string) { r.cloud.Revoke("ccm", "nlb:UpdateLoadBalancerProtection") },
+			mends:  func(r *rig) { r.cloud.Grant("ccm", "nlb:UpdateLoadBalancerProtection") }},
+		{name: "deletion refused", fails: "[LB]: Message: code: 400, The operation is not allowed because of DeletionProtectionEnabled. ",
+			breaks: func(r *rig, _ string) {
+				r.cloud.Fault(sim.Fault{Action: "DeleteLoadBalancer", Code: "OperationDenied.DeletionProtectionEnabled", Message: "The operation is not allowed because of DeletionProtectionEnabled.", Count: 1})
+			}, mends: func(*rig) {}},
+		{name: "group in use elsewhere", fails: "[]: Message: code: 400, The specified resource of ServerGroup is in use. ",
+			breaks: func(r *rig, id string) {
+				r.cloud.Edit(func(s *sim.State) {
+					s.NLBs["nlb-1"].Listeners = []sim.NLBListener{{ID: "lsn-1", Port: 81, ServerGroup: s.NLBs[id].Listeners[0].ServerGroup}}
+				})
+			}, mends: func(r *rig) { r.cloud.Edit(func(s *sim.State) { s.NLBs["nlb-1"].Listeners = nil }) }},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			world := sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}, Lag: sim.Lag{Jobs: sim.Duration(20 * time.Millisecond)}}
@@ -223,10 +251,18 @@ func TestNLBEnd(t *testing.T) {
 			if c.id != "" {
 				annotations["id"] = c.id
 			}
-			r.service("web", annotations, network)
+			r.service("web", annotations, network, func(svc *corev1.Service) { svc.Spec.LoadBalancerSourceRanges = c.ranges })
 			id := r.synced("web", "").Labels[labelID]
 			r.ensured("web", 1)
+			if c.breaks != nil {
+				c.breaks(r, id)
+			}
 			r.delete("web")
+			if c.fails != "" {
+				r.saw("web", "Warning CleanLoadBalancerFailed Error deleting load balancer "+strings.ReplaceAll(c.fails, "LB", id))
+				c.mends(r)
+				r.touch("web", "1")
+			}
 			r.gone("web")
 			r.saw("web", "Normal CleanLoadBalancer Clean load balancer")
 			lb := r.nlb(id)
@@ -236,10 +272,14 @@ func TestNLBEnd(t *testing.T) {
 			if lb != nil && (lb.Tags["kubernetes.do.not.delete"] != "" || lb.DeletionProtection) {
 				t.Errorf("left: %+v", lb)
 			}
-			for _, g := range r.cloud.Snapshot().ServerGroups {
+			w := r.cloud.Snapshot()
+			for _, g := range w.ServerGroups {
 				if g.Tags["kubernetes.do.not.delete"] != "" && g.Status == "Available" {
 					t.Errorf("left: %+v", g)
 				}
+			}
+			if (len(w.SecurityGroups) > 0) != (c.ranges != nil && c.stays) {
+				t.Errorf("left: %+v", w.SecurityGroups)
 			}
 		})
 	}
