@@ -152,7 +152,7 @@ func TestFirstLife(t *testing.T) {
 		t.Error(diff)
 	}
 	r.annotate("web", "name", "shop")
-	svc = r.synced("web", svc.Labels[labelHash])
+	r.synced("web", svc.Labels[labelHash])
 	r.cloud.ResetCalls()
 	r.pods("web", "10.1.2.3")
 	r.ensured("web", 3)
