@@ -25,6 +25,8 @@ func (c *Case) Said() string {
 	text := c.Event.Message
 	if _, said, ok := strings.Cut(text, "Message:"); ok {
 		text, _, _ = strings.Cut(strings.TrimSpace(said), "\n")
+		text, _, _ = strings.Cut(text, ".. ")
+		text, _, _ = strings.Cut(text, "., ") // what wrapped the error goes on
 	}
 	text = strings.Trim(strings.Join(strings.Fields(before.ReplaceAllString(text, "")), " "), "., ")
 	for strings.HasSuffix(text, "]") && strings.Count(text, "]") > strings.Count(text, "[") {
