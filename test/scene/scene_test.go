@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -94,6 +97,59 @@ func play(t *testing.T, c *cluster.Cluster, classes *events.Classifier, cast []R
 		t.Error(err)
 	}
 	t.Logf("%v", time.Since(began))
+}
+
+// TestEviction shows that a Pod which is evicted from a master runs again on a
+// worker, as a ReplicaSet and a scheduler see to it.
+func TestEviction(t *testing.T) {
+	t.Parallel()
+	c := cluster.Join(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := Start(ctx, Options{Cluster: c, Namespace: c.Namespace(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	i := slices.IndexFunc(All(), func(s Scene) bool { return s.Name == "nodes-master" })
+	if err := s.Play(ctx, All()[i].As("web")); err != nil {
+		t.Fatal(err)
+	}
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: s.Namespace}}
+	if err := s.kube.PolicyV1().Evictions(s.Namespace).Evict(ctx, eviction); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Until(ctx, func() bool { return s.Healed("web") }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOtherFailure looks whether an error tells what the controller says, where
+// that is not what the scene expects.
+func TestOtherFailure(t *testing.T) {
+	t.Parallel()
+	c := cluster.Join(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := Start(ctx, Options{Cluster: c, Namespace: c.Namespace(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	scene := FullVSwitch(FullVSwitchH)
+	scene.Says = "something else"
+	played := make(chan error)
+	go func() { played <- s.Play(ctx, scene.As("web")) }()
+	if err := s.Until(ctx, func() bool { return s.watch.hasFailed("web", saysFull) }); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	err = <-played
+	for _, want := range []string{`to fail with "something else"`, "the controller says", saysFull, "context canceled"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
 }
 
 // rows returns the table of the classifier: of the classes that exist, their
