@@ -1,0 +1,155 @@
+// Package badannotation remedies Services with an annotation that the controller can't read.
+package badannotation
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy names the annotation and what it takes. It sets it right only where that
+// can mean nothing but what the load balancer has.
+var Remedy = &remedy.Remedy{
+	Class: "bad-annotation",
+	Doc:   doc,
+	Texts: []string{
+		"must be integer, but got [",
+		"bandwidth must be integer, got [",
+		"zone mappings are required",
+		"ZoneMapping format error",
+		"port and protocol format must be like",
+		"forward port format error",
+		"forward port is not an integer",
+		"port protocol format must be either",
+		"listener from servicePort * protocol is not supported",
+		"vgroupid and protocol format must be like",
+		"weight must be integer in range",
+	},
+	Reads: slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads,
+		[]grant.Grant{grant.DescribeClusterDetail, grant.DescribeVSwitches}),
+	Steps:    []remedy.Step{step.Annotate{}},
+	Diagnose: diagnose,
+	Holds:    holds,
+}
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	all := faults(c)
+	blamed := slices.DeleteFunc(slices.Clone(all), func(f fault) bool { return !f.named(c.Event.Message) })
+	if len(blamed) == 0 {
+		return remedy.Plan{
+			Finding: "The controller can't read an annotation, and says: " + c.Said() + ". " + others(all, "None of those whose values are known here is meant"),
+			Ask:     "Set the annotation that the message is about to a value that the controller takes. The full message is in its log: " + c.LogQuery() + ".",
+		}, nil
+	}
+	f := blamed[0]
+	note := others(slices.DeleteFunc(all, func(o fault) bool { return o.name == f.name }), "")
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	is, err := real(ctx, c, lb, f)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	finding := f.String()
+	if is != "" {
+		finding += fmt.Sprintf(" The %s %s has %s.", lb.Kind(), lb.ID, is)
+	}
+	if fixed, ok := repair(f, is); ok {
+		return c.WithDrift(ctx, lb, remedy.Plan{
+			Finding: finding + " Nothing else can be meant.",
+			Note:    note,
+			Steps:   []remedy.Step{step.With(c, f.name, fixed)},
+		})
+	}
+	ask := fmt.Sprintf("Set the annotation to what is meant: %s.", remedy.SetCommand(c.Service, f.name, "VALUE"))
+	switch {
+	case is != "":
+		ask += fmt.Sprintf(" To leave the load balancer as it is: %s.", remedy.SetCommand(c.Service, f.name, is))
+	case f.name == zoneMaps:
+		could, err := suggest(ctx, c)
+		if err != nil {
+			return remedy.Plan{}, err
+		}
+		ask += " " + could
+	default:
+		ask += fmt.Sprintf(" Or remove it: %s.", remedy.RemoveCommand(c.Service, f.name))
+	}
+	return remedy.Plan{Finding: finding, Ask: ask, Note: note}, nil
+}
+
+// A fault is an annotation that the controller does not take as it stands.
+type fault struct {
+	rule
+	value string
+	there bool
+}
+
+// String says what is wrong, as a sentence.
+func (f fault) String() string {
+	if !f.there {
+		return fmt.Sprintf("The annotation %s is missing. It takes %s.", f.name, f.allowed)
+	}
+	return fmt.Sprintf("The annotation %s is %s. It takes %s.", f.name, remedy.Quote(f.value), f.allowed)
+}
+
+// named reports whether a message of the controller is about the annotation.
+func (f fault) named(message string) bool {
+	folded := strings.ToLower(strings.Join(strings.Fields(message), " "))
+	return slices.ContainsFunc(f.calls, func(call string) bool { return strings.Contains(folded, call) })
+}
+
+// faults returns what is wrong with the annotations of the case's Service.
+func faults(c *remedy.Case) []fault {
+	network := remedy.NLB(c.Service)
+	id, _ := remedy.Annotation(c.Service, "id")
+	var out []fault
+	for _, r := range rules() {
+		if !r.reads(network) {
+			continue
+		}
+		v, ok := remedy.Annotation(c.Service, r.name)
+		if strings.Contains(r.name, "/") {
+			v, ok = c.Service.Annotations[r.name], c.Service.Annotations[r.name] != ""
+		}
+		if ok && v != "" && !r.takes(v) || v == "" && r.name == zoneMaps && id == "" {
+			out = append(out, fault{r, v, ok})
+		}
+	}
+	return out
+}
+
+// others says what else is wrong, as a sentence; the words for nothing otherwise.
+func others(list []fault, nothing string) string {
+	if len(list) == 0 {
+		if nothing == "" {
+			return ""
+		}
+		return nothing + "."
+	}
+	var parts []string
+	for _, f := range list {
+		parts = append(parts, fmt.Sprintf("%s is %s and takes %s", f.name, remedy.Quote(f.value), f.allowed))
+	}
+	return "Other annotations have values that the documentation does not list: " + strings.Join(parts, "; ") + "."
+}
+
+// holds reports whether the annotation that the failure names is still wrong. Where
+// it names none that is known here, nobody but the controller can tell.
+func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	known := false
+	for _, r := range rules() {
+		known = known || r.reads(remedy.NLB(c.Service)) && fault{rule: r}.named(c.Event.Message)
+	}
+	wrong := slices.ContainsFunc(faults(c), func(f fault) bool { return f.named(c.Event.Message) })
+	return remedy.Is(!known || wrong), nil
+}

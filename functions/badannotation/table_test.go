@@ -1,0 +1,166 @@
+package badannotation
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// Each annotation has one rule for each kind of load balancer, which says what it takes.
+func TestRules(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range rules() {
+		if r.name == "" || r.allowed == "" || r.takes == nil {
+			t.Errorf("the rule of %q says nothing", r.name)
+		}
+		for _, network := range []bool{false, true} {
+			key := r.name
+			if network {
+				key += " of NLB"
+			}
+			if r.reads(network) && seen[key] {
+				t.Errorf("%s has two rules", key)
+			}
+			seen[key] = seen[key] || r.reads(network)
+		}
+		for _, call := range r.calls {
+			if call != strings.ToLower(call) || strings.Contains(call, "  ") {
+				t.Errorf("%s: no message that is folded has %q", r.name, call)
+			}
+		}
+	}
+}
+
+func service(network bool, name, value string) *remedy.Case {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{remedy.Prefix + name: value, remedy.Prefix + zoneMaps: "z-a:vsw-a"}}}
+	svc.Annotations[remedy.Prefix+name] = value
+	if strings.Contains(name, "/") {
+		svc.Annotations[name] = value
+	}
+	if network {
+		class := remedy.NLBClass
+		svc.Spec.LoadBalancerClass = &class
+	}
+	return &remedy.Case{Service: svc}
+}
+
+// What the documentation lists is taken, and nothing like it.
+func TestFaults(t *testing.T) {
+	for name, values := range map[string][2][]string{
+		"bandwidth":                {{"1", "5120"}, {"0", "5121", "10M", " 10", "1e2", "0x10", strings.Repeat("9", 100)}},
+		"address-type":             {{"internet", "intranet"}, {"Internet", "public"}},
+		"protocol-port":            {{"tcp:80", "https:443,http:80"}, {"tcp", "80:tcp", "https:443,", "tcpssl:443", "HTTP:80"}},
+		"forward-port":             {{"80:443", "80:443,81:444"}, {"80", "80-443"}},
+		"health-check-interval":    {{"1", "50"}, {"2s", "51"}},
+		"health-check-httpcode":    {{"http_2xx", "http_2xx,http_3xx"}, {"200", "http_6xx"}},
+		"scheduler":                {{"wrr", "RR"}, {"random"}},
+		"instance-charge-type":     {{"PayByCLCU"}, {"paybyclcu"}},
+		"force-override-listeners": {{"true", "false"}, {"True", "yes"}},
+		"ip":                       {{"10.0.0.1", "2001:db8::1"}, {"10.0.0", "web.example.com"}},
+		"id":                       {{"lb-1"}, {"lb 1", "lb-" + strings.Repeat("x", 300)}},
+		"additional-resource-tags": {{"a=b", "a=b,c="}, {"a", "=b"}},
+		"service.beta.kubernetes.io/backend-type": {{"eni", "ecs"}, {"pod"}},
+		"no-such-annotation":                      {{"", "anything"}, nil},
+	} {
+		for _, v := range append(values[0], "") {
+			if got := faults(service(false, name, v)); len(got) > 0 {
+				t.Errorf("%s=%s: %s", name, v, got[0])
+			}
+		}
+		for _, v := range values[1] {
+			if got := faults(service(false, name, v)); len(got) != 1 || got[0].name != name || got[0].value != v {
+				t.Errorf("%s=%s is no fault", name, v)
+			}
+		}
+	}
+	for name, values := range map[string][2][]string{
+		"zone-maps":          {{"cn-a:vsw-1", "cn-a:vsw-1,cn-b:vsw-2:10.0.0.1:eip-1"}, {"cn-a", "vsw-1", "cn-a:vsw-1,", "cn-a:10.0.0.1", ""}},
+		"address-type":       {{"Internet", "intranet"}, {"public"}},
+		"protocol-port":      {{"TCPSSL:443", "udp:53"}, {"https:443"}},
+		"ip-version":         {{"dualstack", "ipv4"}, {"ipv6"}},
+		"bandwidth":          {{"ten"}, nil}, // an NLB has none
+		"security-group-ids": {{"sg-1,sg-2"}, {"web"}},
+	} {
+		for _, v := range values[0] {
+			if got := faults(service(true, name, v)); len(got) > 0 {
+				t.Errorf("NLB: %s=%s: %s", name, v, got[0])
+			}
+		}
+		for _, v := range values[1] {
+			if got := faults(service(true, name, v)); len(got) != 1 || got[0].name != name {
+				t.Errorf("NLB: %s=%s is no fault", name, v)
+			}
+		}
+	}
+}
+
+// A value is set right only where it can mean nothing but what there is.
+func TestRepair(t *testing.T) {
+	const zones = "cn-a:vsw-1,cn-b:vsw-2"
+	for _, tt := range []struct {
+		name, value, is string
+		missing         bool
+		want            bool
+	}{
+		{name: bandwidth, value: "10M", is: "10", want: true},
+		{name: bandwidth, value: " 10 Mbit/s ", is: "10", want: true},
+		{name: bandwidth, value: "10.00", is: "10", want: true},
+		{name: bandwidth, value: "10.5", is: "10"},
+		{name: bandwidth, value: "10 or 20", is: "10"},
+		{name: bandwidth, value: "-10", is: "10"},
+		{name: bandwidth, value: "1000", is: "10"},
+		{name: bandwidth, value: "ten", is: "10"},
+		{name: bandwidth, value: "10M", is: ""},
+		{name: "health-check-interval", value: "2s", is: "2", want: true},
+		{name: protocolPort, value: "https 443, 80/http", is: "http:80,https:443", want: true},
+		{name: protocolPort, value: "HTTPS443", is: "https:443", want: true},
+		{name: protocolPort, value: "https", is: "https:443"},
+		{name: protocolPort, value: "https:443,http", is: "https:443,http:80"},
+		{name: protocolPort, value: "tcp 443", is: "https:443"},
+		{name: forwardPort, value: "80 -> 443", is: "80:443", want: true},
+		{name: forwardPort, value: "443", is: "80:443"},
+		{name: zoneMaps, missing: true, is: zones, want: true},
+		{name: zoneMaps, missing: true, is: ""},
+		{name: zoneMaps, value: "vsw-1 vsw-2", is: zones, want: true},
+		{name: zoneMaps, value: "cn-b,cn-a", is: zones, want: true},
+		{name: zoneMaps, value: "cn-a:vsw-1,vsw-2", is: zones, want: true},
+		{name: zoneMaps, value: "vsw-1", is: zones},
+		{name: zoneMaps, value: "vsw-1,vsw-3", is: zones},
+		{name: zoneMaps, value: "vsw-1,vsw-2,vsw-3", is: zones},
+		{name: zoneMaps, value: "cn-a:vsw-1:10.0.0.9,vsw-2", is: zones},
+		{name: zoneMaps, value: ",", is: zones},
+		{name: zoneMaps, value: strings.Repeat("vsw-1,", 40000), is: zones},
+	} {
+		got, ok := repair(fault{rule: rule{name: tt.name}, value: tt.value, there: !tt.missing}, tt.is)
+		if ok != tt.want || ok && got != tt.is {
+			t.Errorf("%s=%.40q where there is %q: got %q, %t", tt.name, tt.value, tt.is, got, ok)
+		}
+	}
+}
+
+// A message names an annotation by its key, or as the controller's code does.
+func TestNamed(t *testing.T) {
+	for message, want := range map[string]string{
+		"Annotation service.beta.kubernetes.io/alicloud-loadbalancer-health-check-timeout must be integer, but got [x]": "health-check-timeout",
+		"ANNOTATION HEALTHCHECKCONNECTTIMEOUT MUST BE INTEGER, BUT GOT [X]":                                             "health-check-connect-timeout",
+		"Annotation persistence\ntimeout must be integer, but got [x]":                                                  "persistence-timeout",
+		"bandwidth must be integer, got [Annotation x]":                                                                 "bandwidth",
+		"default weight must be integer in range [0,100] , got [x]":                                                     "default-weight weight",
+		"forward port is not an integer, x":                                                                             "forward-port",
+		"Annotation x must be integer, but got [bandwidth]":                                                             "",
+	} {
+		var got []string
+		for _, r := range rules() {
+			if r.reads(false) && (fault{rule: r}).named(message) {
+				got = append(got, r.name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q names %v, want %s", message, got, want)
+		}
+	}
+}
