@@ -1,0 +1,41 @@
+package ipversion
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// How a Service comes to have IPv4 alone depends on its first family, which never changes.
+func TestLess(t *testing.T) {
+	const v4, v6 = corev1.IPv4Protocol, corev1.IPv6Protocol
+	for _, tt := range []struct {
+		families []corev1.IPFamily
+		note     string
+		has      string
+		says     string
+	}{
+		{[]corev1.IPFamily{v4, v6}, "", "the Service has the families IPv4 and IPv6", `"ipFamilies":["IPv4"]`},
+		{[]corev1.IPFamily{v6, v4}, "", "the Service has the families IPv6 and IPv4", "create it again with ipFamilies: [IPv4]"},
+		{[]corev1.IPFamily{v6}, "", "the Service has the family IPv6", "create it again with ipFamilies: [IPv4]"},
+		{[]corev1.IPFamily{v4}, "", "the Service has the family IPv4", "get endpointslices"},
+		{nil, "", "the Service names no IP family", "get endpointslices"},
+		{[]corev1.IPFamily{v4, v6}, "ipv6", "the annotation backend-ip-version is \"ipv6\"", "backend-ip-version-"},
+	} {
+		c := &remedy.Case{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}}}}
+		c.Service.Spec.IPFamilies = tt.families
+		if tt.note != "" {
+			c.Service.Annotations[remedy.Prefix+backendVersion] = tt.note
+		}
+		if got := families(c); !strings.Contains(got, tt.has) {
+			t.Errorf("%v: %s", tt.families, got)
+		}
+		if got := less(c); !strings.Contains(got, tt.says) || !strings.HasSuffix(got, ".") {
+			t.Errorf("%v: %s", tt.families, got)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+// Package ipversion remedies Services whose load balancer, vSwitches and backends differ in their IP versions.
+package ipversion
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks: which IP versions are meant is known to people alone, and to get
+// others changes the address.
+var Remedy = &remedy.Remedy{
+	Class: "ip-version",
+	Doc:   doc,
+	Texts: []string{
+		"because of ServerGroupNotSupportIpv6",
+		"because of LBNotSupportIpv6Backend",
+		"vSwitchNotSupportIpv6",
+	},
+	Reads:    slices.Concat(remedy.BoundReads, []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.DescribeClusterDetail, grant.DescribeVSwitches}),
+	Diagnose: diagnose,
+}
+
+// Short names of the annotations that ask for IP versions, and for places.
+const (
+	ipVersion      = "ip-version"
+	backendVersion = "backend-ip-version"
+	zoneMaps       = "zone-maps"
+	vswitchID      = "vswitch-id"
+)
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
+	}
+	vsws, err := c.Cloud.VPC.VSwitches(ctx, cluster.VPC)
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("list vSwitches of %s: %w", cluster.VPC, err)
+	}
+	used, without := side(vsws, places(c, lb))
+	parts := []string{families(c), "no load balancer of it was found yet"}
+	if lb != nil {
+		parts[1] = fmt.Sprintf("the %s %s is %s", lb.Kind(), lb.ID, lb.IPVersion)
+	}
+	if len(used) > 0 {
+		parts = append(parts, strings.Join(used, ", "))
+	}
+	finding := fmt.Sprintf("The IP versions of the Service and its load balancer don't go together: %s.", strings.Join(parts, "; "))
+	if strings.Contains(strings.ToLower(c.Event.Message), "vswitchnotsupportipv6") {
+		return remedy.Plan{Finding: finding, Ask: forVSwitches(c, lb, without, able(vsws, cluster))}, nil
+	}
+	return remedy.Plan{Finding: finding, Ask: forBackends(c, lb)}, nil
+}
+
+// families says what the Service is and asks for.
+func families(c *remedy.Case) string {
+	text := "the Service names no IP family"
+	switch list := c.Service.Spec.IPFamilies; len(list) {
+	case 0:
+	case 1:
+		text = "the Service has the family " + string(list[0])
+	default:
+		text = fmt.Sprintf("the Service has the families %s and %s", list[0], list[1])
+	}
+	if p := c.Service.Spec.IPFamilyPolicy; p != nil {
+		text += fmt.Sprintf(" (%s)", *p)
+	}
+	for _, name := range []string{ipVersion, backendVersion} {
+		if v, ok := remedy.Annotation(c.Service, name); ok {
+			text += fmt.Sprintf(", the annotation %s is %s", name, remedy.Quote(v))
+		}
+	}
+	return text
+}
+
+// places returns the IDs of the vSwitches that the load balancer is in, or is to be in.
+func places(c *remedy.Case, lb *remedy.Instance) []string {
+	var ids []string
+	switch {
+	case lb != nil && lb.NLB != nil:
+		for _, z := range lb.NLB.Zones {
+			ids = append(ids, z.VSwitch)
+		}
+	case lb != nil:
+		ids = append(ids, lb.CLB.VSwitch)
+	default:
+		id, _ := remedy.Annotation(c.Service, vswitchID)
+		ids = append(ids, id)
+		maps, _ := remedy.Annotation(c.Service, zoneMaps)
+		for part := range strings.SplitSeq(maps, ",") {
+			if fields := strings.Split(part, ":"); len(fields) > 1 {
+				ids = append(ids, fields[1])
+			}
+		}
+	}
+	return ids
+}
+
+// side describes the vSwitches with these IDs, and returns those without IPv6.
+func side(vsws []cloud.VSwitch, ids []string) (text, without []string) {
+	for _, v := range vsws {
+		if !slices.Contains(ids, v.ID) {
+			continue
+		}
+		has := "has IPv6"
+		if !v.IPv6 {
+			has = "has no IPv6"
+			without = append(without, v.ID)
+		}
+		text = append(text, fmt.Sprintf("the vSwitch %s in %s %s", v.ID, v.Zone, has))
+	}
+	return text, without
+}
+
+// able returns the cluster's own vSwitches with IPv6, as zone:vSwitch.
+func able(vsws []cloud.VSwitch, cluster cloud.Cluster) string {
+	var pairs []string
+	for _, v := range vsws {
+		if v.IPv6 && slices.Contains(cluster.VSwitches, v.ID) {
+			pairs = append(pairs, v.Zone+":"+v.ID)
+		}
+	}
+	if len(pairs) == 0 {
+		return "the cluster has none with IPv6"
+	}
+	return "the cluster's own with IPv6 are " + strings.Join(pairs, ",")
+}
