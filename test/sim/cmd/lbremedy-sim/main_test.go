@@ -21,6 +21,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
+	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -609,6 +611,7 @@ func TestCompletion(t *testing.T) {
 // TestController breaks the cloud by hand, sees the controller fail, heals it
 // and sees the load balancer.
 func TestController(t *testing.T) {
+	t.Setenv(controller.BinaryVariable, "")
 	c := cluster.Join(t)
 	ns := c.Namespace(t)
 	p := somebody(t)
@@ -631,6 +634,32 @@ func TestController(t *testing.T) {
 	var lbs []any
 	if err := json.Unmarshal([]byte(p.good("ls", "lb", "-o", "json")), &lbs); err != nil || len(lbs) > 0 {
 		t.Errorf("%v, %v", lbs, err)
+	}
+}
+
+// TestRealController has the stand-in sync the Services, where CCM_BIN names it.
+func TestRealController(t *testing.T) {
+	c := cluster.Join(t)
+	c.Exclusive(t) // it syncs all Services
+	ns := c.Namespace(t)
+	bin := standin.Program(t)
+	t.Setenv(controller.BinaryVariable, bin)
+	p := somebody(t)
+	for _, args := range [][]string{{"--namespace", ns}, {"--speed", "2"}, {"--ccm-version", "v2.9.1"}} {
+		p.bad(codeWrong, "are of the simulated controller", append([]string{"up", "--kubeconfig", c.Kubeconfig}, args...)...)
+	}
+	a := p.up("--kubeconfig", c.Kubeconfig)
+	if a.Controller != "real, "+bin {
+		t.Errorf("announced %+v", a)
+	}
+	seen := watchEvents(t, c, ns)
+	createService(t, c, ns)
+	seen("EnsuredLoadBalancer", "lb-")
+
+	t.Setenv(controller.BinaryVariable, filepath.Join(t.TempDir(), "none"))
+	got := p.run(t.Context(), "", "up", "--name", "second", "--kubeconfig", c.Kubeconfig)
+	if got.code != codeFailed || !strings.Contains(got.err, "there is no program") {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -14,12 +14,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
 // The test binary is also the program, where this variable says so.
 const programVariable = "LBREMEDY_SIM_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
+	standin.Main()
 	if os.Getenv(programVariable) != "" {
 		main()
 	}

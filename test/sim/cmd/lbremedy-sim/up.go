@@ -31,6 +31,9 @@ type upping struct {
 	remote, verbose                                             bool
 }
 
+// defaultRelease is what the simulated controller plays unless told otherwise.
+const defaultRelease = "v2.14.0"
+
 // An announcement is what up prints when it is ready.
 type announcement struct {
 	record
@@ -72,7 +75,7 @@ the environment and the controller use, so that RAM can be played too.`,
 	f.StringVar(&u.kubeconfig, "kubeconfig", "", "run a controller for the cluster of this `file`")
 	f.StringVar(&u.context, "context", "", "`name` of the context in it")
 	f.StringVar(&u.namespace, "namespace", "", "sync the Services of this `namespace` only")
-	f.StringVar(&u.release, "ccm-version", "v2.14.0", "`release` that the simulated controller plays")
+	f.StringVar(&u.release, "ccm-version", defaultRelease, "`release` that the simulated controller plays")
 	f.Float64Var(&u.speed, "speed", 1, "how many times as fast the simulated controller's clock runs")
 	f.BoolVar(&u.remote, "remote", false, "run a controller although the cluster is on another machine; it must have none of its own")
 	f.BoolVar(&u.verbose, "verbose", false, "say what the controller does")
@@ -91,9 +94,9 @@ func (u *upping) run(ctx context.Context) error {
 	if u.kubeconfig == "" && (u.context != "" || u.namespace != "" || u.remote) {
 		return wrong("--context, --namespace and --remote go with --kubeconfig")
 	}
-	bin := os.Getenv(controller.BinaryVariable)
-	if bin != "" && u.kubeconfig != "" && (u.namespace != "" || u.speed != 1) {
-		return wrong("--namespace and --speed are of the simulated controller: a real one, which %s names, syncs all Services by the real clock", controller.BinaryVariable)
+	bin, _ := controller.Real()
+	if bin != "" && u.kubeconfig != "" && (u.namespace != "" || u.speed != 1 || u.release != defaultRelease) {
+		return wrong("--namespace, --speed and --ccm-version are of the simulated controller: a real one, which %s names, is what it is and syncs all Services by the real clock", controller.BinaryVariable)
 	}
 	w := &sim.World{}
 	if u.world != "" {
