@@ -11,6 +11,29 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/quotas"
 )
 
+// Named returns the account's limit with this name, in the region if it has one for
+// each. The error is ErrNotFound if the quota center knows none.
+//
+// It needs grant.ListProductQuotas.
+func (q Quotas) Named(ctx context.Context, product, name string) (Quota, error) {
+	if name == "" {
+		return Quota{}, absent("quotas", "ListProductQuotas", "name of the quota")
+	}
+	list, err := q.List(ctx, product, CommonQuota, name)
+	if err != nil {
+		return Quota{}, err
+	}
+	for _, found := range list {
+		if region, ok := found.Dimensions["regionId"]; found.Name == name && (!ok || region == q.c.Region) {
+			return found, nil
+		}
+	}
+	return Quota{}, &Error{
+		Product: "quotas", Action: "ListProductQuotas", Code: "QUOTA.NOT.FOUND", Status: 200, kind: ErrNotFound,
+		Message: "the quota center has no limit " + name + " of " + product + " in " + q.c.Region,
+	}
+}
+
 // QuotaWriter applies for higher limits.
 type QuotaWriter struct{ c *client }
 

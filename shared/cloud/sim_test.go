@@ -289,6 +289,16 @@ var reads = []struct {
 		}},
 	},
 	{
+		"Quotas.Named", grant.ListProductQuotas,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.Quotas.Named(ctx, "nlb", "nlb_quota_loadbalancers_num")
+		},
+		cloud.Quota{
+			Product: "nlb", Code: "q_JKXW6C", Name: "nlb_quota_loadbalancers_num", Description: "nlb_quota_loadbalancers_num", Total: 60, Used: 2, Why: "limitReached",
+			Dimensions: map[string]string{"regionId": "cn-hangzhou"},
+		},
+	},
+	{
 		"Quotas.Applications", grant.ListQuotaApplications,
 		func(ctx context.Context, c *cloud.Reader) (any, error) {
 			return c.Quotas.Applications(ctx, "slb", "q_1")
@@ -543,6 +553,7 @@ func TestKindsOfErrors(t *testing.T) {
 		"tags":                  {second(c.SLB.Tags(ctx, "lb-x")), cloud.ErrNotFound, "InvalidResourceId.NotFound"},
 		"NLB":                   {second(c.NLB.LoadBalancer(ctx, "nlb-x")), cloud.ErrNotFound, "ResourceNotFound.loadBalancer"},
 		"tags of an NLB":        {second(c.NLB.Tags(ctx, "nlb-x")), cloud.ErrNotFound, "ResourceNotFound.loadBalancer"},
+		"limit":                 {second(c.Quotas.Named(ctx, "slb", "backendservers_num")), cloud.ErrNotFound, "QUOTA.NOT.FOUND"},
 		"vServer group":         {second(c.SLB.VServerGroup(ctx, "rsp-x")), cloud.ErrNotFound, "InvalidParameter"},
 		"vSwitch":               {second(c.VPC.VSwitch(ctx, "vsw-x")), cloud.ErrNotFound, "InvalidVSwitchId.NotFound"},
 		"role":                  {second(c.RAM.RolePolicies(ctx, "x")), cloud.ErrNotFound, "EntityNotExist.Role"},
@@ -899,6 +910,7 @@ func TestNothingIsAskedAboutNothing(t *testing.T) {
 		"ServerGroups":            second(c.NLB.ServerGroups(ctx, "", "v")),
 		"Servers":                 second(c.NLB.Servers(ctx, "")),
 		"Applications":            second(c.Quotas.Applications(ctx, "slb", "")),
+		"Named":                   second(c.Quotas.Named(ctx, "slb", "")),
 		"Apply":                   second(w.Quotas.Apply(ctx, "slb", "q_1", nil, 1, "")),
 		"RolePolicies":            second(c.RAM.RolePolicies(ctx, "")),
 		"Policy":                  second(c.RAM.Policy(ctx, "", cloud.CustomPolicy)),

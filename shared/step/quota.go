@@ -61,6 +61,9 @@ func (a ApplyQuota) Check(ctx context.Context, c *remedy.Case) (remedy.State, er
 	}
 	refused := false
 	for _, made := range applications {
+		if !about(made, a.Dimensions) {
+			continue
+		}
 		switch {
 		case made.Open():
 			return remedy.Done, nil

@@ -1,0 +1,137 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// RaiseReads is what Raise reads, beside the quota itself. A class that calls it
+// declares it.
+var RaiseReads = []grant.Grant{grant.ListQuotaApplications}
+
+const (
+	decided  = 48 * time.Hour      // Alibaba Cloud decides about an application within this
+	refusal  = 30 * 24 * time.Hour // for how long a refusal is an answer
+	nextLook = 10 * time.Minute    // between two looks at an application
+)
+
+// quotaCenter is where people apply.
+const quotaCenter = "https://quotas.console.alibabacloud.com"
+
+// Raise completes a plan for a limit that is too low: need is how much is needed
+// at least. The plan comes with its finding, and with an Ask that names the other
+// ways; it goes with the application for a fifth more than what is needed, with
+// the wait for one that is under way, or with the question as it was and why
+// nothing can be applied for.
+func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota, need float64, reason string) (remedy.Plan, error) {
+	all, err := c.Cloud.Quotas.Applications(ctx, q.Product, q.Code)
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("list applications for %s: %w", q.Name, err)
+	}
+	all = slices.DeleteFunc(all, func(a cloud.QuotaApplication) bool { return !about(a, q.Dimensions) })
+	i := slices.IndexFunc(all, cloud.QuotaApplication.Open)
+	to := next(q, need)
+	others := ""
+	if plan.Ask != "" {
+		others = " Other ways: " + plan.Ask
+	}
+	switch {
+	case i >= 0:
+		plan.Finding += fmt.Sprintf(" An application for %s is under way%s: Alibaba Cloud decides within 48 hours.", count(all[i].Desired), since(all[i].At))
+		plan.Wait, plan.Patience = nextLook, decided
+		plan.Ask = fmt.Sprintf("Have the application %s decided about, in the quota center: %s.%s", all[i].ID, quotaCenter, others)
+		return plan, nil
+	case q.Total >= need:
+		plan.Finding += " The limit allows that by now, and the controller tries again within 5 minutes."
+		plan.Wait = c.Pause()
+		plan.Ask = "Look into the controller's log for what it lacks still: " + c.LogQuery() + "."
+		return plan, nil
+	case len(all) > 0 && all[0].Refused() && (all[0].At.IsZero() || c.Now.Sub(all[0].At) < refusal):
+		why := ""
+		if all[0].Opinion != "" {
+			why = " (" + all[0].Opinion + ")"
+		}
+		plan.Finding += fmt.Sprintf(" An application for %s was refused%s%s.", count(all[0].Desired), on(all[0].At), why)
+		plan.Ask = fmt.Sprintf("Apply again with better reasons, in the quota center: %s.%s", quotaCenter, others)
+		return plan, nil
+	case !q.Adjustable:
+		why := ""
+		if q.Why != "" {
+			why = " (" + q.Why + ")"
+		}
+		plan.Finding += fmt.Sprintf(" A higher limit can't be applied for%s.", why)
+		if plan.Ask == "" {
+			plan.Ask = "Ask Alibaba Cloud's support for a higher limit."
+		}
+		return plan, nil
+	case to == 0:
+		plan.Finding += fmt.Sprintf(" At most %s can be applied for.", count(q.Most))
+		if plan.Ask == "" {
+			plan.Ask = "Ask Alibaba Cloud's support for a higher limit."
+		}
+		return plan, nil
+	}
+	apply := ApplyQuota{Product: q.Product, Name: q.Name, Code: q.Code, Dimensions: q.Dimensions, To: to, Was: q.Total, Reason: reason}
+	for _, a := range all {
+		apply.Known = append(apply.Known, a.ID)
+	}
+	plan.Steps = []remedy.Step{apply}
+	plan.Ask = ""
+	plan.Note = "The limit is one of the whole account. Alibaba Cloud decides about the application within 48 hours." + others
+	return plan, nil
+}
+
+// about reports whether an application is for the quota in these dimensions.
+func about(a cloud.QuotaApplication, dimensions map[string]string) bool {
+	return len(a.For) == 0 || maps.Equal(a.For, dimensions)
+}
+
+// next returns the limit to apply for: a fifth more than needed, up to the next
+// ten or the next that can be had, and less than a fifth more only where no more
+// can be had; 0 if what is needed can't be.
+func next(q cloud.Quota, need float64) float64 {
+	want := math.Ceil(need * 1.2)
+	if len(q.Steps) > 0 {
+		steps := slices.Clone(q.Steps)
+		slices.Sort(steps)
+		for _, s := range steps {
+			if s >= want && s > q.Total {
+				return s
+			}
+		}
+		if last := steps[len(steps)-1]; last >= need && last > q.Total {
+			return last
+		}
+		return 0
+	}
+	to := max(math.Ceil(want/10)*10, q.Least, q.Total+1)
+	if q.Most > 0 && to > q.Most {
+		to = q.Most
+	}
+	if to < need || to <= q.Total {
+		return 0
+	}
+	return to
+}
+
+func since(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return " since " + at.UTC().Format(time.RFC3339)
+}
+
+func on(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return ", made at " + at.UTC().Format(time.RFC3339)
+}
