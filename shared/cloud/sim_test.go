@@ -98,7 +98,7 @@ func world() *sim.World {
 				{ID: "i-1", Port: 30080, Weight: new(0)}, {ID: "eni-1", Type: "Eni", IP: "10.0.2.4", Port: 8080},
 			}},
 		},
-		Quotas: []sim.Quota{{Code: "q_1", Name: "slb_quota_backendservers_num", Total: 200, Max: 400, Adjustable: true}, {Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 60}},
+		Quotas: []sim.Quota{{Code: "q_1", Name: "slb_quota_backendservers_num", Total: 200, Max: 400, Adjustable: true}, {Product: "nlb", Code: "q_2", Name: "nlb_quota_loadbalancers_num", Total: 60}},
 		QuotaApplications: []sim.QuotaApplication{
 			{ID: "app-1", Code: "q_1", Desired: 250, Status: "Disagree", Opinion: "Too many.", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 			{ID: "app-2", Code: "q_1", Desired: 300, At: time.Date(2026, 3, 2, 3, 4, 5, 0, time.UTC)},
@@ -294,7 +294,7 @@ var reads = []struct {
 			return c.Quotas.Named(ctx, "nlb", "nlb_quota_loadbalancers_num")
 		},
 		cloud.Quota{
-			Product: "nlb", Code: "q_JKXW6C", Name: "nlb_quota_loadbalancers_num", Description: "nlb_quota_loadbalancers_num", Total: 60, Used: 2, Why: "limitReached",
+			Product: "nlb", Code: "q_2", Name: "nlb_quota_loadbalancers_num", Description: "nlb_quota_loadbalancers_num", Total: 60, Used: 2, Why: "limitReached",
 			Dimensions: map[string]string{"regionId": "cn-hangzhou"},
 		},
 	},
