@@ -146,7 +146,7 @@ func (s *state) elsewhere() string {
 	if len(out.of[remedy.Serves]) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" Or let all nodes serve, which lead to the Pods wherever they are, and hide the clients' addresses from them: kubectl -n %s patch service %s -p '{\"spec\":{\"externalTrafficPolicy\":\"Cluster\"}}'; that makes %s backends.",
+	return fmt.Sprintf(" Or let all nodes serve, which lead to the Pods wherever they are, and hide the clients' addresses from them: kubectl -n %s patch service %s -p '{\"spec\":{\"externalTrafficPolicy\":\"Cluster\"}}'; the backends are then %s.",
 		s.c.Service.Namespace, s.c.Service.Name, remedy.List(out.of[remedy.Serves], 5))
 }
 

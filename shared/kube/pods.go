@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrBlocked says that an eviction is refused for now: a PodDisruptionBudget
+// ErrBlocked says that an eviction is refused at present: a PodDisruptionBudget
 // wants the Pod to stay.
 var ErrBlocked = errors.New("a disruption budget forbids it now")
 
