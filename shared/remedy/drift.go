@@ -193,8 +193,11 @@ func (c *Case) after(steps []Step) (*Case, error) {
 				out.Service.Annotations = map[string]string{}
 			}
 			out.Service.Annotations[key] = *v
-			if strings.HasSuffix(key, "-instance-charge-type") || strings.HasSuffix(key, "-spec") {
-				delete(out.Service.Annotations, key)
+			for _, short := range []string{"instance-charge-type", "spec"} {
+				if strings.HasSuffix(key, "-loadbalancer-"+short) {
+					delete(out.Service.Annotations, Prefix+short)
+					delete(out.Service.Annotations, LegacyPrefix+short)
+				}
 			}
 		}
 	}

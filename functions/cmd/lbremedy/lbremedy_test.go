@@ -224,8 +224,8 @@ func TestClassify(t *testing.T) {
 {"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip"}
 `},
 		{"nothing", "", []string{"-o", "json"}, ""},
-		{"table", "", []string{full, "failed"}, "vswitch-ip-exhausted  VSwitch has no available ip\nignored               failed\n"},
-		{"a terminal is safe", "", []string{"a\x1b[2Jb"}, "ignored               a [2Jb\n"},
+		{"table", "", []string{full, "failed"}, "vswitch-ip-exhausted          VSwitch has no available ip\nignored                       failed\n"},
+		{"a terminal is safe", "", []string{"a\x1b[2Jb"}, "ignored                       a [2Jb\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
