@@ -43,6 +43,10 @@ func TestClasses(t *testing.T) {
 	}
 	var roles []scene.Role
 	for _, s := range scene.All() {
+		if !slices.ContainsFunc(functions.All, func(r *remedy.Remedy) bool { return r.Class == s.Class }) {
+			t.Logf("%s: there is no class %s yet", s.Name, s.Class)
+			continue
+		}
 		if os.Getenv(controller.BinaryVariable) != "" && (s.On.Version != "" || s.On.Speed != 0) {
 			t.Logf("%s needs a controller %s, which is simulated only", s.Name, s.On.Version)
 			continue
