@@ -1,16 +1,25 @@
-// Package backendquota remedies Services whose sync fails with backend quota.
+// Package backendquota remedies Services whose load balancer can't take all backends.
 package backendquota
 
 import (
+	"context"
 	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 //go:embed doc.md
 var doc string
 
-// Remedy asks: nothing that lbremedy may write is known to end this failure.
+// Remedy applies for a higher limit, or asks with the ways to need fewer backends.
 var Remedy = &remedy.Remedy{
 	Class: "backend-quota",
 	Doc:   doc,
@@ -19,8 +28,133 @@ var Remedy = &remedy.Remedy{
 		"backend server number has reached to the quota limit of this load balancer",
 		"backend server number has reached the quota limit of this load balancer",
 	},
-	Diagnose: remedy.Always(remedy.Plan{
-		Finding: "The sync failed with backend quota.",
-		Ask:     "Find the cause in the controller's log and end it.",
-	}),
+	Reads: slices.Concat(
+		[]grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices, grant.ListServices, grant.DescribeVServerGroups, grant.ListProductQuotas},
+		remedy.BoundReads, step.RaiseReads),
+	Steps:    []remedy.Step{step.ApplyQuota{}},
+	Scope:    remedy.Account,
+	Diagnose: diagnose,
+	Holds:    holds,
+}
+
+// The limits that this failure can be about:
+// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/quotas
+const (
+	perBalancer = "slb_quota_backendservers_num"         // backends of one load balancer
+	perServer   = "slb_quota_backendserver_attached_num" // load balancers of one server
+)
+
+// cycle is how long the controller gets to help itself: it adds backends again
+// after it has removed others, and retries after 5, 10, 20 s and so on.
+const cycle = time.Minute
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	if remedy.NLB(c.Service) {
+		return remedy.Plan{
+			Finding: "The failure is about the backends of a CLB, and the Service is served by an NLB.",
+			Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + remedy.NLBClass + " alone.",
+		}, nil
+	}
+	s, err := read(ctx, c)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if s.lb == "" {
+		return c.Unfound("how many backends it has"), nil
+	}
+	limit, err := c.Cloud.Quotas.Named(ctx, "slb", perBalancer)
+	switch {
+	case errors.Is(err, cloud.ErrNotFound):
+		return unknown(s.says(0), s.lb, perBalancer), nil
+	case err != nil:
+		return remedy.Plan{}, fmt.Errorf("read the limit %s: %w", perBalancer, err)
+	}
+	plan := remedy.Plan{Finding: s.says(limit.Total), Cause: s.lb}
+	if left := cycle - c.Waited(); left > 0 {
+		plan.Finding += " The controller removes backends that are gone and adds the others again: it gets a minute for that."
+		plan.Wait = max(time.Second, min(left, c.Pause()))
+		return plan, nil
+	}
+	if total := s.total(); float64(total) > limit.Total {
+		plan.Ask = s.ways(int(limit.Total))
+		return step.Raise(ctx, c, plan, limit, float64(total), fmt.Sprintf("A Kubernetes Service needs %d backends on the load balancer %s, and %.0f is the limit.", total, s.lb, limit.Total))
+	}
+	return servers(ctx, c, s, plan)
+}
+
+// unknown answers where the quota center does not have a limit under its name.
+func unknown(figures, lb, limit string) remedy.Plan {
+	return remedy.Plan{
+		Finding: figures + fmt.Sprintf(" The quota center has no limit %s in this region, so that the most can't be told.", limit),
+		Cause:   lb,
+		Ask:     "Look up in the quota center how many backends a load balancer can have, and how many load balancers a server, and apply for more.",
+	}
+}
+
+// servers answers where the load balancer has room: then its servers may be on too
+// many load balancers.
+func servers(ctx context.Context, c *remedy.Case, s state, plan remedy.Plan) (remedy.Plan, error) {
+	limit, err := c.Cloud.Quotas.Named(ctx, "slb", perServer)
+	switch {
+	case errors.Is(err, cloud.ErrNotFound):
+		return unknown(plan.Finding+" That fits.", s.lb, perServer), nil
+	case err != nil:
+		return remedy.Plan{}, fmt.Errorf("read the limit %s: %w", perServer, err)
+	}
+	services, err := c.Kube.Services(ctx)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	balancers := sharing(services, s.terway, s.lb)
+	if s.mode != remedy.PodMode && float64(balancers) > limit.Total {
+		plan.Cause = perServer
+		plan.Finding += fmt.Sprintf(" That fits, but the Services of the cluster put its nodes behind %s, and a server can be behind %.0f (%s).", remedy.Count(balancers, "load balancer"), limit.Total, perServer)
+		plan.Ask = fmt.Sprintf("Let several Services share a load balancer by the annotation %sid, or let each use some nodes alone, by %sbackend-label or with externalTrafficPolicy Local.", remedy.Prefix, remedy.Prefix)
+		return step.Raise(ctx, c, plan, limit, float64(balancers), fmt.Sprintf("The Services of a Kubernetes cluster put its nodes behind %d load balancers, and %.0f is the limit.", balancers, limit.Total))
+	}
+	plan.Finding += fmt.Sprintf(" By these figures it fits, and its servers are behind no more than %s of %.0f (%s).", remedy.Count(balancers, "load balancer"), limit.Total, perServer)
+	plan.Wait = c.Pause()
+	plan.Ask = "Compare the limits in the quota center with what the load balancer has in the console, and look which group the controller could not fill: " + c.LogQuery() + "."
+	return plan, nil
+}
+
+// holds reports whether a port of the Service has fewer backends than it is to have.
+func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	if remedy.NLB(c.Service) {
+		return remedy.Yes, nil // a person looks
+	}
+	s, err := read(ctx, c)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	return remedy.Is(s.lb == "" || s.short()), nil
+}
+
+// read reads what the Service needs and what its load balancer has.
+func read(ctx context.Context, c *remedy.Case) (state, error) {
+	s := state{c: c}
+	var err error
+	if s.mode, err = c.BackendMode(ctx); err != nil {
+		return s, err
+	}
+	if s.nodes, err = c.Kube.Nodes(ctx); err != nil {
+		return s, err
+	}
+	if s.ends, err = c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name); err != nil {
+		return s, err
+	}
+	if s.groups, s.lb, err = c.Groups(ctx, s.mode); err != nil || s.lb == "" {
+		return s, err
+	}
+	var all []cloud.VServerGroup
+	if all, err = c.Cloud.SLB.VServerGroups(ctx, s.lb); err != nil {
+		return s, fmt.Errorf("list vServer groups of %s: %w", s.lb, err)
+	}
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return s, fmt.Errorf("describe the cluster: %w", err)
+	}
+	s.terway = strings.HasPrefix(cluster.Network, "terway")
+	s.others(all)
+	return s, nil
 }

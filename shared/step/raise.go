@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -57,7 +58,7 @@ func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota,
 	case len(all) > 0 && all[0].Refused() && (all[0].At.IsZero() || c.Now.Sub(all[0].At) < refusal):
 		why := ""
 		if all[0].Opinion != "" {
-			why = " (" + all[0].Opinion + ")"
+			why = " (" + strings.TrimRight(all[0].Opinion, ". ") + ")"
 		}
 		plan.Finding += fmt.Sprintf(" An application for %s was refused%s%s.", count(all[0].Desired), on(all[0].At), why)
 		plan.Ask = fmt.Sprintf("Apply again with better reasons, in the quota center: %s.%s", quotaCenter, others)

@@ -228,11 +228,15 @@ func looks(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used ma
 	return nil
 }
 
+// undecided is from when on a wait is for what people outside decide about. No
+// scenario waits that out: what passes by itself is looked at sooner.
+const undecided = 10 * time.Minute
+
 func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used map[string]bool) error {
 	w := build(t, c, r, s)
 	before := w.snapshot(t)
 	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
-	rec, err := w.run(t, func(rec events.Record) bool { return !rec.Done() })
+	rec, err := w.run(t, func(rec events.Record) bool { return !rec.Done() && rec.Wait < undecided })
 	if err != nil && s.parts["fault"] == "" {
 		return err
 	}

@@ -1,0 +1,206 @@
+package backendquota
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// A state is what the Service needs and what its load balancer has.
+type state struct {
+	c      *remedy.Case
+	mode   remedy.BackendMode
+	terway bool
+	nodes  []corev1.Node
+	ends   []discoveryv1.EndpointSlice
+	groups []remedy.Group // of the Service's ports
+	lb     string         // ID; empty: none was found
+	rest   int            // backends of the load balancer in other groups
+	shares map[string]int // of those, by the Service or owner
+}
+
+// others counts the backends in groups that are of no port of the Service.
+func (s *state) others(all []cloud.VServerGroup) {
+	s.shares = map[string]int{}
+	for _, g := range all {
+		if g.Servers == 0 || slices.ContainsFunc(s.groups, func(own remedy.Group) bool { return own.ID == g.ID }) {
+			continue
+		}
+		whose := "groups that a person made"
+		if t, ok := remedy.ParseTrace(g.Name); ok {
+			whose = t.String()
+			if t.Of(s.c.Service, s.c.Event.Cluster) {
+				whose = "ports that the Service had before"
+			}
+		}
+		s.rest += g.Servers
+		s.shares[whose] += g.Servers
+	}
+}
+
+// need returns how many backends a port is to have, of the nodes that keep says.
+func (s *state) need(mode remedy.BackendMode, p corev1.ServicePort, keep func(*corev1.Node) bool) int {
+	ready := remedy.Ready(s.ends, p)
+	if mode == remedy.PodMode {
+		return len(ready)
+	}
+	with := map[string]int{} // Pods by node
+	for _, e := range ready {
+		with[e.Node]++
+	}
+	n := 0
+	for i := range s.nodes {
+		node := &s.nodes[i]
+		switch why, _ := remedy.LeftOut(node, s.c.Service); {
+		case why == remedy.Virtual:
+			n += with[node.Name] // its Pods are backends themselves
+		case why == remedy.Serves && keep(node) && (mode == remedy.ClusterMode || with[node.Name] > 0):
+			n++
+		}
+	}
+	return n
+}
+
+func every(*corev1.Node) bool { return true }
+
+// own returns how many backends the Service is to have. Ports that share a target
+// share a group.
+func (s *state) own(mode remedy.BackendMode, keep func(*corev1.Node) bool) int {
+	by := map[string]int{}
+	for _, g := range s.groups {
+		by[g.Name] = max(by[g.Name], s.need(mode, g.Port, keep))
+	}
+	n := 0
+	for _, k := range by {
+		n += k
+	}
+	return n
+}
+
+// total returns how many backends the load balancer is to have.
+func (s *state) total() int { return s.rest + s.own(s.mode, every) }
+
+// short reports whether a port has fewer backends than it is to have.
+func (s *state) short() bool {
+	return slices.ContainsFunc(s.groups, func(g remedy.Group) bool { return g.Servers < s.need(s.mode, g.Port, every) })
+}
+
+// kinds are what the backends are, by mode.
+var kinds = map[remedy.BackendMode]string{
+	remedy.PodMode:     "the ready Pods are its backends",
+	remedy.LocalMode:   "the nodes of its ready Pods are its backends, by externalTrafficPolicy Local",
+	remedy.ClusterMode: "all nodes that the controller does not leave out are its backends",
+}
+
+// says returns the figures, as sentences; a limit of 0 is not known.
+func (s *state) says(limit float64) string {
+	var parts []string
+	attached := map[string]int{}
+	for _, g := range s.groups {
+		parts = append(parts, fmt.Sprintf("%d for port %d", s.need(s.mode, g.Port, every), g.Port.Port))
+		attached[g.Name] = g.Servers
+	}
+	now := 0
+	for _, n := range attached {
+		now += n
+	}
+	most := ""
+	if limit > 0 {
+		most = fmt.Sprintf(", and %.0f is the most (%s)", limit, perBalancer)
+	}
+	text := fmt.Sprintf("The load balancer %s has %d backends%s. The Service is to have %d there and has %d: %s; %s.",
+		s.lb, now+s.rest, most, s.own(s.mode, every), now, remedy.List(parts, 5), kinds[s.mode])
+	if len(s.shares) > 0 {
+		var with []string
+		for _, whose := range slices.Sorted(maps.Keys(s.shares)) {
+			with = append(with, fmt.Sprintf("%s (%d)", whose, s.shares[whose]))
+		}
+		text += fmt.Sprintf(" It shares the load balancer with %s.", remedy.List(with, 5))
+	}
+	return text + fmt.Sprintf(" That makes %d in all.", s.total())
+}
+
+// ways names what would make the Service fit, each with its effect: only what
+// helps, so that in ENI mode nothing about nodes is said.
+func (s *state) ways(limit int) string {
+	svc := s.c.Service
+	var out []string
+	if n := s.own(remedy.LocalMode, every); s.mode == remedy.ClusterMode && n > 0 && s.rest+n <= limit {
+		out = append(out, fmt.Sprintf("Let only nodes with ready Pods of the Service be backends, which makes %d in all: kubectl -n %s patch service %s -p '{\"spec\":{\"externalTrafficPolicy\":\"Local\"}}'; the Pods then see the clients' addresses, and what comes for a node whose Pods have gone is lost until the controller has removed it.",
+			s.rest+n, svc.Namespace, svc.Name))
+	}
+	if label, nodes, n := s.label(limit); label != "" {
+		value := label
+		if now, _ := remedy.Annotation(svc, "backend-label"); now != "" {
+			value = now + "," + label
+		}
+		out = append(out, fmt.Sprintf("Let only the %s with the label %s be backends, which makes %d in all: %s.", remedy.Count(nodes, "node"), label, s.rest+n, remedy.SetCommand(svc, "backend-label", value)))
+	}
+	if n := s.own(s.mode, every); s.rest > 0 && n <= limit {
+		out = append(out, fmt.Sprintf("Give the Service a load balancer of its own, which has room for its %d: delete it and create it again without the annotation %sid; its address changes, and the load balancer costs.", n, remedy.Prefix))
+	}
+	if len(out) == 0 {
+		out = append(out, "Split the Service into several, each with a load balancer of its own and fewer ports or Pods.")
+	}
+	return strings.Join(out, " ")
+}
+
+// label returns a label that some nodes have, such that they fit, how many nodes
+// those are and how many backends they make. Of several it is the one that most
+// nodes have.
+func (s *state) label(limit int) (label string, nodes, backends int) {
+	if s.mode == remedy.PodMode {
+		return "", 0, 0
+	}
+	count := map[string]int{}
+	serving := 0
+	for i := range s.nodes {
+		if why, _ := remedy.LeftOut(&s.nodes[i], s.c.Service); why != remedy.Serves {
+			continue
+		}
+		serving++
+		for k, v := range s.nodes[i].Labels {
+			if k != corev1.LabelHostname && v != "" {
+				count[k+"="+v]++
+			}
+		}
+	}
+	all := slices.Collect(maps.Keys(count))
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(-cmp.Compare(count[a], count[b]), cmp.Compare(a, b)) })
+	for _, l := range all {
+		if count[l] == serving {
+			continue // it would change nothing
+		}
+		key, value, _ := strings.Cut(l, "=")
+		n := s.own(s.mode, func(node *corev1.Node) bool { return node.Labels[key] == value })
+		if n > 0 && s.rest+n <= limit {
+			return l, count[l], n
+		}
+	}
+	return "", 0, 0
+}
+
+// sharing returns how many CLBs the Services put the cluster's nodes behind, with
+// the one in hand.
+func sharing(services []corev1.Service, terway bool, lb string) int {
+	balancers := map[string]bool{lb: true}
+	for i := range services {
+		svc := &services[i]
+		kind := svc.Annotations[remedy.BackendType]
+		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || remedy.NLB(svc) || kind == "eni" || kind == "" && terway {
+			continue
+		}
+		if id := svc.Labels[remedy.BalancerLabel]; id != "" {
+			balancers[id] = true
+		}
+	}
+	return len(balancers)
+}
