@@ -95,13 +95,14 @@ func pageOrChunk[T any](q *request, list []T, most int, outer, inner string, sho
 		if bad != nil {
 			return nil, bad
 		}
-		return reply{outer: shown(part), "NextToken": next, "TotalCount": len(list)}, nil
+		size, bad := q.params.number("MaxResults", 1, 500, 50)
+		return reply{outer: shown(part), "NextToken": next, "PageSize": size, "TotalCount": len(list)}, bad
 	}
 	part, n, size, bad := page(q.params, list, 10, most)
 	if bad != nil {
 		return nil, bad
 	}
-	return reply{outer: shown(part), "PageNumber": n, "PageSize": size, "TotalCount": len(list)}, nil
+	return reply{outer: shown(part), "PageNumber": n, "PageSize": size, "TotalCount": len(list), "NextToken": ""}, nil
 }
 
 // primary returns the primary address of a network interface.

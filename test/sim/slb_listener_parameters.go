@@ -1,13 +1,37 @@
 package sim
 
+import "maps"
+
+// usual are the parameters of listeners of a protocol that nobody has set, as
+// answers show them:
+// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-createloadbalancertcplistener
+// and those of UDP, HTTP and HTTPS beside it. An HTTP listener says that it
+// redirects nothing: a client that does not read this takes it for one to be made
+// again.
+var usual = func() map[string]reply {
+	checked := reply{"HealthyThreshold": 3, "UnhealthyThreshold": 3, "HealthCheckInterval": 2}
+	with := func(base, more reply) reply {
+		all := maps.Clone(base)
+		maps.Copy(all, more)
+		return all
+	}
+	packets := with(checked, reply{"HealthCheckSwitch": "on", "ConnectionDrain": "off", "ProxyProtocolV2Enabled": "false"})
+	web := with(checked, reply{
+		"RequestTimeout": 60, "IdleTimeout": 15, "HealthCheckTimeout": 5, "HealthCheckHttpCode": "http_2xx", "HealthCheckMethod": "head", "Gzip": "on",
+		"XForwardedFor": "on", "XForwardedFor_proto": "off", "XForwardedFor_SLBPORT": "off", "XForwardedFor_ClientSrcPort": "off",
+	})
+	return map[string]reply{
+		"tcp":   with(packets, reply{"PersistenceTimeout": 0, "EstablishedTimeout": 900, "HealthCheckType": "tcp", "HealthCheckConnectTimeout": 5}),
+		"udp":   with(packets, reply{"HealthCheckConnectTimeout": 10, "HealthCheckInterval": 5}),
+		"http":  with(web, reply{"ListenerForward": "off"}),
+		"https": with(web, reply{"EnableHttp2": "on", "TLSCipherPolicy": "tls_cipher_policy_1_0"}),
+	}
+}()
+
 // parameters is what answers say of a listener beyond what all listeners have.
-// An HTTP listener says that it redirects nothing: a client that does not read
-// this takes it for one to be made again.
 func (l *Listener) parameters() reply {
 	all := reply{}
-	if l.Protocol == "http" {
-		all["ListenerForward"] = "off"
-	}
+	maps.Copy(all, usual[l.Protocol])
 	for k, v := range l.Config {
 		all[k] = typed(k, v)
 	}
