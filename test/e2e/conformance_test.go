@@ -300,7 +300,7 @@ func (p *play) lines(marks *strings.Replacer) []string {
 	for _, e := range p.events {
 		line := fmt.Sprintf("%s %s %s: %s", e.Type, e.Reason, e.Source.Component, e.Message)
 		line = given.ReplaceAllString(marks.Replace(line), "LB")
-		line = volatile.ReplaceAllString(line, "$1…")
+		line = jobID.ReplaceAllString(volatile.ReplaceAllString(line, "$1…"), "job JOB")
 		if p.counts {
 			line += fmt.Sprintf(" (x%d)", e.Count)
 		}
@@ -312,7 +312,8 @@ func (p *play) lines(marks *strings.Replacer) []string {
 
 var (
 	// given are IDs that the simulated cloud gives to what is created.
-	given = regexp.MustCompile(`\b(?:n?lb|rsp|sgp|lsn)-sim[0-9]+\b`)
+	given = regexp.MustCompile(`\b(?:n?lb|rsp|sgp?|lsn)-sim[0-9]+\b`)
+	jobID = regexp.MustCompile(`\bjob [0-9a-f-]{36}\b`)
 	// volatile is what differs from one answer of the OpenAPI to the next.
 	volatile = regexp.MustCompile(`(?s)((?:RequestId|Recommend): |RespHeaders: map\[|EncodedDiagnosticMessage:)[^\n]*`)
 )
@@ -397,10 +398,11 @@ func tracks(actions []string) []string {
 	var all []string
 	for _, track := range []func(string) bool{
 		func(a string) bool {
-			return !ofGroups.MatchString(a) && !ofListeners.MatchString(a) && !ofJobs.MatchString(a)
+			return !ofGroups.MatchString(a) && !ofListeners.MatchString(a) && !ofSources.MatchString(a) && !ofJobs.MatchString(a)
 		},
 		ofGroups.MatchString,
 		ofListeners.MatchString,
+		ofSources.MatchString,
 	} {
 		reads := 0 // at the end of all
 		for _, a := range actions {
@@ -421,6 +423,7 @@ var (
 	isRead      = regexp.MustCompile(`^(?:Describe|List|Get)`)
 	ofGroups    = regexp.MustCompile(`ServerGroup`)
 	ofListeners = regexp.MustCompile(`Listener`)
+	ofSources   = regexp.MustCompile(`^[A-Z][a-z]+SecurityGroup`)
 	ofJobs      = regexp.MustCompile(`^(?:GetJobStatus|ListAsynJobs)$`)
 )
 

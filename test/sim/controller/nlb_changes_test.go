@@ -549,7 +549,7 @@ func TestNLBJobs(t *testing.T) {
 			want: "[LB]: Message: code: 400, The Lock [nlb] is conflict. "},
 		{name: "throttled for a while", arrange: fault(sim.Fault{Action: "CreateLoadBalancer", Code: "Throttling.User", Count: 9}), waits: "CreateLoadBalancer", times: 10},
 		{name: "throttled, v2.11", version: "v2.11.1", arrange: fault(sim.Fault{Action: "ListLoadBalancers", Code: "Throttling.User", Count: 1}), waits: "ListLoadBalancers", times: 1,
-			want: "[]: Message: code: 400, Request was denied due to api flow control."},
+			want: "[]: Message: code: 400, Request was denied due to api flow control. "},
 		{name: "security group joined twice", said: map[string]string{"security-group-ids": "sg-1"}, waits: "LoadBalancerJoinSecurityGroup", times: 2,
 			want: "[LB]: Message: code: 400, The specified resource of sg-1 is already associated. "},
 		{name: "security group in the way", said: map[string]string{"security-group-ids": "sg-1"}, waits: "LoadBalancerJoinSecurityGroup", times: 5,
