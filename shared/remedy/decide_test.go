@@ -257,7 +257,7 @@ func TestDeclaration(t *testing.T) {
 	}
 	equal(t, names(), "get services, list events, vpc:DescribeVSwitches")
 	r.Steps = []remedy.Step{step.TagLB{}}
-	equal(t, names(), "get services, list events, list services, slb:DescribeLoadBalancerAttribute, slb:ListTagResources, slb:TagResources, vpc:DescribeVSwitches, watch services")
+	equal(t, names(), "get services, list events, list services, nlb:ListTagResources, nlb:TagResources, slb:DescribeLoadBalancerAttribute, slb:ListTagResources, slb:TagResources, vpc:DescribeVSwitches, watch services")
 	if err := r.Validate(); err == nil || !strings.Contains(err.Error(), "no Holds") {
 		t.Errorf("got %v", err)
 	}

@@ -233,7 +233,7 @@ func TestNetworkOwner(t *testing.T) {
 		{"own by its tag", sim.NLB{Tags: map[string]string{remedy.ClusterTag: "c-1"}, Listeners: listener("k8s.80.TCP.web.shop.c-1")}, remedy.Own, "listener k8s.80.TCP.web.shop.c-1"},
 		{"own by its protection", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1")}, remedy.Own, "managed.by.ack"},
 		{"another Service's too", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1", "k8s.81.TCP.api.shop.c-1")}, remedy.OtherService, "shop/api"},
-		{"of another cluster", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-2", "by hand")}, remedy.Unproven, "0 listeners of this Service"},
+		{"of another cluster", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-2", "by hand")}, remedy.Unproven, "no listener of this Service"},
 		{"reused", sim.NLB{Tags: map[string]string{remedy.ReusedTag: "true"}}, remedy.Users, "reused"},
 		{"made by hand", sim.NLB{}, remedy.Users, "a person made it"},
 		{"the API server's", sim.NLB{Tags: map[string]string{remedy.ClusterTag: "c-1"}, Listeners: []sim.NLBListener{{Port: 6443}}}, remedy.APIServer, "API server"},

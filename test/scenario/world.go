@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -484,7 +485,9 @@ type snapshot struct {
 func (w *world) snapshot(t *testing.T) snapshot {
 	t.Helper()
 	svc, err := w.kube.Client().CoreV1().Services(w.svc.Namespace).Get(t.Context(), w.svc.Name, metav1.GetOptions{})
-	if err != nil {
+	if apierrors.IsNotFound(err) {
+		svc = &corev1.Service{} // its deletion has come to its end
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	svc.ManagedFields = nil
@@ -588,6 +591,24 @@ func (s snapshot) listeners(lb string, port int, protocol string) (found []*sim.
 		}
 	}
 	return found
+}
+
+// likeListeners leaves out of the listeners' settings those that the same listener
+// of another snapshot does not state. A listener that was made again states what
+// was a default before: the cloud shows both alike.
+func (s snapshot) likeListeners(other snapshot) {
+	for i := range s.World.LoadBalancers {
+		lb := &s.World.LoadBalancers[i]
+		for n := range lb.Listeners {
+			l := &lb.Listeners[n]
+			for _, o := range other.listeners(lb.ID, l.Port, l.Protocol) {
+				maps.DeleteFunc(l.Config, func(k, _ string) bool { _, stated := o.Config[k]; return !stated })
+				if len(l.Config) == 0 {
+					l.Config = o.Config
+				}
+			}
+		}
+	}
 }
 
 func (s snapshot) dropListener(lb string, port int, protocol string) {
