@@ -169,6 +169,10 @@ func TestEnvironment(t *testing.T) {
 	if got := p.good("status"); !strings.Contains(got, a.OpenAPI) || !strings.Contains(got, "cn-beijing") || !strings.Contains(got, "none") {
 		t.Errorf("got %s", got)
 	}
+	p.env["LBREMEDY_SIM"] = a.Address // as in a shell that has the environment
+	if got := p.good("status", "-o", "json"); !strings.Contains(got, `"controller": "none"`) {
+		t.Errorf("got %s", got)
+	}
 	p.good("rm", "callers", "operator")
 	p.bad(codeFailed, "lbremedy-sim reset", "env")
 	p.good("reset")

@@ -91,12 +91,24 @@ func (p *program) claim() (write func(record) error, release func(), err error) 
 // errNone is of a simulation that does not run.
 var errNone = errors.New("no simulation")
 
-// find returns the simulation that the flags and the environment name.
+// find returns the simulation that the flags and the environment name. Of one that
+// is named by its address more is known if it is the one that the record is about.
 func (p *program) find() (record, error) {
-	if p.server != "" {
-		addr, err := loopbackAddress(p.server)
-		return record{Name: p.name, Address: addr}, err
+	if p.server == "" {
+		return p.recorded()
 	}
+	addr, err := loopbackAddress(p.server)
+	if err != nil {
+		return record{}, err
+	}
+	if r, err := p.recorded(); err == nil && r.Address == addr {
+		return r, nil
+	}
+	return record{Name: p.name, Address: addr}, nil
+}
+
+// recorded returns the simulation that the state directory knows by its name.
+func (p *program) recorded() (record, error) {
 	file, err := p.recordFile()
 	if err != nil {
 		return record{}, err
