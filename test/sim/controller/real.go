@@ -86,8 +86,11 @@ func StartPlay(t testing.TB, o Options) (stop func()) {
 // the program can not be started or ends by itself, with the end of its log,
 // which is kept.
 //
-// The program gets an environment of its own and talks to the simulated cloud
-// alone. It ends when this process does, however that comes about (on Linux); if
+// The program gets the flags of v2.14.0; one that lacks some of them says so and
+// ends. Kube needs the rights of its ClusterRole: on events, Services and their
+// status, nodes, endpoints, EndpointSlices, and Pods and their status.
+//
+// It gets an environment of its own and talks to the simulated cloud alone. It ends when this process does, however that comes about (on Linux); if
 // it is a script, it has to exec.
 //
 // The real one has no way to keep to a namespace or to some of the nodes, picks
@@ -322,7 +325,9 @@ func (o *Options) environment() []string {
 }
 
 // flags writes the files that the controller reads into dir, and returns its
-// flags.
+// flags. What is left out has the default that is wanted: --network, which
+// decides about endpoints that nobody names; no feature gate; --cluster-cidr,
+// which goes with routes.
 func (o *Options) flags(dir string) ([]string, error) {
 	kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "cloud-config")
 	if err := writeKubeconfig(kubeconfig, o.Kube); err != nil {
