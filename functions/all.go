@@ -26,6 +26,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/noavailablenodes"
 	"github.com/lbremedy/lbremedy/functions/nodenotresolvable"
 	"github.com/lbremedy/lbremedy/functions/publiclbforbidden"
+	"github.com/lbremedy/lbremedy/functions/quota"
 	"github.com/lbremedy/lbremedy/functions/rampermission"
 	"github.com/lbremedy/lbremedy/functions/referencemissing"
 	"github.com/lbremedy/lbremedy/functions/resourcegroupimmutable"
@@ -65,6 +66,7 @@ var All = []*remedy.Remedy{
 	noavailablenodes.Remedy,
 	nodenotresolvable.Remedy,
 	publiclbforbidden.Remedy,
+	quota.Remedy,
 	rampermission.Remedy,
 	referencemissing.Remedy,
 	resourcegroupimmutable.Remedy,

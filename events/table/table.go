@@ -319,6 +319,23 @@ func Table() []events.Row {
 			},
 		},
 		{
+			Class: "quota",
+			Codes: []string{
+				"OverQuota",
+				"ORDER.QUANTITY_INVALID",
+				"ListenerNumberOverLimit",
+				"QuotaLimitExceeds.*",
+				"QuotaExceeded.*",
+			},
+			Texts: []string{
+				"Instance num exceeded Quota",
+				"Total is over the quota",
+				"order quota exceeded",
+				"maximum number of listeners is exceeded",
+				"The quota of * is exceeded",
+			},
+		},
+		{
 			Class: "ram-permission",
 			Codes: []string{
 				"Forbidden",

@@ -133,7 +133,7 @@ func terway(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 		plan.Ask = "Look into the log of Terway on the node: kubectl -n kube-system get pod -o wide finds its Pod there. " + late.anew(c.Service)
 	default:
 		plan.Wait = c.Pause()
-		plan.Ask = "Look into the controller's log for why it does not add these Pods to the load balancer."
+		plan.Ask = "Look into the controller's log for why it does not add these Pods to the load balancer: " + c.LogQuery() + "."
 	}
 	return plan
 }

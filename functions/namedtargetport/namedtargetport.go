@@ -39,7 +39,9 @@ var Remedy = &remedy.Remedy{
 // (pkg/controller/service/clbv1/vgroups.go).
 var resolves = remedy.Version{Major: 2}
 
-const lookUp = "Look up in the controller's log which port it sent, in the call that adds backends to the group, and correct it in the Service."
+func lookUp(c *remedy.Case) string {
+	return "Look up in the controller's log which port it sent, in the call that adds backends to the group, and correct it in the Service: " + c.LogQuery() + "."
+}
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	mode, err := c.BackendMode(ctx)
@@ -53,7 +55,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if len(named) == 0 {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The API refuses a port of a backend, and every targetPort of the Service is a number: %s.", list(c)),
-			Ask:     lookUp,
+			Ask:     lookUp(c),
 		}, nil
 	}
 	all, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
@@ -78,7 +80,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if ctl.Version != (remedy.Version{}) && !ctl.Version.Before(resolves) {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The API refuses a port of a backend. Pods are the backends, and the controller is %s, which resolves targetPorts by name: those are not why. %s", ctl.Version, strings.Join(findings, " ")),
-			Ask:     lookUp,
+			Ask:     lookUp(c),
 		}, nil
 	}
 	plan := remedy.Plan{Finding: "Pods are the backends, and the controller took a targetPort by name for the number 0. " + strings.Join(findings, " "), Note: upgrade(ctl.Version)}
@@ -128,7 +130,7 @@ func nodes(c *remedy.Case) remedy.Plan {
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("The API refuses a port of a backend. Nodes are the backends of the Service, so that a targetPort by name does no harm, and every port has a node port: %s.", list(c)),
-		Ask:     lookUp,
+		Ask:     lookUp(c),
 	}
 }
 

@@ -89,7 +89,7 @@ func (s *state) cluster() remedy.Plan {
 		return s.ask("All nodes are to be backends, and the cluster has none.", "Add nodes to the cluster.")
 	case len(out.of[remedy.Serves]) > 0:
 		return s.wait(fmt.Sprintf("All nodes are to be backends, and nothing keeps %s from it: the controller has not added them yet.", remedy.List(out.of[remedy.Serves], 5)),
-			"Look into the controller's log for why it does not add these nodes to the load balancer.")
+			"Look into the controller's log for why it does not add these nodes to the load balancer: "+s.c.LogQuery()+".")
 	case len(out.of[remedy.Unlabel]) == len(s.nodes):
 		plan := s.ask("All nodes are to be backends that have the labels of the annotation backend-label, and none has them all: "+s.labels(), s.relabel())
 		plan.Wait = 0 // it is there in writing
@@ -120,7 +120,7 @@ func (s *state) byNode(ready []remedy.Endpoint) remedy.Plan {
 	const local = "With externalTrafficPolicy Local the nodes of the ready Pods are to be backends"
 	if len(serve) > 0 {
 		return s.wait(fmt.Sprintf("%s, and nothing keeps %s from it: the controller has not added them yet.", local, remedy.List(serve, 5)),
-			"Look into the controller's log for why it does not add these nodes to the load balancer.")
+			"Look into the controller's log for why it does not add these nodes to the load balancer: "+s.c.LogQuery()+".")
 	}
 	if len(on) == 0 {
 		return s.ask(fmt.Sprintf("%s, and those of %s don't exist.", local, remedy.List(lost, 5)),
@@ -166,7 +166,7 @@ func (s *state) byInterface(ready []remedy.Endpoint) remedy.Plan {
 	}
 	if len(have) > 0 {
 		return s.wait(fmt.Sprintf("The ready Pods are to be the backends, and these have a network interface in use: %s. The controller has not added them yet.", remedy.List(have, 5)),
-			"Look into the controller's log for why it does not add these Pods to the load balancer.")
+			"Look into the controller's log for why it does not add these Pods to the load balancer: "+s.c.LogQuery()+".")
 	}
 	return s.wait(fmt.Sprintf("The ready Pods are to be the backends, by their network interfaces: %s.", remedy.List(lack, 5)),
 		"Look why the Pods have no network interface of the VPC: with Terway in the log of its Pod on their node; with Flannel they never have one, and the annotation "+remedy.BackendType+" must be ecs.")

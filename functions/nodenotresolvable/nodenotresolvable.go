@@ -81,7 +81,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{
 			Finding: "The controller could not tell the server of a node. " + now,
 			Wait:    c.Pause(),
-			Ask:     "Look up in the controller's log which node or server it names, and compare the node's spec.providerID with the ECS console.",
+			Ask:     "Look which node or server the controller names in its log, and compare the node's spec.providerID with the ECS console: " + c.LogQuery() + ".",
 		}, nil
 	}
 	slices.Sort(found.names)

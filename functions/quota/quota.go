@@ -1,0 +1,158 @@
+// Package quota remedies Services whose sync meets another limit of the account than that of backends.
+package quota
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy applies for a higher limit where one is shown to be used up, else it asks.
+var Remedy = &remedy.Remedy{
+	Class: "quota",
+	Doc:   doc,
+	Codes: []string{"OverQuota", "ORDER.QUANTITY_INVALID", "ListenerNumberOverLimit", "QuotaLimitExceeds.*", "QuotaExceeded.*"},
+	Texts: []string{
+		"Instance num exceeded Quota",
+		"Total is over the quota",
+		"order quota exceeded",
+		"maximum number of listeners is exceeded",
+		"The quota of * is exceeded",
+	},
+	Reads: slices.Concat(
+		[]grant.Grant{grant.ListProductQuotas, grant.DescribeLoadBalancerListeners}, step.RaiseReads, remedy.BoundReads, remedy.NetworkReads),
+	Steps:    []remedy.Step{step.ApplyQuota{}},
+	Scope:    remedy.Account,
+	Diagnose: diagnose,
+	Holds:    holds,
+}
+
+// calm is how long after a failure its not coming back tells something: the
+// controller has tried again by then.
+const calm = remedy.Retry + time.Minute
+
+func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	f, err := find(ctx, c)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
+	if f.limit == nil {
+		return f.unknown(c), nil
+	}
+	plan := remedy.Plan{
+		Finding: fmt.Sprintf("The limit %s is %s: %s.", f.limit.Name, number(f.limit.Total), f.use.says),
+		Cause:   f.limit.Name,
+		Ask:     f.use.ways,
+	}
+	if f.hint.name == "" {
+		plan.Finding += fmt.Sprintf(" The message names no limit, and this is the only one of the product %s that is used up.", f.hint.product)
+	}
+	if f.use.need <= f.limit.Total {
+		plan.Finding += " By these figures, which may lag, there is room."
+		plan.Wait = c.Pause()
+		plan.Ask = "Compare the figures with the quota center, and look which API was refused: " + c.LogQuery() + ". " + plan.Ask
+		return plan, nil
+	}
+	return step.Raise(ctx, c, plan, *f.limit, f.use.need, fmt.Sprintf("A Kubernetes Service needs %s of %s, and %s is the limit.", number(f.use.need), f.limit.Name, number(f.limit.Total)))
+}
+
+// holds reports whether the limit is used up. That it is not tells something only
+// when the controller has tried again since and did not fail.
+func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	f, err := find(ctx, c)
+	if err != nil {
+		return remedy.Unknown, err
+	}
+	return remedy.Is(f.limit == nil || f.use.need > f.limit.Total || c.Now.Sub(c.Event.Last) <= calm), nil
+}
+
+// A found is the limit that a failure is about.
+type found struct {
+	hint  hint
+	limit *cloud.Quota  // nil: it can't be told
+	use   use           // of the limit
+	full  []cloud.Quota // where it can't be told: those that are used up
+	all   int           // of how many
+}
+
+// find finds out which limit the failure is about, and how much of it is used. The
+// message only says where to look.
+func find(ctx context.Context, c *remedy.Case) (found, error) {
+	f := found{hint: read(c.Event.Message, remedy.NLB(c.Service))}
+	if f.hint.name != "" {
+		limit, err := c.Cloud.Quotas.Named(ctx, f.hint.product, f.hint.name)
+		switch {
+		case err == nil:
+			f.limit = &limit
+		case !errors.Is(err, cloud.ErrNotFound):
+			return f, fmt.Errorf("read the limit %s: %w", f.hint.name, err)
+		}
+	}
+	if f.limit == nil {
+		list, err := c.Cloud.Quotas.List(ctx, f.hint.product, cloud.CommonQuota, "")
+		if err != nil {
+			return f, fmt.Errorf("list the limits of %s: %w", f.hint.product, err)
+		}
+		f.choose(list, c.Cloud.Region())
+	}
+	if f.limit == nil {
+		return f, nil
+	}
+	var err error
+	f.use, err = count(ctx, c, *f.limit)
+	return f, err
+}
+
+// choose takes the limit that the message names in another form, or the only one
+// that is used up where the message names none.
+func (f *found) choose(list []cloud.Quota, region string) {
+	for i := range list {
+		q := &list[i]
+		if of, ok := q.Dimensions["regionId"]; ok && of != region {
+			continue
+		}
+		f.all++
+		if f.hint.fits(*q) {
+			f.limit = q
+			return
+		}
+		if q.Total > 0 && q.Used >= q.Total {
+			f.full = append(f.full, *q)
+		}
+	}
+	if len(f.full) == 1 && f.hint.name == "" {
+		f.limit = &f.full[0]
+	}
+}
+
+// unknown answers where the limit can't be told.
+func (f found) unknown(c *remedy.Case) remedy.Plan {
+	said := "The message names no limit: " + c.Said() + "."
+	if f.hint.name != "" {
+		said = fmt.Sprintf("The message is about the limit %s, which the quota center does not have in this region.", f.hint.name)
+	}
+	used := fmt.Sprintf("By the quota center, of %s of the product %s none is used up.", remedy.Count(f.all, "limit"), f.hint.product)
+	if len(f.full) > 0 {
+		var names []string
+		for _, q := range f.full {
+			names = append(names, fmt.Sprintf("%s (%s of %s)", q.Name, number(q.Used), number(q.Total)))
+		}
+		used = fmt.Sprintf("By the quota center these of the product %s are used up: %s.", f.hint.product, remedy.List(names, 5))
+	}
+	return remedy.Plan{
+		Finding: said + " " + used,
+		Cause:   f.hint.name,
+		Ask:     "Look which API was refused: " + c.LogQuery() + ". Then apply for more in the quota center, https://quotas.console.alibabacloud.com, or delete what nobody uses.",
+	}
+}
