@@ -69,6 +69,7 @@ func TestFaults(t *testing.T) {
 		t.Errorf("a call that hangs: got %v, name %q", err, name())
 	}
 	remove()
+	client.SetReadTimeout(time.Minute)
 	remove = c.Fault(sim.Fault{Delay: 20 * time.Millisecond})
 	at := time.Now()
 	if err := rename("e"); err != nil || time.Since(at) < 20*time.Millisecond {
