@@ -350,6 +350,8 @@ func TestWithDrift(t *testing.T) {
 		{name: "what the step removes", world: clb(same), edit: edits(synced, notes("name", "b")), set: map[string]string{"name": ""}},
 		{name: "what the step sets", world: clb(same), edit: synced, set: map[string]string{"name": "b"}, want: "the name is a and the annotations say b"},
 		{name: "what the step means to change", world: clb(same), edit: synced, set: map[string]string{"instance-charge-type": "PayBySpec", "spec": "slb.s1.small"}},
+		{name: "what the step means to change, in place of a legacy one", world: clb(same), edit: edits(synced, func(svc *corev1.Service) { svc.Annotations[remedy.LegacyPrefix+"instance-charge-type"] = "PayBySpec" }),
+			set: map[string]string{"instance-charge-type": "PayByCLCU"}},
 		{name: "what a sync fails on", world: clb(same), edit: edits(synced, notes("resource-group-id", "rg-x", "address-type", "internet"))},
 		{name: "a reused one that is the controller's", world: clb(same), edit: edits(synced, notes("id", "lb-1")), want: "the reuse check fails"},
 		{name: "an NLB", world: nlb(asIs), edit: host},
