@@ -154,7 +154,7 @@ func TestListenerSwitches(t *testing.T) {
 	r.annotations("web", map[string]string{"acl-id": "acl-1", "acl-type": "white", "connection-drain-timeout": "30", "healthy-threshold": "0", "proxy-protocol": "off"})
 	hash = r.synced("web", hash).Labels[labelHash]
 	calls := r.called("SetLoadBalancerTCPListenerAttribute")
-	if len(calls) != 1 || calls[0]["AclId"] != "" || calls[0]["ConnectionDrainTimeout"] != "" || calls[0]["HealthyThreshold"] != "" || calls[0]["ProxyProtocolV2Enabled"] != "false" {
+	if len(calls) != 0 { // the cloud shows what nobody has set as these annotations have it
 		t.Errorf("calls %v", calls)
 	}
 	r.cloud.ResetCalls()
