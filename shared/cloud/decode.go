@@ -2,12 +2,10 @@ package cloud
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,94 +135,6 @@ type none struct{}
 // take that for everything.
 func absent(product, action, what string) error {
 	return &Error{Product: product, Action: action, Code: codeNotSent, Message: "the " + what + " is empty"}
-}
-
-const (
-	maxPages = 200 // of a list; a server that goes on beyond is not believed
-	rounds   = 3   // in which to read a list that changes meanwhile
-)
-
-// A pageOf is one page of a list.
-type pageOf[T any] struct {
-	items []T
-	total number // of the whole list, where pages have numbers
-	next  string // of the page after this one, where they have tokens; empty: none
-}
-
-// numbered reads a list whose pages have numbers. The API says how long the list
-// is with each page: when that moves, or pages overlap, something was added or
-// removed meanwhile and items may have slipped from one page to another: the
-// list is read again from the start.
-func numbered[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) ([]T, error) {
-	for range rounds {
-		list, whole, err := oneRound(product, action, id, fetch)
-		if err != nil || whole {
-			return sorted(list, id), err
-		}
-	}
-	return nil, endless(product, action, "the list does not add up, however often it is read")
-}
-
-func endless(product, action, why string) error {
-	return &Error{Product: product, Action: action, Code: codeBadAnswer, Message: why, Status: 200, kind: ErrUnavailable}
-}
-
-// oneRound reads the list once; whole says whether it held still meanwhile.
-func oneRound[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) (list []T, whole bool, err error) {
-	seen := map[string]bool{}
-	total := int64(-1)
-	for n := 1; n <= maxPages; n++ {
-		p, err := fetch(n)
-		if err != nil {
-			return nil, false, err
-		}
-		if total < 0 {
-			total = p.total.n
-		}
-		if p.total.n != total || len(p.items) == 0 && int64(len(list)) < total {
-			return nil, false, nil
-		}
-		for _, v := range p.items {
-			if seen[id(v)] {
-				return nil, false, nil
-			}
-			seen[id(v)] = true
-			list = append(list, v)
-		}
-		if int64(len(list)) >= total {
-			return list, int64(len(list)) == total, nil
-		}
-	}
-	return nil, false, endless(product, action, "the list does not end")
-}
-
-// chained reads a list whose pages name the one after.
-func chained[T any](product, action string, fetch func(token string) (pageOf[T], error)) ([]T, error) {
-	var list []T
-	seen := map[string]bool{}
-	token := ""
-	for range maxPages {
-		p, err := fetch(token)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, p.items...)
-		if p.next == "" {
-			return list, nil
-		}
-		if seen[p.next] {
-			break
-		}
-		seen[p.next] = true
-		token = p.next
-	}
-	return nil, endless(product, action, "the list does not end")
-}
-
-// sorted sorts a list by ID and leaves out what is there twice.
-func sorted[T any](list []T, id func(T) string) []T {
-	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(id(a), id(b)) })
-	return slices.CompactFunc(list, func(a, b T) bool { return id(a) == id(b) })
 }
 
 // whole returns an integer parameter.

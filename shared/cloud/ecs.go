@@ -59,31 +59,26 @@ func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Inte
 	}
 	var list []Interface
 	for part := range slices.Chunk(ips, ipsAtOnce) {
-		sets, err := chained("ecs", action, func(token string) (pageOf[set], error) {
-			a, err := read(ctx, e.c, call[answer]{
-				request: func() requests.AcsRequest {
-					r := ecs.CreateDescribeNetworkInterfacesRequest()
-					r.VpcId, r.PrivateIpAddress = vpcID, new(slices.Clone(part))
-					r.NextToken, r.MaxResults = token, whole(100)
-					return r
-				},
-				check: func(a answer) error {
-					if a.NetworkInterfaceSets == nil {
-						return lack("NetworkInterfaceSets")
-					}
-					for _, s := range a.NetworkInterfaceSets.NetworkInterfaceSet {
-						if s.NetworkInterfaceID == "" || s.VSwitchID == "" || s.Status == "" {
-							return lack("ID, vSwitch and status of network interface %q", s.NetworkInterfaceID)
-						}
-					}
-					return nil
-				},
-			})
-			if err != nil {
-				return pageOf[set]{}, err
-			}
-			return pageOf[set]{items: a.NetworkInterfaceSets.NetworkInterfaceSet, next: string(a.NextToken)}, nil
-		})
+		sets, err := chained("ecs", action, pages(ctx, e.c, listing[string, answer, set]{
+			request: func(token string) requests.AcsRequest {
+				r := ecs.CreateDescribeNetworkInterfacesRequest()
+				r.VpcId, r.PrivateIpAddress = vpcID, new(slices.Clone(part))
+				r.NextToken, r.MaxResults = token, whole(100)
+				return r
+			},
+			page: func(a answer) (p pageOf[set], err error) {
+				if a.NetworkInterfaceSets == nil {
+					return p, lack("NetworkInterfaceSets")
+				}
+				return pageOf[set]{items: a.NetworkInterfaceSets.NetworkInterfaceSet, next: string(a.NextToken)}, nil
+			},
+			check: func(s set) error {
+				if s.NetworkInterfaceID == "" || s.VSwitchID == "" || s.Status == "" {
+					return lack("ID, vSwitch and status of network interface %q", s.NetworkInterfaceID)
+				}
+				return nil
+			},
+		}))
 		if err != nil {
 			return nil, err
 		}

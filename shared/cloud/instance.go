@@ -56,31 +56,26 @@ func (e ECS) Instances(ctx context.Context, ids []string) ([]Instance, error) {
 		if err != nil {
 			return nil, absent("ecs", action, "list of instances") // strings always encode
 		}
-		list, err := chained("ecs", action, func(token string) (pageOf[wireInstance], error) {
-			a, err := read(ctx, e.c, call[answer]{
-				request: func() requests.AcsRequest {
-					r := ecs.CreateDescribeInstancesRequest()
-					r.InstanceIds = string(asked)
-					r.NextToken, r.MaxResults = token, whole(100)
-					return r
-				},
-				check: func(a answer) error {
-					if a.Instances == nil {
-						return lack("Instances")
-					}
-					for _, i := range a.Instances.Instance {
-						if i.InstanceID == "" || i.Status == "" {
-							return lack("ID and status of instance %q", i.InstanceID)
-						}
-					}
-					return nil
-				},
-			})
-			if err != nil {
-				return pageOf[wireInstance]{}, err
-			}
-			return pageOf[wireInstance]{items: a.Instances.Instance, next: string(a.NextToken)}, nil
-		})
+		list, err := chained("ecs", action, pages(ctx, e.c, listing[string, answer, wireInstance]{
+			request: func(token string) requests.AcsRequest {
+				r := ecs.CreateDescribeInstancesRequest()
+				r.InstanceIds = string(asked)
+				r.NextToken, r.MaxResults = token, whole(100)
+				return r
+			},
+			page: func(a answer) (p pageOf[wireInstance], err error) {
+				if a.Instances == nil {
+					return p, lack("Instances")
+				}
+				return pageOf[wireInstance]{items: a.Instances.Instance, next: string(a.NextToken)}, nil
+			},
+			check: func(i wireInstance) error {
+				if i.InstanceID == "" || i.Status == "" {
+					return lack("ID and status of instance %q", i.InstanceID)
+				}
+				return nil
+			},
+		}))
 		if err != nil {
 			return nil, err
 		}

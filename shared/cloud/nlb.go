@@ -178,45 +178,32 @@ func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, erro
 		NextToken     text
 		LoadBalancers []wireNLB
 	}
-	list, err := chained("nlb", action, func(token string) (pageOf[NetworkLoadBalancer], error) {
-		a, err := read(ctx, n.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := nlb.CreateListLoadBalancersRequest()
-				r.DNSName = f.DNSName
-				if f.Name != "" {
-					r.LoadBalancerNames = &[]string{f.Name}
-				}
-				if f.TagKey != "" {
-					r.Tag = &[]nlb.ListLoadBalancersTag{{Key: f.TagKey, Value: f.TagValue}}
-				}
-				r.MaxResults, r.NextToken = whole(100), token
-				return r
-			},
-			check: func(a answer) error {
-				switch {
-				case !a.TotalCount.ok:
-					return lack("TotalCount")
-				case a.TotalCount.n > 0 && a.LoadBalancers == nil:
-					return lack("LoadBalancers")
-				}
-				for _, w := range a.LoadBalancers {
-					if err := w.check(); err != nil {
-						return err
-					}
-				}
-				return nil
-			},
-		})
-		p := pageOf[NetworkLoadBalancer]{next: string(a.NextToken)}
-		for _, w := range a.LoadBalancers {
-			p.items = append(p.items, w.value())
-		}
-		return p, err
-	})
+	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireNLB]{
+		request: func(token string) requests.AcsRequest {
+			r := nlb.CreateListLoadBalancersRequest()
+			r.DNSName = f.DNSName
+			if f.Name != "" {
+				r.LoadBalancerNames = &[]string{f.Name}
+			}
+			if f.TagKey != "" {
+				r.Tag = &[]nlb.ListLoadBalancersTag{{Key: f.TagKey, Value: f.TagValue}}
+			}
+			r.MaxResults, r.NextToken = whole(100), token
+			return r
+		},
+		page: func(a answer) (pageOf[wireNLB], error) {
+			return linked(a.TotalCount, a.NextToken, "LoadBalancers", a.LoadBalancers)
+		},
+		check: wireNLB.check,
+	}))
 	if err != nil {
 		return nil, err
 	}
-	return sorted(list, func(l NetworkLoadBalancer) string { return l.ID }), nil
+	var out []NetworkLoadBalancer
+	for _, w := range list {
+		out = append(out, w.value())
+	}
+	return sorted(out, func(l NetworkLoadBalancer) string { return l.ID }), nil
 }
 
 // Tags returns all tags of the network load balancer with this ID; an empty map
@@ -229,49 +216,31 @@ func (n NLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	if id == "" {
 		return nil, absent("nlb", action, "load balancer ID")
 	}
-	type resource struct {
-		ResourceID       text `json:"ResourceId"`
-		TagKey, TagValue text
-	}
 	type answer struct {
 		NextToken    text
-		TagResources *[]resource
+		TagResources *[]wireTag
 	}
-	list, err := chained("nlb", action, func(token string) (pageOf[resource], error) {
-		a, err := read(ctx, n.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := nlb.CreateListTagResourcesRequest()
-				r.ResourceType = "loadbalancer"
-				r.ResourceId = &[]string{id}
-				r.NextToken = token
-				return r
-			},
-			check: func(a answer) error {
-				if a.TagResources == nil {
-					return lack("TagResources")
-				}
-				for _, t := range *a.TagResources {
-					if t.TagKey == "" || string(t.ResourceID) != id {
-						return lack("a tag of network load balancer %s: it is about %q", id, t.ResourceID)
-					}
-				}
-				return nil
-			},
-			gone: append([]string{"ResourceNotFound.loadbalancer"}, nlbGone...),
-		})
-		if err != nil {
-			return pageOf[resource]{}, err
-		}
-		return pageOf[resource]{items: *a.TagResources, next: string(a.NextToken)}, nil
-	})
+	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireTag]{
+		request: func(token string) requests.AcsRequest {
+			r := nlb.CreateListTagResourcesRequest()
+			r.ResourceType = "loadbalancer"
+			r.ResourceId = &[]string{id}
+			r.NextToken = token
+			return r
+		},
+		page: func(a answer) (p pageOf[wireTag], err error) {
+			if a.TagResources == nil {
+				return p, lack("TagResources")
+			}
+			return pageOf[wireTag]{items: *a.TagResources, next: string(a.NextToken)}, nil
+		},
+		check: func(t wireTag) error { return t.check("network load balancer", id) },
+		gone:  append([]string{"ResourceNotFound.loadbalancer"}, nlbGone...),
+	}))
 	if err != nil {
 		return nil, err
 	}
-	tags := map[string]string{}
-	for _, t := range list {
-		tags[string(t.TagKey)] = string(t.TagValue)
-	}
-	return tags, nil
+	return tagsOf(list), nil
 }
 
 // Listeners returns the listeners of the network load balancer with this ID,
@@ -298,32 +267,24 @@ func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error
 		NextToken  text
 		Listeners  []wireListener
 	}
-	list, err := chained("nlb", action, func(token string) (pageOf[wireListener], error) {
-		a, err := read(ctx, n.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := nlb.CreateListListenersRequest()
-				r.LoadBalancerIds = &[]string{id}
-				r.MaxResults, r.NextToken = whole(100), token
-				return r
-			},
-			check: func(a answer) error {
-				switch {
-				case !a.TotalCount.ok:
-					return lack("TotalCount")
-				case a.TotalCount.n > 0 && a.Listeners == nil:
-					return lack("Listeners")
-				}
-				for _, l := range a.Listeners {
-					if l.ListenerID == "" || !l.ListenerPort.ok || l.ListenerProtocol == "" || string(l.LoadBalancerID) != id {
-						return lack("ID, port and protocol of a listener of network load balancer %s", id)
-					}
-				}
-				return nil
-			},
-			gone: nlbGone,
-		})
-		return pageOf[wireListener]{items: a.Listeners, next: string(a.NextToken)}, err
-	})
+	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireListener]{
+		request: func(token string) requests.AcsRequest {
+			r := nlb.CreateListListenersRequest()
+			r.LoadBalancerIds = &[]string{id}
+			r.MaxResults, r.NextToken = whole(100), token
+			return r
+		},
+		page: func(a answer) (pageOf[wireListener], error) {
+			return linked(a.TotalCount, a.NextToken, "Listeners", a.Listeners)
+		},
+		check: func(l wireListener) error {
+			if l.ListenerID == "" || !l.ListenerPort.ok || l.ListenerProtocol == "" || string(l.LoadBalancerID) != id {
+				return lack("ID, port and protocol of a listener of network load balancer %s", id)
+			}
+			return nil
+		},
+		gone: nlbGone,
+	}))
 	if err != nil {
 		return nil, err
 	}

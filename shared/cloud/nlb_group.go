@@ -41,41 +41,33 @@ func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]Serve
 		NextToken    text
 		ServerGroups []wireGroup
 	}
-	list, err := chained("nlb", action, func(token string) (pageOf[ServerGroup], error) {
-		a, err := read(ctx, n.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := nlb.CreateListServerGroupsRequest()
-				r.Tag = &[]nlb.ListServerGroupsTag{{Key: tagKey, Value: tagValue}}
-				r.MaxResults, r.NextToken = whole(100), token
-				return r
-			},
-			check: func(a answer) error {
-				switch {
-				case !a.TotalCount.ok:
-					return lack("TotalCount")
-				case a.TotalCount.n > 0 && a.ServerGroups == nil:
-					return lack("ServerGroups")
-				}
-				for _, g := range a.ServerGroups {
-					if g.ServerGroupID == "" || g.ServerGroupName == "" {
-						return lack("ID and name of server group %q", g.ServerGroupID)
-					}
-				}
-				return nil
-			},
-		})
-		p := pageOf[ServerGroup]{next: string(a.NextToken)}
-		for _, g := range a.ServerGroups {
-			p.items = append(p.items, ServerGroup{
-				ID: string(g.ServerGroupID), Name: string(g.ServerGroupName), VPC: string(g.VpcID), Protocol: string(g.Protocol), Status: string(g.ServerGroupStatus),
-			})
-		}
-		return p, err
-	})
+	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireGroup]{
+		request: func(token string) requests.AcsRequest {
+			r := nlb.CreateListServerGroupsRequest()
+			r.Tag = &[]nlb.ListServerGroupsTag{{Key: tagKey, Value: tagValue}}
+			r.MaxResults, r.NextToken = whole(100), token
+			return r
+		},
+		page: func(a answer) (pageOf[wireGroup], error) {
+			return linked(a.TotalCount, a.NextToken, "ServerGroups", a.ServerGroups)
+		},
+		check: func(g wireGroup) error {
+			if g.ServerGroupID == "" || g.ServerGroupName == "" {
+				return lack("ID and name of server group %q", g.ServerGroupID)
+			}
+			return nil
+		},
+	}))
 	if err != nil {
 		return nil, err
 	}
-	return sorted(list, func(g ServerGroup) string { return g.ID }), nil
+	var out []ServerGroup
+	for _, g := range list {
+		out = append(out, ServerGroup{
+			ID: string(g.ServerGroupID), Name: string(g.ServerGroupName), VPC: string(g.VpcID), Protocol: string(g.Protocol), Status: string(g.ServerGroupStatus),
+		})
+	}
+	return sorted(out, func(g ServerGroup) string { return g.ID }), nil
 }
 
 // Servers returns the backends of the server group with this ID, sorted by ID, IP
@@ -100,46 +92,38 @@ func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 		NextToken  text
 		Servers    []wireServer
 	}
-	list, err := chained("nlb", action, func(token string) (pageOf[Backend], error) {
-		a, err := read(ctx, n.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := nlb.CreateListServerGroupServersRequest()
-				r.ServerGroupId = groupID
-				r.MaxResults, r.NextToken = whole(100), token
-				return r
-			},
-			check: func(a answer) error {
-				switch {
-				case !a.TotalCount.ok:
-					return lack("TotalCount")
-				case a.TotalCount.n > 0 && a.Servers == nil:
-					return lack("Servers")
-				}
-				for _, s := range a.Servers {
-					if s.ServerID == "" || s.ServerType == "" || !s.Port.ok {
-						return lack("ID, type and port of a server of server group %s", groupID)
-					}
-					if s.ServerGroupID != "" && string(s.ServerGroupID) != groupID {
-						return lack("servers of %s alone: one is of %s", groupID, s.ServerGroupID)
-					}
-				}
-				return nil
-			},
-			gone: []string{"ResourceNotFound.serverGroup", "ResourceNotFound.ServerGroup"},
-		})
-		p := pageOf[Backend]{next: string(a.NextToken)}
-		for _, s := range a.Servers {
-			p.items = append(p.items, Backend{
-				ID: string(s.ServerID), IP: string(s.ServerIP), Type: strings.ToLower(string(s.ServerType)), Port: int(s.Port.n), Weight: int(s.Weight.n),
-			})
-		}
-		return p, err
-	})
+	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireServer]{
+		request: func(token string) requests.AcsRequest {
+			r := nlb.CreateListServerGroupServersRequest()
+			r.ServerGroupId = groupID
+			r.MaxResults, r.NextToken = whole(100), token
+			return r
+		},
+		page: func(a answer) (pageOf[wireServer], error) {
+			return linked(a.TotalCount, a.NextToken, "Servers", a.Servers)
+		},
+		check: func(s wireServer) error {
+			if s.ServerID == "" || s.ServerType == "" || !s.Port.ok {
+				return lack("ID, type and port of a server of server group %s", groupID)
+			}
+			if s.ServerGroupID != "" && string(s.ServerGroupID) != groupID {
+				return lack("servers of %s alone: one is of %s", groupID, s.ServerGroupID)
+			}
+			return nil
+		},
+		gone: []string{"ResourceNotFound.serverGroup", "ResourceNotFound.ServerGroup"},
+	}))
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list, func(a, b Backend) int {
+	var out []Backend
+	for _, s := range list {
+		out = append(out, Backend{
+			ID: string(s.ServerID), IP: string(s.ServerIP), Type: strings.ToLower(string(s.ServerType)), Port: int(s.Port.n), Weight: int(s.Weight.n),
+		})
+	}
+	slices.SortFunc(out, func(a, b Backend) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Port, b.Port))
 	})
-	return list, nil
+	return out, nil
 }

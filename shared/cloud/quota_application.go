@@ -100,43 +100,32 @@ func (q Quotas) Applications(ctx context.Context, product, code string) ([]Quota
 		NextToken         text
 		QuotaApplications []wireApplication
 	}
-	list, err := chained("quotas", action, func(token string) (pageOf[QuotaApplication], error) {
-		a, err := read(ctx, q.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := quotas.CreateListQuotaApplicationsRequest()
-				r.ProductCode, r.QuotaActionCode = product, code
-				r.MaxResults, r.NextToken = whole(100), token
-				return r
-			},
-			check: func(a answer) error {
-				switch {
-				case !a.TotalCount.ok:
-					return lack("TotalCount")
-				case a.TotalCount.n > 0 && a.QuotaApplications == nil:
-					return lack("QuotaApplications")
-				}
-				for _, w := range a.QuotaApplications {
-					if err := w.check(); err != nil {
-						return err
-					}
-					if w.QuotaActionCode != "" && string(w.QuotaActionCode) != code {
-						return lack("applications for quota %s alone: one is for %s", code, w.QuotaActionCode)
-					}
-				}
-				return nil
-			},
-		})
-		p := pageOf[QuotaApplication]{next: string(a.NextToken)}
-		for _, w := range a.QuotaApplications {
-			p.items = append(p.items, w.value())
-		}
-		return p, err
-	})
+	list, err := chained("quotas", action, pages(ctx, q.c, listing[string, answer, wireApplication]{
+		request: func(token string) requests.AcsRequest {
+			r := quotas.CreateListQuotaApplicationsRequest()
+			r.ProductCode, r.QuotaActionCode = product, code
+			r.MaxResults, r.NextToken = whole(100), token
+			return r
+		},
+		page: func(a answer) (pageOf[wireApplication], error) {
+			return linked(a.TotalCount, a.NextToken, "QuotaApplications", a.QuotaApplications)
+		},
+		check: func(w wireApplication) error {
+			if w.QuotaActionCode != "" && string(w.QuotaActionCode) != code {
+				return lack("applications for quota %s alone: one is for %s", code, w.QuotaActionCode)
+			}
+			return w.check()
+		},
+	}))
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(list, func(a, b QuotaApplication) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
-	return list, nil
+	var out []QuotaApplication
+	for _, w := range list {
+		out = append(out, w.value())
+	}
+	slices.SortStableFunc(out, func(a, b QuotaApplication) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
+	return out, nil
 }
 
 // Apply applies for the limit desired of a quota, in its dimensions, and returns

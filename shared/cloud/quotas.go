@@ -95,31 +95,23 @@ func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]
 		NextToken  text
 		Quotas     []wireQuota
 	}
-	list, err := chained("quotas", action, func(token string) (pageOf[wireQuota], error) {
-		a, err := read(ctx, q.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := quotas.CreateListProductQuotasRequest()
-				r.ProductCode, r.QuotaCategory, r.KeyWord = product, category, keyword
-				r.MaxResults, r.NextToken = whole(100), token
-				return r
-			},
-			check: func(a answer) error {
-				switch {
-				case !a.TotalCount.ok:
-					return lack("TotalCount")
-				case a.TotalCount.n > 0 && a.Quotas == nil:
-					return lack("Quotas")
-				}
-				for _, w := range a.Quotas {
-					if w.QuotaActionCode == "" || w.QuotaName == "" || !w.TotalQuota.ok || w.Adjustable == nil {
-						return lack("QuotaActionCode, QuotaName, TotalQuota and Adjustable of quota %q", w.QuotaName)
-					}
-				}
-				return nil
-			},
-		})
-		return pageOf[wireQuota]{items: a.Quotas, next: string(a.NextToken)}, err
-	})
+	list, err := chained("quotas", action, pages(ctx, q.c, listing[string, answer, wireQuota]{
+		request: func(token string) requests.AcsRequest {
+			r := quotas.CreateListProductQuotasRequest()
+			r.ProductCode, r.QuotaCategory, r.KeyWord = product, category, keyword
+			r.MaxResults, r.NextToken = whole(100), token
+			return r
+		},
+		page: func(a answer) (pageOf[wireQuota], error) {
+			return linked(a.TotalCount, a.NextToken, "Quotas", a.Quotas)
+		},
+		check: func(w wireQuota) error {
+			if w.QuotaActionCode == "" || w.QuotaName == "" || !w.TotalQuota.ok || w.Adjustable == nil {
+				return lack("QuotaActionCode, QuotaName, TotalQuota and Adjustable of quota %q", w.QuotaName)
+			}
+			return nil
+		},
+	}))
 	if err != nil {
 		return nil, err
 	}

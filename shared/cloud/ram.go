@@ -57,20 +57,15 @@ type truncated struct {
 	Marker      text
 }
 
-// next returns the token of the page that follows.
-func (t truncated) next() string {
-	if !t.IsTruncated {
-		return ""
+// partial is a page of such a list: it may go on only to a page that it names.
+func partial[W any](t truncated, items []W) (pageOf[W], error) {
+	switch {
+	case !bool(t.IsTruncated):
+		return pageOf[W]{items: items}, nil
+	case t.Marker == "":
+		return pageOf[W]{}, lack("the Marker of its next page")
 	}
-	return string(t.Marker)
-}
-
-// check refuses a list that goes on nowhere.
-func (t truncated) check() error {
-	if bool(t.IsTruncated) && t.Marker == "" {
-		return lack("the Marker of its next page")
-	}
-	return nil
+	return pageOf[W]{items: items, next: string(t.Marker)}, nil
 }
 
 // RolePolicies returns the policies that are attached to the role of this name.
@@ -86,40 +81,35 @@ func (r RAM) RolePolicies(ctx context.Context, role string) ([]PolicyRef, error)
 		truncated
 		Policies *struct{ Policy []wirePolicy }
 	}
-	list, err := chained("ram", "ListPoliciesForRole", func(token string) (pageOf[PolicyRef], error) {
-		a, err := read(ctx, r.c, call[answer]{
-			request: func() requests.AcsRequest {
-				q := ram.CreateListPoliciesForRoleRequest()
-				q.RoleName = role
-				mark(q.QueryParams, token)
-				return q
-			},
-			check: func(a answer) error {
-				if a.Policies == nil {
-					return lack("Policies")
-				}
-				for _, p := range a.Policies.Policy {
-					if p.PolicyName == "" || p.PolicyType == "" {
-						return lack("name and type of a policy of role %s", role)
-					}
-				}
-				return a.check()
-			},
-			gone: []string{"EntityNotExist.Role"},
-		})
-		if err != nil {
-			return pageOf[PolicyRef]{}, err
-		}
-		page := pageOf[PolicyRef]{next: a.next()}
-		for _, p := range a.Policies.Policy {
-			page.items = append(page.items, PolicyRef{string(p.PolicyName), string(p.PolicyType), string(p.DefaultVersion)})
-		}
-		return page, nil
-	})
+	list, err := chained("ram", "ListPoliciesForRole", pages(ctx, r.c, listing[string, answer, wirePolicy]{
+		request: func(token string) requests.AcsRequest {
+			q := ram.CreateListPoliciesForRoleRequest()
+			q.RoleName = role
+			mark(q.QueryParams, token)
+			return q
+		},
+		page: func(a answer) (p pageOf[wirePolicy], err error) {
+			if a.Policies == nil {
+				return p, lack("Policies")
+			}
+			return partial(a.truncated, a.Policies.Policy)
+		},
+		check: func(p wirePolicy) error {
+			if p.PolicyName == "" || p.PolicyType == "" {
+				return lack("name and type of a policy of role %s", role)
+			}
+			return nil
+		},
+		gone: []string{"EntityNotExist.Role"},
+	}))
 	if err != nil {
 		return nil, err
 	}
-	return sorted(list, func(p PolicyRef) string { return p.Name + "\x00" + p.Type }), nil
+	var out []PolicyRef
+	for _, p := range list {
+		out = append(out, PolicyRef{string(p.PolicyName), string(p.PolicyType), string(p.DefaultVersion)})
+	}
+	return sorted(out, func(p PolicyRef) string { return p.Name + "\x00" + p.Type }), nil
 }
 
 // mark asks for the page with this token; the SDK's requests have no field for it.
@@ -188,49 +178,44 @@ func (r RAM) PolicyVersions(ctx context.Context, name, typ string) ([]PolicyVers
 		truncated
 		PolicyVersions *struct{ PolicyVersion []wireVersion }
 	}
-	list, err := chained("ram", "ListPolicyVersions", func(token string) (pageOf[PolicyVersion], error) {
-		a, err := read(ctx, r.c, call[answer]{
-			request: func() requests.AcsRequest {
-				q := ram.CreateListPolicyVersionsRequest()
-				q.PolicyName, q.PolicyType = name, typ
-				mark(q.QueryParams, token)
-				return q
-			},
-			check: func(a answer) error {
-				if a.PolicyVersions == nil {
-					return lack("PolicyVersions")
-				}
-				for _, v := range a.PolicyVersions.PolicyVersion {
-					if v.VersionID == "" {
-						return lack("the ID of a version of policy %s", name)
-					}
-				}
-				return a.check()
-			},
-			gone: []string{"EntityNotExist.Policy"},
-		})
-		if err != nil {
-			return pageOf[PolicyVersion]{}, err
-		}
-		page := pageOf[PolicyVersion]{next: a.next()}
-		for _, v := range a.PolicyVersions.PolicyVersion {
-			page.items = append(page.items, PolicyVersion{
-				ID: string(v.VersionID), Document: string(v.PolicyDocument), Default: bool(v.IsDefaultVersion), Created: when(v.CreateDate),
-			})
-		}
-		return page, nil
-	})
+	list, err := chained("ram", "ListPolicyVersions", pages(ctx, r.c, listing[string, answer, wireVersion]{
+		request: func(token string) requests.AcsRequest {
+			q := ram.CreateListPolicyVersionsRequest()
+			q.PolicyName, q.PolicyType = name, typ
+			mark(q.QueryParams, token)
+			return q
+		},
+		page: func(a answer) (p pageOf[wireVersion], err error) {
+			if a.PolicyVersions == nil {
+				return p, lack("PolicyVersions")
+			}
+			return partial(a.truncated, a.PolicyVersions.PolicyVersion)
+		},
+		check: func(v wireVersion) error {
+			if v.VersionID == "" {
+				return lack("the ID of a version of policy %s", name)
+			}
+			return nil
+		},
+		gone: []string{"EntityNotExist.Policy"},
+	}))
 	if err != nil {
 		return nil, err
 	}
-	list = sorted(list, func(v PolicyVersion) string { return fmt.Sprintf("%8s", v.ID) }) // v9 before v10
-	if !slices.ContainsFunc(list, func(v PolicyVersion) bool { return v.Default }) {
+	var out []PolicyVersion
+	for _, v := range list {
+		out = append(out, PolicyVersion{
+			ID: string(v.VersionID), Document: string(v.PolicyDocument), Default: bool(v.IsDefaultVersion), Created: when(v.CreateDate),
+		})
+	}
+	out = sorted(out, func(v PolicyVersion) string { return fmt.Sprintf("%8s", v.ID) }) // v9 before v10
+	if !slices.ContainsFunc(out, func(v PolicyVersion) bool { return v.Default }) {
 		return nil, &Error{
 			Product: "ram", Action: "ListPolicyVersions", Code: codeBadAnswer, Status: 200, kind: ErrUnavailable,
 			Message: "no version of policy " + name + " is the default one",
 		}
 	}
-	return list, nil
+	return out, nil
 }
 
 // PolicyRoles returns the roles, users and groups that the policy of this name
@@ -247,29 +232,27 @@ func (r RAM) PolicyRoles(ctx context.Context, name, typ string) (Entities, error
 		Users  *struct{ User []struct{ UserName text } }
 		Groups *struct{ Group []struct{ GroupName text } }
 	}
-	pages, err := chained("ram", "ListEntitiesForPolicy", func(token string) (pageOf[answer], error) {
-		a, err := read(ctx, r.c, call[answer]{
-			request: func() requests.AcsRequest {
-				q := ram.CreateListEntitiesForPolicyRequest()
-				q.PolicyName, q.PolicyType = name, typ
-				mark(q.QueryParams, token)
-				return q
-			},
-			check: func(a answer) error {
-				if a.Roles == nil || a.Users == nil || a.Groups == nil {
-					return lack("Roles, Users and Groups")
-				}
-				return a.check()
-			},
-			gone: []string{"EntityNotExist.Policy"},
-		})
-		return pageOf[answer]{items: []answer{a}, next: a.next()}, err
-	})
+	list, err := chained("ram", "ListEntitiesForPolicy", pages(ctx, r.c, listing[string, answer, answer]{
+		request: func(token string) requests.AcsRequest {
+			q := ram.CreateListEntitiesForPolicyRequest()
+			q.PolicyName, q.PolicyType = name, typ
+			mark(q.QueryParams, token)
+			return q
+		},
+		page: func(a answer) (pageOf[answer], error) { return partial(a.truncated, []answer{a}) },
+		check: func(a answer) error {
+			if a.Roles == nil || a.Users == nil || a.Groups == nil {
+				return lack("Roles, Users and Groups")
+			}
+			return nil
+		},
+		gone: []string{"EntityNotExist.Policy"},
+	}))
 	if err != nil {
 		return Entities{}, err
 	}
 	var roles, users, groups []text
-	for _, a := range pages {
+	for _, a := range list {
 		for _, e := range a.Roles.Role {
 			roles = append(roles, e.RoleName)
 		}

@@ -110,7 +110,27 @@ type LBFilter struct {
 	IDs      []string // is one of these; empty: any
 }
 
-type wireTag struct{ TagKey, TagValue text }
+// A wireTag is a tag of a load balancer of either kind; within one it does not say whose.
+type wireTag struct {
+	ResourceID       text `json:"ResourceId"`
+	TagKey, TagValue text
+}
+
+// check refuses a tag of anything else than the load balancer with this ID.
+func (t wireTag) check(kind, id string) error {
+	if t.TagKey == "" || string(t.ResourceID) != id {
+		return lack("a tag of %s %s: it is about %q", kind, id, t.ResourceID)
+	}
+	return nil
+}
+
+func tagsOf(list []wireTag) map[string]string {
+	tags := map[string]string{}
+	for _, t := range list {
+		tags[string(t.TagKey)] = string(t.TagValue)
+	}
+	return tags
+}
 
 type wirePort struct {
 	ListenerPort     number
@@ -189,10 +209,7 @@ func (w wireLoadBalancer) value() LoadBalancer {
 		ProtectionReason: string(w.ModificationProtectionReason),
 	}
 	if w.Tags != nil {
-		lb.Tags = map[string]string{}
-		for _, t := range w.Tags.Tag {
-			lb.Tags[string(t.TagKey)] = string(t.TagValue)
-		}
+		lb.Tags = tagsOf(w.Tags.Tag)
 	}
 	if w.ListenerPortsAndProtocol != nil {
 		for _, p := range w.ListenerPortsAndProtocol.ListenerPortAndProtocol {
@@ -285,54 +302,37 @@ func (s SLB) LoadBalancers(ctx context.Context, f LBFilter) ([]LoadBalancer, err
 	if len(f.IDs) > 0 {
 		lists = slices.Collect(slices.Chunk(f.IDs, idsAtOnce))
 	}
-	var all []LoadBalancer
-	for _, ids := range lists {
-		part, err := numbered("slb", action, idOfLB, func(page int) (pageOf[LoadBalancer], error) {
-			return s.page(ctx, f, ids, page)
-		})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, part...)
-	}
-	return sorted(all, idOfLB), nil
-}
-
-func idOfLB(lb LoadBalancer) string { return lb.ID }
-
-func (s SLB) page(ctx context.Context, f LBFilter, ids []string, page int) (pageOf[LoadBalancer], error) {
 	type answer struct {
 		TotalCount    number
 		LoadBalancers struct{ LoadBalancer []wireLoadBalancer }
 	}
-	a, err := read(ctx, s.c, call[answer]{
-		request: func() requests.AcsRequest {
-			r := slb.CreateDescribeLoadBalancersRequest()
-			r.Address, r.VpcId, r.LoadBalancerName = f.Address, f.VPC, f.Name
-			r.LoadBalancerId = strings.Join(ids, ",")
-			if f.TagKey != "" {
-				r.Tag = &[]slb.DescribeLoadBalancersTag{{Key: f.TagKey, Value: f.TagValue}}
-			}
-			r.PageNumber, r.PageSize = whole(page), whole(100)
-			return r
-		},
-		check: func(a answer) error {
-			if !a.TotalCount.ok {
-				return lack("TotalCount")
-			}
-			for _, w := range a.LoadBalancers.LoadBalancer {
-				if err := w.check(); err != nil {
-					return err
+	var all []LoadBalancer
+	for _, ids := range lists {
+		id := func(w wireLoadBalancer) string { return string(w.LoadBalancerID) }
+		part, err := numbered("slb", action, id, pages(ctx, s.c, listing[int, answer, wireLoadBalancer]{
+			request: func(page int) requests.AcsRequest {
+				r := slb.CreateDescribeLoadBalancersRequest()
+				r.Address, r.VpcId, r.LoadBalancerName = f.Address, f.VPC, f.Name
+				r.LoadBalancerId = strings.Join(ids, ",")
+				if f.TagKey != "" {
+					r.Tag = &[]slb.DescribeLoadBalancersTag{{Key: f.TagKey, Value: f.TagValue}}
 				}
-			}
-			return nil
-		},
-	})
-	p := pageOf[LoadBalancer]{total: a.TotalCount}
-	for _, w := range a.LoadBalancers.LoadBalancer {
-		p.items = append(p.items, w.value())
+				r.PageNumber, r.PageSize = whole(page), whole(100)
+				return r
+			},
+			page: func(a answer) (pageOf[wireLoadBalancer], error) {
+				return counted(a.TotalCount, a.LoadBalancers.LoadBalancer)
+			},
+			check: wireLoadBalancer.check,
+		}))
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range part {
+			all = append(all, w.value())
+		}
 	}
-	return p, err
+	return sorted(all, func(lb LoadBalancer) string { return lb.ID }), nil
 }
 
 // Tags returns all tags of the load balancer with this ID; an empty map if it has
@@ -343,49 +343,31 @@ func (s SLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	if id == "" {
 		return nil, absent("slb", "ListTagResources", "load balancer ID")
 	}
-	type resource struct {
-		ResourceID       text `json:"ResourceId"`
-		TagKey, TagValue text
-	}
 	type answer struct {
 		NextToken    text
-		TagResources *struct{ TagResource []resource }
+		TagResources *struct{ TagResource []wireTag }
 	}
-	list, err := chained("slb", "ListTagResources", func(token string) (pageOf[resource], error) {
-		a, err := read(ctx, s.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := slb.CreateListTagResourcesRequest()
-				r.ResourceType = "instance"
-				r.ResourceId = &[]string{id}
-				r.NextToken = token
-				return r
-			},
-			check: func(a answer) error {
-				if a.TagResources == nil {
-					return lack("TagResources")
-				}
-				for _, t := range a.TagResources.TagResource {
-					if t.TagKey == "" || string(t.ResourceID) != id {
-						return lack("a tag of load balancer %s: it is about %q", id, t.ResourceID)
-					}
-				}
-				return nil
-			},
-			gone: []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"},
-		})
-		if err != nil {
-			return pageOf[resource]{}, err
-		}
-		return pageOf[resource]{items: a.TagResources.TagResource, next: string(a.NextToken)}, nil
-	})
+	list, err := chained("slb", "ListTagResources", pages(ctx, s.c, listing[string, answer, wireTag]{
+		request: func(token string) requests.AcsRequest {
+			r := slb.CreateListTagResourcesRequest()
+			r.ResourceType = "instance"
+			r.ResourceId = &[]string{id}
+			r.NextToken = token
+			return r
+		},
+		page: func(a answer) (p pageOf[wireTag], err error) {
+			if a.TagResources == nil {
+				return p, lack("TagResources")
+			}
+			return pageOf[wireTag]{items: a.TagResources.TagResource, next: string(a.NextToken)}, nil
+		},
+		check: func(t wireTag) error { return t.check("load balancer", id) },
+		gone:  []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"},
+	}))
 	if err != nil {
 		return nil, err
 	}
-	tags := map[string]string{}
-	for _, t := range list {
-		tags[string(t.TagKey)] = string(t.TagValue)
-	}
-	return tags, nil
+	return tagsOf(list), nil
 }
 
 // Listeners returns the listeners of the load balancer with this ID, sorted by
@@ -414,32 +396,27 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 		NextToken text
 		Listeners *[]wireListener
 	}
-	list, err := chained("slb", "DescribeLoadBalancerListeners", func(token string) (pageOf[wireListener], error) {
-		a, err := read(ctx, s.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := slb.CreateDescribeLoadBalancerListenersRequest()
-				r.LoadBalancerId = &[]string{id}
-				r.NextToken, r.MaxResults = token, whole(100)
-				return r
-			},
-			check: func(a answer) error {
-				if a.Listeners == nil {
-					return lack("Listeners")
-				}
-				for _, l := range *a.Listeners {
-					if !l.ListenerPort.ok || l.ListenerProtocol == "" || string(l.LoadBalancerID) != id {
-						return lack("port and protocol of a listener of load balancer %s", id)
-					}
-				}
-				return nil
-			},
-			gone: []string{"InvalidLoadBalancerId.NotFound"},
-		})
-		if err != nil {
-			return pageOf[wireListener]{}, err
-		}
-		return pageOf[wireListener]{items: *a.Listeners, next: string(a.NextToken)}, nil
-	})
+	list, err := chained("slb", "DescribeLoadBalancerListeners", pages(ctx, s.c, listing[string, answer, wireListener]{
+		request: func(token string) requests.AcsRequest {
+			r := slb.CreateDescribeLoadBalancerListenersRequest()
+			r.LoadBalancerId = &[]string{id}
+			r.NextToken, r.MaxResults = token, whole(100)
+			return r
+		},
+		page: func(a answer) (p pageOf[wireListener], err error) {
+			if a.Listeners == nil {
+				return p, lack("Listeners")
+			}
+			return pageOf[wireListener]{items: *a.Listeners, next: string(a.NextToken)}, nil
+		},
+		check: func(l wireListener) error {
+			if !l.ListenerPort.ok || l.ListenerProtocol == "" || string(l.LoadBalancerID) != id {
+				return lack("port and protocol of a listener of load balancer %s", id)
+			}
+			return nil
+		},
+		gone: []string{"InvalidLoadBalancerId.NotFound"},
+	}))
 	if err != nil {
 		return nil, err
 	}

@@ -81,42 +81,41 @@ type ACL struct {
 //
 // It needs grant.DescribeAccessControlLists.
 func (s SLB) ACLs(ctx context.Context) ([]ACL, error) {
+	type wireACL struct {
+		AclID            text `json:"AclId"`
+		AclName          text
+		AddressIPVersion text
+	}
 	type answer struct {
 		TotalCount number
-		Acls       *struct {
-			Acl []struct {
-				AclID            text `json:"AclId"`
-				AclName          text
-				AddressIPVersion text
-			}
-		}
+		Acls       *struct{ Acl []wireACL }
 	}
-	return numbered("slb", "DescribeAccessControlLists", func(a ACL) string { return a.ID }, func(page int) (pageOf[ACL], error) {
-		a, err := read(ctx, s.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := slb.CreateDescribeAccessControlListsRequest()
-				r.PageNumber, r.PageSize = whole(page), whole(50)
-				return r
-			},
-			check: func(a answer) error {
-				if !a.TotalCount.ok || a.Acls == nil {
-					return lack("TotalCount and Acls")
-				}
-				for _, l := range a.Acls.Acl {
-					if l.AclID == "" {
-						return lack("AclId of an access control list")
-					}
-				}
-				return nil
-			},
-		})
-		if err != nil {
-			return pageOf[ACL]{}, err
-		}
-		p := pageOf[ACL]{total: a.TotalCount}
-		for _, l := range a.Acls.Acl {
-			p.items = append(p.items, ACL{ID: string(l.AclID), Name: string(l.AclName), IPVersion: string(l.AddressIPVersion)})
-		}
-		return p, nil
-	})
+	id := func(w wireACL) string { return string(w.AclID) }
+	list, err := numbered("slb", "DescribeAccessControlLists", id, pages(ctx, s.c, listing[int, answer, wireACL]{
+		request: func(page int) requests.AcsRequest {
+			r := slb.CreateDescribeAccessControlListsRequest()
+			r.PageNumber, r.PageSize = whole(page), whole(50)
+			return r
+		},
+		page: func(a answer) (p pageOf[wireACL], err error) {
+			if !a.TotalCount.ok || a.Acls == nil {
+				return p, lack("TotalCount and Acls")
+			}
+			return counted(a.TotalCount, a.Acls.Acl)
+		},
+		check: func(w wireACL) error {
+			if w.AclID == "" {
+				return lack("AclId of an access control list")
+			}
+			return nil
+		},
+	}))
+	if err != nil {
+		return nil, err
+	}
+	var out []ACL
+	for _, w := range list {
+		out = append(out, ACL{ID: string(w.AclID), Name: string(w.AclName), IPVersion: string(w.AddressIPVersion)})
+	}
+	return out, nil
 }

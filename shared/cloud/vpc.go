@@ -86,42 +86,39 @@ func (v VPC) vswitches(ctx context.Context, vpcID, id string) ([]VSwitch, error)
 		TotalCount number
 		VSwitches  struct{ VSwitch []wireVSwitch }
 	}
-	fetch := func(page int) (pageOf[VSwitch], error) {
-		a, err := read(ctx, v.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := vpc.CreateDescribeVSwitchesRequest()
-				r.VpcId, r.VSwitchId = vpcID, id
-				r.PageNumber, r.PageSize = whole(page), whole(50)
-				return r
-			},
-			check: func(a answer) error {
-				if !a.TotalCount.ok {
-					return lack("TotalCount")
-				}
-				for _, w := range a.VSwitches.VSwitch {
-					switch {
-					case w.VSwitchID == "" || w.VpcID == "" || w.ZoneID == "" || w.Status == "":
-						return lack("ID, VPC, zone and status of vSwitch %q", w.VSwitchID)
-					case !w.AvailableIPAddressCount.ok:
-						return lack("AvailableIpAddressCount of vSwitch %s", w.VSwitchID)
-					case vpcID != "" && string(w.VpcID) != vpcID:
-						return lack("vSwitches of %s alone: %s is one of %s", vpcID, w.VSwitchID, w.VpcID)
-					}
-				}
-				return nil
-			},
-			gone: []string{"InvalidVpcId.NotFound", "InvalidVSwitchId.NotFound"},
-		})
-		p := pageOf[VSwitch]{total: a.TotalCount}
-		for _, w := range a.VSwitches.VSwitch {
-			p.items = append(p.items, VSwitch{
-				ID: string(w.VSwitchID), VPC: string(w.VpcID), Zone: string(w.ZoneID), CIDR: string(w.CidrBlock),
-				Status: string(w.Status), Name: string(w.VSwitchName), Free: w.AvailableIPAddressCount.n, IPv6: w.Ipv6CidrBlock != "",
-			})
-		}
-		return p, err
+	of := func(w wireVSwitch) string { return string(w.VSwitchID) }
+	list, err := numbered("vpc", "DescribeVSwitches", of, pages(ctx, v.c, listing[int, answer, wireVSwitch]{
+		request: func(page int) requests.AcsRequest {
+			r := vpc.CreateDescribeVSwitchesRequest()
+			r.VpcId, r.VSwitchId = vpcID, id
+			r.PageNumber, r.PageSize = whole(page), whole(50)
+			return r
+		},
+		page: func(a answer) (pageOf[wireVSwitch], error) { return counted(a.TotalCount, a.VSwitches.VSwitch) },
+		check: func(w wireVSwitch) error {
+			switch {
+			case w.VSwitchID == "" || w.VpcID == "" || w.ZoneID == "" || w.Status == "":
+				return lack("ID, VPC, zone and status of vSwitch %q", w.VSwitchID)
+			case !w.AvailableIPAddressCount.ok:
+				return lack("AvailableIpAddressCount of vSwitch %s", w.VSwitchID)
+			case vpcID != "" && string(w.VpcID) != vpcID:
+				return lack("vSwitches of %s alone: %s is one of %s", vpcID, w.VSwitchID, w.VpcID)
+			}
+			return nil
+		},
+		gone: []string{"InvalidVpcId.NotFound", "InvalidVSwitchId.NotFound"},
+	}))
+	if err != nil {
+		return nil, err
 	}
-	return numbered("vpc", "DescribeVSwitches", func(s VSwitch) string { return s.ID }, fetch)
+	var out []VSwitch
+	for _, w := range list {
+		out = append(out, VSwitch{
+			ID: string(w.VSwitchID), VPC: string(w.VpcID), Zone: string(w.ZoneID), CIDR: string(w.CidrBlock),
+			Status: string(w.Status), Name: string(w.VSwitchName), Free: w.AvailableIPAddressCount.n, IPv6: w.Ipv6CidrBlock != "",
+		})
+	}
+	return out, nil
 }
 
 // EIPs returns the elastic IP addresses of the region that have this IP address:
@@ -146,34 +143,31 @@ func (v VPC) EIPs(ctx context.Context, ip string) ([]EIP, error) {
 		TotalCount   number
 		EipAddresses struct{ EipAddress []wireEIP }
 	}
-	fetch := func(page int) (pageOf[EIP], error) {
-		a, err := read(ctx, v.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := vpc.CreateDescribeEipAddressesRequest()
-				r.EipAddress = ip
-				r.PageNumber, r.PageSize = whole(page), whole(50)
-				return r
-			},
-			check: func(a answer) error {
-				if !a.TotalCount.ok {
-					return lack("TotalCount")
-				}
-				for _, w := range a.EipAddresses.EipAddress {
-					if w.AllocationID == "" || string(w.IPAddress) != ip || w.Status == "" {
-						return lack("ID, address and status of the elastic IP address %s", ip)
-					}
-				}
-				return nil
-			},
-		})
-		p := pageOf[EIP]{total: a.TotalCount}
-		for _, w := range a.EipAddresses.EipAddress {
-			p.items = append(p.items, EIP{
-				ID: string(w.AllocationID), Address: string(w.IPAddress), Name: string(w.Name), Status: string(w.Status),
-				InstanceID: string(w.InstanceID), InstanceType: string(w.InstanceType), PrivateIP: string(w.PrivateIPAddress), VPC: string(w.VpcID),
-			})
-		}
-		return p, err
+	id := func(w wireEIP) string { return string(w.AllocationID) }
+	list, err := numbered("vpc", "DescribeEipAddresses", id, pages(ctx, v.c, listing[int, answer, wireEIP]{
+		request: func(page int) requests.AcsRequest {
+			r := vpc.CreateDescribeEipAddressesRequest()
+			r.EipAddress = ip
+			r.PageNumber, r.PageSize = whole(page), whole(50)
+			return r
+		},
+		page: func(a answer) (pageOf[wireEIP], error) { return counted(a.TotalCount, a.EipAddresses.EipAddress) },
+		check: func(w wireEIP) error {
+			if w.AllocationID == "" || string(w.IPAddress) != ip || w.Status == "" {
+				return lack("ID, address and status of the elastic IP address %s", ip)
+			}
+			return nil
+		},
+	}))
+	if err != nil {
+		return nil, err
 	}
-	return numbered("vpc", "DescribeEipAddresses", func(e EIP) string { return e.ID }, fetch)
+	var out []EIP
+	for _, w := range list {
+		out = append(out, EIP{
+			ID: string(w.AllocationID), Address: string(w.IPAddress), Name: string(w.Name), Status: string(w.Status),
+			InstanceID: string(w.InstanceID), InstanceType: string(w.InstanceType), PrivateIP: string(w.PrivateIPAddress), VPC: string(w.VpcID),
+		})
+	}
+	return out, nil
 }

@@ -1,0 +1,148 @@
+package cloud
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+)
+
+const (
+	maxPages = 200 // of a list; a server that goes on beyond is not believed
+	rounds   = 3   // in which to read a list that changes meanwhile
+)
+
+// A pageOf is one page of a list.
+type pageOf[T any] struct {
+	items []T
+	total number // of the whole list, where pages have numbers
+	next  string // of the page after this one, where they have tokens; empty: none
+}
+
+// A listing is a list that comes in pages. Each is asked for with a P, a number or a
+// token, and stands with its items W in an answer A.
+type listing[P, A, W any] struct {
+	request func(P) requests.AcsRequest
+	page    func(A) (pageOf[W], error) // what of the list the answer holds, or what it lacks
+	check   func(W) error              // says what is wrong with an item, or nil
+	gone    []string                   // as of a call
+}
+
+// pages returns what reads one page of the list.
+func pages[P, A, W any](ctx context.Context, c *client, l listing[P, A, W]) func(P) (pageOf[W], error) {
+	check := func(a A) error {
+		p, err := l.page(a)
+		if err != nil {
+			return err
+		}
+		for _, w := range p.items {
+			if err := l.check(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return func(at P) (pageOf[W], error) {
+		a, err := read(ctx, c, call[A]{request: func() requests.AcsRequest { return l.request(at) }, check: check, gone: l.gone})
+		if err != nil {
+			return pageOf[W]{}, err
+		}
+		return l.page(a)
+	}
+}
+
+// counted is a page of a list that must say how long it is.
+func counted[W any](total number, items []W) (pageOf[W], error) {
+	if !total.ok {
+		return pageOf[W]{}, lack("TotalCount")
+	}
+	return pageOf[W]{items: items, total: total}, nil
+}
+
+// linked is a page of a counted list whose pages have tokens. The list, called
+// name, may be left out only if it is empty.
+func linked[W any](total number, next text, name string, items []W) (pageOf[W], error) {
+	p, err := counted(total, items)
+	if err == nil && total.n > 0 && items == nil {
+		err = lack("%s", name)
+	}
+	p.next = string(next)
+	return p, err
+}
+
+// numbered reads a list whose pages have numbers. The API says how long the list
+// is with each page: when that moves, or pages overlap, something was added or
+// removed meanwhile and items may have slipped from one page to another: the
+// list is read again from the start.
+func numbered[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) ([]T, error) {
+	for range rounds {
+		list, whole, err := oneRound(product, action, id, fetch)
+		if err != nil || whole {
+			return sorted(list, id), err
+		}
+	}
+	return nil, endless(product, action, "the list does not add up, however often it is read")
+}
+
+func endless(product, action, why string) error {
+	return &Error{Product: product, Action: action, Code: codeBadAnswer, Message: why, Status: 200, kind: ErrUnavailable}
+}
+
+// oneRound reads the list once; whole says whether it held still meanwhile.
+func oneRound[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) (list []T, whole bool, err error) {
+	seen := map[string]bool{}
+	total := int64(-1)
+	for n := 1; n <= maxPages; n++ {
+		p, err := fetch(n)
+		if err != nil {
+			return nil, false, err
+		}
+		if total < 0 {
+			total = p.total.n
+		}
+		if p.total.n != total || len(p.items) == 0 && int64(len(list)) < total {
+			return nil, false, nil
+		}
+		for _, v := range p.items {
+			if seen[id(v)] {
+				return nil, false, nil
+			}
+			seen[id(v)] = true
+			list = append(list, v)
+		}
+		if int64(len(list)) >= total {
+			return list, int64(len(list)) == total, nil
+		}
+	}
+	return nil, false, endless(product, action, "the list does not end")
+}
+
+// chained reads a list whose pages name the one after.
+func chained[T any](product, action string, fetch func(token string) (pageOf[T], error)) ([]T, error) {
+	var list []T
+	seen := map[string]bool{}
+	token := ""
+	for range maxPages {
+		p, err := fetch(token)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p.items...)
+		if p.next == "" {
+			return list, nil
+		}
+		if seen[p.next] {
+			break
+		}
+		seen[p.next] = true
+		token = p.next
+	}
+	return nil, endless(product, action, "the list does not end")
+}
+
+// sorted sorts a list by ID and leaves out what is there twice.
+func sorted[T any](list []T, id func(T) string) []T {
+	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(id(a), id(b)) })
+	return slices.CompactFunc(list, func(a, b T) bool { return id(a) == id(b) })
+}
