@@ -111,6 +111,7 @@ func Table() []events.Row {
 			Texts: []string{
 				"backend server number has reached to the quota limit of this load balancer",
 				"backend server number has reached the quota limit of this load balancer",
+				"quota of nlb_quota_loadbalancer_noeci_servers_num is exceeded",
 			},
 		},
 		{

@@ -27,10 +27,11 @@ var Remedy = &remedy.Remedy{
 	Texts: []string{
 		"backend server number has reached to the quota limit of this load balancer",
 		"backend server number has reached the quota limit of this load balancer",
+		"quota of nlb_quota_loadbalancer_noeci_servers_num is exceeded",
 	},
 	Reads: slices.Concat(
-		[]grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices, grant.ListServices, grant.DescribeVServerGroups, grant.ListProductQuotas},
-		remedy.BoundReads, step.RaiseReads),
+		[]grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices, grant.ListServices, grant.ListProductQuotas},
+		remedy.GroupReads, remedy.NetworkReads, step.RaiseReads),
 	Steps:    []remedy.Step{step.ApplyQuota{}},
 	Scope:    remedy.Account,
 	Diagnose: diagnose,
@@ -39,9 +40,11 @@ var Remedy = &remedy.Remedy{
 
 // The limits that this failure can be about:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/quotas
+// and https://www.alibabacloud.com/help/en/slb/network-load-balancer/product-overview/limits
 const (
-	perBalancer = "slb_quota_backendservers_num"         // backends of one load balancer
-	perServer   = "slb_quota_backendserver_attached_num" // load balancers of one server
+	perBalancer = "slb_quota_backendservers_num"             // backends of one CLB
+	perServer   = "slb_quota_backendserver_attached_num"     // CLBs of one server
+	perNetwork  = "nlb_quota_loadbalancer_noeci_servers_num" // backends of one NLB, Pods on virtual nodes left out
 )
 
 // cycle is how long the controller gets to help itself: it adds backends again
@@ -49,12 +52,6 @@ const (
 const cycle = time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	if remedy.NLB(c.Service) {
-		return remedy.Plan{
-			Finding: "The failure is about the backends of a CLB, and the Service is served by an NLB.",
-			Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + remedy.NLBClass + " alone.",
-		}, nil
-	}
 	s, err := read(ctx, c)
 	if err != nil {
 		return remedy.Plan{}, err
@@ -62,14 +59,18 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if s.lb == "" {
 		return c.Unfound("how many backends it has"), nil
 	}
-	limit, err := c.Cloud.Quotas.Named(ctx, "slb", perBalancer)
+	product, name := "slb", perBalancer
+	if s.nlb {
+		product, name = "nlb", perNetwork
+	}
+	limit, err := c.Cloud.Quotas.Named(ctx, product, name)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
-		return unknown(s.says(0), s.lb, perBalancer), nil
+		return unknown(s.says(limit), s.lb, name), nil
 	case err != nil:
-		return remedy.Plan{}, fmt.Errorf("read the limit %s: %w", perBalancer, err)
+		return remedy.Plan{}, fmt.Errorf("read the limit %s: %w", name, err)
 	}
-	plan := remedy.Plan{Finding: s.says(limit.Total), Cause: s.lb}
+	plan := remedy.Plan{Finding: s.says(limit), Cause: s.lb}
 	if left := cycle - c.Waited(); left > 0 {
 		plan.Finding += " The controller removes backends that are gone and adds the others again: it gets a minute for that."
 		plan.Wait = max(time.Second, min(left, c.Pause()))
@@ -79,7 +80,18 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		plan.Ask = s.ways(int(limit.Total))
 		return step.Raise(ctx, c, plan, limit, float64(total), fmt.Sprintf("A Kubernetes Service needs %d backends on the load balancer %s, and %.0f is the limit.", total, s.lb, limit.Total))
 	}
+	if s.nlb {
+		plan.Finding += " By these figures it fits."
+		return compare(c, plan), nil
+	}
 	return servers(ctx, c, s, plan)
+}
+
+// compare completes a plan where no figure explains the failure.
+func compare(c *remedy.Case, plan remedy.Plan) remedy.Plan {
+	plan.Wait = c.Pause()
+	plan.Ask = "Compare the limits in the quota center with what the load balancer has in the console, and look which group the controller could not fill: " + c.LogQuery() + "."
+	return plan
 }
 
 // unknown answers where the quota center does not have a limit under its name.
@@ -113,16 +125,11 @@ func servers(ctx context.Context, c *remedy.Case, s state, plan remedy.Plan) (re
 		return step.Raise(ctx, c, plan, limit, float64(balancers), fmt.Sprintf("The Services of a Kubernetes cluster put its nodes behind %d load balancers, and %.0f is the limit.", balancers, limit.Total))
 	}
 	plan.Finding += fmt.Sprintf(" By these figures it fits, and its servers are behind no more than %s of %.0f (%s).", remedy.Count(balancers, "load balancer"), limit.Total, perServer)
-	plan.Wait = c.Pause()
-	plan.Ask = "Compare the limits in the quota center with what the load balancer has in the console, and look which group the controller could not fill: " + c.LogQuery() + "."
-	return plan, nil
+	return compare(c, plan), nil
 }
 
 // holds reports whether a port of the Service has fewer backends than it is to have.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	if remedy.NLB(c.Service) {
-		return remedy.Yes, nil // a person looks
-	}
 	s, err := read(ctx, c)
 	if err != nil {
 		return remedy.Unknown, err
@@ -132,7 +139,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 
 // read reads what the Service needs and what its load balancer has.
 func read(ctx context.Context, c *remedy.Case) (state, error) {
-	s := state{c: c}
+	s := state{c: c, nlb: remedy.NLB(c.Service)}
 	var err error
 	if s.mode, err = c.BackendMode(ctx); err != nil {
 		return s, err
@@ -143,18 +150,52 @@ func read(ctx context.Context, c *remedy.Case) (state, error) {
 	if s.ends, err = c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name); err != nil {
 		return s, err
 	}
-	if s.groups, s.lb, err = c.Groups(ctx, s.mode); err != nil || s.lb == "" {
+	if s.groups, s.lb, err = c.Groups(ctx, s.mode); err != nil {
 		return s, err
 	}
-	var all []cloud.VServerGroup
-	if all, err = c.Cloud.SLB.VServerGroups(ctx, s.lb); err != nil {
+	if s.nlb {
+		return s, s.network(ctx)
+	}
+	if s.lb == "" {
+		return s, nil
+	}
+	all, err := c.Cloud.SLB.VServerGroups(ctx, s.lb)
+	if err != nil {
 		return s, fmt.Errorf("list vServer groups of %s: %w", s.lb, err)
+	}
+	for _, g := range all {
+		s.other(g.ID, g.Name, g.Servers)
 	}
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
 		return s, fmt.Errorf("describe the cluster: %w", err)
 	}
 	s.terway = strings.HasPrefix(cluster.Network, "terway")
-	s.others(all)
 	return s, nil
+}
+
+// network reads which NLB it is, and what stands behind its other listeners.
+func (s *state) network(ctx context.Context) error {
+	lb, err := s.c.Bound(ctx)
+	if err != nil || lb == nil {
+		return err
+	}
+	s.lb = lb.ID
+	all, err := s.c.Cloud.NLB.Listeners(ctx, s.lb)
+	if err != nil {
+		return fmt.Errorf("list listeners of %s: %w", s.lb, err)
+	}
+	seen := map[string]bool{}
+	for _, l := range all {
+		if l.ServerGroup == "" || seen[l.ServerGroup] || s.owns(l.ServerGroup) {
+			continue
+		}
+		seen[l.ServerGroup] = true
+		servers, err := s.c.Cloud.NLB.Servers(ctx, l.ServerGroup)
+		if err != nil {
+			return fmt.Errorf("list servers of group %s: %w", l.ServerGroup, err)
+		}
+		s.other(l.ServerGroup, l.Description, len(servers))
+	}
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 // A state is what the Service needs and what its load balancer has.
 type state struct {
 	c      *remedy.Case
+	nlb    bool
 	mode   remedy.BackendMode
 	terway bool
 	nodes  []corev1.Node
@@ -27,23 +28,29 @@ type state struct {
 	shares map[string]int // of those, by the Service or owner
 }
 
-// others counts the backends in groups that are of no port of the Service.
-func (s *state) others(all []cloud.VServerGroup) {
-	s.shares = map[string]int{}
-	for _, g := range all {
-		if g.Servers == 0 || slices.ContainsFunc(s.groups, func(own remedy.Group) bool { return own.ID == g.ID }) {
-			continue
-		}
-		whose := "groups that a person made"
-		if t, ok := remedy.ParseTrace(g.Name); ok {
-			whose = t.String()
-			if t.Of(s.c.Service, s.c.Event.Cluster) {
-				whose = "ports that the Service had before"
-			}
-		}
-		s.rest += g.Servers
-		s.shares[whose] += g.Servers
+// owns reports whether the group is of a port of the Service.
+func (s *state) owns(group string) bool {
+	return slices.ContainsFunc(s.groups, func(own remedy.Group) bool { return own.ID == group })
+}
+
+// other counts the backends of a group that is of no port of the Service; the name
+// says whose it is.
+func (s *state) other(group, name string, servers int) {
+	if servers == 0 || s.owns(group) {
+		return
 	}
+	whose := "groups that a person made"
+	if t, ok := remedy.ParseTrace(name); ok {
+		whose = t.String()
+		if t.Of(s.c.Service, s.c.Event.Cluster) {
+			whose = "ports that the Service had before"
+		}
+	}
+	if s.shares == nil {
+		s.shares = map[string]int{}
+	}
+	s.rest += servers
+	s.shares[whose] += servers
 }
 
 // need returns how many backends a port is to have, of the nodes that keep says.
@@ -60,8 +67,10 @@ func (s *state) need(mode remedy.BackendMode, p corev1.ServicePort, keep func(*c
 	for i := range s.nodes {
 		node := &s.nodes[i]
 		switch why, _ := remedy.LeftOut(node, s.c.Service); {
+		case why == remedy.Virtual && s.nlb:
+			// its Pods are backends themselves, and the limit of NLBs leaves them out
 		case why == remedy.Virtual:
-			n += with[node.Name] // its Pods are backends themselves
+			n += with[node.Name]
 		case why == remedy.Serves && keep(node) && (mode == remedy.ClusterMode || with[node.Name] > 0):
 			n++
 		}
@@ -100,8 +109,8 @@ var kinds = map[remedy.BackendMode]string{
 	remedy.ClusterMode: "all nodes that the controller does not leave out are its backends",
 }
 
-// says returns the figures, as sentences; a limit of 0 is not known.
-func (s *state) says(limit float64) string {
+// says returns the figures, as sentences; a limit without a name is not known.
+func (s *state) says(limit cloud.Quota) string {
 	var parts []string
 	attached := map[string]int{}
 	for _, g := range s.groups {
@@ -113,11 +122,11 @@ func (s *state) says(limit float64) string {
 		now += n
 	}
 	most := ""
-	if limit > 0 {
-		most = fmt.Sprintf(", and %.0f is the most (%s)", limit, perBalancer)
+	if limit.Name != "" {
+		most = fmt.Sprintf(", and %.0f is the most (%s)", limit.Total, limit.Name)
 	}
-	text := fmt.Sprintf("The load balancer %s has %d backends%s. The Service is to have %d there and has %d: %s; %s.",
-		s.lb, now+s.rest, most, s.own(s.mode, every), now, remedy.List(parts, 5), kinds[s.mode])
+	text := fmt.Sprintf("The load balancer %s has %s%s. The Service is to have %d there and has %d: %s; %s.",
+		s.lb, remedy.Count(now+s.rest, "backend"), most, s.own(s.mode, every), now, remedy.List(parts, 5), kinds[s.mode])
 	if len(s.shares) > 0 {
 		var with []string
 		for _, whose := range slices.Sorted(maps.Keys(s.shares)) {

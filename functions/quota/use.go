@@ -19,11 +19,10 @@ type use struct {
 
 // others are what else helps with limits that only the quota center counts.
 var others = map[string]string{
-	"slb_quota_certs_num":                      "Delete certificates that no listener uses, or let several Services use one by the annotation cert-id.",
-	"slb_quota_acls_num":                       "Delete access control lists that no listener uses, or let several Services use one by the annotation acl-id.",
-	"slb_quota_backendserver_attached_num":     "Let several Services share a load balancer by the annotation id, or let each use some nodes alone by the annotation backend-label.",
-	"vpc_quota_route_entrys_num":               "Delete routes that nobody uses. With Flannel each node needs one: a cluster with Terway needs none.",
-	"nlb_quota_loadbalancer_noeci_servers_num": "Let fewer nodes be backends by the annotation backend-label or externalTrafficPolicy Local, where nodes are the backends, or split the Service.",
+	"slb_quota_certs_num":                  "Delete certificates that no listener uses, or let several Services use one by the annotation cert-id.",
+	"slb_quota_acls_num":                   "Delete access control lists that no listener uses, or let several Services use one by the annotation acl-id.",
+	"slb_quota_backendserver_attached_num": "Let several Services share a load balancer by the annotation id, or let each use some nodes alone by the annotation backend-label.",
+	"vpc_quota_route_entrys_num":           "Delete routes that nobody uses. With Flannel each node needs one: a cluster with Terway needs none.",
 }
 
 // count counts how much of a limit is used. What can be listed is counted here: of

@@ -94,13 +94,6 @@ func accountScenes() []Scene {
 			mend:  networkBalancer(func(_ *sim.State, n *sim.NLB) { n.Listeners = n.Listeners[:49] }),
 		},
 		{
-			Name: "quota-servers-nlb", Class: quota, Says: "The quota of " + quotaNetworkServers + " is exceeded", Ends: events.Asked, On: limits,
-			Story:   "It has an NLB, and the cluster grows to more nodes than that may have servers.",
-			prepare: inTurn(account(func(st *sim.State) { limit(st, quotaNetworkServers, 3) }), created(network)),
-			spoil:   inTurn(grown(2), touched),
-			mend:    account(func(st *sim.State) { limit(st, quotaNetworkServers, 8) }),
-		},
-		{
 			Name: "gate-name", Class: gate, Says: "The account is not real name authentication.", Ends: events.Asked, On: Setting{Own: "account gated"},
 			Story: "It is created for an account whose owner has not said who they are.",
 			spoil: inTurn(account(func(st *sim.State) { st.Account.Gate = "ORDER.NO_REAL_NAME_AUTHENTICATION" }), created()),

@@ -49,6 +49,13 @@ func backendScenes() []Scene {
 			mend:    account(func(st *sim.State) { limit(st, quotaBackends, 8) }),
 		},
 		{
+			Name: "quota-grown-nlb", Class: tooMany, Says: "The quota of " + quotaNetworkServers + " is exceeded", Ends: events.Waiting, On: limits,
+			Story:   "It has an NLB, and the cluster grows to more nodes than that may have servers.",
+			prepare: inTurn(account(func(st *sim.State) { limit(st, quotaNetworkServers, 3) }), created(network)),
+			spoil:   inTurn(grown(2), touched),
+			mend:    account(func(st *sim.State) { limit(st, quotaNetworkServers, 8) }),
+		},
+		{
 			Name: "quota-pods", Class: tooMany, Says: saysTooMany, Ends: events.Waiting, On: terway,
 			Story: "It is created for 201 Pods, and a load balancer has room for 200 backends.",
 			spoil: created(staffed(crew{n: 201})),
