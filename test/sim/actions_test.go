@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -34,12 +35,21 @@ func host(product string) string {
 	return strings.ToLower(product) + ".cn-hangzhou.aliyuncs.com"
 }
 
-// on makes a call by a request of the SDK and its response.
-func on[Q requests.AcsRequest, A responses.AcsResponse](name string, request func() Q, response func() A, edit func(Q)) actionCall {
+// on makes a call by a request of the SDK and its response. set names fields of the
+// request, each with its value behind it, or with a pointer to one that is not known
+// before the call.
+func on[Q requests.AcsRequest, A responses.AcsResponse](name string, request func() Q, response func() A, set ...any) actionCall {
 	return actionCall{name: name, send: func(c *sdk.Client) (string, error) {
 		q, a := request(), response()
-		if edit != nil {
-			edit(q)
+		for pair := range slices.Chunk(set, 2) {
+			field, value := reflect.ValueOf(q).Elem().FieldByName(pair[0].(string)), reflect.ValueOf(pair[1])
+			if field.Kind() != reflect.Pointer {
+				value = reflect.Indirect(value)
+			}
+			field.Set(value.Convert(field.Type()))
+		}
+		if q.GetStyle() == requests.ROA {
+			q.GetHeaders()["Content-Type"] = "application/json"
 		}
 		q.SetDomain(host(q.GetProduct()))
 		err := c.DoAction(q, a)
