@@ -405,7 +405,7 @@ const account = "1234567890123456"
 
 var lb1 = cloud.LoadBalancer{
 	ID: "lb-1", Name: "web", Address: "10.0.1.9", AddressType: "intranet", IPVersion: "ipv4", VPC: "vpc-1", VSwitch: "vsw-b", Zone: "cn-hangzhou-i", SlaveZone: "cn-hangzhou-h",
-	Network: "vpc", Bandwidth: 5, Status: "active", Spec: "slb.s1.small", PayType: "PayOnDemand", ChargeType: "PayBySpec", ResourceGroup: "rg-1",
+	Network: "vpc", Bandwidth: 5, InternetCharge: "paybytraffic", Status: "active", Spec: "slb.s1.small", PayType: "PayOnDemand", ChargeType: "PayBySpec", ResourceGroup: "rg-1",
 	DeleteProtection: true, Protected: true, ProtectionReason: "managed.by.ack",
 	Tags: map[string]string{"kubernetes.do.not.delete": "a1", "ack.aliyun.com": "c0123456789"},
 }

@@ -30,6 +30,7 @@ type LoadBalancer struct {
 	SlaveZone        string // of the standby
 	Network          string // "vpc" or "classic"
 	Bandwidth        int    // Mbit/s of one that pays for its bandwidth; -1 or 0: by traffic
+	InternetCharge   string // "paybytraffic" or "paybybandwidth"; empty if the answer does not say
 	Status           string // "active", "inactive" or "locked"
 	Spec             string // such as "slb.s1.small"; empty: shared-resource, or PayByCLCU
 	PayType          string // "PayOnDemand" or "PrePay"
@@ -161,6 +162,8 @@ type wireLoadBalancer struct {
 	SlaveZoneID                  text `json:"SlaveZoneId"`
 	NetworkType                  text
 	Bandwidth                    number
+	InternetChargeType           text
+	InternetChargeTypeAlias      text // of lists, where InternetChargeType is a number
 	LoadBalancerStatus           text
 	LoadBalancerSpec             text
 	PayType                      text
@@ -199,6 +202,7 @@ func (w wireLoadBalancer) value() LoadBalancer {
 		SlaveZone:        string(w.SlaveZoneID),
 		Network:          string(w.NetworkType),
 		Bandwidth:        int(w.Bandwidth.n),
+		InternetCharge:   string(cmp.Or(w.InternetChargeTypeAlias, w.InternetChargeType)),
 		Status:           string(w.LoadBalancerStatus),
 		Spec:             string(w.LoadBalancerSpec),
 		PayType:          string(w.PayType),

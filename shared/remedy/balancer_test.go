@@ -180,8 +180,14 @@ func TestDrift(t *testing.T) {
 		{name: "the spec, which PayByCLCU has none of", notes: map[string]string{"spec": "slb.s1.small"}},
 		{name: "the charge type", notes: map[string]string{"instance-charge-type": "PayBySpec"}, want: "the charge type is PayByCLCU"},
 		{name: "the name", notes: map[string]string{"name": "shop"}, want: "the annotations say shop"},
-		{name: "deletion protection", lb: func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }, want: "deletion protection is off"},
-		{name: "modification protection", lb: func(lb *sim.LoadBalancer) { lb.ModificationProtection = sim.Protection{} }, want: "modification protection is off"},
+		{name: "deletion protection", lb: func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }, notes: map[string]string{"delete-protection": "on"}, want: "deletion protection is off and the annotations say on"},
+		{name: "deletion protection, of which no annotation speaks", lb: func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }},
+		{name: "modification protection", lb: func(lb *sim.LoadBalancer) { lb.ModificationProtection = sim.Protection{} }, notes: map[string]string{"modification-protection": "ConsoleProtection"}, want: "modification protection is NonProtection and the annotations say ConsoleProtection"},
+		{name: "modification protection, of which no annotation speaks", lb: func(lb *sim.LoadBalancer) { lb.ModificationProtection = sim.Protection{} }},
+		{name: "the charge for traffic", notes: map[string]string{"charge-type": "paybybandwidth"}, want: "the charge for traffic is paybytraffic and the annotations say paybybandwidth"},
+		{name: "the bandwidth", lb: func(lb *sim.LoadBalancer) { lb.InternetChargeType, lb.Bandwidth = "paybybandwidth", 5 }, notes: map[string]string{"charge-type": "paybybandwidth", "bandwidth": "10"}, want: "the bandwidth is 5 and the annotations say 10"},
+		{name: "the bandwidth of one that pays by traffic", notes: map[string]string{"charge-type": "paybytraffic", "bandwidth": "10"}},
+		{name: "the bandwidth of one within the VPC", lb: func(lb *sim.LoadBalancer) { lb.AddressType, lb.VSwitch = "intranet", "vsw-1" }, notes: map[string]string{"charge-type": "paybybandwidth", "bandwidth": "10"}},
 		{name: "a tag", lb: func(lb *sim.LoadBalancer) { lb.Tags = map[string]string{"a": "b", "c": "d", remedy.NameTag: "x"} }, notes: map[string]string{"additional-resource-tags": "a=b, e=f"}, want: "the tag c=d is not in the annotation"},
 		{name: "a listener of the console", lb: func(lb *sim.LoadBalancer) {
 			lb.Listeners = append(lb.Listeners, sim.Listener{Port: 81, Protocol: "tcp"})
@@ -189,11 +195,15 @@ func TestDrift(t *testing.T) {
 		{name: "a listener too many", lb: func(lb *sim.LoadBalancer) {
 			lb.Listeners = append(lb.Listeners, sim.Listener{Port: 81, Protocol: "tcp", Description: "k8s/81/web/shop/c-1"})
 		}, want: "listener tcp:81 has no port of the Service and would be deleted"},
+		{name: "a listener of another Service", lb: func(lb *sim.LoadBalancer) {
+			lb.Listeners = append(lb.Listeners, sim.Listener{Port: 81, Protocol: "tcp", Description: "k8s/81/api/shop/c-1"})
+		}},
 		{name: "a listener too few", lb: func(lb *sim.LoadBalancer) { lb.Listeners = nil }, want: "there is no listener tcp:80"},
 		{name: "another protocol", notes: map[string]string{"protocol-port": "http:80"}, want: "there is no listener http:80; listener tcp:80 has no port of the Service and would be deleted"},
 		{name: "stopped", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "stopped" }, want: "listener tcp:80 is stopped and would be started"},
 		{name: "the scheduler", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wrr" }, notes: map[string]string{"scheduler": "rr"}, want: "the scheduler of listener tcp:80 is wrr"},
 		{name: "reused", lb: func(lb *sim.LoadBalancer) { lb.Listeners, lb.DeleteProtection = nil, false }, notes: map[string]string{"id": "lb-1"}},
+		{name: "reused, and to be protected", lb: func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }, notes: map[string]string{"id": "lb-1", "delete-protection": "on"}, want: "deletion protection is off"},
 		{name: "reused, and the controller's", lb: func(lb *sim.LoadBalancer) { lb.Tags = map[string]string{remedy.NameTag: "x"} }, notes: map[string]string{"id": "lb-1"}, want: "the reuse check fails"},
 		{name: "reused, listeners overridden", lb: func(lb *sim.LoadBalancer) { lb.Listeners = nil }, notes: map[string]string{"id": "lb-1", "force-override-listeners": "true"}, want: "there is no listener tcp:80"},
 	} {
@@ -242,6 +252,8 @@ func TestAnnotation(t *testing.T) {
 		[]string{remedy.LegacyPrefix + "id", remedy.Prefix + "spec", remedy.Prefix + "none"})
 	svc.Namespace, svc.Name = "shop", "web"
 	equal(t, remedy.SetCommand(svc, "id", "lb-1"), "kubectl -n shop annotate service web "+remedy.Prefix+"id=lb-1 --overwrite")
+	equal(t, remedy.SetCommand(svc, "zone-maps", "a;rm -rf 'x'"), "kubectl -n shop annotate service web '"+remedy.Prefix+`zone-maps=a;rm -rf '\''x'\''' --overwrite`)
+	equal(t, remedy.SetCommand(svc, "zone-maps", "a:b,c$(d)"), "kubectl -n shop annotate service web '"+remedy.Prefix+"zone-maps=a:b,c$(d)' --overwrite")
 	equal(t, remedy.RemoveCommand(svc, "spec"), "kubectl -n shop annotate service web "+remedy.Prefix+"spec- "+remedy.LegacyPrefix+"spec-")
 	equal(t, remedy.Quote("a"), `"a"`)
 	equal(t, remedy.Quote(strings.Repeat("ä", 41)), `"`+strings.Repeat("ä", 40)+`"…`)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
@@ -18,8 +16,9 @@ var DriftReads = []grant.Grant{grant.DescribeLoadBalancerListeners}
 
 // Drift returns what a full sync of the Service would change on its load
 // balancer, one clause each. A touch is such a sync: it puts changes that were
-// made in the console back to what the annotations say, or to the controller's
-// defaults, and runs checks that backend-only syncs skip. A class that touches a
+// made in the console back to what the annotations say, and runs checks that
+// backend-only syncs skip; what no annotation says it leaves alone
+// (pkg/controller/service/clbv1/loadbalancer.go, Update). A class that touches a
 // Service which was synced before looks here first, and says what it finds.
 func (c *Case) Drift(ctx context.Context, lb *cloud.LoadBalancer) ([]string, error) {
 	var drift []string
@@ -40,13 +39,22 @@ func (c *Case) Drift(ctx context.Context, lb *cloud.LoadBalancer) ([]string, err
 	if lb.ChargeType != "PayByCLCU" { // the controller leaves the spec of these alone
 		differ("the spec", lb.Spec, value("spec"))
 	}
-	differ("the name", lb.Name, value("name"))
-	if !reused {
-		differ("deletion protection", onOff(lb.DeleteProtection), or(value("delete-protection"), "on"))
-		if want := or(value("modification-protection"), "ConsoleProtection"); (want == "ConsoleProtection") != lb.Protected {
-			drift = append(drift, fmt.Sprintf("modification protection is %s and the annotations say %s", onOff(lb.Protected), want))
+	if lb.AddressType == "internet" { // no other pays for its traffic
+		charge := value("charge-type")
+		differ("the charge for traffic", lb.InternetCharge, charge)
+		if charge == "paybybandwidth" {
+			differ("the bandwidth", fmt.Sprint(lb.Bandwidth), value("bandwidth"))
 		}
 	}
+	differ("the name", lb.Name, value("name"))
+	// What protects a load balancer is on by default when it is made, and left
+	// alone after that unless an annotation says how it is to be.
+	differ("deletion protection", onOff(lb.DeleteProtection), value("delete-protection"))
+	protection := "NonProtection"
+	if lb.Protected {
+		protection = "ConsoleProtection"
+	}
+	differ("modification protection", protection, value("modification-protection"))
 	drift = append(drift, tagDrift(lb, value("additional-resource-tags"))...)
 
 	// Without force-override the controller leaves the listeners of a reused LB alone.
@@ -57,7 +65,7 @@ func (c *Case) Drift(ctx context.Context, lb *cloud.LoadBalancer) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 	}
-	return append(drift, listenerDrift(svc, listeners, value)...), nil
+	return append(drift, c.listenerDrift(listeners, value)...), nil
 }
 
 // tagDrift returns the tags that the controller would take away: with additional
@@ -83,7 +91,8 @@ func tagDrift(lb *cloud.LoadBalancer, additional string) []string {
 }
 
 // listenerDrift compares the Service's ports with the listeners of its load balancer.
-func listenerDrift(svc *corev1.Service, listeners []cloud.Listener, value func(string) string) []string {
+func (c *Case) listenerDrift(listeners []cloud.Listener, value func(string) string) []string {
+	svc := c.Service
 	protocols := protocolsOf(value("protocol-port"))
 	var drift []string
 	wanted := map[string]bool{}
@@ -106,7 +115,7 @@ func listenerDrift(svc *corev1.Service, listeners []cloud.Listener, value func(s
 	}
 	for _, l := range listeners {
 		key := l.Protocol + ":" + fmt.Sprint(l.Port)
-		if !wanted[key] && strings.HasPrefix(l.Description, "k8s/") {
+		if t, ok := ParseTrace(l.Description); ok && t.Of(svc, c.Event.Cluster) && !wanted[key] {
 			drift = append(drift, fmt.Sprintf("listener %s has no port of the Service and would be deleted", key))
 		}
 	}

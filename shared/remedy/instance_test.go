@@ -344,8 +344,8 @@ func TestWithDrift(t *testing.T) {
 		want  string            // empty: none
 	}{
 		{name: "nothing differs", world: clb(same), edit: synced},
-		{name: "never synced", world: clb(func(lb *sim.LoadBalancer) { lb.DeleteProtection = false })},
-		{name: "deletion protection", world: clb(func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }), edit: synced, want: "deletion protection is off"},
+		{name: "never synced", world: clb(func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }), edit: notes("delete-protection", "on")},
+		{name: "deletion protection", world: clb(func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }), edit: edits(synced, notes("delete-protection", "on")), want: "deletion protection is off"},
 		{name: "what the step puts back", world: clb(same), edit: edits(synced, notes("name", "b")), set: map[string]string{"name": "a"}},
 		{name: "what the step removes", world: clb(same), edit: edits(synced, notes("name", "b")), set: map[string]string{"name": ""}},
 		{name: "what the step sets", world: clb(same), edit: synced, set: map[string]string{"name": "b"}, want: "the name is a and the annotations say b"},

@@ -68,25 +68,6 @@ func Quote(value string) string {
 	return fmt.Sprintf("%q", value)
 }
 
-// SetCommand returns the command by which a person sets the controller's
-// annotation with this short name on the Service.
-func SetCommand(svc *corev1.Service, name, value string) string {
-	return fmt.Sprintf("kubectl -n %s annotate service %s %s%s=%s --overwrite", svc.Namespace, svc.Name, Prefix, name, value)
-}
-
-// RemoveCommand returns the command by which a person removes the controller's
-// annotation with this short name from the Service, under whichever prefixes it
-// stands.
-func RemoveCommand(svc *corev1.Service, name string) string {
-	command := fmt.Sprintf("kubectl -n %s annotate service %s", svc.Namespace, svc.Name)
-	for _, key := range []string{Prefix + name, LegacyPrefix + name} {
-		if _, ok := svc.Annotations[key]; ok {
-			command += " " + key + "-"
-		}
-	}
-	return command
-}
-
 // DefaultName returns the name that the controller gives to the load balancer of
 // a Service, which is also the value of its name tag: "a", then the UID without
 // dashes, 32 characters in all.

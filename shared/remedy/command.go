@@ -1,0 +1,70 @@
+package remedy
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// shell returns a word as a POSIX shell takes it: as it is where it holds nothing
+// that a shell looks at, else in single quotes. What stands in an annotation is
+// anybody's, and a person pastes these commands.
+func shell(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
+	}
+	if word != "" && strings.TrimFunc(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// SetCommand returns the command by which a person sets the controller's
+// annotation with this short name on the Service.
+func SetCommand(svc *corev1.Service, name, value string) string {
+	return fmt.Sprintf("kubectl -n %s annotate service %s %s --overwrite", svc.Namespace, svc.Name, shell(Prefix+name+"="+value))
+}
+
+// RemoveCommand returns the command by which a person removes the controller's
+// annotation with this short name from the Service, under whichever prefixes it
+// stands.
+func RemoveCommand(svc *corev1.Service, name string) string {
+	command := fmt.Sprintf("kubectl -n %s annotate service %s", svc.Namespace, svc.Name)
+	for _, key := range []string{Prefix + name, LegacyPrefix + name} {
+		if _, ok := svc.Annotations[key]; ok {
+			command += " " + key + "-"
+		}
+	}
+	return command
+}
+
+// WakeCommand returns the command by which a person wakes the controller: it syncs
+// the Service in full then.
+func WakeCommand(svc *corev1.Service) string {
+	return fmt.Sprintf("kubectl -n %s annotate service %s %s=by-hand-$(date +%%s) --overwrite", svc.Namespace, svc.Name, Resync)
+}
+
+// TagCommand returns the command by which a person gives a load balancer, of the
+// kind that the Service wants, a tag.
+func (c *Case) TagCommand(id, key, value string) string {
+	return fmt.Sprintf("%s --Tag.1.Key %s --Tag.1.Value %s", c.tagging("TagResources", id), shell(key), shell(value))
+}
+
+// UntagCommand returns the command by which a person takes tags off a load
+// balancer, of the kind that the Service wants.
+func (c *Case) UntagCommand(id string, keys ...string) string {
+	command := c.tagging("UntagResources", id)
+	for i, key := range keys {
+		command += fmt.Sprintf(" --TagKey.%d %s", i+1, shell(key))
+	}
+	return command
+}
+
+func (c *Case) tagging(action, id string) string {
+	product, kind := "slb", "instance"
+	if NLB(c.Service) {
+		product, kind = "nlb", "loadbalancer"
+	}
+	return fmt.Sprintf("aliyun %s %s --RegionId %s --ResourceType %s --ResourceId.1 %s", product, action, c.Cloud.Region(), kind, shell(id))
+}
