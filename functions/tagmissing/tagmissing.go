@@ -41,13 +41,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if id, ok := remedy.Annotation(c.Service, "id"); ok {
+	if id, _ := remedy.Annotation(c.Service, "id"); id != "" {
 		return named(c, s, id), nil
 	}
 	if len(s.Tagged) > 1 {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("%d load balancers carry the tag %s=%s: %s.", len(s.Tagged), remedy.NameTag, remedy.DefaultName(c.Service), strings.Join(s.Tagged, ", ")),
-			Ask:     "Find out which one serves the Service, and take the tag off the others. Delete none before that: the controller deletes what carries the tag when the Service goes.",
+			Ask: fmt.Sprintf("Find out which one serves the Service, and take the tag off the others: %s. Delete none before that: the controller deletes what carries the tag when the Service goes.",
+				c.UntagCommand("ID", remedy.NameTag)),
 		}, nil
 	}
 	if s.Instance == nil {
@@ -58,34 +59,80 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	found := fmt.Sprintf("The load balancer %s still exists, found by its %s.", s.ID, s.By)
-	switch owner {
-	case remedy.Own:
-		return retag(ctx, c, s, found+" "+evidence)
-	case remedy.Users:
-		return rebind(c, s, found+" "+evidence), nil
-	case remedy.APIServer:
+	finding := found + " " + evidence
+	own, other := s.Tags[remedy.NameTag] == remedy.DefaultName(c.Service), s.Tags[remedy.NameTag]
+	switch {
+	case owner == remedy.APIServer:
 		return remedy.Plan{
 			Finding: evidence,
 			Ask:     "Don't use this load balancer for the Service. If it has lost its tag, only a new cluster brings the API server's load balancer back; ask Alibaba Cloud first.",
 		}, nil
+	case elsewhere(c, s):
+		return remedy.Plan{
+			Finding: fmt.Sprintf("%s Its address is %s, and the Service has another one, %s.", finding, s.Address, remedy.Address(c.Service)),
+			Ask: fmt.Sprintf("Find the load balancer that has the address %s. The label %s, which a person can write, names %s; it may have come with a copy of another Service.",
+				remedy.Address(c.Service), remedy.BalancerLabel, s.ID),
+		}, nil
+	case owner == remedy.Own:
+		return retag(ctx, c, s, finding)
+	case owner == remedy.Users:
+		return rebind(ctx, c, s, finding)
+	case owner == remedy.OtherService || other != "" && !own:
+		return remedy.Plan{
+			Finding: finding,
+			Ask: fmt.Sprintf("Don't tag %[1]s for this Service: the other one would lose it, and it would be deleted with this one. If a person made it, name it: %[2]s. If the controller made it for another Service, this one needs one of its own: delete it and create it again; its address changes.",
+				s.ID, remedy.SetCommand(c.Service, "id", s.ID)),
+		}, nil
 	}
 	return remedy.Plan{
-		Finding: found + " " + evidence,
-		Ask: fmt.Sprintf("Say whose %s is. If the controller made it for this Service: tag it with %s=%s and annotate the Service. If a person made it: set the annotation %sid to its ID.",
-			s.ID, remedy.NameTag, remedy.DefaultName(c.Service), remedy.Prefix),
+		Finding: finding,
+		Ask: fmt.Sprintf("Say whose %s is. If the controller made it for this Service: %s, which has the controller delete it with the Service. If a person made it: %s.",
+			s.ID, byTag(c, s), remedy.SetCommand(c.Service, "id", s.ID)),
 	}, nil
+}
+
+// byTag returns the commands by which a person gives the load balancer its name
+// tag back and wakes the controller.
+func byTag(c *remedy.Case, s remedy.Sought) string {
+	return c.TagCommand(s.ID, remedy.NameTag, remedy.DefaultName(c.Service)) + ", then " + remedy.WakeCommand(c.Service)
+}
+
+// elsewhere reports whether the load balancer was found by the label alone: the
+// Service has another address, and says of none that it is not the load balancer's own.
+func elsewhere(c *remedy.Case, s remedy.Sought) bool {
+	mode, _ := remedy.Annotation(c.Service, "external-ip-type")
+	host, _ := remedy.Annotation(c.Service, "hostname")
+	return s.By == "label" && s.CLB != nil && remedy.Synced(c.Service) && mode != "eip" && host == "" && s.Address != remedy.Address(c.Service)
 }
 
 // named answers for a Service whose annotation names a load balancer that does not exist.
 func named(c *remedy.Case, s remedy.Sought, id string) remedy.Plan {
-	p := remedy.Plan{
-		Finding: fmt.Sprintf("The annotation id names the load balancer %s, which does not exist in %s.", remedy.Quote(id), s.Where),
-		Ask:     fmt.Sprintf("Set the annotation %sid to a load balancer that exists, or remove it and let the controller make one.", remedy.Prefix),
+	finding := fmt.Sprintf("The annotation id names the load balancer %s, which does not exist in %s.", remedy.Quote(id), s.Where)
+	set, remove := remedy.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), remedy.RemoveCommand(c.Service, "id")
+	address := remedy.Address(c.Service)
+	switch {
+	case s.Instance == nil && address == "":
+		return remedy.Plan{
+			Finding: finding,
+			Ask:     fmt.Sprintf("Name a load balancer that exists: %s. Or remove the annotation, and the controller makes one: %s.", set, remove),
+		}
+	case s.Instance == nil:
+		return remedy.Plan{
+			Finding: finding + fmt.Sprintf(" The Service has the address %s, which no load balancer was found to have.", address),
+			Ask: fmt.Sprintf("Name the load balancer that has the address: %s. Where none has it any more, delete the Service and create it again, with the annotation of one that exists or without it: its address changes. To remove the annotation alone is not enough: while the Service has an address, the controller makes no load balancer.",
+				set),
+		}
+	case address == "":
+		return remedy.Plan{
+			Finding: finding + fmt.Sprintf(" The Service has no address yet, and %s was found by its %s.", s.ID, s.By),
+			Ask:     fmt.Sprintf("Name a load balancer that exists: %s. Or remove the annotation: %s; the controller then goes on with what has the Service's name tag or default name, or makes one.", set, remove),
+		}
 	}
-	if s.Instance != nil && s.ID != id {
-		p.Ask += fmt.Sprintf(" The address of the Service, %s, belongs to %s.", remedy.Address(c.Service), s.ID)
+	return remedy.Plan{
+		Finding: finding + fmt.Sprintf(" The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By),
+		Ask: fmt.Sprintf("If a person made %s, name it: %s. If the controller made it for this Service and for no other, give it its name tag: %s, then remove the annotation: %s.",
+			s.ID, remedy.SetCommand(c.Service, "id", s.ID), c.TagCommand(s.ID, remedy.NameTag, remedy.DefaultName(c.Service)), remove),
 	}
-	return p
 }
 
 // retag plans the name tag for a load balancer that is the Service's own.
@@ -94,13 +141,13 @@ func retag(ctx context.Context, c *remedy.Case, s remedy.Sought, finding string)
 	if value, ok := s.Tags[remedy.NameTag]; ok && value != name {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("%s Its tag %s is %s, which is another Service's.", finding, remedy.NameTag, value),
-			Ask:     fmt.Sprintf("Find out who changed the tag. If no other Service uses %s, set it to %s.", s.ID, name),
+			Ask:     fmt.Sprintf("Find out who changed the tag. If no other Service uses %s, set it: %s.", s.ID, byTag(c, s)),
 		}, nil
 	}
 	if remedy.TagsFull(s.Instance) {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("%s It has lost the tag %s, and carries %d tags, which is the most it can.", finding, remedy.NameTag, len(s.Tags)),
-			Ask:     fmt.Sprintf("Take a tag off %s that nobody needs, then tag it with %s=%s.", s.ID, remedy.NameTag, name),
+			Ask:     fmt.Sprintf("Take a tag off that nobody needs: %s. Then: %s.", c.UntagCommand(s.ID, "KEY"), byTag(c, s)),
 		}, nil
 	}
 	return c.WithDrift(ctx, s.Instance, remedy.Plan{
@@ -111,35 +158,44 @@ func retag(ctx context.Context, c *remedy.Case, s remedy.Sought, finding string)
 }
 
 // rebind points the Service at the person's load balancer that it was bound to.
-func rebind(c *remedy.Case, s remedy.Sought, finding string) remedy.Plan {
-	if !s.Bind() {
+func rebind(ctx context.Context, c *remedy.Case, s remedy.Sought, finding string) (remedy.Plan, error) {
+	name := remedy.SetCommand(c.Service, "id", s.ID)
+	switch {
+	case s.ByController():
+		return remedy.Plan{
+			Finding: finding + fmt.Sprintf(" It also carries a tag of the controller, %s or %s, and with such a tag the controller reuses none.", remedy.NameTag, remedy.ClusterTag),
+			Ask:     fmt.Sprintf("If no Service owns %s, take these tags off: %s. Then, if the Service is to use it: %s.", s.ID, c.UntagCommand(s.ID, remedy.NameTag, remedy.ClusterTag), name),
+		}, nil
+	case !s.Bind():
 		return remedy.Plan{
 			Finding: finding + " Nothing shows that the Service was bound to it.",
-			Ask:     fmt.Sprintf("If the Service is to use it, set the annotation %sid to %s.", remedy.Prefix, s.ID),
-		}
+			Ask:     fmt.Sprintf("If the Service is to use it: %s.", name),
+		}, nil
 	}
-	return remedy.Plan{
+	return c.WithDrift(ctx, s.Instance, remedy.Plan{
 		Finding: finding + " The Service was bound to it, and no longer says so.",
 		Steps:   []remedy.Step{step.With(c, "id", s.ID)},
-	}
+	})
 }
 
 // lost answers when no load balancer was found.
 func lost(c *remedy.Case, s remedy.Sought) remedy.Plan {
+	again := remedy.WakeCommand(c.Service)
+	if remedy.Synced(c.Service) {
+		again = fmt.Sprintf("kubectl -n %s patch service %s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":{\"ingress\":null}}}', then %s", c.Service.Namespace, c.Service.Name, again)
+	}
 	if s.Gone == "" {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("No load balancer of the Service was found in %s by label, address, tag or name. An empty list is no proof that it is gone: permissions limited by resource give empty lists.", s.Where),
-			Ask:     "Find the load balancer in the console. If it exists, tell the controller by its tag or by the annotation id. If it is gone, clear status.loadBalancer through the status subresource and change an annotation, or recreate the Service.",
+			Ask: fmt.Sprintf("Find the load balancer in the console. If the controller made it: %s. If a person made it: %s. If it is gone, have the controller make a new one, with a new address: %s; or delete the Service and create it again.",
+				c.TagCommand("LOAD-BALANCER-ID", remedy.NameTag, remedy.DefaultName(c.Service))+", then "+remedy.WakeCommand(c.Service), remedy.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), again),
 		}
 	}
 	p := remedy.Plan{
 		Finding: fmt.Sprintf("The load balancer %s is gone: the API says not found, asked in %s.", s.Gone, s.Where),
 		Risk:    remedy.High,
-		Note: "The new load balancer has another address. A controller that still remembers the token of the old creation may need a restart. " +
-			"The other way is to delete the Service and create it again.",
-		Ask: fmt.Sprintf("Choose. Either recover: clear the status, then wake the controller; it makes a new load balancer with a new address: "+
-			"kubectl -n %[1]s patch service %[2]s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":{\"ingress\":null}}}', then kubectl -n %[1]s annotate service %[2]s %[3]s=by-hand --overwrite. "+
-			"Or delete the Service and create it again.", c.Service.Namespace, c.Service.Name, remedy.Resync),
+		Note: fmt.Sprintf("The new load balancer has another address. A controller that still remembers the token of the old creation may need a restart. "+
+			"By hand that is: %s. The other way is to delete the Service and create it again.", again),
 		Steps: []remedy.Step{step.Touch{}},
 	}
 	if remedy.Synced(c.Service) {
@@ -150,7 +206,7 @@ func lost(c *remedy.Case, s remedy.Sought) remedy.Plan {
 
 // holds reports whether the controller still can't find the load balancer.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	if id, ok := remedy.Annotation(c.Service, "id"); ok {
+	if id, _ := remedy.Annotation(c.Service, "id"); id != "" {
 		lb, err := c.Named(ctx, id)
 		if err != nil {
 			return remedy.Unknown, err

@@ -14,7 +14,8 @@
 //
 // In all sections ${uid}, ${name}, ${namespace}, ${cluster} stand for the
 // Service's UID, the default name of its load balancer, its namespace and the
-// cluster's ID, and ${10m ago} for that point in time. An Event in the section
+// cluster's ID, and ${10m ago} for that point in time; in the section service
+// ${huge} stands for 200 KiB that are no value of anything. An Event in the section
 // cluster that is about a Service gets the Service's UID.
 //
 // A scenario runs on a real API server as a user with the rights that the class

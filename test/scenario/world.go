@@ -193,7 +193,8 @@ func (w *world) createService(t *testing.T) *corev1.Service {
 	t.Helper()
 	ctx, client := t.Context(), w.kube.Client()
 	var svc corev1.Service
-	if err := yaml.UnmarshalStrict([]byte(w.script.parts["service"]), &svc); err != nil {
+	text := strings.ReplaceAll(w.script.parts["service"], "${huge}", strings.Repeat("x y;$(id),z:'", 16<<10))
+	if err := yaml.UnmarshalStrict([]byte(text), &svc); err != nil {
 		t.Fatalf("section service: %v", err)
 	}
 	svc.Namespace = or(svc.Namespace, "shop")
