@@ -4,14 +4,14 @@ package rampermission
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/cloud"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -31,11 +31,10 @@ var Remedy = &remedy.Remedy{
 		"You are not authorized to do this action. You should be authorized by RAM",
 		"Authentication is failed for NoPermission",
 	},
-	Reads: append([]grant.Grant{
+	Reads: slices.Concat([]grant.Grant{
 		grant.DescribeClusterDetail, grant.DescribeClusterResources, grant.ListServices,
 		grant.ListPoliciesForRole, grant.GetPolicy, grant.ListPolicyVersions, grant.ListEntitiesForPolicy,
-		grant.DescribeLoadBalancerAttribute, grant.ListSLBTags, grant.DescribeLoadBalancerListeners,
-	}, remedy.ControllerReads...),
+	}, remedy.ControllerReads, remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
 	Steps:    []remedy.Step{step.PolicyVersion{}, step.Touch{}},
 	Scope:    remedy.Cluster,
 	OptIn:    true,
@@ -70,14 +69,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{
 			Finding: "The controller signs with an access key of its own, so that the masters' RAM role does not count.",
 			Cause:   cluster.ID,
-			Ask:     fmt.Sprintf("Give the user of that access key the actions which CCM %s needs, or let the controller use the masters' RAM role.", ctl.Version),
+			Ask:     fmt.Sprintf("Look up in the controller's log which API was refused, %s, and allow that action to the user of the access key. Or take the access key away, and let the controller use the masters' RAM role.", c.LogQuery()),
 		}, nil
 	}
 	if ctl.Version == (remedy.Version{}) {
 		return remedy.Plan{
 			Finding: "The version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons, so that what it needs is not known.",
 			Cause:   cluster.ID,
-			Ask:     "Look up in the controller's log which API was refused, and add that action to the policy of the masters' RAM role.",
+			Ask:     fmt.Sprintf("Look up in the controller's log which API was refused, %s, and add that action to the policy of the masters' RAM role.", c.LogQuery()),
 		}, nil
 	}
 	g, err := find(ctx, c, cluster, ctl)
@@ -88,7 +87,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{
 			Finding: "The cluster names no RAM role of its masters.",
 			Cause:   cluster.ID,
-			Ask:     fmt.Sprintf("Find out under which RAM role CCM %s runs, and give it the actions that it lacks.", ctl.Version),
+			Ask:     fmt.Sprintf("Find out under which RAM role CCM %s runs, look up in its log which API was refused, %s, and allow that action to the role.", ctl.Version, c.LogQuery()),
 		}, nil
 	}
 	if len(g.missing) == 0 {
@@ -101,14 +100,22 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // actions, or asks where that would change what others may do.
 func extend(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Controller) (remedy.Plan, error) {
 	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", ctl.Version, strings.Join(g.missing, ", "), g.role)
-	byHand := fmt.Sprintf("Add these actions to a policy of the role %s by hand: %s.", g.role, strings.Join(g.missing, ", "))
+	byHand, err := add(g)
+	if err != nil {
+		return remedy.Plan{}, err
+	}
 	ask := func(why string) (remedy.Plan, error) {
 		return remedy.Plan{Finding: lacks + " " + why, Cause: g.role, Ask: byHand}, nil
 	}
 	switch {
 	case len(g.denied) > 0:
+		byHand = fmt.Sprintf("Find out who wrote the Deny statement, and take %s out of it, or the role %s.", strings.Join(g.denied, ", "), g.role)
+		if len(g.denied) < len(g.missing) {
+			byHand += " Allow the other actions in a policy of the role; lbremedy names them when the Deny is gone."
+		}
 		return ask(fmt.Sprintf("A Deny statement forbids %s; an Allow would not help.", strings.Join(g.denied, ", ")))
 	case len(g.limited) > 0:
+		byHand = "Find out what the limits are for. If the controller may do without them, this is how. " + byHand
 		return ask(fmt.Sprintf("The role allows %s under conditions or for some resources only; somebody meant that.", strings.Join(g.limited, ", ")))
 	case g.policy == "":
 		return ask("It has no policy named k8sMasterRolePolicy-* that could be extended.")
@@ -144,17 +151,23 @@ func extend(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Controller) (
 		return remedy.Plan{}, fmt.Errorf("the policy %s has no default version", g.policy)
 	}
 	s.Drop = oldest(versions)
-	risk, note, err := drift(ctx, c)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	return remedy.Plan{
+	return withDrift(ctx, c, remedy.Plan{
 		Finding: lacks,
 		Cause:   g.role,
-		Risk:    risk,
-		Note:    note,
 		Steps:   []remedy.Step{s, step.Touch{After: c.Policy.RAMSettle()}},
-	}, nil
+	})
+}
+
+// add returns, as a sentence, the commands by which a person gives the role what
+// it lacks: in a policy of its own, which touches nobody else's.
+func add(g gap) (string, error) {
+	document, err := allow(`{"Version":"1","Statement":[]}`, g.missing)
+	if err != nil {
+		return "", fmt.Errorf("write a policy: %w", err)
+	}
+	const name = controllerPolicy + "added"
+	return fmt.Sprintf("Give the role a policy with these actions: aliyun ram CreatePolicy --PolicyName %[1]s --PolicyDocument '%[2]s', then aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName %[1]s --RoleName %[3]s. The controller then tries again by itself within 5 minutes.",
+		name, document, g.role), nil
 }
 
 // nothingMissing answers when the role has all that the controller needs. If its
@@ -163,50 +176,35 @@ func nothingMissing(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Contr
 	settle := c.Policy.RAMSettle()
 	settled := g.changed.Add(settle)
 	if !g.changed.IsZero() && c.Event.Last.Before(settled) {
-		risk, note, err := drift(ctx, c)
-		if err != nil {
-			return remedy.Plan{}, err
-		}
-		return remedy.Plan{
+		return withDrift(ctx, c, remedy.Plan{
 			Finding: fmt.Sprintf("The RAM role %s has all that CCM %s needs since %s; the controller has not tried again since.", g.role, ctl.Version, g.changed.UTC().Format(time.RFC3339)),
 			Cause:   g.role,
-			Risk:    risk,
-			Note:    note,
 			Steps:   []remedy.Step{step.Touch{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}},
-		}, nil
+		})
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("The RAM role %s allows all %d actions that CCM %s is known to need here, and the API still refuses it.", g.role, g.needed, ctl.Version),
 		Cause:   g.role,
-		Ask:     "Look up in the controller's log which API was refused and for whom. A control policy of the resource directory, a permission boundary or another role are what remains.",
+		Ask:     fmt.Sprintf("Look up in the controller's log which API was refused and for whom: %s. A control policy of the resource directory, a permission boundary or another role are what remains.", c.LogQuery()),
 	}, nil
 }
 
-// drift returns what the touch of a Service that was synced before would change
-// besides: then it is a risk of its own.
-func drift(ctx context.Context, c *remedy.Case) (remedy.Risk, string, error) {
-	id := c.Service.Labels[remedy.BalancerLabel]
-	if !remedy.Synced(c.Service) || id == "" || remedy.NLB(c.Service) || c.Service.DeletionTimestamp != nil {
-		return remedy.Low, "", nil
+// withDrift returns the plan with what the touch of a Service that was synced
+// before would change besides: then it is a risk of its own.
+func withDrift(ctx context.Context, c *remedy.Case, p remedy.Plan) (remedy.Plan, error) {
+	if !remedy.Synced(c.Service) || c.Service.DeletionTimestamp != nil || c.Service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return p, nil // nothing of it is synced in full
 	}
-	lb, err := c.Cloud.SLB.LoadBalancer(ctx, id)
-	if errors.Is(err, cloud.ErrNotFound) {
-		return remedy.Low, "", nil
-	}
+	lb, err := c.Bound(ctx)
 	if err != nil {
-		return remedy.Low, "", fmt.Errorf("describe load balancer %s: %w", id, err)
+		return remedy.Plan{}, err
 	}
-	if lb.Tags, err = c.Cloud.SLB.Tags(ctx, id); err != nil {
-		return remedy.Low, "", fmt.Errorf("list tags of load balancer %s: %w", id, err)
+	if lb == nil {
+		p.Risk = remedy.High
+		p.Note = "The Service's load balancer was not found, so that what the full sync would change on it can't be told."
+		return p, nil
 	}
-	differs, err := c.Drift(ctx, &lb)
-	if err != nil {
-		return remedy.Low, "", err
-	}
-	if len(differs) == 0 {
-		return remedy.Low, "", nil
-	}
-	return remedy.High, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", id, strings.Join(differs, "; ")), nil
+	return c.WithDrift(ctx, lb, p)
 }
 
 // holds reports whether the role still lacks something, or the controller has
