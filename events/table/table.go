@@ -203,6 +203,7 @@ func Table() []events.Row {
 			Class: "deletion-blocked",
 			Codes: []string{
 				"OperationDenied.DeleteProtectionIsOn",
+				"OperationDenied.DeletionProtectionEnabled",
 			},
 			Texts: []string{
 				"due to DeleteProtection is enabled",
@@ -236,6 +237,7 @@ func Table() []events.Row {
 				"InsufficientAvailableQuota",
 				"INSUFFICIENT_BALANCE",
 				"OperationFailed.CashBookInsufficient",
+				"OperationFailed.CreateOrderError",
 			},
 			Texts: []string{
 				"account does not have enough balance",
@@ -244,6 +246,7 @@ func Table() []events.Row {
 				"available balance is less than 0",
 				"No payment method is specified for your account",
 				"does not have sufficient funds",
+				"Operation failed because CreateOrderError",
 			},
 		},
 		{
@@ -274,6 +277,7 @@ func Table() []events.Row {
 				"listener with the specified port already exists",
 				"There is conflict listener port exists",
 				"ListenerPort is conflict with other listener",
+				"The Port * is conflict",
 			},
 		},
 		{

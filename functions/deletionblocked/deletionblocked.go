@@ -19,7 +19,7 @@ var doc string
 var Remedy = &remedy.Remedy{
 	Class: "deletion-blocked",
 	Doc:   doc,
-	Codes: []string{"OperationDenied.DeleteProtectionIsOn"},
+	Codes: []string{"OperationDenied.DeleteProtectionIsOn", "OperationDenied.DeletionProtectionEnabled"},
 	Texts: []string{
 		"due to DeleteProtection is enabled",
 		"because of DeletionProtectionEnabled",
@@ -63,7 +63,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}, nil
 	case lb.NLB != nil && lb.NLB.DeleteProtection:
 		return remedy.Plan{
-			Finding: what + " has deletion protection on. The controller turns it off before it deletes; somebody or something turned it on again.",
+			Finding: what + " has deletion protection on. A controller since v2.9.1 turns it off before it deletes, so that somebody or something turned it on again; an older one leaves it on.",
 			Cause:   lb.ID,
 			Ask: fmt.Sprintf("Find out who wants it to stay. To have it deleted: aliyun nlb UpdateLoadBalancerProtection --RegionId %s --LoadBalancerId %s --DeletionProtectionEnabled false. The controller then tries again within 5 minutes. %s",
 				c.Cloud.Region(), lb.ID, keep),

@@ -24,10 +24,15 @@ var Remedy = &remedy.Remedy{
 		"listener with the specified port already exists",
 		"There is conflict listener port exists",
 		"ListenerPort is conflict with other listener",
+		"The Port * is conflict", // of NLB
 	},
 	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
 	Diagnose: diagnose,
 }
+
+// forceOverride, if "true", makes the controller see to the listeners of a load
+// balancer that is not its own.
+const forceOverride = "force-override-listeners"
 
 // soon is how long the controller takes to try again by itself at most.
 const soon = 5 * time.Minute
@@ -80,13 +85,25 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			Wait:    soon,
 		}, nil
 	}
+	zones := ""
+	if named, _ := remedy.Annotation(c.Service, "zone-maps"); lb.NLB != nil && named == "" {
+		zones = ", and say with zone-maps where the new one is to stand"
+	}
 	ways := []string{
 		fmt.Sprintf("Give the Service another port: free on %s are %s.", lb.ID, free(ports, listeners, c)),
-		"Or let it use a load balancer of its own: remove the annotation id; its address changes then.",
+		fmt.Sprintf("Or let it use a load balancer of its own: remove the annotation id%s; its address changes then.", zones),
 		"Or delete the listener, if nobody uses it: its traffic stops at once.",
 	}
-	if _, reused := remedy.Annotation(c.Service, "id"); reused && slices.ContainsFunc(theirs, func(l listener) bool { _, made := remedy.ParseTrace(l.description); return !made }) {
-		ways = append(ways, fmt.Sprintf("Or let the controller take it over, with %s: \"true\". It then replaces the settings of every listener on the Service's ports by those of the annotations.", remedy.AnnotationKey(c.Service, "force-override-listeners")))
+	force, _ := remedy.Annotation(c.Service, forceOverride)
+	_, reused := remedy.Annotation(c.Service, "id")
+	byHand := slices.DeleteFunc(slices.Clone(theirs), func(l listener) bool { _, made := remedy.ParseTrace(l.description); return made })
+	ranged := func(l listener) bool { return l.port != l.last }
+	switch {
+	case !reused || len(byHand) == 0:
+	case force == "true":
+		ways = append(ways, "The annotation force-override-listeners, which is \"true\", does not help here: the controller takes over only listeners of the same protocol and port.")
+	case !slices.ContainsFunc(byHand, ranged): // what has a range of ports stays in the way
+		ways = append(ways, fmt.Sprintf("Or let the controller take it over, with %s: \"true\". It then replaces the settings of every listener on the Service's ports by those of the annotations.", remedy.AnnotationKey(c.Service, forceOverride)))
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("On %s the Service wants ports that others have: %s.", lb.ID, strings.Join(taken, "; ")),
