@@ -204,7 +204,7 @@ func TestNLBCreateRefused(t *testing.T) {
 		}},
 		{name: "unpaid", code: "OperationFailed.UnpaidBill", status: 400, text: "The operation failed because of UnpaidBill.", world: func(w *sim.World) { w.Account.Arrearage = true }},
 		{name: "no role", code: "OperationDenied.ServiceLinkedRoleNotExist", status: 400, world: func(w *sim.World) { w.RAM.NoServiceRoles = true }},
-		{name: "poor", code: "OperationFailed.CreateOrderError", status: 400, world: func(w *sim.World) { w.Account.Balance = "1.00" }},
+		{name: "poor", code: "OperationFailed.CreateOrderError", status: 400, text: "Operation failed because CreateOrderError.", world: func(w *sim.World) { w.Account.Balance = "1.00" }},
 		{name: "quota", code: "QuotaExceeded.QuotaInsufficient", status: 400, text: "The quota of nlb_quota_loadbalancers_num is exceeded, usage 1/1.", world: func(w *sim.World) {
 			w.NLBs, w.Quotas = []sim.NLB{{ID: "nlb-1"}}, []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancers_num", Total: 1}}
 		}},
@@ -574,7 +574,9 @@ func TestNLBListenerBusy(t *testing.T) {
 		t.Errorf("got %q", e.Message())
 	}
 	_, err = tr.listen("nlb-1", "sgp-1", 80, nil)
-	refused(t, err, "Conflict.Port", 400)
+	if e := refused(t, err, "Conflict.Port", 400); e.Message() != "The Port [80] is conflict." {
+		t.Errorf("got %q", e.Message())
+	}
 	tr.pass(time.Second)
 	_, err = tr.listen("nlb-1", "sgp-1", 80, nil)
 	check(t, err)

@@ -106,6 +106,18 @@ func TestNLBFails(t *testing.T) {
 		name: "unpaid bill", annotations: zones, world: sim.World{Account: sim.Account{Arrearage: true}},
 		want: "[]: Message: code: 400, The operation failed because of UnpaidBill. ",
 	}, {
+		name: "too little money", annotations: zones, world: sim.World{Account: sim.Account{Balance: "99.99"}},
+		want: "[]: Message: code: 400, Operation failed because CreateOrderError. ",
+	}, {
+		name: "access key deleted", annotations: zones, arrange: func(r *rig) {
+			r.cloud.Edit(func(s *sim.State) { clear(s.Callers) })
+		},
+		want: "[]: Message: code: 404, Specified access key is not found. ",
+	}, {
+		name: "port taken", annotations: map[string]string{"id": "nlb-1", "force-override-listeners": "true"},
+		world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Listeners: []sim.NLBListener{{Port: 80, Protocol: "TCPSSL"}}}}},
+		want:  "[nlb-1]: Message: code: 400, The Port [80] is conflict. ",
+	}, {
 		name: "throttled", annotations: zones, arrange: func(r *rig) { r.cloud.Fault(sim.Fault{Action: "ListLoadBalancers", Code: "Throttling.User"}) },
 		want: "[]: Message: code: 400, Request was denied due to api flow control. ",
 	}, {
@@ -215,6 +227,7 @@ func TestNLBLater(t *testing.T) {
 func TestNLBEnd(t *testing.T) {
 	for _, c := range []struct {
 		name, keep string
+		version    string
 		id         string
 		ranges     []string
 		breaks     func(r *rig, id string)
@@ -233,6 +246,19 @@ func TestNLBEnd(t *testing.T) {
 			breaks: func(r *rig, _ string) {
 				r.cloud.Fault(sim.Fault{Action: "DeleteLoadBalancer", Code: "OperationDenied.DeletionProtectionEnabled", Message: "The operation is not allowed because of DeletionProtectionEnabled.", Count: 1})
 			}, mends: func(*rig) {}},
+		{name: "deletion protected by hand, v2.6", version: "v2.6.0", fails: "[]: Message: code: 400, The operation is not allowed because of DeletionProtectionEnabled. ",
+			breaks: func(r *rig, id string) {
+				r.cloud.Edit(func(s *sim.State) { s.NLBs[id].DeletionProtection = true })
+			}, mends: func(r *rig) {
+				r.cloud.Edit(func(s *sim.State) {
+					for _, n := range s.NLBs {
+						n.DeletionProtection = false
+					}
+				})
+			}},
+		{name: "deletion protected by hand", breaks: func(r *rig, id string) {
+			r.cloud.Edit(func(s *sim.State) { s.NLBs[id].DeletionProtection = true })
+		}},
 		{name: "group in use elsewhere", fails: "[]: Message: code: 400, The specified resource of ServerGroup is in use. ",
 			breaks: func(r *rig, id string) {
 				r.cloud.Edit(func(s *sim.State) {
@@ -243,7 +269,7 @@ func TestNLBEnd(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			world := sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}, Lag: sim.Lag{Jobs: sim.Duration(20 * time.Millisecond)}}
-			r := newRig(t, &world, 1, func(r *rig) { r.opts.Speed = 200 })
+			r := newRig(t, &world, 1, func(r *rig) { r.opts.Version, r.opts.Speed = c.version, 200 })
 			annotations := map[string]string{"zone-maps": "cn-hangzhou-h:vsw-1"}
 			if c.keep != "" {
 				annotations["preserve-lb-on-delete"] = c.keep
