@@ -2,6 +2,7 @@ package scene
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
@@ -19,6 +20,7 @@ const (
 	credentials = "credentials"
 	busy        = "busy"
 	soldOut     = "zone-shortage"
+	blocked     = "deletion-blocked"
 )
 
 // accountScenes are those of an account that can't or may not do what is asked.
@@ -28,6 +30,8 @@ func accountScenes() []Scene {
 	roles := Setting{Own: "no service roles"}
 	unpaid := account(func(st *sim.State) { st.Account.Arrearage = true })
 	paid := account(func(st *sim.State) { st.Account.Arrearage = false })
+	poor := account(func(st *sim.State) { st.Account.Balance = "56.78" })
+	rich := account(func(st *sim.State) { st.Account.Balance = "1,056.78" })
 	// One call in a quarter of an hour, and each sync needs two.
 	crawling := func(product, action string) deed {
 		return account(func(st *sim.State) {
@@ -42,6 +46,15 @@ func accountScenes() []Scene {
 			}
 		}
 	})
+	disown := account(func(st *sim.State) {
+		maps.DeleteFunc(st.Callers, func(_ string, c *sim.Caller) bool { return c.Name == controllerName })
+	})
+	acknowledge := func(_ context.Context, s *Stage, _ string) error {
+		s.Cloud.Edit(func(st *sim.State) {
+			st.Callers[s.key.AccessKeyID] = &sim.Caller{Name: controllerName, Secret: s.key.Secret, Role: masterRole}
+		})
+		return nil
+	}
 	return []Scene{
 		{
 			Name: "unpaid", Class: arrears, Says: "The account is arrearage.", Ends: events.Asked, On: owing,
@@ -56,8 +69,13 @@ func accountScenes() []Scene {
 		{
 			Name: "broke", Class: balance, Says: "Your account does not have enough balance.", Ends: events.Asked, On: Setting{Own: "empty account"},
 			Story: "It is created while the account has less than CNY 100.",
-			spoil: inTurn(account(func(st *sim.State) { st.Account.Balance = "56.78" }), created()),
-			mend:  account(func(st *sim.State) { st.Account.Balance = "1,056.78" }),
+			spoil: inTurn(poor, created()), mend: rich,
+		},
+		{
+			// All that NLB says of it is that the order was refused.
+			Name: "broke-nlb", Class: balance, Says: "Operation failed because CreateOrderError.", Ends: events.Asked, On: Setting{Own: "empty account"},
+			Story: "It is created with an NLB while the account has less than CNY 100.",
+			spoil: inTurn(poor, created(network)), mend: rich,
 		},
 		{
 			Name: "throttled", Class: throttled, Says: "Request was denied due to user flow control.", Ends: events.Waiting, On: slow,
@@ -106,6 +124,9 @@ func accountScenes() []Scene {
 			mend:  account(func(st *sim.State) { st.RAM.NoServiceRoles = false }),
 		},
 		{
+			// Of an NLB there is none: its errors name no zone that is sold out, and no
+			// action lists what zones have:
+			// https://www.alibabacloud.com/help/en/slb/api-createloadbalancer
 			Name: "zone-sold-out", Class: soldOut, Says: "The operation failed because of resource limit of the specified zone.", Ends: events.Asked,
 			Story: "It is created in a zone in which no load balancer can be made any more.",
 			spoil: created(with("master-zoneid", soldZone)),
@@ -114,19 +135,12 @@ func accountScenes() []Scene {
 		{
 			Name: "key-deleted", Class: credentials, Says: "Specified access key is not found.", Ends: events.Asked, On: Setting{Own: "no access key"},
 			Story: "It is created after somebody has deleted the controller's access key.",
-			spoil: inTurn(account(func(st *sim.State) {
-				for id, c := range st.Callers {
-					if c.Name == controllerName {
-						delete(st.Callers, id)
-					}
-				}
-			}), created()),
-			mend: func(_ context.Context, s *Stage, _ string) error {
-				s.Cloud.Edit(func(st *sim.State) {
-					st.Callers[s.key.AccessKeyID] = &sim.Caller{Name: controllerName, Secret: s.key.Secret, Role: masterRole}
-				})
-				return nil
-			},
+			spoil: inTurn(disown, created()), mend: acknowledge,
+		},
+		{
+			Name: "key-deleted-nlb", Class: credentials, Says: "code: 404, Specified access key is not found.", Ends: events.Asked, On: Setting{Own: "no access key"},
+			Story: "It is created with an NLB after somebody has deleted the controller's access key.",
+			spoil: inTurn(disown, created(network)), mend: acknowledge,
 		},
 		{
 			// How long a load balancer takes to be configured is no state of the simulated cloud.
@@ -148,13 +162,23 @@ func accountScenes() []Scene {
 
 // deletionScenes are those of a Service that is to go and can't.
 func deletionScenes() []Scene {
-	return []Scene{{
-		Name: "deletion-subscribed", Class: "deletion-blocked", Says: "The prepay loadBalancer does not support this action.", Ends: events.Asked,
-		Story:   "It is deleted after somebody has made its load balancer a subscription.",
-		prepare: created(),
-		spoil:   inTurn(balancer(func(lb *sim.LoadBalancer) { lb.PayType = "PrePay" }), deleted),
-		mend:    balancer(func(lb *sim.LoadBalancer) { lb.PayType = "PayOnDemand" }),
-	}}
+	return []Scene{
+		{
+			Name: "deletion-subscribed", Class: blocked, Says: "The prepay loadBalancer does not support this action.", Ends: events.Asked,
+			Story:   "It is deleted after somebody has made its load balancer a subscription.",
+			prepare: created(),
+			spoil:   inTurn(balancer(func(lb *sim.LoadBalancer) { lb.PayType = "PrePay" }), deleted),
+			mend:    balancer(func(lb *sim.LoadBalancer) { lb.PayType = "PayOnDemand" }),
+		},
+		{
+			// Since v2.9.1 the controller turns the protection off before it deletes.
+			Name: "deletion-protected-nlb", Class: blocked, Says: "The operation is not allowed because of DeletionProtectionEnabled.", Ends: events.Asked, On: Setting{Version: "v2.6.0"},
+			Story:   "It is deleted after somebody has protected its NLB against that, and the controller is an old one.",
+			prepare: created(network),
+			spoil:   inTurn(networkBalancer(func(_ *sim.State, n *sim.NLB) { n.DeletionProtection = true }), deleted),
+			mend:    networkBalancer(func(_ *sim.State, n *sim.NLB) { n.DeletionProtection = false }),
+		},
+	}
 }
 
 // Unheard is a Service that the cloud refuses for a reason that nobody has ever

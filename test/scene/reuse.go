@@ -178,5 +178,13 @@ func reuseScenes() []Scene {
 			}), created(borrows, with("force-override-listeners", "true"))),
 			mend: balancer(closed),
 		},
+		{
+			Name: "listener-taken-nlb", Class: taken, Says: "The Port [80] is conflict.", Ends: events.Asked,
+			Story: "It is created to use its owner's NLB with all that is on it, and a TCPSSL listener has the port.",
+			spoil: inTurn(lentNetwork(func(n *sim.NLB) {
+				n.Listeners = []sim.NLBListener{{Port: 80, Protocol: "TCPSSL", Description: "the old shop"}}
+			}), created(network, bare, borrows, with("force-override-listeners", "true"))),
+			mend: networkBalancer(closedNetwork),
+		},
 	}
 }
