@@ -76,7 +76,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return ask("It is a subscription, whose charge type changes in the console alone.",
 			"Turn it into a pay-as-you-go instance in the console, or use another load balancer.")
 	}
-	owner, evidence, err := c.Owner(ctx, lb.CLB)
+	owner, evidence, err := c.Owner(ctx, lb)
 	if err != nil {
 		return remedy.Plan{}, err
 	}

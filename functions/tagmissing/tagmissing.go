@@ -54,7 +54,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if s.Instance == nil {
 		return lost(c, s), nil
 	}
-	owner, evidence, err := c.OwnerOf(ctx, s.Instance)
+	owner, evidence, err := c.Owner(ctx, s.Instance)
 	if err != nil {
 		return remedy.Plan{}, err
 	}

@@ -152,17 +152,6 @@ func (n NLB) LoadBalancer(ctx context.Context, id string) (NetworkLoadBalancer, 
 	return w.value(), nil
 }
 
-// LoadBalancers returns the network load balancers of the region that carry the
-// tag, sorted by ID.
-//
-// It needs grant.ListNLBs.
-func (n NLB) LoadBalancers(ctx context.Context, tagKey, tagValue string) ([]NetworkLoadBalancer, error) {
-	if tagKey == "" {
-		return nil, absent("nlb", "ListLoadBalancers", "tag key")
-	}
-	return n.Find(ctx, NLBFilter{TagKey: tagKey, TagValue: tagValue})
-}
-
 // Find returns the network load balancers of the region that the filter lets
 // through, sorted by ID. An empty list proves nothing: where permissions are
 // limited by resource, the API leaves out what may not be seen.

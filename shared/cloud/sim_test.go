@@ -210,13 +210,6 @@ var reads = []struct {
 		nlb1,
 	},
 	{
-		"NLB.LoadBalancers", grant.ListNLBs,
-		func(ctx context.Context, c *cloud.Reader) (any, error) {
-			return c.NLB.LoadBalancers(ctx, "kubernetes.do.not.delete", "a2")
-		},
-		[]cloud.NetworkLoadBalancer{nlb1},
-	},
-	{
 		"NLB.Find", grant.ListNLBs,
 		func(ctx context.Context, c *cloud.Reader) (any, error) {
 			return c.NLB.Find(ctx, cloud.NLBFilter{DNSName: "nlb-1.example", Name: "api", TagKey: "ack.aliyun.com"})

@@ -185,7 +185,10 @@ var everything = map[string]func(context.Context, rig) error{
 		return err
 	},
 	"Identity": func(ctx context.Context, c rig) error { _, err := c.STS.Identity(ctx); return err },
-	"NLBs":     func(ctx context.Context, c rig) error { _, err := c.NLB.LoadBalancers(ctx, "k", "v"); return err },
+	"NLBs": func(ctx context.Context, c rig) error {
+		_, err := c.NLB.Find(ctx, NLBFilter{TagKey: "k", TagValue: "v"})
+		return err
+	},
 	"NLB":      func(ctx context.Context, c rig) error { _, err := c.NLB.LoadBalancer(ctx, "nlb-1"); return err },
 	"NLBTags":  func(ctx context.Context, c rig) error { _, err := c.NLB.Tags(ctx, "nlb-1"); return err },
 	"NLBPorts": func(ctx context.Context, c rig) error { _, err := c.NLB.Listeners(ctx, "nlb-1"); return err },
@@ -506,7 +509,7 @@ func TestNLBs(t *testing.T) {
 		}
 		says(200, `{"RequestId":"R","TotalCount":2,"LoadBalancers":[{"LoadBalancerId":"nlb-1","LoadBalancerName":"web","DNSName":"nlb-1.example","VpcId":"vpc-1","LoadBalancerStatus":"Active"}]}`)(w, r)
 	})
-	got, err := c.NLB.LoadBalancers(t.Context(), "kubernetes.do.not.delete", "a1")
+	got, err := c.NLB.Find(t.Context(), NLBFilter{TagKey: "kubernetes.do.not.delete", TagValue: "a1"})
 	want := []NetworkLoadBalancer{
 		{ID: "nlb-1", Name: "web", DNSName: "nlb-1.example", VPC: "vpc-1", Status: "Active"}, {ID: "nlb-2", VPC: "vpc-1", Status: "Provisioning"},
 	}
@@ -514,7 +517,6 @@ func TestNLBs(t *testing.T) {
 		t.Errorf("%v\n%s", err, d)
 	}
 	for what, err := range map[string]error{
-		"no key":        func() error { _, err := c.NLB.LoadBalancers(t.Context(), "", "a1"); return err }(),
 		"a value alone": func() error { _, err := c.NLB.Find(t.Context(), NLBFilter{TagValue: "a1"}); return err }(),
 		"no ID":         func() error { _, err := c.NLB.LoadBalancer(t.Context(), ""); return err }(),
 		"tags of no ID": func() error { _, err := c.NLB.Tags(t.Context(), ""); return err }(),

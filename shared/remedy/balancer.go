@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,233 +12,27 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
+// Which load balancer is a Service's is asked here, for CLBs and NLBs alike, and in
+// three ways. Bound is the one that the controller would sync it with. Seek finds
+// whatever the Service left behind, also where the controller finds nothing. Serving
+// is the one that has its address. Whose that one is, Owner tells.
+
 // BalancerReads is what finding a Service's load balancer, and whose it is, reads.
-// A class that calls Balancer or Owner declares it.
+// A class that calls Seek, Serving or Owner declares it.
 var BalancerReads = []grant.Grant{
 	grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.DescribeVServerGroups, grant.ListSLBTags,
 	grant.DescribeClusterDetail, grant.DescribeEipAddresses, grant.GetCallerIdentity,
 }
 
-// A Balancer is what could be found out about the load balancer of a Service.
-type Balancer struct {
-	LB     *cloud.LoadBalancer  // nil: none was found
-	By     string               // how it was found: "label", "address", "EIP", "tag" or "name"
-	Gone   string               // an ID that the Service had and that the API says does not exist
-	Tagged []cloud.LoadBalancer // all that carry the Service's name tag
-	Where  string               // account and region that were asked
-}
-
-// Balancer finds the load balancer of the case's Service: by the ID that the
-// controller left on it, then by its address within the cluster's VPC, then by
-// an EIP of that address, then by name tag and default name. An LB counts as
-// gone only if the API says not found for a known ID; an empty list proves
-// nothing, because permissions that are limited by resource give empty lists.
-func (c *Case) Balancer(ctx context.Context) (Balancer, error) {
-	var b Balancer
-	who, err := c.Cloud.STS.Identity(ctx)
-	if err != nil {
-		return b, fmt.Errorf("ask which account this is: %w", err)
-	}
-	b.Where = fmt.Sprintf("account %s, region %s", who.Account, c.Cloud.Region())
-
-	name := DefaultName(c.Service)
-	b.Tagged, err = c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{TagKey: NameTag, TagValue: name})
-	if err != nil {
-		return b, fmt.Errorf("list load balancers with the tag %s=%s: %w", NameTag, name, err)
-	}
-	if id := c.Service.Labels[BalancerLabel]; id != "" {
-		lb, err := c.Cloud.SLB.LoadBalancer(ctx, id)
-		switch {
-		case err == nil:
-			return c.found(ctx, b, lb, "label")
-		case !errors.Is(err, cloud.ErrNotFound):
-			return b, fmt.Errorf("describe load balancer %s: %w", id, err)
-		}
-		b.Gone = id
-	}
-	if ip := Address(c.Service); ip != "" {
-		lb, by, err := c.byAddress(ctx, ip)
-		if err != nil {
-			return b, err
-		}
-		if lb != nil {
-			return c.found(ctx, b, *lb, by)
-		}
-	}
-	if len(b.Tagged) == 1 {
-		return c.found(ctx, b, b.Tagged[0], "tag")
-	}
-	if len(b.Tagged) == 0 {
-		named, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{Name: name})
-		if err != nil {
-			return b, fmt.Errorf("list load balancers named %s: %w", name, err)
-		}
-		// The API may match names loosely.
-		named = slices.DeleteFunc(named, func(lb cloud.LoadBalancer) bool { return lb.Name != name })
-		if len(named) == 1 {
-			return c.found(ctx, b, named[0], "name")
-		}
-	}
-	return b, nil
-}
-
-// byAddress looks a load balancer up by its address, directly or behind an EIP.
-// Private addresses repeat across VPCs, so a private one counts only in the cluster's.
-func (c *Case) byAddress(ctx context.Context, ip string) (*cloud.LoadBalancer, string, error) {
-	cluster, err := c.Cloud.CS.Cluster(ctx)
-	if err != nil {
-		return nil, "", fmt.Errorf("describe the cluster: %w", err)
-	}
-	lbs, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{Address: ip})
-	if err != nil {
-		return nil, "", fmt.Errorf("list load balancers with the address %s: %w", ip, err)
-	}
-	for _, lb := range lbs {
-		if lb.Address == ip && (lb.VPC == cluster.VPC || lb.AddressType == "internet") {
-			return &lb, "address", nil
-		}
-	}
-	eips, err := c.Cloud.VPC.EIPs(ctx, ip)
-	if err != nil {
-		return nil, "", fmt.Errorf("list EIPs with the address %s: %w", ip, err)
-	}
-	for _, eip := range eips {
-		if !strings.HasPrefix(eip.InstanceID, "lb-") {
-			continue
-		}
-		lb, err := c.Cloud.SLB.LoadBalancer(ctx, eip.InstanceID)
-		if errors.Is(err, cloud.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, "", fmt.Errorf("describe load balancer %s: %w", eip.InstanceID, err)
-		}
-		return &lb, "EIP", nil
-	}
-	return nil, "", nil
-}
-
-// found completes a load balancer with its tags and ports, which no single call returns.
-func (c *Case) found(ctx context.Context, b Balancer, lb cloud.LoadBalancer, by string) (Balancer, error) {
-	whole, err := c.Cloud.SLB.LoadBalancer(ctx, lb.ID)
-	if err != nil {
-		return b, fmt.Errorf("describe load balancer %s: %w", lb.ID, err)
-	}
-	whole.Tags, err = c.Cloud.SLB.Tags(ctx, lb.ID)
-	if err != nil {
-		return b, fmt.Errorf("list tags of load balancer %s: %w", lb.ID, err)
-	}
-	b.LB, b.By = &whole, by
-	return b, nil
-}
-
-// An Owner says whose a load balancer is.
-type Owner int
-
-// The owners. Only cloud-side proof makes an LB the Service's own; where neither
-// side is proven, a person is asked.
-const (
-	Unproven     Owner = iota
-	Own                // made by the controller for this Service
-	OtherService       // made by the controller for another Service, or shared with one
-	Users              // made by a person, or reused at a person's wish
-	APIServer          // the cluster's own API server stands behind it
+// What finding the load balancer that a Service is synced with reads: BoundReads
+// for CLBs, NetworkReads for NLBs, also whose an NLB is and what a full sync would
+// change on it. A class that calls Bound, Seek or WithDrift declares them.
+var (
+	BoundReads   = []grant.Grant{grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags}
+	NetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners}
 )
 
-// Owner finds out whose the load balancer is, and the evidence, as a sentence.
-func (c *Case) Owner(ctx context.Context, lb *cloud.LoadBalancer) (Owner, string, error) {
-	for _, p := range lb.Ports {
-		if p.Port == apiServerPort && lb.Tags[ClusterTag] != "" {
-			return APIServer, servesAPI(lb.ID), nil
-		}
-	}
-	if lb.Tags[ReusedTag] != "" {
-		return Users, reusedBy(lb.ID), nil
-	}
-	groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
-	if err != nil {
-		return Unproven, "", fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
-	}
-	m := traces{id: lb.ID, tags: lb.Tags, reason: lb.ProtectionReason, cluster: c.Event.Cluster, what: "vServer group"}
-	for _, g := range groups {
-		m.add(c, g.Name)
-	}
-	owner, evidence := m.judge()
-	return owner, evidence, nil
-}
-
-func servesAPI(id string) string {
-	return fmt.Sprintf("%s has the tag %s and a listener on port %d: it is the API server's.", id, ClusterTag, apiServerPort)
-}
-
-func reusedBy(id string) string {
-	return fmt.Sprintf("%s has the tag %s: a person made it and the Service reused it.", id, ReusedTag)
-}
-
-// traces are what tells whose a load balancer is.
-type traces struct {
-	id           string
-	tags         map[string]string
-	reason       string // of its modification protection
-	cluster      string
-	what         string   // what names Services: "vServer group" or "listener"
-	ours, others []string // names of this Service's; the other Services that are named
-}
-
-// add notes a name that the controller may have given.
-func (m *traces) add(c *Case, name string) {
-	switch svc, ok := traceService(name, m.cluster); {
-	case !ok:
-	case svc == c.Service.Namespace+"/"+c.Service.Name:
-		m.ours = append(m.ours, name)
-	default:
-		m.others = append(m.others, svc)
-	}
-}
-
-func (m *traces) judge() (Owner, string) {
-	byController := m.reason == ManagedByACK || m.tags[ClusterTag] == m.cluster
-	switch {
-	case len(m.others) > 0:
-		slices.Sort(m.others)
-		return OtherService, fmt.Sprintf("%s serves other Services too: %s.", m.id, strings.Join(slices.Compact(m.others), ", "))
-	case byController && len(m.ours) > 0:
-		return Own, fmt.Sprintf("%s was made by the controller (%s) and has the %s %s of this Service.", m.id, m.proof(), m.what, m.ours[0])
-	case !byController && m.tags[ClusterTag] == "" && m.tags[NameTag] == "":
-		return Users, fmt.Sprintf("%s carries no tag of the controller and is not protected by it: a person made it.", m.id)
-	}
-	return Unproven, fmt.Sprintf("%s is neither proven to be this Service's own nor a person's: %s, and %s of this Service.", m.id, m.proof(), m.count())
-}
-
-// count says how many names of this Service there are.
-func (m *traces) count() string {
-	switch len(m.ours) {
-	case 0:
-		return "no " + m.what
-	case 1:
-		return "1 " + m.what
-	}
-	return fmt.Sprintf("%d %ss", len(m.ours), m.what)
-}
-
-func (m *traces) proof() string {
-	switch {
-	case m.tags[ClusterTag] == m.cluster:
-		return fmt.Sprintf("tag %s=%s", ClusterTag, m.cluster)
-	case m.reason == ManagedByACK:
-		return "protection reason " + ManagedByACK
-	case m.tags[ClusterTag] != "":
-		return fmt.Sprintf("tag %s=%s of another cluster", ClusterTag, m.tags[ClusterTag])
-	}
-	return "no mark of the controller"
-}
-
-// TagsFull reports whether the load balancer can take no further tag. A CLB and
-// an NLB can each carry 20.
-func TagsFull(lb *Instance) bool { return len(lb.Tags) >= maxBalancerTag }
-
-// A Sought is a Service's load balancer of either kind, as Balancer and Network
-// look for it.
+// A Sought is what could be found out about the load balancer of a Service.
 type Sought struct {
 	*Instance          // nil: none was found
 	By        string   // how it was found: "label", "address", "DNS name", "EIP", "tag" or "name"
@@ -251,41 +46,337 @@ func (s Sought) Bind() bool {
 	return s.By == "label" || s.By == "address" || s.By == "EIP" || s.By == "DNS name"
 }
 
-// Seek finds the load balancer of the case's Service by whatever it left behind.
-// It needs BalancerReads, or NetworkReads and GetCallerIdentity for an NLB.
+// Seek finds the load balancer of the case's Service by whatever it left behind:
+// by the ID that the controller left on it, then by its address, then by name tag
+// and default name. An LB counts as gone only if the API says not found for a known
+// ID; an empty list proves nothing, because permissions that are limited by resource
+// give empty lists. It needs BalancerReads, or NetworkReads and GetCallerIdentity
+// for an NLB.
 func (c *Case) Seek(ctx context.Context) (Sought, error) {
-	if NLB(c.Service) {
-		n, err := c.Network(ctx)
-		if err != nil {
-			return Sought{}, err
-		}
-		s := Sought{By: n.By, Gone: n.Gone, Where: n.Where}
-		if n.LB != nil {
-			s.Instance = network(*n.LB)
-		}
-		for _, lb := range n.Tagged {
-			s.Tagged = append(s.Tagged, lb.ID)
-		}
-		return s, nil
+	who, err := c.Cloud.STS.Identity(ctx)
+	if err != nil {
+		return Sought{}, fmt.Errorf("ask which account this is: %w", err)
 	}
-	b, err := c.Balancer(ctx)
+	s := Sought{Where: fmt.Sprintf("account %s, region %s", who.Account, c.Cloud.Region())}
+	tagged, err := c.list(ctx, search{tag: DefaultName(c.Service)})
 	if err != nil {
 		return Sought{}, err
 	}
-	s := Sought{By: b.By, Gone: b.Gone, Where: b.Where}
-	if b.LB != nil {
-		s.Instance = classic(*b.LB)
-	}
-	for _, lb := range b.Tagged {
+	for _, lb := range tagged {
 		s.Tagged = append(s.Tagged, lb.ID)
+	}
+	for _, look := range []func(context.Context, *Sought) error{c.byLabel, c.byAddress, c.byMark} {
+		if err := look(ctx, &s); err != nil {
+			return Sought{}, err
+		}
+		if s.Instance != nil {
+			break
+		}
 	}
 	return s, nil
 }
 
-// OwnerOf finds out whose the load balancer is, as Owner and NetworkOwner do.
-func (c *Case) OwnerOf(ctx context.Context, lb *Instance) (Owner, string, error) {
-	if lb.NLB != nil {
-		return c.NetworkOwner(ctx, lb.NLB)
+// byLabel looks the load balancer up by the ID that the controller left on the
+// Service. The label is evidence, and the DNS name of an NLB is better evidence. The
+// address of a CLB is not: it may be that of an EIP in front of it.
+func (c *Case) byLabel(ctx context.Context, s *Sought) error {
+	id := c.Service.Labels[BalancerLabel]
+	if id == "" {
+		return nil
 	}
-	return c.Owner(ctx, lb.CLB)
+	lb, err := c.describe(ctx, id)
+	switch {
+	case errors.Is(err, cloud.ErrNotFound):
+		s.Gone = id
+		return nil
+	case err != nil:
+		return err
+	case lb.NLB != nil && Synced(c.Service) && lb.Address != Address(c.Service):
+		return nil
+	}
+	return c.found(ctx, s, id, "label")
+}
+
+// byAddress looks the load balancer up by the Service's address. The DNS name of an
+// NLB is the cloud's own, so that one is proof whatever the VPC. Private addresses
+// repeat across VPCs, so that one of a CLB counts only in the cluster's; any may be
+// that of an EIP in front of it.
+func (c *Case) byAddress(ctx context.Context, s *Sought) error {
+	address := Address(c.Service)
+	if address == "" {
+		return nil
+	}
+	if NLB(c.Service) {
+		lbs, err := c.list(ctx, search{address: address})
+		if err != nil || len(lbs) != 1 {
+			return err
+		}
+		return c.found(ctx, s, lbs[0].ID, "DNS name")
+	}
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return fmt.Errorf("describe the cluster: %w", err)
+	}
+	lbs, err := c.list(ctx, search{address: address})
+	if err != nil {
+		return err
+	}
+	for _, lb := range lbs {
+		if lb.VPC == cluster.VPC || lb.AddressType == "internet" {
+			return c.found(ctx, s, lb.ID, "address")
+		}
+	}
+	eips, err := c.Cloud.VPC.EIPs(ctx, address)
+	if err != nil {
+		return fmt.Errorf("list EIPs with the address %s: %w", address, err)
+	}
+	for _, eip := range eips {
+		if !strings.HasPrefix(eip.InstanceID, "lb-") {
+			continue
+		}
+		switch _, err := c.describe(ctx, eip.InstanceID); {
+		case errors.Is(err, cloud.ErrNotFound):
+			continue
+		case err != nil:
+			return err
+		}
+		return c.found(ctx, s, eip.InstanceID, "EIP")
+	}
+	return nil
+}
+
+// byMark takes the one load balancer that has the Service's name tag, and where none
+// has it the one that has its default name.
+func (c *Case) byMark(ctx context.Context, s *Sought) error {
+	switch len(s.Tagged) {
+	case 0:
+	case 1:
+		return c.found(ctx, s, s.Tagged[0], "tag")
+	default:
+		return nil
+	}
+	named, err := c.list(ctx, search{name: DefaultName(c.Service)})
+	if err != nil || len(named) != 1 {
+		return err
+	}
+	return c.found(ctx, s, named[0].ID, "name")
+}
+
+// found writes down the load balancer with this ID, whole.
+func (c *Case) found(ctx context.Context, s *Sought, id, by string) error {
+	lb, err := c.read(ctx, id)
+	if err != nil {
+		return err
+	}
+	s.Instance, s.By = lb, by
+	return nil
+}
+
+// A Serving is the load balancer that has a Service's address.
+type Serving struct {
+	*Instance        // nil: none was found
+	Owner     Owner  // whose it is
+	Evidence  string // for that, as a sentence
+	Where     string // account and region that were asked
+	ByTag     bool   // the controller finds it by its name tag, without the annotation id
+}
+
+// Serving finds the load balancer that has the Service's ingress address, of
+// either kind, with its tags, and whose it is. It needs what Seek and Owner need.
+func (c *Case) Serving(ctx context.Context) (Serving, error) {
+	s, err := c.Seek(ctx)
+	if err != nil {
+		return Serving{}, err
+	}
+	if s.By == "label" && s.Address != Address(c.Service) && ownAddress(c.Service) { // the label may be older than the address
+		s.Instance, s.By = nil, ""
+		if err := c.byAddress(ctx, &s); err != nil {
+			return Serving{}, err
+		}
+	}
+	if !s.Bind() {
+		return Serving{Where: s.Where}, nil
+	}
+	out := Serving{Instance: s.Instance, Where: s.Where, ByTag: len(s.Tagged) == 1 && s.Tagged[0] == s.ID}
+	out.Owner, out.Evidence, err = c.Owner(ctx, s.Instance)
+	return out, err
+}
+
+// Bound returns the load balancer that the controller syncs the case's Service
+// with, found as the controller finds it: the one that the annotation id names,
+// else the one that has the Service's name tag, else the one that has its default
+// name (pkg/controller/service/clbv1/loadbalancer.go). It is nil if there is none,
+// or not exactly one. An empty list proves nothing: see Seek.
+func (c *Case) Bound(ctx context.Context) (*Instance, error) {
+	if id, _ := Annotation(c.Service, "id"); id != "" {
+		return c.Named(ctx, id)
+	}
+	marked, err := c.marked(ctx)
+	if err != nil || len(marked) != 1 {
+		return nil, err
+	}
+	return c.Named(ctx, marked[0].ID)
+}
+
+// None reports whether the Service has no load balancer: none is named, it has no
+// address, and none has its name tag or its default name. Where that is so,
+// annotations still decide how one is made. An empty list is all that there is to
+// go by, and a later look may find more. It needs BoundReads, or NetworkReads.
+func (c *Case) None(ctx context.Context) (bool, error) {
+	if id, _ := Annotation(c.Service, "id"); id != "" || Synced(c.Service) {
+		return false, nil
+	}
+	marked, err := c.marked(ctx)
+	return err == nil && len(marked) == 0, err
+}
+
+// Made returns what is known of the load balancer that the case's Service has
+// already, an ID or an address; empty if it has none. What is decided when a load
+// balancer is made can't be changed any more then.
+func (c *Case) Made(ctx context.Context) (string, error) {
+	if id, ok := Annotation(c.Service, "id"); ok {
+		return id, nil
+	}
+	if Synced(c.Service) {
+		return Address(c.Service), nil
+	}
+	marked, err := c.marked(ctx)
+	if err != nil || len(marked) == 0 {
+		return "", err
+	}
+	return marked[0].ID, nil
+}
+
+// identifier is what IDs of load balancers look like. What doesn't is no ID: there
+// is no need to ask, and it may be too long for a request.
+var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
+
+// Named returns the load balancer with this ID, of the kind that the Service
+// wants, with all its tags; nil if the API says that there is none.
+func (c *Case) Named(ctx context.Context, id string) (*Instance, error) {
+	if !identifier.MatchString(id) {
+		return nil, nil
+	}
+	found, err := c.read(ctx, id)
+	if errors.Is(err, cloud.ErrNotFound) {
+		return nil, nil
+	}
+	return found, err
+}
+
+// read returns the load balancer with this ID with its ports and all its tags,
+// which no single call returns.
+func (c *Case) read(ctx context.Context, id string) (*Instance, error) {
+	lb, err := c.describe(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if lb.NLB != nil {
+		lb.Tags, err = c.Cloud.NLB.Tags(ctx, id)
+		lb.NLB.Tags = lb.Tags
+	} else {
+		lb.Tags, err = c.Cloud.SLB.Tags(ctx, id)
+		lb.CLB.Tags = lb.Tags
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list tags of load balancer %s: %w", id, err)
+	}
+	return lb, nil
+}
+
+// describe returns the load balancer with this ID, of the kind that the Service
+// wants, not with all its tags. The error is ErrNotFound if there is none.
+func (c *Case) describe(ctx context.Context, id string) (*Instance, error) {
+	var lb *Instance
+	var err error
+	if NLB(c.Service) {
+		var nlb cloud.NetworkLoadBalancer
+		nlb, err = c.Cloud.NLB.LoadBalancer(ctx, id)
+		lb = network(nlb)
+	} else {
+		var clb cloud.LoadBalancer
+		clb, err = c.Cloud.SLB.LoadBalancer(ctx, id)
+		lb = classic(clb)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("describe load balancer %s: %w", id, err)
+	}
+	return lb, nil
+}
+
+// marked returns the load balancers that have the Service's name tag, and where none
+// has it those that have its default name.
+func (c *Case) marked(ctx context.Context) ([]*Instance, error) {
+	name := DefaultName(c.Service)
+	lbs, err := c.list(ctx, search{tag: name})
+	if err != nil || len(lbs) > 0 {
+		return lbs, err
+	}
+	return c.list(ctx, search{name: name})
+}
+
+// A search is what load balancers are looked for by: one of these, or nothing.
+type search struct {
+	tag     string // value of the name tag
+	name    string
+	address string // IP address; of an NLB its DNS name
+}
+
+// String says it as the end of a sentence about load balancers.
+func (s search) String() string {
+	switch {
+	case s.tag != "":
+		return " with the tag " + NameTag + "=" + s.tag
+	case s.name != "":
+		return " named " + s.name
+	case s.address != "":
+		return " with the address " + s.address
+	}
+	return ""
+}
+
+// list returns the load balancers of the kind that the Service wants that the search
+// finds, exactly: the API may match names loosely.
+func (c *Case) list(ctx context.Context, by search) ([]*Instance, error) {
+	key := ""
+	if by.tag != "" {
+		key = NameTag
+	}
+	var out []*Instance
+	var err error
+	if NLB(c.Service) {
+		var lbs []cloud.NetworkLoadBalancer
+		lbs, err = c.Cloud.NLB.Find(ctx, cloud.NLBFilter{TagKey: key, TagValue: by.tag, Name: by.name, DNSName: by.address})
+		for _, lb := range lbs {
+			out = append(out, network(lb))
+		}
+	} else {
+		var lbs []cloud.LoadBalancer
+		lbs, err = c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{TagKey: key, TagValue: by.tag, Name: by.name, Address: by.address})
+		for _, lb := range lbs {
+			out = append(out, classic(lb))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list load balancers%s: %w", by, err)
+	}
+	return slices.DeleteFunc(out, func(lb *Instance) bool {
+		return by.name != "" && lb.Name != by.name || by.address != "" && lb.Address != by.address
+	}), nil
+}
+
+// Unfound is the plan for a failure about a load balancer that Bound does not
+// find: there is nothing to compare the annotations with. What is, as the end of a
+// sentence, is what a person would compare, such as "its resource group".
+func (c *Case) Unfound(what string) Plan {
+	name := DefaultName(c.Service)
+	finding := fmt.Sprintf("Not exactly one load balancer of the Service was found, neither by the tag %s=%s nor by the name %s, so that there is nothing to compare its annotations with. An empty list is no proof that there is none.", NameTag, name, name)
+	if id, _ := Annotation(c.Service, "id"); id != "" {
+		finding = fmt.Sprintf("The annotation id names %s, and the API knows no such load balancer in %s, so that there is nothing to compare the other annotations with.", Quote(id), c.Cloud.Region())
+	}
+	ask := fmt.Sprintf("Find the load balancer of the Service in the console and compare %s with the annotations of the Service.", what)
+	if address := Address(c.Service); address != "" {
+		ask += fmt.Sprintf(" The Service's address is %s.", address)
+	}
+	return Plan{Finding: finding, Ask: ask}
 }

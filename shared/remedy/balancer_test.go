@@ -49,9 +49,11 @@ func ingress(ip string) func(*corev1.Service) {
 }
 
 // How a Service's load balancer is found, and what proves that it is gone.
-func TestBalancer(t *testing.T) {
+func TestSeek(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{remedy.NameTag: lbName}
+	host := "nlb-1.cn-hangzhou.nlb.aliyuncs.com"
+	nlb := sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}}
 	for _, tt := range []struct {
 		name   string
 		world  sim.World
@@ -78,35 +80,35 @@ func TestBalancer(t *testing.T) {
 		{name: "by its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName}, {ID: "lb-2", Name: lbName + "-x"}}}, lb: "lb-1", by: "name"},
 		{name: "several of its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName}, {ID: "lb-2", Name: lbName}}}},
 		{name: "none"},
+		{name: "an NLB by its label", world: nlb, edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), lb: "nlb-1", by: "label"},
+		{name: "an NLB by its label before it was synced", world: nlb, edit: edits(network(""), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), lb: "nlb-1", by: "label"},
+		{name: "an NLB gone by its label, there by its DNS name", world: nlb, edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-0"})), lb: "nlb-1", by: "DNS name", gone: "nlb-0"},
+		{name: "an NLB that is gone", edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-0"})), gone: "nlb-0"},
+		{name: "an NLB by its tag", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}}}, edit: network(""), lb: "nlb-1", by: "tag", tagged: 1},
+		{name: "several NLBs tagged", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}, {ID: "nlb-2", Tags: own}}}, edit: network(""), tagged: 2},
+		{name: "an NLB by its name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Name: lbName}, {ID: "nlb-2", Name: lbName + "-x"}}}, edit: network(""), lb: "nlb-1", by: "name"},
+		{name: "no NLB", edit: network("")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c, s := account(t, tt.world, tt.edit)
-			b, err := c.Balancer(t.Context())
+			got, err := c.Seek(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			id := ""
-			if b.LB != nil {
-				id = b.LB.ID
+			if got.Instance != nil {
+				id = got.ID
 			}
-			if id != tt.lb || b.By != tt.by || b.Gone != tt.gone || len(b.Tagged) != tt.tagged || !strings.Contains(b.Where, "region cn-hangzhou") {
-				t.Errorf("found %q by %q, gone %q, %d tagged, asked %q", id, b.By, b.Gone, len(b.Tagged), b.Where)
+			if id != tt.lb || got.By != tt.by || got.Gone != tt.gone || len(got.Tagged) != tt.tagged || !strings.Contains(got.Where, "region cn-hangzhou") {
+				t.Errorf("found %q by %q, gone %q, %d tagged, asked %q", id, got.By, got.Gone, len(got.Tagged), got.Where)
 			}
-			if tt.name == "by its label" && (b.LB.Tags["a"] != "b" || len(b.LB.Ports) != 1) {
-				t.Errorf("it is not whole: %+v", b.LB)
+			if tt.name == "by its label" && (got.Tags["a"] != "b" || len(got.CLB.Ports) != 1) {
+				t.Errorf("it is not whole: %+v", got.CLB)
 			}
-
+			declared(t, s, servingReads...)
 			// Whichever of the calls fails, it is an error and not "none".
-			calls := s.Calls()
-			s.ResetCalls()
-			for i, call := range calls {
-				heal := s.Fault(sim.Fault{Product: call.Product, Action: call.Action, Status: 403, Code: "NoPermission"})
-				if got, err := c.Balancer(t.Context()); err == nil {
-					t.Errorf("call %d, %s, fails, and it finds %+v", i, call.Action, got)
-				}
-				heal()
-			}
+			failing(t, s, func() error { _, err := c.Seek(t.Context()); return err })
 		})
 	}
 }
@@ -134,20 +136,20 @@ func TestOwner(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.lb.ID = "lb-1"
-			c, s := account(t, sim.World{LoadBalancers: []sim.LoadBalancer{tt.lb}}, labels(map[string]string{remedy.BalancerLabel: "lb-1"}))
-			b, err := c.Balancer(t.Context())
+			c, s := account(t, sim.World{LoadBalancers: []sim.LoadBalancer{tt.lb}}, nil)
+			lb, err := c.Named(t.Context(), "lb-1")
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, evidence, err := c.Owner(t.Context(), b.LB)
+			got, evidence, err := c.Owner(t.Context(), lb)
 			if err != nil || got != tt.want || !strings.Contains(evidence, tt.says) {
 				t.Errorf("got %d, %q, %v", got, evidence, err)
 			}
-			if remedy.TagsFull(&remedy.Instance{Tags: b.LB.Tags}) {
+			if remedy.TagsFull(lb) {
 				t.Error("it has no room for a tag")
 			}
 			s.Fault(sim.Fault{Product: "slb", Action: "DescribeVServerGroups", Status: 403, Code: "NoPermission"})
-			if _, _, err := c.Owner(t.Context(), b.LB); err == nil && tt.want != remedy.Users && tt.want != remedy.APIServer {
+			if _, _, err := c.Owner(t.Context(), lb); err == nil && tt.want != remedy.Users && tt.want != remedy.APIServer {
 				t.Error("its groups can't be read, and it is no error")
 			}
 		})
@@ -214,16 +216,15 @@ func TestDrift(t *testing.T) {
 				tt.lb(&lb)
 			}
 			c, s := account(t, sim.World{LoadBalancers: []sim.LoadBalancer{lb}}, func(svc *corev1.Service) {
-				svc.Labels[remedy.BalancerLabel] = "lb-1"
 				for short, v := range tt.notes {
 					svc.Annotations[remedy.Prefix+short] = v
 				}
 			})
-			b, err := c.Balancer(t.Context())
+			found, err := c.Named(t.Context(), "lb-1")
 			if err != nil {
 				t.Fatal(err)
 			}
-			drift, err := c.Drift(t.Context(), b.LB)
+			drift, err := c.Drift(t.Context(), found.CLB)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +232,7 @@ func TestDrift(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 			s.Fault(sim.Fault{Product: "slb", Action: "DescribeLoadBalancerListeners", Status: 403, Code: "NoPermission"})
-			if _, err := c.Drift(t.Context(), b.LB); err == nil && !strings.HasPrefix(tt.name, "reused") {
+			if _, err := c.Drift(t.Context(), found.CLB); err == nil && !strings.HasPrefix(tt.name, "reused") {
 				t.Error("the listeners can't be read, and it is no error")
 			}
 		})

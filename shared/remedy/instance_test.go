@@ -103,6 +103,42 @@ func TestBound(t *testing.T) {
 	}
 }
 
+// What decides whether a load balancer is still to be made: any that is known.
+func TestMade(t *testing.T) {
+	t.Parallel()
+	own := map[string]string{remedy.NameTag: lbName}
+	for _, tt := range []struct {
+		name  string
+		world sim.World
+		edit  func(*corev1.Service)
+		want  string
+	}{
+		{name: "named", edit: notes("id", "lb-1"), want: "lb-1"},
+		{name: "synced", edit: ingress("10.1.1.1"), want: "10.1.1.1"},
+		{name: "tagged", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}, {ID: "lb-2", Tags: own}}}, want: "lb-1"},
+		{name: "of its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName}, {ID: "lb-2", Name: lbName + "-x"}}}, want: "lb-1"},
+		{name: "none"},
+		{name: "an NLB, tagged", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}}}, edit: network(""), want: "nlb-1"},
+		{name: "an NLB of its name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Name: lbName}}}, edit: network(""), want: "nlb-1"},
+		{name: "no NLB", edit: network("")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, s := account(t, tt.world, tt.edit)
+			got, err := c.Made(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, got, tt.want)
+			declared(t, s, remedy.BoundReads, remedy.NetworkReads)
+			failing(t, s, func() error { _, err := c.Made(t.Context()); return err })
+			if none, err := c.None(t.Context()); err != nil || none != (tt.want == "") {
+				t.Errorf("there is none: %t, %v", none, err)
+			}
+		})
+	}
+}
+
 // declared checks that the calls are among the grants.
 func declared(t *testing.T, s *sim.Cloud, lists ...[]grant.Grant) {
 	t.Helper()
@@ -172,48 +208,6 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// How a Service's NLB is found, and what proves that it is gone.
-func TestNetwork(t *testing.T) {
-	t.Parallel()
-	own := map[string]string{remedy.NameTag: lbName}
-	host := "nlb-1.cn-hangzhou.nlb.aliyuncs.com"
-	for _, tt := range []struct {
-		name   string
-		world  sim.World
-		edit   func(*corev1.Service)
-		lb, by string
-		gone   string
-		tagged int
-	}{
-		{name: "by its label", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}}, edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), lb: "nlb-1", by: "label"},
-		{name: "by its label before it was synced", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}}, edit: edits(network(""), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), lb: "nlb-1", by: "label"},
-		{name: "gone by its label, there by its DNS name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}}, edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-0"})), lb: "nlb-1", by: "DNS name", gone: "nlb-0"},
-		{name: "gone", edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-0"})), gone: "nlb-0"},
-		{name: "by its tag", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}}}, edit: network(""), lb: "nlb-1", by: "tag", tagged: 1},
-		{name: "several tagged", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}, {ID: "nlb-2", Tags: own}}}, edit: network(""), tagged: 2},
-		{name: "by its name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Name: lbName}, {ID: "nlb-2", Name: lbName + "-x"}}}, edit: network(""), lb: "nlb-1", by: "name"},
-		{name: "none", edit: network("")},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			c, s := account(t, tt.world, tt.edit)
-			n, err := c.Network(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			id := ""
-			if n.LB != nil {
-				id = n.LB.ID
-			}
-			if id != tt.lb || n.By != tt.by || n.Gone != tt.gone || len(n.Tagged) != tt.tagged {
-				t.Errorf("found %q by %q, gone %q, %d tagged", id, n.By, n.Gone, len(n.Tagged))
-			}
-			declared(t, s, servingReads...)
-			failing(t, s, func() error { _, err := c.Network(t.Context()); return err })
-		})
-	}
-}
-
 // The proof that a CLB's vServer groups are, listeners are for an NLB.
 func TestNetworkOwner(t *testing.T) {
 	t.Parallel()
@@ -241,12 +235,12 @@ func TestNetworkOwner(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.lb.ID = "nlb-1"
-			c, _ := account(t, sim.World{NLBs: []sim.NLB{tt.lb}}, edits(network(""), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})))
-			n, err := c.Network(t.Context())
+			c, _ := account(t, sim.World{NLBs: []sim.NLB{tt.lb}}, network(""))
+			lb, err := c.Named(t.Context(), "nlb-1")
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, evidence, err := c.NetworkOwner(t.Context(), n.LB)
+			got, evidence, err := c.Owner(t.Context(), lb)
 			if err != nil || got != tt.want || !strings.Contains(evidence, tt.says) {
 				t.Errorf("got %d, %q, %v", got, evidence, err)
 			}

@@ -23,27 +23,6 @@ func Gains(from, to Version, use Features) []string {
 	return slices.DeleteFunc(Needs(to, use), func(action string) bool { return slices.Contains(old, action) })
 }
 
-// None reports whether the Service has no load balancer: none is named, it has no
-// address, and none has its name tag or its default name. Where that is so,
-// annotations still decide how one is made. An empty list is all that there is to
-// go by, and a later look may find more. It needs BoundReads, or NetworkReads.
-func (c *Case) None(ctx context.Context) (bool, error) {
-	if id, _ := Annotation(c.Service, "id"); id != "" || Synced(c.Service) {
-		return false, nil
-	}
-	name := DefaultName(c.Service)
-	for _, by := range []struct{ tag, name string }{{tag: name}, {name: name}} {
-		ids, err := c.list(ctx, by.tag, by.name)
-		if err != nil {
-			return false, fmt.Errorf("list load balancers with the tag or name %s: %w", name, err)
-		}
-		if len(ids) > 0 {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
 // compared is how many Services Elsewhere compares at most: each takes four calls.
 const compared = 20
 

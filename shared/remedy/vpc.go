@@ -120,38 +120,3 @@ func DescribeVSwitch(v cloud.VSwitch) string {
 	}
 	return fmt.Sprintf("%s in %s has %d free addresses", v.ID, v.Zone, v.Free)
 }
-
-// Made returns what is known of the load balancer that the case's Service has
-// already, an ID or an address; empty if it has none. What is decided when a load
-// balancer is made can't be changed any more then.
-func (c *Case) Made(ctx context.Context) (string, error) {
-	if id, ok := Annotation(c.Service, "id"); ok {
-		return id, nil
-	}
-	if Synced(c.Service) {
-		return Address(c.Service), nil
-	}
-	name := DefaultName(c.Service)
-	if NLB(c.Service) {
-		nlbs, err := c.Cloud.NLB.LoadBalancers(ctx, NameTag, name)
-		if err != nil {
-			return "", fmt.Errorf("list NLBs with the tag %s=%s: %w", NameTag, name, err)
-		}
-		for _, nlb := range nlbs {
-			return nlb.ID, nil
-		}
-		return "", nil
-	}
-	for _, filter := range []cloud.LBFilter{{TagKey: NameTag, TagValue: name}, {Name: name}} {
-		lbs, err := c.Cloud.SLB.LoadBalancers(ctx, filter)
-		if err != nil {
-			return "", fmt.Errorf("list load balancers of the Service: %w", err)
-		}
-		for _, lb := range lbs {
-			if filter.Name == "" || lb.Name == name {
-				return lb.ID, nil
-			}
-		}
-	}
-	return "", nil
-}
