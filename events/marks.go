@@ -16,7 +16,7 @@ const (
 	markCode
 	markURL
 	markNested
-	markRBAC
+	markKubernetes
 )
 
 // marks are the texts that show how a message is built, folded.
@@ -114,6 +114,8 @@ var marks = []struct {
 	{markNested, "got ["},
 	{markNested, "got=["},
 
-	// The API server of Kubernetes refuses; what follows is its story.
-	{markRBAC, `is forbidden: user "`},
+	// The API server of Kubernetes refuses, or can't ask whom it must ask; what
+	// follows is its story.
+	{markKubernetes, `is forbidden: user "`},
+	{markKubernetes, "failed calling webhook"},
 }

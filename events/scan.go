@@ -110,8 +110,11 @@ func (s *scan) read(message string) {
 	s.hits = s.c.find.find(s.text, s.hits)
 	for _, h := range s.hits {
 		p := &s.c.patterns[h.pattern]
-		if p.mark == markAPI {
-			s.api = true // in an address too
+		switch p.mark { // in an address, too
+		case markAPI:
+			s.api = true
+		case markForeign:
+			s.foreign = s.foreign || s.wordAt(h.start)
 		}
 		if h.start < s.skip {
 			continue
@@ -125,8 +128,6 @@ func (s *scan) read(message string) {
 			s.continued(h)
 		case markController:
 			s.controller = true
-		case markForeign:
-			s.foreign = s.foreign || s.wordAt(h.start)
 		case markError:
 			s.enterError(h)
 		case markMessage:
@@ -139,9 +140,12 @@ func (s *scan) read(message string) {
 			s.code(h)
 		case markURL:
 			s.skip = s.endOfWord(h.end)
+			if ofKubernetes(s.text[h.end:s.skip]) {
+				s.skip = int32(len(s.text)) // why its API server does not answer is its story, too
+			}
 		case markNested:
 			s.skip = s.endOfNested(h.end - 1)
-		case markRBAC:
+		case markKubernetes:
 			s.skip = int32(len(s.text))
 		}
 	}
@@ -275,6 +279,11 @@ func (s *scan) broken() {
 			return
 		}
 	}
+}
+
+// ofKubernetes reports whether a folded address is one of the API of Kubernetes.
+func ofKubernetes(address []byte) bool {
+	return bytes.Contains(address, []byte("/api/v1/")) || bytes.Contains(address, []byte("/apis/"))
 }
 
 // endOfWord returns where an address ends that goes on at s.text[i:].

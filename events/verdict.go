@@ -32,9 +32,13 @@ func (s *scan) verdict(in Input) Match {
 	return m
 }
 
+// telling is how long a text is that can show by itself that a message is of Alibaba
+// Cloud's controller. A shorter one, such as "dial tcp", anybody's can have.
+const telling = 12
+
 // notOurs returns why the message is not of the controller; empty if it is.
 func (s *scan) notOurs(in Input) string {
-	matched := s.best.entry >= 0
+	matched := s.best.entry >= 0 && (s.best.code || s.c.entries[s.best.entry].length >= telling)
 	ours := s.wrapped == wrapOwn || s.controller || s.api
 	switch {
 	case in.Reason == reasonFailed && !s.ownWording():
@@ -82,7 +86,8 @@ func (s *scan) stands() bool {
 	if code, after, ok := bytes.Cut(said, []byte(" message:")); ok && !bytes.Contains(code, []byte(" ")) {
 		said = after
 	}
-	return len(said) <= 100 && !bytes.Contains(said, []byte(":"))
+	// A line of a log begins with the time, and goes on with its own words.
+	return len(said) <= 80 && !bytes.ContainsAny(said, ":;") && !(len(said) > 0 && said[0] >= '0' && said[0] <= '9')
 }
 
 // leads are what an error of an API begins with, folded.

@@ -20,17 +20,17 @@ var causes = []cause{
 		"Look for who else changes the load balancer all the time: a second controller, Terraform, a person. If nobody does, open a ticket with Alibaba Cloud.",
 	},
 	{
-		[]string{"in creating status"},
+		[]string{"in creating status", "loadbalancer is creating", "resourceincreating.loadbalancer"},
 		"The NLB of the Service is still being created.",
 		"Look at the NLB in the console. If its creation hangs, open a ticket with Alibaba Cloud with its ID.",
 	},
 	{
-		[]string{"status of the listener", "listenerstatusnotsupport", "incorrectstatus"},
+		[]string{"status of the listener", "listenerstatusnotsupport", "incorrectstatus", "] is incorrect"},
 		"The resource is in a state in which it can't be changed.",
 		"Look at the load balancer and its listeners in the console. Start a listener that somebody has stopped; if one stays between two states, open a ticket with Alibaba Cloud.",
 	},
 	{
-		[]string{"temporary failure of the server", "serviceunavailable"},
+		[]string{"temporary failure of the server"},
 		"The API of Alibaba Cloud failed for a reason of its own.",
 		"Look at the status page of Alibaba Cloud for the region, and open a ticket with the request ID.",
 	},

@@ -23,11 +23,13 @@ var doc string
 var Remedy = &remedy.Remedy{
 	Class: "node-not-resolvable",
 	Doc:   doc,
-	Codes: []string{"ObtainIpFail"},
+	Codes: []string{"ObtainIpFail", "InvalidServerId.NotFound"},
 	Texts: []string{
 		"unable to split instanceid and region from providerID",
 		"parse providerid: * expected: ${regionid}.${nodeid}",
 		"can not find correspond node",
+		"some of the specified backend servers do not exist or are not running",
+		"specified ServerId does not exist", "specified server is not found",
 	},
 	Reads:    []grant.Grant{grant.ListNodes, grant.ListEndpointSlices, grant.DescribeClusterDetail, grant.DescribeInstances},
 	Scope:    remedy.Cluster,
@@ -107,6 +109,8 @@ type faults struct {
 	unset     []string // have no provider ID
 	wrong     []string // have one that leads to no server of this cloud
 	gone      []string // their server does not exist
+	stopped   []string // their server does not run
+	servers   []string // IDs of those
 	elsewhere []string // their server is where the load balancer does not reach
 	homeless  []string // Pods on nodes that do not exist
 	nameless  []string // addresses of endpoints that name no node
@@ -133,6 +137,9 @@ func (f *faults) judge(n corev1.Node, servers map[string]cloud.Instance) {
 		f.add(&f.gone, n.Name, "the providerID of the node %s is %s, and %s has no such server", n.Name, remedy.Quote(id), f.region)
 	case server.VPC != f.vpc:
 		f.add(&f.elsewhere, n.Name, "the server %s of the node %s is in %s, and the cluster is in the VPC %s", instance, n.Name, network(server), f.vpc)
+	case server.Status != "Running":
+		f.servers = append(f.servers, instance)
+		f.add(&f.stopped, n.Name, "the server %s of the node %s is %q", instance, n.Name, server.Status)
 	case len(server.IPs) == 0:
 		f.add(&f.elsewhere, n.Name, "the server %s of the node %s has no private address", instance, n.Name)
 	}
@@ -185,6 +192,10 @@ func (f *faults) asks(svc *corev1.Service) []string {
 	say(f.unset[:min(len(f.unset), 1)], "Say which server %[1]s is: kubectl patch node %[2]s -p '{\"spec\":{\"providerID\":\"REGION.INSTANCE\"}}'.")
 	say(f.wrong, "A providerID can't be changed: where %[1]s belongs to this region and VPC, delete it, kubectl delete node %[2]s, and let its kubelet register it again with --provider-id=REGION.INSTANCE.")
 	say(f.gone, "Where the server of %[1]s was released, delete the node: kubectl delete node %[2]s.")
+	if len(f.servers) > 0 {
+		out = append(out, fmt.Sprintf("Start the server of %s, such as: aliyun ecs StartInstance --RegionId %s --InstanceId %s; or delete the node if it is not to come back.",
+			remedy.List(f.stopped, 5), f.region, f.servers[0]))
+	}
 	say(slices.Concat(f.wrong, f.elsewhere), "Where %[1]s belongs elsewhere, keep it out of all load balancers: kubectl label node %[2]s service.alibabacloud.com/exclude-node=true; "+
 		"its Pods are then reached through other nodes, and not at all where externalTrafficPolicy is Local.")
 	say(f.homeless, "Bring the node of %[1]s back, or have the Pods made anew elsewhere: kubectl -n "+svc.Namespace+" delete pod %[2]s.")

@@ -34,6 +34,7 @@ var hints = []struct{ text, clb, nlb string }{
 	{"maximum number of listeners is exceeded", listeners, networkListeners},
 	{"code: listenernumberoverlimit", listeners, networkListeners},
 	{"instance num exceeded quota", balancers, networkBalancers},
+	{"maximum number of slb instances is exceeded", balancers, networkBalancers},
 	{"order quota exceeded", balancers, networkBalancers},
 	{"code: order.quantity_invalid", balancers, networkBalancers},
 }

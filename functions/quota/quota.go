@@ -28,6 +28,7 @@ var Remedy = &remedy.Remedy{
 		"Total is over the quota",
 		"order quota exceeded",
 		"maximum number of listeners is exceeded",
+		"maximum number of SLB instances is exceeded",
 		"The quota of * is exceeded",
 	},
 	Reads: slices.Concat(

@@ -26,7 +26,8 @@ var Remedy = &remedy.Remedy{
 	},
 	Texts: []string{
 		"resource limit of the specified zone", "resource limit of the specified region", "product stock is insufficient",
-		"Instance zone id doesn t support", // without its apostrophe, as the API writes it
+		"Instance zone id doesn t support", // without its apostrophe, as the API's description writes it
+		"Instance zone id doesn't support", // as the list of its error codes does
 	},
 	Reads:    append([]grant.Grant{grant.DescribeAvailableResource}, remedy.VPCReads...),
 	Diagnose: diagnose,
