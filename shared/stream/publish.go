@@ -2,14 +2,10 @@ package stream
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	mathrand "math/rand/v2"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -267,62 +263,3 @@ func (p *Pipe) Publish(ctx context.Context, subject, msgID string, header map[st
 
 // Wait returns when done has been called for all messages taken so far.
 func (p *Pipe) Wait() { p.all.Wait() }
-
-// Headers of a message in DEAD, beside its own.
-const (
-	HeaderReason = "Lbremedy-Reason" // why it can't be handled
-	HeaderOrigin = "Lbremedy-Origin" // where it comes from: the subject it had, or who found it
-	HeaderCut    = "Lbremedy-Cut"    // bytes that the data had before it was cut; absent: it is whole
-)
-
-const (
-	maxReason     = 1 << 10
-	maxDeadData   = 512 << 10 // half of what the server takes by default
-	maxDeadHeader = 16 << 10
-)
-
-// Dead puts what can't be handled into DEAD with the reason and its origin: the
-// subject that it had, or the name of who found it. Whatever it holds fits:
-// reason and data are cut where they are too long, headers dropped where they
-// are too many.
-func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[string][]string, data []byte) error {
-	m := outgoing(deadSubject(origin), header, data)
-	length := 0
-	for _, k := range slices.Sorted(maps.Keys(m.Header)) {
-		length += len(k) + len(strings.Join(m.Header[k], ""))
-		if length > maxDeadHeader {
-			delete(m.Header, k)
-		}
-	}
-	// The ID that it had keeps a second delivery of the same message from becoming a second dead one.
-	id := nats.Header(header).Get(jetstream.MsgIDHeader)
-	if id == "" || len(id) > maxReason {
-		id = rand.Text()
-	}
-	m.Header.Set(jetstream.MsgIDHeader, id)
-	m.Header.Set(HeaderReason, cut(reason, maxReason))
-	m.Header.Set(HeaderOrigin, cut(origin, maxReason))
-	if len(data) > maxDeadData {
-		m.Header.Set(HeaderCut, strconv.Itoa(len(data)))
-		m.Data = data[:maxDeadData]
-	}
-	_, err := s.once(ctx, Dead, m, nil)
-	return err
-}
-
-// deadSubject makes a subject of an origin, which is data from outside.
-func deadSubject(origin string) string {
-	tokens := strings.Split(strings.TrimPrefix(cut(origin, 200), "lbremedy."), ".")
-	for i, t := range tokens {
-		tokens[i] = token(t)
-	}
-	return deadPrefix + strings.Join(tokens, ".")
-}
-
-// cut returns at most n bytes of s, without half a character at the end.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "")
-}

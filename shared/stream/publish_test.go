@@ -285,7 +285,9 @@ func TestDead(t *testing.T) {
 		{"too many headers", "r", "many", many, nil, "lbremedy.dead.many",
 			func(h nats.Header, _ []byte) bool { return len(h) < 4000 && h.Get(HeaderReason) == "r" }},
 		{"headers of NATS", "r", "own", map[string][]string{"Nats-Expected-Last-Sequence": {"77"}, "nats-rollup": {"all"}, "Nats-Msg-Id": {"7"}}, nil, "lbremedy.dead.own",
-			func(h nats.Header, _ []byte) bool { return h.Get("nats-rollup") == "" && h.Get("Nats-Msg-Id") == "7" }},
+			func(h nats.Header, _ []byte) bool { return h.Get("nats-rollup") == "" && h.Get("Nats-Msg-Id") != "7" }},
+		{"a secret", "get https://slb.aliyuncs.com/?Signature=c2VjcmV0c2VjcmV0c2Vj%3D: no", "secret", nil, nil, "lbremedy.dead.secret",
+			func(h nats.Header, _ []byte) bool { return !strings.Contains(h.Get(HeaderReason), "c2VjcmV0") }},
 		{"long texts", strings.Repeat("é", 2000), strings.Repeat("o", 3000), nil, nil, "lbremedy.dead." + strings.Repeat("o", 200),
 			func(h nats.Header, _ []byte) bool { return len(h.Get(HeaderReason)) <= maxReason }},
 	} {
@@ -307,6 +309,51 @@ func TestDead(t *testing.T) {
 	n := 0
 	if err := s.Each(t.Context(), Dead, "lbremedy.dead.own", time.Time{}, func(Message) error { n++; return nil }); err != nil || n != 1 {
 		t.Errorf("the same message is dead %d times, %v", n, err)
+	}
+}
+
+// Who publishes a message chooses its ID. Two that share one are two dead letters:
+// the second must not be acknowledged and lost.
+func TestDeadLettersThatShareAnID(t *testing.T) {
+	s := fresh(t)
+	for _, dead := range []struct{ origin, id, data string }{
+		{"a", "1", "x"}, {"a", "1", "y"}, {"b", "1", "x"}, {"a", "2", "x"}, {"a", "2", "x"}, {"b", "1", "x"},
+	} {
+		if err := s.Dead(t.Context(), "r", dead.origin, map[string][]string{"Nats-Msg-Id": {dead.id}}, []byte(dead.data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	if err := s.Each(t.Context(), Dead, DeadSubjects, time.Time{}, func(Message) error { n++; return nil }); err != nil || n != 4 {
+		t.Errorf("%d dead letters, %v; want 4", n, err)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	s := fresh(t)
+	for _, data := range []string{"1", "2", "3"} {
+		if err := s.Dead(t.Context(), "r", "o", nil, []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []bool{true, false} {
+		if removed, err := s.Remove(t.Context(), Dead, 2); removed != want || err != nil {
+			t.Errorf("removed %v, %v; want %v", removed, err, want)
+		}
+	}
+	if _, err := s.At(t.Context(), Dead, 2); !errors.Is(err, ErrNotFound) {
+		t.Errorf("what was removed: %v", err)
+	}
+	m, err := s.At(t.Context(), Dead, 3)
+	if err != nil || string(m.Data) != "3" {
+		t.Errorf("got %q, %v", m.Data, err)
+	}
+	origin, reason, header := m.Origin()
+	if origin != "o" || reason != "r" || len(header) != 0 {
+		t.Errorf("from %q for %q with %v", origin, reason, header)
+	}
+	if _, err := s.Remove(t.Context(), "NONE", 1); err == nil {
+		t.Error("a stream that isn't there has let go of a message")
 	}
 }
 

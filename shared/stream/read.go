@@ -64,13 +64,22 @@ const (
 // Last returns the newest message of a stream whose subject matches filter, which
 // may hold wildcards; ErrNotFound if there is none.
 func (s *Stream) Last(ctx context.Context, stream, filter string) (Message, error) {
-	doing := "read the last message of " + filter
+	return s.one(ctx, stream, "read the last message of "+filter, query{Last: filter})
+}
+
+// At returns the message of a stream that has this sequence; ErrNotFound if there is none.
+func (s *Stream) At(ctx context.Context, stream string, seq uint64) (Message, error) {
+	return s.one(ctx, stream, fmt.Sprintf("read message %d of %s", seq, stream), query{Seq: seq})
+}
+
+// one asks for one stored message.
+func (s *Stream) one(ctx context.Context, stream, doing string, ask query) (Message, error) {
 	in, cancel, err := s.within(ctx)
 	if err != nil {
 		return Message{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer cancel()
-	body, err := json.Marshal(query{Last: filter})
+	body, err := json.Marshal(ask)
 	if err != nil {
 		return Message{}, fmt.Errorf("%s: %w", doing, err)
 	}

@@ -164,7 +164,7 @@ before the file.
 		}
 	}
 	add("run", p.up(), p.setup())
-	add("cases", p.ls(), p.show(), p.watch(), p.undo())
+	add("cases", p.ls(), p.show(), p.watch(), p.undo(), p.dead())
 	add("decide", p.classify(), p.plan(), p.runCommand(), p.replay())
 	add("about", p.catalog(), p.version())
 	root.SetHelpCommandGroupID("about")

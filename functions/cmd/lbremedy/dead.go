@@ -1,0 +1,321 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// dead is the command that holds those for dead letters, and shows the commands there are.
+func (p *program) dead() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dead",
+		Short: "Look at dead letters, and send them again",
+		Long: `Look at what could not be handled. A dead letter is an event that can't be read, that
+is of a class which nobody answers for, or that can't become an event at all. It is
+kept for 30 days with the reason and with where it comes from, its origin.
+
+Set right what the reason names, then send the letter again with "retry", or drop it.`,
+		Args: exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(p.deadLs(), p.deadShow(), p.deadRetry(), p.deadDrop())
+	return cmd
+}
+
+// A letter is a dead letter as the commands print it.
+type letter struct {
+	ID      uint64              `json:"id"` // its number in DEAD
+	At      time.Time           `json:"at"` // when it was put there
+	Reason  string              `json:"reason"`
+	Origin  string              `json:"origin"`
+	Cluster string              `json:"cluster,omitempty"`
+	Class   string              `json:"class,omitempty"`
+	Service *events.Service     `json:"service,omitempty"`
+	Event   string              `json:"event,omitempty"`   // id of the CloudEvent
+	Message string              `json:"message,omitempty"` // of the failure, without secrets
+	Cut     int                 `json:"cut,omitempty"`     // bytes that its data had; absent: it is whole
+	Headers map[string][]string `json:"headers,omitempty"`
+	Data    string              `json:"data,omitempty"`
+
+	raw stream.Message
+}
+
+// newLetter reads what it can from a message of DEAD: nothing in it can be relied on.
+func newLetter(m stream.Message) letter {
+	l := letter{ID: m.Sequence, At: m.Time, raw: m}
+	l.Origin, l.Reason, _ = m.Origin()
+	l.Reason = events.Redact(l.Reason)
+	l.Cut, _ = strconv.Atoi(strings.Join(m.Header[stream.HeaderCut], "")) // absent: whole
+	if cluster, class, _, err := events.ParseFailedSubject(l.Origin); err == nil {
+		l.Cluster, l.Class = cluster, class
+	}
+	if cluster, ok := strings.CutPrefix(l.Origin, exporterOrigin); ok {
+		l.Cluster = cluster
+		var e wireEvent
+		if json.Unmarshal(m.Data, &e) == nil {
+			o := e.event().Object
+			l.Service, l.Message = &events.Service{Namespace: o.Namespace, Name: o.Name, UID: o.UID}, events.Redact(e.Message)
+		}
+		return l
+	}
+	if e, err := events.DecodeNATS(m.Header, m.Data); err == nil {
+		l.Event = e.ID()
+		if f, err := events.ReadFailed(e); err == nil {
+			l.Service, l.Message = &f.Service, f.Message
+			l.Class, l.Cluster = cmp.Or(l.Class, f.Class), cmp.Or(l.Cluster, f.Cluster)
+		}
+	}
+	return l
+}
+
+// exporterOrigin begins the origin of the Events that an exporter could not publish.
+const exporterOrigin = "exporter."
+
+// whole returns the letter with its own headers and data, the data without secrets.
+func (l letter) whole() letter {
+	_, _, l.Headers = l.raw.Origin()
+	if l.Data = fmt.Sprintf("%x", l.raw.Data); utf8.Valid(l.raw.Data) {
+		l.Data = events.Redact(string(l.raw.Data))
+	}
+	return l
+}
+
+// A choice says which dead letters are meant: some by number, or all that fit the flags.
+type choice struct {
+	ids            []uint64
+	classes        []string
+	origin, reason string
+	service        string
+	namespace      string
+	since, until   moment
+	all            bool
+}
+
+func (c *choice) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&c.classes, "class", nil, "of these `classes` only, also of one that is no more")
+	f.StringVarP(&c.namespace, "namespace", "n", "", "about a Service of this `namespace` only")
+	f.StringVar(&c.service, "service", "", "about this `Service` only: NAME or NAMESPACE/NAME")
+	f.StringVar(&c.origin, "origin", "", "whose origin has this `text` in it only")
+	f.StringVar(&c.reason, "reason", "", "whose reason has this `text` in it only")
+	f.Var(&c.since, "since", "only what died since this `time`: 90m, 7d or 2006-01-02T15:04")
+	f.Var(&c.until, "until", "only what died until this `time`")
+	mustComplete(cmd, "class", completeClasses)
+}
+
+// read takes in the arguments and checks them.
+func (c *choice) read(args []string) error {
+	for _, arg := range args {
+		id, err := strconv.ParseUint(arg, 10, 64)
+		if err != nil || id == 0 {
+			return wrong("%q is no number of a dead letter: \"lbremedy dead ls\" lists them", arg)
+		}
+		c.ids = append(c.ids, id)
+	}
+	if ns, name, ok := strings.Cut(c.service, "/"); ok {
+		if c.namespace != "" && c.namespace != ns {
+			return wrong("--service %s is not in the namespace %s that --namespace names", c.service, c.namespace)
+		}
+		c.namespace, c.service = ns, name
+	}
+	return nil
+}
+
+// must checks that something is chosen, for a command that changes what it is given.
+func (c *choice) must(cmd *cobra.Command) error {
+	flags := len(c.classes) > 0 || c.origin+c.reason+c.service+c.namespace != "" || !c.since.IsZero() || !c.until.IsZero()
+	switch {
+	case len(c.ids) > 0 && (flags || c.all):
+		return wrong("%s takes numbers of dead letters or flags that choose them, not both", cmd.CommandPath())
+	case len(c.ids) == 0 && !flags && !c.all:
+		return wrong("%s needs the numbers of dead letters, or flags that choose them, or --all: see %s --help", cmd.CommandPath(), cmd.CommandPath())
+	}
+	return nil
+}
+
+func (c *choice) means(p *program, l letter) bool {
+	about := c.namespace+c.service == "" ||
+		l.Service != nil && (c.namespace == "" || c.namespace == l.Service.Namespace) && (c.service == "" || c.service == l.Service.Name)
+	return about && (p.cluster == "" || p.cluster == l.Cluster || l.Cluster == "") &&
+		(len(c.classes) == 0 || slices.Contains(c.classes, l.Class)) &&
+		strings.Contains(l.Origin, c.origin) && strings.Contains(l.Reason, c.reason) &&
+		!l.At.Before(c.since.Time) && (c.until.IsZero() || !l.At.After(c.until.Time))
+}
+
+// letters returns the chosen dead letters, the oldest first, and the numbers of those
+// that are not there.
+func (p *program) letters(ctx context.Context, s *stream.Stream, c *choice) (found []letter, gone []uint64, err error) {
+	if len(c.ids) > 0 {
+		for _, id := range c.ids {
+			m, err := s.At(ctx, stream.Dead, id)
+			switch {
+			case errors.Is(err, stream.ErrNotFound):
+				gone = append(gone, id)
+			case err != nil:
+				return nil, nil, err
+			default:
+				found = append(found, newLetter(m))
+			}
+		}
+		return found, gone, nil
+	}
+	g := p.progress()
+	defer g.done()
+	read := 0
+	err = s.Each(ctx, stream.Dead, stream.DeadSubjects, c.since.Time, func(m stream.Message) error {
+		if l := newLetter(m); c.means(p, l) {
+			found = append(found, l)
+		}
+		read++
+		g.say("reading dead letters: %d", read)
+		return nil
+	})
+	return found, nil, err
+}
+
+func (p *program) deadLs() *cobra.Command {
+	var c choice
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List dead letters, the newest first",
+		Long: `List dead letters, the one that died last first. CLASS and SERVICE are what the letter
+says of itself, as far as it can be read.`,
+		Example: `  lbremedy dead ls --since 24h
+  lbremedy dead ls --reason "not known here" -o json | jq '.[].id'`,
+		Args: exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.read(nil); err != nil {
+				return err
+			}
+			s, err := p.stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			list, _, err := p.letters(cmd.Context(), s, &c)
+			if err != nil {
+				return err
+			}
+			slices.Reverse(list)
+			if list == nil {
+				list = []letter{}
+			}
+			return p.print(list, func() { p.listLetters(list) })
+		},
+	}
+	c.flags(cmd)
+	return cmd
+}
+
+func (p *program) listLetters(list []letter) {
+	if len(list) == 0 {
+		p.note("No dead letter.")
+		return
+	}
+	t := p.table("id", "age", "class", "service", "reason")
+	used := 0
+	for _, l := range list {
+		used = max(used, len(l.Class)+len(l.about()))
+	}
+	for _, l := range list {
+		t.AppendRow([]any{l.ID, p.ago(l.At), clean(cmp.Or(l.Class, "-")), clean(l.about()), p.cell(l.Reason, used+24)})
+	}
+	t.Render()
+}
+
+// about returns the Service that the letter is about, or else its origin.
+func (l letter) about() string {
+	if l.Service == nil {
+		return cmp.Or(l.Origin, "-")
+	}
+	return l.Service.String()
+}
+
+func (p *program) deadShow() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show ID",
+		Short:             "Show a dead letter: why it died, where it comes from, what it holds",
+		Example:           `  lbremedy dead show 17`,
+		Args:              exactly(1, 1, "the number of a dead letter"),
+		ValidArgsFunction: p.completeLetters,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var c choice
+			if err := c.read(args); err != nil {
+				return err
+			}
+			s, err := p.stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			found, _, err := p.letters(cmd.Context(), s, &c)
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				return wrong("there is no dead letter %d, or no more: \"lbremedy dead ls\" lists them", c.ids[0])
+			}
+			l := found[0].whole()
+			return p.print(l, func() { p.showLetter(l) })
+		},
+	}
+}
+
+func (p *program) showLetter(l letter) {
+	fmt.Fprintf(p.out, "%s  %s\n", p.paint(bold, fmt.Sprintf("Dead letter %d", l.ID)), clean(l.about()))
+	p.field("Died", clock(l.At)+", "+p.ago(l.At)+" ago")
+	p.field("Reason", l.Reason)
+	p.field("Origin", l.Origin)
+	p.field("Class", l.Class)
+	p.field("Event", l.Event)
+	p.field("Message", l.Message)
+	if l.Cut > 0 {
+		p.field("Cut", fmt.Sprintf("It had %d bytes, of which the first %d are kept.", l.Cut, len(l.raw.Data)))
+	}
+	for i, k := range sortedKeys(l.Headers) {
+		name := ""
+		if i == 0 {
+			name = "Headers"
+		}
+		p.field(cmp.Or(name, " "), k+": "+strings.Join(l.Headers[k], ", "))
+	}
+	p.field("Data", l.Data)
+}
+
+// completeLetters completes the numbers of dead letters.
+func (p *program) completeLetters(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if p.settle(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	defer cancel()
+	s, err := p.stream(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer s.Close()
+	list, _, err := p.letters(ctx, s, &choice{})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var ids []cobra.Completion
+	for _, l := range slices.Backward(list) {
+		if id := strconv.FormatUint(l.ID, 10); !slices.Contains(args, id) {
+			ids = append(ids, cobra.CompletionWithDesc(id, strings.Join(strings.Fields(clean(l.about()+" "+l.Reason)), " ")))
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}

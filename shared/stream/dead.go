@@ -1,0 +1,148 @@
+package stream
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// DeadSubjects is the filter for all that DEAD holds.
+const DeadSubjects = deadPrefix + ">"
+
+// Headers of a message in DEAD, beside its own.
+const (
+	HeaderReason = "Lbremedy-Reason" // why it can't be handled, without secrets
+	HeaderOrigin = "Lbremedy-Origin" // where it comes from: the subject it had, or who found it
+	HeaderCut    = "Lbremedy-Cut"    // bytes that the data had before it was cut; absent: it is whole
+)
+
+const (
+	maxReason     = 1 << 10
+	maxDeadData   = 512 << 10 // half of what the server takes by default
+	maxDeadHeader = 16 << 10
+)
+
+// Dead puts what can't be handled into DEAD with the reason and its origin: the
+// subject that it had, or the name of who found it. Whatever it holds fits:
+// reason and data are cut where they are too long, headers dropped where they
+// are too many.
+//
+// It is on disk when Dead returns without an error, and only then may its source
+// be acknowledged. The same message again, as after a lost acknowledgement, is no
+// second dead letter as long as the first one is the newest of its origin.
+func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[string][]string, data []byte) error {
+	m := outgoing(deadSubject(origin), header, data)
+	length := 0
+	for _, k := range slices.Sorted(maps.Keys(m.Header)) {
+		length += len(k) + len(strings.Join(m.Header[k], ""))
+		if length > maxDeadHeader {
+			delete(m.Header, k)
+		}
+	}
+	id := deadID(origin, header, data)
+	m.Header.Set(jetstream.MsgIDHeader, id)
+	m.Header.Set(HeaderReason, cut(events.Redact(reason), maxReason))
+	m.Header.Set(HeaderOrigin, cut(origin, maxReason))
+	if len(data) > maxDeadData {
+		m.Header.Set(HeaderCut, strconv.Itoa(len(data)))
+		m.Data = data[:maxDeadData]
+	}
+	// The server forgets IDs after two minutes, and a worker that was away comes
+	// later. Who can't read DEAD puts it there all the same: better twice than never.
+	if last, err := s.Last(ctx, Dead, m.Subject); err == nil && last.ID() == id {
+		return nil
+	}
+	_, err := s.once(ctx, Dead, m, nil)
+	return err
+}
+
+// deadID is the same for two deliveries of one message and for nothing else. The
+// ID that a message has is not enough: who publishes it may give one to many, and the
+// server would acknowledge the second as stored that it throws away.
+func deadID(origin string, header map[string][]string, data []byte) string {
+	h := sha256.New()
+	writeParts(h, origin, string(data))
+	for _, k := range slices.Sorted(maps.Keys(header)) {
+		writeParts(h, append([]string{k}, header[k]...)...)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// writeParts writes texts so that no other ones write the same.
+func writeParts(h hash.Hash, parts ...string) {
+	for _, p := range parts {
+		_, _ = io.WriteString(h, strconv.Itoa(len(p))+":"+p) // a hash takes everything
+	}
+	_, _ = io.WriteString(h, ";")
+}
+
+// deadSubject makes a subject of an origin, which is data from outside.
+func deadSubject(origin string) string {
+	tokens := strings.Split(strings.TrimPrefix(cut(origin, 200), "lbremedy."), ".")
+	for i, t := range tokens {
+		tokens[i] = token(t)
+	}
+	return deadPrefix + strings.Join(tokens, ".")
+}
+
+// Origin returns where a message of DEAD comes from, why it is there, and the
+// headers that it had of its own.
+func (m Message) Origin() (origin, reason string, header map[string][]string) {
+	h := nats.Header(m.Header)
+	header = maps.Clone(m.Header)
+	for _, k := range []string{HeaderOrigin, HeaderReason, HeaderCut, jetstream.MsgIDHeader} {
+		delete(header, k)
+	}
+	return h.Get(HeaderOrigin), h.Get(HeaderReason), header
+}
+
+// Remove removes a message from a stream, and reports whether it was there.
+func (s *Stream) Remove(ctx context.Context, stream string, seq uint64) (bool, error) {
+	doing := fmt.Sprintf("remove message %d of %s", seq, stream)
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", doing, err)
+	}
+	defer cancel()
+	handle, err := s.js.Stream(in, stream)
+	if err != nil {
+		return false, s.fault(ctx, in, doing, err)
+	}
+	err = handle.DeleteMsg(in, seq)
+	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) || errors.Is(err, jetstream.ErrMsgNotFound) {
+		// The server says so of a message that is gone, and of a disk that refuses.
+		_, err := s.At(ctx, stream, seq)
+		if errors.Is(err, ErrNotFound) {
+			return false, nil
+		}
+		if err == nil {
+			return false, fmt.Errorf("%s: the server refuses", doing)
+		}
+		return false, err
+	}
+	if err != nil {
+		return false, s.fault(ctx, in, doing, err)
+	}
+	return true, nil
+}
+
+// cut returns at most n bytes of s, without half a character at the end.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
