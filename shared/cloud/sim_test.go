@@ -518,8 +518,32 @@ func TestWrites(t *testing.T) {
 	if i < 0 || found[i].Title != ask.Title || found[i].Description != ask.Description || found[i].Severity != 2 {
 		t.Errorf("got tickets %+v", found)
 	}
+	desk := func() sim.Ticket {
+		found := s.Snapshot().Tickets
+		return found[slices.IndexFunc(found, func(t sim.Ticket) bool { return t.ID == id })]
+	}
+	if err := one(grant.ReplyTicket.Action).Tickets.Reply(ctx, id, "Another Service, too."); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := one(grant.CloseTicket.Action).Tickets.Close(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := desk(); got.Status != "completed" {
+		t.Errorf("after Close: got %+v", got)
+	}
+	if err := one(grant.ReopenTicket.Action).Tickets.Reopen(ctx, id, "It is back."); err != nil {
+		t.Fatal(err)
+	}
+	if got := desk(); got.Status != "in_progress" || !slices.Equal(got.Notes, []string{"Another Service, too.", "It is back."}) {
+		t.Errorf("after Reopen: got %+v", got)
+	}
 
 	for name, err := range map[string]error{
+		"Reply":                   nobody.Tickets.Reply(ctx, id, "r"),
+		"Close":                   nobody.Tickets.Close(ctx, id),
+		"Reopen":                  nobody.Tickets.Reopen(ctx, id, "r"),
 		"Tag":                     nobody.SLB.Tag(ctx, "lb-1", "k", "v"),
 		"Untag":                   nobody.SLB.Untag(ctx, "lb-1", "k"),
 		"CreatePolicyVersion":     second(nobody.RAM.CreatePolicyVersion(ctx, policy, document("ecs:*"))),
@@ -571,6 +595,7 @@ func TestKindsOfErrors(t *testing.T) {
 		"five versions":         {second(w.RAM.CreatePolicyVersion(ctx, policy, document("ecs:*"))), cloud.ErrConflict, "LimitExceeded.Policy.Version"},
 		"unknown key":           {second(stranger.SLB.LoadBalancer(ctx, "lb-1")), cloud.ErrDenied, "InvalidAccessKeyId.NotFound"},
 		"unknown key, ROA":      {second(stranger.CS.Cluster(ctx)), cloud.ErrDenied, "InvalidAccessKeyId.NotFound"},
+		"reply to no ticket":    {w.Tickets.Reply(ctx, "T-x", "r"), nil, "param.illegal"},
 		"category of no ticket": {second(w.Tickets.Create(ctx, cloud.Ticket{Description: "d", Category: "1"})), nil, "param.illegal"},
 	} {
 		var e *cloud.Error
@@ -929,6 +954,9 @@ func TestNothingIsAskedAboutNothing(t *testing.T) {
 		"DeletePolicyVersion":     w.RAM.DeletePolicyVersion(ctx, policy, ""),
 		"SetDefaultPolicyVersion": w.RAM.SetDefaultPolicyVersion(ctx, "", "v1"),
 		"Create":                  second(w.Tickets.Create(ctx, cloud.Ticket{Title: "t"})),
+		"Reply":                   w.Tickets.Reply(ctx, "T1", ""),
+		"Close":                   w.Tickets.Close(ctx, ""),
+		"Reopen":                  w.Tickets.Reopen(ctx, "", "r"),
 	} {
 		var e *cloud.Error
 		if !errors.As(err, &e) || e.Code != "NotSent" || !strings.Contains(e.Message, "is empty") {

@@ -11,7 +11,7 @@ import (
 // Tickets reads tickets of Alibaba Cloud's support.
 type Tickets struct{ c *client }
 
-// TicketWriter opens tickets with Alibaba Cloud's support.
+// TicketWriter opens tickets with Alibaba Cloud's support, and answers and ends them.
 type TicketWriter struct{ c *client }
 
 // A Ticket is what to ask Alibaba Cloud's support.
@@ -156,4 +156,62 @@ func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err erro
 		return "", err
 	}
 	return string(a.Data), nil
+}
+
+// Reply adds a text to a ticket that is open. An answer that got lost makes a second
+// reply out of a second call.
+//
+// It needs grant.ReplyTicket.
+func (w TicketWriter) Reply(ctx context.Context, id, text string) error {
+	const action = "ReplyTicket"
+	if id == "" || text == "" {
+		return absent("workorder", action, "ID of the ticket or the text")
+	}
+	return w.send(ctx, action, func() requests.AcsRequest {
+		r := workorder.CreateReplyTicketRequest()
+		r.TicketId, r.Content, r.Encrypt = id, text, requests.NewBoolean(false)
+		return r
+	})
+}
+
+// Close ends a ticket, also one that has ended.
+//
+// It needs grant.CloseTicket.
+func (w TicketWriter) Close(ctx context.Context, id string) error {
+	const action = "CloseTicket"
+	if id == "" {
+		return absent("workorder", action, "ID of the ticket")
+	}
+	return w.send(ctx, action, func() requests.AcsRequest {
+		r := workorder.CreateCloseTicketRequest()
+		r.TicketId = id
+		return r
+	})
+}
+
+// Reopen opens a ticket that has ended, with a text. The SDK has no type for it
+// (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-reopenticket).
+//
+// It needs grant.ReopenTicket.
+func (w TicketWriter) Reopen(ctx context.Context, id, text string) error {
+	const action = "ReopenTicket"
+	if id == "" || text == "" {
+		return absent("workorder", action, "ID of the ticket or the text")
+	}
+	return w.send(ctx, action, func() requests.AcsRequest {
+		r := &struct{ *requests.RpcRequest }{&requests.RpcRequest{}}
+		r.InitWithApiInfo("Workorder", "2021-06-10", action, "", "")
+		r.Method = requests.POST
+		r.FormParams["TicketId"], r.FormParams["Content"] = id, text
+		return r
+	})
+}
+
+// send makes a write whose answer says no more than that it was made.
+func (w TicketWriter) send(ctx context.Context, action string, request func() requests.AcsRequest) error {
+	a, err := write(ctx, w.c, call[refusal]{request: request, check: refusal.check})
+	if err == nil {
+		err = a.err("workorder", action)
+	}
+	return err
 }

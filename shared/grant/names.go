@@ -67,6 +67,9 @@ var (
 
 	CreateTicket = Grant{Action: "workorder:CreateTicket"}
 	ListTickets  = Grant{Action: "workorder:ListTickets"}
+	ReplyTicket  = Grant{Action: "workorder:ReplyTicket"}
+	CloseTicket  = Grant{Action: "workorder:CloseTicket"}
+	ReopenTicket = Grant{Action: "workorder:ReopenTicket"}
 )
 
 // Kubernetes verbs.
@@ -78,6 +81,8 @@ var (
 	PatchServicesStatus = Grant{Resource: "services/status", Verb: "patch"}
 	ListEvents          = Grant{Resource: "events", Verb: "list"}
 	WatchEvents         = Grant{Resource: "events", Verb: "watch"}
+	CreateEvents        = Grant{Resource: "events", Verb: "create"}
+	PatchEvents         = Grant{Resource: "events", Verb: "patch"}
 	ListNodes           = Grant{Resource: "nodes", Verb: "list"}
 	ListPods            = Grant{Resource: "pods", Verb: "list"}
 	GetPods             = Grant{Resource: "pods", Verb: "get"}

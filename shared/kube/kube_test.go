@@ -242,6 +242,59 @@ func TestEventsOfOneService(t *testing.T) {
 	}
 }
 
+// An Event is written in place of itself, and anew when the API server has forgotten it.
+func TestPutEvent(t *testing.T) {
+	ctx := limited(t)
+	join := cluster.Join(t)
+	ns := join.Namespace(t)
+	c := open(t, join.As(t, "kube-test-teller", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "list"}}}))
+	w := kube.NewWriter(c)
+	began := metav1.Now().Rfc3339Copy()
+	e := corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: ns, Name: "web.1"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: ns, Name: "web", UID: "u-1"},
+		Reason:         "LBRemedyAsked", Type: "Warning", Message: "one", Count: 1, FirstTimestamp: began, LastTimestamp: began,
+		Source: corev1.EventSource{Component: kube.Manager},
+	}
+	read := func() corev1.Event {
+		t.Helper()
+		all, err := c.Events(ctx, ns, "u-1")
+		if err != nil || len(all) != 1 {
+			t.Fatalf("got %d Events, %v", len(all), err)
+		}
+		return all[0]
+	}
+	if err := w.PutEvent(ctx, e); err != nil {
+		t.Fatal(err)
+	}
+	uid := read().UID
+	e.Message, e.Reason, e.Count, e.FirstTimestamp = "two", "LBRemedyFixed", 2, metav1.Time{}
+	if err := w.PutEvent(ctx, e); err != nil {
+		t.Fatal(err)
+	}
+	got := read()
+	if got.UID != uid || got.Message != "two" || got.Reason != "LBRemedyFixed" || got.Count != 2 || !got.FirstTimestamp.Equal(&began) || got.Source.Component != "lbremedy" {
+		t.Errorf("got %+v", got)
+	}
+	if err := join.Client().CoreV1().Events(ns).Delete(ctx, e.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.PutEvent(ctx, e); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); got.UID == uid || got.Message != "two" {
+		t.Errorf("after it was forgotten: got %+v", got)
+	}
+	e.Namespace, e.InvolvedObject.Namespace = ns+"-gone", ns+"-gone"
+	if err := w.PutEvent(ctx, e); !errors.Is(err, kube.ErrNotFound) {
+		t.Errorf("in no namespace: got %v", err)
+	}
+	e.Name = "a?b"
+	if err := w.PutEvent(ctx, e); !errors.Is(err, kube.ErrNotFound) {
+		t.Errorf("under no name: got %v", err)
+	}
+}
+
 func TestListAndWatchEvents(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)

@@ -76,3 +76,35 @@ func (w *Writer) patch(ctx context.Context, namespace, name, subresource, versio
 	}
 	return s, nil
 }
+
+// PutEvent writes an Event about an object under the name that it has: a new one, or
+// in the place of the one that is there, of which the time when it began stays. The
+// API server forgets an Event an hour after its last change, so that a write may find
+// it or not at any time. It returns ErrNotFound if there is no such namespace.
+//
+// It needs grant.PatchEvents and grant.CreateEvents.
+func (w *Writer) PutEvent(ctx context.Context, e corev1.Event) error {
+	doing := fmt.Sprintf("write Event %s/%s", e.Namespace, e.Name)
+	if !ValidName(e.Namespace) || !ValidName(e.Name) {
+		return noName("write Event", "name", e.Namespace+"/"+e.Name)
+	}
+	path := "/api/v1/namespaces/" + e.Namespace + "/events"
+	manager := map[string]string{"fieldManager": Manager}
+	patch, err := json.Marshal(map[string]any{
+		"reason": e.Reason, "message": e.Message, "type": e.Type, "count": e.Count, "lastTimestamp": e.LastTimestamp,
+	})
+	if err != nil {
+		return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
+	}
+	var answer struct{}
+	err = w.cluster.call(ctx, doing, request{verb: "PATCH", path: path + "/" + e.Name, query: manager, body: patch}, &answer)
+	if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	e.Kind, e.APIVersion = "Event", "v1"
+	body, err := json.Marshal(e)
+	if err != nil {
+		return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
+	}
+	return w.cluster.call(ctx, doing, request{verb: "POST", path: path, query: manager, body: body}, &answer)
+}

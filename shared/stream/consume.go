@@ -39,15 +39,26 @@ const (
 // With Config.Handlers, the handlers of all classes count together.
 // ErrNotFound: the class has no consumer, since Setup never ran for it.
 func (s *Stream) Consume(ctx context.Context, class string, workers int, handle func(context.Context, Message) Reply) error {
-	doing := "consume " + class
+	return s.consume(ctx, Failed, class, workers, s.slots, handle)
+}
+
+// ConsumeCases is Consume for the journal and a follower that SetupFollower has
+// set up. Its handlers don't count towards Config.Handlers: who tells people must
+// not wait for those who work.
+func (s *Stream) ConsumeCases(ctx context.Context, follower string, workers int, handle func(context.Context, Message) Reply) error {
+	return s.consume(ctx, Cases, follower, workers, nil, handle)
+}
+
+func (s *Stream) consume(ctx context.Context, from, name string, workers int, slots chan struct{}, handle func(context.Context, Message) Reply) error {
+	doing := "consume " + name
 	in, cancel, err := s.within(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	_, err = s.js.Consumer(in, Failed, class)
+	_, err = s.js.Consumer(in, from, name)
 	cancel()
 	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("%s: stream %s has no such consumer; run the setup: %w", doing, Failed, ErrNotFound)
+		return fmt.Errorf("%s: stream %s has no such consumer; run the setup: %w", doing, from, ErrNotFound)
 	}
 	if err != nil {
 		return s.fault(ctx, in, doing, err)
@@ -56,10 +67,11 @@ func (s *Stream) Consume(ctx context.Context, class string, workers int, handle 
 	defer stop()
 	c := &consumer{
 		stream:   s,
-		class:    class,
+		from:     from,
+		class:    name,
 		workers:  max(workers, 1),
 		handle:   handle,
-		slots:    s.slots,
+		slots:    slots,
 		hctx:     hctx,
 		stop:     stop,
 		arrived:  make(chan *nats.Msg, inboxSize(workers)),
@@ -75,10 +87,12 @@ func (s *Stream) Consume(ctx context.Context, class string, workers int, handle 
 // inboxSize leaves room for what a request still brings that a reconnect made us forget.
 func inboxSize(workers int) int { return 4*max(workers, 1) + 64 }
 
-// A consumer pulls the messages of one class. One goroutine, that of run, owns its fields.
+// A consumer pulls the messages of one class, or of one follower of the journal. One
+// goroutine, that of run, owns its fields.
 type consumer struct {
 	stream  *Stream
-	class   string
+	from    string // name of the stream
+	class   string // or name of the follower
 	workers int
 	handle  func(context.Context, Message) Reply
 	slots   chan struct{}   // one for each handler of any class; nil: no limit
@@ -188,7 +202,7 @@ func (c *consumer) pull(inbox string) {
 		"batch": room, "expires": pullExpiry.Nanoseconds(), "idle_heartbeat": pullBeat.Nanoseconds(),
 	})
 	if err == nil {
-		err = c.stream.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+Failed+"."+c.class, inbox, body)
+		err = c.stream.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+c.from+"."+c.class, inbox, body)
 	}
 	if err != nil { // without a connection; link.restored ends the pause
 		c.retry = time.After(pullPause)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -507,5 +508,53 @@ func BenchmarkDelivery(b *testing.B) {
 	b.StopTimer()
 	if err := end(); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// A new follower of the journal learns how each case stands, and then each record;
+// what one follower has is not another's.
+func TestConsumeCases(t *testing.T) {
+	s := fresh(t)
+	ctx := t.Context()
+	j := s.Journal("c1", "u1", "busy")
+	for i := range 3 {
+		if err := j.Append(ctx, fmt.Sprint(i), nil, []byte{byte('0' + i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	since, err := s.SetupFollower(ctx, "tell-desk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if since.Before(began.Add(-time.Minute)) || since.After(time.Now().Add(time.Minute)) {
+		t.Errorf("it exists since %s", since)
+	}
+	if again, err := s.SetupFollower(ctx, "tell-desk"); err != nil || !again.Equal(since) {
+		t.Errorf("got %s, %v, want %s", again, err, since)
+	}
+	if _, err := s.SetupFollower(ctx, "no.name"); err == nil {
+		t.Error("a name with a dot was taken")
+	}
+	if err := s.ConsumeCases(ctx, "tell-nobody", 1, nil); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	if err := j.Append(ctx, "3", nil, []byte("3")); err != nil {
+		t.Fatal(err)
+	}
+	inner, stop := context.WithCancel(ctx)
+	var got []string
+	err = s.ConsumeCases(inner, "tell-desk", 1, func(_ context.Context, m Message) Reply {
+		got = append(got, string(m.Data))
+		if len(got) == 2 {
+			stop()
+		}
+		return Reply{}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"2", "3"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

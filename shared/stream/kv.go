@@ -76,6 +76,52 @@ func (s *Stream) Keys(ctx context.Context, filter string) ([]string, error) {
 	return keys, nil
 }
 
+// An Entry is a key with its value.
+type Entry struct {
+	Key   string
+	Value []byte
+	// Revision grows with each write in the bucket, whatever the key: of two entries
+	// the one with the higher revision was written later.
+	Revision uint64
+}
+
+// Entry returns a key with its value; ErrNotFound if it has none. The Revision is
+// good for Swap in both cases.
+func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
+	m, err := s.entry(ctx, key)
+	e := Entry{Key: key, Revision: m.Sequence}
+	if err != nil {
+		return e, fmt.Errorf("get key %s: %w", key, err)
+	}
+	e.Value = m.Data
+	return e, nil
+}
+
+// Entries returns the keys that match a filter, as Keys has it, with their values.
+// One that is written meanwhile may be missing; its Revision will be higher than all
+// of those returned.
+func (s *Stream) Entries(ctx context.Context, filter string) ([]Entry, error) {
+	var found []Entry
+	err := s.entries(ctx, filter, func(key string, m Message) {
+		found = append(found, Entry{Key: key, Value: m.Data, Revision: m.Sequence})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read keys %s: %w", filter, err)
+	}
+	return found, nil
+}
+
+// Swap sets the value of a key that still has a revision, and returns the new one;
+// ErrConflict if it has been written since. With a TTL the key is gone after it,
+// unless it is written again; without, it stays.
+func (s *Stream) Swap(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
+	revision, err := s.set(ctx, key, value, &revision, ttl)
+	if err != nil {
+		return 0, fmt.Errorf("swap key %s: %w", key, err)
+	}
+	return revision, nil
+}
+
 // entries calls f for the keys that match a filter and have a value.
 func (s *Stream) entries(ctx context.Context, filter string, f func(key string, m Message)) error {
 	return s.Each(ctx, bucketStream, bucketPrefix+filter, time.Time{}, func(m Message) error {

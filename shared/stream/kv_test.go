@@ -259,3 +259,45 @@ func TestProgress(t *testing.T) {
 		t.Errorf("got %s, %v", got, err)
 	}
 }
+
+func TestSwap(t *testing.T) {
+	s := fresh(t)
+	ctx := t.Context()
+	e, err := s.Entry(ctx, "incident.a.b.c.1")
+	if !errors.Is(err, ErrNotFound) || e.Revision != 0 {
+		t.Fatalf("got %+v, %v", e, err)
+	}
+	first, err := s.Swap(ctx, e.Key, []byte("one"), e.Revision, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Swap(ctx, e.Key, []byte("late"), e.Revision, 0); !errors.Is(err, ErrConflict) {
+		t.Errorf("a write on an old revision: got %v", err)
+	}
+	other, err := s.Swap(ctx, "incident.a.b.c.2", []byte("two"), 0, 0)
+	if err != nil || other <= first {
+		t.Errorf("got revision %d after %d, %v", other, first, err)
+	}
+	second, err := s.Swap(ctx, e.Key, []byte("three"), first, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Entries(ctx, "incident.*.b.*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Entry{{"incident.a.b.c.2", []byte("two"), other}, {"incident.a.b.c.1", []byte("three"), second}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	// What a removed key leaves is a revision to swap, too.
+	if err := s.Delete(ctx, e.Key); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = s.Entry(ctx, e.Key); !errors.Is(err, ErrNotFound) || e.Revision <= second {
+		t.Errorf("a deleted key: got %+v, %v", e, err)
+	}
+	if _, err := s.Swap(ctx, e.Key, []byte("four"), e.Revision, time.Hour); err != nil {
+		t.Error(err)
+	}
+}

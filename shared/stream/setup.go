@@ -148,13 +148,35 @@ func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]str
 		done = append(done, said...)
 	}
 	for _, class := range slices.Sorted(slices.Values(classes)) {
-		said, err := s.setupConsumer(ctx, class)
+		said, _, err := s.setupConsumer(ctx, Failed, jetstream.ConsumerConfig{
+			Name:          class,
+			FilterSubject: events.FailedFilter(class),
+			DeliverPolicy: jetstream.DeliverAllPolicy,
+		})
 		if err != nil {
 			return done, err
 		}
 		done = append(done, said...)
 	}
 	return done, nil
+}
+
+// SetupFollower creates the consumer of a follower of the journal, unless it exists,
+// and returns since when it does. A new one begins with the last record of each
+// Service and class, which tells how all cases stand, and then gets each record.
+// The server forgets a follower that nobody has run for as long as the journal keeps
+// its records.
+func (s *Stream) SetupFollower(ctx context.Context, name string) (since time.Time, err error) {
+	if err := events.ValidClass(name); err != nil {
+		return time.Time{}, fmt.Errorf("set up follower %q: the name is not 1 to 64 lower-case letters, digits and inner hyphens", name)
+	}
+	_, since, err = s.setupConsumer(ctx, Cases, jetstream.ConsumerConfig{
+		Name:              name,
+		FilterSubject:     events.CaseSubjects,
+		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
+		InactiveThreshold: casesAge,
+	})
+	return since, err
 }
 
 func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) ([]string, error) {
@@ -204,44 +226,41 @@ func (s *Stream) refusedStream(ctx, in context.Context, doing string, want jetst
 	return s.fault(ctx, in, doing, err)
 }
 
-func (s *Stream) setupConsumer(ctx context.Context, class string) ([]string, error) {
-	doing := "set up consumer " + class
+// setupConsumer creates a consumer with the settings that all of ours share, or brings
+// it up to date, and returns what it did and since when the consumer exists.
+func (s *Stream) setupConsumer(ctx context.Context, from string, want jetstream.ConsumerConfig) ([]string, time.Time, error) {
+	doing := "set up consumer " + want.Name
 	in, cancel, err := s.within(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return nil, time.Time{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer cancel()
-	want := jetstream.ConsumerConfig{
-		Name:          class,
-		Durable:       class,
-		FilterSubject: events.FailedFilter(class),
-		DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       ackWait,
-		MaxAckPending: maxAckPending,
-		MaxDeliver:    -1,
-	}
-	found, err := s.js.Consumer(in, Failed, class)
+	want.Durable = want.Name
+	want.AckPolicy = jetstream.AckExplicitPolicy
+	want.AckWait = ackWait
+	want.MaxAckPending = maxAckPending
+	want.MaxDeliver = -1
+	found, err := s.js.Consumer(in, from, want.Name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		_, err = s.js.CreateConsumer(in, Failed, want)
+		found, err = s.js.CreateConsumer(in, from, want)
 		if err == nil {
-			return []string{fmt.Sprintf("Created consumer %s.", class)}, nil
+			return []string{fmt.Sprintf("Created consumer %s.", want.Name)}, found.CachedInfo().Created, nil
 		}
 		if !errors.Is(err, jetstream.ErrConsumerExists) {
-			return nil, s.fault(ctx, in, doing, err)
+			return nil, time.Time{}, s.fault(ctx, in, doing, err)
 		}
-		found, err = s.js.Consumer(in, Failed, class)
+		found, err = s.js.Consumer(in, from, want.Name)
 	}
 	if err != nil {
-		return nil, s.fault(ctx, in, doing, err)
+		return nil, time.Time{}, s.fault(ctx, in, doing, err)
 	}
-	have := found.CachedInfo().Config
+	have, since := found.CachedInfo().Config, found.CachedInfo().Created
 	changes := update(consumerSettings, &have, &want)
 	if len(changes) == 0 {
-		return nil, nil
+		return nil, since, nil
 	}
-	if _, err := s.js.UpdateConsumer(in, Failed, have); err != nil {
-		return nil, s.fault(ctx, in, doing+": change "+strings.Join(changes, ", "), err)
+	if _, err := s.js.UpdateConsumer(in, from, have); err != nil {
+		return nil, time.Time{}, s.fault(ctx, in, doing+": change "+strings.Join(changes, ", "), err)
 	}
-	return []string{fmt.Sprintf("Changed consumer %s: %s.", class, strings.Join(changes, ", "))}, nil
+	return []string{fmt.Sprintf("Changed consumer %s: %s.", want.Name, strings.Join(changes, ", "))}, since, nil
 }
