@@ -88,9 +88,16 @@ func serves(c *remedy.Case, port string) bool {
 
 // Values that leave no doubt what is meant.
 var (
-	measure = regexp.MustCompile(`^\s*(\d{1,9})(?:\.0+)?\s*[A-Za-z/]*\s*$`) // "10 Mbps", "2s", "5.0"
+	measure = regexp.MustCompile(`^\s*(\d{1,9})(?:\.0+)?\s*([A-Za-z/]*)\s*$`) // "10 Mbps", "2s", "5.0"
 	item    = regexp.MustCompile(`[A-Za-z]+-[A-Za-z0-9-]+|[A-Za-z]+|\d+`)
 )
+
+// spelled are the ways in which people write the unit that a rule has, in lower
+// case. Any other, such as minutes or Gbit/s, means another number.
+var spelled = map[string][]string{
+	"Mbit/s":  {"m", "mb", "mbit", "mbits", "mbps", "mb/s", "mbit/s", "mbits/s"},
+	"seconds": {"s", "sec", "secs", "second", "seconds"},
+}
 
 // repair returns the annotation's value as the controller takes it, if what stands
 // there can mean nothing but what the load balancer has. Then nothing changes but
@@ -103,11 +110,26 @@ func repair(f fault, is string) (string, bool) {
 		return is, true // what the load balancer has is all that can be asked for
 	case f.name == zoneMaps:
 		return is, allOf(items(f.value), items(is)) && names(f.value, is)
-	case f.name == protocolPort, f.name == forwardPort:
-		return is, slices.Equal(items(f.value), items(is))
+	case f.name == protocolPort:
+		return is, slices.Equal(pairs(f.value), pairs(is))
+	case f.name == forwardPort:
+		// From which port to which: turned around it means something else.
+		return is, slices.Equal(item.FindAllString(f.value, -1), item.FindAllString(is, -1))
 	}
 	m := measure.FindStringSubmatch(f.value)
-	return is, m != nil && m[1] == is
+	return is, m != nil && m[1] == is && (m[2] == "" || slices.Contains(spelled[f.unit], strings.ToLower(m[2])))
+}
+
+// pairs returns the names and numbers in a value two by two, sorted, in lower case:
+// which protocol is of which port.
+func pairs(value string) []string {
+	var list []string
+	for pair := range slices.Chunk(item.FindAllString(strings.ToLower(value), -1), 2) {
+		slices.Sort(pair)
+		list = append(list, strings.Join(pair, ":"))
+	}
+	slices.Sort(list)
+	return list
 }
 
 // items returns the names and numbers in a value, sorted, in lower case.

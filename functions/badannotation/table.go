@@ -17,6 +17,7 @@ type rule struct {
 	allowed string            // for people
 	takes   func(string) bool // what is allowed
 	calls   []string          // how errors call it, in lower case
+	unit    string            // of a number; empty: none
 	param   string            // what a CLB's listeners call it in the API; empty: it is none of theirs
 }
 
@@ -57,15 +58,17 @@ func either(list []string) string {
 
 // number returns a rule for an annotation that takes whole numbers.
 func number(name string, of kind, low, high int, unit, param string, calls ...string) rule {
+	ofUnit := ""
 	if unit != "" {
-		unit = "of " + unit + " "
+		ofUnit = "of " + unit + " "
 	}
 	calls = append(calls, "loadbalancer-"+name+" must be integer")
 	if param != "" {
 		calls = append(calls, "annotation "+strings.ToLower(param)+" must be integer")
 	}
 	return rule{
-		name: name, of: of, allowed: "a whole number " + unit + "from " + strconv.Itoa(low) + " to " + strconv.Itoa(high), param: param,
+		name: name, of: of, unit: unit, param: param,
+		allowed: "a whole number " + ofUnit + "from " + strconv.Itoa(low) + " to " + strconv.Itoa(high),
 		takes: func(v string) bool {
 			n, err := strconv.Atoi(v)
 			return err == nil && n >= low && n <= high

@@ -1,6 +1,7 @@
 package badannotation
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,13 +116,24 @@ func TestRepair(t *testing.T) {
 		{name: bandwidth, value: "1000", is: "10"},
 		{name: bandwidth, value: "ten", is: "10"},
 		{name: bandwidth, value: "10M", is: ""},
+		{name: bandwidth, value: "10 Gbit/s", is: "10"},
+		{name: bandwidth, value: "10k", is: "10"},
+		{name: bandwidth, value: "10s", is: "10"},
 		{name: "health-check-interval", value: "2s", is: "2", want: true},
+		{name: "health-check-interval", value: "2 Seconds", is: "2", want: true},
+		{name: "health-check-interval", value: "2m", is: "2"},
+		{name: "health-check-interval", value: "2ms", is: "2"},
+		{name: "healthy-threshold", value: "3.0", is: "3", want: true},
+		{name: "healthy-threshold", value: "3 minutes", is: "3"},
 		{name: protocolPort, value: "https 443, 80/http", is: "http:80,https:443", want: true},
 		{name: protocolPort, value: "HTTPS443", is: "https:443", want: true},
 		{name: protocolPort, value: "https", is: "https:443"},
 		{name: protocolPort, value: "https:443,http", is: "https:443,http:80"},
 		{name: protocolPort, value: "tcp 443", is: "https:443"},
+		{name: protocolPort, value: "tcp:80 http:443", is: "tcp:443,http:80"},
+		{name: protocolPort, value: "http,tcp:80,443", is: "http:80,tcp:443"},
 		{name: forwardPort, value: "80 -> 443", is: "80:443", want: true},
+		{name: forwardPort, value: "443 -> 80", is: "80:443"},
 		{name: forwardPort, value: "443", is: "80:443"},
 		{name: zoneMaps, missing: true, is: zones, want: true},
 		{name: zoneMaps, missing: true, is: ""},
@@ -135,7 +147,9 @@ func TestRepair(t *testing.T) {
 		{name: zoneMaps, value: ",", is: zones},
 		{name: zoneMaps, value: strings.Repeat("vsw-1,", 40000), is: zones},
 	} {
-		got, ok := repair(fault{rule: rule{name: tt.name}, value: tt.value, there: !tt.missing}, tt.is)
+		all := rules()
+		of := all[slices.IndexFunc(all, func(r rule) bool { return r.name == tt.name })]
+		got, ok := repair(fault{rule: of, value: tt.value, there: !tt.missing}, tt.is)
 		if ok != tt.want || ok && got != tt.is {
 			t.Errorf("%s=%.40q where there is %q: got %q, %t", tt.name, tt.value, tt.is, got, ok)
 		}
