@@ -37,6 +37,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if lb == nil {
 		return c.Unfound("its zones, IP version, network type and address"), nil
 	}
+	return putBack(ctx, c, lb)
+}
+
+// putBack puts the annotations back to what the load balancer has.
+func putBack(ctx context.Context, c *remedy.Case, lb *remedy.Instance) (remedy.Plan, error) {
 	var edits []step.Edit
 	var parts []string
 	for _, a := range differing(c, lb) {
@@ -51,6 +56,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}
 		edits = append(edits, step.With(c, a.name, a.real))
 		parts = append(parts, fmt.Sprintf("%s, and the %s of %s is %s", asks, a.what, lb.ID, a.real))
+	}
+	if len(parts) == 0 { // it was found, or put right, since holds has looked
+		return remedy.Plan{
+			Finding: fmt.Sprintf("The annotations ask %s for nothing that it does not have now; the controller tries again by itself.", lb.ID),
+			Wait:    c.Pause(),
+		}, nil
 	}
 	finding := strings.Join(parts, "; ")
 	return c.WithDrift(ctx, lb, remedy.Plan{
