@@ -39,7 +39,8 @@ const soon = 5 * time.Minute
 
 // A listener is one of either kind of load balancer.
 type listener struct {
-	port, last  int // last of a range; else the same
+	id          string // of an NLB's
+	port, last  int    // last of a range; else the same
 	protocol    string
 	description string
 }
@@ -89,13 +90,17 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if named, _ := remedy.Annotation(c.Service, "zone-maps"); lb.NLB != nil && named == "" {
 		zones = ", and say with zone-maps where the new one is to stand"
 	}
-	ways := []string{
-		fmt.Sprintf("Give the Service another port: free on %s are %s.", lb.ID, free(ports, listeners, c)),
-		fmt.Sprintf("Or let it use a load balancer of its own: remove the annotation id%s; its address changes then.", zones),
-		"Or delete the listener, if nobody uses it: its traffic stops at once.",
-	}
+	ways := []string{fmt.Sprintf("Give the Service another port: %s.", free(ports, listeners, c, lb.ID))}
 	force, _ := remedy.Annotation(c.Service, forceOverride)
 	_, reused := remedy.Annotation(c.Service, "id")
+	switch {
+	case reused && remedy.Synced(c.Service):
+		// Without the annotation the controller would look for the load balancer of the address, and fail.
+		ways = append(ways, fmt.Sprintf("Or give it a load balancer of its own: delete the Service and create it again without the annotation %s%s; its address changes then.", remedy.AnnotationKey(c.Service, "id"), zones))
+	case reused:
+		ways = append(ways, fmt.Sprintf("Or give it a load balancer of its own%s: %s.", zones, remedy.RemoveCommand(c.Service, "id")))
+	}
+	ways = append(ways, fmt.Sprintf("Or delete the listener, if nobody uses it: its traffic stops at once, and a Service that it belongs to makes it again. %s.", theirs[0].remove(c, lb)))
 	byHand := slices.DeleteFunc(slices.Clone(theirs), func(l listener) bool { _, made := remedy.ParseTrace(l.description); return made })
 	ranged := func(l listener) bool { return l.port != l.last }
 	switch {
@@ -103,7 +108,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	case force == "true":
 		ways = append(ways, "The annotation force-override-listeners, which is \"true\", does not help here: the controller takes over only listeners of the same protocol and port.")
 	case !slices.ContainsFunc(byHand, ranged): // what has a range of ports stays in the way
-		ways = append(ways, fmt.Sprintf("Or let the controller take it over, with %s: \"true\". It then replaces the settings of every listener on the Service's ports by those of the annotations.", remedy.AnnotationKey(c.Service, forceOverride)))
+		ways = append(ways, fmt.Sprintf("Or let the controller take it over: %s. It then replaces the settings of every listener on the Service's ports by those of the annotations.", remedy.SetCommand(c.Service, forceOverride, "true")))
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("On %s the Service wants ports that others have: %s.", lb.ID, strings.Join(taken, "; ")),
@@ -126,7 +131,7 @@ func read(ctx context.Context, c *remedy.Case, lb *remedy.Instance) ([]listener,
 					return nil, fmt.Errorf("read the port range %q to %q of listener %s: %w", l.First, l.Last, l.ID, err)
 				}
 			}
-			out = append(out, listener{first, last, strings.ToLower(l.Protocol), l.Description})
+			out = append(out, listener{l.ID, first, last, strings.ToLower(l.Protocol), l.Description})
 		}
 		return out, nil
 	}
@@ -135,7 +140,7 @@ func read(ctx context.Context, c *remedy.Case, lb *remedy.Instance) ([]listener,
 		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 	}
 	for _, l := range list {
-		out = append(out, listener{l.Port, l.Port, l.Protocol, l.Description})
+		out = append(out, listener{"", l.Port, l.Port, l.Protocol, l.Description})
 	}
 	return out, nil
 }
@@ -168,8 +173,16 @@ func (l listener) owner(c *remedy.Case) string {
 	return fmt.Sprintf("belongs to the Service %s of this cluster", t)
 }
 
-// free returns a few ports near the ones that are taken which nobody has.
-func free(taken []int32, listeners []listener, c *remedy.Case) string {
+// remove returns the command that deletes the listener.
+func (l listener) remove(c *remedy.Case, lb *remedy.Instance) string {
+	if lb.NLB != nil {
+		return fmt.Sprintf("aliyun nlb DeleteListener --RegionId %s --ListenerId %s", c.Cloud.Region(), l.id)
+	}
+	return fmt.Sprintf("aliyun slb DeleteLoadBalancerListener --RegionId %s --LoadBalancerId %s --ListenerPort %d --ListenerProtocol %s", c.Cloud.Region(), lb.ID, l.port, l.protocol)
+}
+
+// free names a few ports near the ones that are taken which nobody has.
+func free(taken []int32, listeners []listener, c *remedy.Case, id string) string {
 	var out []string
 	for _, p := range taken {
 		for candidate, n := int(p)+1, 0; candidate <= 65535 && n < 3; candidate++ {
@@ -183,5 +196,8 @@ func free(taken []int32, listeners []listener, c *remedy.Case) string {
 			}
 		}
 	}
-	return strings.Join(out, ", ")
+	if len(out) == 0 {
+		return fmt.Sprintf("one below %d that no listener of %s has", slices.Min(taken), id)
+	}
+	return fmt.Sprintf("free on %s are %s", id, strings.Join(out, ", "))
 }
