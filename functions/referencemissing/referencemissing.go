@@ -39,6 +39,9 @@ const soon = 5 * time.Minute
 const most = 10
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	if remedy.NLB(c.Service) {
+		return network(c), nil
+	}
 	certificates, err := c.Cloud.SLB.Certificates(ctx)
 	if err != nil {
 		return remedy.Plan{}, fmt.Errorf("list server certificates: %w", err)
@@ -47,30 +50,38 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, fmt.Errorf("list access control lists: %w", err)
 	}
-	if remedy.NLB(c.Service) {
-		return network(c), nil
-	}
 	var wrong, asks []string
 	named := false
-	for _, id := range certificatesOf(c) {
+	for _, r := range certificatesOf(c) {
+		id := r.id
 		named = true
 		i := slices.IndexFunc(certificates, func(k cloud.Certificate) bool { return k.ID == id })
 		switch {
 		case i < 0:
 			wrong = append(wrong, fmt.Sprintf("the server certificate %s does not exist in %s", remedy.Quote(id), c.Cloud.Region()))
-			asks = append(asks, nameCertificate(c, certificates, nil))
+			asks = append(asks, nameCertificate(c, r, certificates, nil))
 		case expired(c, certificates[i]):
 			wrong = append(wrong, fmt.Sprintf("the server certificate %s (%s) expired on %s", id, strings.Join(certificates[i].Domains, ", "), certificates[i].Expires.Format(time.DateOnly)))
-			asks = append(asks, nameCertificate(c, certificates, certificates[i].Domains))
+			asks = append(asks, nameCertificate(c, r, certificates, certificates[i].Domains))
 		}
 	}
-	if value, ok := remedy.Annotation(c.Service, "acl-id"); ok {
+	if value, _ := remedy.Annotation(c.Service, "acl-id"); value != "" {
 		named = true
+		var keep []string
+		missing := 0
 		for id := range strings.SplitSeq(value, ",") {
-			if id = strings.TrimSpace(id); !slices.ContainsFunc(lists, func(l cloud.ACL) bool { return l.ID == id }) {
+			id = strings.TrimSpace(id)
+			switch {
+			case id == "":
+			case slices.ContainsFunc(lists, func(l cloud.ACL) bool { return l.ID == id }):
+				keep = append(keep, id)
+			default:
+				missing++
 				wrong = append(wrong, fmt.Sprintf("the access control list %s does not exist in %s", remedy.Quote(id), c.Cloud.Region()))
-				asks = append(asks, nameList(c, lists))
 			}
+		}
+		if missing > 0 {
+			asks = append(asks, nameList(c, keep, lists))
 		}
 	}
 	switch {
@@ -85,25 +96,30 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	return remedy.Plan{
 		Finding: "The API misses a certificate or an access control list, and the annotations of the Service name none.",
-		Ask: fmt.Sprintf("Look which one the controller asks for: kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep %s/%s.",
-			c.Service.Namespace, c.Service.Name),
+		Ask:     "Look which one the controller asks for: " + c.LogQuery() + ".",
 	}, nil
 }
 
-// certificatesOf returns the IDs of the server certificates that the annotations
-// name: of the listeners, and of their further domains ("domain:id,domain:id").
-func certificatesOf(c *remedy.Case) []string {
-	var ids []string
-	if id, ok := remedy.Annotation(c.Service, "cert-id"); ok {
-		ids = append(ids, strings.TrimSpace(id))
+// A reference is a server certificate that an annotation names.
+type reference struct {
+	id     string
+	domain string // of an additional domain; empty: it is the listeners' own
+}
+
+// certificatesOf returns the server certificates that the annotations name: of the
+// listeners, and of their additional domains ("domain:id,domain:id").
+func certificatesOf(c *remedy.Case) []reference {
+	var list []reference
+	if id, _ := remedy.Annotation(c.Service, "cert-id"); strings.TrimSpace(id) != "" {
+		list = append(list, reference{id: strings.TrimSpace(id)})
 	}
 	value, _ := remedy.Annotation(c.Service, "domain-extensions")
 	for pair := range strings.SplitSeq(value, ",") {
-		if _, id, ok := strings.Cut(pair, ":"); ok {
-			ids = append(ids, strings.TrimSpace(id))
+		if domain, id, ok := strings.Cut(pair, ":"); ok && strings.TrimSpace(id) != "" {
+			list = append(list, reference{strings.TrimSpace(id), strings.TrimSpace(domain)})
 		}
 	}
-	return ids
+	return list
 }
 
 func expired(c *remedy.Case, k cloud.Certificate) bool {
@@ -112,7 +128,7 @@ func expired(c *remedy.Case, k cloud.Certificate) bool {
 
 // nameCertificate asks for another certificate and lists those that are valid,
 // first those for one of the domains.
-func nameCertificate(c *remedy.Case, all []cloud.Certificate, domains []string) string {
+func nameCertificate(c *remedy.Case, r reference, all []cloud.Certificate, domains []string) string {
 	var fit, other []string
 	for _, k := range all {
 		if expired(c, k) {
@@ -138,11 +154,15 @@ func nameCertificate(c *remedy.Case, all []cloud.Certificate, domains []string) 
 	if len(fit) > 0 {
 		what = fmt.Sprintf("For the same domain: %s.", some(fit))
 	}
-	return fmt.Sprintf("Name a server certificate that is valid in the annotation %s. %s", remedy.AnnotationKey(c.Service, "cert-id"), what)
+	if r.domain != "" {
+		return fmt.Sprintf("Name a server certificate that is valid for the domain %s in the annotation %s. %s", remedy.Quote(r.domain), remedy.AnnotationKey(c.Service, "domain-extensions"), what)
+	}
+	return fmt.Sprintf("Name a server certificate that is valid: %s. %s", remedy.SetCommand(c.Service, "cert-id", "CERTIFICATE-ID"), what)
 }
 
-// nameList asks for another access control list and lists those that exist.
-func nameList(c *remedy.Case, lists []cloud.ACL) string {
+// nameList asks for another access control list beside those that are kept, and
+// lists those that exist.
+func nameList(c *remedy.Case, keep []string, lists []cloud.ACL) string {
 	var all []string
 	for _, l := range lists {
 		all = append(all, fmt.Sprintf("%s (%s, %s)", l.ID, l.Name, l.IPVersion))
@@ -151,8 +171,8 @@ func nameList(c *remedy.Case, lists []cloud.ACL) string {
 	if len(all) > 0 {
 		what = fmt.Sprintf("The region has %s.", some(all))
 	}
-	return fmt.Sprintf("Name an access control list that exists in the annotation %s, or set %s to \"off\": then everybody may connect. %s",
-		remedy.AnnotationKey(c.Service, "acl-id"), remedy.AnnotationKey(c.Service, "acl-status"), what)
+	return fmt.Sprintf("Name an access control list that exists: %s. Or switch the control off, and everybody may connect: %s. %s",
+		remedy.SetCommand(c.Service, "acl-id", strings.Join(append(keep, "ACL-ID"), ",")), remedy.SetCommand(c.Service, "acl-status", "off"), what)
 }
 
 // some joins texts, and says how many it leaves out.
