@@ -38,20 +38,19 @@ func (m match) String() string {
 	return fmt.Sprintf("%s (%s)", m.id, strings.Join(parts, "; "))
 }
 
-// use notes what a listener or a group is for. The controller names both
-// k8s/<port>/<service>/<namespace>/<cluster>.
+// use notes what a listener or a group is for.
 func (m *match) use(what, name, cluster string) {
 	if name != "" {
 		what += " " + remedy.Quote(name)
 	}
 	m.uses = append(m.uses, what)
-	parts := strings.Split(name, "/")
-	if len(parts) != 5 || parts[0] != "k8s" {
+	t, ok := remedy.ParseTrace(name)
+	if !ok {
 		return
 	}
-	user := fmt.Sprintf("%.64s/%.64s", parts[3], parts[2])
-	if parts[4] != cluster {
-		user += fmt.Sprintf(" of the cluster %.64s", parts[4])
+	user := fmt.Sprintf("%.64s/%.64s", t.Namespace, t.Service)
+	if t.Cluster != cluster {
+		user += fmt.Sprintf(" of the cluster %.64s", t.Cluster)
 	}
 	if !slices.Contains(m.users, user) {
 		m.users = append(m.users, user)

@@ -95,13 +95,13 @@ func (s search) choose(c *remedy.Case, found []match) remedy.Plan {
 		finding += fmt.Sprintf(" and %d more", more)
 	}
 	keep, why := s.own(c, found)
-	first := found[0].id
-	if first == keep {
-		first = found[1].id
-	}
+	first := "LOAD-BALANCER-ID"
 	ask := "Find out which one serves the Service."
 	if keep != "" {
 		ask = fmt.Sprintf("Keep %s if nothing speaks against it: %s.", keep, why)
+		if first = found[0].id; first == keep {
+			first = found[1].id
+		}
 	}
 	ask += fmt.Sprintf(" Take the %s off the others, such as: %s. What is used by others stays as it is otherwise.", s.what(), s.command(first, c.Cloud.Region()))
 	ask += " Delete none before that: the controller deletes what it takes for the Service's when the Service goes."
