@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -34,6 +36,12 @@ var Remedy = &remedy.Remedy{
 const soon = 5 * time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	if c.Service.DeletionTimestamp == nil && c.Service.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		return remedy.Plan{
+			Finding: "The Service is of type LoadBalancer and is not being deleted now, so that its load balancer is to stay; the controller syncs it again by itself.",
+			Wait:    soon,
+		}, nil
+	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
@@ -77,11 +85,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // how says how the Service leaves its load balancer.
 func how(c *remedy.Case) string {
-	switch {
-	case c.Service.DeletionTimestamp != nil:
-		return "is being deleted since " + c.Service.DeletionTimestamp.UTC().Format(time.RFC3339)
-	case c.Service.Spec.Type != "LoadBalancer":
-		return fmt.Sprintf("is of type %s now", c.Service.Spec.Type)
+	if at := c.Service.DeletionTimestamp; at != nil {
+		return "is being deleted since " + at.UTC().Format(time.RFC3339)
 	}
-	return "is not being deleted any more"
+	return fmt.Sprintf("is of type %s now", c.Service.Spec.Type)
 }
