@@ -36,7 +36,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	private := fmt.Sprintf("Make it private: %s. It then gets an address of a vSwitch, which only the VPC and what is connected to it reach, and the controller tries again at once. %s", remedy.SetCommand(c.Service, addressType, "intranet"), allow)
 	finding := fmt.Sprintf("The controller of this cluster is configured to make no public load balancers (disablePublicSLB). The Service %s.", says)
 	id := c.Service.Labels[remedy.BalancerLabel]
-	if !remedy.Synced(c.Service) || id == "" {
+	if id == "" {
 		return remedy.Plan{Finding: finding, Ask: private}, nil
 	}
 	lb, err := c.Cloud.SLB.LoadBalancer(ctx, id)
