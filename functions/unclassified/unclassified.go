@@ -24,7 +24,6 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{
 		Finding: fmt.Sprintf("No class covers this failure of %s: %q", c.Event.Service, c.Event.Message),
 		Cause:   c.Event.Reason,
-		Ask: "Find the cause by hand. The event drops the error code; the controller's log has it, with the API and the request ID: " +
-			fmt.Sprintf("kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep %s.", c.Event.Service),
+		Ask:     "Find the cause by hand. The event drops the error code; the controller's log has it, with the API and the request ID: " + c.LogQuery() + ".",
 	}, nil
 }
