@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/lbremedy/lbremedy/test/sim"
-	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
 const labelSecurityGroup = "service.k8s.alibaba/security-group-id"
@@ -641,16 +640,9 @@ func TestNLBDryRun(t *testing.T) {
 			r.wish("web", "idle-timeout", "30", "address-type", "intranet")
 			r.service("new", zones, network)
 			before := r.cloud.Snapshot()
-			r.opts.DryRun = true
-			if err := controller.Run(t.Context(), r.opts); err != nil {
-				t.Fatal(err)
-			}
+			report := r.rehearse()
 			if diff := cmp.Diff(before, r.cloud.Snapshot()); diff != "" {
 				t.Error("the dry run changed the cloud", diff)
-			}
-			report, err := r.kube.CoreV1().Events("kube-system").Get(t.Context(), "CloudControllerManagerPrecheckResult", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
 			}
 			var got struct {
 				CheckResults []struct {

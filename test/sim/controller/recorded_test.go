@@ -247,11 +247,10 @@ func TestGroupInUse(t *testing.T) {
 	t.Run("port changed", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t, &world, 1)
-		svc := r.service("web", map[string]string{"id": "lb-1"})
+		r.service("web", map[string]string{"id": "lb-1"})
 		r.synced("web", "")
 		bind(r, 80)
-		port := svc.Spec.Ports[0]
-		r.patch("web", fmt.Sprintf(`{"spec":{"ports":[{"port":80,"targetPort":8080,"protocol":"TCP","nodePort":%d}]}}`, 30000+(port.NodePort-30000+1)%2768))
+		r.patch("web", fmt.Sprintf(`{"spec":%s}`, onOtherPort(80)))
 		r.saw("web", failed+"Error syncing load balancer [lb-1]: "+text)
 	})
 	t.Run("deleted", func(t *testing.T) {

@@ -326,7 +326,7 @@ func TestHashOfTheStart(t *testing.T) {
 	}
 	r.until("a sync of the change", func() bool {
 		svc = r.services["web"]
-		return svc.Labels[labelHash] != "" && svc.Labels[labelHash] != first && len(svc.Status.LoadBalancer.Ingress) > 0
+		return svc != nil && svc.Labels[labelHash] != "" && svc.Labels[labelHash] != first && len(svc.Status.LoadBalancer.Ingress) > 0
 	})
 	if n := k.count(first); n != 1 {
 		t.Errorf("the hash of the start was written %d times", n)
