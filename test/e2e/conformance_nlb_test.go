@@ -29,7 +29,7 @@ const (
 
 var (
 	finalizedNLB = []string{"service.k8s.alibaba/nlb"}
-	labelsNLB    = map[string]string{hashLabel: "of now", idLabel: "LB"}
+	labelsNLB    = map[string]string{hashLabel: hashOfNow, idLabel: "LB"}
 	tagsNLB      = map[string]string{"kubernetes.do.not.delete": "NAME", "ack.aliyun.com": clusterID}
 
 	// nlbLooked are the calls that find no NLB, and nlbTried also those that then
@@ -140,7 +140,7 @@ func nlbSynced() []scene {
 	then := append(nlbGroup[:3:3], "CreateListener")
 	with := func(more ...string) []string { return slices.Concat(first, more, then) }
 	reused := []string{"GetLoadBalancerAttribute", "ListTagResources", "ListServerGroups"}
-	usersLabels := map[string]string{hashLabel: "of now", idLabel: "nlb-1"}
+	usersLabels := map[string]string{hashLabel: hashOfNow, idLabel: "nlb-1"}
 	users := func(events ...string) outcome {
 		return outcome{
 			Events: append(events, "Normal EnsuredLoadBalancer nlb-controller: Ensured load balancer [nlb-1]"), Labels: usersLabels,
@@ -178,7 +178,7 @@ func nlbSynced() []scene {
 		madeNLB("pods by address", all(zoned("server-group-type", "ip"), eni), nlbMade, scene{nodes: 1, arrange: pods("10.1.5.8")}),
 		madeNLB("source ranges", all(zoned(), ranges("192.0.2.0/24")),
 			append(with("LoadBalancerJoinSecurityGroup"), "DescribeSecurityGroups", "CreateSecurityGroup", "DescribeSecurityGroups", "DescribeSecurityGroupAttribute", "AuthorizeSecurityGroup"),
-			scene{nodes: 1, want: outcome{Labels: map[string]string{hashLabel: "of now", idLabel: "LB", groupLabel: "LB"}}}),
+			scene{nodes: 1, want: outcome{Labels: map[string]string{hashLabel: hashOfNow, idLabel: "LB", groupLabel: "LB"}}}),
 		madeNLB("source ranges without a grant, which goes unnoticed", all(zoned(), ranges("192.0.2.0/24")), append(nlbMade[:len(nlbMade):len(nlbMade)], "DescribeSecurityGroups", "CreateSecurityGroup"),
 			scene{nodes: 1, arrange: fault("CreateSecurityGroup", "Forbidden.RAM", "User not authorized to operate on the specified resource, or this API doesn't support RAM.", 403)}),
 		madeNLB("servers that fail, which goes unnoticed", zoned(), nlbMade, scene{nodes: 1, arrange: func(p *play) {
@@ -331,7 +331,7 @@ func nlbChanges() []scene {
 	spec := func(list string) func(*play) {
 		return func(p *play) { p.patch(`{"spec":{"loadBalancerSourceRanges":%s}}`, list) }
 	}
-	grouped := map[string]string{hashLabel: "of now", idLabel: "LB", groupLabel: "LB"}
+	grouped := map[string]string{hashLabel: hashOfNow, idLabel: "LB", groupLabel: "LB"}
 	sources := []string{"DescribeSecurityGroups", "DescribeSecurityGroupAttribute"}
 	respec := func(labels map[string]string) scene {
 		return scene{want: outcome{Events: []string{ensuredNLB, specNLB}, Labels: labels}}
