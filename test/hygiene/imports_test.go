@@ -65,6 +65,11 @@ var rows = []row{
 		why: "it measures what others tell it",
 	},
 	{
+		who: []string{"shared/command"},
+		may: []string{"events"},
+		why: "it is how the programs with commands talk, and knows nothing of what they do",
+	},
+	{
 		who: []string{"shared/remedy"},
 		may: []string{"shared/grant", "events", "shared/cloud", "shared/kube", "shared/stream"},
 		why: "the engine knows no step and no door",
@@ -134,11 +139,11 @@ var homes = map[string][]string{
 	"github.com/aliyun/fc-runtime-go-sdk":    {"shared/serve"},
 	"github.com/google/uuid":                 {"events"},
 	"github.com/invopop/jsonschema":          {"events/schema"},
-	"github.com/jedib0t/go-pretty/v6":        {"functions/cmd/lbremedy"},
+	"github.com/jedib0t/go-pretty/v6":        {"shared/command", "functions/cmd/lbremedy"},
 	"github.com/nats-io/nats-server/v2":      {"shared/stream/embedded"},
 	"github.com/nats-io/nats.go":             {"shared/stream"},
 	"github.com/prometheus/client_golang":    {"shared/observe"},
-	"github.com/spf13/cobra":                 {"functions/cmd/lbremedy"},
+	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy"},
 	"github.com/spf13/pflag":                 {"functions/cmd/lbremedy"},
 	"golang.org/x/term":                      {"functions/cmd/lbremedy"},
 	"k8s.io/client-go":                       {"shared/kube"},
@@ -158,7 +163,7 @@ var homes = map[string][]string{
 	"golang.org/x/sync": {"shared/...", "events/...", "functions/cmd/lbremedy"},
 	"golang.org/x/time": {"shared/...", "events/...", "functions/cmd/lbremedy"},
 	"golang.org/x/sys":  {"shared/...", "events/...", "functions/cmd/lbremedy"},
-	"sigs.k8s.io/yaml":  {"shared/policy", "functions/cmd/lbremedy", "infra/gen"},
+	"sigs.k8s.io/yaml":  {"shared/command", "shared/policy", "functions/cmd/lbremedy", "infra/gen"},
 
 	// They bring every API group, or caches, into programs that stay small.
 	"k8s.io/client-go/dynamic":    {},

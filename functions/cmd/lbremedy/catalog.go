@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -53,7 +54,7 @@ func (p *program) catalog() *cobra.Command {
 		Long: `List the error classes, or show the page of one: what you see, why, what lbremedy
 does, what it asks, how to undo it. RISK is the highest one that a step of the class
 can have.`,
-		Args:              exactly(0, 1, "one class"),
+		Args:              command.Exactly(0, 1, "one class"),
 		ValidArgsFunction: completeClasses,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {

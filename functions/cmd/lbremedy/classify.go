@@ -14,6 +14,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/shared/command"
 )
 
 func (p *program) classify() *cobra.Command {
@@ -38,7 +39,7 @@ order of the messages, with -o json as an object per line.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				if p.terminal(p.in) > 0 {
-					return wrong("classify needs a message, a file, or - for standard input: see lbremedy classify --help")
+					return command.Wrong("classify needs a message, a file, or - for standard input: see lbremedy classify --help")
 				}
 				args = []string{"-"}
 			}
@@ -77,13 +78,13 @@ func (c *classifying) argument(arg string, given events.Input) error {
 	if info, err := os.Stat(arg); err == nil && !info.IsDir() {
 		f, err := os.Open(arg)
 		if err != nil {
-			return wrong("read messages: %w", err)
+			return command.Wrong("read messages: %w", err)
 		}
 		defer f.Close()
 		return c.read(arg, f, given)
 	}
 	if looksLikeFile(arg) {
-		return wrong("there is no file %s", arg)
+		return command.Wrong("there is no file %s", arg)
 	}
 	given.Message = arg
 	return c.answer(given)
@@ -118,14 +119,14 @@ func (c *classifying) read(name string, from io.Reader, given events.Input) erro
 			if !seen {
 				seen, isJSON = true, blank[0] == '{' && json.Valid(blank)
 				if string(blank) == "{" || string(blank) == "[" {
-					return wrong("%s holds JSON over several lines: give one object per line, as jq -c writes it", name)
+					return command.Wrong("%s holds JSON over several lines: give one object per line, as jq -c writes it", name)
 				}
 			}
 			in := given
 			in.Message = string(line)
 			if isJSON {
 				if in, err = object(blank); err != nil {
-					return wrong("line %d of %s is no JSON object with the texts reason, type, component and message: %w", n, name, err)
+					return command.Wrong("line %d of %s is no JSON object with the texts reason, type, component and message: %w", n, name, err)
 				}
 			}
 			if err := c.answer(in); err != nil {
@@ -200,7 +201,7 @@ func (c *classifying) answer(in events.Input) error {
 			} else {
 				fmt.Fprintf(c.out, "%*s  ", wide, "")
 			}
-			fmt.Fprintln(c.out, clean(m.Why))
+			fmt.Fprintln(c.out, command.Clean(m.Why))
 		}
 	})
 }

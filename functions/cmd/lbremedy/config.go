@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -59,14 +60,7 @@ func (s *settings) flags(root *cobra.Command) {
 	for name, values := range map[string][]string{
 		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "output": {"table", "json", "yaml"}, "cloud-scheme": {"HTTPS", "HTTP"},
 	} {
-		mustComplete(root, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
-}
-
-// mustComplete registers how a flag's value is completed.
-func mustComplete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-		panic(fmt.Sprintf("complete --%s: %v", flag, err)) // the flag does not exist: a mistake in this program
+		command.Complete(root, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
@@ -79,7 +73,7 @@ func (p *program) settle(cmd *cobra.Command) error {
 			return nil
 		}
 		if err := f.Value.Set(value); err != nil {
-			return wrong("%s: %q is no value for %s, which is a %s", from, value, f.Name, f.Value.Type())
+			return command.Wrong("%s: %q is no value for %s, which is a %s", from, value, f.Name, f.Value.Type())
 		}
 		f.Changed = true
 		return nil
@@ -98,7 +92,7 @@ func (p *program) settle(cmd *cobra.Command) error {
 	}
 	one := func(flag, value string, of ...string) {
 		if !slices.Contains(of, value) {
-			errs = append(errs, wrong("--%s: %q is not one of %s", flag, value, strings.Join(of, ", ")))
+			errs = append(errs, command.Wrong("--%s: %q is not one of %s", flag, value, strings.Join(of, ", ")))
 		}
 	}
 	one("output", p.output, "table", "json", "yaml")
@@ -106,7 +100,7 @@ func (p *program) settle(cmd *cobra.Command) error {
 	one("log-format", p.format, "text", "json")
 	if p.cluster != "" {
 		if err := events.ValidCluster(p.cluster); err != nil {
-			errs = append(errs, wrong("--cluster: %w", err))
+			errs = append(errs, command.Wrong("--cluster: %w", err))
 		}
 	}
 	return errors.Join(errs...)
@@ -127,13 +121,13 @@ func (p *program) configFile(flags *pflag.FlagSet) (map[string]string, string, e
 	case errors.Is(err, fs.ErrNotExist) && p.file == "":
 		return nil, "", nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, "", wrong("there is no configuration file %s", path)
+		return nil, "", command.Wrong("there is no configuration file %s", path)
 	case err != nil:
-		return nil, "", wrong("read the configuration file: %w", err)
+		return nil, "", command.Wrong("read the configuration file: %w", err)
 	}
 	var raw map[string]any
 	if err := yaml.UnmarshalStrict(data, &raw); err != nil {
-		return nil, "", wrong("configuration file %s: it is no YAML of names and values: %w", path, oneLine(err))
+		return nil, "", command.Wrong("configuration file %s: it is no YAML of names and values: %w", path, oneLine(err))
 	}
 	var known []string
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -144,14 +138,14 @@ func (p *program) configFile(flags *pflag.FlagSet) (map[string]string, string, e
 	values := map[string]string{}
 	for name, value := range raw {
 		if !slices.Contains(known, name) {
-			return nil, "", wrong("configuration file %s: there is no setting %q; there are %s", path, name, strings.Join(known, ", "))
+			return nil, "", command.Wrong("configuration file %s: there is no setting %q; there are %s", path, name, strings.Join(known, ", "))
 		}
 		switch value.(type) {
 		case string, bool, float64:
 			values[name] = fmt.Sprint(value)
 		case nil:
 		default:
-			return nil, "", wrong("configuration file %s: %s has no simple value", path, name)
+			return nil, "", command.Wrong("configuration file %s: %s has no simple value", path, name)
 		}
 	}
 	return values, path, nil
@@ -170,11 +164,6 @@ func (p *program) home(variable, below string) string {
 
 // oneLine returns the error with its text on one line.
 func oneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
-
-var strconvNoise = regexp.MustCompile(`: strconv\.\w+: parsing .*: .*`)
-
-// noStrconv returns the error without the names of Go's own functions.
-func noStrconv(err error) error { return errors.New(strconvNoise.ReplaceAllString(err.Error(), "")) }
 
 // log returns the logger that the flags ask for.
 func (p *program) log() *slog.Logger {
@@ -204,26 +193,26 @@ func (p *program) look(ctx context.Context, c host.Config) (*remedy.Env, error) 
 	c.Credentials = cloud.DefaultChain()
 	env, err := host.Look(c)
 	if err != nil {
-		return nil, mistake{err}
+		return nil, command.Mistake{Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	if _, err := c.Credentials(ctx); err != nil {
-		return nil, wrong("no access to Alibaba Cloud: %w", err)
+		return nil, command.Wrong("no access to Alibaba Cloud: %w", err)
 	}
 	ack, err := env.Cloud.CS.Cluster(ctx)
 	var refused *cloud.Error
 	switch {
 	case errors.As(err, &refused) && badKey.MatchString(refused.Code):
-		return nil, wrong("Alibaba Cloud refuses the access key: give another one in ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or log in again: %w", err)
+		return nil, command.Wrong("Alibaba Cloud refuses the access key: give another one in ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or log in again: %w", err)
 	case errors.Is(err, cloud.ErrNotFound):
-		return nil, wrong("the account has no ACK cluster %q in %s: correct --cluster or --region", c.Cluster, c.Region)
+		return nil, command.Wrong("the account has no ACK cluster %q in %s: correct --cluster or --region", c.Cluster, c.Region)
 	case errors.Is(err, cloud.ErrDenied):
 		// A class that needs more says so itself.
 	case err != nil:
 		return nil, fmt.Errorf("look the cluster up at Alibaba Cloud, which has to be reachable from here: %w", err)
 	case ack.Region != "" && ack.Region != c.Region:
-		return nil, wrong("the cluster %s is in the region %s and not in %s: correct --region", c.Cluster, ack.Region, c.Region)
+		return nil, command.Wrong("the cluster %s is in the region %s and not in %s: correct --region", c.Cluster, ack.Region, c.Region)
 	}
 	return env, nil
 }
@@ -235,7 +224,7 @@ var badKey = regexp.MustCompile(`^(InvalidAccessKey|SignatureDoesNotMatch|Incomp
 func policyFile(path string) (remedy.Policy, error) {
 	allowed, err := policy.Load(path, classes())
 	if err != nil {
-		return allowed, mistake{err}
+		return allowed, command.Mistake{Err: err}
 	}
 	return allowed, nil
 }
@@ -270,7 +259,7 @@ func classes() []string {
 func classOf(id string) (*remedy.Remedy, error) {
 	i := slices.IndexFunc(functions.All, func(r *remedy.Remedy) bool { return r.Class == id })
 	if i < 0 {
-		return nil, wrong("there is no class %q; there are %s", id, strings.Join(classes(), ", "))
+		return nil, command.Wrong("there is no class %q; there are %s", id, strings.Join(classes(), ", "))
 	}
 	return functions.All[i], nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -28,7 +29,7 @@ is of a class which nobody answers for, or that can't become an event at all. It
 kept for 30 days with the reason and with where it comes from, its origin.
 
 Set right what the reason names, then send the letter again with "retry", or drop it.`,
-		Args: exactly(0, 0, ""),
+		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(p.deadLs(), p.deadShow(), p.deadRetry(), p.deadDrop())
@@ -113,7 +114,7 @@ func (c *choice) flags(cmd *cobra.Command) {
 	f.StringVar(&c.reason, "reason", "", "whose reason has this `text` in it only")
 	f.Var(&c.since, "since", "only what died since this `time`: 90m, 7d or 2006-01-02T15:04")
 	f.Var(&c.until, "until", "only what died until this `time`")
-	mustComplete(cmd, "class", completeClasses)
+	command.Complete(cmd, "class", completeClasses)
 }
 
 // read takes in the arguments and checks them.
@@ -121,13 +122,13 @@ func (c *choice) read(args []string) error {
 	for _, arg := range args {
 		id, err := strconv.ParseUint(arg, 10, 64)
 		if err != nil || id == 0 {
-			return wrong("%q is no number of a dead letter: \"lbremedy dead ls\" lists them", arg)
+			return command.Wrong("%q is no number of a dead letter: \"lbremedy dead ls\" lists them", arg)
 		}
 		c.ids = append(c.ids, id)
 	}
 	if ns, name, ok := strings.Cut(c.service, "/"); ok {
 		if c.namespace != "" && c.namespace != ns {
-			return wrong("--service %s is not in the namespace %s that --namespace names", c.service, c.namespace)
+			return command.Wrong("--service %s is not in the namespace %s that --namespace names", c.service, c.namespace)
 		}
 		c.namespace, c.service = ns, name
 	}
@@ -139,9 +140,9 @@ func (c *choice) must(cmd *cobra.Command) error {
 	flags := len(c.classes) > 0 || c.origin+c.reason+c.service+c.namespace != "" || !c.since.IsZero() || !c.until.IsZero()
 	switch {
 	case len(c.ids) > 0 && (flags || c.all):
-		return wrong("%s takes numbers of dead letters or flags that choose them, not both", cmd.CommandPath())
+		return command.Wrong("%s takes numbers of dead letters or flags that choose them, not both", cmd.CommandPath())
 	case len(c.ids) == 0 && !flags && !c.all:
-		return wrong("%s needs the numbers of dead letters, or flags that choose them, or --all: see %s --help", cmd.CommandPath(), cmd.CommandPath())
+		return command.Wrong("%s needs the numbers of dead letters, or flags that choose them, or --all: see %s --help", cmd.CommandPath(), cmd.CommandPath())
 	}
 	return nil
 }
@@ -195,7 +196,7 @@ func (p *program) deadLs() *cobra.Command {
 says of itself, as far as it can be read.`,
 		Example: `  lbremedy dead ls --since 24h
   lbremedy dead ls --reason "not known here" -o json | jq '.[].id'`,
-		Args: exactly(0, 0, ""),
+		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.read(nil); err != nil {
 				return err
@@ -231,7 +232,7 @@ func (p *program) listLetters(list []letter) {
 		used = max(used, len(l.Class)+len(l.about()))
 	}
 	for _, l := range list {
-		t.AppendRow([]any{l.ID, p.ago(l.At), clean(cmp.Or(l.Class, "-")), clean(l.about()), p.cell(l.Reason, used+24)})
+		t.AppendRow([]any{l.ID, p.ago(l.At), command.Clean(cmp.Or(l.Class, "-")), command.Clean(l.about()), p.cell(l.Reason, used+24)})
 	}
 	t.Render()
 }
@@ -249,7 +250,7 @@ func (p *program) deadShow() *cobra.Command {
 		Use:               "show ID",
 		Short:             "Show a dead letter: why it died, where it comes from, what it holds",
 		Example:           `  lbremedy dead show 17`,
-		Args:              exactly(1, 1, "the number of a dead letter"),
+		Args:              command.Exactly(1, 1, "the number of a dead letter"),
 		ValidArgsFunction: p.completeLetters,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var c choice
@@ -266,7 +267,7 @@ func (p *program) deadShow() *cobra.Command {
 				return err
 			}
 			if len(found) == 0 {
-				return wrong("there is no dead letter %d, or no more: \"lbremedy dead ls\" lists them", c.ids[0])
+				return command.Wrong("there is no dead letter %d, or no more: \"lbremedy dead ls\" lists them", c.ids[0])
 			}
 			l := found[0].whole()
 			return p.print(l, func() { p.showLetter(l) })
@@ -275,7 +276,7 @@ func (p *program) deadShow() *cobra.Command {
 }
 
 func (p *program) showLetter(l letter) {
-	fmt.Fprintf(p.out, "%s  %s\n", p.paint(bold, fmt.Sprintf("Dead letter %d", l.ID)), clean(l.about()))
+	fmt.Fprintf(p.out, "%s  %s\n", p.paint(bold, fmt.Sprintf("Dead letter %d", l.ID)), command.Clean(l.about()))
 	p.field("Died", clock(l.At)+", "+p.ago(l.At)+" ago")
 	p.field("Reason", l.Reason)
 	p.field("Origin", l.Origin)
@@ -314,7 +315,7 @@ func (p *program) completeLetters(cmd *cobra.Command, args []string, _ string) (
 	var ids []cobra.Completion
 	for _, l := range slices.Backward(list) {
 		if id := strconv.FormatUint(l.ID, 10); !slices.Contains(args, id) {
-			ids = append(ids, cobra.CompletionWithDesc(id, strings.Join(strings.Fields(clean(l.about()+" "+l.Reason)), " ")))
+			ids = append(ids, cobra.CompletionWithDesc(id, strings.Join(strings.Fields(command.Clean(l.about()+" "+l.Reason)), " ")))
 		}
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder

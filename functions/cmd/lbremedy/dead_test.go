@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -141,17 +142,17 @@ func TestDead(t *testing.T) {
 	run(0, `"data": "{\"`, "", "show", "1", "-o", "json")
 	run(0, "reason: overtaken", "", "show", "3", "-o", "yaml")
 	run(0, "It had 614400 bytes", "", "show", "7")
-	run(codeWrong, "", "there is no dead letter 99", "show", "99")
-	run(codeWrong, "", `"x" is no number of a dead letter`, "show", "x")
-	run(codeWrong, "", "needs the numbers of dead letters", "retry")
-	run(codeWrong, "", "not both", "retry", "1", "--all")
-	run(codeWrong, "", "needs the numbers of dead letters", "drop", "--yes")
+	run(command.CodeWrong, "", "there is no dead letter 99", "show", "99")
+	run(command.CodeWrong, "", `"x" is no number of a dead letter`, "show", "x")
+	run(command.CodeWrong, "", "needs the numbers of dead letters", "retry")
+	run(command.CodeWrong, "", "not both", "retry", "1", "--all")
+	run(command.CodeWrong, "", "needs the numbers of dead letters", "drop", "--yes")
 	if got := c.run(t.Context(), "__complete", "dead", "retry", "1", ""); !strings.Contains(got.out, "3\tshop/web overtaken\n") || strings.Contains(got.out, "\n1\t") {
 		t.Errorf("completion: %+v", got)
 	}
 
 	var fates []fate
-	got := run(codeFailed, "", "", "retry", "--all", "-o", "json")
+	got := run(command.CodeFailed, "", "", "retry", "--all", "-o", "json")
 	if err := json.Unmarshal([]byte(got.out), &fates); err != nil {
 		t.Fatal(err)
 	}
@@ -187,9 +188,9 @@ func TestDead(t *testing.T) {
 	run(0, "gone", "", "retry", "1")
 
 	// drop asks.
-	run(codeWrong, "", "nobody agreed", "drop", "6")
+	run(command.CodeWrong, "", "nobody agreed", "drop", "6")
 	c.in = "n\n"
-	run(codeWrong, "", "the answer was not y", "drop", "6")
+	run(command.CodeWrong, "", "the answer was not y", "drop", "6")
 	c.in = "y\n"
 	run(0, "dropped", "Remove 1 dead letters for good? [y/N]", "drop", "6")
 	run(0, "gone", "", "drop", "6")

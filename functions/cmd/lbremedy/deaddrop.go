@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -63,7 +64,7 @@ func (p *program) agree(question string) error {
 		return nil
 	case "":
 		fmt.Fprintln(p.err)
-		return wrong("nothing was removed, since nobody agreed: answer y, or give --yes")
+		return command.Wrong("nothing was removed, since nobody agreed: answer y, or give --yes")
 	}
-	return wrong("nothing was removed, since the answer was not y")
+	return command.Wrong("nothing was removed, since the answer was not y")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -101,7 +102,7 @@ func (p *program) settleLetters(cmd *cobra.Command, c *choice, args []string, as
 		return err
 	}
 	if slices.ContainsFunc(fates, func(f fate) bool { return f.Result == letterRefused }) {
-		return errSaid
+		return command.Exit(command.CodeFailed)
 	}
 	return nil
 }
@@ -200,7 +201,7 @@ func (p *program) classified(cluster string, data []byte) (subject string, heade
 // made of; empty if it can't be read, which any other replaces.
 func versionIn(header map[string][]string, data []byte) string {
 	it, err := kept(stream.Message{Header: header, Data: data})
-	var unknown mistake
+	var unknown command.Mistake
 	if err != nil && !errors.As(err, &unknown) {
 		return ""
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -186,14 +187,14 @@ func TestHeal(t *testing.T) {
 		}
 		return got
 	}
-	run(codeFailed, "", "lbremedy up already runs on the state directory", "up")
+	run(command.CodeFailed, "", "lbremedy up already runs on the state directory", "up")
 	run(0, id, "", "ls", "--open", "--namespace", sc.namespace)
 	run(0, "before: vswitch-id vsw-a", "", "show", web)
-	run(codeWrong, "", "is of type ClusterIP", "plan", sc.namespace+"/inner")
-	run(codeWrong, "", "there is no Service", "plan", sc.namespace+"/nope")
-	run(codeWrong, "", `the account has no ACK cluster "c-other"`, "plan", web, "--cluster", "c-other")
+	run(command.CodeWrong, "", "is of type ClusterIP", "plan", sc.namespace+"/inner")
+	run(command.CodeWrong, "", "there is no Service", "plan", sc.namespace+"/nope")
+	run(command.CodeWrong, "", `the account has no ACK cluster "c-other"`, "plan", web, "--cluster", "c-other")
 	away := write(t, "kubeconfig", `{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`)
-	run(codeFailed, "", "the API server can't answer", "plan", web, "--kubeconfig", away)
+	run(command.CodeFailed, "", "the API server can't answer", "plan", web, "--kubeconfig", away)
 	run(0, "vswitch-id=vsw-b", "", "plan", web)
 	run(0, "Nothing was written", "", "run", web)
 	run(codeOpen, "planned", "", "run", web, "--apply")
@@ -221,7 +222,7 @@ func TestHeal(t *testing.T) {
 	}
 
 	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "nobody-knows-it")
-	run(codeWrong, "", "Alibaba Cloud refuses the access key", "plan", web)
+	run(command.CodeWrong, "", "Alibaba Cloud refuses the access key", "plan", web)
 	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", sc.cloud.Admin().AccessKeyID)
 
 	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", id)
@@ -229,7 +230,7 @@ func TestHeal(t *testing.T) {
 	if got := sc.annotations(t)[annotation+"vswitch-id"]; got != "vsw-a" {
 		t.Errorf("after the undo the Service is in %s", got)
 	}
-	run(codeWrong, "", "was taken back at", "undo", id)
+	run(command.CodeWrong, "", "was taken back at", "undo", id)
 
 	cancel()
 	select {
@@ -240,7 +241,7 @@ func TestHeal(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Error("up does not end")
 	}
-	run(codeFailed, "", `"lbremedy up" does not run`, "ls")
+	run(command.CodeFailed, "", `"lbremedy up" does not run`, "ls")
 }
 
 // A lockedBuffer is a buffer for two goroutines.

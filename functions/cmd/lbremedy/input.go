@@ -18,6 +18,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -34,7 +35,7 @@ type item struct {
 // standard input. Files are read first, so that a broken one costs no connection.
 func (p *program) items(ctx context.Context, args []string, connect func() (*remedy.Env, error)) ([]item, *remedy.Env, error) {
 	if err := p.host().Validate(); err != nil {
-		return nil, nil, mistake{err}
+		return nil, nil, command.Mistake{Err: err}
 	}
 	var list []item
 	var services []events.Service
@@ -80,7 +81,7 @@ func serviceArg(arg string) (events.Service, bool, error) {
 	if ok && kube.ValidName(ns) && kube.ValidName(name) && !looksLikeFile(arg) {
 		return events.Service{Namespace: ns, Name: name}, true, nil
 	}
-	return events.Service{}, false, wrong("%q is no file, and no Service: one is named NAMESPACE/NAME", arg)
+	return events.Service{}, false, command.Wrong("%q is no file, and no Service: one is named NAMESPACE/NAME", arg)
 }
 
 // newest returns the newest failure of a Service: from its Events, else from the
@@ -89,11 +90,11 @@ func (p *program) newest(ctx context.Context, env *remedy.Env, ref events.Servic
 	svc, err := env.Kube.Service(ctx, ref.Namespace, ref.Name)
 	switch {
 	case errors.Is(err, kube.ErrNotFound):
-		return nil, wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", ref)
+		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", ref)
 	case err != nil:
 		return nil, err
 	case svc.Spec.Type != "LoadBalancer" && !slices.Contains(svc.Finalizers, remedy.CLBFinalizer) && !slices.Contains(svc.Finalizers, remedy.NLBFinalizer):
-		return nil, wrong("the Service %s is of type %s: only one of type LoadBalancer has a load balancer that can fail", ref, svc.Spec.Type)
+		return nil, command.Wrong("the Service %s is of type %s: only one of type LoadBalancer has a load balancer that can fail", ref, svc.Spec.Type)
 	}
 	ref.UID = string(svc.UID)
 	if err := events.ValidUID(ref.UID); err != nil {
@@ -170,11 +171,11 @@ func (p *program) item(by *events.Classifier, e kube.Event) (it item, passed str
 		Count:   e.Count, First: e.First, Last: e.Last,
 	})
 	if err != nil {
-		return item{}, "", wrong("the Event %s: %w", name, err)
+		return item{}, "", command.Wrong("the Event %s: %w", name, err)
 	}
 	f, err := events.ReadFailed(ce)
 	if err != nil {
-		return item{}, "", wrong("the Event %s: %w", name, err)
+		return item{}, "", command.Wrong("the Event %s: %w", name, err)
 	}
 	r, err := classOf(m.Class)
 	return item{event: remedy.Event{ID: ce.ID(), Failure: f}, remedy: r}, "", err
@@ -200,11 +201,11 @@ func (p *program) readFile(path string) ([]item, error) {
 		data, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return nil, wrong("read %s: %w", name, err)
+		return nil, command.Wrong("read %s: %w", name, err)
 	}
 	docs, err := documents(data)
 	if err != nil {
-		return nil, wrong("%s is neither JSON nor YAML: %w", name, oneLine(err))
+		return nil, command.Wrong("%s is neither JSON nor YAML: %w", name, oneLine(err))
 	}
 	r := &reading{program: p, by: events.NewClassifier(table.Table()), at: map[[2]string]int{}}
 	for _, doc := range docs {
@@ -219,11 +220,11 @@ func (p *program) readFile(path string) ([]item, error) {
 		}
 		return r.list, nil
 	case r.passed == 1:
-		return nil, wrong("%s: %s", name, r.why)
+		return nil, command.Wrong("%s: %s", name, r.why)
 	case r.passed > 1:
-		return nil, wrong("%s: none of its %d Events tells of a failed load-balancer sync; the first: %s", name, r.passed, r.why)
+		return nil, command.Wrong("%s: none of its %d Events tells of a failed load-balancer sync; the first: %s", name, r.passed, r.why)
 	}
-	return nil, wrong("%s holds no event", name)
+	return nil, command.Wrong("%s holds no event", name)
 }
 
 var separator = regexp.MustCompile(`(?m)^---[ \t]*\r?$`)
@@ -273,7 +274,7 @@ func (r *reading) document(doc json.RawMessage) error {
 	if doc[0] == '[' {
 		var docs []json.RawMessage
 		if err := json.Unmarshal(doc, &docs); err != nil {
-			return mistake{jsonError(err)}
+			return command.Mistake{Err: jsonError(err)}
 		}
 		return r.all(docs)
 	}
@@ -282,7 +283,7 @@ func (r *reading) document(doc json.RawMessage) error {
 		Items             []json.RawMessage
 	}
 	if err := json.Unmarshal(doc, &head); err != nil {
-		return wrong("it holds no CloudEvent and no Kubernetes Event: %w", jsonError(err))
+		return command.Wrong("it holds no CloudEvent and no Kubernetes Event: %w", jsonError(err))
 	}
 	switch {
 	case head.SpecVersion != "":
@@ -292,9 +293,9 @@ func (r *reading) document(doc json.RawMessage) error {
 	case head.Kind == "Event":
 		return r.kubeEvent(doc)
 	case head.Kind == "":
-		return wrong("it holds something without specversion and kind: give a CloudEvent in JSON, a Kubernetes Event, or what kubectl get events -o json prints")
+		return command.Wrong("it holds something without specversion and kind: give a CloudEvent in JSON, a Kubernetes Event, or what kubectl get events -o json prints")
 	}
-	return wrong("it holds a %s: give a CloudEvent in JSON, a Kubernetes Event, or what kubectl get events -o json prints", head.Kind)
+	return command.Wrong("it holds a %s: give a CloudEvent in JSON, a Kubernetes Event, or what kubectl get events -o json prints", head.Kind)
 }
 
 func (r *reading) all(docs []json.RawMessage) error {
@@ -309,18 +310,18 @@ func (r *reading) all(docs []json.RawMessage) error {
 func (r *reading) cloudEvent(doc json.RawMessage) error {
 	e, err := events.DecodeJSON(doc)
 	if err != nil {
-		return mistake{err}
+		return command.Mistake{Err: err}
 	}
 	f, err := events.ReadFailed(e)
 	if err != nil {
-		return wrong("the CloudEvent %s: %w", e.ID(), err)
+		return command.Wrong("the CloudEvent %s: %w", e.ID(), err)
 	}
 	if f.Cluster != r.cluster {
-		return wrong("the CloudEvent %s is of the cluster %q, and this is %q: name the other with --cluster, --region and --context", e.ID(), f.Cluster, r.cluster)
+		return command.Wrong("the CloudEvent %s is of the cluster %q, and this is %q: name the other with --cluster, --region and --context", e.ID(), f.Cluster, r.cluster)
 	}
 	class, err := classOf(f.Class)
 	if err != nil {
-		return wrong("the CloudEvent %s: %w", e.ID(), err)
+		return command.Wrong("the CloudEvent %s: %w", e.ID(), err)
 	}
 	r.add(item{event: remedy.Event{ID: e.ID(), Failure: f}, remedy: class})
 	return nil
@@ -329,7 +330,7 @@ func (r *reading) cloudEvent(doc json.RawMessage) error {
 func (r *reading) kubeEvent(doc json.RawMessage) error {
 	var e wireEvent
 	if err := json.Unmarshal(doc, &e); err != nil {
-		return wrong("a Kubernetes Event in it can't be read: %w", oneLine(jsonError(err)))
+		return command.Wrong("a Kubernetes Event in it can't be read: %w", oneLine(jsonError(err)))
 	}
 	it, passed, err := r.item(r.by, e.event())
 	switch {

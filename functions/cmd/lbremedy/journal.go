@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -28,14 +29,14 @@ func (f *filter) failures(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.classes, "class", nil, "of these `classes` only")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "of this `namespace` only")
 	flags.StringVar(&f.service, "service", "", "of this `Service` only: NAME or NAMESPACE/NAME")
-	mustComplete(cmd, "class", completeClasses)
+	command.Complete(cmd, "class", completeClasses)
 }
 
 // outcomes adds the flags that choose by how cases stand.
 func (f *filter) outcomes(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.results, "result", nil, "with these `results` only: "+strings.Join(results, ", "))
 	cmd.Flags().BoolVar(&f.open, "open", false, "only cases that are not over")
-	mustComplete(cmd, "result", cobra.FixedCompletions(results, cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "result", cobra.FixedCompletions(results, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (f *filter) sinceFlag(cmd *cobra.Command, what string) {
@@ -56,12 +57,12 @@ func (f *filter) check() error {
 	}
 	for _, r := range f.results {
 		if !slices.Contains(results, r) {
-			return wrong("there is no result %q; there are %s", r, strings.Join(results, ", "))
+			return command.Wrong("there is no result %q; there are %s", r, strings.Join(results, ", "))
 		}
 	}
 	if ns, name, ok := strings.Cut(f.service, "/"); ok {
 		if f.namespace != "" && f.namespace != ns {
-			return wrong("--service %s is not in the namespace %s that --namespace names", f.service, f.namespace)
+			return command.Wrong("--service %s is not in the namespace %s that --namespace names", f.service, f.namespace)
 		}
 		f.namespace, f.service = ns, name
 	}
@@ -182,7 +183,7 @@ func (p *program) cases(ctx context.Context, s *stream.Stream, since time.Time, 
 		return nil, err
 	}
 	if unreadable > 0 {
-		fmt.Fprintf(p.err, "%d records of the journal can't be read and are left out: %s\n", unreadable, clean(why.Error()))
+		fmt.Fprintf(p.err, "%d records of the journal can't be read and are left out: %s\n", unreadable, command.Clean(why.Error()))
 	}
 	list := make([]history, 0, len(found))
 	for _, h := range found {
@@ -209,7 +210,7 @@ func (p *program) find(ctx context.Context, s *stream.Stream, name string) ([]hi
 	}
 	all = slices.DeleteFunc(all, func(h history) bool { return !means(h) })
 	if len(all) == 0 {
-		return nil, wrong("the journal holds no %s %q: \"lbremedy ls\" lists what it holds", what, name)
+		return nil, command.Wrong("the journal holds no %s %q: \"lbremedy ls\" lists what it holds", what, name)
 	}
 	return all, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -134,7 +135,7 @@ func TestJournal(t *testing.T) {
 	if got := c.run(t.Context(), "show", api[:8]); got.code != 0 || !strings.Contains(got.out, "Asks       Attach the policy. [2J\n") {
 		t.Errorf("show by the beginning of an ID: %+v", got)
 	}
-	if got := c.run(t.Context(), "show", "nope/none"); got.code != codeWrong || !strings.Contains(got.err, `"nope/none"`) {
+	if got := c.run(t.Context(), "show", "nope/none"); got.code != command.CodeWrong || !strings.Contains(got.err, `"nope/none"`) {
 		t.Errorf("show of an unknown Service: %+v", got)
 	}
 	if got := c.run(t.Context(), "__complete", "show", ""); !strings.Contains(got.out, web+"\tshop/web vswitch-ip-exhausted fixed\n") {
@@ -145,7 +146,7 @@ func TestJournal(t *testing.T) {
 		t.Errorf("undo without --apply: %+v", got)
 	}
 	for name, want := range map[string]string{api: "no step was applied", "22222222": "2 cases begin with", "99": "holds no case"} {
-		if got := c.run(t.Context(), "undo", name); got.code != codeWrong || !strings.Contains(got.err, want) {
+		if got := c.run(t.Context(), "undo", name); got.code != command.CodeWrong || !strings.Contains(got.err, want) {
 			t.Errorf("undo %s: %+v; want %q", name, got, want)
 		}
 	}
@@ -245,13 +246,13 @@ func TestStreamIsAway(t *testing.T) {
 	if err := at.write(c.env["LBREMEDY_STATE_DIR"]); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.run(t.Context(), "ls"); got.code != codeFailed || !strings.Contains(got.err, `"lbremedy up" does not run`) {
+	if got := c.run(t.Context(), "ls"); got.code != command.CodeFailed || !strings.Contains(got.err, `"lbremedy up" does not run`) {
 		t.Errorf("%+v", got)
 	}
-	if got := c.run(t.Context(), "ls", "--nats", "nats://127.0.0.1:1"); got.code != codeFailed || !strings.Contains(got.err, "no NATS server answers there") {
+	if got := c.run(t.Context(), "ls", "--nats", "nats://127.0.0.1:1"); got.code != command.CodeFailed || !strings.Contains(got.err, "no NATS server answers there") {
 		t.Errorf("%+v", got)
 	}
-	if got := c.run(t.Context(), "ls", "--nats", "nats://127.0.0.1:1", "--nats-creds", filepath.Join(t.TempDir(), "none")); got.code != codeWrong {
+	if got := c.run(t.Context(), "ls", "--nats", "nats://127.0.0.1:1", "--nats-creds", filepath.Join(t.TempDir(), "none")); got.code != command.CodeWrong {
 		t.Errorf("%+v", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -115,8 +116,8 @@ func TestMistakes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := call{tt.in, home(t)}.run(t.Context(), tt.args...)
-			if got.code != codeWrong || !strings.Contains(got.err, tt.want) || !strings.HasPrefix(got.err, "error: ") {
-				t.Errorf("%v: code %d, said %q; want code %d and %q", tt.args, got.code, got.err, codeWrong, tt.want)
+			if got.code != command.CodeWrong || !strings.Contains(got.err, tt.want) || !strings.HasPrefix(got.err, "error: ") {
+				t.Errorf("%v: code %d, said %q; want code %d and %q", tt.args, got.code, got.err, command.CodeWrong, tt.want)
 			}
 			if strings.Count(got.err, "\n") > 2 || strings.Contains(got.err, "Usage:") || strings.Contains(got.err, "json: ") || strings.Contains(got.err, "strconv") {
 				t.Errorf("%v: more than a sentence: %q", tt.args, got.err)
@@ -195,7 +196,7 @@ func TestSettings(t *testing.T) {
 		"output: xml": `"xml" is not one of`, "cloud-vpc: perhaps": `"perhaps" is no value for cloud-vpc`,
 	} {
 		got := call{"", home(t)}.run(t.Context(), "version", "--config", write(t, "config.yaml", text))
-		if got.code != codeWrong || !strings.Contains(got.err, want) || got.out != "" {
+		if got.code != command.CodeWrong || !strings.Contains(got.err, want) || got.out != "" {
 			t.Errorf("%q: code %d, %q; want %q", text, got.code, got.err, want)
 		}
 	}
@@ -347,7 +348,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("catalog -o json: %v, %d entries: %s", err, len(list), got.err)
 	}
 	got = c.run(t.Context(), "version", "-o", "json")
-	var b build
+	var b command.Build
 	if err := json.Unmarshal([]byte(got.out), &b); err != nil || b.Go == "" {
 		t.Errorf("version -o json: %v: %s%s", err, got.out, got.err)
 	}

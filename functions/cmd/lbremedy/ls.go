@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 )
 
 func (p *program) ls() *cobra.Command {
@@ -20,7 +21,7 @@ on it. With -o json or yaml the records are printed as the journal holds them.`,
 		Example: `  lbremedy ls --open
   lbremedy ls --class vswitch-ip-exhausted --since 24h
   lbremedy ls -o json | jq -r '.[] | select(.result == "asked") | .ask'`,
-		Args: exactly(0, 0, ""),
+		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err
@@ -66,7 +67,7 @@ func (p *program) list(records []events.Record) {
 		used = max(used, len(r.Case)+len(r.Service.String())+len(r.Class))
 	}
 	for _, r := range records {
-		row := []any{r.Case, clean(r.Service.String()), r.Class, p.outcome(r), p.ago(r.At), p.cell(r.Finding, used+40)}
+		row := []any{r.Case, command.Clean(r.Service.String()), r.Class, p.outcome(r), p.ago(r.At), p.cell(r.Finding, used+40)}
 		if several {
 			row = append([]any{r.Cluster}, row...)
 		}

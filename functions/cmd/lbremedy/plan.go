@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -19,7 +20,7 @@ A file holds CloudEvents in JSON, Kubernetes Events, or what "kubectl get events
 json" or "-o yaml" prints; - is standard input.`,
 		Example: `  lbremedy plan shop/web
   kubectl get events -n shop -o json | lbremedy plan -`,
-		Args: exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
+		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			items, env, err := p.items(cmd.Context(), args, func() (*remedy.Env, error) {
 				if file != "" {

@@ -1,34 +1,26 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 )
 
 // print writes a value as the flags ask for; in the form of a table, show does it.
 func (p *program) print(value any, show func()) error {
 	switch p.output {
 	case "json":
-		return p.encode(value, "  ")
+		return command.JSON(p.out, value, "  ")
 	case "yaml":
-		data, err := yaml.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("write YAML: %w", err)
-		}
-		_, err = p.out.Write(data)
-		return err
+		return command.YAML(p.out, value)
 	}
 	show()
 	return nil
@@ -38,36 +30,17 @@ func (p *program) print(value any, show func()) error {
 func (p *program) line(value any, show func()) error {
 	switch p.output {
 	case "json":
-		return p.encode(value, "")
+		return command.JSON(p.out, value, "")
 	case "yaml":
 		fmt.Fprintln(p.out, "---")
 	}
 	return p.print(value, show)
 }
 
-func (p *program) encode(value any, indent string) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	if err := enc.Encode(value); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
-	}
-	_, err := p.out.Write(b.Bytes())
-	return err
-}
-
 // table returns a table with these columns.
 func (p *program) table(columns ...any) table.Writer {
-	t := table.NewWriter()
+	t := command.Table(columns...)
 	t.SetOutputMirror(p.out)
-	style := table.StyleDefault
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "   "
-	style.Format.Header = text.FormatUpper
-	t.SetStyle(style)
-	t.SuppressTrailingSpaces()
-	t.AppendHeader(columns)
 	return t
 }
 
@@ -124,21 +97,10 @@ func state(r events.Record) string {
 	return "writing"
 }
 
-// clean returns a text from outside without what moves a terminal's cursor or
-// changes its colours; line breaks stay.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
-			return ' '
-		}
-		return r
-	}, s)
-}
-
 // cell returns a text for one line of a table: clean, and short where a terminal has
 // no room for it beside the other columns.
 func (p *program) cell(s string, others int) string {
-	s = strings.Join(strings.Fields(clean(s)), " ")
+	s = strings.Join(strings.Fields(command.Clean(s)), " ")
 	width := p.terminal(p.out)
 	if width == 0 {
 		return s
@@ -150,7 +112,7 @@ func (p *program) cell(s string, others int) string {
 // blanks that its paragraph begins with. A word is never cut.
 func wrap(s, indent string, width int) string {
 	var b strings.Builder
-	for para := range strings.SplitSeq(strings.TrimRight(clean(s), "\n"), "\n") {
+	for para := range strings.SplitSeq(strings.TrimRight(command.Clean(s), "\n"), "\n") {
 		start := indent + para[:len(para)-len(strings.TrimLeft(para, " "))]
 		line := start
 		for word := range strings.FieldsSeq(para) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -32,14 +33,14 @@ A file is read as by "lbremedy plan". With one, and without --apply, no NATS is 
 		Example: `  lbremedy replay --class unclassified
   lbremedy replay --namespace shop --since 24h --apply
   kubectl get events -A -o json | lbremedy replay -f -`,
-		Args: exactly(0, 0, ""),
+		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if err := f.check(); err != nil {
 				return err
 			}
 			if a.apply && f.empty() && len(files) == 0 && !all {
-				return wrong("replay --apply without a choice would answer all that the stream keeps: choose with --class, --namespace, --service, --since or -f, or say --all")
+				return command.Wrong("replay --apply without a choice would answer all that the stream keeps: choose with --class, --namespace, --service, --since or -f, or say --all")
 			}
 			fromStream := len(files) == 0
 			items, env, err := p.items(ctx, files, func() (*remedy.Env, error) {
@@ -95,9 +96,9 @@ func (p *program) kept(ctx context.Context, env *remedy.Env) ([]item, error) {
 	defer g.done()
 	err := env.Stream.Each(ctx, stream.Failed, "lbremedy.failed."+env.Cluster+".>", time.Time{}, func(m stream.Message) error {
 		it, err := kept(m)
-		var m0 mistake
+		var m0 command.Mistake
 		if err != nil && !errors.As(err, &m0) { // a class that is gone is classified anew
-			p.note("message %d of the stream can't be read and is passed over: %s", m.Sequence, clean(err.Error()))
+			p.note("message %d of the stream can't be read and is passed over: %s", m.Sequence, command.Clean(err.Error()))
 			return nil
 		}
 		list = append(list, it)

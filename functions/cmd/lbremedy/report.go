@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -38,7 +39,7 @@ func (p *program) note(format string, args ...any) { fmt.Fprintf(p.err, format+"
 // report tells of a record as a person would want to read it.
 func (p *program) report(r events.Record) {
 	dry := r.Phase == ""
-	fmt.Fprintf(p.out, "%s  %s\n", p.paint(bold, clean(r.Service.String())), p.outcome(r))
+	fmt.Fprintf(p.out, "%s  %s\n", p.paint(bold, command.Clean(r.Service.String())), p.outcome(r))
 	p.field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
 	p.field("Failed", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago\n"+r.Message)
 	p.field("Impact", impacts[r.Impact])

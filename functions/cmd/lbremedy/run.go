@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -28,7 +29,7 @@ Without --apply it only says what would be done. With it a case that waits is lo
 at again until it is settled or --wait is over; a worker goes on from there.`,
 		Example: `  lbremedy run shop/web
   lbremedy run shop/web --policy fix.yaml --apply`,
-		Args: exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
+		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			items, env, err := p.items(cmd.Context(), args, func() (*remedy.Env, error) { return p.connect(cmd.Context(), file) })
 			if env != nil {
@@ -203,7 +204,7 @@ func (p *program) verdicts(all []verdict, a answering) {
 		if v.err != nil {
 			finding = v.Error
 		}
-		name := clean(v.Service.String())
+		name := command.Clean(v.Service.String())
 		row := []any{name, v.Class, p.outcome(v.Record), p.cell(plan, 80), p.cell(finding, 80)}
 		if a.replay {
 			row = slices.Insert(row, 1, any(v.Was.Class), any(string(v.Was.Result)))
@@ -235,7 +236,7 @@ func (p *program) code(all []verdict, a answering) error {
 		switch {
 		case v.err != nil:
 			failed = true
-			fmt.Fprintf(p.err, "%s %s: %s\n", p.paintOn(p.err, red, "error:"), v.Service, clean(v.Error))
+			fmt.Fprintf(p.err, "%s %s: %s\n", p.paintOn(p.err, red, "error:"), v.Service, command.Clean(v.Error))
 		case v.Result == events.Failed:
 			failed = true
 		case v.Result == events.Planned && !a.apply:
@@ -245,9 +246,9 @@ func (p *program) code(all []verdict, a answering) error {
 	}
 	switch {
 	case failed:
-		return errSaid
+		return command.Exit(command.CodeFailed)
 	case open:
-		return errOpen
+		return command.Exit(codeOpen)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -19,10 +20,10 @@ func (p *program) setup() *cobra.Command {
 		Long: `Create what lbremedy needs in NATS, or bring it up to date: the streams, the bucket
 and a consumer for each class. It may be called at any time; "up" does the same by
 itself. With --policy the policy of the file comes into force for all who use this NATS.`,
-		Args: exactly(0, 0, ""),
+		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if replicas < 0 {
-				return wrong("--replicas: %d is negative", replicas)
+				return command.Wrong("--replicas: %d is negative", replicas)
 			}
 			var allowed remedy.Policy
 			if file != "" {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 )
 
 func (p *program) show() *cobra.Command {
@@ -21,7 +22,7 @@ shown. With -o json or yaml the newest record of the case is printed, or all of 
 with --history.`,
 		Example: `  lbremedy show shop/web
   lbremedy show 3f9a12bc-20260102T150405`,
-		Args:              exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
+		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
 		ValidArgsFunction: p.completeCases,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := p.stream(cmd.Context())
@@ -69,7 +70,7 @@ func (p *program) timeline(h history) {
 			line = p.outcome(r)
 		}
 		if r.Error != "" {
-			line += ": " + clean(r.Error)
+			line += ": " + command.Clean(r.Error)
 		}
 		fmt.Fprintf(p.out, "  %s  %-6s  %s\n", clock(r.At), r.Who, line)
 	}

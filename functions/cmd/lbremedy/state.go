@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -32,7 +33,7 @@ func (p *program) stateDir() (string, error) {
 	}
 	base := p.home("XDG_STATE_HOME", filepath.Join(".local", "state"))
 	if base == "" {
-		return "", wrong("there is no home directory to keep the state in: name a directory with --state-dir")
+		return "", command.Wrong("there is no home directory to keep the state in: name a directory with --state-dir")
 	}
 	return filepath.Join(base, "lbremedy"), nil
 }
@@ -131,7 +132,7 @@ func (p *program) stream(ctx context.Context) (*stream.Stream, error) {
 	}
 	at, err := readPlace(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, wrong("no NATS is known here: start \"lbremedy up\", or name one with --nats or LBREMEDY_NATS (there is no state in %s)", dir)
+		return nil, command.Wrong("no NATS is known here: start \"lbremedy up\", or name one with --nats or LBREMEDY_NATS (there is no state in %s)", dir)
 	}
 	if err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (p *program) known() bool {
 func connect(ctx context.Context, c host.Config) (*stream.Stream, error) {
 	s, err := c.Stream(ctx)
 	if err != nil && !errors.Is(err, stream.ErrUnavailable) && ctx.Err() == nil {
-		return nil, mistake{err}
+		return nil, command.Mistake{Err: err}
 	}
 	return s, err
 }

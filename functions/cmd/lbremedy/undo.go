@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -19,12 +20,12 @@ func (p *program) undo() *cobra.Command {
 whose target is not as lbremedy left it: then somebody has moved on. Without --apply
 it says what would be taken back.`,
 		Example:           `  lbremedy undo 3f9a12bc-20260102T150405 --apply`,
-		Args:              exactly(1, 1, "a case ID"),
+		Args:              command.Exactly(1, 1, "a case ID"),
 		ValidArgsFunction: p.completeCases,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if strings.Contains(args[0], "/") {
-				return wrong("undo needs a case ID, since a Service may have several cases: \"lbremedy show %s\" names them", args[0])
+				return command.Wrong("undo needs a case ID, since a Service may have several cases: \"lbremedy show %s\" names them", args[0])
 			}
 			s, err := p.stream(ctx)
 			if err != nil {
@@ -36,7 +37,7 @@ it says what would be taken back.`,
 				return err
 			}
 			if len(found) > 1 {
-				return wrong("%d cases begin with %s: give a whole ID, as \"lbremedy ls\" shows it", len(found), args[0])
+				return command.Wrong("%d cases begin with %s: give a whole ID, as \"lbremedy ls\" shows it", len(found), args[0])
 			}
 			r, err := applied(found[0])
 			if err != nil {
@@ -74,17 +75,17 @@ func applied(h history) (events.Record, error) {
 	for i := len(h) - 1; i >= 0; i-- {
 		switch r := h[i]; {
 		case r.Result == events.Undone:
-			return r, wrong("case %s was taken back at %s already", r.Case, clock(r.At))
+			return r, command.Wrong("case %s was taken back at %s already", r.Case, clock(r.At))
 		case r.Next > 0:
 			return r, nil
 		}
 	}
-	return events.Record{}, wrong("case %s: no step was applied, so there is nothing to take back", h.last().Case)
+	return events.Record{}, command.Wrong("case %s: no step was applied, so there is nothing to take back", h.last().Case)
 }
 
 // back tells what undo would do.
 func (p *program) back(r events.Record) {
-	fmt.Fprintf(p.out, "%s of %s:\n", r.Case, clean(r.Service.String()))
+	fmt.Fprintf(p.out, "%s of %s:\n", r.Case, command.Clean(r.Service.String()))
 	for i := min(r.Next, len(r.Steps)) - 1; i >= 0; i-- {
 		text := "nothing to take back for: " + r.Steps[i].Text
 		switch {
@@ -93,7 +94,7 @@ func (p *program) back(r events.Record) {
 		case r.Steps[i].Kind != "touch":
 			text = "there is no way back from: " + r.Steps[i].Text
 		}
-		fmt.Fprintf(p.out, "  %s\n", clean(text))
+		fmt.Fprintf(p.out, "  %s\n", command.Clean(text))
 	}
 	p.note("Nothing was written; --apply takes it back.")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -51,7 +52,7 @@ stays. With it the policy of the file comes into force for all who use this NATS
 line on standard output tells how each case stands; with -o json the whole record.`,
 		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
   lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080`,
-		Args: exactly(0, 0, ""),
+		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return u.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&u.policy, "policy", "", "policy `file`: what may be done; without it lbremedy observes")
@@ -65,10 +66,10 @@ func (u *upping) run(ctx context.Context) error {
 	config := u.host()
 	config.Who = "worker"
 	if err := config.Validate(); err != nil {
-		return mistake{err}
+		return command.Mistake{Err: err}
 	}
 	if u.workers < 1 {
-		return wrong("--workers: %d is less than one", u.workers)
+		return command.Wrong("--workers: %d is less than one", u.workers)
 	}
 	allowed := remedy.Policy{Mode: remedy.Observe}
 	if u.policy != "" {
@@ -81,7 +82,7 @@ func (u *upping) run(ctx context.Context) error {
 	if u.listen != "" {
 		var err error
 		if door, err = net.Listen("tcp", u.listen); err != nil {
-			return wrong("--listen: %w", err)
+			return command.Wrong("--listen: %w", err)
 		}
 		defer door.Close()
 	}

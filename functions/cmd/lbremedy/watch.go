@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -16,7 +17,7 @@ func (p *program) watch() *cobra.Command {
 		Short: "Follow what happens to cases as it happens",
 		Long: `Follow the journal: one line for each record from now on, until interrupted. With -o
 json each record is a line of JSON, with yaml a document.`,
-		Args: exactly(0, 0, ""),
+		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err
@@ -32,7 +33,7 @@ json each record is a line of JSON, with yaml a document.`,
 			return s.Follow(cmd.Context(), stream.Cases, p.caseFilter(), func(m stream.Message) error {
 				r, err := record(m)
 				if err != nil {
-					p.note("a record can't be read: %s", clean(err.Error()))
+					p.note("a record can't be read: %s", command.Clean(err.Error()))
 					return nil
 				}
 				if !f.record(r) {
@@ -62,7 +63,7 @@ func (p *program) live(r events.Record) {
 	case r.Result == events.Fixed && len(r.Steps) > 0:
 		said = fmt.Sprintf("%s (%s after the failure)", r.Steps[0].Text, short(r.At.Sub(r.EventTime)))
 	}
-	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05"), pad(p.outcome(r), state(r), 10), clean(r.Service.String()), r.Class)
+	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05"), pad(p.outcome(r), state(r), 10), command.Clean(r.Service.String()), r.Class)
 	fmt.Fprintln(p.out, head+p.cell(said, len(head)))
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -35,7 +36,7 @@ var errAbsent = errors.New("not there")
 func (c *client) open(ctx context.Context, method, path string, body []byte, accept string) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.Address+"/sim/"+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, wrong("ask the simulation: %w", err)
+		return nil, command.Wrong("ask the simulation: %w", err)
 	}
 	r.Header.Set("Accept", accept)
 	resp, err := c.http.Do(r)
@@ -59,7 +60,7 @@ func (c *client) open(ctx context.Context, method, path string, body []byte, acc
 	case resp.StatusCode == http.StatusNotFound:
 		return nil, fmt.Errorf("%w: %s", errAbsent, strings.TrimSuffix(said, ": not there"))
 	case resp.StatusCode < 500:
-		return nil, mistake{errors.New(strings.TrimPrefix(said, "bad request: "))}
+		return nil, command.Mistake{Err: errors.New(strings.TrimPrefix(said, "bad request: "))}
 	}
 	return nil, fmt.Errorf("the simulation answered %s: %s", resp.Status, said)
 }
@@ -71,7 +72,7 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	if in != nil {
 		var err error
 		if body, err = json.Marshal(in); err != nil {
-			return wrong("write the request: %w", err)
+			return command.Wrong("write the request: %w", err)
 		}
 	}
 	return c.send(ctx, method, path, body, out)

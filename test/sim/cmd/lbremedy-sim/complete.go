@@ -15,13 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// mustComplete registers how a flag's value is completed.
-func mustComplete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-		panic(fmt.Sprintf("complete --%s: %v", flag, err)) // the flag does not exist: a mistake in this program
-	}
-}
-
 // quick is how long completion waits for the simulation: somebody is typing.
 const quick = time.Second
 

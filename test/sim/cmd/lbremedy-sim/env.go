@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -95,7 +96,7 @@ func (p *program) shellOf(flag string) (string, error) {
 		}
 		return "sh", nil
 	}
-	return "", wrong("--shell: %q is not one of sh, bash, zsh, fish", flag)
+	return "", command.Wrong("--shell: %q is not one of sh, bash, zsh, fish", flag)
 }
 
 func (p *program) env() *cobra.Command {
@@ -114,7 +115,7 @@ security token of somebody's, is unset.`,
   eval "$(lbremedy-sim env --unset)"
   lbremedy-sim env --shell fish | source
   lbremedy-sim env -o json | jq -r .SLB_ENDPOINT`,
-		Args:              exactly(0, 0, ""),
+		Args:              command.Exactly(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			kind, err := p.shellOf(kind)
@@ -122,7 +123,7 @@ security token of somebody's, is unset.`,
 				return err
 			}
 			if wait < 0 {
-				return wrong("--wait: %v is below 0", wait)
+				return command.Wrong("--wait: %v is below 0", wait)
 			}
 			c, err := p.connect()
 			if wait > 0 {
@@ -145,7 +146,7 @@ security token of somebody's, is unset.`,
 	cmd.Flags().StringVar(&kind, "shell", "", "`shell` that reads it: sh, bash, zsh or fish (default by $SHELL)")
 	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait until a simulation runs, such as 5s")
 	cmd.Flags().BoolVar(&leave, "unset", false, "print what takes the environment back")
-	mustComplete(cmd, "shell", cobra.FixedCompletions([]string{"sh", "bash", "zsh", "fish"}, cobra.ShellCompDirectiveNoFileComp))
-	mustComplete(cmd, "wait", cobra.NoFileCompletions)
+	command.Complete(cmd, "shell", cobra.FixedCompletions([]string{"sh", "bash", "zsh", "fish"}, cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "wait", cobra.NoFileCompletions)
 	return cmd
 }

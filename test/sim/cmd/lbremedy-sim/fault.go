@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -63,7 +64,7 @@ func (p *program) fault() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return wrong("there is no command \"fault %s\": see lbremedy-sim fault --help", args[0])
+				return command.Wrong("there is no command \"fault %s\": see lbremedy-sim fault --help", args[0])
 			}
 			return cmd.Help()
 		},
@@ -88,7 +89,7 @@ The answer is the fault's number.`,
   lbremedy-sim fault add slb:DescribeLoadBalancers --caller controller --delay 30s
   lbremedy-sim fault add nlb:CreateLoadBalancer --code OperationDenied.X --status 409 --message 'No.'
   lbremedy-sim fault add '*' --cut-after --rate 0.1`,
-		Args:              exactly(1, 1, "an action, such as slb:Create*"),
+		Args:              command.Exactly(1, 1, "an action, such as slb:Create*"),
 		ValidArgsFunction: completeActions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			product, action, ok := strings.Cut(args[0], ":")
@@ -100,7 +101,7 @@ The answer is the fault's number.`,
 			}
 			f.Product, f.Action, f.Delay = product, action, sim.Duration(delay)
 			if len(matching(product, action)) == 0 {
-				return wrong("the cloud answers no action %q: see lbremedy-sim actions", args[0])
+				return command.Wrong("the cloud answers no action %q: see lbremedy-sim actions", args[0])
 			}
 			if f.Action == "*" {
 				f.Action = ""
@@ -129,10 +130,10 @@ The answer is the fault's number.`,
 	fl.BoolVar(&f.FailJob, "fail-job", false, "answer that a job began, and let it fail")
 	fl.IntVar(&f.Count, "count", 0, "`number` of calls that it hits before it ends (default no end)")
 	fl.Float64Var(&f.Rate, "rate", 0, "`share` of the calls that it hits, between 0 and 1 (default all)")
-	mustComplete(cmd, "code", cobra.FixedCompletions(sim.UsualCodes(), cobra.ShellCompDirectiveNoFileComp))
-	mustComplete(cmd, "caller", p.completeCallers)
+	command.Complete(cmd, "code", cobra.FixedCompletions(sim.UsualCodes(), cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "caller", p.completeCallers)
 	for _, name := range []string{"delay", "status", "message", "count", "rate"} {
-		mustComplete(cmd, name, cobra.NoFileCompletions)
+		command.Complete(cmd, name, cobra.NoFileCompletions)
 	}
 	return cmd
 }
@@ -151,7 +152,7 @@ func (p *program) faultLs() *cobra.Command {
 	return &cobra.Command{
 		Use:               "ls",
 		Short:             "List the faults that stand",
-		Args:              exactly(0, 0, ""),
+		Args:              command.Exactly(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.connect()
@@ -198,15 +199,15 @@ func (p *program) faultRm() *cobra.Command {
 		Short: "Remove faults",
 		Example: `  lbremedy-sim fault rm 1 2
   lbremedy-sim fault rm --all`,
-		Args:              exactly(0, -1, ""),
+		Args:              command.Exactly(0, -1, ""),
 		ValidArgsFunction: p.completeFaults,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {
-				return wrong("fault rm needs the numbers of faults, or --all: see lbremedy-sim fault rm --help")
+				return command.Wrong("fault rm needs the numbers of faults, or --all: see lbremedy-sim fault rm --help")
 			}
 			for _, a := range args {
 				if n, err := strconv.Atoi(a); err != nil || n < 1 {
-					return wrong("%q is no number of a fault: see lbremedy-sim fault ls", a)
+					return command.Wrong("%q is no number of a fault: see lbremedy-sim fault ls", a)
 				}
 			}
 			c, err := p.connect()
@@ -273,14 +274,14 @@ with -o json a line of JSON, with yaml a document.`,
   lbremedy-sim calls --follow --action 'Create*'
   lbremedy-sim calls --last 0 -o json | jq -r '.[] | select(.status >= 400) | .code'
   lbremedy-sim calls --forget`,
-		Args:              exactly(0, 0, ""),
+		Args:              command.Exactly(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if last < 0 {
-				return wrong("--last: %d is below 0", last)
+				return command.Wrong("--last: %d is below 0", last)
 			}
 			if forget && (follow || cmd.Flags().Changed("last")) {
-				return wrong("--forget shows nothing: leave --follow and --last out")
+				return command.Wrong("--forget shows nothing: leave --follow and --last out")
 			}
 			c, err := p.connect()
 			if err != nil {
@@ -321,11 +322,11 @@ with -o json a line of JSON, with yaml a document.`,
 	f.IntVar(&last, "last", 20, "how many of the `calls` so far to show; 0 is all")
 	f.BoolVarP(&follow, "follow", "f", false, "show calls as they are answered, until interrupted")
 	f.BoolVar(&forget, "forget", false, "forget all calls so far")
-	mustComplete(cmd, "caller", p.completeCallers)
-	mustComplete(cmd, "product", cobra.FixedCompletions(products(), cobra.ShellCompDirectiveNoFileComp))
-	mustComplete(cmd, "action", completeBareActions)
-	mustComplete(cmd, "code", cobra.FixedCompletions(sim.UsualCodes(), cobra.ShellCompDirectiveNoFileComp))
-	mustComplete(cmd, "last", cobra.NoFileCompletions)
+	command.Complete(cmd, "caller", p.completeCallers)
+	command.Complete(cmd, "product", cobra.FixedCompletions(products(), cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "action", completeBareActions)
+	command.Complete(cmd, "code", cobra.FixedCompletions(sim.UsualCodes(), cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "last", cobra.NoFileCompletions)
 	return cmd
 }
 
@@ -359,10 +360,10 @@ func (p *program) one(k call) error {
 		if err := p.line("---"); err != nil {
 			return err
 		}
-		return p.yaml(k)
+		return command.YAML(p.out, k)
 	}
 	r := k.row()
-	return p.line("%s", clean(fmt.Sprintf("%s  %-12s  %-40s  %s  %s  %s", r...)))
+	return p.line("%s", command.Clean(fmt.Sprintf("%s  %-12s  %-40s  %s  %s  %s", r...)))
 }
 
 func (p *program) actions() *cobra.Command {
@@ -372,7 +373,7 @@ func (p *program) actions() *cobra.Command {
 		Example: `  lbremedy-sim actions
   lbremedy-sim actions 'nlb:*'
   lbremedy-sim actions 'Create*'`,
-		Args:              exactly(0, 1, "one pattern"),
+		Args:              command.Exactly(0, 1, "one pattern"),
 		ValidArgsFunction: completeActions,
 		RunE: func(_ *cobra.Command, args []string) error {
 			product, pattern := "", "*"

@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -38,7 +39,7 @@ func kindOf(word string) (string, error) {
 			return kind, nil
 		}
 	}
-	return "", wrong("there is no kind %q; there are %s", word, strings.Join(all, ", "))
+	return "", command.Wrong("there is no kind %q; there are %s", word, strings.Join(all, ", "))
 }
 
 // kinds returns the names of all kinds.
@@ -97,7 +98,7 @@ type assignment struct {
 func assign(t reflect.Type, text string) (assignment, error) {
 	name, raw, ok := cutAssignment(text)
 	if !ok || name == "" {
-		return assignment{}, wrong("%q is no FIELD=VALUE", text)
+		return assignment{}, command.Wrong("%q is no FIELD=VALUE", text)
 	}
 	path, err := splitPath(name)
 	if err != nil {
@@ -113,21 +114,21 @@ func assign(t reflect.Type, text string) (assignment, error) {
 		case reflect.Struct:
 			f, ok := fieldOf(t, part)
 			if !ok {
-				return a, wrong("there is no field %q; there are %s", strings.Join(path[:i+1], "."), strings.Join(fieldNames(t), ", "))
+				return a, command.Wrong("there is no field %q; there are %s", strings.Join(path[:i+1], "."), strings.Join(fieldNames(t), ", "))
 			}
 			t = f.Type
 		case reflect.Map:
 			t = t.Elem()
 		case reflect.Interface:
 		case reflect.Slice:
-			return a, wrong("%s is a list: give all of it, as YAML, or use \"lbremedy-sim edit\"", at)
+			return a, command.Wrong("%s is a list: give all of it, as YAML, or use \"lbremedy-sim edit\"", at)
 		default:
-			return a, wrong("%s has no fields", at)
+			return a, command.Wrong("%s has no fields", at)
 		}
 	}
 	a.value, err = valueOf(t, raw)
 	if err != nil {
-		return a, wrong("%s: %w", name, err)
+		return a, command.Wrong("%s: %w", name, err)
 	}
 	return a, nil
 }
@@ -157,7 +158,7 @@ func splitPath(name string) ([]string, error) {
 		case rest[0] == '[':
 			end := strings.IndexByte(rest, ']')
 			if end < 0 {
-				return nil, wrong("%q has a bracket that does not end", name)
+				return nil, command.Wrong("%q has a bracket that does not end", name)
 			}
 			part, rest = rest[1:end], rest[end+1:]
 			rest = strings.TrimPrefix(rest, ".")
@@ -170,7 +171,7 @@ func splitPath(name string) ([]string, error) {
 			rest = strings.TrimPrefix(rest, ".")
 		}
 		if part == "" {
-			return nil, wrong("%q has an empty name in it", name)
+			return nil, command.Wrong("%q has an empty name in it", name)
 		}
 		path = append(path, part)
 	}
@@ -209,7 +210,7 @@ func valueOf(t reflect.Type, raw string) (any, error) {
 		_, fits = v.(map[string]any)
 	}
 	if !fits {
-		return nil, wrong("%q is no %s", raw, map[reflect.Kind]string{
+		return nil, command.Wrong("%q is no %s", raw, map[reflect.Kind]string{
 			reflect.Bool: "true or false", reflect.Int: "number", reflect.Float64: "number", reflect.Slice: "list", reflect.Map: "map", reflect.Struct: "map",
 		}[t.Kind()])
 	}

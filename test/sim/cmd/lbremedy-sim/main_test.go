@@ -19,6 +19,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -128,7 +129,7 @@ func describe(t *testing.T, env map[string]string) *slb.DescribeLoadBalancersRes
 func TestEnvironment(t *testing.T) {
 	p := somebody(t)
 	world, file := p.write("world.yaml", "region: cn-beijing\nloadBalancers: [{id: lb-a}]\n"), filepath.Join(t.TempDir(), "env")
-	p.bad(codeFailed, `no simulation "default" runs`, "env")
+	p.bad(command.CodeFailed, `no simulation "default" runs`, "env")
 	a := p.up("--world", world, "--env", file)
 	var env map[string]string
 	if err := json.Unmarshal([]byte(p.good("env", "-o", "json")), &env); err != nil {
@@ -174,7 +175,7 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	p.good("rm", "callers", "operator")
-	p.bad(codeFailed, "lbremedy-sim reset", "env")
+	p.bad(command.CodeFailed, "lbremedy-sim reset", "env")
 	p.good("reset")
 	p.good("env")
 
@@ -194,7 +195,7 @@ func TestFinding(t *testing.T) {
 	p := somebody(t)
 	a := p.up()
 	b := p.up("--name", "other")
-	p.bad(codeFailed, `a simulation "other" runs already`, "up", "--name", "other")
+	p.bad(command.CodeFailed, `a simulation "other" runs already`, "up", "--name", "other")
 	address := func(args ...string) string {
 		t.Helper()
 		var got announcement
@@ -229,14 +230,14 @@ func TestFinding(t *testing.T) {
 	for server, says := range map[string]string{
 		"192.0.2.1:80": "not a loopback address", "example.com:80": "not a loopback address", "127.0.0.1": "not the host:port", "127.0.0.1:": "not the host:port", "http://[::]:1": "not a loopback",
 	} {
-		p.bad(codeWrong, says, "ls", "--server", server)
+		p.bad(command.CodeWrong, says, "ls", "--server", server)
 	}
-	p.bad(codeFailed, "no simulation answers at 127.0.0.1:1", "ls", "--server", "127.0.0.1:1")
-	p.bad(codeWrong, "--name", "ls", "--name", "a/b")
+	p.bad(command.CodeFailed, "no simulation answers at 127.0.0.1:1", "ls", "--server", "127.0.0.1:1")
+	p.bad(command.CodeWrong, "--name", "ls", "--name", "a/b")
 	p.env["HOME"] = ""
-	p.bad(codeWrong, "--state-dir", "ls")
+	p.bad(command.CodeWrong, "--state-dir", "ls")
 	p.env["LBREMEDY_SIM_STATE_DIR"] = p.write("file", "")
-	p.bad(codeFailed, "make the state directory", "up")
+	p.bad(command.CodeFailed, "make the state directory", "up")
 
 	// A record that was meddled with leads nowhere else.
 	dir := t.TempDir()
@@ -252,7 +253,7 @@ func TestFinding(t *testing.T) {
 
 	// What answers there may be something else.
 	other := sim.New(t, nil)
-	p.bad(codeFailed, "has no admin API", "ls", "--server", other.Addr())
+	p.bad(command.CodeFailed, "has no admin API", "ls", "--server", other.Addr())
 }
 
 // TestByHand breaks things and heals them.
@@ -393,10 +394,10 @@ func TestEdit(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	p.env["VISUAL"] = "false"
-	p.bad(codeFailed, "run the editor false", "edit", "lb", "lb-a")
+	p.bad(command.CodeFailed, "run the editor false", "edit", "lb", "lb-a")
 	before := p.good("dump")
 	p.env["VISUAL"] = "sed -i s/name:/nome:/"
-	p.bad(codeWrong, "what was edited is in ", "edit", "lb", "lb-a")
+	p.bad(command.CodeWrong, "what was edited is in ", "edit", "lb", "lb-a")
 	got := p.run(t.Context(), "", "edit", "lb", "lb-a")
 	_, file, _ := strings.Cut(strings.TrimSpace(got.err), "what was edited is in ")
 	file = strings.TrimSuffix(file, ")")
@@ -619,7 +620,7 @@ func TestController(t *testing.T) {
 	c := cluster.Join(t)
 	ns := c.Namespace(t)
 	p := somebody(t)
-	p.bad(codeWrong, `"new"`, "up", "--kubeconfig", c.Kubeconfig, "--ccm-version", "new")
+	p.bad(command.CodeWrong, `"new"`, "up", "--kubeconfig", c.Kubeconfig, "--ccm-version", "new")
 	a := p.up("--kubeconfig", c.Kubeconfig, "--namespace", ns, "--speed", "100", "--verbose")
 	if a.Kubeconfig != c.Kubeconfig || a.Controller != "simulated v2.14.0" || a.Environment["LBREMEDY_KUBECONFIG"] != c.Kubeconfig {
 		t.Errorf("announced %+v", a)
@@ -650,7 +651,7 @@ func TestRealController(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, bin)
 	p := somebody(t)
 	for _, args := range [][]string{{"--namespace", ns}, {"--speed", "2"}, {"--ccm-version", "v2.9.1"}} {
-		p.bad(codeWrong, "are of the simulated controller", append([]string{"up", "--kubeconfig", c.Kubeconfig}, args...)...)
+		p.bad(command.CodeWrong, "are of the simulated controller", append([]string{"up", "--kubeconfig", c.Kubeconfig}, args...)...)
 	}
 	a := p.up("--kubeconfig", c.Kubeconfig)
 	if a.Controller != "real, "+bin {
@@ -662,7 +663,7 @@ func TestRealController(t *testing.T) {
 
 	t.Setenv(controller.BinaryVariable, filepath.Join(t.TempDir(), "none"))
 	got := p.run(t.Context(), "", "up", "--name", "second", "--kubeconfig", c.Kubeconfig)
-	if got.code != codeFailed || !strings.Contains(got.err, "there is no program") {
+	if got.code != command.CodeFailed || !strings.Contains(got.err, "there is no program") {
 		t.Errorf("got %+v", got)
 	}
 }

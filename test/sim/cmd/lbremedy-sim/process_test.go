@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
@@ -138,7 +139,7 @@ func TestEnds(t *testing.T) {
 			t.Errorf("%v: something listens at %s", s, r.Address)
 		}
 		var exit *exec.ExitError
-		if err := follow.Wait(); !errors.As(err, &exit) || exit.ExitCode() != codeFailed {
+		if err := follow.Wait(); !errors.As(err, &exit) || exit.ExitCode() != command.CodeFailed {
 			t.Errorf("%v: what followed it ended with %v", s, err)
 		}
 	}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/shared/command"
 )
 
 // A record is what up leaves in the state directory for the other commands.
@@ -40,7 +42,7 @@ func (p *program) stateDir() (string, error) {
 	if home := p.getenv("HOME"); home != "" {
 		return filepath.Join(home, ".local", "state", "lbremedy-sim"), nil
 	}
-	return "", wrong("there is no home directory: name one for the state with --state-dir")
+	return "", command.Wrong("there is no home directory: name one for the state with --state-dir")
 }
 
 func (p *program) recordFile() (string, error) {
@@ -134,10 +136,10 @@ func loopbackAddress(s string) (string, error) {
 	addr := strings.TrimSuffix(strings.TrimPrefix(s, "http://"), "/")
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || port == "" {
-		return "", wrong("%q is not the host:port of a simulation", s)
+		return "", command.Wrong("%q is not the host:port of a simulation", s)
 	}
 	if a, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !a.IsLoopback()) {
-		return "", wrong("%s is not a loopback address: a simulation is never on another machine", s)
+		return "", command.Wrong("%s is not a loopback address: a simulation is never on another machine", s)
 	}
 	return addr, nil
 }
@@ -162,7 +164,7 @@ func (p *program) await(ctx context.Context, limit time.Duration) (*client, erro
 		if err == nil {
 			_, err = c.text(ctx, "")
 		}
-		var m mistake
+		var m command.Mistake
 		if err == nil || errors.As(err, &m) {
 			return c, err
 		}

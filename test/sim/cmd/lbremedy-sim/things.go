@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -46,7 +47,7 @@ singular mean the same. With -o json or yaml the things are printed whole.`,
 		Example: `  lbremedy-sim ls
   lbremedy-sim ls lb
   lbremedy-sim ls vswitches -o json | jq '.[] | select(.free == 0) | .id'`,
-		Args:              exactly(0, 1, "one kind"),
+		Args:              command.Exactly(0, 1, "one kind"),
 		ValidArgsFunction: p.completeThings(1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind := ""
@@ -175,7 +176,7 @@ func (p *program) get() *cobra.Command {
 		Short: "Show one thing whole",
 		Example: `  lbremedy-sim get lb lb-sim0001
   lbremedy-sim get policies k8sMasterRolePolicy -o json | jq -r '.versions[0].document'`,
-		Args:              exactly(2, 2, "a kind and an ID"),
+		Args:              command.Exactly(2, 2, "a kind and an ID"),
 		ValidArgsFunction: p.completeThings(2, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, err := kindOf(args[0])
@@ -190,7 +191,7 @@ func (p *program) get() *cobra.Command {
 			if err := c.do(cmd.Context(), http.MethodGet, thing(kind, args[1]), nil, &one); err != nil {
 				return err
 			}
-			return p.print(one, func() error { return p.yaml(one) })
+			return p.print(one, func() error { return command.YAML(p.out, one) })
 		},
 	}
 }
@@ -205,7 +206,7 @@ usual value; a load balancer without an address gets one.`,
 		Example: `  lbremedy-sim add vswitches vsw-b zone=cn-hangzhou-i free=3
   lbremedy-sim add lb lb-by-hand name=web vswitch=vsw-1 'tags[owner]=somebody'
   lbremedy-sim add policies p -f policy.yaml`,
-		Args:              exactly(2, -1, "a kind and an ID"),
+		Args:              command.Exactly(2, -1, "a kind and an ID"),
 		ValidArgsFunction: p.completeThings(1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, err := kindOf(args[0])
@@ -251,7 +252,7 @@ changed if any part of it can't be.`,
   lbremedy-sim set lb lb-sim0001 'tags[kubernetes.do.not.delete]=null'
   lbremedy-sim set callers controller deny=slb:TagResources,nlb:*
   echo '{tags: {team: shop}}' | lbremedy-sim set lb lb-sim0001 -f -`,
-		Args:              exactly(1, -1, "a kind, an ID and fields"),
+		Args:              command.Exactly(1, -1, "a kind, an ID and fields"),
 		ValidArgsFunction: p.completeThings(2, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, path, rest, err := target(args, "set")
@@ -274,7 +275,7 @@ changed if any part of it can't be.`,
 }
 
 // target reads "KIND ID ..." or "world ...".
-func target(args []string, command string) (kind, path string, rest []string, err error) {
+func target(args []string, name string) (kind, path string, rest []string, err error) {
 	if args[0] == worldKind {
 		return worldKind, worldKind, args[1:], nil
 	}
@@ -282,7 +283,7 @@ func target(args []string, command string) (kind, path string, rest []string, er
 		return "", "", nil, err
 	}
 	if len(args) < 2 {
-		return "", "", nil, wrong("%s needs the ID of one of the %s: see lbremedy-sim %s --help", command, kind, command)
+		return "", "", nil, command.Wrong("%s needs the ID of one of the %s: see lbremedy-sim %s --help", name, kind, name)
 	}
 	return kind, thing(kind, args[1]), args[2:], nil
 }
@@ -291,9 +292,9 @@ func target(args []string, command string) (kind, path string, rest []string, er
 func (p *program) body(kind, file string, texts []string, none bool) ([]byte, error) {
 	switch {
 	case file != "" && len(texts) > 0:
-		return nil, wrong("give fields or --file, and not both")
+		return nil, command.Wrong("give fields or --file, and not both")
 	case file == "" && len(texts) == 0 && !none:
-		return nil, wrong("nothing is to be changed: give FIELD=VALUE or --file")
+		return nil, command.Wrong("nothing is to be changed: give FIELD=VALUE or --file")
 	case file != "":
 		b, err := p.read(file)
 		if err != nil {
@@ -301,7 +302,7 @@ func (p *program) body(kind, file string, texts []string, none bool) ([]byte, er
 		}
 		var m map[string]any
 		if err := yaml.UnmarshalStrict(b, &m); err != nil {
-			return nil, wrong("%s: %w", file, oneLine(err))
+			return nil, command.Wrong("%s: %w", file, oneLine(err))
 		}
 		return b, nil
 	}
@@ -322,7 +323,7 @@ func (p *program) read(file string) ([]byte, error) {
 		b, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return nil, wrong("read %s: %w", file, err)
+		return nil, command.Wrong("read %s: %w", file, err)
 	}
 	return b, nil
 }
@@ -339,7 +340,7 @@ func (p *program) edit() *cobra.Command {
 and put what is saved in its place. What can't be is refused, and kept in its file.`,
 		Example: `  lbremedy-sim edit lb lb-sim0001
   EDITOR='code --wait' lbremedy-sim edit world`,
-		Args:              exactly(1, 2, "a kind and an ID, or world"),
+		Args:              command.Exactly(1, 2, "a kind and an ID, or world"),
 		ValidArgsFunction: p.completeThings(2, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, path, rest, err := target(args, "edit")
@@ -347,7 +348,7 @@ and put what is saved in its place. What can't be is refused, and kept in its fi
 				return err
 			}
 			if len(rest) > 0 {
-				return wrong("edit world takes nothing more, and %q is", rest[0])
+				return command.Wrong("edit world takes nothing more, and %q is", rest[0])
 			}
 			c, err := p.connect()
 			if err != nil {
@@ -404,7 +405,7 @@ func (p *program) rm() *cobra.Command {
 		Short:   "Drop things, whatever protects them",
 		Example: `  lbremedy-sim rm lb lb-sim0001
   lbremedy-sim rm nlbs nlb-sim0001 nlb-sim0002`,
-		Args:              exactly(2, -1, "a kind and an ID"),
+		Args:              command.Exactly(2, -1, "a kind and an ID"),
 		ValidArgsFunction: p.completeThings(-1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, err := kindOf(args[0])
@@ -432,7 +433,7 @@ func (p *program) dump() *cobra.Command {
 "lbremedy-sim load" read it again. Faults and calls are not part of it.`,
 		Example: `  lbremedy-sim dump > world.yaml
   lbremedy-sim up --world world.yaml`,
-		Args:              exactly(0, 0, ""),
+		Args:              command.Exactly(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.connect()
@@ -443,7 +444,7 @@ func (p *program) dump() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(w, func() error { return p.yaml(w) })
+			return p.print(w, func() error { return command.YAML(p.out, w) })
 		},
 	}
 }
@@ -456,14 +457,14 @@ func (p *program) load() *cobra.Command {
 present one. Jobs, IDs and client tokens go on, and so do faults.`,
 		Example: `  lbremedy-sim load world.yaml
   lbremedy-sim dump | sed s/vsw-1/vsw-2/ | lbremedy-sim load -`,
-		Args: exactly(1, 1, "one file"),
+		Args: command.Exactly(1, 1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, err := p.read(args[0])
 			if err != nil {
 				return err
 			}
 			if _, err := sim.ParseWorld(b); err != nil {
-				return wrong("%s: %w", args[0], oneLine(err))
+				return command.Wrong("%s: %w", args[0], oneLine(err))
 			}
 			c, err := p.connect()
 			if err != nil {
@@ -478,7 +479,7 @@ func (p *program) reset() *cobra.Command {
 	return &cobra.Command{
 		Use:               "reset",
 		Short:             "Go back to the world of the start, without faults and calls",
-		Args:              exactly(0, 0, ""),
+		Args:              command.Exactly(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.connect()

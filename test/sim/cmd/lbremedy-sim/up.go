@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -64,7 +65,7 @@ the environment and the controller use, so that RAM can be played too.`,
 		Example: `  lbremedy-sim up
   lbremedy-sim up --world world.yaml --kubeconfig ~/.kube/kind --namespace shop --speed 10
   CCM_BIN=~/bin/cloud-controller-manager lbremedy-sim up --kubeconfig ~/.kube/kind`,
-		Args:              exactly(0, 0, ""),
+		Args:              command.Exactly(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return u.run(cmd.Context()) },
 	}
@@ -80,23 +81,23 @@ the environment and the controller use, so that RAM can be played too.`,
 	f.BoolVar(&u.remote, "remote", false, "run a controller although the cluster is on another machine; it must have none of its own")
 	f.BoolVar(&u.verbose, "verbose", false, "say what the controller does")
 	for _, name := range []string{"listen", "context", "namespace", "speed"} {
-		mustComplete(cmd, name, cobra.NoFileCompletions)
+		command.Complete(cmd, name, cobra.NoFileCompletions)
 	}
-	mustComplete(cmd, "ccm-version", cobra.FixedCompletions([]string{"v1.9.3", "v2.1.0", "v2.9.1", "v2.11.2", "v2.12.1", "v2.14.0"}, cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "ccm-version", cobra.FixedCompletions([]string{"v1.9.3", "v2.1.0", "v2.9.1", "v2.11.2", "v2.12.1", "v2.14.0"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 // run does first what can be wrong and changes nothing, then begins.
 func (u *upping) run(ctx context.Context) error {
 	if u.speed <= 0 {
-		return wrong("--speed: %v is not above 0", u.speed)
+		return command.Wrong("--speed: %v is not above 0", u.speed)
 	}
 	if u.kubeconfig == "" && (u.context != "" || u.namespace != "" || u.remote) {
-		return wrong("--context, --namespace and --remote go with --kubeconfig")
+		return command.Wrong("--context, --namespace and --remote go with --kubeconfig")
 	}
 	bin, _ := controller.Real()
 	if bin != "" && u.kubeconfig != "" && (u.namespace != "" || u.speed != 1 || u.release != defaultRelease) {
-		return wrong("--namespace, --speed and --ccm-version are of the simulated controller: a real one, which %s names, is what it is and syncs all Services by the real clock", controller.BinaryVariable)
+		return command.Wrong("--namespace, --speed and --ccm-version are of the simulated controller: a real one, which %s names, is what it is and syncs all Services by the real clock", controller.BinaryVariable)
 	}
 	w := &sim.World{}
 	if u.world != "" {
@@ -105,7 +106,7 @@ func (u *upping) run(ctx context.Context) error {
 			return err
 		}
 		if w, err = sim.ParseWorld(b); err != nil {
-			return wrong("--world: %s: %w", u.world, oneLine(err))
+			return command.Wrong("--world: %s: %w", u.world, oneLine(err))
 		}
 	}
 	cluster, err := u.cluster(ctx)
@@ -113,7 +114,7 @@ func (u *upping) run(ctx context.Context) error {
 		return err
 	}
 	if _, err := loopbackAddress(u.listen); err != nil {
-		return wrong("--listen: %w", err)
+		return command.Wrong("--listen: %w", err)
 	}
 	write, release, err := u.claim()
 	if err != nil {
@@ -147,14 +148,14 @@ func (u *upping) cluster(ctx context.Context) (*rest.Config, error) {
 	}
 	config, err := kube.Load(u.kubeconfig, u.context)
 	if err != nil {
-		return nil, mistake{err}
+		return nil, command.Mistake{Err: err}
 	}
 	if !u.remote && !onThisMachine(config.Host) {
-		return nil, wrong("the cluster at %s is not on this machine: add --remote if no other controller syncs its Services", config.Host)
+		return nil, command.Wrong("the cluster at %s is not on this machine: add --remote if no other controller syncs its Services", config.Host)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, wrong("%s: %w", u.kubeconfig, err)
+		return nil, command.Wrong("%s: %w", u.kubeconfig, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -199,7 +200,7 @@ func options(cloud *sim.Cloud, cluster *rest.Config, u *upping) (controller.Opti
 		return o, nil
 	}
 	if err := o.Validate(); err != nil {
-		return o, mistake{err}
+		return o, command.Mistake{Err: err}
 	}
 	return o, nil
 }
@@ -254,7 +255,7 @@ func (p *program) status() *cobra.Command {
 	return &cobra.Command{
 		Use:               "status",
 		Short:             "Say where the simulation is and whether it answers",
-		Args:              exactly(0, 0, ""),
+		Args:              command.Exactly(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.connect()

@@ -1,0 +1,159 @@
+// Package command is what the programs with commands have in common: how arguments
+// are checked, what a mistake is and how it is said, the exit codes, and the forms of
+// data.
+//
+// Function programs have no commands. None of them imports this package, so that
+// they stay small.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// An Exit ends a program with this code and without a word: as an error, it says
+// that the output has told of everything already.
+type Exit int
+
+// The exit codes of all programs.
+const (
+	CodeFailed = 1 // something failed
+	CodeWrong  = 2 // usage, configuration or input is wrong
+)
+
+// Error says the code.
+func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// A Mistake is an error of whoever called the program: in the usage, the
+// configuration or the input.
+type Mistake struct{ Err error }
+
+// Error says what is wrong.
+func (m Mistake) Error() string { return m.Err.Error() }
+
+// Unwrap returns the error that it is.
+func (m Mistake) Unwrap() error { return m.Err }
+
+// Wrong returns a Mistake, with a text as of fmt.Errorf.
+func Wrong(format string, args ...any) error { return Mistake{Err: fmt.Errorf(format, args...)} }
+
+// Main runs a program until it ends or is told to, with the arguments of the process,
+// and ends the process with its exit code. A second signal ends it at once.
+func Main(run func(ctx context.Context, args []string) int) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:]))
+}
+
+// Run runs the command that the arguments name and returns the exit code. What went
+// wrong stands on the root's error output, behind the mark: joined errors on a line
+// each, redacted and clean.
+func Run(ctx context.Context, root *cobra.Command, args []string, mark string) int {
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var silent Exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &silent):
+		return int(silent)
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, "interrupted")
+		return CodeFailed
+	}
+	for line := range strings.Lines(events.Redact(err.Error())) {
+		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, Clean(strings.TrimSpace(line)))
+	}
+	var m Mistake
+	if errors.As(err, &m) {
+		return CodeWrong
+	}
+	return CodeFailed
+}
+
+// A Group is commands that stand together in the help.
+type Group struct {
+	ID, Title string
+	Commands  []*cobra.Command
+}
+
+// Root completes the root of a program with its commands and with what all programs
+// do alike: alone it shows the help, and a mistake in the usage is a Mistake that
+// names the way out. The commands for help and completion are of the last group.
+func Root(root *cobra.Command, groups ...Group) *cobra.Command {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Args = cobra.ArbitraryArgs // so that RunE names what is unknown, in our words
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return Wrong("there is no command %q: did you mean %s", args[0], strings.Join(near, " or "))
+		}
+		return Wrong("there is no command %q: see %s --help", args[0], cmd.Name())
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return Wrong("%w: see %s --help", noStrconv(err), cmd.CommandPath())
+	})
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.ID, Title: g.Title})
+		for _, c := range g.Commands {
+			c.GroupID = g.ID
+			root.AddCommand(c)
+		}
+		root.SetHelpCommandGroupID(g.ID)
+		root.SetCompletionCommandGroupID(g.ID)
+	}
+	return root
+}
+
+// Exactly returns a check that a command has its arguments; most < 0: any number.
+// what they are stands in the Mistake.
+func Exactly(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return Wrong("%s needs %s: see %s --help", cmd.Name(), what, cmd.CommandPath())
+		case most == 0 && len(args) > 0:
+			return Wrong("%s takes no argument, and %q is one: see %s --help", cmd.Name(), args[0], cmd.CommandPath())
+		case most >= 0 && len(args) > most:
+			return Wrong("%s takes %s, and %q is one too many: see %s --help", cmd.Name(), what, args[most], cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// Complete says how a flag's value is completed. It panics if there is no such flag.
+func Complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(fmt.Sprintf("complete --%s: %v", flag, err))
+	}
+}
+
+var strconvNoise = regexp.MustCompile(`: (?:strconv\.\w+: parsing|time: invalid) .*`)
+
+// noStrconv returns the error without the names of Go's own functions.
+func noStrconv(err error) error { return errors.New(strconvNoise.ReplaceAllString(err.Error(), "")) }
+
+// Clean returns a text from outside without what moves a terminal's cursor or
+// changes its colours; line breaks stay.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			return ' '
+		}
+		return r
+	}, s)
+}
