@@ -389,6 +389,28 @@ func TestSpeed(t *testing.T) {
 	r.synced("web", "")
 }
 
+// TestEndIsNoFailure ends a controller in the middle of a sync: that is not the
+// Service's failure, and no event says that it was.
+func TestEndIsNoFailure(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, 1, func(r *rig) {
+		r.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Hang: true})
+	})
+	r.service("web", nil)
+	r.until("the sync to begin", func() bool {
+		svc := r.services["web"]
+		return svc != nil && len(svc.Finalizers) > 0
+	})
+	r.stop()
+	all, err := r.kube.CoreV1().Events(r.ns).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=SyncLoadBalancerFailed"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all.Items {
+		t.Errorf("an event says %q", e.Message)
+	}
+}
+
 // TestGitOps plays an actor that puts a change back.
 func TestGitOps(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
@@ -119,18 +120,36 @@ func (l *loop) sync(ctx context.Context, name cache.ObjectName, log *slog.Logger
 		return fmt.Errorf("get service: %w", err)
 	}
 	svc = svc.DeepCopy()
+	events := until{l.events, ctx.Done()}
 	if kind := annotation(svc, "address-type"); l.NoPublic && l.refusesPublic && (kind == "" || kind == addressInternet) {
-		l.events.Event(svc, corev1.EventTypeWarning, reasonSyncFailed, "create public address slb is not allowed")
+		events.Event(svc, corev1.EventTypeWarning, reasonSyncFailed, "create public address slb is not allowed")
 		return nil // not retried before the Service changes
 	}
 	if deleting(svc) || !l.wants(svc) {
-		return l.clean(ctx, svc, l.events)
+		return l.clean(ctx, svc, events)
 	}
-	if err := l.ensure(ctx, svc, l.events); err != nil {
+	if err := l.ensure(ctx, svc, events); err != nil {
 		return err
 	}
 	log.Debug("reconciled loadbalancer")
 	return nil
+}
+
+// An until is a recorder that is silent once the controller is told to end. Calls
+// that are cut short then have not failed: the real one's know no end but the
+// process's.
+type until struct {
+	record.EventRecorder
+	end <-chan struct{}
+}
+
+// Event writes an event unless the end has come.
+func (u until) Event(o runtime.Object, kind, reason, message string) {
+	select {
+	case <-u.end:
+	default:
+		u.EventRecorder.Event(o, kind, reason, message)
+	}
 }
 
 // cleanDeleted takes away what a deleted Service has left, if there was one with
