@@ -50,8 +50,9 @@ func permissionScenes() []Scene {
 	scenes := []Scene{
 		NoListener(), NoTagging(),
 		{
-			On:   poor,
-			Name: "denied-type-nlb", Class: permission, Says: saysNetworkDenied, Ends: events.Fixed, Heals: true,
+			// Whoever extends the policy lets the addresses change, which is of high risk.
+			On:   Setting{Own: "older policy, and a change that waits"},
+			Name: "denied-type-nlb", Class: permission, Says: saysNetworkDenied, Ends: events.Asked,
 			Story:   "Its NLB is to have private addresses, and the controller's RAM role has lost the right to change that.",
 			prepare: created(network),
 			spoil:   inTurn(account(impoverish), annotated("address-type", "intranet")),

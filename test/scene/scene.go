@@ -183,6 +183,13 @@ func (s *Stage) setVersion(ctx context.Context, version string) error {
 	return s.daemonSet(ctx)
 }
 
+// Halt ends the controller until Resume. What it is in the middle of stays as it is.
+func (s *Stage) Halt() { s.stopController() }
+
+// Resume starts a controller in the place of the one that Halt has ended. It has
+// forgotten what that one did, and syncs every Service.
+func (s *Stage) Resume(ctx context.Context) { s.startController(ctx) }
+
 func (s *Stage) startController(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
