@@ -4,16 +4,13 @@ package classes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
@@ -24,14 +21,25 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/scene"
-	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
+
+// noWayBack are the scenes whose fix can't be taken back, which their plans say
+// themselves: what there was before does not exist any more.
+var noWayBack = []string{"balancer-gone"}
 
 // TestClasses plays the scenes of every class on a real API server, with the
 // exporter and a worker that have the rights of the classes and no others. The
-// controller's own event starts each case. A class that can fix ends with the
-// Service synced again, a class that asks with one question; and nothing is
-// written, in cluster or cloud, that the journal does not name.
+// controller's own event starts each case. Whole snapshots of cluster and cloud
+// are compared, in four acts:
+//
+//   - The worker answers while no controller runs. Only what the journalled steps
+//     name has changed. A class that asks has asked one question.
+//   - The controller syncs. What was fixed works again, and only what the
+//     controller writes of these Services has changed besides.
+//   - The clock is put forward. A class that waits asks in the end, and nothing
+//     has changed.
+//   - What was fixed is taken back. All is as it was before, but for what the
+//     controller has made in between.
 func TestClasses(t *testing.T) {
 	text, err := os.ReadFile("../../demo/policy.yaml")
 	if err != nil {
@@ -43,12 +51,8 @@ func TestClasses(t *testing.T) {
 	}
 	var roles []scene.Role
 	for _, s := range scene.All() {
-		if !slices.ContainsFunc(functions.All, func(r *remedy.Remedy) bool { return r.Class == s.Class }) {
-			t.Logf("%s: there is no class %s yet", s.Name, s.Class)
-			continue
-		}
-		if os.Getenv(controller.BinaryVariable) != "" && (s.On.Version != "" || s.On.Speed != 0) {
-			t.Logf("%s needs a controller %s, which is simulated only", s.Name, s.On.Version)
+		if !s.Playable() {
+			t.Logf("%s is not played: the controller does not fail so", s.Name)
 			continue
 		}
 		roles = append(roles, s.As(s.Name))
@@ -59,86 +63,149 @@ func TestClasses(t *testing.T) {
 }
 
 func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	stage, err := scene.Start(ctx, scene.Options{Setting: cast[0].On, Cluster: cluster.Alone(t), Namespace: "shop"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stage.Close()
-	h, end := lbremedy(t, ctx, stage, rules)
-	defer end()
-	if err := stage.Prepare(ctx, cast...); err != nil {
+	r := newRig(t, ctx, stage, rules)
+	if err := stage.Play(ctx, cast...); err != nil {
 		t.Fatal(err)
 	}
-	j := &journal{wake: stage.Wake, last: map[string]events.Record{}, asks: map[string][]string{}}
-	following, quiet := context.WithCancel(ctx)
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		if err := h.Env.Stream.Tail(following, stream.Cases, ">", 0, j.see); err != nil && following.Err() == nil {
-			t.Errorf("read the journal: %v", err)
+	stage.Halt()
+	broken := look(t, stage)
+
+	end := r.start(t, ctx)
+	r.until(t, ctx, cast, func(role scene.Role) bool {
+		if role.Ends == events.Fixed {
+			return r.written(role).Done()
 		}
+		return r.ended(role).Result == role.Ends
 	})
-	defer wait.Wait()
-	defer quiet()
-	if err := stage.Spoil(ctx, cast...); err != nil {
-		t.Fatal(err)
+	written := look(t, stage)
+	var steps []allowance
+	for _, role := range cast {
+		steps = append(steps, bySteps(t, r.written(role))...)
+		asked := 0
+		if role.Ends == events.Asked {
+			asked = 1
+		}
+		if n := r.asked(role); n != asked {
+			t.Errorf("%s (%s) has asked %d questions", role.Name, role.Class, n)
+		}
 	}
-	ended := func(r scene.Role) bool {
-		rec := j.of(r)
-		return rec.Result == r.Ends && (!r.Heals || stage.Healed(r.Service))
-	}
-	err = stage.Until(ctx, func() bool {
-		return !slices.ContainsFunc(cast, func(r scene.Role) bool { return !ended(r) })
+	same(t, "no step names this, and the worker has changed it", compare(broken, written, steps))
+	r.cloudWrites(t, cast)
+
+	stage.Resume(ctx)
+	r.until(t, ctx, cast, func(role scene.Role) bool {
+		return !role.Heals || r.ended(role).Result == role.Ends && stage.Healed(role.Service)
 	})
-	for _, r := range cast {
-		rec := j.of(r)
-		if !ended(r) {
-			t.Errorf("%s (%s) ended as %q and should have ended as %s (healed: %t): %s %s %s", r.Name, r.Class, rec.Result, r.Ends, stage.Healed(r.Service), rec.Finding, rec.Rule, rec.Error)
-			continue
-		}
-		if asks := j.asksOf(r); r.Ends == events.Asked && len(asks) != 1 {
-			t.Errorf("%s (%s) asked %d questions: %q", r.Name, r.Class, len(asks), asks)
+	end()
+	stage.Halt()
+	healed := look(t, stage)
+	var syncs []allowance
+	for _, role := range cast {
+		// This reason is that of a sync that succeeds.
+		if in, _ := stage.Event(role.Service); role.Heals || in.Reason == "UnAvailableLoadBalancer" {
+			syncs = append(syncs, byController(written, healed, r.ended(role).Service)...)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
+	same(t, "no sync that succeeds explains this", compare(written, healed, syncs))
+
+	r.later(t, ctx, cast)
+	same(t, "a class that waits has changed this", compare(healed, look(t, stage)))
+
+	var fixes []events.Record
+	var stays []allowance
+	for _, role := range cast {
+		if role.Ends == events.Fixed {
+			fixes = append(fixes, r.written(role))
+			stays = append(stays, r.undo(t, ctx, stage, role)...)
+		}
 	}
-	j.onlyWhatIsJournalled(t, stage, cast)
-	if _, err := h.Env.Stream.Last(ctx, stream.Dead, "lbremedy.dead.>"); !errors.Is(err, stream.ErrNotFound) {
+	restored := look(t, stage)
+	for _, rec := range fixes {
+		stays = append(stays, byUndo(t, restored, rec)...)
+	}
+	same(t, "this is not as it was before the fix", compare(broken, restored, syncs, stays))
+	if _, err := r.host.Env.Stream.Last(ctx, stream.Dead, "lbremedy.dead.>"); !errors.Is(err, stream.ErrNotFound) {
 		t.Errorf("something could not be handled: %v", err)
 	}
 }
 
-// lbremedy starts exporter and worker on the stage. end ends them.
-func lbremedy(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.Policy) (_ *host.Host, end func()) {
+// same fails the test for what differs, of which it shows some.
+func same(t *testing.T, what string, diff []string) {
+	t.Helper()
+	const shown = 40
+	if n := len(diff); n > 0 {
+		t.Errorf("%s: %d values\n%s", what, n, strings.Join(diff[:min(n, shown)], "\n"))
+	}
+}
+
+// A rig is lbremedy on a stage, and what its journal has said so far.
+type rig struct {
+	stage *scene.Stage
+	host  *host.Host
+	ahead atomic.Int64 // how far the engine's clock is put forward
+
+	mu      sync.Mutex
+	settled map[string]events.Record   // the last of each Service and class
+	steps   map[string]events.Record   // the last of each that tells of a step that was applied
+	asks    map[string][]events.Record // questions
+}
+
+// newRig sets lbremedy up on the stage. Nothing of it runs yet.
+func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.Policy) *rig {
 	t.Helper()
 	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(server.Close)
 	st, err := stream.Connect(ctx, stream.Config{URL: server.URL(), Grace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host.Host{Remedies: functions.All}
-	if _, err := st.Setup(ctx, h.Classes(), stream.Settings{}); err != nil {
+	t.Cleanup(st.Close)
+	r := &rig{
+		stage: stage, host: &host.Host{Remedies: functions.All},
+		settled: map[string]events.Record{}, steps: map[string]events.Record{}, asks: map[string][]events.Record{},
+	}
+	if _, err := st.Setup(ctx, r.host.Classes(), stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := policy.Publish(ctx, st, rules); err != nil {
 		t.Fatal(err)
 	}
-	if h.Env, err = stage.Env(ctx, st, h.Remedies); err != nil {
+	if r.host.Env, err = stage.Env(ctx, st, r.host.Remedies); err != nil {
 		t.Fatal(err)
 	}
-	x, err := stage.Exporter(ctx, st)
+	r.host.Env.Now = func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
+	following, quiet := context.WithCancel(context.WithoutCancel(ctx))
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if err := st.Tail(following, stream.Cases, ">", 0, r.see); err != nil && following.Err() == nil {
+			t.Errorf("read the journal: %v", err)
+		}
+	})
+	t.Cleanup(func() { quiet(); wait.Wait() })
+	return r
+}
+
+// start starts exporter and worker. end ends them.
+func (r *rig) start(t *testing.T, ctx context.Context) (end func()) {
+	t.Helper()
+	x, err := r.stage.Exporter(ctx, r.host.Env.Stream)
 	if err != nil {
 		t.Fatal(err)
 	}
 	running, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	for name, run := range map[string]func(context.Context) error{
-		"exporter": x.Run, "worker": func(ctx context.Context) error { return h.Work(ctx, 16) },
+		"exporter": x.Run, "worker": func(ctx context.Context) error { return r.host.Work(ctx, 16) },
 	} {
 		wait.Go(func() {
 			if err := run(running); err != nil && running.Err() == nil {
@@ -146,22 +213,13 @@ func lbremedy(t *testing.T, ctx context.Context, stage *scene.Stage, rules remed
 			}
 		})
 	}
-	return h, func() { cancel(); wait.Wait(); st.Close(); server.Close() }
+	end = sync.OnceFunc(func() { cancel(); wait.Wait() })
+	t.Cleanup(end)
+	return end
 }
 
-// A journal is what the stream of cases has said so far.
-type journal struct {
-	wake func()
-
-	mu   sync.Mutex
-	last map[string]events.Record // of settled runs, by Service and class
-	asks map[string][]string      // different findings of questions, by Service and class
-	did  []events.StepRecord      // steps that were applied
-}
-
-func key(service, class string) string { return service + " " + class }
-
-func (j *journal) see(m stream.Message) error {
+// see takes in a record of the journal.
+func (r *rig) see(m stream.Message) error {
 	e, err := events.DecodeNATS(m.Header, m.Data)
 	if err != nil {
 		return err
@@ -170,65 +228,166 @@ func (j *journal) see(m stream.Message) error {
 	if err != nil {
 		return err
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	k := key(rec.Service.Name, rec.Class)
-	switch {
-	case rec.Phase == events.Step:
-		j.did = append(j.did, rec.Steps[rec.Next-1])
-	case rec.Phase == events.Settled && rec.Result != events.Superseded:
-		j.last[k] = rec
-		if ask := changing.ReplaceAllString(rec.Finding, ""); rec.Result == events.Asked && !slices.Contains(j.asks[k], ask) {
-			j.asks[k] = append(j.asks[k], ask)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := rec.Service.Name + " " + rec.Class
+	if rec.Next > 0 {
+		r.steps[k] = rec
+	}
+	if rec.Phase == events.Settled && rec.Result != events.Superseded {
+		r.settled[k] = rec
+		if rec.Result == events.Asked {
+			r.asks[k] = append(r.asks[k], rec)
 		}
 	}
-	j.wake()
+	r.stage.Wake()
 	return nil
 }
 
-// changing is what a finding may say in other words from one look to the next.
-var changing = regexp.MustCompile(`\d+`)
+func key(role scene.Role) string { return role.Service + " " + role.Class }
 
-func (j *journal) of(r scene.Role) events.Record {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.last[key(r.Service, r.Class)]
+// ended returns how the last run on the role's failure ended.
+func (r *rig) ended(role scene.Role) events.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.settled[key(role)]
 }
 
-func (j *journal) asksOf(r scene.Role) []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.asks[key(r.Service, r.Class)]
+// written returns the last record of the role's failure that tells of steps which
+// were applied.
+func (r *rig) written(role scene.Role) events.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.steps[key(role)]
 }
 
-// onlyWhatIsJournalled holds all that the worker wrote to the journal: Services
-// carry our mark only where a step names them, and the cloud got no other writes
-// than those of steps.
-func (j *journal) onlyWhatIsJournalled(t *testing.T, stage *scene.Stage, cast []scene.Role) {
+// asked returns how many questions were asked about the role's failure.
+func (r *rig) asked(role scene.Role) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.asks[key(role)])
+}
+
+// until waits until ok of all roles, and says of which it is not if that does not
+// come about.
+func (r *rig) until(t *testing.T, ctx context.Context, cast []scene.Role, ok func(scene.Role) bool) {
 	t.Helper()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	cloudSteps := 0
-	for _, s := range j.did {
-		if s.Target != "" && !strings.HasPrefix(s.Target, "service/") && !strings.HasPrefix(s.Target, "evict/") {
-			cloudSteps++
+	err := r.stage.Until(ctx, func() bool {
+		return !slices.ContainsFunc(cast, func(role scene.Role) bool { return !ok(role) })
+	})
+	if err == nil {
+		return
+	}
+	for _, role := range cast {
+		if rec := r.ended(role); !ok(role) {
+			t.Errorf("%s (%s) ended as %q and should have ended as %s (healed: %t): %s %s %s",
+				role.Name, role.Class, rec.Result, role.Ends, r.stage.Healed(role.Service), rec.Finding, rec.Rule, rec.Error)
 		}
 	}
-	writes := stage.WorkerWrites()
-	if len(writes) > 0 && cloudSteps == 0 || len(writes) > 2*cloudSteps {
-		t.Errorf("the worker wrote to the cloud %v, and the journal has %d steps there", writes, cloudSteps)
+	t.Fatal(err)
+}
+
+// cloudWrites holds the worker's calls that wrote to the cloud to the journal: a
+// write that another one has taken back would show in no snapshot.
+func (r *rig) cloudWrites(t *testing.T, cast []scene.Role) {
+	t.Helper()
+	steps := 0
+	for _, role := range cast {
+		rec := r.written(role)
+		for _, s := range rec.Steps[:rec.Next] {
+			if s.Target != "" {
+				steps++
+			}
+		}
 	}
-	services, err := stage.Cluster.Client().CoreV1().Services(stage.Namespace).List(t.Context(), metav1.ListOptions{})
+	if writes := r.stage.WorkerWrites(); len(writes) > steps {
+		t.Errorf("the worker wrote to the cloud %v, and the journal has %d steps there", writes, steps)
+	}
+}
+
+// later lets time pass for those who wait, and sees each of them ask in the end,
+// once.
+func (r *rig) later(t *testing.T, ctx context.Context, cast []scene.Role) {
+	t.Helper()
+	for _, role := range cast {
+		if role.Ends != events.Waiting {
+			continue
+		}
+		rec := r.ended(role)
+		m, err := r.host.Env.Stream.Last(ctx, stream.Failed, events.FailedSubject(scene.ClusterID, role.Class, rec.Service.UID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := events.DecodeNATS(m.Header, m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if rec.Result == events.Asked {
+				break
+			}
+			r.ahead.Add(int64(rec.Wait + lasts))
+			reply := r.host.Handle(ctx, e)
+			if reply.Err != nil || reply.Dead != "" {
+				t.Fatalf("%s (%s): %v %s", role.Name, role.Class, reply.Err, reply.Dead)
+			}
+			rec = reply.Record
+		}
+		if rec.Result != events.Asked || rec.Ask == "" {
+			t.Errorf("%s (%s) has waited long and is %s: %s", role.Name, role.Class, rec.Result, rec.Finding)
+		}
+		if again := r.host.Handle(ctx, e); again.Record.Result != events.Asked || !again.Record.At.Equal(rec.At) {
+			t.Errorf("%s (%s) has asked, and then ended as %s at %v", role.Name, role.Class, again.Record.Result, again.Record.At)
+		}
+	}
+}
+
+// lasts is more than a quarter of an hour, after which what was to pass by itself
+// becomes a question.
+const lasts = 16 * time.Minute
+
+// undo takes back what was done for a role, and returns what can't be.
+func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role scene.Role) []allowance {
+	t.Helper()
+	i := slices.IndexFunc(functions.All, func(c *remedy.Remedy) bool { return c.Class == role.Class })
+	rec := r.written(role)
+	back := slices.ContainsFunc(rec.Steps, func(s events.StepRecord) bool { return s.Undo != nil })
+	stuck := slices.ContainsFunc(rec.Steps, func(s events.StepRecord) bool { return s.Undo == nil && s.Kind != "touch" })
+	if stuck != slices.Contains(noWayBack, role.Name) {
+		t.Errorf("%s: the steps are %v, and that some have no way back is %t", role.Name, rec.Steps, stuck)
+	}
+	out, err := remedy.Undo(ctx, r.person(t, ctx, stage), functions.All[i], rec)
+	switch {
+	case stuck && !errors.Is(err, remedy.ErrNoUndo):
+		t.Errorf("%s: what has no way back was taken back: %+v, %v", role.Name, out, err)
+	case stuck || !back:
+		return bySteps(t, rec)
+	case err != nil:
+		t.Errorf("%s: %v", role.Name, err)
+	case out.Result != events.Undone:
+		t.Errorf("%s: it was taken back and ended as %s", role.Name, out.Result)
+	}
+	return nil
+}
+
+// person returns the environment of somebody who takes fixes back: what that
+// writes is not among the rights of the classes.
+func (r *rig) person(t *testing.T, ctx context.Context, stage *scene.Stage) *remedy.Env {
+	t.Helper()
+	var all []*remedy.Remedy
+	for _, class := range functions.All {
+		c := *class
+		for _, s := range c.Steps {
+			if back, ok := s.Undo(); ok {
+				c.Reads = slices.Concat(c.Reads, back.Grants())
+			}
+		}
+		all = append(all, &c)
+	}
+	env, err := stage.Env(ctx, r.host.Env.Stream, all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, svc := range services.Items {
-		if svc.Annotations[remedy.Resync] == "" {
-			continue
-		}
-		wrote := slices.ContainsFunc(functions.All, func(r *remedy.Remedy) bool { return !j.last[key(svc.Name, r.Class)].Written.IsZero() })
-		if !wrote {
-			t.Errorf("%s carries our mark, and no case of it says that it was written: %s", svc.Name, fmt.Sprint(cast))
-		}
-	}
+	env.Now, env.Who = r.host.Env.Now, "cli"
+	return env
 }

@@ -1,0 +1,309 @@
+package classes
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// A snapshot is the whole cluster and the whole simulated account at a moment.
+type snapshot struct {
+	values map[string]string // all there is, in JSON, by its path
+	world  *sim.World
+}
+
+// at joins the parts of a path.
+func at(parts ...string) string { return strings.Join(parts, " > ") }
+
+// look takes a snapshot. Events are left out, which the controller writes as it
+// likes, and so are what the API server writes by itself and what the test has
+// allowed its users.
+func look(t *testing.T, stage *scene.Stage) snapshot {
+	t.Helper()
+	s := snapshot{values: map[string]string{}, world: stage.Cloud.Snapshot()}
+	account := *s.world
+	account.Callers = nil // the keys of the test's own users
+	s.add(t, "cloud", account)
+	for _, kind := range listed(t, stage.Cluster) {
+		all, err := stage.Cluster.Dynamic().Resource(kind).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatalf("list %s: %v", kind.Resource, err)
+		}
+		for _, o := range all.Items {
+			if strings.HasPrefix(o.GetName(), "lbremedy-sandbox:") {
+				continue
+			}
+			o.SetManagedFields(nil)
+			o.SetResourceVersion("")
+			s.add(t, object(kind.GroupResource(), &o), o.Object)
+		}
+	}
+	return s
+}
+
+// object returns the path of an object of the cluster.
+func object(kind schema.GroupResource, o metav1.Object) string {
+	return at(kind.String(), strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
+}
+
+// service returns the path of a Service.
+func service(s events.Service) string { return at("services", s.Namespace+"/"+s.Name) }
+
+// listed returns the kinds of objects that the API server can list.
+func listed(t *testing.T, c *cluster.Cluster) []schema.GroupVersionResource {
+	t.Helper()
+	groups, err := c.Client().Discovery().ServerPreferredResources()
+	if err != nil {
+		t.Fatalf("ask which kinds there are: %v", err)
+	}
+	var kinds []schema.GroupVersionResource
+	for _, g := range groups {
+		version, err := schema.ParseGroupVersion(g.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range g.APIResources {
+			own := slices.Contains([]string{"events", "leases", "componentstatuses"}, r.Name)
+			if !own && !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "list") {
+				kinds = append(kinds, version.WithResource(r.Name))
+			}
+		}
+	}
+	return kinds
+}
+
+// add adds a value by its JSON.
+func (s snapshot) add(t *testing.T, path string, v any) {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := json.NewDecoder(bytes.NewReader(data))
+	read.UseNumber()
+	var plain any
+	if err := read.Decode(&plain); err != nil {
+		t.Fatal(err)
+	}
+	s.put(path, plain)
+}
+
+func (s snapshot) put(path string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			s.put(at(path, k), e)
+		}
+	case []any:
+		names := map[string]bool{}
+		for i, e := range v {
+			name := nameOf(e)
+			if name == "" || names[name] {
+				name = fmt.Sprint(i)
+			}
+			names[name] = true
+			s.put(at(path, name), e)
+		}
+	case nil:
+	default:
+		data, err := json.Marshal(v)
+		if err != nil {
+			panic(fmt.Sprintf("a value of JSON does not encode: %v", err))
+		}
+		s.values[path] = string(data)
+	}
+}
+
+// nameOf returns what tells an element of a list from the others, whatever its
+// place; empty if nothing does.
+func nameOf(v any) string {
+	e, ok := v.(map[string]any)
+	if !ok {
+		return ""
+	}
+	if id, ok := e["id"].(string); ok {
+		return id
+	}
+	if port, ok := e["port"]; ok && e["protocol"] != nil {
+		return fmt.Sprintf("%v:%v", e["protocol"], port)
+	}
+	name, _ := e["name"].(string)
+	return name
+}
+
+// An allowance is a part of cluster or cloud that may differ: a path, with all
+// that is below it.
+type allowance struct{ path, why string }
+
+// compare returns, a line each, what differs in cluster and cloud and is covered
+// by no allowance.
+func compare(before, after snapshot, allowed ...[]allowance) []string {
+	all := slices.Concat(allowed...)
+	var diff []string
+	for _, path := range slices.Sorted(maps.Keys(union(before.values, after.values))) {
+		was, is := before.values[path], after.values[path]
+		covered := slices.ContainsFunc(all, func(a allowance) bool { return path == a.path || strings.HasPrefix(path, at(a.path, "")) })
+		if was != is && !covered {
+			diff = append(diff, fmt.Sprintf("%s: was %s, is %s", path, or(was, "not there"), or(is, "not there")))
+		}
+	}
+	return diff
+}
+
+func union(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// bySteps returns what the steps of a plan that were applied name. A kind of step
+// that is not here may change nothing.
+func bySteps(t *testing.T, rec events.Record) []allowance {
+	t.Helper()
+	svc := service(rec.Service)
+	var all []allowance
+	for _, s := range rec.Steps[:rec.Next] {
+		made, err := step.Decode(s.Kind, s.Step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		may := func(parts ...string) { all = append(all, allowance{at(parts...), s.Text}) }
+		may(svc, "metadata", "annotations", remedy.Resync)
+		if keyed, ok := made.(remedy.Keyed); ok {
+			for _, key := range keyed.Keys() {
+				may(svc, "metadata", "annotations", key)
+			}
+		}
+		switch made := made.(type) {
+		case step.TagLB:
+			for _, kind := range []string{"loadBalancers", "nlbs"} {
+				may("cloud", kind, made.LB, "tags", made.Key)
+			}
+		case step.PolicyVersion:
+			may("cloud", "policies", made.Policy, "versions")
+		case step.ClearStatus:
+			may(svc, "status", "loadBalancer")
+		}
+	}
+	return all
+}
+
+// byController returns what the controller changes when it syncs a Service: the
+// marks that it leaves on the Service, and in the cloud what is the Service's. A
+// load balancer that was there before is the Service's in its groups and
+// listeners, and a new one that the controller has made for it as a whole.
+func byController(before, after snapshot, svc events.Service) []allowance {
+	path := service(svc)
+	own := []allowance{
+		{at(path, "metadata", "labels", remedy.HashLabel), "the hash of what was synced"},
+		{at(path, "metadata", "labels", remedy.BalancerLabel), "the ID of the load balancer"},
+		{at(path, "metadata", "finalizers"), "so that the Service does not go before its load balancer"},
+		{at(path, "status", "loadBalancer"), "the address"},
+	}
+	const nameTag = "kubernetes.do.not.delete"
+	name := "a" + strings.ReplaceAll(svc.UID, "-", "")[:31] // of a load balancer that it has made
+	cloud := func(why string, parts ...string) {
+		own = append(own, allowance{at(append([]string{"cloud"}, parts...)...), why})
+	}
+	for _, world := range []*sim.World{before.world, after.world} { // groups and listeners also go
+		theirs := fmt.Sprintf("/%s/%s/%s", svc.Name, svc.Namespace, scene.ClusterID)
+		for _, lb := range world.LoadBalancers {
+			for _, g := range lb.VGroups {
+				if strings.HasPrefix(g.Name, "k8s/") && strings.HasSuffix(g.Name, theirs) {
+					cloud("the Service's group", "loadBalancers", lb.ID, "vgroups", g.ID)
+				}
+			}
+			for _, l := range lb.Listeners {
+				if strings.HasPrefix(l.Description, "k8s/") && strings.HasSuffix(l.Description, theirs) {
+					cloud("the Service's listener", "loadBalancers", lb.ID, "listeners", fmt.Sprintf("%s:%d", l.Protocol, l.Port))
+				}
+			}
+		}
+		for _, g := range world.ServerGroups {
+			if g.Tags[nameTag] == name {
+				cloud("the Service's group", "serverGroups", g.ID)
+			}
+		}
+	}
+	for _, lb := range after.world.LoadBalancers {
+		switch was := slices.ContainsFunc(before.world.LoadBalancers, func(o sim.LoadBalancer) bool { return o.ID == lb.ID }); {
+		case lb.Tags[nameTag] != name:
+		case was:
+			cloud("the name by which it knows its load balancer", "loadBalancers", lb.ID, "tags", nameTag)
+		default:
+			cloud("the load balancer that it has made", "loadBalancers", lb.ID)
+			cloud("the address of the load balancer that it has made", "vswitches", lb.VSwitch, "free")
+		}
+	}
+	for _, n := range after.world.NLBs {
+		if n.Tags[nameTag] != name {
+			continue
+		}
+		was := slices.IndexFunc(before.world.NLBs, func(o sim.NLB) bool { return o.ID == n.ID })
+		zones := n.Zones
+		if was < 0 {
+			cloud("the load balancer that it has made", "nlbs", n.ID)
+		} else {
+			cloud("whether an NLB has public addresses can be changed", "nlbs", n.ID, "addressType")
+			zones = slices.Concat(zones, before.world.NLBs[was].Zones)
+		}
+		for _, z := range zones {
+			if was < 0 {
+				cloud("the address of the load balancer that it has made", "vswitches", z.VSwitch, "free")
+			}
+			cloud("the public address of its load balancer", "eips", z.EIP)
+		}
+		for i := range n.Zones {
+			cloud("the public address of its load balancer", "nlbs", n.ID, "zones", fmt.Sprint(i), "eip")
+			cloud("the public address of its load balancer", "nlbs", n.ID, "zones", fmt.Sprint(i), "public")
+		}
+	}
+	return own
+}
+
+// byUndo returns what stays when a plan is taken back: our mark, which would wake
+// the controller once more if it went, and versions of a RAM policy that are no
+// longer in force.
+func byUndo(t *testing.T, after snapshot, rec events.Record) []allowance {
+	t.Helper()
+	all := []allowance{{at(service(rec.Service), "metadata", "annotations", remedy.Resync), "the mark"}}
+	for _, s := range rec.Steps[:rec.Next] {
+		made, err := step.Decode(s.Kind, s.Step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		extended, ok := made.(step.PolicyVersion)
+		if !ok {
+			continue
+		}
+		for _, p := range after.world.Policies {
+			for _, v := range p.Versions {
+				if p.Name == extended.Policy && v.Document == extended.Document && !v.Default {
+					all = append(all, allowance{at("cloud", "policies", p.Name, "versions", v.ID), "no longer in force"})
+				}
+			}
+		}
+	}
+	return all
+}
