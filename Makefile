@@ -57,7 +57,7 @@ test: bin/sandbox ## Run all tests, against a real API server.
 race: bin/sandbox ## Run all tests with the race detector; needs a C compiler.
 	@CGO_ENABLED=1 $(SANDBOX) $(GOTEST) -race -timeout $(TEST_TIMEOUT) ./...
 
-demo: bin/sandbox ## Watch broken Services heal; KEEP=1 leaves it running, CLASSES=a,b chooses.
+demo: bin/sandbox ## Watch broken Services heal; KEEP=1 leaves it running, CLASSES=a,b or all chooses, TABLE=1 adds a table.
 	@go run ./test/demo
 
 e2e: bin/sandbox ## Run the end-to-end tests alone, and tell what they do.

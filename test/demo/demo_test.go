@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -68,6 +71,45 @@ func TestProgram(t *testing.T) {
 	}
 	if _, err := program("tag-mising"); err == nil || !strings.Contains(err.Error(), `"tag-mising"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestMarkdown looks at the rows of classes that fixed, asked and waited, and at
+// the row that a class without Services does not get.
+func TestMarkdown(t *testing.T) {
+	plan := func(risk string, steps ...string) events.Record {
+		rec := events.Record{Risk: risk}
+		for _, s := range steps {
+			kind, text, _ := strings.Cut(s, ": ")
+			rec.Steps = append(rec.Steps, events.StepRecord{Kind: kind, Text: text})
+		}
+		return rec
+	}
+	classes := []*remedy.Remedy{
+		{Class: "both", Doc: "# It is a | b"}, {Class: "fixes", Doc: "# It breaks\n\nMore."}, {Class: "unseen", Doc: "# Nobody sees it"},
+		{Class: "asks", Doc: "# It can't"}, {Class: "may", Doc: "# It may not"}, {Class: "waits", Doc: "# It lasts"},
+	}
+	got := markdown(classes, []outcome{
+		{class: "fixes", result: events.Fixed, plan: plan("low", "annotate: annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id=lb-1"), seconds: 2.04},
+		{class: "both", result: events.Fixed, plan: plan("high", "tag-lb: tag lb-1", "touch: wake the controller"), seconds: 4},
+		{class: "both", result: events.Fixed, plan: plan("high", "tag-lb: tag lb-2", "touch: wake the controller"), seconds: 0.31},
+		{class: "both", result: events.Fixed, plan: plan("low", "annotate: annotate a"), seconds: 1},
+		{class: "both", result: events.Asked},
+		{class: "both", result: events.Waiting},
+		{class: "asks", result: events.Asked},
+		{class: "may", result: events.Asked, plan: plan("medium", "convert: convert it")},
+		{class: "waits", result: events.Waiting},
+	})
+	const want = `| class | cause | what is done | risk | seconds to healed |
+|---|---|---|---|---|
+| ` + "`both`" + ` | It is a \| b | tag lb-1, wake the controller; annotate a; asks; waits | high, low | 0.3 to 4.0, asks, waits |
+| ` + "`fixes`" + ` | It breaks | annotate id=lb-1 | low | 2.0 |
+| ` + "`asks`" + ` | It can't | asks | – | asks |
+| ` + "`may`" + ` | It may not | asks whether to convert it | medium | asks |
+| ` + "`waits`" + ` | It lasts | waits | – | waits |
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

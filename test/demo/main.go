@@ -9,6 +9,7 @@
 // every class, in as many acts as it takes different clusters and accounts.
 // CCM_BIN names a real controller, which takes the place of the simulated one,
 // and CCM_VERSION its release.
+// TABLE=1 prints at the end, in Markdown, one row for each class that was shown.
 // KEEP=1 leaves the last act running until Ctrl-C and says how to look around.
 // The exit code is 0 only if every Service ended as it should have, 2 for a
 // mistake in CLASSES, 130 after Ctrl-C, else 1.
@@ -62,7 +63,7 @@ func main() {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	s := newScreen(os.Stdout)
-	code, err := run(ctx, s, os.Getenv("CLASSES"), os.Getenv("KEEP"))
+	code, err := run(ctx, s, os.Getenv("CLASSES"), set("TABLE"), set("KEEP"))
 	if ctx.Err() != nil {
 		if err != nil {
 			code, err = 130, nil // what ended it is the signal
@@ -75,6 +76,9 @@ func main() {
 	}
 	os.Exit(code)
 }
+
+// set reports whether a variable of the environment asks for something.
+func set(name string) bool { return os.Getenv(name) != "" && os.Getenv(name) != "0" }
 
 // An act is what is shown on one stage.
 type act struct {
@@ -144,7 +148,7 @@ func playable(acts []act) ([]act, error) {
 }
 
 // run is the demonstration from its start to its end.
-func run(ctx context.Context, s *screen, classes, keep string) (code int, err error) {
+func run(ctx context.Context, s *screen, classes string, rows, keep bool) (code int, err error) {
 	acts, err := program(classes)
 	if err == nil {
 		acts, err = playable(acts)
@@ -161,7 +165,12 @@ func run(ctx context.Context, s *screen, classes, keep string) (code int, err er
 		}
 		last := func() {}
 		if i == len(acts)-1 {
-			last = func() { s.verdict(&sum, time.Since(began)) }
+			last = func() {
+				s.verdict(&sum, time.Since(began))
+				if rows {
+					s.say("\n" + markdown(functions.All, sum.outcomes))
+				}
+			}
 		}
 		if err := perform(ctx, s, a, &sum, last, keep); err != nil {
 			return 1, err
@@ -175,7 +184,7 @@ func run(ctx context.Context, s *screen, classes, keep string) (code int, err er
 
 // perform shows an act and adds to the sum how it ended. The last act is followed
 // by what is said at the end, and then by what is left running.
-func perform(ctx context.Context, s *screen, a act, sum *total, last func(), keep string) error {
+func perform(ctx context.Context, s *screen, a act, sum *total, last func(), keep bool) error {
 	dir, err := os.MkdirTemp("", "lbremedy-demo-")
 	if err != nil {
 		return err
@@ -252,7 +261,7 @@ func perform(ctx context.Context, s *screen, a act, sum *total, last func(), kee
 	p.table(sum)
 	sum.wrong = append(sum.wrong, leftovers(ctx, stage, h.Env.Stream, a.roles)...)
 	last()
-	if keep != "" && keep != "0" {
+	if keep {
 		if err := s.guide(dir, a.roles[0].Service, stage, server.URL(), token); err != nil {
 			return err
 		}
@@ -325,7 +334,7 @@ func summary(p remedy.Policy) string {
 // leftovers returns what went wrong beside the Services.
 func leftovers(ctx context.Context, stage *scene.Stage, st *stream.Stream, roles []scene.Role) []string {
 	var wrong []string
-	denied := slices.ContainsFunc(roles, func(r scene.Role) bool { return r.Class == "ram-permission" })
+	denied := slices.ContainsFunc(roles, func(r scene.Role) bool { return r.Class == "ram-permission" && r.Ends == events.Fixed })
 	if n := stage.WorkerCalls("CreatePolicyVersion"); denied && n != 1 {
 		wrong = append(wrong, fmt.Sprintf("The RAM policy got %d new versions; the Services that lack the same right need one.", n))
 	}

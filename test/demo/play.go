@@ -30,6 +30,7 @@ type part struct {
 	scene.Role
 	finding string
 	done    []string
+	plan    events.Record // of the Service's class, the last that has steps
 	result  events.Result // of the Service's class
 	at      time.Time     // of the result
 	said    map[string]bool
@@ -89,6 +90,9 @@ func (p *play) record(m stream.Message) error {
 	if r.Finding != "" && r.Result != events.Gone && r.Result != events.Superseded {
 		t.finding = r.Finding
 		p.say(t, finding, r.Finding)
+	}
+	if r.Class == t.Class && len(r.Steps) > 0 {
+		t.plan = r
 	}
 	switch r.Phase {
 	case events.Step:

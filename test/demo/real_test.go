@@ -44,7 +44,7 @@ func TestRealController(t *testing.T) {
 	}
 	var sum total
 	s := newScreen(out)
-	if err := perform(t.Context(), s, act{roles: roles, cluster: c}, &sum, func() { s.verdict(&sum, time.Second) }, ""); err != nil {
+	if err := perform(t.Context(), s, act{roles: roles, cluster: c}, &sum, func() { s.verdict(&sum, time.Second) }, false); err != nil {
 		t.Fatalf("%v\n%s", err, shown())
 	}
 	for _, wrong := range sum.wrong {

@@ -116,6 +116,7 @@ type total struct {
 	seconds        []float64 // until each Service that works again was fixed
 	asked, waiting int
 	wrong          []string // what is not as it should be
+	outcomes       []outcome
 }
 
 // table prints how each Service ended, and adds that up.
@@ -137,7 +138,8 @@ func (p *play) table(sum *total) {
 		{Number: 6, Align: text.AlignRight, AlignHeader: text.AlignRight},
 	})
 	for _, part := range p.parts {
-		outcome, colour, seconds := string(part.result), colours[string(part.result)], "-"
+		ended, colour, seconds := string(part.result), colours[string(part.result)], "-"
+		o := outcome{class: part.Class, result: part.result, plan: part.plan}
 		switch part.result {
 		case events.Asked:
 			colour = colours[asks]
@@ -147,17 +149,18 @@ func (p *play) table(sum *total) {
 			sum.waiting++
 		}
 		if at, _ := p.stage.Failed(part.Service); !at.IsZero() && !part.at.IsZero() {
-			took := part.at.Sub(at).Seconds()
-			seconds = fmt.Sprintf("%.1f", took)
+			o.seconds = part.at.Sub(at).Seconds()
+			seconds = fmt.Sprintf("%.1f", o.seconds)
 			if part.result == events.Fixed {
-				sum.seconds = append(sum.seconds, took)
+				sum.seconds = append(sum.seconds, o.seconds)
 			}
 		}
+		sum.outcomes = append(sum.outcomes, o)
 		if w := part.wrong(p.stage); w != "" {
 			sum.wrong = append(sum.wrong, w)
-			outcome, colour = outcome+" !", colours[trouble]
+			ended, colour = ended+" !", colours[trouble]
 		}
-		t.AppendRow(table.Row{part.Service, part.Class, cut(gist(part.finding), left*5/2), cut(strings.Join(part.done, "; "), right*5/2), p.screen.paint(colour, outcome), seconds})
+		t.AppendRow(table.Row{part.Service, part.Class, cut(gist(part.finding), left*5/2), cut(strings.Join(part.done, "; "), right*5/2), p.screen.paint(colour, ended), seconds})
 	}
 	p.screen.section("How each Service ended, and how many seconds after its first failure event:")
 	p.screen.say(t.Render())

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// An outcome is how one Service ended, as a table of the classes needs it.
+type outcome struct {
+	class   string
+	result  events.Result
+	plan    events.Record // the last of the journal that has steps, else the zero record
+	seconds float64       // from the first failure event to the result
+}
+
+// markdown returns a table of the classes that were shown, one row each, for a
+// page such as README.md. What a class is comes from the class, and what it did
+// from the journal.
+func markdown(classes []*remedy.Remedy, outcomes []outcome) string {
+	var b strings.Builder
+	b.WriteString("| class | cause | what is done | risk | seconds to healed |\n|---|---|---|---|---|\n")
+	for _, r := range classes {
+		var done, risks, kinds []string
+		var took []float64
+		ends, bare := map[events.Result]bool{}, map[events.Result]bool{} // bare: without a plan
+		for _, o := range outcomes {
+			if o.class != r.Class {
+				continue
+			}
+			ends[o.result] = true
+			if o.result == events.Fixed {
+				took = append(took, o.seconds)
+			}
+			kind, what := plan(o)
+			bare[o.result] = bare[o.result] || kind == ""
+			if kind == "" || slices.Contains(kinds, kind) {
+				continue
+			}
+			kinds, done = append(kinds, kind), append(done, what)
+			if !slices.Contains(risks, o.plan.Risk) {
+				risks = append(risks, o.plan.Risk)
+			}
+		}
+		if len(ends) == 0 {
+			continue
+		}
+		for _, end := range []struct {
+			result events.Result
+			word   string
+		}{{events.Asked, "asks"}, {events.Waiting, "waits"}} {
+			if bare[end.result] {
+				done = append(done, end.word)
+			}
+		}
+		row := []string{"`" + r.Class + "`", r.Title(), strings.Join(done, "; "), strings.Join(risks, ", "), span(took, ends)}
+		for i, cell := range row {
+			row[i] = strings.ReplaceAll(cell, "|", "\\|")
+			if cell == "" {
+				row[i] = "–"
+			}
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+	}
+	return b.String()
+}
+
+// plan returns the kinds of steps in an outcome's plan, and in words what they
+// do; empty if it has none.
+func plan(o outcome) (kinds, what string) {
+	if len(o.plan.Steps) == 0 {
+		return "", ""
+	}
+	var texts []string
+	for _, s := range o.plan.Steps {
+		kinds += s.Kind + " "
+		texts = append(texts, brief(s.Text))
+	}
+	what = strings.Join(texts, ", ")
+	switch o.result {
+	case events.Asked:
+		kinds, what = "asks "+kinds, "asks whether to "+what
+	case events.Waiting:
+		kinds, what = "waits "+kinds, "waits, then may "+what
+	}
+	return kinds, what
+}
+
+// span returns how long it took until Services were healed, and how those that
+// were not ended.
+func span(took []float64, ends map[events.Result]bool) string {
+	var all []string
+	if len(took) > 0 {
+		low, high := fmt.Sprintf("%.1f", slices.Min(took)), fmt.Sprintf("%.1f", slices.Max(took))
+		if high != low {
+			low += " to " + high
+		}
+		all = append(all, low)
+	}
+	if ends[events.Asked] {
+		all = append(all, "asks")
+	}
+	if ends[events.Waiting] {
+		all = append(all, "waits")
+	}
+	return strings.Join(all, ", ")
+}
