@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -142,6 +143,55 @@ func (s *Stream) lasts(ctx context.Context, stream, filter string) ([]Message, e
 	return found, nil
 }
 
+// EachLast calls f for the newest message of each subject that matches filter, of any
+// number of subjects, and returns when it has seen those that were there when it
+// began. An error of f ends it and is returned. It reads nothing of what is older, so
+// that it takes as long as there are subjects, however much each holds.
+func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Message) error) error {
+	subjects, err := s.Subjects(ctx, stream, filter)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(subjects, lastsMost/2) {
+		ask := query{Lasts: some}
+		for {
+			page, pending, err := s.page(ctx, stream, ask)
+			if err != nil {
+				return fmt.Errorf("read the last messages of %s: %w", filter, err)
+			}
+			for _, m := range page {
+				if err := f(m); err != nil {
+					return err
+				}
+			}
+			if pending == 0 || len(page) == 0 {
+				break
+			}
+			ask.Seq = page[len(page)-1].Sequence + 1
+		}
+	}
+	return nil
+}
+
+// Subjects returns the subjects of a stream that match filter and hold a message, sorted.
+func (s *Stream) Subjects(ctx context.Context, stream, filter string) ([]string, error) {
+	doing := "list the subjects " + filter
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	defer cancel()
+	handle, err := s.js.Stream(in, stream)
+	if err != nil {
+		return nil, s.fault(ctx, in, doing, err)
+	}
+	info, err := handle.Info(in, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return nil, s.fault(ctx, in, doing, err)
+	}
+	return slices.Sorted(maps.Keys(info.State.Subjects)), nil
+}
+
 // page asks once for several messages, and returns them with the number of those still to come.
 func (s *Stream) page(ctx context.Context, stream string, ask query) ([]Message, int, error) {
 	in, cancel, err := s.within(ctx)
@@ -213,6 +263,15 @@ func read(reply *nats.Msg) (m Message, end bool, err error) {
 // it and is returned.
 func (s *Stream) Follow(ctx context.Context, stream, filter string, f func(Message) error) error {
 	return s.tail(ctx, stream, filter, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverNewPolicy}, f)
+}
+
+// FollowSince is Follow that begins with what was stored since a time; the zero time
+// means now.
+func (s *Stream) FollowSince(ctx context.Context, stream, filter string, since time.Time, f func(Message) error) error {
+	if since.IsZero() {
+		return s.Follow(ctx, stream, filter, f)
+	}
+	return s.tail(ctx, stream, filter, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since}, f)
 }
 
 // Tail is Follow that begins right behind a sequence of the stream: none is missed

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,40 @@ func TestEach(t *testing.T) {
 	}
 }
 
+// Of more subjects than one answer of the server holds, and of more bytes.
+func TestEachLast(t *testing.T) {
+	s := fresh(t)
+	const n = 2*lastsMost + 5
+	for round := range 2 {
+		for i := range n {
+			if _, err := s.js.PublishAsync(fmt.Sprintf("lbremedy.case.c1.u%d.x", i), []byte(strconv.Itoa(round))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	<-s.js.PublishAsyncComplete()
+	record(t, s, "c2", 0, 2)
+	for filter, want := range map[string]int{"lbremedy.case.>": n + 2, "lbremedy.case.c1.>": n, "lbremedy.case.c1.u7.*": 1, "lbremedy.case.c3.>": 0} {
+		got := map[string]string{}
+		err := s.EachLast(t.Context(), Cases, filter, func(m Message) error { got[m.Subject] = string(m.Data); return nil })
+		if err != nil || len(got) != want {
+			t.Errorf("%s: %d messages, %v; want %d", filter, len(got), err, want)
+		}
+		for subject, data := range got {
+			if data != "1" && strings.HasPrefix(subject, "lbremedy.case.c1.") {
+				t.Fatalf("%s: got %q, which is not the last", subject, data)
+			}
+		}
+	}
+	stop := errors.New("enough")
+	if err := s.EachLast(t.Context(), Cases, "lbremedy.case.>", func(Message) error { return stop }); err != stop {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Subjects(t.Context(), "NONE", ">"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestFollowAndTail(t *testing.T) {
 	server := serve(t, embedded.Options{})
 	p := newProxy(t, server.URL())
@@ -180,6 +215,26 @@ func TestFollowAndTail(t *testing.T) {
 	}
 	if err := s.Follow(t.Context(), "NONE", "x", nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestFollowSince(t *testing.T) {
+	s := fresh(t)
+	record(t, s, "c1", 0, 2)
+	first, err := s.At(t.Context(), Cases, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("enough")
+	var got []string
+	err = s.FollowSince(t.Context(), Cases, "lbremedy.case.>", first.Time, func(m Message) error {
+		if got = append(got, string(m.Data)); len(got) == 2 {
+			return stop
+		}
+		return s.Journal("c1", "u9", "x").Append(t.Context(), "1", nil, []byte("9"))
+	})
+	if diff := cmp.Diff([]string{"1", "9"}, got); diff != "" || err != stop {
+		t.Errorf("%v, %s", err, diff)
 	}
 }
 

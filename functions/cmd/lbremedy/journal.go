@@ -19,6 +19,7 @@ import (
 type filter struct {
 	classes, results   []string
 	namespace, service string
+	id                 string // of a case, or the beginning of one
 	since, until       moment
 	open               bool
 }
@@ -32,8 +33,12 @@ func (f *filter) failures(cmd *cobra.Command) {
 	command.Complete(cmd, "class", completeClasses)
 }
 
-// outcomes adds the flags that choose by how cases stand.
-func (f *filter) outcomes(cmd *cobra.Command) {
+// outcomes adds the flags that choose cases, and by how they stand.
+func (f *filter) outcomes(p *program, cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or those whose ID begins so")
+	command.Complete(cmd, "case", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return p.completeCases(cmd, nil, begun)
+	})
 	cmd.Flags().StringSliceVar(&f.results, "result", nil, "with these `results` only: "+strings.Join(results, ", "))
 	cmd.Flags().BoolVar(&f.open, "open", false, "only cases that are not over")
 	command.Complete(cmd, "result", cobra.FixedCompletions(results, cobra.ShellCompDirectiveNoFileComp))
@@ -86,7 +91,7 @@ func (f *filter) failure(e events.Failure) bool {
 
 // record reports whether the filter means the record.
 func (f *filter) record(r events.Record) bool {
-	return f.about(r.Class, r.Service) && !r.At.Before(f.since.Time) &&
+	return f.about(r.Class, r.Service) && strings.HasPrefix(r.Case, f.id) && !r.At.Before(f.since.Time) &&
 		(len(f.results) == 0 || slices.Contains(f.results, state(r))) && (!f.open || isOpen(r))
 }
 
@@ -132,12 +137,13 @@ func (m *moment) Set(s string) error {
 	return fmt.Errorf("want how long ago, such as 90m or 7d, or a time such as 2006-01-02T15:04")
 }
 
-// caseFilter returns the subjects of the journal that the global flags mean.
-func (p *program) caseFilter() string {
-	if p.cluster == "" {
-		return events.CaseSubjects
+// caseFilter returns the subjects of the journal that the global flags and these classes mean.
+func (p *program) caseFilter(classes []string) string {
+	cluster, class := cmp.Or(p.cluster, "*"), "*"
+	if len(classes) == 1 {
+		class = classes[0]
 	}
-	return "lbremedy.case." + p.cluster + ".>"
+	return events.CaseSubject(cluster, "*", class)
 }
 
 // record reads an entry of the journal.
@@ -154,65 +160,134 @@ type history []events.Record
 
 func (h history) last() events.Record { return h[len(h)-1] }
 
-// cases reads the journal and returns the cases of which a record was stored since,
-// the one with the newest record first. Unless all are wanted, a history holds the
-// newest record alone.
-func (p *program) cases(ctx context.Context, s *stream.Stream, since time.Time, all bool) ([]history, error) {
-	type key struct{ cluster, uid, class, id string }
-	found := map[key]history{}
-	g, read, unreadable := p.progress(), 0, 0
-	var why error
-	err := s.Each(ctx, stream.Cases, p.caseFilter(), since, func(m stream.Message) error {
-		r, err := record(m)
+// A reader takes records of the journal in and tells how far it is.
+type reader struct {
+	*program
+	*progress
+	read, broken int
+	why          error // the first one that can't be read
+}
+
+func (p *program) reader() *reader { return &reader{program: p, progress: p.progress()} }
+
+// each returns what hands the record of a message on, and counts those that are none.
+func (r *reader) each(f func(events.Record) error) func(stream.Message) error {
+	return func(m stream.Message) error {
+		rec, err := record(m)
 		if err != nil {
-			unreadable, why = unreadable+1, err
+			r.broken++
+			r.why = cmp.Or(r.why, err)
 			return nil
 		}
-		k := key{r.Cluster, r.Service.UID, r.Class, r.Case}
-		if all {
-			found[k] = append(found[k], r)
-		} else {
-			found[k] = history{r}
+		r.read++
+		r.say("reading the journal: %d records", r.read)
+		return f(rec)
+	}
+}
+
+// end says what could not be read.
+func (r *reader) end() {
+	r.done()
+	if r.broken > 0 {
+		r.note("%d records of the journal can't be read and are left out: %s", r.broken, command.Clean(r.why.Error()))
+	}
+}
+
+// newestFirst orders cases by their last records.
+func newestFirst(a, b history) int {
+	return cmp.Or(b.last().At.Compare(a.last().At), cmp.Compare(a.last().Case, b.last().Case), cmp.Compare(a.last().Class, b.last().Class))
+}
+
+// latest returns the newest case of each Service and class that the filter means, as
+// its last record alone, the one that changed last first. It doesn't read the rest of the
+// journal.
+func (p *program) latest(ctx context.Context, s *stream.Stream, f *filter) ([]history, error) {
+	var list []history
+	r := p.reader()
+	err := s.EachLast(ctx, stream.Cases, p.caseFilter(f.classes), r.each(func(rec events.Record) error {
+		if f.record(rec) {
+			list = append(list, history{rec})
 		}
-		read++
-		g.say("reading the journal: %d records of %d cases", read, len(found))
 		return nil
-	})
-	g.done()
+	}))
+	r.end()
 	if err != nil {
 		return nil, err
 	}
-	if unreadable > 0 {
-		fmt.Fprintf(p.err, "%d records of the journal can't be read and are left out: %s\n", unreadable, command.Clean(why.Error()))
+	slices.SortFunc(list, newestFirst)
+	return list, nil
+}
+
+// cases returns all cases that the filter means, of which a record was stored since
+// the filter's time, as their records since then, the one that changed last first. It
+// reads the whole journal.
+func (p *program) cases(ctx context.Context, s *stream.Stream, f *filter) ([]history, error) {
+	return p.gather(ctx, s, []string{p.caseFilter(f.classes)}, f)
+}
+
+// gather returns the cases in the subjects that the filter means.
+func (p *program) gather(ctx context.Context, s *stream.Stream, subjects []string, f *filter) ([]history, error) {
+	type key struct{ cluster, uid, class, id string }
+	found := map[key]history{}
+	r := p.reader()
+	for _, subject := range subjects {
+		err := s.Each(ctx, stream.Cases, subject, f.since.Time, r.each(func(rec events.Record) error {
+			k := key{rec.Cluster, rec.Service.UID, rec.Class, rec.Case}
+			found[k] = append(found[k], rec)
+			return nil
+		}))
+		if err != nil {
+			r.end()
+			return nil, err
+		}
 	}
+	r.end()
 	list := make([]history, 0, len(found))
 	for _, h := range found {
-		list = append(list, h)
+		if f.record(h.last()) {
+			list = append(list, h)
+		}
 	}
-	slices.SortFunc(list, func(a, b history) int {
-		return cmp.Or(b.last().At.Compare(a.last().At), cmp.Compare(a.last().Case, b.last().Case), cmp.Compare(a.last().Class, b.last().Class))
-	})
+	slices.SortFunc(list, newestFirst)
 	return list, nil
 }
 
 // find returns the cases that a name means, the newest first: a case ID, or the
 // beginning of one, or a Service.
 func (p *program) find(ctx context.Context, s *stream.Stream, name string) ([]history, error) {
-	all, err := p.cases(ctx, s, time.Time{}, true)
+	subjects, f, what := map[string]bool{}, &filter{id: name}, "case"
+	if strings.Contains(name, "/") {
+		f, what = &filter{service: name}, "case of a Service"
+		if err := f.check(); err != nil {
+			return nil, err
+		}
+		latest, err := p.latest(ctx, s, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range latest {
+			subjects[events.CaseFilter(h.last().Cluster, h.last().Service.UID)] = true
+		}
+	} else {
+		all, err := s.Subjects(ctx, stream.Cases, p.caseFilter(nil))
+		if err != nil {
+			return nil, err
+		}
+		begin := name[:min(len(name), 8)] // of the UID: a case ID holds no more of it
+		for _, subject := range all {
+			if parts := strings.Split(subject, "."); len(parts) == 5 && strings.HasPrefix(parts[3], begin) {
+				subjects[events.CaseFilter(parts[2], parts[3])] = true
+			}
+		}
+	}
+	found, err := p.gather(ctx, s, sortedKeys(subjects), f)
 	if err != nil {
 		return nil, err
 	}
-	means := func(h history) bool { return strings.HasPrefix(h.last().Case, name) }
-	what := "case"
-	if strings.Contains(name, "/") {
-		means = func(h history) bool { return h.last().Service.String() == name }
-		what = "case of a Service"
-	}
-	all = slices.DeleteFunc(all, func(h history) bool { return !means(h) })
-	if len(all) == 0 {
+	if len(found) == 0 {
 		return nil, command.Wrong("the journal holds no %s %q: \"lbremedy ls\" lists what it holds", what, name)
 	}
-	return all, nil
+	return found, nil
 }
 
 // completeCases completes the IDs of the cases in the journal.
@@ -227,7 +302,7 @@ func (p *program) completeCases(cmd *cobra.Command, args []string, _ string) ([]
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer s.Close()
-	all, err := p.cases(ctx, s, time.Time{}, false)
+	all, err := p.latest(ctx, s, &filter{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -93,14 +94,19 @@ func TestJournal(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"", []string{api + " asked", web + " fixed", gone + " gone"}},
+		{"", []string{api + " asked", web + " fixed"}},
+		{"--all", []string{api + " asked", web + " fixed", gone + " gone"}},
+		{"--all --case 22222222", []string{web + " fixed", gone + " gone"}},
+		{"--case " + api, []string{api + " asked"}},
 		{"--open", []string{api + " asked"}},
-		{"--class vswitch-ip-exhausted", []string{web + " fixed", gone + " gone"}},
+		{"--class vswitch-ip-exhausted,tag-missing", []string{web + " fixed"}},
+		{"--all --class vswitch-ip-exhausted", []string{web + " fixed", gone + " gone"}},
 		{"--namespace pay", []string{api + " asked"}},
 		{"--service shop/web --result fixed", []string{web + " fixed"}},
 		{"--service api", []string{api + " asked"}},
 		{"--since 2026-01-02", []string{api + " asked", web + " fixed"}},
-		{"--result gone,asked", []string{api + " asked", gone + " gone"}},
+		{"--result gone,asked", []string{api + " asked"}},
+		{"--all --result gone,asked", []string{api + " asked", gone + " gone"}},
 		{"--cluster c2", nil},
 	} {
 		got := c.run(t.Context(), append([]string{"ls", "-o", "json"}, strings.Fields(tt.args)...)...)
@@ -116,7 +122,7 @@ func TestJournal(t *testing.T) {
 			t.Errorf("ls %s: code %d, %s", tt.args, got.code, diff)
 		}
 	}
-	table := c.run(t.Context(), "ls")
+	table := c.run(t.Context(), "ls", "--all")
 	if !strings.HasPrefix(table.out, "CASE ") || strings.Count(table.out, "\n") != 4 || strings.Contains(table.out, " \n") {
 		t.Errorf("ls printed %q", table.out)
 	}
@@ -124,7 +130,7 @@ func TestJournal(t *testing.T) {
 	report := c.run(t.Context(), "show", "shop/web", "--history")
 	for _, want := range []string{
 		"shop/web  fixed\n", "Case       " + web, "Failed ", full, "Finding    The vSwitch vsw-a is full; vsw-b has 41 free addresses.\n",
-		"Impact     The Service has no address", "Plan       low risk, 1 of 1 steps done\n           1. annotate", "\n              before: vswitch-id vsw-a\n",
+		"Impact     The Service has no address", "Plan       low risk, 1 of 1 steps done\n           1. annotate", "\n              before: vswitch-id vsw-a\n              after: vswitch-id vsw-b\n",
 		"undo: annotate", "Undo       lbremedy undo " + web + " --apply\n", "Rule       Fix mode", "Timings    diagnose 300ms, verify 3s; 3.3s in all\n",
 		"Outcome    fixed at", "by worker, the first attempt", "History\n", "worker  started\n", "Others     " + gone,
 	} {
@@ -145,7 +151,7 @@ func TestJournal(t *testing.T) {
 	if got := c.run(t.Context(), "undo", web); got.code != 0 || !strings.Contains(got.out, "vswitch-id=vsw-a\n") || !strings.Contains(got.err, "Nothing was written") {
 		t.Errorf("undo without --apply: %+v", got)
 	}
-	for name, want := range map[string]string{api: "no step was applied", "22222222": "2 cases begin with", "99": "holds no case"} {
+	for name, want := range map[string]string{api: "no step was applied", "22222222": "2 cases begin with", "99": "holds no case", "22222222-2026010": "2 cases begin with"} {
 		if got := c.run(t.Context(), "undo", name); got.code != command.CodeWrong || !strings.Contains(got.err, want) {
 			t.Errorf("undo %s: %+v; want %q", name, got, want)
 		}
@@ -154,6 +160,50 @@ func TestJournal(t *testing.T) {
 	policy := write(t, "policy.yaml", "mode: fix\nrisk: medium\n")
 	if got := c.run(t.Context(), "setup", "--policy", policy); got.code != 0 || got.out != "The policy in force is fix: plans up to medium risk are applied.\n" {
 		t.Errorf("setup with a policy: %+v", got)
+	}
+}
+
+var update = flag.Bool("update", false, "write what the commands print")
+
+// The report of a fixed case tells what happened, why, what was done by which rule
+// with before and after, how to take it back, how long it took and who did it.
+func TestReport(t *testing.T) {
+	zone := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = zone }()
+	c, s := embed(t)
+	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
+	fixed := journalled()[2]
+	fixed.Written, fixed.First = began.Add(1500*time.Millisecond), began.Add(300*time.Millisecond)
+	fixed.Steps[0].Text = "annotate " + key + "vswitch-id=vsw-b, remove " + key + "zone-maps"
+	fixed.Steps[0].Step = json.RawMessage(`{"set":{"` + key + `vswitch-id":"vsw-b"},"remove":["` + key + `zone-maps"],"was":{"` + key + `zone-maps":"h:vsw-a"}}`)
+	fixed.Steps[0].Undo.Text = "annotate " + key + "zone-maps=h:vsw-a, remove " + key + "vswitch-id"
+	fixed.Steps = append(fixed.Steps,
+		events.StepRecord{Kind: "listener", Text: "let listener 80/tcp of lb-1 use the group rsp-2", Risk: "high", Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
+		events.StepRecord{Kind: "touch", Text: "wake the controller", Risk: "low", Step: json.RawMessage(`{"after":60000000000}`)})
+	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, "Fix mode applies plans up to high risk; this one is high."
+	fixed.Note = "Two other Services were in the same vSwitch."
+	if err := seed(t.Context(), s, journalled()[1], fixed); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	p := &program{in: strings.NewReader(""), out: &out, err: io.Discard, now: func() time.Time { return began.Add(8 * time.Hour) },
+		getenv: func(name string) string { return c.env[name] }, terminal: func(any) int { return 0 }}
+	if code := p.run(t.Context(), []string{"show", fixed.Case, "--history"}); code != 0 {
+		t.Fatalf("code %d", code)
+	}
+	golden := filepath.Join("testdata", "show.txt")
+	if *update {
+		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+		t.Errorf("show prints something else; go test -run TestReport -update takes it over: %s", diff)
 	}
 }
 

@@ -11,10 +11,12 @@ import (
 
 func (p *program) ls() *cobra.Command {
 	var f filter
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "List cases: the newest record of each",
-		Long: `List the cases of the journal, the one that changed last first.
+		Short: "List cases: the newest of each Service and class",
+		Long: `List the newest case of each Service and class, the one that changed last first.
+With --all the older ones too, which takes as long as the journal is.
 
 RESULT is how the last run on the case ended, or "looking" and "writing" while one is
 on it. With -o json or yaml the records are printed as the journal holds them.`,
@@ -31,22 +33,25 @@ on it. With -o json or yaml the records are printed as the journal holds them.`,
 				return err
 			}
 			defer s.Close()
-			cases, err := p.cases(cmd.Context(), s, f.since.Time, false)
+			read := p.latest
+			if all {
+				read = p.cases
+			}
+			cases, err := read(cmd.Context(), s, &f)
 			if err != nil {
 				return err
 			}
 			list := []events.Record{}
 			for _, h := range cases {
-				if f.record(h.last()) {
-					list = append(list, h.last())
-				}
+				list = append(list, h.last())
 			}
 			return p.print(list, func() { p.list(list) })
 		},
 	}
 	f.failures(cmd)
-	f.outcomes(cmd)
+	f.outcomes(p, cmd)
 	f.sinceFlag(cmd, "only cases that changed since this `time`: 90m, 7d or 2006-01-02T15:04")
+	cmd.Flags().BoolVar(&all, "all", false, "older cases of a Service and class, too")
 	return cmd
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -53,6 +52,9 @@ func (p *program) report(r events.Record) {
 	if r.Wait > 0 && !r.Result.Settled() {
 		p.field("Wait", "It is looked at again after "+r.Wait.Round(time.Second).String()+".")
 	}
+	if !dry {
+		p.field("Course", course(r))
+	}
 	p.field("Timings", timings(r.Timings))
 	if dry {
 		p.field("Outcome", "Nothing was written.")
@@ -87,7 +89,7 @@ func (p *program) steps(r events.Record, dry bool) {
 	text := ""
 	for i, s := range r.Steps {
 		text += fmt.Sprintf("\n%d. %s", i+1, s.Text)
-		for _, line := range before(s.Step) {
+		for _, line := range change(s.Step) {
 			text += "\n   " + line
 		}
 		back := "there is no way back"
@@ -105,39 +107,77 @@ func (p *program) steps(r events.Record, dry bool) {
 	}
 }
 
-// before tells what stood where a step writes. Steps keep it under "was", as one
-// value or as one by key; a key that is set and isn't there was not there.
-func before(step json.RawMessage) []string {
+// change tells what stood where a step writes, and what stands there after it. Steps
+// keep the one under "was", as one value or as one by key, where a key that is not
+// there was absent; and the other under a name that says what it is.
+func change(step json.RawMessage) []string {
 	var s struct {
-		Set   map[string]string
-		Names []string
-		Was   json.RawMessage
+		Set           map[string]string
+		Names, Remove []string
+		Was           json.RawMessage
 	}
 	if json.Unmarshal(step, &s) != nil {
 		return nil
 	}
 	var byKey map[string]string
-	var one string
-	switch {
-	case len(s.Set)+len(s.Names) > 0:
+	if len(s.Set)+len(s.Names)+len(s.Remove) > 0 {
 		if len(s.Was) > 0 && json.Unmarshal(s.Was, &byKey) != nil {
 			return nil
 		}
 		var lines []string
-		for _, k := range append(slices.Sorted(maps.Keys(s.Set)), s.Names...) {
-			was, ok := byKey[k]
+		pair := func(key, after string) {
+			was, ok := byKey[key]
 			if !ok {
 				was = "absent"
 			}
-			lines = append(lines, "before: "+strings.TrimPrefix(k, remedy.Prefix)+" "+was)
+			key = strings.TrimPrefix(key, remedy.Prefix)
+			lines = append(lines, "before: "+key+" "+was, "after: "+key+" "+after)
+		}
+		for _, key := range sortedKeys(s.Set) {
+			pair(key, s.Set[key])
+		}
+		for _, key := range slices.Concat(s.Names, s.Remove) {
+			pair(key, "absent")
 		}
 		return lines
-	case len(s.Was) == 0 || string(s.Was) == "null":
-		return nil
-	case json.Unmarshal(s.Was, &one) == nil:
-		return []string{"before: " + cmp.Or(one, "nothing")}
 	}
-	return []string{"before: " + string(s.Was)}
+	if len(s.Was) == 0 || string(s.Was) == "null" {
+		return nil
+	}
+	lines := []string{"before: " + value(s.Was)}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(step, &all) != nil {
+		return lines
+	}
+	for _, name := range []string{"to", "group", "version", "value"} {
+		if after, ok := all[name]; ok {
+			return append(lines, "after: "+value(after))
+		}
+	}
+	return lines
+}
+
+// value returns a JSON value as a person would write it.
+func value(data json.RawMessage) string {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		return cmp.Or(text, "nothing")
+	}
+	return string(data)
+}
+
+// course tells when what happened, counted from the failure.
+func course(r events.Record) string {
+	var parts []string
+	for _, at := range []struct {
+		what string
+		time time.Time
+	}{{"looked at", r.First}, {"written", r.Written}, {state(r), r.At}} {
+		if !at.time.IsZero() && !r.EventTime.IsZero() {
+			parts = append(parts, at.what+" after "+short(max(0, at.time.Sub(r.EventTime))))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func timings(t events.Timings) string {

@@ -15,8 +15,10 @@ func (p *program) watch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Follow what happens to cases as it happens",
-		Long: `Follow the journal: one line for each record from now on, until interrupted. With -o
-json each record is a line of JSON, with yaml a document.`,
+		Long: `Follow the journal: one line for each record from now on, or from --since on, until
+interrupted. With -o json each record is a line of JSON, with yaml a document.`,
+		Example: `  lbremedy watch --class tag-missing --result asked,failed
+  lbremedy watch --case 3f9a12bc-20260102T150405 --since 1h`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
@@ -30,7 +32,7 @@ json each record is a line of JSON, with yaml a document.`,
 			if p.terminal(p.err) > 0 {
 				p.note("Following the journal; Ctrl-C ends it.")
 			}
-			return s.Follow(cmd.Context(), stream.Cases, p.caseFilter(), func(m stream.Message) error {
+			return s.FollowSince(cmd.Context(), stream.Cases, p.caseFilter(f.classes), f.since.Time, func(m stream.Message) error {
 				r, err := record(m)
 				if err != nil {
 					p.note("a record can't be read: %s", command.Clean(err.Error()))
@@ -44,7 +46,8 @@ json each record is a line of JSON, with yaml a document.`,
 		},
 	}
 	f.failures(cmd)
-	f.outcomes(cmd)
+	f.outcomes(p, cmd)
+	f.sinceFlag(cmd, "also what was written since this `time`: 90m, 7d or 2006-01-02T15:04")
 	return cmd
 }
 
