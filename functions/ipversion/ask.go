@@ -7,24 +7,60 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // forVSwitches asks for vSwitches with IPv6, or for a load balancer without it.
-func forVSwitches(c *remedy.Case, lb *remedy.Instance, without []string, able string) string {
-	which, key := "its vSwitches", remedy.Prefix+vswitchID
+func forVSwitches(c *remedy.Case, lb *remedy.Instance, without []string, able []cloud.VSwitch) string {
+	which := "its vSwitches"
 	if len(without) > 0 {
-		which = strings.Join(without, ", ")
+		which = remedy.List(without, 5)
 	}
-	if remedy.NLB(c.Service) {
-		key = remedy.Prefix + zoneMaps
-	}
-	ask := fmt.Sprintf("Choose. Either enable IPv6 for %s, and for the VPC if it has none, in the VPC console: nothing else changes. Or name other vSwitches in the annotation %s; %s.", which, key, able)
+	ask := fmt.Sprintf("Choose. Either enable IPv6 for %s, and for the VPC if it has none, in the VPC console: nothing else changes. Or %s.", which, others(c, lb, able))
 	if lb == nil {
 		return ask + fmt.Sprintf(" Or do without IPv6: %s.", remedy.SetCommand(c.Service, ipVersion, "ipv4"))
 	}
-	return ask + fmt.Sprintf(" %s keeps its vSwitches for life: for others, delete the Service and create it again, and its address changes. Or ask for what it is: %s.",
-		lb.ID, remedy.SetCommand(c.Service, ipVersion, lb.IPVersion))
+	if lb.NLB != nil {
+		ask += fmt.Sprintf(" A zone that %s is in keeps its vSwitch.", lb.ID)
+	} else {
+		ask += fmt.Sprintf(" %s keeps its vSwitch for life: for another, delete the Service and create it again, and its address changes.", lb.ID)
+	}
+	if asked, _ := remedy.Annotation(c.Service, ipVersion); !strings.EqualFold(asked, lb.IPVersion) {
+		ask += fmt.Sprintf(" Or ask for what it is: %s.", remedy.SetCommand(c.Service, ipVersion, lb.IPVersion))
+	}
+	return ask
+}
+
+// others asks for other vSwitches, as the end of a sentence: for those of the
+// cluster's own that have IPv6.
+func others(c *remedy.Case, lb *remedy.Instance, able []cloud.VSwitch) string {
+	short := vswitchID
+	if remedy.NLB(c.Service) {
+		short = zoneMaps
+	}
+	text := "name other vSwitches in the annotation " + remedy.Prefix + short
+	if len(able) == 0 {
+		return text + "; the cluster has none with IPv6"
+	}
+	var names, pairs []string
+	seen := map[string]bool{}
+	for _, v := range able {
+		names = append(names, v.ID+" in "+v.Zone)
+		if !seen[v.Zone] {
+			pairs = append(pairs, v.Zone+":"+v.ID)
+		}
+		seen[v.Zone] = true
+	}
+	text += "; the cluster's own with IPv6 are " + remedy.List(names, 6)
+	switch {
+	case lb != nil:
+	case short == vswitchID:
+		text += ", such as: " + remedy.SetCommand(c.Service, short, able[0].ID)
+	case len(pairs) > 1:
+		text += ", such as: " + remedy.SetCommand(c.Service, short, strings.Join(pairs[:2], ","))
+	}
+	return text
 }
 
 // forBackends asks for backends without IPv6, or for a load balancer that takes them.
@@ -33,8 +69,9 @@ func forBackends(c *remedy.Case, lb *remedy.Instance) string {
 	if remedy.NLB(c.Service) {
 		want = "DualStack"
 	}
-	more := fmt.Sprintf("Or have a load balancer that takes IPv6: with %s%s=%s, in vSwitches that have it.", remedy.Prefix, ipVersion, want)
+	more := fmt.Sprintf("Or have a load balancer that takes IPv6, in vSwitches that have it: %s.", remedy.SetCommand(c.Service, ipVersion, want))
 	if lb != nil {
+		more = fmt.Sprintf("Or have a load balancer that takes IPv6: with %s%s=%s, in vSwitches that have it.", remedy.Prefix, ipVersion, want)
 		more += fmt.Sprintf(" %s keeps its IP version for life: delete the Service and create it again with this annotation, and its address changes.", lb.ID)
 	}
 	return "Choose. " + less(c) + " " + more

@@ -95,16 +95,23 @@ func places(c *remedy.Case, lb *remedy.Instance) []string {
 		for _, z := range lb.NLB.Zones {
 			ids = append(ids, z.VSwitch)
 		}
+		ids = append(ids, mapped(c)...) // it can be asked for further zones
 	case lb != nil:
 		ids = append(ids, lb.CLB.VSwitch)
 	default:
 		id, _ := remedy.Annotation(c.Service, vswitchID)
-		ids = append(ids, id)
-		maps, _ := remedy.Annotation(c.Service, zoneMaps)
-		for part := range strings.SplitSeq(maps, ",") {
-			if fields := strings.Split(part, ":"); len(fields) > 1 {
-				ids = append(ids, fields[1])
-			}
+		ids = append(append(ids, id), mapped(c)...)
+	}
+	return ids
+}
+
+// mapped returns the IDs of the vSwitches in the annotation of an NLB's zones.
+func mapped(c *remedy.Case) []string {
+	var ids []string
+	maps, _ := remedy.Annotation(c.Service, zoneMaps)
+	for part := range strings.SplitSeq(maps, ",") {
+		if fields := strings.SplitN(part, ":", 3); len(fields) > 1 {
+			ids = append(ids, fields[1])
 		}
 	}
 	return ids
@@ -126,16 +133,7 @@ func side(vsws []cloud.VSwitch, ids []string) (text, without []string) {
 	return text, without
 }
 
-// able returns the cluster's own vSwitches with IPv6, as zone:vSwitch.
-func able(vsws []cloud.VSwitch, cluster cloud.Cluster) string {
-	var pairs []string
-	for _, v := range vsws {
-		if v.IPv6 && slices.Contains(cluster.VSwitches, v.ID) {
-			pairs = append(pairs, v.Zone+":"+v.ID)
-		}
-	}
-	if len(pairs) == 0 {
-		return "the cluster has none with IPv6"
-	}
-	return "the cluster's own with IPv6 are " + strings.Join(pairs, ",")
+// able returns the cluster's own vSwitches with IPv6.
+func able(vsws []cloud.VSwitch, cluster cloud.Cluster) []cloud.VSwitch {
+	return slices.DeleteFunc(slices.Clone(vsws), func(v cloud.VSwitch) bool { return !v.IPv6 || !slices.Contains(cluster.VSwitches, v.ID) })
 }

@@ -41,6 +41,11 @@ func command(c *remedy.Case, to cloud.ZonePair) string {
 	if to.SlaveZone != "" {
 		return strings.Replace(text, " --overwrite", fmt.Sprintf(" %s%s=%s --overwrite", remedy.Prefix, slaveZone, to.SlaveZone), 1)
 	}
+	for _, key := range []string{remedy.Prefix + slaveZone, remedy.LegacyPrefix + slaveZone} {
+		if _, ok := c.Service.Annotations[key]; ok { // of the zones that were asked for before
+			text = strings.Replace(text, " --overwrite", " "+key+"- --overwrite", 1)
+		}
+	}
 	return text
 }
 

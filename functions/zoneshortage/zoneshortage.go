@@ -147,8 +147,11 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 	for i, v := range other {
 		pairs[i], list[i] = v.Zone+":"+v.ID, remedy.DescribeVSwitch(v)
 	}
-	p.Ask = fmt.Sprintf("Name other zones in the annotation zone-maps. The cluster has vSwitches in: %s. Such as: %s. An NLB needs two zones to outlive the loss of one.",
-		remedy.List(list, 5), remedy.SetCommand(c.Service, zoneMaps, strings.Join(pairs[:min(2, len(pairs))], ",")))
+	such := fmt.Sprintf("Such as: %s.", remedy.SetCommand(c.Service, zoneMaps, strings.Join(pairs[:min(2, len(pairs))], ",")))
+	if len(pairs) == 1 {
+		such = fmt.Sprintf("Such as, with the pair of the map that has room as its second: %s.", remedy.SetCommand(c.Service, zoneMaps, pairs[0]+",ZONE:VSWITCH"))
+	}
+	p.Ask = fmt.Sprintf("Name other zones in the annotation zone-maps. The cluster has vSwitches in: %s. %s An NLB needs two zones to outlive the loss of one.", remedy.List(list, 5), such)
 	if made != "" {
 		p.Ask += " Its host name stays, and the addresses behind it change with the zones."
 	}
