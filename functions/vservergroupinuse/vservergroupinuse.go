@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ var Remedy = &remedy.Remedy{
 		"resource of ServerGroup is in use",
 	},
 	Reads: slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads, []grant.Grant{
-		grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute, grant.ListSLBTags, grant.ListServerGroups,
+		grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute, grant.ListSLBTags, grant.ListServerGroups, grant.DescribeClusterDetail,
 	}),
 	Steps:    []remedy.Step{step.MoveListener{}, step.DeleteListener{}, step.Touch{}},
 	Deleting: true,
@@ -89,24 +90,31 @@ func leaves(c *remedy.Case) bool {
 }
 
 // groups are the vServer groups of a load balancer that were made for the Service.
-type groups []cloud.VServerGroup
+type groups struct {
+	list []cloud.VServerGroup
+	mode remedy.BackendMode // by which the controller names those of the Service's ports
+}
 
 func read(ctx context.Context, c *remedy.Case, lb string) (groups, error) {
+	mode, err := c.BackendMode(ctx)
+	if err != nil {
+		return groups{}, err
+	}
 	all, err := c.Cloud.SLB.VServerGroups(ctx, lb)
 	if err != nil {
-		return nil, fmt.Errorf("list vServer groups of %s: %w", lb, err)
+		return groups{}, fmt.Errorf("list vServer groups of %s: %w", lb, err)
 	}
-	return slices.DeleteFunc(all, func(g cloud.VServerGroup) bool {
+	return groups{mode: mode, list: slices.DeleteFunc(all, func(g cloud.VServerGroup) bool {
 		t, ok := remedy.ParseTrace(g.Name)
 		return !ok || !t.Of(c.Service, c.Event.Cluster)
-	}), nil
+	})}, nil
 }
 
 // blocking returns those that something uses and that the controller wants to
 // delete: all of a Service that leaves, else those of ports that it has no more.
 func (g groups) blocking(c *remedy.Case) []cloud.VServerGroup {
 	var out []cloud.VServerGroup
-	for _, group := range g {
+	for _, group := range g.list {
 		if len(group.Listeners)+len(group.Rules) > 0 && (leaves(c) || g.portOf(c, group) < 0) {
 			out = append(out, group)
 		}
@@ -115,11 +123,27 @@ func (g groups) blocking(c *remedy.Case) []cloud.VServerGroup {
 }
 
 // portOf returns which port of the Service the group serves now; -1 if none. The
-// name of a group holds the node port, or with backend-type eni the target port.
+// name of a group holds the node port, or the target port where Pods are the
+// backends: a group by the other one is of the time before that was changed. It
+// counts all the same as long as its port has none of the right name, since what
+// the backends are is the controller's to configure.
 func (g groups) portOf(c *remedy.Case, group cloud.VServerGroup) int {
-	t, _ := remedy.ParseTrace(group.Name)
-	return slices.IndexFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool {
-		return t.Port == fmt.Sprint(p.NodePort) || t.Port == p.TargetPort.String()
+	byNode := func(p corev1.ServicePort) string { return strconv.Itoa(int(p.NodePort)) }
+	byTarget := func(p corev1.ServicePort) string { return p.TargetPort.String() }
+	now, before := byNode, byTarget
+	if g.mode == remedy.PodMode {
+		now, before = byTarget, byNode
+	}
+	ports := c.Service.Spec.Ports
+	number := func(group cloud.VServerGroup) string {
+		t, _ := remedy.ParseTrace(group.Name)
+		return t.Port
+	}
+	if i := slices.IndexFunc(ports, func(p corev1.ServicePort) bool { return now(p) == number(group) }); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(ports, func(p corev1.ServicePort) bool {
+		return before(p) == number(group) && !slices.ContainsFunc(g.list, func(o cloud.VServerGroup) bool { return number(o) == now(p) })
 	})
 }
 
@@ -140,7 +164,8 @@ type answer struct {
 func (a *answer) free(ctx context.Context, old cloud.VServerGroup) error {
 	for _, r := range old.Rules {
 		a.found = append(a.found, fmt.Sprintf("the rule %s (%s%s) uses %s", r.ID, r.Domain, r.URL, old.Name))
-		a.asks = append(a.asks, fmt.Sprintf("Point the rule %s at another group, or delete it.", r.ID))
+		a.asks = append(a.asks, fmt.Sprintf("Point the rule %[1]s at another group: %[2]s SetRule --RegionId %[3]s --RuleId %[1]s --VServerGroupId GROUP-ID. Or delete it, if nobody needs what it serves: %[2]s DeleteRules --RegionId %[3]s --RuleIds '[\"%[1]s\"]'.",
+			r.ID, "aliyun slb", a.c.Cloud.Region()))
 	}
 	for _, port := range old.Listeners {
 		i := slices.IndexFunc(a.listeners, func(l cloud.Listener) bool { return l.Port == port.Port && l.Protocol == port.Protocol })
@@ -160,27 +185,25 @@ func (a *answer) free(ctx context.Context, old cloud.VServerGroup) error {
 // listener finds out what to do with a listener that uses an old group.
 func (a *answer) listener(ctx context.Context, old cloud.VServerGroup, l cloud.Listener) error {
 	if a.leaves {
-		a.drop(l, "the Service leaves")
-		return nil
+		return a.drop(ctx, old, l, "the Service leaves")
 	}
 	i := slices.IndexFunc(a.c.Service.Spec.Ports, func(p corev1.ServicePort) bool {
 		return int(p.Port) == l.Port && strings.EqualFold(string(p.Protocol), "udp") == (l.Protocol == "udp")
 	})
 	if i < 0 {
 		if value, _ := remedy.Annotation(a.c.Service, override); value == "true" {
-			a.drop(l, "the Service has no port "+fmt.Sprint(l.Port)+" any more, and its annotation says that listeners are the controller's")
-			return nil
+			return a.drop(ctx, old, l, "the Service has no port "+fmt.Sprint(l.Port)+" any more, and its annotation says that listeners are the controller's")
 		}
-		a.asks = append(a.asks, fmt.Sprintf("The Service has no port %d any more. Delete the listener %s:%d if nobody uses it, or point it at another group.", l.Port, l.Protocol, l.Port))
+		a.asks = append(a.asks, fmt.Sprintf("The Service has no port %d any more. Delete the listener if nobody uses it: %s. Else point it at another group: %s.", l.Port, a.deleteCommand(l), a.pointCommand(l)))
 		return nil
 	}
-	n := slices.IndexFunc(a.groups, func(g cloud.VServerGroup) bool { return a.groups.portOf(a.c, g) == i })
+	n := slices.IndexFunc(a.groups.list, func(g cloud.VServerGroup) bool { return a.groups.portOf(a.c, g) == i })
 	if n < 0 {
-		a.asks = append(a.asks, fmt.Sprintf("There is no new vServer group for the port %d yet. Point the listener %s:%d at it when there is.", l.Port, l.Protocol, l.Port))
+		a.asks = append(a.asks, fmt.Sprintf("There is no new vServer group for the port %d yet. Point the listener at it when there is: %s.", l.Port, a.pointCommand(l)))
 		return nil
 	}
-	to := a.groups[n]
-	foreign, err := a.foreign(ctx, old, to)
+	to := a.groups.list[n]
+	foreign, err := a.foreign(ctx, old, to.ID)
 	if err != nil {
 		return err
 	}
@@ -195,19 +218,43 @@ func (a *answer) listener(ctx context.Context, old cloud.VServerGroup, l cloud.L
 	return nil
 }
 
-// drop plans to delete a listener, where all of it can be made again.
-func (a *answer) drop(l cloud.Listener, why string) {
-	if l.Protocol == "https" {
-		a.asks = append(a.asks, fmt.Sprintf("Delete the listener https:%d by hand, since %s. lbremedy could not make its further domains again.", l.Port, why))
-		return
+// drop plans to delete a listener, where all of it can be made again and it serves
+// no backend but the controller's.
+func (a *answer) drop(ctx context.Context, old cloud.VServerGroup, l cloud.Listener, why string) error {
+	foreign, err := a.foreign(ctx, old, "")
+	if err != nil {
+		return err
 	}
-	a.steps = append(a.steps, step.DeleteListener{LB: a.lb.ID, Listener: l})
+	switch {
+	case len(foreign) > 0:
+		a.asks = append(a.asks, fmt.Sprintf("The group %s holds backends that the controller did not add: %s. Find out whose they are before the listener %s:%d is deleted, since %s: %s.",
+			old.ID, strings.Join(foreign, ", "), l.Protocol, l.Port, why, a.deleteCommand(l)))
+	case l.Protocol == "https":
+		a.asks = append(a.asks, fmt.Sprintf("Delete the listener https:%d by hand, since %s: %s. lbremedy could not make its further domains again.", l.Port, why, a.deleteCommand(l)))
+	default:
+		a.steps = append(a.steps, step.DeleteListener{LB: a.lb.ID, Listener: l})
+	}
+	return nil
 }
 
-// foreign returns the backends of the old group that the new one does not hold.
-func (a *answer) foreign(ctx context.Context, old, to cloud.VServerGroup) ([]string, error) {
+func (a *answer) deleteCommand(l cloud.Listener) string {
+	return fmt.Sprintf("aliyun slb DeleteLoadBalancerListener --RegionId %s --LoadBalancerId %s --ListenerPort %d --ListenerProtocol %s", a.c.Cloud.Region(), a.lb.ID, l.Port, l.Protocol)
+}
+
+func (a *answer) pointCommand(l cloud.Listener) string {
+	return fmt.Sprintf("aliyun slb SetLoadBalancer%sListenerAttribute --RegionId %s --LoadBalancerId %s --ListenerPort %d --VServerGroup on --VServerGroupId GROUP-ID",
+		strings.ToUpper(l.Protocol), a.c.Cloud.Region(), a.lb.ID, l.Port)
+}
+
+// foreign returns the backends of the old group that the controller did not add
+// for the Service, and that the other group, if there is one, does not hold. The
+// controller describes its backends by the name of their group.
+func (a *answer) foreign(ctx context.Context, old cloud.VServerGroup, to string) ([]string, error) {
 	var have [2][]cloud.Backend
-	for i, id := range []string{old.ID, to.ID} {
+	for i, id := range []string{old.ID, to} {
+		if id == "" {
+			continue
+		}
 		g, err := a.c.Cloud.SLB.VServerGroup(ctx, id)
 		if err != nil {
 			return nil, fmt.Errorf("describe vServer group %s: %w", id, err)
@@ -216,7 +263,9 @@ func (a *answer) foreign(ctx context.Context, old, to cloud.VServerGroup) ([]str
 	}
 	var out []string
 	for _, b := range have[0] {
-		if !slices.ContainsFunc(have[1], func(o cloud.Backend) bool { return o.ID == b.ID && o.IP == b.IP }) {
+		t, ok := remedy.ParseTrace(b.Description)
+		own := ok && t.Of(a.c.Service, a.c.Event.Cluster)
+		if !own && !slices.ContainsFunc(have[1], func(o cloud.Backend) bool { return o.ID == b.ID && o.IP == b.IP }) {
 			out = append(out, strings.TrimSpace(b.ID+" "+b.IP))
 		}
 	}
@@ -227,7 +276,7 @@ func (a *answer) foreign(ctx context.Context, old, to cloud.VServerGroup) ([]str
 // the controller fails on what is left, whatever lbremedy does.
 func (a *answer) plan() remedy.Plan {
 	whose := "The Service made it"
-	if _, reused := remedy.Annotation(a.c.Service, "id"); reused {
+	if id, _ := remedy.Annotation(a.c.Service, "id"); id != "" {
 		whose = "It is reused"
 		if value, _ := remedy.Annotation(a.c.Service, override); value != "true" {
 			whose += ", and without force-override-listeners the controller never makes its listeners again"

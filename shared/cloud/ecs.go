@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
@@ -20,7 +21,7 @@ type Interface struct {
 	Status   string   // "InUse", "Available" and the steps between
 	Type     string   // "Primary" or "Secondary"
 	IP       string   // the primary private IP address
-	IPs      []string // all private IP addresses of IPv4, sorted
+	IPs      []string // all private IP addresses of IPv4 and all of IPv6, sorted
 }
 
 // ipsAtOnce is how many addresses DescribeNetworkInterfaces takes:
@@ -28,7 +29,8 @@ type Interface struct {
 const ipsAtOnce = 100
 
 // Interfaces returns the network interfaces of the VPC with this ID that have one
-// of these private IP addresses of IPv4. An address that none has is not an error.
+// of these addresses: private ones of IPv4, or ones of IPv6. An address that none
+// has is not an error.
 //
 // It needs grant.DescribeNetworkInterfaces.
 func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Interface, error) {
@@ -52,17 +54,31 @@ func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Inte
 				PrivateIPAddress text `json:"PrivateIpAddress"`
 			} `json:"PrivateIpSet"`
 		} `json:"PrivateIpSets"`
+		Ipv6Sets struct {
+			Ipv6Set []struct{ Ipv6Address text }
+		}
 	}
 	type answer struct {
 		NextToken            text
 		NetworkInterfaceSets *struct{ NetworkInterfaceSet []set }
 	}
+	// A call takes addresses of one family only: of two it looks for interfaces that
+	// have some of each.
+	v6 := func(ip string) bool { return strings.Contains(ip, ":") }
+	parts := slices.AppendSeq(
+		slices.Collect(slices.Chunk(slices.DeleteFunc(slices.Clone(ips), v6), ipsAtOnce)),
+		slices.Chunk(slices.DeleteFunc(slices.Clone(ips), func(ip string) bool { return !v6(ip) }), ipsAtOnce))
 	var list []Interface
-	for part := range slices.Chunk(ips, ipsAtOnce) {
+	for _, part := range parts {
 		sets, err := chained("ecs", action, pages(ctx, e.c, listing[string, answer, set]{
 			request: func(token string) requests.AcsRequest {
 				r := ecs.CreateDescribeNetworkInterfacesRequest()
-				r.VpcId, r.PrivateIpAddress = vpcID, new(slices.Clone(part))
+				r.VpcId = vpcID
+				if v6(part[0]) {
+					r.Ipv6Address = new(slices.Clone(part))
+				} else {
+					r.PrivateIpAddress = new(slices.Clone(part))
+				}
 				r.NextToken, r.MaxResults = token, whole(100)
 				return r
 			},
@@ -89,6 +105,9 @@ func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Inte
 			}
 			for _, p := range s.PrivateIPSets.PrivateIPSet {
 				i.IPs = append(i.IPs, string(p.PrivateIPAddress))
+			}
+			for _, p := range s.Ipv6Sets.Ipv6Set {
+				i.IPs = append(i.IPs, string(p.Ipv6Address))
 			}
 			slices.Sort(i.IPs)
 			list = append(list, i)

@@ -77,7 +77,7 @@ func world() *sim.World {
 				{Port: 53, Protocol: "udp", VGroup: "rsp-1", Scheduler: "rr", Bandwidth: 5},
 			},
 			VGroups: []sim.VGroup{{ID: "rsp-1", Name: "k8s/443/web/shop/c0123456789", Backends: []sim.Backend{
-				{Server: "i-1", IP: "10.0.0.2", Port: 30443, Weight: new(0)}, {Server: "eni-1", IP: "10.0.2.4", Type: "eni", Port: 8443},
+				{Server: "i-1", IP: "10.0.0.2", Port: 30443, Weight: new(0), Description: "k8s/30443/web/shop/c0123456789"}, {Server: "eni-1", IP: "10.0.2.4", Type: "eni", Port: 8443},
 			}}},
 		}},
 		NLBs: []sim.NLB{
@@ -105,7 +105,7 @@ func world() *sim.World {
 		},
 		SecurityGroups: []sim.SecurityGroup{{ID: "sg-1"}, {ID: "sg-2"}},
 		EIPs:           []sim.EIP{{ID: "eip-1", IP: "198.51.100.7", Instance: "lb-1", InstanceType: "SlbInstance"}},
-		ENIs:           []sim.ENI{{ID: "eni-1", IPs: []string{"10.0.2.5", "10.0.2.4"}, VSwitch: "vsw-pod", Instance: "i-1"}},
+		ENIs:           []sim.ENI{{ID: "eni-1", IPs: []string{"10.0.2.5", "10.0.2.4", "2408:1::5"}, VSwitch: "vsw-pod", Instance: "i-1"}},
 		Roles:          []sim.Role{{Name: "KubernetesMasterRole-x", Policies: []string{"k8sMasterRolePolicy-Ccm-x"}}},
 		Policies: []sim.Policy{{
 			Name: "k8sMasterRolePolicy-Ccm-x", Roles: []string{"Other"}, Users: []string{"ann"},
@@ -200,7 +200,7 @@ var reads = []struct {
 			ID: "rsp-1", Name: "k8s/443/web/shop/c0123456789", LoadBalancer: "lb-1", Servers: 2,
 			Backends: []cloud.Backend{
 				{ID: "eni-1", IP: "10.0.2.4", Type: "eni", Port: 8443, Weight: 100, VPC: "vpc-1"},
-				{ID: "i-1", IP: "10.0.0.2", Type: "ecs", Port: 30443, Weight: 0, VPC: "vpc-1"},
+				{ID: "i-1", IP: "10.0.0.2", Type: "ecs", Port: 30443, Weight: 0, VPC: "vpc-1", Description: "k8s/30443/web/shop/c0123456789"},
 			},
 		},
 	},
@@ -254,8 +254,16 @@ var reads = []struct {
 			return c.ECS.Interfaces(ctx, "vpc-1", []string{"10.0.2.4", "10.0.9.9"})
 		},
 		[]cloud.Interface{{
-			ID: "eni-1", Instance: "i-1", VPC: "vpc-1", VSwitch: "vsw-pod", Status: "InUse", Type: "Secondary", IP: "10.0.2.5", IPs: []string{"10.0.2.4", "10.0.2.5"},
+			ID: "eni-1", Instance: "i-1", VPC: "vpc-1", VSwitch: "vsw-pod", Status: "InUse", Type: "Secondary", IP: "10.0.2.5", IPs: []string{"10.0.2.4", "10.0.2.5", "2408:1::5"},
 		}},
+	},
+	{
+		"ECS.Interfaces", grant.DescribeNetworkInterfaces,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			enis, err := c.ECS.Interfaces(ctx, "vpc-1", []string{"2408:1::5", "10.0.2.4", "2408:1::6"})
+			return len(enis), err
+		},
+		1, // found by an address of each family
 	},
 	{
 		"ECS.Instances", grant.DescribeInstances,
@@ -271,6 +279,14 @@ var reads = []struct {
 			return fmt.Sprint(blocks), err
 		},
 		"[192.168.0.0/16 10.200.0.0/16]",
+	},
+	{
+		"VPC.Blocks", grant.DescribeVpcAttribute,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			blocks, err := c.VPC.Blocks(ctx, "vpc-1")
+			return fmt.Sprint(blocks), err
+		},
+		"[10.0.0.0/8 2408:1::/56]",
 	},
 	{
 		"NLB.ServerGroups", grant.ListServerGroups,

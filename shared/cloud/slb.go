@@ -64,6 +64,9 @@ type Backend struct {
 	Port   int    // 0 in a default group, where listeners have the port
 	Weight int    // 0 to 100
 	VPC    string // empty if the answer does not say
+	// Description is the name of its vServer group where the controller added it;
+	// empty if the answer does not say.
+	Description string
 }
 
 // A Listener is a port of a load balancer.
@@ -146,6 +149,8 @@ type wireBackend struct {
 	Port     number
 	Weight   number
 	VpcID    text `json:"VpcId"`
+
+	Description text
 }
 
 type wireBackends struct{ BackendServer []wireBackend }
@@ -237,7 +242,7 @@ func (w *wireBackends) values() []Backend {
 	for _, b := range w.BackendServer {
 		list = append(list, Backend{
 			ID: string(b.ServerID), IP: string(b.ServerIP), Type: string(cmp.Or(b.Type, "ecs")),
-			Port: int(b.Port.n), Weight: int(b.Weight.n), VPC: string(b.VpcID),
+			Port: int(b.Port.n), Weight: int(b.Weight.n), VPC: string(b.VpcID), Description: string(b.Description),
 		})
 	}
 	slices.SortFunc(list, func(a, b Backend) int {

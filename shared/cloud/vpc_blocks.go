@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
@@ -23,6 +24,10 @@ func (v VPC) Blocks(ctx context.Context, vpcID string) ([]netip.Prefix, error) {
 		VpcID               text `json:"VpcId"`
 		CidrBlock           text
 		SecondaryCidrBlocks struct{ SecondaryCidrBlock []text }
+		Ipv6CidrBlock       text
+		Ipv6CidrBlocks      struct {
+			Ipv6CidrBlock []struct{ Ipv6CidrBlock text }
+		}
 	}
 	var blocks []netip.Prefix
 	_, err := read(ctx, v.c, call[answer]{
@@ -39,12 +44,18 @@ func (v VPC) Blocks(ctx context.Context, vpcID string) ([]netip.Prefix, error) {
 				return lack("CidrBlock of VPC %s", vpcID)
 			}
 			blocks = nil
-			for _, s := range append([]string{string(a.CidrBlock)}, strs(a.SecondaryCidrBlocks.SecondaryCidrBlock)...) {
+			texts := append([]text{a.CidrBlock, a.Ipv6CidrBlock}, a.SecondaryCidrBlocks.SecondaryCidrBlock...)
+			for _, b := range a.Ipv6CidrBlocks.Ipv6CidrBlock {
+				texts = append(texts, b.Ipv6CidrBlock)
+			}
+			for _, s := range strs(texts) {
 				block, err := netip.ParsePrefix(s)
 				if err != nil {
 					return fmt.Errorf("an address block of VPC %s is none: %.40q", vpcID, s)
 				}
-				blocks = append(blocks, block)
+				if !slices.Contains(blocks, block) { // the first of IPv6 is in its list, too
+					blocks = append(blocks, block)
+				}
 			}
 			return nil
 		},
