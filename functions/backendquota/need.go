@@ -55,7 +55,7 @@ func (s *state) other(group, name string, servers int) {
 
 // need returns how many backends a port is to have, of the nodes that keep says.
 func (s *state) need(mode remedy.BackendMode, p corev1.ServicePort, keep func(*corev1.Node) bool) int {
-	ready := remedy.Ready(s.ends, p)
+	ready := remedy.Ready(s.ends, p, s.c.Family())
 	if mode == remedy.PodMode {
 		return len(ready)
 	}

@@ -146,7 +146,7 @@ func behind(ctx context.Context, c *remedy.Case) (endpoints, error) {
 	}
 	var pods endpoints
 	for _, p := range c.Service.Spec.Ports {
-		pods = append(pods, remedy.Ready(all, p)...)
+		pods = append(pods, remedy.Ready(all, p, c.Family())...)
 	}
 	return pods.unique(), nil
 }
@@ -176,7 +176,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 			}
 			continue
 		}
-		want := remedy.Ready(all, g.Port)
+		want := remedy.Ready(all, g.Port, c.Family())
 		if len(want) == 0 {
 			continue
 		}

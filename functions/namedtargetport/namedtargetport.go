@@ -69,7 +69,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	var set step.TargetPorts
 	var findings, unclear []string
 	for _, p := range named {
-		m := resolve(all, p)
+		m := resolve(all, p, c.Family())
 		findings = append(findings, m.says(p))
 		if m.number == 0 {
 			unclear = append(unclear, m.ask(c, p))

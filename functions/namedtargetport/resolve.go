@@ -22,16 +22,16 @@ type meaning struct {
 
 // resolve finds out what the name of a port means. An EndpointSlice holds only
 // Pods that agree, and lacks the port if they don't know its name.
-func resolve(all []discoveryv1.EndpointSlice, port corev1.ServicePort) meaning {
+func resolve(all []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) meaning {
 	m := meaning{by: map[int][]string{}}
 	known := map[string]bool{}
-	for _, e := range remedy.Ready(all, port) {
+	for _, e := range remedy.Ready(all, port, family) {
 		known[e.IP] = true
 		m.by[e.Port] = append(m.by[e.Port], called(e))
 	}
 	anyPort := port
 	anyPort.TargetPort = intstr.FromInt32(1)
-	for _, e := range remedy.Ready(all, anyPort) {
+	for _, e := range remedy.Ready(all, anyPort, family) {
 		if !known[e.IP] {
 			m.unknown = append(m.unknown, called(e))
 		}

@@ -29,6 +29,10 @@ func (s *state) evict(ready []remedy.Endpoint, plan remedy.Plan) remedy.Plan {
 			hurdles = append(hurdles, pod.Name+" "+hurdle)
 			continue
 		}
+		if on := s.onTheirWay(pod); len(on) > 0 {
+			return s.wait(fmt.Sprintf("%s %s has Pods that are on their way, and one is moved at a time: %s.", owner(pod).Kind, owner(pod).Name, remedy.Clauses(on, 5)),
+				"Look where these Pods run, and why they are not ready.")
+		}
 		key := "evict." + pod.Namespace + "." + owner(pod).Name
 		if s.c.Full(key) {
 			return s.wait(fmt.Sprintf("A Pod of %s was evicted less than 10 minutes ago: one after the other.", owner(pod).Name), "Look where the new Pod runs, and whether it is ready.")
@@ -44,6 +48,21 @@ func (s *state) evict(ready []remedy.Endpoint, plan remedy.Plan) remedy.Plan {
 		plan.Finding += " To evict the Pods would not help: " + remedy.Clauses(hurdles, 5) + "."
 	}
 	return plan
+}
+
+// onTheirWay says, of the Pods that the same owner makes, which are not ready, or
+// about to end: a Pod that was evicted a moment ago, or its successor.
+func (s *state) onTheirWay(pod *corev1.Pod) []string {
+	var out []string
+	for i := range s.pods {
+		p := &s.pods[i]
+		if owner(p) != owner(pod) || p.DeletionTimestamp == nil && met(p, corev1.PodReady) {
+			continue
+		}
+		text, _ := why(p)
+		out = append(out, p.Name+" "+text)
+	}
+	return out
 }
 
 func (s *state) node(name string) *corev1.Node {

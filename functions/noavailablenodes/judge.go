@@ -23,8 +23,9 @@ const settled = 2 * time.Minute
 type state struct {
 	c          *remedy.Case
 	mode       remedy.BackendMode
-	opening    string         // which ports have no backend, as a sentence
-	empty      []remedy.Group // of those ports
+	family     discoveryv1.AddressType // of the Pods' addresses
+	opening    string                  // which ports have no backend, as a sentence
+	empty      []remedy.Group          // of those ports
 	nodes      []corev1.Node
 	pods       []corev1.Pod // of the namespace
 	ends       []discoveryv1.EndpointSlice
@@ -51,7 +52,7 @@ func (s *state) ready() []remedy.Endpoint {
 	var all []remedy.Endpoint
 	seen := map[string]bool{}
 	for _, g := range s.empty {
-		for _, e := range remedy.Ready(s.ends, g.Port) {
+		for _, e := range remedy.Ready(s.ends, g.Port, s.family) {
 			if !seen[e.IP] {
 				seen[e.IP] = true
 				all = append(all, e)
@@ -178,13 +179,16 @@ func (s *state) noEndpoint() remedy.Plan {
 	for _, g := range s.empty {
 		anyPort := g.Port
 		anyPort.TargetPort = intstr.FromInt32(1)
-		if ready := remedy.Ready(s.ends, anyPort); len(ready) > 0 {
+		if ready := remedy.Ready(s.ends, anyPort, s.family); len(ready) > 0 {
 			return s.ask(fmt.Sprintf("The targetPort %s of port %d is a name that none of the ready Pods gives to a port: %s.", remedy.Quote(g.Port.TargetPort.StrVal), g.Port.Port, names(ready)),
 				fmt.Sprintf("Give a container port of the Pods this name, or set the number that they listen on: kubectl -n %s patch service %s -p '{\"spec\":{\"ports\":[{\"port\":%d,\"targetPort\":NUMBER}]}}'.", svc.Namespace, svc.Name, g.Port.Port))
 		}
 	}
+	if plan, ok := s.otherFamily(); ok {
+		return plan
+	}
 	if len(svc.Spec.Selector) == 0 {
-		return s.ask("The Service has no selector, and no EndpointSlice of it holds a ready endpoint of IPv4.",
+		return s.ask(fmt.Sprintf("The Service has no selector, and no EndpointSlice of it holds a ready endpoint of %s.", s.family),
 			fmt.Sprintf("Give the Service a selector, or write its EndpointSlices with the label kubernetes.io/service-name=%s.", svc.Name))
 	}
 	selector := labels.SelectorFromSet(svc.Spec.Selector)
@@ -205,6 +209,33 @@ func (s *state) noEndpoint() remedy.Plan {
 		return s.ask(finding, ask)
 	}
 	return s.wait(finding, ask)
+}
+
+// otherFamily answers where ready Pods have only addresses that the controller
+// does not take.
+func (s *state) otherFamily() (remedy.Plan, bool) {
+	svc := s.c.Service
+	other, families := discoveryv1.AddressTypeIPv6, `["IPv6","IPv4"]`
+	if s.family == discoveryv1.AddressTypeIPv6 {
+		other, families = discoveryv1.AddressTypeIPv4, `["IPv4","IPv6"]`
+	}
+	var ready []remedy.Endpoint
+	for _, g := range s.empty {
+		anyPort := g.Port
+		anyPort.TargetPort = intstr.FromInt32(1)
+		ready = append(ready, remedy.Ready(s.ends, anyPort, other)...)
+	}
+	if len(ready) == 0 {
+		return remedy.Plan{}, false
+	}
+	dual := fmt.Sprintf("Let the Service have both families, in a cluster that has them: kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"ipFamilyPolicy\":\"RequireDualStack\",\"ipFamilies\":%s}}'.", svc.Namespace, svc.Name, families)
+	found := fmt.Sprintf("The ready endpoints of the Service have addresses of %s alone (%s)", other, names(ready))
+	if s.family == discoveryv1.AddressTypeIPv6 {
+		return s.ask(found+", and its annotations ask for backends of IPv6.",
+			dual+" Or take backends of IPv4: "+remedy.RemoveCommand(svc, "backend-ip-version")+"."), true
+	}
+	return s.ask(found+", and without the annotations ip-version and backend-ip-version the controller takes those of IPv4.",
+		dual+fmt.Sprintf(" Or, with a controller that has the feature gates IPv6DualStack and EndpointSlice, create the Service again with a load balancer and backends of IPv6, by the annotations %[1]sip-version and %[1]sbackend-ip-version: its address changes.", remedy.Prefix)), true
 }
 
 // nearest names what some Pods have of the selector, as a sentence.

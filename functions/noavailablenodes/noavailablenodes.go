@@ -43,7 +43,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	s := state{c: c, mode: mode, opening: opening(c, groups, lb), empty: empty(groups)}
+	s := state{c: c, mode: mode, family: c.Family(), opening: opening(c, groups, lb), empty: empty(groups)}
 	if s.nodes, err = c.Kube.Nodes(ctx); err != nil {
 		return remedy.Plan{}, err
 	}

@@ -74,7 +74,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	for _, n := range nodes {
 		found.judge(n, servers)
 	}
-	found.lost(ends, all, c.Service)
+	found.lost(c, ends, all)
 	if len(found.findings) == 0 {
 		now := "There is no node now that may serve."
 		if len(nodes) > 0 {
@@ -153,7 +153,8 @@ func network(s cloud.Instance) string {
 }
 
 // lost finds the endpoints whose node does not exist.
-func (f *faults) lost(ends []discoveryv1.EndpointSlice, nodes []corev1.Node, svc *corev1.Service) {
+func (f *faults) lost(c *remedy.Case, ends []discoveryv1.EndpointSlice, nodes []corev1.Node) {
+	svc := c.Service
 	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return
 	}
@@ -163,7 +164,7 @@ func (f *faults) lost(ends []discoveryv1.EndpointSlice, nodes []corev1.Node, svc
 	}
 	seen := map[string]bool{}
 	for _, p := range svc.Spec.Ports {
-		for _, e := range remedy.Ready(ends, p) {
+		for _, e := range remedy.Ready(ends, p, c.Family()) {
 			if known[e.Node] || seen[e.IP] {
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,9 +62,38 @@ type Endpoint struct {
 	Node string // its node's name; empty if the EndpointSlice names none
 }
 
-// Ready returns the endpoints behind a port that the controller counts: those that
-// are ready and not about to end. A port by name that no slice has leads to none.
-func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort) []Endpoint {
+// Family returns which addresses of Pods the controller takes for the backends of
+// the case's Service: those of IPv4, or of IPv6 where the load balancer and its
+// backends are annotated so and the controller has the feature gates for it, which
+// can't be read (pkg/controller/service/reconcile/backend/backend.go). Where the
+// event names an address, that tells more.
+func (c *Case) Family() discoveryv1.AddressType {
+	for word := range strings.FieldsFuncSeq(c.Event.Message, func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF.:", r) }) {
+		ip, err := netip.ParseAddr(word)
+		switch {
+		case err != nil || ip.IsUnspecified():
+		case ip.Is4():
+			return discoveryv1.AddressTypeIPv4
+		default:
+			return discoveryv1.AddressTypeIPv6
+		}
+	}
+	balancer, _ := Annotation(c.Service, "ip-version")
+	backends, _ := Annotation(c.Service, "backend-ip-version")
+	wanted := "ipv6"
+	if NLB(c.Service) {
+		wanted = "dualstack"
+	}
+	if strings.EqualFold(balancer, wanted) && strings.EqualFold(backends, "ipv6") {
+		return discoveryv1.AddressTypeIPv6
+	}
+	return discoveryv1.AddressTypeIPv4
+}
+
+// Ready returns the endpoints behind a port that the controller counts: those of
+// the family that are ready and not about to end. A port by name that no slice has
+// leads to none.
+func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) []Endpoint {
 	seen := map[string]bool{}
 	var out []Endpoint
 	for _, s := range slices {
@@ -71,7 +101,7 @@ func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort) []Endpoi
 		if port.TargetPort.Type == intstr.String {
 			number = numberIn(s, port)
 		}
-		if s.AddressType != discoveryv1.AddressTypeIPv4 || number == 0 {
+		if s.AddressType != family || number == 0 {
 			continue
 		}
 		for _, e := range s.Endpoints {

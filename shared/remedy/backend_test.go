@@ -94,13 +94,45 @@ func TestReady(t *testing.T) {
 		{corev1.ServicePort{Name: "other", TargetPort: intstr.FromString("http")}, ""},
 		{corev1.ServicePort{Name: "web"}, ""},
 	} {
-		got := strings.Trim(fmt.Sprint(remedy.Ready(all, tt.port)), "[]")
+		got := strings.Trim(fmt.Sprint(remedy.Ready(all, tt.port, v4)), "[]")
 		if got != tt.want {
 			t.Errorf("%s to %s: got %s, want %s", tt.port.Name, tt.port.TargetPort.String(), got, tt.want)
 		}
 	}
-	if got := remedy.Ready(nil, corev1.ServicePort{}); len(got) != 0 {
+	if got := remedy.Ready(nil, corev1.ServicePort{}, v4); len(got) != 0 {
 		t.Errorf("no slice has %v", got)
+	}
+}
+
+// Which addresses are the backends: what the event says, else the annotations.
+func TestFamily(t *testing.T) {
+	t.Parallel()
+	const v4, v6 = discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6
+	for _, tt := range []struct {
+		message string
+		notes   []string
+		nlb     bool
+		want    discoveryv1.AddressType
+	}{
+		{want: v4},
+		{message: "There are no available nodes for LoadBalancer", notes: []string{"ip-version", "ipv6", "backend-ip-version", "ipv6"}, want: v6},
+		{notes: []string{"ip-version", "ipv6"}, want: v4},
+		{notes: []string{"backend-ip-version", "ipv6"}, want: v4},
+		{notes: []string{"ip-version", "DualStack", "backend-ip-version", "ipv6"}, want: v4},
+		{notes: []string{"ip-version", "DualStack", "backend-ip-version", "ipv6"}, nlb: true, want: v6},
+		{notes: []string{"ip-version", "ipv6", "backend-ip-version", "ipv6"}, nlb: true, want: v4},
+		{message: "Error syncing load balancer [lb-1]: can not find eniid for ip 2408:4005:3cd::1 in vpc vpc-1", want: v6},
+		{message: "Not sync pods [10.1.5.9] whose eni is invalid", notes: []string{"ip-version", "ipv6", "backend-ip-version", "ipv6"}, want: v4},
+		{message: "at 12:34:56 k8s::", want: v4},
+	} {
+		c, _ := account(t, sim.World{}, notes(tt.notes...))
+		c.Event.Message = tt.message
+		if tt.nlb {
+			network("")(c.Service)
+		}
+		if got := c.Family(); got != tt.want {
+			t.Errorf("%q, %v: got %s, want %s", tt.message, tt.notes, got, tt.want)
+		}
 	}
 }
 

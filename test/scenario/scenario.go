@@ -9,6 +9,7 @@
 //	-- cluster --   further Kubernetes objects, as YAML documents; optional
 //	-- cloud --     the simulated account, as YAML
 //	-- policy --    the operator's policy file; optional, else fix up to low risk
+//	-- claims --    places that others hold, a key and how many a line; optional
 //	-- fault --     OpenAPI actions that fail with an internal error; optional
 //	-- want --      what a person would want to see; -update writes it
 //
@@ -130,7 +131,7 @@ func read(t *testing.T, file string) script {
 	if line := strings.TrimSpace(string(a.Comment)); line == "" || !strings.HasSuffix(line, ".") {
 		t.Fatalf("%s does not begin with a sentence", file)
 	}
-	known := []string{"message", "event", "service", "cluster", "cloud", "policy", "fault", "want"}
+	known := []string{"message", "event", "service", "cluster", "cloud", "policy", "claims", "fault", "want"}
 	for _, f := range a.Files {
 		if !slices.Contains(known, f.Name) {
 			t.Fatalf("%s: section %q is not known; known are %v", file, f.Name, known)

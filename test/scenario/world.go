@@ -106,9 +106,27 @@ func build(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script) *world 
 		Policy: func(context.Context) (remedy.Policy, error) { return w.plan, nil },
 		Decode: step.Decode, Who: "scenario", Bound: time.Minute, Watch: 10 * time.Second, Now: w.now,
 	}
+	w.claim(t)
 	w.event = w.newEvent(t)
 	w.wait(t)
 	return w
+}
+
+// claim takes the places that others hold.
+func (w *world) claim(t *testing.T) {
+	t.Helper()
+	for line := range strings.Lines(w.fill(w.script.parts["claims"])) {
+		var key string
+		var n int
+		if _, err := fmt.Sscan(line, &key, &n); err != nil {
+			t.Fatalf("section claims: %q is no key and number: %v", line, err)
+		}
+		for i := range n {
+			if ok, err := w.env.Stream.Claim(t.Context(), key, n, fmt.Sprintf("other-%d", i), time.Hour); err != nil || !ok {
+				t.Fatalf("section claims: %s: %t, %v", key, ok, err)
+			}
+		}
+	}
 }
 
 // nodeInstance is the ECS instance of the one node that all scenarios have.
