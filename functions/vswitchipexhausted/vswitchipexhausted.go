@@ -48,6 +48,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
+	if exists != "" && remedy.NLB(c.Service) {
+		return remedy.Plan{
+			Finding: fmt.Sprintf("A vSwitch of the zone map is full, and the NLB %s exists already: to change its zones moves traffic.", exists),
+			Ask:     fmt.Sprintf("Free addresses in the vSwitch, or name another vSwitch of the same zone, where the NLB then gets another address: %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
+		}, nil
+	}
 	if exists != "" {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The vSwitch is full, and the load balancer %s exists already: a load balancer never leaves its vSwitch.", exists),
@@ -66,32 +72,33 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // diagnoseCLB chooses the vSwitch that a new CLB is to take its address from.
 func diagnoseCLB(c *remedy.Case, vsws remedy.VPC) remedy.Plan {
-	if ip, ok := remedy.Annotation(c.Service, "ip"); ok {
+	if ip, _ := remedy.Annotation(c.Service, "ip"); ip != "" {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The vSwitch is full, and the annotation ip asks for the address %s, which lies in one vSwitch.", ip),
-			Ask:     "Free that address, or remove the annotation ip, or give it an address of a vSwitch with room together with vswitch-id.",
+			Finding: fmt.Sprintf("The vSwitch is full, and the annotation ip asks for the address %s, which lies in one vSwitch.", remedy.Quote(ip)),
+			Ask: fmt.Sprintf("Free that address. Or let the cloud choose one: %s. Or ask for an address of a vSwitch with room, together with that vSwitch: %s, and %s.",
+				remedy.RemoveCommand(c.Service, "ip"), remedy.SetCommand(c.Service, vswitchID, "VSWITCH"), remedy.SetCommand(c.Service, "ip", "ADDRESS")),
 		}
 	}
-	id, named := remedy.Annotation(c.Service, vswitchID)
-	full, zone := vsws.DescribeOwn(), ""
+	id, _ := remedy.Annotation(c.Service, vswitchID)
+	full, zone := "The Service names no vSwitch, and not each of the cluster's own has room: "+vsws.DescribeOwn()+".", ""
 	cause := vsws.OwnIDs()
-	if named {
+	if id != "" { // an empty one counts for none
 		now, ok := vsws.All[id]
 		if !ok {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", id, vsws.ID),
-				Cause:   id,
-				Ask:     "Name a vSwitch of the cluster's VPC: " + vsws.DescribeOwn() + ".",
+				Finding: fmt.Sprintf("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", remedy.Quote(id), vsws.ID),
+				Cause:   cut(id),
+				Ask:     fmt.Sprintf("Name a vSwitch of the cluster's VPC: %s. %s.", remedy.SetCommand(c.Service, vswitchID, "VSWITCH"), considered(vsws)),
 			}
 		}
-		full, zone, cause = remedy.DescribeVSwitch(now), now.Zone, id
+		full, zone, cause = fmt.Sprintf("The vSwitch is full: %s.", remedy.DescribeVSwitch(now)), now.Zone, id
 	}
 	to, ok := vsws.Best(c, zone, id, false)
 	if !ok {
-		return noRoom(full, cause, vsws)
+		return noRoom(full, cause, vsws, vsws.Held(c, zone, id, false))
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("The vSwitch is full: %s. %s.", full, remedy.DescribeVSwitch(to)),
+		Finding: fmt.Sprintf("%s %s.", full, remedy.DescribeVSwitch(to)),
 		Cause:   cause,
 		Steps:   []remedy.Step{step.With(c, vswitchID, to.ID)},
 		Claims:  []remedy.Claim{vsws.Place(c, to)},
@@ -107,16 +114,23 @@ func diagnoseNLB(c *remedy.Case, vsws remedy.VPC) remedy.Plan {
 		fields := strings.Split(strings.TrimSpace(part), ":")
 		if len(fields) < 2 {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation zone-maps is %q, and one part of it is not zone:vSwitch.", value),
-				Ask:     "Write the annotation as zone:vsw-id, one pair a zone, with commas between.",
+				Finding: fmt.Sprintf("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", remedy.Quote(value)),
+				Ask:     fmt.Sprintf("Write one pair a zone, with commas between: %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 			}
 		}
 		now, ok := vsws.All[fields[1]]
 		if !ok {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", fields[1], vsws.ID),
-				Cause:   fields[1],
-				Ask:     "Name vSwitches of the cluster's VPC: " + vsws.DescribeOwn() + ".",
+				Finding: fmt.Sprintf("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", remedy.Quote(fields[1]), vsws.ID),
+				Cause:   cut(fields[1]),
+				Ask:     fmt.Sprintf("Name vSwitches of the cluster's VPC: %s. %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH"), considered(vsws)),
+			}
+		}
+		if fields[0] != now.Zone {
+			return remedy.Plan{
+				Finding: fmt.Sprintf("The annotation zone-maps has %s in the zone %s, and it is in %s.", now.ID, remedy.Quote(fields[0]), now.Zone),
+				Cause:   now.ID,
+				Ask:     fmt.Sprintf("Name each vSwitch with its own zone: %s. %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH"), considered(vsws)),
 			}
 		}
 		if c.Policy.VSwitches.Room(now.Free) > 0 {
@@ -128,10 +142,17 @@ func diagnoseNLB(c *remedy.Case, vsws remedy.VPC) remedy.Plan {
 			return remedy.Plan{
 				Finding: fmt.Sprintf("The vSwitch is full: %s, and the zone map asks for an address in it.", remedy.DescribeVSwitch(now)),
 				Cause:   now.ID,
-				Ask:     "Free addresses in the vSwitch, or take the address out of the annotation zone-maps.",
+				Ask:     fmt.Sprintf("Free addresses in the vSwitch, or take the address out of the annotation, or name another vSwitch of the zone: %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 			}
 		}
 		to, ok := vsws.Best(c, now.Zone, now.ID, true)
+		if held := vsws.Held(c, now.Zone, now.ID, true); !ok && held != "" {
+			return remedy.Plan{
+				Finding: fmt.Sprintf("The vSwitch is full: %s. %s", remedy.DescribeVSwitch(now), held),
+				Cause:   now.ID,
+				Wait:    lag,
+			}
+		}
 		if !ok {
 			return remedy.Plan{
 				Finding: fmt.Sprintf("The vSwitch is full: %s. No other vSwitch of its zone has more than the reserve. %s.", remedy.DescribeVSwitch(now), considered(vsws)),
@@ -145,7 +166,7 @@ func diagnoseNLB(c *remedy.Case, vsws remedy.VPC) remedy.Plan {
 	}
 	if len(claims) == 0 {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Every vSwitch of the zone map %q has room by the cloud's own figures, which may lag.", value),
+			Finding: fmt.Sprintf("Every vSwitch of the zone map %s has room by the cloud's own figures, which may lag.", remedy.Quote(value)),
 			Wait:    lag,
 		}
 	}
@@ -157,12 +178,18 @@ func diagnoseNLB(c *remedy.Case, vsws remedy.VPC) remedy.Plan {
 	}
 }
 
-func noRoom(full, cause string, vsws remedy.VPC) remedy.Plan {
-	return remedy.Plan{
-		Finding: fmt.Sprintf("The vSwitch is full: %s. No other one has more than the reserve. %s.", full, considered(vsws)),
+// noRoom answers where no vSwitch can be chosen; held says why, if others hold the
+// room that there is.
+func noRoom(full, cause string, vsws remedy.VPC, held string) remedy.Plan {
+	p := remedy.Plan{
+		Finding: fmt.Sprintf("%s No other one has more than the reserve. %s.", full, considered(vsws)),
 		Cause:   cause,
 		Ask:     "Add a vSwitch to the VPC and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file.",
 	}
+	if held != "" {
+		p.Finding, p.Wait = full+" "+held, lag
+	}
+	return p
 }
 
 // holds reports whether the vSwitch that the Service asks for is still out of
@@ -176,7 +203,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		return remedy.Unknown, err
 	}
 	asked := vsws.Own
-	if id, ok := remedy.Annotation(c.Service, vswitchID); ok {
+	if id, _ := remedy.Annotation(c.Service, vswitchID); id != "" {
 		asked = []string{id}
 	}
 	if value, ok := remedy.Annotation(c.Service, zoneMaps); ok && remedy.NLB(c.Service) {
@@ -200,6 +227,9 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	}
 	return remedy.No, nil
 }
+
+// cut returns an ID that may be none, as short as IDs are.
+func cut(id string) string { return strings.ToValidUTF8(id[:min(len(id), 64)], "") }
 
 func considered(vsws remedy.VPC) string {
 	return "The cluster's own vSwitches: " + vsws.DescribeOwn()

@@ -39,6 +39,9 @@ const (
 	zoneMaps  = "zone-maps"
 )
 
+// lag is how long to wait for the cloud's figures of free addresses to follow.
+const lag = time.Minute
+
 // soon is how long the controller takes to try again by itself at most.
 const soon = 5 * time.Minute
 
@@ -57,11 +60,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if exists != "" {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The load balancer %s exists, and yet the controller asks for a vSwitch that does not.", exists),
-			Ask:     fmt.Sprintf("Find out what the controller wants to make: %s. The vSwitch of a load balancer can't change; the annotation %svswitch-id counts for a new one only.", log(c), remedy.Prefix),
+			Ask:     fmt.Sprintf("Find out what the controller wants to make: %s. The vSwitch of a load balancer can't change; the annotation %svswitch-id counts for a new one only.", c.LogQuery(), remedy.Prefix),
 		}, nil
 	}
-	id, named := remedy.Annotation(c.Service, vswitchID)
-	if !named {
+	id, _ := remedy.Annotation(c.Service, vswitchID)
+	if id == "" { // an empty one counts for none
 		return unnamed(c, vpc), nil
 	}
 	if now, ok := vpc.All[id]; ok {
@@ -70,18 +73,18 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			Wait:    soon,
 		}, nil
 	}
-	cause := id[:min(len(id), longest)]
+	cause := cut(id)
 	finding := fmt.Sprintf("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", remedy.Quote(id), vpc.ID)
 	to, ok := vpc.Best(c, "", id, false)
 	if !ok {
-		return noRoom(finding, cause, vpc), nil
+		return noRoom(c, finding, cause, vpc, vpc.Held(c, "", id, false)), nil
 	}
 	if !c.Policy.VSwitches.ReplaceMissing {
 		return remedy.Plan{
 			Finding: finding,
 			Cause:   cause,
 			Ask: fmt.Sprintf("Name a vSwitch of the VPC %s. %s. With %s it would be: %s. lbremedy does that by itself where the policy file says vswitches.replaceMissing.",
-				vpc.ID, own(vpc), to.ID, command(c, vswitchID, to.ID)),
+				vpc.ID, own(vpc), to.ID, remedy.SetCommand(c.Service, vswitchID, to.ID)),
 		}, nil
 	}
 	return remedy.Plan{
@@ -95,13 +98,16 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // longest is how long a cause may be: no ID of the cloud is longer.
 const longest = 64
 
+// cut returns an ID that may be none, as short as IDs are.
+func cut(id string) string { return strings.ToValidUTF8(id[:min(len(id), longest)], "") }
+
 // unnamed answers for a Service that leaves the choice to the controller, whose
 // own configuration names a vSwitch that is gone.
 func unnamed(c *remedy.Case, vpc remedy.VPC) remedy.Plan {
 	finding := fmt.Sprintf("The Service names no vSwitch, and the one that the controller takes by default does not exist. %s.", own(vpc))
 	to, ok := vpc.Best(c, "", "", false)
 	if !ok {
-		return noRoom(finding, vpc.OwnIDs(), vpc)
+		return noRoom(c, finding, vpc.OwnIDs(), vpc, vpc.Held(c, "", "", false))
 	}
 	return remedy.Plan{
 		Finding: finding,
@@ -117,25 +123,25 @@ func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
 	value, _ := remedy.Annotation(c.Service, zoneMaps)
 	var parts, gone, found []string
 	var claims []remedy.Claim
-	bound, full := false, false
+	bound, full, held := false, false, ""
 	for part := range strings.SplitSeq(value, ",") {
 		part = strings.TrimSpace(part)
 		fields := strings.Split(part, ":")
 		if len(fields) < 2 {
 			return remedy.Plan{
 				Finding: fmt.Sprintf("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", remedy.Quote(value)),
-				Ask:     "Write the annotation as zone:vsw-id, one pair a zone, with commas between.",
+				Ask:     fmt.Sprintf("Write one pair a zone, with commas between: %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 			}
 		}
 		if _, ok := vpc.All[fields[1]]; ok {
 			parts = append(parts, part)
 			continue
 		}
-		gone = append(gone, fields[1][:min(len(fields[1]), longest)])
+		gone = append(gone, cut(fields[1]))
 		bound = bound || len(fields) > 2
 		to, ok := vpc.Best(c, fields[0], fields[1], true)
 		if !ok {
-			full = true
+			full, held = true, vpc.Held(c, fields[0], fields[1], true)
 			continue
 		}
 		found = append(found, remedy.DescribeVSwitch(to))
@@ -149,8 +155,8 @@ func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
 		}
 	}
 	p := remedy.Plan{
-		Finding: fmt.Sprintf("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", strings.Join(gone, ", "), vpc.ID),
-		Cause:   strings.Join(gone, ","),
+		Finding: fmt.Sprintf("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", remedy.List(gone, 5), vpc.ID),
+		Cause:   remedy.List(gone, 5),
 	}
 	written := strings.Join(parts, ",")
 	switch {
@@ -160,12 +166,15 @@ func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
 	case bound:
 		p.Finding += " The zone map asks for an address in it."
 		p.Ask = fmt.Sprintf("Name a vSwitch that exists, and an address of it or none. %s.", own(vpc))
+	case full && held != "":
+		p.Finding += " " + held
+		p.Wait = lag
 	case full:
 		p.Finding += " No vSwitch of the same zone has more than the reserve of free addresses."
 		p.Ask = fmt.Sprintf("Name a vSwitch of that zone, or another zone, in the annotation %szone-maps, or add a vSwitch to the zone. %s.", remedy.Prefix, own(vpc))
 	case !c.Policy.VSwitches.ReplaceMissing:
 		p.Ask = fmt.Sprintf("Name vSwitches that exist. %s. The nearest zone map would be: %s. lbremedy writes it by itself where the policy file says vswitches.replaceMissing.",
-			own(vpc), command(c, zoneMaps, written))
+			own(vpc), remedy.SetCommand(c.Service, zoneMaps, written))
 	default:
 		p.Finding += fmt.Sprintf(" Of the same zone, %s.", strings.Join(found, ", "))
 		p.Steps = []remedy.Step{step.With(c, zoneMaps, written)}
@@ -174,24 +183,22 @@ func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
 	return p
 }
 
-func noRoom(finding, cause string, vpc remedy.VPC) remedy.Plan {
-	return remedy.Plan{
+// noRoom answers where no vSwitch can be chosen; held says why, if others hold the
+// room that there is.
+func noRoom(c *remedy.Case, finding, cause string, vpc remedy.VPC, held string) remedy.Plan {
+	p := remedy.Plan{
 		Finding: finding + " No vSwitch that may be used has more than the reserve of free addresses.",
 		Cause:   cause,
-		Ask:     fmt.Sprintf("Add a vSwitch to the VPC %s and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file; then name it in the annotation %svswitch-id.", vpc.ID, remedy.Prefix),
+		Ask: fmt.Sprintf("Add a vSwitch to the VPC %s and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file; then name it: %s.",
+			vpc.ID, remedy.SetCommand(c.Service, vswitchID, "VSWITCH")),
 	}
+	if held != "" {
+		p.Finding, p.Wait = finding+" "+held, lag
+	}
+	return p
 }
 
 func own(vpc remedy.VPC) string { return "The cluster's own vSwitches: " + vpc.DescribeOwn() }
-
-// command is how a person sets the annotation.
-func command(c *remedy.Case, short, value string) string {
-	return fmt.Sprintf("kubectl -n %s annotate service %s %s=%s --overwrite", c.Service.Namespace, c.Service.Name, remedy.AnnotationKey(c.Service, short), value)
-}
-
-func log(c *remedy.Case) string {
-	return fmt.Sprintf("kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep %s/%s", c.Service.Namespace, c.Service.Name)
-}
 
 // holds reports whether the Service still asks for a vSwitch that does not exist.
 // What the controller takes by default can't be read: there only a sync that
@@ -214,7 +221,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 			}
 			asked = append(asked, fields[1])
 		}
-	} else if id, ok := remedy.Annotation(c.Service, vswitchID); ok {
+	} else if id, _ := remedy.Annotation(c.Service, vswitchID); id != "" {
 		asked = []string{id}
 	}
 	for _, id := range asked {

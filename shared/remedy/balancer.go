@@ -231,11 +231,11 @@ func (c *Case) None(ctx context.Context) (bool, error) {
 }
 
 // Made returns what is known of the load balancer that the case's Service has
-// already, an ID or an address; empty if it has none. What is decided when a load
-// balancer is made can't be changed any more then.
+// already, an ID or an address, for a sentence; empty if it has none. What is
+// decided when a load balancer is made can't be changed any more then.
 func (c *Case) Made(ctx context.Context) (string, error) {
-	if id, ok := Annotation(c.Service, "id"); ok {
-		return id, nil
+	if id, _ := Annotation(c.Service, "id"); id != "" {
+		return clipped(id), nil
 	}
 	if Synced(c.Service) {
 		return Address(c.Service), nil

@@ -62,19 +62,7 @@ func (c *Case) VPC(ctx context.Context) (VPC, error) {
 // first, then the one with most free addresses, then the first by ID, so that the
 // choice is the same each time; with onlyZone no other zone's counts.
 func (v VPC) Best(c *Case, zone, not string, onlyZone bool) (cloud.VSwitch, bool) {
-	ipv6, _ := Annotation(c.Service, "ip-version")
-	var fit []cloud.VSwitch
-	for id, vsw := range v.All {
-		switch {
-		case id == not, vsw.Status != "Available", c.Full(vswitchKey(id)):
-		case onlyZone && vsw.Zone != zone:
-		case !slices.Contains(v.Own, id) && !c.Policy.VSwitches.Allowed(id):
-		case strings.EqualFold(ipv6, "ipv6") && !vsw.IPv6:
-		case c.Policy.VSwitches.Room(vsw.Free) == 0:
-		default:
-			fit = append(fit, vsw)
-		}
-	}
+	fit := slices.DeleteFunc(v.fit(c, zone, not, onlyZone), func(vsw cloud.VSwitch) bool { return c.Full(vswitchKey(vsw.ID)) })
 	if len(fit) == 0 {
 		return cloud.VSwitch{}, false
 	}
@@ -87,6 +75,42 @@ func (v VPC) Best(c *Case, zone, not string, onlyZone bool) (cloud.VSwitch, bool
 		}
 		return cmp.Or(-cmp.Compare(a.Free, b.Free), cmp.Compare(a.ID, b.ID))
 	}), true
+}
+
+// fit returns the vSwitches that Best may choose from, also those whose room others
+// have claimed.
+func (v VPC) fit(c *Case, zone, not string, onlyZone bool) []cloud.VSwitch {
+	ipv6, _ := Annotation(c.Service, "ip-version")
+	var fit []cloud.VSwitch
+	for id, vsw := range v.All {
+		switch {
+		case id == not, vsw.Status != "Available":
+		case onlyZone && vsw.Zone != zone:
+		case !slices.Contains(v.Own, id) && !c.Policy.VSwitches.Allowed(id):
+		case strings.EqualFold(ipv6, "ipv6") && !vsw.IPv6:
+		case c.Policy.VSwitches.Room(vsw.Free) == 0:
+		default:
+			fit = append(fit, vsw)
+		}
+	}
+	return fit
+}
+
+// Held says, as a sentence, that Best finds none because others hold the room that
+// there is: by the time that they let go of it, the cloud's figures show what they
+// took. It is empty where that is not why.
+func (v VPC) Held(c *Case, zone, not string, onlyZone bool) string {
+	var held []string
+	for _, vsw := range v.fit(c, zone, not, onlyZone) {
+		if c.Full(vswitchKey(vsw.ID)) {
+			held = append(held, vsw.ID)
+		}
+	}
+	if len(held) == 0 {
+		return ""
+	}
+	slices.Sort(held)
+	return fmt.Sprintf("What %s has free above the reserve is held for other Services, for 10 minutes at most.", List(held, named))
 }
 
 // Place is the claim on one address of the vSwitch, so that many Services don't
