@@ -1,7 +1,6 @@
 package cloud
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -122,8 +121,6 @@ func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 			ID: string(s.ServerID), IP: string(s.ServerIP), Type: strings.ToLower(string(s.ServerType)), Port: int(s.Port.n), Weight: int(s.Weight.n),
 		})
 	}
-	slices.SortFunc(out, func(a, b Backend) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Port, b.Port))
-	})
+	slices.SortFunc(out, byBackend)
 	return out, nil
 }

@@ -26,7 +26,7 @@ func (w NLBWriter) Tag(ctx context.Context, id, key, value string) error {
 			r.Tag = &[]nlb.TagResourcesTag{{Key: key, Value: value}}
 			return r
 		},
-		gone: []string{"ResourceNotFound.loadBalancer", "ResourceNotFound.LoadBalancer"},
+		gone: nlbGone,
 	})
 	return err
 }
@@ -47,7 +47,7 @@ func (w NLBWriter) Untag(ctx context.Context, id, key string) error {
 			r.TagKey = &[]string{key}
 			return r
 		},
-		gone: []string{"ResourceNotFound.loadBalancer", "ResourceNotFound.LoadBalancer"},
+		gone: nlbGone,
 	})
 	return err
 }

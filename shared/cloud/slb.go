@@ -245,10 +245,13 @@ func (w *wireBackends) values() []Backend {
 			Port: int(b.Port.n), Weight: int(b.Weight.n), VPC: string(b.VpcID), Description: string(b.Description),
 		})
 	}
-	slices.SortFunc(list, func(a, b Backend) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Port, b.Port))
-	})
+	slices.SortFunc(list, byBackend)
 	return list
+}
+
+// byBackend is the order of backends: by ID, IP address and port.
+func byBackend(a, b Backend) int {
+	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Port, b.Port))
 }
 
 // LoadBalancer returns the load balancer with this ID, with its ports and the

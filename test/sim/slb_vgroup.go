@@ -65,6 +65,17 @@ func (q *request) backends(param string) ([]Backend, *failure) {
 	return out, nil
 }
 
+// change returns the vServer group that a request names, its load balancer, and the
+// backends of the request.
+func (q *request) change(param string) (*LoadBalancer, *VGroup, []Backend, *failure) {
+	lb, g, bad := q.vgroup()
+	if bad != nil {
+		return nil, nil, nil, bad
+	}
+	list, bad := q.backends(param)
+	return lb, g, list, bad
+}
+
 // admit refuses backends that a load balancer cannot take.
 func (q *request) admit(lb *LoadBalancer, more []Backend) *failure {
 	total := len(more)
@@ -270,11 +281,7 @@ func describeVGroup(q *request) (any, *failure) {
 // setVGroup renames a group and sets weights and descriptions of backends that
 // it has.
 func setVGroup(q *request) (any, *failure) {
-	_, g, bad := q.vgroup()
-	if bad != nil {
-		return nil, bad
-	}
-	list, bad := q.backends("BackendServers")
+	_, g, list, bad := q.change("BackendServers")
 	if bad != nil {
 		return nil, bad
 	}
@@ -291,11 +298,7 @@ func setVGroup(q *request) (any, *failure) {
 }
 
 func addBackends(q *request) (any, *failure) {
-	lb, g, bad := q.vgroup()
-	if bad != nil {
-		return nil, bad
-	}
-	list, bad := q.backends("BackendServers")
+	lb, g, list, bad := q.change("BackendServers")
 	if bad != nil {
 		return nil, bad
 	}
@@ -308,11 +311,7 @@ func addBackends(q *request) (any, *failure) {
 }
 
 func removeBackends(q *request) (any, *failure) {
-	_, g, bad := q.vgroup()
-	if bad != nil {
-		return nil, bad
-	}
-	list, bad := q.backends("BackendServers")
+	_, g, list, bad := q.change("BackendServers")
 	if bad != nil {
 		return nil, bad
 	}
@@ -321,11 +320,7 @@ func removeBackends(q *request) (any, *failure) {
 }
 
 func modifyBackends(q *request) (any, *failure) {
-	lb, g, bad := q.vgroup()
-	if bad != nil {
-		return nil, bad
-	}
-	was, bad := q.backends("OldBackendServers")
+	lb, g, was, bad := q.change("OldBackendServers")
 	if bad != nil {
 		return nil, bad
 	}
