@@ -30,10 +30,7 @@ const addressType = "address-type"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if remedy.NLB(c.Service) {
-		return remedy.Plan{
-			Finding: "The event says that a CLB's address type can't change, and the Service is served by an NLB, whose address type the controller changes in place.",
-			Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + remedy.NLBClass + " alone.",
-		}, nil
+		return remedy.Misdirected("The event says that a CLB's address type can't change, and the Service is served by an NLB, whose address type the controller changes in place."), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {

@@ -44,10 +44,7 @@ const byLCU = "PayByCLCU"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if remedy.NLB(c.Service) {
-		return remedy.Plan{
-			Finding: "The event is about the charge type of a CLB, and the Service is served by an NLB, which has none to choose.",
-			Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + remedy.NLBClass + " alone.",
-		}, nil
+		return remedy.Misdirected("The event is about the charge type of a CLB, and the Service is served by an NLB, which has none to choose."), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {

@@ -83,19 +83,7 @@ func flannel(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, s sorte
 		}
 	}
 	plan.Steps = []remedy.Step{step.RemoveAnnotation{Names: []string{remedy.BackendType}, Was: map[string]string{remedy.BackendType: "eni"}}}
-	if !remedy.Synced(c.Service) {
-		return plan, nil
-	}
-	lb, err := c.Bound(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	if lb == nil {
-		plan.Risk = remedy.High
-		plan.Note += " The Service's load balancer was not found, so that what the full sync would change on it can't be told."
-		return plan, nil
-	}
-	return c.WithDrift(ctx, lb, plan)
+	return c.WithBoundDrift(ctx, plan)
 }
 
 // byDefault answers where the controller takes Pods by its own configuration.

@@ -56,10 +56,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	// The way that leaves the load balancer as it is.
 	nodes := fmt.Sprintf("The other way leaves the load balancer as it is, and lets traffic go through the nodes: kubectl -n %s annotate service %s %s=ecs --overwrite.", c.Service.Namespace, c.Service.Name, backendType)
 	if remedy.NLB(c.Service) {
-		return remedy.Plan{
-			Finding: "The event says that a CLB takes no network interfaces as backends, and the Service is served by an NLB, which does.",
-			Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + remedy.NLBClass + " alone.",
-		}, nil
+		return remedy.Misdirected("The event says that a CLB takes no network interfaces as backends, and the Service is served by an NLB, which does."), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {

@@ -89,19 +89,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return plan, nil
 	}
 	plan.Steps = []remedy.Step{set}
-	if !remedy.Synced(c.Service) {
-		return plan, nil
-	}
-	lb, err := c.Bound(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	if lb == nil {
-		plan.Risk = remedy.High
-		plan.Note += " The Service's load balancer was not found, so that what the full sync would change on it can't be told."
-		return plan, nil
-	}
-	return c.WithDrift(ctx, lb, plan)
+	return c.WithBoundDrift(ctx, plan)
 }
 
 // upgrade says how the name can stay.

@@ -192,19 +192,10 @@ func nothingMissing(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Contr
 // withDrift returns the plan with what the touch of a Service that was synced
 // before would change besides: then it is a risk of its own.
 func withDrift(ctx context.Context, c *remedy.Case, p remedy.Plan) (remedy.Plan, error) {
-	if !remedy.Synced(c.Service) || c.Service.DeletionTimestamp != nil || c.Service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+	if c.Service.DeletionTimestamp != nil || c.Service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return p, nil // nothing of it is synced in full
 	}
-	lb, err := c.Bound(ctx)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
-	if lb == nil {
-		p.Risk = remedy.High
-		p.Note = "The Service's load balancer was not found, so that what the full sync would change on it can't be told."
-		return p, nil
-	}
-	return c.WithDrift(ctx, lb, p)
+	return c.WithBoundDrift(ctx, p)
 }
 
 // holds reports whether the role still lacks something, or the controller has

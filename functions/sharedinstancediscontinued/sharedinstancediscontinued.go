@@ -55,11 +55,9 @@ var (
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	name := c.Service.Namespace + "/" + c.Service.Name
 	if remedy.NLB(c.Service) {
-		return remedy.Plan{
-			Finding: "The event is about the making of a CLB, and the Service " + name + " is served by an NLB, of which there is one kind.",
-			Cause:   name,
-			Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + remedy.NLBClass + " alone.",
-		}, nil
+		p := remedy.Misdirected("The event is about the making of a CLB, and the Service " + name + " is served by an NLB, of which there is one kind.")
+		p.Cause = name
+		return p, nil
 	}
 	none, err := c.None(ctx)
 	if err != nil {

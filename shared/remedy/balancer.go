@@ -380,3 +380,12 @@ func (c *Case) Unfound(what string) Plan {
 	}
 	return Plan{Finding: finding, Ask: ask}
 }
+
+// Misdirected is the plan for a failure of CLBs on a Service that an NLB serves. The
+// finding says what the event is about.
+func Misdirected(finding string) Plan {
+	return Plan{
+		Finding: finding,
+		Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + NLBClass + " alone.",
+	}
+}

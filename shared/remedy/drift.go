@@ -159,6 +159,25 @@ func (c *Case) WithDrift(ctx context.Context, lb *Instance, p Plan) (Plan, error
 	return p, nil
 }
 
+// WithBoundDrift returns the plan with what WithDrift says of the load balancer that
+// Bound finds. Where there is none it can't be told, which the note says and makes
+// the risk high. It needs what both need.
+func (c *Case) WithBoundDrift(ctx context.Context, p Plan) (Plan, error) {
+	if !Synced(c.Service) {
+		return p, nil
+	}
+	lb, err := c.Bound(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	if lb == nil {
+		p.Risk = High
+		p.Note = join(p.Note, "The Service's load balancer was not found, so that what the full sync would change on it can't be told.")
+		return p, nil
+	}
+	return c.WithDrift(ctx, lb, p)
+}
+
 // differs returns what a full sync would change on the load balancer, of either
 // kind, without what it fails on. It may change the annotations of the case.
 func (c *Case) differs(ctx context.Context, lb *Instance) ([]string, error) {

@@ -96,25 +96,20 @@ type Event struct {
 // returns is in the journal. An error means that the run could not find out or
 // could not write; the record, if it has a Wait, says when to come back, and the
 // event must be delivered again.
-func Run(ctx context.Context, env *Env, r *Remedy, ev Event) (rec events.Record, err error) {
-	ctx, cancel := context.WithTimeout(ctx, env.bound())
-	defer cancel()
-	x, err := newRun(env, r, ev)
-	if err != nil {
-		return events.Record{}, err
-	}
-	defer func() { err = safe(err) }()
-	defer func() {
-		if p := recover(); p != nil {
-			rec, err = x.fail(ctx, x.panicked(p))
-		}
-	}()
-	return x.run(ctx)
+func Run(ctx context.Context, env *Env, r *Remedy, ev Event) (events.Record, error) {
+	return answer(ctx, env, r, ev, (*run).run, (*run).fail)
 }
 
 // Look answers what Run would do, and writes nothing, neither in the cluster nor
 // in the cloud nor in the journal.
-func Look(ctx context.Context, env *Env, r *Remedy, ev Event) (rec events.Record, err error) {
+func Look(ctx context.Context, env *Env, r *Remedy, ev Event) (events.Record, error) {
+	return answer(ctx, env, r, ev, (*run).look, func(x *run, _ context.Context, err error) (events.Record, error) { return x.rec, err })
+}
+
+// answer has a run do what it is for, within its time. A panic of the class is an
+// error that ends as broken says.
+func answer(ctx context.Context, env *Env, r *Remedy, ev Event, do func(*run, context.Context) (events.Record, error),
+	broken func(*run, context.Context, error) (events.Record, error)) (rec events.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
 	x, err := newRun(env, r, ev)
@@ -124,29 +119,28 @@ func Look(ctx context.Context, env *Env, r *Remedy, ev Event) (rec events.Record
 	defer func() { err = safe(err) }()
 	defer func() {
 		if p := recover(); p != nil {
-			rec, err = x.rec, x.panicked(p)
+			rec, err = broken(x, ctx, x.panicked(p))
 		}
 	}()
+	return do(x, ctx)
+}
+
+// look finds out what run would do.
+func (x *run) look(ctx context.Context) (events.Record, error) {
 	x.begin(events.Record{})
-	if env.Stream != nil {
-		x.journal = env.Stream.Journal(env.Cluster, ev.Failure.Service.UID, r.Class)
+	if x.env.Stream != nil {
+		x.journal = x.env.Stream.Journal(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
 		prev, err := x.load(ctx)
 		if err != nil {
 			return x.rec, err
 		}
 		x.rec.Since = x.waitsSince(prev) // it decides whether the run would ask
 	}
-	plan, ended, err := x.diagnose(ctx)
-	if err != nil || ended {
-		return x.rec, err
-	}
-	if _, err := x.decide(ctx, plan); err != nil {
-		return x.rec, err
-	}
-	if x.rec.Result == "" {
+	_, ok, err := x.plan(ctx)
+	if ok && x.rec.Result == "" {
 		x.rec.Result = events.Planned
 	}
-	return x.rec, nil
+	return x.rec, err
 }
 
 // panicked returns a class's panic as an error: it must not take the other
@@ -245,14 +239,7 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 	if err := x.append(ctx, events.Started); err != nil {
 		return x.lost(err)
 	}
-	plan, ended, err := x.diagnose(ctx)
-	if err != nil {
-		return x.fail(ctx, err)
-	}
-	if ended {
-		return x.settle(ctx, x.rec.Result)
-	}
-	ok, err := x.decide(ctx, plan)
+	plan, ok, err := x.plan(ctx)
 	if err != nil {
 		return x.fail(ctx, err)
 	}
@@ -626,6 +613,17 @@ func (x *run) newest(ctx context.Context, class string) (events.Failure, bool, e
 		return events.Failure{}, false, fmt.Errorf("read the newest failure: %w", err)
 	}
 	return f, true, nil
+}
+
+// plan asks the class and decides about its plan; ok says that it is applied. If not,
+// the record's result says how the run ends instead.
+func (x *run) plan(ctx context.Context) (plan Plan, ok bool, err error) {
+	plan, ended, err := x.diagnose(ctx)
+	if err != nil || ended {
+		return plan, false, err
+	}
+	ok, err = x.decide(ctx, plan)
+	return plan, ok, err
 }
 
 // decide says whether the plan is applied. If not, the record's result says what happens instead.

@@ -22,15 +22,8 @@ func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
 			break
 		}
 		// A place is gone. The class is asked again and told so.
-		var ended bool
-		if plan, ended, err = x.diagnose(ctx); err != nil {
-			return x.fail(ctx, err)
-		}
-		if ended {
-			return x.settle(ctx, x.rec.Result)
-		}
-		ok, err := x.decide(ctx, plan)
-		if err != nil {
+		var ok bool
+		if plan, ok, err = x.plan(ctx); err != nil {
 			return x.fail(ctx, err)
 		}
 		if !ok {
