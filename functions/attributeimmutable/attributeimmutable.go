@@ -44,7 +44,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 func putBack(ctx context.Context, c *remedy.Case, lb *remedy.Instance) (remedy.Plan, error) {
 	var edits []step.Edit
 	var parts []string
-	for _, a := range differing(c, lb) {
+	list := differing(c, lb)
+	if err := known(lb, list); err != nil {
+		return remedy.Plan{}, err
+	}
+	for _, a := range list {
 		asks := fmt.Sprintf("the annotation %s asks for %s", a.name, remedy.Quote(a.want))
 		if a.want == "" {
 			asks = fmt.Sprintf("the annotation %s is missing, which asks for %s", a.name, a.unset)
@@ -78,6 +82,18 @@ type attribute struct {
 	want  string // empty: the annotation is not there
 	unset string // what the controller wants then; empty: anything
 	real  string // empty: the load balancer has none, as far as the API says
+	maybe bool   // a load balancer can have none
+}
+
+// known returns an error if the API does not say what every load balancer has: no
+// annotation is put back to that.
+func known(lb *remedy.Instance, list []attribute) error {
+	for _, a := range list {
+		if a.real == "" && !a.maybe {
+			return fmt.Errorf("read load balancer %s: the answer has no %s", lb.ID, a.what)
+		}
+	}
+	return nil
 }
 
 // differing returns the attributes on which a sync of the Service fails.
@@ -89,7 +105,7 @@ func differing(c *remedy.Case, lb *remedy.Instance) []attribute {
 	}
 	list := []attribute{
 		{name: "master-zoneid", what: "primary zone", real: lb.CLB.Zone},
-		{name: "slave-zoneid", what: "standby zone", real: lb.CLB.SlaveZone},
+		{name: "slave-zoneid", what: "standby zone", real: lb.CLB.SlaveZone, maybe: true},
 		{name: "ip-version", what: "IP version", unset: "ipv4", real: lb.CLB.IPVersion},
 		{name: "network-type", what: "network type", real: lb.CLB.Network},
 		{name: "slb-network-type", what: "network type", real: lb.CLB.Network}, // so called before CCM v2.12
@@ -97,7 +113,7 @@ func differing(c *remedy.Case, lb *remedy.Instance) []attribute {
 	}
 	// No known release compares the vSwitch; one that says so does.
 	if strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
-		list = append(list, attribute{name: "vswitch-id", what: "vSwitch", real: lb.CLB.VSwitch})
+		list = append(list, attribute{name: "vswitch-id", what: "vSwitch", real: lb.CLB.VSwitch, maybe: true})
 	}
 	return slices.DeleteFunc(all(c, list), func(a attribute) bool {
 		return a.want == a.real || a.want == "" && (a.unset == "" || a.unset == a.real)
@@ -126,5 +142,9 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	return remedy.Is(lb == nil || len(differing(c, lb)) > 0), nil
+	if lb == nil {
+		return remedy.Yes, nil
+	}
+	list := differing(c, lb)
+	return remedy.Is(len(list) > 0), known(lb, list)
 }

@@ -26,7 +26,7 @@ func forVSwitches(c *remedy.Case, lb *remedy.Instance, without []string, able []
 	} else {
 		ask += fmt.Sprintf(" %s keeps its vSwitch for life: for another, delete the Service and create it again, and its address changes.", lb.ID)
 	}
-	if asked, _ := remedy.Annotation(c.Service, ipVersion); !strings.EqualFold(asked, lb.IPVersion) {
+	if asked, _ := remedy.Annotation(c.Service, ipVersion); lb.IPVersion != "" && !strings.EqualFold(asked, lb.IPVersion) {
 		ask += fmt.Sprintf(" Or ask for what it is: %s.", remedy.SetCommand(c.Service, ipVersion, lb.IPVersion))
 	}
 	return ask

@@ -2,6 +2,7 @@
 package ipversion
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -54,7 +55,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	used, without := side(vsws, places(c, lb))
 	parts := []string{families(c), "no load balancer of it was found yet"}
 	if lb != nil {
-		parts[1] = fmt.Sprintf("the %s %s is %s", lb.Kind(), lb.ID, lb.IPVersion)
+		parts[1] = fmt.Sprintf("the %s %s is %s", lb.Kind(), lb.ID, cmp.Or(lb.IPVersion, "of an IP version that the API does not say"))
 	}
 	if len(used) > 0 {
 		parts = append(parts, strings.Join(used, ", "))

@@ -23,7 +23,7 @@ type LoadBalancer struct {
 	Name             string
 	Address          string // IP address
 	AddressType      string // "internet" or "intranet"
-	IPVersion        string // "ipv4" or "ipv6"
+	IPVersion        string // "ipv4" or "ipv6"; empty: the API did not say
 	VPC              string // empty for one that faces the internet
 	VSwitch          string // empty for one that faces the internet
 	Zone             string // of the primary
@@ -200,7 +200,7 @@ func (w wireLoadBalancer) value() LoadBalancer {
 		Name:             string(w.LoadBalancerName),
 		Address:          string(w.Address),
 		AddressType:      string(w.AddressType),
-		IPVersion:        string(cmp.Or(w.AddressIPVersion, "ipv4")),
+		IPVersion:        string(w.AddressIPVersion),
 		VPC:              string(w.VpcID),
 		VSwitch:          string(w.VSwitchID),
 		Zone:             string(w.MasterZoneID),

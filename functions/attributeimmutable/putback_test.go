@@ -1,0 +1,44 @@
+package attributeimmutable
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// What the API does not say is no reason to take an annotation away, or to set one.
+func TestNotSaid(t *testing.T) {
+	whole := cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.5", IPVersion: "ipv6", Zone: "z-a", Network: "vpc"}
+	for name, take := range map[string]func(*cloud.LoadBalancer){
+		"master-zoneid":    func(lb *cloud.LoadBalancer) { lb.Zone = "" },
+		"ip-version":       func(lb *cloud.LoadBalancer) { lb.IPVersion = "" },
+		"network-type":     func(lb *cloud.LoadBalancer) { lb.Network = "" },
+		"slb-network-type": func(lb *cloud.LoadBalancer) { lb.Network = "" },
+	} {
+		lb := whole
+		take(&lb)
+		c := &remedy.Case{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{remedy.Prefix + "ip-version": "ipv6", remedy.Prefix + name: "ipv6"}}}}
+		if plan, err := putBack(t.Context(), c, &remedy.Instance{ID: lb.ID, CLB: &lb}); err == nil {
+			t.Errorf("%s: got %+v, want an error", name, plan)
+		}
+	}
+}
+
+// The load balancer can come to light, or be put right, between the question whether
+// the failure holds and the plan.
+func TestPutRightMeanwhile(t *testing.T) {
+	c := &remedy.Case{Service: &corev1.Service{}}
+	for _, lb := range []*remedy.Instance{
+		{ID: "lb-1", CLB: &cloud.LoadBalancer{ID: "lb-1", IPVersion: "ipv4"}},
+		{ID: "nlb-1", IPVersion: "ipv4", NLB: &cloud.NetworkLoadBalancer{ID: "nlb-1"}},
+	} {
+		plan, err := putBack(t.Context(), c, lb)
+		if err != nil || plan.Wait == 0 || len(plan.Steps) > 0 || plan.Ask != "" {
+			t.Errorf("%s: got %+v, %v; want to wait", lb.ID, plan, err)
+		}
+	}
+}
