@@ -86,7 +86,7 @@ func enumerate(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[events.Result]():
 		values = []any{
 			events.Gone, events.Superseded, events.Planned, events.Asked, events.Waiting,
-			events.Fixed, events.Unsettled, events.Failed, events.Foreign,
+			events.Fixed, events.Unsettled, events.Failed, events.Undone, events.Foreign,
 		}
 	case reflect.TypeFor[events.Impact]():
 		values = []any{events.NeverUp, events.Frozen, events.Serving}
