@@ -97,19 +97,23 @@ type Event struct {
 // could not write; the record, if it has a Wait, says when to come back, and the
 // event must be delivered again.
 func Run(ctx context.Context, env *Env, r *Remedy, ev Event) (events.Record, error) {
-	return answer(ctx, env, r, ev, (*run).run, (*run).fail)
+	return answer(ctx, env, r, ev,
+		func(ctx context.Context, x *run) (events.Record, error) { return x.run(ctx) },
+		func(ctx context.Context, x *run, err error) (events.Record, error) { return x.fail(ctx, err) })
 }
 
 // Look answers what Run would do, and writes nothing, neither in the cluster nor
 // in the cloud nor in the journal.
 func Look(ctx context.Context, env *Env, r *Remedy, ev Event) (events.Record, error) {
-	return answer(ctx, env, r, ev, (*run).look, func(x *run, _ context.Context, err error) (events.Record, error) { return x.rec, err })
+	return answer(ctx, env, r, ev,
+		func(ctx context.Context, x *run) (events.Record, error) { return x.look(ctx) },
+		func(_ context.Context, x *run, err error) (events.Record, error) { return x.rec, err })
 }
 
 // answer has a run do what it is for, within its time. A panic of the class is an
 // error that ends as broken says.
-func answer(ctx context.Context, env *Env, r *Remedy, ev Event, do func(*run, context.Context) (events.Record, error),
-	broken func(*run, context.Context, error) (events.Record, error)) (rec events.Record, err error) {
+func answer(ctx context.Context, env *Env, r *Remedy, ev Event, do func(context.Context, *run) (events.Record, error),
+	broken func(context.Context, *run, error) (events.Record, error)) (rec events.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
 	x, err := newRun(env, r, ev)
@@ -119,10 +123,10 @@ func answer(ctx context.Context, env *Env, r *Remedy, ev Event, do func(*run, co
 	defer func() { err = safe(err) }()
 	defer func() {
 		if p := recover(); p != nil {
-			rec, err = broken(x, ctx, x.panicked(p))
+			rec, err = broken(ctx, x, x.panicked(p))
 		}
 	}()
-	return do(x, ctx)
+	return do(ctx, x)
 }
 
 // look finds out what run would do.
