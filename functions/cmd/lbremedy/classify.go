@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,7 +77,10 @@ func (c *classifying) argument(arg string, given events.Input) error {
 	if arg == "-" {
 		return c.read("standard input", c.in, given)
 	}
-	if info, err := os.Stat(arg); err == nil && !info.IsDir() {
+	if info, err := os.Stat(arg); err == nil {
+		if info.IsDir() {
+			return command.Wrong("%s is a directory: give the files in it", arg)
+		}
 		f, err := os.Open(arg)
 		if err != nil {
 			return command.Wrong("read messages: %w", err)
@@ -104,7 +109,8 @@ func looksLikeFile(arg string) bool {
 	return false
 }
 
-// read answers the lines of a file. It is one of JSON lines if its first line is an object.
+// read answers the lines of a file. It is one of JSON lines if its first line
+// begins as an object does.
 func (c *classifying) read(name string, from io.Reader, given events.Input) error {
 	lines := bufio.NewReaderSize(from, 64<<10)
 	isJSON := false
@@ -114,12 +120,15 @@ func (c *classifying) read(name string, from io.Reader, given events.Input) erro
 			return fmt.Errorf("read %s: %w", name, err)
 		}
 		end := err != nil
+		if n == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff")) // some editors begin files so
+		}
 		line = bytes.TrimRight(line, "\r\n")
 		if blank := bytes.TrimSpace(line); len(blank) > 0 {
 			if !seen {
-				seen, isJSON = true, blank[0] == '{' && json.Valid(blank)
-				if string(blank) == "{" || string(blank) == "[" {
-					return command.Wrong("%s holds JSON over several lines: give one object per line, as jq -c writes it", name)
+				seen, isJSON = true, opens.Match(blank) || blank[0] == '{' && json.Valid(blank)
+				if string(blank) == "{" || string(blank) == "[" || blank[0] == '[' && json.Valid(blank) {
+					return command.Wrong("%s holds JSON that is no object per line: give one object per line, as jq -c writes it", name)
 				}
 			}
 			in := given
@@ -146,28 +155,49 @@ func (c *classifying) read(name string, from io.Reader, given events.Input) erro
 
 // object reads a line of JSON.
 func object(line []byte) (events.Input, error) {
-	var in struct {
-		Reason    string `json:"reason"`
-		Type      string `json:"type"`
-		Component string `json:"component"`
-		Message   string `json:"message"`
-	}
-	if err := json.Unmarshal(line, &in); err != nil {
+	// Into a struct, a key in other letters would be read, too.
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(line, &keys); err != nil {
 		return events.Input{}, oneLine(jsonError(err))
 	}
-	return events.Input(in), nil
+	if keys == nil {
+		return events.Input{}, errors.New("it is null")
+	}
+	var in events.Input
+	for _, text := range []struct {
+		key string
+		to  *string
+	}{{"reason", &in.Reason}, {"type", &in.Type}, {"component", &in.Component}, {"message", &in.Message}} {
+		value, ok := keys[text.key]
+		if !ok {
+			continue
+		}
+		if err := json.Unmarshal(value, text.to); err != nil {
+			var kind *json.UnmarshalTypeError
+			if errors.As(err, &kind) {
+				kind.Field = text.key
+			}
+			return events.Input{}, oneLine(jsonError(err))
+		}
+	}
+	return in, nil
 }
+
+// opens is how a JSON object begins, whole or broken.
+var opens = regexp.MustCompile(`^\{\s*"`)
 
 // jsonError says what is wrong with JSON without the names of Go's types.
 func jsonError(err error) error {
 	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) {
-		if kind.Field == "" {
-			return fmt.Errorf("it is a %s", kind.Value)
-		}
-		return fmt.Errorf("%s is a %s", kind.Field, kind.Value)
+	if !errors.As(err, &kind) {
+		return err
 	}
-	return err
+	what, _, _ := strings.Cut(kind.Value, " ") // "number 5"
+	article := "a"
+	if what == "array" || what == "object" {
+		article = "an"
+	}
+	return fmt.Errorf("%s is %s %s", cmp.Or(kind.Field, "it"), article, what)
 }
 
 // An answer is what classify prints. The texts for people are absent unless asked for.

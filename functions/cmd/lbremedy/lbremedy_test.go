@@ -111,6 +111,11 @@ func TestMistakes(t *testing.T) {
 		{"undo of a Service", []string{"undo", "shop/web"}, "", "undo needs a case ID"},
 		{"classify nothing there", []string{"classify", "messages.txt"}, "", "there is no file messages.txt"},
 		{"classify broken JSON lines", []string{"classify", "-"}, "{\"message\":\"\"}\n{\"message\":1}\n", "line 2 of standard input is no JSON object with the texts reason, type, component and message: message is a number"},
+		{"classify JSON lines of which the first is broken", []string{"classify", "-"}, "{\"message\": \"x\n{\"message\":\"x\"}\n", "line 1 of standard input is no JSON object"},
+		{"classify a line that is no object", []string{"classify", "-"}, "{\"message\":\"x\"}\n[1]\n", "message: it is an array"},
+		{"classify nothing among JSON lines", []string{"classify", "-"}, "{}\nnull\n", "message: it is null"},
+		{"classify an array", []string{"classify", "-"}, "[{\"message\":\"x\"}]\n", "one object per line"},
+		{"classify a directory", []string{"classify", ".."}, "", ".. is a directory"},
 		{"classify long JSON", []string{"classify", "-"}, "{\n \"message\": \"x\"}\n", "one object per line"},
 	}
 	for _, tt := range tests {
@@ -219,6 +224,8 @@ func TestClassify(t *testing.T) {
 		{"JSON lines", lines, []string{"-", "-o", "json"}, `{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip"}
 {"class":"ignored","matched":""}
 {"class":"unclassified","matched":""}
+`},
+		{"JSON lines with a byte order mark, and keys in other letters", "\ufeff" + `{"reason":"Pulled","REASON":"","message":"` + full + `","Message":"x"}`, []string{"-", "-o", "json"}, `{"class":"ignored","matched":""}
 `},
 		{"plain lines", full + "\r\n\n{not json}\n" + full, []string{"-o", "json", "-"}, `{"class":"vswitch-ip-exhausted","matched":"VSwitch has no available ip"}
 {"class":"ignored","matched":""}
