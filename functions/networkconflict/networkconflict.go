@@ -58,17 +58,16 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	ask := n.ask(c, lb, reusable)
 	if !seen {
-		ask = fmt.Sprintf("Look in the controller's log what it added to which group: kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep %s/%s. If the load balancer is the wrong one: %s",
-			c.Service.Namespace, c.Service.Name, ask)
+		ask = fmt.Sprintf("Look in the controller's log what it added to which group: %s. If the load balancer is the wrong one: %s", c.LogQuery(), ask)
 	}
 	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask}, nil
 }
 
 // A network is in which VPCs a load balancer and its backends are.
 type network struct {
-	at     string              // VPC of the load balancer; empty for a CLB that faces the internet
-	others map[string][]string // by the VPC of backends: names of the vServer groups that hold them
-	left   []string            // names of vServer groups that were made for the Service
+	at     string               // VPC of the load balancer; empty for a CLB that faces the internet
+	others map[string][]string  // by the VPC of backends: names of the vServer groups that hold them
+	left   []cloud.VServerGroup // that were made for the Service
 }
 
 // readGroups reads the vServer groups of a CLB and the VPCs of their backends.
@@ -83,7 +82,7 @@ func (n *network) readGroups(ctx context.Context, c *remedy.Case, lb *remedy.Ins
 	}
 	for _, g := range groups {
 		if t, ok := remedy.ParseTrace(g.Name); ok && t.Of(c.Service, c.Event.Cluster) {
-			n.left = append(n.left, g.Name)
+			n.left = append(n.left, g)
 		}
 		whole, err := c.Cloud.SLB.VServerGroup(ctx, g.ID)
 		if errors.Is(err, cloud.ErrNotFound) {
@@ -123,8 +122,11 @@ func (n *network) finding(lb *remedy.Instance, cluster string) (text string, see
 		return fmt.Sprintf("The nodes of the cluster are in the VPC %s, and %s has backends in %s already: all backends of a load balancer have to be in one VPC.", cluster, what, strings.Join(foreign, " and ")), true
 	}
 	where := "is in it"
-	if n.at == "" {
+	switch {
+	case n.at == "" && lb.AddressType == "internet":
 		where = "faces the internet and has no backend of another VPC"
+	case n.at == "":
+		where = "is in the classic network, or the API does not say in which VPC it is, and has no backend of another VPC"
 	}
 	return fmt.Sprintf("The nodes of the cluster are in the VPC %s, and %s %s: the conflict is not with a VPC that can be seen.", cluster, what, where), false
 }
@@ -138,20 +140,33 @@ func (n *network) ask(c *remedy.Case, lb *remedy.Instance, reusable []remedy.Ins
 		}
 		ids = append(ids, fmt.Sprintf("%s (%s)", r.ID, r.Address))
 	}
-	annotate := fmt.Sprintf("kubectl -n %s annotate service %s", c.Service.Namespace, c.Service.Name)
-	var ways []string
+	free := "No load balancer of the cluster's VPC is free to be reused: make one there first."
 	if len(ids) > 0 {
-		ways = append(ways, fmt.Sprintf("Reuse a load balancer of the cluster's VPC, with %s %s=ID --overwrite. In use by nobody, as far as can be seen, are %s.",
-			annotate, remedy.AnnotationKey(c.Service, "id"), strings.Join(ids, ", ")))
-	} else {
-		ways = append(ways, "No load balancer of the cluster's VPC is free to be reused: make one there and name it in the annotation id.")
+		free = fmt.Sprintf("In use by nobody, as far as can be seen, are %s.", strings.Join(ids, ", "))
 	}
-	ways = append(ways, fmt.Sprintf("Or let the controller make one, with %s %s-.", annotate, remedy.AnnotationKey(c.Service, "id")))
-	if remedy.Synced(c.Service) {
-		ways = append(ways, fmt.Sprintf("The Service is bound to the address %s: to change its load balancer, delete it and create it again. Its address changes then.", remedy.Address(c.Service)))
+	named, _ := remedy.Annotation(c.Service, "id")
+	var ways []string
+	switch {
+	case named == "":
+		then := "The controller then makes another one."
+		if remedy.Synced(c.Service) {
+			then = fmt.Sprintf("Only then delete the Service, which is bound to the address %s, and create it again: the controller makes another one, with another address.", remedy.Address(c.Service))
+		}
+		ways = append(ways, fmt.Sprintf("The Service names no load balancer: the controller found this one by its tag or name, and deletes it with the Service. If a person put them on it, take them off: %s. %s",
+			c.UntagCommand(lb.ID, remedy.NameTag), then))
+	case remedy.Synced(c.Service):
+		ways = append(ways, fmt.Sprintf("The Service is bound to the address %s, and never moves: delete it and create it again, with the annotation %s of a load balancer in the cluster's VPC, or without it, and the controller makes one. Its address changes. %s",
+			remedy.Address(c.Service), remedy.AnnotationKey(c.Service, "id"), free))
+	default:
+		ways = append(ways, fmt.Sprintf("Reuse a load balancer of the cluster's VPC: %s. %s Or let the controller make one: %s.",
+			remedy.SetCommand(c.Service, "id", "ID"), free, remedy.RemoveCommand(c.Service, "id")))
 	}
 	if len(n.left) > 0 {
-		ways = append(ways, fmt.Sprintf("Afterwards delete what was made for this Service on %s: the vServer groups %s.", lb.ID, strings.Join(n.left, ", ")))
+		var left []string
+		for _, g := range n.left {
+			left = append(left, fmt.Sprintf("the vServer group %s, aliyun slb DeleteVServerGroup --RegionId %s --VServerGroupId %s", g.Name, c.Cloud.Region(), g.ID))
+		}
+		ways = append(ways, fmt.Sprintf("Afterwards delete what was made for this Service on %s: %s.", lb.ID, remedy.List(left, 5)))
 	}
 	return strings.Join(ways, " ")
 }
