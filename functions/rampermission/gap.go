@@ -2,7 +2,6 @@ package rampermission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,14 +28,11 @@ type gap struct {
 // find reads the role's policies and compares them with what the controller needs.
 func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, ctl remedy.Controller) (gap, error) {
 	var g gap
-	role, err := c.Cloud.CS.MasterRole(ctx)
-	if errors.Is(err, cloud.ErrNotFound) {
-		return g, nil
+	role, err := c.MasterRole(ctx)
+	if err != nil || role.Name == "" {
+		return g, err
 	}
-	if err != nil {
-		return g, fmt.Errorf("read the masters' RAM role: %w", err)
-	}
-	g.role = role
+	g.role = role.Name
 	services, err := c.Kube.Services(ctx)
 	if err != nil {
 		return g, fmt.Errorf("list Services: %w", err)
@@ -48,32 +44,18 @@ func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, ctl remedy
 	}
 	g.needed = len(needs)
 
-	refs, err := c.Cloud.RAM.RolePolicies(ctx, role)
-	if err != nil {
-		return g, fmt.Errorf("list policies of the role %s: %w", role, err)
-	}
-	var rules []statement
-	for _, ref := range refs {
-		p, err := c.Cloud.RAM.Policy(ctx, ref.Name, ref.Type)
-		if err != nil {
-			return g, fmt.Errorf("read the policy %s: %w", ref.Name, err)
-		}
-		statements, err := parse(p.Document)
-		if err != nil {
-			return g, fmt.Errorf("read the document of the policy %s: %w", ref.Name, err)
-		}
-		rules = append(rules, statements...)
-		if ref.Type == step.Custom && better(ref.Name, g.policy) {
-			g.policy, g.document = ref.Name, p.Document
+	for _, p := range role.Policies {
+		if p.Type == step.Custom && better(p.Name, g.policy) {
+			g.policy, g.document = p.Name, p.Document
 		}
 	}
 	for _, action := range needs {
-		switch allowed(rules, action) {
-		case no:
+		switch remedy.Says(role.Rules, action) {
+		case remedy.NotAllowed:
 			g.missing = append(g.missing, action)
-		case denied:
+		case remedy.Denied:
 			g.missing, g.denied = append(g.missing, action), append(g.denied, action)
-		case limited:
+		case remedy.Limited:
 			g.missing, g.limited = append(g.missing, action), append(g.limited, action)
 		}
 	}

@@ -32,9 +32,8 @@ var Remedy = &remedy.Remedy{
 		"Authentication is failed for NoPermission",
 	},
 	Reads: slices.Concat([]grant.Grant{
-		grant.DescribeClusterDetail, grant.DescribeClusterResources, grant.ListServices,
-		grant.ListPoliciesForRole, grant.GetPolicy, grant.ListPolicyVersions, grant.ListEntitiesForPolicy,
-	}, remedy.ControllerReads, remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
+		grant.DescribeClusterDetail, grant.ListServices, grant.ListPolicyVersions, grant.ListEntitiesForPolicy,
+	}, remedy.RoleReads, remedy.ControllerReads, remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
 	Steps:    []remedy.Step{step.PolicyVersion{}, step.Touch{}},
 	Scope:    remedy.Cluster,
 	OptIn:    true,
@@ -100,10 +99,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // actions, or asks where that would change what others may do.
 func extend(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Controller) (remedy.Plan, error) {
 	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", ctl.Version, strings.Join(g.missing, ", "), g.role)
-	byHand, err := add(g)
-	if err != nil {
-		return remedy.Plan{}, err
-	}
+	byHand := fmt.Sprintf("Give the role a policy with these actions: %s. The controller then tries again by itself within 5 minutes.", remedy.AllowCommand(g.role, g.missing))
 	ask := func(why string) (remedy.Plan, error) {
 		return remedy.Plan{Finding: lacks + " " + why, Cause: g.role, Ask: byHand}, nil
 	}
@@ -156,18 +152,6 @@ func extend(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Controller) (
 		Cause:   g.role,
 		Steps:   []remedy.Step{s, step.Touch{After: c.Policy.RAMSettle()}},
 	})
-}
-
-// add returns, as a sentence, the commands by which a person gives the role what
-// it lacks: in a policy of its own, which touches nobody else's.
-func add(g gap) (string, error) {
-	document, err := allow(`{"Version":"1","Statement":[]}`, g.missing)
-	if err != nil {
-		return "", fmt.Errorf("write a policy: %w", err)
-	}
-	const name = controllerPolicy + "added"
-	return fmt.Sprintf("Give the role a policy with these actions: aliyun ram CreatePolicy --PolicyName %[1]s --PolicyDocument '%[2]s', then aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName %[1]s --RoleName %[3]s. The controller then tries again by itself within 5 minutes.",
-		name, document, g.role), nil
 }
 
 // nothingMissing answers when the role has all that the controller needs. If its

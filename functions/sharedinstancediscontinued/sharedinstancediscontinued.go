@@ -26,7 +26,7 @@ var Remedy = &remedy.Remedy{
 		"share instance has been discontinued",
 		"param LoadBalancerSpec is required",
 	},
-	Reads: slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.ControllerReads,
+	Reads: slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.ControllerReads, remedy.RoleReads,
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListServices}),
 	Steps:    []remedy.Step{step.Annotate{}},
 	Scope:    remedy.Cluster,
@@ -128,8 +128,12 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl remedy.Controller, finding
 	}
 	newest := remedy.Newest()
 	rights := "The service roles of ACK, under which it runs in a managed cluster, get what it needs from Alibaba Cloud; if the console asks to authorise them again, do so first."
-	if gains := remedy.Gains(ctl.Version, newest, remedy.InUse(cluster, services)); !cluster.Managed() {
-		rights = fmt.Sprintf("Before that, see to it that the masters' RAM role allows what CCM %s calls and %s does not: %s.", newest, ctl.Version, strings.Join(gains, ", "))
+	if !cluster.Managed() {
+		role, err := c.MasterRole(ctx)
+		if err != nil {
+			return remedy.Plan{}, err
+		}
+		rights = lacks(role, ctl.Version, remedy.Needs(newest, remedy.InUse(cluster, services)), remedy.Gains(ctl.Version, newest, remedy.InUse(cluster, services)))
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("%s CCM %s asks for nothing else, and only CCM %s or newer can ask for one that pays by LCU.", finding, ctl.Version, chooses),
@@ -138,6 +142,35 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl remedy.Controller, finding
 			cluster.ID, charges, chooses, remedy.Prefix, chargeType, byLCU, rights),
 		Note: fmt.Sprintf("An upgrade over %s syncs every Service in full once, which puts changes made in the console back. %s", remedy.Rehashed(), drift),
 	}, nil
+}
+
+// lacks says, as sentences, which actions a role lacks of those that the newest
+// controller calls here; gains are those that the one which runs does not call.
+func lacks(role remedy.Role, runs remedy.Version, needs, gains []string) string {
+	if role.Name == "" {
+		return fmt.Sprintf("The cluster names no RAM role of its masters: before that, see to it that the role under which the controller runs allows what CCM %s calls and %s does not: %s.", remedy.Newest(), runs, strings.Join(gains, ", "))
+	}
+	var missing, denied []string
+	for _, action := range needs {
+		switch remedy.Says(role.Rules, action) {
+		case remedy.Allowed:
+		case remedy.Denied:
+			denied = append(denied, action)
+		default:
+			missing = append(missing, action)
+		}
+	}
+	if len(missing)+len(denied) == 0 {
+		return fmt.Sprintf("The masters' RAM role %s allows all that CCM %s calls here.", role.Name, remedy.Newest())
+	}
+	var parts []string
+	if len(missing) > 0 {
+		parts = append(parts, fmt.Sprintf("Before that, give the masters' RAM role %s the %s that CCM %s calls here and it lacks: %s.", role.Name, remedy.Count(len(missing), "action"), remedy.Newest(), remedy.AllowCommand(role.Name, missing)))
+	}
+	if len(denied) > 0 {
+		parts = append(parts, fmt.Sprintf("A Deny statement forbids %s %s, which CCM %s calls here: take it out of the statement before that.", role.Name, strings.Join(denied, ", "), remedy.Newest()))
+	}
+	return strings.Join(parts, " ")
 }
 
 // holds reports whether the Service still has no load balancer.

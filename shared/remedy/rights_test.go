@@ -1,0 +1,46 @@
+package remedy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// What statements say of an action, as RAM evaluates them.
+func TestSays(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, statements string
+		want             remedy.Permission
+	}{
+		{"named", `{"Effect":"Allow","Action":["slb:Describe*","nlb:ListAsynJobs"],"Resource":"*"}`, remedy.Allowed},
+		{"in other letters", `{"Effect":"Allow","Action":"NLB:listasynjobs","Resource":["*"]}`, remedy.Allowed},
+		{"by wildcards", `{"Effect":"Allow","Action":"n?b:*Jobs","Resource":"*"}`, remedy.Allowed},
+		{"by all but others", `{"Effect":"Allow","NotAction":"ecs:*","Resource":"*"}`, remedy.Allowed},
+		{"not named", `{"Effect":"Allow","Action":"nlb:List","Resource":"*"}`, remedy.NotAllowed},
+		{"left out", `{"Effect":"Allow","NotAction":"nlb:*","Resource":"*"}`, remedy.NotAllowed},
+		{"for a resource", `{"Effect":"Allow","Action":"nlb:*","Resource":"acs:nlb:*:*:loadbalancer/nlb-1"}`, remedy.Limited},
+		{"on a condition", `{"Effect":"Allow","Action":"nlb:*","Resource":"*","Condition":{"IpAddress":{"acs:SourceIp":"10.0.0.0/8"}}}`, remedy.Limited},
+		{"on no condition", `{"Effect":"Allow","Action":"nlb:*","Resource":"*","Condition":{}}`, remedy.Allowed},
+		{"limited and allowed", `{"Effect":"Allow","Action":"nlb:*","Resource":"x"},{"Effect":"Allow","Action":"*","Resource":"*"}`, remedy.Allowed},
+		{"denied", `{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"nlb:*","Resource":"x"}`, remedy.Denied},
+		{"neither allowed nor denied", `{"Effect":"Other","Action":"*","Resource":"*"}`, remedy.NotAllowed},
+	} {
+		rules, err := remedy.ParsePolicy(`{"Version":"1","Statement":[` + tt.statements + `]}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := remedy.Says(rules, "nlb:ListAsynJobs"); got != tt.want {
+			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
+		}
+	}
+	for _, bad := range []string{"", "{}", `{"Statement":[]}`, `{"Statement":"x"}`, `{"Statement":[{"Action":{}}]}`} {
+		if rules, err := remedy.ParsePolicy(bad); err == nil {
+			t.Errorf("%q is a policy: %v", bad, rules)
+		}
+	}
+	if got := remedy.AllowCommand("role-1", []string{"nlb:ListAsynJobs"}); !strings.Contains(got, `--PolicyDocument '{"Version":"1","Statement":[{"Effect":"Allow","Action":["nlb:ListAsynJobs"],"Resource":["*"]}]}'`) || !strings.HasSuffix(got, "--RoleName role-1") {
+		t.Error(got)
+	}
+}
