@@ -228,6 +228,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	loops := []*loop{}
 	broadcasters := []record.EventBroadcaster{}
+	drains := []func(context.Context){} // wait for the events of each
 	c.cloud.first = v.first()
 	kinds := []kind{newCLB(c).kind()}
 	if v.first() {
@@ -238,9 +239,12 @@ func Run(ctx context.Context, o Options) error {
 	}
 	for _, k := range kinds {
 		broadcaster := record.NewBroadcaster(record.WithContext(background), record.WithCorrelatorOptions(c.correlation()))
-		broadcaster.StartRecordingToSink(sink{&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")}, v.since("v2.8.0"), o.Before})
+		into := sink{&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")}, v.since("v2.8.0"), o.Before, make(chan struct{}, 1)}
+		broadcaster.StartRecordingToSink(into)
 		broadcasters = append(broadcasters, broadcaster)
-		l := c.newLoop(k, broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: k.component}))
+		recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: k.component})
+		drains = append(drains, func(ctx context.Context) { into.drain(ctx, recorder) })
+		l := c.newLoop(k, recorder)
 		loops = append(loops, l)
 		for _, watch := range []struct {
 			informer cache.SharedIndexInformer
@@ -286,6 +290,9 @@ func Run(ctx context.Context, o Options) error {
 	if c.cloud.dry == nil || told.Err() != nil {
 		return nil
 	}
+	for _, drain := range drains {
+		drain(told)
+	}
 	return c.cloud.dry.report(told, c)
 }
 
@@ -315,9 +322,48 @@ type sink struct {
 	record.EventSink
 	reporting bool
 	before    func(*corev1.Event)
+	last      chan struct{} // has room for one; gets one when the events so far are stored
+}
+
+// lastEvent is the object of an event that is not stored: it comes behind all
+// that were written before it.
+const lastEvent = "last-event"
+
+// drain waits until the events that were written are stored, or ctx ends.
+//
+// Events are stored in the background, one after the other, and are dropped if
+// too many wait: so may the one that tells, and it is written again then.
+func (s sink) drain(ctx context.Context, events record.EventRecorder) {
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		events.Event(&corev1.ObjectReference{Kind: "Service", Namespace: metav1.NamespaceSystem, Name: lastEvent}, corev1.EventTypeNormal, lastEvent, lastEvent)
+		select {
+		case <-s.last:
+			return
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// isLast tells drain of its event.
+func (s sink) isLast(e *corev1.Event) bool {
+	if e.InvolvedObject.Name != lastEvent || e.Reason != lastEvent {
+		return false
+	}
+	select {
+	case s.last <- struct{}{}:
+	default: // told before
+	}
+	return true
 }
 
 func (s sink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error) {
+	if s.isLast(e) {
+		return e, nil
+	}
 	if s.before != nil {
 		s.before(e)
 	}
@@ -325,6 +371,9 @@ func (s sink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error) {
 }
 
 func (s sink) Create(e *corev1.Event) (*corev1.Event, error) {
+	if s.isLast(e) {
+		return e, nil
+	}
 	if s.before != nil {
 		s.before(e)
 	}

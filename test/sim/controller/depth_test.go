@@ -316,6 +316,13 @@ func TestDryRun(t *testing.T) {
 	made := r.service("new", nil)
 	before := r.cloud.Snapshot()
 
+	r.opts.Before = func(*corev1.Event) { // events are stored more slowly than the report
+		for range 20 {
+			if _, err := r.kube.CoreV1().Services(r.ns).Get(r.Context(), "web", metav1.GetOptions{}); err != nil {
+				r.Error(err)
+			}
+		}
+	}
 	report := r.rehearse()
 	r.saw("web", failed+"DryRun: Error syncing load balancer ["+id+"]: apply model error: update lb attribute error: SetLoadBalancerName: OpenAPI: SetLoadBalancerName, Message: loadbalancer "+id+" name should be shop")
 	r.saw("new", failed+"DryRun: Error syncing load balancer []: apply model error: update lb attribute error: create lb error: create slb error: OpenAPI: CreateLoadBalancer, Message: need to create loadbalancer")
