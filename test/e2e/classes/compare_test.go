@@ -86,7 +86,7 @@ func TestCompare(t *testing.T) {
 		name   string
 		change func(objects, *sim.World)
 		// Whether a plan, the controller's sync and a plan that was taken back
-		// explain the change.
+		// explain the change. Nodes explain backends, and nothing else.
 		steps, sync, undo bool
 	}{
 		{"our mark", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")[remedy.Resync] = "1" }, true, false, true},
@@ -160,6 +160,7 @@ func TestCompare(t *testing.T) {
 				{"the steps", bySteps(t, fix), tt.steps},
 				{"the controller's sync", byController(before, after, web), tt.sync},
 				{"an undo", byUndo(t, after, fix), tt.undo},
+				{"a node", byNodes(before.world, after.world), strings.HasPrefix(tt.name, "a backend")},
 			} {
 				if diff := compare(before, after, by.allowed); (len(diff) == 0) != by.want {
 					t.Errorf("that %s explains it is %t:\n%s", by.what, !by.want, strings.Join(diff, "\n"))

@@ -282,6 +282,28 @@ func byController(before, after snapshot, svc events.Service) []allowance {
 	return own
 }
 
+// byNodes returns what the controller changes of all Services when nodes come and
+// go: the backends of their groups. Halt may have cut that short.
+func byNodes(worlds ...*sim.World) []allowance {
+	const why = "backends of nodes that have come or gone"
+	var all []allowance
+	for _, w := range worlds {
+		for _, lb := range w.LoadBalancers {
+			for _, g := range lb.VGroups {
+				if strings.HasPrefix(g.Name, "k8s/") && strings.HasSuffix(g.Name, "/"+scene.ClusterID) {
+					all = append(all, allowance{at("cloud", "loadBalancers", lb.ID, "vgroups", g.ID, "backends"), why})
+				}
+			}
+		}
+		for _, g := range w.ServerGroups {
+			if strings.HasPrefix(g.Name, "k8s.") && strings.HasSuffix(g.Name, "."+scene.ClusterID) {
+				all = append(all, allowance{at("cloud", "serverGroups", g.ID, "servers"), why})
+			}
+		}
+	}
+	return all
+}
+
 // byUndo returns what stays when a plan is taken back: our mark, which would wake
 // the controller once more if it went, and versions of a RAM policy that are no
 // longer in force.
