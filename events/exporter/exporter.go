@@ -80,9 +80,12 @@ type Stats struct {
 	Seen      atomic.Int64 // Events read, from watches and lists
 	Ignored   atomic.Int64 // of these, those that tell of no failed sync of this cloud
 	Published atomic.Int64 // stored in FAILED
-	Kept      atomic.Int64 // not stored, since FAILED held the same or a newer one
+	Kept      atomic.Int64 // not stored, since FAILED held the same or a newer one, or DEAD this one
 	Dead      atomic.Int64 // sent to DEAD
+	Overtaken atomic.Int64 // of a list that held a newer one of the same Service and class
+	Released  atomic.Int64 // let go while nothing got through, and listed again later
 	Reported  atomic.Int64 // results of a check before an upgrade
+	Foreseen  atomic.Int64 // of these, the failures that it foresees, which are among those seen
 	Relists   atomic.Int64 // lists of all Events
 	Retries   atomic.Int64 // publishes that were tried again
 	Saves     atomic.Int64 // times that progress was saved
@@ -95,6 +98,8 @@ type Exporter struct {
 	stats Stats
 	ready atomic.Bool
 	stuck time.Duration // time without an acknowledgement after which all is listed again
+	began time.Time
+	last  atomic.Int64 // when the last Event was seen, in nanoseconds
 
 	mu      sync.Mutex
 	now     *ledger // of the session that runs
@@ -112,7 +117,7 @@ func New(c Config) (*Exporter, error) {
 		return nil, errors.New("make an exporter: it needs a cluster, a stream and a classifier")
 	}
 	log := cmp.Or(c.Log, slog.New(slog.DiscardHandler)).With("cluster", c.Cluster)
-	return &Exporter{c: c, log: log, stuck: stuck, now: newLedger(), news: make(chan struct{}, 1)}, nil
+	return &Exporter{c: c, log: log, stuck: stuck, began: time.Now(), now: newLedger(), news: make(chan struct{}, 1)}, nil
 }
 
 // Stats returns the exporter's counters.
@@ -143,6 +148,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	var side sync.WaitGroup
 	side.Go(func() { e.watchPrecheck(ctx) })
 	side.Go(func() { e.save(saving) })
+	side.Go(func() { e.tell(saving) })
 	for {
 		e.session(ctx, from)
 		if ctx.Err() != nil {
@@ -217,6 +223,7 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	stop()
 	guard.Wait()
 	s.pipe.Wait()
+	e.stats.Released.Add(int64(s.ledger.unclosed()))
 }
 
 // guard waits until nothing has got through for too long; false if ctx ended before.
@@ -345,18 +352,24 @@ func (s *session) list(ctx context.Context) (string, error) {
 			return nil
 		}
 		key := o.key()
-		if was, ok := newest[key]; !ok || kube.Later(o.ResourceVersion, was.ResourceVersion) {
+		was, ok := newest[key]
+		if ok {
+			s.stats.Overtaken.Add(1)
+		}
+		if !ok || kube.Later(o.ResourceVersion, was.ResourceVersion) {
 			newest[key] = o
 		}
 		return ctx.Err()
 	})
 	if err != nil {
+		s.stats.Released.Add(int64(len(newest)))
 		return "", err
 	}
 	s.exists(version)
-	for _, o := range slices.SortedFunc(maps.Values(newest), inOrder) {
+	for i, o := range slices.SortedFunc(maps.Values(newest), inOrder) {
 		// The versions of a list are no progress before its last one is through.
 		if err := s.put(o, s.ledger.open("")); err != nil {
+			s.stats.Released.Add(int64(len(newest) - i - 1)) // that one is open
 			return "", err
 		}
 	}
@@ -423,7 +436,9 @@ func passes(err error) bool {
 // bury sends to DEAD what can't become a message of FAILED. One that was buried
 // before, as progress tells, is passed over. An error means that the session ends.
 func (s *session) bury(o occurrence, reason error, mine *entry) error {
-	if !s.buried(o.ResourceVersion) {
+	if s.buried(o.ResourceVersion) {
+		s.stats.Kept.Add(1)
+	} else {
 		header, data := o.remains()
 		wait := &wait{}
 		for {

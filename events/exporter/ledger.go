@@ -68,6 +68,19 @@ func (l *ledger) close(e *entry) (progress string) {
 	return progress
 }
 
+// unclosed returns how many occurrences are open.
+func (l *ledger) unclosed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, e := range l.entries {
+		if !e.closed {
+			n++
+		}
+	}
+	return n
+}
+
 // lag returns for how long the oldest open entry has waited.
 func (l *ledger) lag() time.Duration {
 	l.mu.Lock()

@@ -20,12 +20,14 @@ type occurrence struct {
 // judge names the class of an Event, and reports whether it is to be published.
 func (s *session) judge(ev kube.Event) (occurrence, bool) {
 	s.stats.Seen.Add(1)
+	s.last.Store(time.Now().UnixNano())
 	if !events.Watched(ev.Reason) {
 		s.stats.Ignored.Add(1)
 		return occurrence{}, false
 	}
 	if events.DryRun(ev.Message) {
 		s.report(ev, "the controller's check before an upgrade foresees a failure")
+		s.stats.Foreseen.Add(1)
 		return occurrence{}, false
 	}
 	m := s.c.Classifier.Classify(events.Input{Reason: ev.Reason, Type: ev.Type, Component: ev.Component, Message: ev.Message})

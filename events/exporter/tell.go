@@ -1,0 +1,60 @@
+package exporter
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+const (
+	tellEvery = 10 * time.Second // while there is something new
+	tellLeast = time.Minute      // else: silence means that the exporter doesn't run
+)
+
+// Page returns what the exporter has met so far, for the ledger.
+func (e *Exporter) Page() stream.Page {
+	n := &e.stats
+	p := stream.Page{
+		Since: e.began, At: time.Now(), Lag: e.Lag(),
+		// The ends first: what is counted as seen meanwhile waits.
+		Ignored: n.Ignored.Load(), Reported: n.Foreseen.Load(), Overtaken: n.Overtaken.Load(), Published: n.Published.Load(),
+		Kept: n.Kept.Load(), Dead: n.Dead.Load(), Released: n.Released.Load(), Seen: n.Seen.Load(),
+	}
+	if last := e.last.Load(); last > 0 {
+		p.Last = time.Unix(0, last)
+	}
+	return p
+}
+
+// tell keeps the exporter's page in NATS until ctx ends, and a last time then. One
+// that can't be stored is told anew with the next.
+func (e *Exporter) tell(ctx context.Context) {
+	who := strings.ToLower(rand.Text()[:8])
+	var told stream.Page
+	now := func(ctx context.Context) {
+		p := e.Page()
+		p.Exporter = who
+		same := p
+		same.At, same.Lag = told.At, told.Lag
+		if same == told && p.At.Sub(told.At) < tellLeast && p.Waiting() == 0 {
+			return
+		}
+		if err := e.c.Stream.SavePage(ctx, e.c.Cluster, p); err != nil {
+			e.log.Debug("the ledger isn't saved yet", "error", err)
+			return
+		}
+		told = p
+	}
+	for {
+		now(ctx)
+		if !sleep(ctx, tellEvery) {
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			now(last)
+			return
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+func TestLedger(t *testing.T) {
+	c, s := embed(t)
+	c.env["LBREMEDY_CLUSTER"] = "c1"
+	draw := func(code int, args ...string) stream.Ledger {
+		t.Helper()
+		got := c.run(t.Context(), append([]string{"ledger", "-o", "json"}, args...)...)
+		var l stream.Ledger
+		if err := json.Unmarshal([]byte(got.out), &l); err != nil || got.code != code {
+			t.Fatalf("ledger: %v, %+v; want code %d", err, got, code)
+		}
+		return l
+	}
+	if l := draw(command.CodeFailed); len(l.Problems) != 1 || !strings.Contains(l.Problems[0], "No exporter of cluster c1 has said anything") {
+		t.Errorf("without an exporter: %+v", l)
+	}
+	page := stream.Page{Exporter: "x", Since: time.Now(), At: time.Now(), Last: time.Now(), Seen: 20, Ignored: 11, Published: 8, Kept: 1}
+	tell := func(change func(*stream.Page)) {
+		t.Helper()
+		p := page
+		change(&p)
+		if err := s.SavePage(t.Context(), "c1", p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(func(*stream.Page) {})
+	if got := c.run(t.Context(), "ledger"); got.code != 0 || !strings.Contains(got.out, "It balances.\n") || !strings.HasPrefix(got.out, "EXPORTER ") {
+		t.Errorf("a ledger that balances: %+v", got)
+	}
+
+	// One Service for each end that a failure can come to, of the class tag-missing.
+	publish := func(i int) events.Failure {
+		t.Helper()
+		header, data := failureOf(t, "tag-missing", uidOf(i), "7")
+		if _, _, err := s.PublishNewer(t.Context(), events.FailedSubject("c1", "tag-missing", uidOf(i)), fmt.Sprint("m", i), header, data, func(stream.Message) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		it, err := kept(stream.Message{Header: header, Data: data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return it.event.Failure
+	}
+	journal := func(i int, change func(*events.Record)) {
+		t.Helper()
+		f := publish(i)
+		r := events.Record{Case: uidOf(i)[:8] + "-20260102T150405", Cluster: "c1", Class: "tag-missing", Service: f.Service, Message: full, EventTime: f.Last,
+			Event: f.Event.UID + ".1.7", Phase: events.Settled, At: time.Now(), Who: "worker", Attempts: []time.Time{}}
+		change(&r)
+		if err := seed(t.Context(), s, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	journal(1, func(r *events.Record) { r.Result = events.Asked })
+	journal(2, func(r *events.Record) { r.Result, r.Event = events.Fixed, "another.1.6" })
+	journal(3, func(r *events.Record) { r.Result, r.Wait = events.Waiting, time.Hour })
+	journal(4, func(r *events.Record) { r.Result, r.Wait, r.Event = events.Waiting, 48*time.Hour, "another.1.6" })
+	journal(5, func(r *events.Record) { r.Phase = events.Started })
+	journal(6, func(r *events.Record) { r.Result, r.Event = events.Asked, "another.1.6" }) // this one isn't answered
+	publish(7)                                                                             // nobody has looked at it
+	publish(8)
+	bury(t, s, "tag-missing", uidOf(8), "7", "r")
+	draw(0)
+	want := stream.Account{Class: "tag-missing", Published: 8, Queued: 2, Waiting: 3, Settled: 2, Dead: 1, Undelivered: 8}
+	if diff := cmp.Diff([]stream.Account{want}, draw(0).Classes); diff != "" {
+		t.Error(diff)
+	}
+
+	// All that is not settled is lost as soon as it is late.
+	l := draw(command.CodeFailed, "--late", "0s")
+	want.Queued, want.Waiting, want.Lost = 0, 2, 3
+	if diff := cmp.Diff([]stream.Account{want}, l.Classes); diff != "" {
+		t.Error(diff)
+	}
+	var lost []string
+	for _, x := range l.Lost {
+		lost = append(lost, x.Service.UID[len(x.Service.UID)-1:]+" "+x.Event+" "+x.Case+" "+x.Why)
+	}
+	id := "11111111-1111-1111-1111-111111111111.1.7"
+	if diff := cmp.Diff([]string{
+		"5 " + id + " 44444444-20260102T150405 A run on it began and never ended.",
+		"6 " + id + "  Nobody has looked at it.",
+		"7 " + id + "  Nobody has looked at it.",
+	}, lost); diff != "" {
+		t.Error(diff)
+	}
+	journal(9, func(r *events.Record) { r.Result, r.Wait, r.At = events.Waiting, time.Second, ago(time.Hour) })
+	if got := c.run(t.Context(), "ledger", "--late", "0s"); got.code != command.CodeFailed || !strings.Contains(got.out, "It does not balance: 4 failures are lost") || !strings.Contains(got.out, "LOST ") {
+		t.Errorf("%+v", got)
+	}
+
+	// What an exporter has seen and can't account for, and what can't be read.
+	tell(func(p *stream.Page) { p.Seen, p.Last = 21, ago(2*time.Minute) })
+	if err := s.Journal("c1", uidOf(10), "tag-missing").Append(t.Context(), "x", nil, []byte("no record")); err != nil {
+		t.Fatal(err)
+	}
+	header, data := failureOf(t, "tag-missing", uidOf(11), "7")
+	if _, _, err := s.PublishNewer(t.Context(), events.FailedSubject("c1", "no-class", uidOf(11)), "n", header, data, func(stream.Message) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	problems := strings.Join(draw(command.CodeFailed).Problems, "\n")
+	for _, want := range []string{"The exporter x has seen 21 Events, and 1 of them have come to no end.", "The journal holds a record that can't be read, as message ", "The class no-class has 1 failures and no consumer"} {
+		if !strings.Contains(problems, want) {
+			t.Errorf("it lacks %q: %s", want, problems)
+		}
+	}
+	tell(func(p *stream.Page) { p.At = ago(10 * time.Minute) })
+	if problems := draw(command.CodeFailed).Problems; !strings.Contains(strings.Join(problems, "\n"), "No exporter of cluster c1") {
+		t.Errorf("with a silent exporter: %v", problems)
+	}
+	if got := (call{"", map[string]string{"LBREMEDY_STATE_DIR": c.env["LBREMEDY_STATE_DIR"]}}).run(t.Context(), "ledger"); got.code != command.CodeWrong || !strings.Contains(got.err, "no cluster is named") {
+		t.Errorf("without a cluster: %+v", got)
+	}
+}

@@ -1,0 +1,286 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+const (
+	pageLife = time.Hour       // how long the last word of an exporter that ended is kept
+	pageLate = 3 * time.Minute // an exporter that has said nothing for longer does not run
+	pageHeld = time.Minute     // how long an occurrence may be seen and not published
+)
+
+// A Page is what an exporter has met since it started. The counts balance: what it
+// has seen has come to exactly one of the ends, or waits.
+type Page struct {
+	Exporter  string        `json:"exporter"`  // one process
+	Since     time.Time     `json:"since"`     // its start
+	At        time.Time     `json:"at"`        // when it said this
+	Last      time.Time     `json:"last"`      // when it last saw an Event; zero: never
+	Seen      int64         `json:"seen"`      // Events
+	Ignored   int64         `json:"ignored"`   // that tell of no failed sync of this cloud
+	Reported  int64         `json:"reported"`  // of the controller's check before an upgrade
+	Overtaken int64         `json:"overtaken"` // of a list that held a newer one of the same Service and class
+	Published int64         `json:"published"` // stored in FAILED
+	Kept      int64         `json:"kept"`      // not stored: FAILED held the same or a newer one, or DEAD this one
+	Dead      int64         `json:"dead"`      // sent to DEAD
+	Released  int64         `json:"released"`  // let go while NATS was away, and listed again
+	Lag       time.Duration `json:"lag"`       // nanoseconds that the oldest one waits
+}
+
+// Waiting returns how many Events have been seen and have come to no end yet.
+func (p Page) Waiting() int64 {
+	return p.Seen - p.Ignored - p.Reported - p.Overtaken - p.Published - p.Kept - p.Dead - p.Released
+}
+
+// SavePage keeps an exporter's page for an hour.
+func (s *Stream) SavePage(ctx context.Context, cluster string, p Page) error {
+	doing := "save the ledger of cluster " + cluster
+	data, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	if _, err := s.set(ctx, "ledger."+cluster+"."+p.Exporter, data, nil, pageLife); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
+// A Ledger says what became of the failures that FAILED keeps, the newest of each
+// Service and class. Each stands in one column of its class; what stands in Lost, or in
+// Problems, does not balance.
+type Ledger struct {
+	Cluster   string    `json:"cluster"`
+	At        time.Time `json:"at"`
+	Exporters []Page    `json:"exporters"` // the ones that have said something in the last hour
+	Classes   []Account `json:"classes"`   // by class
+	Lost      []Loss    `json:"lost"`      // the oldest first
+	Problems  []string  `json:"problems"`  // what else does not balance, one sentence each
+}
+
+// Balanced reports whether nothing is missing.
+func (l Ledger) Balanced() bool { return len(l.Lost)+len(l.Problems) == 0 }
+
+// An Account is a class in the ledger: Published = Queued + Waiting + Settled + Dead + Lost.
+type Account struct {
+	Class     string `json:"class"`
+	Published int    `json:"published"` // failures that FAILED keeps
+	Queued    int    `json:"queued"`    // nobody has looked at them yet, and it is not late
+	Waiting   int    `json:"waiting"`   // looked at, and looked at again later
+	Settled   int    `json:"settled"`
+	Dead      int    `json:"dead"`
+	Lost      int    `json:"lost"`
+
+	Undelivered int `json:"undelivered"` // messages, of any cluster, that no worker has been given
+	InHand      int `json:"inHand"`      // of any cluster, that a worker has or that are to be delivered again
+}
+
+// A Loss is a failure that was published and that nobody has settled in time.
+type Loss struct {
+	Class     string         `json:"class"`
+	Service   events.Service `json:"service"`
+	Event     string         `json:"event"`          // id of the CloudEvent; empty: it can't be read
+	Published time.Time      `json:"published"`      // when FAILED stored it
+	Case      string         `json:"case,omitempty"` // the open case, if there is one
+	Since     time.Time      `json:"since"`          // when somebody should have looked at it
+	Why       string         `json:"why"`
+}
+
+// Ledger draws the balance of a cluster. A failure is lost if nobody has settled it or
+// looked at it for longer than late after the moment at which somebody should have.
+func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late time.Duration) (Ledger, error) {
+	if err := events.ValidCluster(cluster); err != nil {
+		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+	}
+	b := &balance{
+		Ledger: Ledger{Cluster: cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
+		late:   late, dead: map[string]time.Time{}, records: map[string]events.Record{}, accounts: map[string]*Account{},
+	}
+	// FAILED first: what is settled afterwards may be missing in none of the others.
+	var failed []Message
+	err := s.Each(ctx, Failed, events.FailedSubject(cluster, "*", "*"), time.Time{}, func(m Message) error {
+		failed = append(failed, m)
+		return nil
+	})
+	if err != nil {
+		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+	}
+	err = s.Each(ctx, Dead, deadOf(strings.TrimSuffix(events.FailedSubject(cluster, "", ""), "..")), time.Time{}, func(m Message) error {
+		origin, _, _ := m.Origin()
+		b.dead[origin] = m.Time
+		return nil
+	})
+	if err != nil {
+		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+	}
+	if err := s.EachLast(ctx, Cases, events.CaseSubject(cluster, "*", "*"), b.record); err != nil {
+		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+	}
+	for _, m := range failed {
+		b.enter(m)
+	}
+	if err := s.pages(ctx, b); err != nil {
+		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+	}
+	for class, a := range b.accounts {
+		if err := s.consumer(ctx, b, class, a); err != nil {
+			return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+		}
+		b.Classes = append(b.Classes, *a)
+	}
+	slices.SortFunc(b.Classes, func(x, y Account) int { return cmp.Compare(x.Class, y.Class) })
+	slices.SortFunc(b.Lost, func(x, y Loss) int { return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.Event, y.Event)) })
+	slices.Sort(b.Problems)
+	return b.Ledger, nil
+}
+
+// A balance is a ledger in the making.
+type balance struct {
+	Ledger
+	late     time.Duration
+	dead     map[string]time.Time     // by origin: when its newest dead letter died
+	records  map[string]events.Record // by subject: the newest record
+	accounts map[string]*Account
+}
+
+// record takes the newest record of a Service and class in.
+func (b *balance) record(m Message) error {
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err == nil {
+		var r events.Record
+		if r, err = events.ReadRecord(e); err == nil {
+			b.records[m.Subject] = r
+			return nil
+		}
+	}
+	b.Problems = append(b.Problems, fmt.Sprintf("The journal holds a record that can't be read, as message %d: %s.", m.Sequence, err))
+	return nil
+}
+
+// enter puts a failure into its column.
+func (b *balance) enter(m Message) {
+	_, class, uid, err := events.ParseFailedSubject(m.Subject)
+	if err != nil {
+		b.Problems = append(b.Problems, fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err))
+		return
+	}
+	a := b.accounts[class]
+	if a == nil {
+		a = &Account{Class: class}
+		b.accounts[class] = a
+	}
+	a.Published++
+	loss := Loss{Class: class, Service: events.Service{UID: uid}, Published: m.Time}
+	var f events.Failure
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err == nil {
+		if f, err = events.ReadFailed(e); err == nil {
+			loss.Event, loss.Service = e.ID(), f.Service
+		}
+	}
+	r := b.records[events.CaseSubject(b.Cluster, uid, class)]
+	died, isDead := b.dead[m.Subject]
+	switch {
+	case loss.Event != "" && settles(r, loss.Event, f):
+		a.Settled++
+		return
+	case isDead && !died.Before(m.Time):
+		a.Dead++
+		return
+	}
+	// A record that is open stands for later failures too: they wait with it.
+	loss.Since, loss.Why = m.Time, "Nobody has looked at it."
+	open := r.Phase != "" && !(r.Phase == events.Settled && r.Result.Settled())
+	if open {
+		loss.Case = r.Case
+		if due := r.At.Add(r.Wait); due.After(loss.Since) {
+			loss.Since, loss.Why = due, "A run on it began and never ended."
+			if r.Phase == events.Settled {
+				loss.Why = "It was to be looked at again, and nobody has."
+			}
+		}
+	}
+	switch {
+	case b.At.Sub(loss.Since) > b.late:
+		a.Lost++
+		b.Lost = append(b.Lost, loss)
+	case open:
+		a.Waiting++
+	default:
+		a.Queued++
+	}
+}
+
+// settles reports whether a record is the end of a failure.
+func settles(r events.Record, event string, f events.Failure) bool {
+	if r.Phase != events.Settled || !r.Result.Settled() {
+		return false
+	}
+	// What failed before a fix was proven needs no record of its own.
+	return r.Event == event || r.Result == events.Fixed && !f.Last.After(r.At)
+}
+
+// pages takes in what the exporters say.
+func (s *Stream) pages(ctx context.Context, b *balance) error {
+	var live int
+	err := s.entries(ctx, "ledger."+b.Cluster+".*", func(key string, m Message) {
+		var p Page
+		if err := json.Unmarshal(m.Data, &p); err != nil {
+			b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %s.", key, err))
+			return
+		}
+		b.Exporters = append(b.Exporters, p)
+		if b.At.Sub(p.At) > pageLate {
+			return
+		}
+		live++
+		if n := p.Waiting(); n != 0 && (p.Lag > pageHeld || p.At.Sub(p.Last) > pageHeld) {
+			b.Problems = append(b.Problems, fmt.Sprintf("The exporter %s has seen %d Events, and %d of them have come to no end.", p.Exporter, p.Seen, n))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if live == 0 {
+		b.Problems = append(b.Problems, fmt.Sprintf("No exporter of cluster %s has said anything for %s: what fails now is not seen.", b.Cluster, pageLate))
+	}
+	slices.SortFunc(b.Exporters, func(x, y Page) int { return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Exporter, y.Exporter)) })
+	return nil
+}
+
+// consumer adds how far the deliveries of a class are.
+func (s *Stream) consumer(ctx context.Context, b *balance, class string, a *Account) error {
+	doing := "look at consumer " + class
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	defer cancel()
+	c, err := s.js.Consumer(in, Failed, class)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		b.Problems = append(b.Problems, fmt.Sprintf("The class %s has %d failures and no consumer: nobody is given them.", class, a.Published))
+		return nil
+	}
+	if err != nil {
+		return s.fault(ctx, in, doing, err)
+	}
+	info := c.CachedInfo()
+	a.Undelivered, a.InHand = int(info.NumPending), info.NumAckPending
+	return nil
+}
+
+// deadOf returns the filter for the dead letters that come from subjects which begin with these parts.
+func deadOf(prefix string) string {
+	return deadPrefix + strings.TrimPrefix(prefix, "lbremedy.") + ".>"
+}
