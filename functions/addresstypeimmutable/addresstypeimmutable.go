@@ -40,7 +40,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return c.Unfound("its address type"), nil
 	}
 	want, _ := remedy.Annotation(c.Service, addressType)
-	keep := "Before you delete the Service, annotate it with " + remedy.Prefix + "preserve-lb-on-delete=true (CCM v2.10.0 or newer): then the load balancer and its address stay, and a Service can use it by the annotation id."
+	keep := "Before you delete the Service: " + remedy.SetCommand(c.Service, "preserve-lb-on-delete", "true") + " (CCM v2.10.0 or newer): then the load balancer and its address stay, and a Service can use it by the annotation id."
 	if id, _ := remedy.Annotation(c.Service, "id"); id != "" {
 		keep = "The load balancer was made by a person and stays when the Service goes, with its address."
 	}

@@ -84,7 +84,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	case s.Owner == remedy.Own && s.ByTag:
 		return c.WithDrift(ctx, s.Instance, remedy.Plan{
 			Finding: finding + " " + s.Evidence,
-			Note:    strings.TrimSpace(note + fmt.Sprintf(" The controller deletes %s with the Service, unless the Service is annotated with %spreserve-lb-on-delete=true before (CCM v2.10.0 or newer).", s.ID, remedy.Prefix)),
+			Note:    strings.TrimSpace(note + fmt.Sprintf(" The controller deletes %s with the Service, unless the Service is annotated before: %s (CCM v2.10.0 or newer).", s.ID, remedy.SetCommand(c.Service, "preserve-lb-on-delete", "true"))),
 			Steps:   []remedy.Step{step.Without(c, balancerID)},
 		})
 	case s.Owner == remedy.Own:

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -55,6 +57,9 @@ const retry = time.Minute
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	// The way that leaves the load balancer as it is.
 	nodes := fmt.Sprintf("The other way leaves the load balancer as it is, and lets traffic go through the nodes: kubectl -n %s annotate service %s %s=ecs --overwrite.", c.Service.Namespace, c.Service.Name, backendType)
+	if slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
+		nodes += fmt.Sprintf(" The Service needs node ports for that: kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"allocateLoadBalancerNodePorts\":true}}'.", c.Service.Namespace, c.Service.Name)
+	}
 	if remedy.NLB(c.Service) {
 		return remedy.Misdirected("The event says that a CLB takes no network interfaces as backends, and the Service is served by an NLB, which does."), nil
 	}

@@ -3,6 +3,7 @@ package throttling
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,8 +24,12 @@ var frequent = []string{
 
 // limits says, as sentences, which rate limits the account has and how to raise
 // one: those of the APIs that the controller calls most, if they can be told, the
-// tightest first.
-func limits(product string, quotas []cloud.Quota) string {
+// tightest first. Those of other regions don't count.
+func limits(product, region string, quotas []cloud.Quota) string {
+	quotas = slices.DeleteFunc(slices.Clone(quotas), func(q cloud.Quota) bool {
+		of := q.Dimensions[regionID]
+		return of != "" && of != region
+	})
 	if len(quotas) == 0 {
 		return fmt.Sprintf("The quota center lists no rate limits of %s; ask Alibaba Cloud for a higher one.", names[product])
 	}
@@ -47,8 +52,21 @@ func limits(product string, quotas []cloud.Quota) string {
 	if i < 0 {
 		return text + " None of them can be raised by an application."
 	}
-	return text + fmt.Sprintf(" If the calls are needed, apply for more, such as: aliyun quotas CreateQuotaApplication --ProductCode %s --QuotaActionCode %s --DesireValue %s --Reason 'calls of the cloud controller manager'.",
-		product, some[i].Code, number(desired(some[i])))
+	return text + fmt.Sprintf(" If the calls are needed, apply for more, such as: aliyun quotas CreateQuotaApplication --ProductCode %s --QuotaCategory %s --QuotaActionCode %s%s --DesireValue %s --Reason 'calls of the cloud controller manager'.",
+		product, cloud.FlowControl, some[i].Code, dimensions(some[i]), number(desired(some[i])))
+}
+
+// regionID is the dimension of limits that each region has.
+const regionID = "regionId"
+
+// dimensions returns the parameters by which an application says which of several
+// limits of one code it is about.
+func dimensions(q cloud.Quota) string {
+	text := ""
+	for i, key := range slices.Sorted(maps.Keys(q.Dimensions)) {
+		text += fmt.Sprintf(" --Dimensions.%[1]d.Key %[2]s --Dimensions.%[1]d.Value %[3]s", i+1, key, q.Dimensions[key])
+	}
+	return text
 }
 
 // words splits a text into names.

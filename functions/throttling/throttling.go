@@ -53,7 +53,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{
 		Finding: finding + " It has not passed within 15 minutes. " + remedy.Together(fellows),
 		Cause:   product,
-		Ask:     fmt.Sprintf("Find what makes the calls. %s Other clusters and tools of the account count, too: ActionTrail shows who calls. %s", loads(fellows), limits(product, quotas)),
+		Ask:     fmt.Sprintf("Find what makes the calls. %s Other clusters and tools of the account count, too: ActionTrail shows who calls. %s", loads(fellows), limits(product, c.Cloud.Region(), quotas)),
 	}, nil
 }
 
