@@ -22,7 +22,7 @@ var Remedy = &remedy.Remedy{
 		"RISK.RISK_CONTROL_REJECTION", "OperationForbidden.AccountRiskReject", "HighRiskOperationDenied", "Forbidden.RiskControl",
 		"ServiceLinkedRoleNotExist", "OperationDenied.ServiceLinkedRoleNotExist", "NoPermission.AliyunServiceRole*",
 		"ORDER.INST_HAS_UNPAID_ORDER", "ORDER.INSTANCE_HAS_INACTIVE_CHANGE",
-		"PAY.NO_CREDIT_CARD", "NOCARD", "PAY.MAYI_WITHHOLDING_AGREEMENT_ILLEGAL", "UserProfileNotComplete", "OperationFailed.InvalidAccount",
+		"PAY.NO_CREDIT_CARD", "PAY.INVALID_CREDIT_CARD", "PAY.WITHHOLDING_AGREEMENT_ILLEGAL", "PAY.PAY_ORDER_FAILED", "PAY.USER_DECLINED", "NOCARD", "PAY.MAYI_WITHHOLDING_AGREEMENT_ILLEGAL", "UserProfileNotComplete", "OperationFailed.InvalidAccount",
 		"OrderFailed", "CreateOrderFailed", "ORDER.ACCOUNT_STATUS_ILLEGAL", "ORDER.OPEND", "UserNotAllowed", "TradeWaitDistributorAudit",
 	},
 	Texts: []string{
@@ -30,7 +30,7 @@ var Remedy = &remedy.Remedy{
 		"rejected by risk control", "because of account risk reject", "operation is denied because of high risk", "forbidden by Aliyun RiskControl", "your order is suspended",
 		"service linked role does not exist", "because of ServiceLinkedRoleNotExist", "not authorized to create the service linked role",
 		"unfinished order", "instance has unpaid order", "instance has inactive change",
-		"doesn't have Credit Card", "doesn't have card", "did not sign a withholding agreement", "User profile is not completed", "account information is incomplete",
+		"doesn't have Credit Card", "doesn't have card", "did not sign a withholding agreement", "Acount withholding agreement is illegal", "Acount Credit card is invalid", "Acount failed to pay order", "Acount declined to pay", "User profile is not completed", "account information is incomplete",
 		"Account failed to create order", "order account status is illegal", "account order is open to buy", "please submit the application", "needs distributor to audit",
 	},
 	Reads:    append([]grant.Grant{grant.GetCallerIdentity}, remedy.FellowReads...),

@@ -34,7 +34,7 @@ var gates = []gate{
 		"Pay the order or cancel it, under Orders in the Expenses and Costs console; a change that is ordered for later can be cancelled there, too.",
 	},
 	{
-		"payment method", []string{"card", "withholding agreement", "mayi_withholding", "profile", "account information is incomplete", "invalidaccount"},
+		"payment method", []string{"card", "withholding agreement", "withholding_agreement", "mayi_withholding", "failed to pay", "pay_order_failed", "declined", "profile", "account information is incomplete", "invalidaccount"},
 		"The account has no payment method that is valid, or its profile is not complete.",
 		"Have the owner of the account complete the profile and add a payment method in the Account Center.",
 	},

@@ -32,6 +32,29 @@ func forVSwitches(c *remedy.Case, lb *remedy.Instance, without []string, able []
 	return ask
 }
 
+// forIntranet asks for a CLB that is either public or of IPv4.
+func forIntranet(c *remedy.Case) string {
+	return fmt.Sprintf("Choose. Either do without IPv6: %s. Or have a public load balancer, which the whole internet reaches and which costs traffic: %s.",
+		remedy.SetCommand(c.Service, ipVersion, "ipv4"), remedy.SetCommand(c.Service, addressType, "internet"))
+}
+
+// forZones asks for a CLB in zones that have IPv6, or without it.
+func forZones(c *remedy.Case, pairs []cloud.ZonePair) string {
+	without := remedy.SetCommand(c.Service, ipVersion, "ipv4")
+	if len(pairs) == 0 {
+		return fmt.Sprintf("Do without IPv6: %s. No zones of the region %s have public CLBs of IPv6 in stock.", without, c.Cloud.Region())
+	}
+	var names []string
+	for _, z := range pairs {
+		names = append(names, strings.TrimSuffix(z.Zone+" with "+z.SlaveZone, " with "))
+	}
+	such := remedy.SetCommand(c.Service, "master-zoneid", pairs[0].Zone)
+	if pairs[0].SlaveZone != "" {
+		such += " && " + remedy.SetCommand(c.Service, "slave-zoneid", pairs[0].SlaveZone)
+	}
+	return fmt.Sprintf("Choose. Either have it in zones with IPv6, which are %s, such as: %s. Or do without IPv6: %s.", remedy.List(names, 6), such, without)
+}
+
 // others asks for other vSwitches, as the end of a sentence: for those of the
 // cluster's own that have IPv6.
 func others(c *remedy.Case, lb *remedy.Instance, able []cloud.VSwitch) string {

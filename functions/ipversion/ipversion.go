@@ -26,10 +26,20 @@ var Remedy = &remedy.Remedy{
 		"because of ServerGroupNotSupportIpv6",
 		"because of LBNotSupportIpv6Backend",
 		"vSwitchNotSupportIpv6",
+		noZones,
+		noIntranet,
 	},
-	Reads:    slices.Concat(remedy.BoundReads, []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.DescribeClusterDetail, grant.DescribeVSwitches}),
+	Reads: slices.Concat(remedy.BoundReads, []grant.Grant{
+		grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.DescribeClusterDetail, grant.DescribeVSwitches, grant.DescribeAvailableResource,
+	}),
 	Diagnose: diagnose,
 }
+
+// What the API says of a CLB that is to be made.
+const (
+	noZones    = "master/slave zones does not support ipv6"
+	noIntranet = "IPv6 does not support intranet instance"
+)
 
 // Short names of the annotations that ask for IP versions, and for places.
 const (
@@ -37,6 +47,7 @@ const (
 	backendVersion = "backend-ip-version"
 	zoneMaps       = "zone-maps"
 	vswitchID      = "vswitch-id"
+	addressType    = "address-type"
 )
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -61,8 +72,19 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		parts = append(parts, strings.Join(used, ", "))
 	}
 	finding := fmt.Sprintf("The IP versions of the Service and its load balancer don't go together: %s.", strings.Join(parts, "; "))
-	if strings.Contains(strings.ToLower(c.Event.Message), "vswitchnotsupportipv6") {
+	message := strings.ToLower(strings.Join(strings.Fields(c.Event.Message), " "))
+	says := func(text string) bool { return strings.Contains(message, strings.ToLower(text)) }
+	switch {
+	case says("vSwitchNotSupportIpv6"):
 		return remedy.Plan{Finding: finding, Ask: forVSwitches(c, lb, without, able(vsws, cluster))}, nil
+	case says(noIntranet):
+		return remedy.Plan{Finding: finding + " No CLB of IPv6 is private.", Ask: forIntranet(c)}, nil
+	case says(noZones):
+		pairs, err := c.Cloud.SLB.Available(ctx, "internet", "ipv6")
+		if err != nil {
+			return remedy.Plan{}, fmt.Errorf("list zones with IPv6: %w", err)
+		}
+		return remedy.Plan{Finding: finding + " The zones that are asked for, or that Alibaba Cloud chose, have no IPv6.", Ask: forZones(c, pairs)}, nil
 	}
 	return remedy.Plan{Finding: finding, Ask: forBackends(c, lb)}, nil
 }
@@ -80,7 +102,7 @@ func families(c *remedy.Case) string {
 	if p := c.Service.Spec.IPFamilyPolicy; p != nil {
 		text += fmt.Sprintf(" (%s)", *p)
 	}
-	for _, name := range []string{ipVersion, backendVersion} {
+	for _, name := range []string{ipVersion, backendVersion, addressType} {
 		if v, ok := remedy.Annotation(c.Service, name); ok {
 			text += fmt.Sprintf(", the annotation %s is %s", name, remedy.Quote(v))
 		}
