@@ -31,6 +31,23 @@ func (r Result) Settled() bool {
 	return true
 }
 
+// A Hold says what holds back a plan that the policy would apply.
+type Hold string
+
+// The holds.
+const (
+	HeldByPause  Hold = "pause"  // a person has stopped all writes
+	HeldByFreeze Hold = "freeze" // the policy freezes this time
+	HeldByBudget Hold = "budget" // enough has been written lately
+	TakenBack    Hold = "undo"   // the fix did not work and is about to be taken back
+)
+
+// An Approved says who agreed to a plan.
+type Approved struct {
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+}
+
 // An Impact says what the users of the Service notice.
 type Impact string
 
@@ -74,7 +91,11 @@ type Record struct {
 	Since     time.Time   `json:"since,omitzero"`   // when a case that waits, and has nothing to write, began to wait
 	Impact    Impact      `json:"impact,omitempty"` // what users notice
 	Mode      string      `json:"mode,omitempty"`
-	Rule      string      `json:"rule,omitempty"` // the rule that decided, as a sentence
+	Rule      string      `json:"rule,omitempty"`     // the rule that decided, as a sentence
+	Held      Hold        `json:"held,omitempty"`     // what holds back a plan that would be applied; nothing of it is written
+	Approved  *Approved   `json:"approved,omitempty"` // who agreed to the plan
+	Muted     bool        `json:"muted,omitempty"`    // a label says that nobody is to be asked
+	Back      time.Time   `json:"back,omitzero"`      // when what was done for this failure was taken back; a plan needs a person's word from then on
 
 	Finding string        `json:"finding,omitempty"`
 	Cause   string        `json:"cause,omitempty"`

@@ -117,3 +117,7 @@ func clip(s string) string {
 	}
 	return s
 }
+
+// CountKey is the key under which the exporter says how many LoadBalancer Services a
+// cluster has.
+func CountKey(cluster string) string { return "services." + cluster }

@@ -39,6 +39,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,15 +56,16 @@ var (
 )
 
 const (
-	inFlight  = 64              // publishes at once: enough to keep a disk busy, few enough to stay small
-	spell     = 5 * time.Minute // how long a watch lasts; the API server forgets versions after five minutes
-	brief     = time.Second     // a watch that ends sooner without an Event was refused
-	steady    = 10 * time.Second
-	saveEvery = time.Second
-	stuck     = 30 * time.Second
-	farewell  = 5 * time.Second // how long a publish in flight may take when the program ends
-	firstWait = 50 * time.Millisecond
-	lastWait  = 5 * time.Second
+	inFlight   = 64              // publishes at once: enough to keep a disk busy, few enough to stay small
+	spell      = 5 * time.Minute // how long a watch lasts; the API server forgets versions after five minutes
+	brief      = time.Second     // a watch that ends sooner without an Event was refused
+	steady     = 10 * time.Second
+	saveEvery  = time.Second
+	countEvery = 5 * time.Minute
+	stuck      = 30 * time.Second
+	farewell   = 5 * time.Second // how long a publish in flight may take when the program ends
+	firstWait  = 50 * time.Millisecond
+	lastWait   = 5 * time.Second
 )
 
 // Config says what to export from where to where. All fields but Log are required.
@@ -149,6 +151,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	side.Go(func() { e.watchPrecheck(ctx) })
 	side.Go(func() { e.save(saving) })
 	side.Go(func() { e.tell(saving) })
+	side.Go(func() { e.count(ctx) })
 	for {
 		e.session(ctx, from)
 		if ctx.Err() != nil {
@@ -160,6 +163,29 @@ func (e *Exporter) Run(ctx context.Context) error {
 	saved()
 	side.Wait()
 	return nil
+}
+
+// count says now and then how many LoadBalancer Services there are: the budget of
+// the cluster is a share of them. Nothing else depends on it, so that a cluster that
+// does not let them be listed is only said.
+func (e *Exporter) count(ctx context.Context) {
+	for ctx.Err() == nil {
+		n, err := e.c.Kube.CountLoadBalancers(ctx)
+		if err == nil {
+			err = e.c.Stream.Put(ctx, events.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
+		}
+		next := countEvery
+		if err != nil && ctx.Err() == nil {
+			e.log.Warn("the LoadBalancer Services can't be counted; trying again", "error", err)
+			next = steady
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
 }
 
 // start returns the resource version to go on from; empty: everything is listed.

@@ -35,10 +35,6 @@ const base = "urn:lbremedy:schema:"
 // in the source of package events, which is read in the module's root folder.
 func Files(root string) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	said, err := comments(filepath.Join(root, "events"))
-	if err != nil {
-		return nil, fmt.Errorf("read the comments of package events: %w", err)
-	}
 	for _, s := range []struct {
 		name, title string
 		value       any
@@ -46,20 +42,34 @@ func Files(root string) (map[string][]byte, error) {
 		{Failed, "A failed sync of a Service", events.Failure{}},
 		{Record, "An entry of the journal", events.Record{}},
 	} {
-		text, err := derive(said, s.name, s.title, s.value)
+		text, err := Of(filepath.Join(root, "events"), s.name, s.title, s.value, true)
 		if err != nil {
-			return nil, fmt.Errorf("derive the schema %s: %w", s.name, err)
+			return nil, err
 		}
 		files[s.name] = text
 	}
 	return files, nil
 }
 
+// Of returns the schema of a value's type, described by the comments in the source
+// of its package, which lies in the folder. An open one allows unknown properties.
+func Of(folder, name, title string, value any, open bool) ([]byte, error) {
+	said, err := comments(folder, reflect.TypeOf(value).PkgPath())
+	if err != nil {
+		return nil, fmt.Errorf("read the comments for the schema %s: %w", name, err)
+	}
+	text, err := derive(said, name, title, value, open)
+	if err != nil {
+		return nil, fmt.Errorf("derive the schema %s: %w", name, err)
+	}
+	return text, nil
+}
+
 // derive returns the schema of a value's type, described by what was said of it.
-func derive(said map[string]string, name, title string, value any) ([]byte, error) {
+func derive(said map[string]string, name, title string, value any, open bool) ([]byte, error) {
 	r := jsonschema.Reflector{
 		Anonymous:                 true,
-		AllowAdditionalProperties: true,
+		AllowAdditionalProperties: open,
 		ExpandedStruct:            true,
 		Mapper:                    enumerate,
 		CommentMap:                said,
@@ -88,6 +98,8 @@ func enumerate(t reflect.Type) *jsonschema.Schema {
 			events.Gone, events.Superseded, events.Planned, events.Asked, events.Waiting,
 			events.Fixed, events.Unsettled, events.Failed, events.Undone, events.Foreign,
 		}
+	case reflect.TypeFor[events.Hold]():
+		values = []any{events.HeldByPause, events.HeldByFreeze, events.HeldByBudget, events.TakenBack}
 	case reflect.TypeFor[events.Impact]():
 		values = []any{events.NeverUp, events.Frozen, events.Serving}
 	case reflect.TypeFor[events.Phase]():
@@ -100,7 +112,7 @@ func enumerate(t reflect.Type) *jsonschema.Schema {
 
 // comments returns what the source in a folder says of its types, by
 // "package.Type", and of their fields, by "package.Type.Field".
-func comments(folder string) (map[string]string, error) {
+func comments(folder, pkg string) (map[string]string, error) {
 	sources, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
 		return nil, err
@@ -108,7 +120,6 @@ func comments(folder string) (map[string]string, error) {
 	if len(sources) == 0 {
 		return nil, fmt.Errorf("no Go source in %s", folder)
 	}
-	pkg := reflect.TypeFor[events.Failure]().PkgPath()
 	said := map[string]string{}
 	for _, source := range sources {
 		file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ParseComments)

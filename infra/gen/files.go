@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/format"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/template"
@@ -13,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/events/schema"
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -80,6 +82,10 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	}
 	for name, text := range schemas {
 		out["events/schema/"+name] = text
+	}
+	// A typo in a policy file must not loosen a rule: unknown fields are wrong.
+	if out[policy.SchemaFile], err = schema.Of(filepath.Join(dir, "shared/policy"), "policy.v1.json", "The policy file of lbremedy", policy.File{}, false); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

@@ -75,6 +75,7 @@ var (
 // Kubernetes verbs.
 var (
 	GetServices         = Grant{Resource: "services", Verb: "get"}
+	GetNamespaces       = Grant{Resource: "namespaces", Verb: "get"}
 	ListServices        = Grant{Resource: "services", Verb: "list"}
 	WatchServices       = Grant{Resource: "services", Verb: "watch"}
 	PatchServices       = Grant{Resource: "services", Verb: "patch"}

@@ -80,9 +80,33 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.
 	return get[corev1.Service](ctx, c, "Service", "/api/v1", "services", namespace, name)
 }
 
+// Namespace returns a namespace. It needs grant.GetNamespaces.
+func (c *Cluster) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
+	if !ValidName(name) {
+		return nil, noName("get namespace", "name", name)
+	}
+	ns := new(corev1.Namespace)
+	if err := c.call(ctx, "get namespace "+name, request{verb: "GET", path: "/api/v1/namespaces/" + name}, ns); err != nil {
+		return nil, err
+	}
+	return ns, nil
+}
+
 // Services returns the Services of all namespaces and types.
 func (c *Cluster) Services(ctx context.Context) ([]corev1.Service, error) {
 	return all[corev1.Service](ctx, c, "list Services", "/api/v1/services", nil)
+}
+
+// CountLoadBalancers returns how many Services of type LoadBalancer there are. It
+// needs grant.ListServices.
+func (c *Cluster) CountLoadBalancers(ctx context.Context) (int, error) {
+	n := 0
+	query := map[string]string{"fieldSelector": "spec.type=LoadBalancer"}
+	_, err := list(ctx, c, "count the LoadBalancer Services", "/api/v1/services", query, func(*metav1.PartialObjectMetadata) error {
+		n++
+		return nil
+	})
+	return n, err
 }
 
 // Nodes returns the nodes.

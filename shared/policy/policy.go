@@ -8,6 +8,7 @@ package policy
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,21 +24,61 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
+// Schema is the JSON Schema of the policy file.
+//
+//go:embed policy.schema.json
+var Schema []byte
+
+// SchemaFile is where the schema lies, from the root of the module.
+const SchemaFile = "shared/policy/policy.schema.json"
+
 // A File is the policy file, as a person writes it.
 type File struct {
-	Mode      string           `json:"mode,omitempty"`     // observe (default) or fix
-	Risk      string           `json:"risk,omitempty"`     // fix applies plans up to this risk: low (default), medium or high
-	Classes   map[string]Class `json:"classes,omitempty"`  // what differs for a class
-	Attempts  int              `json:"attempts,omitempty"` // tries to write on one Service and class in 24 h; default 3
-	RAMDelay  string           `json:"ramDelay,omitempty"` // how long RAM takes to act on a new policy version; default 1m
+	Mode      string           `json:"mode,omitempty"`      // observe (default) or fix
+	Risk      string           `json:"risk,omitempty"`      // fix applies plans up to this risk: low (default), medium or high
+	Classes   map[string]Class `json:"classes,omitempty"`   // what differs for a class, by its ID
+	Rules     []Rule           `json:"rules,omitempty"`     // what differs at some places; of those that match, a later one counts more
+	Freezes   []Freeze         `json:"freezes,omitempty"`   // when nothing is written
+	Budgets   Budgets          `json:"budgets,omitzero"`    // how much is written at most
+	Unsettled string           `json:"unsettled,omitempty"` // what a fix that did not work ends with when its attempts are spent: leave (default) or undo
+	RAMDelay  string           `json:"ramDelay,omitempty"`  // how long RAM takes to act on a new policy version; default 1m
 	VSwitches VSwitches        `json:"vswitches,omitzero"`
 	PayBySpec bool             `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025
 }
 
 // A Class is what the policy file says of one class.
 type Class struct {
-	Mode string `json:"mode,omitempty"`
-	Risk string `json:"risk,omitempty"`
+	Mode   string `json:"mode,omitempty"`   // observe or fix
+	Risk   string `json:"risk,omitempty"`   // low, medium or high
+	OneWay bool   `json:"oneWay,omitempty"` // steps that can't be taken back are applied without an approval
+}
+
+// A Rule is what the policy file says of some places. All that it names must match.
+type Rule struct {
+	Clusters   []string          `json:"clusters,omitempty"`   // IDs; * and ? stand for any text and any character
+	Namespaces []string          `json:"namespaces,omitempty"` // names; * and ? as above
+	Labels     map[string]string `json:"labels,omitempty"`     // that the Service must have
+	Classes    []string          `json:"classes,omitempty"`    // IDs
+	Mode       string            `json:"mode,omitempty"`       // observe or fix
+	Risk       string            `json:"risk,omitempty"`       // low, medium or high
+}
+
+// A Freeze is a time in which nothing is written: each week, with days, from, until
+// and zone; or once, with from and until as dates with times.
+type Freeze struct {
+	Name  string   `json:"name"`
+	Days  []string `json:"days,omitempty"` // mon, tue, wed, thu, fri, sat, sun; none: all
+	From  string   `json:"from"`           // 18:30 on each of the days, or 2006-01-02T15:04:05+08:00 once
+	Until string   `json:"until"`          // as from; a time of day that is not later is on the next day
+	Zone  string   `json:"zone,omitempty"` // for times of day, such as Asia/Shanghai; default UTC
+}
+
+// Budgets are how much is written at most.
+type Budgets struct {
+	Attempts int    `json:"attempts,omitempty"` // tries to write on one Service and class in 24 h; default 3
+	Class    int    `json:"class,omitempty"`    // Services written to for one class in 10 min; default 5
+	Share    string `json:"share,omitempty"`    // of a cluster's LoadBalancer Services written to in an hour; default 20%
+	Least    int    `json:"least,omitempty"`    // Services that may be written to in an hour, however few there are; default 3
 }
 
 // VSwitches are the rules for choosing a vSwitch.
@@ -70,7 +111,7 @@ func Parse(data []byte, classes []string) (remedy.Policy, error) {
 	var errs []error
 	p := remedy.Policy{
 		Mode:      mode("mode", f.Mode, &errs),
-		Attempts:  f.Attempts,
+		Budgets:   budgets(f.Budgets, &errs),
 		VSwitches: remedy.VSwitches(f.VSwitches),
 		PayBySpec: f.PayBySpec,
 	}
@@ -82,17 +123,26 @@ func Parse(data []byte, classes []string) (remedy.Policy, error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.Classes)) {
 		if !slices.Contains(classes, id) {
-			errs = append(errs, fmt.Errorf("classes.%s: there is no such class; there are %s", id, strings.Join(classes, ", ")))
+			errs = append(errs, noClass("classes."+id, id, classes))
 			continue
 		}
 		if p.Classes == nil {
 			p.Classes = map[string]remedy.Class{}
 		}
-		c := f.Classes[id]
-		p.Classes[id] = remedy.Class{Mode: mode("classes."+id+".mode", c.Mode, &errs), Risk: risk("classes."+id+".risk", c.Risk, &errs)}
+		c, at := f.Classes[id], "classes."+id
+		p.Classes[id] = remedy.Class{Mode: mode(at+".mode", c.Mode, &errs), Risk: risk(at+".risk", c.Risk, &errs), OneWay: c.OneWay}
+		if c.Mode == string(remedy.Observe) && (c.Risk != "" || c.OneWay) {
+			errs = append(errs, fmt.Errorf("%s: it observes, so that its risk and oneWay say nothing: leave them out, or fix", at))
+		}
 	}
-	if f.Attempts < 0 {
-		errs = append(errs, fmt.Errorf("attempts: %d is negative", f.Attempts))
+	p.Rules = rules(f.Rules, classes, &errs)
+	p.Freezes = freezes(f.Freezes, &errs)
+	switch f.Unsettled {
+	case "", "leave":
+	case "undo":
+		p.TakeBack = true
+	default:
+		errs = append(errs, fmt.Errorf("unsettled: %q is unknown: want leave or undo", f.Unsettled))
 	}
 	if f.VSwitches.Reserve != nil && *f.VSwitches.Reserve < 0 {
 		errs = append(errs, fmt.Errorf("vswitches.reserve: %d is negative", *f.VSwitches.Reserve))
@@ -138,7 +188,7 @@ func explain(err error) error {
 		text = strings.ReplaceAll(text, noise, "")
 	}
 	if _, field, ok := strings.Cut(text, "unknown field "); ok {
-		return fmt.Errorf("the field %s is not known; known are mode, risk, classes, attempts, ramDelay, vswitches (allow, reserve, replaceMissing), payBySpec", field)
+		return fmt.Errorf("the field %s is not known: \"lbremedy policy schema\" names those that are", field)
 	}
 	return errors.New(text)
 }

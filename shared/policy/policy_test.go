@@ -17,7 +17,7 @@ import (
 var classes = []string{"ram-permission", "tag-missing"}
 
 func TestParse(t *testing.T) {
-	medium, reserve := remedy.Medium, int64(0)
+	medium, high, reserve := remedy.Medium, remedy.High, int64(0)
 	tests := []struct {
 		name, file string
 		want       remedy.Policy
@@ -26,10 +26,23 @@ func TestParse(t *testing.T) {
 		{"fix without more applies low risk", "mode: fix", remedy.Policy{Mode: remedy.Fix}},
 		{"a class of its own", "mode: fix\nclasses: {ram-permission: {risk: medium}}",
 			remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{"ram-permission": {Risk: &medium}}}},
-		{"all fields", "mode: fix\nrisk: high\nattempts: 5\nramDelay: 2s\npayBySpec: true\nvswitches: {allow: [vsw-1], reserve: 0, replaceMissing: true}\nclasses: {tag-missing: {mode: observe}}",
-			remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Attempts: 5, RAMDelay: 2 * time.Second, PayBySpec: true,
+		{"all fields", "mode: fix\nrisk: high\nbudgets: {attempts: 5}\nramDelay: 2s\npayBySpec: true\nvswitches: {allow: [vsw-1], reserve: 0, replaceMissing: true}\nclasses: {tag-missing: {mode: observe}}",
+			remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: remedy.Budgets{Attempts: 5}, RAMDelay: 2 * time.Second, PayBySpec: true,
 				VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, Reserve: &reserve, ReplaceMissing: true},
 				Classes:   map[string]remedy.Class{"tag-missing": {Mode: remedy.Observe}}}},
+		{"rules in their order", "mode: fix\nrules: [{namespaces: ['prod-*'], risk: low}, {clusters: [c1], labels: {tier: gold}, classes: [tag-missing], mode: observe}]",
+			remedy.Policy{Mode: remedy.Fix, Rules: []remedy.Rule{
+				{Namespaces: []string{"prod-*"}, Risk: new(remedy.Risk)},
+				{Clusters: []string{"c1"}, Labels: map[string]string{"tier": "gold"}, Classes: []string{"tag-missing"}, Mode: remedy.Observe},
+			}}},
+		{"a freeze each week, and one once", "freezes: [{name: day, days: [mon, fri], from: '09:00', until: '18:30', zone: Asia/Shanghai}, {name: sale, from: 2026-11-10T20:00:00+08:00, until: 2026-11-12T02:00:00+08:00}]",
+			remedy.Policy{Mode: remedy.Observe, Freezes: []remedy.Freeze{
+				{Name: "day", Days: []time.Weekday{time.Monday, time.Friday}, From: 9 * time.Hour, Until: 18*time.Hour + 30*time.Minute, Zone: []remedy.Offset{{Seconds: 8 * 3600}}},
+				{Name: "sale", Start: time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC), End: time.Date(2026, 11, 11, 18, 0, 0, 0, time.UTC)},
+			}}},
+		{"budgets", "budgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo\nclasses: {tag-missing: {mode: fix, risk: high, oneWay: true}}",
+			remedy.Policy{Mode: remedy.Observe, TakeBack: true, Budgets: remedy.Budgets{Attempts: 1, Class: 50, Share: 100, Least: 10},
+				Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Fix, Risk: &high, OneWay: true}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,20 +60,41 @@ func TestParse(t *testing.T) {
 // A typo must not loosen a rule: each is refused, and the sentence names it.
 func TestParseRefuses(t *testing.T) {
 	for file, want := range map[string]string{
-		"mod: fix":                              `"mod"`,
-		"mode: fixx":                            `mode: "fixx" is no mode`,
-		"risk: lowish":                          `risk: "lowish" is no risk`,
-		"classes: {tag-mising: {}}":             "classes.tag-mising: there is no such class",
-		"classes: {tag-missing: {rsk: low}}":    `"rsk"`,
-		"classes: {tag-missing: {mode: never}}": "classes.tag-missing.mode",
-		"attempts: -1":                          "attempts: -1 is negative",
-		"attempts: many":                        "attempts",
-		"ramDelay: soon":                        `ramDelay: "soon" is no duration`,
-		"ramDelay: -3s":                         "ramDelay",
-		"payBySpec: perhaps":                    "payBySpec",
-		"vswitches: {reserve: -2}":              "vswitches.reserve: -2 is negative",
-		"mode: [":                               "line 1",
-		"mode: fix\nmode: observe":              "mode",
+		"mod: fix":                               `"mod"`,
+		"mode: fixx":                             `mode: "fixx" is no mode`,
+		"risk: lowish":                           `risk: "lowish" is no risk`,
+		"classes: {tag-mising: {}}":              `classes.tag-mising: there is no class "tag-mising"`,
+		"classes: {tag-missing: {rsk: low}}":     `"rsk"`,
+		"classes: {tag-missing: {mode: never}}":  "classes.tag-missing.mode",
+		"budgets: {attempts: -1}":                "budgets.attempts: -1 is negative",
+		"budgets: {attempts: many}":              "attempts",
+		"ramDelay: soon":                         `ramDelay: "soon" is no duration`,
+		"ramDelay: -3s":                          "ramDelay",
+		"rules: [{namespaces: [a]}]":             "rules[0]: it changes nothing",
+		"rules: [{mode: observe, risk: low}]":    "rules[0]: it observes",
+		"rules: [{classes: [x], mode: fix}]":     `rules[0].classes: there is no class "x"`,
+		"rules: [{namespaces: ['[']}]":           `rules[0].namespaces: "[" is no pattern`,
+		"rules: [{namespaces: [''], risk: low}]": `rules[0].namespaces: "" is no pattern`,
+		"rules: [{namespaces: [a], mode: fix}, {namespaces: [a], mode: observe}]":                    "rules[1]: it is about the same as rules[0]",
+		"rules: [{labels: {'': a}, mode: fix}]":                                                      "rules[0].labels",
+		"classes: {tag-missing: {mode: observe, risk: low}}":                                         "classes.tag-missing: it observes",
+		"freezes: [{from: '09:00', until: '10:00'}]":                                                 "freezes[0]: it has no name",
+		"freezes: [{name: a, from: '9', until: '10:00'}]":                                            `freezes[0]: from: "9" is no time of day`,
+		"freezes: [{name: a, from: '09:00', until: '09:00'}]":                                        "begins and ends at 09:00",
+		"freezes: [{name: a, days: [monday], from: '09:00', until: '10:00'}]":                        `"monday" is no day`,
+		"freezes: [{name: a, days: [mon, mon], from: '09:00', until: '10:00'}]":                      "mon is there twice",
+		"freezes: [{name: a, zone: Mars/Base, from: '09:00', until: '10:00'}]":                       `zone: "Mars/Base" is not known`,
+		"freezes: [{name: a, from: 2026-01-02T00:00:00Z, until: 2026-01-01T00:00:00Z}]":              "not after its beginning",
+		"freezes: [{name: a, from: 2026-01-02T00:00:00Z, until: '10:00'}]":                           `until: "10:00" is no time such as`,
+		"freezes: [{name: a, days: [mon], from: 2026-01-02T00:00:00Z, until: 2026-01-03T00:00:00Z}]": "days and zone are for times of day",
+		"budgets: {share: 20}":     "budgets.share",
+		"budgets: {share: 120%}":   `budgets.share: "120%" is no share`,
+		"budgets: {class: -1}":     "budgets.class: -1 is negative",
+		"unsettled: undoo":         `unsettled: "undoo" is unknown`,
+		"payBySpec: perhaps":       "payBySpec",
+		"vswitches: {reserve: -2}": "vswitches.reserve: -2 is negative",
+		"mode: [":                  "line 1",
+		"mode: fix\nmode: observe": "mode",
 	} {
 		_, err := Parse([]byte(file), classes)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -118,7 +152,7 @@ func TestInForce(t *testing.T) {
 	check(remedy.Policy{Mode: remedy.Observe})
 	high, reserve := remedy.High, int64(0)
 	full := remedy.Policy{
-		Mode: remedy.Fix, Risk: remedy.Medium, Attempts: 5, RAMDelay: time.Second, PayBySpec: true, VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, Reserve: &reserve, ReplaceMissing: true},
+		Mode: remedy.Fix, Risk: remedy.Medium, Budgets: remedy.Budgets{Attempts: 5}, RAMDelay: time.Second, PayBySpec: true, VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, Reserve: &reserve, ReplaceMissing: true},
 		Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Observe, Risk: &high}, "ram-permission": {}},
 	}
 	if err := Publish(t.Context(), s, full); err != nil {

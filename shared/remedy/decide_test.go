@@ -255,9 +255,9 @@ func TestDeclaration(t *testing.T) {
 		}
 		return strings.Join(all, ", ")
 	}
-	equal(t, names(), "get services, list events, vpc:DescribeVSwitches")
+	equal(t, names(), "get namespaces, get services, list events, vpc:DescribeVSwitches")
 	r.Steps = []remedy.Step{step.TagLB{}}
-	equal(t, names(), "get services, list events, list services, nlb:ListTagResources, nlb:TagResources, slb:DescribeLoadBalancerAttribute, slb:ListTagResources, slb:TagResources, vpc:DescribeVSwitches, watch services")
+	equal(t, names(), "get namespaces, get services, list events, list services, nlb:ListTagResources, nlb:TagResources, slb:DescribeLoadBalancerAttribute, slb:ListTagResources, slb:TagResources, vpc:DescribeVSwitches, watch services")
 	if err := r.Validate(); err == nil || !strings.Contains(err.Error(), "no Holds") {
 		t.Errorf("got %v", err)
 	}
@@ -319,7 +319,7 @@ func TestPolicyValues(t *testing.T) {
 
 	// The number of attempts is the operator's.
 	r := build(t)
-	r.policy.Attempts = 1
+	r.policy.Budgets.Attempts = 1
 	r.ends(events.Waiting)
 	r.advance(6 * time.Minute)
 	r.ends(events.Failed)

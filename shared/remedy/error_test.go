@@ -206,7 +206,7 @@ func TestReadsFail(t *testing.T) {
 	r.event = r.failure(class, r.now().Add(time.Minute))
 	n := 0
 	r.on("GET", func(ctx context.Context) error {
-		if n++; n == 2 {
+		if n++; n == 3 { // the Service, its namespace, its Events
 			return deny(ctx)
 		}
 		return nil

@@ -81,7 +81,7 @@ type rig struct {
 // build makes a rig. The Service is as edit leaves it, status and all.
 func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 	t.Helper()
-	r := &rig{TB: t, kube: cluster.Join(t), policy: remedy.Policy{Mode: remedy.Fix, Risk: remedy.High}, hooks: map[string]func(context.Context) error{}, hits: map[string]int{}}
+	r := &rig{TB: t, kube: cluster.Join(t), policy: remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: plenty}, hooks: map[string]func(context.Context) error{}, hits: map[string]int{}}
 	ns := r.kube.Namespace(t)
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{key: "old"}},
@@ -136,6 +136,9 @@ func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 	r.event = r.failure(class, time.Now().Add(-10*time.Second))
 	return r
 }
+
+// plenty is a budget for tests that are about something else.
+var plenty = remedy.Budgets{Class: 1000, Least: 1000}
 
 // document is a RAM policy that allows one action.
 func document(action string) string {

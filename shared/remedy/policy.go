@@ -2,7 +2,10 @@ package remedy
 
 import (
 	"fmt"
+	"maps"
+	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -21,16 +24,30 @@ type Policy struct {
 	Mode      Mode
 	Risk      Risk             // fix mode applies plans up to this risk
 	Classes   map[string]Class // by class ID; what it leaves out is as above
+	Rules     []Rule           // for some places; of those that match, a later one counts more
+	Freezes   []Freeze         // when nothing is written
 	VSwitches VSwitches
+	Budgets   Budgets
+	TakeBack  bool          // a fix that did not work is taken back when its attempts are spent
 	RAMDelay  time.Duration // how long RAM takes to act on a new policy version; zero: a minute
-	Attempts  int           // tries to write on one Service and class in 24 h; zero: 3
 	PayBySpec bool          // CLBs that pay by spec are still sold to this account, such as slb.s1.small
 }
 
 // A Class is what the operator allows for one class of failure.
 type Class struct {
-	Mode Mode  // empty: the policy's
-	Risk *Risk // nil: the policy's
+	Mode   Mode  // empty: the policy's
+	Risk   *Risk // nil: the policy's
+	OneWay bool  // steps that can't be taken back may be applied without a person's word
+}
+
+// A Rule is what the operator allows at some places. All that it names must match.
+type Rule struct {
+	Clusters   []string          // patterns of IDs; empty: all
+	Namespaces []string          // patterns of names; empty: all
+	Labels     map[string]string // that the Service must have; empty: any
+	Classes    []string          // IDs; empty: all
+	Mode       Mode              // empty: as without the rule
+	Risk       *Risk             // nil: as without the rule
 }
 
 // VSwitches says which vSwitches a Service may be moved to.
@@ -43,48 +60,126 @@ type VSwitches struct {
 // DefaultReserve is how many free addresses a vSwitch keeps when the policy doesn't say.
 const DefaultReserve = 8
 
+const defaultRAMDelay = time.Minute
+
+// A Place is where a plan would be applied.
+type Place struct {
+	Cluster   string // ID
+	Namespace string
+	Labels    map[string]string // of the Service
+	Around    map[string]string // labels of the namespace
+}
+
+// Labels by which people make the policy stricter for a Service, or for all of a
+// namespace. They are labels because an annotation would wake the controller.
 const (
-	defaultAttempts = 3
-	defaultRAMDelay = time.Minute
+	ModeLabel = "lbremedy.io/mode" // observe
+	MuteLabel = "lbremedy.io/mute" // true: nothing is written, and nobody is asked
 )
 
-// Allows reports whether a plan of this risk is applied, and the rule that says so.
-func (p Policy) Allows(r *Remedy, risk Risk) (bool, string) {
-	mode, limit := p.Mode, p.Risk
-	class, named := p.Classes[r.Class]
-	if class.Mode != "" {
-		mode = class.Mode
+// A Leave is what the policy allows one class at one place.
+type Leave struct {
+	Mode   Mode
+	Risk   Risk // fix mode applies plans up to this risk
+	OneWay bool // also steps that can't be taken back
+	Named  bool // the policy names the class
+	Muted  bool
+	Why    string // what made it stricter than the policy says for all, as a sentence; else empty
+}
+
+// At returns what the policy allows a class at a place. Labels only make it stricter.
+func (p Policy) At(class string, at Place) Leave {
+	l := Leave{Mode: p.Mode, Risk: p.Risk}
+	take := func(mode Mode, risk *Risk, why string) {
+		if mode != "" {
+			l.Mode, l.Why = mode, why
+		}
+		if risk != nil {
+			l.Risk, l.Why = *risk, why
+		}
 	}
-	if class.Risk != nil {
-		limit = *class.Risk
+	c, named := p.Classes[class]
+	l.OneWay, l.Named = c.OneWay, named
+	take(c.Mode, c.Risk, "")
+	for i, r := range p.Rules {
+		if r.matches(class, at) {
+			l.Named = l.Named || slices.Contains(r.Classes, class)
+			take(r.Mode, r.Risk, fmt.Sprintf("Rule %d of the policy (%s) says so.", i+1, r))
+		}
 	}
+	if l.Mode != Fix {
+		l.Mode = Observe
+	}
+	for _, by := range []struct {
+		labels map[string]string
+		whose  string
+	}{{at.Around, "The namespace"}, {at.Labels, "The Service"}} {
+		if v, ok := by.labels[MuteLabel]; ok && v != "false" {
+			l.Mode, l.Muted, l.Why = Observe, true, fmt.Sprintf("%s has the label %s=%s.", by.whose, MuteLabel, v)
+		}
+		// A word that is no mode was meant to change something: it is taken for the stricter one.
+		if v, ok := by.labels[ModeLabel]; ok && v != string(Fix) && l.Mode == Fix {
+			l.Mode, l.Why = Observe, fmt.Sprintf("%s has the label %s=%s.", by.whose, ModeLabel, v)
+		}
+	}
+	return l
+}
+
+// matches reports whether the rule is about the class at the place.
+func (r Rule) matches(class string, at Place) bool {
+	for k, v := range r.Labels {
+		if have, ok := at.Labels[k]; !ok || have != v {
+			return false
+		}
+	}
+	return among(r.Clusters, at.Cluster) && among(r.Namespaces, at.Namespace) &&
+		(len(r.Classes) == 0 || slices.Contains(r.Classes, class))
+}
+
+// among reports whether a name fits one of the patterns, or there is none.
+func among(patterns []string, name string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, name)
+		return ok && err == nil
+	})
+}
+
+// String returns what the rule is about.
+func (r Rule) String() string {
+	var parts []string
+	for _, of := range []struct {
+		what string
+		list []string
+	}{{"clusters", r.Clusters}, {"namespaces", r.Namespaces}, {"classes", r.Classes}} {
+		if len(of.list) > 0 {
+			parts = append(parts, of.what+" "+strings.Join(of.list, ", "))
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.Labels)) {
+		parts = append(parts, "label "+k+"="+r.Labels[k])
+	}
+	if len(parts) == 0 {
+		return "all"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Allows reports whether a plan of this risk is applied without a person's word, and
+// the rule that says so.
+func (l Leave) Allows(r *Remedy, risk Risk, oneWay string) (bool, string) {
 	switch {
-	case mode != Fix:
-		return false, "Observe mode: plans are shown and never applied."
-	case r.OptIn && !named:
+	case l.Muted:
+		return false, join(l.Why, "Nothing is written, and nobody is asked.")
+	case l.Mode != Fix:
+		return false, join("Observe mode: plans are shown and never applied.", l.Why)
+	case r.OptIn && !l.Named:
 		return false, fmt.Sprintf("The policy file does not name the class %s, and this class is applied only where it does.", r.Class)
-	case risk > limit:
-		return false, fmt.Sprintf("The plan's risk is %s, and the policy applies plans up to %s by itself.", risk, limit)
+	case risk > l.Risk:
+		return false, join(fmt.Sprintf("The plan's risk is %s, and the policy applies plans up to %s by itself.", risk, l.Risk), l.Why)
+	case oneWay != "" && !l.OneWay:
+		return false, fmt.Sprintf("There is no way back from a step of the plan: %s.", oneWay)
 	}
-	return true, fmt.Sprintf("Fix mode applies plans up to %s risk; this one is %s.", limit, risk)
-}
-
-// Mode of a class, for records.
-func (p Policy) mode(class string) Mode {
-	if c := p.Classes[class]; c.Mode != "" {
-		return c.Mode
-	}
-	if p.Mode == "" {
-		return Observe
-	}
-	return p.Mode
-}
-
-func (p Policy) attempts() int {
-	if p.Attempts > 0 {
-		return p.Attempts
-	}
-	return defaultAttempts
+	return true, join(fmt.Sprintf("Fix mode applies plans up to %s risk; this one is %s.", l.Risk, risk), l.Why)
 }
 
 // RAMSettle returns how long to wait for RAM to act on a new policy version.

@@ -90,6 +90,7 @@ func TestPatience(t *testing.T) {
 func TestByCause(t *testing.T) {
 	t.Parallel()
 	r := build(t, labels(map[string]string{remedy.HashLabel: "h1"}), ingress("192.168.0.9"))
+	r.policy.Classes = map[string]remedy.Class{class: {OneWay: true}}
 	far, made, gone := elsewhere{At: "quota/x"}, 0, false
 	r.class.Steps = append(r.class.Steps, elsewhere{})
 	r.env.Decode = func(kind string, data []byte) (remedy.Step, error) {
@@ -229,6 +230,7 @@ func TestOwnedPorts(t *testing.T) {
 				tt.edit = func(*corev1.Service) {}
 			}
 			r := build(t, tt.edit)
+			r.policy.Classes = map[string]remedy.Class{class: {OneWay: true}}
 			if tt.manager != "" {
 				force := true
 				_, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Patch(t.Context(), "web", types.ApplyPatchType,

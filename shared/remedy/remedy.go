@@ -80,8 +80,9 @@ func (r *Remedy) Grants() []grant.Grant {
 	return grant.Set(lists...)
 }
 
-// engineGrants is what Run reads for every class: the Service and its Events.
-var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents}
+// engineGrants is what Run reads for every class: the Service, its Events, and the
+// labels of its namespace.
+var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents, grant.GetNamespaces}
 
 // proofGrants is what Run reads to prove that a write worked: the Service as it
 // changes, and the address of its load balancer.

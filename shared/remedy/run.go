@@ -187,7 +187,8 @@ type run struct {
 	steps   []Step        // of the plan
 	intent  bool          // the journal holds the plan as one to apply
 	log     *slog.Logger
-	clock   time.Time // when the present phase began
+	clock   time.Time         // when the present phase began
+	around  map[string]string // labels of the namespace
 
 	other    events.Record // the last record of the Service, if it is another class's
 	tried    bool          // this case has had an attempt before
@@ -221,7 +222,11 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 	if x.other, err = x.others(ctx); err != nil {
 		return unread, err
 	}
-	next, rec := x.resume(prev)
+	agreed, err := x.agreed(ctx, prev)
+	if err != nil {
+		return unread, err
+	}
+	next, rec := x.resume(prev, agreed)
 	x.lap(&x.rec.Timings.Resume)
 	if next == answered {
 		return rec, nil
@@ -235,6 +240,8 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 		return x.settle(ctx, events.Failed)
 	}
 	switch next {
+	case takeBack:
+		return x.takeBack(ctx)
 	case goOn:
 		return x.goOn(ctx)
 	case prove:
@@ -314,10 +321,12 @@ const (
 	answered             // nothing: the journal has the answer
 	goOn                 // apply the rest of the steps
 	prove                // all is written; look whether it worked
+	takeBack             // it did not work, and the policy wants it undone
 )
 
-// resume decides from the last record how to go on, and begins the new one.
-func (x *run) resume(prev events.Record) (next, events.Record) {
+// resume decides from the last record how to go on, and begins the new one. agreed
+// says that a person has approved the plan that the last record asks about.
+func (x *run) resume(prev events.Record, agreed bool) (next, events.Record) {
 	x.begin(prev)
 	if prev.Phase == "" {
 		return afresh, events.Record{}
@@ -327,14 +336,15 @@ func (x *run) resume(prev events.Record) (next, events.Record) {
 		return answered, prev
 	}
 	open := prev.Phase == events.Intent || prev.Phase == events.Step
-	parked := prev.Phase == events.Settled && prev.Result == events.Waiting && len(prev.Steps) > 0
+	held := prev.Phase == events.Settled && prev.Held != ""
+	parked := prev.Phase == events.Settled && prev.Result == events.Waiting && len(prev.Steps) > 0 && !held
 	var left time.Duration // until the run that wrote prev, or what it waits for, is over
 	switch {
 	case open && !prev.Done():
 		left = x.writing(prev)
 	case (open || prev.Phase == events.Started) && x.other.Phase == "":
 		left = looking - x.since(prev.At)
-	case parked && !prev.Done():
+	case parked && !prev.Done(), held && !x.ev.Again:
 		left = prev.Wait - x.since(prev.At)
 	}
 	if left > 0 {
@@ -348,6 +358,10 @@ func (x *run) resume(prev events.Record) (next, events.Record) {
 		}
 	}
 	switch {
+	case prev.Held == events.TakenBack:
+		return takeBack, events.Record{}
+	case held || agreed:
+		return afresh, events.Record{}
 	case parked && prev.Done() && prev.Rule == ByCause:
 		return afresh, events.Record{}
 	case (open || parked) && prev.Done():
@@ -390,6 +404,12 @@ func (x *run) begin(prev events.Record) {
 	if !ended {
 		x.rec.Case, x.rec.First, x.rec.Errors = prev.Case, prev.First, prev.Errors
 		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
+	}
+	switch {
+	case prev.Phase == events.Settled && prev.Result == events.Undone:
+		x.rec.Back = prev.At
+	case !ended:
+		x.rec.Back = prev.Back
 	}
 	x.rec.Since = x.waitsSince(prev)
 	if !f.Last.IsZero() {
@@ -438,10 +458,9 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 		x.rec.Result, x.rec.Finding = r, finding
 		return Plan{}, true, nil
 	}
-	if x.c.Policy, err = x.env.Policy(ctx); err != nil {
-		return Plan{}, false, fmt.Errorf("read the policy: %w", err)
+	if x.c.Policy, err = x.policy(ctx); err != nil {
+		return Plan{}, false, err
 	}
-	x.rec.Mode = string(x.c.Policy.mode(x.r.Class))
 	x.c.waited = x.waited()
 	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
 	for range 3 {
@@ -458,6 +477,9 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 			return end(events.Gone, over)
 		}
 		x.rec.Impact = impact(x.c.Service)
+		if err := x.locate(ctx); err != nil {
+			return Plan{}, false, err
+		}
 		newer, err := x.newer(ctx)
 		if err != nil {
 			return Plan{}, false, err
@@ -503,15 +525,15 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 	return Plan{}, false, errors.New("the reads before the plan took more than 5 s three times: what they say may be stale")
 }
 
-// idle reports whether the record is one of a case that waits and has nothing to write.
+// idle reports whether the record is one of a case that waits and writes nothing.
 func idle(rec events.Record) bool {
-	return rec.Phase == events.Settled && rec.Result == events.Waiting && len(rec.Steps) == 0
+	return rec.Phase == events.Settled && rec.Result == events.Waiting && (len(rec.Steps) == 0 || rec.Held != "")
 }
 
 // lasting reports whether the record is one of a case that has asked because it
 // waited in vain. It need not wait again as long as its failure comes back.
 func lasting(rec events.Record) bool {
-	return rec.Phase == events.Settled && rec.Result == events.Asked && len(rec.Steps) == 0 && !rec.Since.IsZero()
+	return rec.Phase == events.Settled && rec.Result == events.Asked && !rec.Since.IsZero()
 }
 
 // waitsSince returns since when the case waits whose last record this is; zero if
@@ -553,6 +575,28 @@ func (x *run) readService(ctx context.Context) (over string, err error) {
 	}
 	x.c.Service = svc
 	return x.over(svc), nil
+}
+
+// locate reads what the namespace says, and notes the mode that holds here.
+func (x *run) locate(ctx context.Context) error {
+	ns, err := x.env.Kube.Namespace(ctx, x.ev.Failure.Service.Namespace)
+	if err != nil && !errors.Is(err, kube.ErrNotFound) {
+		return fmt.Errorf("read the namespace: %w", err)
+	}
+	x.around = nil
+	if err == nil {
+		x.around = ns.Labels
+	}
+	leave := x.leave(x.c.Policy)
+	x.rec.Mode, x.rec.Muted = string(leave.Mode), leave.Muted
+	return nil
+}
+
+// leave returns what a policy allows the class for the Service as it was read last.
+func (x *run) leave(p Policy) Leave {
+	return p.At(x.r.Class, Place{
+		Cluster: x.env.Cluster, Namespace: x.c.Service.Namespace, Labels: x.c.Service.Labels, Around: x.around,
+	})
 }
 
 // over returns why there is nothing to do for a Service, as a sentence; empty if there is.
@@ -642,6 +686,8 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 	x.rec.Finding, x.rec.Cause, x.rec.Wait = events.Redact(plan.Finding), events.Redact(plan.Cause), plan.Wait
 	x.rec.Ask, x.rec.Note = events.Redact(plan.Ask), events.Redact(plan.Note)
 	x.rec.Steps, x.rec.Risk = steps, ""
+	x.rec.Held, x.rec.Approved, x.rec.Digest = "", nil, ""
+	leave := x.leave(x.c.Policy)
 	if len(plan.Steps) == 0 {
 		x.rec.Result = events.Asked
 		switch lasted := x.waited(); {
@@ -653,35 +699,84 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 			x.rec.Rule = fmt.Sprintf("It was to pass by itself, and has lasted %s.", lasted.Round(time.Minute))
 			x.rec.Ask = join(x.rec.Ask, "Look why it lasts.")
 		}
+		if leave.Muted && x.rec.Result == events.Asked {
+			x.rec.Result, x.rec.Rule = events.Planned, join(leave.Why, "Nobody is asked.")
+		}
 		return false, nil
 	}
-	x.rec.Risk, x.rec.Digest = risk.String(), plan.Digest(x.r.Class, string(x.c.Service.UID))
+	x.rec.Risk = risk.String()
 
 	own := x.owner(plan)
 	x.rec.Note = join(x.rec.Note, own.note)
-	if own.manager != "" {
+	if own.manager != "" && !leave.Muted {
+		// Without a digest: to agree would not help.
 		x.rec.Result, x.rec.Rule = events.Asked, fmt.Sprintf("%s owns what the plan would write and would put it back.", own.manager)
 		x.rec.Ask = join(x.rec.Ask, "Commit this patch where the Service is kept: "+x.patches(plan))
 		return false, nil
 	}
-	allowed, rule := x.c.Policy.Allows(x.r, risk)
+	x.rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
+	return x.permit(ctx, leave, risk, oneWay(steps))
+}
+
+// permit says whether a plan with these properties is applied: by the policy, or
+// by a person's word for it.
+func (x *run) permit(ctx context.Context, leave Leave, risk Risk, oneWay string) (bool, error) {
+	allowed, rule := leave.Allows(x.r, risk, oneWay)
+	if leave.Mode != Fix {
+		x.rec.Result, x.rec.Rule = events.Planned, rule
+		return false, nil
+	}
+	if allowed && !x.rec.Back.IsZero() {
+		allowed, rule = false, fmt.Sprintf("What was done for this failure was taken back at %s.", x.rec.Back.Format(time.RFC3339))
+	}
+	if allowed {
+		b, err := x.broken(ctx)
+		if err != nil {
+			return false, err
+		}
+		if b != nil {
+			allowed, rule = false, fmt.Sprintf("The breaker of the class %s is open since %s. %s", b.Class, b.At.Format(time.RFC3339), b.Why)
+		}
+	}
 	x.rec.Rule = rule
-	switch {
-	case !allowed && x.c.Policy.mode(x.r.Class) != Fix:
-		x.rec.Result = events.Planned
-		return false, nil
-	case !allowed:
-		x.rec.Result = events.Asked
-		x.rec.Ask = join(x.rec.Ask, "Agree to the plan, or allow its risk in the policy file, or do it by hand.")
-		return false, nil
-	case len(x.rec.Attempts) >= x.c.Policy.attempts():
+	if !allowed {
+		agreed, err := x.approved(ctx)
+		if err != nil {
+			return false, err
+		}
+		if !agreed {
+			x.rec.Result = events.Asked
+			x.rec.Ask = join(x.rec.Ask, fmt.Sprintf("Agree to the plan: lbremedy approve %s. Or allow it in the policy file, or do it by hand.", x.rec.Case))
+			return false, nil
+		}
+	}
+	if most := x.c.Policy.Budgets.attempts(); len(x.rec.Attempts) >= most {
 		x.rec.Result = events.Failed
-		x.rec.Rule = fmt.Sprintf("%d attempts to write on this Service for this class in 24 h are the limit.", x.c.Policy.attempts())
+		x.rec.Rule = fmt.Sprintf("%d attempts to write on this Service for this class in 24 h are the limit.", most)
 		x.rec.Ask = join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
 		return false, nil
 	}
-	return true, nil
+	h, err := x.hold(ctx, x.c.Policy)
+	if err != nil || h == nil {
+		return err == nil, err
+	}
+	x.keep(h)
+	return false, nil
 }
+
+// oneWay returns the first step that can't be taken back, as text. To wake the
+// controller is no such step: there is nothing to take back.
+func oneWay(steps []events.StepRecord) string {
+	for _, s := range steps {
+		if s.Undo == nil && s.Kind != touchKind {
+			return s.Text
+		}
+	}
+	return ""
+}
+
+// touchKind is the kind of the step that wakes the controller.
+const touchKind = "touch"
 
 func (x *run) owner(plan Plan) ownership {
 	var keys []string
@@ -710,6 +805,20 @@ func (x *run) later(d time.Duration) (events.Record, error) {
 	return x.rec, nil
 }
 
+// An unreadable is an error that leaves open what is allowed.
+type unreadable struct{ error }
+
+func (u unreadable) Unwrap() error { return u.error }
+
+// policy reads the policy in force.
+func (x *run) policy(ctx context.Context) (Policy, error) {
+	p, err := x.env.Policy(ctx)
+	if err != nil {
+		return Policy{}, unreadable{fmt.Errorf("read the policy: %w", err)}
+	}
+	return p, nil
+}
+
 // lost ends a run whose append failed: another run on the Service was first, or
 // the journal is away.
 func (x *run) lost(err error) (events.Record, error) {
@@ -725,7 +834,14 @@ func (x *run) fail(ctx context.Context, cause error) (events.Record, error) {
 	if !x.intent {
 		x.rec.Steps = nil
 	}
-	rec, err := x.settle(ctx, x.backOff(cause))
+	result := events.Waiting
+	if errors.As(cause, new(unreadable)) {
+		// Nobody knows what is allowed: that is a pause, however long it lasts.
+		x.rec.Error, x.rec.Wait = events.Redact(cause.Error()), pausedWait
+	} else {
+		result = x.backOff(cause)
+	}
+	rec, err := x.settle(ctx, result)
 	if err != nil {
 		return rec, errors.Join(cause, err)
 	}

@@ -8,19 +8,43 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // ErrNoUndo says that a record holds a step that can't be taken back.
 var ErrNoUndo = errors.New("there is no way back")
 
-// Undo takes back the steps of a record, the last one first, and journals it. It
-// stops before the first step whose target is not as the plan left it: then
-// somebody has moved on, and the error says where. A touch has nothing to take
-// back and is passed over.
-func Undo(ctx context.Context, env *Env, r *Remedy, rec events.Record) (out events.Record, err error) {
+// Applied returns what there is to take back in the history of one case, the oldest
+// record first: of each attempt that wrote something the record that tells the most,
+// the newest attempt first. back is when it was taken back; zero if it was not.
+func Applied(history []events.Record) (applied []events.Record, back time.Time) {
+	for _, r := range slices.Backward(history) {
+		switch {
+		case r.Result == events.Undone:
+			return nil, r.At
+		case r.Next == 0 || r.Result == events.Failed && r.Finding == "":
+		case len(applied) == 0 || applied[len(applied)-1].Attempt != r.Attempt:
+			applied = append(applied, r)
+		case r.Next > applied[len(applied)-1].Next:
+			applied[len(applied)-1] = r
+		}
+	}
+	return applied, time.Time{}
+}
+
+// Undo takes back the steps of the attempts of a case, as [Applied] returns them, the
+// last step first, and journals it. It stops before the first step whose target is
+// not as the plan left it: then somebody has moved on, and the error says where. A
+// touch has nothing to take back and is passed over. An error that leaves the record
+// empty has written nothing.
+func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (out events.Record, err error) {
 	defer func() { err = safe(err) }()
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
+	if len(applied) == 0 {
+		return events.Record{}, errors.New("no step was applied")
+	}
+	rec := applied[0]
 	ev := Event{ID: rec.Event, Failure: events.Failure{
 		Cluster: rec.Cluster, Class: rec.Class, Service: rec.Service, Message: rec.Message, Last: rec.EventTime,
 	}}
@@ -42,21 +66,8 @@ func Undo(ctx context.Context, env *Env, r *Remedy, rec events.Record) (out even
 	x.begin(prev)
 	x.c.ID = rec.Case
 	x.rec.Case, x.rec.Finding = rec.Case, "Undo of "+rec.Case+": "+rec.Finding
-	for i, s := range slices.Backward(rec.Steps[:min(rec.Next, len(rec.Steps))]) {
-		if s.Undo == nil {
-			if s.Kind == "touch" {
-				continue
-			}
-			return events.Record{}, fmt.Errorf("step %d, %s: %w", i+1, s.Text, ErrNoUndo)
-		}
-		back, err := env.Decode(s.Undo.Kind, s.Undo.Step)
-		if err != nil {
-			return events.Record{}, err
-		}
-		x.steps = append(x.steps, back)
-	}
-	if len(x.steps) == 0 {
-		return events.Record{}, fmt.Errorf("case %s: no step was applied", rec.Case)
+	if x.steps, err = inverse(env, applied); err != nil {
+		return events.Record{}, fmt.Errorf("case %s: %w", rec.Case, err)
 	}
 	if x.rec.Steps, err = records(x.steps); err != nil {
 		return events.Record{}, err
@@ -75,25 +86,114 @@ func Undo(ctx context.Context, env *Env, r *Remedy, rec events.Record) (out even
 	if !held {
 		return events.Record{}, fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", rec.Case)
 	}
+	// What can't begin leaves nothing behind, not even in the journal.
+	if err := x.reversible(ctx, 0); err != nil {
+		return events.Record{}, err
+	}
 	x.rec.Attempts = append(x.rec.Attempts, env.now())
-	x.rec.Attempt = x.c.Attempt
+	x.rec.Attempt, x.rec.Held = x.c.Attempt, events.TakenBack // who finds it open goes on with it
 	if err := x.append(ctx, events.Intent); err != nil {
 		return events.Record{}, err
 	}
 	for i, s := range x.steps {
-		state, err := s.Check(ctx, x.c)
-		if err != nil {
-			return x.fail(ctx, fmt.Errorf("check undo %d: %w", i+1, err))
+		if err := x.reversible(ctx, i); err != nil {
+			return x.halfUndone(ctx, err)
 		}
-		if state == Conflict {
-			return x.fail(ctx, fmt.Errorf("undo %d, %s: %w", i+1, s, ErrMoved))
-		}
-		if state == Todo {
-			if err := s.Apply(ctx, x.c, x.w); err != nil {
-				return x.fail(ctx, fmt.Errorf("undo %d, %s: %w", i+1, s, err))
+		if state, err := s.Check(ctx, x.c); err != nil || state == Todo {
+			if err == nil {
+				err = s.Apply(ctx, x.c, x.w)
+			}
+			if err != nil {
+				return x.halfUndone(ctx, fmt.Errorf("undo %d, %s: %w", i+1, s, err))
 			}
 		}
 		x.rec.Next, x.rec.Written = i+1, env.now()
 	}
+	x.rec.Held = ""
 	return x.settle(ctx, events.Undone)
+}
+
+// inverse returns the steps that take attempts back, in the order to apply them.
+func inverse(env *Env, applied []events.Record) ([]Step, error) {
+	var steps []Step
+	for _, rec := range applied {
+		for i, s := range slices.Backward(rec.Steps[:min(rec.Next, len(rec.Steps))]) {
+			if s.Undo == nil {
+				if s.Kind == touchKind {
+					continue
+				}
+				return nil, fmt.Errorf("step %d, %s: %w", i+1, s.Text, ErrNoUndo)
+			}
+			back, err := env.Decode(s.Undo.Kind, s.Undo.Step)
+			if err != nil {
+				return nil, err
+			}
+			steps = append(steps, back)
+		}
+	}
+	if len(steps) == 0 {
+		return nil, errors.New("no step was applied")
+	}
+	return steps, nil
+}
+
+// A Differ is a step that can say what its target is now, where it is neither as the
+// step found it nor as it would leave it.
+type Differ interface {
+	Differs(*Case) string // as a sentence
+}
+
+// reversible reports whether a step of an undo still finds what the plan left.
+func (x *run) reversible(ctx context.Context, i int) error {
+	s := x.steps[i]
+	state, err := s.Check(ctx, x.c)
+	if err != nil {
+		return fmt.Errorf("check undo %d: %w", i+1, err)
+	}
+	if state != Conflict {
+		return nil
+	}
+	what := ""
+	if d, ok := s.(Differ); ok {
+		what = " " + d.Differs(x.c)
+	}
+	return fmt.Errorf("undo %d, %s: %w.%s", i+1, s, ErrMoved, what)
+}
+
+// halfUndone ends an undo that stopped on its way: a person must look.
+func (x *run) halfUndone(ctx context.Context, cause error) (events.Record, error) {
+	x.rec.Error, x.rec.Held = events.Redact(cause.Error()), ""
+	x.rec.Ask = fmt.Sprintf("%d of %d steps were taken back. Take the others back by hand, or leave them.", x.rec.Next, len(x.rec.Steps))
+	rec, err := x.settle(ctx, events.Failed)
+	return rec, errors.Join(cause, err)
+}
+
+// takeBack undoes what the attempts of the case have written, as the policy wants it
+// where they are spent. What can't be taken back is left, and a person is told.
+func (x *run) takeBack(ctx context.Context) (events.Record, error) {
+	x.rec.Held = events.TakenBack // also where it must be tried again
+	var history []events.Record
+	subject := events.CaseSubject(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
+	err := x.env.Stream.Each(ctx, stream.Cases, subject, time.Time{}, func(m stream.Message) error {
+		rec, err := decode(m)
+		if err == nil && rec.Case == x.rec.Case {
+			history = append(history, rec)
+		}
+		return err
+	})
+	if err != nil {
+		return x.fail(ctx, fmt.Errorf("read what was written: %w", err))
+	}
+	applied, _ := Applied(history)
+	rec, err := Undo(ctx, x.env, x.r, applied)
+	switch {
+	case err == nil || rec.Result != "":
+		return rec, err
+	case errors.Is(err, ErrMoved), errors.Is(err, ErrNoUndo):
+		x.rec.Held = ""
+		x.rec.Note = join(x.rec.Note, fmt.Sprintf("It was not taken back: %s.", events.Redact(err.Error())))
+		x.rec.Ask = join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
+		return x.settle(ctx, events.Failed)
+	}
+	return x.fail(ctx, err)
 }

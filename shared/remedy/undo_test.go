@@ -39,7 +39,7 @@ func (r *rig) tags() map[string]string {
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	r, rec := undone(t)
-	back, err := remedy.Undo(t.Context(), r.env, r.class, rec)
+	back, err := remedy.Undo(t.Context(), r.env, r.class, []events.Record{rec})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestUndo(t *testing.T) {
 	r.ends(events.Undone)
 	// Once more: all is as it was, and nothing is written.
 	wrote := r.patches.Load()
-	if _, err := remedy.Undo(t.Context(), r.env, r.class, rec); err != nil {
+	if _, err := remedy.Undo(t.Context(), r.env, r.class, []events.Record{rec}); err != nil {
 		t.Error(err)
 	}
 	r.wrote(wrote)
@@ -125,7 +125,7 @@ func TestUndoRefuses(t *testing.T) {
 			r.on("check u", boom)
 			tt.before(r, &rec)
 			wrote := r.patches.Load()
-			_, err := remedy.Undo(t.Context(), r.env, r.class, rec)
+			_, err := remedy.Undo(t.Context(), r.env, r.class, []events.Record{rec})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
@@ -150,7 +150,7 @@ func TestUndoAgainstRun(t *testing.T) {
 	r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`)
 	r.once("diagnose", func(ctx context.Context) error {
 		r.patch("", `{"metadata":{"annotations":{"`+key+`":"new"}}}`)
-		_, err := remedy.Undo(ctx, r.env, r.class, rec)
+		_, err := remedy.Undo(ctx, r.env, r.class, []events.Record{rec})
 		return err
 	})
 	wrote := r.patches.Load()

@@ -23,8 +23,8 @@ func (x *run) prove(ctx context.Context, prev events.Record) (events.Record, err
 		}
 	}
 	var err error
-	if x.c.Policy, err = x.env.Policy(ctx); err != nil {
-		return x.fail(ctx, fmt.Errorf("read the policy: %w", err))
+	if x.c.Policy, err = x.policy(ctx); err != nil {
+		return x.fail(ctx, err)
 	}
 	return x.verify(ctx)
 }
@@ -203,9 +203,17 @@ func (x *run) unproven(ctx context.Context) (events.Record, error) {
 
 // unsettled ends an attempt that did not work. It comes back until the attempts are spent.
 func (x *run) unsettled(ctx context.Context, why string) (events.Record, error) {
+	if err := x.trip(ctx); err != nil {
+		return x.fail(ctx, err)
+	}
 	x.rec.Note = join(x.rec.Note, why)
-	if len(x.rec.Attempts) >= x.c.Policy.attempts() {
+	if len(x.rec.Attempts) >= x.c.Policy.Budgets.attempts() {
 		x.rec.Ask = join(x.rec.Ask, fmt.Sprintf("%d attempts did not end the failure. Find out why; lbremedy stops here.", len(x.rec.Attempts)))
+		if x.c.Policy.TakeBack {
+			x.rec.Held, x.rec.Wait = events.TakenBack, time.Second
+			x.rec.Rule = "The policy takes back what did not work."
+			return x.settle(ctx, events.Waiting)
+		}
 		return x.settle(ctx, events.Failed)
 	}
 	x.rec.Wait = 5 * time.Second

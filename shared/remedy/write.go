@@ -13,6 +13,11 @@ import (
 
 // write claims what the plan needs, journals the intent and applies the steps.
 func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
+	if ok, err := x.afford(ctx); err != nil {
+		return x.fail(ctx, err)
+	} else if !ok {
+		return x.settle(ctx, x.rec.Result)
+	}
 	for {
 		taken, err := x.claim(ctx, plan.Claims)
 		if err != nil {
@@ -33,11 +38,14 @@ func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
 	x.clock = x.env.now()
 	x.rec.Attempts = append(x.rec.Attempts, x.clock)
 	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[HashLabel]
-	x.rec.Next, x.rec.Written, x.rec.Left = 0, time.Time{}, left(x.c.Service)
+	x.rec.Next, x.rec.Written, x.rec.Left, x.rec.Back = 0, time.Time{}, left(x.c.Service), time.Time{}
 	if err := x.append(ctx, events.Intent); err != nil {
 		return x.lost(err)
 	}
 	x.intent = true
+	if err := x.useUp(ctx); err != nil {
+		return x.fail(ctx, err)
+	}
 	return x.apply(ctx, false)
 }
 
@@ -64,8 +72,8 @@ func (x *run) claim(ctx context.Context, claims []Claim) (bool, error) {
 // goOn applies the rest of a plan that an earlier run left open or parked.
 func (x *run) goOn(ctx context.Context) (events.Record, error) {
 	var err error
-	if x.c.Policy, err = x.env.Policy(ctx); err != nil {
-		return x.fail(ctx, fmt.Errorf("read the policy: %w", err))
+	if x.c.Policy, err = x.policy(ctx); err != nil {
+		return x.fail(ctx, err)
 	}
 	// The append takes the plan over: a run that is slower than its lease loses
 	// the right to its next step here.
@@ -82,6 +90,9 @@ func (x *run) goOn(ctx context.Context) (events.Record, error) {
 	}
 	if over != "" {
 		return x.gone(ctx, over)
+	}
+	if err := x.locate(ctx); err != nil {
+		return x.fail(ctx, err)
 	}
 	return x.apply(ctx, true)
 }
@@ -114,14 +125,6 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 	for ; x.rec.Next < len(x.steps); check = true {
 		s := x.steps[x.rec.Next]
 		log := x.log.With("step", s.Kind())
-		// Read anew before each step, so that a person can stop the rest of a plan.
-		policy, err := x.env.Policy(ctx)
-		if err != nil {
-			return x.fail(ctx, fmt.Errorf("read the policy: %w", err))
-		}
-		if ok, rule := policy.Allows(x.r, x.risk()); !ok {
-			return x.park(ctx, time.Minute, "The policy was changed before the plan was done. "+rule)
-		}
 		waker, wakes := s.(Waker)
 		if wakes {
 			over, proof, err := x.awake(ctx)
@@ -151,6 +154,12 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 			}
 		}
 		x.reserved = false
+		// Asked anew before each step, so that a person can stop the rest of a plan.
+		if h, err := x.stopped(ctx); err != nil {
+			return x.fail(ctx, err)
+		} else if h != nil {
+			return x.park(ctx, h.wait, h.rule)
+		}
 		state := Todo
 		if check {
 			if x.rec.Next > 0 || x.rec.Written.IsZero() {
@@ -187,6 +196,20 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 	}
 	x.lap(&x.rec.Timings.Apply)
 	return x.verify(ctx)
+}
+
+// stopped returns why the rest of a plan must not be applied now; nil if it may.
+func (x *run) stopped(ctx context.Context) (*hold, error) {
+	policy, err := x.policy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leave := x.leave(policy)
+	ok, rule := leave.Allows(x.r, x.risk(), oneWay(x.rec.Steps))
+	if !ok && (x.rec.Approved == nil || leave.Mode != Fix) {
+		return &hold{rule: "The policy was changed before the plan was done. " + rule, wait: time.Minute}, nil
+	}
+	return x.hold(ctx, policy)
 }
 
 // risk returns the plan's risk, as the record has it.

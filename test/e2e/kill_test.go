@@ -109,7 +109,7 @@ func setUp(t *testing.T, url, token string) *stream.Stream {
 	if _, err := s.Setup(t.Context(), classes, stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.Publish(t.Context(), s, remedy.Policy{Mode: remedy.Fix}); err != nil {
+	if err := policy.Publish(t.Context(), s, remedy.Policy{Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 1000, Least: 1000}}); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -263,7 +263,7 @@ func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used 
 	if !undoable {
 		return nil
 	}
-	if _, err := remedy.Undo(t.Context(), w.undoEnv(t), r, rec); err != nil {
+	if _, err := remedy.Undo(t.Context(), w.undoEnv(t), r, []events.Record{rec}); err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
 	w.record(used)

@@ -365,7 +365,7 @@ func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role s
 	if stuck != slices.Contains(noWayBack, role.Name) {
 		t.Errorf("%s: the steps are %v, and that some have no way back is %t", role.Name, rec.Steps, stuck)
 	}
-	out, err := remedy.Undo(ctx, r.person(t, ctx, stage), functions.All[i], rec)
+	out, err := remedy.Undo(ctx, r.person(t, ctx, stage), functions.All[i], []events.Record{rec})
 	switch {
 	case stuck && !errors.Is(err, remedy.ErrNoUndo):
 		t.Errorf("%s: what has no way back was taken back: %+v, %v", role.Name, out, err)

@@ -1,0 +1,120 @@
+package remedy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// ApprovalLife is how long an approval lasts when a person does not say.
+const ApprovalLife = 24 * time.Hour
+
+// An Approval is a person's word for one plan. It is good for one attempt, and for
+// no other plan than the one with this digest.
+type Approval struct {
+	Case   string    `json:"case"`
+	Digest string    `json:"digest"`
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+	Until  time.Time `json:"until"`
+}
+
+func approvalKey(cluster, uid, class string) string {
+	return "approval." + cluster + "." + uid + "." + class
+}
+
+// Approve puts down a person's word for the plan of a record, which must ask for it.
+// The failure must then be delivered again: it is diagnosed again, and the plan is
+// applied if it is still the same. An approval of another plan of the case is
+// replaced; of the same plan the first one stays.
+func Approve(ctx context.Context, s *stream.Stream, rec events.Record, by string, now time.Time, life time.Duration) (Approval, error) {
+	switch {
+	case rec.Result == events.Planned:
+		return Approval{}, fmt.Errorf("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Rule)
+	case rec.Result != events.Asked || len(rec.Steps) == 0 || rec.Digest == "":
+		return Approval{}, fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Result, rec.Rule)
+	}
+	a := Approval{Case: rec.Case, Digest: rec.Digest, By: by, At: now, Until: now.Add(life)}
+	data, err := json.Marshal(a)
+	if err != nil {
+		return Approval{}, fmt.Errorf("encode the approval: %w", err)
+	}
+	key := approvalKey(rec.Cluster, rec.Service.UID, rec.Class)
+	created, err := s.Create(ctx, key, data, life)
+	if err != nil {
+		return Approval{}, fmt.Errorf("approve: %w", err)
+	}
+	if created {
+		return a, nil
+	}
+	have, err := approval(ctx, s, rec.Cluster, rec.Service.UID, rec.Class)
+	if err != nil {
+		return Approval{}, err
+	}
+	if have != nil && have.Digest == rec.Digest {
+		return *have, nil
+	}
+	if err := s.Delete(ctx, key); err != nil {
+		return Approval{}, fmt.Errorf("approve: %w", err)
+	}
+	if created, err = s.Create(ctx, key, data, life); err == nil && !created {
+		err = errors.New("somebody else has approved at the same time: look again")
+	}
+	if err != nil {
+		return Approval{}, fmt.Errorf("approve: %w", err)
+	}
+	return a, nil
+}
+
+// approval returns the approval that stands for a Service and class; nil if none does.
+func approval(ctx context.Context, s *stream.Stream, cluster, uid, class string) (*Approval, error) {
+	data, err := s.Get(ctx, approvalKey(cluster, uid, class))
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the approval: %w", err)
+	}
+	var a Approval
+	if err := json.Unmarshal(data, &a); err != nil {
+		return nil, fmt.Errorf("read the approval: %w", err)
+	}
+	return &a, nil
+}
+
+// approved reports whether a person has agreed to this plan, and puts it into the
+// record. An approval of another plan counts for nothing, and the record says so.
+func (x *run) approved(ctx context.Context) (bool, error) {
+	if x.env.Stream == nil {
+		return false, nil
+	}
+	a, err := approval(ctx, x.env.Stream, x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
+	switch {
+	case err != nil:
+		return false, err
+	case a == nil || !x.env.now().Before(a.Until):
+		return false, nil
+	case a.Digest != x.rec.Digest:
+		x.rec.Note = join(x.rec.Note, fmt.Sprintf("%s approved another plan (%s) at %s; this one is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), x.rec.Digest))
+		return false, nil
+	}
+	x.rec.Approved = &events.Approved{By: a.By, At: a.At}
+	x.rec.Rule = fmt.Sprintf("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339))
+	return true, nil
+}
+
+// useUp removes the approval that the attempt in hand rests on.
+func (x *run) useUp(ctx context.Context) error {
+	if x.rec.Approved == nil {
+		return nil
+	}
+	if err := x.env.Stream.Delete(ctx, approvalKey(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)); err != nil {
+		return fmt.Errorf("use the approval up: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,571 @@
+package remedy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// Rules are for some places, and labels only make them stricter.
+func TestPolicyAt(t *testing.T) {
+	t.Parallel()
+	medium, high := remedy.Medium, remedy.High
+	policy := remedy.Policy{
+		Mode: remedy.Fix,
+		Classes: map[string]remedy.Class{
+			"a": {Risk: &high, OneWay: true},
+			"b": {Mode: remedy.Observe},
+		},
+		Rules: []remedy.Rule{
+			{Namespaces: []string{"prod-*", "db"}, Mode: remedy.Observe},
+			{Namespaces: []string{"prod-eu"}, Classes: []string{"a", "c"}, Mode: remedy.Fix, Risk: &medium},
+			{Clusters: []string{"c2"}, Labels: map[string]string{"tier": "gold"}, Mode: remedy.Observe},
+		},
+	}
+	label := func(k, v string) map[string]string { return map[string]string{k: v} }
+	for _, tt := range []struct {
+		name  string
+		class string
+		at    remedy.Place
+		want  remedy.Leave
+	}{
+		{"anywhere", "c", remedy.Place{}, remedy.Leave{Mode: remedy.Fix}},
+		{"the class", "a", remedy.Place{}, remedy.Leave{Mode: remedy.Fix, Risk: high, OneWay: true, Named: true}},
+		{"a class that observes", "b", remedy.Place{}, remedy.Leave{Mode: remedy.Observe, Named: true}},
+		{"a namespace", "c", remedy.Place{Namespace: "db"}, remedy.Leave{Mode: remedy.Observe, Why: "Rule 1 of the policy (namespaces prod-*, db) says so."}},
+		{"the later rule", "a", remedy.Place{Namespace: "prod-eu"}, remedy.Leave{Mode: remedy.Fix, Risk: medium, OneWay: true, Named: true, Why: "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."}},
+		{"a rule that names the class", "c", remedy.Place{Namespace: "prod-eu"}, remedy.Leave{Mode: remedy.Fix, Risk: medium, Named: true, Why: "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."}},
+		{"half of a rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "iron")}, remedy.Leave{Mode: remedy.Fix}},
+		{"a whole rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "gold")}, remedy.Leave{Mode: remedy.Observe, Why: "Rule 3 of the policy (clusters c2; label tier=gold) says so."}},
+		{"the Service observes", "a", remedy.Place{Labels: label(remedy.ModeLabel, "observe")}, remedy.Leave{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true, Why: "The Service has the label lbremedy.io/mode=observe."}},
+		{"the namespace observes", "a", remedy.Place{Around: label(remedy.ModeLabel, "observe"), Labels: label(remedy.ModeLabel, "fix")}, remedy.Leave{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true, Why: "The namespace has the label lbremedy.io/mode=observe."}},
+		{"a label does not loosen", "b", remedy.Place{Labels: label(remedy.ModeLabel, "fix")}, remedy.Leave{Mode: remedy.Observe, Named: true}},
+		{"a word that nobody knows", "c", remedy.Place{Labels: label(remedy.ModeLabel, "fixx")}, remedy.Leave{Mode: remedy.Observe, Why: "The Service has the label lbremedy.io/mode=fixx."}},
+		{"muted", "c", remedy.Place{Around: label(remedy.MuteLabel, "true")}, remedy.Leave{Mode: remedy.Observe, Muted: true, Why: "The namespace has the label lbremedy.io/mute=true."}},
+		{"not muted", "c", remedy.Place{Labels: label(remedy.MuteLabel, "false")}, remedy.Leave{Mode: remedy.Fix}},
+	} {
+		if got := policy.At(tt.class, tt.at); got != tt.want {
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Freezes hold each week in their zone, over midnight, and once.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := remedy.Policy{Freezes: []remedy.Freeze{
+		{Name: "day", Days: []time.Weekday{time.Monday}, From: 9 * time.Hour, Until: 18 * time.Hour, Zone: []remedy.Offset{{Seconds: 8 * 3600}}},
+		{Name: "night", Days: []time.Weekday{time.Saturday}, From: 22 * time.Hour, Until: 2 * time.Hour},
+		{Name: "sale", Start: time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC), End: time.Date(2026, 11, 12, 0, 0, 0, 0, time.UTC)},
+		{Name: "summer", Days: []time.Weekday{time.Thursday}, From: 12 * time.Hour, Until: 13 * time.Hour, Zone: remedy.Offsets(berlin, time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC))},
+	}}
+	for at, want := range map[string]string{
+		"2026-11-16T00:59:59Z": "",
+		"2026-11-16T01:00:00Z": `"day", which ends at 2026-11-16T18:00:00+08:00`,
+		"2026-11-16T09:59:59Z": `"day"`,
+		"2026-11-16T10:00:00Z": "",
+		"2026-11-14T21:59:59Z": "",
+		"2026-11-14T23:00:00Z": `"night", which ends at 2026-11-15T02:00:00Z`,
+		"2026-11-15T01:59:59Z": `"night"`,
+		"2026-11-15T02:00:00Z": "",
+		"2026-11-15T22:30:00Z": "",
+		"2026-11-11T12:00:00Z": `"sale"`,
+		"2026-11-12T00:00:00Z": "",
+		"2026-07-02T10:30:00Z": `"summer"`, // two hours ahead of UTC
+		"2026-12-03T10:30:00Z": "",
+		"2026-12-03T11:30:00Z": `"summer"`, // one hour
+	} {
+		now, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, end := policy.Frozen(now); want == "" && got != "" || !strings.Contains(got, want) || got != "" && !end.After(now) {
+			t.Errorf("at %s: %q until %s, want %q", at, got, end, want)
+		}
+	}
+}
+
+// held answers the rig's event, and wants it to be held back and nothing written.
+func (r *rig) held(by events.Hold, rule string) events.Record {
+	r.Helper()
+	wrote := r.patches.Load()
+	rec := r.ends(events.Waiting)
+	if rec.Held != by || !strings.Contains(rec.Rule, rule) || rec.Wait <= 0 || rec.Next != 0 {
+		r.Errorf("held by %q (%s) for %s, want %q (%s)", rec.Held, rec.Rule, rec.Wait, by, rule)
+	}
+	r.wrote(wrote)
+	return rec
+}
+
+// annotate changes the annotation that the tests are about, as somebody else would.
+func (r *rig) annotate(value string) {
+	r.Helper()
+	r.patch("", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
+}
+
+// A pause stops what has not started, also between two steps, and what was planned
+// before is diagnosed afresh.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	ctx, s := t.Context(), r.env.Stream
+	r.must(remedy.SetPause(ctx, s, remedy.Pause{Cluster: r.env.Cluster, By: "ann", At: time.Now(), Why: "night"}))
+	r.must(remedy.SetPause(ctx, s, remedy.Pause{Cluster: r.env.Cluster, By: "bob"}))
+	rec := r.held(events.HeldByPause, "Paused by ann")
+	if rec.Wait > 10*time.Second || !strings.HasSuffix(rec.Rule, ": night.") {
+		t.Errorf("held for %s: %s", rec.Wait, rec.Rule)
+	}
+	if was, err := remedy.Resume(ctx, s, r.env.Cluster); err != nil || was == nil || was.By != "ann" {
+		t.Errorf("resumed %+v, %v", was, err)
+	}
+	if was, err := remedy.Resume(ctx, s, r.env.Cluster); err != nil || was != nil {
+		t.Errorf("resumed again %+v, %v", was, err)
+	}
+	before := r.count("diagnose")
+	r.advance(rec.Wait)
+	r.ends(events.Waiting)
+	if r.wrote(1); r.count("diagnose") != before+1 {
+		t.Error("it was not diagnosed afresh")
+	}
+
+	// Between two steps; a pause that can't be read is one.
+	r = build(t)
+	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}, act{Name: "2", Annotate: step.Annotate{Set: map[string]string{"a/b": "c"}}}}
+	r.on("after 1", func(ctx context.Context) error {
+		return r.env.Stream.Put(ctx, "pause."+r.env.Cluster, []byte("{"))
+	})
+	rec = r.ends(events.Waiting)
+	if r.wrote(1); rec.Next != 1 || !strings.Contains(rec.Rule, "Paused by somebody") {
+		t.Errorf("%d steps are written: %s", rec.Next, rec.Rule)
+	}
+	r.on("after 1", nil)
+	_, err := remedy.Resume(ctx, r.env.Stream, r.env.Cluster)
+	r.must(err)
+	r.advance(rec.Wait)
+	if rec := r.ends(events.Waiting); rec.Next != 2 {
+		t.Errorf("%d steps are written", rec.Next)
+	}
+	r.wrote(2)
+}
+
+// A policy that nobody can read is a pause, however long it lasts, and no failure.
+func TestUnreadablePolicy(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.on("policy", func(context.Context) error { return errors.New("garbage") })
+	for range 200 {
+		rec := r.fails("read the policy: garbage")
+		if rec.Result != events.Waiting || rec.Errors != 0 {
+			t.Fatalf("ended as %q after %d errors", rec.Result, rec.Errors)
+		}
+		r.advance(rec.Wait)
+	}
+	r.on("policy", nil)
+	r.ends(events.Waiting)
+	r.wrote(1)
+}
+
+// In a freeze a plan waits, and is made afresh when it is over.
+func TestFreeze(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.policy.Freezes = []remedy.Freeze{{Name: "sale", Start: r.now().Add(-time.Hour), End: r.now().Add(2 * time.Minute)}}
+	rec := r.held(events.HeldByFreeze, `the freeze "sale"`)
+	if rec.Wait > 2*time.Minute {
+		t.Errorf("waits %s", rec.Wait)
+	}
+	r.advance(rec.Wait + time.Second)
+	r.ends(events.Waiting)
+	r.wrote(1)
+}
+
+// A budget bounds to how many Services is written, and a Service counts once. What
+// has waited for an hour becomes a question, and a person's word goes before it.
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		budgets remedy.Budgets
+		count   string // of LoadBalancer Services, as the exporter says
+		most    int
+		rule    string
+	}{
+		"of the class":                    {remedy.Budgets{Class: 2, Least: 100}, "", 2, "The budget of the class is spent: it writes to 2 Services in 10 minutes."},
+		"of the cluster, not counted yet": {remedy.Budgets{Class: 100}, "", 3, "of its 0 LoadBalancer Services, 3 are written to in an hour."},
+		"of the cluster":                  {remedy.Budgets{Class: 100}, "16", 4, "of its 16 LoadBalancer Services, 4 are written to in an hour."},
+		"half of the cluster":             {remedy.Budgets{Class: 100, Share: 50, Least: 1}, "3", 2, "of its 3 LoadBalancer Services, 2 are"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var first *rig
+			for n := range tt.most + 1 {
+				r := build(t)
+				if r.policy.Budgets = tt.budgets; first == nil {
+					first = r
+				} else { // one cluster for all
+					r.env.Cluster, r.event.Failure.Cluster = first.env.Cluster, first.env.Cluster
+				}
+				if tt.count != "" {
+					r.must(r.env.Stream.Put(t.Context(), events.CountKey(r.env.Cluster), []byte(tt.count)))
+				}
+				if n < tt.most {
+					r.ends(events.Waiting)
+					r.wrote(1)
+					continue
+				}
+				rec := r.held(events.HeldByBudget, tt.rule)
+				for range 100 {
+					if r.advance(rec.Wait); rec.Result == events.Waiting {
+						rec = r.run()
+					}
+				}
+				if rec.Result != events.Asked || !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
+					t.Fatalf("ended as %q: %s", rec.Result, rec.Ask)
+				}
+				_, err := remedy.Approve(t.Context(), r.env.Stream, rec, "ann", r.now(), time.Hour)
+				r.must(err)
+				if rec := r.ends(events.Waiting); rec.Approved == nil || rec.Approved.By != "ann" {
+					t.Errorf("approved by %+v", rec.Approved)
+				}
+				r.wrote(1)
+			}
+			// The first one again: it has its place.
+			first.advance(6 * time.Minute)
+			first.ends(events.Unsettled)
+			first.advance(6 * time.Second)
+			first.annotate("old")
+			if rec := first.ends(events.Waiting); rec.Held != "" {
+				t.Errorf("held by %q: %s", rec.Held, rec.Rule)
+			}
+		})
+	}
+}
+
+// Fixes that do not work open the breaker of the class: three of low risk, or one of
+// high. Another class is not meant, and a person closes it.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		risk  remedy.Risk
+		bears int
+		why   string
+	}{
+		"low":    {remedy.Low, 3, "3 fixes did not work within 10 minutes"},
+		"medium": {remedy.Medium, 3, "3 fixes did not work within 10 minutes"},
+		"high":   {remedy.High, 1, "A fix of high risk did not work"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var first *rig
+			next := func() *rig {
+				r := build(t)
+				r.steps = []remedy.Step{act{Name: "1", How: tt.risk, Annotate: set(key, "new", "old")}}
+				if first == nil {
+					first = r
+				}
+				r.env.Cluster, r.event.Failure.Cluster = first.env.Cluster, first.env.Cluster
+				return r
+			}
+			for range tt.bears {
+				r := next()
+				r.ends(events.Waiting)
+				r.advance(6 * time.Minute)
+				r.ends(events.Unsettled)
+			}
+			r := next()
+			rec := r.ends(events.Asked)
+			if r.wrote(0); !strings.Contains(rec.Rule, "The breaker of the class fake is open since") || !strings.Contains(rec.Rule, tt.why) {
+				t.Errorf("the rule is %q", rec.Rule)
+			}
+			open, err := remedy.Breakers(t.Context(), r.env.Stream, r.env.Cluster)
+			if err != nil || len(open) != 1 || open[0].Class != class || open[0].Cluster != r.env.Cluster {
+				t.Fatalf("open are %+v, %v", open, err)
+			}
+			other := next()
+			other.class.Class = "another"
+			other.event = other.failure("another", other.now())
+			other.event.Failure.Cluster = other.env.Cluster
+			other.ends(events.Waiting)
+			other.wrote(1)
+			closed, err := remedy.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class)
+			if err != nil || !closed {
+				t.Fatalf("closed: %t, %v", closed, err)
+			}
+			if closed, err := remedy.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class); err != nil || closed {
+				t.Errorf("closed again: %t, %v", closed, err)
+			}
+			// What opened it counts no more.
+			r = next()
+			r.ends(events.Waiting)
+			r.wrote(1)
+		})
+	}
+}
+
+// A plan that asks is applied once a person agrees to it, unless it has changed.
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	ask := func(t *testing.T) (*rig, events.Record) {
+		r := build(t)
+		r.policy.Risk = remedy.Low
+		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+		rec := r.ends(events.Asked)
+		if !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
+			t.Errorf("asks %q", rec.Ask)
+		}
+		return r, rec
+	}
+	agree := func(r *rig, rec events.Record, by string) remedy.Approval {
+		r.Helper()
+		a, err := remedy.Approve(r.Context(), r.env.Stream, rec, by, r.now(), remedy.ApprovalLife)
+		r.must(err)
+		return a
+	}
+	t.Run("applied, once", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		r.ends(events.Asked) // the same event again
+		agree(r, rec, "ann")
+		if again := agree(r, rec, "bob"); again.By != "ann" {
+			t.Errorf("the first word is %s's", again.By)
+		}
+		rec = r.ends(events.Waiting)
+		if r.wrote(1); rec.Approved == nil || rec.Approved.By != "ann" || rec.Attempt != 1 {
+			t.Errorf("the record is %+v", rec)
+		}
+		for _, in := range r.journal() {
+			if in.Phase == events.Intent && (in.Approved == nil || !strings.Contains(in.Rule, "ann approved this plan")) {
+				t.Errorf("the intent says %q", in.Rule)
+			}
+		}
+		// It is used up: the failure that comes back asks again.
+		r.advance(6 * time.Minute)
+		r.ends(events.Unsettled)
+		r.annotate("old")
+		r.advance(6 * time.Second)
+		r.ends(events.Asked)
+		r.wrote(1)
+	})
+	t.Run("killed before and after the intent", func(t *testing.T) {
+		t.Parallel()
+		for _, point := range []string{"diagnose", "before 1", "after 1"} {
+			r, rec := ask(t)
+			agree(r, rec, "ann")
+			r.once(point, kill)
+			r.dies()
+			r.advance(3 * time.Minute)
+			for range 3 {
+				r.run()
+			}
+			r.wrote(1)
+		}
+	})
+	t.Run("the plan has changed", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		agree(r, rec, "ann")
+		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "newer", "old")}}
+		now := r.ends(events.Asked)
+		if r.wrote(0); now.Digest == rec.Digest || !strings.Contains(now.Note, "ann approved another plan ("+rec.Digest+")") {
+			t.Errorf("the note is %q", now.Note)
+		}
+		agree(r, now, "bob")
+		if rec := r.ends(events.Waiting); rec.Approved == nil || rec.Approved.By != "bob" {
+			t.Errorf("approved by %+v", rec.Approved)
+		}
+		r.wrote(1)
+	})
+	t.Run("too late", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		agree(r, rec, "ann")
+		r.advance(25 * time.Hour)
+		r.ends(events.Asked)
+		r.wrote(0)
+	})
+	t.Run("not against a pause", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		agree(r, rec, "ann")
+		r.must(remedy.SetPause(t.Context(), r.env.Stream, remedy.Pause{Cluster: r.env.Cluster, By: "bob"}))
+		rec = r.held(events.HeldByPause, "Paused by bob")
+		_, err := remedy.Resume(t.Context(), r.env.Stream, r.env.Cluster)
+		r.must(err)
+		r.advance(rec.Wait)
+		r.ends(events.Waiting)
+		r.wrote(1)
+	})
+	t.Run("nothing to agree to", func(t *testing.T) {
+		t.Parallel()
+		r := build(t)
+		r.policy.Mode = remedy.Observe
+		for rec, want := range map[*events.Record]string{
+			new(r.ends(events.Planned)):                           "only observed",
+			{Case: "c", Result: events.Fixed, Digest: "d"}:        "has no plan that waits",
+			{Case: "c", Result: events.Asked, Rule: "Ask first."}: "Ask first.",
+		} {
+			if _, err := remedy.Approve(t.Context(), r.env.Stream, *rec, "ann", r.now(), time.Hour); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		}
+	})
+}
+
+// A step that can't be taken back asks, unless the policy says of the class that it need not.
+func TestOneWay(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	far, made := elsewhere{At: "quota/x"}, 0
+	far.did = &made
+	r.class.Steps = append(r.class.Steps, elsewhere{})
+	r.steps = nil
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Steps: []remedy.Step{far}})
+	if rec := r.ends(events.Asked); made != 0 || !strings.Contains(rec.Rule, "There is no way back from a step of the plan: write elsewhere.") {
+		t.Errorf("made %d times: %s", made, rec.Rule)
+	}
+	// A touch leaves nothing behind.
+	r = build(t)
+	r.steps = []remedy.Step{step.Touch{}}
+	r.ends(events.Waiting)
+	r.wrote(1)
+}
+
+// People make the policy stricter by labels, for one Service or a namespace.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	r := build(t, labels(map[string]string{remedy.ModeLabel: "observe"}))
+	if rec := r.ends(events.Planned); rec.Mode != "observe" || !strings.Contains(rec.Rule, "lbremedy.io/mode=observe") {
+		t.Errorf("mode %q: %s", rec.Mode, rec.Rule)
+	}
+	r.wrote(0)
+
+	r = build(t)
+	_, err := r.kube.Client().CoreV1().Namespaces().Patch(t.Context(), r.svc.Namespace, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"lbremedy.io/mute":"true"}}}`), metav1.PatchOptions{})
+	r.must(err)
+	if rec := r.ends(events.Planned); !rec.Muted || !strings.Contains(rec.Rule, "The namespace has the label lbremedy.io/mute=true") {
+		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
+	}
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+	r.event.Again = true
+	if rec := r.ends(events.Planned); !rec.Muted || !strings.Contains(rec.Rule, "Nobody is asked.") {
+		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
+	}
+	r.wrote(0)
+}
+
+// What a person took back is not done again by itself.
+func TestTakenBackAsks(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.ends(events.Waiting)
+	r.advance(3 * time.Minute)
+	applied, back := remedy.Applied(r.journal())
+	if len(applied) != 1 || !back.IsZero() {
+		t.Fatalf("applied are %+v, back at %s", applied, back)
+	}
+	_, err := remedy.Undo(t.Context(), r.env, r.class, applied)
+	r.must(err)
+	if applied, back := remedy.Applied(r.journal()); applied != nil || back.IsZero() {
+		t.Errorf("applied are %+v, back at %s", applied, back)
+	}
+	r.advance(3 * time.Minute)
+	for range 2 {
+		r.event = r.failure(class, r.now())
+		rec := r.ends(events.Asked)
+		if !strings.Contains(rec.Rule, "was taken back at") {
+			t.Errorf("the rule is %q", rec.Rule)
+		}
+		r.advance(time.Minute)
+	}
+	r.wrote(2) // there and back
+	rec := r.journal()[len(r.journal())-1]
+	_, err = remedy.Approve(t.Context(), r.env.Stream, rec, "ann", r.now(), time.Hour)
+	r.must(err)
+	r.ends(events.Waiting)
+	r.wrote(3)
+}
+
+// A case with several attempts is taken back whole.
+func TestUndoOfSeveralAttempts(t *testing.T) {
+	t.Parallel()
+	r, values := build(t), []string{"b", "c"}
+	r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+	r.class.Diagnose = func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
+		was := c.Service.Annotations[key]
+		return remedy.Plan{Finding: "f", Steps: r.bind([]remedy.Step{act{Name: "1", Annotate: set(key, values[c.Attempt-1], was)}})}, nil
+	}
+	for range values {
+		r.ends(events.Waiting)
+		r.advance(6 * time.Minute)
+		r.ends(events.Unsettled)
+		r.advance(6 * time.Second)
+	}
+	if got := r.live().Annotations[key]; got != "c" {
+		t.Fatalf("the annotation is %q", got)
+	}
+	applied, _ := remedy.Applied(r.journal())
+	if len(applied) != 2 {
+		t.Fatalf("%d attempts", len(applied))
+	}
+	_, err := remedy.Undo(t.Context(), r.env, r.class, applied)
+	r.must(err)
+	if got := r.live().Annotations[key]; got != "old" {
+		t.Errorf("the annotation is %q", got)
+	}
+}
+
+// Where the policy says so, what did not work is taken back when the attempts are
+// spent, also by a run that finds that left open.
+func TestTakeBack(t *testing.T) {
+	t.Parallel()
+	for _, killed := range []bool{false, true} {
+		r := build(t)
+		r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+		r.ends(events.Waiting)
+		r.advance(6 * time.Minute)
+		rec := r.ends(events.Waiting)
+		if rec.Held != events.TakenBack {
+			t.Fatalf("held by %q", rec.Held)
+		}
+		if killed {
+			r.restart()
+		}
+		r.advance(rec.Wait)
+		r.ends(events.Undone)
+		if got := r.live().Annotations[key]; got != "old" {
+			t.Errorf("the annotation is %q", got)
+		}
+		r.wrote(2)
+		// It stops there.
+		r.advance(time.Minute)
+		r.event = r.failure(class, r.now())
+		r.ends(events.Asked)
+		r.wrote(2)
+	}
+	// Who has moved on is left alone.
+	r := build(t)
+	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+	r.ends(events.Waiting)
+	r.advance(6 * time.Minute)
+	rec := r.ends(events.Waiting)
+	r.annotate("mine")
+	r.advance(rec.Wait)
+	if rec := r.ends(events.Failed); !strings.Contains(rec.Note, "It was not taken back") || rec.Ask == "" {
+		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
+	}
+	r.wrote(1)
+}

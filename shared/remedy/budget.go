@@ -1,0 +1,89 @@
+package remedy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// Budgets bound how much is written, whatever the plans say. Zero values take the
+// defaults.
+type Budgets struct {
+	Attempts int // tries to write on one Service and class in 24 h; 3
+	Class    int // Services written to for one class in 10 min; 5
+	// Services written to in one cluster in an hour: this share of its LoadBalancer
+	// Services, in percent, and at least Least. 20 % and 3.
+	Share int
+	Least int
+}
+
+const (
+	defaultAttempts = 3
+	defaultClass    = 5
+	defaultShare    = 20
+	defaultLeast    = 3
+
+	classWindow   = 10 * time.Minute
+	clusterWindow = time.Hour
+)
+
+func (b Budgets) attempts() int { return cmp.Or(b.Attempts, defaultAttempts) }
+func (b Budgets) class() int    { return cmp.Or(b.Class, defaultClass) }
+
+// cluster returns to how many Services may be written in an hour where there are
+// so many of type LoadBalancer.
+func (b Budgets) cluster(services int) int {
+	share := (services*cmp.Or(b.Share, defaultShare) + 99) / 100
+	return max(share, cmp.Or(b.Least, defaultLeast))
+}
+
+// spend takes the Service's places in the budgets of its class and of the cluster.
+// The reason is empty where it has them, else it comes with how long to wait: a
+// place that is taken is held until its window is over, and counts once for all
+// writes on one Service.
+func (x *run) spend(ctx context.Context) (why string, wait time.Duration, err error) {
+	b, uid := x.c.Policy.Budgets, string(x.c.Service.UID)
+	ok, err := x.env.Stream.Claim(ctx, "budget."+x.env.Cluster+"."+x.r.Class, b.class(), uid, classWindow)
+	if err != nil {
+		return "", 0, fmt.Errorf("take a place in the budget of the class: %w", err)
+	}
+	if !ok {
+		return fmt.Sprintf("The budget of the class is spent: it writes to %d Services in %d minutes.", b.class(), int(classWindow.Minutes())), classWait, nil
+	}
+	services, err := x.services(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	most := b.cluster(services)
+	ok, err = x.env.Stream.Claim(ctx, "budget."+x.env.Cluster, most, uid, clusterWindow)
+	if err != nil {
+		return "", 0, fmt.Errorf("take a place in the budget of the cluster: %w", err)
+	}
+	if !ok {
+		return fmt.Sprintf("The budget of the cluster is spent: of its %s, %d are written to in an hour.", Count(services, "LoadBalancer Service"), most), clusterWait, nil
+	}
+	return "", 0, nil
+}
+
+// services returns how many LoadBalancer Services the cluster has, as the exporter
+// has counted; 0 if it has not yet.
+func (x *run) services(ctx context.Context) (int, error) {
+	data, err := x.env.Stream.Get(ctx, events.CountKey(x.env.Cluster))
+	if errors.Is(err, stream.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read how many Services there are: %w", err)
+	}
+	n, err := strconv.Atoi(string(data))
+	if err != nil {
+		return 0, fmt.Errorf("read how many Services there are: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,85 @@
+package remedy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Freeze is a time in which nothing is written: each week on some days, or once.
+type Freeze struct {
+	Name string
+	// Each week: from and until are counted from midnight of each day, in the zone.
+	// An end that is not after the beginning lies on the next day.
+	Days        []time.Weekday
+	From, Until time.Duration
+	Zone        []Offset
+	// Once.
+	Start, End time.Time
+}
+
+// An Offset is how far a time zone is ahead of UTC until a moment. The zone's own
+// data are not at hand wherever a function runs.
+type Offset struct {
+	Until   time.Time // zero: for ever
+	Seconds int
+}
+
+// Offsets returns the offsets of a zone for some years from now.
+func Offsets(zone *time.Location, now time.Time) []Offset {
+	var all []Offset
+	for t := now; t.Before(now.AddDate(10, 0, 0)); {
+		_, end := t.In(zone).ZoneBounds()
+		_, seconds := t.In(zone).Zone()
+		all = append(all, Offset{Until: end.UTC(), Seconds: seconds})
+		if end.IsZero() {
+			all[len(all)-1].Until = time.Time{}
+			break
+		}
+		t = end
+	}
+	return all
+}
+
+// over returns when the freeze ends that holds at a moment; false if none does.
+func (f Freeze) over(now time.Time) (time.Time, bool) {
+	if !f.Start.IsZero() || !f.End.IsZero() {
+		return f.End, !now.Before(f.Start) && now.Before(f.End)
+	}
+	seconds := 0
+	for _, o := range f.Zone {
+		if seconds = o.Seconds; o.Until.IsZero() || now.Before(o.Until) {
+			break
+		}
+	}
+	here := now.In(time.FixedZone("", seconds))
+	length := f.Until - f.From
+	if length <= 0 {
+		length += 24 * time.Hour
+	}
+	// What began yesterday may last until today.
+	for _, day := range []time.Time{here.AddDate(0, 0, -1), here} {
+		midnight := time.Date(day.Year(), day.Month(), day.Day(), 0, 0, 0, 0, here.Location())
+		start := midnight.Add(f.From)
+		if slices.Contains(f.Days, day.Weekday()) && !now.Before(start) && now.Before(start.Add(length)) {
+			return start.Add(length), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// Frozen returns, as a sentence, which freeze holds at a moment, and when it ends;
+// an empty sentence if none does.
+func (p Policy) Frozen(now time.Time) (string, time.Time) {
+	var last time.Time
+	var name string
+	for _, f := range p.Freezes {
+		if end, ok := f.over(now); ok && end.After(last) {
+			last, name = end, f.Name
+		}
+	}
+	if name == "" {
+		return "", last
+	}
+	return fmt.Sprintf("Nothing is written during the freeze %q, which ends at %s.", name, last.Format(time.RFC3339)), last
+}

@@ -1,0 +1,85 @@
+package remedy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// A hold is what keeps a plan from being applied now, though it is allowed.
+type hold struct {
+	by   events.Hold
+	rule string        // as a sentence
+	wait time.Duration // until the case is looked at again
+}
+
+const (
+	pausedWait  = 10 * time.Second
+	frozenWait  = 5 * time.Minute // at most; the policy may change meanwhile
+	classWait   = 2 * time.Minute
+	clusterWait = 10 * time.Minute
+)
+
+// hold returns what holds back every write now; nil if nothing does.
+func (x *run) hold(ctx context.Context, p Policy) (*hold, error) {
+	if x.env.Stream != nil {
+		pause, err := Paused(ctx, x.env.Stream, x.env.Cluster)
+		if err != nil {
+			return nil, unreadable{err}
+		}
+		if pause != nil {
+			return &hold{events.HeldByPause, pause.String(), pausedWait}, nil
+		}
+	}
+	now := x.env.now()
+	if text, until := p.Frozen(now); text != "" {
+		return &hold{events.HeldByFreeze, text, max(time.Second, min(until.Sub(now), frozenWait))}, nil
+	}
+	return nil, nil
+}
+
+// keep puts a hold into the record: the case waits, and is diagnosed afresh then.
+func (x *run) keep(h *hold) {
+	x.rec.Result, x.rec.Held, x.rec.Rule, x.rec.Wait = events.Waiting, h.by, h.rule, h.wait
+}
+
+// afford takes the places in the budgets that a plan needs which nobody has agreed
+// to, and reports whether it may begin. What waits for an hour becomes a question.
+func (x *run) afford(ctx context.Context) (bool, error) {
+	if x.rec.Approved != nil {
+		return true, nil
+	}
+	why, wait, err := x.spend(ctx)
+	if err != nil || why == "" {
+		return err == nil, err
+	}
+	if agreed, err := x.approved(ctx); err != nil || agreed {
+		return agreed, err
+	}
+	if x.waited() > patience {
+		x.rec.Result, x.rec.Rule = events.Asked, why
+		x.rec.Ask = join(x.rec.Ask, fmt.Sprintf("It has waited for an hour. Agree to the plan: lbremedy approve %s. Or allow more in the policy file.", x.rec.Case))
+		return false, nil
+	}
+	x.keep(&hold{events.HeldByBudget, why, wait})
+	return false, nil
+}
+
+// broken returns the open breaker of the class; nil if there is none.
+func (x *run) broken(ctx context.Context) (*Breaker, error) {
+	if x.env.Stream == nil {
+		return nil, nil
+	}
+	return breaker(ctx, x.env.Stream, x.env.Cluster, x.r.Class)
+}
+
+// agreed reports whether a person has approved the plan that a record asks about.
+func (x *run) agreed(ctx context.Context, prev events.Record) (bool, error) {
+	if prev.Phase != events.Settled || prev.Result != events.Asked || prev.Digest == "" {
+		return false, nil
+	}
+	a, err := approval(ctx, x.env.Stream, x.env.Cluster, prev.Service.UID, x.r.Class)
+	return a != nil && a.Digest == prev.Digest && x.env.now().Before(a.Until), err
+}
