@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"time"
+	_ "time/tzdata" // policy files name time zones, and an image may know none
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -93,8 +94,8 @@ before the file.
 	}
 	p.settings.flags(root)
 	return command.Root(root,
-		command.Group{ID: "run", Title: "Watch a cluster:", Commands: []*cobra.Command{p.up(), p.setup(), p.backup(), p.restore()}},
-		command.Group{ID: "cases", Title: "Look at cases:", Commands: []*cobra.Command{p.ls(), p.show(), p.watch(), p.undo(), p.dead(), p.export(), p.ledger()}},
+		command.Group{ID: "run", Title: "Watch a cluster:", Commands: []*cobra.Command{p.up(), p.pause(), p.resume(), p.breaker(), p.policyCommand(), p.setup(), p.backup(), p.restore()}},
+		command.Group{ID: "cases", Title: "Look at cases:", Commands: []*cobra.Command{p.ls(), p.show(), p.watch(), p.approve(), p.undo(), p.dead(), p.export(), p.ledger()}},
 		command.Group{ID: "decide", Title: "Decide by hand:", Commands: []*cobra.Command{p.classify(), p.plan(), p.runCommand(), p.replay()}},
 		command.Group{ID: "about", Title: "About lbremedy:", Commands: []*cobra.Command{p.catalog(), p.version()}},
 	)

@@ -16,9 +16,12 @@ func (p *program) undo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "undo CASE",
 		Short: "Take back what was done in a case; writes with --apply",
-		Long: `Take back the steps of a case, the last one first. It stops before the first step
-whose target is not as lbremedy left it: then somebody has moved on. Without --apply
-it says what would be taken back.`,
+		Long: `Take back the steps of a case, of all its attempts, the last one first. It stops
+before the first step whose target is not as lbremedy left it: then somebody has moved
+on, and it says what differs. Without --apply it says what would be taken back.
+
+What was taken back is not done again by itself: if the failure comes back, the plan
+asks for an approval.`,
 		Example:           `  lbremedy undo 3f9a12bc-20260102T150405 --apply`,
 		Args:              command.Exactly(1, 1, "a case ID"),
 		ValidArgsFunction: p.completeCases,
@@ -39,26 +42,26 @@ it says what would be taken back.`,
 			if len(found) > 1 {
 				return command.Wrong("%d cases begin with %s: give a whole ID, as \"lbremedy ls\" shows it", len(found), args[0])
 			}
-			r, err := applied(found[0])
+			steps, err := applied(found[0])
 			if err != nil {
 				return err
 			}
 			if !apply {
-				return p.print(r, func() { p.back(r) })
+				return p.print(steps, func() { p.back(steps) })
 			}
-			class, err := classOf(r.Class)
+			class, err := classOf(steps[0].Class)
 			if err != nil {
 				return err
 			}
 			if p.cluster == "" {
-				p.cluster = r.Cluster
+				p.cluster = steps[0].Cluster
 			}
 			env, err := p.look(ctx, p.host())
 			if err != nil {
 				return err
 			}
 			env.Stream = s
-			rec, err := remedy.Undo(ctx, env, class, r)
+			rec, err := remedy.Undo(ctx, env, class, steps)
 			if err != nil {
 				return err
 			}
@@ -69,32 +72,33 @@ it says what would be taken back.`,
 	return cmd
 }
 
-// applied returns the newest record of a case that tells of steps that were applied
-// and not taken back.
-func applied(h history) (events.Record, error) {
-	for i := len(h) - 1; i >= 0; i-- {
-		switch r := h[i]; {
-		case r.Result == events.Undone:
-			return r, command.Wrong("case %s was taken back at %s already", r.Case, clock(r.At))
-		case r.Next > 0:
-			return r, nil
-		}
+// applied returns what a case has applied and not taken back: a record of each
+// attempt, the newest first.
+func applied(h history) ([]events.Record, error) {
+	steps, back := remedy.Applied(h)
+	switch {
+	case !back.IsZero():
+		return nil, command.Wrong("case %s was taken back at %s already", h.last().Case, clock(back))
+	case len(steps) == 0:
+		return nil, command.Wrong("case %s: no step was applied, so there is nothing to take back", h.last().Case)
 	}
-	return events.Record{}, command.Wrong("case %s: no step was applied, so there is nothing to take back", h.last().Case)
+	return steps, nil
 }
 
 // back tells what undo would do.
-func (p *program) back(r events.Record) {
-	fmt.Fprintf(p.out, "%s of %s:\n", r.Case, command.Clean(r.Service.String()))
-	for i := min(r.Next, len(r.Steps)) - 1; i >= 0; i-- {
-		text := "nothing to take back for: " + r.Steps[i].Text
-		switch {
-		case r.Steps[i].Undo != nil:
-			text = r.Steps[i].Undo.Text
-		case r.Steps[i].Kind != "touch":
-			text = "there is no way back from: " + r.Steps[i].Text
+func (p *program) back(attempts []events.Record) {
+	fmt.Fprintf(p.out, "%s of %s:\n", attempts[0].Case, command.Clean(attempts[0].Service.String()))
+	for _, r := range attempts {
+		for i := min(r.Next, len(r.Steps)) - 1; i >= 0; i-- {
+			text := "nothing to take back for: " + r.Steps[i].Text
+			switch {
+			case r.Steps[i].Undo != nil:
+				text = r.Steps[i].Undo.Text
+			case r.Steps[i].Kind != "touch":
+				text = "there is no way back from: " + r.Steps[i].Text
+			}
+			fmt.Fprintf(p.out, "  %s\n", command.Clean(text))
 		}
-		fmt.Fprintf(p.out, "  %s\n", command.Clean(text))
 	}
 	p.note("Nothing was written; --apply takes it back.")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -48,8 +49,8 @@ state directory, with its address and token for the other commands; or an existi
 NATS with --nats.
 
 Without --policy nothing is ever written; in an existing NATS the policy in force
-stays. With it the policy of the file comes into force for all who use this NATS. One
-line on standard output tells how each case stands; with -o json the whole record.`,
+stays. With it the policy of the file comes into force for all who use this NATS, and
+again whenever the file changes; a file that is wrong changes nothing. One line on standard output tells how each case stands; with -o json the whole record.`,
 		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
   lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080`,
 		Args: command.Exactly(0, 0, ""),
@@ -166,6 +167,9 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return x.Run(ctx) })
+	if u.policy != "" {
+		g.Go(func() error { return u.follow(ctx, env.Stream) })
+	}
 	g.Go(func() error { return h.Work(ctx, u.workers) })
 	if door != nil {
 		u.note("Health: http://%s/readyz", door.Addr())
@@ -176,6 +180,48 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	}
 	u.note("Ended; %d failures were stored, and what was in hand is finished.", x.Stats().Published.Load())
 	return nil
+}
+
+// reread is how often the policy file is read again. A watch of the file would miss
+// what a mounted ConfigMap does to it.
+const reread = time.Second
+
+// follow puts the policy file in force again whenever it has changed. One that is
+// wrong changes nothing: the last good one stays.
+func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
+	taken, said := "", "" // the text in force; what was said last of one that is not
+	if text, err := os.ReadFile(u.policy); err == nil {
+		taken = string(text)
+	}
+	tick := time.NewTicker(reread)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		text, err := os.ReadFile(u.policy)
+		if err == nil && string(text) == taken {
+			continue
+		}
+		var allowed remedy.Policy
+		if err == nil {
+			allowed, err = policy.Parse(text, classes())
+		}
+		if err == nil {
+			err = policy.Publish(ctx, s, allowed)
+		}
+		if err != nil {
+			if ctx.Err() == nil && err.Error() != said {
+				said = err.Error()
+				u.log().Error("the policy file is not taken; the last good one stays in force", "file", u.policy, "error", err)
+			}
+			continue
+		}
+		taken, said = string(text), ""
+		u.note("Mode: %s (%s has changed).", describe(allowed), u.policy)
+	}
 }
 
 // seen prints how a case stands, if that is new.

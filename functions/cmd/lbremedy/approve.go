@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+func (p *program) approve() *cobra.Command {
+	var life time.Duration
+	var by, digest string
+	cmd := &cobra.Command{
+		Use:   "approve CASE",
+		Short: "Agree to the plan of a case that asks for it",
+		Long: `Agree to the plan of a case that asks for it. The failure is diagnosed again by the
+running worker or function, and the plan is applied if it is still the same, once. A
+plan that has changed asks again. A pause, a freeze and the limit of attempts hold all
+the same; an approval goes before risk, budgets and breakers.
+
+Who may approve is a matter of the permissions in NATS, on the keys that begin with
+approval. Who did is what --as says, by default the user of this machine; it stands in
+the journal.`,
+		Example: `  lbremedy approve 3f9a12bc-20260102T150405
+  lbremedy approve 3f9a12bc --digest 0f8e… --for 2h`,
+		Args:              command.Exactly(1, 1, "a case ID"),
+		ValidArgsFunction: p.completeCases,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if life < time.Minute || life > 30*24*time.Hour {
+				return command.Wrong("--for: %s is not between a minute and 30 days", life)
+			}
+			if by == "" {
+				return command.Wrong("--as: nobody is named, and the user of this machine is not known")
+			}
+			s, err := p.stream(ctx)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			found, err := p.find(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			if len(found) > 1 {
+				return command.Wrong("%d cases are meant by %s: give a whole ID, as \"lbremedy ls\" shows it", len(found), args[0])
+			}
+			r := found[0].last()
+			if digest != "" && !strings.HasPrefix(r.Digest, digest) {
+				return command.Wrong("the plan of case %s is %s now: look at it again with \"lbremedy show %s\"", r.Case, r.Digest, r.Case)
+			}
+			a, err := remedy.Approve(ctx, s, r, by, p.now(), life)
+			if err != nil {
+				return command.Mistake{Err: err}
+			}
+			if err := deliver(ctx, s, r, "approval."+a.At.Format(time.RFC3339Nano)); err != nil {
+				return err
+			}
+			return p.print(a, func() {
+				fmt.Fprintf(p.out, "%s agreed to the plan %s of %s, until %s.\n", command.Clean(a.By), a.Digest, a.Case, clock(a.Until))
+				p.note("It is diagnosed again, and applied if it is still the same: lbremedy show %s tells.", a.Case)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&life, "for", remedy.ApprovalLife, "how `long` the approval lasts if the plan can't be applied at once")
+	cmd.Flags().StringVar(&by, "as", whoami(), "`who` agrees, for the journal")
+	cmd.Flags().StringVar(&digest, "digest", "", "agree to the plan with this `digest` only, or the beginning of it")
+	return cmd
+}
+
+// whoami returns the name of the user; empty if it is not known.
+func whoami() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+// deliver has the failure of a case delivered again, as it was kept.
+func deliver(ctx context.Context, s *stream.Stream, r events.Record, id string) error {
+	subject := events.FailedSubject(r.Cluster, r.Class, r.Service.UID)
+	kept, err := s.Last(ctx, stream.Failed, subject)
+	if errors.Is(err, stream.ErrNotFound) {
+		return command.Wrong("the failure of case %s is not kept any more, and does not come back: there is nothing to apply the plan to", r.Case)
+	}
+	if err != nil {
+		return err
+	}
+	// A newer occurrence that comes meanwhile is delivered by itself.
+	_, _, err = s.PublishNewer(ctx, subject, id, kept.Header, kept.Data, func(m stream.Message) bool { return m.Sequence == kept.Sequence })
+	return err
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+func (p *program) breaker() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "breaker",
+		Short: "List the classes that stopped themselves, and let them write again",
+		Long: `A class stops writing by itself after three fixes that did not work within ten minutes,
+or one of high risk: its breaker is open, and its plans ask for an approval until a
+person closes it.`,
+		Args: command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	ls := &cobra.Command{
+		Use:   "ls",
+		Short: "List the open breakers",
+		Args:  command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := p.stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			open, err := remedy.Breakers(cmd.Context(), s, cmp.Or(p.cluster, "*"))
+			if err != nil {
+				return err
+			}
+			if open == nil {
+				open = []remedy.Breaker{}
+			}
+			return p.print(open, func() {
+				if len(open) == 0 {
+					fmt.Fprintln(p.out, "No breaker is open.")
+					return
+				}
+				t := p.table("Class", "Cluster", "Since", "Why")
+				for _, b := range open {
+					t.AppendRow([]any{b.Class, b.Cluster, clock(b.At), command.Clean(b.Why)})
+				}
+				t.Render()
+			})
+		},
+	}
+	shut := &cobra.Command{
+		Use:               "close CLASS",
+		Short:             "Let a class write again",
+		Example:           `  lbremedy breaker close tag-missing --cluster c1234`,
+		Args:              command.Exactly(1, 1, "a class"),
+		ValidArgsFunction: completeClasses,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := classOf(args[0]); err != nil {
+				return err
+			}
+			s, err := p.stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			open, err := remedy.Breakers(cmd.Context(), s, cmp.Or(p.cluster, "*"))
+			if err != nil {
+				return err
+			}
+			closed := []remedy.Breaker{}
+			for _, b := range open {
+				if b.Class != args[0] {
+					continue
+				}
+				was, err := remedy.CloseBreaker(cmd.Context(), s, b.Cluster, b.Class)
+				if err != nil {
+					return err
+				}
+				if was {
+					closed = append(closed, b)
+				}
+			}
+			return p.print(closed, func() {
+				if len(closed) == 0 {
+					fmt.Fprintf(p.out, "The breaker of %s is not open.\n", args[0])
+				}
+				for _, b := range closed {
+					fmt.Fprintf(p.out, "%s may write again in cluster %s. Its breaker was open since %s: %s\n", b.Class, b.Cluster, clock(b.At), command.Clean(b.Why))
+				}
+			})
+		},
+	}
+	cmd.AddCommand(ls, shut)
+	return cmd
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+func (p *program) policyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Check a policy file, put one in force, or show what is in force",
+		Args:  command.Exactly(0, 0, ""),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	check := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Say what a policy file allows, or what is wrong with it",
+		Long: `Read a policy file as "lbremedy up" does, and say what it allows, or what is wrong with
+it, one sentence for each mistake. Nothing comes into force.`,
+		Args: command.Exactly(1, 1, "a policy file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			allowed, err := policyFile(args[0])
+			if err != nil {
+				return err
+			}
+			return p.print(allowed, func() { fmt.Fprintln(p.out, describe(allowed)+".") })
+		},
+	}
+	apply := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Put a policy file in force for all who use this NATS",
+		Args:  command.Exactly(1, 1, "a policy file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			allowed, err := policyFile(args[0])
+			if err != nil {
+				return err
+			}
+			s, err := p.stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			if err := policy.Publish(cmd.Context(), s, allowed); err != nil {
+				return err
+			}
+			return p.print(allowed, func() { fmt.Fprintln(p.out, "In force: "+describe(allowed)+".") })
+		},
+	}
+	show := &cobra.Command{
+		Use:   "show",
+		Short: "Show the policy in force, and whether all is paused",
+		Args:  command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			s, err := p.stream(ctx)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			allowed, err := policy.InForce(ctx, s)
+			if err != nil {
+				return err
+			}
+			paused, err := remedy.Paused(ctx, s, p.cluster)
+			if err != nil {
+				return err
+			}
+			return p.print(map[string]any{"policy": allowed, "pause": paused}, func() {
+				fmt.Fprintln(p.out, "In force: "+describe(allowed)+".")
+				for _, r := range allowed.Rules {
+					fmt.Fprintln(p.out, "  "+command.Clean(r.String())+": "+command.Clean(told(r)))
+				}
+				if frozen, _ := allowed.Frozen(p.now()); frozen != "" {
+					fmt.Fprintln(p.out, command.Clean(frozen))
+				}
+				if paused != nil {
+					fmt.Fprintf(p.out, "%s: %s\n", where(paused.Cluster), command.Clean(paused.String()))
+				}
+			})
+		},
+	}
+	schema := &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of policy files, for editors",
+		Args:  command.Exactly(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := p.out.Write(policy.Schema)
+			return err
+		},
+	}
+	cmd.AddCommand(check, apply, show, schema)
+	return cmd
+}
+
+// told says what a rule changes.
+func told(r remedy.Rule) string {
+	text := string(r.Mode)
+	if r.Risk != nil {
+		if text != "" {
+			text += ", "
+		}
+		text += "plans up to " + r.Risk.String() + " risk"
+	}
+	return text
+}
