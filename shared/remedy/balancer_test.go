@@ -204,6 +204,15 @@ func TestDrift(t *testing.T) {
 		{name: "another protocol", notes: map[string]string{"protocol-port": "http:80"}, want: "there is no listener http:80; listener tcp:80 has no port of the Service and would be deleted"},
 		{name: "stopped", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "stopped" }, want: "listener tcp:80 is stopped and would be started"},
 		{name: "the scheduler", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wrr" }, notes: map[string]string{"scheduler": "rr"}, want: "the scheduler of listener tcp:80 is wrr"},
+		{name: "a setting of a listener", lb: func(lb *sim.LoadBalancer) {
+			lb.Listeners[0].Config = map[string]string{"HealthCheckInterval": "2", "HealthyThreshold": "3", "AclStatus": "off", "PersistenceTimeout": "0"}
+		}, notes: map[string]string{"health-check-interval": "5", "healthy-threshold": "03", "acl-id": "acl-1", "unhealthy-threshold": "0"}, want: "HealthCheckInterval of listener tcp:80 is 2 and the annotations say 5"},
+		{name: "a setting that is switched off", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Config = map[string]string{"PersistenceTimeout": "10"} }, notes: map[string]string{"persistence-timeout": "0"}, want: "PersistenceTimeout of listener tcp:80 is 10 and the annotations say 0"},
+		{name: "a setting that is no number", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Config = map[string]string{"HealthCheckInterval": "2"} }, notes: map[string]string{"health-check-interval": "5s"}},
+		{name: "a setting of other protocols", notes: map[string]string{"health-check-flag": "off", "sticky-session": "on", "cert-id": "cert-1"}},
+		{name: "an access list", lb: func(lb *sim.LoadBalancer) {
+			lb.Listeners[0].Config = map[string]string{"AclStatus": "off", "AclId": ""}
+		}, notes: map[string]string{"acl-status": "on", "acl-id": "acl-1"}, want: "AclStatus of listener tcp:80 is off and the annotations say on; AclId of listener tcp:80 is empty and the annotations say acl-1"},
 		{name: "reused", lb: func(lb *sim.LoadBalancer) { lb.Listeners, lb.DeleteProtection = nil, false }, notes: map[string]string{"id": "lb-1"}},
 		{name: "reused, and to be protected", lb: func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }, notes: map[string]string{"id": "lb-1", "delete-protection": "on"}, want: "deletion protection is off"},
 		{name: "reused, and the controller's", lb: func(lb *sim.LoadBalancer) { lb.Tags = map[string]string{remedy.NameTag: "x"} }, notes: map[string]string{"id": "lb-1"}, want: "the reuse check fails"},
