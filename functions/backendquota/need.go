@@ -153,7 +153,8 @@ func (s *state) ways(limit int) string {
 		}
 		out = append(out, fmt.Sprintf("Let only the %s with the label %s be backends, which makes %d in all: %s.", remedy.Count(nodes, "node"), label, s.rest+n, remedy.SetCommand(svc, "backend-label", value)))
 	}
-	if n := s.own(s.mode, every); s.rest > 0 && n <= limit {
+	id, _ := remedy.Annotation(svc, "id")
+	if n := s.own(s.mode, every); id != "" && s.rest > 0 && n <= limit {
 		out = append(out, fmt.Sprintf("Give the Service a load balancer of its own, which has room for its %d: delete it and create it again without the annotation %sid; its address changes, and the load balancer costs.", n, remedy.Prefix))
 	}
 	if len(out) == 0 {

@@ -69,7 +69,7 @@ func (m meaning) says(p corev1.ServicePort) string {
 
 // ask says what a person must do where the name has not one meaning.
 func (m meaning) ask(c *remedy.Case, p corev1.ServicePort) string {
-	patch := fmt.Sprintf("kubectl -n %s patch service %s -p '{\"spec\":{\"ports\":[{\"port\":%d,\"targetPort\":NUMBER}]}}'", c.Service.Namespace, c.Service.Name, p.Port)
+	patch := remedy.TargetPortCommand(c.Service, p)
 	name := remedy.Quote(p.TargetPort.StrVal)
 	switch {
 	case len(m.by) == 0 && len(m.unknown) == 0:

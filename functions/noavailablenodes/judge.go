@@ -181,7 +181,7 @@ func (s *state) noEndpoint() remedy.Plan {
 		anyPort.TargetPort = intstr.FromInt32(1)
 		if ready := remedy.Ready(s.ends, anyPort, s.family); len(ready) > 0 {
 			return s.ask(fmt.Sprintf("The targetPort %s of port %d is a name that none of the ready Pods gives to a port: %s.", remedy.Quote(g.Port.TargetPort.StrVal), g.Port.Port, names(ready)),
-				fmt.Sprintf("Give a container port of the Pods this name, or set the number that they listen on: kubectl -n %s patch service %s -p '{\"spec\":{\"ports\":[{\"port\":%d,\"targetPort\":NUMBER}]}}'.", svc.Namespace, svc.Name, g.Port.Port))
+				fmt.Sprintf("Give a container port of the Pods this name, or set the number that they listen on: %s.", remedy.TargetPortCommand(svc, g.Port)))
 		}
 	}
 	if plan, ok := s.otherFamily(); ok {

@@ -2,6 +2,7 @@ package remedy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,15 @@ func RemoveCommand(svc *corev1.Service, name string) string {
 		}
 	}
 	return command
+}
+
+// TargetPortCommand returns the command by which a person sets the target port of a
+// port of the Service to a number, for which NUMBER stands. It tells ports of the
+// same number apart by their place.
+func TargetPortCommand(svc *corev1.Service, port corev1.ServicePort) string {
+	at := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port.Port && p.Protocol == port.Protocol })
+	return fmt.Sprintf(`kubectl -n %[1]s patch service %[2]s --type=json -p '[{"op":"test","path":"/spec/ports/%[3]d/port","value":%[4]d},{"op":"replace","path":"/spec/ports/%[3]d/targetPort","value":NUMBER}]'`,
+		svc.Namespace, svc.Name, at, port.Port)
 }
 
 // WakeCommand returns the command by which a person wakes the controller: it syncs
