@@ -44,6 +44,7 @@ type File struct {
 	RAMDelay  string           `json:"ramDelay,omitempty"`  // how long RAM takes to act on a new policy version; default 1m
 	VSwitches VSwitches        `json:"vswitches,omitzero"`
 	PayBySpec bool             `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025
+	Tell      []Sink           `json:"tell,omitempty"`      // who is told of what, see Sink
 }
 
 // A Class is what the policy file says of one class.
@@ -154,6 +155,7 @@ func Parse(data []byte, classes []string) (remedy.Policy, error) {
 		}
 		p.RAMDelay = d
 	}
+	errs = append(errs, checkTell(f.Tell, classes)...)
 	if err := errors.Join(errs...); err != nil {
 		return remedy.Policy{}, err
 	}

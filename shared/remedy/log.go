@@ -6,12 +6,16 @@ import (
 	"strings"
 )
 
-// LogQuery returns a command that shows what the controller has logged about the
-// Service: the error code, the API and the request ID, which its Events lack. On a
-// managed cluster the log is in the log project of the control plane instead.
-func (c *Case) LogQuery() string {
-	return fmt.Sprintf("kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep %s/%s", c.Service.Namespace, c.Service.Name)
+// LogQuery returns a command that shows what the controller has logged about a
+// Service, "namespace/name": the error code, the API and the request ID, which its
+// Events lack. On a managed cluster the log is in the log project of the control plane
+// instead.
+func LogQuery(service string) string {
+	return "kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep " + service
 }
+
+// LogQuery returns the command of the function LogQuery for the Service of the case.
+func (c *Case) LogQuery() string { return LogQuery(c.Service.Namespace + "/" + c.Service.Name) }
 
 // saying is how much of a message a sentence shows.
 const saying = 200

@@ -161,18 +161,25 @@ func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]str
 	return done, nil
 }
 
-// SetupFollower creates the consumer of a follower of the journal, unless it exists,
-// and returns since when it does. A new one begins with the last record of each
+// SetupFollower creates the consumer of a follower of the journal, of one cluster or,
+// if that is empty, of all, unless it exists, and returns since when it does. A new one begins with the last record of each
 // Service and class, which tells how all cases stand, and then gets each record.
 // The server forgets a follower that nobody has run for as long as the journal keeps
 // its records.
-func (s *Stream) SetupFollower(ctx context.Context, name string) (since time.Time, err error) {
-	if err := events.ValidClass(name); err != nil {
-		return time.Time{}, fmt.Errorf("set up follower %q: the name is not 1 to 64 lower-case letters, digits and inner hyphens", name)
+func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since time.Time, err error) {
+	if !caseToken.MatchString(name) {
+		return time.Time{}, fmt.Errorf("set up follower %q: the name must match %s", name, caseToken)
+	}
+	filter := events.CaseSubjects
+	if cluster != "" {
+		if err := events.ValidCluster(cluster); err != nil {
+			return time.Time{}, fmt.Errorf("set up follower %s: %w", name, err)
+		}
+		filter = strings.TrimSuffix(events.CaseSubjects, ">") + cluster + ".>"
 	}
 	_, since, err = s.setupConsumer(ctx, Cases, jetstream.ConsumerConfig{
 		Name:              name,
-		FilterSubject:     events.CaseSubjects,
+		FilterSubject:     filter,
 		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
 		InactiveThreshold: casesAge,
 	})

@@ -144,12 +144,13 @@ var homes = map[string][]string{
 	"github.com/nats-io/nats.go":             {"shared/stream"},
 	"github.com/prometheus/client_golang":    {"shared/observe"},
 	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy"},
+	"github.com/standard-webhooks":           {"shared/ticket"},
 	"github.com/spf13/pflag":                 {"functions/cmd/lbremedy"},
 	"golang.org/x/term":                      {"functions/cmd/lbremedy"},
 	"k8s.io/client-go":                       {"shared/kube"},
 
 	// Vocabulary: types that are spoken between packages.
-	"github.com/cloudevents/sdk-go/v2": {"events/...", "shared/host", "shared/serve", "functions/cmd/lbremedy"},
+	"github.com/cloudevents/sdk-go/v2": {"events/...", "shared/host", "shared/serve", "shared/ticket", "functions/cmd/lbremedy"},
 	"k8s.io/api":                       {"shared/...", "events/exporter", "functions/..."},
 	"k8s.io/apimachinery":              {"shared/...", "events/exporter", "functions/cmd/lbremedy"},
 

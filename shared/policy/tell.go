@@ -1,0 +1,274 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Sink is one place where people are told of what happens: an entry of the section
+// tell. Package ticket tells them. It holds no secret, only where to find it, so that
+// it may lie in the stream and in a repository.
+type Sink struct {
+	Name       string    `json:"name"`                // 1 to 32 lower-case letters, digits and inner hyphens; its memory hangs on it
+	Kind       string    `json:"kind"`                // alibaba, event, dingtalk, slack or webhook
+	URL        string    `json:"url,omitempty"`       // of a webhook whose address is no secret
+	URLFrom    Reference `json:"urlFrom,omitzero"`    // where the address is; those of DingTalk and Slack are secrets
+	SecretFrom Reference `json:"secretFrom,omitzero"` // where the key is that signs what is sent to DingTalk or a webhook
+	Category   string    `json:"category,omitempty"`  // ID of the category of tickets of Alibaba Cloud's support
+	Urgent     bool      `json:"urgent,omitempty"`    // tickets of Alibaba Cloud's support are urgent ones
+	Template   string    `json:"template,omitempty"`  // file with the texts instead of those that lbremedy has
+
+	// What goes there; empty: all that is usual for the kind.
+	Classes    []string `json:"classes,omitempty"`
+	Risks      []string `json:"risks,omitempty"` // of the plan: low, medium, high
+	Namespaces []string `json:"namespaces,omitempty"`
+	Results    []string `json:"results,omitempty"` // asked, failed, unsettled, fixed; of the kind event planned, too
+}
+
+// A Reference says where a secret is. One of the two is set.
+type Reference struct {
+	Env  string `json:"env,omitempty"`  // an environment variable
+	File string `json:"file,omitempty"` // a file, of which blanks around the text don't count
+}
+
+// String names the place, never what is there.
+func (r Reference) String() string {
+	if r.Env != "" {
+		return "the variable " + r.Env
+	}
+	return "the file " + r.File
+}
+
+// Read returns the secret; an error if there is none, or none that can be one.
+func (r Reference) Read() (string, error) {
+	value := os.Getenv(r.Env)
+	if r.File != "" {
+		f, err := os.Open(r.File)
+		if err != nil {
+			return "", fmt.Errorf("read a secret: %w", err)
+		}
+		defer f.Close()
+		data := make([]byte, longestSecret+1)
+		n, err := f.Read(data)
+		if err != nil && n == 0 {
+			return "", fmt.Errorf("read a secret: %s is empty or can't be read", r)
+		}
+		value = string(data[:n])
+	}
+	value = strings.TrimSpace(value)
+	switch {
+	case value == "":
+		return "", fmt.Errorf("read a secret: %s is empty", r)
+	case len(value) > longestSecret || strings.ContainsAny(value, "\r\n"):
+		return "", fmt.Errorf("read a secret: %s holds more than a secret of one line", r)
+	}
+	return value, nil
+}
+
+const longestSecret = 4096
+
+// Kinds of sinks.
+const (
+	Alibaba  = "alibaba"  // tickets of Alibaba Cloud's support
+	Event    = "event"    // Kubernetes Events on the Services
+	DingTalk = "dingtalk" // messages of a DingTalk robot
+	Slack    = "slack"    // messages of a Slack incoming webhook
+	Webhook  = "webhook"  // signed CloudEvents
+)
+
+var kinds = []string{Alibaba, Event, DingTalk, Slack, Webhook}
+
+// Told are the results that a sink may be told of.
+var told = []string{string(events.Asked), string(events.Failed), string(events.Unsettled), string(events.Fixed), string(events.Planned)}
+
+// Wants returns the results that the sink is told of.
+func (s Sink) Wants() []string {
+	switch {
+	case len(s.Results) > 0:
+		return s.Results
+	case s.Kind == Event:
+		return told
+	case s.Kind == Alibaba:
+		return told[:3] // nobody there wants to know what needs no help
+	}
+	return told[:4]
+}
+
+// Tell reads the section tell of a policy file at path.
+func Tell(path string, classes []string) ([]Sink, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read policy file: %w", err)
+	}
+	if _, err := Parse(data, classes); err != nil {
+		return nil, fmt.Errorf("policy file %s: %w", path, err)
+	}
+	var f File
+	if err := yaml.UnmarshalStrict(data, &f); err != nil {
+		return nil, fmt.Errorf("policy file %s: %w", path, explain(err))
+	}
+	return f.Tell, nil
+}
+
+var sinkName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// checkTell says what is wrong with the section tell.
+func checkTell(sinks []Sink, classes []string) []error {
+	var errs []error
+	seen := map[string]bool{}
+	for i, s := range sinks {
+		at := fmt.Sprintf("tell[%d]", i)
+		switch {
+		case s.Name == "":
+			errs = append(errs, fmt.Errorf("%s: it has no name; give it one that stays, since its tickets are known by it", at))
+		case !sinkName.MatchString(s.Name):
+			errs = append(errs, fmt.Errorf("%s.name: %q is not 1 to 32 lower-case letters, digits and inner hyphens", at, s.Name))
+		case seen[s.Name]:
+			errs = append(errs, fmt.Errorf("%s.name: another sink is called %s, too", at, s.Name))
+		default:
+			at = "tell." + s.Name
+		}
+		seen[s.Name] = true
+		for _, err := range s.check(classes) {
+			errs = append(errs, fmt.Errorf("%s.%w", at, err))
+		}
+	}
+	return errs
+}
+
+// check says what is wrong with one sink; each error begins with the field.
+func (s Sink) check(classes []string) (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !slices.Contains(kinds, s.Kind) {
+		bad("kind: there is no kind %q; there are %s", s.Kind, strings.Join(kinds, ", "))
+		return errs
+	}
+	none := Reference{}
+	for _, r := range []struct {
+		name string
+		Reference
+	}{{"urlFrom", s.URLFrom}, {"secretFrom", s.SecretFrom}} {
+		if r.Env != "" && r.File != "" {
+			bad("%s: it names a variable and a file; one of them holds the secret", r.name)
+		}
+	}
+	chat := s.Kind == DingTalk || s.Kind == Slack
+	switch {
+	case s.Kind != Webhook && s.URL != "" && chat:
+		bad("url: the address of a %s webhook is a secret; put it into a variable or a file and name that in urlFrom", s.Kind)
+	case s.Kind != Webhook && s.URL != "", !chat && s.Kind != Webhook && s.URLFrom != none:
+		bad("url: a sink of kind %s has no address", s.Kind)
+	case chat && s.URLFrom == none:
+		bad("urlFrom: it names no place; name the variable (env) or the file with the address of the webhook")
+	case s.Kind == Webhook && (s.URL == "") == (s.URLFrom == none):
+		bad("url: give either url or urlFrom")
+	case s.URL != "":
+		if err := CheckURL(s.URL); err != nil {
+			bad("url: %w", err)
+		}
+	}
+	switch {
+	case s.Kind == Webhook && s.SecretFrom == none:
+		bad("secretFrom: it names no place; what goes to a webhook is signed, so name the variable (env) or the file with the key")
+	case s.Kind != Webhook && s.Kind != DingTalk && s.SecretFrom != none:
+		bad("secretFrom: a sink of kind %s signs nothing", s.Kind)
+	}
+	switch {
+	case s.Kind == Alibaba && strings.Trim(s.Category, "0123456789") != "", s.Kind == Alibaba && s.Category == "":
+		bad("category: %q is no number; ListCategories of the ticket API lists them", s.Category)
+	case s.Kind != Alibaba && (s.Category != "" || s.Urgent):
+		bad("category: only tickets of kind alibaba have a category or are urgent")
+	}
+	for _, id := range s.Classes {
+		if !slices.Contains(classes, id) {
+			bad("classes: there is no class %q; there are %s", id, strings.Join(classes, ", "))
+		}
+	}
+	for _, text := range s.Risks {
+		if err := new(remedy.Risk).UnmarshalText([]byte(text)); err != nil {
+			bad("risks: %w", err)
+		}
+	}
+	for _, name := range s.Namespaces {
+		if name == "" {
+			bad("namespaces: one of them is empty")
+		}
+	}
+	may := told
+	if s.Kind != Event {
+		may = told[:4]
+	}
+	for _, r := range s.Results {
+		if !slices.Contains(may, r) {
+			bad("results: %q is none that a sink of kind %s is told of; those are %s", r, s.Kind, strings.Join(may, ", "))
+		}
+	}
+	return errs
+}
+
+// CheckURL says what keeps an address from being one that things are sent to: it must
+// be https, or http on loopback. The error doesn't repeat the address, which may hold
+// a secret.
+func CheckURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "":
+		return errors.New("the address is no URL such as https://example.com/hook")
+	case u.User != nil:
+		return errors.New("the address holds a user or password, which would be sent along and logged on the way")
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme == "http" && loopback(u.Hostname()):
+		return nil
+	}
+	return errors.New("the address must begin with https://; http is for loopback only")
+}
+
+// loopback reports whether a host can only be this machine.
+func loopback(host string) bool {
+	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.") && strings.Trim(host, "0123456789.") == ""
+}
+
+// tellKey is where the sinks in force lie in the stream's bucket.
+const tellKey = "tell"
+
+// PublishTell makes the sinks the ones in force.
+func PublishTell(ctx context.Context, s *stream.Stream, sinks []Sink) error {
+	data, err := json.Marshal(sinks)
+	if err != nil {
+		return fmt.Errorf("encode the sinks: %w", err)
+	}
+	if err := s.Put(ctx, tellKey, data); err != nil {
+		return fmt.Errorf("publish the sinks: %w", err)
+	}
+	return nil
+}
+
+// TellInForce returns the sinks that are in force; none if nobody has published any.
+func TellInForce(ctx context.Context, s *stream.Stream) ([]Sink, error) {
+	data, err := s.Get(ctx, tellKey)
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the sinks in force: %w", err)
+	}
+	var sinks []Sink
+	if err := json.Unmarshal(data, &sinks); err != nil {
+		return nil, fmt.Errorf("read the sinks in force: %w", err)
+	}
+	return sinks, nil
+}

@@ -1,0 +1,74 @@
+package ticket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+)
+
+// alibaba opens tickets with Alibaba Cloud's support. It asks for help: what is over
+// before anybody there has heard of it is not told.
+type alibaba struct {
+	reads    cloud.Tickets
+	writes   cloud.TicketWriter
+	category string
+	urgent   bool
+}
+
+// Open opens a ticket. It looks first for the one that an earlier try may have opened:
+// the key stands in its text.
+func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
+	if t.Tried {
+		found, err := a.reads.Find(ctx, t.Key)
+		if err != nil {
+			return "", kinds(err)
+		}
+		if len(found) > 0 {
+			t.ID, t.Was = found[0].ID, Open
+			if t.Status == Closed {
+				return t.ID, a.Close(ctx, t)
+			}
+			return t.ID, a.Update(ctx, t)
+		}
+	}
+	if t.Status == Closed {
+		return "", nil
+	}
+	text := t.Text
+	if !strings.Contains(text, t.Key) { // a template of the operator's may leave it out, and a cut, too
+		text += "\nReference: " + t.Key
+	}
+	id, err := a.writes.Create(ctx, cloud.Ticket{Title: t.Title, Description: text, Category: a.category, Urgent: a.urgent})
+	return id, kinds(err)
+}
+
+// Update replies to the ticket, or opens it again.
+func (a *alibaba) Update(ctx context.Context, t Ticket) error {
+	if t.Reopened() {
+		return kinds(a.writes.Reopen(ctx, t.ID, t.Text))
+	}
+	return kinds(a.writes.Reply(ctx, t.ID, t.Text))
+}
+
+// Close replies with the outcome and closes the ticket.
+func (a *alibaba) Close(ctx context.Context, t Ticket) error {
+	if t.ID == "" || t.Was == Closed {
+		return nil
+	}
+	if err := kinds(a.writes.Reply(ctx, t.ID, t.Text)); err != nil && !errors.Is(err, ErrRefused) {
+		return err
+	}
+	// Support refuses a reply to a ticket that it has closed itself, which is just as well.
+	return kinds(a.writes.Close(ctx, t.ID))
+}
+
+// kinds returns an error of the cloud as one of a sink.
+func kinds(err error) error {
+	if err == nil || errors.Is(err, cloud.ErrUnavailable) || errors.Is(err, cloud.ErrThrottled) || errors.Is(err, cloud.ErrConflict) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrRefused, err)
+}

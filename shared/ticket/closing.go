@@ -1,0 +1,239 @@
+package ticket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// closings ends the tickets of incidents that a person closed, until ctx ends.
+func (o *outlet) closings(ctx context.Context) {
+	tick := time.NewTicker(sweep)
+	defer tick.Stop()
+	for {
+		if err := o.close(ctx); err != nil && ctx.Err() == nil {
+			o.log.Warn("tickets that a person closed are ended later", "sink", o.Name, "error", events.Redact(err.Error()))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// close tells the sink of the incidents that a person closed, if it hasn't been yet.
+func (o *outlet) close(ctx context.Context) error {
+	marks, err := o.c.Stream.Keys(ctx, closeRoot+">")
+	if err != nil {
+		return err
+	}
+	for _, mark := range marks {
+		i, ok := parseIncident(strings.TrimPrefix(mark, closeRoot))
+		if !ok {
+			continue
+		}
+		list, err := o.list(ctx, memberRoot+i.String()+".*")
+		if err != nil {
+			return err
+		}
+		last := Member{Over: true, revision: math.MaxUint64} // none is left: the ticket is ended all the same
+		for n, c := range list {
+			if n == 0 || c.member.revision > last.revision {
+				last = c.member
+			}
+			if o.alone {
+				if _, err := o.tell(ctx, i, c.member); err != nil {
+					return err
+				}
+			}
+		}
+		if !o.alone {
+			if _, err := o.tell(ctx, i, last); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// An Incident is what one ticket is about, as List finds it.
+type Incident struct {
+	ID       string    `json:"id"` // scope, class and hash of the cause, with dots between
+	Scope    string    `json:"scope"`
+	Class    string    `json:"class"`
+	Cause    string    `json:"cause,omitempty"`
+	Open     bool      `json:"open"`
+	Since    time.Time `json:"since"`
+	Failing  int       `json:"failing"`
+	Members  []Member  `json:"members"` // those that fail first, by name
+	Tickets  []Told    `json:"tickets"` // by sink
+	Findings string    `json:"finding,omitempty"`
+	at       time.Time // of the newest record
+}
+
+// Told is what one sink knows of an incident.
+type Told struct {
+	Sink    string    `json:"sink"`
+	Key     string    `json:"key"`
+	Service string    `json:"service,omitempty"` // where each is told on its own
+	ID      string    `json:"id,omitempty"`      // that the sink gave it
+	Status  Status    `json:"status"`
+	Number  int       `json:"number"` // tellings that got through
+	At      time.Time `json:"at,omitzero"`
+	Error   string    `json:"error,omitempty"`
+	Refused bool      `json:"refused,omitempty"` // the sink will never take it as it is
+}
+
+// List returns the incidents that are known, open ones and those that ended in the last
+// week, the one that changed last first. It also returns an error for each key that
+// can't be read; the rest is there all the same.
+func List(ctx context.Context, s *stream.Stream) ([]Incident, error) {
+	members, err := s.Entries(ctx, memberRoot+">")
+	if err != nil {
+		return nil, fmt.Errorf("list the incidents: %w", err)
+	}
+	heads, err := s.Entries(ctx, headRoot+">")
+	if err != nil {
+		return nil, fmt.Errorf("list the tickets: %w", err)
+	}
+	var bad []error
+	all := map[incident]*Incident{}
+	names := map[string]string{}
+	get := func(i incident) *Incident {
+		if all[i] == nil {
+			all[i] = &Incident{ID: i.String(), Scope: i.scope, Class: i.class, Members: []Member{}, Tickets: []Told{}}
+		}
+		return all[i]
+	}
+	for _, e := range members {
+		i, m, err := readMember(e.Key, e.Value, e.Revision)
+		if err != nil {
+			bad = append(bad, err)
+			continue
+		}
+		names[m.uid] = m.Service.String()
+		get(i).add(m)
+	}
+	for _, e := range heads {
+		sink, i, uid, ok := parseHead(e.Key)
+		var h Head
+		if err := json.Unmarshal(e.Value, &h); !ok || err != nil {
+			bad = append(bad, fmt.Errorf("read what a sink was told in %s: %w", e.Key, errors.Join(err)))
+			continue
+		}
+		get(i).Tickets = append(get(i).Tickets, Told{
+			Sink: sink, Key: ticketKey(sink, i, uid), Service: names[uid], ID: h.ID, Status: h.Status, Number: h.Number, At: h.Told, Error: h.Error, Refused: h.Refused,
+		})
+	}
+	list := make([]Incident, 0, len(all))
+	for _, i := range all {
+		i.sort()
+		list = append(list, *i)
+	}
+	slices.SortFunc(list, func(a, b Incident) int { return b.at.Compare(a.at) })
+	return list, errors.Join(bad...)
+}
+
+func (i *Incident) add(m Member) {
+	i.Members = append(i.Members, m)
+	if !m.Over {
+		i.Open = true
+		i.Failing++
+	}
+	if i.Since.IsZero() || m.Since.Before(i.Since) {
+		i.Since = m.Since
+	}
+	if m.At.After(i.at) {
+		i.at = m.At
+	}
+}
+
+func (i *Incident) sort() {
+	v := view{}
+	for _, m := range i.Members {
+		if m.Over {
+			v.over = append(v.over, m)
+		} else {
+			v.open = append(v.open, m)
+		}
+	}
+	v.sort()
+	i.Members = slices.Concat(v.open, v.over)
+	if i.Members == nil {
+		i.Members = []Member{}
+	}
+	if len(i.Members) > 0 {
+		m := lead(i.Members)
+		i.Cause, i.Findings = m.Cause, m.Finding
+	}
+	slices.SortFunc(i.Tickets, func(a, b Told) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
+}
+
+// Close ends an incident by hand: its Services count as over until the next record that
+// says otherwise, and the followers that run tell the sinks. It returns how many
+// Services were closed; ErrNotFound of package stream if the incident isn't known.
+func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) (int, error) {
+	doing := "close incident " + id
+	i, ok := parseIncident(id)
+	if !ok {
+		return 0, fmt.Errorf("%s: it has not three parts with dots between: %w", doing, stream.ErrNotFound)
+	}
+	closed := 0
+	for {
+		entries, err := s.Entries(ctx, memberRoot+i.String()+".*")
+		if err != nil {
+			return closed, fmt.Errorf("%s: %w", doing, err)
+		}
+		heads, err := s.Keys(ctx, headRoot+"*."+i.String()+".>")
+		if err == nil && len(heads) == 0 {
+			heads, err = s.Keys(ctx, headRoot+"*."+i.String())
+		}
+		if err != nil {
+			return closed, fmt.Errorf("%s: %w", doing, err)
+		}
+		if len(entries)+len(heads) == 0 {
+			return closed, fmt.Errorf("%s: %w", doing, stream.ErrNotFound)
+		}
+		conflict := false
+		for _, e := range entries {
+			_, m, err := readMember(e.Key, e.Value, e.Revision)
+			if err != nil {
+				return closed, fmt.Errorf("%s: %w", doing, err)
+			}
+			if m.Over {
+				continue
+			}
+			m.Over, m.Result, m.At, m.By = true, ByHand, now, by
+			data, err := json.Marshal(m)
+			if err != nil {
+				return closed, fmt.Errorf("%s: %w", doing, err)
+			}
+			_, err = s.Swap(ctx, e.Key, data, e.Revision, remembered)
+			if errors.Is(err, stream.ErrConflict) {
+				conflict = true // a record came in between
+				continue
+			}
+			if err != nil {
+				return closed, fmt.Errorf("%s: %w", doing, err)
+			}
+			closed++
+		}
+		if conflict {
+			continue
+		}
+		// The mark wakes the followers. It outlives a sink that is down for a day.
+		if _, err := s.Create(ctx, closeRoot+i.String(), []byte(by), 24*time.Hour); err != nil {
+			return closed, fmt.Errorf("%s: %w", doing, err)
+		}
+		return closed, nil
+	}
+}

@@ -1,0 +1,135 @@
+package ticket
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/policy"
+)
+
+// A door is a URL that things are posted to, with its secrets by reference: they are
+// read for each post, so that a changed one counts at once and none stays in memory.
+type door struct {
+	sink   policy.Sink
+	client *http.Client
+	now    func() time.Time
+}
+
+const (
+	answerIn   = 15 * time.Second // of a post, to the end of the answer
+	answerSize = 64 << 10         // as much of an answer is read
+	answerSaid = 200              // as much of it stands in an error
+	postSize   = 512 << 10
+)
+
+func newDoor(s policy.Sink, now func() time.Time) door {
+	if now == nil {
+		now = time.Now
+	}
+	return door{sink: s, now: now, client: &http.Client{
+		Timeout: answerIn,
+		// A redirect would carry what is signed for one place to another.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// address returns the URL to post to.
+func (d door) address() (*url.URL, error) {
+	text := d.sink.URL
+	if text == "" {
+		var err error
+		if text, err = d.sink.URLFrom.Read(); err != nil {
+			return nil, err // the secret may be there the next time
+		}
+	}
+	if err := policy.CheckURL(text); err != nil {
+		return nil, fmt.Errorf("%w: what %s holds can't be used: %w", ErrRefused, d.sink.URLFrom, err)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the address is no URL", ErrRefused)
+	}
+	return u, nil
+}
+
+// post sends a body and returns the answer of a good status. The errors hold neither
+// the address nor a secret; those that trying again can't help are ErrRefused.
+func (d door) post(ctx context.Context, u *url.URL, header http.Header, body []byte) ([]byte, error) {
+	if len(body) > postSize {
+		return nil, fmt.Errorf("%w: the body has %d KiB, more than %d", ErrRefused, len(body)>>10, postSize>>10)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("%w: the address is no URL", ErrRefused)
+	}
+	r.Header = header
+	r.Header.Set("User-Agent", "lbremedy")
+	answer, err := d.client.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("post to %s: %w", u.Host, bare(err))
+	}
+	defer answer.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(answer.Body, answerSize))
+	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
+		if err != nil {
+			return nil, fmt.Errorf("post to %s: read the answer: %w", u.Host, bare(err))
+		}
+		return said, nil
+	}
+	err = fmt.Errorf("post to %s: status %d%s", u.Host, answer.StatusCode, quote(said))
+	switch code := answer.StatusCode; {
+	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
+		return nil, retryAfter(answer.Header.Get("Retry-After"), d.now(), err)
+	}
+	return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+}
+
+// postJSON is post of a value.
+func (d door) postJSON(ctx context.Context, u *url.URL, value any) ([]byte, error) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
+	}
+	return d.post(ctx, u, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, body)
+}
+
+// bare returns the error without the URL that Go's client puts before it, which may
+// be a secret.
+func bare(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// quote returns the beginning of an answer for an error.
+func quote(said []byte) string {
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(said), "?")), " ")
+	if text == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %q", clip(events.Redact(text), answerSaid))
+}
+
+// retryAfter adds when to try again, as the header says it: in seconds, or as a time
+// (RFC 9110, section 10.2.3).
+func retryAfter(header string, now time.Time, err error) error {
+	if seconds, bad := strconv.Atoi(header); bad == nil && seconds >= 0 {
+		return &RetryError{After: time.Duration(min(seconds, 24*3600)) * time.Second, Err: err}
+	}
+	if at, bad := http.ParseTime(header); bad == nil {
+		return &RetryError{After: max(0, at.Sub(now)), Err: err}
+	}
+	return err
+}

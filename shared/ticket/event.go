@@ -1,0 +1,80 @@
+package ticket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// event writes a Kubernetes Event on the Service, one for each class, in place of the
+// one before: what "kubectl describe service" shows. Our own exporter passes it over,
+// since its component is not the controller's.
+type event struct {
+	to      *kube.Writer
+	cluster string
+}
+
+// reasons are the ones that Events have, by result.
+var reasons = map[events.Result]string{
+	events.Asked: "LBRemedyAsked", events.Failed: "LBRemedyFailed", events.Unsettled: "LBRemedyUnsettled", events.Planned: "LBRemedyPlanned",
+	events.Fixed: "LBRemedyFixed", events.Gone: "LBRemedyGone", events.Undone: "LBRemedyUndone",
+}
+
+// Open writes the Event.
+func (e *event) Open(ctx context.Context, t Ticket) (string, error) {
+	return eventName(t), e.put(ctx, t)
+}
+
+// Update writes the Event.
+func (e *event) Update(ctx context.Context, t Ticket) error { return e.put(ctx, t) }
+
+// Close writes the Event.
+func (e *event) Close(ctx context.Context, t Ticket) error { return e.put(ctx, t) }
+
+// eventName returns the name of the Event: that of the Service and the ticket's key.
+func eventName(t Ticket) string {
+	name, key := t.Facts.Lead.Service.Name, strings.TrimPrefix(t.Key, "lbr-")
+	if len(name)+1+len(key) > 253 {
+		name = name[:252-len(key)]
+	}
+	return name + "." + key
+}
+
+func (e *event) put(ctx context.Context, t Ticket) error {
+	m := t.Facts.Lead
+	if m.Service.Name == "" || m.Cluster != e.cluster {
+		return nil // another cluster's worker writes it, or nothing is known of the Service any more
+	}
+	reason, ok := reasons[m.Result]
+	if !ok {
+		reason = "LBRemedyOver"
+	}
+	kind := corev1.EventTypeNormal
+	if !m.Over && m.Result != events.Planned {
+		kind = corev1.EventTypeWarning
+	}
+	at := metav1.NewTime(m.At)
+	err := e.to.PutEvent(ctx, corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.Service.Namespace, Name: eventName(t)},
+		InvolvedObject: corev1.ObjectReference{
+			Kind: "Service", APIVersion: "v1", Namespace: m.Service.Namespace, Name: m.Service.Name, UID: types.UID(m.Service.UID),
+		},
+		Reason: reason, Type: kind, Message: t.Text, Count: int32(t.Number + 1), FirstTimestamp: metav1.NewTime(m.Since), LastTimestamp: at,
+		Source: corev1.EventSource{Component: kube.Manager}, ReportingController: kube.Manager, ReportingInstance: kube.Manager,
+	})
+	switch {
+	case errors.Is(err, kube.ErrNotFound):
+		return nil // with the namespace, the Service and all that was to be told of it is gone
+	case errors.Is(err, kube.ErrDenied), errors.Is(err, kube.ErrInvalid):
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return err
+}

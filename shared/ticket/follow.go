@@ -1,0 +1,550 @@
+package ticket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Config says who is told of what, and by what means. Stream is required; the rest
+// is needed by the sinks that use it.
+type Config struct {
+	Stream      *stream.Stream
+	Sinks       []policy.Sink
+	Remedies    []*remedy.Remedy // scope and title of the classes
+	Cluster     string           // ID of the cluster that Kube leads to; Events are for its Services only
+	Kube        *kube.Writer
+	Cloud       *cloud.Reader
+	CloudWriter *cloud.Writer
+	Log         *slog.Logger     // nil: nothing is logged
+	Now         func() time.Time // nil: time.Now
+}
+
+// Stats count what a follower has met since it was made.
+type Stats struct {
+	Opened, Updated, Closed, Reopened atomic.Int64 // tellings that got through
+	Retries                           atomic.Int64 // tellings that failed and are made again
+	Refused                           atomic.Int64 // tellings that a sink will never take
+	Unreadable                        atomic.Int64 // records that were passed over
+	Templates                         atomic.Int64 // texts that a template failed to make
+}
+
+// A Follower tells the sinks of the policy what becomes of the cases in the journal.
+type Follower struct {
+	c       Config
+	log     *slog.Logger
+	now     func() time.Time
+	classes map[string]*remedy.Remedy
+	outlets []*outlet
+	stats   Stats
+	gap     time.Duration // between two tellings of one ticket, at least
+}
+
+// An outlet is one sink with what it takes to tell it.
+type outlet struct {
+	*Follower
+	policy.Sink
+	kind
+	to    Sink
+	texts *texts
+	since time.Time // of the consumer; what was over before is not told
+
+	mu     sync.Mutex
+	failed int             // tries in a row that failed, whatever the ticket
+	closed time.Time       // no try before
+	looked map[string]look // tickets that were found to have nothing to tell yet
+}
+
+// A look says when all members of an incident were read, and when their ticket, as it
+// stood then, is told again.
+type look struct{ at, due time.Time }
+
+// A kind is what sinks of one kind have in common.
+type kind struct {
+	alone bool // each Service is told on its own
+	named bool // the sink gives tickets IDs; one without is opened
+	quiet bool // what doesn't change is not told again, and an open ticket seldom
+	title int  // most bytes of a title
+	text  int  // most bytes of a text
+}
+
+// most messages of one sink that are answered at once.
+const workers = 8
+
+// New returns a follower. It reads the templates, checks them and the secrets'
+// places, and connects to nothing.
+func New(c Config) (*Follower, error) {
+	if c.Stream == nil {
+		return nil, errors.New("make a follower of the journal: it needs a stream")
+	}
+	f := &Follower{c: c, log: c.Log, now: c.Now, classes: map[string]*remedy.Remedy{}, gap: 10 * time.Second}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	if f.now == nil {
+		f.now = time.Now
+	}
+	for _, r := range c.Remedies {
+		f.classes[r.Class] = r
+	}
+	var errs []error
+	for _, s := range c.Sinks {
+		o := &outlet{Follower: f, Sink: s, looked: map[string]look{}}
+		var err error
+		if o.to, o.kind, err = c.sink(s); err == nil {
+			o.texts, err = loadTexts(s)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("tell.%s: %w", s.Name, err))
+		}
+		f.outlets = append(f.outlets, o)
+	}
+	return f, errors.Join(errs...)
+}
+
+// sink returns what tells a sink of the policy.
+func (c Config) sink(s policy.Sink) (Sink, kind, error) {
+	switch s.Kind {
+	case policy.Alibaba:
+		if c.Cloud == nil || c.CloudWriter == nil {
+			return nil, kind{}, errors.New("tickets of Alibaba Cloud's support need access to the account")
+		}
+		return &alibaba{reads: c.Cloud.Tickets, writes: c.CloudWriter.Tickets, category: s.Category, urgent: s.Urgent}, kind{named: true, quiet: true, title: 100, text: 8000}, nil
+	case policy.Event:
+		if c.Kube == nil || c.Cluster == "" {
+			return nil, kind{}, errors.New("a sink of kind event needs access to the cluster")
+		}
+		return &event{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil
+	case policy.DingTalk:
+		return &dingtalk{newDoor(s, c.Now)}, kind{quiet: true, title: 100, text: 12000}, nil
+	case policy.Slack:
+		return &slack{newDoor(s, c.Now)}, kind{quiet: true, title: 150, text: 12000}, nil
+	case policy.Webhook:
+		return &webhook{newDoor(s, c.Now)}, kind{title: 200, text: 16000}, nil
+	}
+	return nil, kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind)
+}
+
+// Stats returns the follower's counters.
+func (f *Follower) Stats() *Stats { return &f.stats }
+
+// consumer returns the name of the sink's consumer, and the cluster whose records it
+// gets; empty: all. What is written into a cluster is the business of its workers alone.
+func (o *outlet) consumer() (name, cluster string) {
+	if o.Kind == policy.Event {
+		return "tell-" + o.Name + "-" + o.c.Cluster, o.c.Cluster
+	}
+	return "tell-" + o.Name, ""
+}
+
+// Run tells until ctx ends, and returns nil then. Without a sink it returns at once.
+// Any number of followers may run side by side on one stream.
+func (f *Follower) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, o := range f.outlets {
+		name, cluster := o.consumer()
+		since, err := f.c.Stream.SetupFollower(ctx, name, cluster)
+		if err != nil {
+			return fmt.Errorf("tell %s: %w", o.Name, err)
+		}
+		o.since = since
+	}
+	for _, o := range f.outlets {
+		name, _ := o.consumer()
+		g.Go(func() error { return f.c.Stream.ConsumeCases(ctx, name, workers, o.handle) })
+		g.Go(func() error { o.closings(ctx); return nil })
+	}
+	return g.Wait()
+}
+
+const (
+	firstWait = time.Second
+	lastWait  = 5 * time.Minute
+	busyWait  = 2 * time.Second  // while another worker tells
+	refusals  = time.Hour        // between two tries of what was refused
+	unread    = time.Minute      // until a record that can't be read is tried again, after the others
+	unreads   = 3                // tries of such a record
+	sweep     = 5 * time.Second  // between two looks for tickets that a person closed
+	answerFor = 45 * time.Second // of a sink; less than the lease
+)
+
+// handle answers one record of the journal for one sink.
+func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
+	r, err := record(m)
+	if err != nil {
+		if m.Deliveries < unreads {
+			return stream.Reply{Retry: unread}
+		}
+		o.stats.Unreadable.Add(1)
+		o.log.Error("a record of the journal can't be read, and nobody is told of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error", events.Redact(err.Error()))
+		return stream.Reply{}
+	}
+	wait, err := o.take(ctx, r, m.Sequence)
+	if err != nil {
+		if ctx.Err() == nil {
+			o.log.Warn("a record of the journal is answered later", "sink", o.Name, "case", r.Case, "class", r.Class, "error", events.Redact(err.Error()))
+		}
+		wait = max(wait, busyWait)
+	}
+	return stream.Reply{Retry: wait}
+}
+
+// record reads an entry of the journal.
+func record(m stream.Message) (events.Record, error) {
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		return events.Record{}, err
+	}
+	return events.ReadRecord(e)
+}
+
+// take brings the members of a record's Service up to date and tells the sink of the
+// incidents that they are in. It returns when to come back; zero: all is told.
+func (o *outlet) take(ctx context.Context, r events.Record, sequence uint64) (time.Duration, error) {
+	var scope remedy.Scope
+	if c := o.classes[r.Class]; c != nil {
+		scope = c.Scope
+	}
+	members, err := o.update(ctx, incidentOf(scope, r), r, sequence)
+	if err != nil {
+		return 0, err
+	}
+	var wait time.Duration
+	for i, m := range members {
+		later, err := o.tell(ctx, i, m)
+		if err != nil {
+			return later, err
+		}
+		wait = max(wait, later)
+	}
+	return wait, nil
+}
+
+// update writes the members that a record changes and returns all of its Service and class.
+func (o *outlet) update(ctx context.Context, own incident, r events.Record, sequence uint64) (map[incident]Member, error) {
+	for {
+		have, err := o.members(ctx, memberRoot+"*."+r.Class+".*."+r.Service.UID)
+		if err != nil {
+			return nil, err
+		}
+		again := false
+		for _, c := range changes(own, r, sequence, have) {
+			revision := have[c.incident].revision
+			if revision == 0 { // the mark of a key that ran out stands there
+				e, err := o.c.Stream.Entry(ctx, c.incident.member(r.Service.UID))
+				if err == nil {
+					again = true
+					break
+				}
+				if !errors.Is(err, stream.ErrNotFound) {
+					return nil, err
+				}
+				revision = e.Revision
+			}
+			data, err := json.Marshal(c.member)
+			if err != nil {
+				return nil, fmt.Errorf("encode a member: %w", err)
+			}
+			ttl := time.Duration(0)
+			if c.member.Over || c.member.Result == events.Planned {
+				ttl = remembered
+			}
+			c.member.revision, err = o.c.Stream.Swap(ctx, c.incident.member(r.Service.UID), data, revision, ttl)
+			if errors.Is(err, stream.ErrConflict) {
+				again = true // another sink's follower was first
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			c.member.uid = r.Service.UID
+			have[c.incident] = c.member
+		}
+		if !again {
+			return have, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// members returns the members whose keys match. One that can't be read is left out and
+// logged: it must not keep the others' ticket back.
+func (f *Follower) members(ctx context.Context, filter string) (map[incident]Member, error) {
+	list, err := f.list(ctx, filter)
+	found := map[incident]Member{}
+	for _, c := range list {
+		found[c.incident] = c.member
+	}
+	return found, err
+}
+
+func (f *Follower) list(ctx context.Context, filter string) ([]change, error) {
+	entries, err := f.c.Stream.Entries(ctx, filter)
+	if err != nil {
+		return nil, fmt.Errorf("read the members of an incident: %w", err)
+	}
+	var found []change
+	for _, e := range entries {
+		i, m, err := readMember(e.Key, e.Value, e.Revision)
+		if err != nil {
+			f.log.Error("a member of an incident can't be read and is left out", "key", e.Key, "error", events.Redact(err.Error()))
+			continue
+		}
+		found = append(found, change{i, m})
+	}
+	return found, nil
+}
+
+// tell brings the sink up to date on an incident, at least on this member. It returns
+// when to come back; zero: it is.
+func (o *outlet) tell(ctx context.Context, i incident, m Member) (time.Duration, error) {
+	one := ""
+	if o.alone {
+		one = m.uid
+	}
+	key := headKey(o.Name, i, one)
+	h, err := readHead(ctx, o.c.Stream, key)
+	if err != nil {
+		return 0, err
+	}
+	if h.Revision >= m.revision {
+		return 0, nil
+	}
+	if h.Refused && o.now().Before(h.RefusedAt.Add(refusals)) {
+		return 0, nil // the log and the list of tickets say so
+	}
+	if wait := o.early(key, h, m.Over); wait > 0 {
+		return wait, nil
+	}
+	members := memberRoot + i.String() + ".*"
+	if one != "" {
+		members = i.member(one)
+	}
+	list, err := o.list(ctx, members)
+	if err != nil {
+		return 0, err
+	}
+	all := make([]Member, len(list))
+	for n, c := range list {
+		all[n] = c.member
+	}
+	v := viewOf(o.Sink, i.class, all, h, o.since)
+	status := v.status(h.Status)
+	same := o.quiet && status == h.Status && v.print() == h.Print
+	switch {
+	case status == None:
+		return 0, nil // the sink isn't told of such
+	case same, h.Status == Closed && status == Closed && len(v.over) == 0:
+		return 0, o.skip(ctx, h, v)
+	}
+	if o.quiet && h.Status == Open && status == Open {
+		due := h.Told.Add(o.patience(h.Updates))
+		if wait := due.Sub(o.now()); wait > 0 {
+			o.look(key, due)
+			return wait, nil
+		}
+	}
+	return o.deliver(ctx, key, i, one, h, v, status)
+}
+
+// early returns how long nothing may be told of a ticket. over says that what calls for
+// it is the end of a failure, which may end the ticket and then doesn't wait for long.
+func (o *outlet) early(key string, h Head, over bool) time.Duration {
+	o.mu.Lock()
+	next := o.closed
+	if l, ok := o.looked[key]; ok {
+		// To read all members again for each record that waits would cost more than it's worth.
+		t := l.due
+		if end := l.at.Add(o.gap); over && end.Before(t) {
+			t = end
+		}
+		next = later(next, t)
+	}
+	o.mu.Unlock()
+	next = later(next, later(h.Lease, h.Next))
+	if !h.Told.IsZero() {
+		next = later(next, h.Told.Add(o.gap))
+	}
+	return max(0, next.Sub(o.now()))
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// look remembers when a ticket is due that has nothing to tell yet.
+func (o *outlet) look(key string, due time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.now()
+	for k, l := range o.looked {
+		if l.due.Before(now) {
+			delete(o.looked, k)
+		}
+	}
+	o.looked[key] = look{now, due}
+}
+
+// patience returns how long an open ticket stays as it was told after that many
+// updates, in a place where each one is a message that people read.
+func (o *outlet) patience(updates int) time.Duration {
+	return []time.Duration{o.gap, time.Minute, 10 * time.Minute, time.Hour}[min(updates, 3)]
+}
+
+// skip notes that the sink need not be told of what has changed.
+func (o *outlet) skip(ctx context.Context, h Head, v view) error {
+	h.Revision = v.revision
+	if h.Status == Closed {
+		h.ClosedAt = v.revision
+	}
+	err := h.write(ctx, o.c.Stream, o.now())
+	if errors.Is(err, stream.ErrConflict) {
+		return nil // somebody else has told of it, or will
+	}
+	return err
+}
+
+// deliver tells the sink, under a lease.
+func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string, h Head, v view, status Status) (time.Duration, error) {
+	now := o.now()
+	was := h
+	h.Lease = now.Add(lease)
+	opens := h.Status == None || o.named && h.ID == "" && status == Open
+	h.Tried = h.Tried || opens
+	if err := h.write(ctx, o.c.Stream, now); err != nil {
+		if errors.Is(err, stream.ErrConflict) {
+			return busyWait, nil
+		}
+		return 0, err
+	}
+	t := o.render(i, uid, was, v, status)
+	telling, cancel := context.WithTimeout(ctx, answerFor)
+	defer cancel()
+	var err error
+	switch {
+	case opens:
+		h.ID, err = o.to.Open(telling, t)
+	case status == Closed:
+		err = o.to.Close(telling, t)
+	default:
+		err = o.to.Update(telling, t)
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err() // the lease runs out by itself; what was told is told again
+	}
+	now = o.now()
+	h.Lease = time.Time{}
+	wait := o.outcome(&h, t, v, err)
+	if err := h.write(ctx, o.c.Stream, now); err != nil {
+		return 0, err
+	}
+	return wait, nil
+}
+
+// outcome notes in the head how a telling ended, and returns when to try again.
+func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
+	now := o.now()
+	log := o.log.With("sink", o.Name, "class", t.Facts.Class, "incident", t.Incident, "ticket", t.Key)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err == nil {
+		o.failed, o.closed = 0, time.Time{}
+		o.count(t)
+		if h.Status != Open && t.Status == Open {
+			h.Opened, h.Updates = now, 0
+		} else {
+			h.Updates++
+		}
+		if t.Status == Closed {
+			h.ClosedAt, h.Updates = v.revision, 0
+		}
+		h.Status, h.Revision, h.Print, h.Told = t.Status, v.revision, v.print(), now
+		h.Number++
+		h.Tried, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = false, 0, time.Time{}, "", false, time.Time{}
+		log.Info("people were told", "status", string(t.Status), "id", h.ID, "failing", t.Facts.Failing, "over", t.Facts.Over)
+		return 0
+	}
+	h.Failures++
+	h.Error = clip(err.Error(), stepText)
+	if errors.Is(err, ErrRefused) {
+		o.stats.Refused.Add(1)
+		h.Refused, h.RefusedAt = true, now
+		log.Error("a sink refuses what it is told; it is tried again with a later record, after an hour", "error", h.Error)
+		return 0
+	}
+	o.stats.Retries.Add(1)
+	wait := growing(h.Failures)
+	var after *RetryError
+	if errors.As(err, &after) {
+		wait = max(wait, min(after.After, time.Hour))
+	}
+	h.Next = now.Add(wait)
+	// The other tickets wait, too: a sink that is down is not asked once for each.
+	o.failed++
+	if next := now.Add(max(growing(o.failed), min(wait, firstWait))); next.After(o.closed) {
+		o.closed = next
+	}
+	if after != nil && h.Next.After(o.closed) {
+		o.closed = h.Next
+	}
+	log.Warn("a sink can't be told now", "error", h.Error, "again", wait.String())
+	return wait
+}
+
+// growing returns the pause after that many tries in a row that failed.
+func growing(failures int) time.Duration {
+	return min(firstWait<<min(failures-1, 10), lastWait)
+}
+
+func (o *outlet) count(t Ticket) {
+	switch {
+	case t.Was == None:
+		o.stats.Opened.Add(1)
+	case t.Reopened():
+		o.stats.Reopened.Add(1)
+	case t.Status == Closed:
+		o.stats.Closed.Add(1)
+	default:
+		o.stats.Updated.Add(1)
+	}
+}
+
+// render makes the ticket that the sink is told.
+func (o *outlet) render(i incident, uid string, h Head, v view, status Status) Ticket {
+	title := i.class
+	if c := o.classes[i.class]; c != nil {
+		title = c.Title()
+	}
+	t := Ticket{
+		Key: ticketKey(o.Name, i, uid), ID: h.ID, Tried: h.Tried, Was: h.Status, Status: status, Number: h.Number,
+		Incident: i.String(), At: o.now(),
+	}
+	t.Message = t.Key + "." + strconv.FormatUint(v.revision, 10)
+	t.Facts = v.facts(t.Key, i, title, h, status)
+	var err error
+	if t.Title, t.Text, err = o.texts.write(t.Facts, o.kind); err != nil {
+		o.stats.Templates.Add(1)
+		o.log.Error("a template fails; the text that lbremedy has is sent instead", "sink", o.Name, "error", events.Redact(err.Error()))
+	}
+	return t
+}

@@ -1,0 +1,482 @@
+package ticket
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// same checks what was told.
+func same(t testing.TB, got []string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// A ticket is opened, joined, closed with the outcome, and opened again.
+func TestLife(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	same(t, h.told())
+	q.pass(9 * time.Second)
+	same(t, h.told())
+	q.pass(time.Second)
+	same(t, h.told(), "updated vsw-1: 2 fail, 0 over")
+	q.pass(time.Minute)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Fixed)))
+	same(t, h.told(), "updated vsw-1: 1 fail, 1 over")
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Gone)))
+	q.pass(10 * time.Second)
+	posts := h.take()
+	if len(posts) != 1 {
+		t.Fatalf("got %d posts", len(posts))
+	}
+	kind, n := posts[0].notice(t)
+	if kind != "closed" || !strings.Contains(n.Text, "1 Service: fixed by lbremedy") || !strings.Contains(n.Text, "1 Service: the failure is gone") {
+		t.Errorf("got %s\n%s", kind, n.Text)
+	}
+	q.pass(time.Hour)
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	same(t, h.told(), "opened vsw-1: 1 fail, 0 over, again")
+	q.pass(time.Hour)
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Undone)))
+	same(t, h.told(), "closed vsw-1: 0 fail, 1 over")
+	q.empty()
+}
+
+// What makes a ticket, and what doesn't.
+func TestResults(t *testing.T) {
+	for _, tt := range []struct {
+		result events.Result
+		want   []string
+	}{
+		{events.Asked, []string{"opened vsw-1: 1 fail, 0 over"}},
+		{events.Failed, []string{"opened vsw-1: 1 fail, 0 over"}},
+		{events.Unsettled, []string{"opened vsw-1: 1 fail, 0 over"}},
+		{events.Fixed, []string{"opened vsw-1: 0 fail, 1 over"}},
+		{events.Planned, nil}, {events.Waiting, nil}, {events.Gone, nil}, {events.Superseded, nil}, {events.Undone, nil}, {events.Foreign, nil},
+	} {
+		t.Run(string(tt.result), func(t *testing.T) {
+			w := newWorld(t)
+			h := newHook(t)
+			q := w.queue(w.follower(nil, h.sink("desk")), 0)
+			q.put(w.write(w.record(1, "vswitch-ip-exhausted", tt.result)))
+			q.pass(time.Hour)
+			same(t, h.told(), tt.want...)
+			q.empty()
+		})
+	}
+}
+
+// Scope and cause tell incidents apart.
+func TestIncidents(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	none := func(r *events.Record) { r.Cause = "" }
+	c2 := func(r *events.Record) { r.Cluster = "c2" }
+	for _, r := range []events.Record{
+		w.record(1, "vswitch-ip-exhausted", events.Asked, cause("vsw-1")), w.record(2, "vswitch-ip-exhausted", events.Asked, cause("vsw-2")),
+		w.record(3, "arrearage", events.Asked, cause("bill")), w.record(4, "arrearage", events.Asked, cause("bill"), c2),
+		w.record(5, "throttling", events.Asked, cause("slb")), w.record(6, "throttling", events.Asked, cause("slb"), c2),
+		w.record(7, "busy", events.Asked, none), w.record(8, "busy", events.Asked, none),
+	} {
+		q.put(w.write(r))
+	}
+	q.pass(time.Minute)
+	got := h.told()
+	slices.Sort(got)
+	same(t, got, "opened : 1 fail, 0 over", "opened : 1 fail, 0 over", "opened bill: 1 fail, 0 over", "opened slb: 1 fail, 0 over", "opened slb: 1 fail, 0 over",
+		"opened vsw-1: 1 fail, 0 over", "opened vsw-2: 1 fail, 0 over", "updated bill: 2 fail, 0 over")
+	// A Service whose cause changes leaves one ticket and joins another.
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, cause("vsw-2"))))
+	q.pass(time.Minute)
+	got = h.told()
+	slices.Sort(got)
+	same(t, got, "closed vsw-1: 0 fail, 1 over", "updated vsw-2: 2 fail, 0 over")
+	// A run that broke off before it found a cause leaves its Service where it is.
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Failed, func(r *events.Record) { r.Cause, r.Finding, r.Error = "", "", "no answer" })))
+	q.pass(time.Minute)
+	same(t, h.told(), "updated vsw-2: 2 fail, 0 over")
+	q.empty()
+}
+
+// A thousand Services with one cause make one ticket, and a few tellings.
+func TestThousand(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	var ms []stream.Message
+	for n := range 1000 {
+		ms = append(ms, w.write(w.record(n, "vswitch-ip-exhausted", events.Asked)))
+	}
+	began := time.Now()
+	q.put(ms...)
+	q.pass(time.Minute)
+	posts := h.take()
+	if len(posts) != 2 {
+		t.Fatalf("got %d posts", len(posts))
+	}
+	kind, n := posts[1].notice(t)
+	if kind != "updated" || n.Failing != 1000 || n.More != 980 || len(n.Services) != 20 || !strings.Contains(n.Text, "1000 Services") || !strings.Contains(n.Text, "- and 980 more;") {
+		t.Errorf("got %s: %d fail, %d listed\n%s", kind, n.Failing, len(n.Services), n.Text)
+	}
+	q.empty()
+	t.Logf("1,000 records and all their deliveries took %s", time.Since(began).Round(time.Millisecond))
+	list, err := List(w.ctx, w.s)
+	if err != nil || len(list) != 1 || list[0].Failing != 1000 || len(list[0].Tickets) != 1 {
+		t.Errorf("got %d incidents, %v", len(list), err)
+	}
+	// All of them end: one closing.
+	ms = nil
+	for n := range 1000 {
+		ms = append(ms, w.write(w.record(n, "vswitch-ip-exhausted", events.Gone)))
+	}
+	q.put(ms...)
+	q.pass(time.Minute)
+	got := h.told()
+	if last := got[len(got)-1]; last != "closed vsw-1: 0 fail, 1000 over" || len(got) > 3 {
+		t.Errorf("got %q", got)
+	}
+	q.empty()
+}
+
+// Duplicates and older records change nothing, in whatever order they come, and
+// whichever sink's follower sees them first.
+func TestDuplicatesAndReordering(t *testing.T) {
+	for seed := range uint64(8) {
+		w := newWorld(t)
+		a, b := newHook(t), newHook(t)
+		f := w.follower(nil, a.sink("one"), b.sink("two"))
+		var ms []stream.Message
+		for _, r := range []events.Result{events.Asked, events.Gone, events.Asked, events.Fixed, events.Unsettled} {
+			for n := range 3 {
+				ms = append(ms, w.write(w.record(n, "vswitch-ip-exhausted", r)))
+			}
+		}
+		order := rand.New(rand.NewPCG(seed, 1))
+		qs := []*queue{w.queue(f, 0), w.queue(f, 1)}
+		for _, q := range qs {
+			mine := append(slices.Clone(ms), ms...)
+			order.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
+			q.put(mine...)
+		}
+		for range 10 {
+			for _, q := range qs {
+				q.pass(10 * time.Second)
+			}
+		}
+		for i, h := range []*hook{a, b} {
+			got := h.told()
+			opened := 0
+			for _, text := range got {
+				if strings.HasPrefix(text, "opened") && !strings.HasSuffix(text, "again") {
+					opened++
+				}
+			}
+			if last := got[len(got)-1]; opened != 1 || !strings.Contains(last, "3 fail, 0 over") {
+				t.Errorf("seed %d, sink %d: got %q", seed, i, got)
+			}
+			qs[i].empty()
+		}
+	}
+}
+
+// A sink that is down for an hour lags alone: it is asked seldom, loses nothing, and is
+// told how all stands when it answers. What began and ended meanwhile is told, too.
+func TestDownForAnHour(t *testing.T) {
+	w := newWorld(t)
+	down, up := newHook(t), newHook(t)
+	f := w.follower(nil, down.sink("down"), up.sink("up"))
+	lags, runs := w.queue(f, 0), w.queue(f, 1)
+	down.answers(func(int, post) (int, http.Header, string) { return 503, nil, "out of order" })
+	both := func(r events.Record) {
+		m := w.write(r)
+		lags.put(m)
+		runs.put(m)
+	}
+	for n := range 50 {
+		both(w.record(n, "vswitch-ip-exhausted", events.Asked, cause(fmt.Sprint("vsw-", n%2))))
+	}
+	both(w.record(90, "arrearage", events.Asked, cause("bill")))
+	lags.pass(30 * time.Minute)
+	both(w.record(90, "arrearage", events.Gone, cause("bill")))
+	both(w.record(91, "throttling", events.Fixed, cause("slb")))
+	lags.pass(30 * time.Minute)
+	runs.run()
+	if tries := len(down.take()); tries < 10 || tries > 100 {
+		t.Errorf("a sink that is down was tried %d times in an hour", tries)
+	}
+	if got := up.told(); len(got) < 5 {
+		t.Errorf("the other sink was told %q", got)
+	}
+	if got := f.Stats().Retries.Load(); got == 0 {
+		t.Error("no retry was counted")
+	}
+	down.answers(nil)
+	lags.pass(10 * time.Minute)
+	got := down.told()
+	slices.Sort(got)
+	same(t, got, "opened bill: 0 fail, 1 over", "opened slb: 0 fail, 1 over", "opened vsw-0: 25 fail, 0 over", "opened vsw-1: 25 fail, 0 over")
+	lags.empty()
+}
+
+// Retry-After is obeyed, as seconds and as a time.
+func TestRetryAfter(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	h.answers(func(n int, _ post) (int, http.Header, string) {
+		switch n {
+		case 1:
+			return 429, http.Header{"Retry-After": {"600"}}, ""
+		case 2:
+			return 503, http.Header{"Retry-After": {w.now().Add(20 * time.Minute).UTC().Format(http.TimeFormat)}}, ""
+		}
+		return 204, nil, ""
+	})
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	var at []time.Duration
+	began := w.now()
+	for range 3 * 3600 / 10 {
+		h.mu.Lock()
+		n := len(h.posts)
+		h.mu.Unlock()
+		if n > len(at) {
+			at = append(at, w.now().Sub(began))
+		}
+		q.pass(10 * time.Second)
+	}
+	if diff := cmp.Diff([]time.Duration{0, 10 * time.Minute, 30 * time.Minute}, at); diff != "" {
+		t.Errorf("tries after (-want +got)\n%s", diff)
+	}
+	q.empty()
+}
+
+// What can't heal is logged, counted and shown, and not tried for ever.
+func TestRefused(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	f := w.follower(nil, h.sink("desk"))
+	q := w.queue(f, 0)
+	h.answers(func(int, post) (int, http.Header, string) { return 401, nil, "Authorization: Bearer abcdefgh12345678" })
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	for range 6 {
+		q.pass(5 * time.Minute)
+		q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	}
+	if n := len(h.take()); n != 1 {
+		t.Errorf("it was tried %d times in half an hour", n)
+	}
+	q.empty()
+	if f.Stats().Refused.Load() != 1 || !strings.Contains(w.log(), "a sink refuses what it is told") || strings.Contains(w.log(), "abcdefgh12345678") {
+		t.Errorf("counted %d, logged %s", f.Stats().Refused.Load(), w.log())
+	}
+	list, err := List(w.ctx, w.s)
+	if err != nil || len(list) != 1 || !list[0].Tickets[0].Refused || !strings.Contains(list[0].Tickets[0].Error, "401") {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	// A later record tries again.
+	h.answers(nil)
+	q.pass(time.Hour)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
+	if list, _ := List(w.ctx, w.s); list[0].Tickets[0].Refused || list[0].Tickets[0].Error != "" {
+		t.Errorf("got %+v", list[0].Tickets[0])
+	}
+}
+
+// A kill between the telling and its note: the same is told again, under the same
+// name, after the lease, and no second ticket is made.
+func TestKilledBetweenTellingAndNote(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	h.answers(func(n int, _ post) (int, http.Header, string) {
+		if n == 1 {
+			w.nats.Close() // so that nothing can be noted any more
+		}
+		return 200, nil, ""
+	})
+	sink := h.sink("desk")
+	q := w.queue(w.follower(nil, sink), 0)
+	m := w.write(w.record(1, "vswitch-ip-exhausted", events.Asked))
+	if reply := q.o.handle(w.ctx, m); reply.Retry <= 0 {
+		t.Errorf("a telling that could not be noted was acknowledged: %+v", reply)
+	}
+	w.start()
+	q = w.queue(w.follower(nil, sink), 0)
+	q.put(m)
+	if n := len(h.posts); n != 1 {
+		t.Errorf("%d posts while the lease of the one that was killed runs", n)
+	}
+	q.pass(2 * time.Minute)
+	posts := h.take()
+	if len(posts) != 2 || posts[0].header.Get("Webhook-Id") != posts[1].header.Get("Webhook-Id") {
+		t.Errorf("got %d posts, %v", len(posts), posts)
+	}
+	q.empty()
+}
+
+// A record that can't be read is passed over, after the others.
+func TestUnreadable(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	f := w.follower(nil, h.sink("desk"))
+	q := w.queue(f, 0)
+	bad := stream.Message{Subject: "lbremedy.case.c1.x.busy", Data: []byte("{"), Sequence: 1}
+	q.put(bad, w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
+	if f.Stats().Unreadable.Load() != 0 || len(q.waiting) != 1 {
+		t.Errorf("it was passed over at once")
+	}
+	q.pass(10 * time.Minute)
+	q.empty()
+	if f.Stats().Unreadable.Load() != 1 || !strings.Contains(w.log(), "can't be read") {
+		t.Errorf("counted %d, logged %s", f.Stats().Unreadable.Load(), w.log())
+	}
+}
+
+// A sink is told what it wants to know, and nothing else.
+func TestWants(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*policy.Sink)
+		want   int
+	}{
+		{"all", func(*policy.Sink) {}, 1},
+		{"class", func(s *policy.Sink) { s.Classes = []string{"vswitch-ip-exhausted"} }, 1},
+		{"other class", func(s *policy.Sink) { s.Classes = []string{"busy"} }, 0},
+		{"namespace", func(s *policy.Sink) { s.Namespaces = []string{"shop"} }, 1},
+		{"other namespace", func(s *policy.Sink) { s.Namespaces = []string{"bank"} }, 0},
+		{"risk", func(s *policy.Sink) { s.Risks = []string{"low"} }, 1},
+		{"other risk", func(s *policy.Sink) { s.Risks = []string{"high"} }, 0},
+		{"result", func(s *policy.Sink) { s.Results = []string{"asked"} }, 1},
+		{"other result", func(s *policy.Sink) { s.Results = []string{"failed"} }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			h := newHook(t)
+			s := h.sink("desk")
+			tt.change(&s)
+			q := w.queue(w.follower(nil, s), 0)
+			q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+			q.pass(time.Minute)
+			q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Gone)))
+			q.pass(time.Minute)
+			if got := h.told(); len(got) != 2*tt.want {
+				t.Errorf("got %q", got)
+			}
+			q.empty()
+		})
+	}
+}
+
+// A new sink is told of what stands, and not of what was over before.
+func TestNewSink(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	f := w.follower(nil, h.sink("desk"))
+	q := w.queue(f, 0)
+	f.outlets[0].since = w.now().Add(time.Hour)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)), w.write(w.record(2, "throttling", events.Fixed, cause("slb"))))
+	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
+	q.empty()
+}
+
+// Two workers, with a follower each, open one ticket for each cause.
+func TestTwoWorkers(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	sink := h.sink("desk")
+	ctx, stop := context.WithCancel(w.ctx)
+	done := make(chan error, 3)
+	for range 3 {
+		f := w.follower(func(c *Config) { c.Stream = w.connect(); c.Now = nil }, sink)
+		f.gap = 200 * time.Millisecond
+		go func() { done <- f.Run(ctx) }()
+	}
+	const services, causes = 60, 4
+	for n := range services {
+		w.write(w.record(n, "vswitch-ip-exhausted", events.Asked, cause(fmt.Sprint("vsw-", n%causes)), func(r *events.Record) { r.At = time.Now() }))
+	}
+	opened, whole := map[string]int{}, map[string]bool{}
+	for len(whole) < causes {
+		select {
+		case p := <-h.came:
+			kind, n := p.notice(t)
+			if kind == "opened" {
+				opened[n.Cause]++
+			}
+			if n.Failing == services/causes {
+				whole[n.Cause] = true
+			}
+		case <-ctx.Done():
+			t.Fatalf("told of %v only", whole)
+		}
+	}
+	stop()
+	for range 3 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"vsw-0": 1, "vsw-1": 1, "vsw-2": 1, "vsw-3": 1}, opened); diff != "" {
+		t.Errorf("opened (-want +got)\n%s", diff)
+	}
+}
+
+// A person closes an incident: the followers tell the sinks, and a failure that comes
+// back opens it again.
+func TestCloseByHand(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	f := w.follower(nil, h.sink("desk"))
+	q := w.queue(f, 0)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)), w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.pass(time.Minute)
+	h.take()
+	list, err := List(w.ctx, w.s)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("got %d incidents, %v", len(list), err)
+	}
+	if n, err := Close(w.ctx, w.s, list[0].ID, "ann", w.now()); err != nil || n != 2 {
+		t.Fatalf("closed %d, %v", n, err)
+	}
+	if err := q.o.close(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	posts := h.take()
+	if len(posts) != 1 {
+		t.Fatalf("got %d posts", len(posts))
+	}
+	if kind, n := posts[0].notice(t); kind != "closed" || !strings.Contains(n.Text, "closed by hand (ann)") {
+		t.Errorf("got %s\n%s", kind, n.Text)
+	}
+	if err := q.o.close(w.ctx); err != nil || len(h.take()) != 0 {
+		t.Errorf("it was told twice, %v", err)
+	}
+	q.pass(time.Minute)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	same(t, h.told(), "opened vsw-1: 1 fail, 0 over, again")
+	for _, id := range []string{"x", "cluster-c1.busy.0000", "*.*.*"} {
+		if _, err := Close(w.ctx, w.s, id, "ann", w.now()); err == nil {
+			t.Errorf("%q was closed", id)
+		}
+	}
+}

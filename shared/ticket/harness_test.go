@@ -1,0 +1,332 @@
+package ticket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+)
+
+// remedies are classes of each scope.
+var remedies = []*remedy.Remedy{
+	{Class: "vswitch-ip-exhausted", Doc: "# The vSwitch is full"},
+	{Class: "arrearage", Doc: "# The account is in arrears", Scope: remedy.Account},
+	{Class: "throttling", Doc: "# An API is throttled", Scope: remedy.Cluster},
+	{Class: "busy", Doc: "# Busy"},
+}
+
+// A world is a journal, and followers with a clock of its own.
+type world struct {
+	testing.TB
+	ctx   context.Context
+	nats  *embedded.Server
+	dir   string
+	s     *stream.Stream
+	mu    sync.Mutex
+	clock time.Time
+	lines strings.Builder // of the log
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	w := &world{TB: t, ctx: ctx, dir: t.TempDir(), clock: time.Now().Round(time.Second)}
+	w.start()
+	t.Cleanup(func() { w.nats.Close() })
+	if _, err := w.s.Setup(ctx, nil, stream.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// start starts NATS on the files that it had, and connects.
+func (w *world) start() {
+	w.Helper()
+	var err error
+	if w.nats, err = embedded.Start(embedded.Options{Dir: w.dir, Port: -1}); err != nil {
+		w.Fatal(err)
+	}
+	w.s = w.connect()
+}
+
+func (w *world) connect() *stream.Stream {
+	w.Helper()
+	s, err := stream.Connect(w.ctx, stream.Config{URL: w.nats.URL()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(s.Close)
+	return s
+}
+
+func (w *world) now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.clock
+}
+
+// Write takes a line of the log.
+func (w *world) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lines.Write(p)
+}
+
+func (w *world) log() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lines.String()
+}
+
+// follower makes a follower of these sinks on a stream of its own.
+func (w *world) follower(change func(*Config), sinks ...policy.Sink) *Follower {
+	w.Helper()
+	c := Config{Stream: w.s, Sinks: sinks, Remedies: remedies, Cluster: "c1", Now: w.now, Log: slog.New(slog.NewTextHandler(io.MultiWriter(w, w.Output()), nil))}
+	if change != nil {
+		change(&c)
+	}
+	f, err := New(c)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return f
+}
+
+// uid returns the UID of the n-th Service.
+func uid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+
+// record returns a settled record of the n-th Service.
+func (w *world) record(n int, class string, result events.Result, change ...func(*events.Record)) events.Record {
+	r := events.Record{
+		Case: uid(n)[:8] + "-20260102T150405", Cluster: "c1", Class: class, Service: events.Service{Namespace: "shop", Name: fmt.Sprintf("web-%d", n), UID: uid(n)},
+		Event: "e.1.1", Message: "Error syncing load balancer []: Message: it is full.", EventTime: w.now(), Phase: events.Settled, Result: result, At: w.now(), First: w.now(),
+		Who: "worker", Impact: events.NeverUp, Risk: "low", Digest: hash(fmt.Sprint(n)), Rule: "Observe mode.",
+		Finding: "The vSwitch is full.", Cause: "vsw-1", Ask: "Add a vSwitch.",
+	}
+	for _, f := range change {
+		f(&r)
+	}
+	return r
+}
+
+func cause(id string) func(*events.Record) {
+	return func(r *events.Record) { r.Cause, r.Finding = id, "The vSwitch "+id+" is full." }
+}
+
+// write appends a record to the journal and returns the message.
+func (w *world) write(r events.Record) stream.Message {
+	w.Helper()
+	e, err := events.NewRecord(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	header, data, err := events.EncodeNATS(e)
+	if err != nil {
+		w.Fatal(err)
+	}
+	j := w.s.Journal(r.Cluster, r.Service.UID, r.Class)
+	if _, err := j.Load(w.ctx); err != nil {
+		w.Fatal(err)
+	}
+	if err := j.Append(w.ctx, events.MessageID(e), header, data); err != nil {
+		w.Fatal(err)
+	}
+	m, err := w.s.Last(w.ctx, stream.Cases, events.CaseSubject(r.Cluster, r.Service.UID, r.Class))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return m
+}
+
+// A queue hands messages to a sink as its consumer would, by the clock of the world.
+type queue struct {
+	w       *world
+	o       *outlet
+	waiting []waiting
+}
+
+type waiting struct {
+	m   stream.Message
+	due time.Time
+}
+
+func (w *world) queue(f *Follower, sink int) *queue { return &queue{w: w, o: f.outlets[sink]} }
+
+// put hands over messages and all that is due.
+func (q *queue) put(ms ...stream.Message) {
+	for _, m := range ms {
+		q.waiting = append(q.waiting, waiting{m, q.w.now()})
+	}
+	q.run()
+}
+
+// run hands over what is due, until nothing is.
+func (q *queue) run() {
+	for {
+		now := q.w.now()
+		i := slices.IndexFunc(q.waiting, func(w waiting) bool { return !w.due.After(now) })
+		if i < 0 {
+			return
+		}
+		m := q.waiting[i].m
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		m.Deliveries++
+		if reply := q.o.handle(q.w.ctx, m); reply.Retry > 0 {
+			q.waiting = append(q.waiting, waiting{m, q.w.now().Add(reply.Retry)})
+		}
+	}
+}
+
+// pass lets time pass, and hands over what falls due meanwhile.
+func (q *queue) pass(d time.Duration) {
+	end := q.w.now().Add(d)
+	for {
+		next := end
+		for _, w := range q.waiting {
+			if w.due.Before(next) {
+				next = w.due
+			}
+		}
+		q.w.mu.Lock()
+		q.w.clock = next
+		q.w.mu.Unlock()
+		q.run()
+		if !next.Before(end) {
+			return
+		}
+	}
+}
+
+// empty checks that no message waits.
+func (q *queue) empty() {
+	q.w.Helper()
+	if len(q.waiting) != 0 {
+		q.w.Errorf("%d messages wait still; the first until %s", len(q.waiting), q.waiting[0].due.Sub(q.w.now()))
+	}
+}
+
+// A hook is a server that webhooks, DingTalk and Slack are simulated by.
+type hook struct {
+	testing.TB
+	server *httptest.Server
+	mu     sync.Mutex
+	posts  []post
+	answer func(n int, p post) (status int, header http.Header, body string)
+	came   chan post
+}
+
+type post struct {
+	url    string
+	header http.Header
+	body   string
+}
+
+// notice returns what a webhook was posted.
+func (p post) notice(t testing.TB) (kind string, n Notice) {
+	t.Helper()
+	var e struct {
+		Type string
+		Data json.RawMessage
+	}
+	if err := errors.Join(json.Unmarshal([]byte(p.body), &e), json.Unmarshal(e.Data, &n)); err != nil {
+		t.Fatalf("read the post %s: %v", p.body, err)
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(e.Type, "io.lbremedy.ticket."), ".v1"), n
+}
+
+func newHook(t testing.TB) *hook {
+	h := &hook{TB: t, came: make(chan post, 1000)}
+	h.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		p := post{r.URL.String(), r.Header, string(body)}
+		h.mu.Lock()
+		h.posts = append(h.posts, p)
+		n, answer := len(h.posts), h.answer
+		h.mu.Unlock()
+		status, text := 200, "ok"
+		if answer != nil {
+			var header http.Header
+			status, header, text = answer(n, p)
+			for k, v := range header {
+				rw.Header()[k] = v
+			}
+		}
+		if status > 0 {
+			rw.WriteHeader(status)
+			_, _ = io.WriteString(rw, text)
+		}
+		h.came <- p
+		if status == 0 { // cut off
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	h.server.Config.ErrorLog = nil
+	t.Cleanup(h.server.Close)
+	return h
+}
+
+// answers makes the hook answer like that from now on.
+func (h *hook) answers(f func(n int, p post) (int, http.Header, string)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer = f
+}
+
+// take returns the posts since the last take.
+func (h *hook) take() []post {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.posts
+	h.posts = nil
+	return all
+}
+
+// told returns the posts of a webhook since the last take, in short.
+func (h *hook) told() []string {
+	h.Helper()
+	var out []string
+	for _, p := range h.take() {
+		kind, n := p.notice(h)
+		text := fmt.Sprintf("%s %s: %d fail, %d over", kind, n.Cause, n.Failing, n.Over)
+		if n.Reopened {
+			text += ", again"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+const key = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+
+// secret puts a secret into a file.
+func secret(t testing.TB, text string) policy.Reference {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return policy.Reference{File: file}
+}
+
+// hook returns a sink of kind webhook.
+func (h *hook) sink(name string) policy.Sink {
+	return policy.Sink{Name: name, Kind: policy.Webhook, URL: h.server.URL + "/hook", SecretFrom: secret(h, key)}
+}

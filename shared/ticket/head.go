@@ -1,0 +1,102 @@
+package ticket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Head is what one sink has been told of an incident.
+type Head struct {
+	ID       string    `json:"id,omitempty"` // that the sink gave the ticket
+	Status   Status    `json:"status"`       // as the sink was told
+	Revision uint64    `json:"revision"`     // of the bucket: all members up to it have been told
+	ClosedAt uint64    `json:"closedAt"`     // the revision when it was last closed
+	Print    string    `json:"print"`        // fingerprint of what was told last
+	Number   int       `json:"number"`       // tellings that got through
+	Updates  int       `json:"updates"`      // of these, updates since it was opened
+	Opened   time.Time `json:"opened,omitzero"`
+	Told     time.Time `json:"told,omitzero"` // last time
+
+	Tried     bool      `json:"tried,omitempty"`    // an Open was begun
+	Lease     time.Time `json:"lease,omitzero"`     // until then somebody tells
+	Failures  int       `json:"failures,omitempty"` // tries in a row that failed
+	Next      time.Time `json:"next,omitzero"`      // no try before
+	Error     string    `json:"error,omitempty"`    // of the last try, if it failed
+	Refused   bool      `json:"refused,omitempty"`  // the sink will never take it as it is
+	RefusedAt time.Time `json:"refusedAt,omitzero"` //
+	Changed   time.Time `json:"changed,omitzero"`   // last write of this key
+
+	entry stream.Entry
+}
+
+// lease is how long one telling may take. Who is killed while he tells stands in the
+// way for as long.
+const lease = time.Minute
+
+// headKey returns the key of what a sink knows; uid only for a sink that tells each
+// Service on its own.
+func headKey(sink string, i incident, uid string) string {
+	key := headRoot + sink + "." + i.String()
+	if uid != "" {
+		key += "." + uid
+	}
+	return key
+}
+
+// parseHead returns what a head's key is about.
+func parseHead(key string) (sink string, i incident, uid string, ok bool) {
+	p := strings.Split(key, ".")
+	if len(p) != 5 && len(p) != 6 || p[0]+"." != headRoot {
+		return "", incident{}, "", false
+	}
+	if len(p) == 6 {
+		uid = p[5]
+	}
+	return p[1], incident{p[2], p[3], p[4]}, uid, true
+}
+
+// readHead returns what a sink knows; the zero Head if nothing.
+func readHead(ctx context.Context, s *stream.Stream, key string) (Head, error) {
+	e, err := s.Entry(ctx, key)
+	if errors.Is(err, stream.ErrNotFound) {
+		return Head{entry: e}, nil
+	}
+	if err != nil {
+		return Head{}, fmt.Errorf("read what a sink was told: %w", err)
+	}
+	var h Head
+	if err := json.Unmarshal(e.Value, &h); err != nil {
+		return Head{}, fmt.Errorf("read what a sink was told in %s: %w", key, err)
+	}
+	h.entry = e
+	return h, nil
+}
+
+// write stores the head if nobody has since it was read.
+func (h *Head) write(ctx context.Context, s *stream.Stream, now time.Time) error {
+	h.Changed = now
+	data, err := json.Marshal(h)
+	if err != nil {
+		return fmt.Errorf("encode what a sink was told: %w", err)
+	}
+	ttl := time.Duration(0)
+	if h.Status != Open && h.Lease.IsZero() {
+		ttl = remembered
+	}
+	revision, err := s.Swap(ctx, h.entry.Key, data, h.entry.Revision, ttl)
+	if err != nil {
+		return fmt.Errorf("note what a sink was told: %w", err)
+	}
+	h.entry.Revision = revision
+	return nil
+}
+
+// remembered is how long what is over is known: a failure that comes back within it
+// opens its ticket again, and makes a new one afterwards.
+const remembered = 7 * 24 * time.Hour

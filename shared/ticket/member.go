@@ -1,0 +1,172 @@
+package ticket
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// A Member is one Service of an incident: how it stands by the newest record.
+type Member struct {
+	Sequence uint64         `json:"sequence"` // of the journal's record
+	Case     string         `json:"case"`
+	Cluster  string         `json:"cluster"`
+	Service  events.Service `json:"service"`
+	Over     bool           `json:"over"`             // the failure doesn't stand any more
+	Result   events.Result  `json:"result"`           // of the newest record
+	Stood    events.Result  `json:"stood,omitempty"`  // the last result with which the failure stood; empty: it never did
+	Since    time.Time      `json:"since"`            // when it began to stand
+	At       time.Time      `json:"at"`               // of the newest record
+	Impact   events.Impact  `json:"impact,omitempty"` //
+	Message  string         `json:"message"`          // of the failure
+	Failed   time.Time      `json:"failed"`           // when it was last seen
+	Finding  string         `json:"finding,omitempty"`
+	Cause    string         `json:"cause,omitempty"`
+	Risk     string         `json:"risk,omitempty"`
+	Steps    []string       `json:"steps,omitempty"` // of the plan
+	Done     int            `json:"done,omitempty"`  // how many of them were applied
+	Digest   string         `json:"digest,omitempty"`
+	Ask      string         `json:"ask,omitempty"`
+	Note     string         `json:"note,omitempty"`
+	Rule     string         `json:"rule,omitempty"`
+	Error    string         `json:"error,omitempty"`
+	By       string         `json:"by,omitempty"` // who closed it by hand
+
+	revision uint64 // of its key
+	uid      string
+}
+
+// Results that a member may have besides those of records.
+const (
+	Moved  events.Result = "moved"  // the Service fails for another cause now
+	ByHand events.Result = "closed" // a person closed the ticket
+)
+
+// Longest texts of a member. A thousand of them are read for one telling.
+const (
+	longText  = 2 << 10
+	shortText = 1 << 10
+	stepText  = 300
+	mostSteps = 10
+)
+
+// stands reports whether a result says that the failure stands and what to do about it.
+func stands(r events.Result) bool {
+	switch r {
+	case events.Asked, events.Failed, events.Unsettled, events.Planned:
+		return true
+	}
+	return false
+}
+
+// ends reports whether a result says that the failure is over.
+func ends(r events.Result) bool {
+	switch r {
+	case events.Fixed, events.Gone, events.Superseded, events.Undone, events.Foreign:
+		return true
+	}
+	return false
+}
+
+// memberOf returns the Service of a record as a member; was is what it was before.
+func memberOf(r events.Record, sequence uint64, was Member) Member {
+	m := Member{
+		Sequence: sequence, Case: r.Case, Cluster: r.Cluster, Service: r.Service, Result: r.Result, Over: ends(r.Result),
+		Stood: r.Result, Since: r.First, At: r.At, Impact: r.Impact, Message: clip(r.Message, shortText), Failed: r.EventTime,
+		Finding: clip(r.Finding, longText), Cause: clip(r.Cause, stepText), Risk: r.Risk, Done: r.Next, Digest: r.Digest,
+		Ask: clip(r.Ask, longText), Note: clip(r.Note, shortText), Rule: clip(r.Rule, shortText), Error: clip(r.Error, shortText),
+	}
+	for i, s := range r.Steps {
+		if i == mostSteps {
+			m.Steps = append(m.Steps, fmt.Sprintf("and %d more steps", len(r.Steps)-mostSteps))
+			break
+		}
+		m.Steps = append(m.Steps, clip(events.Redact(s.Text), stepText))
+	}
+	switch stood := was.Sequence > 0 && !was.Over; {
+	case m.Over && stood:
+		m.Stood, m.Since = was.Stood, was.Since
+		if m.Result != events.Fixed && m.Finding == "" {
+			// What it was about is told together with how it ended.
+			m.Finding, m.Cause, m.Impact = was.Finding, was.Cause, was.Impact
+		}
+	case m.Over:
+		m.Stood = ""
+	case stood:
+		m.Since = was.Since
+		if m.Finding == "" {
+			m.Finding, m.Cause = was.Finding, was.Cause
+		}
+	}
+	return m
+}
+
+// A change is a member to be written, with the key that it has.
+type change struct {
+	incident
+	member Member
+}
+
+// changes returns which members a record changes, in the order in which they are to be
+// written. have are the members of its Service and class, in whatever incidents. An
+// older record changes none, and one that has been applied in part only what is left.
+func changes(own incident, r events.Record, sequence uint64, have map[incident]Member) []change {
+	if r.Phase != events.Settled || !stands(r.Result) && !ends(r.Result) {
+		return nil // a run has begun, or it is looked at again
+	}
+	var open []incident
+	applied := false
+	for i, m := range have {
+		switch {
+		case m.Sequence > sequence:
+			return nil
+		case m.Sequence == sequence:
+			applied = true
+		case !m.Over:
+			open = append(open, i)
+		}
+	}
+	slices.SortFunc(open, func(a, b incident) int { return cmp.Compare(a.String(), b.String()) })
+	var out []change
+	if ends(r.Result) {
+		for _, i := range open {
+			out = append(out, change{i, memberOf(r, sequence, have[i])})
+		}
+		if len(out) == 0 && !applied && r.Result == events.Fixed {
+			out = append(out, change{own, memberOf(r, sequence, have[own])})
+		}
+		return out
+	}
+	// A run that broke off before it found a cause says nothing against the one found before.
+	if r.Finding == "" && r.Cause == "" && len(open) == 1 {
+		own = open[0]
+	}
+	for _, i := range open {
+		if i != own {
+			m := have[i]
+			m.Sequence, m.Over, m.Result, m.At = sequence, true, Moved, r.At
+			out = append(out, change{i, m})
+		}
+	}
+	if have[own].Sequence < sequence {
+		out = append(out, change{own, memberOf(r, sequence, have[own])})
+	}
+	return out
+}
+
+// readMember reads a member from its key and value.
+func readMember(key string, value []byte, revision uint64) (incident, Member, error) {
+	i, uid, ok := parseMember(key)
+	if !ok {
+		return incident{}, Member{}, fmt.Errorf("read member %s: the key has not five parts", key)
+	}
+	m := Member{revision: revision, uid: uid}
+	if err := json.Unmarshal(value, &m); err != nil {
+		return incident{}, Member{}, fmt.Errorf("read member %s: %w", key, err)
+	}
+	return i, m, nil
+}

@@ -1,0 +1,523 @@
+package ticket
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// desk is a ticket desk with a follower's access to it.
+func desk(w *world) (*sim.Cloud, func(*Config)) {
+	w.Helper()
+	s := sim.New(w, &sim.World{})
+	k := s.Client("teller", grant.CreateTicket.Action, grant.ListTickets.Action, grant.ReplyTicket.Action, grant.CloseTicket.Action, grant.ReopenTicket.Action)
+	r, wr, err := cloud.New(cloud.Config{
+		Region: s.Region(), ClusterID: "c1", Endpoint: s.Addr(), Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: k.AccessKeyID, Secret: k.Secret}),
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(r.Close)
+	return s, func(c *Config) { c.Cloud, c.CloudWriter = r, wr }
+}
+
+var support = policy.Sink{Name: "support", Kind: policy.Alibaba, Category: "53811", Urgent: true}
+
+func TestAlibaba(t *testing.T) {
+	w := newWorld(t)
+	s, access := desk(w)
+	q := w.queue(w.follower(access, support), 0)
+	one := func(status string, notes int) sim.Ticket {
+		t.Helper()
+		all := s.Snapshot().Tickets
+		if len(all) != 1 || all[0].Status != status || len(all[0].Notes) != notes {
+			t.Fatalf("got tickets %+v, want one that is %s with %d notes", all, status, notes)
+		}
+		return all[0]
+	}
+	// What needs no help is not told.
+	q.put(w.write(w.record(9, "throttling", events.Fixed, cause("slb"))))
+	if n := len(s.Snapshot().Tickets); n != 0 {
+		t.Errorf("a fix made %d tickets", n)
+	}
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	got := one("in_progress", 0)
+	if got.Title != "The vSwitch is full (vsw-1), 1 Service" || got.Severity != 2 || got.Category != "53811" ||
+		!strings.Contains(got.Description, "Add a vSwitch.") || !strings.Contains(got.Description, "Reference: lbr-") {
+		t.Errorf("got %+v", got)
+	}
+	// A repetition is no news; another Service is a reply.
+	q.pass(time.Minute)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.pass(time.Hour)
+	one("in_progress", 0)
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.pass(time.Hour)
+	one("in_progress", 1)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Gone)), w.write(w.record(2, "vswitch-ip-exhausted", events.Gone)))
+	q.pass(time.Hour)
+	one("completed", 3)
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.pass(time.Hour)
+	one("in_progress", 4)
+	q.empty()
+}
+
+// After half an answer the ticket is looked for before another is made; an answer that
+// never left makes one.
+func TestAlibabaHalfAnswers(t *testing.T) {
+	for name, f := range map[string]sim.Fault{
+		"cut after": {Action: "CreateTicket", CutAfter: true, Count: 1}, "garbage": {Action: "CreateTicket", Garbage: true, Count: 1},
+		"cut before": {Action: "CreateTicket", CutBefore: true, Count: 1}, "throttled": {Action: "CreateTicket", Code: "Throttling.User", Count: 3},
+		"and no list": {Action: "*Ticket*", CutAfter: true, Count: 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s, access := desk(w)
+			q := w.queue(w.follower(access, support), 0)
+			s.Fault(f)
+			q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+			q.pass(time.Hour)
+			q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Gone)))
+			q.pass(time.Hour)
+			all := s.Snapshot().Tickets
+			if len(all) != 1 || all[0].Status != "completed" {
+				t.Errorf("got tickets %+v", all)
+			}
+			q.empty()
+		})
+	}
+}
+
+func TestAlibabaRefuses(t *testing.T) {
+	w := newWorld(t)
+	s, access := desk(w)
+	bad := support
+	bad.Category = "1"
+	f := w.follower(access, bad)
+	q := w.queue(f, 0)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.pass(time.Hour)
+	if n := len(s.CallsOf("teller")); n != 1 || f.Stats().Refused.Load() != 1 {
+		t.Errorf("%d calls, %d refused", n, f.Stats().Refused.Load())
+	}
+	q.empty()
+}
+
+func TestEvents(t *testing.T) {
+	w := newWorld(t)
+	join := cluster.Join(t)
+	ns := join.Namespace(t)
+	k, err := kube.New(join.As(t, "ticket-test-teller", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "list"}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := w.follower(func(c *Config) { c.Kube = kube.NewWriter(k) }, policy.Sink{Name: "events", Kind: policy.Event})
+	q := w.queue(f, 0)
+	here := func(r *events.Record) {
+		r.Service.Namespace = ns
+		r.Steps = []events.StepRecord{{Kind: "annotate", Text: "annotate the Service", Risk: "low"}}
+	}
+	read := func(n int) corev1.Event {
+		t.Helper()
+		all, err := k.Events(w.ctx, ns, uid(n))
+		if err != nil || len(all) != 1 {
+			t.Fatalf("got %d Events on Service %d, %v", len(all), n, err)
+		}
+		return all[0]
+	}
+	// Each Service has its own, though the cause is one.
+	for n := range 3 {
+		q.put(w.write(w.record(n, "vswitch-ip-exhausted", events.Planned, here, func(r *events.Record) { r.Ask = "" })))
+	}
+	for n := range 3 {
+		e := read(n)
+		if e.Reason != "LBRemedyPlanned" || e.Type != "Normal" || e.InvolvedObject.Name != fmt.Sprintf("web-%d", n) || e.Source.Component != "lbremedy" ||
+			!strings.HasPrefix(e.Message, "The vSwitch is full. Plan "+hash(fmt.Sprint(n))+" (low risk): 1. annotate the Service.") {
+			t.Errorf("got %+v", e)
+		}
+	}
+	q.pass(time.Minute)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, here)))
+	e := read(1)
+	if e.Reason != "LBRemedyAsked" || e.Type != "Warning" || e.Count != 2 || !strings.Contains(e.Message, "To have it applied: lbremedy approve 00000000-20260102T150405. What to do: Add a vSwitch.") {
+		t.Errorf("got %+v", e)
+	}
+	// The exporter of our own passes it over, as what it reads of it shows.
+	var seen []kube.Event
+	if _, err := k.ListEvents(w.ctx, kube.Selection{Namespace: ns, Fields: "involvedObject.kind=Service"}, func(e kube.Event) error { seen = append(seen, e); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	by := events.NewClassifier(table.Table())
+	for _, e := range seen {
+		for _, text := range []string{e.Message, "Error syncing load balancer []: Message: The specified VSwitch has no available ip."} {
+			m := by.Classify(events.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: text})
+			if m.Class != events.Ignored {
+				t.Errorf("our Event %s counts as a failure of class %s", e.Reason, m.Class)
+			}
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("saw %d Events", len(seen))
+	}
+	q.pass(time.Minute)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Fixed, here, func(r *events.Record) { r.Next = 1 })))
+	if e := read(1); e.Reason != "LBRemedyFixed" || e.Type != "Normal" || !strings.HasPrefix(e.Message, "It is over: fixed by lbremedy") {
+		t.Errorf("got %+v", e)
+	}
+	// A huge text fits, and a Service whose namespace is gone holds nobody up.
+	huge := strings.Repeat("漏", 20000)
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Failed, here, func(r *events.Record) { r.Finding, r.Ask, r.Error = huge, huge, huge })))
+	q.put(w.write(w.record(5, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) { r.Service.Namespace = ns + "-gone" })))
+	q.pass(time.Minute)
+	if e := read(2); len(e.Message) > 1024 || e.Reason != "LBRemedyFailed" {
+		t.Errorf("got %d bytes, %s", len(e.Message), e.Reason)
+	}
+	q.empty()
+	if n := f.Stats().Refused.Load() + f.Stats().Retries.Load(); n != 0 {
+		t.Errorf("%d tellings failed: %s", n, w.log())
+	}
+}
+
+// Without its permission an Event is refused, which the log says.
+func TestEventsDenied(t *testing.T) {
+	w := newWorld(t)
+	join := cluster.Join(t)
+	ns := join.Namespace(t)
+	k, err := kube.New(join.As(t, "ticket-test-reader", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := w.follower(func(c *Config) { c.Kube = kube.NewWriter(k) }, policy.Sink{Name: "events", Kind: policy.Event})
+	q := w.queue(f, 0)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) { r.Service.Namespace = ns })))
+	if f.Stats().Refused.Load() != 1 {
+		t.Errorf("got %s", w.log())
+	}
+	q.empty()
+}
+
+func TestDingTalk(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	s := policy.Sink{Name: "ding", Kind: policy.DingTalk, URLFrom: secret(t, h.server.URL+"/robot/send?access_token=tok3n"), SecretFrom: secret(t, "SECabc")}
+	f := w.follower(nil, s)
+	q := w.queue(f, 0)
+	answers := []string{`{"errcode":0,"errmsg":"ok"}`, `{"errcode":130101,"errmsg":"send too fast"}`, `{"errcode":-1,"errmsg":"busy"}`, `<html>`, `{"errcode":0}`,
+		`{"errcode":310000,"errmsg":"sign not match, access_token=tok3n"}`}
+	i := -1
+	h.answers(func(int, post) (int, http.Header, string) { i++; return 200, nil, answers[i] })
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) { r.Finding = "Look at [this](https://evil.example) @all <!here>." })))
+	posts := h.take()
+	u, err := url.Parse(posts[0].url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := u.Query().Get("timestamp")
+	if at != fmt.Sprint(w.now().UnixMilli()) || u.Query().Get("access_token") != "tok3n" || u.Query().Get("sign") != dingSign("SECabc", at) {
+		t.Errorf("got %s", posts[0].url)
+	}
+	var m struct {
+		Type     string `json:"msgtype"`
+		Markdown struct{ Title, Text string }
+	}
+	if err := json.Unmarshal([]byte(posts[0].body), &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Type != "markdown" || m.Markdown.Title != "The vSwitch is full (vsw-1), 1 Service" || strings.Contains(m.Markdown.Text, "](") || strings.Contains(m.Markdown.Text, "@all") {
+		t.Errorf("got %+v", m)
+	}
+	// It sends too fast, is busy, says nothing, and takes it: one update in the end.
+	began := w.now()
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.pass(time.Hour)
+	if n := len(h.take()); n != 4 {
+		t.Errorf("it was tried %d times", n)
+	}
+	if w.now().Sub(began) < dingPause {
+		t.Errorf("a robot that sends too fast paused only %s", w.now().Sub(began))
+	}
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Gone)))
+	q.pass(time.Hour)
+	if f.Stats().Refused.Load() != 1 || strings.Contains(w.log(), "tok3n") || strings.Contains(w.log(), "SECabc") {
+		t.Errorf("got %d refused, %s", f.Stats().Refused.Load(), w.log())
+	}
+	q.empty()
+}
+
+// The signature is that of DingTalk's own example in several languages:
+// base64 of HMAC-SHA256 over timestamp, line break and secret, under the secret.
+func TestDingSign(t *testing.T) {
+	if got, want := dingSign("this is secret", "1577262236757"), "hmPWwU+7lVdm3ZZz0r9tSfx0L4Q26jWOZr9+Gs6EZQM="; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestSlack(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	f := w.follower(nil, policy.Sink{Name: "slack", Kind: policy.Slack, URLFrom: secret(t, h.server.URL+"/services/T0/B0/s3cr3t")})
+	q := w.queue(f, 0)
+	// Messages can't be changed: an open ticket is told again after growing pauses.
+	for n := range 200 {
+		q.put(w.write(w.record(n, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) { r.Ask = "Do <!channel> & that." })))
+		q.pass(30 * time.Second)
+	}
+	posts := h.take()
+	if len(posts) < 3 || len(posts) > 6 {
+		t.Errorf("200 Services in 100 minutes made %d messages", len(posts))
+	}
+	var m struct{ Text string }
+	if err := json.Unmarshal([]byte(posts[0].body), &m); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(m.Text, "*The vSwitch is full (vsw-1), 1 Service*\n") || strings.Contains(m.Text, "<!") || !strings.Contains(m.Text, "&amp; that.") {
+		t.Errorf("got %s", m.Text)
+	}
+	h.answers(func(int, post) (int, http.Header, string) { return 410, nil, "channel_is_archived" })
+	for n := range 200 {
+		q.put(w.write(w.record(n, "vswitch-ip-exhausted", events.Gone)))
+	}
+	q.pass(time.Minute)
+	if n := len(h.take()); n != 1 || f.Stats().Refused.Load() != 1 || strings.Contains(w.log(), "s3cr3t") {
+		t.Errorf("got %d posts, %d refused", n, f.Stats().Refused.Load())
+	}
+	q.pass(2 * time.Hour)
+	q.empty()
+}
+
+func TestWebhook(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(func(c *Config) { c.Now = nil }, h.sink("desk")), 0)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) {
+		r.At = time.Now()
+		r.Steps = []events.StepRecord{{Kind: "x", Text: "send Signature=abcdefghijkl0123456789 there", Risk: "low"}}
+		r.Message = "Error https://slb.aliyuncs.com/?AccessKeyId=LTAI5tabcdefghijklmnop12&Signature=xyzxyzxyz%3D"
+	})))
+	p := h.take()[0]
+	check, err := standard.NewWebhook(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := check.Verify([]byte(p.body), p.header); err != nil {
+		t.Error(err)
+	}
+	if err := check.Verify([]byte(p.body+" "), p.header); err == nil {
+		t.Error("a body that was changed is taken")
+	}
+	var e cloudevents.Event
+	if err := json.Unmarshal([]byte(p.body), &e); err != nil || e.Validate() != nil {
+		t.Fatalf("got no CloudEvent: %v, %v", err, e.Validate())
+	}
+	if e.Type() != TypeOpened || e.ID() != p.header.Get("Webhook-Id") || !strings.HasPrefix(p.header.Get("Content-Type"), "application/cloudevents+json") {
+		t.Errorf("got %s %s %v", e.Type(), e.ID(), p.header)
+	}
+	for _, leak := range []string{"LTAI5tabcdef", "xyzxyzxyz", "abcdefghijkl0123456789"} {
+		if strings.Contains(p.body, leak) {
+			t.Errorf("%s is in %s", leak, p.body)
+		}
+	}
+	_, n := p.notice(t)
+	if n.Lead.Service.Name != "web-1" || n.Impact != events.NeverUp || !strings.Contains(n.LogQuery, "grep shop/web-1") {
+		t.Errorf("got %+v", n)
+	}
+}
+
+// Doors are shut to what must not be sent: to other places, in the clear, at length.
+func TestDoors(t *testing.T) {
+	h := newHook(t)
+	d := func(change func(*policy.Sink)) door {
+		s := h.sink("desk")
+		change(&s)
+		return newDoor(s, nil)
+	}
+	missing := policy.Reference{File: filepath.Join(t.TempDir(), "none")}
+	for name, tt := range map[string]struct {
+		change  func(*policy.Sink)
+		status  int
+		refused bool
+		want    string
+	}{
+		"redirect":         {func(*policy.Sink) {}, 307, true, "status 307"},
+		"not found":        {func(*policy.Sink) {}, 404, true, "status 404"},
+		"gone":             {func(*policy.Sink) {}, 410, true, "status 410"},
+		"teapot":           {func(*policy.Sink) {}, 418, true, "status 418"},
+		"timeout":          {func(*policy.Sink) {}, 408, false, "status 408"},
+		"server's fault":   {func(*policy.Sink) {}, 500, false, "status 500"},
+		"cut off":          {func(*policy.Sink) {}, 0, false, "EOF"},
+		"in the clear":     {func(s *policy.Sink) { s.URL, s.URLFrom = "", secret(t, "http://example.com/s3cr3t") }, 200, true, "https://"},
+		"no URL":           {func(s *policy.Sink) { s.URL, s.URLFrom = "", secret(t, "s3cr3t") }, 200, true, "no URL"},
+		"no file":          {func(s *policy.Sink) { s.URL, s.URLFrom = "", missing }, 200, false, "no such file"},
+		"no variable":      {func(s *policy.Sink) { s.URL, s.URLFrom = "", policy.Reference{Env: "LBREMEDY_TEST_NONE"} }, 200, false, "LBREMEDY_TEST_NONE is empty"},
+		"no key":           {func(s *policy.Sink) { s.SecretFrom = missing }, 200, false, "no such file"},
+		"key of no base64": {func(s *policy.Sink) { s.SecretFrom = secret(t, "s3cr3t!!") }, 200, true, "no key in base64"},
+		"key of two lines": {func(s *policy.Sink) { s.SecretFrom = secret(t, "a\nb") }, 200, false, "one line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h.answers(func(int, post) (int, http.Header, string) {
+				return tt.status, http.Header{"Location": {"https://example.com"}}, strings.Repeat("x", 1<<20)
+			})
+			hook := webhook{d(tt.change)}
+			_, err := hook.Open(t.Context(), Ticket{Key: "lbr-1", Message: "lbr-1.1", Incident: "a.b.c", At: time.Now()})
+			if err == nil || errors.Is(err, ErrRefused) != tt.refused || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cr3t") || len(err.Error()) > 600 {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	t.Run("nobody there", func(t *testing.T) {
+		h.server.Close()
+		hook := webhook{d(func(*policy.Sink) {})}
+		if _, err := hook.Open(t.Context(), Ticket{Key: "lbr-1", Message: "lbr-1.1", At: time.Now()}); err == nil || errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "/hook") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestTemplates(t *testing.T) {
+	file := func(text string) string {
+		name := filepath.Join(t.TempDir(), "t.tmpl")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	w := newWorld(t)
+	h := newHook(t)
+	for name, tt := range map[string]struct{ text, want string }{
+		"syntax":      {`{{define "text"}}{{.Lead`, "unclosed action"},
+		"field":       {`{{define "text"}}{{.Leed.Finding}}{{end}}`, "Leed"},
+		"empty":       {`{{define "text"}}{{if .Reopened}}again{{end}}{{end}}`, "empty text"},
+		"endless":     {`{{define "text"}}{{range .Services}}{{template "text" $}}{{end}}{{end}}`, "calls itself"},
+		"no function": {`{{define "text"}}{{env "HOME"}}{{end}}`, `"env" not defined`},
+		"too long":    {strings.Repeat("x", 70<<10), "larger than 64 KiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := h.sink("desk")
+			s.Template = file(tt.text)
+			_, err := New(Config{Stream: w.s, Sinks: []policy.Sink{s}})
+			if err == nil || !strings.Contains(err.Error(), "tell.desk: template ") || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	missing := h.sink("desk")
+	missing.Template = filepath.Join(t.TempDir(), "none")
+	if _, err := New(Config{Stream: w.s, Sinks: []policy.Sink{missing}}); err == nil {
+		t.Error("a template that isn't there was taken")
+	}
+	// One that fails only later is replaced for that ticket, and that is said.
+	s := h.sink("desk")
+	s.Template = file(`{{define "text"}}Mine: {{(index .Services 0).Service.Name}} {{slice .Cause 0 4}}{{end}}`)
+	f := w.follower(nil, s)
+	q := w.queue(f, 0)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(2, "throttling", events.Asked, cause("x"))))
+	posts := h.take()
+	_, first := posts[0].notice(t)
+	_, second := posts[1].notice(t)
+	if first.Text != "Mine: web-1 vsw-" || !strings.Contains(second.Text, "What happened") {
+		t.Errorf("got %q and %q", first.Text, second.Text)
+	}
+	if f.Stats().Templates.Load() != 1 || !strings.Contains(w.log(), "a template fails") {
+		t.Errorf("got %s", w.log())
+	}
+}
+
+// Huge texts are cut, and what a ticket must say stands in it all the same.
+func TestHugeTexts(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	huge := func(r *events.Record) {
+		text := strings.Repeat("满 \x1b[31m ", 4000)
+		r.Message, r.Finding, r.Ask, r.Note, r.Rule, r.Error, r.Cause = text, text, text, text, text, text, text
+		for range 40 {
+			r.Steps = append(r.Steps, events.StepRecord{Kind: "x", Text: text[:5000], Risk: "low"})
+		}
+	}
+	var last post
+	for n := range 30 {
+		q.put(w.write(w.record(n, "vswitch-ip-exhausted", events.Asked, huge)))
+	}
+	q.pass(time.Minute)
+	for _, p := range h.take() {
+		last = p
+	}
+	_, n := last.notice(t)
+	if len(last.body) > postSize || len(n.Text) > 16000 || len(n.Title) > 200 || n.Failing != 30 {
+		t.Errorf("got a body of %d bytes, a text of %d, a title of %d, %d fail", len(last.body), len(n.Text), len(n.Title), n.Failing)
+	}
+	q.empty()
+}
+
+// What a ticket says, whole.
+func TestText(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	full := func(r *events.Record) {
+		r.At, r.First, r.EventTime = at, at, at
+		r.Steps = []events.StepRecord{{Kind: "annotate", Text: "annotate the Service with vsw-b", Risk: "low"}, {Kind: "touch", Text: "wake the controller", Risk: "low"}}
+		r.Rule = "The plan's risk is medium, and the policy applies plans up to low by itself."
+	}
+	w.write(w.record(2, "vswitch-ip-exhausted", events.Asked, full))
+	q.o.since = at
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, full)))
+	_, n := h.take()[0].notice(t)
+	want := `1 Service of type LoadBalancer can't be synced, since 2026-01-02 15:04 UTC.
+
+What happened: of shop/web-1 in cluster c1 the controller said at 2026-01-02 15:04 UTC:
+Error syncing load balancer []: Message: it is full.
+
+Impact: never up: a Service has no address and never worked.
+
+Cause: The vSwitch is full.
+
+Plan (low risk, digest 6b86b273ff34fce1):
+1. annotate the Service with vsw-b
+2. wake the controller
+The plan's risk is medium, and the policy applies plans up to low by itself.
+To have it applied: lbremedy approve 00000000-20260102T150405
+
+What to do: Add a vSwitch.
+
+Services:
+- shop/web-1 in cluster c1, case 00000000-20260102T150405: a person must act, or agree.
+
+The controller's log shows the error code: kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep shop/web-1
+
+The journal tells the whole story: lbremedy show 00000000-20260102T150405
+Reference: ` + n.Key
+	if diff := cmp.Diff(want, n.Text); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if !slices.Equal(n.Clusters, []string{"c1"}) {
+		t.Errorf("got clusters %q", n.Clusters)
+	}
+}

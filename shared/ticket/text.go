@@ -1,0 +1,294 @@
+package ticket
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/template"
+	"text/template/parse"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/policy"
+)
+
+// A template defines "title", one line, and "text", over Facts. A file of the operator's
+// may define one of them or both.
+var (
+	//go:embed templates/ticket.tmpl
+	ticketTemplate string
+	//go:embed templates/message.tmpl
+	messageTemplate string
+	//go:embed templates/event.tmpl
+	eventTemplate string
+)
+
+// texts makes the texts of one sink.
+type texts struct {
+	own      *template.Template // the operator's over the built-in one
+	built    *template.Template
+	replaced bool
+}
+
+// builtin returns the template that lbremedy has for a kind of sinks.
+func builtin(kind string) string {
+	switch kind {
+	case policy.Event:
+		return eventTemplate
+	case policy.DingTalk, policy.Slack:
+		return messageTemplate
+	}
+	return ticketTemplate
+}
+
+// largest file that is read as a template, and largest text that one makes before it is cut.
+const (
+	templateFile = 64 << 10
+	templateText = 1 << 20
+)
+
+// loadTexts returns the texts of a sink, after a trial of the operator's template on an
+// open ticket, a reopened one and one that is over.
+func loadTexts(s policy.Sink) (*texts, error) {
+	built, err := template.New(s.Kind).Funcs(functions).Option("missingkey=error").Parse(builtin(s.Kind))
+	if err != nil {
+		return nil, fmt.Errorf("read the template of kind %s: %w", s.Kind, err)
+	}
+	t := &texts{own: built, built: built}
+	if s.Template == "" {
+		return t, nil
+	}
+	info, err := os.Stat(s.Template)
+	if err == nil && info.Size() > templateFile {
+		err = fmt.Errorf("it is larger than %d KiB", templateFile>>10)
+	}
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(s.Template)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("template %s: %w", s.Template, err)
+	}
+	own, err := built.Clone()
+	if err == nil {
+		own, err = own.Parse(string(data))
+	}
+	if err == nil {
+		err = loops(own)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("template %s: %w", s.Template, err)
+	}
+	t.own, t.replaced = own, true
+	for _, f := range samples() {
+		for _, name := range []string{"title", "text"} {
+			text, err := execute(own, name, f)
+			if err != nil {
+				return nil, fmt.Errorf("template %s: %w", s.Template, err)
+			}
+			if strings.TrimSpace(text) == "" {
+				return nil, fmt.Errorf("template %s: %q makes an empty text of a ticket that is %s", s.Template, name, f.Status)
+			}
+		}
+	}
+	return t, nil
+}
+
+// loops returns an error if a template calls itself, also by way of others. Go would
+// stop it after 100,000 calls and minutes.
+func loops(t *template.Template) error {
+	calls := map[string][]string{}
+	for _, one := range t.Templates() {
+		if one.Tree != nil {
+			calls[one.Name()] = called(one.Tree.Root, nil)
+		}
+	}
+	var reach func(from, to string, seen map[string]bool) bool
+	reach = func(from, to string, seen map[string]bool) bool {
+		for _, next := range calls[from] {
+			if next == to {
+				return true
+			}
+			if !seen[next] {
+				seen[next] = true
+				if reach(next, to, seen) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	for name := range calls {
+		if reach(name, name, map[string]bool{}) {
+			return fmt.Errorf("%q calls itself", name)
+		}
+	}
+	return nil
+}
+
+// called adds the names of the templates that a node calls.
+func called(n parse.Node, names []string) []string {
+	branch := func(b parse.BranchNode) { names = called(b.ElseList, called(b.List, names)) }
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return names
+		}
+		for _, inner := range n.Nodes {
+			names = called(inner, names)
+		}
+	case *parse.TemplateNode:
+		names = append(names, n.Name)
+	case *parse.IfNode:
+		branch(n.BranchNode)
+	case *parse.RangeNode:
+		branch(n.BranchNode)
+	case *parse.WithNode:
+		branch(n.BranchNode)
+	}
+	return names
+}
+
+// write returns title and text of a ticket. With an error they are the built-in ones.
+func (t *texts) write(f Facts, k kind) (title, text string, err error) {
+	title, text, err = fill(t.own, f)
+	if err != nil && t.replaced {
+		var broken error
+		if title, text, broken = fill(t.built, f); broken != nil {
+			err = errors.Join(err, broken)
+		}
+	}
+	title = strings.Join(strings.Fields(title), " ")
+	return clip(events.Redact(title), k.title), clip(events.Redact(strings.TrimSpace(text)), k.text), err
+}
+
+func fill(t *template.Template, f Facts) (title, text string, err error) {
+	if title, err = execute(t, "title", f); err != nil {
+		return f.Title, f.Lead.Finding, err
+	}
+	if text, err = execute(t, "text", f); err != nil {
+		return title, f.Lead.Finding, err
+	}
+	return title, text, nil
+}
+
+// execute fills a template. One that never ends is stopped by the size of its text.
+func execute(t *template.Template, name string, f Facts) (string, error) {
+	b := bounded{left: templateText}
+	if err := t.ExecuteTemplate(&b, name, f); err != nil {
+		return "", err
+	}
+	return b.String(), nil
+}
+
+type bounded struct {
+	bytes.Buffer
+	left int
+}
+
+// Write stores what there is room for; an error beyond.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, fmt.Errorf("the text is larger than %d KiB", templateText>>10)
+	}
+	return b.Buffer.Write(p)
+}
+
+// functions are what templates may call besides those of Go.
+var functions = template.FuncMap{
+	"join":   func(sep string, list []string) string { return strings.Join(list, sep) },
+	"time":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") },
+	"impact": func(i events.Impact) string { return impacts[i] },
+	"count": func(n int, one string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprintf("%d %ss", n, one)
+	},
+	"result": func(r events.Result) string { return results[r] },
+	"inc":    func(n int) int { return n + 1 },
+	"plain":  plain,
+}
+
+var impacts = map[events.Impact]string{
+	events.NeverUp: "never up: a Service has no address and never worked.",
+	events.Frozen:  "backends frozen: traffic still flows, to the backends of the last sync.",
+	events.Serving: "serving: traffic flows, and only the sync of settings fails.",
+}
+
+// results say how a Service stands.
+var results = map[events.Result]string{
+	events.Asked:      "a person must act, or agree",
+	events.Failed:     "lbremedy could not find out or could not write",
+	events.Unsettled:  "written, but the failure came back or nothing proves success",
+	events.Planned:    "only planned, since the policy observes",
+	events.Fixed:      "fixed by lbremedy, and proven to work",
+	events.Gone:       "the failure is gone",
+	events.Superseded: "it fails in another way now",
+	events.Undone:     "what lbremedy wrote was taken back",
+	events.Foreign:    "it is no failed sync of this cloud",
+	Moved:             "it fails for another cause now",
+	ByHand:            "closed by hand",
+}
+
+// plain returns a text without line breaks and without what a chat reads as markup for
+// links, mentions and code.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case '<':
+			return '‹'
+		case '>':
+			return '›'
+		case '`':
+			return '\''
+		case '[', ']':
+			return '|'
+		case '@':
+			return '＠'
+		}
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// clip returns at most n bytes of a text, valid and with a mark where it was cut.
+func clip(s string, n int) string {
+	const mark = " […]"
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) <= n {
+		return s
+	}
+	end := n - len(mark)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + mark
+}
+
+// samples are tickets to try a template on.
+func samples() []Facts {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	m := Member{
+		Case: "3f9a12bc-20260102T030405", Cluster: "c1", Service: events.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-0000-4000-8000-000000000001"},
+		Result: events.Asked, Stood: events.Asked, Since: at, At: at, Impact: events.NeverUp, Message: "Error syncing load balancer", Failed: at,
+		Finding: "The vSwitch is full.", Cause: "vsw-1", Risk: "low", Steps: []string{"annotate it"}, Digest: "0123456789abcdef0123456789abcdef", Ask: "Add a vSwitch.",
+		Note: "A note.", Rule: "A rule.", Error: "an error",
+	}
+	f := Facts{
+		Key: "lbr-0123456789abcdef", Incident: "cluster-c1.vswitch-ip-exhausted.0123456789abcdef", Status: Open, Class: "vswitch-ip-exhausted", Title: "A vSwitch is full",
+		Cause: "vsw-1", Clusters: []string{"c1"}, Since: at, Impact: events.NeverUp, Lead: m, Services: []Member{m}, Failing: 1, LogQuery: "kubectl logs",
+	}
+	again, over := f, f
+	again.Reopened, again.More = true, 3
+	m.Over, m.Result = true, events.Fixed
+	over.Status, over.Failing, over.Over, over.Lead, over.Services, over.Outcomes = Closed, 0, 1, m, []Member{m}, map[events.Result]int{events.Fixed: 1}
+	return []Facts{f, again, over}
+}

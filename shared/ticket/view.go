@@ -1,0 +1,147 @@
+package ticket
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// A view is an incident as one sink sees it: the members that it is told of.
+type view struct {
+	open, over []Member // sorted
+	revision   uint64   // the highest of all members, also of those that the sink isn't told of
+}
+
+// wants reports whether the sink is told of a member that stands, or stood, with this result.
+func wants(s policy.Sink, class string, m Member, result events.Result) bool {
+	in := func(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
+	return slices.Contains(s.Wants(), string(result)) && in(s.Classes, class) &&
+		in(s.Namespaces, m.Service.Namespace) && in(s.Risks, cmp.Or(m.Risk, "low"))
+}
+
+// viewOf returns what a sink sees. Members that are over count while the ticket is the
+// one that told of them: those from before it was last closed don't, and neither do
+// those from before there was a sink.
+func viewOf(s policy.Sink, class string, members []Member, h Head, since time.Time) view {
+	var v view
+	for _, m := range members {
+		v.revision = max(v.revision, m.revision)
+		switch {
+		case !m.Over && wants(s, class, m, m.Result):
+			v.open = append(v.open, m)
+		case !m.Over:
+		case m.revision <= h.ClosedAt, h.Status == None && m.At.Before(since):
+		case m.Stood != "" && wants(s, class, m, m.Stood), m.Result == events.Fixed && wants(s, class, m, events.Fixed):
+			v.over = append(v.over, m)
+		}
+	}
+	v.sort()
+	return v
+}
+
+// sort puts the members into the order of their names.
+func (v view) sort() {
+	for _, list := range [][]Member{v.open, v.over} {
+		slices.SortFunc(list, func(a, b Member) int {
+			return cmp.Or(cmp.Compare(a.Service.String(), b.Service.String()), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.uid, b.uid))
+		})
+	}
+}
+
+// status returns how the ticket stands by the view; None: there is nothing to tell.
+func (v view) status(was Status) Status {
+	switch {
+	case len(v.open) > 0:
+		return Open
+	case len(v.over) > 0, was == Open:
+		return Closed
+	}
+	return None
+}
+
+// print returns a fingerprint of what a person would call a change: who fails and how,
+// not when it was seen again.
+func (v view) print() string {
+	h := sha256.New()
+	for i, list := range [][]Member{v.open, v.over} {
+		for _, m := range list {
+			fmt.Fprintf(h, "%d %q %q %q %q %q %q\n", i, m.uid, m.Result, m.Digest, m.Finding, m.Ask, m.Error)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// listed is how many Services a ticket names.
+const listed = 20
+
+// facts returns what is told of the view. h is what the sink knows.
+func (v view) facts(key string, i incident, title string, h Head, status Status) Facts {
+	f := Facts{
+		Key: key, Incident: i.String(), Status: status, Reopened: h.Status == Closed && status == Open, Class: i.class, Title: title,
+		Failing: len(v.open), Over: len(v.over), Clusters: []string{}, Services: []Member{},
+	}
+	all := slices.Concat(v.open, v.over)
+	for n, m := range all {
+		if n < listed {
+			f.Services = append(f.Services, m)
+		}
+		if !slices.Contains(f.Clusters, m.Cluster) {
+			f.Clusters = append(f.Clusters, m.Cluster)
+		}
+		if f.Since.IsZero() || m.Since.Before(f.Since) {
+			f.Since = m.Since
+		}
+		if m.Over {
+			if f.Outcomes == nil {
+				f.Outcomes = map[events.Result]int{}
+			}
+			f.Outcomes[m.Result]++
+		}
+		if worse(m.Impact, f.Impact) {
+			f.Impact = m.Impact
+		}
+	}
+	slices.Sort(f.Clusters)
+	f.More = len(all) - len(f.Services)
+	if len(all) > 0 {
+		f.Lead = lead(all)
+		f.Cause = f.Lead.Cause
+		if kube.ValidName(f.Lead.Service.Namespace) && kube.ValidName(f.Lead.Service.Name) { // a command is made of them
+			f.LogQuery = remedy.LogQuery(f.Lead.Service.String())
+		}
+	}
+	return f
+}
+
+// lead returns the member that the texts are about: one that stands, of those one that
+// asks, and of those one with a plan.
+func lead(all []Member) Member {
+	rank := func(m Member) int {
+		n := 0
+		if !m.Over {
+			n += 4
+		}
+		if m.Ask != "" || m.Result == events.Asked {
+			n += 2
+		}
+		if len(m.Steps) > 0 {
+			n++
+		}
+		return n
+	}
+	return slices.MaxFunc(all, func(a, b Member) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+// worse reports whether users notice more of a than of b.
+func worse(a, b events.Impact) bool {
+	order := []events.Impact{"", events.Serving, events.Frozen, events.NeverUp}
+	return slices.Index(order, a) > slices.Index(order, b)
+}

@@ -1,0 +1,94 @@
+package ticket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// Types of the CloudEvents that a webhook gets; data is a Told ticket as Notice has it.
+const (
+	TypeOpened = "io.lbremedy.ticket.opened.v1" // also of one that is over already, and of one that is open again
+	TypeUpdate = "io.lbremedy.ticket.updated.v1"
+	TypeClosed = "io.lbremedy.ticket.closed.v1"
+)
+
+// A Notice is the data of a CloudEvent that a webhook gets.
+type Notice struct {
+	Title string `json:"title"`
+	Text  string `json:"text"`
+	Facts
+}
+
+// webhook posts signed CloudEvents in structured mode. The signature is that of
+// Standard Webhooks 1.0, symmetric
+// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
+// A try that is made again has the same webhook-id, by which the receiver knows it.
+type webhook struct{ door }
+
+// Open posts that a ticket is there. The ticket's ID is its key.
+func (w *webhook) Open(ctx context.Context, t Ticket) (string, error) {
+	return t.Key, w.send(ctx, t, TypeOpened)
+}
+
+// Update posts how it stands.
+func (w *webhook) Update(ctx context.Context, t Ticket) error {
+	if t.Reopened() {
+		return w.send(ctx, t, TypeOpened)
+	}
+	return w.send(ctx, t, TypeUpdate)
+}
+
+// Close posts how it ended.
+func (w *webhook) Close(ctx context.Context, t Ticket) error { return w.send(ctx, t, TypeClosed) }
+
+func (w *webhook) send(ctx context.Context, t Ticket, kind string) error {
+	u, err := w.address()
+	if err != nil {
+		return err
+	}
+	secret, err := w.sink.SecretFrom.Read()
+	if err != nil {
+		return err
+	}
+	signer, err := standard.NewWebhook(secret)
+	if err != nil { // its text may hold a part of the secret
+		return fmt.Errorf("%w: what %s holds is no key in base64, with or without whsec_ before it", ErrRefused, w.sink.SecretFrom)
+	}
+	data, err := json.Marshal(Notice{Title: t.Title, Text: t.Text, Facts: t.Facts})
+	if err != nil {
+		return fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
+	}
+	e := cloudevents.NewEvent()
+	e.SetID(t.Message)
+	e.SetType(kind)
+	e.SetSource("/lbremedy")
+	e.SetSubject(t.Incident)
+	e.SetTime(t.At)
+	if err := e.SetData(cloudevents.ApplicationJSON, json.RawMessage(data)); err != nil {
+		return fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
+	}
+	body, err := events.EncodeJSON(e)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	now := w.now()
+	signature, err := signer.Sign(t.Message, now, body)
+	if err != nil {
+		return errors.Join(ErrRefused, errors.New("sign the message"))
+	}
+	header := http.Header{"Content-Type": {cloudevents.ApplicationCloudEventsJSON + "; charset=utf-8"}}
+	header.Set(standard.HeaderWebhookID, t.Message)
+	header.Set(standard.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
+	header.Set(standard.HeaderWebhookSignature, signature)
+	_, err = w.post(ctx, u, header, body)
+	return err
+}
