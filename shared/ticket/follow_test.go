@@ -84,6 +84,24 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// A Service whose label says that nobody is to be asked makes no ticket, and leaves
+// the one that it is in.
+func TestMuted(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	muted := func(r *events.Record) { r.Muted = true }
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, muted)))
+	q.pass(time.Minute)
+	same(t, h.told())
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
+	q.pass(time.Minute)
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, muted)))
+	same(t, h.told(), "closed vsw-1: 0 fail, 1 over")
+	q.empty()
+}
+
 // Scope and cause tell incidents apart.
 func TestIncidents(t *testing.T) {
 	w := newWorld(t)

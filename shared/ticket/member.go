@@ -44,6 +44,7 @@ type Member struct {
 const (
 	Moved  events.Result = "moved"  // the Service fails for another cause now
 	ByHand events.Result = "closed" // a person closed the ticket
+	Muted  events.Result = "muted"  // a label says that nobody is to be asked
 )
 
 // Longest texts of a member. A thousand of them are read for one telling.
@@ -66,7 +67,7 @@ func stands(r events.Result) bool {
 // ends reports whether a result says that the failure is over.
 func ends(r events.Result) bool {
 	switch r {
-	case events.Fixed, events.Gone, events.Superseded, events.Undone, events.Foreign:
+	case events.Fixed, events.Gone, events.Superseded, events.Undone, events.Foreign, Muted:
 		return true
 	}
 	return false
@@ -117,6 +118,9 @@ type change struct {
 func changes(own incident, r events.Record, sequence uint64, have map[incident]Member) []change {
 	if r.Phase != events.Settled || !stands(r.Result) && !ends(r.Result) {
 		return nil // a run has begun, or it is looked at again
+	}
+	if r.Muted && stands(r.Result) {
+		r.Result = Muted
 	}
 	var open []incident
 	applied := false

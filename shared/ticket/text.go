@@ -234,6 +234,7 @@ var results = map[events.Result]string{
 	events.Foreign:    "it is no failed sync of this cloud",
 	Moved:             "it fails for another cause now",
 	ByHand:            "closed by hand",
+	Muted:             "a label says that nobody is to be asked",
 }
 
 // plain returns a text without line breaks and without what a chat reads as markup for
