@@ -17,12 +17,14 @@ var (
 const (
 	failedRoot = "lbremedy.failed"
 	caseRoot   = "lbremedy.case"
+	keptRoot   = "lbremedy.snapshot"
 )
 
 // Subjects of whole streams.
 const (
 	FailedSubjects = failedRoot + ".>" // all failures
 	CaseSubjects   = caseRoot + ".>"   // the whole journal
+	KeptSubjects   = keptRoot + ".>"   // how load balancers stood before a write
 )
 
 // FailedSubject returns the subject of the failures of one Service and class.
@@ -56,6 +58,13 @@ func CaseSubject(cluster, uid, class string) string {
 
 // CaseFilter returns the filter for the journal of one Service, over all classes.
 func CaseFilter(cluster, uid string) string { return caseRoot + "." + cluster + "." + uid + ".>" }
+
+// KeptSubject returns the subject of how the load balancers of one Service stood
+// before writes of one class. It is none of CaseFilter: it locks nobody out.
+// The arguments have passed ValidCluster, ValidUID and ValidClass.
+func KeptSubject(cluster, uid, class string) string {
+	return keptRoot + "." + cluster + "." + uid + "." + class
+}
 
 // ValidCluster reports, as an ErrInvalid, why an ID can't be a cluster's. IDs
 // are tokens of subjects and are checked before they become one.

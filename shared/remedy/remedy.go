@@ -67,10 +67,10 @@ func (r *Remedy) Title() string {
 	return strings.TrimSpace(strings.TrimLeft(line, "# "))
 }
 
-// Grants returns all that the class needs: the engine's own reads, the class's
-// reads and what its steps read and write.
+// Grants returns all that the class needs: the engine's own reads, with those of
+// snapshots, the class's reads and what its steps read and write.
 func (r *Remedy) Grants() []grant.Grant {
-	lists := [][]grant.Grant{engineGrants, r.Reads}
+	lists := [][]grant.Grant{engineGrants, r.Reads, r.Snapshots()}
 	if len(r.Steps) > 0 {
 		lists = append(lists, proofGrants)
 	}

@@ -90,6 +90,9 @@ func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (ou
 	if err := x.reversible(ctx, 0); err != nil {
 		return events.Record{}, err
 	}
+	if err := x.preserve(ctx, Plan{Steps: x.steps}.Highest(), x.steps); err != nil {
+		return events.Record{}, err
+	}
 	x.rec.Attempts = append(x.rec.Attempts, env.now())
 	x.rec.Attempt, x.rec.Held = x.c.Attempt, events.TakenBack // who finds it open goes on with it
 	if err := x.append(ctx, events.Intent); err != nil {

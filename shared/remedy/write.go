@@ -35,6 +35,10 @@ func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
 			return x.settle(ctx, x.rec.Result)
 		}
 	}
+	began := x.env.now()
+	if err := x.preserve(ctx, plan.Highest(), plan.Steps); err != nil {
+		return x.fail(ctx, err)
+	}
 	x.clock = x.env.now()
 	x.rec.Attempts = append(x.rec.Attempts, x.clock)
 	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[HashLabel]
@@ -46,7 +50,8 @@ func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
 	if err := x.useUp(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
-	return x.apply(ctx, false)
+	// A large load balancer takes a while to read: what the plan saw may be stale.
+	return x.apply(ctx, x.clock.Sub(began) > fresh)
 }
 
 // claim takes a place of each claim. false means that one has none left, and

@@ -88,3 +88,17 @@ func (j *Journal) Append(ctx context.Context, msgID string, header map[string][]
 	j.last = last
 	return nil
 }
+
+// Snapshot stores how the load balancers of a Service stood before a write of a class.
+// It lies beside the journal and locks nobody out. What can't stand in a subject is an error.
+func (s *Stream) Snapshot(ctx context.Context, cluster, serviceUID, class string, header map[string][]string, data []byte) error {
+	if j := s.Journal(cluster, serviceUID, class); j.bad != nil {
+		return j.bad
+	}
+	m := outgoing(events.KeptSubject(cluster, serviceUID, class), header, data)
+	m.Header.Set(jetstream.MsgIDHeader, rand.Text())
+	if _, err := s.once(ctx, Cases, m, nil); err != nil {
+		return fmt.Errorf("store a snapshot: %w", err)
+	}
+	return nil
+}

@@ -46,7 +46,7 @@ func (c Settings) streams() []jetstream.StreamConfig {
 	}, {
 		// A full journal refuses records, and with them writes: losing old ones silently would
 		// lose the memory of what was written.
-		Name: Cases, Subjects: []string{events.CaseSubjects},
+		Name: Cases, Subjects: []string{events.CaseSubjects, events.KeptSubjects},
 		Description:       "The journal of lbremedy: every intent, step and outcome",
 		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew,
 		MaxAge: casesAge, MaxBytes: cmp.Or(c.CasesBytes, 1<<30),

@@ -83,7 +83,7 @@ func TestSetupMakesWhatTheDesignSays(t *testing.T) {
 	s := fresh(t, "tag-missing")
 	for name, want := range map[string]jetstream.StreamConfig{
 		Failed: {Subjects: []string{"lbremedy.failed.>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardOld, MaxAge: 7 * 24 * time.Hour},
-		Cases:  {Subjects: []string{"lbremedy.case.>"}, MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew, MaxAge: 30 * 24 * time.Hour},
+		Cases:  {Subjects: []string{"lbremedy.case.>", "lbremedy.snapshot.>"}, MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew, MaxAge: 30 * 24 * time.Hour},
 		Dead:   {Subjects: []string{"lbremedy.dead.>"}, MaxMsgsPerSubject: -1, Discard: jetstream.DiscardOld, MaxAge: 30 * 24 * time.Hour},
 	} {
 		found, err := s.js.Stream(t.Context(), name)

@@ -33,6 +33,8 @@
 //   - with any one read before the plan failing, nothing is written and the
 //     error comes back;
 //   - nothing changes but what the plan named;
+//   - before a plan of medium or high risk is applied, the journal keeps how the load
+//     balancers stand, and with any read of that failing nothing is written;
 //   - undo puts back what was;
 //   - after a fix, the same event writes nothing.
 package scenario
@@ -57,6 +59,7 @@ import (
 	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -171,6 +174,7 @@ var laws = []law{
 	{"its messages belong to the class", classified},
 	{"a look writes nothing, and a failed read is an error and no write", looks},
 	{"nothing changes but what the plan names, and undo puts it back", changes},
+	{"without a snapshot nothing of medium or high risk is written", keeps},
 	{"it ends as wanted, and the same event then writes nothing", ends},
 }
 
@@ -271,6 +275,47 @@ func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used 
 	back.likeListeners(before)
 	if diff := cmp.Diff(before.settled(), back); diff != "" {
 		return fmt.Errorf("undo left something behind (-before +after):\n%s", diff)
+	}
+	return nil
+}
+
+// keeps checks that the snapshot of a risky plan is there, and that the plan isn't
+// applied without. Only a policy of the scenario's own can allow such a plan.
+func keeps(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used map[string]bool) error {
+	if !strings.Contains(s.parts["policy"], "risk") || s.parts["fault"] != "" {
+		return nil
+	}
+	w := build(t, c, r, s)
+	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
+	rec, err := remedy.Run(t.Context(), w.env, r, w.event)
+	if err != nil {
+		return err
+	}
+	if rec.Attempt == 0 || rec.Risk == remedy.Low.String() {
+		return nil
+	}
+	m, err := w.env.Stream.Last(t.Context(), stream.Cases, events.KeptSubject(rec.Cluster, rec.Service.UID, r.Class))
+	if err != nil {
+		return fmt.Errorf("read the snapshot: %w", err)
+	}
+	if kept, err := remedy.ReadSnapshot(m); err != nil || kept.Case != rec.Case {
+		return fmt.Errorf("the snapshot is of case %s, and this is %s: %w", kept.Case, rec.Case, err)
+	}
+	w.record(used)
+	made := w.reads()
+	for _, g := range r.Snapshots() {
+		if !slices.Contains(made, g.String()) {
+			continue
+		}
+		w := build(t, c, r, s)
+		before := w.snapshot(t)
+		defer w.refuse(g.String())()
+		if rec, err := remedy.Run(t.Context(), w.env, r, w.event); err == nil {
+			return fmt.Errorf("with %q failing no error came back; the run ended as %s: %s", g, rec.Result, rec.Finding)
+		}
+		if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+			return fmt.Errorf("with %q failing it wrote (-before +after):\n%s", g, diff)
+		}
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"flag"
@@ -15,7 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -204,6 +208,54 @@ func TestReport(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), out.String()); diff != "" {
 		t.Errorf("show prints something else; go test -run TestReport -update takes it over: %s", diff)
+	}
+}
+
+// What was kept before a write is shown with listeners, groups and backends.
+func TestShowSnapshot(t *testing.T) {
+	c, s := embed(t)
+	fixed := journalled()[2]
+	if err := seed(t.Context(), s, fixed); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.run(t.Context(), "show", fixed.Case, "--snapshot"); got.code != command.CodeWrong || !strings.Contains(got.err, "has no snapshot") {
+		t.Errorf("without a snapshot: %+v", got)
+	}
+	kept := remedy.Snapshot{Case: fixed.Case, Cluster: "c1", Class: fixed.Class, Service: fixed.Service, Attempt: 1, At: began, Balancers: []remedy.Standing{{
+		ID: "lb-1", CLB: &cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.1", Status: "active", Tags: map[string]string{"a": "b"}},
+		Listeners: []cloud.Listener{{Port: 80, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1"}},
+		Groups:    []cloud.VServerGroup{{ID: "rsp-1", Name: "g", Backends: []cloud.Backend{{ID: "i-1", Type: "ecs", Port: 30080, Weight: 100}}}},
+	}}}
+	data, err := json.Marshal(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Snapshot(t.Context(), "c1", fixed.Service.UID, fixed.Class, nil, packed.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	got := c.run(t.Context(), "show", "shop/web", "--snapshot")
+	for _, want := range []string{
+		"shop/web  before attempt 1 of " + fixed.Case, "CLB        lb-1 10.0.0.1 active\n", "Tags       a=b\n",
+		"Listener   80/tcp running rsp-1\n", "Group      rsp-1 g\n             i-1 ecs port 30080 weight 100\n",
+	} {
+		if got.code != 0 || !strings.Contains(got.out, want) {
+			t.Errorf("it lacks %q: %+v", want, got)
+		}
+	}
+	if got := c.run(t.Context(), "show", "shop/web", "--snapshot", "-o", "json"); !strings.Contains(got.out, `"attempt": 1`) {
+		t.Errorf("as JSON: %+v", got)
+	}
+	// It is no record: nothing else of the journal meets it.
+	if got := c.run(t.Context(), "ls", "--all"); got.code != 0 || got.err != "" || strings.Count(got.out, "\n") != 2 {
+		t.Errorf("ls: %+v", got)
 	}
 }
 

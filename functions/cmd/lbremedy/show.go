@@ -10,7 +10,7 @@ import (
 )
 
 func (p *program) show() *cobra.Command {
-	var whole bool
+	var whole, kept bool
 	cmd := &cobra.Command{
 		Use:   "show CASE|NAMESPACE/SERVICE",
 		Short: "Report on a case: what failed, why, what was done and how it ended",
@@ -19,7 +19,10 @@ there before, how to take it back, and how it ended.
 
 A case is named by its ID or the beginning of it. Of a Service the newest case is
 shown. With -o json or yaml the newest record of the case is printed, or all of them
-with --history.`,
+with --history.
+
+Before a plan of medium or high risk is applied, the journal keeps how the load
+balancers stood: --snapshot shows that instead, with listeners, groups and backends.`,
 		Example: `  lbremedy show shop/web
   lbremedy show 3f9a12bc-20260102T150405`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
@@ -35,6 +38,9 @@ with --history.`,
 				return err
 			}
 			h := found[0]
+			if kept {
+				return p.showSnapshots(cmd.Context(), s, h.last())
+			}
 			var value any = h.last()
 			if whole {
 				value = []events.Record(h)
@@ -52,6 +58,7 @@ with --history.`,
 		},
 	}
 	cmd.Flags().BoolVar(&whole, "history", false, "all records of the case, not the newest alone")
+	cmd.Flags().BoolVar(&kept, "snapshot", false, "how the load balancers stood before the write")
 	return cmd
 }
 

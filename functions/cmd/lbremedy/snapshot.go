@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// showSnapshots prints how the load balancers of a case stood before each attempt.
+func (p *program) showSnapshots(ctx context.Context, s *stream.Stream, r events.Record) error {
+	list := []remedy.Snapshot{}
+	err := s.Each(ctx, stream.Cases, events.KeptSubject(r.Cluster, r.Service.UID, r.Class), time.Time{}, func(m stream.Message) error {
+		kept, err := remedy.ReadSnapshot(m)
+		if err != nil {
+			return fmt.Errorf("message %d of the journal: %w", m.Sequence, err)
+		}
+		if kept.Case == r.Case {
+			list = append(list, kept)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return command.Wrong("case %s has no snapshot: one is kept before a plan of medium or high risk is applied", r.Case)
+	}
+	return p.print(list, func() {
+		for i, kept := range list {
+			if i > 0 {
+				fmt.Fprintln(p.out)
+			}
+			p.snapshot(kept)
+		}
+	})
+}
+
+func (p *program) snapshot(s remedy.Snapshot) {
+	fmt.Fprintf(p.out, "%s  before attempt %d of %s, at %s\n", p.paint(bold, command.Clean(s.Service.String())), s.Attempt, s.Case, clock(s.At))
+	if len(s.Balancers) == 0 {
+		fmt.Fprintln(p.out, "It had no load balancer that could be found.")
+	}
+	for _, lb := range s.Balancers {
+		switch {
+		case lb.CLB != nil:
+			p.field("CLB", words(lb.ID, lb.CLB.Name, lb.CLB.Address, lb.CLB.AddressType, lb.CLB.Status, lb.CLB.ChargeType, lb.CLB.Spec))
+			p.field("Tags", pairs(lb.CLB.Tags))
+		case lb.NLB != nil:
+			p.field("NLB", words(lb.ID, lb.NLB.Name, lb.NLB.DNSName, lb.NLB.AddressType, lb.NLB.Status))
+			p.field("Tags", pairs(lb.NLB.Tags))
+		default:
+			p.field("Gone", "The API knew no load balancer "+lb.ID+".")
+		}
+		for _, l := range lb.Listeners {
+			p.field("Listener", words(fmt.Sprintf("%d/%s", l.Port, l.Protocol), l.Status, l.VServerGroup, l.Scheduler, pairs(l.Config)))
+		}
+		for _, l := range lb.NetworkListeners {
+			port := fmt.Sprint(l.Port)
+			if l.Port == 0 {
+				port = l.First + "-" + l.Last
+			}
+			p.field("Listener", words(port+"/"+l.Protocol, l.ID, l.Status, l.ServerGroup))
+		}
+		for _, g := range lb.Groups {
+			p.field("Group", words(g.ID, g.Name)+backends(g.Backends))
+		}
+		for _, id := range sortedKeys(lb.Servers) {
+			p.field("Group", id+backends(lb.Servers[id]))
+		}
+	}
+}
+
+// words joins the texts that say something.
+func words(all ...string) string {
+	return strings.Join(strings.Fields(strings.Join(all, " ")), " ")
+}
+
+// pairs returns a map as text.
+func pairs(m map[string]string) string {
+	var all []string
+	for _, k := range sortedKeys(m) {
+		all = append(all, k+"="+m[k])
+	}
+	return strings.Join(all, ", ")
+}
+
+// backends returns a line for each backend.
+func backends(list []cloud.Backend) string {
+	var text strings.Builder
+	for _, b := range list {
+		fmt.Fprintf(&text, "\n  %s %s port %d weight %d", cmp.Or(b.ID, b.IP), b.Type, b.Port, b.Weight)
+	}
+	return text.String()
+}
