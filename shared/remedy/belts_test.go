@@ -188,7 +188,13 @@ func TestFreeze(t *testing.T) {
 	if rec.Wait > 2*time.Minute {
 		t.Errorf("waits %s", rec.Wait)
 	}
-	r.advance(rec.Wait + time.Second)
+	// While it lasts nothing is looked up.
+	before := r.count("diagnose")
+	r.advance(rec.Wait)
+	if rec := r.ends(events.Waiting); rec.Wait <= 0 || r.count("diagnose") != before {
+		t.Errorf("diagnosed %d times, and waits %s", r.count("diagnose")-before, rec.Wait)
+	}
+	r.advance(2 * time.Minute)
 	r.ends(events.Waiting)
 	r.wrote(1)
 }

@@ -17,7 +17,7 @@ type hold struct {
 
 const (
 	pausedWait  = 10 * time.Second
-	frozenWait  = 5 * time.Minute // at most; the policy may change meanwhile
+	frozenWait  = 10 * time.Second // at most; the policy may change meanwhile
 	classWait   = 2 * time.Minute
 	clusterWait = 10 * time.Minute
 )
@@ -38,6 +38,23 @@ func (x *run) hold(ctx context.Context, p Policy) (*hold, error) {
 		return &hold{events.HeldByFreeze, text, max(time.Second, min(until.Sub(now), frozenWait))}, nil
 	}
 	return nil, nil
+}
+
+// stands returns the pause or freeze that held the case back and still does; nil if
+// it is over. While it stands, nothing else needs to be read.
+func (x *run) stands(ctx context.Context, prev events.Record) *hold {
+	if prev.Held != events.HeldByPause && prev.Held != events.HeldByFreeze {
+		return nil
+	}
+	p, err := x.policy(ctx)
+	if err != nil {
+		return nil // it is read again, and said
+	}
+	h, err := x.hold(ctx, p)
+	if err != nil {
+		return nil
+	}
+	return h
 }
 
 // keep puts a hold into the record: the case waits, and is diagnosed afresh then.

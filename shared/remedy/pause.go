@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -62,6 +64,26 @@ func Resume(ctx context.Context, s *stream.Stream, cluster string) (*Pause, erro
 	return p, nil
 }
 
+// Pauses returns all pauses that are in force, that of all clusters first.
+func Pauses(ctx context.Context, s *stream.Stream) ([]Pause, error) {
+	keys, err := s.Keys(ctx, "pause.*")
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(keys)
+	all := []Pause{}
+	for _, k := range append([]string{"pause"}, keys...) {
+		p, err := pauseOf(ctx, s, strings.TrimPrefix(strings.TrimPrefix(k, "pause"), "."))
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			all = append(all, *p)
+		}
+	}
+	return all, nil
+}
+
 // Paused returns the pause that is in force in a cluster; nil if there is none. One
 // that can't be decoded is one all the same, and an error leaves it open: who can't
 // tell must not write.
@@ -82,7 +104,7 @@ func pauseOf(ctx context.Context, s *stream.Stream, cluster string) (*Pause, err
 		return nil, fmt.Errorf("read whether all is paused: %w", err)
 	}
 	var p Pause
-	if json.Unmarshal(data, &p) != nil || p.By == "" {
+	if json.Unmarshal(data, &p) != nil || p.By == "" || p.Cluster != cluster {
 		p = Pause{Cluster: cluster, By: "somebody", Why: "who and why can't be read"}
 	}
 	return &p, nil

@@ -234,6 +234,10 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 	if left := x.writing(x.other); left > 0 {
 		return x.later(min(left, soon))
 	}
+	if h := x.stands(ctx, prev); h != nil && next == afresh && !x.ev.Again {
+		x.keep(h) // the journal says so already
+		return x.rec, nil
+	}
 	if x.rec.Crashes >= maxCrashes {
 		x.rec.Finding = fmt.Sprintf("%d runs on this event in a row never ended.", x.rec.Crashes)
 		x.rec.Ask = "Look at the log of the function for why it stops, then replay the event."
@@ -344,7 +348,7 @@ func (x *run) resume(prev events.Record, agreed bool) (next, events.Record) {
 		left = x.writing(prev)
 	case (open || prev.Phase == events.Started) && x.other.Phase == "":
 		left = looking - x.since(prev.At)
-	case parked && !prev.Done(), held && !x.ev.Again:
+	case parked && !prev.Done(), held && prev.Event == x.ev.ID && !x.ev.Again:
 		left = prev.Wait - x.since(prev.At)
 	}
 	if left > 0 {

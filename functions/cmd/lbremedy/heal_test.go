@@ -143,33 +143,9 @@ func TestHeal(t *testing.T) {
 	web := sc.namespace + "/web"
 
 	// up observes.
-	out, in := io.Pipe()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan int, 1)
-	errs := &lockedBuffer{}
-	go func() {
-		p := &program{in: strings.NewReader(""), out: in, err: errs, now: time.Now, getenv: func(name string) string { return sc.env[name] }, terminal: func(any) int { return 0 }}
-		code := p.run(ctx, []string{"up", "-o", "json", "--listen", "127.0.0.1:0"})
-		in.CloseWithError(fmt.Errorf("up ended with code %d: %s", code, errs))
-		ended <- code
-	}()
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	id := ""
-	for id == "" && lines.Scan() {
-		var r events.Record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
-		if r.Service.String() == web && r.Result == events.Planned {
-			id = r.Case
-		}
-	}
-	if id == "" {
-		t.Fatalf("up ended before the failure was planned: %v", lines.Err())
-	}
-	go io.Copy(io.Discard, out)
+	u := sc.up(t, "--listen", "127.0.0.1:0")
+	errs := u.errs
+	id := u.until(t, func(r events.Record) bool { return r.Result == events.Planned }).Case
 	if said := errs.String(); !strings.Contains(said, "Mode: observe") || !strings.Contains(said, "Watching cluster c-cli") {
 		t.Errorf("up said %q", said)
 	}
@@ -181,11 +157,7 @@ func TestHeal(t *testing.T) {
 
 	run := func(code int, out, errs string, args ...string) said {
 		t.Helper()
-		got := sc.run(t.Context(), args...)
-		if got.code != code || !strings.Contains(got.out, out) || !strings.Contains(got.err, errs) {
-			t.Errorf("%v: code %d, %q, %q; want %d with %q and %q", args, got.code, got.out, got.err, code, out, errs)
-		}
-		return got
+		return sc.wants(t, code, out, errs, args...)
 	}
 	run(command.CodeFailed, "", "lbremedy up already runs on the state directory", "up")
 	run(0, id, "", "ls", "--open", "--namespace", sc.namespace)
@@ -232,16 +204,87 @@ func TestHeal(t *testing.T) {
 	}
 	run(command.CodeWrong, "", "was taken back at", "undo", id)
 
-	cancel()
+	u.end(t)
+	run(command.CodeFailed, "", `"lbremedy up" does not run`, "ls")
+}
+
+// wants runs a command and wants this code, and these texts in what it prints.
+func (sc *scene) wants(t *testing.T, code int, out, errs string, args ...string) said {
+	t.Helper()
+	got := sc.run(t.Context(), args...)
+	if got.code != code || !strings.Contains(got.out, out) || !strings.Contains(got.err, errs) {
+		t.Errorf("%v: code %d, %q, %q; want %d with %q and %q", args, got.code, got.out, got.err, code, out, errs)
+	}
+	return got
+}
+
+// An upRun is a call of up that goes on.
+type upRun struct {
+	records chan events.Record // about the Service of the scene
+	errs    *lockedBuffer
+	cancel  context.CancelFunc
+	ended   chan int
+}
+
+// up starts "lbremedy up".
+func (sc *scene) up(t *testing.T, args ...string) *upRun {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	u := &upRun{records: make(chan events.Record, 1000), errs: &lockedBuffer{}, cancel: cancel, ended: make(chan int, 1)}
+	t.Cleanup(cancel)
+	go func() {
+		p := &program{in: strings.NewReader(""), out: in, err: u.errs, now: time.Now, getenv: func(name string) string { return sc.env[name] }, terminal: func(any) int { return 0 }}
+		code := p.run(ctx, append([]string{"up", "-o", "json"}, args...))
+		in.CloseWithError(fmt.Errorf("up ended with code %d: %s", code, u.errs))
+		u.ended <- code
+	}()
+	go func() {
+		defer close(u.records)
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var r events.Record
+			if json.Unmarshal(lines.Bytes(), &r) == nil && r.Service.String() == sc.namespace+"/web" {
+				u.records <- r
+			}
+		}
+	}()
+	return u
+}
+
+// until returns the next record of the Service that is as wanted.
+func (u *upRun) until(t *testing.T, wanted func(events.Record) bool) events.Record {
+	t.Helper()
+	late := time.After(2 * time.Minute)
+	var last events.Record
+	for {
+		select {
+		case r, ok := <-u.records:
+			if !ok {
+				t.Fatalf("up ended before that: %s", u.errs)
+			}
+			if last = r; wanted(r) {
+				return r
+			}
+		case <-late:
+			t.Fatalf("it does not come; the last record is %+v, and up said %s", last, u.errs)
+		}
+	}
+}
+
+// end ends up, and wants it to end well.
+func (u *upRun) end(t *testing.T) {
+	t.Helper()
+	u.cancel()
 	select {
-	case code := <-ended:
+	case code := <-u.ended:
 		if code != 0 {
-			t.Errorf("up ended with code %d: %s", code, errs)
+			t.Errorf("up ended with code %d: %s", code, u.errs)
 		}
 	case <-time.After(30 * time.Second):
 		t.Error("up does not end")
 	}
-	run(command.CodeFailed, "", `"lbremedy up" does not run`, "ls")
 }
 
 // A lockedBuffer is a buffer for two goroutines.

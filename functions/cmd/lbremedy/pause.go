@@ -11,74 +11,110 @@ import (
 
 func (p *program) pause() *cobra.Command {
 	var by, why string
+	var here bool
 	cmd := &cobra.Command{
 		Use:   "pause",
 		Short: "Stop every step that has not started, everywhere",
-		Long: `Stop every step that has not started, in all workers and functions that use this NATS:
-of the cluster of --cluster, or of all. Failures are still received and diagnosed; what
-would be applied waits until "lbremedy resume". A step that is being made is finished.`,
+		Long: `Stop every step that has not started, in all workers and functions that use this NATS,
+for all clusters or, with --this-cluster, for one. Failures are still received and
+diagnosed; what would be applied waits until "lbremedy resume". A step that is being
+made is finished.`,
 		Example: `  lbremedy pause --why 'network change tonight'
-  lbremedy pause --cluster c1234`,
+  lbremedy pause --this-cluster --cluster c1234`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if by == "" {
 				return command.Wrong("--as: nobody is named, and the user of this machine is not known")
 			}
+			cluster, err := p.only(here)
+			if err != nil {
+				return err
+			}
 			s, err := p.stream(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			if err := remedy.SetPause(cmd.Context(), s, remedy.Pause{Cluster: p.cluster, By: by, At: p.now(), Why: why}); err != nil {
+			if err := remedy.SetPause(cmd.Context(), s, remedy.Pause{Cluster: cluster, By: by, At: p.now(), Why: why}); err != nil {
 				return err
 			}
-			in, err := remedy.Paused(cmd.Context(), s, p.cluster)
+			all, err := remedy.Pauses(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
-			if in == nil {
-				return fmt.Errorf("somebody has resumed at the same time")
-			}
-			return p.print(in, func() { fmt.Fprintf(p.out, "%s: %s\n", where(in.Cluster), command.Clean(in.String())) })
+			return p.print(all, func() { p.pauses(all) })
 		},
 	}
 	cmd.Flags().StringVar(&by, "as", whoami(), "`who` pauses")
 	cmd.Flags().StringVar(&why, "why", "", "the `reason`, for those who meet the pause")
+	cmd.Flags().BoolVar(&here, "this-cluster", false, "only for the cluster that --cluster names")
 	return cmd
 }
 
 func (p *program) resume() *cobra.Command {
-	return &cobra.Command{
+	var here bool
+	cmd := &cobra.Command{
 		Use:   "resume",
-		Short: "End a pause",
-		Long: `End the pause of the cluster of --cluster, or that of all clusters. What has waited is
+		Short: "End all pauses, or that of a cluster",
+		Long: `End all pauses or, with --this-cluster, that of one cluster. What has waited is
 diagnosed afresh within some seconds, and nothing is applied as it was planned before.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := p.stream(cmd.Context())
+			ctx := cmd.Context()
+			cluster, err := p.only(here)
+			if err != nil {
+				return err
+			}
+			s, err := p.stream(ctx)
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			was, err := remedy.Resume(cmd.Context(), s, p.cluster)
+			all, err := remedy.Pauses(ctx, s)
 			if err != nil {
 				return err
 			}
-			still, err := remedy.Paused(cmd.Context(), s, p.cluster)
-			if err != nil {
-				return err
+			ended, remain := []remedy.Pause{}, []remedy.Pause{}
+			for _, one := range all {
+				if here && one.Cluster != cluster {
+					remain = append(remain, one)
+					continue
+				}
+				if _, err := remedy.Resume(ctx, s, one.Cluster); err != nil {
+					return err
+				}
+				ended = append(ended, one)
 			}
-			return p.print(map[string]*remedy.Pause{"ended": was, "remains": still}, func() {
-				if was == nil {
-					fmt.Fprintf(p.out, "%s: there was no pause.\n", where(p.cluster))
-				} else {
-					fmt.Fprintf(p.out, "%s: the pause has ended. %s\n", where(p.cluster), command.Clean(was.String()))
+			return p.print(map[string][]remedy.Pause{"ended": ended, "remain": remain}, func() {
+				if len(ended) == 0 {
+					fmt.Fprintln(p.out, "There was no pause to end.")
 				}
-				if still != nil {
-					fmt.Fprintf(p.out, "%s: still paused. %s\n", where(still.Cluster), command.Clean(still.String()))
+				for _, one := range ended {
+					fmt.Fprintf(p.out, "Ended. %s: %s\n", where(one.Cluster), command.Clean(one.String()))
 				}
+				p.pauses(remain)
 			})
 		},
+	}
+	cmd.Flags().BoolVar(&here, "this-cluster", false, "only that of the cluster that --cluster names")
+	return cmd
+}
+
+// only returns the cluster that is meant alone; empty: all are.
+func (p *program) only(here bool) (string, error) {
+	if here && p.cluster == "" {
+		return "", command.Wrong("--this-cluster: no cluster is named: set --cluster or LBREMEDY_CLUSTER")
+	}
+	if !here {
+		return "", nil
+	}
+	return p.cluster, nil
+}
+
+// pauses prints the pauses that are in force.
+func (p *program) pauses(all []remedy.Pause) {
+	for _, one := range all {
+		fmt.Fprintf(p.out, "%s: %s\n", where(one.Cluster), command.Clean(one.String()))
 	}
 }
 

@@ -66,11 +66,11 @@ it, one sentence for each mistake. Nothing comes into force.`,
 			if err != nil {
 				return err
 			}
-			paused, err := remedy.Paused(ctx, s, p.cluster)
+			paused, err := remedy.Pauses(ctx, s)
 			if err != nil {
 				return err
 			}
-			return p.print(map[string]any{"policy": allowed, "pause": paused}, func() {
+			return p.print(map[string]any{"policy": allowed, "pauses": paused}, func() {
 				fmt.Fprintln(p.out, "In force: "+describe(allowed)+".")
 				for _, r := range allowed.Rules {
 					fmt.Fprintln(p.out, "  "+command.Clean(r.String())+": "+command.Clean(told(r)))
@@ -78,9 +78,7 @@ it, one sentence for each mistake. Nothing comes into force.`,
 				if frozen, _ := allowed.Frozen(p.now()); frozen != "" {
 					fmt.Fprintln(p.out, command.Clean(frozen))
 				}
-				if paused != nil {
-					fmt.Fprintf(p.out, "%s: %s\n", where(paused.Cluster), command.Clean(paused.String()))
-				}
+				p.pauses(paused)
 			})
 		},
 	}

@@ -231,7 +231,7 @@ func (u *upping) seen(r events.Record, err error) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	key, word := r.Case+" "+r.Class, state(r)+" "+r.Finding
+	key, word := r.Case+" "+r.Class, state(r)+" "+r.Finding+" "+string(r.Held)
 	if u.said[key] == word {
 		return
 	}

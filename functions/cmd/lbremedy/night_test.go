@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A night: fixes are paused, frozen, stopped by the class itself, approved by a
+// person, and taken back; and the policy file changes while all that goes on.
+func TestNight(t *testing.T) {
+	sc := newScene(t)
+	web := sc.namespace + "/web"
+	file := write(t, "policy.yaml", "mode: observe\n")
+	policy := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	untouched := func() {
+		t.Helper()
+		if got := sc.annotations(t)[annotation+"vswitch-id"]; got != "vsw-a" {
+			t.Fatalf("something wrote: the Service is in %s", got)
+		}
+	}
+	held := func(by events.Hold) func(events.Record) bool {
+		return func(r events.Record) bool { return r.Result == events.Waiting && r.Held == by }
+	}
+	u := sc.up(t, "--policy", file)
+	id := u.until(t, func(r events.Record) bool { return r.Result == events.Planned }).Case
+	sc.wants(t, command.CodeWrong, "", "is only observed", "approve", id)
+
+	// A pause goes before a policy that fixes.
+	sc.wants(t, 0, "All clusters: Paused by ann", "", "pause", "--as", "ann", "--why", "network change")
+	sc.wants(t, 0, "Cluster c-cli: Paused by bob", "", "pause", "--as", "bob", "--this-cluster")
+	policy("mode: fix\nfreezes: [{name: sale, from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
+	if r := u.until(t, held(events.HeldByPause)); !strings.Contains(r.Rule, "Paused by ann") {
+		t.Errorf("the rule is %q", r.Rule)
+	}
+	sc.wants(t, 0, "Cluster c-cli: Paused by bob", "", "policy", "show")
+	sc.wants(t, 0, "All clusters: Paused by ann", "", "resume", "--this-cluster")
+	sc.wants(t, 0, "Ended. All clusters: Paused by ann", "", "resume")
+	sc.wants(t, 0, "There was no pause to end.", "", "resume")
+
+	// So does a freeze, until the file ends it. A file that is wrong changes nothing.
+	u.until(t, held(events.HeldByFreeze))
+	policy("mode: fixx\n")
+	sc.wants(t, command.CodeWrong, "", `"fixx" is no mode`, "policy", "check", file)
+	sc.wants(t, 0, "waiting", "", "ls", "--namespace", sc.namespace)
+	untouched()
+
+	// The class has stopped itself: a person closes its breaker, or agrees to one plan.
+	at, err := readPlace(sc.env["LBREMEDY_STATE_DIR"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := stream.Connect(t.Context(), stream.Config{URL: at.URL, Token: at.Token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Put(t.Context(), "breaker.c-cli.vswitch-ip-exhausted", []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	sc.wants(t, 0, "vswitch-ip-exhausted", "", "breaker", "ls")
+	policy("mode: fix\n")
+	asked := u.until(t, func(r events.Record) bool { return r.Result == events.Asked })
+	if !strings.Contains(asked.Rule, "The breaker of the class vswitch-ip-exhausted is open") {
+		t.Errorf("the rule is %q", asked.Rule)
+	}
+	untouched()
+	sc.wants(t, command.CodeWrong, "", "look at it again", "approve", asked.Case, "--digest", "0000")
+	sc.wants(t, 0, "ann agreed to the plan "+asked.Digest, "", "approve", asked.Case, "--as", "ann")
+	u.until(t, func(r events.Record) bool { return r.Result == events.Fixed })
+	if got := sc.annotations(t)[annotation+"vswitch-id"]; got != "vsw-b" {
+		t.Errorf("after the fix the Service is in %s", got)
+	}
+	sc.wants(t, 0, "ann approved this plan at", "", "show", web)
+	sc.wants(t, 0, "vswitch-ip-exhausted may write again", "", "breaker", "close", "vswitch-ip-exhausted")
+	sc.wants(t, 0, "No breaker is open.", "", "breaker", "ls")
+	sc.wants(t, command.CodeWrong, "", "has no plan that waits for an approval", "approve", asked.Case)
+	u.end(t)
+}
