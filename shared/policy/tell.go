@@ -107,18 +107,27 @@ func (s Sink) Wants() []string {
 	return told[:4]
 }
 
-// Tell reads the section tell of a policy file at path.
-func Tell(path string, classes []string) ([]Sink, error) {
+// LoadTell reads the section tell of the policy file at path.
+func LoadTell(path string, classes []string) ([]Sink, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read policy file: %w", err)
 	}
-	if _, err := Parse(data, classes); err != nil {
+	sinks, err := ParseTell(data, classes)
+	if err != nil {
 		return nil, fmt.Errorf("policy file %s: %w", path, err)
+	}
+	return sinks, nil
+}
+
+// ParseTell reads the section tell of a policy from YAML. It refuses what Parse refuses.
+func ParseTell(data []byte, classes []string) ([]Sink, error) {
+	if _, err := Parse(data, classes); err != nil {
+		return nil, err
 	}
 	var f File
 	if err := yaml.UnmarshalStrict(data, &f); err != nil {
-		return nil, fmt.Errorf("policy file %s: %w", path, explain(err))
+		return nil, explain(err)
 	}
 	return f.Tell, nil
 }

@@ -27,7 +27,7 @@ func TestTell(t *testing.T) {
 	if err := os.WriteFile(file, []byte("mode: fix\n"+allSinks), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sinks, err := Tell(file, []string{"busy"})
+	sinks, err := LoadTell(file, []string{"busy"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,30 +67,31 @@ func (o *outlet) close(ctx context.Context) error {
 
 // An Incident is what one ticket is about, as List finds it.
 type Incident struct {
-	ID       string    `json:"id"` // scope, class and hash of the cause, with dots between
-	Scope    string    `json:"scope"`
-	Class    string    `json:"class"`
-	Cause    string    `json:"cause,omitempty"`
-	Open     bool      `json:"open"`
-	Since    time.Time `json:"since"`
-	Failing  int       `json:"failing"`
-	Members  []Member  `json:"members"` // those that fail first, by name
-	Tickets  []Told    `json:"tickets"` // by sink
-	Findings string    `json:"finding,omitempty"`
-	at       time.Time // of the newest record
+	ID      string    `json:"id"` // scope, class and hash of the cause, with dots between
+	Scope   string    `json:"scope"`
+	Class   string    `json:"class"`
+	Cause   string    `json:"cause,omitempty"`
+	Open    bool      `json:"open"`
+	Since   time.Time `json:"since"`
+	Failing int       `json:"failing"`
+	Members []Member  `json:"members"` // those that fail first, by name
+	Tickets []Told    `json:"tickets"` // by sink
+	Finding string    `json:"finding,omitempty"`
+	at      time.Time // of the newest record
 }
 
 // Told is what one sink knows of an incident.
 type Told struct {
-	Sink    string    `json:"sink"`
-	Key     string    `json:"key"`
-	Service string    `json:"service,omitempty"` // where each is told on its own
-	ID      string    `json:"id,omitempty"`      // that the sink gave it
-	Status  Status    `json:"status"`
-	Number  int       `json:"number"` // tellings that got through
-	At      time.Time `json:"at,omitzero"`
-	Error   string    `json:"error,omitempty"`
-	Refused bool      `json:"refused,omitempty"` // the sink will never take it as it is
+	Incident string    `json:"incident"`
+	Sink     string    `json:"sink"`
+	Key      string    `json:"key"`
+	Service  string    `json:"service,omitempty"` // where each is told on its own
+	ID       string    `json:"id,omitempty"`      // that the sink gave it
+	Status   Status    `json:"status"`
+	Number   int       `json:"number"` // tellings that got through
+	At       time.Time `json:"at,omitzero"`
+	Error    string    `json:"error,omitempty"`
+	Refused  bool      `json:"refused,omitempty"` // the sink will never take it as it is
 }
 
 // List returns the incidents that are known, open ones and those that ended in the last
@@ -124,15 +125,13 @@ func List(ctx context.Context, s *stream.Stream) ([]Incident, error) {
 		get(i).add(m)
 	}
 	for _, e := range heads {
-		sink, i, uid, ok := parseHead(e.Key)
-		var h Head
-		if err := json.Unmarshal(e.Value, &h); !ok || err != nil {
-			bad = append(bad, fmt.Errorf("read what a sink was told in %s: %w", e.Key, errors.Join(err)))
+		i, uid, t, err := readTold(e)
+		if err != nil {
+			bad = append(bad, err)
 			continue
 		}
-		get(i).Tickets = append(get(i).Tickets, Told{
-			Sink: sink, Key: ticketKey(sink, i, uid), Service: names[uid], ID: h.ID, Status: h.Status, Number: h.Number, At: h.Told, Error: h.Error, Refused: h.Refused,
-		})
+		t.Service = names[uid]
+		get(i).Tickets = append(get(i).Tickets, t)
 	}
 	list := make([]Incident, 0, len(all))
 	for _, i := range all {
@@ -141,6 +140,53 @@ func List(ctx context.Context, s *stream.Stream) ([]Incident, error) {
 	}
 	slices.SortFunc(list, func(a, b Incident) int { return b.at.Compare(a.at) })
 	return list, errors.Join(bad...)
+}
+
+// readTold reads what a sink knows from its key.
+func readTold(e stream.Entry) (i incident, uid string, t Told, err error) {
+	sink, i, uid, ok := parseHead(e.Key)
+	if !ok {
+		return i, uid, t, fmt.Errorf("read what a sink was told in %s: the key has not five parts or six", e.Key)
+	}
+	var h Head
+	if err := json.Unmarshal(e.Value, &h); err != nil {
+		return i, uid, t, fmt.Errorf("read what a sink was told in %s: %w", e.Key, err)
+	}
+	return i, uid, Told{
+		Incident: i.String(), Sink: sink, Key: ticketKey(sink, i, uid), ID: h.ID, Status: h.Status, Number: h.Number, At: h.Told, Error: h.Error, Refused: h.Refused,
+	}, nil
+}
+
+// Of returns the tickets of the incidents that a Service and class is in, by sink; one
+// that can't be read is an error.
+func Of(ctx context.Context, s *stream.Stream, class, serviceUID string) ([]Told, error) {
+	doing := "look for the tickets of the case"
+	members, err := s.Entries(ctx, memberRoot+"*."+class+".*."+serviceUID)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	var found []Told
+	for _, m := range members {
+		i, _, ok := parseMember(m.Key)
+		if !ok {
+			continue
+		}
+		for _, filter := range []string{headRoot + "*." + i.String(), headRoot + "*." + i.String() + "." + serviceUID} {
+			heads, err := s.Entries(ctx, filter)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", doing, err)
+			}
+			for _, e := range heads {
+				_, _, t, err := readTold(e)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", doing, err)
+				}
+				found = append(found, t)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Told) int { return strings.Compare(a.Sink+a.Incident, b.Sink+b.Incident) })
+	return found, nil
 }
 
 func (i *Incident) add(m Member) {
@@ -173,7 +219,7 @@ func (i *Incident) sort() {
 	}
 	if len(i.Members) > 0 {
 		m := lead(i.Members)
-		i.Cause, i.Findings = m.Cause, m.Finding
+		i.Cause, i.Finding = m.Cause, m.Finding
 	}
 	slices.SortFunc(i.Tickets, func(a, b Told) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
 }

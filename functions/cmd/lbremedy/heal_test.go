@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -174,10 +175,44 @@ func TestHeal(t *testing.T) {
 		t.Fatalf("something wrote: the Service is in %s", got)
 	}
 
+	// The policy names who is told: the Service has an Event on the plan, and a webhook hears of the fix.
+	told := make(chan string, 100)
+	desk := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		told <- string(body)
+	}))
+	defer desk.Close()
+	watch, err := sc.kube.Client().CoreV1().Events(sc.namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "reason=LBRemedyPlanned"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	run(0, "In force: ", "", "policy", "apply", write(t, "tell.yaml", fmt.Sprintf(`tell:
+- {name: events, kind: event}
+- {name: desk, kind: webhook, url: %q, secretFrom: {file: %q}}
+`, desk.URL, write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg=="))))
+	select {
+	case e := <-watch.ResultChan():
+		if e, ok := e.Object.(*corev1.Event); !ok || e.InvolvedObject.Name != "web" || !strings.Contains(e.Message, "Plan ") {
+			t.Errorf("got Event %+v", e)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatalf("no Event tells of the plan: %s", errs)
+	}
+	run(0, "Tickets", "", "show", web)
+
 	fix := write(t, "fix.yaml", "mode: fix\n")
 	run(0, web+"  fixed", "", "run", web, "--policy", fix, "--apply")
 	if got := sc.annotations(t)[annotation+"vswitch-id"]; got != "vsw-b" {
 		t.Errorf("after the fix the Service is in %s", got)
+	}
+	for heard := false; !heard; {
+		select {
+		case body := <-told: // of other failures in the cluster, too
+			heard = strings.Contains(body, `"io.lbremedy.ticket.opened.v1"`) && strings.Contains(body, "fixed by lbremedy")
+		case <-time.After(30 * time.Second):
+			t.Fatalf("nobody was told of the fix: %s", errs)
+		}
 	}
 	replayed := run(0, "fixed", "Nothing was written", "replay", "--service", web)
 	if !strings.Contains(replayed.out, "gone") {

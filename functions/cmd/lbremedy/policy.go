@@ -48,6 +48,9 @@ it, one sentence for each mistake. Nothing comes into force.`,
 			if err := policy.Publish(cmd.Context(), s, allowed); err != nil {
 				return err
 			}
+			if err := publishTell(cmd.Context(), s, args[0]); err != nil {
+				return err
+			}
 			return p.print(allowed, func() { fmt.Fprintln(p.out, "In force: "+describe(allowed)+".") })
 		},
 	}

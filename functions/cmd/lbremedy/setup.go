@@ -47,6 +47,9 @@ itself. With --policy the policy of the file comes into force for all who use th
 				if err := policy.Publish(cmd.Context(), s, allowed); err != nil {
 					return err
 				}
+				if err := publishTell(cmd.Context(), s, file); err != nil {
+					return err
+				}
 				done = append(done, "The policy in force is "+describe(allowed)+".")
 			}
 			return p.print(done, func() {

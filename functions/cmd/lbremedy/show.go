@@ -45,8 +45,13 @@ balancers stood: --snapshot shows that instead, with listeners, groups and backe
 			if whole {
 				value = []events.Record(h)
 			}
+			told, err := ticketsOf(cmd.Context(), s, h.last())
+			if err != nil {
+				return err
+			}
 			return p.print(value, func() {
 				p.report(h.last())
+				p.field("Tickets", told)
 				if whole {
 					p.timeline(h)
 				}

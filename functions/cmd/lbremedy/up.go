@@ -50,7 +50,9 @@ NATS with --nats.
 
 Without --policy nothing is ever written; in an existing NATS the policy in force
 stays. With it the policy of the file comes into force for all who use this NATS, and
-again whenever the file changes; a file that is wrong changes nothing. One line on standard output tells how each case stands; with -o json the whole record.`,
+again whenever the file changes; a file that is wrong changes nothing. One line on
+standard output tells how each case stands; with -o json the whole record. Whom the
+section tell of the policy names is told of what a person should know or do.`,
 		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
   lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080`,
 		Args: command.Exactly(0, 0, ""),
@@ -136,6 +138,9 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 		if err := policy.Publish(ctx, s, *allowed); err != nil {
 			return err
 		}
+		if err := publishTell(ctx, s, u.policy); err != nil {
+			return err
+		}
 	}
 	inForce, err := policy.InForce(ctx, s)
 	if err != nil {
@@ -165,8 +170,13 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	if err := h.Validate(); err != nil {
 		return err
 	}
+	told, err := u.teller(ctx, env)
+	if err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return x.Run(ctx) })
+	g.Go(func() error { return told.run(ctx) })
 	if u.policy != "" {
 		g.Go(func() error { return u.follow(ctx, env.Stream) })
 	}
@@ -209,8 +219,15 @@ func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
 		if err == nil {
 			allowed, err = policy.Parse(text, classes())
 		}
+		var sinks []policy.Sink
+		if err == nil {
+			sinks, err = policy.ParseTell(text, classes())
+		}
 		if err == nil {
 			err = policy.Publish(ctx, s, allowed)
+		}
+		if err == nil {
+			err = policy.PublishTell(ctx, s, sinks)
 		}
 		if err != nil {
 			if ctx.Err() == nil && err.Error() != said {

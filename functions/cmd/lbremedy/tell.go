@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/ticket"
+)
+
+// publishTell puts the sinks of a policy file in force; no file: none.
+func publishTell(ctx context.Context, s *stream.Stream, path string) error {
+	var sinks []policy.Sink
+	if path != "" {
+		var err error
+		if sinks, err = policy.LoadTell(path, classes()); err != nil {
+			return command.Mistake{Err: err}
+		}
+	}
+	return policy.PublishTell(ctx, s, sinks)
+}
+
+// A teller tells the sinks in force, whichever those are at the time.
+type teller struct {
+	*upping
+	env      *remedy.Env
+	sinks    []policy.Sink
+	follower *ticket.Follower
+}
+
+// teller returns what tells the sinks in force; an error if one of them can't be told.
+func (u *upping) teller(ctx context.Context, env *remedy.Env) (*teller, error) {
+	t := &teller{upping: u, env: env}
+	sinks, err := policy.TellInForce(ctx, env.Stream)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.take(sinks); err != nil {
+		return nil, command.Mistake{Err: err}
+	}
+	return t, nil
+}
+
+// take makes a follower for the sinks.
+func (t *teller) take(sinks []policy.Sink) error {
+	f, err := ticket.New(ticket.Config{
+		Stream: t.env.Stream, Sinks: sinks, Remedies: functions.All, Cluster: t.env.Cluster, Kube: t.env.KubeWriter,
+		Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
+	})
+	if err != nil {
+		return err
+	}
+	t.sinks, t.follower = sinks, f
+	for _, s := range sinks {
+		t.note("Told: %s (%s).", s.Name, s.Kind)
+	}
+	return nil
+}
+
+// run tells until ctx ends, and takes over the sinks when they change. Those that are
+// wrong change nothing.
+func (t *teller) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		inner, stop := context.WithCancel(ctx)
+		var wait sync.WaitGroup
+		var err error
+		wait.Go(func() {
+			err = t.follower.Run(inner)
+			if err != nil {
+				stop()
+			}
+		})
+		next := t.change(inner)
+		stop()
+		wait.Wait()
+		if err != nil {
+			return err
+		}
+		if next != nil {
+			t.sinks, t.follower = next.sinks, next.follower
+		}
+	}
+	return nil
+}
+
+// change waits for other sinks and returns what tells them; nil if ctx ends before.
+func (t *teller) change(ctx context.Context) *teller {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	refused := t.sinks
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		sinks, err := policy.TellInForce(ctx, t.env.Stream)
+		if err != nil || reflect.DeepEqual(sinks, t.sinks) || reflect.DeepEqual(sinks, refused) {
+			continue // without NATS nobody can be told anyway
+		}
+		next := &teller{upping: t.upping, env: t.env}
+		if err := next.take(sinks); err != nil {
+			refused = sinks
+			t.log().Error("the sinks of the policy are not taken; the last good ones stay", "error", events.Redact(err.Error()))
+			continue
+		}
+		return next
+	}
+}
