@@ -90,11 +90,9 @@ func memberOf(r events.Record, sequence uint64, was Member) Member {
 	}
 	switch stood := was.Sequence > 0 && !was.Over; {
 	case m.Over && stood:
-		m.Stood, m.Since = was.Stood, was.Since
-		if m.Result != events.Fixed && m.Finding == "" {
-			// What it was about is told together with how it ended.
-			m.Finding, m.Cause, m.Impact = was.Finding, was.Cause, was.Impact
-		}
+		// What it was about is told together with how it ended.
+		m.Stood, m.Since, m.Cause, m.Impact = was.Stood, was.Since, cmp.Or(m.Cause, was.Cause), cmp.Or(m.Impact, was.Impact)
+		m.Finding = cmp.Or(m.Finding, was.Finding)
 	case m.Over:
 		m.Stood = ""
 	case stood:

@@ -23,6 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
 // An upping is one call of up.
@@ -177,6 +178,7 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return x.Run(ctx) })
 	g.Go(func() error { return told.run(ctx) })
+	g.Go(func() error { return (&ticket.Looker{Env: env, Remedies: functions.All}).Run(ctx) })
 	if u.policy != "" {
 		g.Go(func() error { return u.follow(ctx, env.Stream) })
 	}
