@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -27,6 +28,12 @@ func (e *Exporter) Page() stream.Page {
 		p.Last = time.Unix(0, last)
 	}
 	return p
+}
+
+// Export returns what the exporter has met so far, for its metrics.
+func (e *Exporter) Export() observe.Export {
+	n := &e.stats
+	return observe.Export{Page: e.Page(), Relists: n.Relists.Load(), Retries: n.Retries.Load(), Saves: n.Saves.Load(), Ready: e.Ready()}
 }
 
 // tell keeps the exporter's page in NATS until ctx ends, and a last time then. One

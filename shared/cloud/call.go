@@ -153,7 +153,7 @@ func try[T any](ctx context.Context, c *client, k call[T]) (answer T, failure *E
 	if c.Meter != nil {
 		m := Call{Product: e.Product, Action: e.Action, Status: e.Status, Duration: time.Since(began)}
 		if failure != nil {
-			m.Code = failure.Code
+			m.Code, m.Throttled = failure.Code, failure.kind == ErrThrottled
 		}
 		c.Meter(m)
 	}

@@ -68,11 +68,12 @@ type Config struct {
 
 // A Call is one request that was made, for metrics.
 type Call struct {
-	Product  string        // such as "slb"
-	Action   string        // such as "DescribeLoadBalancers"
-	Code     string        // that the error has, see Error; empty for success
-	Status   int           // of HTTP; 0 without an answer
-	Duration time.Duration // from sending to the whole answer
+	Product   string        // such as "slb"
+	Action    string        // such as "DescribeLoadBalancers"
+	Code      string        // that the error has, see Error; empty for success
+	Status    int           // of HTTP; 0 without an answer
+	Duration  time.Duration // from sending to the whole answer
+	Throttled bool          // the cloud refused it as one too many
 }
 
 // A Reader reads from Alibaba Cloud. It keeps connections and counts rates, so

@@ -924,7 +924,7 @@ func TestMeter(t *testing.T) {
 		calls[i].Duration = 0
 	}
 	want := []cloud.Call{
-		{Product: "vpc", Action: "DescribeVSwitches", Code: "Throttling", Status: 400},
+		{Product: "vpc", Action: "DescribeVSwitches", Code: "Throttling", Status: 400, Throttled: true},
 		{Product: "vpc", Action: "DescribeVSwitches", Status: 200},
 		{Product: "slb", Action: "DescribeLoadBalancerAttribute", Code: "InvalidLoadBalancerId.NotFound", Status: 404},
 	}

@@ -37,6 +37,7 @@ type Config struct {
 	Watch       time.Duration     // how long a run watches for success; zero: 60 s
 	Handlers    int               // most runs at once; zero: no limit over the classes
 	Credentials cloud.Credentials // nil: the SDK's default chain
+	Meter       func(cloud.Call)  // told about each request to the cloud; nil: nobody is
 	Log         *slog.Logger
 }
 
@@ -81,7 +82,7 @@ func Look(c Config) (*remedy.Env, error) {
 		return nil, err
 	}
 	account, accountWriter, err := cloud.New(cloud.Config{
-		Region: c.Region, ClusterID: c.Cluster, Endpoint: c.Endpoint, Scheme: strings.ToUpper(c.Scheme), VPC: c.VPC, Credentials: c.Credentials,
+		Region: c.Region, ClusterID: c.Cluster, Endpoint: c.Endpoint, Scheme: strings.ToUpper(c.Scheme), VPC: c.VPC, Credentials: c.Credentials, Meter: c.Meter,
 	})
 	if err != nil {
 		return nil, err

@@ -227,6 +227,12 @@ func TestBudgets(t *testing.T) {
 				if tt.count != "" {
 					r.must(r.env.Stream.Put(t.Context(), events.CountKey(r.env.Cluster), []byte(tt.count)))
 				}
+				class := r.class.Class
+				left, err := remedy.PlacesLeft(t.Context(), r.env.Stream, r.env.Cluster, []string{class, "busy"}, tt.budgets)
+				r.must(err)
+				if got := min(left.Class[class], left.Cluster); got != tt.most-n || left.Class["busy"] < 2 {
+					t.Errorf("after %d Services the places left are %+v", n, left)
+				}
 				if n < tt.most {
 					r.ends(events.Waiting)
 					r.wrote(1)
@@ -241,7 +247,7 @@ func TestBudgets(t *testing.T) {
 				if rec.Result != events.Asked || !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
 					t.Fatalf("ended as %q: %s", rec.Result, rec.Ask)
 				}
-				_, err := remedy.Approve(t.Context(), r.env.Stream, rec, "ann", r.now(), time.Hour)
+				_, err = remedy.Approve(t.Context(), r.env.Stream, rec, "ann", r.now(), time.Hour)
 				r.must(err)
 				if rec := r.ends(events.Waiting); rec.Approved == nil || rec.Approved.By != "ann" {
 					t.Errorf("approved by %+v", rec.Approved)

@@ -21,6 +21,10 @@ const (
 	pageHeld = time.Minute     // how long an occurrence may be seen and not published
 )
 
+// Late is for how long a failure may lie after it is due before it counts as lost,
+// where nobody says otherwise.
+const Late = 15 * time.Minute
+
 // A Page is what an exporter has met since it started. The counts balance: what it
 // has seen has come to exactly one of the ends, or waits.
 type Page struct {

@@ -61,8 +61,8 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/observe"},
-		may: []string{"shared/grant", "events"},
-		why: "it measures what others tell it",
+		may: []string{"shared/grant", "events", "shared/stream"},
+		why: "it measures what others tell it, in the words of the wire and the stream",
 	},
 	{
 		who: []string{"shared/command"},

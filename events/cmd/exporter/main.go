@@ -28,6 +28,7 @@ import (
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -90,7 +91,7 @@ func parse(args []string, env func(string) string, out io.Writer) (options, erro
 	text(&o.creds, "nats-creds", "LBREMEDY_NATS_CREDS", "", "`file` with credentials for NATS")
 	text(&o.ca, "nats-ca", "LBREMEDY_NATS_CA", "", "`file` with the root certificates of NATS")
 	text(&o.table, "table", "LBREMEDY_TABLE", "", "JSON `file` with another table of classes than the built-in one")
-	text(&o.listen, "listen", "LBREMEDY_LISTEN", "", "`address` for /healthz and /readyz, such as :8080; without it none is opened")
+	text(&o.listen, "listen", "LBREMEDY_LISTEN", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
 	text(&o.level, "log", "LBREMEDY_LOG", "info", "lowest `level` that is logged: debug, info, warn or error")
 	f.IntVar(&o.replicas, "replicas", 0, "copies that NATS keeps of new streams; 0: one, and what is there stays")
 	shown := f.Bool("version", false, "print the version and end")
@@ -158,7 +159,9 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	if err != nil {
 		return err
 	}
-	closeDoor, err := open(o.listen, e, log)
+	metrics := observe.New(version, o.cluster)
+	metrics.Exporter(e.Export)
+	closeDoor, err := open(o.listen, e, metrics, log)
 	if err != nil {
 		return usageError{err}
 	}
@@ -213,9 +216,9 @@ func classes(rows []events.Row) []string {
 	return ids
 }
 
-// open serves /healthz, which says that the process lives, and /readyz, which says
-// that Events get through. It does nothing without an address.
-func open(address string, e *exporter.Exporter, log *slog.Logger) (func(), error) {
+// open serves /healthz, which says that the process lives, /readyz, which says that
+// Events get through, and /metrics. It does nothing without an address.
+func open(address string, e *exporter.Exporter, metrics *observe.Metrics, log *slog.Logger) (func(), error) {
 	if address == "" {
 		return func() {}, nil
 	}
@@ -224,6 +227,7 @@ func open(address string, e *exporter.Exporter, log *slog.Logger) (func(), error
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !e.Ready() {

@@ -174,7 +174,7 @@ func TestProgram(t *testing.T) {
 			t.Fatalf("nothing was exported:\n%s", errs.String())
 		}
 	}
-	for path, want := range map[string]int{"/healthz": 200, "/": 404} {
+	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/": 404} {
 		if got := ask(path); got != want {
 			t.Errorf("%s answers %d, want %d", path, got, want)
 		}

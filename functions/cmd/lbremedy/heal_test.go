@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -138,6 +139,42 @@ func (sc *scene) events(t *testing.T) string {
 	return string(data)
 }
 
+// measures fails unless metrics tell of exporter, runs, cloud and stream. The state of
+// the stream is read beside all else, so that it may come a moment later.
+func measures(t *testing.T, address string) {
+	t.Helper()
+	missing := []string{
+		`lbremedy_events_ended_total{cluster="c-cli",end="published"}`, `lbremedy_exporter_ready{cluster="c-cli"} 1`,
+		`lbremedy_runs_total{class="vswitch-ip-exhausted",cluster="c-cli",outcome="planned"}`,
+		`lbremedy_run_phase_seconds_count{class="vswitch-ip-exhausted",cluster="c-cli",phase="diagnose"}`,
+		`result="ok"`, `lbremedy_state_known{cluster="c-cli"} 1`, `lbremedy_class_budget_left{class="vswitch-ip-exhausted",cluster="c-cli"} 5`,
+		`lbremedy_paused_timestamp_seconds{cluster="c-cli"} 0`, `lbremedy_stream_limit_bytes{cluster="c-cli",stream="CASES"}`,
+	}
+	end := time.After(20 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		res, err := http.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("GET %s: %d, %v: %s", address, res.StatusCode, err, text)
+		}
+		missing = slices.DeleteFunc(missing, func(s string) bool { return strings.Contains(string(text), s) })
+		if len(missing) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("the metrics lack %q:\n%s", missing, text)
+		}
+	}
+}
+
 // An operator watches a cluster, looks at what fails, plans, fixes by hand, replays and takes it back.
 func TestHeal(t *testing.T) {
 	sc := newScene(t)
@@ -155,6 +192,7 @@ func TestHeal(t *testing.T) {
 	if res, err := http.Get(address); err != nil || res.StatusCode != http.StatusOK {
 		t.Errorf("GET %s: %v, %v", address, res, err)
 	}
+	measures(t, strings.TrimSuffix(address, "/readyz")+"/metrics")
 
 	run := func(code int, out, errs string, args ...string) said {
 		t.Helper()

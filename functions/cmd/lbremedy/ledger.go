@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +11,7 @@ import (
 )
 
 func (p *program) ledger() *cobra.Command {
-	late := 15 * time.Minute
+	late := stream.Late
 	cmd := &cobra.Command{
 		Use:   "ledger",
 		Short: "Draw the balance: seen, published, delivered, settled",

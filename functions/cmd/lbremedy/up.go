@@ -17,8 +17,10 @@ import (
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/serve"
@@ -31,6 +33,7 @@ type upping struct {
 	*program
 	policy, listen string
 	workers        int
+	metrics        *observe.Metrics
 
 	mu   sync.Mutex
 	said map[string]string // by Service and class: what the last line on it said
@@ -60,7 +63,7 @@ section tell of the policy names is told of what a person should know or do.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return u.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&u.policy, "policy", "", "policy `file`: what may be done; without it lbremedy observes")
-	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz and /readyz, such as :8080; without it none is opened")
+	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
 	cmd.Flags().IntVar(&u.workers, "workers", 128, "most failures of one class that are answered at once")
 	return cmd
 }
@@ -90,6 +93,9 @@ func (u *upping) run(ctx context.Context) error {
 		}
 		defer door.Close()
 	}
+	u.metrics = observe.New(version, u.cluster)
+	u.metrics.Runs(classes())
+	config.Meter = func(k cloud.Call) { u.metrics.Call(k.Product, k.Action, k.Status, k.Throttled, k.Duration) }
 	env, err := u.look(ctx, config)
 	if err != nil {
 		return err
@@ -185,7 +191,14 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	g.Go(func() error { return h.Work(ctx, u.workers) })
 	if door != nil {
 		u.note("Health: http://%s/readyz", door.Addr())
-		g.Go(func() error { return serve.Serve(ctx, door, health(x, env.Stream)) })
+		u.metrics.Exporter(x.Export)
+		g.Go(func() error { return serve.Serve(ctx, door, health(x, env.Stream, u.metrics)) })
+		g.Go(func() error {
+			return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, env.Stream) },
+				func(err error) {
+					u.log().Warn("the state of the stream can't be read for the metrics; trying again", "error", err)
+				})
+		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -243,8 +256,48 @@ func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
 	}
 }
 
-// seen prints how a case stands, if that is new.
+// standing reads how things stand in the stream.
+func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State, error) {
+	now := observe.State{Classes: classes()}
+	allowed, err := policy.InForce(ctx, s)
+	if err != nil {
+		return now, err
+	}
+	left, err := remedy.PlacesLeft(ctx, s, u.cluster, now.Classes, allowed.Budgets)
+	if err != nil {
+		return now, err
+	}
+	now.Left, now.ClusterLeft = left.Class, left.Cluster
+	open, err := remedy.Breakers(ctx, s, u.cluster)
+	if err != nil {
+		return now, err
+	}
+	for _, b := range open {
+		now.Open = append(now.Open, b.Class)
+	}
+	paused, err := remedy.Paused(ctx, s, u.cluster)
+	if err != nil {
+		return now, err
+	}
+	if paused != nil {
+		// A pause that can't be decoded does not say since when.
+		if now.Paused = paused.At; now.Paused.IsZero() {
+			now.Paused = time.Unix(1, 0)
+		}
+	}
+	if now.Queues, err = s.Queues(ctx); err != nil {
+		return now, err
+	}
+	if now.Fills, err = s.Fills(ctx); err != nil {
+		return now, err
+	}
+	now.Ledger, err = s.Ledger(ctx, u.cluster, u.now(), stream.Late)
+	return now, err
+}
+
+// seen counts a run, and prints how the case stands, if that is new.
 func (u *upping) seen(r events.Record, err error) {
+	u.metrics.Seen(r, err)
 	if err != nil || r.Case == "" {
 		return // the log has it
 	}
@@ -263,9 +316,10 @@ func (u *upping) seen(r events.Record, err error) {
 	}
 }
 
-// health answers whether the process lives, and whether failures get through.
-func health(x *exporter.Exporter, s *stream.Stream) http.Handler {
+// health answers whether the process lives, whether failures get through, and with the metrics.
+func health(x *exporter.Exporter, s *stream.Stream, m *observe.Metrics) http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)

@@ -1,0 +1,55 @@
+package observe
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// An Export is what an exporter has met since it started, and how it is.
+type Export struct {
+	stream.Page
+	Relists int64 // lists of all Events
+	Retries int64 // publishes that were tried again
+	Saves   int64 // times that progress was saved
+	Ready   bool  // Events are read and get through
+}
+
+// Exporter says how an exporter is, by asking at each scrape. Ask must be quick.
+func (m *Metrics) Exporter(ask func() Export) {
+	m.counter("lbremedy_events_seen_total", "Kubernetes Events about Services that were read from watches and lists.", nil, func() int64 { return ask().Seen })
+	for end, n := range map[string]func(Export) int64{
+		"ignored":   func(x Export) int64 { return x.Ignored },
+		"reported":  func(x Export) int64 { return x.Reported },
+		"overtaken": func(x Export) int64 { return x.Overtaken },
+		"published": func(x Export) int64 { return x.Published },
+		"kept":      func(x Export) int64 { return x.Kept },
+		"dead":      func(x Export) int64 { return x.Dead },
+		"released":  func(x Export) int64 { return x.Released },
+	} {
+		m.counter("lbremedy_events_ended_total", "What became of the Events that were seen; those without an end wait.", prometheus.Labels{"end": end}, func() int64 { return n(ask()) })
+	}
+	m.counter("lbremedy_event_lists_total", "Lists of all Events, at the start and where a watch could not go on.", nil, func() int64 { return ask().Relists })
+	m.counter("lbremedy_publish_retries_total", "Publishes that were tried again.", nil, func() int64 { return ask().Retries })
+	m.counter("lbremedy_progress_saves_total", "Times that the progress in the cluster's Events was saved.", nil, func() int64 { return ask().Saves })
+	m.gauge("lbremedy_publish_lag_seconds", "For how long the oldest failure that isn't published yet has been known; 0 if none waits.", nil, func() float64 { return ask().Lag.Seconds() })
+	m.gauge("lbremedy_exporter_ready", "Whether Events are read and get through, 1 or 0.", nil, func() float64 { return number(ask().Ready) })
+	m.gauge("lbremedy_last_event_timestamp_seconds", "When an Event about a Service was last seen, in seconds since 1970; 0 if never.", nil, func() float64 { return unix(ask().Last) })
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// unix returns a moment in seconds since 1970; 0 for none.
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}

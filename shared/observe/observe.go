@@ -1,0 +1,194 @@
+// Package observe turns what lbremedy does into Prometheus metrics.
+//
+// It knows no class and asks nobody: programs hand it what they have anyway, such as
+// the counters of an exporter, the records of runs and the state of the stream.
+// Function programs stay small and don't import it. What they do is in the records
+// that they settle, and worker and courier count those.
+//
+// Labels are bounded: class, outcome, phase, kind and the like, never the name of a
+// Service, a case or an error text. Every series bears the cluster.
+package observe
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// Metrics are the metrics of one program about one cluster. Its methods may be
+// called side by side.
+type Metrics struct {
+	registry *prometheus.Registry // what is said of the process itself
+	ours     prometheus.Registerer
+	cluster  string
+	began    time.Time
+
+	runs, runErrors, steps, holds *prometheus.CounterVec
+	phases, fixes                 *prometheus.HistogramVec
+	calls                         *prometheus.CounterVec
+	callTime                      *prometheus.HistogramVec
+
+	mu  sync.Mutex
+	met map[string]met // by case and class
+}
+
+// A met is what the last record of a case was, to tell what is new in the next.
+type met struct {
+	at            time.Time
+	attempt, next int
+}
+
+// most is how many cases are remembered. Where there are more, all are forgotten:
+// better a step counted twice than a memory that only grows.
+const most = 10_000
+
+// Durations of a run, from a read that is quick to a verification in the worker.
+var seconds = []float64{.01, .05, .1, .5, 1, 5, 15, 60, 300, 900}
+
+// Durations of a failure, from the Event to the proof that it is over.
+var fixSeconds = []float64{5, 15, 30, 60, 120, 300, 900, 3600, 4 * 3600, 24 * 3600}
+
+// New returns the metrics of a program that is responsible for a cluster. It says
+// of the process what Prometheus' own clients say, and its version.
+func New(version, cluster string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), cluster: cluster, began: time.Now(), met: map[string]met{}}
+	m.ours = prometheus.WrapRegistererWith(prometheus.Labels{"cluster": cluster}, m.registry)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.gauge("lbremedy_build_info", "Version of the program; always 1.", prometheus.Labels{"version": version}, func() float64 { return 1 })
+	return m
+}
+
+// Handler answers GET /metrics. Where a metric can't be read, it answers with 500
+// rather than with a part.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
+}
+
+func (m *Metrics) gauge(name, help string, labels prometheus.Labels, f func() float64) {
+	m.ours.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, f))
+}
+
+func (m *Metrics) counter(name, help string, labels prometheus.Labels, f func() int64) {
+	m.ours.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(f()) }))
+}
+
+func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m.ours.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	m.ours.MustRegister(v)
+	return v
+}
+
+// Runs makes Seen and Call count. A program that runs no class leaves it out.
+// The classes are those that may come; each begins with zero runs that were fixed,
+// unsettled and failed, since a rate needs a series before its first event.
+func (m *Metrics) Runs(classes []string) {
+	m.runs = m.counters("lbremedy_runs_total", "Runs on a failure, by how they ended. An answer that the journal already had is \"answered\", one that ended before it could be said how is \"error\".", "class", "outcome")
+	m.runErrors = m.counters("lbremedy_run_errors_total", "Runs that ended with an error, whatever came of them.", "class")
+	m.steps = m.counters("lbremedy_steps_applied_total", "Steps of plans that were applied.", "class", "kind")
+	m.holds = m.counters("lbremedy_holds_total", "Runs whose plan was allowed and held back.", "class", "hold")
+	m.phases = m.histograms("lbremedy_run_phase_seconds", "How long a phase of a run took; queue is from the Event to the start of the run.", seconds, "class", "phase")
+	m.fixes = m.histograms("lbremedy_fix_seconds", "How long a failure lasted that was fixed, from the first run on it to the proof.", fixSeconds, "class")
+	m.calls = m.counters("lbremedy_cloud_calls_total", "Requests to Alibaba Cloud, each try by itself: ok, throttled, refused or unanswered.", "product", "action", "result")
+	m.callTime = m.histograms("lbremedy_cloud_call_seconds", "How long a request to Alibaba Cloud took.", seconds, "product")
+	for _, c := range classes {
+		for _, r := range []events.Result{events.Fixed, events.Unsettled, events.Failed} {
+			m.runs.WithLabelValues(c, string(r))
+		}
+		m.runErrors.WithLabelValues(c)
+	}
+}
+
+// Seen counts a run by its record and the error that it ended with. It is what
+// host.Host.Seen takes. Runs comes first.
+func (m *Metrics) Seen(r events.Record, err error) {
+	class := r.Class
+	if class == "" {
+		class = "unread" // the journal can't be read, so that there is no record
+	}
+	if err != nil {
+		m.runErrors.WithLabelValues(class).Inc()
+	}
+	steps, fresh := m.since(r)
+	switch {
+	case !fresh:
+		m.runs.WithLabelValues(class, "answered").Inc()
+		return
+	case r.Result == "":
+		m.runs.WithLabelValues(class, "error").Inc()
+	default:
+		m.runs.WithLabelValues(class, string(r.Result)).Inc()
+	}
+	if r.Held != "" {
+		m.holds.WithLabelValues(class, string(r.Held)).Inc()
+	}
+	for _, s := range steps {
+		m.steps.WithLabelValues(class, s.Kind).Inc()
+	}
+	for phase, d := range map[string]time.Duration{
+		"queue": r.Timings.Queue, "resume": r.Timings.Resume, "diagnose": r.Timings.Diagnose,
+		"decide": r.Timings.Decide, "apply": r.Timings.Apply, "verify": r.Timings.Verify,
+	} {
+		if d > 0 { // a phase that the run never came to is zero
+			m.phases.WithLabelValues(class, phase).Observe(d.Seconds())
+		}
+	}
+	if r.Result == events.Fixed && !r.First.IsZero() {
+		m.fixes.WithLabelValues(class).Observe(max(0, r.At.Sub(r.First)).Seconds())
+	}
+}
+
+// since returns the steps that were applied since the last record of the case, and
+// whether the record is new: what the journal has answered before is not.
+func (m *Metrics) since(r events.Record) (steps []events.StepRecord, fresh bool) {
+	if r.At.IsZero() {
+		return nil, true // nothing was journalled
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := r.Case + " " + r.Class
+	was, known := m.met[key]
+	if known && was.at.Equal(r.At) || !known && r.At.Before(m.began) {
+		return nil, false
+	}
+	if len(m.met) >= most {
+		clear(m.met)
+	}
+	m.met[key] = met{r.At, r.Attempt, r.Next}
+	from := 0
+	if known && was.attempt == r.Attempt {
+		from = was.next
+	}
+	// An undo counts the steps that it took back in the same fields.
+	if r.Result == events.Undone || r.Written.Before(m.began) || from > r.Next || r.Next > len(r.Steps) {
+		return nil, true
+	}
+	return r.Steps[from:r.Next], true
+}
+
+// Call counts a request to Alibaba Cloud: what was called, the status of HTTP, 0
+// without an answer, whether it was throttled, and how long it took. Runs comes first.
+func (m *Metrics) Call(product, action string, status int, throttled bool, took time.Duration) {
+	result := "refused"
+	switch {
+	case throttled:
+		result = "throttled"
+	case status == 0 || status >= 500:
+		result = "unanswered"
+	case status < 300:
+		result = "ok"
+	}
+	m.calls.WithLabelValues(product, action, result).Inc()
+	m.callTime.WithLabelValues(product).Observe(took.Seconds())
+}

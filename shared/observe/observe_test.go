@@ -1,0 +1,276 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+var update = flag.Bool("update", false, "write the catalogue of metrics anew")
+
+// scrape returns the lines of ours that a scrape yields, sorted as they come.
+func scrape(t *testing.T, m *Metrics) []string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("a scrape answers %d: %s", w.Code, w.Body)
+	}
+	return slices.DeleteFunc(strings.Split(w.Body.String(), "\n"), func(l string) bool { return !strings.Contains(l, "lbremedy_") })
+}
+
+// value returns the value of a series, empty if there is none. The cluster is left out.
+func value(t *testing.T, m *Metrics, series string) string {
+	t.Helper()
+	for _, l := range scrape(t, m) {
+		l = strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(l, `,cluster="c1"`, ""), `cluster="c1",`, ""), `{cluster="c1"}`, "")
+		if v, ok := strings.CutPrefix(l, series+" "); ok && !strings.HasPrefix(l, "#") {
+			return v
+		}
+	}
+	return ""
+}
+
+func expect(t *testing.T, m *Metrics, want map[string]string) {
+	t.Helper()
+	for series, v := range want {
+		if got := value(t, m, series); got != v {
+			t.Errorf("%s is %q, want %q", series, got, v)
+		}
+	}
+}
+
+func record(change func(*events.Record)) events.Record {
+	now := time.Now().Add(time.Second)
+	r := events.Record{
+		Case: "a", Class: "busy", Result: events.Fixed, Attempt: 1, First: now.Add(-42 * time.Second), At: now, Written: now,
+		Steps:   []events.StepRecord{{Kind: "annotate"}, {Kind: "touch"}},
+		Timings: events.Timings{Queue: 2 * time.Second, Diagnose: 70 * time.Millisecond},
+	}
+	change(&r)
+	return r
+}
+
+func TestSeen(t *testing.T) {
+	m := New("v1", "c1")
+	m.Runs([]string{"busy", "quota"})
+	expect(t, m, map[string]string{`lbremedy_runs_total{class="quota",outcome="fixed"}`: "0", `lbremedy_run_errors_total{class="quota"}`: "0", `lbremedy_build_info{version="v1"}`: "1"})
+
+	// A plan of two steps that stops after the first one, and goes on in the next run.
+	half := record(func(r *events.Record) { r.Next, r.Result, r.Error = 1, events.Waiting, "no" })
+	m.Seen(half, errors.New("no"))
+	whole := record(func(r *events.Record) { r.Next, r.At = 2, half.At.Add(time.Second) })
+	m.Seen(whole, nil)
+	m.Seen(whole, nil) // the same event again: the journal has the answer
+	expect(t, m, map[string]string{
+		`lbremedy_runs_total{class="busy",outcome="waiting"}`:                  "1",
+		`lbremedy_runs_total{class="busy",outcome="fixed"}`:                    "1",
+		`lbremedy_runs_total{class="busy",outcome="answered"}`:                 "1",
+		`lbremedy_run_errors_total{class="busy"}`:                              "1",
+		`lbremedy_steps_applied_total{class="busy",kind="annotate"}`:           "1",
+		`lbremedy_steps_applied_total{class="busy",kind="touch"}`:              "1",
+		`lbremedy_run_phase_seconds_count{class="busy",phase="queue"}`:         "2",
+		`lbremedy_run_phase_seconds_sum{class="busy",phase="queue"}`:           "4",
+		`lbremedy_run_phase_seconds_count{class="busy",phase="apply"}`:         "",
+		`lbremedy_fix_seconds_count{class="busy"}`:                             "1",
+		`lbremedy_fix_seconds_bucket{class="busy",le="60"}`:                    "1",
+		`lbremedy_run_phase_seconds_bucket{class="busy",phase="queue",le="1"}`: "0",
+	})
+
+	// A second attempt writes the same steps again.
+	m.Seen(record(func(r *events.Record) { r.Attempt, r.Next, r.At = 2, 2, whole.At.Add(time.Second) }), nil)
+	// Another case is held back; a third was answered before this process began.
+	m.Seen(record(func(r *events.Record) {
+		r.Case, r.Result, r.Held, r.Steps, r.Written = "b", events.Waiting, events.HeldByBudget, nil, time.Time{}
+	}), nil)
+	m.Seen(record(func(r *events.Record) { r.Case, r.Next, r.At = "c", 2, time.Now().Add(-time.Hour) }), nil)
+	// A run that can't read the journal has no record, one that panicked no result.
+	m.Seen(events.Record{Result: events.Waiting}, errors.New("unread"))
+	m.Seen(events.Record{Class: "quota"}, errors.New("panic"))
+	// Steps that are taken back are none that were applied.
+	m.Seen(record(func(r *events.Record) { r.Case, r.Result, r.Next = "d", events.Undone, 2 }), nil)
+	expect(t, m, map[string]string{
+		`lbremedy_steps_applied_total{class="busy",kind="annotate"}`: "2",
+		`lbremedy_holds_total{class="busy",hold="budget"}`:           "1",
+		`lbremedy_runs_total{class="busy",outcome="answered"}`:       "2",
+		`lbremedy_runs_total{class="unread",outcome="waiting"}`:      "1",
+		`lbremedy_runs_total{class="quota",outcome="error"}`:         "1",
+		`lbremedy_runs_total{class="busy",outcome="undone"}`:         "1",
+	})
+}
+
+// TestMemory proves that what is remembered of cases is bounded.
+func TestMemory(t *testing.T) {
+	m := New("v1", "c1")
+	m.Runs(nil)
+	for i := range 2*most + 1 {
+		m.Seen(record(func(r *events.Record) { r.Case = fmt.Sprint(i) }), nil)
+	}
+	if len(m.met) > most {
+		t.Errorf("%d cases are remembered", len(m.met))
+	}
+}
+
+func TestCall(t *testing.T) {
+	m := New("v1", "c1")
+	m.Runs(nil)
+	m.Call("slb", "DescribeLoadBalancers", 200, false, time.Second)
+	m.Call("slb", "DescribeLoadBalancers", 400, true, time.Second)
+	m.Call("slb", "DescribeLoadBalancers", 403, false, time.Second)
+	m.Call("slb", "DescribeLoadBalancers", 0, false, time.Second)
+	m.Call("slb", "DescribeLoadBalancers", 503, false, time.Second)
+	of := func(result string) string {
+		return `lbremedy_cloud_calls_total{action="DescribeLoadBalancers",product="slb",result="` + result + `"}`
+	}
+	expect(t, m, map[string]string{of("ok"): "1", of("throttled"): "1", of("refused"): "1", of("unanswered"): "2", `lbremedy_cloud_call_seconds_count{product="slb"}`: "5"})
+}
+
+func TestExporter(t *testing.T) {
+	m := New("v1", "c1")
+	x := Export{Page: stream.Page{Seen: 9, Published: 4, Ignored: 3, Lag: 1500 * time.Millisecond}, Ready: true}
+	m.Exporter(func() Export { return x })
+	expect(t, m, map[string]string{
+		`lbremedy_events_seen_total`: "9", `lbremedy_events_ended_total{end="published"}`: "4", `lbremedy_events_ended_total{end="dead"}`: "0",
+		`lbremedy_publish_lag_seconds`: "1.5", `lbremedy_exporter_ready`: "1", `lbremedy_last_event_timestamp_seconds`: "0",
+	})
+	x.Ready = false
+	expect(t, m, map[string]string{`lbremedy_exporter_ready`: "0"})
+}
+
+func standing() State {
+	return State{
+		Classes: []string{"busy", "quota"}, Open: []string{"busy"}, Paused: time.Unix(1000, 0), Left: map[string]int{"busy": 5, "quota": 2}, ClusterLeft: 3,
+		Queues: []stream.Queue{{Class: "busy", Undelivered: 7, InHand: 1}},
+		Fills:  []stream.Fill{{Stream: "CASES", Messages: 10, Bytes: 20, Limit: 40}, {Stream: "KV_lbremedy", Messages: 1, Bytes: 2}},
+		Ledger: stream.Ledger{Classes: []stream.Account{{Class: "quota", Lost: 2}}, Problems: []string{"p"}},
+	}
+}
+
+// follow lets a Metrics follow a state that is what answer says, and returns when it has been read.
+func follow(t *testing.T, m *Metrics, answer error) (told []error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	read := make(chan bool)
+	n := 0
+	go func() {
+		ended <- m.follow(ctx, time.Millisecond, func(context.Context) (State, error) {
+			if n++; n <= 3 { // the last two are read while the first is already said
+				read <- true
+			}
+			return standing(), answer
+		}, func(err error) { told = append(told, err) })
+	}()
+	for range 3 {
+		<-read
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	return told
+}
+
+func TestState(t *testing.T) {
+	m := New("v1", "c1")
+	if told := follow(t, m, nil); told != nil {
+		t.Errorf("it tells %v", told)
+	}
+	expect(t, m, map[string]string{
+		`lbremedy_state_known`: "1", `lbremedy_paused_timestamp_seconds`: "1000", `lbremedy_cluster_budget_left`: "3",
+		`lbremedy_breaker_open{class="busy"}`: "1", `lbremedy_breaker_open{class="quota"}`: "0", `lbremedy_class_budget_left{class="quota"}`: "2",
+		`lbremedy_waiting_messages{class="busy",state="undelivered"}`: "7", `lbremedy_waiting_messages{class="busy",state="in hand"}`: "1",
+		`lbremedy_stream_bytes{stream="CASES"}`: "20", `lbremedy_stream_limit_bytes{stream="CASES"}`: "40", `lbremedy_stream_limit_bytes{stream="KV_lbremedy"}`: "",
+		`lbremedy_ledger_lost{class="quota"}`: "2", `lbremedy_ledger_lost{class="busy"}`: "0", `lbremedy_ledger_problems`: "1",
+	})
+
+	// What can't be read looks neither well nor ill.
+	m = New("v1", "c1")
+	if told := follow(t, m, errors.New("away")); len(told) != 1 || told[0].Error() != "away" {
+		t.Errorf("it tells %v", told)
+	}
+	if got := slices.DeleteFunc(scrape(t, m), func(l string) bool { return strings.HasPrefix(l, "#") }); !slices.Equal(got, []string{
+		`lbremedy_build_info{cluster="c1",version="v1"} 1`, `lbremedy_state_known{cluster="c1"} 0`,
+	}) {
+		t.Errorf("without a state it says\n%s", strings.Join(got, "\n"))
+	}
+}
+
+var (
+	series = regexp.MustCompile(`^(\w+?)(_bucket|_sum|_count)?(\{.*\})? \S+$`)
+	label  = regexp.MustCompile(`(\w+)="`)
+	plain  = regexp.MustCompile(`^lbremedy_[a-z_]+$`)
+)
+
+// TestCatalogue keeps infra/observability/metrics.txt, from which the dashboard and
+// the alert rules are checked, and holds all metrics to Prometheus' rules.
+func TestCatalogue(t *testing.T) {
+	m := New("v1", "c1")
+	m.Runs(nil)
+	m.Exporter(func() Export { return Export{} })
+	m.Seen(record(func(r *events.Record) { r.Next, r.Held = 2, events.HeldByPause }), errors.New("e"))
+	m.Call("slb", "A", 200, false, time.Second)
+	follow(t, m, nil)
+
+	help, kind, labels := map[string]string{}, map[string]string{}, map[string]map[string]bool{}
+	for _, l := range scrape(t, m) {
+		if f := strings.SplitN(l, " ", 4); f[0] == "#" {
+			map[string]map[string]string{"HELP": help, "TYPE": kind}[f[1]][f[2]] = f[3]
+			continue
+		}
+		s := series.FindStringSubmatch(l)
+		name := s[1]
+		if kind[name] == "" {
+			name = s[1] + s[2]
+		}
+		if labels[name] == nil {
+			labels[name] = map[string]bool{}
+		}
+		for _, k := range label.FindAllStringSubmatch(s[3], -1) {
+			labels[name][k[1]] = true
+		}
+	}
+	bounded := []string{"action", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "state", "stream", "version"}
+	var lines []string
+	for name, has := range labels {
+		var all []string
+		for l := range has {
+			if all = append(all, l); !slices.Contains(bounded, l) {
+				t.Errorf("%s has the label %s, which is not known to be bounded", name, l)
+			}
+		}
+		slices.Sort(all)
+		if !plain.MatchString(name) || strings.HasSuffix(name, "_total") != (kind[name] == "counter") || kind[name] == "histogram" && !strings.HasSuffix(name, "_seconds") || !strings.HasSuffix(help[name], ".") {
+			t.Errorf("%s, a %s, breaks the rules of names: %s", name, kind[name], help[name])
+		}
+		lines = append(lines, fmt.Sprintf("%s{%s} %s: %s\n", name, strings.Join(all, ","), kind[name], help[name]))
+	}
+	slices.Sort(lines)
+	got := strings.Join(lines, "")
+	const file = "../../infra/observability/metrics.txt"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("the catalogue is old; write it with: go test ./shared/observe -run TestCatalogue -update\n%s", diff)
+	}
+}

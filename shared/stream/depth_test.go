@@ -1,0 +1,72 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+func TestDepth(t *testing.T) {
+	s := fresh(t, "busy", "quota")
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, uid := range []string{"u1", "u2", "u3"} {
+		if _, _, err := s.PublishNewer(ctx, events.FailedSubject("c1", "busy", uid), uid, nil, []byte("x"), func(Message) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	depth := func(want ...Queue) {
+		t.Helper()
+		got, err := s.Queues(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	depth(Queue{Class: "busy", Undelivered: 3}, Queue{Class: "quota"})
+
+	// One worker has one of them, and has asked for no other.
+	inHand, ended := make(chan bool), make(chan error, 1)
+	go func() {
+		ended <- s.Consume(ctx, "busy", 1, func(context.Context, Message) Reply {
+			inHand <- true
+			<-ctx.Done()
+			return Reply{}
+		})
+	}()
+	<-inHand
+	got, err := s.Queues(t.Context())
+	if err != nil || got[0].InHand == 0 || got[0].InHand+got[0].Undelivered != 3 {
+		t.Errorf("with one in hand: %+v, %v", got, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+
+	fills, err := s.Fills(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []Fill{{Failed, 3, 1, 256 << 20}, {Cases, 0, 0, 1 << 30}, {Dead, 0, 0, 128 << 20}, {bucketStream, 0, 0, 0}} {
+		if got := fills[i]; got.Stream != want.Stream || got.Messages != want.Messages || got.Bytes < want.Bytes || got.Limit != want.Limit {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+
+	// What can't be looked at is no empty answer.
+	if err := s.Discard(t.Context(), Failed); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Queues(t.Context()); !errors.Is(err, ErrNotFound) {
+		t.Errorf("queues without the stream: %v, %v", got, err)
+	}
+	if got, err := s.Fills(t.Context()); !errors.Is(err, ErrNotFound) {
+		t.Errorf("fills without the stream: %v, %v", got, err)
+	}
+}
