@@ -31,7 +31,7 @@ type rig struct {
 }
 
 // wire returns a rig whose calls are answered by h.
-func wire(t *testing.T, h http.HandlerFunc, change ...func(*Config)) rig {
+func wire(t testing.TB, h http.HandlerFunc, change ...func(*Config)) rig {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)

@@ -111,38 +111,46 @@ func watch[T any](ctx context.Context, c *Cluster, doing, path string, query map
 	maps.Copy(q, query)
 	var mine error
 	err := c.stream(ctx, doing, limit+grace, request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
-		dec := json.NewDecoder(r)
-		var frame struct {
-			Type   string          `json:"type"`
-			Object json.RawMessage `json:"object"`
-		}
-		for {
-			frame.Type, frame.Object = "", frame.Object[:0]
-			err := dec.Decode(&frame)
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if frame.Type == "ERROR" {
-				var s metav1.Status
-				if err := json.Unmarshal(frame.Object, &s); err != nil {
-					return err
-				}
-				return explainStatus(doing, s)
-			}
-			var object T
-			if err := lenient(json.Unmarshal(frame.Object, &object)); err != nil {
-				return err
-			}
-			if mine = see(frame.Type, &object); mine != nil {
-				return mine
-			}
-		}
+		return frames(r, doing, func(kind string, object *T) error {
+			mine = see(kind, object)
+			return mine
+		})
 	})
 	if mine != nil {
 		return mine
 	}
 	return err
+}
+
+// frames reads the changes of a watch from the wire.
+func frames[T any](r io.Reader, doing string, see func(kind string, object *T) error) error {
+	dec := json.NewDecoder(r)
+	var frame struct {
+		Type   string          `json:"type"`
+		Object json.RawMessage `json:"object"`
+	}
+	for {
+		frame.Type, frame.Object = "", frame.Object[:0]
+		err := dec.Decode(&frame)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if frame.Type == "ERROR" {
+			var s metav1.Status
+			if err := json.Unmarshal(frame.Object, &s); err != nil {
+				return err
+			}
+			return explainStatus(doing, s)
+		}
+		var object T
+		if err := lenient(json.Unmarshal(frame.Object, &object)); err != nil {
+			return err
+		}
+		if err := see(frame.Type, &object); err != nil {
+			return err
+		}
+	}
 }

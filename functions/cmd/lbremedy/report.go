@@ -17,7 +17,8 @@ const margin = 11 // columns before the text of a report
 
 // field prints one part of a report; nothing if it is empty.
 func (p *program) field(name, text string) {
-	if strings.TrimSpace(text) == "" {
+	text = strings.TrimSpace(command.Clean(text)) // may hold nothing but what is left out
+	if text == "" {
 		return
 	}
 	lines := wrap(text, strings.Repeat(" ", margin), p.width())

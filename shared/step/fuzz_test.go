@@ -1,0 +1,54 @@
+package step
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// FuzzDecode makes steps of anything that a journal may hold. A step that can be made
+// can be shown, taken back and journalled again, and means the same then.
+func FuzzDecode(f *testing.F) {
+	for _, s := range All() {
+		data, err := json.Marshal(s)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(s.Kind(), data)
+		f.Add(s.Kind(), data[:len(data)/2])
+	}
+	f.Add("annotate", []byte("null"))
+	f.Add("nothing", []byte("{}"))
+	f.Fuzz(func(t *testing.T, kind string, data []byte) {
+		s, err := Decode(kind, data)
+		if err != nil {
+			return
+		}
+		if s.Kind() != kind {
+			t.Errorf("%s was read as %s", kind, s.Kind())
+		}
+		_ = s.Target()
+		if r := s.Risk(); r < remedy.Low || r > remedy.High {
+			t.Errorf("%s has the risk %d", s, r)
+		}
+		steps := []remedy.Step{s}
+		if back, ok := s.Undo(); ok {
+			steps = append(steps, back)
+		}
+		for _, s := range steps {
+			text := s.String()
+			again, err := json.Marshal(s)
+			if err != nil {
+				t.Fatalf("%s can't be journalled: %v", text, err)
+			}
+			same, err := Decode(s.Kind(), again)
+			if err != nil {
+				t.Fatalf("%s can't be read again: %v", text, err)
+			}
+			if same.String() != text || same.Target() != s.Target() {
+				t.Errorf("%s is %s after the journal", text, same)
+			}
+		}
+	})
+}
