@@ -293,6 +293,9 @@ func TestEachOccurrence(t *testing.T) {
 	w.make(pull)
 	dry := w.newEvent("web.4", uid(1), "DryRun: "+full)
 	w.make(dry)
+	ours := w.newEvent("web.5a", uid(6), full) // what a ticket says of it may quote all
+	ours.Reason, ours.Source.Component = "LBRemedyAsked", kube.Manager
+	w.make(ours)
 	w.make(w.newEvent("web.5", uid(2), "(combined from similar events): "+untaged))
 	pod := w.newEvent("web.6", uid(3), full)
 	pod.InvolvedObject.Kind = "Pod"
