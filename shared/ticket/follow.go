@@ -247,14 +247,14 @@ func (o *outlet) update(ctx context.Context, own incident, r events.Record, sequ
 			revision := have[c.incident].revision
 			if revision == 0 { // the mark of a key that ran out stands there
 				e, err := o.c.Stream.Entry(ctx, c.incident.member(r.Service.UID))
-				if err == nil {
-					again = true
-					break
-				}
-				if !errors.Is(err, stream.ErrNotFound) {
+				if err != nil && !errors.Is(err, stream.ErrNotFound) {
 					return nil, err
 				}
-				revision = e.Revision
+				if _, _, unreadable := readMember(e.Key, e.Value, e.Revision); err == nil && unreadable == nil {
+					again = true // another was first
+					break
+				}
+				revision = e.Revision // also of one that can't be read: this record says how all stands
 			}
 			data, err := json.Marshal(c.member)
 			if err != nil {
@@ -321,6 +321,10 @@ func (o *outlet) tell(ctx context.Context, i incident, m Member) (time.Duration,
 	}
 	key := headKey(o.Name, i, one)
 	h, err := readHead(ctx, o.c.Stream, key)
+	if errors.Is(err, errUnreadable) {
+		o.log.Error("what a sink was told can't be read; it is told anew", "sink", o.Name, "key", key, "error", events.Redact(err.Error()))
+		h, err = Head{Tried: true, entry: h.entry}, nil
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -352,7 +356,7 @@ func (o *outlet) tell(ctx context.Context, i incident, m Member) (time.Duration,
 	case status == None:
 		return 0, nil // the sink isn't told of such
 	case same, h.Status == Closed && status == Closed && len(v.over) == 0:
-		return 0, o.skip(ctx, h, v)
+		return o.skip(ctx, h, v)
 	}
 	if o.quiet && h.Status == Open && status == Open {
 		due := h.Told.Add(o.patience(h.Updates))
@@ -412,16 +416,16 @@ func (o *outlet) patience(updates int) time.Duration {
 }
 
 // skip notes that the sink need not be told of what has changed.
-func (o *outlet) skip(ctx context.Context, h Head, v view) error {
+func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error) {
 	h.Revision = v.revision
 	if h.Status == Closed {
 		h.ClosedAt = v.revision
 	}
 	err := h.write(ctx, o.c.Stream, o.now())
 	if errors.Is(err, stream.ErrConflict) {
-		return nil // somebody else has told of it, or will
+		return busyWait, nil // somebody tells of what was before
 	}
-	return err
+	return 0, err
 }
 
 // deliver tells the sink, under a lease.

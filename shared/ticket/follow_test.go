@@ -370,6 +370,32 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// Keys that hold what they should not are written anew, and hold nobody up.
+func TestBrokenKeys(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	r := w.record(1, "vswitch-ip-exhausted", events.Asked)
+	i := incidentOf("", r)
+	for _, key := range []string{i.member(uid(1)), i.member(uid(2)), headKey("desk", i, "")} {
+		if err := w.s.Put(w.ctx, key, []byte("{")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err := List(w.ctx, w.s); err == nil || list == nil {
+		t.Errorf("got %d incidents, %v", len(list), err)
+	}
+	q.put(w.write(r))
+	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.pass(time.Minute)
+	same(t, h.told(), "updated vsw-1: 2 fail, 0 over")
+	q.empty()
+	if list, err := List(w.ctx, w.s); err != nil || len(list) != 1 {
+		t.Errorf("got %d incidents, %v", len(list), err)
+	}
+}
+
 // A sink is told what it wants to know, and nothing else.
 func TestWants(t *testing.T) {
 	for _, tt := range []struct {

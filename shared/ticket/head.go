@@ -61,7 +61,11 @@ func parseHead(key string) (sink string, i incident, uid string, ok bool) {
 	return p[1], incident{p[2], p[3], p[4]}, uid, true
 }
 
-// readHead returns what a sink knows; the zero Head if nothing.
+// errUnreadable says that a head is none.
+var errUnreadable = errors.New("it is no head of a ticket")
+
+// readHead returns what a sink knows; the zero Head if nothing. With errUnreadable its
+// entry is good to be written over.
 func readHead(ctx context.Context, s *stream.Stream, key string) (Head, error) {
 	e, err := s.Entry(ctx, key)
 	if errors.Is(err, stream.ErrNotFound) {
@@ -72,7 +76,7 @@ func readHead(ctx context.Context, s *stream.Stream, key string) (Head, error) {
 	}
 	var h Head
 	if err := json.Unmarshal(e.Value, &h); err != nil {
-		return Head{}, fmt.Errorf("read what a sink was told in %s: %w", key, err)
+		return Head{entry: e}, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	h.entry = e
 	return h, nil
