@@ -150,6 +150,14 @@ func TestExporter(t *testing.T) {
 	expect(t, m, map[string]string{`lbremedy_exporter_ready`: "0"})
 }
 
+func TestTickets(t *testing.T) {
+	m := New("v1", "c1")
+	m.Tickets(func() Tellings { return Tellings{1, 2, 3, 4, 5, 6}.Plus(Tellings{10, 20, 30, 40, 50, 60}) })
+	for telling, want := range map[string]string{"opened": "11", "updated": "22", "closed": "33", "reopened": "44", "retried": "55", "refused": "66"} {
+		expect(t, m, map[string]string{`lbremedy_tellings_total{telling="` + telling + `"}`: want})
+	}
+}
+
 func standing() State {
 	return State{
 		Classes: []string{"busy", "quota"}, Open: []string{"busy"}, Paused: time.Unix(1000, 0), Left: map[string]int{"busy": 5, "quota": 2}, ClusterLeft: 3,
@@ -221,6 +229,7 @@ func TestCatalogue(t *testing.T) {
 	m := New("v1", "c1")
 	m.Runs(nil)
 	m.Exporter(func() Export { return Export{} })
+	m.Tickets(func() Tellings { return Tellings{} })
 	m.Seen(record(func(r *events.Record) { r.Next, r.Held = 2, events.HeldByPause }), errors.New("e"))
 	m.Call("slb", "A", 200, false, time.Second)
 	follow(t, m, nil)
@@ -243,7 +252,7 @@ func TestCatalogue(t *testing.T) {
 			labels[name][k[1]] = true
 		}
 	}
-	bounded := []string{"action", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "state", "stream", "version"}
+	bounded := []string{"action", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "state", "stream", "telling", "version"}
 	var lines []string
 	for name, has := range labels {
 		var all []string

@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -33,6 +34,9 @@ type teller struct {
 	env      *remedy.Env
 	sinks    []policy.Sink
 	follower *ticket.Follower
+
+	mu     sync.Mutex       // of what follows, and of a change of follower
+	before observe.Tellings // by followers that have ended
 }
 
 // teller returns what tells the sinks in force; an error if one of them can't be told.
@@ -64,6 +68,22 @@ func (t *teller) take(sinks []policy.Sink) error {
 	return nil
 }
 
+// tellings returns what all followers have told.
+func (t *teller) tellings() observe.Tellings {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.before.Plus(tellings(t.follower))
+}
+
+// tellings returns what a follower has told.
+func tellings(f *ticket.Follower) observe.Tellings {
+	s := f.Stats()
+	return observe.Tellings{
+		Opened: s.Opened.Load(), Updated: s.Updated.Load(), Closed: s.Closed.Load(), Reopened: s.Reopened.Load(),
+		Retried: s.Retries.Load(), Refused: s.Refused.Load(),
+	}
+}
+
 // run tells until ctx ends, and takes over the sinks when they change. Those that are
 // wrong change nothing.
 func (t *teller) run(ctx context.Context) error {
@@ -84,7 +104,10 @@ func (t *teller) run(ctx context.Context) error {
 			return err
 		}
 		if next != nil {
+			t.mu.Lock()
+			t.before = t.before.Plus(tellings(t.follower))
 			t.sinks, t.follower = next.sinks, next.follower
+			t.mu.Unlock()
 		}
 	}
 	return nil

@@ -192,6 +192,7 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	if door != nil {
 		u.note("Health: http://%s/readyz", door.Addr())
 		u.metrics.Exporter(x.Export)
+		u.metrics.Tickets(told.tellings)
 		g.Go(func() error { return serve.Serve(ctx, door, health(x, env.Stream, u.metrics)) })
 		g.Go(func() error {
 			return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, env.Stream) },
