@@ -478,7 +478,7 @@ func (s *session) bury(o occurrence, reason error, mine *entry) error {
 			}
 		}
 		s.stats.Dead.Add(1)
-		s.log.Warn("an Event can't be published and is in DEAD", "event", o.Namespace+"/"+o.Name, "error", reason)
+		s.log.Warn("an Event can't be published and is in DEAD", "kubeevent", o.Namespace+"/"+o.Name, "error", reason)
 	}
 	s.passed(s.ledger.close(mine))
 	return nil
@@ -632,7 +632,7 @@ func (e *Exporter) watchPrecheck(ctx context.Context) {
 // report logs and counts what is never acted on.
 func (e *Exporter) report(ev kube.Event, what string) {
 	e.stats.Reported.Add(1)
-	e.log.Info(what, "event", ev.Namespace+"/"+ev.Name, "about", ev.Object.Kind+" "+ev.Object.Namespace+"/"+ev.Object.Name,
+	e.log.Info(what, "kubeevent", ev.Namespace+"/"+ev.Name, "about", ev.Object.Kind+" "+ev.Object.Namespace+"/"+ev.Object.Name,
 		"message", events.Cut(events.Redact(ev.Message)))
 }
 

@@ -140,7 +140,8 @@ func (h *Host) message(ctx context.Context, m stream.Message) stream.Reply {
 	}
 	reply := h.Handle(ctx, e)
 	if reply.Dead != "" && h.Env.Log != nil {
-		h.Env.Log.Error("event is dead", "event", e.ID(), "reason", reply.Dead)
+		class, _ := e.Extensions()["class"].(string) // it may be no failure that can be read
+		h.Env.Log.Error("event is dead", "class", class, "cluster", h.Env.Cluster, "event", e.ID(), "reason", reply.Dead)
 	}
 	return stream.Reply{Retry: reply.Retry, Dead: reply.Dead}
 }

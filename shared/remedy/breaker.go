@@ -115,7 +115,7 @@ func (x *run) trip(ctx context.Context) error {
 		return fmt.Errorf("open the breaker: %w", err)
 	}
 	if opened {
-		x.log.Error("breaker opened", "why", b.Why)
+		x.log.Error("breaker opened", "reason", b.Why)
 	}
 	return nil
 }

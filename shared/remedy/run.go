@@ -132,6 +132,7 @@ func answer(ctx context.Context, env *Env, r *Remedy, ev Event, do func(context.
 // look finds out what run would do.
 func (x *run) look(ctx context.Context) (events.Record, error) {
 	x.begin(events.Record{})
+	x.sign()
 	if x.env.Stream != nil {
 		x.journal = x.env.Stream.Journal(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
 		prev, err := x.load(ctx)
@@ -332,6 +333,7 @@ const (
 // says that a person has approved the plan that the last record asks about.
 func (x *run) resume(prev events.Record, agreed bool) (next, events.Record) {
 	x.begin(prev)
+	x.sign()
 	if prev.Phase == "" {
 		return afresh, events.Record{}
 	}
@@ -423,6 +425,12 @@ func (x *run) begin(prev events.Record) {
 	// already would wake nobody.
 	x.rec.Attempt = prev.Attempt
 	x.c.ID, x.c.Attempt = x.rec.Case, max(prev.Attempt, len(x.rec.Attempts))+1
+}
+
+// sign lets all further lines of the log bear the case.
+func (x *run) sign() {
+	x.log = x.log.With("case", x.rec.Case)
+	x.c.Log = x.log
 }
 
 func final(r events.Result) bool {

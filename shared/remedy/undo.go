@@ -66,6 +66,7 @@ func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (ou
 	x.begin(prev)
 	x.c.ID = rec.Case
 	x.rec.Case, x.rec.Finding = rec.Case, "Undo of "+rec.Case+": "+rec.Finding
+	x.sign()
 	if x.steps, err = inverse(env, applied); err != nil {
 		return events.Record{}, fmt.Errorf("case %s: %w", rec.Case, err)
 	}

@@ -154,6 +154,15 @@ func TestRules(t *testing.T) {
 			var d = fmt.Sprintf("It is open.")`,
 			want: []string{"that it failed is plain", "leave out what ends it"}},
 
+		{name: "log keys", rule: logs, file: "shared/host/h.go", text: `package host
+			func (h host) f(log logger) {
+				h.log().With("svc", 1).Info("x", "class", 2)
+				log.Warn("x", "error", 1, key, 2)
+				h.Log.Error("x", list...)
+				h.other.Error("x", "svc", 1)
+			}`,
+			want: []string{"the log key \"svc\"", "the log key \"\""}},
+
 		{name: "unfinished", rule: words, file: "a.md", text: "// TO" + "DO: more\nA photo: doTO" + "DOlist\nIt is not implem" + "ented.\nfor n" + "ow\nfor nowhere",
 			want: []string{"a.md:1", "a.md:3", "a.md:4"}},
 		{name: "left out", rule: words, file: "a_test.go", text: "package a\nfunc f() {\n\tt.Sk" + "ip()\n\ttb.Sk" + "ipf(\"x\")\n\tlist.Sk" + "ip()\n}", want: []string{"a_test.go:3", "a_test.go:4"}},

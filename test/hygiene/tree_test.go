@@ -186,6 +186,7 @@ var rules = []rule{
 	{"init", inits},
 	{"context", contexts},
 	{"errors", errorTexts},
+	{"log keys", logs},
 	{"words", words},
 	{"scripts", scripts},
 	{"Makefile", makefile},

@@ -150,7 +150,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	defer s.Close()
 	done, err := s.Setup(ctx, classes(rows), stream.Settings{Replicas: o.replicas})
 	for _, said := range done {
-		log.Info(said)
+		log.Info("NATS was set up", "change", said)
 	}
 	if err != nil {
 		return err

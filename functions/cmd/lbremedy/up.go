@@ -139,7 +139,7 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 		return err
 	}
 	for _, said := range changed {
-		u.log().Info(said)
+		u.log().Info("NATS was set up", "change", said)
 	}
 	if allowed != nil {
 		if err := policy.Publish(ctx, s, *allowed); err != nil {
