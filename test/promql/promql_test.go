@@ -115,7 +115,7 @@ func wrong(expr string, known map[string]metric) []string {
 			has[l] = true
 		}
 		for _, l := range s.LabelMatchers {
-			if l.Name != labels.MetricName && !slices.Contains(m.labels, l.Name) {
+			if l.Name != "__name__" && !slices.Contains(m.labels, l.Name) {
 				out = append(out, s.Name+" has no label "+l.Name)
 			}
 		}
