@@ -28,6 +28,8 @@ type Config struct {
 	NATS       string // LBREMEDY_NATS: nats://host:port, several with commas between
 	NATSToken  string // LBREMEDY_NATS_TOKEN
 	NATSCreds  string // LBREMEDY_NATS_CREDS: file with a user's JWT and key
+	NATSNKey   string // LBREMEDY_NATS_NKEY: file with a user's seed
+	NATSInbox  string // LBREMEDY_NATS_INBOX: beginning of the subjects of answers, where the user may not use _INBOX
 	NATSCA     string // LBREMEDY_NATS_CA: file with the server's root certificates
 	Endpoint   string // LBREMEDY_CLOUD_ENDPOINT: host:port that answers for all products; empty: the real endpoints
 	Scheme     string // LBREMEDY_CLOUD_SCHEME: HTTPS, or HTTP for a loopback endpoint
@@ -47,6 +49,7 @@ func FromEnv() Config {
 		Cluster: os.Getenv("LBREMEDY_CLUSTER"), Region: os.Getenv("LBREMEDY_REGION"),
 		Kubeconfig: os.Getenv("LBREMEDY_KUBECONFIG"), Context: os.Getenv("LBREMEDY_CONTEXT"),
 		NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), NATSCreds: os.Getenv("LBREMEDY_NATS_CREDS"), NATSCA: os.Getenv("LBREMEDY_NATS_CA"),
+		NATSNKey: os.Getenv("LBREMEDY_NATS_NKEY"), NATSInbox: os.Getenv("LBREMEDY_NATS_INBOX"),
 		Endpoint: os.Getenv("LBREMEDY_CLOUD_ENDPOINT"), Scheme: os.Getenv("LBREMEDY_CLOUD_SCHEME"), VPC: os.Getenv("LBREMEDY_CLOUD_VPC") == "true",
 	}
 }
@@ -113,6 +116,6 @@ func Connect(ctx context.Context, c Config) (*remedy.Env, error) {
 // Stream connects to the stream alone.
 func (c Config) Stream(ctx context.Context) (*stream.Stream, error) {
 	return stream.Connect(ctx, stream.Config{
-		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, CA: c.NATSCA, Name: "lbremedy " + c.Who, Handlers: c.Handlers, Log: c.Log,
+		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, NKey: c.NATSNKey, Inbox: c.NATSInbox, CA: c.NATSCA, Name: "lbremedy " + c.Who, Handlers: c.Handlers, Log: c.Log,
 	})
 }

@@ -69,10 +69,14 @@ const (
 
 // A Config says where NATS is and who asks.
 type Config struct {
-	URL      string        // "nats://host:port" or "tls://host:port", several separated by commas; empty: nats://127.0.0.1:4222
-	Token    string        // token that the server asks for; empty: none
-	Creds    string        // file with a user's JWT and key; empty: none
+	URL      string // "nats://host:port" or "tls://host:port", several separated by commas; empty: nats://127.0.0.1:4222
+	Token    string // token that the server asks for; empty: none
+	Creds    string // file with a user's JWT and key; empty: none
+	NKey     string // file with a user's seed; empty: none
+	User     string // name and password of a user; empty: none
+	Password string
 	CA       string        // file with the root certificates of the server; empty: the system's
+	Inbox    string        // beginning of the subjects of answers, as InboxOf says; empty: _INBOX
 	Name     string        // name of this client in the server's reports; empty: lbremedy
 	Grace    time.Duration // how long Consume lets running handlers finish; zero: 25 s
 	Handlers int           // most handlers that Consume runs at once, over all classes together; zero: as many as their workers
@@ -172,6 +176,20 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 			return nil, fmt.Errorf("read the NATS credentials: %w", err)
 		}
 		opts = append(opts, nats.UserCredentials(c.Creds))
+	}
+	if c.NKey != "" {
+		seed, err := nats.NkeyOptionFromSeed(c.NKey)
+		if err != nil {
+			// The client's error may quote what the file holds.
+			return nil, fmt.Errorf("read the NATS key: %s holds no seed of a user", c.NKey)
+		}
+		opts = append(opts, seed)
+	}
+	if c.User != "" {
+		opts = append(opts, nats.UserInfo(c.User, c.Password))
+	}
+	if c.Inbox != "" {
+		opts = append(opts, nats.CustomInboxPrefix(c.Inbox))
 	}
 	if c.CA != "" {
 		if _, err := os.Stat(c.CA); err != nil {

@@ -237,11 +237,11 @@ func perform(ctx context.Context, s *screen, a act, sum *total, last func(), kee
 	defer wait.Wait()
 	defer quiet()
 	for _, f := range []struct {
-		stream string
-		see    func(stream.Message) error
-	}{{stream.Failed, p.failure}, {stream.Cases, p.record}} {
+		stream, subjects string
+		see              func(stream.Message) error
+	}{{stream.Failed, events.FailedSubjects, p.failure}, {stream.Cases, events.CaseSubjects, p.record}} {
 		wait.Go(func() {
-			if err := h.Env.Stream.Tail(following, f.stream, ">", 0, f.see); err != nil && following.Err() == nil {
+			if err := h.Env.Stream.Tail(following, f.stream, f.subjects, 0, f.see); err != nil && following.Err() == nil {
 				p.broke(fmt.Errorf("follow the stream %s: %w", f.stream, err))
 			}
 		})

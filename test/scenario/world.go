@@ -160,22 +160,33 @@ func (w *world) client(t *testing.T, name string, actions ...string) (*cloud.Rea
 	return account, writer
 }
 
+// newStream returns a connection to a stream of its own, as the user that the class has.
 func newStream(t *testing.T, class string) *stream.Stream {
 	t.Helper()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
+	may, err := stream.Permit(class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: []embedded.User{
+		{Name: "admin", Password: "admin"}, {Name: class, Password: class, Publish: may.Publish, Subscribe: may.Subscribe},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL()})
-	if err != nil {
+	connect := func(c stream.Config) *stream.Stream {
+		c.URL = server.URL()
+		s, err := stream.Connect(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	if _, err := connect(stream.Config{User: "admin", Password: "admin"}).Setup(t.Context(), []string{class}, stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
-	if _, err := s.Setup(t.Context(), []string{class}, stream.Settings{}); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return connect(stream.Config{User: class, Password: class, Inbox: stream.InboxOf(class)})
 }
 
 // fill replaces the names that only the set-up world knows.

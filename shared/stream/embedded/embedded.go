@@ -27,8 +27,15 @@ type Options struct {
 	Host  string       // a loopback address; empty: 127.0.0.1
 	Port  int          // -1: a free one; 0: 4222
 	Token string       // what clients must show; empty: nothing
+	Users []User       // who may connect, in place of a token
 	Sync  bool         // acknowledge only what is on disk, at the cost of one fsync each; else fsync every 2 minutes
 	Log   *slog.Logger // warnings and errors of the server, its notices as debug; nil: nothing is logged
+}
+
+// A User may connect with a name and a password, and do what it is permitted to.
+type User struct {
+	Name, Password     string
+	Publish, Subscribe []string // subjects; nil: all
 }
 
 // ErrInUse says that another server holds the directory.
@@ -73,6 +80,7 @@ func start(o Options, host string) (*server.Server, error) {
 		Host:          host,
 		Port:          o.Port,
 		Authorization: o.Token,
+		Users:         users(o.Users),
 		JetStream:     true,
 		StoreDir:      o.Dir,
 		SyncAlways:    o.Sync,
@@ -103,6 +111,20 @@ func start(o Options, host string) (*server.Server, error) {
 			return nil, fmt.Errorf("it is not ready after %s", startTimeout)
 		}
 	}
+}
+
+func users(list []User) []*server.User {
+	var out []*server.User
+	for _, u := range list {
+		user := &server.User{Username: u.Name, Password: u.Password}
+		if u.Publish != nil || u.Subscribe != nil {
+			user.Permissions = &server.Permissions{
+				Publish: &server.SubjectPermission{Allow: u.Publish}, Subscribe: &server.SubjectPermission{Allow: u.Subscribe},
+			}
+		}
+		out = append(out, user)
+	}
+	return out
 }
 
 func end(ns *server.Server) {

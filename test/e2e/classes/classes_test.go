@@ -192,7 +192,7 @@ func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.
 	following, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		if err := st.Tail(following, stream.Cases, ">", 0, r.see); err != nil && following.Err() == nil {
+		if err := st.Tail(following, stream.Cases, events.CaseSubjects, 0, r.see); err != nil && following.Err() == nil {
 			t.Errorf("read the journal: %v", err)
 		}
 	})

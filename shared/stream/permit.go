@@ -1,0 +1,54 @@
+package stream
+
+import (
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// Permissions are the subjects that a user of NATS may publish to and subscribe to.
+type Permissions struct {
+	Publish   []string
+	Subscribe []string
+}
+
+// InboxOf returns the beginning of the subjects on which a user gets answers. Each
+// user has its own, so that none listens to another's.
+func InboxOf(user string) string { return "_INBOX_" + user }
+
+// Permit returns what the function or worker of one class needs, and no more: its
+// own consumer, its own records and snapshots in the journal, the dead letters of its
+// own messages, and the keys that the engine writes for it. The user is the class, with
+// Config.Inbox as InboxOf says.
+//
+// It may read the streams whole: the server tells a query for many subjects at once
+// from one for its own by its body alone. None of them holds a secret. It may not write
+// the policy, a pause, an approval other than to use it up, or another class's breaker.
+func Permit(class string) (Permissions, error) {
+	if err := events.ValidClass(class); err != nil {
+		return Permissions{}, err
+	}
+	p := Permissions{Subscribe: []string{InboxOf(class) + ".>"}}
+	for _, stream := range []string{Failed, Cases, Dead, bucketStream} {
+		p.Publish = append(p.Publish, getSubject(stream))
+	}
+	key := func(format string, args ...any) string { return bucketPrefix + fmt.Sprintf(format, args...) }
+	p.Publish = append(p.Publish,
+		"$JS.API.CONSUMER.INFO."+Failed+"."+class,
+		"$JS.API.CONSUMER.MSG.NEXT."+Failed+"."+class,
+		"$JS.ACK."+Failed+"."+class+".>",
+		events.CaseSubject("*", "*", class),
+		events.KeptSubject("*", "*", class),
+		deadPrefix+"failed.*."+class+".>",
+		key("claim.vswitch.*.*"), // free addresses
+		key("claim.evict.>"),
+		key("claim.budget.*.*"), // of a cluster
+		key("claim.budget.*.%s.*", class),
+		key("claim.unsettled.*.%s.*", class),
+		key("breaker.*.%s", class),
+		key("approval.*.*.%s", class),
+		key("lock.target.>"),
+		key("pace.touch.*"),
+	)
+	return p, nil
+}
