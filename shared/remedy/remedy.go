@@ -25,6 +25,14 @@
 // counts only from the intent, and holds for all classes of the Service. A run
 // that may have been stopped by another class's record is not counted.
 //
+// What holds a plan back (a pause, a freeze, a budget) ends the run as waiting with
+// nothing of the plan begun: the case is diagnosed afresh, never applied as it was
+// planned. Budgets are places, as the design has them; a person's approval goes before
+// them, before the allowed risk and before a breaker, and lasts for one attempt.
+//
+// A plan with a step that can't be taken back asks, unless the policy says of the class
+// that it need not. To wake the controller is no such step.
+//
 // A plan that is parked until its moment to wake the controller keeps that moment:
 // who queued again each time would wait for ever where many do.
 package remedy

@@ -2,7 +2,7 @@
 // Compute's custom runtime speak it, or Function Compute's own Go runtime.
 //
 // One answer for every door: 204 the event is settled; 503 with Retry-After it
-// must come again; 422 it can never be handled. Function Compute counts an
+// must come again; 422 it can never be handled; 401 the caller is not known. Function Compute counts an
 // invocation as failed only by the header x-fc-status, so that it is set too.
 //
 // An event comes as a CloudEvent in structured or binary mode. /invoke brings
@@ -48,6 +48,7 @@ type Door struct {
 	Handle func(context.Context, cloudevents.Event) host.Reply
 	Ready  func(context.Context) error // nil error: requests can be answered; nil: always ready
 	Log    *slog.Logger                // nil: discarded
+	Tokens func() ([]string, error)    // what callers must show as a bearer token, asked for each request; nil: nothing
 	FC     bool                        // Function Compute sends the requests: the credentials in their headers are the function's own
 }
 
@@ -82,7 +83,12 @@ func (d *Door) ready(w http.ResponseWriter, r *http.Request) {
 
 // event answers one event.
 func (d *Door) event(w http.ResponseWriter, r *http.Request) {
+	if !d.admit(w, r) {
+		return
+	}
+	read := within(w)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	read()
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -251,7 +257,7 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	if err := h.Validate(); err != nil {
 		return err
 	}
-	d := &Door{Log: log, FC: config.Who == "fc", Ready: env.Stream.Ping, Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
+	d := &Door{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: env.Stream.Ping, Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
 		// An instance that was frozen wakes with a dead connection.
 		if err := env.Stream.Wake(ctx); err != nil {
 			return host.Reply{Retry: time.Second, Err: err}
@@ -285,7 +291,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, Protocols: protocols}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, Protocols: protocols}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {
