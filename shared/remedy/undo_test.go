@@ -74,7 +74,7 @@ func TestUndoRefuses(t *testing.T) {
 		before func(*rig, *events.Record)
 		want   string
 	}{
-		{"changed since", func(r *rig, _ *events.Record) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"newer"}}}`) }, "has changed"},
+		{"changed since", func(r *rig, _ *events.Record) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"newer"}}}`) }, `has changed since it was read. The annotation ` + key + ` is "newer", and was "new" when lbremedy left it.`},
 		{"deleted", func(r *rig, _ *events.Record) { r.remove() }, "deleted since"},
 		{"replaced", func(r *rig, _ *events.Record) { r.replace() }, "deleted since"},
 		{"unreadable", func(r *rig, _ *events.Record) { r.once("GET", boom) }, "boom"},

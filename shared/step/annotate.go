@@ -59,6 +59,9 @@ func (a Annotate) Check(_ context.Context, c *remedy.Case) (remedy.State, error)
 	return compare(c.Service.Annotations, a.change(), a.Was), nil
 }
 
+// Differs names the annotations that are on neither side of the step.
+func (a Annotate) Differs(c *remedy.Case) string { return differs(c.Service.Annotations, a.change(), a.Was) }
+
 // Apply patches the version of the Service that the case holds.
 func (a Annotate) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return annotate(ctx, c, w, a.change())
@@ -67,6 +70,25 @@ func (a Annotate) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) 
 // Undo puts back what Was holds and removes what it doesn't.
 func (a Annotate) Undo() (remedy.Step, bool) {
 	return invert(a.change(), a.Was), true
+}
+
+// differs says of each annotation that a step would change and that is neither as the
+// step found it nor as it would leave it, what it is and what it was.
+func differs(now map[string]string, change map[string]*string, was map[string]string) string {
+	said := func(values map[string]string, key string) string {
+		if v, ok := values[key]; ok {
+			return remedy.Quote(v)
+		}
+		return "absent"
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(change)) {
+		one := map[string]*string{k: change[k]}
+		if compare(now, one, was) == remedy.Conflict {
+			parts = append(parts, fmt.Sprintf("The annotation %s is %s, and was %s when lbremedy left it.", k, said(now, k), said(was, k)))
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 func (a Annotate) change() map[string]*string {
@@ -134,6 +156,11 @@ func (r RemoveAnnotation) Patch(*remedy.Case) []byte { return mergePatch(r.chang
 // Check compares the Service's annotations with both sides of the step.
 func (r RemoveAnnotation) Check(_ context.Context, c *remedy.Case) (remedy.State, error) {
 	return compare(c.Service.Annotations, r.change(), r.Was), nil
+}
+
+// Differs names the annotations that are on neither side of the step.
+func (r RemoveAnnotation) Differs(c *remedy.Case) string {
+	return differs(c.Service.Annotations, r.change(), r.Was)
 }
 
 // Apply patches the version of the Service that the case holds.
