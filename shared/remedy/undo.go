@@ -88,7 +88,7 @@ func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (ou
 		return events.Record{}, fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", rec.Case)
 	}
 	// What can't begin leaves nothing behind, not even in the journal.
-	if err := x.reversible(ctx, 0); err != nil {
+	if _, err := x.reversible(ctx, 0); err != nil {
 		return events.Record{}, err
 	}
 	if err := x.preserve(ctx, Plan{Steps: x.steps}.Highest(), x.steps); err != nil {
@@ -100,14 +100,12 @@ func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (ou
 		return events.Record{}, err
 	}
 	for i, s := range x.steps {
-		if err := x.reversible(ctx, i); err != nil {
+		state, err := x.reversible(ctx, i)
+		if err != nil {
 			return x.halfUndone(ctx, err)
 		}
-		if state, err := s.Check(ctx, x.c); err != nil || state == Todo {
-			if err == nil {
-				err = s.Apply(ctx, x.c, x.w)
-			}
-			if err != nil {
+		if state == Todo {
+			if err := s.Apply(ctx, x.c, x.w); err != nil {
 				return x.halfUndone(ctx, fmt.Errorf("undo %d, %s: %w", i+1, s, err))
 			}
 		}
@@ -147,21 +145,22 @@ type Differ interface {
 	Differs(*Case) string // as a sentence
 }
 
-// reversible reports whether a step of an undo still finds what the plan left.
-func (x *run) reversible(ctx context.Context, i int) error {
+// reversible returns where a step of an undo stands. That it finds something else
+// than what the plan left is an error, which says what differs.
+func (x *run) reversible(ctx context.Context, i int) (State, error) {
 	s := x.steps[i]
 	state, err := s.Check(ctx, x.c)
 	if err != nil {
-		return fmt.Errorf("check undo %d: %w", i+1, err)
+		return state, fmt.Errorf("check undo %d: %w", i+1, err)
 	}
 	if state != Conflict {
-		return nil
+		return state, nil
 	}
 	what := ""
 	if d, ok := s.(Differ); ok {
 		what = " " + d.Differs(x.c)
 	}
-	return fmt.Errorf("undo %d, %s: %w.%s", i+1, s, ErrMoved, what)
+	return state, fmt.Errorf("undo %d, %s: %w.%s", i+1, s, ErrMoved, what)
 }
 
 // halfUndone ends an undo that stopped on its way: a person must look.

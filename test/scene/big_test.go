@@ -37,9 +37,11 @@ func TestBig(t *testing.T) {
 	if reads < size.Services {
 		t.Errorf("%d calls for %d Services", reads, size.Services)
 	}
+	// The watch of the stage may be behind the controller.
 	for _, i := range []int{0, 499} {
-		if svc := s.watch.service(ballast(i)); svc == nil || !s.Healed(ballast(i)) {
-			t.Errorf("%s does not work", ballast(i))
+		works := func() bool { return s.watch.service(ballast(i)) != nil && s.Healed(ballast(i)) }
+		if err := s.Until(ctx, works); err != nil {
+			t.Errorf("%s does not work: %v", ballast(i), err)
 		}
 	}
 	s.Cloud.View(func(st *sim.State) {
