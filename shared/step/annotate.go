@@ -60,7 +60,9 @@ func (a Annotate) Check(_ context.Context, c *remedy.Case) (remedy.State, error)
 }
 
 // Differs names the annotations that are on neither side of the step.
-func (a Annotate) Differs(c *remedy.Case) string { return differs(c.Service.Annotations, a.change(), a.Was) }
+func (a Annotate) Differs(c *remedy.Case) string {
+	return differs(c.Service.Annotations, a.change(), a.Was)
+}
 
 // Apply patches the version of the Service that the case holds.
 func (a Annotate) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {

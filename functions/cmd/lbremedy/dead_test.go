@@ -22,6 +22,7 @@ import (
 const asProgram = "LBREMEDY_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
+	time.Local = time.UTC // what is printed must not depend on where the tests run
 	if os.Getenv(asProgram) != "" {
 		main()
 	}

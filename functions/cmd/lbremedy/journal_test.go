@@ -172,9 +172,6 @@ var update = flag.Bool("update", false, "write what the commands print")
 // The report of a fixed case tells what happened, why, what was done by which rule
 // with before and after, how to take it back, how long it took and who did it.
 func TestReport(t *testing.T) {
-	zone := time.Local
-	time.Local = time.UTC
-	defer func() { time.Local = zone }()
 	c, s := embed(t)
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 	fixed := journalled()[2]
