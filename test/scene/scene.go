@@ -183,8 +183,12 @@ func (s *Stage) setVersion(ctx context.Context, version string) error {
 	return s.daemonSet(ctx)
 }
 
-// Halt ends the controller until Resume. What it is in the middle of stays as it is.
-func (s *Stage) Halt() { s.stopController() }
+// Halt ends the controller until Resume, and waits for what it has asked the cloud to
+// do. What it is in the middle of stays as it is.
+func (s *Stage) Halt(ctx context.Context) error {
+	s.stopController()
+	return s.Cloud.Idle(ctx)
+}
 
 // Resume starts a controller in the place of the one that Halt has ended. It has
 // forgotten what that one did, and syncs every Service.

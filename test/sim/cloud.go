@@ -55,6 +55,8 @@ type Cloud struct {
 	calls     []Call
 	forgotten int           // calls that came before these
 	news      chan struct{} // closed with the next call; nil: nobody waits for it
+	inHand    int           // requests that are being answered
+	idle      chan struct{} // closed when none is any more; nil: nobody waits for it
 	faults    []*standing
 	stood     int // faults so far
 	nonces    nonces

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"context"
 	"crypto/hmac"
 	"crypto/md5"
 	"crypto/sha1"
@@ -111,6 +112,10 @@ const maxBody = 1 << 20
 
 // ServeHTTP answers one request of the OpenAPI.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	c.inHand++
+	c.mu.Unlock()
+	defer c.done()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	tooLarge := errors.As(err, new(*http.MaxBytesError))
 	if err != nil && !tooLarge {
@@ -151,6 +156,37 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("x-acs-request-id", call.RequestID)
 	w.WriteHeader(call.Status)
 	_, _ = w.Write(f.garble(b))
+}
+
+// done ends a request.
+func (c *Cloud) done() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inHand--; c.inHand == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+}
+
+// Idle waits until no request is being answered. A request takes effect also when its
+// client has gone: who has ended a client waits here until nothing of it comes any more.
+func (c *Cloud) Idle(ctx context.Context) error {
+	c.mu.Lock()
+	if c.inHand == 0 {
+		c.mu.Unlock()
+		return nil
+	}
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	idle := c.idle
+	c.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait until the cloud is idle: %w", ctx.Err())
+	}
 }
 
 // An incoming is a request as it was read from the wire, before anything is

@@ -75,7 +75,9 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 	if err := stage.Play(ctx, cast...); err != nil {
 		t.Fatal(err)
 	}
-	stage.Halt()
+	if err := stage.Halt(ctx); err != nil {
+		t.Fatal(err)
+	}
 	broken := look(t, stage)
 
 	end := r.start(t, ctx)
@@ -102,7 +104,9 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 		return !role.Heals || r.ended(role).Result == role.Ends && stage.Healed(role.Service)
 	})
 	end()
-	stage.Halt()
+	if err := stage.Halt(ctx); err != nil {
+		t.Fatal(err)
+	}
 	healed := look(t, stage)
 	syncs := byNodes(written.world, healed.world)
 	for _, role := range cast {

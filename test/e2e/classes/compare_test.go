@@ -187,7 +187,9 @@ func TestForeignChange(t *testing.T) {
 	if err := stage.Prepare(ctx, scene.LostTag().As("web")); err != nil {
 		t.Fatal(err)
 	}
-	stage.Halt()
+	if err := stage.Halt(ctx); err != nil {
+		t.Fatal(err)
+	}
 	before := look(t, stage)
 	if diff := compare(before, look(t, stage)); len(diff) > 0 {
 		t.Errorf("nothing has changed, and it says %q", diff)
