@@ -119,6 +119,14 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 	return root
 }
 
+// Parent makes a command hold others: by itself it shows its help.
+func Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = Exactly(0, 0, "")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
 // Exactly returns a check that a command has its arguments; most < 0: any number.
 // what they are stands in the Mistake.
 func Exactly(least, most int, what string) cobra.PositionalArgs {

@@ -32,7 +32,7 @@ approval. Who did is what --as says, by default the user of this machine; it sta
 the journal.`,
 		Example: `  lbremedy approve 3f9a12bc-20260102T150405
   lbremedy approve 3f9a12bc --digest 0f8e… --for 2h`,
-		Args:              command.Exactly(1, 1, "a case ID"),
+		Args:              caseID,
 		ValidArgsFunction: p.completeCases,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -47,14 +47,11 @@ the journal.`,
 				return err
 			}
 			defer s.Close()
-			found, err := p.find(ctx, s, args[0])
+			h, err := p.singleCase(ctx, s, args[0])
 			if err != nil {
 				return err
 			}
-			if len(found) > 1 {
-				return command.Wrong("%d cases are meant by %s: give a whole ID, as \"lbremedy ls\" shows it", len(found), args[0])
-			}
-			r := found[0].last()
+			r := h.last()
 			if digest != "" && !strings.HasPrefix(r.Digest, digest) {
 				return command.Wrong("the plan of case %s is %s now: look at it again with \"lbremedy show %s\"", r.Case, r.Digest, r.Case)
 			}

@@ -17,8 +17,6 @@ func (p *program) breaker() *cobra.Command {
 		Long: `A class stops writing by itself after three fixes that did not work within ten minutes,
 or one of high risk: its breaker is open, and its plans ask for an approval until a
 person closes it.`,
-		Args: command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	ls := &cobra.Command{
 		Use:   "ls",
@@ -92,6 +90,5 @@ person closes it.`,
 			})
 		},
 	}
-	cmd.AddCommand(ls, shut)
-	return cmd
+	return command.Parent(cmd, ls, shut)
 }

@@ -29,11 +29,8 @@ is of a class which nobody answers for, or that can't become an event at all. It
 kept for 30 days with the reason and with where it comes from, its origin.
 
 Set right what the reason names, then send the letter again with "retry", or drop it.`,
-		Args: command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(p.deadLs(), p.deadShow(), p.deadRetry(), p.deadDrop())
-	return cmd
+	return command.Parent(cmd, p.deadLs(), p.deadShow(), p.deadRetry(), p.deadDrop())
 }
 
 // A letter is a dead letter as the commands print it.

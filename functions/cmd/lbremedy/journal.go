@@ -290,6 +290,29 @@ func (p *program) find(ctx context.Context, s *stream.Stream, name string) ([]hi
 	return found, nil
 }
 
+// caseID checks the argument of a command that does something to one case.
+func caseID(cmd *cobra.Command, args []string) error {
+	if err := command.Exactly(1, 1, "a case ID")(cmd, args); err != nil {
+		return err
+	}
+	if strings.Contains(args[0], "/") {
+		return command.Wrong("%s needs a case ID, since a Service may have several cases: \"lbremedy show %s\" names them", cmd.Name(), args[0])
+	}
+	return nil
+}
+
+// singleCase returns the one case that an ID means, or the beginning of one.
+func (p *program) singleCase(ctx context.Context, s *stream.Stream, id string) (history, error) {
+	found, err := p.find(ctx, s, id)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > 1 {
+		return nil, command.Wrong("%d cases begin with %s: give a whole ID, as \"lbremedy ls\" shows it", len(found), id)
+	}
+	return found[0], nil
+}
+
 // completeCases completes the IDs of the cases in the journal.
 func (p *program) completeCases(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 || p.settle(cmd) != nil {

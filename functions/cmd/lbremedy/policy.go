@@ -14,8 +14,6 @@ func (p *program) policyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Check a policy file, put one in force, or show what is in force",
-		Args:  command.Exactly(0, 0, ""),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	check := &cobra.Command{
 		Use:   "check FILE",
@@ -94,8 +92,7 @@ it, one sentence for each mistake. Nothing comes into force.`,
 			return err
 		},
 	}
-	cmd.AddCommand(check, apply, show, schema)
-	return cmd
+	return command.Parent(cmd, check, apply, show, schema)
 }
 
 // told says what a rule changes.

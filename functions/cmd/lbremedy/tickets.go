@@ -26,11 +26,8 @@ func (p *program) tickets() *cobra.Command {
 file have been told of each. An incident ends by itself when its failures are over; one
 that ended is known for a week, and a failure that comes back within it opens the same
 tickets again.`,
-		Args: command.Exactly(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(p.ticketsLs(), p.ticketsShow(), p.ticketsClose())
-	return cmd
+	return command.Parent(cmd, p.ticketsLs(), p.ticketsShow(), p.ticketsClose())
 }
 
 // incidents returns what is known; what can't be read is said and left out.

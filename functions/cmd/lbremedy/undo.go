@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,26 +22,20 @@ on, and it says what differs. Without --apply it says what would be taken back.
 What was taken back is not done again by itself: if the failure comes back, the plan
 asks for an approval.`,
 		Example:           `  lbremedy undo 3f9a12bc-20260102T150405 --apply`,
-		Args:              command.Exactly(1, 1, "a case ID"),
+		Args:              caseID,
 		ValidArgsFunction: p.completeCases,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			if strings.Contains(args[0], "/") {
-				return command.Wrong("undo needs a case ID, since a Service may have several cases: \"lbremedy show %s\" names them", args[0])
-			}
 			s, err := p.stream(ctx)
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			found, err := p.find(ctx, s, args[0])
+			h, err := p.singleCase(ctx, s, args[0])
 			if err != nil {
 				return err
 			}
-			if len(found) > 1 {
-				return command.Wrong("%d cases begin with %s: give a whole ID, as \"lbremedy ls\" shows it", len(found), args[0])
-			}
-			steps, err := applied(found[0])
+			steps, err := applied(h)
 			if err != nil {
 				return err
 			}
