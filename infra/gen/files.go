@@ -83,6 +83,9 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	for name, text := range schemas {
 		out["events/schema/"+name] = text
 	}
+	if out["infra/cluster/rbac.yaml"], err = clusterRoles(all); err != nil {
+		return nil, err
+	}
 	// A typo in a policy file must not loosen a rule: unknown fields are wrong.
 	if out[policy.SchemaFile], err = schema.Of(filepath.Join(dir, "shared/policy"), "policy.v1.json", "The policy file of lbremedy", policy.File{}, false); err != nil {
 		return nil, err

@@ -151,12 +151,12 @@ var homes = map[string][]string{
 
 	// Vocabulary: types that are spoken between packages.
 	"github.com/cloudevents/sdk-go/v2": {"events/...", "shared/host", "shared/serve", "shared/ticket", "functions/cmd/lbremedy"},
-	"k8s.io/api":                       {"shared/...", "events/exporter", "functions/..."},
+	"k8s.io/api":                       {"shared/...", "events/exporter", "functions/...", "infra/gen"},
 	"k8s.io/apimachinery":              {"shared/...", "events/exporter", "functions/cmd/lbremedy"},
 
 	// Class code meets these in the fields of k8s.io/api.
 	"k8s.io/apimachinery/pkg/api/resource": {"shared/...", "functions/..."},
-	"k8s.io/apimachinery/pkg/apis/meta/v1": {"shared/...", "events/exporter", "functions/..."},
+	"k8s.io/apimachinery/pkg/apis/meta/v1": {"shared/...", "events/exporter", "functions/...", "infra/gen"},
 	"k8s.io/apimachinery/pkg/labels":       {"shared/...", "functions/..."},
 	"k8s.io/apimachinery/pkg/util/intstr":  {"shared/...", "functions/..."},
 
