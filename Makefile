@@ -22,7 +22,7 @@ BENCH_TIMEOUT ?= 60m
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check test race demo e2e bench build clean bin/sandbox
+.PHONY: help new gen check test race demo e2e bench capture build clean bin/sandbox
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
@@ -67,6 +67,11 @@ e2e: bin/sandbox ## Run the end-to-end tests alone, and tell what they do.
 
 bench: bin/sandbox ## Measure latency, throughput and memory.
 	@bin/sandbox run -- go test -run '^$$' -bench . -timeout $(BENCH_TIMEOUT) ./test/bench/...
+
+# Draws with Prometheus' engine what Grafana would show; needs no Grafana.
+capture: build bin/sandbox ## Record ten minutes of lbremedy: infra/observability/dashboard.png and bin/terminal.txt.
+	@go run ./test/capture bin/lbremedy bin
+	@cd test/promql && go run ./draw ../../infra/observability/dashboard.json ../../bin/metrics.txt ../../infra/observability/dashboard.png
 
 build: ## Build the programs into bin, the functions into bin/functions.
 	@mkdir -p bin/functions
