@@ -191,11 +191,11 @@ func (s *store) close() {
 	os.RemoveAll(s.dir)
 }
 
-var variables = strings.NewReplacer("$__rate_interval", interval, "$cluster", ".*")
+var settings = strings.NewReplacer("$__rate_interval", interval, "$cluster", ".*")
 
 // ask returns what a query answers over the whole time.
 func (s *store) ask(expr string) (promql.Matrix, error) {
-	q, err := s.engine.NewRangeQuery(context.Background(), s.db, nil, variables.Replace(expr), s.start, s.end, step)
+	q, err := s.engine.NewRangeQuery(context.Background(), s.db, nil, settings.Replace(expr), s.start, s.end, step)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func value(v float64, unit string) string {
 	return strconv.FormatFloat(math.Round(100*v)/100, 'f', -1, 64)
 }
 
-var placeholder = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
+var variable = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
 
 // palette is the order of colours.
 var palette = []color.Color{
@@ -333,8 +333,8 @@ func (s *store) lines(area draw.Canvas, p panel) error {
 				l.Color, l.Width = colour, 1.2
 				plotted.Add(l)
 			}
-			name := placeholder.ReplaceAllStringFunc(target.LegendFormat, func(w string) string {
-				return series.Metric.Get(placeholder.FindStringSubmatch(w)[1])
+			name := variable.ReplaceAllStringFunc(target.LegendFormat, func(w string) string {
+				return series.Metric.Get(variable.FindStringSubmatch(w)[1])
 			})
 			if n > most {
 				continue
