@@ -16,13 +16,14 @@ var doc string
 
 // Remedy puts the annotation back to what the load balancer is, so that the Service syncs again.
 var Remedy = &remedy.Remedy{
-	Class:    "address-type-immutable",
-	Doc:      doc,
-	Texts:    []string{"can not change LoadBalancer AddressType once created"},
-	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads),
-	Steps:    []remedy.Step{step.Annotate{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Class:       "address-type-immutable",
+	Doc:         doc,
+	Texts:       []string{"can not change LoadBalancer AddressType once created"},
+	Reads:       slices.Concat(remedy.BoundReads, remedy.DriftReads),
+	Steps:       []remedy.Step{step.Annotate{}},
+	Annotations: []string{addressType},
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 // addressType is the short name of the annotation that asks for a kind of address.

@@ -27,10 +27,11 @@ var Remedy = &remedy.Remedy{
 		"service has been associated with ip [",
 		"service has been associated with dnsname [",
 	},
-	Reads:    slices.Concat(remedy.BalancerReads, remedy.DriftReads, remedy.NetworkReads, []grant.Grant{grant.GetCallerIdentity}),
-	Steps:    []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Reads:       slices.Concat(remedy.BalancerReads, remedy.DriftReads, remedy.NetworkReads, []grant.Grant{grant.GetCallerIdentity}),
+	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
+	Annotations: []string{balancerID, externalIP},
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 // Short names of the annotations that bind a Service to a load balancer, and that

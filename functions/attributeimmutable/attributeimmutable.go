@@ -23,10 +23,11 @@ var Remedy = &remedy.Remedy{
 		"can not change LoadBalancer * once created",
 		"AddressIpVersion cannot be changed",
 	},
-	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
-	Steps:    []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Reads:       slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
+	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
+	Annotations: []string{"master-zoneid", "slave-zoneid", "ip-version", "network-type", "slb-network-type", "ip", "vswitch-id"},
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

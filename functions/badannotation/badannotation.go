@@ -36,9 +36,10 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads,
 		[]grant.Grant{grant.DescribeClusterDetail, grant.DescribeVSwitches}),
-	Steps:    []remedy.Step{step.Annotate{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Steps:       []remedy.Step{step.Annotate{}},
+	Annotations: mendable(),
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

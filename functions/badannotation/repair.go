@@ -12,6 +12,25 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
+// mendable returns the names of the annotations of which real can say what the load
+// balancer has: nothing else is ever set right.
+func mendable() []string {
+	var names []string
+	for _, r := range rules() {
+		switch r.name {
+		case bandwidth, zoneMaps, protocolPort, forwardPort:
+		default:
+			if r.param == "" {
+				continue
+			}
+		}
+		if !slices.Contains(names, r.name) {
+			names = append(names, r.name)
+		}
+	}
+	return names
+}
+
 // real returns what the load balancer has in place of what the annotation asks
 // for, as the annotation would say it; empty if there is none, or no one value.
 func real(ctx context.Context, c *remedy.Case, lb *remedy.Instance, f fault) (string, error) {

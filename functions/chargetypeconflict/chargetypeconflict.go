@@ -26,10 +26,11 @@ var Remedy = &remedy.Remedy{
 		"instanceChargeType of loadbalancer is PayBySpec",
 		"permission modify InstanceChargeType to spec",
 	},
-	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads),
-	Steps:    []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Reads:       slices.Concat(remedy.BoundReads, remedy.DriftReads),
+	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
+	Annotations: []string{chargeType, spec},
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 // Short names of the annotations that say how a CLB pays, and how large it is if

@@ -31,9 +31,10 @@ var Remedy = &remedy.Remedy{
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.DescribeVpcAttribute, grant.DescribeNetworkInterfaces},
 		remedy.BackendReads, remedy.DriftReads, []grant.Grant{grant.ListSLBTags}, remedy.NetworkReads),
-	Steps:    []remedy.Step{step.RemoveAnnotation{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Steps:       []remedy.Step{step.RemoveAnnotation{}},
+	Annotations: []string{remedy.BackendType},
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

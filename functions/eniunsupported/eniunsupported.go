@@ -21,14 +21,15 @@ var doc string
 // Remedy turns a shared-resource CLB into one that takes them. That is for good,
 // and interrupts its traffic: it is done only where the policy file names the class.
 var Remedy = &remedy.Remedy{
-	Class:    "eni-unsupported",
-	Doc:      doc,
-	Texts:    []string{"does not support backend servers of eni type"},
-	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.ControllerReads, []grant.Grant{grant.DescribeVServerGroups}),
-	Steps:    []remedy.Step{step.Convert{}},
-	OptIn:    true,
-	Diagnose: diagnose,
-	Holds:    holds,
+	Class:       "eni-unsupported",
+	Doc:         doc,
+	Texts:       []string{"does not support backend servers of eni type"},
+	Reads:       slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.ControllerReads, []grant.Grant{grant.DescribeVServerGroups}),
+	Steps:       []remedy.Step{step.Convert{}},
+	Annotations: []string{chargeType, spec},
+	OptIn:       true,
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 // Short names of the annotations that say how a CLB pays, and how large it is if

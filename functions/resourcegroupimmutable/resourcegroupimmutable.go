@@ -23,10 +23,11 @@ var Remedy = &remedy.Remedy{
 		"can not change ResourceGroupId once created",
 		"ResourceGroupId cannot be changed",
 	},
-	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
-	Steps:    []remedy.Step{step.RemoveAnnotation{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Reads:       slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
+	Steps:       []remedy.Step{step.RemoveAnnotation{}},
+	Annotations: []string{groupID},
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 // groupID is the short name of the annotation that asks for a resource group.

@@ -17,13 +17,14 @@ var doc string
 
 // Remedy removes the annotation, or puts it back to the load balancer that the Service has.
 var Remedy = &remedy.Remedy{
-	Class:    "reuse-of-ccm-lb",
-	Doc:      doc,
-	Texts:    []string{"can not reuse loadbalancer created by kubernetes"},
-	Reads:    slices.Concat(remedy.BalancerReads, remedy.DriftReads, remedy.NetworkReads, []grant.Grant{grant.ListServices}),
-	Steps:    []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Class:       "reuse-of-ccm-lb",
+	Doc:         doc,
+	Texts:       []string{"can not reuse loadbalancer created by kubernetes"},
+	Reads:       slices.Concat(remedy.BalancerReads, remedy.DriftReads, remedy.NetworkReads, []grant.Grant{grant.ListServices}),
+	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
+	Annotations: []string{balancerID},
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 // balancerID is the short name of the annotation that binds a Service to a load balancer.

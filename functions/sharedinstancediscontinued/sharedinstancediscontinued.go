@@ -28,10 +28,11 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.ControllerReads, remedy.RoleReads,
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListServices}),
-	Steps:    []remedy.Step{step.Annotate{}},
-	Scope:    remedy.Cluster,
-	Diagnose: diagnose,
-	Holds:    holds,
+	Steps:       []remedy.Step{step.Annotate{}},
+	Annotations: []string{chargeType, spec},
+	Scope:       remedy.Cluster,
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 // Short names of the annotations that say how a CLB pays, and how large it is if

@@ -30,10 +30,11 @@ var Remedy = &remedy.Remedy{
 		"user specified loadbalancer[",
 		"The specified resource of loadbalancer is not found",
 	},
-	Reads:    slices.Concat(remedy.BalancerReads, remedy.DriftReads, remedy.NetworkReads),
-	Steps:    []remedy.Step{step.TagLB{}, step.Touch{}, step.Annotate{}, step.ClearStatus{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Reads:       slices.Concat(remedy.BalancerReads, remedy.DriftReads, remedy.NetworkReads),
+	Steps:       []remedy.Step{step.TagLB{}, step.Touch{}, step.Annotate{}, step.ClearStatus{}},
+	Annotations: []string{"id"},
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

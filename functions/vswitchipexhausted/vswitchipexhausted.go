@@ -28,10 +28,11 @@ var Remedy = &remedy.Remedy{
 		"specified resource of VSwitchIp is not enough",
 		"no available vsw found",
 	},
-	Reads:    remedy.VPCReads,
-	Steps:    []remedy.Step{step.Annotate{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Reads:       remedy.VPCReads,
+	Steps:       []remedy.Step{step.Annotate{}},
+	Annotations: []string{vswitchID, zoneMaps},
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 // lag is how long to wait for the cloud's figures of free addresses to follow.

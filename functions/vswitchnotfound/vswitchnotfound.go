@@ -27,10 +27,11 @@ var Remedy = &remedy.Remedy{
 		"resource of vSwitch is not found",
 		"vpc subnet is not exist",
 	},
-	Reads:    remedy.VPCReads,
-	Steps:    []remedy.Step{step.Annotate{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Reads:       remedy.VPCReads,
+	Steps:       []remedy.Step{step.Annotate{}},
+	Annotations: []string{vswitchID, zoneMaps},
+	Diagnose:    diagnose,
+	Holds:       holds,
 }
 
 // Short names of the annotations that name vSwitches.

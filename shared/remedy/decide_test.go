@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -324,4 +325,18 @@ func TestPolicyValues(t *testing.T) {
 	r.ends(events.Waiting)
 	r.advance(6 * time.Minute)
 	r.ends(events.Failed)
+}
+
+// What a class may change of a Service follows from its steps and its annotations.
+func TestFields(t *testing.T) {
+	r := &remedy.Remedy{
+		Steps:       []remedy.Step{step.TagLB{}, step.Touch{}, step.ClearStatus{}, step.RemoveAnnotation{}},
+		Annotations: []string{"spec", remedy.BackendType},
+	}
+	if d := cmp.Diff([]remedy.Field{remedy.MarkField, remedy.RemoveField, remedy.StatusField}, r.Fields()); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{remedy.Prefix + "spec", remedy.LegacyPrefix + "spec", remedy.BackendType}, r.Keys()); d != "" {
+		t.Error(d)
+	}
 }

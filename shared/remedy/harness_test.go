@@ -121,7 +121,7 @@ func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}}
 	r.class = &remedy.Remedy{
 		Class: class, Doc: "# Fake",
-		Steps: append(step.All(), act{}, paced{}, settling{}),
+		Steps: append(step.All(), act{}, paced{}, settling{}), Annotations: []string{key, "a/b", "example.com/a", "example.com/f", "example.com/second"},
 		Diagnose: func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			return remedy.Plan{Finding: "It is old.", Steps: r.bind(r.steps)}, r.hit(ctx, "diagnose")
 		},

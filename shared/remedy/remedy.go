@@ -62,6 +62,10 @@ type Remedy struct {
 	OptIn    bool          // applied only where the policy file names the class
 	Deleting bool          // also answers for Services that are being deleted
 
+	// Annotations are what its steps may set or remove of the Service: names as the
+	// controller's documentation has them, without prefix, or whole keys.
+	Annotations []string
+
 	// Diagnose finds the cause and says what to do. It only reads.
 	Diagnose func(context.Context, *Case) (Plan, error)
 	// Holds reports whether this failure's own cause still stands. It is asked
@@ -274,6 +278,13 @@ func (r *Remedy) validate(p Plan) error {
 	for _, s := range p.Steps {
 		if !r.declares(s.Kind()) {
 			return fmt.Errorf("class %s: the plan holds a step %q that the class does not declare", r.Class, s.Kind())
+		}
+		if k, ok := s.(Keyed); ok {
+			for _, key := range k.Keys() {
+				if !r.mayWrite(key) {
+					return fmt.Errorf("class %s: the plan writes %s, which the class does not declare", r.Class, key)
+				}
+			}
 		}
 	}
 	return nil

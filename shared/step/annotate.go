@@ -46,6 +46,11 @@ func (Annotate) Risk() remedy.Risk { return remedy.Low }
 // Grants are reading and patching Services.
 func (Annotate) Grants() []grant.Grant { return serviceWrite }
 
+// Fields are annotations, to set and to remove, and our mark.
+func (Annotate) Fields() []remedy.Field {
+	return []remedy.Field{remedy.MarkField, remedy.SetField, remedy.RemoveField}
+}
+
 // Keys returns the annotations that the step writes.
 func (a Annotate) Keys() []string {
 	return append(slices.Sorted(maps.Keys(a.Set)), a.Remove...)
@@ -148,6 +153,11 @@ func (RemoveAnnotation) Risk() remedy.Risk { return remedy.Low }
 
 // Grants are reading and patching Services.
 func (RemoveAnnotation) Grants() []grant.Grant { return serviceWrite }
+
+// Fields are annotations, to remove, and our mark.
+func (RemoveAnnotation) Fields() []remedy.Field {
+	return []remedy.Field{remedy.MarkField, remedy.RemoveField}
+}
 
 // Keys returns the annotations that the step removes.
 func (r RemoveAnnotation) Keys() []string { return r.Names }

@@ -50,6 +50,11 @@ func (TargetPorts) Risk() remedy.Risk { return remedy.Medium }
 // Grants are reading and patching Services.
 func (TargetPorts) Grants() []grant.Grant { return serviceWrite }
 
+// Fields are the target ports and our mark.
+func (TargetPorts) Fields() []remedy.Field {
+	return []remedy.Field{remedy.MarkField, remedy.PortsField}
+}
+
 // Keys returns remedy.PortsKey.
 func (TargetPorts) Keys() []string { return []string{remedy.PortsKey} }
 

@@ -37,6 +37,9 @@ func (ClearStatus) Grants() []grant.Grant {
 	return []grant.Grant{grant.GetServices, grant.PatchServicesStatus}
 }
 
+// Fields are the load-balancer status.
+func (ClearStatus) Fields() []remedy.Field { return []remedy.Field{remedy.StatusField} }
+
 // Check compares the status with both sides of the step.
 func (s ClearStatus) Check(_ context.Context, c *remedy.Case) (remedy.State, error) {
 	now := c.Service.Status.LoadBalancer.Ingress

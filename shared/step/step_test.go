@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -508,6 +510,18 @@ func TestKinds(t *testing.T) {
 		equal(t, s.Grants(), zero.Grants())
 		if len(s.Grants()) == 0 {
 			t.Errorf("%s needs no grants", s.Kind())
+		}
+		// What patches a Service says what of it: the admission policy refuses all else.
+		patches := slices.Contains(s.Grants(), grant.PatchServices) || slices.Contains(s.Grants(), grant.PatchServicesStatus)
+		c, ok := s.(remedy.Changer)
+		if ok != patches || ok && len(c.Fields()) == 0 {
+			t.Errorf("%s patches Services: %t, and names the fields: %t", s.Kind(), patches, ok)
+		}
+		if k, ok := s.(remedy.Keyed); ok {
+			ports := slices.Contains(k.Keys(), remedy.PortsKey)
+			if ports != slices.Contains(c.Fields(), remedy.PortsField) {
+				t.Errorf("%s writes the keys %v, and the fields %v", s.Kind(), k.Keys(), c.Fields())
+			}
 		}
 		data, err := json.Marshal(s)
 		if err != nil {

@@ -41,6 +41,9 @@ func (Touch) Risk() remedy.Risk { return remedy.Low }
 // Grants are reading and patching Services.
 func (Touch) Grants() []grant.Grant { return serviceWrite }
 
+// Fields are our mark.
+func (Touch) Fields() []remedy.Field { return []remedy.Field{remedy.MarkField} }
+
 // Settle returns how long the step waits for the one before it.
 func (t Touch) Settle() time.Duration { return t.After }
 

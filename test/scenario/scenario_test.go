@@ -44,7 +44,7 @@ func lawful() *remedy.Remedy {
 		return vsw.Free == 0, err
 	}
 	return &remedy.Remedy{
-		Class: "vswitch-ip-exhausted", Doc: "# Full", Reads: []grant.Grant{grant.DescribeVSwitches}, Steps: []remedy.Step{step.Annotate{}},
+		Class: "vswitch-ip-exhausted", Doc: "# Full", Reads: []grant.Grant{grant.DescribeVSwitches}, Steps: []remedy.Step{step.Annotate{}}, Annotations: []string{"vswitch-id"},
 		Diagnose: func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			if _, err := full(ctx, c); err != nil {
 				return remedy.Plan{}, err

@@ -1,0 +1,61 @@
+package remedy
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Field is a part of a Service that a step may change. Kubernetes itself can't
+// grant less than all of a Service: the admission policy of infra/cluster, which is
+// generated from what steps and classes declare, lets a class change these and
+// nothing else.
+type Field string
+
+// The fields.
+const (
+	MarkField   Field = "mark"        // our resync annotation
+	SetField    Field = "set"         // the annotations that the class declares, to any value
+	RemoveField Field = "remove"      // the same, taken away
+	PortsField  Field = "targetPorts" // the target ports of the ports that there are
+	StatusField Field = "status"      // the load-balancer status, which is emptied
+)
+
+// A Changer is a step that writes to a Service. Every step that asks for the grant is one.
+type Changer interface {
+	Fields() []Field // the same for all values of a kind
+}
+
+// Fields returns what plans of the class may change of a Service, sorted.
+func (r *Remedy) Fields() []Field {
+	var out []Field
+	for _, s := range r.Steps {
+		if c, ok := s.(Changer); ok {
+			out = append(out, c.Fields()...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Keys returns the keys of the annotations that plans of the class may change beside
+// our own, sorted: the ones that it declares, under each prefix that the controller knows.
+func (r *Remedy) Keys() []string {
+	var out []string
+	for _, name := range r.Annotations {
+		if strings.Contains(name, "/") {
+			out = append(out, name)
+			continue
+		}
+		out = append(out, Prefix+name, LegacyPrefix+name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// mayWrite reports whether the class declares what a step on the Service's metadata writes.
+func (r *Remedy) mayWrite(key string) bool {
+	if key == PortsKey {
+		return slices.Contains(r.Fields(), PortsField)
+	}
+	return slices.Contains(r.Keys(), key)
+}
