@@ -45,9 +45,14 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
+
+// Grants is what an exporter needs of the cluster. It counts the LoadBalancer
+// Services beside what it watches.
+var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.ListServices}
 
 // What is watched.
 var (

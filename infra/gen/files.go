@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/format"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,6 +87,14 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if out["infra/cluster/rbac.yaml"], err = clusterRoles(all); err != nil {
 		return nil, err
 	}
+	if out["infra/cluster/rbac-parts.yaml"], err = partRoles(all); err != nil {
+		return nil, err
+	}
+	manifests, err := knative(all)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(out, manifests)
 	// A typo in a policy file must not loosen a rule: unknown fields are wrong.
 	if out[policy.SchemaFile], err = schema.Of(filepath.Join(dir, "shared/policy"), "policy.v1.json", "The policy file of lbremedy", policy.File{}, false); err != nil {
 		return nil, err

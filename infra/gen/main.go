@@ -1,6 +1,6 @@
 // Gen writes what follows from the remedies themselves: the classifier's table,
-// the catalogue of the classes, what each class may do in a cluster, and the JSON
-// schemas of what is on the wire and of the policy file.
+// the catalogue of the classes, what each class may do in a cluster, the manifests of
+// their functions, and the JSON schemas of what is on the wire and of the policy file.
 //
 // It is the second stage of "make gen". The first, stage1, writes the list of
 // remedies that this one imports. Neither writes a file that is as it should be.

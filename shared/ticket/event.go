@@ -11,8 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
+
+// EventGrants is what the sink "event" needs. No class has it: the program that
+// tells people does.
+var EventGrants = []grant.Grant{grant.CreateEvents, grant.PatchEvents}
 
 // event writes a Kubernetes Event on the Service, one for each class, in place of the
 // one before: what "kubectl describe service" shows. Our own exporter passes it over,

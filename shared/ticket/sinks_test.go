@@ -34,7 +34,7 @@ import (
 func desk(w *world) (*sim.Cloud, func(*Config)) {
 	w.Helper()
 	s := sim.New(w, &sim.World{})
-	k := s.Client("teller", grant.CreateTicket.Action, grant.ListTickets.Action, grant.ReplyTicket.Action, grant.CloseTicket.Action, grant.ReopenTicket.Action)
+	k := s.Client("teller", grant.Actions(DeskGrants)...)
 	r, wr, err := cloud.New(cloud.Config{
 		Region: s.Region(), ClusterID: "c1", Endpoint: s.Addr(), Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: k.AccessKeyID, Secret: k.Secret}),
 	})

@@ -41,7 +41,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"events/exporter"},
-		may: []string{"events", "events/table", "shared/kube", "shared/stream", "shared/observe"},
+		may: []string{"events", "events/table", "shared/grant", "shared/kube", "shared/stream", "shared/observe"},
 		why: "it moves events and knows no class",
 	},
 	{

@@ -75,10 +75,10 @@ func (s *Stage) WorkerWrites() []string {
 	return writes
 }
 
-// Exporter returns an exporter of the stage's cluster that may read Events and
-// nothing else.
+// Exporter returns an exporter of the stage's cluster that may do what the
+// exporter declares and nothing else.
 func (s *Stage) Exporter(ctx context.Context, st *stream.Stream) (*exporter.Exporter, error) {
-	reader, err := s.reader(ctx, exporterUser, []grant.Grant{grant.ListEvents, grant.WatchEvents})
+	reader, err := s.reader(ctx, exporterUser, exporter.Grants)
 	if err != nil {
 		return nil, err
 	}

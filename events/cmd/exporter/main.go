@@ -1,8 +1,8 @@
 // Exporter watches a cluster for failed load-balancer syncs and stores each
 // occurrence, classified, in the stream FAILED of NATS.
 //
-// It sets up what it needs in NATS by itself. It needs the rights to list and watch
-// Events. Several may run side by side.
+// It sets up what it needs in NATS by itself. It needs the rights of
+// exporter.Grants. Several may run side by side.
 //
 // Exit codes: 0 after SIGINT or SIGTERM, 1 when NATS or the cluster can't be
 // reached or refuses, 2 when the flags or what they name can't be right.

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"text/template"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// Where the plain manifests put things. The chart has values in place of them.
+const (
+	namespace = "lbremedy"
+	// registry can't be anybody's: RFC 6761 keeps the name from resolving. Who forgets
+	// to name a registry pulls nothing, rather than what a stranger has put there.
+	registry = "registry.invalid/lbremedy"
+	// broker keeps what it was given on disk, which Knative's own default does not.
+	broker = "NatsJetStreamBroker"
+)
+
+// A placing says how one class's manifests are written: with fixed names, or with
+// the expressions of a chart.
+type placing struct {
+	Class, Name, Inbox, Namespace string
+	Image, Role                   string // of the RAM role
+	IfToken, End                  string // around what only the courier's way needs
+	IfRole                        string // around the annotation that names the RAM role
+	Limits, Annotations           string // of the function, as YAML in one line
+	Type, Broker                  string // of the events; the class of the Broker
+	System                        bool   // whether the class reads parts of the controller
+}
+
+// What a function needs, from the measurements of infra/knative/README.md.
+const (
+	functionResources = `{requests: {cpu: 20m, memory: 32Mi}, limits: {cpu: "1", memory: 96Mi}}`
+	functionScaling   = `{autoscaling.knative.dev/min-scale: "0", autoscaling.knative.dev/max-scale: "5", autoscaling.knative.dev/scale-to-zero-pod-retention-period: 2m}`
+)
+
+// plain returns how a class is placed in the manifests that need no chart.
+func plain(r *remedy.Remedy) placing {
+	name := roleOf(r)
+	return placing{
+		Class: r.Class, Name: name, Inbox: stream.InboxOf(r.Class), Namespace: namespace, Image: registry + "/" + r.Class + ":latest", Role: name,
+		Limits: functionResources, Annotations: functionScaling, Type: events.TypeFailed,
+		System: slices.ContainsFunc(inSystem, func(g grant.Grant) bool { return slices.Contains(r.Grants(), g) }),
+	}
+}
+
+// charted returns how every class is placed in the chart, which loops over their IDs.
+func charted() placing {
+	return placing{
+		Class: "{{ $class }}", Name: "lbremedy-{{ $class }}", Inbox: stream.InboxOf("{{ $class }}"), Namespace: "{{ $.Release.Namespace }}",
+		Image:   `{{ include "lbremedy.image" (list $ $class) }}`,
+		Role:    "{{ $.Values.rrsa.rolePrefix }}{{ $class }}",
+		IfToken: `{{- if eq $.Values.functions.delivery "courier" }}`, IfRole: "{{- if $.Values.rrsa.enabled }}", End: "{{- end }}",
+		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}", Type: events.TypeFailed, Broker: "{{ $.Values.functions.brokerClass }}",
+	}
+}
+
+// knative returns the manifests of Knative, by name: for all classes in one place
+// each, and as templates of the chart.
+func knative(all []*remedy.Remedy) (map[string][]byte, error) {
+	services, triggers := bytes.NewBufferString(generated), bytes.NewBufferString(generated)
+	write := func(to *bytes.Buffer, t *template.Template, p placing) error {
+		if err := t.Execute(to, p); err != nil {
+			return fmt.Errorf("render the %s of %s: %w", t.Name(), p.Class, err)
+		}
+		return nil
+	}
+	if err := write(triggers, brokerTemplate, placing{Namespace: namespace, Broker: broker}); err != nil {
+		return nil, err
+	}
+	classes := make([]string, len(all))
+	for i, r := range all {
+		classes[i] = r.Class
+		if err := write(services, serviceTemplate, plain(r)); err != nil {
+			return nil, err
+		}
+		if err := write(triggers, triggerTemplate, plain(r)); err != nil {
+			return nil, err
+		}
+	}
+	names, err := yaml.Marshal(classes)
+	if err != nil {
+		return nil, fmt.Errorf("write the list of classes: %w", err)
+	}
+	inChart := func(templates ...*template.Template) ([]byte, error) {
+		out := bytes.NewBufferString("{{- /* " + generated[2:len(generated)-1] + " */}}\n{{- if eq .Values.functions.platform \"knative\" }}\n")
+		for _, t := range templates {
+			loops := t != brokerTemplate
+			if loops {
+				out.WriteString("{{- range $class := .Files.Get \"classes.yaml\" | fromYamlArray }}\n")
+			} else {
+				out.WriteString("{{- if eq .Values.functions.delivery \"broker\" }}\n")
+			}
+			if err := write(out, t, charted()); err != nil {
+				return nil, err
+			}
+			if loops {
+				out.WriteString("{{- end }}\n")
+			}
+		}
+		if slices.Contains(templates, brokerTemplate) {
+			out.WriteString("{{- end }}\n")
+		}
+		out.WriteString("{{- end }}\n")
+		return out.Bytes(), nil
+	}
+	wide, limited := bytes.NewBufferString(generated), bytes.NewBufferString(generated)
+	for _, r := range all {
+		if err := write(wide, wideTemplate, plain(r)); err != nil {
+			return nil, err
+		}
+		if err := write(limited, limitedTemplate, plain(r)); err != nil {
+			return nil, err
+		}
+	}
+	out := map[string][]byte{
+		"infra/knative/bindings.yaml":   wide.Bytes(),
+		"infra/knative/namespaced.yaml": limited.Bytes(),
+		"infra/knative/services.yaml":   services.Bytes(),
+		"infra/knative/triggers.yaml":   triggers.Bytes(),
+		"infra/cluster/classes.yaml":    append([]byte(generated), names...),
+	}
+	if out["infra/cluster/templates/functions.yaml"], err = inChart(serviceTemplate); err != nil {
+		return nil, err
+	}
+	if out["infra/cluster/templates/triggers.yaml"], err = inChart(brokerTemplate, triggerTemplate); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Helm reads expressions between double braces, so that ours stand in brackets.
+func manifest(name, text string) *template.Template {
+	return template.Must(template.New(name).Delims("[[", "]]").Parse(text))
+}
+
+// The Service is reachable inside the cluster alone. What the engine writes it writes
+// under the journal, so that instances may come and go; a run ends by two minutes,
+// and the platform's limits stand above that.
+var serviceTemplate = manifest("Service", `---
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: [[.Name]]
+  namespace: [[.Namespace]]
+  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: function, lbremedy.io/class: [[.Class]]}
+  [[- with .IfRole]]
+  [[.]][[end]]
+  annotations: {pod-identity.alibabacloud.com/role-name: [[printf "%q" .Role]]}
+  [[- if .IfRole]]
+  [[.End]][[end]]
+---
+apiVersion: serving.knative.dev/v1
+kind: Service
+metadata:
+  name: [[.Name]]
+  namespace: [[.Namespace]]
+  labels: {networking.knative.dev/visibility: cluster-local, app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: function, lbremedy.io/class: [[.Class]]}
+spec:
+  template:
+    metadata:
+      labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: function, lbremedy.io/class: [[.Class]]}
+      annotations: [[.Annotations]]
+    spec:
+      serviceAccountName: [[.Name]]
+      containerConcurrency: 32
+      timeoutSeconds: 150
+      enableServiceLinks: false
+      containers:
+      - name: function
+        image: [[.Image]]
+        ports: [{name: http1, containerPort: 8080}]
+        envFrom: [{configMapRef: {name: lbremedy}}]
+        env:
+        - {name: GOMEMLIMIT, value: 80MiB}
+        - {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}
+        - {name: LBREMEDY_NATS_CA, value: /var/run/lbremedy/ca.crt}
+        - {name: LBREMEDY_NATS_INBOX, value: [[printf "%q" .Inbox]]}
+        [[- with .IfToken]]
+        [[.]][[end]]
+        - {name: LBREMEDY_DOOR_TOKEN_FILE, value: /var/run/lbremedy/token}
+        [[- if .IfToken]]
+        [[.End]][[end]]
+        readinessProbe: {httpGet: {path: /health/readiness}, periodSeconds: 5, timeoutSeconds: 3}
+        livenessProbe: {httpGet: {path: /health/liveness}, periodSeconds: 20, timeoutSeconds: 3}
+        resources: [[.Limits]]
+        securityContext:
+          runAsNonRoot: true
+          runAsUser: 65532
+          allowPrivilegeEscalation: false
+          readOnlyRootFilesystem: true
+          capabilities: {drop: [ALL]}
+          seccompProfile: {type: RuntimeDefault}
+        volumeMounts: [{name: secrets, mountPath: /var/run/lbremedy, readOnly: true}]
+      volumes:
+      - name: secrets
+        projected:
+          sources:
+          - secret: {name: [[printf "%q" (print "lbremedy-nats-" .Class)]], items: [{key: seed, path: seed}]}
+          - secret: {name: lbremedy-nats-ca, items: [{key: ca.crt, path: ca.crt}]}
+          [[- with .IfToken]]
+          [[.]][[end]]
+          - secret: {name: lbremedy-door, items: [{key: token, path: token}]}
+          [[- if .IfToken]]
+          [[.End]][[end]]
+`)
+
+// The channel keeps what no function could take, in a stream of its own, for as long
+// as the journal.
+var brokerTemplate = manifest("Broker", `---
+apiVersion: eventing.knative.dev/v1
+kind: Broker
+metadata:
+  name: lbremedy
+  namespace: [[.Namespace]]
+  labels: {app.kubernetes.io/part-of: lbremedy}
+  annotations: {eventing.knative.dev/broker.class: [[.Broker]]}
+---
+apiVersion: messaging.knative.dev/v1
+kind: Channel
+metadata:
+  name: lbremedy-dead
+  namespace: [[.Namespace]]
+  labels: {app.kubernetes.io/part-of: lbremedy}
+spec:
+  channelTemplate:
+    apiVersion: messaging.knative.dev/v1alpha1
+    kind: NatsJetStreamChannel
+    spec: {stream: {config: {retention: Limits, storage: File, maxAge: 720h}}}
+`)
+
+// A function that says 503 is asked again for about an hour; then, or when it says
+// 422, the event goes to the channel. The failure itself stays in FAILED for a week,
+// and "lbremedy ledger" tells what never came to an end.
+var triggerTemplate = manifest("Trigger", `---
+apiVersion: eventing.knative.dev/v1
+kind: Trigger
+metadata:
+  name: [[.Name]]
+  namespace: [[.Namespace]]
+  labels: {app.kubernetes.io/part-of: lbremedy, lbremedy.io/class: [[.Class]]}
+spec:
+  broker: lbremedy
+  filter: {attributes: {type: [[.Type]], class: [[.Class]]}}
+  subscriber: {ref: {apiVersion: serving.knative.dev/v1, kind: Service, name: [[.Name]]}}
+  delivery:
+    retry: 12
+    backoffPolicy: exponential
+    backoffDelay: PT1S
+    timeout: PT150S
+    deadLetterSink: {ref: {apiVersion: messaging.knative.dev/v1, kind: Channel, name: lbremedy-dead}}
+`)
+
+// Who may do what: each function in the whole cluster.
+var wideTemplate = manifest("binding", `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: [[.Name]]}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: [[.Name]]}
+subjects: [{kind: ServiceAccount, name: [[.Name]], namespace: [[.Namespace]]}]
+`)
+
+// Or each function in the namespace "default" alone, and of the rest of the cluster
+// what it can't do without.
+var limitedTemplate = manifest("limited binding", `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: [[.Name]].cluster}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: [[.Name]].cluster}
+subjects: [{kind: ServiceAccount, name: [[.Name]], namespace: [[.Namespace]]}]
+[[- if .System]]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: [[.Name]].system, namespace: kube-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: [[.Name]].system}
+subjects: [{kind: ServiceAccount, name: [[.Name]], namespace: [[.Namespace]]}]
+[[- end]]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: [[.Name]], namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: [[.Name]]}
+subjects: [{kind: ServiceAccount, name: [[.Name]], namespace: [[.Namespace]]}]
+`)

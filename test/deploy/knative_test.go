@@ -1,0 +1,188 @@
+// Package deploy proves that what is generated for a platform is what the platform
+// takes: Knative's own types decode and validate the manifests, Helm's own library
+// renders the chart, and a real API server takes the objects, as far as it knows
+// their kinds.
+//
+// It has its own module: the libraries of two platforms are not lbremedy's.
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+	"knative.dev/eventing/pkg/apis/feature"
+	messagingv1 "knative.dev/eventing/pkg/apis/messaging/v1"
+	"knative.dev/pkg/apis"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// root is the root of the repository, seen from here.
+const root = "../.."
+
+// documents returns the objects of a YAML text, one text each.
+func documents(text []byte) [][]byte {
+	var out [][]byte
+	for doc := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---\n")) {
+		var any map[string]any
+		if yaml.Unmarshal(doc, &any) == nil && len(any) == 0 {
+			continue // comments alone
+		}
+		out = append(out, doc)
+	}
+	return out
+}
+
+// strict decodes an object as the API server does when it is strict: a field that is
+// unknown, doubled or written in other letters is an error.
+func strict(doc []byte, o any) error {
+	data, err := yaml.YAMLToJSONStrict(doc)
+	if err != nil {
+		return err
+	}
+	mistakes, err := json.UnmarshalStrict(data, o)
+	return errors.Join(append(mistakes, err)...)
+}
+
+// A jetStreamChannel is the spec of NatsJetStreamChannel as far as we use it. Its Go
+// module can't be imported beside Knative's: the fields are those of its v1alpha1
+// (https://github.com/knative-extensions/eventing-natss).
+type jetStreamChannel struct {
+	Stream struct {
+		Config struct {
+			Retention string          `json:"retention"`
+			Storage   string          `json:"storage"`
+			MaxAge    metav1.Duration `json:"maxAge"`
+		} `json:"config"`
+	} `json:"stream"`
+}
+
+// checkKnative returns what Knative says against an object: known reports whether it
+// is one of Knative's.
+func checkKnative(doc []byte) (known bool, err error) {
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal(doc, &kind); err != nil {
+		return false, err
+	}
+	var o interface {
+		apis.Defaultable
+		apis.Validatable
+	}
+	switch kind.APIVersion + " " + kind.Kind {
+	case "serving.knative.dev/v1 Service":
+		o = new(servingv1.Service)
+	case "eventing.knative.dev/v1 Broker":
+		o = new(eventingv1.Broker)
+	case "eventing.knative.dev/v1 Trigger":
+		o = new(eventingv1.Trigger)
+	case "messaging.knative.dev/v1 Channel":
+		o = new(messagingv1.Channel)
+	default:
+		if strings.Contains(kind.APIVersion, "knative") {
+			return true, fmt.Errorf("%s %s is no kind that is checked here", kind.APIVersion, kind.Kind)
+		}
+		return false, nil
+	}
+	if err := strict(doc, o); err != nil {
+		return true, err
+	}
+	if channel, ok := o.(*messagingv1.Channel); ok && channel.Spec.ChannelTemplate != nil && channel.Spec.ChannelTemplate.Spec != nil {
+		if err := strict(channel.Spec.ChannelTemplate.Spec.Raw, new(jetStreamChannel)); err != nil {
+			return true, err
+		}
+	}
+	ctx := apis.WithinCreate(context.Background())
+	ctx = feature.ToContext(ctx, feature.FromContextOrDefaults(ctx)) // what Knative is installed with
+	o.SetDefaults(ctx)
+	// Advice comes as warnings, which refuse nothing.
+	if err := o.Validate(ctx).Filter(apis.ErrorLevel); err != nil {
+		return true, err
+	}
+	if err := o.Validate(ctx); err != nil {
+		return true, fmt.Errorf("Knative warns: %w", err)
+	}
+	return true, nil
+}
+
+func manifest(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Knative takes all manifests as they are.
+func TestKnative(t *testing.T) {
+	for name, least := range map[string]int{"infra/knative/services.yaml": 30, "infra/knative/triggers.yaml": 32} {
+		checked := 0
+		for _, doc := range documents(manifest(t, name)) {
+			known, err := checkKnative(doc)
+			if err != nil {
+				t.Errorf("%s: %v\n%s", name, err, doc)
+			}
+			if known {
+				checked++
+			}
+		}
+		if checked < least {
+			t.Errorf("%s has %d objects of Knative, want at least %d", name, checked, least)
+		}
+	}
+}
+
+// A mistake in a manifest is found: in a name, in a value, in what belongs together.
+func TestKnativeMistakes(t *testing.T) {
+	service := documents(manifest(t, "infra/knative/services.yaml"))[1]
+	all := documents(manifest(t, "infra/knative/triggers.yaml"))
+	broker, channel, trigger := all[0], all[1], all[2]
+	for _, tt := range []struct {
+		doc       []byte
+		old, with string
+		want      string
+	}{
+		{service, "containerConcurrency: 32", "containerConcurency: 32", `unknown field "spec.template.spec.containerConcurency"`},
+		{service, "containerConcurrency: 32", "containerConcurrency: 1001", "containerConcurrency"},
+		{service, "timeoutSeconds: 150", "timeoutSeconds: 601", "timeoutSeconds"},
+		{service, `min-scale: "0"`, `min-scale: "-1"`, "min-scale"},
+		{service, "max-scale: \"5\"", "max-scale: five", "max-scale"},
+		{service, "{name: LBREMEDY_NATS_CA,", "{name: PORT,", "PORT"},
+		{service, "readOnlyRootFilesystem", "readonlyRootFilesystem", "unknown field"},
+		{service, "runAsNonRoot: true", "privileged: true", "privileged"},
+		{service, "name: http1", "name: grpc", "grpc"},
+		{service, "{name: secrets, mountPath", "{name: secret, mountPath", "volume"},
+		{service, "serviceAccountName: ", "serviceAccountName: -", "serviceAccountName"},
+		{trigger, "retry: 12", "retries: 12", `unknown field "spec.delivery.retries"`},
+		{trigger, "retry: 12", "retry: -1", "retry"},
+		{trigger, "backoffDelay: PT1S", "backoffDelay: 1s", "backoffDelay"},
+		{trigger, "backoffPolicy: exponential", "backoffPolicy: quadratic", "backoffPolicy"},
+		{trigger, "timeout: PT150S", "timeout: 150s", "timeout"},
+		{trigger, "class: account-gate}}", "lb-class: account-gate}}", "lb-class"},
+		{trigger, "broker: lbremedy", "broker: ''", "broker"},
+		{trigger, "kind: Service,", "kind: '',", "kind"},
+		{broker, "namespace: lbremedy", "namespaces: lbremedy", "namespaces"},
+		{channel, "maxAge: 720h", "maxAge: 30 days", "duration"},
+		{channel, "retention: Limits", "retentions: Limits", "retentions"},
+		{channel, "channelTemplate:", "channelTemplates:", "channelTemplates"},
+	} {
+		t.Run(tt.with, func(t *testing.T) {
+			wrong := bytes.Replace(tt.doc, []byte(tt.old), []byte(tt.with), 1)
+			if bytes.Equal(wrong, tt.doc) {
+				t.Fatalf("the manifest has no %q", tt.old)
+			}
+			if _, err := checkKnative(wrong); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
