@@ -11,6 +11,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -39,6 +40,13 @@ func TestRepositoryIsFresh(t *testing.T) {
 	}
 	for _, name := range folders.Differ(tree, files) {
 		t.Errorf("%s is not what the classes say: run make gen", name)
+	}
+	stale, err := leftovers(tree, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range stale {
+		t.Errorf("%s belongs to no class: run make gen", name)
 	}
 }
 
@@ -121,6 +129,20 @@ func Table() []events.Row {
 				t.Errorf("row %d lacks %q: %s", i, part, rows[i])
 			}
 		}
+	}
+}
+
+// What a class leaves behind is found, also in a folder below.
+func TestLeftovers(t *testing.T) {
+	tree := fstest.MapFS{
+		"infra/ram/class/busy.json": {}, "infra/ram/class/gone.json": {}, "infra/ram/class/below/gone.txt": {}, "infra/ram/ram.go": {},
+	}
+	got, err := leftovers(tree, map[string][]byte{"infra/ram/class/busy.json": nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"infra/ram/class/below/gone.txt", "infra/ram/class/gone.json"}, got); d != "" {
+		t.Errorf("leftovers (-want +got):\n%s", d)
 	}
 }
 

@@ -1,6 +1,7 @@
 // Gen writes what follows from the remedies themselves: the classifier's table,
-// the catalogue of the classes, what each class may do in a cluster, the manifests of
-// their functions, and the JSON schemas of what is on the wire and of the policy file.
+// the catalogue of the classes, what each class may do in a cluster and on Alibaba
+// Cloud, the manifests of their functions, and the JSON schemas of what is on the
+// wire and of the policy file.
 //
 // It is the second stage of "make gen". The first, stage1, writes the list of
 // remedies that this one imports. Neither writes a file that is as it should be.
@@ -38,5 +39,12 @@ func run(dir string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return folders.Write(dir, files, out)
+	if err := folders.Write(dir, files, out); err != nil {
+		return err
+	}
+	stale, err := leftovers(os.DirFS(dir), files)
+	if err != nil {
+		return err
+	}
+	return folders.Remove(dir, stale, out)
 }

@@ -37,6 +37,10 @@ var (
 	DescribeClusterNodePools = Grant{Action: "cs:DescribeClusterNodePools"}
 	DescribeClusterAddons    = Grant{Action: "cs:DescribeClusterAddonsVersion"}
 
+	// DescribeClusterUserKubeconfig is no class's: a program that fetches its way into
+	// the cluster from the container service needs it.
+	DescribeClusterUserKubeconfig = Grant{Action: "cs:DescribeClusterUserKubeconfig"}
+
 	ListPoliciesForRole     = Grant{Action: "ram:ListPoliciesForRole"}
 	GetPolicy               = Grant{Action: "ram:GetPolicy"}
 	ListPolicyVersions      = Grant{Action: "ram:ListPolicyVersions"}

@@ -27,6 +27,11 @@ var rows = []row{
 		why: "no state of the classes may keep it from working",
 	},
 	{
+		who: []string{"infra/ram"},
+		may: []string{"shared/grant"},
+		why: "it says what a grant means to RAM",
+	},
+	{
 		who: []string{"infra/gen/...", "functions/cmd/..."},
 		may: []string{"..."},
 	},

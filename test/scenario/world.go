@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -99,7 +100,7 @@ func build(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script) *world 
 	if err != nil {
 		t.Fatal(err)
 	}
-	account, accountWriter := w.client(t, r.Class, grant.Actions(r.Grants())...)
+	account, accountWriter := w.client(t, r.Class, r.Grants())
 	w.env = &remedy.Env{
 		Cluster: clusterID, Stream: newStream(t, r.Class),
 		Kube: reads, KubeWriter: kube.NewWriter(reads), Cloud: account, CloudWriter: accountWriter,
@@ -144,9 +145,18 @@ func (w *world) advance(d time.Duration) {
 	w.clock += d
 }
 
-func (w *world) client(t *testing.T, name string, actions ...string) (*cloud.Reader, *cloud.Writer) {
+// client returns what reads and writes under the RAM policy that is generated from
+// grants, narrowed to the account, region and cluster at hand.
+func (w *world) client(t *testing.T, name string, grants []grant.Grant) (*cloud.Reader, *cloud.Writer) {
 	t.Helper()
-	key := w.cloud.Client(name, actions...)
+	doc, err := ram.Policy(grants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := w.cloud.Client(name)
+	if len(doc.Statement) > 0 {
+		key = w.cloud.Holder(name, ram.Narrow(string(doc.JSON()), w.cloud.Snapshot().AccountID, w.cloud.Region(), clusterID))
+	}
 	account, writer, err := cloud.New(cloud.Config{
 		Region: w.cloud.Region(), ClusterID: clusterID, Endpoint: w.cloud.Addr(), Scheme: "HTTP",
 		Credentials: func(context.Context) (cloud.Key, error) {
@@ -459,13 +469,13 @@ func (w *world) observe(t *testing.T) {
 func (w *world) undoEnv(t *testing.T) *remedy.Env {
 	t.Helper()
 	env := *w.env
-	actions := grant.Actions(w.class.Grants())
+	grants := w.class.Grants()
 	for _, s := range w.class.Steps {
 		if back, ok := s.Undo(); ok {
-			actions = append(actions, grant.Actions(back.Grants())...)
+			grants = append(grants, back.Grants()...)
 		}
 	}
-	env.Cloud, env.CloudWriter = w.client(t, w.class.Class+"-undo", actions...)
+	env.Cloud, env.CloudWriter = w.client(t, w.class.Class+"-undo", grants)
 	return &env
 }
 

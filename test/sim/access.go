@@ -148,32 +148,46 @@ func (q *request) verdict(resource string) string {
 		region = "*"
 	}
 	arn := "acs:" + q.product.name + ":" + region + ":" + q.state.AccountID + ":" + resource
-	deny := "ImplicitDeny"
-	for _, name := range q.action.ram {
+	answer := "ImplicitDeny"
+	for _, name := range q.action.ram { // one of them suffices, and none may be denied
 		lower := strings.ToLower(name)
-		if matches(q.caller.Deny, name, lower) {
-			return "ExplicitDeny"
-		}
-		if matches(q.caller.Allow, name, lower) {
-			deny = ""
-		}
-		for _, text := range q.documents() {
-			d, err := q.state.document(text)
-			if err != nil {
-				continue
-			}
-			for _, t := range d.Statement {
-				switch {
-				case !t.covers(lower, arn):
-				case t.Effect == "Deny":
-					return "ExplicitDeny"
-				case len(t.Condition) == 0: // a condition that nobody can check allows nothing
-					deny = ""
-				}
-			}
-		}
+		deny := q.unlimited(name, lower, arn)
 		if deny == "" && q.caller.Policy != "" {
 			deny = q.limit(lower, arn)
+		}
+		switch deny {
+		case "ExplicitDeny":
+			return deny
+		case "":
+			answer = ""
+		}
+	}
+	return answer
+}
+
+// unlimited returns why RAM refuses an action by one of its names, whatever the
+// policy of a session says.
+func (q *request) unlimited(name, lower, arn string) string {
+	if matches(q.caller.Deny, name, lower) {
+		return "ExplicitDeny"
+	}
+	deny := "ImplicitDeny"
+	if matches(q.caller.Allow, name, lower) {
+		deny = ""
+	}
+	for _, text := range q.documents() {
+		d, err := q.state.document(text)
+		if err != nil {
+			continue
+		}
+		for _, t := range d.Statement {
+			switch {
+			case !t.covers(lower, arn):
+			case t.Effect == "Deny":
+				return "ExplicitDeny"
+			case len(t.Condition) == 0: // a condition that nobody can check allows nothing
+				deny = ""
+			}
 		}
 	}
 	return deny

@@ -86,6 +86,31 @@ func TestRefusals(t *testing.T) {
 	refused(t, err, "NoPermission", 403)
 }
 
+// TestHolder: what RAM knows by several names is allowed by any of them, and a
+// holder's document is all that it has.
+func TestHolder(t *testing.T) {
+	c := sim.New(t, nil)
+	id := c.Snapshot().Cluster.ID
+	for name, tt := range map[string]struct {
+		action, resource string
+		good             bool
+	}{
+		"first name":  {"cs:DescribeClusterDetail", "acs:cs:*:*:cluster/*", true},
+		"last name":   {"cs:GetClusterById", "acs:cs:*:*:cluster/" + id, true},
+		"other":       {"cs:DescribeClusterDetail", "acs:cs:*:*:cluster/other", false},
+		"no action":   {"cs:DescribeClusterNodePools", "*", false},
+		"all of them": {"*", "*", true},
+	} {
+		k := c.Holder(name, `{"Version":"1","Statement":[{"Effect":"Allow","Action":"`+tt.action+`","Resource":"`+tt.resource+`"}]}`)
+		r := cs.CreateDescribeClusterDetailRequest()
+		r.ClusterId = id
+		_, err := dial(t, c, k, cs.NewClientWithOptions).DescribeClusterDetail(r)
+		if (err == nil) != tt.good {
+			t.Errorf("%s: got %v, want it allowed: %t", name, err, tt.good)
+		}
+	}
+}
+
 // TestFilteredLists shows why an empty list proves nothing.
 func TestFilteredLists(t *testing.T) {
 	c := sim.New(t, &sim.World{

@@ -215,6 +215,18 @@ func (c *Cloud) Client(name string, actions ...string) Credentials {
 	return k.Credentials()
 }
 
+// Holder returns credentials of a caller that may do what a RAM policy document
+// allows, on the resources that it names. The same name gets the same key, with the
+// new document in place of the old one.
+func (c *Cloud) Holder(name, document string) Credentials {
+	k := &Caller{Name: name, Allow: []string{"*"}, Policy: document}
+	k.fill()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.Callers[k.AccessKeyID] = k
+	return k.Credentials()
+}
+
 // Admin returns credentials of a caller that may do everything.
 func (c *Cloud) Admin() Credentials { return c.Client("admin", "*") }
 

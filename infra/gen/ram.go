@@ -1,0 +1,48 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/lbremedy/lbremedy/infra/ram"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// roles adds the RAM policies to the files.
+func roles(all []*remedy.Remedy, out map[string][]byte) error {
+	grants := map[string][]grant.Grant{}
+	for _, r := range all {
+		grants[r.Class] = r.Grants()
+	}
+	files, err := ram.Files(grants)
+	for name, text := range files {
+		out["infra/ram/"+name] = text
+	}
+	return err
+}
+
+// generatedFolders hold nothing but generated files: the rest is left of a class
+// that is gone.
+var generatedFolders = []string{"infra/ram/class", "infra/ram/trust"}
+
+// leftovers returns the files of generatedFolders that files doesn't name.
+func leftovers(root fs.FS, files map[string][]byte) ([]string, error) {
+	var stale []string
+	for _, folder := range generatedFolders {
+		err := fs.WalkDir(root, folder, func(name string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if _, ok := files[name]; !ok && !e.IsDir() {
+				stale = append(stale, name)
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("look for leftovers: %w", err)
+		}
+	}
+	return stale, nil
+}

@@ -1,0 +1,244 @@
+// Package ram turns grants into RAM policies: what a role is allowed, and on which
+// resources.
+//
+// RAM narrows some actions to resources and ignores or refuses others that are
+// narrowed, and its pages don't agree with each other everywhere. An action is
+// narrowed here where the product's page says so and where that is worth
+// something: writes first. What reads lists across kinds of resource is left at "*";
+// a read that is refused by mistake would stop a class, and RAM answers some lists
+// with an empty one instead of a refusal, which looks like "there is none".
+//
+// Region and account are "*" in the documents, which a role of one account can't
+// exceed anyway: roles.sh narrows them, and the cluster, to those at hand.
+package ram
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// MaxDocument is how many bytes a policy document of an account may have
+// (https://www.alibabacloud.com/help/en/ram/product-overview/limits).
+const MaxDocument = 6144
+
+// A Document is a RAM policy.
+type Document struct {
+	Version   string
+	Statement []Statement
+}
+
+// A Statement allows actions on resources.
+type Statement struct {
+	Effect   string
+	Action   []string
+	Resource []string
+}
+
+// A scope says on which resources an action is allowed.
+type scope struct {
+	action    string // or several, with * at its end
+	resources []string
+	source    string // the page that says so
+}
+
+// The pages that say which resources an action can be narrowed to.
+const (
+	slbPage    = "https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-ram"
+	nlbPage    = "https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-ram"
+	vpcPage    = "https://www.alibabacloud.com/help/en/vpc/developer-reference/api-vpc-2016-04-28-ram"
+	ecsPage    = "https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-ram"
+	csPage     = "https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-ram"
+	ramPage    = "https://www.alibabacloud.com/help/en/ram/developer-reference/api-ram-2015-05-01-ram"
+	quotasPage = "https://www.alibabacloud.com/help/en/quota-center/developer-reference/api-quotas-2020-05-10-ram"
+	stsPage    = "https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-getcalleridentity"
+	bssPage    = "https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance"
+	deskPage   = "https://www.alibabacloud.com/help/en/support/developer-reference/api-workorder-2021-06-10-overview"
+)
+
+var all = []string{"*"}
+
+// scopes holds every action that a grant names; the first row that fits counts.
+var scopes = []scope{
+	// What sells and what belongs to no load balancer.
+	{"slb:DescribeAvailableResource", all, slbPage},
+	{"slb:DescribeServerCertificates", all, slbPage},
+	{"slb:DescribeAccessControlLists", all, slbPage},
+	// vServer groups and listeners are parts of a load balancer.
+	{"slb:*", []string{"acs:slb:*:*:loadbalancer/*"}, slbPage},
+
+	{"nlb:GetLoadBalancerAttribute", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
+	{"nlb:TagResources", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
+	{"nlb:UntagResources", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
+	// Lists over several kinds; policies in use write servergroup in two ways.
+	{"nlb:List*", all, nlbPage},
+
+	{"vpc:DescribeVSwitches", []string{"acs:vpc:*:*:vswitch/*"}, vpcPage},
+	{"vpc:DescribeVpcs", []string{"acs:vpc:*:*:vpc/*"}, vpcPage},
+	{"vpc:DescribeVpcAttribute", []string{"acs:vpc:*:*:vpc/*"}, vpcPage},
+	{"vpc:DescribeEipAddresses", []string{"acs:vpc:*:*:eip/*"}, vpcPage},
+
+	{"ecs:DescribeInstances", []string{"acs:ecs:*:*:instance/*"}, ecsPage},
+	{"ecs:DescribeNetworkInterfaces", all, ecsPage},
+
+	{"cs:*", []string{"acs:cs:*:*:cluster/*"}, csPage},
+
+	{"ram:ListPoliciesForRole", []string{"acs:ram:*:*:role/*"}, ramPage},
+	// The role of the masters may have any policies, and these are read before one
+	// is changed. The owner of a system policy is named system.
+	{"ram:GetPolicy", []string{"acs:ram:*:*:policy/*"}, ramPage},
+	{"ram:ListPolicyVersions", []string{"acs:ram:*:*:policy/*"}, ramPage},
+	{"ram:ListEntitiesForPolicy", []string{"acs:ram:*:*:policy/*"}, ramPage},
+	// Whoever may write a policy may give itself any right: only those of the
+	// masters of dedicated clusters.
+	{"ram:CreatePolicyVersion", []string{"acs:ram:*:*:policy/k8sMasterRolePolicy-*"}, ramPage},
+	{"ram:DeletePolicyVersion", []string{"acs:ram:*:*:policy/k8sMasterRolePolicy-*"}, ramPage},
+	{"ram:SetDefaultPolicyVersion", []string{"acs:ram:*:*:policy/k8sMasterRolePolicy-*"}, ramPage},
+
+	// Of the account as a whole.
+	{"quotas:*", all, quotasPage},
+	{"sts:GetCallerIdentity", all, stsPage},
+	{"bss:DescribeAcccount", all, bssPage},
+	{"workorder:*", all, deskPage},
+}
+
+// Policy returns the document that allows the RAM actions among the grants, one
+// statement for each set of resources; no statements if there are no such actions,
+// which RAM does not take for a policy. An action that no row of the table names,
+// and a document that is too long, are errors.
+func Policy(grants []grant.Grant) (Document, error) {
+	d := Document{Version: "1"}
+	for _, action := range grant.Actions(grants) {
+		i := slices.IndexFunc(scopes, func(s scope) bool {
+			fits, err := path.Match(s.action, action)
+			return err == nil && fits
+		})
+		if i < 0 {
+			return Document{}, fmt.Errorf("nothing says on which resources RAM can allow %s: add a row to scopes in infra/ram/ram.go, with the page", action)
+		}
+		at := slices.IndexFunc(d.Statement, func(s Statement) bool { return slices.Equal(s.Resource, scopes[i].resources) })
+		if at < 0 {
+			d.Statement = append(d.Statement, Statement{Effect: "Allow", Resource: scopes[i].resources})
+			at = len(d.Statement) - 1
+		}
+		d.Statement[at].Action = append(d.Statement[at].Action, action)
+	}
+	if n := len(d.JSON()); n > MaxDocument {
+		return Document{}, fmt.Errorf("the policy has %d bytes, and RAM takes %d", n, MaxDocument)
+	}
+	return d, nil
+}
+
+// JSON returns the document as RAM takes it, with a line feed at its end.
+func (d Document) JSON() []byte {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(d); err != nil {
+		panic(err) // a document is made of strings
+	}
+	return out.Bytes()
+}
+
+// Files returns the policies and trust policies of lbremedy by name, below a folder
+// of their own: class/<class>.json of each class that has RAM actions, trust/fc.json
+// and trust/rrsa.json of who may take the roles, kubeconfig.json for functions that
+// fetch their kubeconfig from the container service, and runtime.json for accounts
+// where Function Compute has no service-linked role. grants gives the classes' grants.
+func Files(grants map[string][]grant.Grant) (map[string][]byte, error) {
+	out := map[string][]byte{
+		"trust/fc.json":   []byte(trustFC),
+		"trust/rrsa.json": []byte(trustRRSA),
+		"runtime.json":    runtime.JSON(),
+	}
+	for class, g := range grants {
+		d, err := Policy(g)
+		if err != nil {
+			return nil, fmt.Errorf("write the RAM policy of %s: %w", class, err)
+		}
+		if len(d.Statement) > 0 {
+			out["class/"+class+".json"] = d.JSON()
+		}
+	}
+	d, err := Policy([]grant.Grant{grant.DescribeClusterUserKubeconfig})
+	if err != nil {
+		return nil, fmt.Errorf("write the RAM policy of the kubeconfig: %w", err)
+	}
+	out["kubeconfig.json"] = d.JSON()
+	return out, nil
+}
+
+// trustFC lets Function Compute take a role for its functions
+// (https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/grant-function-compute-permissions-to-access-other-alibaba-cloud-services).
+const trustFC = `{
+  "Version": "1",
+  "Statement": [
+    {
+      "Effect": "Allow",
+      "Action": "sts:AssumeRole",
+      "Principal": {
+        "Service": [
+          "fc.aliyuncs.com"
+        ]
+      }
+    }
+  ]
+}
+`
+
+// trustRRSA lets the Pods of one ServiceAccount take a role. The words in capital
+// letters stand for what differs; roles.sh puts it in
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/use-rrsa-to-authorize-pods-to-access-different-cloud-services).
+const trustRRSA = `{
+  "Version": "1",
+  "Statement": [
+    {
+      "Effect": "Allow",
+      "Action": "sts:AssumeRole",
+      "Principal": {
+        "Federated": [
+          "acs:ram::ACCOUNT:oidc-provider/ack-rrsa-CLUSTER"
+        ]
+      },
+      "Condition": {
+        "StringEquals": {
+          "oidc:aud": "sts.aliyuncs.com",
+          "oidc:iss": "ISSUER",
+          "oidc:sub": "system:serviceaccount:NAMESPACE:ROLE"
+        }
+      }
+    }
+  ]
+}
+`
+
+// runtime is what Function Compute does in a role's name where its own
+// service-linked role, AliyunServiceRoleForFC, is missing: network interfaces in
+// the VPC, as AliyunECSNetworkInterfaceManagementAccess allows them, log lines, and
+// messages to the failure destination. The function's code has these rights too
+// while the policy is attached, so that the service-linked role is better
+// (https://www.alibabacloud.com/help/en/functioncompute/security-and-compliance/service-linked-role-of-function-compute).
+var runtime = Document{Version: "1", Statement: []Statement{
+	{Effect: "Allow", Resource: all, Action: []string{
+		"ecs:CreateNetworkInterface", "ecs:CreateNetworkInterfacePermission", "ecs:DeleteNetworkInterface",
+		"ecs:DeleteNetworkInterfacePermission", "ecs:DescribeNetworkInterfacePermissions", "ecs:DescribeNetworkInterfaces",
+		"vpc:DescribeVSwitchAttributes",
+	}},
+	{Effect: "Allow", Resource: []string{"acs:log:*:*:project/*/logstore/*"}, Action: []string{"log:PostLogStoreLogs"}},
+	{Effect: "Allow", Resource: []string{"acs:mns:*:*:/queues/*/messages", "acs:mns:*:*:/topics/*/messages"}, Action: []string{"mns:PublishMessage", "mns:SendMessage"}},
+}}
+
+// Narrow returns the text of a policy or trust policy for one account, region and
+// cluster: the same that roles.sh makes of it with sed.
+func Narrow(text, account, region, cluster string) string {
+	for _, product := range []string{"slb", "nlb", "vpc", "ecs", "cs"} {
+		text = strings.ReplaceAll(text, "acs:"+product+":*:*:", "acs:"+product+":"+region+":"+account+":")
+	}
+	return strings.ReplaceAll(text, ":cluster/*", ":cluster/"+cluster)
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Makes the RAM roles of lbremedy, one for each class: see "infra/ram/roles.sh --help".
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+help() {
+	cat <<-'TEXT'
+		Usage: infra/ram/roles.sh --account ID --region REGION --cluster ID [flags]
+
+		Makes one RAM role for each class of failure, with a policy of exactly its actions
+		in this account, region and cluster. It prints the commands of the aliyun command
+		line that it would run, and runs them with --apply.
+
+		  --account ID        number of the Alibaba Cloud account
+		  --region REGION     region of the cluster, such as cn-hangzhou
+		  --cluster ID        ID of the ACK cluster
+		  --trust fc|rrsa     who may take the roles: Function Compute (the default), or Pods by RRSA
+		  --namespace NAME    namespace of the Pods, for --trust rrsa; lbremedy if not given
+		  --issuer URL        OIDC issuer of the cluster, for --trust rrsa; the one that ACK makes if not given
+		  --name NAME         what the names of the roles begin with; lbremedy if not given
+		  --class CLASS       this class alone; may be given several times
+		  --kubeconfig        functions fetch their kubeconfig from the container service
+		  --runtime           Function Compute has no service-linked role in this account
+		  --apply             run the commands
+	TEXT
+}
+
+die() {
+	printf '%s\n' "roles.sh: $1" >&2
+	exit 2
+}
+
+account='' region='' cluster='' trust=fc namespace=lbremedy issuer='' name=lbremedy apply='' extra=() classes=()
+while [ $# -gt 0 ]; do
+	flag=$1
+	shift
+	case $flag in
+	--help | -h) help && exit 0 ;;
+	--apply) apply=yes ;;
+	--kubeconfig | --runtime) extra+=("${flag#--}") ;;
+	--account | --region | --cluster | --trust | --namespace | --issuer | --name | --class)
+		[ $# -gt 0 ] || die "$flag needs a value"
+		case $1 in *[!A-Za-z0-9:/._-]* | '') die "$flag: \"$1\" is no value that it can have" ;; esac
+		if [ "$flag" = --class ]; then classes+=("$1"); else printf -v "${flag#--}" %s "$1"; fi
+		shift
+		;;
+	*) die "unknown flag $flag: see --help" ;;
+	esac
+done
+case $account in '' | *[!0-9]*) die 'name the number of the account with --account' ;; esac
+[ -n "$region" ] || die 'name the region with --region, such as cn-hangzhou'
+[ -n "$cluster" ] || die 'name the ACK cluster with --cluster'
+case $trust in fc | rrsa) ;; *) die "--trust is fc or rrsa, not $trust" ;; esac
+: "${issuer:=https://oidc-ack-$region.oss-$region.aliyuncs.com/$cluster}"
+[ -z "$apply" ] || command -v aliyun >/dev/null || die 'the aliyun command line is not installed: see https://github.com/aliyun/aliyun-cli'
+
+if [ ${#classes[@]} -eq 0 ]; then
+	# A class without RAM actions needs a role, too: Function Compute's trust is the role.
+	while read -r class; do classes+=("$class"); done < <(sed -n 's/^  name: lbremedy-//p' ../cluster/rbac.yaml)
+fi
+
+# narrow prints a file of this folder for this account, region and cluster, and a role.
+# No string in these files has a space.
+narrow() {
+	sed -E -e "s#acs:(slb|nlb|vpc|ecs|cs):\*:\*:#acs:\1:$region:$account:#" -e "s#:cluster/\*#:cluster/$cluster#" \
+		-e "s#ACCOUNT#$account#; s#CLUSTER#$cluster#; s#ISSUER#$issuer#; s#NAMESPACE#$namespace#; s#ROLE#${2:-}#" "$1" | tr -d ' \n'
+}
+
+# run prints a command as a shell would read it again, and runs it with --apply.
+run() {
+	printf 'aliyun ram'
+	for word; do case $word in *[!A-Za-z0-9./:_-]*) printf " '%s'" "$word" ;; *) printf ' %s' "$word" ;; esac done
+	echo
+	[ -z "$apply" ] || aliyun ram "$@" >/dev/null
+}
+
+# there reports whether what a command asks for exists, and leaves what it says in
+# answer. Without --apply nobody is asked, and nothing exists.
+there() {
+	[ -n "$apply" ] || return 1
+	if answer=$(aliyun ram "$@" 2>&1); then return 0; fi
+	case $answer in *EntityNotExist*) return 1 ;; esac
+	die "aliyun ram $1: $answer"
+}
+
+# policy makes a policy of a file, or a new version of it if it says something else.
+policy() {
+	local document
+	document=$(narrow "$2")
+	if ! there GetPolicy --PolicyType Custom --PolicyName "$1"; then
+		run CreatePolicy --PolicyName "$1" --PolicyDocument "$document"
+	elif [[ $answer != *"${document//\"/\\\"}"* ]]; then
+		run CreatePolicyVersion --PolicyName "$1" --PolicyDocument "$document" --SetAsDefault true --RotateStrategy DeleteOldestNonDefaultVersionWhenLimitExceeded
+	fi
+}
+
+# attach attaches a policy to a role, if it is not.
+attach() {
+	if there ListPoliciesForRole --RoleName "$2" && grep -q "\"PolicyName\": *\"$1\"" <<<"$answer"; then return; fi
+	run AttachPolicyToRole --PolicyType Custom --PolicyName "$1" --RoleName "$2"
+}
+
+for more in ${extra[@]+"${extra[@]}"}; do policy "$name-$more" "$more.json"; done
+for class in "${classes[@]}"; do
+	grep -q "^  name: lbremedy-$class\$" ../cluster/rbac.yaml || die "there is no class $class: see functions/README.md"
+	role=$name-$class
+	document=$(narrow "trust/$trust.json" "$role")
+	if ! there GetRole --RoleName "$role"; then
+		run CreateRole --RoleName "$role" --AssumeRolePolicyDocument "$document"
+	elif [[ $answer != *"${document//\"/\\\"}"* ]]; then
+		run UpdateRole --RoleName "$role" --NewAssumeRolePolicyDocument "$document"
+	fi
+	if [ -e "class/$class.json" ]; then
+		policy "$role" "class/$class.json"
+		attach "$role" "$role"
+	fi
+	for more in ${extra[@]+"${extra[@]}"}; do attach "$name-$more" "$role"; done
+done
+[ -n "$apply" ] || echo 'Nothing was done: --apply runs these commands.' >&2

@@ -1,0 +1,163 @@
+package ram
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// aliyun stands in for the command line of that name: it keeps what it is told in
+// files, and says of the rest that it does not exist. The other command lines that
+// it could be mistaken for are not simulated.
+const aliyun = `#!/usr/bin/env bash
+set -euo pipefail
+echo "$*" >>"$STATE/log"
+verb=$2; shift 2
+while [ $# -gt 0 ]; do declare "${1#--}=$2"; shift 2; done
+say() { if [ -e "$1" ]; then cat "$1"; else echo "ErrorCode: EntityNotExist"; exit 3; fi; }
+quoted() { printf '"%s"' "${1//\"/\\\"}"; }
+case $verb in
+GetRole) say "$STATE/role-$RoleName" ;;
+CreateRole) quoted "$AssumeRolePolicyDocument" >"$STATE/role-$RoleName" ;;
+UpdateRole) quoted "$NewAssumeRolePolicyDocument" >"$STATE/role-$RoleName" ;;
+GetPolicy) say "$STATE/policy-$PolicyName" ;;
+CreatePolicy | CreatePolicyVersion) quoted "$PolicyDocument" >"$STATE/policy-$PolicyName" ;;
+ListPoliciesForRole) say "$STATE/attached-$RoleName" ;;
+AttachPolicyToRole) [ "${BREAK:-}" != attach ] || { echo 'ErrorCode: NoPermission' >&2; exit 3; }
+	echo "{\"PolicyName\": \"$PolicyName\"}" >>"$STATE/attached-$RoleName" ;;
+*) exit 4 ;;
+esac
+`
+
+// shell runs roles.sh with the stand-in in front of the path.
+func shell(t *testing.T, state string, args ...string) (string, error) {
+	t.Helper()
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "aliyun"), []byte(aliyun), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), "./roles.sh", args...)
+	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "STATE="+state)
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+func TestRoles(t *testing.T) {
+	base := []string{"--account", "1234567890123456", "--region", "cn-hangzhou", "--cluster", "c0ffee"}
+	args := append(base, "--class", "busy", "--class", "credentials", "--kubeconfig")
+
+	state := t.TempDir()
+	dry, err := shell(t, state, args...)
+	if err != nil {
+		t.Fatalf("%v: %s", err, dry)
+	}
+	if entries, _ := os.ReadDir(state); len(entries) != 0 {
+		t.Errorf("a dry run made %v", entries)
+	}
+	said := regexp.MustCompile(`'[^']*'`).ReplaceAllString(dry, "…")
+	const want = `aliyun ram CreatePolicy --PolicyName lbremedy-kubeconfig --PolicyDocument …
+aliyun ram CreateRole --RoleName lbremedy-busy --AssumeRolePolicyDocument …
+aliyun ram CreatePolicy --PolicyName lbremedy-busy --PolicyDocument …
+aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName lbremedy-busy --RoleName lbremedy-busy
+aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName lbremedy-kubeconfig --RoleName lbremedy-busy
+aliyun ram CreateRole --RoleName lbremedy-credentials --AssumeRolePolicyDocument …
+aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName lbremedy-kubeconfig --RoleName lbremedy-credentials
+Nothing was done: --apply runs these commands.
+`
+	if d := cmp.Diff(want, said); d != "" {
+		t.Errorf("dry run (-want +got):\n%s", d)
+	}
+
+	if out, err := shell(t, state, append(args, "--apply")...); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	file, err := os.ReadFile("class/busy.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, state, "policy-lbremedy-busy", Narrow(string(file), "1234567890123456", "cn-hangzhou", "c0ffee"))
+	same(t, state, "role-lbremedy-busy", trustFC)
+
+	// The second time there is nothing to do.
+	if out, err := shell(t, state, append(args, "--apply")...); err != nil || out != "" {
+		t.Errorf("the second time: %v, %q", err, out)
+	}
+
+	// A policy that says something else gets a new version.
+	if err := os.WriteFile(filepath.Join(state, "policy-lbremedy-busy"), []byte(`"{}"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := shell(t, state, append(args, "--apply")...); err != nil || !strings.HasPrefix(out, "aliyun ram CreatePolicyVersion --PolicyName lbremedy-busy ") || strings.Count(out, "\n") != 1 {
+		t.Errorf("a changed policy: %v, %q", err, out)
+	}
+
+	// What Pods take by RRSA.
+	if out, err := shell(t, state, append(args, "--apply", "--trust", "rrsa", "--namespace", "healing")...); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	same(t, state, "role-lbremedy-busy", strings.NewReplacer("ACCOUNT", "1234567890123456", "CLUSTER", "c0ffee", "NAMESPACE", "healing", "ROLE", "lbremedy-busy",
+		"ISSUER", "https://oidc-ack-cn-hangzhou.oss-cn-hangzhou.aliyuncs.com/c0ffee").Replace(trustRRSA))
+
+	// All classes.
+	if out, err := shell(t, t.TempDir(), base...); err != nil || strings.Count(out, " CreateRole ") < 30 {
+		t.Errorf("all classes: %v, %d roles", err, strings.Count(out, " CreateRole "))
+	}
+}
+
+// same checks that a document that was sent is what a file says.
+func same(t *testing.T, state, name, want string) {
+	t.Helper()
+	quoted, err := os.ReadFile(filepath.Join(state, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	var g, w any
+	if err := json.Unmarshal(quoted, &text); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(text), &g); err != nil {
+		t.Fatalf("%s: %v: %s", name, err, text)
+	}
+	if err := json.Unmarshal([]byte(want), &w); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(w, g); d != "" {
+		t.Errorf("%s (-want +got):\n%s", name, d)
+	}
+}
+
+func TestRolesBadInput(t *testing.T) {
+	good := []string{"--account", "1234567890123456", "--region", "cn-hangzhou", "--cluster", "c0ffee"}
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no account":    {nil, "--account"},
+		"account":       {[]string{"--account", "me"}, "number of the account"},
+		"no region":     {good[:2], "--region"},
+		"no cluster":    {good[:4], "--cluster"},
+		"unknown flag":  {append(good, "--aply"), "unknown flag --aply"},
+		"no value":      {append(good, "--class"), "--class needs a value"},
+		"quotes":        {append(good, "--name", "a'b"), "--name"},
+		"unknown class": {append(good, "--class", "no-such"), "no class no-such"},
+		"trust":         {append(good, "--trust", "ecs"), "fc or rrsa"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := shell(t, t.TempDir(), tt.args...)
+			if err == nil || !strings.Contains(out, tt.want) {
+				t.Errorf("got %v, %q, want an error about %q", err, out, tt.want)
+			}
+		})
+	}
+	t.Setenv("BREAK", "attach")
+	if out, err := shell(t, t.TempDir(), append(good, "--class", "busy", "--apply")...); err == nil || !strings.Contains(out, "NoPermission") {
+		t.Errorf("got %v, %q for a refusal, want it passed on", err, out)
+	}
+}
