@@ -95,7 +95,7 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, err
 	}
 	maps.Copy(out, manifests)
-	if err := roles(all, out); err != nil {
+	if err := ramPolicies(all, out); err != nil {
 		return nil, err
 	}
 	// A typo in a policy file must not loosen a rule: unknown fields are wrong.

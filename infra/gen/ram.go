@@ -10,8 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// roles adds the RAM policies to the files.
-func roles(all []*remedy.Remedy, out map[string][]byte) error {
+// ramPolicies adds the RAM policies to the files.
+func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants := map[string][]grant.Grant{}
 	for _, r := range all {
 		grants[r.Class] = r.Grants()
