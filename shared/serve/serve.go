@@ -2,8 +2,24 @@
 // Compute's custom runtime speak it, or Function Compute's own Go runtime.
 //
 // One answer for every door: 204 the event is settled; 503 with Retry-After it
-// must come again; 422 it can never be handled; 401 the caller is not known. Function Compute counts an
-// invocation as failed only by the header x-fc-status, so that it is set too.
+// must come again; 422 it can never be handled; 401 the caller is not known.
+// Function Compute counts an invocation as failed only by the header x-fc-status,
+// so that it is set too.
+//
+// Callers show a bearer token: one of LBREMEDY_DOOR_TOKEN or
+// LBREMEDY_DOOR_TOKEN_FILE, or a JSON Web Token as NewVerifier says, such as the
+// token of a Kubernetes service account that is projected for the audience of the
+// door. Everybody who may create Pods in a cluster can have such a token for any
+// audience, so that there LBREMEDY_DOOR_JWT_SUBJECT should name who may call.
+// Tokens are of use to HTTP callers: the event invocations of Function Compute
+// bring no headers of the caller's, and RAM decides who may invoke.
+//
+// A door that asks for no token says so at the start. It is open where a platform
+// stands before it, which is Function Compute (FC_FUNCTION_NAME) or Knative
+// (K_SERVICE), and where LBREMEDY_DOOR_OPEN is true; everywhere else it listens to
+// its own machine alone. An event that a stranger sends can make a function look at a
+// Service, which costs time; it can't make it write anything that the cluster itself
+// does not ask for.
 //
 // An event comes as a CloudEvent in structured or binary mode. /invoke brings
 // the structured form as application/octet-stream, because Function Compute
@@ -11,6 +27,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +65,8 @@ type Door struct {
 	Handle func(context.Context, cloudevents.Event) host.Reply
 	Ready  func(context.Context) error // nil error: requests can be answered; nil: always ready
 	Log    *slog.Logger                // nil: discarded
-	Tokens func() ([]string, error)    // what callers must show as a bearer token, asked for each request; nil: nothing
+	Tokens func() ([]string, error)    // what callers must show as a bearer token, asked for each request; nil: none of them
+	JWT    *Verifier                   // or a JSON Web Token that it finds good; nil: none
 	FC     bool                        // Function Compute sends the requests: the credentials in their headers are the function's own
 }
 
@@ -268,18 +286,41 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 		fc.Start(d.Invoke) // never returns
 		return nil
 	}
-	port := "8080"
-	for _, name := range []string{"PORT", "FC_CUSTOM_LISTEN_PORT"} {
-		if p := os.Getenv(name); p != "" {
-			port = p
-		}
+	if d.JWT, err = NewVerifier(os.Getenv); err != nil {
+		return err
 	}
-	listener, err := net.Listen("tcp", ":"+port)
+	address, warning := address(os.Getenv, d.guarded())
+	if warning != "" {
+		log.Warn(warning, "address", address)
+	}
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("listen on port %s: %w", port, err)
+		return fmt.Errorf("listen on %s: %w", address, err)
 	}
 	log.Info("function is ready", "address", listener.Addr().String())
 	return Serve(ctx, listener, d.Handler())
+}
+
+// address returns where to listen, and what to warn of. A door that asks for no token
+// is open to whoever reaches it: it listens to this machine alone, unless a platform
+// stands before it or a person says so.
+func address(getenv func(string) string, guarded bool) (address, warning string) {
+	port := cmp.Or(getenv("FC_CUSTOM_LISTEN_PORT"), getenv("PORT"))
+	if port == "" && getenv("FC_FUNCTION_NAME") != "" {
+		port = "9000" // what Function Compute asks a custom runtime for that says nothing else
+	}
+	port = cmp.Or(port, "8080")
+	switch {
+	case guarded:
+		return ":" + port, ""
+	case getenv("FC_FUNCTION_NAME") != "":
+		return ":" + port, "the door asks for no token: the triggers of the function decide who may call"
+	case getenv("K_SERVICE") != "":
+		return ":" + port, "the door asks for no token: whoever reaches the Knative Service may call"
+	case getenv("LBREMEDY_DOOR_OPEN") == "true":
+		return ":" + port, "the door asks for no token: LBREMEDY_DOOR_OPEN lets whoever reaches it call"
+	}
+	return "127.0.0.1:" + port, "the door asks for no token and listens to this machine alone: set LBREMEDY_DOOR_TOKEN, LBREMEDY_DOOR_TOKEN_FILE or LBREMEDY_DOOR_JWT_KEYS, or LBREMEDY_DOOR_OPEN=true"
 }
 
 // drain is how long requests in hand may take after the end was asked for: a run

@@ -423,7 +423,7 @@ func TestProgram(t *testing.T) {
 
 	// What keeps it from starting is said.
 	t.Setenv("FC_CUSTOM_LISTEN_PORT", "99999")
-	if err := run(t.Context(), asks, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "listen on port 99999") {
+	if err := run(t.Context(), asks, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "listen on :99999") {
 		t.Errorf("got %v", err)
 	}
 	if err := run(t.Context(), &remedy.Remedy{Class: "empty"}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "no Diagnose") {

@@ -1,12 +1,14 @@
 package serve
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -39,30 +41,75 @@ func Tokens(getenv func(string) string) func() ([]string, error) {
 	}
 }
 
-// admit reports whether the caller shows a token, and answers if not. Without tokens
-// the platform in front of the door decides who may call.
+// guarded reports whether callers must show a token.
+func (d *Door) guarded() bool { return d.Tokens != nil || d.JWT != nil }
+
+// admit reports whether the caller shows a token that is good, and answers if not.
+// Without a setting for tokens whoever reaches the door may call.
 func (d *Door) admit(w http.ResponseWriter, r *http.Request) bool {
-	if d.Tokens == nil {
+	if !d.guarded() {
 		return true
 	}
-	good, err := d.Tokens()
-	if err != nil {
-		d.refuse(w, http.StatusServiceUnavailable, err.Error())
-		return false
-	}
 	kind, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Sums are of one length, so that the time of comparing tells nothing.
-	sum, known := sha256.Sum256([]byte(strings.TrimSpace(shown))), 0
+	if !strings.EqualFold(kind, "Bearer") {
+		shown = ""
+	}
+	err := d.known(r.Context(), strings.TrimSpace(shown))
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, errStranger):
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		d.refuse(w, http.StatusUnauthorized, err.Error())
+	default:
+		// It says nothing of the caller: the request must come again.
+		w.Header().Set("Retry-After", strconv.Itoa(int(between.Seconds())))
+		d.refuse(w, http.StatusServiceUnavailable, err.Error())
+	}
+	return false
+}
+
+// known returns nil if a token is one of the fixed ones or a good JSON Web Token. It
+// is an errStranger if it is neither.
+func (d *Door) known(ctx context.Context, shown string) error {
+	var away error // what kept it from knowing
+	if d.Tokens != nil {
+		good, err := d.Tokens()
+		if err == nil && among(good, shown) {
+			return nil
+		}
+		away = err
+	}
+	stranger := fmt.Errorf("%w: it is none of those that are known", errStranger)
+	if shown == "" {
+		stranger = fmt.Errorf("%w: the request shows none", errStranger)
+	}
+	if d.JWT != nil && shown != "" {
+		err := d.JWT.Verify(ctx, shown)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errStranger):
+			stranger = err
+		default:
+			away = err
+		}
+	}
+	if away != nil {
+		return away
+	}
+	return stranger
+}
+
+// among reports whether a token is one of the good ones. Sums are of one length, so
+// that the time of comparing tells nothing.
+func among(good []string, shown string) bool {
+	sum, known := sha256.Sum256([]byte(shown)), 0
 	for _, t := range good {
 		one := sha256.Sum256([]byte(t))
 		known |= subtle.ConstantTimeCompare(sum[:], one[:])
 	}
-	if known == 1 && strings.EqualFold(kind, "Bearer") {
-		return true
-	}
-	w.Header().Set("WWW-Authenticate", "Bearer")
-	d.refuse(w, http.StatusUnauthorized, "the request shows no token that is known here")
-	return false
+	return known == 1 && shown != ""
 }
 
 // sending is how long a caller may take to send its request.

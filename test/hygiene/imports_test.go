@@ -142,6 +142,7 @@ func imports(tr *tree) []string {
 var homes = map[string][]string{
 	"github.com/aliyun/alibaba-cloud-sdk-go": {"shared/cloud"},
 	"github.com/aliyun/fc-runtime-go-sdk":    {"shared/serve"},
+	"github.com/golang-jwt/jwt/v5":           {"shared/serve"},
 	"github.com/google/uuid":                 {"events"},
 	"github.com/invopop/jsonschema":          {"events/schema"},
 	"github.com/jedib0t/go-pretty/v6":        {"shared/command", "functions/cmd/lbremedy"},
