@@ -24,6 +24,7 @@ package stream
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -192,8 +193,12 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 		opts = append(opts, nats.CustomInboxPrefix(c.Inbox))
 	}
 	if c.CA != "" {
-		if _, err := os.Stat(c.CA); err != nil {
+		text, err := os.ReadFile(c.CA)
+		if err != nil {
 			return nil, fmt.Errorf("read the root certificates for NATS: %w", err)
+		}
+		if !x509.NewCertPool().AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("read the root certificates for NATS: %s holds no root certificates", c.CA)
 		}
 		opts = append(opts, nats.RootCAs(c.CA))
 	}
@@ -226,11 +231,19 @@ func dial(ctx context.Context, url string, opts []nats.Option) (*nats.Conn, erro
 
 // refused says why there is no connection, without what the URL may hold besides the address.
 func (s *Stream) refused(ctx context.Context, err error) error {
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("connect to NATS at %s: %w", s.where, ctx.Err())
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
 		return fmt.Errorf("connect to NATS at %s: the server refuses these credentials; give the token or the credentials file that it asks for: %w", s.where, ErrUnavailable)
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return fmt.Errorf("connect to NATS at %s: the server speaks plain text, and TLS was asked for: %w", s.where, ErrUnavailable)
+	case errors.As(err, &authority):
+		return fmt.Errorf("connect to NATS at %s: its certificate is of no authority that is trusted here; name the file with its root certificates: %w", s.where, ErrUnavailable)
+	case errors.As(err, &host):
+		return fmt.Errorf("connect to NATS at %s: its certificate is for another name: %w", s.where, ErrUnavailable)
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), isNetwork(err):
 		return fmt.Errorf("connect to NATS at %s: no NATS server answers there; start one or give the address of another: %w", s.where, ErrUnavailable)
 	}

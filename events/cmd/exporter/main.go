@@ -69,6 +69,7 @@ func (e usageError) Unwrap() error { return e.error }
 type options struct {
 	kubeconfig, context, cluster string
 	nats, token, creds, ca       string
+	nkey, inbox                  string
 	replicas                     int
 	table, listen, level         string
 }
@@ -89,6 +90,8 @@ func parse(args []string, env func(string) string, out io.Writer) (options, erro
 	text(&o.context, "context", "LBREMEDY_CONTEXT", "", "`name` of the context in the kubeconfig")
 	text(&o.nats, "nats", "LBREMEDY_NATS", "nats://127.0.0.1:4222", "`URL` of NATS; several separated by commas")
 	text(&o.creds, "nats-creds", "LBREMEDY_NATS_CREDS", "", "`file` with credentials for NATS")
+	text(&o.nkey, "nats-nkey", "LBREMEDY_NATS_NKEY", "", "`file` with the seed of a user of NATS")
+	text(&o.inbox, "nats-inbox", "LBREMEDY_NATS_INBOX", "", "`beginning` of the subjects of answers, where the user may not use _INBOX")
 	text(&o.ca, "nats-ca", "LBREMEDY_NATS_CA", "", "`file` with the root certificates of NATS")
 	text(&o.table, "table", "LBREMEDY_TABLE", "", "JSON `file` with another table of classes than the built-in one")
 	text(&o.listen, "listen", "LBREMEDY_LISTEN", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
@@ -143,7 +146,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 		return usageError{err}
 	}
 	// What can fail is tried before anything is served.
-	s, err := stream.Connect(ctx, stream.Config{URL: o.nats, Token: o.token, Creds: o.creds, CA: o.ca, Name: "lbremedy exporter " + o.cluster, Log: log})
+	s, err := stream.Connect(ctx, stream.Config{URL: o.nats, Token: o.token, Creds: o.creds, NKey: o.nkey, Inbox: o.inbox, CA: o.ca, Name: "lbremedy exporter " + o.cluster, Log: log})
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,7 @@ func TestMistakes(t *testing.T) {
 		"no such context": {args: append(natsless, "--context=z"), want: `no context "z": it has a`, usage: true},
 		"no NATS":         {args: natsless, want: "no NATS server answers there"},
 		"a wrong token":   {args: serverless, env: []string{"LBREMEDY_NATS_TOKEN=wrong"}, want: "the server refuses these credentials"},
+		"a wrong seed":    {args: natsless, env: []string{"LBREMEDY_NATS_NKEY=" + write(t, "seed", "s3cr3t")}, want: "holds no seed of a user"},
 		"no API server":   {args: serverless, env: []string{"LBREMEDY_NATS_TOKEN=right"}, want: "connection refused"},
 		"a port in use":   {args: append(serverless, "--listen="+busy.Addr().String()), env: []string{"LBREMEDY_NATS_TOKEN=right"}, want: "address already in use", usage: true},
 	} {
@@ -103,6 +104,12 @@ func TestHelpAndVersion(t *testing.T) {
 		var out bytes.Buffer
 		if err := run(t.Context(), []string{flagged}, environment("LBREMEDY_NATS_TOKEN=s3cr3t"), &out, &out); !errors.Is(err, flag.ErrHelp) {
 			t.Errorf("%s: %v", flagged, err)
+		}
+		// It connects to NATS by all that a function does.
+		for _, name := range []string{"NATS", "NATS_TOKEN", "NATS_CREDS", "NATS_NKEY", "NATS_INBOX", "NATS_CA"} {
+			if flagged == "--help" && !strings.Contains(out.String(), "$LBREMEDY_"+name) {
+				t.Errorf("%s does not name LBREMEDY_%s", flagged, name)
+			}
 		}
 		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "s3cr3t") {
 			t.Errorf("%s prints %q", flagged, out.String())
