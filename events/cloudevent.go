@@ -2,8 +2,6 @@ package events
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,23 +61,10 @@ func cutPoints(s string) (head, tail int) {
 	return head, tail
 }
 
-// An Option sets what a payload doesn't hold on a new CloudEvent.
-type Option func(*event.Event)
-
-// Trace sets the W3C trace context. One that is malformed is left out: the
-// event then begins a trace of its own.
-func Trace(parent string) Option {
-	return func(e *event.Event) {
-		if validTrace(parent) {
-			e.SetExtension(ExtTrace, parent)
-		}
-	}
-}
-
 // NewFailed returns the CloudEvent of a failure, its message redacted and cut.
 // It is an ErrInvalid if the failure lacks what identifies it or what a
 // subject needs, and an ErrTooLarge if the data stays longer than MaxPayload.
-func NewFailed(f Failure, opts ...Option) (event.Event, error) {
+func NewFailed(f Failure) (event.Event, error) {
 	f.Message = Cut(Redact(f.Message))
 	f.Count = max(f.Count, 1)
 	if err := f.valid(); err != nil {
@@ -93,7 +78,11 @@ func NewFailed(f Failure, opts ...Option) (event.Event, error) {
 	if reason := visible(f.Reason); reason != "" {
 		e.SetExtension(ExtReason, reason)
 	}
-	return e, finish(&e, opts)
+	if !f.Recorded.IsZero() {
+		e.SetExtension(ExtRecorded, f.Recorded.UTC().Format(time.RFC3339Nano))
+	}
+	setTrace(&e, f.Trace, TraceOf(f.Cluster, f.id()))
+	return e, check(e)
 }
 
 // id returns the ID of the CloudEvent of the failure.
@@ -145,6 +134,7 @@ func ReadFailed(e event.Event) (Failure, error) {
 	if err := agree(e, f.Cluster, f.Class, f.Service.UID); err != nil {
 		return Failure{}, err
 	}
+	f.Trace, f.Recorded = cmp.Or(TraceParent(e), TraceOf(f.Cluster, e.ID())), recorded(e)
 	return f, nil
 }
 
@@ -152,7 +142,7 @@ func ReadFailed(e event.Event) (Failure, error) {
 // texts but those of the steps, which undoing needs as they are. Its type says
 // whether the run has ended. It is an ErrInvalid if the record lacks what
 // identifies it, and an ErrTooLarge if its data is longer than MaxRecord.
-func NewRecord(r Record, opts ...Option) (event.Event, error) {
+func NewRecord(r Record) (event.Event, error) {
 	r.Message = Cut(Redact(r.Message))
 	for _, text := range []*string{&r.Rule, &r.Finding, &r.Cause, &r.Ask, &r.Note, &r.Error} {
 		*text = strings.ToValidUTF8(Redact(*text), "?")
@@ -172,7 +162,8 @@ func NewRecord(r Record, opts ...Option) (event.Event, error) {
 		return event.Event{}, err
 	}
 	e.SetExtension(ExtClass, r.Class)
-	return e, finish(&e, opts)
+	setTrace(&e, r.Trace, TraceOf(r.Cluster, r.Event))
+	return e, check(e)
 }
 
 // id returns the ID of the CloudEvent of the record: each append of a case has its own.
@@ -225,14 +216,6 @@ func MessageID(e event.Event) string {
 	return id[:first] + id[last:]
 }
 
-// TraceParent returns the W3C trace context of an event; empty if it has none that is well-formed.
-func TraceParent(e event.Event) string {
-	if parent := extension(e, ExtTrace); validTrace(parent) {
-		return parent
-	}
-	return ""
-}
-
 // newEvent returns an event about a Service with data in JSON of at most limit bytes.
 func newEvent(kind, id, cluster string, s Service, at time.Time, data any, limit int) (event.Event, error) {
 	payload, err := json.Marshal(data)
@@ -256,38 +239,6 @@ func newEvent(kind, id, cluster string, s Service, at time.Time, data any, limit
 	e.SetExtension(ExtServiceUID, s.UID)
 	e.SetExtension(ExtPartition, s.UID)
 	return e, nil
-}
-
-// finish applies the options and checks the event against the specification.
-func finish(e *event.Event, opts []Option) error {
-	for _, o := range opts {
-		o(e)
-	}
-	if extension(*e, ExtTrace) == "" {
-		e.SetExtension(ExtTrace, newTrace(e.Source()+" "+e.ID()))
-	}
-	return check(*e)
-}
-
-// newTrace returns a trace context made from the name of an event: all that
-// happens to one event belongs to one trace, whoever begins it.
-func newTrace(name string) string {
-	sum := sha256.Sum256([]byte(name))
-	return "00-" + hex.EncodeToString(sum[:16]) + "-" + hex.EncodeToString(sum[16:24]) + "-01"
-}
-
-func validTrace(s string) bool {
-	parts := strings.Split(s, "-")
-	if len(parts) != 4 {
-		return false
-	}
-	for i, size := range []int{2, 32, 16, 2} {
-		bad := func(r rune) bool { return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'f') }
-		if len(parts[i]) != size || strings.ContainsFunc(parts[i], bad) {
-			return false
-		}
-	}
-	return parts[0] != "ff" && strings.Trim(parts[1], "0") != "" && strings.Trim(parts[2], "0") != ""
 }
 
 // read decodes the data of an event of one of the types.

@@ -29,6 +29,9 @@ func failure(changes ...func(*Failure)) Failure {
 	for _, change := range changes {
 		change(&f)
 	}
+	if f.Trace == "" {
+		f.Trace = TraceOf(f.Cluster, f.id())
+	}
 	return f
 }
 
@@ -39,10 +42,11 @@ func record(changes ...func(*Record)) Record {
 		Service: Service{Namespace: "shop", Name: "web", UID: testUID},
 		Event:   "0a1b.3.1234", Message: "Message: The specified VSwitch has no available ip.", EventTime: testTime,
 		Phase: Settled, Result: Fixed, At: testTime.Add(time.Second), Who: "worker", Attempt: 1, Attempts: []time.Time{testTime},
+		Recorded: testTime, Trace: testTrace, Opened: testTrace, Prior: testTime, Began: testTime,
 		First: testTime, Impact: NeverUp, Mode: "fix", Rule: "Risk low is applied by default.",
 		Finding: "The vSwitch is full; vsw-b has 41 free addresses.", Cause: "vsw-a", Risk: "low",
 		Steps: []StepRecord{{
-			Kind: "annotate", Text: "annotate a=b", Target: "service/" + testUID, Risk: "low", Step: json.RawMessage(`{"key":"a"}`),
+			Kind: "annotate", Text: "annotate a=b", Target: "service/" + testUID, Risk: "low", Step: json.RawMessage(`{"key":"a"}`), Began: testTime, Ended: testTime,
 			Undo: &Undo{Kind: "annotate", Text: "annotate a=", Step: json.RawMessage(`{"key":"a"}`)},
 		}},
 		Next: 1, Written: testTime, Hash: "h", Left: "l", Ask: "Free addresses.", Wait: time.Minute, Digest: strings.Repeat("0a", 16), Note: "n",
@@ -54,9 +58,9 @@ func record(changes ...func(*Record)) Record {
 	return r
 }
 
-func mustFailed(t testing.TB, f Failure, opts ...Option) event.Event {
+func mustFailed(t testing.TB, f Failure) event.Event {
 	t.Helper()
-	e, err := NewFailed(f, opts...)
+	e, err := NewFailed(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +68,8 @@ func mustFailed(t testing.TB, f Failure, opts ...Option) event.Event {
 }
 
 func TestNewFailed(t *testing.T) {
-	e := mustFailed(t, failure(), Trace(testTrace))
+	made := failure(func(f *Failure) { f.Trace, f.Recorded = testTrace, testTime.Add(time.Second) })
+	e := mustFailed(t, made)
 	got := map[string]string{
 		"specversion": e.SpecVersion(), "id": e.ID(), "source": e.Source(), "subject": e.Subject(), "type": e.Type(),
 		"time": e.Time().Format(time.RFC3339), "datacontenttype": e.DataContentType(),
@@ -76,7 +81,7 @@ func TestNewFailed(t *testing.T) {
 		"specversion": "1.0", "id": "0a1b2c3d-0000-4000-8000-000000000001.3.1234", "source": "/clusters/c1",
 		"subject": "namespaces/shop/services/web", "type": "io.lbremedy.service.failed.v1", "time": "2026-11-20T08:09:10Z",
 		"datacontenttype": "application/json", "class": "vswitch-ip-exhausted", "reason": "SyncLoadBalancerFailed", "cluster": "c1",
-		"serviceuid": testUID, "partitionkey": testUID, "traceparent": testTrace,
+		"serviceuid": testUID, "partitionkey": testUID, "traceparent": testTrace, "recordedtime": "2026-11-20T08:09:11Z",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("attributes (-want +got):\n%s", diff)
@@ -85,7 +90,7 @@ func TestNewFailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(failure(), back); diff != "" {
+	if diff := cmp.Diff(made, back); diff != "" {
 		t.Errorf("failure (-want +got):\n%s", diff)
 	}
 	if id, want := MessageID(e), "0a1b2c3d-0000-4000-8000-000000000001.1234"; id != want {
@@ -153,18 +158,29 @@ func TestNewFailedRefuses(t *testing.T) {
 }
 
 func TestTrace(t *testing.T) {
-	first, again := mustFailed(t, failure()), mustFailed(t, failure(), Trace("nonsense"))
+	first, again := mustFailed(t, failure()), mustFailed(t, failure(func(f *Failure) { f.Trace = "nonsense" }))
 	other := mustFailed(t, failure(func(f *Failure) { f.Count++ }))
 	if TraceParent(first) == "" || TraceParent(first) != TraceParent(again) || TraceParent(first) == TraceParent(other) {
 		t.Errorf("got %q, %q and %q", TraceParent(first), TraceParent(again), TraceParent(other))
+	}
+	if TraceID(TraceParent(first)) != TraceID(TraceParent(other)) {
+		t.Error("a Kubernetes Event that is counted on begins another trace")
+	}
+	next := mustFailed(t, failure(func(f *Failure) { f.Event.UID = "0a1b2c3d-0000-4000-8000-000000000002" }))
+	if TraceID(TraceParent(first)) == TraceID(TraceParent(next)) {
+		t.Error("two Kubernetes Events are one trace")
 	}
 	for _, bad := range []string{
 		"", "00-x", strings.ToUpper(testTrace), "ff" + testTrace[2:], "00-" + strings.Repeat("0", 32) + testTrace[35:],
 		testTrace[:36] + strings.Repeat("0", 16) + "-01", testTrace + "-x", "0" + testTrace,
 	} {
 		first.SetExtension(ExtTrace, bad)
-		if got := TraceParent(first); got != "" {
-			t.Errorf("%q: got %q", bad, got)
+		if got := TraceParent(first); got != "" || TraceID(bad) != "" {
+			t.Errorf("%q: got %q and %q", bad, got, TraceID(bad))
+		}
+		// What comes with a trace that can't be read begins one of its own.
+		if f, err := ReadFailed(first); err != nil || f.Trace != TraceParent(again) {
+			t.Errorf("%q: got %q, %v", bad, f.Trace, err)
 		}
 	}
 	if got := TraceParent(event.Event{}); got != "" {
@@ -197,7 +213,7 @@ func TestReadFailedIsTolerant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(failure(func(f *Failure) { f.Count = 1 }), got); diff != "" {
+	if diff := cmp.Diff(failure(func(f *Failure) { f.Count, f.Trace = 1, TraceOf(f.Cluster, e.ID()) }), got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	bare := mustFailed(t, failure())
@@ -277,7 +293,7 @@ func TestRecords(t *testing.T) {
 		{"step", record(func(r *Record) { r.Phase = Step }), TypeIntent, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.step.1.1.1795162151000000000"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e, err := NewRecord(tt.record, Trace(testTrace))
+			e, err := NewRecord(tt.record)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,7 +23,8 @@ const (
 	ExtCluster    = "cluster"      // ID of the cluster
 	ExtServiceUID = "serviceuid"   // UID of the Service
 	ExtPartition  = "partitionkey" // the Service's UID: events of one Service stay in order
-	ExtTrace      = "traceparent"  // W3C trace context
+	ExtTrace      = "traceparent"  // W3C trace context, CloudEvents' extension for distributed tracing
+	ExtRecorded   = "recordedtime" // when the exporter made the event, CloudEvents' extension of that name
 )
 
 // Classes that no remedy folder declares by texts.
@@ -47,6 +48,10 @@ type Failure struct {
 	Count     int       `json:"count"` // occurrences so far, at least 1
 	First     time.Time `json:"first"`
 	Last      time.Time `json:"last"`
+
+	// Attributes of the CloudEvent that the data leaves out.
+	Trace    string    `json:"-"` // W3C trace context; empty or malformed: the one that TraceOf names
+	Recorded time.Time `json:"-"` // when the exporter made the event; zero: it isn't said
 }
 
 // A Service names the Service that an event is about.

@@ -81,6 +81,11 @@ type Record struct {
 	Event     string      `json:"event"`   // id of the CloudEvent that this run answers
 	Message   string      `json:"message"` // of that event
 	EventTime time.Time   `json:"eventTime"`
+	Recorded  time.Time   `json:"recorded,omitzero"` // when the exporter made the event
+	Trace     string      `json:"trace,omitempty"`   // W3C trace context of the event
+	Opened    string      `json:"opened,omitempty"`  // that of the event which opened the case, where it is of another trace
+	Prior     time.Time   `json:"prior,omitzero"`    // when the run before this one on the same event ended
+	Began     time.Time   `json:"began,omitzero"`    // when this run began
 	Phase     Phase       `json:"phase"`
 	Result    Result      `json:"result,omitempty"` // of a settled run
 	At        time.Time   `json:"at"`
@@ -127,6 +132,8 @@ type StepRecord struct {
 	Risk   string          `json:"risk"`
 	Step   json.RawMessage `json:"step"`
 	Undo   *Undo           `json:"undo,omitempty"` // absent: there is no way back
+	Began  time.Time       `json:"began,omitzero"` // when it was about to be applied
+	Ended  time.Time       `json:"ended,omitzero"` // when it was found to be applied
 }
 
 // An Undo is the step that takes another one back.

@@ -97,6 +97,7 @@ func (o occurrence) message(cluster string) (message, error) {
 		Count:     o.Count,
 		First:     o.First,
 		Last:      o.Last,
+		Recorded:  time.Now(),
 	})
 	if err != nil {
 		return message{}, err

@@ -158,6 +158,12 @@ func TestTickets(t *testing.T) {
 	}
 }
 
+func TestTraces(t *testing.T) {
+	m := New("v1", "c1")
+	m.Traces(func() Spans { return Spans{Sent: 1, Dropped: 2, Lost: 3} })
+	expect(t, m, map[string]string{`lbremedy_spans_total{end="sent"}`: "1", `lbremedy_spans_total{end="dropped"}`: "2", `lbremedy_untraced_runs_total`: "3"})
+}
+
 func standing() State {
 	return State{
 		Classes: []string{"busy", "quota"}, Open: []string{"busy"}, Paused: time.Unix(1000, 0), Left: map[string]int{"busy": 5, "quota": 2}, ClusterLeft: 3,
@@ -230,6 +236,7 @@ func TestCatalogue(t *testing.T) {
 	m.Runs(nil)
 	m.Exporter(func() Export { return Export{} })
 	m.Tickets(func() Tellings { return Tellings{} })
+	m.Traces(func() Spans { return Spans{} })
 	m.Seen(record(func(r *events.Record) { r.Next, r.Held = 2, events.HeldByPause }), errors.New("e"))
 	m.Call("slb", "A", 200, false, time.Second)
 	follow(t, m, nil)

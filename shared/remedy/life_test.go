@@ -2,6 +2,7 @@ package remedy_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -164,5 +165,48 @@ func TestCrashLoop(t *testing.T) {
 				t.Error("the answer is not in the journal")
 			}
 		})
+	}
+}
+
+// Records say what a trace is made of: where the event belongs, and when what began.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.env.Watch = 20 * time.Second
+	const first, second = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	made := r.event.Failure.Last.Add(time.Second)
+	r.event.Failure.Trace, r.event.Failure.Recorded = first, made
+	r.once("before 1", func(context.Context) error { return errors.New("no") })
+	before := r.now()
+	broke := r.fails("no")
+	if broke.Trace != first || !broke.Recorded.Equal(made) || broke.Opened != "" || !broke.Prior.IsZero() || broke.Began.Before(before) || broke.Began.After(broke.At) {
+		t.Errorf("the record says trace %q, opened %q, recorded %s, prior %s, began %s", broke.Trace, broke.Opened, broke.Recorded, broke.Prior, broke.Began)
+	}
+	if s := broke.Steps[0]; s.Began.Before(broke.Began) || !s.Ended.IsZero() || broke.Timings.Apply <= 0 {
+		t.Errorf("of a step that failed it says %s and %s, and of the phase %s", s.Began, s.Ended, broke.Timings.Apply)
+	}
+
+	// The same event again, and the step works.
+	r.advance(broke.Wait)
+	r.on("after 1", r.syncs)
+	r.once("holds after", func(context.Context) error { return errors.New("no") })
+	unproven := r.fails("no")
+	if s := unproven.Steps[0]; !unproven.Prior.Equal(broke.At) || s.Began.Before(unproven.Began) || s.Ended.Before(s.Began) || unproven.Timings.Verify <= 0 {
+		t.Errorf("the second run says prior %s, a step from %s to %s, and verify %s", unproven.Prior, s.Began, s.Ended, unproven.Timings.Verify)
+	}
+
+	// Another Kubernetes Event about the same case: its runs lead back to the first.
+	r.advance(unproven.Wait)
+	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second))
+	r.event.Failure.Trace = second
+	fixed := r.ends(events.Fixed)
+	if fixed.Trace != second || fixed.Opened != first || !fixed.Prior.IsZero() || !fixed.Recorded.IsZero() || !fixed.Steps[0].Began.Before(fixed.Began) {
+		t.Errorf("the third run says trace %q, opened %q, prior %s, recorded %s", fixed.Trace, fixed.Opened, fixed.Prior, fixed.Recorded)
+	}
+
+	// Without a trace of its own an event has the one that everybody gives it.
+	r.event = r.failure(class, r.now().Add(time.Hour))
+	if rec := r.ends(events.Gone); rec.Trace != events.TraceOf(r.env.Cluster, r.event.ID) || rec.Opened != "" {
+		t.Errorf("an event without a trace has %q, opened %q", rec.Trace, rec.Opened)
 	}
 }

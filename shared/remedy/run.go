@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -189,6 +190,7 @@ type run struct {
 	intent  bool          // the journal holds the plan as one to apply
 	log     *slog.Logger
 	clock   time.Time         // when the present phase began
+	into    *time.Duration    // where its time is told if the run ends in it; nil: it is over
 	around  map[string]string // labels of the namespace
 
 	other    events.Record // the last record of the Service, if it is another class's
@@ -399,7 +401,11 @@ func (x *run) begin(prev events.Record) {
 	x.rec = events.Record{
 		Case: caseID(f), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service,
 		Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
-		Who: x.env.Who, First: x.env.now(),
+		Recorded: f.Recorded, Trace: cmp.Or(f.Trace, events.TraceOf(f.Cluster, x.ev.ID)),
+		Who: x.env.Who, First: x.env.now(), Began: x.clock,
+	}
+	if prev.Event == x.ev.ID && prev.Phase == events.Settled {
+		x.rec.Prior = prev.At
 	}
 	for _, at := range prev.Attempts {
 		if x.since(at) < attemptsFor {
@@ -409,6 +415,9 @@ func (x *run) begin(prev events.Record) {
 	ended := prev.Phase == "" || prev.Phase == events.Settled && final(prev.Result)
 	if !ended {
 		x.rec.Case, x.rec.First, x.rec.Errors = prev.Case, prev.First, prev.Errors
+		if opened := cmp.Or(prev.Opened, prev.Trace); events.TraceID(opened) != events.TraceID(x.rec.Trace) {
+			x.rec.Opened = opened
+		}
 		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
 	}
 	switch {
@@ -456,6 +465,7 @@ func (x *run) take(prev events.Record, n next) (next, events.Record) {
 	x.reserved = prev.Phase == events.Settled && prev.Rule == afterOthers
 	rec := prev
 	rec.Event, rec.Message, rec.EventTime, rec.Who = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who
+	rec.Recorded, rec.Trace, rec.Opened, rec.Prior, rec.Began = x.rec.Recorded, x.rec.Trace, x.rec.Opened, x.rec.Prior, x.rec.Began
 	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Crashes = x.rec.Timings, "", 0, "", crashes
 	x.rec, x.steps, x.intent = rec, steps, true
 	x.c.ID, x.c.Attempt = rec.Case, rec.Attempt
@@ -881,6 +891,9 @@ func (x *run) backOff(cause error) events.Result {
 
 // settle journals how the run ended.
 func (x *run) settle(ctx context.Context, r events.Result) (events.Record, error) {
+	if x.into != nil {
+		x.lap(x.into)
+	}
 	x.rec.Result = r
 	if err := x.append(ctx, events.Settled); err != nil {
 		return x.lost(err)
@@ -928,7 +941,7 @@ func (x *run) append(ctx context.Context, phase events.Phase) error {
 func (x *run) lap(into *time.Duration) {
 	now := x.env.now()
 	*into += now.Sub(x.clock)
-	x.clock = now
+	x.clock, x.into = now, nil
 }
 
 func join(a, b string) string {

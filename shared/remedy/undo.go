@@ -47,6 +47,7 @@ func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (ou
 	rec := applied[0]
 	ev := Event{ID: rec.Event, Failure: events.Failure{
 		Cluster: rec.Cluster, Class: rec.Class, Service: rec.Service, Message: rec.Message, Last: rec.EventTime,
+		Recorded: rec.Recorded, Trace: rec.Trace,
 	}}
 	x, err := newRun(env, r, ev)
 	if err != nil {
@@ -99,7 +100,9 @@ func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (ou
 	if err := x.append(ctx, events.Intent); err != nil {
 		return events.Record{}, err
 	}
+	x.clock, x.into = env.now(), &x.rec.Timings.Apply
 	for i, s := range x.steps {
+		x.rec.Steps[i].Began = env.now()
 		state, err := x.reversible(ctx, i)
 		if err != nil {
 			return x.halfUndone(ctx, err)
@@ -110,6 +113,7 @@ func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (ou
 			}
 		}
 		x.rec.Next, x.rec.Written = i+1, env.now()
+		x.rec.Steps[i].Ended = x.rec.Written
 	}
 	x.rec.Held = ""
 	return x.settle(ctx, events.Undone)

@@ -34,7 +34,7 @@ func (x *run) prove(ctx context.Context, prev events.Record) (events.Record, err
 // hash label, an address that its load balancer has, and a class that no longer
 // finds its cause.
 func (x *run) verify(ctx context.Context) (events.Record, error) {
-	x.clock = x.env.now()
+	x.clock, x.into = x.env.now(), &x.rec.Timings.Verify
 	if x.c.Service == nil {
 		over, err := x.readService(ctx)
 		if err != nil {

@@ -119,6 +119,7 @@ func (x *run) gone(ctx context.Context, over string) (events.Record, error) {
 // apply makes the steps from rec.Next on, each journalled before and after.
 // check is set when a step may have been made already.
 func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
+	x.into = &x.rec.Timings.Apply
 	unlock, held, err := x.lockTargets(ctx)
 	defer unlock()
 	if err != nil {
@@ -165,6 +166,7 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 		} else if h != nil {
 			return x.park(ctx, h.wait, h.rule)
 		}
+		x.rec.Steps[x.rec.Next].Began = x.env.now()
 		state := Todo
 		if check {
 			if x.rec.Next > 0 || x.rec.Written.IsZero() {
@@ -193,8 +195,9 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 			}
 			log.Info("step applied", "text", s.String())
 		}
-		x.rec.Next++
 		x.rec.Written, x.rec.Left = x.env.now(), left(x.c.Service)
+		x.rec.Steps[x.rec.Next].Ended = x.rec.Written
+		x.rec.Next++
 		if err := x.append(ctx, events.Step); err != nil {
 			return x.lost(err)
 		}

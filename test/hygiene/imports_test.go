@@ -70,6 +70,11 @@ var rows = []row{
 		why: "it measures what others tell it, in the words of the wire and the stream",
 	},
 	{
+		who: []string{"shared/observe/trace"},
+		may: []string{"events"},
+		why: "it makes spans from records alone, in the words of the wire",
+	},
+	{
 		who: []string{"shared/command"},
 		may: []string{"events"},
 		why: "it is how the programs with commands talk, and knows nothing of what they do",
@@ -153,6 +158,7 @@ var homes = map[string][]string{
 	"github.com/standard-webhooks":           {"shared/ticket"},
 	"github.com/spf13/pflag":                 {"functions/cmd/lbremedy"},
 	"golang.org/x/term":                      {"functions/cmd/lbremedy"},
+	"go.opentelemetry.io/otel":               {"shared/observe/trace"},
 	"k8s.io/client-go":                       {"shared/kube"},
 
 	// Vocabulary: types that are spoken between packages.
@@ -181,6 +187,7 @@ var homes = map[string][]string{
 	"github.com/alibabacloud-go":                              {},
 	"github.com/google/go-cmp":                                {},
 	"github.com/santhosh-tekuri/jsonschema/v6":                {},
+	"go.opentelemetry.io/proto/otlp":                          {},
 	"go.uber.org/goleak":                                      {},
 	"golang.org/x/tools":                                      {},
 	"pgregory.net/rapid":                                      {},

@@ -49,6 +49,7 @@ func journalled() []events.Record {
 		Undo: &events.Undo{Kind: "annotate", Text: "annotate " + key + "=vsw-a", Step: json.RawMessage(`{"set":{"` + key + `":"vsw-a"},"was":{"` + key + `":"vsw-b"}}`)},
 	}}
 	fixed.Timings = events.Timings{Diagnose: 300 * time.Millisecond, Verify: 3 * time.Second}
+	fixed.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	asked := base(api, "ram-permission", began.Add(time.Minute))
 	asked.Phase, asked.Result, asked.Finding, asked.Ask = events.Settled, events.Asked, "The role lacks slb:TagResources.", "Attach the policy.\x1b[2J"
 	return []events.Record{old, started, fixed, asked}

@@ -57,6 +57,9 @@ func (p *program) report(r events.Record) {
 		p.field("Course", course(r))
 	}
 	p.field("Timings", timings(r.Timings))
+	if !dry {
+		p.field("Trace", traceOf(r))
+	}
 	if dry {
 		p.field("Outcome", "Nothing was written.")
 		return
@@ -179,6 +182,15 @@ func course(r events.Record) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// traceOf names the trace in which the run is told, and that of the event which opened the case.
+func traceOf(r events.Record) string {
+	text := events.TraceID(r.Trace)
+	if opened := events.TraceID(r.Opened); opened != "" {
+		text += "; the case began in " + opened
+	}
+	return text
 }
 
 func timings(t events.Timings) string {

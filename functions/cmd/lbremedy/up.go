@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/observe"
+	"github.com/lbremedy/lbremedy/shared/observe/trace"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/serve"
@@ -34,6 +35,7 @@ type upping struct {
 	policy, listen string
 	workers        int
 	metrics        *observe.Metrics
+	traces         *trace.Sender // nil: none are sent
 
 	mu   sync.Mutex
 	said map[string]string // by Service and class: what the last line on it said
@@ -56,7 +58,10 @@ Without --policy nothing is ever written; in an existing NATS the policy in forc
 stays. With it the policy of the file comes into force for all who use this NATS, and
 again whenever the file changes; a file that is wrong changes nothing. One line on
 standard output tells how each case stands; with -o json the whole record. Whom the
-section tell of the policy names is told of what a person should know or do.`,
+section tell of the policy names is told of what a person should know or do.
+
+Traces go to the OpenTelemetry collector that OTEL_EXPORTER_OTLP_ENDPOINT names, such
+as http://collector:4318; without it none are made.`,
 		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
   lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080`,
 		Args: command.Exactly(0, 0, ""),
@@ -93,6 +98,11 @@ func (u *upping) run(ctx context.Context) error {
 		}
 		defer door.Close()
 	}
+	var err error
+	if u.traces, err = trace.New(ctx, version, u.cluster, u.log()); err != nil {
+		return command.Mistake{Err: err}
+	}
+	defer u.endTraces(ctx)
 	u.metrics = observe.New(version, u.cluster)
 	u.metrics.Runs(classes())
 	config.Meter = func(k cloud.Call) { u.metrics.Call(k.Product, k.Action, k.Status, k.Throttled, k.Duration) }
@@ -130,6 +140,16 @@ func (u *upping) run(ctx context.Context) error {
 	}
 	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s) }
 	return u.work(ctx, env, door)
+}
+
+// endTraces sends the traces that wait. A collector that doesn't answer does not keep
+// the program from ending.
+func (u *upping) endTraces(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := u.traces.Shutdown(ctx); err != nil {
+		u.log().Warn("the last traces were not sent", "error", events.Redact(err.Error()))
+	}
 }
 
 // begin sets the stream up, puts the policy in force, if there is one, and says what applies.
@@ -193,6 +213,7 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 		u.note("Health: http://%s/readyz", door.Addr())
 		u.metrics.Exporter(x.Export)
 		u.metrics.Tickets(told.tellings)
+		u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
 		g.Go(func() error { return serve.Serve(ctx, door, health(x, env.Stream, u.metrics)) })
 		g.Go(func() error {
 			return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, env.Stream) },
@@ -296,9 +317,10 @@ func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State,
 	return now, err
 }
 
-// seen counts a run, and prints how the case stands, if that is new.
+// seen counts and traces a run, and prints how the case stands, if that is new.
 func (u *upping) seen(r events.Record, err error) {
 	u.metrics.Seen(r, err)
+	u.traces.Seen(r)
 	if err != nil || r.Case == "" {
 		return // the log has it
 	}

@@ -1,0 +1,274 @@
+package trace
+
+import (
+	"context"
+	"crypto/sha256"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	otel "go.opentelemetry.io/otel/trace"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// scope is the name of what makes the spans.
+const scope = "github.com/lbremedy/lbremedy"
+
+// A named makes IDs of what a span is about, as span puts them into the context.
+type named struct{}
+
+type ids struct {
+	trace otel.TraceID
+	span  otel.SpanID
+}
+
+// key is that of ids in a context.
+type key struct{}
+
+// NewIDs returns the IDs of a span that begins a trace.
+func (named) NewIDs(ctx context.Context) (otel.TraceID, otel.SpanID) {
+	id, _ := ctx.Value(key{}).(ids)
+	return id.trace, id.span
+}
+
+// NewSpanID returns the ID of a span within a trace.
+func (named) NewSpanID(ctx context.Context, _ otel.TraceID) otel.SpanID {
+	id, _ := ctx.Value(key{}).(ids)
+	return id.span
+}
+
+// digest returns the ID of a span by all that tells it from others.
+func digest(parts ...string) (id otel.SpanID) {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	copy(id[:], sum[:])
+	return id
+}
+
+// context of W3C as the SDK knows it. A malformed one yields one that is not valid.
+func parse(parent string) otel.SpanContext {
+	if events.TraceID(parent) == "" {
+		return otel.SpanContext{}
+	}
+	of := otel.SpanContextConfig{Remote: true}
+	of.TraceID, _ = otel.TraceIDFromHex(parent[3:35])
+	of.SpanID, _ = otel.SpanIDFromHex(parent[36:52])
+	if flags, err := strconv.ParseUint(parent[53:], 16, 8); err == nil {
+		of.TraceFlags = otel.TraceFlags(flags) & otel.FlagsSampled
+	}
+	return otel.NewSpanContext(of)
+}
+
+// A making is the spans of one record.
+type making struct {
+	*Sender
+	r     events.Record
+	trace otel.TraceID
+	attrs []attribute.KeyValue // that all its spans have
+}
+
+// make makes the spans of a record:
+//
+//	event                 from the Kubernetes Event's time until the exporter published it
+//	├ queue               from then, or the end of the run before, until the run began
+//	└ run <class>         with the outcome
+//	  ├ resume, diagnose, decide
+//	  ├ apply
+//	  │ └ step <kind>     one for each step that this run applied or failed at
+//	  └ verify
+//
+// The event is the root of its trace where the exporter named that, and a child of
+// what another sender named. Each run on it adds a queue and a run.
+func (s *Sender) make(r events.Record) {
+	if !began(&r) {
+		return
+	}
+	m := making{Sender: s, r: r, attrs: []attribute.KeyValue{str("lbremedy.class", r.Class), str("lbremedy.case", r.Case)}}
+	id := []string{r.Cluster, r.Case, r.Class, r.Event, strconv.FormatInt(r.At.UnixNano(), 10)}
+	run := digest(append(id, "run")...)
+	if s.known[run.String()] {
+		return
+	}
+	if len(s.known) >= most {
+		clear(s.known)
+	}
+
+	own := events.TraceOf(r.Cluster, r.Event)
+	parent := parse(r.Trace)
+	if !parent.IsValid() {
+		parent = parse(own)
+	}
+	m.trace = parent.TraceID()
+	ctx := context.Background()
+	event := parent.SpanID()
+	if m.trace.String() != events.TraceID(own) {
+		ctx = otel.ContextWithRemoteSpanContext(ctx, parent)
+		event = digest(m.trace.String(), parent.SpanID().String(), r.Event, "event")
+	}
+	from, published := earlier(r.EventTime, r.Began), within(r.Recorded, r.EventTime, r.Began)
+	ctx, end := m.span(ctx, event, "event", from, otel.WithSpanKind(otel.SpanKindProducer), otel.WithAttributes(m.event()...))
+	end(published)
+
+	waits := published
+	if r.Prior.After(waits) {
+		waits = earlier(r.Prior, r.Began)
+	}
+	_, end = m.span(ctx, digest(append(id, "queue")...), "queue", waits)
+	end(r.Began)
+
+	ctx, end = m.span(ctx, run, "run "+r.Class, r.Began, otel.WithSpanKind(otel.SpanKindConsumer), otel.WithAttributes(m.run()...), m.links())
+	span := otel.SpanFromContext(ctx)
+	switch {
+	case r.Error != "":
+		span.SetStatus(codes.Error, clip(r.Error))
+	case r.Result == events.Failed, r.Result == events.Unsettled:
+		span.SetStatus(codes.Error, clip(r.Rule))
+	case r.Result == events.Fixed:
+		span.SetStatus(codes.Ok, "")
+	}
+	for _, p := range phases(r) {
+		in, over := m.span(ctx, digest(append(id, p.name)...), p.name, p.from)
+		if p.name == "apply" {
+			m.steps(in, p)
+		}
+		over(p.to)
+	}
+	end(r.At)
+}
+
+// span begins a span and returns what ends it. One that was sent before is only there
+// to be the parent of others.
+func (m making) span(ctx context.Context, id otel.SpanID, name string, from time.Time, opts ...otel.SpanStartOption) (context.Context, func(time.Time)) {
+	ctx = context.WithValue(ctx, key{}, ids{m.trace, id})
+	ctx, span := m.provider.Tracer(scope).Start(ctx, name, append(opts, otel.WithTimestamp(from), otel.WithAttributes(m.attrs...))...)
+	if m.known[id.String()] {
+		return ctx, func(time.Time) {}
+	}
+	m.known[id.String()] = true
+	return ctx, func(to time.Time) {
+		if to.Before(from) {
+			to = from
+		}
+		span.End(otel.WithTimestamp(to))
+	}
+}
+
+// steps makes the spans of the steps that this run applied. Those of an earlier one
+// are in the spans of that.
+func (m making) steps(ctx context.Context, in phase) {
+	for i, s := range m.r.Steps {
+		if s.Began.IsZero() || s.Began.Before(m.r.Began) {
+			continue
+		}
+		id := digest(m.r.Cluster, m.r.Case, m.r.Class, strconv.Itoa(i), strconv.FormatInt(s.Began.UnixNano(), 10), "step")
+		ctx, end := m.span(ctx, id, "step "+s.Kind, s.Began, otel.WithAttributes(
+			str("lbremedy.step.kind", s.Kind), str("lbremedy.step.target", s.Target), str("lbremedy.step.risk", s.Risk), str("lbremedy.step.text", s.Text),
+		))
+		to := s.Ended
+		if to.IsZero() {
+			to = in.to
+			otel.SpanFromContext(ctx).SetStatus(codes.Error, clip(m.r.Error))
+		}
+		end(to)
+	}
+}
+
+func (m making) service() []attribute.KeyValue {
+	s := m.r.Service
+	return []attribute.KeyValue{
+		semconv.K8SNamespaceName(clip(s.Namespace)), semconv.K8SServiceName(clip(s.Name)), semconv.K8SServiceUID(clip(s.UID)),
+	}
+}
+
+func (m making) event() []attribute.KeyValue {
+	return append(m.service(),
+		semconv.CloudEventsEventID(clip(m.r.Event)), semconv.CloudEventsEventSource("/clusters/"+clip(m.r.Cluster)),
+		semconv.CloudEventsEventType(events.TypeFailed), str("lbremedy.message", m.r.Message),
+	)
+}
+
+func (m making) run() []attribute.KeyValue {
+	attrs := append(m.service(), str("lbremedy.outcome", string(m.r.Result)), str("lbremedy.who", m.r.Who), attribute.Int("lbremedy.attempt", m.r.Attempt))
+	for _, a := range []attribute.KeyValue{
+		str("lbremedy.mode", m.r.Mode), str("lbremedy.impact", string(m.r.Impact)), str("lbremedy.held", string(m.r.Held)), str("lbremedy.risk", m.r.Risk),
+		str("lbremedy.rule", m.r.Rule), str("lbremedy.finding", m.r.Finding), str("lbremedy.ask", m.r.Ask),
+	} {
+		if a.Value.AsString() != "" {
+			attrs = append(attrs, a)
+		}
+	}
+	return attrs
+}
+
+// links leads from a run of a case that another Kubernetes Event opened to the trace of that.
+func (m making) links() otel.SpanStartOption {
+	opened := parse(m.r.Opened)
+	if !opened.IsValid() {
+		return otel.WithLinks()
+	}
+	return otel.WithLinks(otel.Link{SpanContext: opened, Attributes: []attribute.KeyValue{str("lbremedy.link", "opened the case")}})
+}
+
+// A phase is a part of a run.
+type phase struct {
+	name     string
+	from, to time.Time
+}
+
+// phases returns the phases that a run came to. The first three follow on each other
+// from its beginning; the last two on each other until its end.
+func phases(r events.Record) []phase {
+	t, at := r.Timings, r.Began
+	var out []phase
+	for _, p := range []struct {
+		name string
+		took time.Duration
+	}{{"resume", t.Resume}, {"diagnose", t.Diagnose}, {"decide", t.Decide}} {
+		if p.took <= 0 {
+			continue
+		}
+		to := earlier(at.Add(p.took), r.At)
+		out = append(out, phase{p.name, at, to})
+		at = to
+	}
+	writing := r.At.Add(-max(0, t.Verify))
+	if t.Apply > 0 {
+		out = append(out, phase{"apply", within(writing.Add(-t.Apply), at, r.At), within(writing, at, r.At)})
+	}
+	if t.Verify > 0 {
+		out = append(out, phase{"verify", within(writing, at, r.At), r.At})
+	}
+	return out
+}
+
+// began fills in when a run began that a version before wrote, and reports whether
+// the times of the record can be those of a run.
+func began(r *events.Record) bool {
+	if r.Began.IsZero() {
+		t := r.Timings
+		r.Began = r.At.Add(-max(0, t.Resume) - max(0, t.Diagnose) - max(0, t.Decide) - max(0, t.Apply) - max(0, t.Verify))
+	}
+	if r.EventTime.IsZero() {
+		r.EventTime = r.Began
+	}
+	r.EventTime = earlier(r.EventTime, r.Began)
+	return !r.At.IsZero() && !r.At.Before(r.Began)
+}
+
+// within returns a time moved between two others; the first of these if it is zero.
+func within(t, from, to time.Time) time.Time {
+	if t.Before(from) {
+		return from
+	}
+	return earlier(t, to)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,237 @@
+// Package trace turns the records of runs into OpenTelemetry spans and sends them to
+// a collector over OTLP: from the Kubernetes Event that told of a failure to the proof
+// that it is over.
+//
+// It makes spans from records alone. Function programs don't know of it: they pass
+// the trace context of their event on and say in their records what took how long, and
+// whoever reads those, up or the courier, calls Seen. An ID of a span is a digest
+// of what the span is about, so that a record which comes twice, or to two readers,
+// yields the same spans again and never others.
+//
+// It is a package beside observe, and not part of it, since OTLP brings gRPC's types
+// along: the exporter, which makes no spans, would be 5 MB larger for nothing.
+//
+// Spans are made and sent in the background. A collector that hangs, refuses or is
+// away costs spans, which are counted, and never holds up a run. That needs to know of
+// each span what became of it, which the SDK's batch processor doesn't tell; so the
+// queue is one of records here, and the variables for batches (OTEL_BSP_*) mean nothing.
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+const (
+	waiting  = 4096             // records that may wait to be sent; more are dropped
+	together = 64               // records that are sent at once
+	most     = 10_000           // spans that are remembered as sent; then all are forgotten
+	patience = 15 * time.Second // with one request and its retries
+)
+
+// A Sender makes spans of records and sends them. Nil sends nothing, and all of its
+// methods may be called on it. They may be called side by side.
+type Sender struct {
+	log      *slog.Logger
+	exporter sdk.SpanExporter
+	provider *sdk.TracerProvider
+	made     *made
+	queue    chan events.Record
+	stop     context.CancelFunc // ends a request that is under way
+	done     chan struct{}      // closed when all is sent or dropped
+
+	mu     sync.RWMutex // of the end of the queue
+	closed bool
+
+	sent, dropped, lost atomic.Int64
+	failing             bool            // the last request failed, and that was said
+	known               map[string]bool // spans that were sent, by ID
+}
+
+// Stats say what became of spans.
+type Stats struct {
+	Sent    int64 // spans that the collector has taken
+	Dropped int64 // spans that it has not taken
+	Lost    int64 // records whose spans were never made, since too many waited
+}
+
+// New returns what sends spans to the collector that the environment names, by
+// OpenTelemetry's own variables, and nil where it names none. What the variables say
+// that can't be right is an error. The resource is the program of that version; the
+// name of the cluster is the ID that it has on Alibaba Cloud.
+func New(ctx context.Context, version, cluster string, log *slog.Logger) (*Sender, error) {
+	on, err := configured()
+	if err != nil || !on {
+		return nil, err
+	}
+	res, err := resource.New(ctx,
+		resource.WithTelemetrySDK(),
+		resource.WithAttributes(semconv.ServiceName("lbremedy"), semconv.ServiceVersion(version), semconv.K8SClusterName(cluster)),
+		resource.WithFromEnv(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	// The endpoint, headers, certificates, compression and timeout are the environment's.
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
+		Enabled: true, InitialInterval: time.Second, MaxInterval: 5 * time.Second, MaxElapsedTime: patience,
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("prepare to send traces: %w", err)
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	m := &made{}
+	s := &Sender{
+		log: log, exporter: exporter, made: m,
+		provider: sdk.NewTracerProvider(sdk.WithResource(res), sdk.WithIDGenerator(named{}), sdk.WithSpanProcessor(m)),
+		queue:    make(chan events.Record, waiting), done: make(chan struct{}), known: map[string]bool{},
+	}
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go s.run(ctx)
+	return s, nil
+}
+
+// Seen takes note of a run by its record, and returns at once. A record of a run that
+// has not ended is passed over: the one that ends it tells all.
+func (s *Sender) Seen(r events.Record) {
+	if s == nil || r.Phase != events.Settled {
+		return
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		s.lost.Add(1)
+		return
+	}
+	select {
+	case s.queue <- r:
+	default:
+		if s.lost.Add(1) == 1 {
+			s.log.Warn("too many records wait to be sent as traces; what comes now is dropped and counted")
+		}
+	}
+}
+
+// Stats returns what became of spans so far.
+func (s *Sender) Stats() Stats {
+	if s == nil {
+		return Stats{}
+	}
+	return Stats{Sent: s.sent.Load(), Dropped: s.dropped.Load(), Lost: s.lost.Load()}
+}
+
+// Shutdown sends what waits and ends the sender. What is not sent when ctx ends is dropped.
+func (s *Sender) Shutdown(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.queue)
+	}
+	s.mu.Unlock()
+	var late error
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		late = fmt.Errorf("send the last traces: %w", ctx.Err())
+		s.stop()
+		<-s.done
+	}
+	s.stop()
+	// It has nothing left to do, whatever became of ctx.
+	ctx = context.WithoutCancel(ctx)
+	return errors.Join(late, s.provider.Shutdown(ctx), s.exporter.Shutdown(ctx))
+}
+
+// run sends what is in the queue until it is closed and empty.
+func (s *Sender) run(ctx context.Context) {
+	defer close(s.done)
+	for r := range s.queue {
+		s.make(r)
+		for n := 1; n < together && len(s.queue) > 0; n++ {
+			s.make(<-s.queue)
+		}
+		s.send(ctx, s.made.take())
+	}
+}
+
+// send sends spans. A failure is said once, until one gets through again.
+func (s *Sender) send(ctx context.Context, spans []sdk.ReadOnlySpan) {
+	if len(spans) == 0 {
+		return
+	}
+	err := ctx.Err()
+	if err == nil {
+		err = s.exporter.ExportSpans(ctx, spans)
+	}
+	if err == nil {
+		s.sent.Add(int64(len(spans)))
+		if s.failing {
+			s.failing = false
+			s.log.Info("traces get through again")
+		}
+		return
+	}
+	s.dropped.Add(int64(len(spans)))
+	for _, span := range spans {
+		delete(s.known, span.SpanContext().SpanID().String()) // who sees them again may send them again
+	}
+	if !s.failing {
+		s.failing = true
+		s.log.Warn("traces don't get through; they are dropped and counted", "error", clip(err.Error()))
+	}
+}
+
+// A made is a span processor that keeps the spans that were ended until they are
+// taken. All happens in the sender's own goroutine.
+type made struct{ spans []sdk.ReadOnlySpan }
+
+// OnStart does nothing.
+func (*made) OnStart(context.Context, sdk.ReadWriteSpan) {}
+
+// OnEnd keeps a span.
+func (m *made) OnEnd(s sdk.ReadOnlySpan) { m.spans = append(m.spans, s) }
+
+// Shutdown does nothing.
+func (*made) Shutdown(context.Context) error { return nil }
+
+// ForceFlush does nothing.
+func (*made) ForceFlush(context.Context) error { return nil }
+
+func (m *made) take() []sdk.ReadOnlySpan {
+	spans := m.spans
+	m.spans = nil
+	return spans
+}
+
+// longest is how long a text in a span may be, in bytes.
+const longest = 512
+
+// clip returns a text without secrets, as short as a span or a line of the log bears it.
+func clip(text string) string {
+	text = events.Redact(text)
+	if len(text) > longest {
+		text = text[:longest] + "…"
+	}
+	return strings.ToValidUTF8(text, "?")
+}
+
+func str(key, value string) attribute.KeyValue { return attribute.String(key, clip(value)) }
