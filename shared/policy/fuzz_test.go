@@ -31,6 +31,9 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
+		if _, err := ParseTell([]byte(text), []string{"tag-missing"}); err != nil {
+			t.Errorf("%q: the policy can be read, and its sinks can't: %v", text, err)
+		}
 		data, err := json.Marshal(p)
 		if err != nil {
 			t.Fatalf("%q: what was read can't be written: %v", text, err)

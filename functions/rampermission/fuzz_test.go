@@ -1,0 +1,41 @@
+package rampermission
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// FuzzAllow adds a statement to anything that may be a policy. What comes out has all
+// that was there, in its order, and one statement more.
+func FuzzAllow(f *testing.F) {
+	for _, s := range []string{
+		`{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`, `{"Statement":[]}`, `{"Statement":{}}`, `null`, `[]`, `{"Statement":null,"statement":[1]}`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, document string) {
+		out, err := allow(document, []string{"nlb:ListAsynJobs"})
+		if err != nil {
+			return
+		}
+		read := func(text string) (doc map[string]any, statements []any) {
+			t.Helper()
+			if err := json.Unmarshal([]byte(text), &doc); err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			statements, _ = doc["Statement"].([]any)
+			delete(doc, "Statement")
+			return doc, statements
+		}
+		was, had := read(document)
+		is, has := read(out)
+		if diff := cmp.Diff(was, is); diff != "" {
+			t.Errorf("%q: %s", document, diff)
+		}
+		if len(has) != len(had)+1 || !cmp.Equal(has[:len(had)], had) && len(had) > 0 {
+			t.Errorf("%q: the statements are %v", document, has)
+		}
+	})
+}

@@ -1,0 +1,32 @@
+package ticket
+
+import (
+	"testing"
+
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// FuzzKeys reads anything that may stand in the bucket as a member of an incident and
+// as what a sink was told. What can be read has the key that it was read from.
+func FuzzKeys(f *testing.F) {
+	f.Add("incident.service.tag-missing.0123456789abcdef.22222222-2222-2222-2222-222222222222", []byte(`{"sequence":7}`))
+	f.Add("ticket.ops.service.tag-missing.0123456789abcdef", []byte(`{"id":"t-1","status":"open"}`))
+	f.Add("ticket.ops.service.tag-missing.0123456789abcdef.22222222-2222-2222-2222-222222222222", []byte(`{"told":"yesterday"}`))
+	f.Add("ticket.....", []byte(`null`))
+	f.Add("incident", []byte(`[`))
+	f.Fuzz(func(t *testing.T, key string, value []byte) {
+		if i, m, err := readMember(key, value, 1); err == nil && len(key) > len(memberRoot) && key[:len(memberRoot)] == memberRoot && i.member(m.uid) != key {
+			t.Errorf("member %q comes back as %q", key, i.member(m.uid))
+		}
+		i, uid, told, err := readTold(stream.Entry{Key: key, Value: value})
+		if err != nil {
+			return
+		}
+		if uid != "" && headKey(told.Sink, i, uid) != key {
+			t.Errorf("%q comes back as %q", key, headKey(told.Sink, i, uid))
+		}
+		if told.Incident != i.String() {
+			t.Errorf("the incident of %q is %q", key, told.Incident)
+		}
+	})
+}
