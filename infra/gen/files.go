@@ -87,6 +87,9 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if out["infra/cluster/rbac.yaml"], err = clusterRoles(all); err != nil {
 		return nil, err
 	}
+	if out["infra/cluster/admission.yaml"], err = admission(all); err != nil {
+		return nil, err
+	}
 	if out["infra/cluster/rbac-parts.yaml"], err = partRoles(all); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +30,8 @@ func (c *Cluster) As(t testing.TB, user string, rules []rbacv1.PolicyRule) *rest
 	return config
 }
 
-// Impersonate is As for programs. The rules are in force when it returns.
+// Impersonate is As for programs. The rules are in force when it returns. A user that
+// has the name of a ServiceAccount is bound as one.
 func (c *Cluster) Impersonate(ctx context.Context, user string, rules []rbacv1.PolicyRule) (*rest.Config, error) {
 	mark, err := marker(rules)
 	if err != nil {
@@ -46,6 +48,10 @@ func (c *Cluster) Impersonate(ctx context.Context, user string, rules []rbacv1.P
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+		namespace, name, _ := strings.Cut(account, ":")
+		binding.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}}
 	}
 	force := metav1.PatchOptions{FieldManager: "lbremedy-sandbox", Force: new(true)}
 	roleData, roleErr := json.Marshal(role)

@@ -176,7 +176,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 // buildSandbox builds the program of test/sandbox, which has a module of its own,
 // into the user's cache directory and returns the file.
 func buildSandbox(ctx context.Context) (string, error) {
-	root, err := findRoot()
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -203,8 +203,8 @@ func buildSandbox(ctx context.Context) (string, error) {
 	return bin, nil
 }
 
-// findRoot returns the root of the repository that the working directory is in.
-func findRoot() (string, error) {
+// Root returns the root of the repository that the working directory is in.
+func Root() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("find the repository: %w", err)
