@@ -42,7 +42,8 @@ const Manager = "lbremedy"
 
 // A Cluster reads from one cluster. Its methods may be called from any goroutine.
 type Cluster struct {
-	client *rest.RESTClient
+	client   *rest.RESTClient
+	services shared
 }
 
 // New returns the cluster that the configuration leads to. It doesn't connect.
@@ -91,9 +92,13 @@ func (c *Cluster) Namespace(ctx context.Context, name string) (*corev1.Namespace
 	return ns, nil
 }
 
-// Services returns the Services of all namespaces and types.
+// Services returns the Services of all namespaces and types, as they were at most two
+// seconds before. Others who ask at the same time are given the same: it must not be
+// changed.
 func (c *Cluster) Services(ctx context.Context) ([]corev1.Service, error) {
-	return all[corev1.Service](ctx, c, "list Services", "/api/v1/services", nil)
+	return c.services.read(ctx, func(ctx context.Context) ([]corev1.Service, error) {
+		return all[corev1.Service](ctx, c, "list Services", "/api/v1/services", nil)
+	})
 }
 
 // CountLoadBalancers returns how many Services of type LoadBalancer there are. It
