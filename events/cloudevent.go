@@ -144,7 +144,7 @@ func ReadFailed(e event.Event) (Failure, error) {
 // identifies it, and an ErrTooLarge if its data is longer than MaxRecord.
 func NewRecord(r Record) (event.Event, error) {
 	r.Message = Cut(Redact(r.Message))
-	for _, text := range []*string{&r.Rule, &r.Finding, &r.Cause, &r.Ask, &r.Note, &r.Error} {
+	for _, text := range []*string{&r.Rule, &r.Decided, &r.Finding, &r.Cause, &r.Ask, &r.Note, &r.Error} {
 		*text = strings.ToValidUTF8(Redact(*text), "?")
 	}
 	if r.Attempts == nil {

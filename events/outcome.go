@@ -96,7 +96,8 @@ type Record struct {
 	Since     time.Time   `json:"since,omitzero"`   // when a case that waits, and has nothing to write, began to wait
 	Impact    Impact      `json:"impact,omitempty"` // what users notice
 	Mode      string      `json:"mode,omitempty"`
-	Rule      string      `json:"rule,omitempty"`     // the rule that decided, as a sentence
+	Rule      string      `json:"rule,omitempty"`     // the rule that decided, as a sentence; of a plan that waits half done, what for
+	Decided   string      `json:"decided,omitempty"`  // the rule by which the plan is applied, whatever it waits for in between
 	Held      Hold        `json:"held,omitempty"`     // what holds back a plan that would be applied; nothing of it is written
 	Approved  *Approved   `json:"approved,omitempty"` // who agreed to the plan
 	Muted     bool        `json:"muted,omitempty"`    // a label says that nobody is to be asked

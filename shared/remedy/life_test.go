@@ -3,6 +3,7 @@ package remedy_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,23 @@ func TestFix(t *testing.T) {
 	r.event.Again = true
 	r.ends(events.Gone)
 	r.wrote(1)
+}
+
+// What a plan waits for on its way does not take the place of the rule that decided it.
+func TestRuleStays(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	rec := r.ends(events.Waiting)
+	if rec.Rule != "Written; waits for the controller's sync to show." || !strings.HasPrefix(rec.Decided, "Fix mode applies") {
+		t.Errorf("it waits by the rule %q, and was decided by %q", rec.Rule, rec.Decided)
+	}
+	if err := r.syncs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.advance(rec.Wait)
+	if rec := r.ends(events.Fixed); !strings.HasPrefix(rec.Rule, "Fix mode applies") {
+		t.Errorf("what is fixed was decided by the rule %q", rec.Rule)
+	}
 }
 
 // Wherever a run is killed, the next one ends the case, and the write is made once.

@@ -708,7 +708,7 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 	x.rec.Finding, x.rec.Cause, x.rec.Wait = events.Redact(plan.Finding), events.Redact(plan.Cause), plan.Wait
 	x.rec.Ask, x.rec.Note = events.Redact(plan.Ask), events.Redact(plan.Note)
 	x.rec.Steps, x.rec.Risk = steps, ""
-	x.rec.Held, x.rec.Approved, x.rec.Digest = "", nil, ""
+	x.rec.Held, x.rec.Approved, x.rec.Digest, x.rec.Decided = "", nil, "", ""
 	leave := x.leave(x.c.Policy)
 	if len(plan.Steps) == 0 {
 		x.rec.Result = events.Asked
@@ -895,6 +895,9 @@ func (x *run) settle(ctx context.Context, r events.Result) (events.Record, error
 		x.lap(x.into)
 	}
 	x.rec.Result = r
+	if r != events.Waiting && x.rec.Decided != "" {
+		x.rec.Rule = x.rec.Decided // it waits for nothing any more
+	}
 	if err := x.append(ctx, events.Settled); err != nil {
 		return x.lost(err)
 	}

@@ -43,6 +43,7 @@ func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
 	x.rec.Attempts = append(x.rec.Attempts, x.clock)
 	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[HashLabel]
 	x.rec.Next, x.rec.Written, x.rec.Left, x.rec.Back = 0, time.Time{}, left(x.c.Service), time.Time{}
+	x.rec.Decided = x.rec.Rule
 	if err := x.append(ctx, events.Intent); err != nil {
 		return x.lost(err)
 	}

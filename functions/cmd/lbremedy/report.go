@@ -45,7 +45,10 @@ func (p *program) report(r events.Record) {
 	p.field("Impact", impacts[r.Impact])
 	p.field("Finding", r.Finding)
 	p.steps(r, dry)
-	p.field("Rule", r.Rule)
+	p.field("Rule", cmp.Or(r.Decided, r.Rule))
+	if r.Decided != "" && r.Rule != r.Decided {
+		p.field("Waits", strings.TrimPrefix(r.Rule, "Waits before it goes on: "))
+	}
 	p.field("Asks", r.Ask)
 	p.field("Note", r.Note)
 	p.field("Error", r.Error)
