@@ -93,6 +93,9 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if out["infra/cluster/rbac-parts.yaml"], err = partRoles(all); err != nil {
 		return nil, err
 	}
+	if out["infra/nats/accounts.conf"], err = accounts(all); err != nil {
+		return nil, err
+	}
 	manifests, err := knative(all)
 	if err != nil {
 		return nil, err

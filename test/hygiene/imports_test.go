@@ -32,7 +32,7 @@ var rows = []row{
 		why: "it says what a grant means to RAM",
 	},
 	{
-		who: []string{"infra/gen/...", "functions/cmd/..."},
+		who: []string{"infra/gen/...", "infra/keys", "infra/deploy", "functions/cmd/..."},
 		may: []string{"..."},
 	},
 	{
@@ -153,6 +153,7 @@ var homes = map[string][]string{
 	"github.com/jedib0t/go-pretty/v6":        {"shared/command", "functions/cmd/lbremedy"},
 	"github.com/nats-io/nats-server/v2":      {"shared/stream/embedded"},
 	"github.com/nats-io/nats.go":             {"shared/stream"},
+	"github.com/nats-io/nkeys":               {"infra/keys"},
 	"github.com/prometheus/client_golang":    {"shared/observe"},
 	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy"},
 	"github.com/standard-webhooks":           {"shared/ticket"},
@@ -176,7 +177,7 @@ var homes = map[string][]string{
 	"golang.org/x/sync": {"shared/...", "events/...", "functions/cmd/lbremedy"},
 	"golang.org/x/time": {"shared/...", "events/...", "functions/cmd/lbremedy"},
 	"golang.org/x/sys":  {"shared/...", "events/...", "functions/cmd/lbremedy"},
-	"sigs.k8s.io/yaml":  {"shared/command", "shared/policy", "functions/cmd/lbremedy", "infra/gen"},
+	"sigs.k8s.io/yaml":  {"shared/command", "shared/policy", "functions/cmd/lbremedy", "infra/..."},
 
 	// They bring every API group, or caches, into programs that stay small.
 	"k8s.io/client-go/dynamic":    {},

@@ -33,6 +33,7 @@ type settings struct {
 	file                                     string
 	cluster, region, kubeconfig, kubecontext string
 	nats, natsToken, natsCreds, natsCA       string
+	natsNKey, natsInbox                      string
 	endpoint, scheme                         string
 	vpc                                      bool
 	state                                    string
@@ -49,6 +50,8 @@ func (s *settings) flags(root *cobra.Command) {
 	f.StringVar(&s.nats, "nats", "", "`URL` of NATS, several separated by commas (default the one that \"lbremedy up\" runs)")
 	f.StringVar(&s.natsToken, "nats-token", "", "`token` for NATS; others can read a flag, so rather set LBREMEDY_NATS_TOKEN")
 	f.StringVar(&s.natsCreds, "nats-creds", "", "credentials `file` for NATS")
+	f.StringVar(&s.natsNKey, "nats-nkey", "", "`file` with the seed of a user of NATS")
+	f.StringVar(&s.natsInbox, "nats-inbox", "", "`beginning` of the subjects of answers, where the user of NATS may not use _INBOX")
 	f.StringVar(&s.natsCA, "nats-ca", "", "`file` with the root certificates of NATS")
 	f.StringVar(&s.endpoint, "cloud-endpoint", "", "`host:port` that answers instead of all endpoints of Alibaba Cloud")
 	f.StringVar(&s.scheme, "cloud-scheme", "", "HTTPS (default), or HTTP for a loopback `scheme`")
@@ -182,7 +185,7 @@ func (p *program) log() *slog.Logger {
 func (p *program) host() host.Config {
 	return host.Config{
 		Cluster: p.cluster, Region: p.region, Kubeconfig: p.kubeconfig, Context: p.kubecontext,
-		NATS: p.nats, NATSToken: p.natsToken, NATSCreds: p.natsCreds, NATSCA: p.natsCA,
+		NATS: p.nats, NATSToken: p.natsToken, NATSCreds: p.natsCreds, NATSNKey: p.natsNKey, NATSInbox: p.natsInbox, NATSCA: p.natsCA,
 		Endpoint: p.endpoint, Scheme: p.scheme, VPC: p.vpc, Who: "cli", Log: p.log(),
 	}
 }

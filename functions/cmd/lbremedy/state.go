@@ -138,6 +138,7 @@ func (p *program) stream(ctx context.Context) (*stream.Stream, error) {
 		return nil, err
 	}
 	c.NATS, c.NATSToken, c.NATSCreds, c.NATSCA = at.URL, at.Token, "", ""
+	c.NATSNKey, c.NATSInbox = "", ""
 	s, err := connect(ctx, c)
 	if errors.Is(err, stream.ErrUnavailable) {
 		return nil, fmt.Errorf("\"lbremedy up\" does not run on the state directory %s: start it, or name a NATS with --nats: %w", dir, err)

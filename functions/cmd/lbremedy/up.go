@@ -124,6 +124,7 @@ func (u *upping) run(ctx context.Context) error {
 		}
 		defer server.Close()
 		config.NATS, config.NATSToken, config.NATSCreds, config.NATSCA = at.URL, at.Token, "", ""
+		config.NATSNKey, config.NATSInbox = "", ""
 	}
 	s, err := connect(ctx, config)
 	if err != nil {

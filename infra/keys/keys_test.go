@@ -1,0 +1,436 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+const root = "../.."
+
+// Keys that are there stay; what Kubernetes gets names each user once, and nobody but
+// the owner reads any of it.
+func TestKeys(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	if err := run(dir, root+"/infra/nats/accounts.conf", "lbremedy", io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	first := read(t, dir, "keys.conf")
+	var said strings.Builder
+	if err := os.Remove(filepath.Join(dir, "viewer.seed")); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(dir, root+"/infra/nats/accounts.conf", "lbremedy", &said); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said.String(), " 1 with a new key") {
+		t.Errorf("it said %q", said.String())
+	}
+	differ := 0
+	second := strings.Split(read(t, dir, "keys.conf"), "\n")
+	for i, line := range strings.Split(first, "\n") {
+		if second[i] != line {
+			differ++
+		}
+	}
+	if differ != 1 {
+		t.Errorf("%d keys changed, want that of the viewer alone", differ)
+	}
+	names, err := users()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := read(t, dir, "secrets.yaml")
+	for _, name := range append(names, "users") {
+		if n := strings.Count(secrets, "name: lbremedy-nats-"+name+"\n"); n != 1 {
+			t.Errorf("%d Secrets for %s, want 1", n, name)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has the mode %v, %v", e.Name(), info.Mode(), err)
+		}
+	}
+	for what, text := range map[string]string{"no seed": "a secret that is no seed", "another kind of key": "SOAH6T3UXVBJHYAJB3DSZS5YGWHGAHMZJTYMQHVOUALV2OZQX2T6FDWOZI"} {
+		if err := os.WriteFile(filepath.Join(dir, "viewer.seed"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := run(dir, root+"/infra/nats/accounts.conf", "lbremedy", io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "viewer") || strings.Contains(err.Error(), text) {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	if err := run(dir, "none", "lbremedy", io.Discard); err == nil {
+		t.Error("no configuration is no error")
+	}
+}
+
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Three nodes with the shipped values and the generated accounts let each user do its
+// work, and nobody anything else.
+func TestAccounts(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "lbremedy")
+	if err := run(keys, root+"/infra/nats/accounts.conf", "lbremedy", io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	nodes, ca := start(t, keys)
+	as := func(user, inbox string) *stream.Stream {
+		t.Helper()
+		var urls []string
+		for _, n := range nodes {
+			urls = append(urls, "tls://"+n.Addr().String())
+		}
+		s, err := stream.Connect(t.Context(), stream.Config{
+			URL: strings.Join(urls, ","), NKey: filepath.Join(keys, user+".seed"), Inbox: stream.InboxOf(inbox), CA: ca,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	const mine, theirs, cluster, uid = "tag-missing", "quota", "c1", "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
+	classes := []string{mine, theirs} // a consumer takes each node some work, and all are alike
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	operator := as("operator", "operator")
+	for { // a cluster that has just come up has no leader for a moment
+		_, err := operator.Setup(ctx, classes, stream.Settings{Replicas: 3})
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, stream.ErrUnavailable) || ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	listener := as(mine, theirs) // who would hear what another is answered
+	exporter, worker, viewer, class := as("exporter", "exporter"), as("worker", "worker"), as("viewer", "viewer"), as(mine, mine)
+
+	newer := func(stream.Message) bool { return true }
+	failure := func(s *stream.Stream, class string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, _, err := s.PublishNewer(ctx, events.FailedSubject(cluster, class, uid), time.Now().String(), nil, []byte("{}"), newer)
+			return err
+		}
+	}
+	put := func(s *stream.Stream, key string) func(context.Context) error {
+		return func(ctx context.Context) error { return s.Put(ctx, key, []byte("{}")) }
+	}
+	record := func(s *stream.Stream, class string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			j := s.Journal(cluster, uid, class)
+			if _, err := j.Load(ctx); err != nil {
+				return err
+			}
+			return j.Append(ctx, time.Now().String(), nil, []byte("{}"))
+		}
+	}
+	consume := func(s *stream.Stream, class string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			in, stop := context.WithCancel(ctx)
+			got := false
+			err := s.Consume(in, class, 1, func(context.Context, stream.Message) stream.Reply {
+				got = true
+				stop()
+				return stream.Reply{}
+			})
+			if err == nil && !got {
+				return errors.New("nothing came")
+			}
+			return err
+		}
+	}
+	setup := func(s *stream.Stream) func(context.Context) error {
+		return func(ctx context.Context) error {
+			changed, err := s.Setup(ctx, classes, stream.Settings{})
+			if len(changed) > 0 {
+				return fmt.Errorf("it changed %v", changed)
+			}
+			return err
+		}
+	}
+	follow := func(s *stream.Stream, name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := s.SetupFollower(ctx, name, cluster)
+			return err
+		}
+	}
+	lookAt := func(s *stream.Stream) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, queues := s.Queues(ctx)
+			_, fills := s.Fills(ctx)
+			_, ledger := s.Ledger(ctx, cluster, time.Now(), stream.Late)
+			_, keys := s.Entries(ctx, ">")
+			return errors.Join(queues, fills, ledger, keys, s.Each(ctx, stream.Cases, events.CaseSubjects, time.Time{}, func(stream.Message) error { return nil }))
+		}
+	}
+	type deed struct {
+		doing string
+		do    func(context.Context) error
+	}
+	for _, d := range []deed{
+		{"exporter sees that all is set up", setup(exporter)},
+		{"exporter publishes a failure", failure(exporter, mine)},
+		{"exporter publishes another", failure(exporter, theirs)},
+		{"exporter sends what is none to DEAD", func(ctx context.Context) error {
+			return exporter.Dead(ctx, "it is a test", "exporter."+cluster, nil, []byte("x"))
+		}},
+		{"exporter saves its progress", func(ctx context.Context) error { return exporter.SaveProgress(ctx, cluster, "17") }},
+		{"exporter forgets its progress", func(ctx context.Context) error { return exporter.ResetProgress(ctx, cluster) }},
+		{"exporter keeps its page", func(ctx context.Context) error {
+			return exporter.SavePage(ctx, cluster, stream.Page{Exporter: "e1", At: time.Now()})
+		}},
+		{"exporter counts the Services", put(exporter, events.CountKey(cluster))},
+		{"class takes its failure", consume(class, mine)},
+		{"class writes its record", record(class, mine)},
+		{"viewer looks at all", lookAt(viewer)},
+		{"worker sets up", setup(worker)},
+		{"worker follows the journal", follow(worker, "teller")},
+		{"worker takes a failure", consume(worker, theirs)},
+		{"worker writes a record", record(worker, theirs)},
+		{"worker publishes a failure", failure(worker, theirs)},
+		{"worker puts a policy in force", put(worker, "policy")},
+		{"worker keeps a ticket", put(worker, "incident.head.x")},
+		{"operator pauses", put(operator, "pause")},
+		{"operator looks at all", lookAt(operator)},
+		{"operator approves", put(operator, "approval."+cluster+"."+uid+"."+mine)},
+		{"operator backs up", func(ctx context.Context) error { _, err := operator.Backup(ctx, stream.Cases, io.Discard); return err }},
+		{"operator removes what is dead", func(ctx context.Context) error { _, err := operator.Remove(ctx, stream.Dead, 1); return err }},
+	} {
+		if err := d.do(ctx); err != nil {
+			t.Errorf("%s: %v", d.doing, err)
+		}
+	}
+
+	refused := []deed{
+		{"exporter writes a record", record(exporter, mine)},
+		{"exporter consumes", consume(exporter, mine)},
+		{"exporter follows the journal", follow(exporter, "x")},
+		{"exporter says that a message of a class is dead", func(ctx context.Context) error {
+			return exporter.Dead(ctx, "it is a test", events.FailedSubject(cluster, mine, uid), nil, []byte("x"))
+		}},
+		{"class publishes a failure", failure(class, mine)},
+		{"class consumes another's", consume(class, theirs)},
+		{"class writes another's record", record(class, theirs)},
+		{"class follows the journal", follow(class, "x")},
+		{"viewer publishes a failure", failure(viewer, mine)},
+		{"viewer consumes", consume(viewer, mine)},
+		{"viewer writes a record", record(viewer, mine)},
+		{"viewer follows the journal", follow(viewer, "x")},
+		{"viewer backs up", func(ctx context.Context) error { _, err := viewer.Backup(ctx, stream.Cases, io.Discard); return err }},
+		{"worker discards the journal", func(ctx context.Context) error { return worker.Discard(ctx, stream.Cases) }},
+		{"worker removes a record", func(ctx context.Context) error { _, err := worker.Remove(ctx, stream.Cases, 1); return err }},
+		{"class reads another's answers", func(ctx context.Context) error { _, err := listener.Get(ctx, "policy"); return err }},
+	}
+	for user, s := range map[string]*stream.Stream{"exporter": exporter, "viewer": viewer, "class": class} {
+		for _, key := range []string{"policy", "tell", "pause", "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs} {
+			refused = append(refused, deed{user + " writes " + key, put(s, key)})
+		}
+	}
+	// The server does not answer whom it refuses, so that each takes its time.
+	var wait sync.WaitGroup
+	for _, d := range refused {
+		wait.Go(func() {
+			in, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			if err := d.do(in); err == nil {
+				t.Errorf("%s: it was allowed", d.doing)
+			}
+		})
+	}
+	wait.Wait()
+	if _, err := operator.Held(ctx, stream.Cases); err != nil {
+		t.Errorf("the journal: %v", err)
+	}
+	if _, err := stream.Connect(ctx, stream.Config{URL: "tls://" + nodes[0].Addr().String(), CA: ca}); err == nil {
+		t.Error("who shows no key was let in")
+	}
+}
+
+// values are those of infra/nats/values.yaml that end in the server's configuration.
+type values struct {
+	Config struct {
+		Cluster struct {
+			Replicas int `json:"replicas"`
+		} `json:"cluster"`
+		JetStream struct {
+			Merge map[string]any `json:"merge"`
+		} `json:"jetstream"`
+		Merge map[string]string `json:"merge"`
+	} `json:"config"`
+}
+
+// start starts the nodes that the values ask for. Their configuration is what the
+// NATS chart makes of the values, but for addresses and folders. It returns them with
+// the file of their root certificate.
+func start(t *testing.T, keys string) ([]*server.Server, string) {
+	t.Helper()
+	var v values
+	if err := yaml.Unmarshal([]byte(read(t, root+"/infra/nats", "values.yaml")), &v); err != nil {
+		t.Fatal(err)
+	}
+	if v.Config.JetStream.Merge["sync_interval"] != "always" {
+		t.Errorf("the values of JetStream are %v: what is acknowledged has to be on disk", v.Config.JetStream.Merge)
+	}
+	ca, cert, key := certificates(t)
+	secure := map[string]any{"cert_file": cert, "key_file": key, "ca_file": ca}
+	ports := make([]int, v.Config.Cluster.Replicas)
+	var routes []string
+	var held []net.Listener
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, l) // until all are chosen, so that none is chosen twice
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+		routes = append(routes, fmt.Sprintf("tls://127.0.0.1:%d", ports[i]))
+	}
+	for _, l := range held {
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var nodes []*server.Server
+	for i, port := range ports {
+		dir := filepath.Join(filepath.Dir(keys), fmt.Sprint("node", i))
+		jetstream := map[string]any{"store_dir": filepath.Join(dir, "data"), "max_memory_store": 0}
+		for k, value := range v.Config.JetStream.Merge {
+			jetstream[k] = value
+		}
+		text, err := json.MarshalIndent(map[string]any{
+			"server_name": fmt.Sprint("nats-", i), "listen": "127.0.0.1:-1", "tls": secure, "jetstream": jetstream,
+			"cluster": map[string]any{"name": "nats", "listen": fmt.Sprintf("127.0.0.1:%d", port), "routes": routes, "no_advertise": true, "tls": secure},
+		}, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		include := v.Config.Merge["00$include"]
+		if include == "" {
+			t.Fatal("the values don't include the accounts")
+		}
+		file := filepath.Join(dir, "nats.conf")
+		body := strings.TrimSuffix(string(text), "}") + "  include " + include + ";\n}\n"
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(body), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		options, err := server.ProcessConfigFile(file)
+		if err != nil {
+			t.Fatalf("the configuration: %v", err)
+		}
+		if !options.SyncAlways {
+			t.Error("the server does not write to disk before it acknowledges")
+		}
+		options.NoSigs, options.NoLog = true, true
+		node, err := server.NewServer(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		node.Start()
+		t.Cleanup(func() {
+			node.Shutdown()
+			node.WaitForShutdown()
+		})
+		nodes = append(nodes, node)
+	}
+	for _, node := range nodes {
+		if !node.ReadyForConnections(30 * time.Second) {
+			t.Fatalf("%s is not ready", node.Name())
+		}
+	}
+	if len(nodes) != 3 {
+		t.Errorf("%d nodes, want 3", len(nodes))
+	}
+	return nodes, ca
+}
+
+// certificates writes an authority's certificate, and that of the nodes with its key.
+func certificates(t *testing.T) (ca, cert, key string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, kind string, data []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	pair, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nats"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, all, all, pair.Public(), pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write("ca.crt", "CERTIFICATE", signed), write("tls.crt", "CERTIFICATE", signed), write("tls.key", "PRIVATE KEY", secret)
+}
+
+// Nobody is called as a class is, and nothing of one user's is another's.
+func TestUsers(t *testing.T) {
+	if _, err := stream.Users([]string{"exporter"}); err == nil {
+		t.Error("a class took the exporter's name")
+	}
+	if _, err := stream.Users([]string{"a.b"}); err == nil {
+		t.Error("a class that is several tokens got permissions")
+	}
+	names, err := users()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, n := range names {
+		if other, ok := seen[stream.KeyName(n)]; ok {
+			t.Errorf("%s and %s have the key %s", n, other, stream.KeyName(n))
+		}
+		seen[stream.KeyName(n)] = n
+	}
+	if !slices.Contains(names, "system") {
+		t.Error("nobody looks after the server")
+	}
+}

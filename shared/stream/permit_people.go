@@ -1,0 +1,106 @@
+package stream
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// all are the streams of lbremedy, with the one that the bucket is.
+var all = []string{Failed, Cases, Dead, bucketStream}
+
+// reading returns what reads the streams whole and looks at what they are set to.
+// None of it creates a consumer: who may do that chooses the subject on which the
+// server delivers, and with it writes where the consumer's owner may not.
+func reading(user string) Permissions {
+	p := Permissions{Subscribe: []string{InboxOf(user) + ".>"}}
+	for _, stream := range all {
+		p.Publish = append(p.Publish, getSubject(stream), "$JS.API.STREAM.INFO."+stream, "$JS.API.CONSUMER.INFO."+stream+".*")
+	}
+	return p
+}
+
+// PermitExporter returns what an exporter needs, and no more: it publishes failures
+// and what can be none, keeps its progress and its page of the ledger, counts the
+// Services, and sees that all is set up. Its user is "exporter". It sets nothing up:
+// an operator has run "lbremedy setup" before.
+func PermitExporter() Permissions {
+	p := reading("exporter")
+	p.Publish = append(p.Publish,
+		events.FailedSubjects,
+		deadPrefix+"exporter.>",
+		bucketPrefix+"progress.*",
+		bucketPrefix+"ledger.>",
+		bucketPrefix+"services.*",
+	)
+	return p
+}
+
+// PermitWorker returns what "lbremedy up" needs in a NATS that it shares: it does the
+// work of the exporter, of all classes and of those who tell people, puts its policy
+// file in force, and sets up what is not there. Its user is "worker".
+func PermitWorker() Permissions {
+	p := reading("worker")
+	for _, stream := range all {
+		p.Publish = append(p.Publish, "$JS.API.STREAM.CREATE."+stream, "$JS.API.STREAM.UPDATE."+stream)
+	}
+	for _, stream := range []string{Failed, Cases} {
+		p.Publish = append(p.Publish, "$JS.API.CONSUMER.CREATE."+stream+".>", "$JS.API.CONSUMER.MSG.NEXT."+stream+".*", "$JS.ACK."+stream+".>")
+	}
+	p.Publish = append(p.Publish, listConsumers, "lbremedy.>", bucketPrefix+">")
+	return p
+}
+
+// PermitOperator returns what a person needs who may do all that lbremedy's commands
+// do: approve and take back, pause, put a policy in force, close a breaker, send
+// again, set up, back up and restore. The user is "operator".
+func PermitOperator() Permissions {
+	p := PermitWorker()
+	p.Subscribe = []string{InboxOf("operator") + ".>"}
+	for _, stream := range all {
+		p.Publish = append(p.Publish,
+			"$JS.API.STREAM.DELETE."+stream, "$JS.API.STREAM.MSG.DELETE."+stream,
+			"$JS.API.STREAM.SNAPSHOT."+stream, "$JS.API.STREAM.RESTORE."+stream, "$JS.API.CONSUMER.DELETE."+stream+".*")
+	}
+	p.Publish = append(p.Publish, "$JS.SNAPSHOT.>")
+	return p
+}
+
+// PermitViewer returns what a person needs who only looks: what lists, shows and
+// exports cases, failures, tickets and the ledger. It changes nothing. The user is
+// "viewer". "lbremedy watch" needs a consumer of its own, and with it an operator.
+func PermitViewer() Permissions {
+	p := reading("viewer")
+	p.Publish = append(p.Publish, listConsumers)
+	return p
+}
+
+// listConsumers is how one asks what waits for each class.
+const listConsumers = "$JS.API.CONSUMER.LIST." + Failed
+
+// Users returns the users of a NATS that lbremedy shares with others, by name: one for
+// each class, and one for each program and kind of person. What has no entry here has
+// no business in lbremedy's account.
+func Users(classes []string) (map[string]Permissions, error) {
+	users := map[string]Permissions{
+		"exporter": PermitExporter(), "worker": PermitWorker(), "operator": PermitOperator(), "viewer": PermitViewer(),
+	}
+	for _, class := range classes {
+		if _, taken := users[class]; taken {
+			return nil, fmt.Errorf("permit the class %s: the user of that name is another's, or the class is there twice", class)
+		}
+		may, err := Permit(class)
+		if err != nil {
+			return nil, fmt.Errorf("permit the class %s: %w", class, err)
+		}
+		users[class] = may
+	}
+	return users, nil
+}
+
+// KeyName returns the name under which the configuration of a NATS server knows the
+// public key of a user.
+func KeyName(user string) string {
+	return "NKEY_" + strings.ToUpper(strings.ReplaceAll(user, "-", "_"))
+}
