@@ -52,3 +52,22 @@ func Permit(class string) (Permissions, error) {
 	)
 	return p, nil
 }
+
+// CourierFollower is the follower of the journal that couriers share.
+const CourierFollower = "courier"
+
+// PermitCourier returns what a courier needs, and no more: the messages of all
+// classes, their dead letters, and the records that its follower is handed. Its user
+// is "courier". It may create neither streams nor consumers, since who may create a
+// consumer chooses the subject on which the server delivers: Setup and SetupFollower
+// have run before. What it may read beside that is DEAD, to put nothing there twice.
+func PermitCourier() Permissions {
+	p := Permissions{
+		Publish:   []string{getSubject(Dead), deadPrefix + "failed.>"},
+		Subscribe: []string{InboxOf("courier") + ".>"},
+	}
+	for _, consumer := range []string{Failed + ".*", Cases + "." + CourierFollower} {
+		p.Publish = append(p.Publish, "$JS.API.CONSUMER.INFO."+consumer, "$JS.API.CONSUMER.MSG.NEXT."+consumer, "$JS.ACK."+consumer+".>")
+	}
+	return p
+}

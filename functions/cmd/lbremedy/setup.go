@@ -43,6 +43,10 @@ itself. With --policy the policy of the file comes into force for all who use th
 				return err
 			}
 			done = append(done, changed...)
+			// A courier may not create it, by its permissions in NATS.
+			if _, err := s.SetupFollower(cmd.Context(), stream.CourierFollower, ""); err != nil {
+				return err
+			}
 			if file != "" {
 				if err := policy.Publish(cmd.Context(), s, allowed); err != nil {
 					return err
