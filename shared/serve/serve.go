@@ -191,12 +191,20 @@ func decodeJSON(body []byte) (cloudevents.Event, error) {
 	return e, nil
 }
 
+// Dead is the error of an invocation whose event can never be handled. Function
+// Compute's Go runtime passes on the name of an error's type, and the courier knows it
+// by this one.
+type Dead string
+
+// Error says why.
+func (d Dead) Error() string { return string(d) }
+
 // Invoke answers one invocation of Function Compute's Go runtime. An error makes
-// the platform count the invocation as failed.
+// the platform count the invocation as failed; a Dead one is for good.
 func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
 	e, err := decodeJSON(payload)
 	if err != nil {
-		return nil, err
+		return nil, Dead(events.Redact(err.Error()))
 	}
 	if fcc, ok := fccontext.FromContext(ctx); ok {
 		c := fcc.Credentials
@@ -205,7 +213,7 @@ func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, err
 	reply := d.Handle(ctx, e)
 	switch {
 	case reply.Dead != "":
-		return nil, errors.New(events.Redact(reply.Dead))
+		return nil, Dead(events.Redact(reply.Dead))
 	case reply.Retry > 0 && reply.Err != nil:
 		return nil, errors.New(events.Redact(reply.Err.Error()))
 	case reply.Retry > 0:
