@@ -77,7 +77,7 @@ capture: build bin/sandbox ## Record ten minutes of lbremedy: infra/observabilit
 
 build: ## Build the programs into bin, the functions into bin/functions.
 	@mkdir -p bin/functions
-	@$(BUILD) -o bin/ ./functions/cmd/lbremedy ./events/cmd/exporter
+	@$(BUILD) -o bin/ ./functions/cmd/lbremedy ./events/cmd/exporter ./events/cmd/courier
 	@set -- $(addprefix ./,$(wildcard functions/*/cmd/*)); [ $$# -eq 0 ] || $(BUILD) -o bin/functions/ "$$@"
 
 clean: ## Remove bin; the API server stays in the user's cache directory.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/lbremedy/lbremedy/events/courier"
 	"github.com/lbremedy/lbremedy/events/schema"
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -106,6 +107,10 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	}
 	// A typo in a policy file must not loosen a rule: unknown fields are wrong.
 	if out[policy.SchemaFile], err = schema.Of(filepath.Join(dir, "shared/policy"), "policy.v1.json", "The policy file of lbremedy", policy.File{}, false); err != nil {
+		return nil, err
+	}
+	// Nor may one in a routes file send an event elsewhere.
+	if out[courier.SchemaFile], err = schema.Of(filepath.Join(dir, "events/courier"), "routes.v1.json", "The routes file of the courier", courier.File{}, false); err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -240,6 +240,10 @@ func TestCatalogue(t *testing.T) {
 	m.Seen(record(func(r *events.Record) { r.Next, r.Held = 2, events.HeldByPause }), errors.New("e"))
 	m.Call("slb", "A", 200, false, time.Second)
 	follow(t, m, nil)
+	c := m.Courier([]string{"busy"})
+	c.Took("busy")
+	c.Posted("busy", 204, time.Second)
+	c.Route("busy", true)
 
 	help, kind, labels := map[string]string{}, map[string]string{}, map[string]map[string]bool{}
 	for _, l := range scrape(t, m) {
@@ -259,7 +263,7 @@ func TestCatalogue(t *testing.T) {
 			labels[name][k[1]] = true
 		}
 	}
-	bounded := []string{"action", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "state", "stream", "telling", "version"}
+	bounded := []string{"action", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "state", "status", "stream", "telling", "version"}
 	var lines []string
 	for name, has := range labels {
 		var all []string

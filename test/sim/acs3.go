@@ -47,7 +47,7 @@ func acs3(r *http.Request, body []byte) *incoming {
 	}
 	names := strings.Split(said["SignedHeaders"], ";")
 	in.key, in.signature = said["Credential"], said["Signature"]
-	in.text = acs3Text(r, query, body, names)
+	in.text = acs3Text(r, query, digest(body), names)
 	in.stamp, err = time.Parse("2006-01-02T15:04:05Z", h.Get("x-acs-date"))
 	unsigned := slices.ContainsFunc(acs3Signed, func(n string) bool { return !slices.Contains(names, n) })
 	switch {
@@ -79,9 +79,9 @@ func acs3(r *http.Request, body []byte) *incoming {
 	return in
 }
 
-// acs3Text returns what the signature is over. The body's hash is computed
-// here and not believed, so that a body that was changed does not match.
-func acs3Text(r *http.Request, query url.Values, body []byte, names []string) string {
+// acs3Text returns what the signature is over. The body's hash is computed from the
+// body and not believed, so that a body that was changed does not match.
+func acs3Text(r *http.Request, query url.Values, hash string, names []string) string {
 	var text strings.Builder
 	path := r.URL.EscapedPath()
 	text.WriteString(r.Method + "\n" + path + "\n")
@@ -91,7 +91,6 @@ func acs3Text(r *http.Request, query url.Values, body []byte, names []string) st
 	}
 	slices.Sort(pairs)
 	text.WriteString(strings.Join(pairs, "&") + "\n")
-	hash := digest(body)
 	for _, n := range names {
 		v := strings.TrimSpace(strings.Join(r.Header.Values(n), ","))
 		switch n {

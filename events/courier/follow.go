@@ -1,0 +1,103 @@
+package courier
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// reread is how often the routes file is read again. A watch of the file would miss what
+// a mounted ConfigMap does to it.
+const reread = time.Second
+
+// Watch reads the routes file again until ctx ends, and hands on what has changed since
+// the text that is in force. A file that is wrong, or can't be read, changes nothing:
+// the last good one stays, and that is said once.
+func Watch(ctx context.Context, path, inForce string, classes []string, log *slog.Logger) <-chan Routes {
+	changed := make(chan Routes)
+	go func() {
+		tick := time.NewTicker(reread)
+		defer tick.Stop()
+		said := ""
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			text, err := os.ReadFile(path)
+			if err == nil && string(text) == inForce {
+				said = ""
+				continue
+			}
+			var routes Routes
+			if err == nil {
+				routes, err = Parse(text, classes)
+			}
+			if err != nil {
+				if err.Error() != said {
+					said = err.Error()
+					log.Error("the routes file is not taken; the last good one stays in force", "file", path, "error", err)
+				}
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case changed <- routes:
+			}
+			inForce, said = string(text), ""
+			log.Info("the routes have changed", "file", path)
+		}
+	}()
+	return changed
+}
+
+// Follow hands the records of a cluster's runs outside to seen, each to one of all
+// couriers, until ctx ends. What keeps it from following is tried again, and said when it changes:
+// deliveries go on without it.
+func Follow(ctx context.Context, s *stream.Stream, cluster string, seen func(events.Record), log *slog.Logger) {
+	told := ""
+	for ctx.Err() == nil {
+		_, err := s.SetupFollower(ctx, stream.CourierFollower, "")
+		if err == nil {
+			err = s.ConsumeCases(ctx, stream.CourierFollower, 1, func(_ context.Context, m stream.Message) stream.Reply {
+				if r, ok := outside(m); ok && r.Cluster == cluster {
+					seen(r)
+				}
+				return stream.Reply{}
+			})
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && err.Error() != told {
+			told = err.Error()
+			log.Warn("the journal can't be followed, so that runs are not counted; trying again", "error", err)
+		}
+		timer := time.NewTimer(10 * time.Second)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// outside returns the record of a run that has ended in a function outside. Workers
+// count their own.
+func outside(m stream.Message) (events.Record, bool) {
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		return events.Record{}, false
+	}
+	r, err := events.ReadRecord(e)
+	if err != nil || r.Phase != events.Settled || r.Who != "http" && r.Who != "fc" {
+		return events.Record{}, false
+	}
+	return r, true
+}

@@ -1,0 +1,186 @@
+package invoke
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+func TestURL(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]Function{
+		"https://12345.cn-hangzhou.fc.aliyuncs.com/2023-03-30/functions/f/invocations":                          {Name: "f", Account: "12345", Region: "cn-hangzhou"},
+		"https://12345.cn-hangzhou-internal.fc.aliyuncs.com/2023-03-30/functions/f/invocations?qualifier=v%2F1": {Name: "f", Account: "12345", Region: "cn-hangzhou", Internal: true, Qualifier: "v/1"},
+		"http://127.0.0.1:1/2023-03-30/functions/a%20b/invocations":                                             {Name: "a b", Account: "12345", Region: "cn-hangzhou", Endpoint: "http://127.0.0.1:1"},
+	} {
+		if got := f.URL(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// The gateway, which checks by itself, takes what is signed, and nothing that was
+// changed after that or signed with another key or at another time.
+func TestSigned(t *testing.T) {
+	t.Parallel()
+	good, temporary := Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}, Key{ID: "STS.Test", Secret: "s3cr3t2", Token: "tok/en+="}
+	gateway := httptest.NewServer(&sim.FunctionCompute{
+		Callers: []sim.Credentials{{AccessKeyID: good.ID, Secret: good.Secret}, {AccessKeyID: temporary.ID, Secret: temporary.Secret, Token: temporary.Token}},
+		Functions: map[string]func([]byte) (string, string){
+			"echo":  func(body []byte) (string, string) { return "", string(body) },
+			"fails": func([]byte) (string, string) { return "Dead", "no" },
+		},
+		Trigger: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
+	})
+	t.Cleanup(gateway.Close)
+	api := Function{Name: "echo", Qualifier: "LATEST", Endpoint: gateway.URL}.URL()
+	signAPI := func(r *http.Request, body []byte, k Key, now time.Time) { SignAPI(r, body, k, now) }
+	trigger := func(r *http.Request, _ []byte, k Key, now time.Time) { SignTrigger(r, k, now) }
+	keep := func(*http.Request) {}
+	for _, tt := range []struct {
+		name, url string
+		key       Key
+		late      time.Duration
+		sign      func(*http.Request, []byte, Key, time.Time)
+		change    func(*http.Request)
+		want      int
+	}{
+		{"the API", api, good, 0, signAPI, keep, 200},
+		{"the API with a temporary key", api, temporary, 0, signAPI, keep, 200},
+		{"a trigger", gateway.URL, good, 0, trigger, keep, 204},
+		{"a trigger with path and query", gateway.URL + "/a/b~c%20d/$e?x=1%2B2&empty=&y=a*b", good, 0, trigger, keep, 204},
+		{"a trigger with a temporary key", gateway.URL + "/", temporary, 0, trigger, keep, 204},
+		{"another secret", api, Key{ID: good.ID, Secret: "other"}, 0, signAPI, keep, 403},
+		{"a trigger with another secret", gateway.URL, Key{ID: good.ID, Secret: "other"}, 0, trigger, keep, 403},
+		{"another key", api, Key{ID: "LTAI4OtherOther", Secret: good.Secret}, 0, signAPI, keep, 403},
+		{"a token too few", api, Key{ID: temporary.ID, Secret: temporary.Secret}, 0, signAPI, keep, 403},
+		{"a clock that is an hour behind", api, good, -time.Hour, signAPI, keep, 403},
+		{"another query", api, good, 0, signAPI, func(r *http.Request) { r.URL.RawQuery = "qualifier=other" }, 403},
+		{"another date", gateway.URL, good, 0, trigger, func(r *http.Request) { r.Header.Set("x-acs-date", "2026-11-20T00:00:00Z") }, 403},
+		{"another body", api, good, 0, signAPI, func(r *http.Request) {
+			*r = *r.Clone(r.Context())
+			r.Body = http.NoBody
+			r.ContentLength = 0
+			r.GetBody = nil
+		}, 403},
+		{"another function", Function{Name: "none", Endpoint: gateway.URL}.URL(), good, 0, signAPI, keep, 404},
+		{"a trigger's signature for the API", api, good, 0, trigger, keep, 400},
+		{"none", gateway.URL, good, 0, func(*http.Request, []byte, Key, time.Time) {}, keep, 403},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			body := []byte(`{"a": "b"}`)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, tt.url, bytes.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/cloudevents+json")
+			tt.sign(r, body, tt.key, time.Now().Add(tt.late))
+			tt.change(r)
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			var said bytes.Buffer
+			if _, err := said.ReadFrom(resp.Body); err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode != tt.want {
+				t.Errorf("the gateway answers %d, want %d: %s", resp.StatusCode, tt.want, said.String())
+			}
+			if refused := Refused(said.Bytes()); refused != (tt.want >= 400) {
+				t.Errorf("it is the platform that refuses: %v: %s", refused, said.String())
+			}
+			if text := r.Header.Get("Authorization"); strings.Contains(text, tt.key.Secret) {
+				t.Errorf("the signature holds the secret: %s", text)
+			}
+		})
+	}
+}
+
+// A request that was heard is not heard again.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	k := Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}
+	gateway := httptest.NewServer(&sim.FunctionCompute{
+		Callers:   []sim.Credentials{{AccessKeyID: k.ID, Secret: k.Secret}},
+		Functions: map[string]func([]byte) (string, string){"f": func([]byte) (string, string) { return "", "" }},
+	})
+	t.Cleanup(gateway.Close)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, Function{Name: "f", Endpoint: gateway.URL}.URL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	SignAPI(r, nil, k, time.Now())
+	for _, want := range []int{200, 403} {
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("got %d, want %d", resp.StatusCode, want)
+		}
+	}
+}
+
+// A signature of a fixed request, worked out with another language's library from Alibaba's
+// description of version 3.
+func TestVector(t *testing.T) {
+	t.Parallel()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://f-abc.cn-hangzhou.fcapp.run/hello?foo=bar", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	SignTrigger(r, Key{ID: "testid", Secret: "testsecret"}, time.Date(2026, 11, 20, 8, 9, 10, 0, time.UTC))
+	const want = "ACS3-HMAC-SHA256 Credential=testid,SignedHeaders=x-acs-date,Signature=5829b573d05a3f510fe21d2d2092c420a7be41a16a66d5c723eeacd777669310"
+	if got := r.Header.Get("Authorization"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestFaultOf(t *testing.T) {
+	t.Parallel()
+	failed := http.Header{"X-Fc-Error-Type": {"HandledInvocationError"}}
+	for _, tt := range []struct {
+		header http.Header
+		body   string
+		want   Fault
+		is     bool
+	}{
+		{http.Header{}, `{"errorType":"Dead","errorMessage":"no"}`, Fault{}, false},
+		{failed, `{"errorType":"Dead","errorMessage":"no"}`, Fault{"Dead", "no"}, true},
+		{failed, `the case is not settled yet`, Fault{"", "the case is not settled yet"}, true},
+		{failed, ``, Fault{}, true},
+	} {
+		if got, is := FaultOf(tt.header, []byte(tt.body)); got != tt.want || is != tt.is {
+			t.Errorf("%s: %+v, %v", tt.body, got, is)
+		}
+	}
+}
+
+// The default chain gives what the environment says; without a key it says what to do,
+// and nothing of what it met.
+func TestDefaultChain(t *testing.T) {
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "LTAI4TestTestTest")
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", "s3cr3t")
+	t.Setenv("ALIBABA_CLOUD_SECURITY_TOKEN", "")
+	keys := DefaultChain()
+	k, err := keys(t.Context())
+	if err != nil || k.ID != "LTAI4TestTestTest" || k.Secret != "s3cr3t" {
+		t.Errorf("got %+v, %v", k, err)
+	}
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "")
+	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", "")
+	t.Setenv("ALIBABA_CLOUD_ECS_METADATA_DISABLED", "true")
+	t.Setenv("HOME", t.TempDir())
+	if _, err := DefaultChain()(t.Context()); err == nil || err.Error() != errNoKey.Error() {
+		t.Errorf("got %v", err)
+	}
+}
