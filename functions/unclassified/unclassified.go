@@ -5,6 +5,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"strings"
+	"unicode"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -23,7 +25,30 @@ var Remedy = &remedy.Remedy{
 func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{
 		Finding: fmt.Sprintf("No class covers this failure of %s: %q", c.Event.Service, c.Event.Message),
-		Cause:   c.Event.Reason,
+		Cause:   shape(c.Event.Message),
 		Ask:     "Find the cause by hand. The event drops the error code; the controller's log has it, with the API and the request ID: " + c.LogQuery() + ".",
 	}, nil
+}
+
+// longest is how many bytes of a message tell it from others.
+const longest = 160
+
+// shape returns what a message has in common with others of its kind: its words
+// without those that name something, which have a digit, a slash or a bracket. Services
+// that fail with one text are one incident, and two texts are two.
+func shape(message string) string {
+	var words []string
+	for word := range strings.FieldsSeq(message) {
+		if strings.ContainsFunc(word, func(r rune) bool { return unicode.IsDigit(r) || strings.ContainsRune("/[]{}\"", r) }) {
+			word = "…"
+		}
+		if len(words) == 0 || word != "…" || words[len(words)-1] != word {
+			words = append(words, word)
+		}
+	}
+	text := strings.Join(words, " ")
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
 }

@@ -99,6 +99,18 @@ func loadTexts(s policy.Sink) (*texts, error) {
 	return t, nil
 }
 
+// CheckTexts returns what is wrong with the templates that the sinks name, one sentence
+// each with the sink's name, or nil. It tries each as New does, and tells nobody.
+func CheckTexts(sinks []policy.Sink) error {
+	var errs []error
+	for _, s := range sinks {
+		if _, err := loadTexts(s); err != nil {
+			errs = append(errs, fmt.Errorf("tell.%s: %w", s.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // loops returns an error if a template calls itself, also by way of others. Go would
 // stop it after 100,000 calls and minutes.
 func loops(t *template.Template) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,6 +52,11 @@ func TestNight(t *testing.T) {
 	u.until(t, held(events.HeldByFreeze))
 	policy("mode: fixx\n")
 	sc.wants(t, command.CodeWrong, "", `"fixx" is no mode`, "policy", "check", file)
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("tell: [{name: desk, kind: event, template: /none.tmpl}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sc.wants(t, command.CodeWrong, "", "tell.desk: template /none.tmpl", "policy", "check", bad)
 	sc.wants(t, 0, "waiting", "", "ls", "--namespace", sc.namespace)
 	untouched()
 

@@ -8,6 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
 func (p *program) policyCommand() *cobra.Command {
@@ -19,12 +20,20 @@ func (p *program) policyCommand() *cobra.Command {
 		Use:   "check FILE",
 		Short: "Say what a policy file allows, or what is wrong with it",
 		Long: `Read a policy file as "lbremedy up" does, and say what it allows, or what is wrong with
-it, one sentence for each mistake. Nothing comes into force.`,
+it, one sentence for each mistake. The templates that it names are tried too. Nothing comes
+into force.`,
 		Args: command.Exactly(1, 1, "a policy file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			allowed, err := policyFile(args[0])
 			if err != nil {
 				return err
+			}
+			sinks, err := policy.LoadTell(args[0], classes())
+			if err == nil {
+				err = ticket.CheckTexts(sinks)
+			}
+			if err != nil {
+				return command.Mistake{Err: err}
 			}
 			return p.print(allowed, func() { fmt.Fprintln(p.out, describe(allowed)+".") })
 		},
