@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,8 @@ import (
 
 // admission returns the ValidatingAdmissionPolicy that narrows what RBAC can't, with
 // its binding, as YAML: of a Service, the ServiceAccount of a class changes what the
-// class declares and nothing else, and it neither makes nor deletes one.
+// class declares and nothing else, and it neither makes nor deletes one. The one of
+// "lbremedy up" changes what any class declares.
 //
 // It looks at requests of ServiceAccounts whose names begin with lbremedy-, in any
 // namespace; nobody else's are judged. One of them that is no class's, such as the
@@ -31,6 +33,12 @@ import (
 // CEL has: one such question costs 350,000 of the 1,000,000 that an expression may.
 func admission(all []*remedy.Remedy) ([]byte, error) {
 	const name = "lbremedy"
+	up := &remedy.Remedy{Class: "up"} // all classes in one program, as in rbac.yaml
+	for _, r := range all {
+		up.Steps = append(up.Steps, r.Steps...)
+		up.Annotations = append(up.Annotations, r.Annotations...)
+	}
+	all = append(slices.Clone(all), up)
 	policy := admissionv1.ValidatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},

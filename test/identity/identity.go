@@ -17,10 +17,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -33,14 +35,18 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/infra/ram"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 // Files of the generated rights, below the root of the repository.
 const (
 	rolesFile     = "infra/cluster/rbac.yaml"
 	admissionFile = "infra/cluster/admission.yaml"
+	policyFiles   = "infra/ram/class/*.json"
 )
 
 // Namespace is the one of the ServiceAccounts.
@@ -52,45 +58,134 @@ func Name(class string) string { return "lbremedy-" + class }
 // User returns the name by which the API server knows the ServiceAccount of a class.
 func User(class string) string { return "system:serviceaccount:" + Namespace + ":" + Name(class) }
 
-// Rules returns the rules of the ClusterRoles of the classes, each class's in turn.
-func Rules(classes ...string) ([]rbacv1.PolicyRule, error) {
-	roles := map[string][]rbacv1.PolicyRule{}
+// Rights are what an identity may do.
+type Rights struct {
+	Rules  []rbacv1.PolicyRule // in the cluster
+	Policy ram.Document        // on Alibaba Cloud
+}
+
+// Of returns the rights of a class, or of another part of lbremedy: "exporter", or
+// "up", which is all classes in one program.
+func Of(who string) (Rights, error) {
+	files, err := read()
+	if err != nil {
+		return Rights{}, err
+	}
+	rules, ok := files.rules[Name(who)]
+	if !ok {
+		return Rights{}, fmt.Errorf("%s has no ClusterRole %s: run make gen", rolesFile, Name(who))
+	}
+	r := Rights{Rules: rules, Policy: files.policies[who]}
+	if who == "up" {
+		for _, class := range slices.Sorted(maps.Keys(files.policies)) {
+			r.Policy.Statement = append(r.Policy.Statement, files.policies[class].Statement...)
+		}
+	}
+	return r, nil
+}
+
+// Without returns the rights less one grant.
+func (r Rights) Without(g grant.Grant) Rights {
+	var out Rights
+	for _, rule := range r.Rules {
+		if !g.RAM() && slices.Equal(rule.APIGroups, []string{g.Group}) && slices.Equal(rule.Resources, []string{g.Resource}) {
+			rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return v == g.Verb })
+			if len(rule.Verbs) == 0 {
+				continue
+			}
+		}
+		out.Rules = append(out.Rules, rule)
+	}
+	out.Policy.Version = r.Policy.Version
+	for _, s := range r.Policy.Statement {
+		if s.Action = slices.DeleteFunc(slices.Clone(s.Action), func(a string) bool { return g.RAM() && a == g.Action }); len(s.Action) > 0 {
+			out.Policy.Statement = append(out.Policy.Statement, s)
+		}
+	}
+	return out
+}
+
+// Grants returns the rights as grants, sorted.
+func (r Rights) Grants() []grant.Grant {
+	var out []grant.Grant
+	for _, rule := range r.Rules {
+		for _, verb := range rule.Verbs {
+			out = append(out, grant.Grant{Group: rule.APIGroups[0], Resource: rule.Resources[0], Verb: verb})
+		}
+	}
+	for _, s := range r.Policy.Statement {
+		for _, action := range s.Action {
+			out = append(out, grant.Grant{Action: action})
+		}
+	}
+	return grant.Set(out)
+}
+
+// Cluster returns a config that acts as the ServiceAccount with these rights. The
+// admission policy judges what it writes, where Admit has put it in force.
+func (r Rights) Cluster(ctx context.Context, c *cluster.Cluster, who string) (*rest.Config, error) {
+	return c.Impersonate(ctx, User(who), r.Rules)
+}
+
+// Cloud returns what reads and writes as a caller with this name and these rights,
+// narrowed to the account, region and cluster at hand as an operator narrows them. The
+// Reader is the caller's to close.
+func (r Rights) Cloud(c *sim.Cloud, caller, clusterID string) (*cloud.Reader, *cloud.Writer, error) {
+	key := c.Client(caller)
+	if len(r.Policy.Statement) > 0 {
+		key = c.Holder(caller, ram.Narrow(string(r.Policy.JSON()), c.Snapshot().AccountID, c.Region(), clusterID))
+	}
+	reader, writer, err := cloud.New(cloud.Config{
+		Region: c.Region(), ClusterID: clusterID, Endpoint: c.Addr(), Scheme: "HTTP",
+		Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("act as %s: %w", caller, err)
+	}
+	return reader, writer, nil
+}
+
+// generated is what the generated files say.
+type generated struct {
+	rules    map[string][]rbacv1.PolicyRule // by ClusterRole
+	policies map[string]ram.Document        // by class
+}
+
+var read = sync.OnceValues(func() (generated, error) {
+	g := generated{map[string][]rbacv1.PolicyRule{}, map[string]ram.Document{}}
 	err := documents(rolesFile, func(data []byte) error {
 		var role rbacv1.ClusterRole
 		if err := yaml.UnmarshalStrict(data, &role); err != nil {
 			return err
 		}
-		roles[role.Name] = role.Rules
+		g.rules[role.Name] = role.Rules
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return g, err
 	}
-	var out []rbacv1.PolicyRule
-	for _, class := range classes {
-		rules, ok := roles[Name(class)]
-		if !ok {
-			return nil, fmt.Errorf("%s has no ClusterRole %s: run make gen", rolesFile, Name(class))
+	root, err := cluster.Root()
+	if err != nil {
+		return g, err
+	}
+	// A class that calls nothing on Alibaba Cloud has no file.
+	names, err := filepath.Glob(filepath.Join(root, policyFiles))
+	if err != nil {
+		return g, fmt.Errorf("find RAM policies: %w", err)
+	}
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return g, fmt.Errorf("read RAM policy: %w", err)
 		}
-		out = append(out, rules...)
-	}
-	return out, nil
-}
-
-// Without returns the rules without one grant.
-func Without(rules []rbacv1.PolicyRule, g grant.Grant) []rbacv1.PolicyRule {
-	var out []rbacv1.PolicyRule
-	for _, r := range rules {
-		if slices.Equal(r.APIGroups, []string{g.Group}) && slices.Equal(r.Resources, []string{g.Resource}) {
-			r.Verbs = slices.DeleteFunc(slices.Clone(r.Verbs), func(v string) bool { return v == g.Verb })
-			if len(r.Verbs) == 0 {
-				continue
-			}
+		var d ram.Document
+		if err := json.Unmarshal(data, &d); err != nil {
+			return g, fmt.Errorf("read RAM policy %s: %w", name, err)
 		}
-		out = append(out, r)
+		g.policies[strings.TrimSuffix(filepath.Base(name), ".json")] = d
 	}
-	return out
-}
+	return g, nil
+})
 
 // documents calls f for each document of a generated file.
 func documents(name string, f func([]byte) error) error {
@@ -108,20 +203,6 @@ func documents(name string, f func([]byte) error) error {
 		}
 	}
 	return nil
-}
-
-// As returns a config that acts as the ServiceAccount of a class with its ClusterRole,
-// less the grants that are left out. The admission policy judges what it writes: Admit
-// comes first.
-func As(ctx context.Context, c *cluster.Cluster, class string, without ...grant.Grant) (*rest.Config, error) {
-	rules, err := Rules(class)
-	if err != nil {
-		return nil, err
-	}
-	for _, g := range without {
-		rules = Without(rules, g)
-	}
-	return c.Impersonate(ctx, User(class), rules)
 }
 
 // Admit puts the generated admission policy in force on the cluster. On one that has

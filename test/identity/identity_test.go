@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -239,24 +240,26 @@ func TestAdmissionCost(t *testing.T) {
 	}
 }
 
-// A grant that is left out is the one that goes, and the rest stays.
-func TestWithout(t *testing.T) {
-	rules, err := identity.Rules("vswitch-not-found")
-	if err != nil {
-		t.Fatal(err)
-	}
-	left := identity.Without(identity.Without(rules, grant.PatchServices), grant.GetNamespaces)
-	count := func(rules []rbacv1.PolicyRule) (n int) {
-		for _, r := range rules {
-			n += len(r.Verbs)
+// A grant that is left out is the one that goes, and the rest stays. What the files
+// grant is what the classes declare.
+func TestRights(t *testing.T) {
+	for _, r := range functions.All {
+		all, err := identity.Of(r.Class)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return n
+		if d := cmp.Diff(r.Grants(), all.Grants()); d != "" {
+			t.Errorf("%s (-declared +granted):\n%s", r.Class, d)
+		}
+		for _, g := range r.Grants() {
+			rest := slices.DeleteFunc(r.Grants(), func(o grant.Grant) bool { return o == g })
+			if d := cmp.Diff(rest, all.Without(g).Grants(), cmpopts.EquateEmpty()); d != "" {
+				t.Errorf("%s without %s:\n%s", r.Class, g, d)
+			}
+		}
 	}
-	if count(left) != count(rules)-2 {
-		t.Errorf("%v without two grants is %v", rules, left)
-	}
-	if _, err := identity.Rules("no-such-class"); err == nil {
-		t.Error("a class that there is not has rules")
+	if _, err := identity.Of("no-such-class"); err == nil {
+		t.Error("a class that there is not has rights")
 	}
 }
 

@@ -61,6 +61,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -77,6 +78,9 @@ func Run(t *testing.T, r *remedy.Remedy) {
 		t.Fatalf("class %s has no scenario in testdata: %v", r.Class, err)
 	}
 	c := cluster.Alone(t)
+	if err := identity.Admit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
 	used := map[string]bool{}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
@@ -122,6 +126,19 @@ type script struct {
 	file    string
 	archive *txtar.Archive
 	parts   map[string]string
+	without []grant.Grant // of the class's rights
+}
+
+// rights returns what the class may do in the scenario: what is generated for it. A
+// class that a test has changed has no more than it declares still.
+func (s script) rights(r *remedy.Remedy) (identity.Rights, error) {
+	rights, err := identity.Of(r.Class)
+	for _, g := range rights.Grants() {
+		if slices.Contains(s.without, g) || !slices.Contains(r.Grants(), g) {
+			rights = rights.Without(g)
+		}
+	}
+	return rights, err
 }
 
 func read(t *testing.T, file string) script {

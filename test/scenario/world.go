@@ -16,7 +16,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,7 +28,6 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -37,6 +35,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
@@ -86,7 +85,14 @@ func build(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script) *world 
 	}
 
 	w.calls = &recorder{}
-	config := rest.CopyConfig(c.As(t, "scenario-"+r.Class, rules(r.Grants())))
+	rights, err := s.rights(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := rights.Cluster(t.Context(), c, r.Class)
+	if err != nil {
+		t.Fatal(err)
+	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &tap{next, w.calls} })
 	reads, err := kube.New(config)
 	if err != nil {
@@ -100,7 +106,7 @@ func build(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script) *world 
 	if err != nil {
 		t.Fatal(err)
 	}
-	account, accountWriter := w.client(t, r.Class, r.Grants())
+	account, accountWriter := w.client(t, r.Class, rights)
 	w.env = &remedy.Env{
 		Cluster: clusterID, Stream: newStream(t, r.Class),
 		Kube: reads, KubeWriter: kube.NewWriter(reads), Cloud: account, CloudWriter: accountWriter,
@@ -145,24 +151,10 @@ func (w *world) advance(d time.Duration) {
 	w.clock += d
 }
 
-// client returns what reads and writes under the RAM policy that is generated from
-// grants, narrowed to the account, region and cluster at hand.
-func (w *world) client(t *testing.T, name string, grants []grant.Grant) (*cloud.Reader, *cloud.Writer) {
+// client returns what reads and writes on the simulated cloud with these rights.
+func (w *world) client(t *testing.T, caller string, rights identity.Rights) (*cloud.Reader, *cloud.Writer) {
 	t.Helper()
-	doc, err := ram.Policy(grants)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := w.cloud.Client(name)
-	if len(doc.Statement) > 0 {
-		key = w.cloud.Holder(name, ram.Narrow(string(doc.JSON()), w.cloud.Snapshot().AccountID, w.cloud.Region(), clusterID))
-	}
-	account, writer, err := cloud.New(cloud.Config{
-		Region: w.cloud.Region(), ClusterID: clusterID, Endpoint: w.cloud.Addr(), Scheme: "HTTP",
-		Credentials: func(context.Context) (cloud.Key, error) {
-			return cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}, nil
-		},
-	})
+	account, writer, err := rights.Cloud(w.cloud, caller, clusterID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -464,7 +456,7 @@ func (w *world) observe(t *testing.T) {
 	w.plan.Mode, w.plan.Classes = remedy.Observe, nil
 }
 
-// undoEnv is the environment of a person who takes a fix back: with the grants
+// undoEnv is the environment of a person who takes a fix back: with the RAM actions
 // that the steps' undo needs.
 func (w *world) undoEnv(t *testing.T) *remedy.Env {
 	t.Helper()
@@ -475,7 +467,11 @@ func (w *world) undoEnv(t *testing.T) *remedy.Env {
 			grants = append(grants, back.Grants()...)
 		}
 	}
-	env.Cloud, env.CloudWriter = w.client(t, w.class.Class+"-undo", grants)
+	document, err := ram.Policy(grants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Cloud, env.CloudWriter = w.client(t, w.class.Class+"-undo", identity.Rights{Policy: document})
 	return &env
 }
 
@@ -698,17 +694,6 @@ func or(s, otherwise string) string {
 		return otherwise
 	}
 	return s
-}
-
-// rules returns the RBAC rules of the grants.
-func rules(grants []grant.Grant) []rbacv1.PolicyRule {
-	var out []rbacv1.PolicyRule
-	for _, g := range grants {
-		if !g.RAM() {
-			out = append(out, rbacv1.PolicyRule{APIGroups: []string{g.Group}, Resources: []string{g.Resource}, Verbs: []string{g.Verb}})
-		}
-	}
-	return out
 }
 
 // reads returns the calls that were made so far and not refused, as grants are written.
