@@ -82,7 +82,7 @@ type making struct {
 //
 // The event is the root of its trace where the exporter named that, and a child of
 // what another sender named. Each run on it adds a queue and a run.
-func (s *Sender) make(r events.Record) {
+func (s *Sender) make(ctx context.Context, r events.Record) {
 	if !began(&r) {
 		return
 	}
@@ -102,7 +102,6 @@ func (s *Sender) make(r events.Record) {
 		parent = parse(own)
 	}
 	m.trace = parent.TraceID()
-	ctx := context.Background()
 	event := parent.SpanID()
 	if m.trace.String() != events.TraceID(own) {
 		ctx = otel.ContextWithRemoteSpanContext(ctx, parent)

@@ -8,8 +8,9 @@
 // of what the span is about, so that a record which comes twice, or to two readers,
 // yields the same spans again and never others.
 //
-// It is a package beside observe, and not part of it, since OTLP brings gRPC's types
-// along: the exporter, which makes no spans, would be 5 MB larger for nothing.
+// It is a package beside observe, and not part of it, since OTLP brings gRPC along: the
+// exporter, which makes no spans, would grow from 18.6 to 26.3 MB, and begin with
+// 21 MB of memory instead of 16.
 //
 // Spans are made and sent in the background. A collector that hangs, refuses or is
 // away costs spans, which are counted, and never holds up a run. That needs to know of
@@ -165,9 +166,9 @@ func (s *Sender) Shutdown(ctx context.Context) error {
 func (s *Sender) run(ctx context.Context) {
 	defer close(s.done)
 	for r := range s.queue {
-		s.make(r)
+		s.make(ctx, r)
 		for n := 1; n < together && len(s.queue) > 0; n++ {
-			s.make(<-s.queue)
+			s.make(ctx, <-s.queue)
 		}
 		s.send(ctx, s.made.take())
 	}

@@ -391,7 +391,7 @@ func TestRefusal(t *testing.T) {
 		return record(func(r *events.Record) { r.At = r.At.Add(time.Duration(i) * time.Second) })
 	}
 	for i := range 3 {
-		s.make(next(i)) // as run does, in turn
+		s.make(t.Context(), next(i)) // as run does, in turn
 		s.send(t.Context(), s.made.take())
 	}
 	if got := s.Stats(); got.Dropped != 3*10 || got.Sent != 0 {
@@ -403,7 +403,7 @@ func TestRefusal(t *testing.T) {
 	c.mu.Lock()
 	refuse = false
 	c.mu.Unlock()
-	s.make(next(0)) // the one that was dropped comes again
+	s.make(t.Context(), next(0)) // the one that was dropped comes again
 	s.send(t.Context(), s.made.take())
 	if got := s.Stats(); got.Sent != 10 || len(c.spans()) != 10 || !strings.Contains(log.String(), "get through again") {
 		t.Errorf("got %+v and %d spans; it said %s", got, len(c.spans()), log)
@@ -513,7 +513,7 @@ func FuzzMake(f *testing.F) {
 			return
 		}
 		clear(s.known)
-		s.make(r)
+		s.make(t.Context(), r)
 		for _, span := range tracetest.SpanStubsFromReadOnlySpans(s.made.take()) {
 			if span.EndTime.Before(span.StartTime) || !span.SpanContext.IsValid() {
 				t.Errorf("%s is from %s to %s in %v", span.Name, span.StartTime, span.EndTime, span.SpanContext)
