@@ -296,7 +296,7 @@ func lbremedy(ctx context.Context, s *screen, stage *scene.Stage, url, token str
 		return nil, nil, err
 	}
 	s.fact("Policy", "%s: %s", policyFile, summary(rules))
-	if h.Env, err = stage.Env(ctx, st, h.Remedies); err != nil {
+	if h.Env, err = stage.Env(ctx, st, "up"); err != nil {
 		return nil, nil, err
 	}
 	e, err := stage.Exporter(ctx, st)

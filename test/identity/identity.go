@@ -77,6 +77,7 @@ func Of(who string) (Rights, error) {
 	}
 	r := Rights{Rules: rules, Policy: files.policies[who]}
 	if who == "up" {
+		r.Policy.Version = "1"
 		for _, class := range slices.Sorted(maps.Keys(files.policies)) {
 			r.Policy.Statement = append(r.Policy.Statement, files.policies[class].Statement...)
 		}

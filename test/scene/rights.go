@@ -6,40 +6,86 @@ import (
 	"slices"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/events/table"
-	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Names under which the parts of lbremedy act on a stage.
-const (
-	worker       = "lbremedy-worker"
-	exporterUser = "lbremedy-exporter"
-	operator     = "lbremedy-operator"
-)
+// operator is the name of the person who works on a stage.
+const operator = "operator"
 
-// Env returns what a worker of these remedies runs on: the stage's cluster as a
-// user, and its cloud as a caller, that may do what the remedies declare and
-// nothing else. The policy is the one in force in the stream.
-func (s *Stage) Env(ctx context.Context, st *stream.Stream, remedies []*remedy.Remedy) (*remedy.Env, error) {
-	var all []grant.Grant
-	for _, r := range remedies {
-		all = append(all, r.Grants()...)
+// Env returns what a class, or "up" for all of them in one program, runs on: the
+// stage's cluster as its ServiceAccount, and its cloud as a caller, with the generated
+// rights and no others. The policy is the one in force in the stream.
+func (s *Stage) Env(ctx context.Context, st *stream.Stream, who string) (*remedy.Env, error) {
+	if err := identity.Admit(ctx, s.Cluster); err != nil {
+		return nil, err
 	}
-	reader, err := s.reader(ctx, worker, all)
+	rights, err := identity.Of(who)
 	if err != nil {
 		return nil, err
 	}
-	account, writer, err := s.account(worker, all)
+	config, err := rights.Cluster(ctx, s.Cluster, who)
+	if err != nil {
+		return nil, err
+	}
+	env, err := s.env(st, config, rights, identity.Name(who))
+	if err != nil {
+		return nil, err
+	}
+	env.Who = "worker"
+	return env, nil
+}
+
+// Person returns what a person works with who takes back what these remedies do: with
+// the rights of all of them, and with what undo writes.
+func (s *Stage) Person(ctx context.Context, st *stream.Stream, remedies []*remedy.Remedy) (*remedy.Env, error) {
+	rights, err := identity.Of("up")
+	if err != nil {
+		return nil, err
+	}
+	var back []grant.Grant
+	for _, r := range remedies {
+		for _, step := range r.Steps {
+			if undo, ok := step.Undo(); ok {
+				back = append(back, undo.Grants()...)
+			}
+		}
+	}
+	document, err := ram.Policy(back)
+	if err != nil {
+		return nil, err
+	}
+	rights.Policy.Statement = append(rights.Policy.Statement, document.Statement...)
+	config, err := s.Cluster.Impersonate(ctx, operator, rights.Rules)
+	if err != nil {
+		return nil, err
+	}
+	env, err := s.env(st, config, rights, operator)
+	if err != nil {
+		return nil, err
+	}
+	env.Who = "cli"
+	return env, nil
+}
+
+func (s *Stage) env(st *stream.Stream, config *rest.Config, rights identity.Rights, caller string) (*remedy.Env, error) {
+	reader, err := kube.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("act as %s: %w", caller, err)
+	}
+	account, writer, err := rights.Cloud(s.Cloud, caller, ClusterID)
 	if err != nil {
 		return nil, err
 	}
@@ -47,14 +93,19 @@ func (s *Stage) Env(ctx context.Context, st *stream.Stream, remedies []*remedy.R
 		Cluster: ClusterID, Stream: st,
 		Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st) },
-		Decode: step.Decode, Who: "worker",
+		Decode: step.Decode,
 	}, nil
 }
 
-// WorkerCalls returns the calls that a worker of Env has made to the cloud.
+// workers returns the calls that the ServiceAccounts of Env have made to the cloud.
+func (s *Stage) workers() []sim.Call {
+	return slices.DeleteFunc(s.Cloud.Calls(), func(c sim.Call) bool { return !strings.HasPrefix(c.Caller, identity.Name("")) })
+}
+
+// WorkerCalls returns how often those of Env have called the action on the cloud.
 func (s *Stage) WorkerCalls(action string) int {
 	n := 0
-	for _, c := range s.Cloud.CallsOf(worker) {
+	for _, c := range s.workers() {
 		if c.Action == action && c.Code == "" {
 			n++
 		}
@@ -62,11 +113,11 @@ func (s *Stage) WorkerCalls(action string) int {
 	return n
 }
 
-// WorkerWrites returns the calls that changed something in the cloud which a
-// worker of Env has made, as product and action.
+// WorkerWrites returns the calls that changed something in the cloud which
+// those of Env have made, as product and action.
 func (s *Stage) WorkerWrites() []string {
 	var writes []string
-	for _, c := range s.Cloud.CallsOf(worker) {
+	for _, c := range s.workers() {
 		read := slices.ContainsFunc([]string{"Describe", "List", "Get", "Query"}, func(p string) bool { return strings.HasPrefix(c.Action, p) })
 		if !read && c.Code == "" {
 			writes = append(writes, c.Product+":"+c.Action)
@@ -78,9 +129,17 @@ func (s *Stage) WorkerWrites() []string {
 // Exporter returns an exporter of the stage's cluster that may do what the
 // exporter declares and nothing else.
 func (s *Stage) Exporter(ctx context.Context, st *stream.Stream) (*exporter.Exporter, error) {
-	reader, err := s.reader(ctx, exporterUser, exporter.Grants)
+	rights, err := identity.Of("exporter")
 	if err != nil {
 		return nil, err
+	}
+	config, err := rights.Cluster(ctx, s.Cluster, "exporter")
+	if err != nil {
+		return nil, err
+	}
+	reader, err := kube.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("act as the exporter: %w", err)
 	}
 	return exporter.New(exporter.Config{Cluster: ClusterID, Kube: reader, Stream: st, Classifier: events.NewClassifier(table.Table())})
 }
@@ -100,36 +159,4 @@ func (s *Stage) Environ(nats, token string) []string {
 		"ALIBABA_CLOUD_ACCESS_KEY_ID=" + key.AccessKeyID,
 		"ALIBABA_CLOUD_ACCESS_KEY_SECRET=" + key.Secret,
 	}
-}
-
-// reader returns the cluster as a user with these rights.
-func (s *Stage) reader(ctx context.Context, user string, grants []grant.Grant) (*kube.Cluster, error) {
-	var rules []rbacv1.PolicyRule
-	for _, g := range grant.Set(grants) {
-		if !g.RAM() {
-			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{g.Group}, Resources: []string{g.Resource}, Verbs: []string{g.Verb}})
-		}
-	}
-	config, err := s.Cluster.Impersonate(ctx, user, rules)
-	if err != nil {
-		return nil, err
-	}
-	c, err := kube.New(config)
-	if err != nil {
-		return nil, fmt.Errorf("act as %s: %w", user, err)
-	}
-	return c, nil
-}
-
-// account returns the cloud as a caller with these rights.
-func (s *Stage) account(caller string, grants []grant.Grant) (*cloud.Reader, *cloud.Writer, error) {
-	key := s.Cloud.Client(caller, grant.Actions(grants)...)
-	reader, writer, err := cloud.New(cloud.Config{
-		Region: s.Cloud.Region(), ClusterID: ClusterID, Endpoint: s.Cloud.Addr(), Scheme: "HTTP",
-		Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("act as %s: %w", caller, err)
-	}
-	return reader, writer, nil
 }

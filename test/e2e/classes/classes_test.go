@@ -29,7 +29,7 @@ import (
 var noWayBack = []string{"balancer-gone"}
 
 // TestClasses plays the scenes of every class on a real API server, with the
-// exporter and a worker that have the rights of the classes and no others. The
+// exporter and a worker for each class that has its generated rights and no others. The
 // controller's own event starts each case. Whole snapshots of cluster and cloud
 // are compared, in four acts:
 //
@@ -140,7 +140,7 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 		stays = append(stays, byUndo(t, restored, rec)...)
 	}
 	same(t, "this is not as it was before the fix", compare(broken, restored, syncs, stays))
-	if _, err := r.host.Env.Stream.Last(ctx, stream.Dead, "lbremedy.dead.>"); !errors.Is(err, stream.ErrNotFound) {
+	if _, err := r.stream.Last(ctx, stream.Dead, "lbremedy.dead.>"); !errors.Is(err, stream.ErrNotFound) {
 		t.Errorf("something could not be handled: %v", err)
 	}
 }
@@ -156,9 +156,10 @@ func same(t *testing.T, what string, diff []string) {
 
 // A rig is lbremedy on a stage, and what its journal has said so far.
 type rig struct {
-	stage *scene.Stage
-	host  *host.Host
-	ahead atomic.Int64 // how far the engine's clock is put forward
+	stage  *scene.Stage
+	stream *stream.Stream
+	hosts  map[string]*host.Host // of each class, with its own rights
+	ahead  atomic.Int64          // how far the engine's clock is put forward
 
 	mu      sync.Mutex
 	settled map[string]events.Record // the last of each Service and class
@@ -180,19 +181,23 @@ func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.
 	}
 	t.Cleanup(st.Close)
 	r := &rig{
-		stage: stage, host: &host.Host{Remedies: functions.All},
+		stage: stage, stream: st, hosts: map[string]*host.Host{},
 		settled: map[string]events.Record{}, steps: map[string]events.Record{}, asks: map[string][]string{},
 	}
-	if _, err := st.Setup(ctx, r.host.Classes(), stream.Settings{}); err != nil {
+	if _, err := st.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := policy.Publish(ctx, st, rules); err != nil {
 		t.Fatal(err)
 	}
-	if r.host.Env, err = stage.Env(ctx, st, r.host.Remedies); err != nil {
-		t.Fatal(err)
+	for _, class := range functions.All {
+		env, err := stage.Env(ctx, st, class.Class)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env.Now = r.now
+		r.hosts[class.Class] = &host.Host{Env: env, Remedies: []*remedy.Remedy{class}}
 	}
-	r.host.Env.Now = func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 	following, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	var wait sync.WaitGroup
 	wait.Go(func() {
@@ -204,18 +209,23 @@ func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.
 	return r
 }
 
-// start starts exporter and worker. end ends them.
+// now is the engine's clock.
+func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
+
+// start starts the exporter and a worker for each class. end ends them.
 func (r *rig) start(t *testing.T, ctx context.Context) (end func()) {
 	t.Helper()
-	x, err := r.stage.Exporter(ctx, r.host.Env.Stream)
+	x, err := r.stage.Exporter(ctx, r.stream)
 	if err != nil {
 		t.Fatal(err)
 	}
 	running, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
-	for name, run := range map[string]func(context.Context) error{
-		"exporter": x.Run, "worker": func(ctx context.Context) error { return r.host.Work(ctx, 16) },
-	} {
+	all := map[string]func(context.Context) error{"exporter": x.Run}
+	for class, h := range r.hosts {
+		all["worker of "+class] = func(ctx context.Context) error { return h.Work(ctx, 16) }
+	}
+	for name, run := range all {
 		wait.Go(func() {
 			if err := run(running); err != nil && running.Err() == nil {
 				t.Errorf("the %s has ended: %v", name, err)
@@ -327,7 +337,7 @@ func (r *rig) later(t *testing.T, ctx context.Context, cast []scene.Role) {
 			continue
 		}
 		rec := r.ended(role)
-		m, err := r.host.Env.Stream.Last(ctx, stream.Failed, events.FailedSubject(scene.ClusterID, role.Class, rec.Service.UID))
+		m, err := r.stream.Last(ctx, stream.Failed, events.FailedSubject(scene.ClusterID, role.Class, rec.Service.UID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +350,7 @@ func (r *rig) later(t *testing.T, ctx context.Context, cast []scene.Role) {
 				break
 			}
 			r.ahead.Add(int64(rec.Wait + lasts))
-			reply := r.host.Handle(ctx, e)
+			reply := r.hosts[role.Class].Handle(ctx, e)
 			if reply.Err != nil || reply.Dead != "" {
 				t.Fatalf("%s (%s): %v %s", role.Name, role.Class, reply.Err, reply.Dead)
 			}
@@ -349,7 +359,7 @@ func (r *rig) later(t *testing.T, ctx context.Context, cast []scene.Role) {
 		if rec.Result != events.Asked || rec.Ask == "" {
 			t.Errorf("%s (%s) has waited long and is %s: %s", role.Name, role.Class, rec.Result, rec.Finding)
 		}
-		if again := r.host.Handle(ctx, e); again.Record.Result != events.Asked || !again.Record.At.Equal(rec.At) {
+		if again := r.hosts[role.Class].Handle(ctx, e); again.Record.Result != events.Asked || !again.Record.At.Equal(rec.At) {
 			t.Errorf("%s (%s) has asked, and then ended as %s at %v", role.Name, role.Class, again.Record.Result, again.Record.At)
 		}
 	}
@@ -387,20 +397,10 @@ func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role s
 // writes is not among the rights of the classes.
 func (r *rig) person(t *testing.T, ctx context.Context, stage *scene.Stage) *remedy.Env {
 	t.Helper()
-	var all []*remedy.Remedy
-	for _, class := range functions.All {
-		c := *class
-		for _, s := range c.Steps {
-			if back, ok := s.Undo(); ok {
-				c.Reads = slices.Concat(c.Reads, back.Grants())
-			}
-		}
-		all = append(all, &c)
-	}
-	env, err := stage.Env(ctx, r.host.Env.Stream, all)
+	env, err := stage.Person(ctx, r.stream, functions.All)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Now, env.Who = r.host.Env.Now, "cli"
+	env.Now = r.now
 	return env
 }
