@@ -152,9 +152,12 @@ func TestExporter(t *testing.T) {
 
 func TestTickets(t *testing.T) {
 	m := New("v1", "c1")
-	m.Tickets(func() Tellings { return Tellings{1, 2, 3, 4, 5, 6}.Plus(Tellings{10, 20, 30, 40, 50, 60}) })
+	m.Tickets(func() map[string]Tellings {
+		return map[string]Tellings{"desk": Tellings{1, 2, 3, 4, 5, 6}.Plus(Tellings{10, 20, 30, 40, 50, 60}), "chat": {Retried: 7}}
+	})
+	expect(t, m, map[string]string{`lbremedy_tellings_total{sink="chat",telling="retried"}`: "7", `lbremedy_tellings_total{sink="chat",telling="refused"}`: "0"})
 	for telling, want := range map[string]string{"opened": "11", "updated": "22", "closed": "33", "reopened": "44", "retried": "55", "refused": "66"} {
-		expect(t, m, map[string]string{`lbremedy_tellings_total{telling="` + telling + `"}`: want})
+		expect(t, m, map[string]string{`lbremedy_tellings_total{sink="desk",telling="` + telling + `"}`: want})
 	}
 }
 
@@ -235,7 +238,7 @@ func TestCatalogue(t *testing.T) {
 	m := New("v1", "c1")
 	m.Runs(nil)
 	m.Exporter(func() Export { return Export{} })
-	m.Tickets(func() Tellings { return Tellings{} })
+	m.Tickets(func() map[string]Tellings { return map[string]Tellings{"desk": {}} })
 	m.Traces(func() Spans { return Spans{} })
 	m.Seen(record(func(r *events.Record) { r.Next, r.Held = 2, events.HeldByPause }), errors.New("e"))
 	m.Call("slb", "A", 200, false, time.Second)
@@ -263,7 +266,7 @@ func TestCatalogue(t *testing.T) {
 			labels[name][k[1]] = true
 		}
 	}
-	bounded := []string{"action", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "state", "status", "stream", "telling", "version"}
+	bounded := []string{"action", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "sink", "state", "status", "stream", "telling", "version"}
 	var lines []string
 	for name, has := range labels {
 		var all []string

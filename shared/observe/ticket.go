@@ -17,17 +17,30 @@ func (t Tellings) Plus(o Tellings) Tellings {
 	}
 }
 
-// Tickets says what people were told, by asking at each scrape. Ask must be quick.
-func (m *Metrics) Tickets(ask func() Tellings) {
-	for telling, n := range map[string]func(Tellings) int64{
-		"opened":   func(t Tellings) int64 { return t.Opened },
-		"updated":  func(t Tellings) int64 { return t.Updated },
-		"closed":   func(t Tellings) int64 { return t.Closed },
-		"reopened": func(t Tellings) int64 { return t.Reopened },
-		"retried":  func(t Tellings) int64 { return t.Retried },
-		"refused":  func(t Tellings) int64 { return t.Refused },
-	} {
-		m.counter("lbremedy_tellings_total", "What was told to people, over all sinks: tickets that were opened, updated, closed or reopened there, and tellings that are retried or refused.",
-			prometheus.Labels{"telling": telling}, func() int64 { return n(ask()) })
+// Tickets says what people were told, by asking at each scrape what each sink was
+// told, by its name in the policy. Ask must be quick.
+func (m *Metrics) Tickets(ask func() map[string]Tellings) {
+	m.ours.MustRegister(sinks{ask, prometheus.NewDesc("lbremedy_tellings_total",
+		"What was told to people: tickets that were opened, updated, closed or reopened at a sink, and tellings that it failed to take and gets again, or refused.",
+		[]string{"sink", "telling"}, nil)})
+}
+
+// sinks are a collector: which ones there are is the policy's, which changes.
+type sinks struct {
+	ask  func() map[string]Tellings
+	desc *prometheus.Desc
+}
+
+// Describe tells which metric there is.
+func (s sinks) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
+
+// Collect says what each sink was told.
+func (s sinks) Collect(to chan<- prometheus.Metric) {
+	for name, t := range s.ask() {
+		for telling, n := range map[string]int64{
+			"opened": t.Opened, "updated": t.Updated, "closed": t.Closed, "reopened": t.Reopened, "retried": t.Retried, "refused": t.Refused,
+		} {
+			to <- prometheus.MustNewConstMetric(s.desc, prometheus.CounterValue, float64(n), name, telling)
+		}
 	}
 }

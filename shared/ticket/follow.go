@@ -35,13 +35,18 @@ type Config struct {
 	Now         func() time.Time // nil: time.Now
 }
 
-// Stats count what a follower has met since it was made.
+// Stats count what a sink has met since its follower was made.
 type Stats struct {
-	Opened, Updated, Closed, Reopened atomic.Int64 // tellings that got through
-	Retries                           atomic.Int64 // tellings that failed and are made again
-	Refused                           atomic.Int64 // tellings that a sink will never take
-	Unreadable                        atomic.Int64 // records that were passed over
-	Templates                         atomic.Int64 // texts that a template failed to make
+	Opened, Updated, Closed, Reopened int64 // tellings that got through
+	Retries                           int64 // tellings that failed and are made again
+	Refused                           int64 // tellings that the sink will never take
+	Unreadable                        int64 // records that were passed over
+	Templates                         int64 // texts that a template failed to make
+}
+
+// counters are Stats that are being counted.
+type counters struct {
+	opened, updated, closed, reopened, retries, refused, unreadable, templates atomic.Int64
 }
 
 // A Follower tells the sinks of the policy what becomes of the cases in the journal.
@@ -51,7 +56,6 @@ type Follower struct {
 	now     func() time.Time
 	classes map[string]*remedy.Remedy
 	outlets []*outlet
-	stats   Stats
 	gap     time.Duration // between two tellings of one ticket, at least
 }
 
@@ -60,6 +64,7 @@ type outlet struct {
 	*Follower
 	policy.Sink
 	kind
+	stats counters
 	to    Sink
 	texts *texts
 	since time.Time // of the consumer; what was over before is not told
@@ -140,8 +145,18 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 	return nil, kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind)
 }
 
-// Stats returns the follower's counters.
-func (f *Follower) Stats() *Stats { return &f.stats }
+// Stats returns what each sink has met, by its name.
+func (f *Follower) Stats() map[string]Stats {
+	all := map[string]Stats{}
+	for _, o := range f.outlets {
+		c := &o.stats
+		all[o.Name] = Stats{
+			Opened: c.opened.Load(), Updated: c.updated.Load(), Closed: c.closed.Load(), Reopened: c.reopened.Load(),
+			Retries: c.retries.Load(), Refused: c.refused.Load(), Unreadable: c.unreadable.Load(), Templates: c.templates.Load(),
+		}
+	}
+	return all
+}
 
 // consumer returns the name of the sink's consumer, and the cluster whose records it
 // gets; empty: all. What is written into a cluster is the business of its workers alone.
@@ -190,7 +205,7 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 		if m.Deliveries < unreads {
 			return stream.Reply{Retry: unread}
 		}
-		o.stats.Unreadable.Add(1)
+		o.stats.unreadable.Add(1)
 		o.log.Error("a record of the journal can't be read, and nobody is told of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error", events.Redact(err.Error()))
 		return stream.Reply{}
 	}
@@ -491,12 +506,12 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	h.Failures++
 	h.Error = clip(err.Error(), stepText)
 	if errors.Is(err, ErrRefused) {
-		o.stats.Refused.Add(1)
+		o.stats.refused.Add(1)
 		h.Refused, h.RefusedAt = true, now
 		log.Error("a sink refuses what it is told; it is tried again with a later record, after an hour", "error", h.Error)
 		return 0
 	}
-	o.stats.Retries.Add(1)
+	o.stats.retries.Add(1)
 	wait := growing(h.Failures)
 	var after *RetryError
 	if errors.As(err, &after) {
@@ -523,13 +538,13 @@ func growing(failures int) time.Duration {
 func (o *outlet) count(t Ticket) {
 	switch {
 	case t.Was == None:
-		o.stats.Opened.Add(1)
+		o.stats.opened.Add(1)
 	case t.Reopened():
-		o.stats.Reopened.Add(1)
+		o.stats.reopened.Add(1)
 	case t.Status == Closed:
-		o.stats.Closed.Add(1)
+		o.stats.closed.Add(1)
 	default:
-		o.stats.Updated.Add(1)
+		o.stats.updated.Add(1)
 	}
 }
 
@@ -547,7 +562,7 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 	t.Facts = v.facts(t.Key, i, title, h, status)
 	var err error
 	if t.Title, t.Text, err = o.texts.write(t.Facts, o.kind); err != nil {
-		o.stats.Templates.Add(1)
+		o.stats.templates.Add(1)
 		o.log.Error("a template fails; the text that lbremedy has is sent instead", "sink", o.Name, "error", events.Redact(err.Error()))
 	}
 	return t

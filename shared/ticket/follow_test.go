@@ -244,7 +244,7 @@ func TestDownForAnHour(t *testing.T) {
 	if got := up.told(); len(got) < 5 {
 		t.Errorf("the other sink was told %q", got)
 	}
-	if got := f.Stats().Retries.Load(); got == 0 {
+	if got := stats(f).Retries; got == 0 {
 		t.Error("no retry was counted")
 	}
 	down.answers(nil)
@@ -303,8 +303,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("it was tried %d times in half an hour", n)
 	}
 	q.empty()
-	if f.Stats().Refused.Load() != 1 || !strings.Contains(w.log(), "a sink refuses what it is told") || strings.Contains(w.log(), "abcdefgh12345678") {
-		t.Errorf("counted %d, logged %s", f.Stats().Refused.Load(), w.log())
+	if stats(f).Refused != 1 || !strings.Contains(w.log(), "a sink refuses what it is told") || strings.Contains(w.log(), "abcdefgh12345678") {
+		t.Errorf("counted %d, logged %s", stats(f).Refused, w.log())
 	}
 	list, err := List(w.ctx, w.s)
 	if err != nil || len(list) != 1 || !list[0].Tickets[0].Refused || !strings.Contains(list[0].Tickets[0].Error, "401") {
@@ -360,13 +360,13 @@ func TestUnreadable(t *testing.T) {
 	bad := stream.Message{Subject: "lbremedy.case.c1.x.busy", Data: []byte("{"), Sequence: 1}
 	q.put(bad, w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
-	if f.Stats().Unreadable.Load() != 0 || len(q.waiting) != 1 {
+	if stats(f).Unreadable != 0 || len(q.waiting) != 1 {
 		t.Errorf("it was passed over at once")
 	}
 	q.pass(10 * time.Minute)
 	q.empty()
-	if f.Stats().Unreadable.Load() != 1 || !strings.Contains(w.log(), "can't be read") {
-		t.Errorf("counted %d, logged %s", f.Stats().Unreadable.Load(), w.log())
+	if stats(f).Unreadable != 1 || !strings.Contains(w.log(), "can't be read") {
+		t.Errorf("counted %d, logged %s", stats(f).Unreadable, w.log())
 	}
 }
 

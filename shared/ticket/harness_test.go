@@ -330,3 +330,13 @@ func secret(t testing.TB, text string) policy.Reference {
 func (h *hook) sink(name string) policy.Sink {
 	return policy.Sink{Name: name, Kind: policy.Webhook, URL: h.server.URL + "/hook", SecretFrom: secret(h, key)}
 }
+
+// stats returns what all sinks of a follower have met.
+func stats(f *Follower) (all Stats) {
+	for _, s := range f.Stats() {
+		all.Opened, all.Updated, all.Closed, all.Reopened = all.Opened+s.Opened, all.Updated+s.Updated, all.Closed+s.Closed, all.Reopened+s.Reopened
+		all.Retries, all.Refused = all.Retries+s.Retries, all.Refused+s.Refused
+		all.Unreadable, all.Templates = all.Unreadable+s.Unreadable, all.Templates+s.Templates
+	}
+	return all
+}

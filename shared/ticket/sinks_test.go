@@ -122,8 +122,8 @@ func TestAlibabaRefuses(t *testing.T) {
 	q := w.queue(f, 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
 	q.pass(time.Hour)
-	if n := len(s.CallsOf("teller")); n != 1 || f.Stats().Refused.Load() != 1 {
-		t.Errorf("%d calls, %d refused", n, f.Stats().Refused.Load())
+	if n := len(s.CallsOf("teller")); n != 1 || stats(f).Refused != 1 {
+		t.Errorf("%d calls, %d refused", n, stats(f).Refused)
 	}
 	q.empty()
 }
@@ -198,7 +198,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("got %d bytes, %s", len(e.Message), e.Reason)
 	}
 	q.empty()
-	if n := f.Stats().Refused.Load() + f.Stats().Retries.Load(); n != 0 {
+	if n := stats(f).Refused + stats(f).Retries; n != 0 {
 		t.Errorf("%d tellings failed: %s", n, w.log())
 	}
 }
@@ -215,7 +215,7 @@ func TestEventsDenied(t *testing.T) {
 	f := w.follower(func(c *Config) { c.Kube = kube.NewWriter(k) }, policy.Sink{Name: "events", Kind: policy.Event})
 	q := w.queue(f, 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) { r.Service.Namespace = ns })))
-	if f.Stats().Refused.Load() != 1 {
+	if stats(f).Refused != 1 {
 		t.Errorf("got %s", w.log())
 	}
 	q.empty()
@@ -263,8 +263,8 @@ func TestDingTalk(t *testing.T) {
 	}
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Gone)))
 	q.pass(time.Hour)
-	if f.Stats().Refused.Load() != 1 || strings.Contains(w.log(), "tok3n") || strings.Contains(w.log(), "SECabc") {
-		t.Errorf("got %d refused, %s", f.Stats().Refused.Load(), w.log())
+	if stats(f).Refused != 1 || strings.Contains(w.log(), "tok3n") || strings.Contains(w.log(), "SECabc") {
+		t.Errorf("got %d refused, %s", stats(f).Refused, w.log())
 	}
 	q.empty()
 }
@@ -303,8 +303,8 @@ func TestSlack(t *testing.T) {
 		q.put(w.write(w.record(n, "vswitch-ip-exhausted", events.Gone)))
 	}
 	q.pass(time.Minute)
-	if n := len(h.take()); n != 1 || f.Stats().Refused.Load() != 1 || strings.Contains(w.log(), "s3cr3t") {
-		t.Errorf("got %d posts, %d refused", n, f.Stats().Refused.Load())
+	if n := len(h.take()); n != 1 || stats(f).Refused != 1 || strings.Contains(w.log(), "s3cr3t") {
+		t.Errorf("got %d posts, %d refused", n, stats(f).Refused)
 	}
 	q.pass(2 * time.Hour)
 	q.empty()
@@ -443,7 +443,7 @@ func TestTemplates(t *testing.T) {
 	if first.Text != "Mine: web-1 vsw-" || !strings.Contains(second.Text, "What happened") {
 		t.Errorf("got %q and %q", first.Text, second.Text)
 	}
-	if f.Stats().Templates.Load() != 1 || !strings.Contains(w.log(), "a template fails") {
+	if stats(f).Templates != 1 || !strings.Contains(w.log(), "a template fails") {
 		t.Errorf("got %s", w.log())
 	}
 }

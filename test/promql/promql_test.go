@@ -257,7 +257,8 @@ var fires = map[string]struct{ ill, well []series }{
 	"LbremedyCloudUnanswered": {[]series{{calls + `"unanswered"}`, growing(3)}, {calls + `"ok"}`, growing(7)}}, []series{{calls + `"refused"}`, growing(9)}, {calls + `"ok"}`, growing(1)}}},
 	"LbremedyDeadLetters":     {[]series{{`lbremedy_stream_messages{cluster="c",stream="DEAD"}`, since(0, 1)}}, []series{{`lbremedy_stream_messages{cluster="c",stream="CASES"}`, always(7)}, {`lbremedy_stream_messages{cluster="c",stream="DEAD"}`, always(0)}}},
 	"LbremedyBacklog":         {[]series{{`lbremedy_waiting_messages{class="a",cluster="c",state="undelivered"}`, since(0, 101)}}, []series{{`lbremedy_waiting_messages{class="a",cluster="c",state="in hand"}`, always(500)}}},
-	"LbremedyTicketsRefused":  {[]series{{`lbremedy_tellings_total{cluster="c",telling="refused"}`, since(0, 1)}}, []series{{`lbremedy_tellings_total{cluster="c",telling="opened"}`, growing(1)}}},
+	"LbremedySinkFails":       {[]series{{`lbremedy_tellings_total{cluster="c",sink="s",telling="retried"}`, growing(1)}}, []series{{`lbremedy_tellings_total{cluster="c",sink="s",telling="retried"}`, since(0, 1)}}},
+	"LbremedyTicketsRefused":  {[]series{{`lbremedy_tellings_total{cluster="c",sink="s",telling="refused"}`, since(0, 1)}}, []series{{`lbremedy_tellings_total{cluster="c",sink="s",telling="opened"}`, growing(1)}}},
 	"LbremedyBudgetSpent":     {[]series{{`lbremedy_cluster_budget_left{cluster="c"}`, since(3, 0)}}, []series{{`lbremedy_cluster_budget_left{cluster="c"}`, always(1)}}},
 }
 

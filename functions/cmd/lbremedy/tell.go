@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"sync"
 	"time"
@@ -35,8 +36,8 @@ type teller struct {
 	sinks    []policy.Sink
 	follower *ticket.Follower
 
-	mu     sync.Mutex       // of what follows, and of a change of follower
-	before observe.Tellings // by followers that have ended
+	mu     sync.Mutex                  // of what follows, and of a change of follower
+	before map[string]observe.Tellings // by sink, of followers that have ended
 }
 
 // teller returns what tells the sinks in force; an error if one of them can't be told.
@@ -68,20 +69,24 @@ func (t *teller) take(sinks []policy.Sink) error {
 	return nil
 }
 
-// tellings returns what all followers have told.
-func (t *teller) tellings() observe.Tellings {
+// tellings returns what all followers have told, by sink.
+func (t *teller) tellings() map[string]observe.Tellings {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.before.Plus(tellings(t.follower))
+	return t.sum()
 }
 
-// tellings returns what a follower has told.
-func tellings(f *ticket.Follower) observe.Tellings {
-	s := f.Stats()
-	return observe.Tellings{
-		Opened: s.Opened.Load(), Updated: s.Updated.Load(), Closed: s.Closed.Load(), Reopened: s.Reopened.Load(),
-		Retried: s.Retries.Load(), Refused: s.Refused.Load(),
+func (t *teller) sum() map[string]observe.Tellings {
+	all := maps.Clone(t.before)
+	if all == nil {
+		all = map[string]observe.Tellings{}
 	}
+	for name, s := range t.follower.Stats() {
+		all[name] = all[name].Plus(observe.Tellings{
+			Opened: s.Opened, Updated: s.Updated, Closed: s.Closed, Reopened: s.Reopened, Retried: s.Retries, Refused: s.Refused,
+		})
+	}
+	return all
 }
 
 // run tells until ctx ends, and takes over the sinks when they change. Those that are
@@ -105,7 +110,7 @@ func (t *teller) run(ctx context.Context) error {
 		}
 		if next != nil {
 			t.mu.Lock()
-			t.before = t.before.Plus(tellings(t.follower))
+			t.before = t.sum()
 			t.sinks, t.follower = next.sinks, next.follower
 			t.mu.Unlock()
 		}
