@@ -503,7 +503,29 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A run that takes long keeps its message: it is not handed out again meanwhile.
+// A run that takes longer than NATS waits for a sign of life keeps its message: it is not
+// handed out again meanwhile.
+func TestLongRun(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, time.Second, "busy")
+	f := newFunction(t, nil, func(w http.ResponseWriter, r *http.Request, _ int) {
+		run := time.NewTimer(33 * time.Second)
+		defer run.Stop()
+		select {
+		case <-run.C:
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	p.fail(t, "busy", 1, 1)
+	running(t, p.Stream, known, "routes: {busy: {url: '"+f.URL+"'}}", io.Discard)
+	until(t, "it is delivered", func() bool { return len(f.all()) > 0 && p.open(t, "busy") == 0 })
+	if n := len(f.all()); n != 1 {
+		t.Errorf("it was delivered %d times", n)
+	}
+}
+
+// A function that doesn't answer is given up, and the message comes again.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy")

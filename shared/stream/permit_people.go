@@ -84,7 +84,7 @@ const listConsumers = "$JS.API.CONSUMER.LIST." + Failed
 // no business in lbremedy's account.
 func Users(classes []string) (map[string]Permissions, error) {
 	users := map[string]Permissions{
-		"exporter": PermitExporter(), "worker": PermitWorker(), "operator": PermitOperator(), "viewer": PermitViewer(),
+		"exporter": PermitExporter(), "courier": PermitCourier(), "worker": PermitWorker(), "operator": PermitOperator(), "viewer": PermitViewer(),
 	}
 	for _, class := range classes {
 		if _, taken := users[class]; taken {
