@@ -32,6 +32,9 @@
 //     one takes until it says that it is ready, beside an empty HTTP server.
 //   - worker: events of Services that are gone, and the same events once more, which
 //     the journal answers. The worker is in this process, NATS in another.
+//   - courier: messages that wait, until a function in this process has answered the
+//     last, beside a loop that posts the same bodies with as many hands. The function
+//     answers at once, or after a run of 5 ms.
 //   - classify: one message of the corpus of package events.
 package bench
 
@@ -95,6 +98,7 @@ func BenchmarkFigures(b *testing.B) {
 		{"latency", (*rig).latency},
 		{"burst", (*rig).burst},
 		{"worker", (*rig).worker},
+		{"courier", (*rig).courier},
 		{"classify", (*rig).classify},
 		{"size", (*rig).size},
 		{"start", (*rig).start},
