@@ -3,7 +3,6 @@ package cloud
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/nlb"
@@ -109,7 +108,7 @@ func (w wireNLB) value() NetworkLoadBalancer {
 		}
 		lb.Zones = append(lb.Zones, zone)
 	}
-	slices.SortFunc(lb.Zones, func(a, b NetworkZone) int { return cmp.Compare(a.Zone, b.Zone) })
+	order(lb.Zones, func(a, b NetworkZone) int { return cmp.Compare(a.Zone, b.Zone) })
 	if w.Tags != nil {
 		lb.Tags = map[string]string{}
 		for _, t := range *w.Tags {
@@ -284,7 +283,7 @@ func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error
 			Status: string(l.ListenerStatus), ServerGroup: string(l.ServerGroupID), Description: string(l.ListenerDescription),
 		})
 	}
-	slices.SortFunc(out, func(a, b NetworkListener) int {
+	order(out, func(a, b NetworkListener) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.ID, b.ID))
 	})
 	return out, nil

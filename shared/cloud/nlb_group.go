@@ -2,7 +2,6 @@ package cloud
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
@@ -121,6 +120,6 @@ func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 			ID: string(s.ServerID), IP: string(s.ServerIP), Type: strings.ToLower(string(s.ServerType)), Port: int(s.Port.n), Weight: int(s.Weight.n),
 		})
 	}
-	slices.SortFunc(out, byBackend)
+	order(out, byBackend)
 	return out, nil
 }

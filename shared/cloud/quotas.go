@@ -119,7 +119,7 @@ func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]
 	for _, w := range list {
 		out = append(out, w.value())
 	}
-	slices.SortFunc(out, func(a, b Quota) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Code, b.Code)) })
+	order(out, func(a, b Quota) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Code, b.Code)) })
 	return out, nil
 }
 

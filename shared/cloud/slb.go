@@ -224,7 +224,7 @@ func (w wireLoadBalancer) value() LoadBalancer {
 		for _, p := range w.ListenerPortsAndProtocol.ListenerPortAndProtocol {
 			lb.Ports = append(lb.Ports, ListenerPort{int(p.ListenerPort.n), string(p.ListenerProtocol), string(p.Description)})
 		}
-		slices.SortFunc(lb.Ports, byPort)
+		order(lb.Ports, byPort)
 	}
 	lb.Backends = w.BackendServers.values()
 	return lb
@@ -245,7 +245,7 @@ func (w *wireBackends) values() []Backend {
 			Port: int(b.Port.n), Weight: int(b.Weight.n), VPC: string(b.VpcID), Description: string(b.Description),
 		})
 	}
-	slices.SortFunc(list, byBackend)
+	order(list, byBackend)
 	return list
 }
 
@@ -441,7 +441,7 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 			Config: scalars(l.TCPListenerConfig, l.UDPListenerConfig, l.HTTPListenerConfig, l.HTTPSListenerConfig),
 		})
 	}
-	slices.SortFunc(out, func(a, b Listener) int {
+	order(out, func(a, b Listener) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
 	})
 	return out, nil
@@ -530,8 +530,8 @@ func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, erro
 		for _, r := range w.AssociatedObjects.Rules.Rule {
 			g.Rules = append(g.Rules, Rule{ID: string(r.RuleID), Name: string(r.RuleName), Domain: string(r.Domain), URL: string(r.URL)})
 		}
-		slices.SortFunc(g.Listeners, byPort)
-		slices.SortFunc(g.Rules, func(a, b Rule) int { return cmp.Compare(a.ID, b.ID) })
+		order(g.Listeners, byPort)
+		order(g.Rules, func(a, b Rule) int { return cmp.Compare(a.ID, b.ID) })
 		list = append(list, g)
 	}
 	return sorted(list, func(g VServerGroup) string { return g.ID }), nil

@@ -75,7 +75,7 @@ func (s SLB) Available(ctx context.Context, addressType, ipVersion string) ([]Zo
 			}
 		}
 	}
-	slices.SortFunc(pairs, func(a, b ZonePair) int {
+	order(pairs, func(a, b ZonePair) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.SlaveZone, b.SlaveZone))
 	})
 	return slices.Compact(pairs), nil
