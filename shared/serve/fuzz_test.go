@@ -24,6 +24,10 @@ func FuzzDoor(f *testing.F) {
 	f.Add("POST", "/", "application/cloudevents-batch+json", "", "", []byte(`[`+structured+`]`))
 	f.Add("POST", "/", "text/plain; charset=\"", "0.3", "%", []byte{0xff})
 	f.Add("GET", "/healthz", "", "", "", []byte{})
+	f.Add("POST", "/", "", "", "", []byte(wrapped(f, nil, structured)))
+	f.Add("POST", "/", "", "", "", []byte(wrapped(f, map[string]string{"ce-specversion": "1.0"}, "x")))
+	f.Add("POST", "/", "", "", "", fcTrigger(f, "POST", "/", nil, structured, false))
+	f.Add("POST", "/", "", "", "", fcTrigger(f, "GE T", "%", map[string]string{"a b": "\n"}, "=", true))
 	d := &Door{Handle: func(_ context.Context, e cloudevents.Event) host.Reply {
 		if err := e.Validate(); err != nil {
 			panic(err)

@@ -21,37 +21,44 @@
 // Service, which costs time; it can't make it write anything that the cluster itself
 // does not ask for.
 //
-// An event comes as a CloudEvent in structured or binary mode. /invoke brings
-// the structured form as application/octet-stream, because Function Compute
-// passes on the body of an event invocation and not its headers.
+// An event comes as a CloudEvent in structured or binary mode, in a batch, or inside
+// what EventBridge makes of an HTTP request. /invoke brings it as
+// application/octet-stream, because Function Compute passes on the body of an event
+// invocation and not its headers. A batch is answered as the worst of its events, so
+// that none is lost: event streams of EventBridge know one answer for all of them, and
+// those that were settled are answered from the journal when they come again. An HTTP
+// trigger of Function Compute's Go runtime is a payload, too; its answer says the
+// status that a caller by HTTP would have got.
+//
+// A run under Function Compute has the credentials that came with its request, and
+// ends a moment before the platform would end it. The runtime is chosen by the
+// environment, of one program: FC_RUNTIME_API names the API of the Go runtime, else it
+// is HTTP on FC_CUSTOM_LISTEN_PORT or PORT, on 9000 under Function Compute and on 8080
+// elsewhere. An instance that was frozen wakes with a dead connection to NATS, so that
+// the connection is made anew before a run if nothing used it for a while.
 package serve
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math"
-	"mime"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
-	"strings"
+	"sync"
 	"syscall"
 	"time"
 
-	"github.com/aliyun/fc-runtime-go-sdk/fc"
-	"github.com/aliyun/fc-runtime-go-sdk/fccontext"
-	cloudevents "github.com/cloudevents/sdk-go/v2"
-	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -68,6 +75,8 @@ type Door struct {
 	Tokens func() ([]string, error)    // what callers must show as a bearer token, asked for each request; nil: none of them
 	JWT    *Verifier                   // or a JSON Web Token that it finds good; nil: none
 	FC     bool                        // Function Compute sends the requests: the credentials in their headers are the function's own
+
+	hands hands
 }
 
 // Handler returns the door's HTTP handler.
@@ -76,32 +85,87 @@ func (d *Door) Handler() http.Handler {
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 	mux.HandleFunc("POST /{$}", d.event)
 	mux.HandleFunc("POST /invoke", d.event)
-	mux.HandleFunc("POST /initialize", ok)
-	mux.HandleFunc("GET /pre-stop", ok)
+	mux.HandleFunc("POST /initialize", func(w http.ResponseWriter, r *http.Request) {
+		if err := d.prepared(r.Context()); err != nil {
+			d.refuse(w, r, http.StatusServiceUnavailable, "not initialised", err.Error())
+			return
+		}
+		ok(w, r)
+	})
+	mux.HandleFunc("GET /pre-stop", func(w http.ResponseWriter, r *http.Request) {
+		d.hands.wait(r.Context())
+		ok(w, r)
+	})
 	for _, live := range []string{"/healthz", "/health/liveness"} {
 		mux.HandleFunc("GET "+live, ok)
 	}
 	for _, ready := range []string{"/readyz", "/health/readiness"} {
 		mux.HandleFunc("GET "+ready, d.ready)
 	}
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(&answer{ResponseWriter: w}, r) })
 }
 
-func (d *Door) ready(w http.ResponseWriter, r *http.Request) {
-	if d.Ready != nil {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-		defer cancel()
-		if err := d.Ready(ctx); err != nil {
-			http.Error(w, events.Redact(err.Error()), http.StatusServiceUnavailable)
-			return
+// An answer has the header by which Function Compute tells success from failure.
+type answer struct {
+	http.ResponseWriter
+	said bool
+}
+
+// WriteHeader sends the status, and what Function Compute wants to know beside it.
+func (a *answer) WriteHeader(status int) {
+	if !a.said && status >= 200 {
+		a.said = true
+		verdict := "200"
+		if status >= 400 {
+			verdict = "404"
 		}
+		a.Header().Set("x-fc-status", verdict)
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes the body of an answer, with the status 200 if none was sent.
+func (a *answer) Write(b []byte) (int, error) {
+	if !a.said {
+		a.WriteHeader(http.StatusOK)
+	}
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap returns what stands behind, for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// ready answers whether an event would find all it needs.
+func (d *Door) ready(w http.ResponseWriter, r *http.Request) {
+	if err := d.prepared(r.Context()); err != nil {
+		http.Error(w, events.Redact(err.Error()), http.StatusServiceUnavailable)
+		return
 	}
 	w.WriteHeader(http.StatusOK)
 }
 
-// event answers one event.
+// prepared returns what keeps events from being answered, or nil. The program has
+// connected before it listens, so that asking twice does no harm.
+func (d *Door) prepared(ctx context.Context) error {
+	if d.Ready == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return d.Ready(ctx)
+}
+
+// event answers one event, or a batch of them.
 func (d *Door) event(w http.ResponseWriter, r *http.Request) {
-	if !d.admit(w, r) {
+	const unsettled = "event not settled"
+	if status, err := d.admit(r); err != nil {
+		switch status {
+		case http.StatusUnauthorized:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		case http.StatusServiceUnavailable:
+			w.Header().Set("Retry-After", seconds(between))
+		}
+		d.refuse(w, r, status, unsettled, err.Error())
 		return
 	}
 	read := within(w)
@@ -110,142 +174,96 @@ func (d *Door) event(w http.ResponseWriter, r *http.Request) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		d.refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf("the request has more than %d bytes", MaxBody))
+		d.refuse(w, r, http.StatusUnprocessableEntity, unsettled, fmt.Sprintf("the request has more than %d bytes", MaxBody))
 		return
 	case err != nil:
-		d.refuse(w, http.StatusServiceUnavailable, "the request broke off")
+		d.refuse(w, r, http.StatusServiceUnavailable, unsettled, "the request broke off")
 		return
 	}
-	e, err := decode(r.Header, body)
+	list, err := decode(r.Header, body)
 	if err != nil {
-		d.refuse(w, http.StatusUnprocessableEntity, err.Error())
+		d.refuse(w, r, http.StatusUnprocessableEntity, unsettled, err.Error())
 		return
 	}
-	ctx := r.Context()
-	if d.FC {
-		h := r.Header
-		ctx = withKey(ctx, h.Get("x-fc-access-key-id"), h.Get("x-fc-access-key-secret"), h.Get("x-fc-security-token"))
-	}
-	reply := d.Handle(ctx, e)
+	ctx, cancel := d.context(r)
+	defer cancel()
+	reply := d.handle(ctx, list)
 	switch {
 	case reply.Dead != "":
-		d.refuse(w, http.StatusUnprocessableEntity, reply.Dead)
+		d.refuse(w, r, http.StatusUnprocessableEntity, unsettled, reply.Dead)
 	case reply.Retry > 0:
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(reply.Retry.Seconds()))))
-		text := "the case is not settled yet"
-		if reply.Err != nil {
-			text = reply.Err.Error()
-		}
-		d.refuse(w, http.StatusServiceUnavailable, text)
+		w.Header().Set("Retry-After", seconds(reply.Retry))
+		d.refuse(w, r, http.StatusServiceUnavailable, unsettled, because(reply))
 	default:
-		w.Header().Set("x-fc-status", "200")
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
 
+func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
+
+// because says why an event must come again.
+func because(r host.Reply) string {
+	if r.Err != nil {
+		return r.Err.Error()
+	}
+	return fmt.Sprintf("the case is not settled yet: again in %s", r.Retry)
+}
+
+// atOnce is how many events of a batch run at once.
+const atOnce = 8
+
+// handle answers the events of a request as one: with the worst of its replies. That
+// is the one that must come again, because the sender sends all of them again, and
+// what was settled before is told by the journal at once.
+func (d *Door) handle(ctx context.Context, list []cloudevents.Event) host.Reply {
+	if !d.hands.begin() {
+		return host.Reply{Retry: time.Second, Err: errors.New("the function ends, and takes nothing more")}
+	}
+	defer d.hands.end()
+	replies := make([]host.Reply, len(list))
+	slots := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i, e := range list {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			replies[i] = d.one(ctx, e)
+		})
+	}
+	all.Wait()
+	worst := replies[0]
+	for _, r := range replies[1:] {
+		if r.Retry > worst.Retry || worst.Retry == 0 && worst.Dead == "" && r.Dead != "" {
+			worst = r
+		}
+	}
+	return worst
+}
+
+// one answers one event. A panic is the run's and not the door's: the event comes again.
+func (d *Door) one(ctx context.Context, e cloudevents.Event) (r host.Reply) {
+	defer func() {
+		if v := recover(); v != nil {
+			if d.Log != nil {
+				d.Log.Error("run panicked", "event", e.ID(), "panic", events.Redact(fmt.Sprint(v)), "stack", string(debug.Stack()))
+			}
+			r = host.Reply{Retry: time.Second, Err: errors.New("the run panicked")}
+		}
+	}()
+	return d.Handle(ctx, e)
+}
+
 // refuse answers with a status and one sentence.
-func (d *Door) refuse(w http.ResponseWriter, status int, text string) {
+func (d *Door) refuse(w http.ResponseWriter, r *http.Request, status int, what, text string) {
 	text = events.Redact(text)
 	if d.Log != nil {
-		d.Log.Warn("event not settled", "status", status, "error", text)
-	}
-	w.Header().Set("x-fc-status", "404")
-	http.Error(w, text, status)
-}
-
-// decode reads a CloudEvent from a request: binary mode if its headers say so,
-// else the body's JSON, whatever content type it came under.
-func decode(header http.Header, body []byte) (cloudevents.Event, error) {
-	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
-	if header.Get("Ce-Specversion") != "" && !strings.HasPrefix(kind, cloudevents.ApplicationCloudEventsJSON) {
-		return decodeBinary(header, body)
-	}
-	switch kind {
-	case cloudevents.ApplicationCloudEventsJSON, cloudevents.ApplicationJSON, "application/octet-stream", "":
-	default:
-		return cloudevents.Event{}, fmt.Errorf("the content type %q is not one of a CloudEvent: send application/cloudevents+json, or the ce- headers of the binary mode", kind)
-	}
-	return decodeJSON(body)
-}
-
-func decodeBinary(header http.Header, body []byte) (cloudevents.Event, error) {
-	r := &http.Request{Header: header.Clone(), Body: io.NopCloser(strings.NewReader(string(body)))}
-	e, err := cehttp.NewEventFromHTTPRequest(r)
-	if err != nil {
-		return cloudevents.Event{}, fmt.Errorf("the request is no CloudEvent in binary mode: %w", err)
-	}
-	if err := e.Validate(); err != nil {
-		return cloudevents.Event{}, fmt.Errorf("the CloudEvent is not valid: %w", err)
-	}
-	return *e, nil
-}
-
-func decodeJSON(body []byte) (cloudevents.Event, error) {
-	var e cloudevents.Event
-	if err := json.Unmarshal(body, &e); err != nil {
-		return cloudevents.Event{}, fmt.Errorf("the body is no CloudEvent in JSON: %w", err)
-	}
-	if err := e.Validate(); err != nil {
-		return cloudevents.Event{}, fmt.Errorf("the CloudEvent is not valid: %w", err)
-	}
-	return e, nil
-}
-
-// Dead is the error of an invocation whose event can never be handled. Function
-// Compute's Go runtime passes on the name of an error's type, and the courier knows it
-// by this one.
-type Dead string
-
-// Error says why.
-func (d Dead) Error() string { return string(d) }
-
-// Invoke answers one invocation of Function Compute's Go runtime. An error makes
-// the platform count the invocation as failed; a Dead one is for good.
-func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
-	e, err := decodeJSON(payload)
-	if err != nil {
-		return nil, Dead(events.Redact(err.Error()))
-	}
-	if fcc, ok := fccontext.FromContext(ctx); ok {
-		c := fcc.Credentials
-		ctx = withKey(ctx, c.AccessKeyId, c.AccessKeySecret, c.SecurityToken)
-	}
-	reply := d.Handle(ctx, e)
-	switch {
-	case reply.Dead != "":
-		return nil, Dead(events.Redact(reply.Dead))
-	case reply.Retry > 0 && reply.Err != nil:
-		return nil, errors.New(events.Redact(reply.Err.Error()))
-	case reply.Retry > 0:
-		return nil, fmt.Errorf("the case is not settled yet: again in %s", reply.Retry)
-	}
-	return json.RawMessage(fmt.Sprintf(`{"case":%q,"result":%q}`, reply.Record.Case, reply.Record.Result)), nil
-}
-
-// keyOf is where the function's own credentials lie in a request's context.
-type keyOf struct{}
-
-// withKey keeps the credentials that Function Compute sends with each request to
-// a function that has a role.
-func withKey(ctx context.Context, id, secret, token string) context.Context {
-	if id == "" {
-		return ctx
-	}
-	return context.WithValue(ctx, keyOf{}, cloud.Key{ID: id, Secret: secret, Token: token})
-}
-
-// Key returns the credentials that came with the request, if any did; else those
-// of next. A nil next is the SDK's default chain.
-func Key(next cloud.Credentials) cloud.Credentials {
-	if next == nil {
-		next = cloud.DefaultChain()
-	}
-	return func(ctx context.Context) (cloud.Key, error) {
-		if k, ok := ctx.Value(keyOf{}).(cloud.Key); ok {
-			return k, nil
+		log := d.Log
+		if id := r.Header.Get("x-fc-request-id"); d.FC && id != "" {
+			log = log.With("request", id)
 		}
-		return next(ctx)
+		log.Warn(what, "status", status, "error", text)
 	}
+	http.Error(w, text, status)
 }
 
 // Main is the main function of a program that serves one class. It is configured
@@ -283,19 +301,18 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	if err := h.Validate(); err != nil {
 		return err
 	}
-	d := &Door{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: env.Stream.Ping, Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
+	d := &Door{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: env.Stream.Wake, Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
 		// An instance that was frozen wakes with a dead connection.
 		if err := env.Stream.Wake(ctx); err != nil {
 			return host.Reply{Retry: time.Second, Err: err}
 		}
 		return h.Handle(ctx, e)
 	}}
-	if inFC {
-		fc.Start(d.Invoke) // never returns
-		return nil
-	}
 	if d.JWT, err = NewVerifier(os.Getenv); err != nil {
 		return err
+	}
+	if inFC {
+		return d.goRuntime(ctx, os.Getenv("FC_RUNTIME_API"))
 	}
 	address, warning := address(os.Getenv, d.guarded())
 	if warning != "" {
@@ -331,6 +348,10 @@ func address(getenv func(string) string, guarded bool) (address, warning string)
 	return "127.0.0.1:" + port, "the door asks for no token and listens to this machine alone: set LBREMEDY_DOOR_TOKEN, LBREMEDY_DOOR_TOKEN_FILE or LBREMEDY_DOOR_JWT_KEYS, or LBREMEDY_DOOR_OPEN=true"
 }
 
+// idle is how long a connection without requests is kept: longer than platforms keep
+// theirs, so that none sends a request on a connection that ends just then.
+const idle = 15 * time.Minute
+
 // drain is how long requests in hand may take after the end was asked for: a run
 // ends within two minutes.
 const drain = 2 * time.Minute
@@ -340,7 +361,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, Protocols: protocols}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idle, MaxHeaderBytes: 32 << 10, Protocols: protocols}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

@@ -109,23 +109,35 @@ func TestDoor(t *testing.T) {
 		{name: "failed for good", body: structured, reply: host.Reply{Err: errors.New("no")}, status: 204, fc: "200"},
 		{name: "dead", body: structured, reply: host.Reply{Dead: "nobody knows " + secret}, status: 422, fc: "404", says: "nobody knows"},
 		{name: "text", headers: map[string]string{"Content-Type": "text/plain"}, body: structured, status: 422, fc: "404", says: `content type "text/plain"`},
-		{name: "a batch", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[" + structured + "]", status: 422, fc: "404", says: "batch"},
-		{name: "broken JSON", body: structured[:40], status: 422, fc: "404", says: "no CloudEvent in JSON"},
-		{name: "nothing", status: 422, fc: "404", says: "no CloudEvent in JSON"},
-		{name: "no event", body: `{"specversion":"1.0"}`, status: 422, fc: "404", says: "no"},
-		{name: "an event without a source", body: `{"specversion":"1.0","id":"1","type":"t","source":""}`, status: 422, fc: "404", says: "no CloudEvent"},
-		{name: "binary without an ID", headers: map[string]string{"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Type": "t"}, body: "{}", status: 422, fc: "404", says: "not valid"},
-		{name: "binary of another version", headers: map[string]string{"Content-Type": "application/json", "Ce-Specversion": "9.9"}, body: "{}", status: 422, fc: "404", says: "no CloudEvent"},
+		{name: "a batch of one", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[" + structured + "]", status: 204, fc: "200"},
+		{name: "a batch of none", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[]", status: 422, fc: "404", says: "the batch has 0 events"},
+		{name: "a batch of too many", body: "[" + strings.Repeat("1,", mostEvents) + "1]", status: 422, fc: "404", says: "the batch has 101 events: send 1 to 100"},
+		{name: "a broken batch", body: "[" + structured, status: 422, fc: "404", says: "the batch is no JSON"},
+		{name: "a batch with something else in it", body: "[" + structured + ",7]", status: 422, fc: "404", says: "event 2 of the batch: invalid event"},
+		{name: "a rule of EventBridge", body: strings.Replace(structured, "{", `{"aliyunaccountid":"1","aliyunpublishtime":"2026-11-21T10:00:00Z","aliyunpublishaddr":"10.0.0.1","aliyuneventbusname":"b",`, 1), status: 204, fc: "200"},
+		{name: "an HTTP source of EventBridge", body: wrapped(t, nil, structured), status: 204, fc: "200"},
+		{name: "an HTTP source of EventBridge, as an object", body: wrapped(t, nil, json.RawMessage(structured)), status: 204, fc: "200"},
+		{name: "an HTTP source of EventBridge, in binary mode", body: wrapped(t, binary, string(e.Data())), status: 204, fc: "200"},
+		{name: "an HTTP source of EventBridge, in a batch", body: "[" + wrapped(t, nil, structured) + "]", status: 204, fc: "200"},
+		{name: "an HTTP source with a batch", body: wrapped(t, nil, "["+structured+","+structured+"]"), status: 422, fc: "404", says: "its body is a batch"},
+		{name: "an HTTP source with something else", body: wrapped(t, nil, "x"), status: 422, fc: "404", says: "EventBridge's of an HTTP request: invalid event"},
+		{name: "an HTTP source without a request", body: strings.Replace(wrapped(t, nil, ""), `"data":{`, `"data":7,"x":{`, 1), status: 422, fc: "404", says: "invalid event"},
+		{name: "broken JSON", body: structured[:40], status: 422, fc: "404", says: "invalid event"},
+		{name: "nothing", status: 422, fc: "404", says: "invalid event"},
+		{name: "no event", body: `{"specversion":"1.0"}`, status: 422, fc: "404", says: "invalid event"},
+		{name: "an event without a source", body: `{"specversion":"1.0","id":"1","type":"t","source":""}`, status: 422, fc: "404", says: "invalid event"},
+		{name: "binary without an ID", headers: map[string]string{"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Type": "t"}, body: "{}", status: 422, fc: "404", says: "invalid event"},
+		{name: "binary of another version", headers: map[string]string{"Content-Type": "application/json", "Ce-Specversion": "9.9"}, body: "{}", status: 422, fc: "404", says: "invalid event"},
 		{name: "too large", body: strings.Repeat(" ", MaxBody) + structured, status: 422, fc: "404", says: "more than"},
 		{name: "as large as it may be", body: strings.Repeat(" ", MaxBody-len(structured)) + structured, status: 204, fc: "200"},
-		{name: "a reader", method: "GET", status: 405},
-		{name: "another path", path: "/other", body: structured, status: 404},
-		{name: "live", method: "GET", path: "/healthz", status: 200},
-		{name: "live on Knative", method: "GET", path: "/health/liveness", status: 200},
-		{name: "ready", method: "GET", path: "/readyz", status: 503, says: "NATS is away"},
-		{name: "ready on Knative", method: "GET", path: "/health/readiness", status: 503, says: "NATS is away"},
-		{name: "initialised by FC", path: "/initialize", status: 200},
-		{name: "stopped by FC", method: "GET", path: "/pre-stop", status: 200},
+		{name: "a reader", method: "GET", status: 405, fc: "404"},
+		{name: "another path", path: "/other", body: structured, status: 404, fc: "404"},
+		{name: "live", method: "GET", path: "/healthz", status: 200, fc: "200"},
+		{name: "live on Knative", method: "GET", path: "/health/liveness", status: 200, fc: "200"},
+		{name: "ready", method: "GET", path: "/readyz", status: 503, fc: "404", says: "NATS is away"},
+		{name: "ready on Knative", method: "GET", path: "/health/readiness", status: 503, fc: "404", says: "NATS is away"},
+		{name: "initialised by FC, without NATS", path: "/initialize", status: 503, fc: "404", says: "NATS is away"},
+		{name: "stopped by FC", method: "GET", path: "/pre-stop", status: 200, fc: "200"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -150,13 +162,14 @@ func TestDoor(t *testing.T) {
 			if a.Code != tt.status || a.Header().Get("x-fc-status") != tt.fc || a.Header().Get("Retry-After") != tt.after || !strings.Contains(a.Body.String(), tt.says) {
 				t.Errorf("got %d, x-fc-status %q, Retry-After %q: %s", a.Code, a.Header().Get("x-fc-status"), a.Header().Get("Retry-After"), a.Body)
 			}
-			if want := tt.fc == "200" || tt.reply.Retry > 0 || tt.reply.Dead != ""; want != (handled == 1) {
+			if want := tt.status == 204 || tt.reply.Retry > 0 || tt.reply.Dead != ""; want != (handled == 1) {
 				t.Errorf("handled %d times", handled)
 			}
 			if strings.Contains(a.Body.String()+log.String(), "c2VjcmV0") {
 				t.Errorf("a secret stands in %s or in the log %s", a.Body, &log)
 			}
-			if logged := log.Len() > 0; logged != (tt.fc == "404") {
+			probe := tt.method == "GET" || tt.path == "/other"
+			if logged := log.Len() > 0; logged != (tt.fc == "404" && !probe) {
 				t.Errorf("the log is %q", &log)
 			}
 		})
@@ -175,6 +188,19 @@ func TestDoor(t *testing.T) {
 			t.Errorf("%s: %d", path, a.Code)
 		}
 	}
+}
+
+// wrapped returns what EventBridge makes of a request to an HTTP event source.
+func wrapped(t testing.TB, headers map[string]string, body any) string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{
+		"specversion": "1.0", "id": "w-1", "source": "bus.http", "type": httpEvent, "datacontenttype": "application/json", "aliyunaccountid": "1",
+		"data": map[string]any{"headers": headers, "path": "/webhook/putEvents", "httpMethod": "POST", "queryString": map[string]string{}, "body": body},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func or(s, otherwise string) string {
@@ -212,7 +238,7 @@ func TestInvoke(t *testing.T) {
 		{name: "dead", body: marshal(t, e), reply: host.Reply{Dead: "nobody knows AccessKeyId=LTAI4FakeFakeFake1234"}, err: "nobody knows AccessKeyId=***"},
 		{name: "an error", body: marshal(t, e), reply: host.Reply{Retry: time.Second, Err: errors.New("boom")}, err: "boom"},
 		{name: "later", body: marshal(t, e), reply: host.Reply{Retry: 5 * time.Second}, err: "again in 5s"},
-		{name: "garbage", body: "{", err: "no CloudEvent in JSON"},
+		{name: "garbage", body: "{", err: "invalid event"},
 	} {
 		d := &Door{Handle: func(context.Context, cloudevents.Event) host.Reply { return tt.reply }}
 		got, err := d.Invoke(t.Context(), []byte(tt.body))
@@ -475,7 +501,7 @@ func TestGoRuntime(t *testing.T) {
 	}
 	invocations <- "{"
 	got = <-answers
-	if !strings.HasSuffix(got.path, "/r2/error") || !strings.Contains(got.body, "no CloudEvent in JSON") {
+	if !strings.HasSuffix(got.path, "/r2/error") || !strings.Contains(got.body, "invalid event") {
 		t.Errorf("got %s: %s", got.path, got.body)
 	}
 }

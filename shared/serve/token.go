@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -44,29 +43,24 @@ func Tokens(getenv func(string) string) func() ([]string, error) {
 // guarded reports whether callers must show a token.
 func (d *Door) guarded() bool { return d.Tokens != nil || d.JWT != nil }
 
-// admit reports whether the caller shows a token that is good, and answers if not.
-// Without a setting for tokens whoever reaches the door may call.
-func (d *Door) admit(w http.ResponseWriter, r *http.Request) bool {
+// admit returns nil if the caller shows a token that is good, else the status to
+// answer with and why. Without a setting for tokens whoever reaches the door may call.
+func (d *Door) admit(r *http.Request) (status int, err error) {
 	if !d.guarded() {
-		return true
+		return 0, nil
 	}
 	kind, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "Bearer") {
 		shown = ""
 	}
-	err := d.known(r.Context(), strings.TrimSpace(shown))
+	err = d.known(r.Context(), strings.TrimSpace(shown))
 	switch {
 	case err == nil:
-		return true
+		return 0, nil
 	case errors.Is(err, errStranger):
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		d.refuse(w, http.StatusUnauthorized, err.Error())
-	default:
-		// It says nothing of the caller: the request must come again.
-		w.Header().Set("Retry-After", strconv.Itoa(int(between.Seconds())))
-		d.refuse(w, http.StatusServiceUnavailable, err.Error())
+		return http.StatusUnauthorized, err
 	}
-	return false
+	return http.StatusServiceUnavailable, err // it says nothing of the caller: the request must come again
 }
 
 // known returns nil if a token is one of the fixed ones or a good JSON Web Token. It

@@ -39,6 +39,7 @@ var keys = map[string]string{
 	"present":   "resource version that the cluster has",
 	"published": "number of failures that were stored",
 	"reason":    "why something is so, as a sentence",
+	"request":   "ID that the platform gave a request",
 	"saved":     "resource version that was saved",
 	"sequence":  "of a message in its stream",
 	"silence":   "how long nothing got through",

@@ -1,0 +1,295 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aliyun/fc-runtime-go-sdk/fc"
+	"github.com/aliyun/fc-runtime-go-sdk/fccontext"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/host"
+)
+
+// margin is how long before Function Compute ends an invocation a run has to end, so
+// that the answer and the journal are written.
+const margin = 2 * time.Second
+
+// context returns what a request's run stands under: under Function Compute the
+// credentials, the ID and the end of the invocation that its headers say.
+func (d *Door) context(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, h := r.Context(), r.Header
+	if !d.FC {
+		return ctx, func() {}
+	}
+	ctx = withKey(ctx, h.Get("x-fc-access-key-id"), h.Get("x-fc-access-key-secret"), h.Get("x-fc-security-token"))
+	if id := h.Get("x-fc-request-id"); id != "" {
+		ctx = host.WithRequest(ctx, id)
+	}
+	var end time.Time
+	if s, err := strconv.ParseInt(h.Get("x-fc-function-timeout"), 10, 32); err == nil && s > 0 {
+		end = time.Now().Add(time.Duration(s) * time.Second)
+	}
+	if ms, err := strconv.ParseInt(h.Get("x-fc-function-deadline"), 10, 64); err == nil && ms > 0 {
+		if at := time.UnixMilli(ms); end.IsZero() || at.Before(end) {
+			end = at
+		}
+	}
+	return before(ctx, end)
+}
+
+// before returns a context that ends a moment before the platform ends the invocation.
+// The zero time is no end.
+func before(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
+	if end.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, end.Add(-min(margin, time.Until(end)/4)))
+}
+
+// Invoke answers one invocation of Function Compute's Go runtime. Of an HTTP trigger it
+// is a request, and the answer says the status; of all else it is one or more
+// CloudEvents in JSON, and an error makes the platform count the invocation as failed; a
+// Dead one is for good.
+func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
+	var id string
+	if fcc, ok := fccontext.FromContext(ctx); ok {
+		c := fcc.Credentials
+		ctx = withKey(ctx, c.AccessKeyId, c.AccessKeySecret, c.SecurityToken)
+		if id = fcc.RequestID; id != "" {
+			ctx = host.WithRequest(ctx, id)
+		}
+	}
+	end, _ := ctx.Deadline()
+	ctx, cancel := before(ctx, end)
+	defer cancel()
+	r, err := trigger(payload)
+	if r != nil {
+		r.Header.Set("x-fc-request-id", id)
+		return d.triggered(r.WithContext(ctx))
+	}
+	if err == nil && len(payload) > MaxBody {
+		err = fmt.Errorf("the payload has more than %d bytes", MaxBody)
+	}
+	if err != nil {
+		return nil, Dead(d.failed(id, err.Error()))
+	}
+	list, err := decode(http.Header{}, payload)
+	if err != nil {
+		return nil, Dead(d.failed(id, err.Error()))
+	}
+	reply := d.handle(ctx, list)
+	switch {
+	case reply.Dead != "":
+		return nil, Dead(d.failed(id, reply.Dead))
+	case reply.Retry > 0:
+		return nil, errors.New(d.failed(id, because(reply)))
+	}
+	return json.Marshal(map[string]string{"case": reply.Record.Case, "result": string(reply.Record.Result)})
+}
+
+// Dead is the error of an invocation whose event can never be handled. Function
+// Compute's Go runtime passes on the name of an error's type, and the courier knows it
+// by this one.
+type Dead string
+
+// Error says why.
+func (d Dead) Error() string { return string(d) }
+
+// failed logs why an invocation fails, and returns it without secrets.
+func (d *Door) failed(id, text string) string {
+	text = events.Redact(text)
+	if d.Log != nil {
+		d.Log.Warn("event not settled", "request", id, "error", text)
+	}
+	return text
+}
+
+// triggered answers the request of an HTTP trigger, as the door answers any.
+func (d *Door) triggered(r *http.Request) (json.RawMessage, error) {
+	a := &recorder{header: http.Header{}, status: http.StatusOK}
+	d.Handler().ServeHTTP(a, r)
+	headers := map[string]string{}
+	for name := range a.header {
+		headers[name] = a.header.Get(name)
+	}
+	return json.Marshal(map[string]any{"statusCode": a.status, "headers": headers, "isBase64Encoded": false, "body": a.body.String()})
+}
+
+// A recorder keeps an answer.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header returns the headers of the answer.
+func (a *recorder) Header() http.Header { return a.header }
+
+// WriteHeader keeps the status.
+func (a *recorder) WriteHeader(status int) { a.status = status }
+
+// Write keeps the body.
+func (a *recorder) Write(b []byte) (int, error) { return a.body.Write(b) }
+
+// goRuntime answers the invocations of Function Compute's Go runtime until ctx ends,
+// then lets those in hand finish. The SDK's loop can't be ended and has no ear for
+// SIGTERM: it goes on until the process ends.
+func (d *Door) goRuntime(ctx context.Context, api string) error {
+	mend(api)
+	fc.RegisterInitializerFunction(d.initialize)
+	fc.RegisterPreStopFunction(d.hands.wait)
+	go fc.Start(d.Invoke)
+	if d.Log != nil {
+		d.Log.Info("function is ready", "address", api)
+	}
+	<-ctx.Done()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	d.hands.close(last)
+	return nil
+}
+
+// mend puts right what the SDK (v0.3.1) makes of its platform's faults. It leaves an
+// invocation without a deadline or a timeout unanswered, and asks an API that is away
+// again without a pause. The SDK takes no client of ours; its requests pass through
+// here because it uses the default one.
+func mend(api string) {
+	transport := http.DefaultTransport.(*http.Transport)
+	transport.RegisterProtocol("http", mended{api, transport.Clone()})
+}
+
+type mended struct {
+	api string
+	to  *http.Transport
+}
+
+// again is the pause before an API that failed is asked again.
+const again = time.Second
+
+// assumed is how long an invocation may take of which the platform does not say it.
+const assumed = time.Minute
+
+// RoundTrip sends a request to the runtime API; others go their usual way.
+func (m mended) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host != m.api {
+		return nil, http.ErrSkipAltProtocol
+	}
+	a, err := m.to.RoundTrip(r)
+	if !strings.HasSuffix(r.URL.Path, "/next") {
+		return a, err
+	}
+	if err != nil || a.StatusCode != http.StatusOK {
+		select {
+		case <-time.After(again):
+		case <-r.Context().Done():
+		}
+		return a, err
+	}
+	s, err := strconv.Atoi(a.Header.Get("x-fc-function-timeout"))
+	if err != nil || s <= 0 {
+		s = int(assumed.Seconds())
+		a.Header.Set("x-fc-function-timeout", strconv.Itoa(s))
+	}
+	if _, err := strconv.ParseInt(a.Header.Get("x-fc-function-deadline"), 10, 64); err != nil {
+		a.Header.Set("x-fc-function-deadline", strconv.FormatInt(time.Now().Add(time.Duration(s)*time.Second).UnixMilli(), 10))
+	}
+	return a, nil
+}
+
+// initialize checks that events can be answered. The SDK takes no error of an
+// initializer: a panic is how one fails, and the SDK hands its text on.
+func (d *Door) initialize(ctx context.Context) {
+	if err := d.prepared(ctx); err != nil {
+		panic(events.Redact(err.Error()))
+	}
+}
+
+// hands are the requests in hand.
+type hands struct {
+	mu     sync.Mutex
+	held   int
+	free   chan struct{} // closed when none is held any more; nil: nobody waits
+	closed bool
+}
+
+// begin takes a request in hand, and reports whether one may.
+func (h *hands) begin() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.held++
+	return true
+}
+
+func (h *hands) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held--; h.held == 0 && h.free != nil {
+		close(h.free)
+		h.free = nil
+	}
+}
+
+// wait waits until nothing is in hand, or ctx ends.
+func (h *hands) wait(ctx context.Context) {
+	h.mu.Lock()
+	if h.held == 0 {
+		h.mu.Unlock()
+		return
+	}
+	if h.free == nil {
+		h.free = make(chan struct{})
+	}
+	free := h.free
+	h.mu.Unlock()
+	select {
+	case <-free:
+	case <-ctx.Done():
+	}
+}
+
+// close takes nothing more in hand, and waits for the rest.
+func (h *hands) close(ctx context.Context) {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.wait(ctx)
+}
+
+// keyOf is where the function's own credentials lie in a request's context.
+type keyOf struct{}
+
+// withKey keeps the credentials that Function Compute sends with each request to
+// a function that has a role.
+func withKey(ctx context.Context, id, secret, token string) context.Context {
+	if id == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, keyOf{}, cloud.Key{ID: id, Secret: secret, Token: token})
+}
+
+// Key returns the credentials that came with the request, if any did; else those
+// of next. A nil next is the SDK's default chain.
+func Key(next cloud.Credentials) cloud.Credentials {
+	if next == nil {
+		next = cloud.DefaultChain()
+	}
+	return func(ctx context.Context) (cloud.Key, error) {
+		if k, ok := ctx.Value(keyOf{}).(cloud.Key); ok {
+			return k, nil
+		}
+		return next(ctx)
+	}
+}
