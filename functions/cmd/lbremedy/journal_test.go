@@ -135,7 +135,7 @@ func TestJournal(t *testing.T) {
 	report := c.run(t.Context(), "show", "shop/web", "--history")
 	for _, want := range []string{
 		"shop/web  fixed\n", "Case       " + web, "Failed ", full, "Finding    The vSwitch vsw-a is full; vsw-b has 41 free addresses.\n",
-		"Impact     The Service has no address", "Plan       low risk, 1 of 1 steps done\n           1. annotate", "\n              before: vswitch-id vsw-a\n              after: vswitch-id vsw-b\n",
+		"Impact     The Service had no address", "Plan       low risk, 1 of 1 steps done\n           1. annotate", "\n              before: vswitch-id vsw-a\n              after: vswitch-id vsw-b\n",
 		"undo: annotate", "Undo       lbremedy undo " + web + " --apply\n", "Rule       Fix mode", "Timings    diagnose 300ms, verify 3s; 3.3s in all\n",
 		"Outcome    fixed at", "by worker, the first attempt", "History\n", "worker  started\n", "Others     " + gone,
 	} {

@@ -36,13 +36,20 @@ func (p *program) width() int {
 // note says something beside the data.
 func (p *program) note(format string, args ...any) { fmt.Fprintf(p.err, format+"\n", args...) }
 
-// report tells of a record as a person would want to read it.
+// report tells of a record as a person would want to read it: what failed and what that
+// meant, why, what was done by which rule, how it ended, and how to take it back. What only
+// helps to find out more comes last.
 func (p *program) report(r events.Record) {
 	dry := r.Phase == ""
 	fmt.Fprintf(p.out, "%s  %s\n", p.paint(bold, command.Clean(r.Service.String())), p.outcome(r))
 	p.field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
 	p.field("Failed", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago\n"+r.Message)
-	p.field("Impact", impacts[r.Impact])
+	impact := impacts[r.Impact]
+	if r.Result == events.Fixed || r.Result == events.Gone {
+		p.field("Impact", impact.was)
+	} else {
+		p.field("Impact", impact.is)
+	}
 	p.field("Finding", r.Finding)
 	p.steps(r, dry)
 	p.field("Rule", cmp.Or(r.Decided, r.Rule))
@@ -56,13 +63,15 @@ func (p *program) report(r events.Record) {
 	if r.Wait > 0 && !r.Result.Settled() {
 		p.field("Wait", "It is looked at again after "+r.Wait.Round(time.Second).String()+".")
 	}
-	if !dry {
-		p.field("Course", course(r))
-	}
+	p.ending(r, dry)
 	p.field("Timings", timings(r.Timings))
 	if !dry {
 		p.field("Trace", traceOf(r))
 	}
+}
+
+// ending tells how it ended, and how to take it back.
+func (p *program) ending(r events.Record, dry bool) {
 	if dry {
 		p.field("Outcome", "Nothing was written.")
 		return
@@ -76,12 +85,34 @@ func (p *program) report(r events.Record) {
 		attempts = fmt.Sprintf(", %d attempts to write in 24 h", n)
 	}
 	p.field("Outcome", fmt.Sprintf("%s at %s by %s%s", state(r), clock(r.At), cmp.Or(r.Who, "unknown"), attempts))
+	p.field("Course", course(r))
+	p.field("Undo", wayBack(r))
 }
 
-var impacts = map[events.Impact]string{
-	events.NeverUp: "The Service has no address: it never worked.",
-	events.Frozen:  "Traffic still flows, to the backends of the last sync.",
-	events.Serving: "Traffic flows; only the sync of settings fails.",
+// wayBack says how a person takes back what was written, or that there is no way; empty
+// if there is nothing to take back.
+func wayBack(r events.Record) string {
+	if r.Result == events.Undone {
+		return ""
+	}
+	text := ""
+	for i, s := range r.Steps[:min(r.Next, len(r.Steps))] {
+		switch {
+		case s.Undo != nil:
+			text = "lbremedy undo " + r.Case + " --apply"
+		case s.Kind != "touch":
+			return fmt.Sprintf("There is no way back from step %d.", i+1)
+		}
+	}
+	return text
+}
+
+// impacts say what the users of a Service notice, and what they noticed of a failure
+// that is over.
+var impacts = map[events.Impact]struct{ is, was string }{
+	events.NeverUp: {"The Service has no address: it never worked.", "The Service had no address: it had never worked."},
+	events.Frozen:  {"Traffic still flows, to the backends of the last sync.", "Traffic still flowed, to the backends of the last sync."},
+	events.Serving: {"Traffic flows; only the sync of settings fails.", "Traffic flowed; only the sync of settings failed."},
 }
 
 // steps tells what was done or would be, what stood there, and the way back.
@@ -89,30 +120,34 @@ func (p *program) steps(r events.Record, dry bool) {
 	if len(r.Steps) == 0 {
 		return
 	}
-	head := fmt.Sprintf("%s risk, %d of %d steps done", r.Risk, min(r.Next, len(r.Steps)), len(r.Steps))
+	head := fmt.Sprintf("%d of %d steps done", min(r.Next, len(r.Steps)), len(r.Steps))
 	if dry || r.Result == events.Planned || r.Result == events.Asked {
-		head = fmt.Sprintf("%s risk, nothing done yet", r.Risk)
+		head = "nothing done yet"
+	}
+	if r.Risk != "" { // an undo has none of its own
+		head = r.Risk + " risk, " + head
 	}
 	text := ""
 	for i, s := range r.Steps {
-		text += fmt.Sprintf("\n%d. %s", i+1, s.Text)
+		text += fmt.Sprintf("\n%d. %s", i+1, brief(s.Text))
 		for _, line := range change(s.Step) {
 			text += "\n   " + line
 		}
 		back := "there is no way back"
 		switch {
 		case s.Undo != nil:
-			back = s.Undo.Text
+			back = brief(s.Undo.Text)
 		case s.Kind == "touch":
 			back = "nothing to take back"
 		}
 		text += "\n   undo: " + back
 	}
 	p.field("Plan", head+text)
-	if r.Next > 0 && r.Result != events.Undone && slices.ContainsFunc(r.Steps, func(s events.StepRecord) bool { return s.Undo != nil }) {
-		p.field("Undo", "lbremedy undo "+r.Case+" --apply")
-	}
 }
+
+// brief returns what a step does with the controller's annotations under the short names
+// by which its documentation calls them. The journal has them in full.
+func brief(text string) string { return strings.ReplaceAll(text, remedy.Prefix, "") }
 
 // change tells what stood where a step writes, and what stands there after it. Steps
 // keep the one under "was", as one value or as one by key, where a key that is not
