@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -65,8 +66,15 @@ func uid(i int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", i) 
 // fail stores n failures of a class, of Services from the number first on.
 func (p *place) fail(t testing.TB, class string, first, n int) {
 	t.Helper()
+	p.failAll(t, []string{class}, first, n)
+}
+
+// failAll does so for several classes, in turns.
+func (p *place) failAll(t testing.TB, classes []string, first, n int) {
+	t.Helper()
 	pipe := p.Pipe(64)
-	for i := first; i < first+n; i++ {
+	for i := range n * len(classes) {
+		class, i := classes[i%len(classes)], first+i/len(classes)
 		e, err := events.NewFailed(events.Failure{
 			Cluster: "c1", Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: "no",
 			Service: events.Service{Namespace: "shop", Name: "web", UID: uid(i)},
@@ -113,17 +121,20 @@ type function struct {
 	posts []post
 	now   int // requests in hand
 	most  int // of them at once
-	got   chan struct{}
 }
 
 // newFunction starts a function. n is the number of the request, from 1; a nil answer is 204.
-func newFunction(t testing.TB, start func(http.Handler) *httptest.Server, answer func(w http.ResponseWriter, r *http.Request, n int)) *function {
+func newFunction(t testing.TB, answer func(w http.ResponseWriter, r *http.Request, n int)) *function {
 	t.Helper()
-	f := &function{answer: answer, got: make(chan struct{}, 1)}
-	if start == nil {
-		start = httptest.NewServer
-	}
-	f.Server = start(f)
+	return started(t, answer, (*httptest.Server).Start)
+}
+
+func started(t testing.TB, answer func(w http.ResponseWriter, r *http.Request, n int), start func(*httptest.Server)) *function {
+	t.Helper()
+	f := &function{answer: answer}
+	f.Server = httptest.NewUnstartedServer(f)
+	f.Config.ErrorLog = log.New(io.Discard, "", 0) // that some callers break off is wanted
+	start(f.Server)
 	t.Cleanup(f.Close)
 	return f
 }
@@ -145,10 +156,6 @@ func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		f.now--
 		f.mu.Unlock()
-		select {
-		case f.got <- struct{}{}:
-		default:
-		}
 	}()
 	if f.answer != nil {
 		f.answer(w, r, n)
@@ -277,7 +284,7 @@ func TestAnswers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, time.Second, "busy")
-			f := newFunction(t, nil, tt.answer)
+			f := newFunction(t, tt.answer)
 			p.fail(t, "busy", 1, 1)
 			var log buffer
 			c, end := running(t, p.Stream, known, "routes: {busy: {url: '"+f.URL+"/busy'}}", &log)
@@ -325,7 +332,7 @@ func status(code int, text string) func(http.ResponseWriter, *http.Request, int)
 func TestNoEvent(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy")
-	f := newFunction(t, nil, nil)
+	f := newFunction(t, nil)
 	_, _, err := p.PublishNewer(t.Context(), events.FailedSubject("c1", "busy", uid(1)), "x", nil, []byte("no event"), func(stream.Message) bool { return true })
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +348,7 @@ func TestNoEvent(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy")
-	f := newFunction(t, nil, func(w http.ResponseWriter, _ *http.Request, n int) {
+	f := newFunction(t, func(w http.ResponseWriter, _ *http.Request, n int) {
 		switch n {
 		case 1:
 			w.Header().Set("Retry-After", "2")
@@ -369,28 +376,45 @@ func TestRetryAfter(t *testing.T) {
 // and no faster.
 func TestThousand(t *testing.T) {
 	t.Parallel()
-	const n, workers, perSecond = 1000, 10, 400
-	p := newPlace(t, time.Second, "busy")
-	f := newFunction(t, nil, nil)
-	p.fail(t, "busy", 1, n)
-	began := time.Now()
-	running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', concurrency: %d, rate: %d}}", f.URL, workers, perSecond), io.Discard)
-	until(t, "all are delivered", func() bool { return p.open(t, "busy") == 0 })
-	took := time.Since(began)
-	seen := map[string]int{}
-	for _, got := range f.all() {
-		seen[got.event]++
+	const n = 1000
+	for _, tt := range []struct {
+		name    string
+		workers int
+		rate    int           // a second; 0: no limit
+		run     time.Duration // of the function
+	}{
+		{"as many as hands", 10, 0, 5 * time.Millisecond},
+		{"as fast as the limit", 10, 400, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, time.Second, "busy")
+			f := newFunction(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+				run := time.NewTimer(tt.run)
+				<-run.C
+				w.WriteHeader(http.StatusNoContent)
+			})
+			p.fail(t, "busy", 1, n)
+			began := time.Now()
+			running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', concurrency: %d, rate: %d}}", f.URL, tt.workers, tt.rate), io.Discard)
+			until(t, "all are delivered", func() bool { return p.open(t, "busy") == 0 })
+			took := time.Since(began)
+			seen := map[string]int{}
+			for _, got := range f.all() {
+				seen[got.event]++
+			}
+			if len(seen) != n || len(f.all()) != n {
+				t.Errorf("%d events in %d requests, want %d", len(seen), len(f.all()), n)
+			}
+			if f.most > tt.workers || tt.rate == 0 && f.most < tt.workers {
+				t.Errorf("%d at once, want %d", f.most, tt.workers)
+			}
+			if tt.rate > 0 && took < time.Duration(n-tt.workers)*time.Second/time.Duration(tt.rate) {
+				t.Errorf("%s for %d requests is faster than %d a second", took, n, tt.rate)
+			}
+			t.Logf("%d in %s, at most %d at once", n, took.Round(time.Millisecond), f.most)
+		})
 	}
-	if len(seen) != n || len(f.all()) != n {
-		t.Errorf("%d events in %d requests, want %d", len(seen), len(f.all()), n)
-	}
-	if f.most > workers {
-		t.Errorf("%d at once, want at most %d", f.most, workers)
-	}
-	if least := time.Duration(n-workers) * time.Second / perSecond; took < least {
-		t.Errorf("%s for %d requests, want at least %s", took, n, least)
-	}
-	t.Logf("%d in %s, at most %d at once", n, took.Round(time.Millisecond), f.most)
 }
 
 // One function hangs, and one is not there: the 34 others don't notice.
@@ -403,7 +427,7 @@ func TestHanging(t *testing.T) {
 	}
 	p := newPlace(t, 100*time.Millisecond, classes...)
 	var hanging atomic.Int64
-	f := newFunction(t, nil, func(w http.ResponseWriter, r *http.Request, _ int) {
+	f := newFunction(t, func(w http.ResponseWriter, r *http.Request, _ int) {
 		if r.URL.Path == "/hangs" {
 			hanging.Add(1)
 			<-r.Context().Done()
@@ -411,27 +435,21 @@ func TestHanging(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	_, end := running(t, p.Stream, classes, "default: {url: '"+f.URL+"/{class}'}\nroutes: {away: {url: 'http://127.0.0.1:1'}}", io.Discard)
-	// Time from the publish of ten messages of each class until the last is delivered.
-	round := func(first int) time.Duration {
-		before := 0
+	// Time from the publish of some messages of each class until the last is delivered.
+	const each = 5
+	flowing := func() int {
+		n := 0
 		for _, got := range f.all() {
 			if got.class != "hangs" {
-				before++
+				n++
 			}
 		}
-		began := time.Now()
-		for _, class := range classes[2:] {
-			p.fail(t, class, first, 10)
-		}
-		until(t, "all others are delivered", func() bool {
-			after := 0
-			for _, got := range f.all() {
-				if got.class != "hangs" {
-					after++
-				}
-			}
-			return after-before == 10*others
-		})
+		return n
+	}
+	round := func(first int) time.Duration {
+		before, began := flowing(), time.Now()
+		p.failAll(t, classes[2:], first, each)
+		until(t, "all others are delivered", func() bool { return flowing()-before == each*others })
 		return time.Since(began)
 	}
 	round(1)
@@ -440,14 +458,14 @@ func TestHanging(t *testing.T) {
 		healthy = append(healthy, round(1000*(i+1)))
 	}
 	p.fail(t, "hangs", 1, 100)
-	p.fail(t, "away", 1, 100)
+	p.fail(t, "away", 1, 20)
 	until(t, "all hands of one class hang", func() bool { return hanging.Load() == defaultWorkers })
 	for i := range 3 {
 		held = append(held, round(1000*(i+10)))
 	}
 	slices.Sort(healthy)
 	slices.Sort(held)
-	t.Logf("10 messages for each of %d classes: %s; while one class hangs and one is away: %s", others, healthy[1], held[1])
+	t.Logf("%d messages for each of %d classes: %s; while one class hangs and one is away: %s", each, others, healthy[1], held[1])
 	if held[1] > 4*healthy[1]+time.Second {
 		t.Errorf("the others took %s, and %s without the one that hangs", held[1], healthy[1])
 	}
@@ -464,7 +482,7 @@ func TestDrain(t *testing.T) {
 	p := newPlace(t, 2*time.Second, "busy", "quota")
 	release := make(chan struct{})
 	begun := make(chan string, 100)
-	f := newFunction(t, nil, func(w http.ResponseWriter, r *http.Request, n int) {
+	f := newFunction(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		begun <- r.URL.Path
 		switch {
 		case r.URL.Path == "/quota" && n < 100:
@@ -491,7 +509,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("%d of quota wait, want 1", n)
 	}
 	// Another one gets them well before the 30 s after which NATS takes a message for lost.
-	next := newFunction(t, nil, nil)
+	next := newFunction(t, nil)
 	began := time.Now()
 	running(t, p.connect(t, time.Second), known, "default: {url: '"+next.URL+"/{class}'}", io.Discard)
 	until(t, "the next courier has delivered the rest", func() bool { return p.open(t, "busy")+p.open(t, "quota") == 0 })
@@ -508,7 +526,7 @@ func TestDrain(t *testing.T) {
 func TestLongRun(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy")
-	f := newFunction(t, nil, func(w http.ResponseWriter, r *http.Request, _ int) {
+	f := newFunction(t, func(w http.ResponseWriter, r *http.Request, _ int) {
 		run := time.NewTimer(33 * time.Second)
 		defer run.Stop()
 		select {
@@ -529,7 +547,7 @@ func TestLongRun(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy")
-	f := newFunction(t, nil, func(w http.ResponseWriter, r *http.Request, n int) {
+	f := newFunction(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		if n == 1 {
 			<-r.Context().Done()
 		}
@@ -548,7 +566,7 @@ func TestTimeout(t *testing.T) {
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy", "quota")
-	f := newFunction(t, httptest.NewTLSServer, nil)
+	f := started(t, nil, (*httptest.Server).StartTLS)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
@@ -570,7 +588,7 @@ func TestTLS(t *testing.T) {
 func TestCannotBegin(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy", "tag-missing") // quota has no consumer yet
-	f := newFunction(t, nil, nil)
+	f := newFunction(t, nil)
 	p.fail(t, "busy", 1, 1)
 	p.fail(t, "quota", 1, 1)
 	var log buffer
@@ -598,8 +616,8 @@ func TestCannotBegin(t *testing.T) {
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy")
-	thief := newFunction(t, nil, nil)
-	f := newFunction(t, nil, func(w http.ResponseWriter, r *http.Request, _ int) {
+	thief := newFunction(t, nil)
+	f := newFunction(t, func(w http.ResponseWriter, r *http.Request, _ int) {
 		http.Redirect(w, r, thief.URL, http.StatusPermanentRedirect)
 	})
 	token := filepath.Join(t.TempDir(), "token")
@@ -622,7 +640,7 @@ func TestEndless(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy")
 	var wrote atomic.Int64
-	f := newFunction(t, nil, func(w http.ResponseWriter, r *http.Request, _ int) {
+	f := newFunction(t, func(w http.ResponseWriter, r *http.Request, _ int) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		for line := bytes.Repeat([]byte("no "), 10_000); r.Context().Err() == nil; {
 			n, err := w.Write(line)
@@ -647,7 +665,7 @@ func TestEndless(t *testing.T) {
 func TestReload(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, known...)
-	first, second := newFunction(t, nil, nil), newFunction(t, nil, nil)
+	first, second := newFunction(t, nil), newFunction(t, nil)
 	file := filepath.Join(t.TempDir(), "routes.yaml")
 	write := func(text string) {
 		t.Helper()
@@ -790,7 +808,7 @@ func TestPermit(t *testing.T) {
 	if _, err := p.SetupFollower(t.Context(), stream.CourierFollower, ""); err != nil {
 		t.Fatal(err)
 	}
-	f := newFunction(t, nil, func(w http.ResponseWriter, r *http.Request, n int) {
+	f := newFunction(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		switch {
 		case r.URL.Path == "/quota":
 			w.WriteHeader(http.StatusUnprocessableEntity)

@@ -143,7 +143,7 @@ func TestJWT(t *testing.T) {
 func TestBearer(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy")
-	f := newFunction(t, nil, nil)
+	f := newFunction(t, nil)
 	file := writeFile(t, "first\n")
 	var log buffer
 	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', auth: {bearer: '%s'}, headers: {X-Api: k3y, Host: busy.internal}}}", f.URL, file), &log)
@@ -177,7 +177,7 @@ func TestFunctionCompute(t *testing.T) {
 	t.Parallel()
 	classes := []string{"fine", "waits", "dies", "nobody", "trigger", "large", "mistaken"}
 	p := newPlace(t, time.Second, classes...)
-	behind := newFunction(t, nil, nil)
+	behind := newFunction(t, nil)
 	gateway := httptest.NewServer(&sim.FunctionCompute{
 		Callers: []sim.Credentials{{AccessKeyID: "LTAI4TestTestTest", Secret: "s3cr3t", Token: "t0ken"}},
 		Functions: map[string]func([]byte) (string, string){
