@@ -259,6 +259,8 @@ var fires = map[string]struct{ ill, well []series }{
 	"LbremedyBacklog":         {[]series{{`lbremedy_waiting_messages{class="a",cluster="c",state="undelivered"}`, since(0, 101)}}, []series{{`lbremedy_waiting_messages{class="a",cluster="c",state="in hand"}`, always(500)}}},
 	"LbremedySinkFails":       {[]series{{`lbremedy_tellings_total{cluster="c",sink="s",telling="retried"}`, growing(1)}}, []series{{`lbremedy_tellings_total{cluster="c",sink="s",telling="retried"}`, since(0, 1)}}},
 	"LbremedyTicketsRefused":  {[]series{{`lbremedy_tellings_total{cluster="c",sink="s",telling="refused"}`, since(0, 1)}}, []series{{`lbremedy_tellings_total{cluster="c",sink="s",telling="opened"}`, growing(1)}}},
+	"LbremedyRouteRefused":    {[]series{{`lbremedy_courier_ended_total{class="a",cluster="c",end="refused"}`, since(0, 1)}}, []series{{`lbremedy_courier_ended_total{class="a",cluster="c",end="later"}`, growing(1)}}},
+	"LbremedyRouteDown":       {[]series{{`lbremedy_courier_route_up{class="a",cluster="c"}`, since(1, 0)}}, []series{{`lbremedy_courier_route_up{class="a",cluster="c"}`, always(1)}}},
 	"LbremedyBudgetSpent":     {[]series{{`lbremedy_cluster_budget_left{cluster="c"}`, since(3, 0)}}, []series{{`lbremedy_cluster_budget_left{cluster="c"}`, always(1)}}},
 }
 
