@@ -343,6 +343,17 @@ var reads = []struct {
 		},
 	},
 	{
+		"CS.Kubeconfig", grant.DescribeClusterUserKubeconfig,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			k, err := c.CS.Kubeconfig(ctx, time.Hour)
+			if left := time.Until(k.Ends).Round(time.Minute); err == nil && left != time.Hour {
+				return nil, fmt.Errorf("it is good for %s", left)
+			}
+			return strings.Contains(string(k.Text), "server: https://10."), err // inside the VPC
+		},
+		true,
+	},
+	{
 		"CS.NodePools", grant.DescribeClusterNodePools,
 		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.CS.NodePools(ctx) },
 		[]cloud.NodePool{{ID: "np-1", Name: "default-nodepool", Default: true, VSwitches: []string{"vsw-a"}}},

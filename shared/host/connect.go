@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,10 +26,13 @@ type Config struct {
 	Region     string // LBREMEDY_REGION: its region, such as cn-hangzhou
 	Kubeconfig string // LBREMEDY_KUBECONFIG: empty: the pod's own, then KUBECONFIG, then ~/.kube/config
 	Context    string // LBREMEDY_CONTEXT: context in the kubeconfig; empty: the current one
+	From       string // LBREMEDY_KUBECONFIG_FROM: cs: fetched from the container service; data: Data; empty: Kubeconfig
+	Data       string // LBREMEDY_KUBECONFIG_DATA: the text of a kubeconfig, or its base64
 	NATS       string // LBREMEDY_NATS: nats://host:port, several with commas between
 	NATSToken  string // LBREMEDY_NATS_TOKEN
 	NATSCreds  string // LBREMEDY_NATS_CREDS: file with a user's JWT and key
 	NATSNKey   string // LBREMEDY_NATS_NKEY: file with a user's seed
+	NATSSeed   string // LBREMEDY_NATS_SEED: the user's seed itself, where no file can be had
 	NATSInbox  string // LBREMEDY_NATS_INBOX: beginning of the subjects of answers, where the user may not use _INBOX
 	NATSCA     string // LBREMEDY_NATS_CA: file with the server's root certificates
 	Endpoint   string // LBREMEDY_CLOUD_ENDPOINT: host:port that answers for all products; empty: the real endpoints
@@ -48,8 +52,9 @@ func FromEnv() Config {
 	return Config{
 		Cluster: os.Getenv("LBREMEDY_CLUSTER"), Region: os.Getenv("LBREMEDY_REGION"),
 		Kubeconfig: os.Getenv("LBREMEDY_KUBECONFIG"), Context: os.Getenv("LBREMEDY_CONTEXT"),
+		From: os.Getenv("LBREMEDY_KUBECONFIG_FROM"), Data: os.Getenv("LBREMEDY_KUBECONFIG_DATA"),
 		NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN"), NATSCreds: os.Getenv("LBREMEDY_NATS_CREDS"), NATSCA: os.Getenv("LBREMEDY_NATS_CA"),
-		NATSNKey: os.Getenv("LBREMEDY_NATS_NKEY"), NATSInbox: os.Getenv("LBREMEDY_NATS_INBOX"),
+		NATSNKey: os.Getenv("LBREMEDY_NATS_NKEY"), NATSInbox: os.Getenv("LBREMEDY_NATS_INBOX"), NATSSeed: os.Getenv("LBREMEDY_NATS_SEED"),
 		Endpoint: os.Getenv("LBREMEDY_CLOUD_ENDPOINT"), Scheme: os.Getenv("LBREMEDY_CLOUD_SCHEME"), VPC: os.Getenv("LBREMEDY_CLOUD_VPC") == "true",
 	}
 }
@@ -65,6 +70,16 @@ func (c Config) Validate() error {
 	if c.Region == "" {
 		errs = append(errs, errors.New("no region is named: set --region or LBREMEDY_REGION, such as cn-hangzhou"))
 	}
+	switch {
+	case c.From == "data" && c.Data == "":
+		errs = append(errs, errors.New("LBREMEDY_KUBECONFIG_FROM is data, and LBREMEDY_KUBECONFIG_DATA is empty: set it to the text of a kubeconfig"))
+	case c.From != "data" && c.Data != "":
+		errs = append(errs, errors.New("LBREMEDY_KUBECONFIG_DATA is set and not used: set LBREMEDY_KUBECONFIG_FROM to data"))
+	case c.From != "" && c.From != "data" && c.From != "cs":
+		errs = append(errs, fmt.Errorf("the kubeconfig can't come from %q: set LBREMEDY_KUBECONFIG_FROM to cs or data, or leave it out", c.From))
+	case c.From != "" && (c.Kubeconfig != "" || c.Context != ""):
+		errs = append(errs, fmt.Errorf("LBREMEDY_KUBECONFIG_FROM is %s, and a kubeconfig file or context is named as well: choose one", c.From))
+	}
 	if s := strings.ToUpper(c.Scheme); s != "" && s != "HTTP" && s != "HTTPS" {
 		errs = append(errs, fmt.Errorf("the scheme %q is neither HTTPS nor HTTP: correct LBREMEDY_CLOUD_SCHEME", c.Scheme))
 	}
@@ -76,17 +91,13 @@ func Look(c Config) (*remedy.Env, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	config, err := kube.Load(c.Kubeconfig, c.Context)
-	if err != nil {
-		return nil, err
-	}
-	cluster, err := kube.New(config)
-	if err != nil {
-		return nil, err
-	}
 	account, accountWriter, err := cloud.New(cloud.Config{
 		Region: c.Region, ClusterID: c.Cluster, Endpoint: c.Endpoint, Scheme: strings.ToUpper(c.Scheme), VPC: c.VPC, Credentials: c.Credentials, Meter: c.Meter,
 	})
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := c.kube(account)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +106,42 @@ func Look(c Config) (*remedy.Env, error) {
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
 		Decode: step.Decode, Who: c.Who, Watch: c.Watch, Log: c.Log,
 	}, nil
+}
+
+// life is how long a kubeconfig of the container service is good for: short, because
+// it stays good for that long wherever it gets to, and cheap to renew.
+const life = time.Hour
+
+// kube returns the cluster. What account fetches a kubeconfig with is the key of the
+// request for which it is fetched: on Function Compute the function's own role.
+func (c Config) kube(account *cloud.Reader) (*kube.Cluster, error) {
+	if c.From == "cs" {
+		return kube.Leased(func(ctx context.Context) (kube.Lease, error) {
+			k, err := account.CS.Kubeconfig(ctx, life)
+			return kube.Lease{Kubeconfig: k.Text, Ends: k.Ends}, err
+		})
+	}
+	if c.From == "data" {
+		config, err := kube.Read(plain(c.Data))
+		if err != nil {
+			return nil, err
+		}
+		return kube.New(config)
+	}
+	config, err := kube.Load(c.Kubeconfig, c.Context)
+	if err != nil {
+		return nil, err
+	}
+	return kube.New(config)
+}
+
+// plain returns what a text says that may be written in base64: no kubeconfig is
+// base64 by itself.
+func plain(data string) []byte {
+	if text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(data)); err == nil {
+		return text
+	}
+	return []byte(data)
 }
 
 // Connect connects to the cluster, the cloud and the stream. The policy is the
@@ -116,6 +163,6 @@ func Connect(ctx context.Context, c Config) (*remedy.Env, error) {
 // Stream connects to the stream alone.
 func (c Config) Stream(ctx context.Context) (*stream.Stream, error) {
 	return stream.Connect(ctx, stream.Config{
-		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, NKey: c.NATSNKey, Inbox: c.NATSInbox, CA: c.NATSCA, Name: "lbremedy " + c.Who, Handlers: c.Handlers, Log: c.Log,
+		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, NKey: c.NATSNKey, Seed: c.NATSSeed, Inbox: c.NATSInbox, CA: c.NATSCA, Name: "lbremedy " + c.Who, Handlers: c.Handlers, Log: c.Log,
 	})
 }

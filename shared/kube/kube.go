@@ -6,8 +6,9 @@
 // this costs neither. Lists are read page by page and item by item from the
 // wire, so that memory doesn't grow with the cluster.
 //
-// Nothing is retried here: an error goes back to the stream, which delivers the
-// event again. Client-side throttling is off, since lbremedy's budgets limit its
+// Nothing is retried here, but for a request that the API server did not look at
+// because a leased kubeconfig had ended (see [Leased]): an error goes back to the
+// stream, which delivers the event again. Client-side throttling is off, since lbremedy's budgets limit its
 // writes and a hundred Services may fail in one second.
 package kube
 

@@ -54,6 +54,31 @@ func Load(kubeconfig, context string) (*rest.Config, error) {
 	return config, nil
 }
 
+// Read returns the configuration of the cluster that the text of a kubeconfig leads
+// to, by its current context. Files and programs that it names are not for a text
+// from somewhere else: they are errors.
+func Read(text []byte) (*rest.Config, error) {
+	file, err := clientcmd.Load(text)
+	if err != nil {
+		return nil, errors.New("the kubeconfig is no kubeconfig") // the text may be in the error
+	}
+	for _, u := range file.AuthInfos {
+		if u.Exec != nil || u.AuthProvider != nil || u.TokenFile != "" || u.ClientKey != "" || u.ClientCertificate != "" {
+			return nil, errors.New("the kubeconfig names a file or a program of another machine: it has to hold the certificate or token itself")
+		}
+	}
+	for _, c := range file.Clusters {
+		if c.CertificateAuthority != "" {
+			return nil, errors.New("the kubeconfig names a file with the API server's root certificates: it has to hold them itself")
+		}
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*file, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	return config, nil
+}
+
 // names returns the keys in order, as a list for people.
 func names[T any](m map[string]T) string {
 	if len(m) == 0 {

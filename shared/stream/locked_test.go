@@ -158,6 +158,8 @@ func TestServerAsksForNKey(t *testing.T) {
 	_, other := user(t)
 	address := run(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
 	connects(t, "its seed", stream.Config{URL: "nats://" + address, NKey: write(t, "seed", seed)}, "")
+	connects(t, "its seed itself", stream.Config{URL: "nats://" + address, Seed: string(seed)}, "")
+	connects(t, "another's seed itself", stream.Config{URL: "nats://" + address, Seed: string(other)}, "refuses these credentials")
 	connects(t, "another's seed", stream.Config{URL: "nats://" + address, NKey: write(t, "seed", other)}, "refuses these credentials")
 	connects(t, "no seed", stream.Config{URL: "nats://" + address}, "refuses these credentials")
 }

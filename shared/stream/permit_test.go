@@ -155,6 +155,20 @@ func TestNKey(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), name) {
 		t.Errorf("got %v", err)
 	}
+	account, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	another, err := account.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seed := range []string{"a secret that is no seed", string(another)} {
+		_, err = stream.Connect(t.Context(), stream.Config{URL: "nats://127.0.0.1:1", Seed: seed})
+		if err == nil || strings.Contains(err.Error(), seed) || !strings.Contains(err.Error(), "no seed of a user") {
+			t.Errorf("got %v", err)
+		}
+	}
 	pair, err := nkeys.CreateUser()
 	if err != nil {
 		t.Fatal(err)

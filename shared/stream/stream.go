@@ -37,6 +37,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 )
 
 // Names of the streams.
@@ -74,6 +75,7 @@ type Config struct {
 	Token    string // token that the server asks for; empty: none
 	Creds    string // file with a user's JWT and key; empty: none
 	NKey     string // file with a user's seed; empty: none
+	Seed     string // a user's seed itself; empty: none
 	User     string // name and password of a user; empty: none
 	Password string
 	CA       string        // file with the root certificates of the server; empty: the system's
@@ -185,6 +187,17 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 			return nil, fmt.Errorf("read the NATS key: %s holds no seed of a user", c.NKey)
 		}
 		opts = append(opts, seed)
+	}
+	if c.Seed != "" {
+		pair, err := nkeys.FromSeed([]byte(c.Seed))
+		if err != nil || !strings.HasPrefix(c.Seed, "SU") {
+			return nil, errors.New("read the NATS key: what is given is no seed of a user, which begins with SU")
+		}
+		public, err := pair.PublicKey()
+		if err != nil {
+			return nil, errors.New("read the NATS key: the seed makes no public key")
+		}
+		opts = append(opts, nats.Nkey(public, pair.Sign))
 	}
 	if c.User != "" {
 		opts = append(opts, nats.UserInfo(c.User, c.Password))

@@ -27,6 +27,11 @@ var rows = []row{
 		why: "no state of the classes may keep it from working",
 	},
 	{
+		who: []string{"infra/fc/pack"},
+		may: []string{"functions", "infra/gen/folders", "shared/remedy"},
+		why: "it builds the programs of the classes, and is no part of them",
+	},
+	{
 		who: []string{"infra/ram"},
 		may: []string{"shared/grant"},
 		why: "it says what a grant means to RAM",
@@ -159,7 +164,7 @@ var homes = map[string][]string{
 	"github.com/jedib0t/go-pretty/v6":        {"shared/command", "functions/cmd/lbremedy"},
 	"github.com/nats-io/nats-server/v2":      {"shared/stream/embedded"},
 	"github.com/nats-io/nats.go":             {"shared/stream"},
-	"github.com/nats-io/nkeys":               {"infra/keys"},
+	"github.com/nats-io/nkeys":               {"infra/keys", "shared/stream"},
 	"github.com/prometheus/client_golang":    {"shared/observe"},
 	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy"},
 	"github.com/standard-webhooks":           {"shared/ticket"},
