@@ -19,16 +19,18 @@ GOTEST := go test -ldflags='-s -w'
 TEST_TIMEOUT  ?= 20m
 BENCH_TIMEOUT ?= 60m
 
+comma := ,
+
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check test race demo e2e bench capture build clean bin/sandbox
+.PHONY: help new gen check test race demo e2e bench capture build build-fc check-fc deploy-fc clean bin/sandbox
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
 	@echo
-	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/\1#\2/p' $(firstword $(MAKEFILE_LIST)) | \
-		while IFS='#' read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1#\2/p' $(firstword $(MAKEFILE_LIST)) | \
+		while IFS='#' read -r name text; do printf '  %-9s %s\n' "$$name" "$$text"; done
 
 new: ## Start an error class: make new CLASS=some-class.
 	@go run ./infra/gen/stage1 -new '$(CLASS)'
@@ -79,6 +81,16 @@ build: ## Build the programs into bin, the functions into bin/functions.
 	@mkdir -p bin/functions
 	@$(BUILD) -o bin/ ./functions/cmd/lbremedy ./events/cmd/exporter ./events/cmd/courier
 	@set -- $(addprefix ./,$(wildcard functions/*/cmd/*)); [ $$# -eq 0 ] || $(BUILD) -o bin/functions/ "$$@"
+
+build-fc: ## Build the zips for Function Compute into bin/fc, with SHA256SUMS; CLASSES=a,b chooses.
+	@go run ./infra/fc/pack -classes '$(CLASSES)'
+
+check-fc: ## Check s.yaml with Serverless Devs, which needs Node.js and npm.
+	@infra/fc/check.sh
+
+deploy-fc: ## Say what a deployment to Function Compute would change; APPLY=1 deploys, FC_RUNTIME=go1 and CLASSES=a,b choose.
+	@infra/fc/deploy.sh $(if $(APPLY),--apply) $(if $(FC_RUNTIME),--runtime '$(FC_RUNTIME)') \
+		$(foreach class,$(subst $(comma), ,$(CLASSES)),--class '$(class)')
 
 clean: ## Remove bin; the API server stays in the user's cache directory.
 	@rm -rf bin

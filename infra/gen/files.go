@@ -105,6 +105,9 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if err := ramPolicies(all, out); err != nil {
 		return nil, err
 	}
+	if err := deployments(all, out); err != nil {
+		return nil, err
+	}
 	// A typo in a policy file must not loosen a rule: unknown fields are wrong.
 	if out[policy.SchemaFile], err = schema.Of(filepath.Join(dir, "shared/policy"), "policy.v1.json", "The policy file of lbremedy", policy.File{}, false); err != nil {
 		return nil, err

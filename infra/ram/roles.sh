@@ -54,9 +54,12 @@ case $trust in fc | rrsa) ;; *) die "--trust is fc or rrsa, not $trust" ;; esac
 : "${issuer:=https://oidc-ack-$region.oss-$region.aliyuncs.com/$cluster}"
 [ -z "$apply" ] || command -v aliyun >/dev/null || die 'the aliyun command line is not installed: see https://github.com/aliyun/aliyun-cli'
 
+# every prints all classes, which are the functions of s.yaml.
+every() { sed -n '/^resources:/,$ s/^  \([a-z0-9-]*\):$/\1/p' ../../s.yaml; }
+
 if [ ${#classes[@]} -eq 0 ]; then
-	# A class without RAM actions needs a role, too: Function Compute's trust is the role.
-	while read -r class; do classes+=("$class"); done < <(sed -n 's/^  name: lbremedy-//p' ../cluster/rbac.yaml)
+	# A class without RAM actions has a role, too: by it the cluster knows the function.
+	while read -r class; do classes+=("$class"); done < <(every)
 fi
 
 # narrow prints a file of this folder for this account, region and cluster, and a role.
@@ -102,7 +105,7 @@ attach() {
 
 for more in ${extra[@]+"${extra[@]}"}; do policy "$name-$more" "$more.json"; done
 for class in "${classes[@]}"; do
-	grep -q "^  name: lbremedy-$class\$" ../cluster/rbac.yaml || die "there is no class $class: see functions/README.md"
+	every | grep -x -e "$class" >/dev/null || die "there is no class $class: see functions/README.md"
 	role=$name-$class
 	document=$(narrow "trust/$trust.json" "$role")
 	if ! there GetRole --RoleName "$role"; then

@@ -1,0 +1,245 @@
+// Package fc tests what is deployed on Function Compute as far as Go alone can: the
+// generated files against our schema. "make check-fc" does the same with the real
+// tool.
+package fc
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/functions"
+)
+
+// files are the generated files, one for each runtime.
+var files = []string{"../../s.yaml", "go1.yaml"}
+
+// environment is what a shell has to have, with examples.
+func environment() map[string]string {
+	return map[string]string{
+		"LBREMEDY_FC_ACCOUNT": "1234567890123456", "LBREMEDY_REGION": "cn-hangzhou", "LBREMEDY_CLUSTER": "c0ffee",
+		"LBREMEDY_NATS": "nats://nats.example:4222", "LBREMEDY_FC_VPC": "vpc-1", "LBREMEDY_FC_VSWITCH": "vsw-1",
+		"LBREMEDY_FC_SECURITY_GROUP": "sg-1", "LBREMEDY_FC_LOG_PROJECT": "logs-of-ours",
+		"LBREMEDY_FC_FAILED": "acs:mns:cn-hangzhou:1234567890123456:/queues/lbremedy-failed/messages",
+	}
+}
+
+var (
+	envExpression = regexp.MustCompile(`\$\{env\('([A-Z0-9_]+)'(?:, '([^']*)')?\)\}`)
+	varExpression = regexp.MustCompile(`\$\{vars\.([A-Za-z.]+)\}`)
+)
+
+// render fills in the variables of a file, as Serverless Devs does with the two
+// kinds of expression that we use, and returns its data.
+func render(text string, env map[string]string) (any, error) {
+	var missing []string
+	text = envExpression.ReplaceAllStringFunc(text, func(e string) string {
+		m := envExpression.FindStringSubmatch(e)
+		value, ok := env[m[1]]
+		if !ok && !strings.Contains(e, ", '") {
+			missing = append(missing, m[1])
+		}
+		if !ok {
+			value = m[2]
+		}
+		quoted, _ := json.Marshal(value) // a string can always be written
+		if strings.Contains(text, ": "+e+"\n") || strings.Contains(text, "- "+e+"\n") {
+			return string(quoted)
+		}
+		return value
+	})
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("not set: %v", missing)
+	}
+	var data map[string]any
+	if err := yaml.UnmarshalStrict([]byte(text), &data); err != nil {
+		return nil, err
+	}
+	vars, _ := data["vars"].(map[string]any)
+	return fill(data, vars)
+}
+
+// fill replaces the expressions in a value; one that is a whole string may stand for
+// any kind of value.
+func fill(value any, vars map[string]any) (any, error) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			filled, err := fill(inner, vars)
+			if err != nil {
+				return nil, err
+			}
+			v[key] = filled
+		}
+	case []any:
+		for i, inner := range v {
+			filled, err := fill(inner, vars)
+			if err != nil {
+				return nil, err
+			}
+			v[i] = filled
+		}
+	case string:
+		for m := varExpression.FindStringSubmatch(v); m != nil; m = varExpression.FindStringSubmatch(v) {
+			found, ok := vars[m[1]]
+			if !ok {
+				return nil, fmt.Errorf("vars has no %s", m[1])
+			}
+			if m[0] == v {
+				return fill(found, vars)
+			}
+			v = strings.Replace(v, m[0], fmt.Sprint(found), 1)
+		}
+		return v, nil
+	}
+	return value, nil
+}
+
+func schema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	s, err := jsonschema.NewCompiler().Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestGenerated(t *testing.T) {
+	s := schema(t)
+	for _, name := range files {
+		data, err := render(read(t, name), environment())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := s.Validate(data); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		resources := data.(map[string]any)["resources"].(map[string]any)
+		if len(resources) != len(functions.All) {
+			t.Errorf("%s has %d functions for %d classes", name, len(resources), len(functions.All))
+		}
+		for _, r := range functions.All {
+			props := resources[r.Class].(map[string]any)["props"].(map[string]any)
+			if got, want := props["functionName"], "lbremedy-"+r.Class; got != want {
+				t.Errorf("%s: the function of %s is named %v, want %s", name, r.Class, got, want)
+			}
+			if got, want := props["role"], "acs:ram::1234567890123456:role/lbremedy-"+r.Class; got != want {
+				t.Errorf("%s: the role of %s is %v, want %s", name, r.Class, got, want)
+			}
+		}
+	}
+}
+
+// A typo is an error, whatever it is in.
+func TestTypos(t *testing.T) {
+	s := schema(t)
+	replace := func(old, with string) func(string) string {
+		return func(text string) string { return strings.Replace(text, old, with, 1) }
+	}
+	for name, tt := range map[string]struct {
+		edit func(string) string
+		env  map[string]string
+		want string // part of the error
+	}{
+		"a property":            {edit: replace("memorySize: 128", "memorysize: 128"), want: "memorysize"},
+		"a runtime":             {edit: replace("runtime: custom.debian12", "runtime: custom.debian21"), want: "runtime"},
+		"memory":                {edit: replace("memorySize: 128", "memorySize: 100"), want: "memorySize"},
+		"a time":                {edit: replace("timeout: 130", "timeout: 13"), want: "timeout"},
+		"an unknown variable":   {edit: replace("${vars.region}", "${vars.regoin}"), want: "regoin"},
+		"a variable of vars":    {edit: replace("  cluster: ", "  clutser: "), want: "vars has no cluster"},
+		"no variable":           {edit: replace("LBREMEDY_FC_VPC", "LBREMEDY_FC_VCP"), want: "LBREMEDY_FC_VCP"},
+		"an environment name":   {edit: replace("LBREMEDY_CLUSTER: ", "LBREMEDY_CLUTSER: "), want: "LBREMEDY_CLUTSER"},
+		"trigger":               {edit: replace("disableURLInternet", "disableUrlInternet"), want: "disableUrlInternet"},
+		"open to anybody":       {edit: replace("authType: function", "authType: anonymous"), want: "authType"},
+		"open to the Internet":  {edit: replace("disableURLInternet: true", "disableURLInternet: false"), want: "disableURLInternet"},
+		"jwt without keys":      {edit: replace("authType: function", "authType: jwt"), want: "authConfig"},
+		"twice":                 {edit: replace("      cpu: 0.1\n", "      cpu: 0.1\n      cpu: 0.2\n"), want: "already set"},
+		"go1 with a server":     {edit: replace("runtime: custom.debian12", "runtime: go1"), want: "handler"},
+		"an account":            {env: map[string]string{"LBREMEDY_FC_ACCOUNT": "me"}, want: "account"},
+		"a role of another one": {edit: replace("role: acs:ram::${vars.account}", "role: acs:ram::*"), want: "role"},
+		"NATS without scheme":   {env: map[string]string{"LBREMEDY_NATS": "nats.example:4222"}, want: "nats"},
+		"too much environment":  {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "data", "LBREMEDY_KUBECONFIG_DATA": strings.Repeat("x", 4096)}, want: "LBREMEDY_KUBECONFIG_DATA"},
+		"no kubeconfig":         {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "data"}, want: "LBREMEDY_KUBECONFIG_DATA"},
+		"kubeconfig from":       {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "sc"}, want: "kubeconfigFrom"},
+		"a seed":                {env: map[string]string{"LBREMEDY_NATS_SEED_BUSY": "secret"}, want: "LBREMEDY_NATS_SEED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, env := read(t, files[0]), environment()
+			if tt.edit != nil {
+				edited := tt.edit(text)
+				if edited == text {
+					t.Fatal("the typo is in no line of s.yaml")
+				}
+				text = edited
+			}
+			for k, v := range tt.env {
+				env[k] = v
+			}
+			data, err := render(text, env)
+			if err == nil {
+				err = s.Validate(data)
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want an error about %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// Whatever the schema lets through, the environment has less than 4 KB: all names,
+// each with its longest value.
+func TestEnvironmentFits(t *testing.T) {
+	var doc struct {
+		Definitions struct {
+			Environment struct {
+				Properties map[string]struct {
+					Type      string `json:"type"`
+					MaxLength int    `json:"maxLength"`
+				} `json:"properties"`
+			} `json:"environment"`
+		} `json:"definitions"`
+	}
+	if err := json.Unmarshal([]byte(read(t, "schema.json")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for name, p := range doc.Definitions.Environment.Properties {
+		if p.MaxLength == 0 || p.Type != "string" {
+			t.Errorf("%s has no longest value", name)
+		}
+		sum += len(name) + p.MaxLength
+	}
+	if sum > 4096 || sum == 0 {
+		t.Errorf("the environment may have %d bytes; Function Compute allows 4096", sum)
+	}
+}
+
+// The folder holds what is written by hand and the one generated file.
+func TestNothingElse(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"README.md", "check.sh", "deploy.sh", "fc_test.go", "go1.yaml", "pack", "s.sh", "schema.json", "stub"}
+	for _, e := range entries {
+		if !slices.Contains(want, e.Name()) {
+			t.Errorf("%s is neither generated nor known here", e.Name())
+		}
+	}
+}

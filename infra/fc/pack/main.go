@@ -1,0 +1,202 @@
+// Pack builds the functions for Function Compute: for each class a zip with one
+// program, named bootstrap, and the file SHA256SUMS beside them.
+//
+// One name serves both runtimes: a custom runtime starts the file bootstrap, and
+// go1 starts the file that the handler names, which infra/fc/go1.yaml sets to
+// bootstrap. The program finds out by itself where it runs.
+//
+// The same source makes the same bytes, whoever builds it, when and where: paths are
+// trimmed, no version or commit is stamped in, and the zip holds no times. A class
+// whose code did not change keeps its digest, and need not be deployed again.
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"cmp"
+	"compress/flate"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/infra/gen/folders"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+const (
+	maxProgram = 19_000_000 // bytes of a program
+	maxZip     = 7_000_000  // bytes of its zip
+)
+
+func main() {
+	dir := flag.String("C", ".", "root of the repository")
+	out := flag.String("o", "bin/fc", "folder to write to")
+	only := flag.String("classes", "", "classes with commas between them; empty: all")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *dir, *out, *only, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "pack:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run builds the classes that only names, writes their zips into out and says how
+// large they are. Zips of classes that are gone are removed.
+func run(ctx context.Context, dir, out, only string, say io.Writer) error {
+	all, err := choose(functions.All, only)
+	if err != nil {
+		return err
+	}
+	programs, err := os.MkdirTemp("", "lbremedy-pack-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the programs: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(programs) }()
+	if err := build(ctx, dir, programs, all); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fmt.Errorf("make the folder for the zips: %w", err)
+	}
+	lines := make([]string, len(all))
+	sums := make([]string, len(all))
+	errs := make([]error, len(all))
+	turns := make(chan struct{}, runtime.NumCPU())
+	var wait sync.WaitGroup
+	for i, r := range all {
+		wait.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			lines[i], sums[i], errs[i] = write(programs, out, r.Class)
+		})
+	}
+	wait.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if only == "" {
+		if err := removeOthers(out, all); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644); err != nil {
+		return fmt.Errorf("write the checksums: %w", err)
+	}
+	_, err = io.WriteString(say, strings.Join(lines, ""))
+	return err
+}
+
+// write writes the zip of one class and returns what is said of it and its line of
+// SHA256SUMS.
+func write(programs, out, class string) (line, sum string, err error) {
+	program, err := os.ReadFile(filepath.Join(programs, folders.Name(class)))
+	if err != nil {
+		return "", "", fmt.Errorf("read the program of %s: %w", class, err)
+	}
+	packed, err := pack(program)
+	if err != nil {
+		return "", "", fmt.Errorf("pack %s: %w", class, err)
+	}
+	if len(program) > maxProgram || len(packed) > maxZip {
+		return "", "", fmt.Errorf("%s is too large: %d bytes, zipped %d; %d and %d are allowed", class, len(program), len(packed), maxProgram, maxZip)
+	}
+	name := class + ".zip"
+	if err := os.WriteFile(filepath.Join(out, name), packed, 0o644); err != nil {
+		return "", "", fmt.Errorf("write %s: %w", name, err)
+	}
+	line = fmt.Sprintf("%-28s %5.2f MB  zipped %4.2f MB\n", class, float64(len(program))/1e6, float64(len(packed))/1e6)
+	return line, fmt.Sprintf("%x  %s\n", sha256.Sum256(packed), name), nil
+}
+
+// choose returns the remedies of the classes that only names, in the order of their
+// classes; all of them if it is empty.
+func choose(all []*remedy.Remedy, only string) ([]*remedy.Remedy, error) {
+	all = slices.SortedFunc(slices.Values(all), func(a, b *remedy.Remedy) int { return cmp.Compare(a.Class, b.Class) })
+	if only == "" {
+		return all, nil
+	}
+	var chosen []*remedy.Remedy
+	for class := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(all, func(r *remedy.Remedy) bool { return r.Class == class })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no class %q: functions/README.md lists them", class)
+		}
+		chosen = append(chosen, all[i])
+	}
+	slices.SortFunc(chosen, func(a, b *remedy.Remedy) int { return cmp.Compare(a.Class, b.Class) })
+	return slices.Compact(chosen), nil
+}
+
+// build builds the programs into a folder, by the names of the classes' folders.
+// Function Compute has Linux on amd64 for both runtimes, and no C library to count on.
+func build(ctx context.Context, dir, into string, all []*remedy.Remedy, flags ...string) error {
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", into + string(filepath.Separator)}, flags...)
+	for _, r := range all {
+		name := folders.Name(r.Class)
+		args = append(args, "./functions/"+name+"/cmd/"+name)
+	}
+	c := exec.CommandContext(ctx, "go", args...)
+	c.Dir = dir
+	c.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOAMD64=v1", "GOFLAGS=", "GOEXPERIMENT=")
+	c.Stdout, c.Stderr = os.Stderr, os.Stderr
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("go build: %w", err)
+	}
+	return nil
+}
+
+// oldest is the first time that a zip can tell.
+var oldest = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// pack returns a zip that holds the program as the executable file bootstrap.
+func pack(program []byte) ([]byte, error) {
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
+	header := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate, Modified: oldest}
+	header.SetMode(0o755)
+	w, err := z.CreateHeader(header)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(program); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// removeOthers removes the zips of other classes: those that are gone.
+func removeOthers(dir string, all []*remedy.Remedy) error {
+	found, err := filepath.Glob(filepath.Join(dir, "*.zip"))
+	if err != nil {
+		return fmt.Errorf("list the zips: %w", err)
+	}
+	for _, name := range found {
+		class := strings.TrimSuffix(filepath.Base(name), ".zip")
+		if slices.ContainsFunc(all, func(r *remedy.Remedy) bool { return r.Class == class }) {
+			continue
+		}
+		if err := os.Remove(name); err != nil {
+			return fmt.Errorf("remove the zip of a class that is gone: %w", err)
+		}
+	}
+	return nil
+}

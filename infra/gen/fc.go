@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A runtime of Function Compute that the one program of a class runs under.
+type runtime struct {
+	Name        string
+	File        string // the generated file, relative to the root
+	Root        string // the root of the repository, seen from the file
+	Concurrency int    // invocations in one instance
+	HTTP        bool   // the program listens; otherwise the platform's SDK feeds it
+}
+
+// A run is little work and much waiting, for the cloud and for the proof that it
+// worked: an instance takes several. go1 feeds an instance one at a time.
+var runtimes = []runtime{
+	{Name: "custom.debian12", File: "s.yaml", Root: ".", Concurrency: 10, HTTP: true},
+	{Name: "go1", File: "infra/fc/go1.yaml", Root: "../..", Concurrency: 1},
+}
+
+// onlyPublic are the products that have no endpoint inside a VPC (see
+// shared/cloud): a function that asks one of them needs a way out.
+var onlyPublic = []string{"bss", "quotas", "workorder"}
+
+// A function is what s.yaml says of one class beyond what all have.
+type function struct {
+	Class    string
+	Title    string
+	Internet bool
+	Inbox    string
+	Seed     string // variable that holds the key of the class's NATS user
+}
+
+// functionsOf returns one function for each remedy.
+func functionsOf(all []*remedy.Remedy) []function {
+	var out []function
+	for _, r := range all {
+		out = append(out, function{
+			Class: r.Class, Title: r.Title(), Inbox: stream.InboxOf(r.Class),
+			Internet: slices.ContainsFunc(r.Grants(), func(g grant.Grant) bool { return slices.Contains(onlyPublic, g.Product()) }),
+			Seed:     "LBREMEDY_NATS_SEED_" + strings.ToUpper(strings.ReplaceAll(r.Class, "-", "_")),
+		})
+	}
+	return out
+}
+
+// deployments adds a file of Serverless Devs for each runtime.
+func deployments(all []*remedy.Remedy, out map[string][]byte) error {
+	for _, rt := range runtimes {
+		var text bytes.Buffer
+		if err := deploymentTemplate.Execute(&text, map[string]any{"Runtime": rt, "Functions": functionsOf(all)}); err != nil {
+			return fmt.Errorf("render %s: %w", rt.File, err)
+		}
+		out[rt.File] = text.Bytes()
+	}
+	return nil
+}
+
+// Triggers of all functions are written once, below; a function that a timer starts
+// gets one more entry in its list.
+var deploymentTemplate = template.Must(template.New("s.yaml").Funcs(template.FuncMap{"text": yamlText}).Parse(generated + `#
+# The functions on Function Compute 3.0, one for each class, for Serverless Devs: see infra/fc/README.md.
+# What differs from one environment to the next is in vars, and comes from variables of the shell; those
+# without a default have to be set. Runtime: {{.Runtime.Name}}.
+edition: 3.0.0
+name: ${env('LBREMEDY_FC_NAME', 'lbremedy')}
+access: default
+vars:
+  # Functions and roles begin with it: choose another for each further cluster of an account.
+  name: ${env('LBREMEDY_FC_NAME', 'lbremedy')}
+  account: ${env('LBREMEDY_FC_ACCOUNT')}
+  region: ${env('LBREMEDY_REGION')}
+  cluster: ${env('LBREMEDY_CLUSTER')}
+  # Where make build-fc has put the zips, seen from this file.
+  zips: ${env('LBREMEDY_FC_ZIPS', '{{.Runtime.Root}}/bin/fc')}
+  # NATS inside the VPC: nats://host:4222, several with commas between.
+  nats: ${env('LBREMEDY_NATS')}
+  # cs: each function fetches a temporary kubeconfig. data: LBREMEDY_KUBECONFIG_DATA holds one.
+  kubeconfigFrom: ${env('LBREMEDY_KUBECONFIG_FROM', 'cs')}
+  kubeconfigData: ${env('LBREMEDY_KUBECONFIG_DATA', '')}
+  network:
+    vpcId: ${env('LBREMEDY_FC_VPC')}
+    vSwitchIds:
+    - ${env('LBREMEDY_FC_VSWITCH')}
+    securityGroupId: ${env('LBREMEDY_FC_SECURITY_GROUP')}
+  logs:
+    project: ${env('LBREMEDY_FC_LOG_PROJECT')}
+    logstore: ${env('LBREMEDY_FC_LOG_STORE', 'lbremedy')}
+    enableRequestMetrics: true
+    enableInstanceMetrics: true
+    logBeginRule: None
+  # Where an asynchronous invocation goes that failed for good. The courier invokes synchronously.
+  async:
+    maxAsyncRetryAttempts: 3
+    maxAsyncEventAgeInSeconds: 3600
+    destinationConfig:
+      onFailure:
+        destination: ${env('LBREMEDY_FC_FAILED')}
+  # Signed calls only, and none from the Internet.
+  http:
+    authType: function
+    disableURLInternet: true
+    methods:
+    - POST
+resources:
+{{- $rt := .Runtime}}
+{{- range .Functions}}
+  {{.Class}}:
+    component: ${env('LBREMEDY_FC_COMPONENT', 'fc3')}
+    props:
+      region: ${vars.region}
+      functionName: ${vars.name}-{{.Class}}
+      description: {{text .Title}}
+      runtime: {{$rt.Name}}
+      code: ${vars.zips}/{{.Class}}.zip
+{{- if $rt.HTTP}}
+      customRuntimeConfig:
+        command:
+        - ./bootstrap
+        port: 9000
+        healthCheckConfig:
+          httpGetUrl: /health/liveness
+          initialDelaySeconds: 0
+          periodSeconds: 5
+          timeoutSeconds: 2
+          failureThreshold: 3
+          successThreshold: 1
+{{- else}}
+      handler: bootstrap
+{{- end}}
+      cpu: 0.1
+      memorySize: 128
+      diskSize: 512
+      timeout: 130
+      instanceConcurrency: {{$rt.Concurrency}}
+      internetAccess: {{.Internet}}
+      role: acs:ram::${vars.account}:role/${vars.name}-{{.Class}}
+      vpcConfig: ${vars.network}
+      logConfig: ${vars.logs}
+      asyncInvokeConfig: ${vars.async}
+      environmentVariables:
+        LBREMEDY_CLUSTER: ${vars.cluster}
+        LBREMEDY_REGION: ${vars.region}
+        LBREMEDY_CLOUD_VPC: 'true'
+        LBREMEDY_KUBECONFIG_FROM: ${vars.kubeconfigFrom}
+        LBREMEDY_KUBECONFIG_DATA: ${vars.kubeconfigData}
+        LBREMEDY_NATS: ${vars.nats}
+        LBREMEDY_NATS_INBOX: {{.Inbox}}
+        LBREMEDY_NATS_SEED: ${env('{{.Seed}}', '')}
+      tags:
+      - key: app
+        value: lbremedy
+      - key: class
+        value: {{.Class}}
+      triggers:
+      - triggerName: http
+        triggerType: http
+        qualifier: LATEST
+        triggerConfig: ${vars.http}
+{{- end}}
+`))
+
+// yamlText returns a text as a YAML string that nothing in it can end.
+func yamlText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
