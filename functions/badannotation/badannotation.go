@@ -42,6 +42,14 @@ var Remedy = &remedy.Remedy{
 	Holds:       holds,
 }
 
+// Names of the annotations that can be set right by themselves.
+const (
+	bandwidth    = "bandwidth"
+	zoneMaps     = "zone-maps"
+	protocolPort = "protocol-port"
+	forwardPort  = "forward-port"
+)
+
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	all := faults(c)
 	blamed := slices.DeleteFunc(slices.Clone(all), func(f fault) bool { return !f.named(c.Event.Message) })
@@ -52,7 +60,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}, nil
 	}
 	f := blamed[0]
-	note := others(slices.DeleteFunc(all, func(o fault) bool { return o.name == f.name }), "")
+	note := others(slices.DeleteFunc(all, func(o fault) bool { return o.Name == f.Name }), "")
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
@@ -69,28 +77,28 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return c.WithDrift(ctx, lb, remedy.Plan{
 			Finding: finding + " Nothing else can be meant.",
 			Note:    note,
-			Steps:   []remedy.Step{step.With(c, f.name, fixed)},
+			Steps:   []remedy.Step{step.With(c, f.Name, fixed)},
 		})
 	}
-	ask := fmt.Sprintf("Set the annotation to what is meant: %s.", remedy.SetCommand(c.Service, f.name, "VALUE"))
+	ask := fmt.Sprintf("Set the annotation to what is meant: %s.", remedy.SetCommand(c.Service, f.Name, "VALUE"))
 	switch {
 	case is != "":
-		ask += fmt.Sprintf(" To leave the load balancer as it is: %s.", remedy.SetCommand(c.Service, f.name, is))
-	case f.name == zoneMaps:
+		ask += fmt.Sprintf(" To leave the load balancer as it is: %s.", remedy.SetCommand(c.Service, f.Name, is))
+	case f.Name == zoneMaps:
 		could, err := suggest(ctx, c)
 		if err != nil {
 			return remedy.Plan{}, err
 		}
 		ask += " " + could
 	default:
-		ask += fmt.Sprintf(" Or remove it: %s.", remedy.RemoveCommand(c.Service, f.name))
+		ask += fmt.Sprintf(" Or remove it: %s.", remedy.RemoveCommand(c.Service, f.Name))
 	}
 	return remedy.Plan{Finding: finding, Ask: ask, Note: note}, nil
 }
 
 // A fault is an annotation that the controller does not take as it stands.
 type fault struct {
-	rule
+	remedy.ValueRule
 	value string
 	there bool
 }
@@ -98,15 +106,15 @@ type fault struct {
 // String says what is wrong, as a sentence.
 func (f fault) String() string {
 	if !f.there {
-		return fmt.Sprintf("The annotation %s is missing. It takes %s.", f.name, f.allowed)
+		return fmt.Sprintf("The annotation %s is missing. It takes %s.", f.Name, f.Allowed)
 	}
-	return fmt.Sprintf("The annotation %s is %s. It takes %s.", f.name, remedy.Quote(f.value), f.allowed)
+	return fmt.Sprintf("The annotation %s is %s. It takes %s.", f.Name, remedy.Quote(f.value), f.Allowed)
 }
 
 // named reports whether a message of the controller is about the annotation.
 func (f fault) named(message string) bool {
 	folded := strings.ToLower(strings.Join(strings.Fields(message), " "))
-	return slices.ContainsFunc(f.calls, func(call string) bool { return strings.Contains(folded, call) })
+	return slices.ContainsFunc(f.Calls, func(call string) bool { return strings.Contains(folded, call) })
 }
 
 // faults returns what is wrong with the annotations of the case's Service.
@@ -114,15 +122,15 @@ func faults(c *remedy.Case) []fault {
 	network := remedy.NLB(c.Service)
 	id, _ := remedy.Annotation(c.Service, "id")
 	var out []fault
-	for _, r := range rules() {
-		if !r.reads(network) {
+	for _, r := range remedy.ValueRules() {
+		if !r.Reads(network) {
 			continue
 		}
-		v, ok := remedy.Annotation(c.Service, r.name)
-		if strings.Contains(r.name, "/") {
-			v, ok = c.Service.Annotations[r.name], c.Service.Annotations[r.name] != ""
+		v, ok := remedy.Annotation(c.Service, r.Name)
+		if strings.Contains(r.Name, "/") {
+			v, ok = c.Service.Annotations[r.Name], c.Service.Annotations[r.Name] != ""
 		}
-		if ok && v != "" && !r.takes(v) || v == "" && r.name == zoneMaps && id == "" {
+		if ok && v != "" && !r.Takes(v) || v == "" && r.Name == zoneMaps && id == "" {
 			out = append(out, fault{r, v, ok})
 		}
 	}
@@ -139,7 +147,7 @@ func others(list []fault, nothing string) string {
 	}
 	var parts []string
 	for _, f := range list {
-		parts = append(parts, fmt.Sprintf("%s is %s and takes %s", f.name, remedy.Quote(f.value), f.allowed))
+		parts = append(parts, fmt.Sprintf("%s is %s and takes %s", f.Name, remedy.Quote(f.value), f.Allowed))
 	}
 	return "Other annotations have values that the documentation does not list: " + strings.Join(parts, "; ") + "."
 }
@@ -148,8 +156,8 @@ func others(list []fault, nothing string) string {
 // it names none that is known here, nobody but the controller can tell.
 func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	known := false
-	for _, r := range rules() {
-		known = known || r.reads(remedy.NLB(c.Service)) && fault{rule: r}.named(c.Event.Message)
+	for _, r := range remedy.ValueRules() {
+		known = known || r.Reads(remedy.NLB(c.Service)) && fault{ValueRule: r}.named(c.Event.Message)
 	}
 	wrong := slices.ContainsFunc(faults(c), func(f fault) bool { return f.named(c.Event.Message) })
 	return remedy.Is(!known || wrong), nil

@@ -37,9 +37,9 @@ func real(ctx context.Context, c *remedy.Case, lb *remedy.Instance, f fault) (st
 	switch {
 	case lb == nil:
 		return "", nil
-	case lb.NLB != nil && f.name == zoneMaps:
+	case lb.NLB != nil && f.Name == zoneMaps:
 		return remedy.ZoneMaps(lb.NLB), nil
-	case lb.NLB != nil && f.name == protocolPort:
+	case lb.NLB != nil && f.Name == protocolPort:
 		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
 		if err != nil {
 			return "", fmt.Errorf("list listeners of %s: %w", lb.ID, err)
@@ -49,9 +49,9 @@ func real(ctx context.Context, c *remedy.Case, lb *remedy.Instance, f fault) (st
 			pairs = append(pairs, strings.ToLower(l.Protocol)+":"+strconv.Itoa(l.Port))
 		}
 		return ofPorts(c, pairs), nil
-	case lb.CLB != nil && f.name == bandwidth && lb.CLB.Bandwidth > 0:
+	case lb.CLB != nil && f.Name == bandwidth && lb.CLB.Bandwidth > 0:
 		return strconv.Itoa(lb.CLB.Bandwidth), nil
-	case lb.CLB != nil && (f.param != "" || f.name == protocolPort || f.name == forwardPort):
+	case lb.CLB != nil && (f.Param != "" || f.Name == protocolPort || f.Name == forwardPort):
 		listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
 		if err != nil {
 			return "", fmt.Errorf("list listeners of %s: %w", lb.ID, err)
@@ -70,11 +70,11 @@ func ofListeners(c *remedy.Case, listeners []cloud.Listener, f fault) string {
 		if l.Config["ListenerForward"] == "on" {
 			forwards = append(forwards, port+":"+l.Config["ForwardPort"])
 		}
-		if v := l.Config[f.param]; v != "" && serves(c, port) {
+		if v := l.Config[f.Param]; v != "" && serves(c, port) {
 			values = append(values, v)
 		}
 	}
-	switch f.name {
+	switch f.Name {
 	case protocolPort:
 		return ofPorts(c, pairs)
 	case forwardPort:
@@ -125,18 +125,18 @@ func repair(f fault, is string) (string, bool) {
 	switch {
 	case is == "":
 		return "", false
-	case f.name == zoneMaps && !f.there:
+	case f.Name == zoneMaps && !f.there:
 		return is, true // what the load balancer has is all that can be asked for
-	case f.name == zoneMaps:
+	case f.Name == zoneMaps:
 		return is, allOf(items(f.value), items(is)) && names(f.value, is)
-	case f.name == protocolPort:
+	case f.Name == protocolPort:
 		return is, slices.Equal(pairs(f.value), pairs(is))
-	case f.name == forwardPort:
+	case f.Name == forwardPort:
 		// From which port to which: turned around it means something else.
 		return is, slices.Equal(item.FindAllString(f.value, -1), item.FindAllString(is, -1))
 	}
 	m := measure.FindStringSubmatch(f.value)
-	return is, m != nil && m[1] == is && (m[2] == "" || slices.Contains(spelled[f.unit], strings.ToLower(m[2])))
+	return is, m != nil && m[1] == is && (m[2] == "" || slices.Contains(spelled[f.Unit], strings.ToLower(m[2])))
 }
 
 // pairs returns the names and numbers in a value two by two, sorted, in lower case:

@@ -124,17 +124,23 @@ func New(c Config) (*Reader, *Writer, error) {
 		Config:   c,
 		products: products(),
 		base:     connections(),
-		limits:   map[string]*rate.Limiter{},
+		limits:   limits(products(), c.Rate),
 		patience: tryTimeout,
 		pause:    pause,
 	}
 	if k.Credentials == nil {
 		k.Credentials = DefaultChain()
 	}
-	for name := range k.products {
-		k.limits[name] = limiter(c.Rate)
-	}
 	return k.reader(), &Writer{SLB: SLBWriter{k}, NLB: NLBWriter{k}, RAM: RAMWriter{k}, Quotas: QuotaWriter{k}, Tickets: TicketWriter{k}}, nil
+}
+
+// limits returns a limit of this rate for each product.
+func limits(of map[string]product, perSecond float64) map[string]*rate.Limiter {
+	all := map[string]*rate.Limiter{}
+	for name := range of {
+		all[name] = limiter(perSecond)
+	}
+	return all
 }
 
 func (c *client) reader() *Reader {
@@ -159,6 +165,14 @@ func (c *client) reader() *Reader {
 func (r *Reader) Once() *Reader {
 	k := *r.client
 	k.heard = &memory{answers: map[string][]byte{}}
+	return k.reader()
+}
+
+// Limited returns a Reader that makes so many calls a second to each product at most,
+// counted by itself. It shares everything else with r.
+func (r *Reader) Limited(rate float64) *Reader {
+	k := *r.client
+	k.limits = limits(k.products, rate)
 	return k.reader()
 }
 

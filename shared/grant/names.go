@@ -29,6 +29,9 @@ var (
 	DescribeEipAddresses = Grant{Action: "vpc:DescribeEipAddresses"}
 	DescribeVpcAttribute = Grant{Action: "vpc:DescribeVpcAttribute"}
 
+	DescribeRouteTableList = Grant{Action: "vpc:DescribeRouteTableList"}
+	DescribeRouteEntryList = Grant{Action: "vpc:DescribeRouteEntryList"}
+
 	DescribeNetworkInterfaces = Grant{Action: "ecs:DescribeNetworkInterfaces"}
 	DescribeInstances         = Grant{Action: "ecs:DescribeInstances"}
 

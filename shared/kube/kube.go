@@ -102,6 +102,14 @@ func (c *Cluster) Services(ctx context.Context) ([]corev1.Service, error) {
 	})
 }
 
+// EachService calls see with each Service of all namespaces and types, page by page
+// and in no order. An error of see ends the list and is returned as it is. It needs
+// grant.ListServices.
+func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) error) error {
+	_, err := list(ctx, c, "list Services", "/api/v1/services", nil, see)
+	return err
+}
+
 // CountLoadBalancers returns how many Services of type LoadBalancer there are. It
 // needs grant.ListServices.
 func (c *Cluster) CountLoadBalancers(ctx context.Context) (int, error) {

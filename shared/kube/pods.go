@@ -48,6 +48,14 @@ func (c *Cluster) EndpointSlices(ctx context.Context, namespace, service string)
 	return all[discoveryv1.EndpointSlice](ctx, c, "list EndpointSlices of "+namespace, "/apis/discovery.k8s.io/v1/namespaces/"+namespace+"/endpointslices", query)
 }
 
+// EachEndpointSlice calls see with each EndpointSlice of all namespaces, page by page
+// and in no order. An error of see ends the list and is returned as it is. It needs
+// grant.ListEndpointSlices.
+func (c *Cluster) EachEndpointSlice(ctx context.Context, see func(*discoveryv1.EndpointSlice) error) error {
+	_, err := list(ctx, c, "list EndpointSlices", "/apis/discovery.k8s.io/v1/endpointslices", nil, see)
+	return err
+}
+
 // Evict asks that the Pod with this UID makes room, as a drained node does: its
 // owner makes another one, and disruption budgets are heeded. It returns
 // ErrConflict if another Pod has the name now, ErrBlocked if a budget forbids it,

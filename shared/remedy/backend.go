@@ -35,23 +35,27 @@ const (
 // what the annotation says, else Pods where the cluster's network is Terway. It
 // needs DescribeClusterDetail.
 func (c *Case) BackendMode(ctx context.Context) (BackendMode, error) {
-	kind := c.Service.Annotations[BackendType]
-	if kind == "" {
-		cluster, err := c.Cloud.CS.Cluster(ctx)
-		if err != nil {
-			return "", fmt.Errorf("describe the cluster: %w", err)
-		}
-		if strings.HasPrefix(cluster.Network, "terway") {
-			kind = "eni"
-		}
+	if c.Service.Annotations[BackendType] != "" {
+		return ModeOf(c.Service, ""), nil
 	}
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return "", fmt.Errorf("describe the cluster: %w", err)
+	}
+	return ModeOf(c.Service, cluster.Network), nil
+}
+
+// ModeOf returns what the controller takes for the backends of a Service in a cluster
+// with this network plug-in.
+func ModeOf(svc *corev1.Service, plugin string) BackendMode {
+	kind := svc.Annotations[BackendType]
 	switch {
-	case kind == "eni":
-		return PodMode, nil
-	case c.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal:
-		return LocalMode, nil
+	case kind == "eni", kind == "" && strings.HasPrefix(plugin, "terway"):
+		return PodMode
+	case svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal:
+		return LocalMode
 	}
-	return ClusterMode, nil
+	return ClusterMode
 }
 
 // An Endpoint is a Pod behind a port of a Service.
@@ -78,10 +82,15 @@ func (c *Case) Family() discoveryv1.AddressType {
 			return discoveryv1.AddressTypeIPv6
 		}
 	}
-	balancer, _ := Annotation(c.Service, "ip-version")
-	backends, _ := Annotation(c.Service, "backend-ip-version")
+	return FamilyOf(c.Service)
+}
+
+// FamilyOf returns what Family does where no event tells more.
+func FamilyOf(svc *corev1.Service) discoveryv1.AddressType {
+	balancer, _ := Annotation(svc, "ip-version")
+	backends, _ := Annotation(svc, "backend-ip-version")
 	wanted := "ipv6"
-	if NLB(c.Service) {
+	if NLB(svc) {
 		wanted = "dualstack"
 	}
 	if strings.EqualFold(balancer, wanted) && strings.EqualFold(backends, "ipv6") {
@@ -244,7 +253,7 @@ var (
 func (c *Case) Groups(ctx context.Context, mode BackendMode) ([]Group, string, error) {
 	groups := make([]Group, len(c.Service.Spec.Ports))
 	for i, p := range c.Service.Spec.Ports {
-		groups[i] = Group{Port: p, Name: c.groupName(p, mode)}
+		groups[i] = Group{Port: p, Name: GroupName(c.Service, p, mode, c.Event.Cluster)}
 	}
 	if NLB(c.Service) {
 		all, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, DefaultName(c.Service))
@@ -275,7 +284,7 @@ func (c *Case) Groups(ctx context.Context, mode BackendMode) ([]Group, string, e
 	}
 	for i := range groups {
 		g := &groups[i]
-		adopted := c.adopted(g.Port)
+		adopted := AdoptedGroup(c.Service, g.Port)
 		at := slices.IndexFunc(all, func(v cloud.VServerGroup) bool {
 			return adopted != "" && v.ID == adopted || adopted == "" && v.Name == g.Name
 		})
@@ -305,30 +314,29 @@ func (c *Case) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	return whole.Backends, nil
 }
 
-// groupName returns the name that the controller gives to a port's group: by the
-// node port, or by the target port where Pods are the backends
+// GroupName returns the name that the controller gives to the group of a Service's
+// port: by the node port, or by the target port where Pods are the backends
 // (clbv1/vgroups.go, nlbv2/server_groups.go).
-func (c *Case) groupName(p corev1.ServicePort, mode BackendMode) string {
+func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, cluster string) string {
 	number := strconv.Itoa(int(p.NodePort))
 	if mode == PodMode {
 		number = p.TargetPort.String()
 	}
-	svc := c.Service
 	if !NLB(svc) {
-		return strings.Join([]string{"k8s", number, svc.Name, svc.Namespace, c.Event.Cluster}, "/")
+		return strings.Join([]string{"k8s", number, svc.Name, svc.Namespace, cluster}, "/")
 	}
 	value, _ := Annotation(svc, "protocol-port")
 	protocol := strings.ToUpper(or(protocolsOf(value)[strconv.Itoa(int(p.Port))], string(p.Protocol)))
 	if protocol == "TCPSSL" {
 		protocol = "TCP" // a group knows no TLS
 	}
-	return strings.Join([]string{"k8s", number, protocol, svc.Name, svc.Namespace, c.Event.Cluster}, ".")
+	return strings.Join([]string{"k8s", number, protocol, svc.Name, svc.Namespace, cluster}, ".")
 }
 
-// adopted returns the ID of the user's group for a port, from an annotation such
-// as vgroup-port: "rsp-a:80,rsp-b:443"; empty if there is none.
-func (c *Case) adopted(p corev1.ServicePort) string {
-	value, _ := Annotation(c.Service, "vgroup-port")
+// AdoptedGroup returns the ID of the user's group for a port of the Service, from an
+// annotation such as vgroup-port: "rsp-a:80,rsp-b:443"; empty if there is none.
+func AdoptedGroup(svc *corev1.Service, p corev1.ServicePort) string {
+	value, _ := Annotation(svc, "vgroup-port")
 	for pair := range strings.SplitSeq(value, ",") {
 		if id, port, ok := strings.Cut(strings.TrimSpace(pair), ":"); ok && port == strconv.Itoa(int(p.Port)) {
 			return id

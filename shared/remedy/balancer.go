@@ -292,11 +292,11 @@ func (c *Case) describe(ctx context.Context, id string) (*Instance, error) {
 	if NLB(c.Service) {
 		var nlb cloud.NetworkLoadBalancer
 		nlb, err = c.Cloud.NLB.LoadBalancer(ctx, id)
-		lb = network(nlb)
+		lb = Network(nlb)
 	} else {
 		var clb cloud.LoadBalancer
 		clb, err = c.Cloud.SLB.LoadBalancer(ctx, id)
-		lb = classic(clb)
+		lb = Classic(clb)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("describe load balancer %s: %w", id, err)
@@ -348,13 +348,13 @@ func (c *Case) list(ctx context.Context, by search) ([]*Instance, error) {
 		var lbs []cloud.NetworkLoadBalancer
 		lbs, err = c.Cloud.NLB.Find(ctx, cloud.NLBFilter{TagKey: key, TagValue: by.tag, Name: by.name, DNSName: by.address})
 		for _, lb := range lbs {
-			out = append(out, network(lb))
+			out = append(out, Network(lb))
 		}
 	} else {
 		var lbs []cloud.LoadBalancer
 		lbs, err = c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{TagKey: key, TagValue: by.tag, Name: by.name, Address: by.address})
 		for _, lb := range lbs {
-			out = append(out, classic(lb))
+			out = append(out, Classic(lb))
 		}
 	}
 	if err != nil {

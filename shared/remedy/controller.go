@@ -3,6 +3,7 @@ package remedy
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,37 +12,43 @@ import (
 )
 
 // A Version is a release of the controller, such as v2.12.1. The zero value says
-// that it is not known.
-type Version struct{ Major, Minor, Patch int }
+// that it is not known. Build is that of releases with four numbers, such as
+// v1.9.3.380: those before v2 differ in it alone.
+type Version struct{ Major, Minor, Patch, Build int }
 
 // String returns the version as its release is called.
-func (v Version) String() string { return fmt.Sprintf("v%d.%d.%d", v.Major, v.Minor, v.Patch) }
+func (v Version) String() string {
+	text := fmt.Sprintf("v%d.%d.%d", v.Major, v.Minor, v.Patch)
+	if v.Build > 0 {
+		text += fmt.Sprintf(".%d", v.Build)
+	}
+	return text
+}
 
 // Before reports whether v is an older release than o.
 func (v Version) Before(o Version) bool {
-	return slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{o.Major, o.Minor, o.Patch}) < 0
+	return slices.Compare([]int{v.Major, v.Minor, v.Patch, v.Build}, []int{o.Major, o.Minor, o.Patch, o.Build}) < 0
 }
+
+// release is what versions begin with. After a suffix nothing counts: the 1 of
+// "v2.12.1-aliyun.1" is no build.
+var release = regexp.MustCompile(`^v(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?`)
 
 // ParseVersion reads "v2.12.1", also with a suffix: "v1.9.3.380-gd6d0962-aliyun".
 // It reports false for what is no version.
 func ParseVersion(s string) (Version, bool) {
-	parts := strings.SplitN(strings.TrimPrefix(s, "v"), ".", 3)
-	if len(parts) < 3 || !strings.HasPrefix(s, "v") {
+	parts := release.FindStringSubmatch(s)
+	if parts == nil {
 		return Version{}, false
 	}
-	last := strings.FieldsFunc(parts[2], func(r rune) bool { return r < '0' || r > '9' })
-	if len(last) == 0 {
-		return Version{}, false
+	number := func(i int) int {
+		n, err := strconv.Atoi(parts[i])
+		if err != nil {
+			return 0 // there is no build
+		}
+		return n
 	}
-	var v Version
-	var errs [3]error
-	v.Major, errs[0] = strconv.Atoi(parts[0])
-	v.Minor, errs[1] = strconv.Atoi(parts[1])
-	v.Patch, errs[2] = strconv.Atoi(last[0])
-	if errs != [3]error{} {
-		return Version{}, false
-	}
-	return v, true
+	return Version{number(1), number(2), number(3), number(4)}, true
 }
 
 // imageVersion reads the version from the tag of a container image.

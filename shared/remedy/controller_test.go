@@ -17,7 +17,8 @@ import (
 func TestParseVersion(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]remedy.Version{
-		"v2.12.1": {2, 12, 1}, "v2.12.1-aliyun.1": {2, 12, 1}, "v1.9.3.380-gd6d0962-aliyun": {1, 9, 3}, "v2.4.0+dirty": {2, 4, 0},
+		"v2.12.1": {2, 12, 1, 0}, "v2.12.1-aliyun.1": {2, 12, 1, 0}, "v1.9.3.380-gd6d0962-aliyun": {1, 9, 3, 380}, "v2.4.0+dirty": {2, 4, 0, 0},
+		"v1.9.3": {1, 9, 3, 0}, "v1.9.3.": {1, 9, 3, 0}, "v1.9.3.x": {1, 9, 3, 0}, "v1.9.3.10-g1.2": {1, 9, 3, 10},
 		"": {}, "2.12.1": {}, "v2": {}, "v2.4": {}, "v2.4.": {}, "v2.x.1": {}, "latest": {}, "v99999999999999999999.1.1": {},
 	} {
 		got, ok := remedy.ParseVersion(text)
@@ -25,7 +26,7 @@ func TestParseVersion(t *testing.T) {
 			t.Errorf("%q is %s, %t", text, got, ok)
 		}
 	}
-	if v := (remedy.Version{2, 9, 1}); !v.Before(remedy.Version{2, 10, 0}) || v.Before(v) || v.String() != "v2.9.1" {
+	if v := (remedy.Version{2, 9, 1, 0}); !v.Before(remedy.Version{2, 10, 0, 0}) || v.Before(v) || v.String() != "v2.9.1" {
 		t.Errorf("%s is not what it is", v)
 	}
 }
@@ -52,18 +53,18 @@ func TestNeeds(t *testing.T) {
 		use      remedy.Features
 		without  remedy.Features // features with which it is never called
 	}{
-		{"slb:CreateLoadBalancer", remedy.Version{1, 9, 3}, remedy.Version{}, use(""), nil},
-		{"slb:AddTags", remedy.Version{1, 9, 3}, remedy.Version{2, 5, 0}, use(""), nil},
-		{"slb:ModifyLoadBalancerInstanceChargeType", remedy.Version{2, 4, 0}, remedy.Version{}, use(""), nil},
-		{"nlb:ListAsynJobs", remedy.Version{2, 12, 1}, remedy.Version{}, use(""), nil},
-		{"vpc:CreateRouteEntries", remedy.Version{2, 11, 2}, remedy.Version{}, use("flannel"), use("terway-eniip")},
-		{"ecs:DescribeNetworkInterfaces", remedy.Version{1, 9, 3}, remedy.Version{}, use("terway-eniip"), use("flannel")},
-		{"ecs:DescribeNetworkInterfaces", remedy.Version{1, 9, 3}, remedy.Version{}, use("flannel", func(svc *corev1.Service) {
+		{"slb:CreateLoadBalancer", remedy.Version{1, 9, 3, 0}, remedy.Version{}, use(""), nil},
+		{"slb:AddTags", remedy.Version{1, 9, 3, 0}, remedy.Version{2, 5, 0, 0}, use(""), nil},
+		{"slb:ModifyLoadBalancerInstanceChargeType", remedy.Version{2, 4, 0, 0}, remedy.Version{}, use(""), nil},
+		{"nlb:ListAsynJobs", remedy.Version{2, 12, 1, 0}, remedy.Version{}, use(""), nil},
+		{"vpc:CreateRouteEntries", remedy.Version{2, 11, 2, 0}, remedy.Version{}, use("flannel"), use("terway-eniip")},
+		{"ecs:DescribeNetworkInterfaces", remedy.Version{1, 9, 3, 0}, remedy.Version{}, use("terway-eniip"), use("flannel")},
+		{"ecs:DescribeNetworkInterfaces", remedy.Version{1, 9, 3, 0}, remedy.Version{}, use("flannel", func(svc *corev1.Service) {
 			svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni"
 		}), nil},
-		{"vpc:DescribeEipAddresses", remedy.Version{1, 9, 3}, remedy.Version{}, use("", notes("external-ip-type", "eip")), use("", notes("external-ip-type", "lb"))},
-		{"nlb:CreateLoadBalancer", remedy.Version{2, 5, 0}, remedy.Version{}, use("", network("")), use("")},
-		{"ecs:CreateSecurityGroup", remedy.Version{2, 14, 0}, remedy.Version{}, use("", ranges), use("", network(""), func(svc *corev1.Service) {
+		{"vpc:DescribeEipAddresses", remedy.Version{1, 9, 3, 0}, remedy.Version{}, use("", notes("external-ip-type", "eip")), use("", notes("external-ip-type", "lb"))},
+		{"nlb:CreateLoadBalancer", remedy.Version{2, 5, 0, 0}, remedy.Version{}, use("", network("")), use("")},
+		{"ecs:CreateSecurityGroup", remedy.Version{2, 14, 0, 0}, remedy.Version{}, use("", ranges), use("", network(""), func(svc *corev1.Service) {
 			ranges(svc)
 			svc.Spec.Type = corev1.ServiceTypeClusterIP
 		})},
@@ -73,7 +74,7 @@ func TestNeeds(t *testing.T) {
 		}
 		before := tt.from
 		before.Patch--
-		newest := remedy.Version{99, 0, 0}
+		newest := remedy.Version{99, 0, 0, 0}
 		if !remedy.Called(tt.action) || !called(tt.from, tt.use) || called(newest, tt.use) != (tt.to == remedy.Version{}) ||
 			tt.from.Major > 1 && called(before, tt.use) || tt.to != (remedy.Version{}) && called(tt.to, tt.use) {
 			t.Errorf("%s is not called from %s up to %s", tt.action, tt.from, tt.to)
@@ -90,7 +91,7 @@ func TestNeeds(t *testing.T) {
 func TestGains(t *testing.T) {
 	t.Parallel()
 	use := remedy.InUse(cloud.Cluster{Network: "flannel"}, nil)
-	got := remedy.Gains(remedy.Version{2, 11, 0}, remedy.Newest(), use)
+	got := remedy.Gains(remedy.Version{2, 11, 0, 0}, remedy.Newest(), use)
 	for _, want := range []string{"nlb:ListAsynJobs", "vpc:CreateRouteEntries", "slb:CreateDomainExtension"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is not among %v", want, got)

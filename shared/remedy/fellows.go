@@ -70,7 +70,7 @@ func (c *Case) Fellows(ctx context.Context) ([]Fellow, error) {
 		if h == nil || string(services[i].UID) == own {
 			continue
 		}
-		if hashWritten(&services[i]).After(h.last) {
+		if HashWritten(&services[i]).After(h.last) {
 			h.Fails, h.Same = false, false
 		}
 		out = append(out, h.Fellow)

@@ -50,14 +50,16 @@ func (i *Instance) active() bool {
 	return i.CLB.Status == "active"
 }
 
-func classic(lb cloud.LoadBalancer) *Instance {
+// Classic returns a CLB as what both kinds have in common.
+func Classic(lb cloud.LoadBalancer) *Instance {
 	return &Instance{
 		ID: lb.ID, Name: lb.Name, Address: lb.Address, AddressType: lb.AddressType, IPVersion: lb.IPVersion,
 		ResourceGroup: lb.ResourceGroup, VPC: lb.VPC, Tags: lb.Tags, CLB: &lb,
 	}
 }
 
-func network(lb cloud.NetworkLoadBalancer) *Instance {
+// Network returns an NLB as what both kinds have in common.
+func Network(lb cloud.NetworkLoadBalancer) *Instance {
 	return &Instance{
 		ID: lb.ID, Name: lb.Name, Address: lb.DNSName, AddressType: strings.ToLower(lb.AddressType), IPVersion: lb.IPVersion,
 		ResourceGroup: lb.ResourceGroup, VPC: lb.VPC, Tags: lb.Tags, NLB: &lb,

@@ -56,15 +56,15 @@ type need struct {
 
 // Versions at which the controller's calls changed.
 var (
-	v24   = Version{2, 4, 0}
-	v25   = Version{2, 5, 0}
-	v26   = Version{2, 6, 0}
-	v28   = Version{2, 8, 0}
-	v291  = Version{2, 9, 1}
-	v2112 = Version{2, 11, 2}
-	v2121 = Version{2, 12, 1}
-	v213  = Version{2, 13, 0}
-	v214  = Version{2, 14, 0}
+	v24   = Version{2, 4, 0, 0}
+	v25   = Version{2, 5, 0, 0}
+	v26   = Version{2, 6, 0, 0}
+	v28   = Version{2, 8, 0, 0}
+	v291  = Version{2, 9, 1, 0}
+	v2112 = Version{2, 11, 2, 0}
+	v2121 = Version{2, 12, 1, 0}
+	v213  = Version{2, 13, 0, 0}
+	v214  = Version{2, 14, 0, 0}
 )
 
 // needs is what the controller calls, read from its releases
@@ -79,7 +79,7 @@ var needs = []need{
 		"slb:CreateLoadBalancerTCPListener slb:CreateLoadBalancerUDPListener slb:CreateLoadBalancerHTTPListener slb:CreateLoadBalancerHTTPSListener " +
 		"slb:SetLoadBalancerTCPListenerAttribute slb:SetLoadBalancerUDPListenerAttribute slb:SetLoadBalancerHTTPListenerAttribute slb:SetLoadBalancerHTTPSListenerAttribute " +
 		"slb:StartLoadBalancerListener slb:StopLoadBalancerListener slb:DeleteLoadBalancerListener"},
-	{actions: "slb:DescribeLoadBalancerListeners", from: Version{2, 0, 0}},
+	{actions: "slb:DescribeLoadBalancerListeners", from: Version{2, 0, 0, 0}},
 	{actions: "slb:AddTags slb:RemoveTags slb:DescribeTags", until: v25},
 	{actions: "slb:ModifyLoadBalancerInstanceChargeType slb:DescribeServerCertificates", from: v24},
 	{actions: "slb:TagResources slb:UntagResources slb:ListTagResources", from: v25},

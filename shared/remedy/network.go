@@ -22,7 +22,7 @@ func (c *Case) networkDrift(ctx context.Context, lb *cloud.NetworkLoadBalancer) 
 		}
 	}
 	reused := value("id") != ""
-	if reused && network(*lb).ByController() {
+	if reused && Network(*lb).ByController() {
 		drift = append(drift, fmt.Sprintf("the reuse check fails, because %s carries a tag of the controller", lb.ID))
 	}
 	differ("the address type", lb.AddressType, value("address-type"))

@@ -122,11 +122,11 @@ func released(svc *corev1.Service) bool {
 	return !slices.Contains(svc.Finalizers, CLBFinalizer) && !slices.Contains(svc.Finalizers, NLBFinalizer)
 }
 
-// hashWritten returns when the controller last wrote the hash label, from
+// HashWritten returns when the controller last wrote the hash label, from
 // managedFields; zero if it is not there. Times have whole seconds. The controller
 // writes its labels through the status subresource: a person who sends them along
 // with a Service does not.
-func hashWritten(svc *corev1.Service) time.Time {
+func HashWritten(svc *corev1.Service) time.Time {
 	if svc.Labels[HashLabel] == "" {
 		return time.Time{}
 	}
@@ -146,7 +146,7 @@ func succeeded(svc *corev1.Service, happened []corev1.Event, failure time.Time) 
 	if failure.IsZero() {
 		return "" // nobody knows what came after it
 	}
-	if at := hashWritten(svc); at.After(failure) {
+	if at := HashWritten(svc); at.After(failure) {
 		return "The controller has synced the Service since: it wrote its hash label at " + at.UTC().Format(time.RFC3339) + "."
 	}
 	for _, e := range happened {

@@ -14,7 +14,7 @@ func Newest() Version { return v214 }
 
 // Rehashed returns the release from which on the controller computes the hash of
 // a Service in another way: an upgrade over it syncs every Service in full, once.
-func Rehashed() Version { return Version{2, 10, 0} }
+func Rehashed() Version { return Version{2, 10, 0, 0} }
 
 // Gains returns the RAM actions that one version of the controller calls and an
 // older one does not, sorted.

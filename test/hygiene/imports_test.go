@@ -105,6 +105,16 @@ var rows = []row{
 		why: "it is part of every function program, and these stay small",
 	},
 	{
+		who: []string{"shared/checkup"},
+		may: []string{"events", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/remedy"},
+		why: "it gathers for the checks and knows none",
+	},
+	{
+		who: []string{"functions/survey"},
+		may: []string{"shared/grant", "shared/cloud", "shared/remedy", "shared/step", "shared/checkup"},
+		why: "a check looks at a snapshot and reads nothing",
+	},
+	{
 		who: []string{"functions"},
 		may: []string{"functions/*", "shared/remedy"},
 		why: "it is the list of the classes and nothing more",

@@ -14,23 +14,23 @@ import (
 // Each annotation has one rule for each kind of load balancer, which says what it takes.
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range rules() {
-		if r.name == "" || r.allowed == "" || r.takes == nil {
-			t.Errorf("the rule of %q says nothing", r.name)
+	for _, r := range remedy.ValueRules() {
+		if r.Name == "" || r.Allowed == "" || r.Takes == nil {
+			t.Errorf("the rule of %q says nothing", r.Name)
 		}
 		for _, network := range []bool{false, true} {
-			key := r.name
+			key := r.Name
 			if network {
 				key += " of NLB"
 			}
-			if r.reads(network) && seen[key] {
+			if r.Reads(network) && seen[key] {
 				t.Errorf("%s has two rules", key)
 			}
-			seen[key] = seen[key] || r.reads(network)
+			seen[key] = seen[key] || r.Reads(network)
 		}
-		for _, call := range r.calls {
+		for _, call := range r.Calls {
 			if call != strings.ToLower(call) || strings.Contains(call, "  ") {
-				t.Errorf("%s: no message that is folded has %q", r.name, call)
+				t.Errorf("%s: no message that is folded has %q", r.Name, call)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 			}
 		}
 		for _, v := range values[1] {
-			if got := faults(service(false, name, v)); len(got) != 1 || got[0].name != name || got[0].value != v {
+			if got := faults(service(false, name, v)); len(got) != 1 || got[0].Name != name || got[0].value != v {
 				t.Errorf("%s=%s is no fault", name, v)
 			}
 		}
@@ -92,7 +92,7 @@ func TestFaults(t *testing.T) {
 			}
 		}
 		for _, v := range values[1] {
-			if got := faults(service(true, name, v)); len(got) != 1 || got[0].name != name {
+			if got := faults(service(true, name, v)); len(got) != 1 || got[0].Name != name {
 				t.Errorf("NLB: %s=%s is no fault", name, v)
 			}
 		}
@@ -147,9 +147,9 @@ func TestRepair(t *testing.T) {
 		{name: zoneMaps, value: ",", is: zones},
 		{name: zoneMaps, value: strings.Repeat("vsw-1,", 40000), is: zones},
 	} {
-		all := rules()
-		of := all[slices.IndexFunc(all, func(r rule) bool { return r.name == tt.name })]
-		got, ok := repair(fault{rule: of, value: tt.value, there: !tt.missing}, tt.is)
+		all := remedy.ValueRules()
+		of := all[slices.IndexFunc(all, func(r remedy.ValueRule) bool { return r.Name == tt.name })]
+		got, ok := repair(fault{ValueRule: of, value: tt.value, there: !tt.missing}, tt.is)
 		if ok != tt.want || ok && got != tt.is {
 			t.Errorf("%s=%.40q where there is %q: got %q, %t", tt.name, tt.value, tt.is, got, ok)
 		}
@@ -168,9 +168,9 @@ func TestNamed(t *testing.T) {
 		"Annotation x must be integer, but got [bandwidth]":                                                             "",
 	} {
 		var got []string
-		for _, r := range rules() {
-			if r.reads(false) && (fault{rule: r}).named(message) {
-				got = append(got, r.name)
+		for _, r := range remedy.ValueRules() {
+			if r.Reads(false) && (fault{ValueRule: r}).named(message) {
+				got = append(got, r.Name)
 			}
 		}
 		if strings.Join(got, " ") != want {

@@ -1,0 +1,285 @@
+package survey
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed annotations.md
+var annotationsDoc string
+
+// annotations looks for annotations that do nothing, or not what they say.
+var annotations = &checkup.Check{
+	ID:       "annotations",
+	Doc:      annotationsDoc,
+	Needs:    []checkup.Part{checkup.Services},
+	Uses:     []checkup.Part{checkup.Controller},
+	Manifest: true,
+	Find:     findAnnotations,
+	Fix:      &checkup.Fix{Steps: []remedy.Step{step.RemoveAnnotation{}}, Plan: fixAnnotations},
+}
+
+func findAnnotations(s *checkup.Snapshot, r *checkup.Report) {
+	versionErr := s.Err(checkup.Controller)
+	if versionErr == nil && s.Controller.Version == (remedy.Version{}) {
+		versionErr = errNoVersion
+	}
+	for _, svc := range s.OfType() {
+		l := annotationLook{snapshot: s, report: r, svc: svc, network: remedy.NLB(svc), byVersion: versionErr == nil}
+		l.network = remedy.NLB(svc)
+		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
+			l.key(key)
+		}
+		l.missing()
+		if l.asks && versionErr != nil {
+			r.Unknown(checkup.OfService(svc), fmt.Errorf("whether the controller knows its annotations: %w", versionErr))
+		}
+	}
+}
+
+// An annotationLook is one Service being looked at.
+type annotationLook struct {
+	snapshot  *checkup.Snapshot
+	report    *checkup.Report
+	svc       *corev1.Service
+	network   bool
+	byVersion bool // the controller's version is known
+	asks      bool // an annotation depends on the version
+}
+
+func (l *annotationLook) add(severity checkup.Severity, key, text, do string, evidence map[string]string) {
+	l.report.Add(checkup.Finding{Severity: severity, About: checkup.OfService(l.svc), Key: key, Text: text, Do: do, Evidence: evidence})
+}
+
+// key looks at one annotation.
+func (l *annotationLook) key(key string) {
+	short, legacy := shortName(key)
+	if short == "" {
+		if near, ok := nearPrefix(key); ok {
+			l.add(checkup.Warning, key, fmt.Sprintf("The controller does not read the annotation %s: it begins with no prefix of its own.", key),
+				fmt.Sprintf("Did you mean %s? Set that one, and remove this.", near), map[string]string{"value": l.svc.Annotations[key]})
+		}
+		return
+	}
+	value := l.svc.Annotations[key]
+	known, ok := keyOf(short)
+	switch {
+	case !ok:
+		do := "Remove it, or look its name up in the documentation of ACK."
+		if near := nearest(short, l.network); near != "" {
+			do = fmt.Sprintf("Did you mean %s? Set that one, and remove this.", remedy.Prefix+near)
+		}
+		l.add(checkup.Warning, short, fmt.Sprintf("The controller does not know the annotation %s, which does nothing.", key), do, map[string]string{"value": value})
+		return
+	case known.Read(l.network) == nil:
+		of, other := "a CLB", "NLBs"
+		if l.network {
+			of, other = "an NLB", "CLBs"
+		}
+		l.add(checkup.Warning, short, fmt.Sprintf("The annotation %s is for %s, and the Service has %s: it does nothing.", short, other, of),
+			"Remove it: "+remove(l.svc, key)+".", map[string]string{"value": value})
+		return
+	}
+	if legacy {
+		if current, ok := l.svc.Annotations[remedy.Prefix+short]; ok {
+			l.twice(short, value, current)
+			return
+		}
+	}
+	l.value(short, value)
+	l.version(short, known)
+}
+
+// twice reports an annotation that stands under both prefixes.
+func (l *annotationLook) twice(short, old, current string) {
+	severity, what := checkup.Info, "with the same value"
+	if old != current {
+		severity, what = checkup.Warning, fmt.Sprintf("as %s and as %s; the controller takes the second", remedy.Quote(old), remedy.Quote(current))
+	}
+	l.add(severity, "both/"+short, fmt.Sprintf("The annotation %s stands under the legacy prefix and the current one, %s.", short, what),
+		"Remove the legacy one: "+remove(l.svc, remedy.LegacyPrefix+short)+".", map[string]string{"legacy": old, "current": current})
+}
+
+// value looks at what the annotation says.
+func (l *annotationLook) value(short, value string) {
+	for _, rule := range remedy.ValueRules() {
+		if rule.Name != short || !rule.Reads(l.network) || value == "" || rule.Takes(value) {
+			continue
+		}
+		// What the controller can't parse fails the next sync in full; what it passes
+		// on may be refused, or taken for the default.
+		severity := checkup.Warning
+		if len(rule.Calls) > 0 {
+			severity = checkup.Critical
+		}
+		l.add(severity, short, fmt.Sprintf("The annotation %s is %s, and it takes %s.", short, remedy.Quote(value), rule.Allowed),
+			"Set it to what is meant: "+set(l.svc, short)+".", map[string]string{"value": value, "takes": rule.Allowed})
+	}
+}
+
+// version compares the releases that know the annotation with the cluster's.
+func (l *annotationLook) version(short string, known remedy.KnownKey) {
+	span := known.Read(l.network)
+	if *span == (remedy.Span{}) {
+		return
+	}
+	if l.network && span.From == remedy.FirstNLB() && span.Until == (remedy.Version{}) {
+		return // without it there is no NLB at all, and missing says so
+	}
+	l.asks = true
+	v := l.snapshot.Controller.Version
+	if !l.byVersion || span.Fits(v) {
+		return
+	}
+	evidence := map[string]string{"CCM": v.String()}
+	if v.Before(span.From) {
+		evidence["needs"] = span.From.String()
+		l.add(checkup.Warning, short, fmt.Sprintf("CCM %s does not know the annotation %s, which needs %s or later: it does nothing.", v, short, span.From),
+			fmt.Sprintf("Upgrade the controller to %s or later, or remove the annotation.", span.From), evidence)
+		return
+	}
+	evidence["until"] = span.Until.String()
+	l.add(checkup.Warning, short, fmt.Sprintf("CCM %s reads the annotation %s no more, which ended with %s: it does nothing.", v, short, span.Until),
+		renamed(short), evidence)
+}
+
+// renamed says what took the place of an annotation.
+func renamed(short string) string {
+	if short == "slb-network-type" {
+		return fmt.Sprintf("Set %s in its place.", remedy.Prefix+"network-type")
+	}
+	return "Remove it."
+}
+
+// missing looks for what an NLB can't be made without.
+func (l *annotationLook) missing() {
+	if !l.network {
+		return
+	}
+	id, _ := remedy.Annotation(l.svc, "id")
+	if zones, _ := remedy.Annotation(l.svc, "zone-maps"); zones == "" && id == "" {
+		l.add(checkup.Critical, "zone-maps", "The annotation zone-maps is missing, without which no NLB can be made.",
+			"Set it to a vSwitch in each of two zones: "+set(l.svc, "zone-maps")+".", nil)
+	}
+	l.asks = true
+	if v := l.snapshot.Controller.Version; l.byVersion && v.Before(remedy.FirstNLB()) {
+		l.add(checkup.Critical, "loadBalancerClass", fmt.Sprintf("CCM %s knows no NLBs, which need %s or later: nobody answers for the Service.", v, remedy.FirstNLB()),
+			fmt.Sprintf("Upgrade the controller to %s or later, or make the Service again without the loadBalancerClass.", remedy.FirstNLB()),
+			map[string]string{"CCM": v.String()})
+	}
+}
+
+// fixAnnotations removes what stands under the legacy prefix while the current one counts.
+func fixAnnotations(_ *checkup.Snapshot, svc *corev1.Service, found []checkup.Finding) remedy.Plan {
+	remove := step.RemoveAnnotation{Was: map[string]string{}}
+	var asks []string
+	for _, f := range found {
+		short, ok := strings.CutPrefix(f.Key, "both/")
+		if !ok {
+			asks = append(asks, f.Text+" "+f.Do)
+			continue
+		}
+		key := remedy.LegacyPrefix + short
+		remove.Names, remove.Was[key] = append(remove.Names, key), svc.Annotations[key]
+	}
+	ask := strings.Join(asks, " ")
+	if len(remove.Names) == 0 {
+		return remedy.Plan{Finding: "What is wrong with the annotations of the Service only a person can set right.", Ask: ask}
+	}
+	return remedy.Plan{
+		Finding: fmt.Sprintf("%s under the legacy prefix while the current one counts.", stand(len(remove.Names))),
+		Steps:   []remedy.Step{remove}, Ask: ask,
+	}
+}
+
+func stand(n int) string {
+	if n == 1 {
+		return "1 annotation stands"
+	}
+	return fmt.Sprintf("%d annotations stand", n)
+}
+
+// shortName returns the short name of an annotation of the controller's, or its whole
+// key where it has another prefix, and whether it has the legacy prefix; empty if it is
+// none of the controller's.
+func shortName(key string) (short string, legacy bool) {
+	if short, ok := strings.CutPrefix(key, remedy.Prefix); ok {
+		return short, false
+	}
+	if short, ok := strings.CutPrefix(key, remedy.LegacyPrefix); ok {
+		return short, true
+	}
+	if _, ok := keyOf(key); ok && strings.Contains(key, "/") {
+		return key, false
+	}
+	return "", false
+}
+
+func keyOf(short string) (remedy.KnownKey, bool) {
+	for _, k := range remedy.KnownKeys() {
+		if k.Name == short {
+			return k, true
+		}
+	}
+	return remedy.KnownKey{}, false
+}
+
+// nearPrefix returns the annotation that a key would be if its prefix were spelled
+// right, and whether there is one.
+func nearPrefix(key string) (string, bool) {
+	const group, mark = "service.beta.kubernetes.io/", "-loadbalancer-"
+	i := strings.Index(key, mark)
+	if !strings.HasPrefix(key, group) || i < 0 {
+		return "", false
+	}
+	short := key[i+len(mark):]
+	if _, ok := keyOf(short); !ok || strings.Contains(short, "/") || distance(key[:i+len(mark)], remedy.Prefix) > 6 {
+		return "", false
+	}
+	return remedy.Prefix + short, true
+}
+
+// nearest returns the known name that is spelled most like this one; empty if none is
+// like it.
+func nearest(short string, network bool) string {
+	best, least := "", max(2, len(short)/4)+1
+	for _, k := range remedy.KnownKeys() {
+		if k.Read(network) == nil || strings.Contains(k.Name, "/") {
+			continue
+		}
+		if d := distance(short, k.Name); d < least {
+			best, least = k.Name, d
+		}
+	}
+	return best
+}
+
+// distance returns how many letters have to be put in, taken out or changed to make
+// one word of the other.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		left := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			left, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, left+cost)
+		}
+	}
+	return row[len(b)]
+}

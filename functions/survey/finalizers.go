@@ -1,0 +1,72 @@
+package survey
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed finalizers.md
+var finalizersDoc string
+
+// finalizers looks for Services that could go without their load balancer.
+var finalizers = &checkup.Check{
+	ID:    "finalizers",
+	Doc:   finalizersDoc,
+	Needs: []checkup.Part{checkup.Services},
+	Find:  findFinalizers,
+	Fix: &checkup.Fix{
+		Steps: []remedy.Step{step.Touch{}},
+		Plan: func(_ *checkup.Snapshot, _ *corev1.Service, found []checkup.Finding) remedy.Plan {
+			if found[0].Key != "missing" {
+				return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
+			}
+			return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Touch{}}}
+		},
+	},
+}
+
+func findFinalizers(s *checkup.Snapshot, r *checkup.Report) {
+	for i := range s.Services {
+		svc := &s.Services[i]
+		clb, nlb := slices.Contains(svc.Finalizers, remedy.CLBFinalizer), slices.Contains(svc.Finalizers, remedy.NLBFinalizer)
+		want, has := remedy.CLBFinalizer, clb
+		if remedy.NLB(svc) {
+			want, has = remedy.NLBFinalizer, nlb
+		}
+		add := func(severity checkup.Severity, key, text, do string) {
+			r.Add(checkup.Finding{Severity: severity, About: checkup.OfService(svc), Key: key, Text: text, Do: do,
+				Evidence: map[string]string{"finalizers": fmt.Sprint(svc.Finalizers), "wants": want}})
+		}
+		switch {
+		case svc.DeletionTimestamp != nil:
+			// what hangs in deletion fails with events of its own
+		case !checkup.Ours(svc) && (clb || nlb) && svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+			add(checkup.Warning, "left", fmt.Sprintf("The Service is of type %s and still has the controller's finalizer: its load balancer is not cleaned up, and the Service could not be deleted.", svc.Spec.Type),
+				"Look why the controller does not clean up: "+remedy.LogQuery(name(svc))+". Remove the finalizer by hand only when the load balancer is gone.")
+		case !checkup.Ours(svc) || !has && !synced(svc):
+			// not the controller's, or its first sync is still to come
+		case !has:
+			add(checkup.Critical, "missing", fmt.Sprintf("The Service has a load balancer and not the finalizer %s: who deletes the Service leaves the load balancer behind.", want),
+				"Wake the controller, which puts the finalizer back: "+remedy.WakeCommand(svc)+". Find out who took it away, such as a kubectl replace or a tool that writes whole objects.")
+		case clb && nlb:
+			other := remedy.NLBFinalizer
+			if want == other {
+				other = remedy.CLBFinalizer
+			}
+			add(checkup.Warning, "foreign", fmt.Sprintf("The Service has the finalizer %s beside %s: nobody takes that one away, so that the Service could not be deleted.", other, want),
+				"Find out whether the Service had a load balancer of the other kind, and delete that. Then remove the finalizer "+other+" by hand.")
+		}
+	}
+}
+
+// synced reports whether a sync has left something on the Service.
+func synced(svc *corev1.Service) bool {
+	return remedy.Synced(svc) || svc.Labels[remedy.HashLabel] != ""
+}

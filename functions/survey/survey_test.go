@@ -1,0 +1,387 @@
+package survey
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+var update = flag.Bool("update", false, "write the want sections of the scenarios")
+
+// now is when all snapshots of scenarios were taken.
+var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// A world is the section snapshot of a scenario: what is not said is empty.
+type world struct {
+	Controller   string `json:"controller"` // version; v2.12.1 if empty, "unknown" for none
+	AccessKey    bool   `json:"accessKey"`
+	Detail       cloud.Cluster
+	CLBs         []clb                                  `json:"clbs"`
+	NLBs         []nlb                                  `json:"nlbs"`
+	ServerGroups []checkup.Group                        `json:"serverGroups"`
+	VSwitches    []cloud.VSwitch                        `json:"vswitches"`
+	Routes       map[string]int                         `json:"routes"` // route table to number of custom entries
+	Quotas       map[string]float64                     `json:"quotas"` // name to total
+	Nodes        []corev1.Node                          `json:"nodes"`
+	Slices       map[string][]discoveryv1.EndpointSlice `json:"slices"` // by Service
+	Events       map[string][]checkup.Event             `json:"events"` // by Service
+	Marks        map[string]checkup.Mark                `json:"marks"`  // by Service
+	Policies     []string                               `json:"policies"`
+	Role         string                                 `json:"role"`
+	Failed       map[checkup.Part]string                `json:"failed"`
+	Manifest     bool                                   `json:"manifest"` // the Services are not in the cluster yet
+}
+
+type clb struct {
+	cloud.LoadBalancer
+	Used      *bool // true if it is not said
+	Gone      bool
+	Listeners []cloud.Listener
+	Groups    []checkup.Group
+	Failed    map[checkup.Part]string
+}
+
+type nlb struct {
+	cloud.NetworkLoadBalancer
+	Used      *bool
+	Listeners []cloud.NetworkListener
+	Failed    map[checkup.Part]string
+}
+
+// uid returns the UID that a Service of a scenario has if it states none.
+func uid(name string) types.UID {
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
+	return types.UID(strings.Join([]string{sum[:8], sum[8:12], sum[12:16], sum[16:20], sum[20:32]}, "-"))
+}
+
+var (
+	named = regexp.MustCompile(`\$\{name ([a-z0-9-]+/[a-z0-9-]+)\}`)
+	times = regexp.MustCompile(`\$\{(\w+) ago\}`)
+)
+
+// expand puts what placeholders stand for in their place: ${name shop/web} the default
+// name of a Service's load balancer, ${10m ago} that point in time.
+func expand(text []byte) []byte {
+	text = named.ReplaceAllFunc(text, func(m []byte) []byte {
+		svc := corev1.Service{}
+		svc.UID = uid(string(named.FindSubmatch(m)[1]))
+		return []byte(remedy.DefaultName(&svc))
+	})
+	return times.ReplaceAllFunc(text, func(m []byte) []byte {
+		d, err := time.ParseDuration(string(times.FindSubmatch(m)[1]))
+		if err != nil {
+			return m
+		}
+		return []byte(now.Add(-d).Format(time.RFC3339))
+	})
+}
+
+// load makes a snapshot of a scenario.
+func load(t *testing.T, a *txtar.Archive) *checkup.Snapshot {
+	t.Helper()
+	var w world
+	s := &checkup.Snapshot{Time: now, Cluster: "c1", Region: "cn-hangzhou", Given: checkup.AllParts(), Failed: map[checkup.Part]error{}}
+	for _, f := range a.Files {
+		switch f.Name {
+		case "services":
+			for _, doc := range bytes.Split(expand(f.Data), []byte("\n---\n")) {
+				svc := corev1.Service{}
+				if err := yaml.UnmarshalStrict(doc, &svc); err != nil {
+					t.Fatal(err)
+				}
+				if svc.Spec.Type == "" {
+					svc.Spec.Type = corev1.ServiceTypeLoadBalancer
+				}
+				s.Services = append(s.Services, svc)
+			}
+		case "snapshot":
+			if err := yaml.UnmarshalStrict(expand(f.Data), &w); err != nil {
+				t.Fatal(err)
+			}
+		case "want":
+		default:
+			t.Fatalf("there is a section %s, which means nothing", f.Name)
+		}
+	}
+	for i := range s.Services {
+		if svc := &s.Services[i]; svc.UID == "" && !w.Manifest {
+			svc.UID = uid(name(svc))
+		}
+	}
+	w.fill(t, s)
+	return s
+}
+
+func (w *world) fill(t *testing.T, s *checkup.Snapshot) {
+	t.Helper()
+	switch w.Controller {
+	case "unknown":
+	case "":
+		w.Controller = "v2.12.1"
+		fallthrough
+	default:
+		v, ok := remedy.ParseVersion(w.Controller)
+		if !ok {
+			t.Fatalf("%q is no version", w.Controller)
+		}
+		s.Controller.Version = v
+	}
+	s.Controller.AccessKey = w.AccessKey
+	s.Detail, s.ServerGroups, s.Nodes, s.Slices = w.Detail, w.ServerGroups, w.Nodes, w.Slices
+	if s.Detail.ID == "" {
+		s.Detail.ID = s.Cluster
+	}
+	s.Balancers = map[string]*checkup.LoadBalancer{}
+	for _, b := range w.CLBs {
+		s.Balancers[b.ID] = &checkup.LoadBalancer{
+			Instance: *remedy.Classic(b.LoadBalancer), Listeners: b.Listeners, Groups: b.Groups, Gone: b.Gone, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
+		}
+	}
+	for _, b := range w.NLBs {
+		s.Balancers[b.ID] = &checkup.LoadBalancer{
+			Instance: *remedy.Network(b.NetworkLoadBalancer), NetworkListeners: b.Listeners, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
+		}
+	}
+	s.VSwitches = map[string]cloud.VSwitch{}
+	for _, v := range w.VSwitches {
+		s.VSwitches[v.ID] = v
+	}
+	s.Routes = map[string][]cloud.Route{}
+	for table, n := range w.Routes {
+		for i := range n {
+			s.Routes[table] = append(s.Routes[table], cloud.Route{Block: fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), Type: "Custom"})
+		}
+		s.Routes[table] = append(s.Routes[table], cloud.Route{Block: "192.168.0.0/24", Type: "System"})
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Quotas)) {
+		s.Quotas = append(s.Quotas, cloud.Quota{Name: name, Total: w.Quotas[name]})
+	}
+	s.Events, s.Marks = map[types.UID][]checkup.Event{}, map[types.UID]checkup.Mark{}
+	for name, list := range w.Events {
+		s.Events[uid(name)] = list
+	}
+	for name, m := range w.Marks {
+		s.Marks[uid(name)] = m
+	}
+	s.Role.Name = w.Role
+	for _, document := range w.Policies {
+		rules, err := remedy.ParsePolicy(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Role.Policies = append(s.Role.Policies, cloud.Policy{Document: document})
+		s.Role.Rules = append(s.Role.Rules, rules...)
+	}
+	for p, why := range w.Failed {
+		s.Failed[p] = errors.New(why)
+	}
+}
+
+func failed(why map[checkup.Part]string) map[checkup.Part]error {
+	out := map[checkup.Part]error{}
+	for p, text := range why {
+		out[p] = errors.New(text)
+	}
+	return out
+}
+
+// render writes a result as the want sections have it.
+func render(r checkup.Result) string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s %s", f.Severity, f.About)
+		if f.Key != "" {
+			fmt.Fprintf(&b, " [%s]", f.Key)
+		}
+		fmt.Fprintf(&b, ": %s\n  do: %s\n", f.Text, f.Do)
+		if len(f.Services) > 0 {
+			fmt.Fprintf(&b, "  services: %s\n", strings.Join(f.Services, ", "))
+		}
+	}
+	for _, u := range r.Unknown {
+		fmt.Fprintf(&b, "unknown %s: %s\n", u.About, u.Why)
+	}
+	if b.Len() == 0 {
+		return "nothing\n"
+	}
+	return b.String()
+}
+
+// Each check is asked about each of its scenarios, in testdata/<check>/*.txtar. A
+// scenario is one sentence, then the sections services (YAML documents of Services),
+// snapshot (a world) and want. -update writes the want sections.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	for _, c := range Checks() {
+		t.Run(c.ID, func(t *testing.T) {
+			t.Parallel()
+			files, err := filepath.Glob(filepath.Join("testdata", c.ID, "*.txtar"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, nothing := false, false
+			for _, file := range files {
+				t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+					a, err := txtar.ParseFile(file)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if line := strings.TrimSpace(string(a.Comment)); !strings.HasSuffix(line, ".") {
+						t.Errorf("the scenario does not begin with a sentence: %q", line)
+					}
+					s := load(t, a)
+					r := checkup.Examine(s, []*checkup.Check{c})
+					got := render(r)
+					if len(r.Findings) > 0 {
+						found = true
+					} else if len(r.Unknown) == 0 {
+						nothing = true
+					}
+					laws(t, c, s, r)
+					blind(t, c, a, r)
+					compare(t, file, a, got)
+				})
+			}
+			if !found || !nothing {
+				t.Errorf("check %s has no scenario in which it finds something, or none in which it finds nothing", c.ID)
+			}
+		})
+	}
+}
+
+// compare compares what was found with the want section, or writes that.
+func compare(t *testing.T, file string, a *txtar.Archive, got string) {
+	t.Helper()
+	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
+	if i < 0 {
+		a.Files = append(a.Files, txtar.File{Name: "want"})
+		i = len(a.Files) - 1
+	}
+	if *update {
+		a.Files[i].Data = []byte(got)
+		if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(string(a.Files[i].Data), got); d != "" {
+		t.Error(d)
+	}
+}
+
+// laws hold for all findings.
+func laws(t *testing.T, c *checkup.Check, s *checkup.Snapshot, r checkup.Result) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, f := range r.Findings {
+		if seen[f.ID()] {
+			t.Errorf("two findings are known as %s: give them keys", f.ID())
+		}
+		seen[f.ID()] = true
+		for what, text := range map[string]string{"text": f.Text, "do": f.Do} {
+			if !strings.HasSuffix(text, ".") || strings.Contains(text, "  ") {
+				t.Errorf("the %s of %s is no sentence: %q", what, f.ID(), text)
+			}
+		}
+		if f.About.Kind == "" || f.About.Name == "" {
+			t.Errorf("%s is about nothing", f.ID())
+		}
+	}
+	if c.Fix == nil {
+		return
+	}
+	for i := range s.Services {
+		svc := &s.Services[i]
+		mine := slices.DeleteFunc(slices.Clone(r.Findings), func(f checkup.Finding) bool { return f.About != checkup.OfService(svc) })
+		if len(mine) == 0 {
+			continue
+		}
+		plan := c.Fix.Plan(s, svc, mine)
+		if plan.Finding == "" || len(plan.Steps) == 0 && plan.Ask == "" {
+			t.Errorf("the plan for %s does nothing, or says nothing: %+v", name(svc), plan)
+		}
+		for _, step := range plan.Steps {
+			if !slices.ContainsFunc(c.Fix.Steps, func(k remedy.Step) bool { return k.Kind() == step.Kind() }) {
+				t.Errorf("the plan for %s holds the step %s, which the check does not declare", name(svc), step.Kind())
+			}
+		}
+	}
+}
+
+// blind takes each part away in turn: a check is unknown without what it needs, and
+// without what it uses it finds nothing that it did not find with it.
+func blind(t *testing.T, c *checkup.Check, a *txtar.Archive, whole checkup.Result) {
+	t.Helper()
+	for _, p := range c.Parts() {
+		s := load(t, a)
+		if s.Failed[p] != nil {
+			continue
+		}
+		s.Failed[p] = errors.New("no answer")
+		r := checkup.Examine(s, []*checkup.Check{c})
+		if slices.Contains(c.Needs, p) {
+			if len(r.Findings) > 0 || len(r.Unknown) != 1 {
+				t.Errorf("without the %s, which it needs, the check says:\n%s", p, render(r))
+			}
+			continue
+		}
+		for _, f := range r.Findings {
+			if !slices.ContainsFunc(whole.Findings, func(o checkup.Finding) bool { return o.ID() == f.ID() && o.Text == f.Text }) {
+				t.Errorf("without the %s the check finds what it does not find with them: %s", p, f.Text)
+			}
+		}
+		if len(r.Findings) < len(whole.Findings) && len(r.Unknown) == 0 {
+			t.Errorf("without the %s the check finds less, and says of nothing that it can't tell:\n%s", p, render(r))
+		}
+	}
+}
+
+// What is declared can be used.
+func TestDeclarations(t *testing.T) {
+	t.Parallel()
+	before := ""
+	for _, c := range Checks() {
+		if err := c.Validate(); err != nil {
+			t.Error(err)
+		}
+		if c.ID <= before {
+			t.Errorf("%s stands behind %s: sort Checks by ID", c.ID, before)
+		}
+		before = c.ID
+	}
+	dirs, err := filepath.Glob("testdata/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		if !slices.ContainsFunc(Checks(), func(c *checkup.Check) bool { return c.ID == filepath.Base(dir) }) {
+			t.Errorf("%s has scenarios of no check", dir)
+		}
+	}
+	for _, r := range Remedies() {
+		if err := errors.Join(r.Validate(), events.ValidClass(r.Class)); err != nil {
+			t.Error(err)
+		}
+	}
+}

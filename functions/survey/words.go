@@ -1,0 +1,35 @@
+package survey
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// errNoVersion says that the controller was found and does not say which it is.
+var errNoVersion = errors.New("the version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons")
+
+// errSome says that a part is known of some load balancers alone.
+var errSome = errors.New("of some load balancers it could not be read")
+
+// name returns what a Service is called in commands.
+func name(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
+
+// set returns the command by which a person sets an annotation to a VALUE.
+func set(svc *corev1.Service, short string) string { return remedy.SetCommand(svc, short, "VALUE") }
+
+// remove returns the command by which a person removes an annotation by its key.
+func remove(svc *corev1.Service, key string) string {
+	return fmt.Sprintf("kubectl -n %s annotate service %s %s-", svc.Namespace, svc.Name, key)
+}
+
+// percent returns how much of the whole a part is; 0 if there is no whole.
+func percent(part, whole float64) int {
+	if whole <= 0 {
+		return 0
+	}
+	return int(part * 100 / whole)
+}

@@ -1,0 +1,157 @@
+package checkup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// A Result is what a survey found, and what it could not tell.
+type Result struct {
+	Cluster  string        `json:"cluster"`
+	At       time.Time     `json:"at"`   // when it was read
+	Took     time.Duration `json:"took"` // nanoseconds, to read it
+	Checks   []string      `json:"checks"`
+	Services int           `json:"services"` // that were looked at
+	Findings []Finding     `json:"findings"` // the worst first
+	Unknown  []Unknown     `json:"unknown"`
+	Read     []Reading     `json:"read"`
+}
+
+// Survey gathers what the checks look at and examines it.
+func Survey(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result, error) {
+	began := time.Now()
+	s, readings, err := Gather(ctx, src, PartsOf(checks))
+	if err != nil {
+		return nil, Result{}, err
+	}
+	r := Examine(s, checks)
+	r.Read, r.Took = readings, time.Since(began)
+	return s, r, nil
+}
+
+// PartsOf returns what the checks look at, each part once.
+func PartsOf(checks []*Check) []Part {
+	var all []Part
+	for _, c := range checks {
+		all = append(all, c.Parts()...)
+	}
+	return closure(all)
+}
+
+// Grants returns what a survey with these checks reads.
+func Grants(checks []*Check) []grant.Grant { return reads(PartsOf(checks)) }
+
+// Examine runs the checks over a snapshot. A check whose needs could not be read is
+// unknown, and so is one that breaks down.
+func Examine(s *Snapshot, checks []*Check) Result {
+	r := Result{Cluster: s.Cluster, At: s.Time, Services: len(s.Services), Checks: []string{}, Findings: []Finding{}, Unknown: []Unknown{}, Read: []Reading{}}
+	for _, c := range checks {
+		r.Checks = append(r.Checks, c.ID)
+		if err := s.Err(c.Needs...); err != nil {
+			r.Unknown = append(r.Unknown, Unknown{Check: c.ID, Why: events.Redact(err.Error())})
+			continue
+		}
+		found := run(s, c)
+		r.Findings = append(r.Findings, found.findings...)
+		r.Unknown = append(r.Unknown, found.unknown...)
+	}
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		f.Text, f.Do = events.Redact(f.Text), events.Redact(f.Do)
+	}
+	slices.SortStableFunc(r.Findings, order)
+	slices.SortStableFunc(r.Unknown, func(a, b Unknown) int {
+		return cmp.Or(cmp.Compare(a.Check, b.Check), cmp.Compare(a.About.String(), b.About.String()))
+	})
+	r.Unknown = slices.Compact(r.Unknown)
+	return r
+}
+
+// run runs one check. Its panic must not take the others down.
+func run(s *Snapshot, c *Check) (r *Report) {
+	r = &Report{check: c}
+	defer func() {
+		if p := recover(); p != nil {
+			r = &Report{check: c}
+			r.Unknown(About{}, fmt.Errorf("the check broke down: %v", p))
+		}
+	}()
+	c.Find(s, r)
+	return r
+}
+
+// Within returns the result for one namespace: what is about its Services or concerns
+// one of them.
+func (r Result) Within(namespace string) Result {
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool {
+		concerns := slices.ContainsFunc(f.Services, func(name string) bool { return strings.HasPrefix(name, namespace+"/") })
+		return f.About.Namespace != namespace && !concerns
+	})
+	r.Unknown = slices.DeleteFunc(slices.Clone(r.Unknown), func(u Unknown) bool {
+		return u.About.Namespace != "" && u.About.Namespace != namespace
+	})
+	return r
+}
+
+// AtLeast returns the result without the findings that matter less.
+func (r Result) AtLeast(least Severity) Result {
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Severity < least })
+	return r
+}
+
+// Worst returns the highest severity among the findings; false if there are none.
+func (r Result) Worst() (Severity, bool) {
+	if len(r.Findings) == 0 {
+		return Info, false
+	}
+	return slices.MaxFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) }).Severity, true
+}
+
+// A Change is what became of a finding from one survey to the next.
+type Change struct {
+	Finding Finding
+	Gone    bool // else it is new, or of another severity
+}
+
+// Changes returns what is new and what is gone since the survey before, in order. What
+// a check could not tell this time is neither: it stands as it stood, and Kept has it.
+func Changes(before, now Result) (changes []Change, kept []Finding) {
+	old := map[string]Finding{}
+	for _, f := range before.Findings {
+		old[f.ID()] = f
+	}
+	stands := map[string]bool{}
+	for _, f := range now.Findings {
+		stands[f.ID()] = true
+		if was, ok := old[f.ID()]; !ok || was.Severity != f.Severity {
+			changes = append(changes, Change{Finding: f})
+		}
+	}
+	for _, f := range before.Findings {
+		switch {
+		case stands[f.ID()]:
+		case now.blind(f):
+			kept = append(kept, f)
+		default:
+			changes = append(changes, Change{f, true})
+		}
+	}
+	return changes, kept
+}
+
+// blind reports whether this survey could not tell whether a finding still stands.
+func (r Result) blind(f Finding) bool {
+	if !slices.Contains(r.Checks, f.Check) {
+		return true
+	}
+	return slices.ContainsFunc(r.Unknown, func(u Unknown) bool {
+		return u.Check == f.Check && (u.About == About{} || u.About.Kind == f.About.Kind && u.About.String() == f.About.String())
+	})
+}

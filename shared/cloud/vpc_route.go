@@ -1,0 +1,117 @@
+package cloud
+
+import (
+	"context"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
+)
+
+// A RouteTable says where a VPC sends what is for addresses outside of its vSwitches.
+type RouteTable struct {
+	ID   string
+	VPC  string // ID
+	Type string // "System" or "Custom"
+}
+
+// RouteTables returns the route tables of the VPC with this ID.
+//
+// It needs grant.DescribeRouteTableList.
+func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]RouteTable, error) {
+	const action = "DescribeRouteTableList"
+	if vpcID == "" {
+		return nil, absent("vpc", action, "VPC ID")
+	}
+	type wireTable struct {
+		RouteTableID   text `json:"RouteTableId"`
+		VpcID          text `json:"VpcId"`
+		RouteTableType text
+	}
+	type answer struct {
+		TotalCount      number
+		RouterTableList struct{ RouterTableListType []wireTable }
+	}
+	id := func(w wireTable) string { return string(w.RouteTableID) }
+	list, err := numbered("vpc", action, id, pages(ctx, v.c, listing[int, answer, wireTable]{
+		request: func(page int) requests.AcsRequest {
+			r := vpc.CreateDescribeRouteTableListRequest()
+			r.VpcId = vpcID
+			r.PageNumber, r.PageSize = whole(page), whole(50)
+			return r
+		},
+		page: func(a answer) (pageOf[wireTable], error) {
+			return counted(a.TotalCount, a.RouterTableList.RouterTableListType)
+		},
+		check: func(w wireTable) error {
+			if w.RouteTableID == "" || string(w.VpcID) != vpcID || w.RouteTableType == "" {
+				return lack("ID, VPC and type of route table %q", w.RouteTableID)
+			}
+			return nil
+		},
+	}))
+	if err != nil {
+		return nil, err
+	}
+	var out []RouteTable
+	for _, w := range list {
+		out = append(out, RouteTable{ID: string(w.RouteTableID), VPC: string(w.VpcID), Type: string(w.RouteTableType)})
+	}
+	return out, nil
+}
+
+// A Route is an entry of a route table.
+type Route struct {
+	ID     string
+	Block  string // of addresses, such as "172.20.1.0/24"
+	Type   string // "Custom", or "System" for those that the VPC makes by itself
+	Status string // "Available" and the steps before and after
+}
+
+// Routes returns the entries of the route table with this ID.
+//
+// It needs grant.DescribeRouteEntryList.
+func (v VPC) Routes(ctx context.Context, tableID string) ([]Route, error) {
+	const action = "DescribeRouteEntryList"
+	if tableID == "" {
+		return nil, absent("vpc", action, "route table ID")
+	}
+	type wireRoute struct {
+		RouteEntryID         text `json:"RouteEntryId"`
+		DestinationCidrBlock text
+		Type                 text
+		Status               text
+	}
+	type answer struct {
+		NextToken   text
+		RouteEntrys *struct{ RouteEntry []wireRoute }
+	}
+	list, err := chained("vpc", action, pages(ctx, v.c, listing[string, answer, wireRoute]{
+		request: func(token string) requests.AcsRequest {
+			r := vpc.CreateDescribeRouteEntryListRequest()
+			r.RouteTableId = tableID
+			r.NextToken, r.MaxResult = token, whole(100)
+			return r
+		},
+		page: func(a answer) (p pageOf[wireRoute], err error) {
+			if a.RouteEntrys == nil {
+				return p, lack("RouteEntrys")
+			}
+			return pageOf[wireRoute]{items: a.RouteEntrys.RouteEntry, next: string(a.NextToken)}, nil
+		},
+		check: func(w wireRoute) error {
+			if w.DestinationCidrBlock == "" || w.Type == "" {
+				return lack("block and type of a route of %s", tableID)
+			}
+			return nil
+		},
+		gone: []string{"InvalidRouteTableId.NotFound"},
+	}))
+	if err != nil {
+		return nil, err
+	}
+	var out []Route
+	for _, w := range list {
+		out = append(out, Route{ID: string(w.RouteEntryID), Block: string(w.DestinationCidrBlock), Type: string(w.Type), Status: string(w.Status)})
+	}
+	return sorted(out, func(r Route) string { return r.Block + " " + r.ID }), nil
+}

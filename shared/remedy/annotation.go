@@ -1,0 +1,250 @@
+package remedy
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A ValueRule says which values of an annotation the controller takes, from its
+// documentation and its code (github.com/kubernetes/cloud-provider-alibaba-cloud,
+// docs/zh/usage.md and pkg/controller/service).
+type ValueRule struct {
+	Name    string            // short, or the whole key where it has another prefix
+	Allowed string            // for people
+	Takes   func(string) bool // what is allowed
+	Calls   []string          // how errors call it, in lower case
+	Unit    string            // of a number; empty: none
+	Param   string            // what a CLB's listeners call it in the API; empty: it is none of theirs
+	of      kind
+}
+
+// A kind is the kind of load balancer that reads an annotation.
+type kind int
+
+const (
+	both kind = iota
+	clb
+	nlb
+)
+
+// Reads reports whether the annotation is one for such a load balancer: an NLB, or
+// a CLB.
+func (r ValueRule) Reads(network bool) bool {
+	return r.of == both || (r.of == nlb) == network
+}
+
+// words returns a rule for an annotation that takes one of these words as they are.
+func words(name string, of kind, allowed ...string) ValueRule {
+	return ValueRule{Name: name, of: of, Allowed: either(allowed), Takes: func(v string) bool { return slices.Contains(allowed, v) }}
+}
+
+// anyCase returns a rule for an annotation that takes one of these words in any letters.
+func anyCase(name string, of kind, allowed ...string) ValueRule {
+	return ValueRule{Name: name, of: of, Allowed: either(allowed), Takes: func(v string) bool {
+		return slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, v) })
+	}}
+}
+
+// either lists words for a sentence: "on or off", "a, b or c".
+func either(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " or " + list[last]
+}
+
+// number returns a rule for an annotation that takes whole numbers.
+func number(name string, of kind, low, high int, unit, param string, calls ...string) ValueRule {
+	ofUnit := ""
+	if unit != "" {
+		ofUnit = "of " + unit + " "
+	}
+	calls = append(calls, "loadbalancer-"+name+" must be integer")
+	if param != "" {
+		calls = append(calls, "annotation "+strings.ToLower(param)+" must be integer")
+	}
+	return ValueRule{
+		Name: name, of: of, Unit: unit, Param: param,
+		Allowed: "a whole number " + ofUnit + "from " + strconv.Itoa(low) + " to " + strconv.Itoa(high),
+		Takes: func(v string) bool {
+			n, err := strconv.Atoi(v)
+			return err == nil && n >= low && n <= high
+		},
+		Calls: calls,
+	}
+}
+
+// like returns a rule for an annotation that takes what fits a pattern.
+func like(name string, of kind, allowed, pattern string, calls ...string) ValueRule {
+	return ValueRule{Name: name, of: of, Allowed: allowed, Takes: regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString, Calls: calls}
+}
+
+// listOf is a pattern for one or more of what fits the pattern, with commas between.
+func listOf(pattern string) string { return `(?:` + pattern + `)(?:,(?:` + pattern + `))*` }
+
+// ValueRules returns the annotations whose values are known, those that fail a sync first.
+func ValueRules() []ValueRule {
+	return []ValueRule{
+		number("bandwidth", clb, 1, 5120, "Mbit/s", "", "bandwidth must be integer"),
+		like("zone-maps", nlb, "zone:vSwitch pairs with commas between, such as cn-hangzhou-h:vsw-a,cn-hangzhou-i:vsw-b", listOf(`[a-z0-9-]+:vsw-[A-Za-z0-9-]+(?::[^:,]*){0,2}`), "zone mapping", "zonemapping"),
+		like("protocol-port", clb, "protocol:port pairs with commas between, such as https:443,http:80, of tcp, udp, http and https", listOf(`(?:tcp|udp|http|https):\d{1,5}`), "port and protocol format must be like 'https", "port protocol format must be"),
+		like("protocol-port", nlb, "protocol:port pairs with commas between, such as tcpssl:443,udp:53, of tcp, udp and tcpssl", listOf(`(?i:tcp|udp|tcpssl):\d{1,5}`), "port and protocol format must be like 'https", "protocol is not supported"),
+		like("forward-port", clb, "pairs of an HTTP and an HTTPS port with commas between, such as 80:443", listOf(`\d{1,5}:\d{1,5}`), "forward port format error", "forward port is not an integer"),
+		like("vgroup-port", both, "pairs of a vServer group and a port with commas between, such as rsp-1:443", listOf(`[^:,]+:\d{1,5}`), "vgroupid and protocol format"),
+		number("default-weight", both, 0, 100, "", "", "default weight must be integer"),
+		number("weight", both, 0, 100, "", "", "weight must be integer"),
+
+		number("persistence-timeout", clb, 0, 3600, "seconds", "PersistenceTimeout", "annotation persistence timeout must be integer"),
+		number("established-timeout", clb, 10, 900, "seconds", "EstablishedTimeout"),
+		number("cookie-timeout", clb, 1, 86400, "seconds", "CookieTimeout"),
+		number("idle-timeout", clb, 1, 60, "seconds", "IdleTimeout"),
+		number("request-timeout", clb, 1, 180, "seconds", "RequestTimeout"),
+		number("connection-drain-timeout", clb, 10, 900, "seconds", "ConnectionDrainTimeout"),
+		number("healthy-threshold", both, 2, 10, "", "HealthyThreshold"),
+		number("unhealthy-threshold", both, 2, 10, "", "UnhealthyThreshold"),
+		number("health-check-connect-timeout", both, 1, 300, "seconds", "HealthCheckConnectTimeout"),
+		number("health-check-timeout", clb, 1, 300, "seconds", "HealthCheckTimeout"),
+		number("health-check-interval", both, 1, 50, "seconds", "HealthCheckInterval"),
+		number("health-check-connect-port", both, 0, 65535, "", "HealthCheckConnectPort"),
+		number("idle-timeout", nlb, 1, 900, "seconds", ""),
+		number("connection-drain-timeout", nlb, 0, 900, "seconds", ""),
+		number("cps", nlb, 0, 1_000_000, "", ""),
+
+		words("address-type", clb, "internet", "intranet"),
+		anyCase("address-type", nlb, "internet", "intranet"),
+		words("ip-version", clb, "ipv4", "ipv6"),
+		anyCase("ip-version", nlb, "ipv4", "DualStack"),
+		anyCase("ipv6-address-type", nlb, "internet", "intranet"),
+		words("charge-type", clb, "paybytraffic", "paybybandwidth"),
+		words("instance-charge-type", clb, "PayByCLCU", "PayBySpec"),
+		words("network-type", clb, "vpc", "classic"),
+		words("slb-network-type", clb, "vpc", "classic"),
+		words("delete-protection", both, "on", "off"),
+		words("modification-protection", both, "ConsoleProtection", "NonProtection"),
+		words("force-override-listeners", both, "true", "false"),
+		words("external-ip-type", clb, "eip"),
+		{Name: "ip", of: clb, Allowed: "an IP address", Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }},
+		like("id", both, "the ID of a load balancer", `[A-Za-z0-9][A-Za-z0-9_-]{0,127}`),
+		like("vswitch-id", clb, "the ID of a vSwitch", `vsw-[A-Za-z0-9-]+`),
+		like("resource-group-id", both, "the ID of a resource group", `rg-[A-Za-z0-9-]+`),
+		like("additional-resource-tags", both, "tags with commas between, such as team=shop,stage=test", listOf(`[^=,]+=[^=,]*`)),
+		like("security-group-ids", nlb, "IDs of security groups with commas between", `(?:`+listOf(`sg-[A-Za-z0-9-]+`)+`)?`),
+		like("backend-label", both, "labels of nodes with commas between, such as pool=shop", listOf(`[^=,]+=[^=,]*`)),
+		words("service.beta.kubernetes.io/backend-type", both, "eni", "ecs"),
+
+		anyCase("scheduler", both, "wrr", "rr", "sch", "tch", "qch", "wlc"),
+		words("health-check-type", clb, "tcp", "http"),
+		words("sticky-session-type", clb, "insert", "server"),
+		words("acl-type", clb, "white", "black"),
+		like("health-check-httpcode", clb, "HTTP codes with commas between, such as http_2xx,http_3xx", listOf(`http_[1-5]xx`)),
+		words("alpn-policy", nlb, "HTTP1Only", "HTTP2Only", "HTTP2Optional", "HTTP2Preferred"),
+		anyCase("server-group-type", nlb, "instance", "ip"),
+		flag("health-check-flag", both), flag("health-check-switch", clb), flag("sticky-session", clb), flag("acl-status", clb),
+		flag("connection-drain", both), flag("proxy-protocol", both), flag("http2-enabled", clb), flag("remove-unscheduled-backend", both),
+		flag("xforwardedfor-proto", clb), flag("xforwardedfor-slbport", clb), flag("xforwardedfor-clientsrcport", clb), flag("ignore-weight-update", both),
+		flag("preserve-client-ip", nlb), flag("cacert", nlb), flag("alpn", nlb), flag("cross-zone-enabled", nlb),
+	}
+}
+
+// flag returns a rule for an annotation that is on or off.
+func flag(name string, of kind) ValueRule { return words(name, of, "on", "off") }
+
+// A KnownKey is an annotation that the controller reads, and from which of its
+// releases on. A zero version stands for all of them, as far as is known.
+type KnownKey struct {
+	Name     string // short, or the whole key where it has another prefix
+	CLB, NLB *Span  // nil: the controller of such load balancers does not read it
+}
+
+// A Span says which releases of the controller read an annotation.
+type Span struct {
+	From  Version // the first one; zero: all up to Until
+	Until Version // the first one that no longer reads it; zero: it still does
+}
+
+// Read returns where the controller of such load balancers, NLBs or CLBs, reads the
+// annotation; nil if it does not.
+func (k KnownKey) Read(network bool) *Span {
+	if network {
+		return k.NLB
+	}
+	return k.CLB
+}
+
+// Fits says whether a release reads the annotation.
+func (s *Span) Fits(v Version) bool {
+	return !v.Before(s.From) && (s.Until == (Version{}) || v.Before(s.Until))
+}
+
+// FirstNLB is the first release of the controller that makes NLBs.
+func FirstNLB() Version { return v25 }
+
+// KnownKeys returns the annotations that the controller reads. The releases are
+// those of its documentation (docs/zh/usage.md of
+// github.com/kubernetes/cloud-provider-alibaba-cloud, and
+// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/add-annotations-to-the-yaml-file-of-a-service-to-configure-clb-instances),
+// and else the first one whose source has the key. Where the sources only agree that a
+// release is not later than another, the earlier one stands here: nobody is told to
+// upgrade for a key that may work.
+func KnownKeys() []KnownKey {
+	from := func(text string) *Span {
+		v, _ := ParseVersion(text)
+		return &Span{From: v}
+	}
+	var all []KnownKey
+	add := func(clb, nlb *Span, names string) {
+		for name := range strings.FieldsSeq(names) {
+			all = append(all, KnownKey{name, clb, nlb})
+		}
+	}
+	ever, network := from(""), from("v2.5.0")
+	// The load balancer.
+	add(ever, nil, "vswitch-id charge-type spec external-ip-type")
+	add(ever, network, "address-type additional-resource-tags")
+	add(from("v1.9.3.59"), network, "id force-override-listeners")
+	add(from("v1.9.3.304"), network, "name resource-group-id delete-protection modification-protection")
+	add(from("v1.9.3.10"), nil, "master-zoneid slave-zoneid bandwidth")
+	add(from("v2.4.0"), nil, "instance-charge-type")
+	add(from("v1.9.3.220"), network, "ip-version")
+	add(from("v2.3.0"), nil, "hostname")
+	add(from("v2.7.0"), nil, "ip")
+	add(&Span{Until: Version{2, 12, 0, 0}}, nil, "slb-network-type")
+	add(from("v2.12.0"), nil, "network-type")
+	add(from("v2.10.0"), from("v2.10.0"), "preserve-lb-on-delete")
+	// Its listeners.
+	add(ever, network, "protocol-port scheduler health-check-flag health-check-type health-check-uri health-check-connect-port "+
+		"health-check-interval health-check-connect-timeout health-check-domain health-check-httpcode healthy-threshold unhealthy-threshold")
+	add(ever, nil, "persistence-timeout sticky-session sticky-session-type cookie cookie-timeout health-check-timeout")
+	add(from("v1.9.3.164"), network, "cert-id")
+	add(from("v1.9.3.164"), nil, "acl-status acl-id acl-type forward-port")
+	add(from("v2.1.0"), network, "idle-timeout")
+	add(from("v2.1.0"), nil, "http2-enabled xforwardedfor-proto")
+	add(from("v2.3.0"), nil, "established-timeout request-timeout")
+	add(from("v2.3.0"), network, "health-check-method tls-cipher-policy")
+	add(ever, network, "connection-drain connection-drain-timeout")
+	add(from("v2.6.0"), nil, "health-check-switch")
+	add(from("v2.6.0"), network, "proxy-protocol")
+	add(from("v2.9.1"), nil, "xforwardedfor-slbport xforwardedfor-clientsrcport")
+	add(from("v2.13.0"), nil, "domain-extensions")
+	// Its backends.
+	add(ever, network, "backend-label backend-ip-version")
+	add(from("v1.9.3.164"), network, "service.beta.kubernetes.io/backend-type remove-unscheduled-backend")
+	add(from("v2.0.1"), network, "vgroup-port weight")
+	add(from("v2.11.1"), from("v2.11.1"), "ignore-weight-update")
+	add(from("v2.14.0"), from("v2.14.0"), "default-weight")
+	// NLBs alone.
+	add(nil, network, "zone-maps cacert-id cacert cps preserve-client-ip")
+	add(nil, from("v2.6.0"), "security-group-ids")
+	add(nil, from("v2.8.0"), "server-group-type")
+	add(nil, from("v2.9.1"), "bandwidth-package-id ipv6-address-type ppv2-pvl-ep-id-enabled ppv2-pvl-eps-id-enabled ppv2-pvl-vpc-id-enabled")
+	add(nil, from("v2.10.0"), "alpn alpn-policy")
+	add(nil, from("v2.11.2"), "listener-port-range")
+	add(nil, from("v2.13.0"), "cross-zone-enabled additional-cert-ids")
+	// What says whose Service it is: the controller leaves one with these to others.
+	add(ever, ever, "service.beta.kubernetes.io/class tunnel-type type")
+	return all
+}
