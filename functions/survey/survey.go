@@ -15,7 +15,7 @@
 // how the controller finds a load balancer, names a group and leaves a node out.
 //
 // Fixes go through the engine like a failure's: Remedies makes one remedy for each
-// check that has a plan. It diagnoses by gathering the one Service again and asking
+// check. It diagnoses by gathering the one Service again and asking
 // the same check.
 package survey
 
@@ -34,13 +34,12 @@ func Checks() []*checkup.Check {
 	}
 }
 
-// Remedies returns the remedies of the checks whose findings can be fixed.
+// Remedies returns a remedy for each check, under whose class its findings stand in the
+// journal. One whose findings can't be fixed asks.
 func Remedies() []*remedy.Remedy {
 	var all []*remedy.Remedy
 	for _, c := range Checks() {
-		if c.Fix != nil {
-			all = append(all, checkup.Remedy(c))
-		}
+		all = append(all, checkup.Remedy(c))
 	}
 	return all
 }

@@ -19,13 +19,13 @@ const ClassPrefix = "survey-"
 
 // Remedy returns the remedy that ends the findings of a check about a Service, for the
 // engine. It gathers the Service again, and asks the check itself whether the finding
-// still stands. The check must have a Fix.
+// still stands. That of a check without a Fix asks a person.
 func Remedy(c *Check) *remedy.Remedy {
-	return &remedy.Remedy{
+	r := &remedy.Remedy{
 		Class: ClassPrefix + c.ID,
 		Doc:   c.Doc,
-		Reads: slices.Concat(c.Reads(), remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
-		Steps: c.Fix.Steps,
+		Reads: c.Reads(),
+		Scope: remedy.Cluster,
 		Diagnose: func(ctx context.Context, k *remedy.Case) (remedy.Plan, error) {
 			s, svc, found, err := again(ctx, k, c)
 			if err != nil {
@@ -34,7 +34,7 @@ func Remedy(c *Check) *remedy.Remedy {
 			if len(found) == 0 {
 				return remedy.Plan{}, errOver
 			}
-			plan := c.Fix.Plan(s, svc, found)
+			plan := c.plan(s, svc, found)
 			if len(plan.Steps) == 0 {
 				return plan, nil
 			}
@@ -50,9 +50,26 @@ func Remedy(c *Check) *remedy.Remedy {
 			}
 			// After the write only what it was about is asked: what a person is to
 			// set right stays.
-			return remedy.Is(!k.Written() || len(c.Fix.Plan(s, svc, found).Steps) > 0), nil
+			return remedy.Is(!k.Written() || len(c.plan(s, svc, found).Steps) > 0), nil
 		},
 	}
+	if c.Fix != nil {
+		r.Steps = c.Fix.Steps
+		r.Reads = slices.Concat(r.Reads, remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads)
+	}
+	return r
+}
+
+// plan says what to do about the findings about one Service.
+func (c *Check) plan(s *Snapshot, svc *corev1.Service, found []Finding) remedy.Plan {
+	if c.Fix != nil {
+		return c.Fix.Plan(s, svc, found)
+	}
+	var texts, asks []string
+	for _, f := range found {
+		texts, asks = append(texts, f.Text), append(asks, f.Do)
+	}
+	return remedy.Plan{Finding: strings.Join(texts, " "), Ask: strings.Join(asks, " ")}
 }
 
 // errOver says that a finding went between two looks at it.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
@@ -59,6 +61,7 @@ func Examine(s *Snapshot, checks []*Check) Result {
 			continue
 		}
 		found := run(s, c)
+		c.fixable(s, found.findings)
 		r.Findings = append(r.Findings, found.findings...)
 		r.Unknown = append(r.Unknown, found.unknown...)
 	}
@@ -85,6 +88,23 @@ func run(s *Snapshot, c *Check) (r *Report) {
 	}()
 	c.Find(s, r)
 	return r
+}
+
+// fixable marks the findings about Services that the check has a plan with steps for.
+func (c *Check) fixable(s *Snapshot, found []Finding) {
+	if c.Fix == nil {
+		return
+	}
+	services := map[About]*corev1.Service{}
+	for i := range s.Services {
+		if svc := &s.Services[i]; svc.UID != "" { // not a manifest
+			services[OfService(svc)] = svc
+		}
+	}
+	for i := range found {
+		svc := services[found[i].About]
+		found[i].Fixable = svc != nil && len(c.Fix.Plan(s, svc, found[i:i+1]).Steps) > 0
+	}
 }
 
 // Within returns the result for one namespace: what is about its Services or concerns

@@ -20,6 +20,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -225,7 +226,7 @@ var badKey = regexp.MustCompile(`^(InvalidAccessKey|SignatureDoesNotMatch|Incomp
 
 // policyFile reads a policy file.
 func policyFile(path string) (remedy.Policy, error) {
-	allowed, err := policy.Load(path, classes())
+	allowed, err := policy.Load(path, ruled())
 	if err != nil {
 		return allowed, command.Mistake{Err: err}
 	}
@@ -258,13 +259,27 @@ func classes() []string {
 	return ids
 }
 
-// classOf returns the remedy of a class, or an error that names the ones there are.
+// remedies returns all that cases can be of: the classes, and the checks of the survey.
+func remedies() []*remedy.Remedy { return slices.Concat(functions.All, survey.Remedies()) }
+
+// ruled returns the IDs that a policy file can name: those of remedies.
+func ruled() []string {
+	ids := classes()
+	for _, r := range survey.Remedies() {
+		ids = append(ids, r.Class)
+	}
+	return ids
+}
+
+// classOf returns the remedy of a class or a check, or an error that names the classes
+// there are.
 func classOf(id string) (*remedy.Remedy, error) {
-	i := slices.IndexFunc(functions.All, func(r *remedy.Remedy) bool { return r.Class == id })
+	all := remedies()
+	i := slices.IndexFunc(all, func(r *remedy.Remedy) bool { return r.Class == id })
 	if i < 0 {
 		return nil, command.Wrong("there is no class %q; there are %s", id, strings.Join(classes(), ", "))
 	}
-	return functions.All[i], nil
+	return all[i], nil
 }
 
 // completeClasses completes the IDs of classes with their titles.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -22,7 +21,7 @@ func publishTell(ctx context.Context, s *stream.Stream, path string) error {
 	var sinks []policy.Sink
 	if path != "" {
 		var err error
-		if sinks, err = policy.LoadTell(path, classes()); err != nil {
+		if sinks, err = policy.LoadTell(path, ruled()); err != nil {
 			return command.Mistake{Err: err}
 		}
 	}
@@ -56,7 +55,7 @@ func (u *upping) teller(ctx context.Context, env *remedy.Env) (*teller, error) {
 // take makes a follower for the sinks.
 func (t *teller) take(sinks []policy.Sink) error {
 	f, err := ticket.New(ticket.Config{
-		Stream: t.env.Stream, Sinks: sinks, Remedies: functions.All, Cluster: t.env.Cluster, Kube: t.env.KubeWriter,
+		Stream: t.env.Stream, Sinks: sinks, Remedies: remedies(), Cluster: t.env.Cluster, Kube: t.env.KubeWriter,
 		Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
 	})
 	if err != nil {

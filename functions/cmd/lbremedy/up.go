@@ -255,11 +255,11 @@ func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
 		}
 		var allowed remedy.Policy
 		if err == nil {
-			allowed, err = policy.Parse(text, classes())
+			allowed, err = policy.Parse(text, ruled())
 		}
 		var sinks []policy.Sink
 		if err == nil {
-			sinks, err = policy.ParseTell(text, classes())
+			sinks, err = policy.ParseTell(text, ruled())
 		}
 		if err == nil {
 			err = policy.Publish(ctx, s, allowed)

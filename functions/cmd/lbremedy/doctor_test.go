@@ -1,0 +1,229 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+const manifest = `# two Services and something else
+apiVersion: v1
+kind: Service
+metadata: {name: web, annotations: {service.beta.kubernetes.io/alibaba-cloud-loadbalancer-adress-type: intranet}}
+spec: {type: LoadBalancer}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Service
+  metadata: {namespace: shop, name: api, annotations: {service.beta.kubernetes.io/alibaba-cloud-loadbalancer-bandwidth: 10M}}
+  spec: {type: LoadBalancer}
+`
+
+// What is wrong with a manifest is said with its line.
+func TestDoctorMistakes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		args []string
+		in   string
+		want string
+	}{
+		"no severity":                    {[]string{"doctor", "--severity", "bad"}, "", `"bad" is no severity: want info, warning or critical`},
+		"no check":                       {[]string{"doctor", "--checks", "annotation"}, "", `there is no check "annotation"; there are annotations`},
+		"no check to show":               {[]string{"doctor", "checks", "x"}, "", `there is no check "x"`},
+		"no Service":                     {[]string{"doctor", "shop"}, "", `"shop" is no Service: one is named NAMESPACE/NAME`},
+		"apply of nothing":               {[]string{"doctor", "--apply"}, "", "name a check with --fix"},
+		"no fix":                         {[]string{"doctor", "--fix", "deletion"}, "", "are not for lbremedy to end"},
+		"fix of checks":                  {[]string{"doctor", "--fix", "finalizers", "--checks", "room"}, "", "leave out --checks"},
+		"fix of a file":                  {[]string{"doctor", "-f", "-", "--fix", "finalizers"}, manifest, "only looks"},
+		"no file":                        {[]string{"doctor", "-f", "nowhere.yaml"}, "", "nowhere.yaml"},
+		"no manifest":                    {[]string{"doctor", "-f", "-"}, "kind: Pod\n", "standard input holds no Service"},
+		"an empty file":                  {[]string{"doctor", "-f", "-"}, "", "standard input holds no Service"},
+		"broken YAML":                    {[]string{"doctor", "-f", "-"}, "kind: ConfigMap\n---\nkind: Service\nmetadata:\n  name: web\n bad: x\n", "standard input: near line 5: "},
+		"a tab":                          {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata:\n\tname: web\n", "standard input: near line 3: "},
+		"a key twice":                    {[]string{"doctor", "-f", "-"}, "kind: Service\nkind: Service\n", `"kind" already set`},
+		"no object":                      {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata: {name: a}\n---\njust words\n", "the document that begins in line 4 is no object of Kubernetes"},
+		"no kind":                        {[]string{"doctor", "-f", "-"}, "metadata: {name: a}\n", "the document that begins in line 1 has no kind"},
+		"no name":                        {[]string{"doctor", "-f", "-"}, "kind: Service\n", "has no name"},
+		"a port of letters":              {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata: {name: a}\nspec: {ports: [{port: http}]}\n", "should be a int32"},
+		"checks of clusters":             {[]string{"doctor", "-f", "-", "--checks", "room"}, manifest, "makes sense of a manifest"},
+		"a cluster and no configuration": {[]string{"doctor", "--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere"}, "", "there is no kubeconfig nowhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := call{tt.in, home(t)}.run(t.Context(), tt.args...)
+			if got.code != command.CodeWrong || !strings.Contains(got.err, tt.want) || got.out != "" || strings.Count(got.err, "\n") > 2 {
+				t.Errorf("code %d, wrote %q, said %q; want %q", got.code, got.out, got.err, tt.want)
+			}
+		})
+	}
+}
+
+// Manifests are checked without a cluster.
+func TestDoctorFile(t *testing.T) {
+	t.Parallel()
+	c := call{manifest, home(t)}
+	got := c.run(t.Context(), "doctor", "-f", "-", "-o", "json")
+	var r checkup.Result
+	if err := json.Unmarshal([]byte(got.out), &r); err != nil {
+		t.Fatal(err, got.err)
+	}
+	var found []string
+	for _, f := range r.Findings {
+		found = append(found, f.Severity.String()+" "+f.About.String()+" "+f.Key)
+	}
+	if want := []string{"critical shop/api bandwidth", "warning default/web adress-type"}; got.code != codeCritical || !slices.Equal(found, want) {
+		t.Errorf("code %d, found %q, want %q", got.code, found, want)
+	}
+	if got := c.run(t.Context(), "doctor", "-f", "-", "default/web"); got.code != codeWarning || !strings.Contains(got.out, "default/web") || strings.Contains(got.out, "shop/api") {
+		t.Errorf("of one Service: code %d, wrote %s", got.code, got.out)
+	}
+	if got := c.run(t.Context(), "doctor", "-f", "-", "--severity", "critical", "--namespace", "default"); got.code != 0 || !strings.Contains(got.err, "2 findings of lower severity are not shown") {
+		t.Errorf("of one namespace: code %d, wrote %s, said %s", got.code, got.out, got.err)
+	}
+	if got := c.run(t.Context(), "doctor", "-f", "-", "--explain"); !strings.Contains(got.out, "Did you mean service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type?") {
+		t.Errorf("explained: wrote %s", got.out)
+	}
+	good := call{"kind: Service\nmetadata: {name: web}\nspec: {type: LoadBalancer}\n", home(t)}.run(t.Context(), "doctor", "-f", "-")
+	if good.code != 0 {
+		t.Errorf("a good one: code %d, wrote %s, said %s", good.code, good.out, good.err)
+	}
+}
+
+func TestDoctorChecks(t *testing.T) {
+	t.Parallel()
+	c := call{"", home(t)}
+	if got := c.run(t.Context(), "doctor", "checks"); got.code != 0 || !strings.Contains(got.out, "finalizers") {
+		t.Errorf("code %d: %s", got.code, got.out)
+	}
+	if got := c.run(t.Context(), "doctor", "checks", "room"); got.code != 0 || !strings.HasPrefix(got.out, "# Quotas and room\n") {
+		t.Errorf("code %d: %s", got.code, got.out)
+	}
+}
+
+// The whole way: a survey of a real API server and the simulated cloud, with reads that
+// fail, and a fix under the journal.
+func TestDoctor(t *testing.T) {
+	sc := newScene(t)
+	client := sc.kube.Client().CoreV1().Services(sc.namespace)
+	patch := func(name, text string) {
+		t.Helper()
+		if _, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	examine := func(args ...string) (checkup.Result, said) {
+		t.Helper()
+		got := sc.run(t.Context(), append([]string{"doctor", "--namespace", sc.namespace, "-o", "json"}, args...)...)
+		var r checkup.Result
+		if err := json.Unmarshal([]byte(got.out), &r); err != nil {
+			t.Fatalf("%v: %s", err, got.err)
+		}
+		return r, got
+	}
+	until := func(name string, is func(*corev1.Service) bool) {
+		t.Helper()
+		if err := watchService(t, sc, name, is); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch("web", `{"metadata":{"annotations":{"`+annotation+`vswitch-id":"vsw-b","`+annotation+`adress-type":"intranet"}}}`)
+	until("web", func(svc *corev1.Service) bool { return len(svc.Status.LoadBalancer.Ingress) > 0 })
+
+	r, got := examine()
+	if got.code != codeWarning || len(r.Findings) != 1 || r.Findings[0].Key != "adress-type" || len(r.Unknown) != 0 {
+		t.Errorf("code %d: %s", got.code, got.out)
+	}
+
+	t.Run("denied", func(t *testing.T) {
+		key := sc.cloud.Client("short", "slb:*", "cs:*", "vpc:*")
+		t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", key.AccessKeyID)
+		t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", key.Secret)
+		r, got := examine()
+		if got.code != codeUnknown || len(r.Findings) != 1 || len(r.Unknown) != 1 || r.Unknown[0].Check != "room" || !strings.Contains(r.Unknown[0].Why, "NoPermission") && !strings.Contains(r.Unknown[0].Why, "not authorized") {
+			t.Errorf("code %d: %s", got.code, got.out)
+		}
+	})
+	t.Run("half the pages", func(t *testing.T) {
+		defer sc.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancerListeners", Code: "InternalError", Status: 500})()
+		r, got := examine("--checks", "deletion,room", "--severity", "info")
+		unknown := slices.ContainsFunc(r.Unknown, func(u checkup.Unknown) bool { return u.Check == "deletion" && u.About.Name == "web" })
+		if got.code != codeUnknown || !unknown {
+			t.Errorf("code %d: %s", got.code, got.out)
+		}
+	})
+	t.Run("gone meanwhile", func(t *testing.T) {
+		defer sc.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancerListeners", Code: "InvalidLoadBalancerId.NotFound", Status: 404})()
+		r, got := examine("--checks", "deletion", "--severity", "info")
+		if got.code != 0 || len(r.Findings) != 0 || len(r.Unknown) != 0 {
+			t.Errorf("code %d: %s", got.code, got.out)
+		}
+	})
+	t.Run("fix", func(t *testing.T) {
+		server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: "sesame"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		sc.env["LBREMEDY_NATS"], sc.env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
+		if got := sc.run(t.Context(), "setup"); got.code != 0 {
+			t.Fatal(got.err)
+		}
+		patch("web", `{"metadata":{"finalizers":null}}`)
+		r, got := examine("--checks", "finalizers")
+		if got.code != codeCritical || len(r.Findings) != 1 || !r.Findings[0].Fixable {
+			t.Fatalf("code %d: %s", got.code, got.out)
+		}
+		web := sc.namespace + "/web"
+		policy := write(t, "policy.yaml", "mode: fix\nrisk: high\n")
+		if got := sc.run(t.Context(), "doctor", "--fix", "finalizers", web, "--policy", policy); got.code != 0 || !strings.Contains(got.out, "wake the controller") {
+			t.Fatalf("code %d: %s %s", got.code, got.out, got.err)
+		}
+		if got := sc.run(t.Context(), "doctor", "--fix", "finalizers", web, "--policy", policy, "--apply"); got.code != 0 || !strings.Contains(got.out, "fixed") {
+			t.Fatalf("code %d: %s %s", got.code, got.out, got.err)
+		}
+		svc, err := client.Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil || len(svc.Finalizers) == 0 {
+			t.Errorf("the finalizers are %v, %v", svc.Finalizers, err)
+		}
+		if got := sc.run(t.Context(), "doctor", "--fix", "finalizers", web, "--policy", policy, "--apply"); got.code != 0 || !strings.Contains(got.err, "nothing to fix") {
+			t.Errorf("again: code %d: %s %s", got.code, got.out, got.err)
+		}
+	})
+}
+
+// watchService waits until a Service is as it should be.
+func watchService(t *testing.T, sc *scene, name string, is func(*corev1.Service) bool) error {
+	t.Helper()
+	client := sc.kube.Client().CoreV1().Services(sc.namespace)
+	w, err := client.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	svc, err := client.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil || is(svc) {
+		return err
+	}
+	for e := range w.ResultChan() {
+		if svc, ok := e.Object.(*corev1.Service); ok && is(svc) {
+			return nil
+		}
+	}
+	return t.Context().Err()
+}

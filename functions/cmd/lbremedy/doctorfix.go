@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// fix has the engine answer the findings of one check like failures.
+func (p *program) fix(ctx context.Context, e examining, args []string) error {
+	if len(e.checks) > 0 {
+		return command.Wrong("doctor --fix names the check already: leave out --checks")
+	}
+	e.checks = []string{e.fix}
+	checks, _, services, err := e.wanted(args)
+	if err != nil {
+		return err
+	}
+	check := checks[0]
+	if check.Fix == nil {
+		return command.Wrong("the findings of the check %s are not for lbremedy to end: --checks %s --explain says what to do", check.ID, check.ID)
+	}
+	env, err := p.fixing(ctx, e)
+	if err != nil {
+		return err
+	}
+	if env.Stream != nil {
+		defer env.Stream.Close()
+	}
+	_, r, err := p.survey(ctx, env, checks)
+	if err != nil {
+		return err
+	}
+	r = about(r, e.namespace, services)
+	items, err := p.toFix(r, check)
+	if err != nil {
+		return err
+	}
+	for _, u := range r.Unknown {
+		p.note("%s: it can't be told whether there is something to fix: %s.", command.Clean(u.About.String()), command.Clean(u.Why))
+	}
+	if len(items) == 0 {
+		p.note("There is nothing to fix.")
+		if len(r.Unknown) > 0 {
+			return command.Exit(codeUnknown)
+		}
+		return nil
+	}
+	return p.answer(ctx, env, items, e.answering)
+}
+
+// fixing connects to what a fix takes: without --apply the stream is not needed.
+func (p *program) fixing(ctx context.Context, e examining) (*remedy.Env, error) {
+	if e.apply {
+		return p.connect(ctx, e.policy)
+	}
+	if e.policy != "" {
+		if _, err := policyFile(e.policy); err != nil {
+			return nil, err
+		}
+	}
+	env, err := p.look(ctx, p.host())
+	if err != nil {
+		return nil, err
+	}
+	return env, setPolicy(env, e.policy, nil)
+}
+
+// toFix returns one item for each Service with findings that the check can end.
+func (p *program) toFix(r checkup.Result, check *checkup.Check) ([]item, error) {
+	class, err := classOf(checkup.ClassPrefix + check.ID)
+	if err != nil {
+		return nil, err
+	}
+	var items []item
+	seen := map[string]bool{}
+	for _, f := range r.Findings {
+		if !f.Fixable || seen[f.About.UID] {
+			continue
+		}
+		seen[f.About.UID] = true
+		if err := events.ValidUID(f.About.UID); err != nil {
+			return nil, err
+		}
+		items = append(items, item{remedy: class, event: remedy.Event{
+			ID: fmt.Sprintf("%s.%s.%s", f.About.UID, class.Class, r.At.UTC().Format("20060102T150405")),
+			Failure: events.Failure{
+				Cluster: r.Cluster, Class: class.Class, Reason: "Survey", Component: "lbremedy", Message: f.Text, Count: 1,
+				Service: events.Service{Namespace: f.About.Namespace, Name: f.About.Name, UID: f.About.UID},
+				First:   r.At.Truncate(time.Second), Last: r.At.Truncate(time.Second),
+			},
+		}})
+	}
+	slices.SortFunc(items, func(a, b item) int {
+		return strings.Compare(a.event.Failure.Service.String(), b.event.Failure.Service.String())
+	})
+	return items, nil
+}

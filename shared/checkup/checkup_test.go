@@ -1,0 +1,132 @@
+package checkup
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func check(id string, find func(*Snapshot, *Report)) *Check {
+	return &Check{ID: id, Doc: "# " + id, Needs: []Part{Services}, Uses: []Part{Quotas}, Find: find}
+}
+
+func finding(key string, s Severity) Finding {
+	return Finding{Severity: s, About: About{Kind: Service, Namespace: "shop", Name: "web"}, Key: key, Text: "It is so.", Do: "Something."}
+}
+
+// What checks find comes sorted, the worst first; one that breaks down is unknown, and
+// the others are not for it.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	s := &Snapshot{Cluster: "c1", Given: []Part{Services, Quotas}, Failed: map[Part]error{}}
+	checks := []*Check{
+		check("a", func(_ *Snapshot, r *Report) { r.Add(finding("2", Warning)); r.Add(finding("1", Warning)) }),
+		check("b", func(*Snapshot, *Report) { panic("no") }),
+		check("c", func(_ *Snapshot, r *Report) {
+			r.Add(finding("", Critical))
+			r.Unknown(About{Kind: Cluster, Name: "c1"}, errors.New("no answer"))
+		}),
+	}
+	r := Examine(s, checks)
+	var got []string
+	for _, f := range r.Findings {
+		got = append(got, f.Severity.String()+" "+f.ID())
+	}
+	for _, u := range r.Unknown {
+		got = append(got, u.Check+" "+u.About.String()+" "+u.Why)
+	}
+	want := []string{
+		"critical c|service|shop/web|", "warning a|service|shop/web|1", "warning a|service|shop/web|2",
+		"b  the check broke down: no", "c c1 no answer",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	s.Failed[Services] = errors.New("denied")
+	if r := Examine(s, checks); len(r.Findings) > 0 || len(r.Unknown) != 3 || r.Unknown[0].Why != "the services could not be read: denied" {
+		t.Errorf("without its needs: %+v", r)
+	}
+	if r := Examine(&Snapshot{}, checks[:1]); len(r.Unknown) != 1 {
+		t.Errorf("what nobody asked for is known: %+v", r)
+	}
+}
+
+// What is new and what is gone is told by identity, and what can't be told stands.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	with := func(check string, keys ...string) []Finding {
+		var list []Finding
+		for _, key := range keys {
+			f := finding(key, Warning)
+			f.Check = check
+			list = append(list, f)
+		}
+		return list
+	}
+	worse := with("a", "1")
+	worse[0].Severity = Critical
+	about := About{Kind: Service, Namespace: "shop", Name: "web"}
+	for name, tt := range map[string]struct {
+		before, now Result
+		want        []string
+		kept        int
+	}{
+		"first":            {Result{}, Result{Checks: []string{"a"}, Findings: with("a", "1")}, []string{"+1"}, 0},
+		"the same":         {Result{Findings: with("a", "1")}, Result{Checks: []string{"a"}, Findings: with("a", "1")}, nil, 0},
+		"worse":            {Result{Findings: with("a", "1")}, Result{Checks: []string{"a"}, Findings: worse}, []string{"+1"}, 0},
+		"another":          {Result{Findings: with("a", "1", "2")}, Result{Checks: []string{"a"}, Findings: with("a", "2", "3")}, []string{"+3", "-1"}, 0},
+		"not asked":        {Result{Findings: with("a", "1")}, Result{Checks: []string{"b"}}, nil, 1},
+		"unknown":          {Result{Findings: with("a", "1")}, Result{Checks: []string{"a"}, Unknown: []Unknown{{Check: "a"}}}, nil, 1},
+		"unknown of it":    {Result{Findings: with("a", "1")}, Result{Checks: []string{"a"}, Unknown: []Unknown{{Check: "a", About: about}}}, nil, 1},
+		"unknown of other": {Result{Findings: with("a", "1")}, Result{Checks: []string{"a"}, Unknown: []Unknown{{Check: "a", About: OfBalancer("lb-1")}}}, []string{"-1"}, 0},
+	} {
+		changes, kept := Changes(tt.before, tt.now)
+		var got []string
+		for _, c := range changes {
+			mark := "+"
+			if c.Gone {
+				mark = "-"
+			}
+			got = append(got, mark+c.Finding.Key)
+		}
+		if d := cmp.Diff(tt.want, got); d != "" || len(kept) != tt.kept {
+			t.Errorf("%s: kept %d\n%s", name, len(kept), d)
+		}
+	}
+}
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	lb := Finding{About: OfBalancer("lb-1"), Services: []string{"shop/web"}}
+	all := Result{Findings: []Finding{finding("1", Info), {About: About{Kind: Service, Namespace: "other", Name: "web"}}, lb, {About: OfBalancer("lb-2")}},
+		Unknown: []Unknown{{Check: "a"}, {Check: "a", About: About{Kind: Service, Namespace: "other", Name: "web"}}}}
+	if r := all.Within("shop"); len(r.Findings) != 2 || len(r.Unknown) != 1 || len(all.Findings) != 4 {
+		t.Errorf("got %+v", r)
+	}
+	if worst, any := all.AtLeast(Warning).Worst(); any {
+		t.Errorf("the worst of none is %s", worst)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	if err := check("a", func(*Snapshot, *Report) {}).Validate(); err != nil {
+		t.Error(err)
+	}
+	if err := (&Check{Uses: []Part{"moon"}, Fix: &Fix{}}).Validate(); err == nil {
+		t.Error("nothing is wrong with it")
+	}
+	for _, p := range AllParts() {
+		if len(reads([]Part{p})) == 0 {
+			t.Errorf("%s reads nothing", p)
+		}
+	}
+	var s Severity
+	if err := s.UnmarshalText([]byte("worst")); err == nil {
+		t.Error("worst is a severity")
+	}
+	if _, err := Severity(9).MarshalText(); err == nil {
+		t.Error("9 is a severity")
+	}
+}
