@@ -16,16 +16,16 @@ import (
 // balancer has: nothing else is ever set right.
 func mendable() []string {
 	var names []string
-	for _, r := range rules() {
-		switch r.name {
+	for _, r := range remedy.ValueRules() {
+		switch r.Name {
 		case bandwidth, zoneMaps, protocolPort, forwardPort:
 		default:
-			if r.param == "" {
+			if r.Param == "" {
 				continue
 			}
 		}
-		if !slices.Contains(names, r.name) {
-			names = append(names, r.name)
+		if !slices.Contains(names, r.Name) {
+			names = append(names, r.Name)
 		}
 	}
 	return names
