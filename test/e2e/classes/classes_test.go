@@ -3,8 +3,12 @@ package classes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
@@ -37,8 +42,8 @@ var noWayBack = []string{"balancer-gone"}
 //     name has changed. A class that asks has asked one question.
 //   - The controller syncs. What was fixed works again, and only what the
 //     controller writes of these Services has changed besides.
-//   - The clock is put forward. A class that waits asks in the end, and nothing
-//     has changed.
+//   - The clock is put forward. A class that waits asks in the end, in one ticket, and
+//     nothing has changed.
 //   - What was fixed is taken back. All is as it was before, but for what the
 //     controller has made in between.
 func TestClasses(t *testing.T) {
@@ -97,6 +102,7 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 	}
 	same(t, "no step names this, and the worker has changed it", compare(broken, written, steps))
 	r.cloudWrites(t, cast)
+	r.tickets(t, ctx, cast, func(role scene.Role) bool { return role.Ends == events.Asked })
 	writes := stage.WorkerWrites()
 
 	stage.Resume(ctx)
@@ -122,6 +128,7 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 	same(t, "no sync that succeeds explains this", compare(written, healed, syncs))
 
 	r.later(t, ctx, cast)
+	r.tickets(t, ctx, cast, func(role scene.Role) bool { return role.Ends == events.Asked || role.Ends == events.Waiting })
 	same(t, "a class that waits has changed this", compare(healed, look(t, stage)))
 	if all := stage.WorkerWrites(); len(all) != len(writes) {
 		t.Errorf("the worker has written to the cloud once more: %v, after %v", all, writes)
@@ -165,6 +172,7 @@ type rig struct {
 	settled map[string]events.Record // the last of each Service and class
 	steps   map[string]events.Record // the last of each that tells of a step that was applied
 	asks    map[string][]string      // findings of questions, without their figures
+	opened  map[string]int           // by ticket: how often somebody was told that there is one
 }
 
 // newRig sets lbremedy up on the stage. Nothing of it runs yet.
@@ -182,7 +190,7 @@ func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.
 	t.Cleanup(st.Close)
 	r := &rig{
 		stage: stage, stream: st, hosts: map[string]*host.Host{},
-		settled: map[string]events.Record{}, steps: map[string]events.Record{}, asks: map[string][]string{},
+		settled: map[string]events.Record{}, steps: map[string]events.Record{}, asks: map[string][]string{}, opened: map[string]int{},
 	}
 	if _, err := st.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{}); err != nil {
 		t.Fatal(err)
@@ -198,8 +206,26 @@ func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.
 		env.Now = r.now
 		r.hosts[class.Class] = &host.Host{Env: env, Remedies: []*remedy.Remedy{class}}
 	}
+	desk := httptest.NewServer(http.HandlerFunc(r.told))
+	t.Cleanup(desk.Close)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("c2l4dGVlbiBieXRlcyBvciBtb3Jl"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tells, err := ticket.New(ticket.Config{
+		Stream: st, Remedies: functions.All, Cluster: scene.ClusterID, Now: r.now,
+		Sinks: []policy.Sink{{Name: "desk", Kind: policy.Webhook, URL: desk.URL, SecretFrom: policy.Reference{File: secret}, Results: []string{string(events.Asked)}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	following, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	var wait sync.WaitGroup
+	wait.Go(func() {
+		if err := tells.Run(following); err != nil && following.Err() == nil {
+			t.Errorf("tell of questions: %v", err)
+		}
+	})
 	wait.Go(func() {
 		if err := st.Tail(following, stream.Cases, events.CaseSubjects, 0, r.see); err != nil && following.Err() == nil {
 			t.Errorf("read the journal: %v", err)
@@ -261,6 +287,76 @@ func (r *rig) see(m stream.Message) error {
 	}
 	r.stage.Wake()
 	return nil
+}
+
+// told takes in what the tickets' webhook gets.
+func (r *rig) told(w http.ResponseWriter, req *http.Request) {
+	var e struct {
+		Type string
+		Data ticket.Facts
+	}
+	if err := json.NewDecoder(req.Body).Decode(&e); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	r.mu.Lock()
+	if e.Type == ticket.TypeOpened {
+		r.opened[e.Data.Key]++
+	}
+	r.mu.Unlock()
+	r.stage.Wake()
+}
+
+// tickets waits until each of the roles that ask is in one open ticket, which was opened
+// once, and none of the others is.
+func (r *rig) tickets(t *testing.T, ctx context.Context, cast []scene.Role, asks func(scene.Role) bool) {
+	t.Helper()
+	in := func(role scene.Role) (open []string) {
+		all, err := ticket.Of(ctx, r.stream, role.Class, r.ended(role).Service.UID)
+		if err != nil {
+			return nil // it is asked again
+		}
+		for _, told := range all {
+			if told.Status == ticket.Open {
+				open = append(open, told.Key)
+			}
+		}
+		return open
+	}
+	// That somebody was told is noted after it, which nobody is woken for.
+	waiting, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				r.stage.Wake()
+			case <-waiting.Done():
+				return
+			}
+		}
+	}()
+	err := r.stage.Until(ctx, func() bool {
+		return !slices.ContainsFunc(cast, func(role scene.Role) bool { return asks(role) && len(in(role)) == 0 })
+	})
+	for _, role := range cast {
+		open := in(role)
+		if want := asks(role); want != (len(open) == 1) || len(open) > 1 {
+			t.Errorf("%s (%s) is in the open tickets %v, and that it asks is %t", role.Name, role.Class, open, want)
+		}
+		r.mu.Lock()
+		for _, key := range open {
+			if n := r.opened[key]; n != 1 {
+				t.Errorf("%s (%s): its ticket was opened %d times", role.Name, role.Class, n)
+			}
+		}
+		r.mu.Unlock()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func key(role scene.Role) string { return role.Service + " " + role.Class }
