@@ -22,11 +22,16 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	cloudevents "github.com/cloudevents/sdk-go/v2"
+
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -134,6 +139,54 @@ func TestJWT(t *testing.T) {
 		}
 		if _, err := makeToken(JWT{Key: file}, time.Minute, now); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cr3t") || strings.Contains(err.Error(), "czNj") {
 			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// A function's own door lets the courier in by its tokens, and tells it when it is not
+// whom the tokens are for.
+func TestDoor(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := map[string]string{
+		"LBREMEDY_DOOR_JWT_KEYS":   writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))),
+		"LBREMEDY_DOOR_JWT_ISSUER": "lbremedy-courier", "LBREMEDY_DOOR_JWT_AUDIENCE": "lbremedy", "LBREMEDY_DOOR_JWT_SUBJECT": "lbremedy-courier",
+	}
+	verifier, err := serve.NewVerifier(func(name string) string { return environment[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := &serve.Door{JWT: verifier, Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} }}
+	function := httptest.NewServer(door.Handler())
+	t.Cleanup(function.Close)
+	p := newPlace(t, time.Second, "busy", "quota")
+	p.fail(t, "busy", 1, 1)
+	p.fail(t, "quota", 1, 1)
+	file := writeFile(t, pemOf(t, key))
+	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', auth: {jwt: {key: '%s', audience: lbremedy}}}, quota: {url: '%s', auth: {jwt: {key: '%s'}}}}",
+		function.URL, file, function.URL, file), io.Discard)
+	until(t, "the one whose token is for the function is delivered", func() bool { return p.open(t, "busy") == 0 })
+	until(t, "the other one is told of", func() bool { return c.Ready() != nil })
+	if got := c.Ready().Error(); !strings.HasPrefix(got, "quota: the function answers 401: ") || strings.Contains(got, "busy") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// What a function in Function Compute's own Go runtime says for good is known by the
+// name of its type.
+func TestUnhandled(t *testing.T) {
+	t.Parallel()
+	door := &serve.Door{Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{Dead: "no"} }}
+	for _, payload := range []string{"no event", `{"specversion":"1.0","id":"1","type":"t","source":"s"}`} {
+		if _, err := door.Invoke(t.Context(), []byte(payload)); err == nil || reflect.TypeOf(err).Name() != unhandled {
+			t.Errorf("%s: got %T", payload, err)
 		}
 	}
 }
