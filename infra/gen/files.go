@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"go/format"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,6 +34,9 @@ func check(all []*remedy.Remedy, names []string) error {
 		}
 		if err := r.Validate(); err != nil {
 			errs = append(errs, err)
+		}
+		if r.Class == upClass || r.Class == "exporter" {
+			errs = append(errs, fmt.Errorf("class %s: a program has what belongs to that name: choose another ID", r.Class))
 		}
 		name := folders.Name(r.Class)
 		if other, ok := folder[name]; ok {
@@ -88,13 +92,17 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if out["infra/cluster/rbac.yaml"], err = clusterRoles(all); err != nil {
 		return nil, err
 	}
-	if out["infra/cluster/admission.yaml"], err = admission(all); err != nil {
+	if out["infra/cluster/admission.yaml"], err = admission(append(slices.Clone(all), together(all))); err != nil {
 		return nil, err
 	}
 	if out["infra/cluster/rbac-parts.yaml"], err = partRoles(all); err != nil {
 		return nil, err
 	}
 	if out["infra/nats/accounts.conf"], err = accounts(all); err != nil {
+		return nil, err
+	}
+	// Helm reads what lies in its own folder alone.
+	if out["infra/cluster/alerts.yaml"], err = copied(dir, "infra/observability/alerts.yaml"); err != nil {
 		return nil, err
 	}
 	manifests, err := knative(all)
@@ -117,6 +125,15 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// copied returns a YAML file of the repository under the header of what is generated.
+func copied(dir, name string) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return nil, fmt.Errorf("read what is copied: %w", err)
+	}
+	return append([]byte(generated), text...), nil
 }
 
 // A class without texts and codes has no row: nothing would ever match it.

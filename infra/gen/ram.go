@@ -4,18 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// ramPolicies adds the RAM policies to the files.
+// ramPolicies adds the RAM policies to the files: those of the classes, and that of
+// "lbremedy up", which looks its cluster up and may tell Alibaba Cloud's support besides.
 func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants := map[string][]grant.Grant{}
 	for _, r := range all {
 		grants[r.Class] = r.Grants()
 	}
+	grants[upClass] = slices.Concat(together(all).Grants(), ticket.DeskGrants, []grant.Grant{grant.DescribeClusterDetail})
 	files, err := ram.Files(grants)
 	for name, text := range files {
 		out["infra/ram/"+name] = text

@@ -29,16 +29,31 @@ type holder struct {
 	grants []grant.Grant
 }
 
+// upClass takes the place of a class in the names of what belongs to "lbremedy up",
+// which does the work of all.
+const upClass = "up"
+
+// together returns a remedy that declares what all of them declare.
+func together(all []*remedy.Remedy) *remedy.Remedy {
+	out := &remedy.Remedy{Class: upClass}
+	for _, r := range all {
+		out.Reads = append(out.Reads, r.Reads...)
+		out.Steps = append(out.Steps, r.Steps...)
+		out.Annotations = append(out.Annotations, r.Annotations...)
+	}
+	return out
+}
+
 // holders returns all that rights are generated for: each class, the exporter, and
-// "lbremedy up", which does the work of all and tells people by itself.
+// "lbremedy up", which exports and tells people besides.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder
-	together := slices.Concat(exporter.Grants, ticket.EventGrants)
 	for _, r := range all {
 		out = append(out, holder{roleOf(r), r.Grants()})
-		together = append(together, r.Grants()...)
 	}
-	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-up", together})
+	up := together(all)
+	return append(out, holder{"lbremedy-exporter", exporter.Grants},
+		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, ticket.EventGrants)})
 }
 
 // Of what is limited to some namespaces these reads still need the whole cluster:

@@ -18,7 +18,7 @@ help() {
 		  --namespace NAME    namespace of the Pods, for --trust rrsa; lbremedy if not given
 		  --issuer URL        OIDC issuer of the cluster, for --trust rrsa; the one that ACK makes if not given
 		  --name NAME         what the names of the roles begin with; lbremedy if not given
-		  --class CLASS       this class alone; may be given several times
+		  --class CLASS       this class alone, or up for "lbremedy up"; may be given several times
 		  --kubeconfig        functions fetch their kubeconfig from the container service
 		  --runtime           Function Compute has no service-linked role in this account
 		  --apply             run the commands

@@ -183,6 +183,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                      {"functions/cmd/lbremedy"},
 	"go.opentelemetry.io/otel":               {"shared/observe/trace"},
 	"k8s.io/client-go":                       {"shared/kube"},
+	"k8s.io/client-go/rest":                  {"shared/kube", "infra/deploy"},
 
 	// Vocabulary: types that are spoken between packages.
 	"github.com/cloudevents/sdk-go/v2": {"events/...", "shared/host", "shared/serve", "shared/ticket", "functions/cmd/lbremedy"},

@@ -1,0 +1,100 @@
+{{- /* The image of a program or class: (list $ name). */}}
+{{- define "lbremedy.image" -}}
+{{- $ := index . 0 }}{{ $name := index . 1 }}{{ $registry := required "image.registry: name the registry that holds the images" $.Values.image.registry }}
+{{- with index $.Values.image.digests $name }}{{ $registry }}/{{ $name }}@{{ . }}{{ else }}{{ $registry }}/{{ $name }}:{{ $.Values.image.tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- /* The labels of a program: (list $ name). The first three select its Pods, and never change. */}}
+{{- define "lbremedy.selector" -}}
+app.kubernetes.io/part-of: lbremedy
+app.kubernetes.io/component: {{ index . 1 }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+{{- end }}
+{{- define "lbremedy.labels" -}}
+{{ include "lbremedy.selector" . }}
+app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
+helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
+{{- end }}
+
+{{- /* What the Pods of all programs have in common: (list $ name). */}}
+{{- define "lbremedy.pod" -}}
+{{- $ := index . 0 }}{{ $name := index . 1 -}}
+serviceAccountName: lbremedy-{{ $name }}
+enableServiceLinks: false
+securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
+{{- with $.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $.Values.image.pullSecrets }}
+imagePullSecrets: {{ toJson . }}
+{{- end }}
+{{- with $.Values.nodeSelector }}
+nodeSelector: {{ toJson . }}
+{{- end }}
+{{- with $.Values.tolerations }}
+tolerations: {{ toJson . }}
+{{- end }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {{ include "lbremedy.selector" . | fromYaml | toJson }}}}
+topologySpreadConstraints:
+- {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {{ include "lbremedy.selector" . | fromYaml | toJson }}}}
+{{- end }}
+
+{{- /* What the containers of all programs have in common: (list $ name user). */}}
+{{- define "lbremedy.container" -}}
+{{- $ := index . 0 }}{{ $name := index . 1 }}{{ $user := index . 2 -}}
+image: {{ include "lbremedy.image" (list $ (index . 3)) }}
+imagePullPolicy: {{ $.Values.image.pullPolicy }}
+ports: [{name: http, containerPort: 8080}]
+envFrom: [{configMapRef: {name: lbremedy}}]
+livenessProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 20, timeoutSeconds: 5}
+readinessProbe: {httpGet: {path: /readyz, port: http}, periodSeconds: 10, timeoutSeconds: 5}
+securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+{{- end }}
+
+{{- /* The variables of NATS, for a program that uses one: (list $ user). */}}
+{{- define "lbremedy.nats" -}}
+- {name: LBREMEDY_NATS_NKEY, value: /var/run/lbremedy/seed}
+- {name: LBREMEDY_NATS_INBOX, value: _INBOX_{{ index . 1 }}}
+- {name: LBREMEDY_NATS_CA, value: /var/run/lbremedy/ca.crt}
+{{- end }}
+{{- define "lbremedy.nats.sources" -}}
+- secret: {name: {{ (index . 0).Values.nats.seedPrefix }}{{ index . 1 }}, items: [{key: seed, path: seed}]}
+- secret: {name: {{ (index . 0).Values.nats.caSecret }}, items: [{key: ca.crt, path: ca.crt}]}
+{{- end }}
+
+{{- /* The Pod's RAM role without the webhook, in the way of the webhook: (list $ name). */}}
+{{- define "lbremedy.rrsa" -}}
+{{- $ := index . 0 }}
+{{- if and $.Values.rrsa.enabled $.Values.rrsa.provider -}}
+- {name: ALIBABA_CLOUD_ROLE_ARN, value: "acs:ram::{{ required "rrsa.account: name the account of the roles" $.Values.rrsa.account }}:role/{{ $.Values.rrsa.rolePrefix }}{{ index . 1 }}"}
+- {name: ALIBABA_CLOUD_OIDC_PROVIDER_ARN, value: {{ $.Values.rrsa.provider | quote }}}
+- {name: ALIBABA_CLOUD_OIDC_TOKEN_FILE, value: /var/run/secrets/ack.alibabacloud.com/rrsa-tokens/token}
+{{- end }}
+{{- end }}
+{{- define "lbremedy.rrsa.mount" -}}
+{{- $ := index . 0 }}
+{{- if and $.Values.rrsa.enabled $.Values.rrsa.provider -}}
+- {name: rrsa, mountPath: /var/run/secrets/ack.alibabacloud.com/rrsa-tokens, readOnly: true}
+{{- end }}
+{{- end }}
+{{- define "lbremedy.rrsa.volume" -}}
+{{- $ := index . 0 }}
+{{- if and $.Values.rrsa.enabled $.Values.rrsa.provider -}}
+- {name: rrsa, projected: {sources: [{serviceAccountToken: {audience: sts.aliyuncs.com, expirationSeconds: 3600, path: token}}]}}
+{{- end }}
+{{- end }}
+
+{{- /* The programs of the mode, as a YAML list. */}}
+{{- define "lbremedy.programs" -}}
+{{- if eq .Values.mode "up" }}[up]{{ else }}[exporter, courier]{{ end }}
+{{- end }}
+
+{{- /* The nodes' metadata service gives out their RAM role to whoever asks. */}}
+{{- define "lbremedy.outside" -}}
+- to: [{{ range $i, $cidr := .cidrs }}{{ if $i }}, {{ end }}{ipBlock: {cidr: {{ $cidr }}{{ if eq $cidr "0.0.0.0/0" }}, except: [100.100.100.200/32]{{ end }}}}{{ end }}]
+  ports: [{{ range $i, $port := .ports }}{{ if $i }}, {{ end }}{protocol: TCP, port: {{ $port }}}{{ end }}]
+{{- end }}

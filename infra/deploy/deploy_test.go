@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/test/cluster"
+)
+
+func config(namespace, value string) object {
+	return object{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "lbremedy", "namespace": namespace},
+		"data": map[string]any{"LBREMEDY_REGION": value},
+	}
+}
+
+// A dry run says what would change and changes nothing; applied, nothing is left to say.
+func TestDeploy(t *testing.T) {
+	c := cluster.Join(t)
+	namespace := c.Namespace(t)
+	s, err := connect(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(o object, doIt, force bool) (string, error) {
+		var said strings.Builder
+		err := deploy(t.Context(), s, []object{o}, doIt, force, &said)
+		return said.String(), err
+	}
+	there := func() string {
+		m, err := c.Client().CoreV1().ConfigMaps(namespace).Get(t.Context(), "lbremedy", metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		return m.Data["LBREMEDY_REGION"]
+	}
+	for _, tt := range []struct {
+		doing, value string
+		apply        bool
+		said, there  string
+	}{
+		{"ask for a new one", "cn-a", false, "+ ConfigMap " + namespace + "/lbremedy\n1 objects would change", "not found"},
+		{"make it", "cn-a", true, "1 objects changed", "cn-a"},
+		{"make it again", "cn-a", true, "0 objects changed, 1 were as they should be", "cn-a"},
+		{"ask for another value", "cn-b", false, `data.LBREMEDY_REGION: "cn-a" -> "cn-b"`, "cn-a"},
+		{"change it", "cn-b", true, "1 objects changed", "cn-b"},
+	} {
+		said, err := run(config(namespace, tt.value), tt.apply, false)
+		if err != nil || !strings.Contains(said, tt.said) || !strings.Contains(there(), tt.there) {
+			t.Errorf("%s: it said %q, %v; there is %q", tt.doing, said, err, there())
+		}
+	}
+
+	// What another has set stays, unless it is asked for.
+	m, err := c.Client().CoreV1().ConfigMaps(namespace).Get(t.Context(), "lbremedy", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Data["LBREMEDY_REGION"] = "cn-person"
+	if _, err := c.Client().CoreV1().ConfigMaps(namespace).Update(t.Context(), m, metav1.UpdateOptions{FieldManager: "a-person"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(config(namespace, "cn-c"), true, false); err == nil || !strings.Contains(err.Error(), "a-person") || there() != "cn-person" {
+		t.Errorf("over a person's: %v, and there is %q", err, there())
+	}
+	if _, err := run(config(namespace, "cn-c"), true, true); err != nil || there() != "cn-c" {
+		t.Errorf("with force: %v, and there is %q", err, there())
+	}
+
+	// One mistake, and nothing is changed.
+	wrong := config(namespace, "cn-d")
+	wrong["date"] = map[string]any{}
+	knative := object{"apiVersion": "nowhere.knative.dev/v1", "kind": "Service", "metadata": map[string]any{"name": "x", "namespace": namespace}}
+	other := object{"apiVersion": "v1", "kind": "Servise", "metadata": map[string]any{"name": "x", "namespace": namespace}}
+	for name, o := range map[string]object{"date": wrong, "install": knative, "Servise": other} {
+		var said strings.Builder
+		err := deploy(t.Context(), s, []object{config(namespace, "cn-d"), o}, true, false, &said)
+		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "nothing was changed") || there() != "cn-c" {
+			t.Errorf("%s: %v, and there is %q", name, err, there())
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := deploy(ended, s, []object{config(namespace, "cn-d")}, true, false, new(strings.Builder)); err == nil {
+		t.Error("without an answer there was no error")
+	}
+}
+
+// A namespace that is not there yet takes what comes with it.
+func TestNewNamespace(t *testing.T) {
+	c := cluster.Join(t)
+	name := c.Namespace(t) + "-new"
+	s, err := connect(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []object{{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, config(name, "cn-a")}
+	var dry, applied strings.Builder
+	if err := deploy(t.Context(), s, all, false, false, &dry); err != nil || !strings.Contains(dry.String(), "2 objects would change") {
+		t.Errorf("it said %q, %v", dry.String(), err)
+	}
+	if err := deploy(t.Context(), s, all, true, false, &applied); err != nil || !strings.Contains(applied.String(), "2 objects changed") {
+		t.Errorf("it said %q, %v", applied.String(), err)
+	}
+}
+
+// The manifests get the names of the installation, and nothing of the plain ones stays.
+func TestObjects(t *testing.T) {
+	base := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222", delivery: "courier"}
+	limited, broker := base, base
+	limited.only = "shop"
+	broker.delivery = "broker"
+	for name, o := range map[string]options{"courier": base, "limited": limited, "broker": broker} {
+		t.Run(name, func(t *testing.T) {
+			all, err := o.objects()
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := map[string]int{}
+			for _, m := range all {
+				count[m.text("kind")]++
+				text := shown(m)
+				for _, not := range []string{"registry.invalid", `"namespace":"lbremedy"`, `"namespace":"default"`} {
+					if strings.Contains(text, not) {
+						t.Errorf("%s holds %s", m, not)
+					}
+				}
+				if m.text("kind") == "Service" && strings.Contains(text, "lbremedy-door") != (o.delivery == "courier") {
+					t.Errorf("%s with the %s: %s", m, o.delivery, text)
+				}
+				if m.text("kind") == "Service" && !strings.Contains(text, `"image":"registry.example/acme/`) {
+					t.Errorf("%s has another image: %s", m, text)
+				}
+			}
+			classes := count["Service"]
+			if classes < 30 || count["ServiceAccount"] != classes || count["Trigger"] != map[string]int{"broker": classes}[o.delivery] ||
+				count["ClusterRoleBinding"] != classes || (count["RoleBinding"] > 0) != (o.only != "") {
+				t.Errorf("the objects are %v", count)
+			}
+		})
+	}
+	for _, o := range []options{{}, {registry: "r", cluster: "c", region: "r", delivery: "pigeon"}, {root: "nowhere", registry: "r", cluster: "c", region: "r", delivery: "courier"}} {
+		if _, err := o.objects(); err == nil {
+			t.Errorf("%+v is no error", o)
+		}
+	}
+}

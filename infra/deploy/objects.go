@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// options say what is deployed, and where.
+type options struct {
+	root, registry, tag, namespace, cluster, region, nats, delivery, only string
+	apply, force                                                          bool
+}
+
+// An object is one of Kubernetes's.
+type object map[string]any
+
+// text returns a field of the object that holds a text, or nothing.
+func (o object) text(path ...string) string {
+	var at any = map[string]any(o)
+	for _, p := range path {
+		m, ok := at.(map[string]any)
+		if !ok {
+			return ""
+		}
+		at = m[p]
+	}
+	s, _ := at.(string)
+	return s
+}
+
+func (o object) String() string {
+	name := o.text("metadata", "name")
+	if ns := o.text("metadata", "namespace"); ns != "" {
+		name = ns + "/" + name
+	}
+	return o.text("kind") + " " + name
+}
+
+// objects returns what is to be in the cluster, in the order in which it can be made.
+func (o options) objects() ([]object, error) {
+	var errs []error
+	for what, value := range map[string]string{"the registry of the images with -registry": o.registry, "the ACK cluster with -cluster": o.cluster, "its region with -region": o.region} {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("name %s", what))
+		}
+	}
+	if o.delivery != "courier" && o.delivery != "broker" {
+		errs = append(errs, fmt.Errorf("the delivery is courier or broker, not %q", o.delivery))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	all := []object{{
+		"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": o.namespace, "labels": map[string]any{"pod-identity.alibabacloud.com/injection": "on"}},
+	}, {
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": "lbremedy", "namespace": o.namespace, "labels": map[string]any{"app.kubernetes.io/part-of": "lbremedy"}},
+		"data":     map[string]any{"LBREMEDY_CLUSTER": o.cluster, "LBREMEDY_REGION": o.region, "LBREMEDY_NATS": o.nats, "LBREMEDY_CLOUD_VPC": "true"},
+	}}
+	files := []string{"cluster/rbac.yaml", "cluster/admission.yaml", "knative/bindings.yaml", "knative/services.yaml"}
+	if o.only != "" {
+		files = []string{"cluster/rbac.yaml", "cluster/rbac-parts.yaml", "cluster/admission.yaml", "knative/namespaced.yaml", "knative/services.yaml"}
+	}
+	if o.delivery == "broker" {
+		files = append(files, "knative/triggers.yaml")
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(o.root, "infra", file))
+		if err != nil {
+			return nil, fmt.Errorf("read the manifests: %w", err)
+		}
+		for doc := range strings.SplitSeq(string(text), "\n---\n") {
+			var m object
+			if err := yaml.Unmarshal([]byte(doc), &m); err != nil {
+				return nil, fmt.Errorf("read %s: %w", file, err)
+			}
+			role, _, _ := strings.Cut(m.text("metadata", "name"), ".")
+			if len(m) == 0 || m.text("kind") == "ClusterRole" && (role == "lbremedy-exporter" || role == "lbremedy-up") {
+				continue // comments, and what no function has
+			}
+			o.place(m)
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}
+
+// place puts the names of this installation into an object.
+func (o options) place(m object) {
+	meta := m["metadata"].(map[string]any)
+	switch meta["namespace"] {
+	case "lbremedy":
+		meta["namespace"] = o.namespace
+	case "default":
+		meta["namespace"] = o.only
+	}
+	subjects, _ := m["subjects"].([]any)
+	for _, s := range subjects {
+		s.(map[string]any)["namespace"] = o.namespace
+	}
+	if m.text("kind") != "Service" {
+		return
+	}
+	spec := m["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	for _, c := range spec["containers"].([]any) {
+		container := c.(map[string]any)
+		name, _, _ := strings.Cut(filepath.Base(container["image"].(string)), ":")
+		container["image"] = o.registry + "/" + name + ":" + o.tag
+		if o.delivery == "broker" { // a Broker shows no token of ours
+			container["env"] = slices.DeleteFunc(container["env"].([]any), func(e any) bool { return e.(map[string]any)["name"] == "LBREMEDY_DOOR_TOKEN_FILE" })
+		}
+	}
+	if o.delivery == "broker" {
+		for _, v := range spec["volumes"].([]any) {
+			projected := v.(map[string]any)["projected"].(map[string]any)
+			projected["sources"] = slices.DeleteFunc(projected["sources"].([]any), func(s any) bool {
+				return object(s.(map[string]any)).text("secret", "name") == "lbremedy-door"
+			})
+		}
+	}
+}

@@ -1,0 +1,368 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+)
+
+// render renders the chart with the values, as "helm template" does.
+func render(values map[string]any, namespace string) (map[string]string, error) {
+	chart, err := loader.Load(filepath.Join(root, "infra/cluster"))
+	if err != nil {
+		return nil, err
+	}
+	all, err := util.ToRenderValues(chart, values, common.ReleaseOptions{Name: "lbremedy", Namespace: namespace, IsInstall: true}, common.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Engine{Strict: true}.Render(chart, all)
+}
+
+// objects returns the rendered objects, with those of one kind and name once.
+func objects(t *testing.T, values map[string]any, namespace string) []*unstructured.Unstructured {
+	t.Helper()
+	files, err := render(values, namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []*unstructured.Unstructured
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if filepath.Ext(name) != ".yaml" {
+			continue
+		}
+		for _, doc := range documents([]byte(files[name])) {
+			o := new(unstructured.Unstructured)
+			if err := strict(doc, &o.Object); err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, doc)
+			}
+			id := strings.Join([]string{o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName()}, " ")
+			if seen[id] {
+				t.Errorf("%s: %s is there twice", name, id)
+			}
+			seen[id] = true
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func readValues(t *testing.T, file string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := yaml.UnmarshalStrict(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// A real API server takes all that the chart makes of several values, each Pod in a
+// namespace where the strictest standard of Pod security is enforced.
+func TestChart(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d files of values, %v", len(files), err)
+	}
+	c := join(t)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			namespace := c.namespace(t)
+			apply := func(o *unstructured.Unstructured) error { return c.dryRun(t.Context(), o) }
+			taken, elsewhere := 0, map[string]int{}
+			for _, o := range objects(t, readValues(t, file), namespace) {
+				what := o.GetKind() + " " + o.GetName()
+				text, err := yaml.Marshal(o.Object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				known, err := checkKnative(text)
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+				spec, isPod := podOf(o)
+				if isPod {
+					if err := apply(pod(namespace, spec)); err != nil {
+						t.Errorf("a Pod of %s: %v", what, err)
+					}
+				}
+				if known || o.GroupVersionKind().Group == "monitoring.coreos.com" {
+					elsewhere[o.GetKind()]++
+					continue
+				}
+				if err := apply(o); err != nil {
+					t.Errorf("%s: %v", what, err)
+					continue
+				}
+				taken++
+			}
+			if taken < 10 {
+				t.Errorf("the API server took %d objects, want more", taken)
+			}
+			t.Logf("the API server took %d objects; of other kinds were %v", taken, elsewhere)
+		})
+	}
+
+	// What is wrong is refused, so that what is taken says something.
+	t.Run("wrong", func(t *testing.T) {
+		namespace := c.namespace(t)
+		all := objects(t, readValues(t, "testdata/up.yaml"), namespace)
+		i := slices.IndexFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
+		for name, wrong := range map[string]func(map[string]any){
+			"unknown field": func(o map[string]any) { o["spec"].(map[string]any)["replica"] = int64(1) },
+			"other selector": func(o map[string]any) {
+				o["spec"].(map[string]any)["selector"] = map[string]any{"matchLabels": map[string]any{"a": "b"}}
+			},
+		} {
+			o := all[i].DeepCopy()
+			wrong(o.Object)
+			if err := c.dryRun(t.Context(), o); err == nil {
+				t.Errorf("%s: it was taken", name)
+			}
+		}
+		spec, _ := podOf(all[i])
+		delete(spec, "securityContext")
+		if err := c.dryRun(t.Context(), pod(namespace, spec)); err == nil || !strings.Contains(err.Error(), "PodSecurity") {
+			t.Errorf("a Pod that may run as root: got %v", err)
+		}
+	})
+}
+
+// A server is the API server of the sandbox. Nothing is written there but namespaces,
+// and the rest is asked for alone, so that tests of others are not disturbed.
+type server struct {
+	mapper  meta.RESTMapper
+	dynamic dynamic.Interface
+}
+
+// join connects to the first server that LBREMEDY_SANDBOX names.
+func join(t *testing.T) *server {
+	t.Helper()
+	file, _, _ := strings.Cut(os.Getenv("LBREMEDY_SANDBOX"), string(filepath.ListSeparator))
+	if file == "" {
+		t.Fatal("LBREMEDY_SANDBOX names no API server: run these tests with bin/sandbox run -- go test ./..., as make test does")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	discovered, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := restmapper.GetAPIGroupResources(discovered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &server{mapper: restmapper.NewDiscoveryRESTMapper(found), dynamic: objects}
+}
+
+// namespace makes a namespace where the strictest standard of Pod security is enforced.
+func (c *server) namespace(t *testing.T) string {
+	t.Helper()
+	name := "t-" + strings.ToLower(rand.Text()[:10])
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
+		"name": name, "labels": map[string]any{"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"},
+	}}}
+	if _, err := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("make a namespace: %v", err)
+	}
+	return name
+}
+
+// dryRun asks the API server to apply an object, without doing it.
+func (c *server) dryRun(ctx context.Context, o *unstructured.Unstructured) error {
+	kind := o.GroupVersionKind()
+	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(o.Object)
+	if err != nil {
+		return err
+	}
+	options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: "lbremedy-test", FieldValidation: metav1.FieldValidationStrict, Force: new(true)}
+	resource := c.dynamic.Resource(mapping.Resource)
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		_, err = resource.Patch(ctx, o.GetName(), types.ApplyPatchType, data, options)
+		return err
+	}
+	if o.GetNamespace() == "" {
+		return fmt.Errorf("it names no namespace")
+	}
+	_, err = resource.Namespace(o.GetNamespace()).Patch(ctx, o.GetName(), types.ApplyPatchType, data, options)
+	return err
+}
+
+// podOf returns the spec of the Pods that an object makes.
+func podOf(o *unstructured.Unstructured) (map[string]any, bool) {
+	if o.GetKind() != "Deployment" && o.GroupVersionKind().Group != "serving.knative.dev" {
+		return nil, false
+	}
+	spec, ok, err := unstructured.NestedMap(o.Object, "spec", "template", "spec")
+	return spec, ok && err == nil
+}
+
+// pod returns a Pod of a spec. What only Knative knows is left out.
+func pod(namespace string, spec map[string]any) *unstructured.Unstructured {
+	spec = runtime.DeepCopyJSON(spec)
+	delete(spec, "containerConcurrency")
+	delete(spec, "timeoutSeconds")
+	for _, container := range spec["containers"].([]any) {
+		for _, probe := range []string{"readinessProbe", "livenessProbe"} {
+			if p, ok := container.(map[string]any)[probe].(map[string]any); ok {
+				get := p["httpGet"].(map[string]any)
+				if get["port"] == nil {
+					get["port"] = int64(8080) // Knative fills it in
+				}
+			}
+		}
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "one", "namespace": namespace}, "spec": spec,
+	}}
+}
+
+// The plain manifests are what the chart makes for the same place: one text for both.
+func TestPlainManifests(t *testing.T) {
+	chart := map[string]*unstructured.Unstructured{}
+	key := func(o *unstructured.Unstructured) string { return o.GetKind() + " " + o.GetName() }
+	for _, file := range []string{"testdata/knative.yaml", "testdata/broker.yaml"} {
+		for _, o := range objects(t, readValues(t, file), "lbremedy") {
+			if chart[key(o)] == nil {
+				chart[key(o)] = o
+			}
+		}
+	}
+	for _, name := range []string{"services.yaml", "triggers.yaml", "bindings.yaml"} {
+		for _, doc := range documents(manifest(t, "infra/knative/"+name)) {
+			o := new(unstructured.Unstructured)
+			if err := strict(doc, &o.Object); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(o, chart[key(o)]); diff != "" {
+				t.Errorf("%s, %s (-plain +chart):\n%s", name, key(o), diff)
+			}
+		}
+	}
+}
+
+// A value that nobody knows, or that can't be, is refused before anything is rendered.
+func TestValues(t *testing.T) {
+	for name, tt := range map[string]struct{ base, values, want string }{
+		"unknown value":    {"up", "{modes: up}", "modes"},
+		"unknown below":    {"up", "{exporter: {replica: 2}}", "replica"},
+		"other mode":       {"up", "{mode: both}", "mode"},
+		"no cluster":       {"up", "{cluster: ''}", "cluster"},
+		"no registry":      {"up", "{image: {registry: ''}}", "image.registry"},
+		"bad digest":       {"up", "{image: {digests: {lbremedy: latest}}}", "digests"},
+		"bad namespace":    {"up", "{rbac: {namespaces: [Shop]}}", "namespaces"},
+		"no replica":       {"fc", "{exporter: {replicas: 0}}", "replicas"},
+		"no NATS":          {"fc", "{nats: {url: ''}}", "nats.url"},
+		"other NATS":       {"fc", "{nats: {url: 'http://nats'}}", "url"},
+		"no routes":        {"fc", "{courier: {routes: null}}", "courier.routes"},
+		"no account":       {"up", "{rrsa: {provider: 'acs:ram::1:oidc-provider/x'}}", "rrsa.account"},
+		"no CIDR":          {"up", "{networkPolicy: {openAPI: {cidrs: [anywhere]}}}", "cidrs"},
+		"other annotation": {"knative", "{functions: {scaling: {min-scale: '0'}}}", "scaling"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := readValues(t, "testdata/"+tt.base+".yaml")
+			var more map[string]any
+			if err := yaml.Unmarshal([]byte(tt.values), &more); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := render(loader.MergeMaps(values, more), "lbremedy"); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// In the limited variant nothing is written outside the named namespaces, and nothing
+// that a class needs is missing there.
+func TestNamespaces(t *testing.T) {
+	rules := map[string][]rbacv1.PolicyRule{}
+	var wide, local []string
+	all := objects(t, readValues(t, "testdata/up-shared.yaml"), "lbremedy")
+	for _, o := range all {
+		switch o.GetKind() {
+		case "ClusterRole":
+			role := new(rbacv1.ClusterRole)
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
+				t.Fatal(err)
+			}
+			rules[role.Name] = role.Rules
+		case "ClusterRoleBinding":
+			wide = append(wide, o.GetName())
+		case "RoleBinding":
+			local = append(local, o.GetNamespace()+"/"+o.GetName())
+		}
+	}
+	for _, role := range wide {
+		for _, rule := range rules[role] {
+			for _, verb := range rule.Verbs {
+				if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+					t.Errorf("%s may %s %v in the whole cluster", role, verb, rule.Resources)
+				}
+			}
+		}
+	}
+	slices.Sort(local)
+	if diff := cmp.Diff([]string{"default/lbremedy-up", "kube-public/lbremedy-up", "kube-system/lbremedy-up.system"}, local); diff != "" {
+		t.Errorf("bindings (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"lbremedy-up.cluster"}, wide); diff != "" {
+		t.Errorf("bindings of the whole cluster (-want +got):\n%s", diff)
+	}
+}
+
+// No Pod reaches the metadata service of its node, which would give it the node's role.
+func TestNetwork(t *testing.T) {
+	for _, o := range objects(t, readValues(t, "testdata/knative.yaml"), "lbremedy") {
+		if o.GetKind() != "NetworkPolicy" {
+			continue
+		}
+		text, err := json.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(text, []byte(`"cidr":"0.0.0.0/0"`)); n != bytes.Count(text, []byte(`"except":["100.100.100.200/32"]`)) {
+			t.Errorf("%s lets all addresses be reached", o.GetName())
+		}
+	}
+}
