@@ -24,13 +24,13 @@ comma := ,
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check test race demo e2e bench capture build build-fc check-fc deploy-fc clean bin/sandbox
+.PHONY: help new gen check test race demo e2e bench capture build build-fc check-fc deploy-fc deploy-knative clean bin/sandbox
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
 	@echo
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1#\2/p' $(firstword $(MAKEFILE_LIST)) | \
-		while IFS='#' read -r name text; do printf '  %-9s %s\n' "$$name" "$$text"; done
+		while IFS='#' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
 
 new: ## Start an error class: make new CLASS=some-class.
 	@go run ./infra/gen/stage1 -new '$(CLASS)'
@@ -58,7 +58,7 @@ check: ## Check form: gofmt, vet, staticcheck, the rules of test/hygiene, genera
 test: bin/sandbox ## Run all tests, against a real API server.
 	@$(SANDBOX) $(GOTEST) -timeout $(TEST_TIMEOUT) ./...
 	@cd test/promql && $(GOTEST) ./...
-	@cd test/deploy && $(GOTEST) ./...
+	@cd test/deploy && ../../bin/sandbox run --fsync=false -- $(GOTEST) ./...
 
 race: bin/sandbox ## Run all tests with the race detector; needs a C compiler.
 	@CGO_ENABLED=1 $(SANDBOX) $(GOTEST) -race -timeout $(TEST_TIMEOUT) ./...
@@ -91,6 +91,11 @@ check-fc: ## Check s.yaml with Serverless Devs, which needs Node.js and npm.
 deploy-fc: ## Say what a deployment to Function Compute would change; APPLY=1 deploys, FC_RUNTIME=go1 and CLASSES=a,b choose.
 	@infra/fc/deploy.sh $(if $(APPLY),--apply) $(if $(FC_RUNTIME),--runtime '$(FC_RUNTIME)') \
 		$(foreach class,$(subst $(comma), ,$(CLASSES)),--class '$(class)')
+
+deploy-knative: ## Say what the functions on Knative would change in a cluster; APPLY=1 does it. Settings: infra/knative/README.md.
+	@go run ./infra/deploy -registry '$(REGISTRY)' -tag '$(or $(TAG),latest)' -cluster '$(CLUSTER)' -region '$(REGION)' \
+		-nats '$(or $(NATS),tls://nats:4222)' -namespace '$(or $(NAMESPACE),lbremedy)' -only '$(ONLY)' \
+		-delivery '$(or $(DELIVERY),courier)' $(if $(APPLY),-apply) $(if $(FORCE),-force)
 
 clean: ## Remove bin; the API server stays in the user's cache directory.
 	@rm -rf bin

@@ -45,9 +45,11 @@ func (o object) String() string {
 // objects returns what is to be in the cluster, in the order in which it can be made.
 func (o options) objects() ([]object, error) {
 	var errs []error
-	for what, value := range map[string]string{"the registry of the images with -registry": o.registry, "the ACK cluster with -cluster": o.cluster, "its region with -region": o.region} {
-		if value == "" {
-			errs = append(errs, fmt.Errorf("name %s", what))
+	for _, need := range []struct{ what, value string }{
+		{"the registry of the images with -registry", o.registry}, {"the ACK cluster with -cluster", o.cluster}, {"its region with -region", o.region},
+	} {
+		if need.value == "" {
+			errs = append(errs, fmt.Errorf("name %s", need.what))
 		}
 	}
 	if o.delivery != "courier" && o.delivery != "broker" {

@@ -156,10 +156,14 @@ func deploy(ctx context.Context, s *server, objects []object, doIt, force bool, 
 	var errs []error
 	made := map[string]bool{} // namespaces that this very call makes
 	same := 0
+	said := map[string]bool{} // of kinds that are not known: once for all objects of it
 	for _, o := range objects {
 		path, err := s.path(ctx, o)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", o, err))
+			if !said[err.Error()] {
+				said[err.Error()] = true
+				errs = append(errs, fmt.Errorf("%s: %w", o, err))
+			}
 			continue
 		}
 		var now object

@@ -105,7 +105,7 @@ attach() {
 
 for more in ${extra[@]+"${extra[@]}"}; do policy "$name-$more" "$more.json"; done
 for class in "${classes[@]}"; do
-	every | grep -x -e "$class" >/dev/null || die "there is no class $class: see functions/README.md"
+	[ "$class" = up ] || every | grep -x -e "$class" >/dev/null || die "there is no class $class: see functions/README.md"
 	role=$name-$class
 	document=$(narrow "trust/$trust.json" "$role")
 	if ! there GetRole --RoleName "$role"; then
