@@ -36,9 +36,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
+// The size that a class should not have more than, in bytes: with it grows the time
+// of a cold start. "make bench" holds the largest class to it.
 const (
-	maxProgram = 19_000_000 // bytes of a program
-	maxZip     = 7_000_000  // bytes of its zip
+	goalProgram = 19_000_000
+	goalZip     = 7_000_000
 )
 
 func main() {
@@ -112,15 +114,15 @@ func write(programs, out, class string) (line, sum string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("pack %s: %w", class, err)
 	}
-	if len(program) > maxProgram || len(packed) > maxZip {
-		return "", "", fmt.Errorf("%s is too large: %d bytes, zipped %d; %d and %d are allowed", class, len(program), len(packed), maxProgram, maxZip)
-	}
 	name := class + ".zip"
 	if err := os.WriteFile(filepath.Join(out, name), packed, 0o644); err != nil {
 		return "", "", fmt.Errorf("write %s: %w", name, err)
 	}
-	line = fmt.Sprintf("%-28s %5.2f MB  zipped %4.2f MB\n", class, float64(len(program))/1e6, float64(len(packed))/1e6)
-	return line, fmt.Sprintf("%x  %s\n", sha256.Sum256(packed), name), nil
+	line = fmt.Sprintf("%-28s %5.2f MB  zipped %4.2f MB", class, float64(len(program))/1e6, float64(len(packed))/1e6)
+	if len(program) > goalProgram || len(packed) > goalZip {
+		line += "  more than it should have"
+	}
+	return line + "\n", fmt.Sprintf("%x  %s\n", sha256.Sum256(packed), name), nil
 }
 
 // choose returns the remedies of the classes that only names, in the order of their
