@@ -91,6 +91,8 @@ func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, err
 	switch {
 	case reply.Dead != "":
 		return nil, Dead(d.failed(id, reply.Dead))
+	case reply.Retry > 0 && reply.Record.Class != "": // the host has logged the run
+		return nil, errors.New(events.Redact(because(reply)))
 	case reply.Retry > 0:
 		return nil, errors.New(d.failed(id, because(reply)))
 	}

@@ -193,6 +193,10 @@ func (d *Door) event(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, r, http.StatusUnprocessableEntity, unsettled, reply.Dead)
 	case reply.Retry > 0:
 		w.Header().Set("Retry-After", seconds(reply.Retry))
+		if reply.Record.Class != "" { // the host has logged the run
+			http.Error(w, events.Redact(because(reply)), http.StatusServiceUnavailable)
+			return
+		}
 		d.refuse(w, r, http.StatusServiceUnavailable, unsettled, because(reply))
 	default:
 		w.WriteHeader(http.StatusNoContent)
