@@ -30,7 +30,12 @@ func Checks() []*checkup.Check {
 		annotations,
 		deletion,
 		finalizers,
+		noEvents,
+		pending,
 		room,
+		scale,
+		silent,
+		staleGroups,
 	}
 }
 

@@ -3,9 +3,12 @@ package survey
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -17,6 +20,12 @@ var errSome = errors.New("of some load balancers it could not be read")
 
 // name returns what a Service is called in commands.
 func name(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
+
+// about names a Service as what a finding is about.
+func about(svc *corev1.Service) checkup.About { return checkup.OfService(svc) }
+
+// sorted returns the keys of a map in order.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // set returns the command by which a person sets an annotation to a VALUE.
 func set(svc *corev1.Service, short string) string { return remedy.SetCommand(svc, short, "VALUE") }

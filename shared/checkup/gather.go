@@ -230,7 +230,7 @@ func (g *gathering) endpoints(ctx context.Context) (int, error) {
 	for i := range g.s.Services {
 		wanted[g.s.Services[i].Namespace+"/"+g.s.Services[i].Name] = true
 	}
-	g.s.Slices = map[string][]discoveryv1.EndpointSlice{}
+	g.s.Slices, g.s.Moved = map[string][]discoveryv1.EndpointSlice{}, map[string]time.Time{}
 	nodes := map[string]*string{} // each name once, however many endpoints are there
 	n := 0
 	add := func(slice *discoveryv1.EndpointSlice) error {
@@ -254,6 +254,11 @@ func (g *gathering) endpoints(ctx context.Context) (int, error) {
 		}
 		n += len(slim.Endpoints)
 		g.s.Slices[key] = append(g.s.Slices[key], slim)
+		for _, f := range slice.ManagedFields {
+			if f.Time != nil && f.Time.After(g.s.Moved[key]) {
+				g.s.Moved[key] = f.Time.Time
+			}
+		}
 		g.tell(Endpoints, n, 0)
 		return nil
 	}

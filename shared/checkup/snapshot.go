@@ -24,6 +24,7 @@ type Snapshot struct {
 	Services     []corev1.Service                       // without managedFields
 	Marks        map[types.UID]Mark                     // of the Services
 	Slices       map[string][]discoveryv1.EndpointSlice // by the Service's namespace/name
+	Moved        map[string]time.Time                   // by the same: when any of its slices was last written; missing: not known
 	Nodes        []corev1.Node                          // labels, taints, conditions and provider ID
 	Events       map[types.UID][]Event                  // by the Service's UID, the oldest first
 	Detail       cloud.Cluster

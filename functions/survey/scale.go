@@ -1,0 +1,64 @@
+package survey
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/shared/checkup"
+)
+
+//go:embed scale.md
+var scaleDoc string
+
+// scale looks for more than the controller handles smoothly.
+var scale = &checkup.Check{
+	ID:    "scale",
+	Doc:   scaleDoc,
+	Needs: []checkup.Part{checkup.Services},
+	Uses:  []checkup.Part{checkup.Endpoints},
+	Find:  findScale,
+}
+
+// Up to these numbers ACK recommends to go in one cluster:
+// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/suggestions-on-how-to-work-with-large-ack-pro-clusters
+const (
+	mostBalanced  = 500    // Services of type LoadBalancer
+	mostEndpoints = 3000   // of one Service
+	mostInAll     = 64_000 // endpoints
+)
+
+func findScale(s *checkup.Snapshot, r *checkup.Report) {
+	services := s.OfType()
+	add := func(f checkup.Finding, n, most int, text, do string) {
+		if n <= most {
+			return
+		}
+		f.Severity, f.Text, f.Do = checkup.Warning, fmt.Sprintf(text, n, most), do
+		f.Evidence = map[string]string{"number": fmt.Sprint(n), "recommended": fmt.Sprint(most)}
+		r.Add(f)
+	}
+	add(checkup.Finding{About: s.OfCluster(), Key: "services"}, len(services), mostBalanced,
+		"The cluster has %d Services of type LoadBalancer, and %d are recommended: a restart of the controller syncs all of them in full, three at a time.",
+		"Put an Ingress before Services that speak HTTP, or spread them over clusters.")
+	if err := s.Err(checkup.Endpoints); err != nil {
+		r.Unknown(s.OfCluster(), fmt.Errorf("how many endpoints there are: %w", err))
+		return
+	}
+	all := 0
+	for i := range s.Services {
+		svc := &s.Services[i]
+		n := 0
+		for _, slice := range s.Slices[name(svc)] {
+			n += len(slice.Endpoints)
+		}
+		all += n
+		if checkup.Ours(svc) {
+			add(checkup.Finding{About: about(svc), Key: "endpoints"}, n, mostEndpoints,
+				"The Service has %d endpoints, and %d are recommended: each change of one is a sync of all its groups.",
+				"Split the workload into several Services.")
+		}
+	}
+	add(checkup.Finding{About: s.OfCluster(), Key: "endpoints"}, all, mostInAll,
+		"The Services that can be reached from outside have %d endpoints, and %d are recommended for all of a cluster.",
+		"Spread the workloads over clusters, or put an Ingress before them.")
+}

@@ -1,0 +1,127 @@
+package survey
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed silent.md
+var silentDoc string
+
+// silent looks for syncs that fail without an Event.
+var silent = &checkup.Check{
+	ID:    "silent",
+	Doc:   silentDoc,
+	Needs: []checkup.Part{checkup.Services},
+	Uses:  []checkup.Part{checkup.Controller, checkup.Events},
+	Find:  findSilent,
+	Fix:   &checkup.Fix{Steps: []remedy.Step{step.Touch{}}, Plan: fixSilent},
+}
+
+const (
+	// overdue is how long a sync in full may lag behind a change.
+	overdue = 10 * time.Minute
+	// burst is how many Events about one Service the controller writes before its
+	// filter lets only one through in five minutes (client-go, tools/record).
+	burst = 25
+	// eventsKept is how long the API server keeps Events if nobody has told it otherwise.
+	eventsKept = time.Hour
+)
+
+// errNoHash says that the hash of a release is not known.
+var errNoHash = errors.New("what releases before v2 leave as their hash is not known here")
+
+func findSilent(s *checkup.Snapshot, r *checkup.Report) {
+	hashErr := s.Err(checkup.Controller)
+	if hashErr == nil && s.Controller.Version == (remedy.Version{}) {
+		hashErr = errNoVersion
+	}
+	eventsErr := s.Err(checkup.Events)
+	for _, svc := range s.OfType() {
+		if svc.Labels[remedy.HashLabel] != "" {
+			if err := stuck(s, r, svc, hashErr); err != nil {
+				r.Unknown(about(svc), fmt.Errorf("whether it was synced since it changed: %w", err))
+			}
+		}
+		if eventsErr != nil {
+			r.Unknown(about(svc), fmt.Errorf("whether Events about it are swallowed: %w", eventsErr))
+			continue
+		}
+		swallowed(s, r, svc)
+	}
+}
+
+// stuck reports a Service whose hash label no longer fits: it has not been synced in
+// full since it changed.
+func stuck(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, err error) error {
+	if err != nil {
+		return err
+	}
+	want, ok := checkup.Hash(svc, s.Controller.Version)
+	if !ok {
+		return errNoHash
+	}
+	m := s.Marks[svc.UID]
+	changed := m.Changed
+	if changed.IsZero() {
+		changed = svc.CreationTimestamp.Time
+	}
+	lasted := s.Time.Sub(changed)
+	if svc.Labels[remedy.HashLabel] == want || lasted < overdue {
+		return nil
+	}
+	evidence := map[string]string{"hash": svc.Labels[remedy.HashLabel], "wanted": want, "changed": changed.UTC().Format(time.RFC3339)}
+	why := "The controller neither succeeds nor says why"
+	if e, ok := failure(s.Events[svc.UID]); ok && e.Last.After(changed) {
+		why = "Its newest Event says: " + remedy.Quote(e.Message)
+		evidence["event"] = e.Reason
+	}
+	r.Add(checkup.Finding{
+		Severity: checkup.Critical, About: about(svc), Key: "hash", Evidence: evidence,
+		Text: fmt.Sprintf("The Service was changed %s ago and has not been synced in full since: its hash label does not fit it. %s.", round(lasted), why),
+		Do:   "Look at the controller's log: " + remedy.LogQuery(name(svc)) + ". If it says nothing there, wake it: " + remedy.WakeCommand(svc) + ".",
+	})
+	return nil
+}
+
+// swallowed reports a Service with so many Events that the controller's filter drops
+// further ones.
+func swallowed(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service) {
+	counts, newest := map[string]int{}, map[string]time.Time{}
+	for _, e := range s.Events[svc.UID] {
+		if s.Time.Sub(e.Last) > eventsKept || e.Component == "" {
+			continue
+		}
+		counts[e.Component] += e.Count
+		newest[e.Component] = e.Last
+	}
+	for _, component := range sorted(counts) {
+		n := counts[component]
+		if n < burst {
+			continue
+		}
+		r.Add(checkup.Finding{
+			Severity: checkup.Warning, About: about(svc), Key: "events/" + component,
+			Evidence: map[string]string{"events": fmt.Sprint(n), "newest": newest[component].UTC().Format(time.RFC3339)},
+			Text:     fmt.Sprintf("%s has written %d Events about the Service: beyond %d its filter lets one through in five minutes, so that failures go unheard.", component, n, burst),
+			Do:       "Find out what changes the Service or its endpoints so often, or why its syncs fail: kubectl -n " + svc.Namespace + " describe service " + svc.Name + ".",
+		})
+	}
+}
+
+func fixSilent(_ *checkup.Snapshot, _ *corev1.Service, found []checkup.Finding) remedy.Plan {
+	for _, f := range found {
+		if f.Key == "hash" {
+			return remedy.Plan{Finding: f.Text, Steps: []remedy.Step{step.Touch{}}}
+		}
+	}
+	return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
+}

@@ -1,0 +1,38 @@
+package checkup_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/sim/controller"
+)
+
+// The hash is the one that the controller leaves, whose simulation is held to a real one's.
+func TestHash(t *testing.T) {
+	t.Parallel()
+	class := remedy.NLBClass
+	port := corev1.ServicePort{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("web"), NodePort: 30080}
+	for name, svc := range map[string]*corev1.Service{
+		"bare":      {Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}},
+		"annotated": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"b": "2", "a": "", "c": "x: y"}}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{port}}},
+		"NLB": {Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: &class, LoadBalancerSourceRanges: []string{"10.0.0.0/8"},
+			ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: []corev1.ServicePort{port, {Port: 81, TargetPort: intstr.FromInt32(8081)}}}},
+	} {
+		for _, release := range []string{"v2.1.0", "v2.9.1", "v2.10.0", "v2.12.1", "v2.14.0"} {
+			v, ok := remedy.ParseVersion(release)
+			got, known := checkup.Hash(svc, v)
+			want, err := controller.Hash(svc, release)
+			if err != nil || !ok || !known || got != want {
+				t.Errorf("%s of %s: got %s, want %s, %v", name, release, got, want, err)
+			}
+		}
+	}
+	if _, ok := checkup.Hash(&corev1.Service{}, remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 376}); ok {
+		t.Error("the hash of a release before v2 is known")
+	}
+}
