@@ -51,7 +51,7 @@ type Verifier struct {
 // A file of keys is read at once, so that a wrong one is known at the start; a URL
 // when the first token comes. It is an error if one of the first three is missing:
 // a signature says who wrote a token, and not whom it is for.
-func NewVerifier(getenv func(string) string) (*Verifier, error) {
+func NewVerifier(ctx context.Context, getenv func(string) string) (*Verifier, error) {
 	v := &Verifier{issuer: getenv("LBREMEDY_DOOR_JWT_ISSUER"), audience: getenv("LBREMEDY_DOOR_JWT_AUDIENCE"), now: wallClock}
 	source := getenv("LBREMEDY_DOOR_JWT_KEYS")
 	for s := range strings.SplitSeq(getenv("LBREMEDY_DOOR_JWT_SUBJECT"), ",") {
@@ -73,7 +73,7 @@ func NewVerifier(getenv func(string) string) (*Verifier, error) {
 		return nil, fmt.Errorf("check the tokens of callers: set %s too", strings.Join(missing, " and "))
 	}
 	var err error
-	v.keys, err = newKeys(source, getenv("LBREMEDY_DOOR_JWT_CA"), getenv("LBREMEDY_DOOR_JWT_TOKEN_FILE"))
+	v.keys, err = newKeys(ctx, source, getenv("LBREMEDY_DOOR_JWT_CA"), getenv("LBREMEDY_DOOR_JWT_TOKEN_FILE"))
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func verifier(t testing.TB, env map[string]string) *Verifier {
 	for k, v := range env {
 		all["LBREMEDY_DOOR_JWT_"+k] = v
 	}
-	v, err := NewVerifier(func(name string) string { return all[name] })
+	v, err := NewVerifier(t.Context(), func(name string) string { return all[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,12 +422,12 @@ func TestNewVerifier(t *testing.T) {
 		{"a broken block", map[string]string{"KEYS": block("PUBLIC KEY", []byte("x")), "ISSUER": "i", "AUDIENCE": "a"}, "can't be read"},
 		{"a key for secrets", map[string]string{"KEYS": put(t, strings.ReplaceAll(jwks("ed"), `"sig"`, `"enc"`)), "ISSUER": "i", "AUDIENCE": "a"}, "no key that can be used"},
 	} {
-		v, err := NewVerifier(func(name string) string { return tt.env[strings.TrimPrefix(name, "LBREMEDY_DOOR_JWT_")] })
+		v, err := NewVerifier(t.Context(), func(name string) string { return tt.env[strings.TrimPrefix(name, "LBREMEDY_DOOR_JWT_")] })
 		if (tt.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.says) || v != nil {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
 	}
-	v, err := NewVerifier(func(name string) string {
+	v, err := NewVerifier(t.Context(), func(name string) string {
 		return map[string]string{"LBREMEDY_DOOR_JWT_KEYS": "http://127.0.0.1:1/keys", "LBREMEDY_DOOR_JWT_ISSUER": "i", "LBREMEDY_DOOR_JWT_AUDIENCE": "a"}[name]
 	})
 	if err != nil || v == nil {

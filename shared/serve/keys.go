@@ -61,11 +61,11 @@ type keys struct {
 func wallClock() time.Time { return time.Now().Round(0) }
 
 // newKeys returns the keys of a file or of a URL.
-func newKeys(source, ca, tokenFile string) (*keys, error) {
+func newKeys(ctx context.Context, source, ca, tokenFile string) (*keys, error) {
 	k := &keys{source: source, limit: fetching, now: wallClock}
 	if !strings.Contains(source, "://") {
 		k.read = func(context.Context) ([]byte, error) { return readFile(source) }
-		if err := k.ask(context.Background()); err != nil {
+		if err := k.ask(ctx); err != nil {
 			return nil, err
 		}
 		return k, nil

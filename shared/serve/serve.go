@@ -312,7 +312,7 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 		}
 		return h.Handle(ctx, e)
 	}}
-	if d.JWT, err = NewVerifier(os.Getenv); err != nil {
+	if d.JWT, err = NewVerifier(ctx, os.Getenv); err != nil {
 		return err
 	}
 	if inFC {
