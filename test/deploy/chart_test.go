@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -364,5 +365,35 @@ func TestNetwork(t *testing.T) {
 		if n := bytes.Count(text, []byte(`"cidr":"0.0.0.0/0"`)); n != bytes.Count(text, []byte(`"except":["100.100.100.200/32"]`)) {
 			t.Errorf("%s lets all addresses be reached", o.GetName())
 		}
+	}
+}
+
+// The courier itself takes the routes that the chart writes.
+func TestRoutes(t *testing.T) {
+	courier := filepath.Join(t.TempDir(), "courier")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", courier, "./events/cmd/courier")
+	build.Dir = root
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the courier: %v\n%s", err, said)
+	}
+	checked := 0
+	for _, file := range []string{"testdata/fc.yaml", "testdata/knative.yaml", "testdata/broker.yaml"} {
+		for _, o := range objects(t, readValues(t, file), "lbremedy") {
+			routes, found, err := unstructured.NestedString(o.Object, "data", "routes.yaml")
+			if err != nil || !found {
+				continue
+			}
+			name := filepath.Join(t.TempDir(), "routes.yaml")
+			if err := os.WriteFile(name, []byte(routes), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if said, err := exec.Command(courier, "--check", name).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s\n%s", file, err, said, routes)
+			}
+			checked++
+		}
+	}
+	if checked != 3 {
+		t.Errorf("%d files of routes, want 3", checked)
 	}
 }
