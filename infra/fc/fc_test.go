@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -240,6 +242,77 @@ func TestNothingElse(t *testing.T) {
 	for _, e := range entries {
 		if !slices.Contains(want, e.Name()) {
 			t.Errorf("%s is neither generated nor known here", e.Name())
+		}
+	}
+}
+
+// tools returns a folder for PATH: with the real programs that a script begins with,
+// and with scripts in place of others.
+func tools(t *testing.T, scripts map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"bash", "cat", "dirname", "mkdir", "mktemp", "rm", "tar"} {
+		found, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(found, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range scripts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/usr/bin/env bash\n"+text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// The tool is not there, or is not what it should be: one sentence says so, and
+// nothing of it is run or kept.
+func TestTool(t *testing.T) {
+	const npm = `while [ "$1" != --pack-destination ]; do shift; done; echo forged >"$2/s.tgz"`
+	for name, tt := range map[string]struct {
+		scripts map[string]string
+		want    string
+	}{
+		"no node":    {nil, "node is not installed"},
+		"no npm":     {map[string]string{"node": "exit 9"}, "npm is not installed"},
+		"no way":     {map[string]string{"node": "exit 9", "npm": "echo offline >&2; exit 1"}, "npm could not fetch"},
+		"forged":     {map[string]string{"node": "echo -n else", "npm": npm}, "is not @serverless-devs/s@3.1.10"},
+		"node fails": {map[string]string{"node": "exit 9", "npm": npm}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache := t.TempDir()
+			c := exec.CommandContext(t.Context(), "./s.sh", "preview")
+			c.Env = []string{"PATH=" + tools(t, tt.scripts), "HOME=" + cache, "XDG_CACHE_HOME=" + cache}
+			out, err := c.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), tt.want) {
+				t.Errorf("got %v, %s; want an error about %q", err, out, tt.want)
+			}
+			left, err := filepath.Glob(filepath.Join(cache, "lbremedy", "*"))
+			if err != nil || len(left) > 0 {
+				t.Errorf("it leaves %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestDeployBadInput(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a flag":    {[]string{"--aply"}, "unknown flag --aply"},
+		"a runtime": {[]string{"--runtime", "go2"}, "custom.debian12 or go1"},
+		"no class":  {[]string{"--class"}, "--class needs a value"},
+		"no zips":   {nil, "make build-fc"},
+	} {
+		c := exec.CommandContext(t.Context(), "./deploy.sh", tt.args...)
+		c.Env = append(os.Environ(), "LBREMEDY_FC_ZIPS="+t.TempDir())
+		out, err := c.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), tt.want) {
+			t.Errorf("%s: got %v, %s; want an error about %q", name, err, out, tt.want)
 		}
 	}
 }
