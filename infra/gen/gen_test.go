@@ -121,7 +121,7 @@ func Table() []events.Row {
 		{"| [unclassified](unclassified/doc.md) | About unclassified | – | – | – |"},
 		{
 			"| [zone-shortage](zoneshortage/doc.md) | Too \\| wide |", "`touch`", "applied only where the policy names the class |",
-			"`vpc:DescribeVSwitches`", "`ram:CreatePolicyVersion`", "services: get, list, patch, watch",
+			"`vpc:DescribeVSwitches`", "`ram:CreatePolicyVersion`", "services: get, patch, watch",
 		},
 	} {
 		for _, part := range want {

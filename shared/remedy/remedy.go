@@ -83,7 +83,7 @@ func (r *Remedy) Title() string {
 // snapshots, the class's reads and what its steps read and write.
 func (r *Remedy) Grants() []grant.Grant {
 	lists := [][]grant.Grant{engineGrants, r.Reads, r.Snapshots()}
-	if len(r.Steps) > 0 {
+	if len(r.Fields()) > 0 {
 		lists = append(lists, proofGrants)
 	}
 	for _, s := range r.Steps {
@@ -96,9 +96,9 @@ func (r *Remedy) Grants() []grant.Grant {
 // labels of its namespace.
 var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents, grant.GetNamespaces}
 
-// proofGrants is what Run reads to prove that a write worked: the Service as it
+// proofGrants is what Run reads to prove that a write to the Service worked: the Service as it
 // changes, and the address of its load balancer.
-var proofGrants = []grant.Grant{grant.ListServices, grant.WatchServices, grant.DescribeLoadBalancerAttribute}
+var proofGrants = []grant.Grant{grant.WatchServices, grant.DescribeLoadBalancerAttribute}
 
 // Validate returns what is wrong with the remedy's declaration, or nil.
 func (r *Remedy) Validate() error {

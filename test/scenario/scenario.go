@@ -19,16 +19,17 @@
 // ${huge} stands for 200 KiB that are no value of anything. An Event in the section
 // cluster that is about a Service gets the Service's UID.
 //
-// A scenario runs on a real API server as a user with the rights that the class
-// declares, on a real JetStream, and against the simulated cloud as a caller
-// with the RAM actions that the class declares. After the write the simulated
+// A scenario runs on a real API server as the ServiceAccount of the class with its
+// generated ClusterRole, the generated admission policy in force, on a real JetStream
+// as the user of the class, and against the simulated cloud as a caller with the
+// generated RAM policy. After the write the simulated
 // controller starts and syncs the Service.
 //
 // The laws:
 //
 //   - the message belongs to the class, and to no other;
-//   - the class makes no call that it does not declare, and declares none that
-//     no scenario makes;
+//   - the class makes no call that it does not declare, and needs each right that
+//     it has: without it a scenario ends otherwise, and says which right it lacks;
 //   - a look writes nothing, and neither does a run in observe mode;
 //   - with any one read before the plan failing, nothing is written and the
 //     error comes back;
@@ -43,7 +44,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,7 +62,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
-	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 var update = flag.Bool("update", false, "rewrite the want sections of the scenarios")
@@ -81,9 +80,9 @@ func Run(t *testing.T, r *remedy.Remedy) {
 	if err := identity.Admit(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	used := map[string]bool{}
+	used := &usage{}
 	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		name := script{file: file}.name()
 		t.Run(name, func(t *testing.T) {
 			s := read(t, file)
 			for _, law := range laws {
@@ -93,32 +92,12 @@ func Run(t *testing.T, r *remedy.Remedy) {
 			}
 		})
 	}
-	for _, g := range unused(r, used) {
-		t.Errorf("the class declares %s, and no scenario makes that call: take it out of Reads, or write the scenario", g)
+	if t.Failed() {
+		return
 	}
-}
-
-// unused returns the grants that the class and its steps declare and that no
-// scenario used. What the engine reads for every class is not theirs.
-func unused(r *remedy.Remedy, calls map[string]bool) []grant.Grant {
-	used := maps.Clone(calls)
-	for call := range calls {
-		product, action, _ := strings.Cut(call, ":")
-		for _, name := range sim.Permissions(product, action) {
-			used[name] = true
-		}
+	for _, err := range needed(t, c, r, used) {
+		t.Error(err)
 	}
-	var out []grant.Grant
-	declared := [][]grant.Grant{r.Reads}
-	for _, s := range r.Steps {
-		declared = append(declared, s.Grants())
-	}
-	for _, g := range grant.Set(declared...) {
-		if !used[g.String()] {
-			out = append(out, g)
-		}
-	}
-	return out
 }
 
 // A script is a scenario as its file has it.
@@ -128,6 +107,9 @@ type script struct {
 	parts   map[string]string
 	without []grant.Grant // of the class's rights
 }
+
+// name returns the scenario's name.
+func (s script) name() string { return strings.TrimSuffix(filepath.Base(s.file), ".txtar") }
 
 // rights returns what the class may do in the scenario: what is generated for it. A
 // class that a test has changed has no more than it declares still.
@@ -184,7 +166,7 @@ func (s script) event() (event, error) {
 // A law is a rule that holds for every class and scenario.
 type law struct {
 	name  string
-	check func(*testing.T, *cluster.Cluster, *remedy.Remedy, script, map[string]bool) error
+	check func(*testing.T, *cluster.Cluster, *remedy.Remedy, script, *usage) error
 }
 
 var laws = []law{
@@ -195,7 +177,7 @@ var laws = []law{
 	{"it ends as wanted, and the same event then writes nothing", ends},
 }
 
-func classified(_ *testing.T, _ *cluster.Cluster, r *remedy.Remedy, s script, _ map[string]bool) error {
+func classified(_ *testing.T, _ *cluster.Cluster, r *remedy.Remedy, s script, _ *usage) error {
 	e, err := s.event()
 	if err != nil {
 		return err
@@ -209,7 +191,7 @@ func classified(_ *testing.T, _ *cluster.Cluster, r *remedy.Remedy, s script, _ 
 	return nil
 }
 
-func looks(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used map[string]bool) error {
+func looks(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used *usage) error {
 	w := build(t, c, r, s)
 	before := w.snapshot(t)
 	rec, err := remedy.Look(t.Context(), w.env, r, w.event)
@@ -224,9 +206,7 @@ func looks(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used ma
 		return fmt.Errorf("a look wrote (-before +after):\n%s", diff)
 	}
 	reads := w.reads()
-	for _, call := range reads {
-		used[call] = true
-	}
+	w.record(used, looking)
 	if s.parts["fault"] != "" {
 		return nil
 	}
@@ -255,7 +235,7 @@ func looks(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used ma
 // scenario waits that out: what passes by itself is looked at sooner.
 const undecided = 10 * time.Minute
 
-func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used map[string]bool) error {
+func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used *usage) error {
 	w := build(t, c, r, s)
 	before := w.snapshot(t)
 	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
@@ -263,6 +243,7 @@ func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used 
 	if err != nil && s.parts["fault"] == "" {
 		return err
 	}
+	w.record(used, writing)
 	after := w.snapshot(t)
 	if diff := cmp.Diff(before.allow(rec.Steps), after.allow(rec.Steps)); diff != "" {
 		return fmt.Errorf("something changed that the plan does not name (-before +after):\n%s", diff)
@@ -273,7 +254,6 @@ func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used 
 		}
 		return nil
 	}
-	w.record(used)
 	undoable := false
 	for _, s := range rec.Steps {
 		if s.Undo == nil && s.Kind != "touch" {
@@ -287,7 +267,6 @@ func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used 
 	if _, err := remedy.Undo(t.Context(), w.undoEnv(t), r, []events.Record{rec}); err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
-	w.record(used)
 	back := w.snapshot(t).settled()
 	back.likeListeners(before)
 	if diff := cmp.Diff(before.settled(), back); diff != "" {
@@ -298,7 +277,7 @@ func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used 
 
 // keeps checks that the snapshot of a risky plan is there, and that the plan isn't
 // applied without. Only a policy of the scenario's own can allow such a plan.
-func keeps(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used map[string]bool) error {
+func keeps(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used *usage) error {
 	if !strings.Contains(s.parts["policy"], "risk") || s.parts["fault"] != "" {
 		return nil
 	}
@@ -318,7 +297,7 @@ func keeps(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used ma
 	if kept, err := remedy.ReadSnapshot(m); err != nil || kept.Case != rec.Case {
 		return fmt.Errorf("the snapshot is of case %s, and this is %s: %w", kept.Case, rec.Case, err)
 	}
-	w.record(used)
+	w.record(used, writing)
 	made := w.reads()
 	for _, g := range r.Snapshots() {
 		if !slices.Contains(made, g.String()) {
@@ -337,11 +316,11 @@ func keeps(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used ma
 	return nil
 }
 
-func ends(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used map[string]bool) error {
+func ends(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used *usage) error {
 	w := build(t, c, r, s)
 	w.controllerAfterWrite(t)
 	rec, err := w.run(t, func(rec events.Record) bool { return len(rec.Steps) > 0 && rec.Rule != remedy.ByCause })
-	w.record(used)
+	w.record(used, watching)
 	if err != nil && s.parts["fault"] == "" {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/identity"
 )
 
 const (
@@ -160,7 +161,7 @@ func TestLaws(t *testing.T) {
 		}, law: 4, says: "Do it by hand."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, used := lawful(), map[string]bool{}
+			r, used := lawful(), &usage{}
 			tt.wrong(r)
 			s := file(t, or(tt.text, example))
 			for i, law := range laws {
@@ -176,12 +177,52 @@ func TestLaws(t *testing.T) {
 			if tt.law >= 0 {
 				t.Error("no law caught it")
 			}
-			if got := unused(r, used); len(got) > 0 {
-				t.Errorf("%v is used", got)
+		})
+	}
+}
+
+// A right that no scenario uses is caught, and so is one that a class can do without.
+func TestNeeded(t *testing.T) {
+	c := cluster.Alone(t)
+	if err := identity.Admit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name  string
+		wrong func(*remedy.Remedy)
+		says  []string // of each error
+	}{
+		{name: "lawful", wrong: func(*remedy.Remedy) {}},
+		{name: "more than it uses", wrong: func(r *remedy.Remedy) { r.Reads = append(r.Reads, grant.DescribeVpcs) },
+			says: []string{"the class has the right vpc:DescribeVpcs, and no scenario uses it"}},
+		{name: "a read that it can do without", wrong: func(r *remedy.Remedy) {
+			diagnose := r.Diagnose
+			r.Reads = append(r.Reads, grant.ListNodes)
+			r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+				c.Kube.Nodes(ctx) // whatever comes of it
+				return diagnose(ctx, c)
 			}
-			r.Reads = append(r.Reads, grant.DescribeVpcs)
-			if got := unused(r, used); len(got) != 1 || got[0] != grant.DescribeVpcs {
-				t.Errorf("declared and not used: %v", got)
+		}, says: []string{"example without list nodes ends as"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, used := lawful(), &usage{}
+			tt.wrong(r)
+			s := file(t, example)
+			t.Run("laws", func(t *testing.T) {
+				for _, law := range laws {
+					if err := law.check(t, c, r, s, used); err != nil && tt.says == nil {
+						t.Errorf("law %q: %v", law.name, err)
+					}
+				}
+			})
+			errs := needed(t, c, r, used)
+			if len(errs) != len(tt.says) {
+				t.Fatalf("got %v, want %q", errs, tt.says)
+			}
+			for i, err := range errs {
+				if !strings.Contains(err.Error(), tt.says[i]) {
+					t.Errorf("got %v, want %q", err, tt.says[i])
+				}
 			}
 		})
 	}

@@ -456,22 +456,33 @@ func (w *world) observe(t *testing.T) {
 	w.plan.Mode, w.plan.Classes = remedy.Observe, nil
 }
 
-// undoEnv is the environment of a person who takes a fix back: with the RAM actions
-// that the steps' undo needs.
+// undoEnv is the environment of a person who takes a fix back: with the rights of the
+// class and with what the steps' undo needs. The admission policy doesn't judge people.
 func (w *world) undoEnv(t *testing.T) *remedy.Env {
 	t.Helper()
 	env := *w.env
+	rights, err := w.script.rights(w.class)
+	if err != nil {
+		t.Fatal(err)
+	}
 	grants := w.class.Grants()
 	for _, s := range w.class.Steps {
 		if back, ok := s.Undo(); ok {
 			grants = append(grants, back.Grants()...)
 		}
 	}
-	document, err := ram.Policy(grants)
+	if rights.Policy, err = ram.Policy(grants); err != nil {
+		t.Fatal(err)
+	}
+	config, err := w.kube.Impersonate(t.Context(), "operator", rights.Rules)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Cloud, env.CloudWriter = w.client(t, w.class.Class+"-undo", identity.Rights{Policy: document})
+	if env.Kube, err = kube.New(config); err != nil {
+		t.Fatal(err)
+	}
+	env.KubeWriter = kube.NewWriter(env.Kube)
+	env.Cloud, env.CloudWriter = w.client(t, w.class.Class+"-undo", rights)
 	return &env
 }
 
@@ -696,29 +707,23 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// reads returns the calls that were made so far and not refused, as grants are written.
+// reads returns the calls that were made so far and not refused, as grants are
+// written, sorted.
 func (w *world) reads() []string {
 	used := map[string]bool{}
-	w.record(used)
-	var out []string
-	for call := range used {
-		out = append(out, call)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// record adds the calls that were made so far, as grants are written.
-func (w *world) record(used map[string]bool) {
-	for _, caller := range []string{w.class.Class, w.class.Class + "-undo"} {
-		for _, call := range w.cloud.CallsOf(caller) {
-			used[call.Product+":"+call.Action] = true
-		}
+	for _, call := range w.cloud.CallsOf(w.class.Class) {
+		used[call.Product+":"+call.Action] = true
 	}
 	w.calls.mu.Lock()
 	defer w.calls.mu.Unlock()
-	for call := range w.calls.made {
-		used[call] = true
+	maps.Copy(used, w.calls.made)
+	return slices.Sorted(maps.Keys(used))
+}
+
+// record notes the calls that were made so far.
+func (w *world) record(used *usage, p phase) {
+	for _, call := range w.reads() {
+		used.add(p, w.script, call)
 	}
 }
 

@@ -1,0 +1,188 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// A phase is what a run does when it makes a call.
+type phase int
+
+// The phases, the cheapest to play again first.
+const (
+	looking  phase = iota // before anything is written
+	writing               // with nobody who syncs the Service
+	watching              // with the controller
+	phases
+)
+
+// A usage says which scenarios made which calls that were not refused.
+type usage struct {
+	by [phases]map[string][]script // by call, as grants are written
+}
+
+// add notes a call.
+func (u *usage) add(p phase, s script, call string) {
+	if u.by[p] == nil {
+		u.by[p] = map[string][]script{}
+	}
+	if list := u.by[p][call]; len(list) == 0 || list[len(list)-1].file != s.file {
+		u.by[p][call] = append(list, s)
+	}
+}
+
+// of returns the scenarios that need the grant in a phase: they run as it ends without
+// a fault, and no other grant that the class has would do.
+func (u *usage) of(p phase, g grant.Grant) []script {
+	var out []script
+	for call, list := range u.by[p] {
+		product, action, _ := strings.Cut(call, ":")
+		if call == g.String() || g.RAM() && slices.Contains(sim.Permissions(product, action), g.Action) {
+			out = append(out, list...)
+		}
+	}
+	out = slices.DeleteFunc(out, func(s script) bool { return s.parts["fault"] != "" })
+	slices.SortFunc(out, func(a, b script) int { return strings.Compare(a.file, b.file) })
+	return out
+}
+
+// needed checks that the class needs each of its rights: with any one of them taken
+// away, a scenario that uses it ends otherwise, says so with the name of the right, and
+// has written nothing that the journal doesn't know. Each right is tried in the one
+// scenario that it takes the least to play again.
+func needed(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, used *usage) []error {
+	t.Helper()
+	var errs []error
+	rest := r.Grants()
+	for p := range phases {
+		for len(rest) > 0 {
+			// The scenario that tells most of them.
+			tells := map[string][]grant.Grant{}
+			scripts := map[string]script{}
+			for _, g := range rest {
+				for _, s := range used.of(p, g) {
+					tells[s.file] = append(tells[s.file], g)
+					scripts[s.file] = s
+				}
+			}
+			best := ""
+			for file, list := range tells {
+				if n, most := len(list), len(tells[best]); n > most || n == most && (best == "" || file < best) {
+					best = file
+				}
+			}
+			if best == "" {
+				break
+			}
+			try := withoutWrite
+			if p == looking {
+				try = withoutLook
+			}
+			errs = append(errs, try(t, c, r, scripts[best], p, tells[best])...)
+			rest = slices.DeleteFunc(rest, func(g grant.Grant) bool { return slices.Contains(tells[best], g) })
+		}
+	}
+	for _, g := range rest {
+		// How much there is to keep of a load balancer is not the class's: what reads it
+		// all is tried in shared/remedy.
+		if slices.Contains(r.Snapshots(), g) && !slices.Contains(r.Reads, g) {
+			continue
+		}
+		// Whether the engine looks for an Event of a sync that succeeded follows from the
+		// reason of the failure, which no class declares.
+		if g == grant.ListEvents && !slices.Contains(r.Reads, g) {
+			continue
+		}
+		errs = append(errs, fmt.Errorf("the class has the right %s, and no scenario uses it: take it out of the declaration, or write the scenario", g))
+	}
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// withoutLook looks at one scenario again and again, each time without another right.
+// A look writes nothing, so that the world stays as it is.
+func withoutLook(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, _ phase, grants []grant.Grant) []error {
+	w := build(t, c, r, s)
+	// The rights in the cluster are rewritten in place: those on the cloud go first.
+	slices.SortStableFunc(grants, func(a, b grant.Grant) int {
+		return strings.Compare(b.Product(), a.Product())
+	})
+	var errs []error
+	for _, g := range grants {
+		s.without = []grant.Grant{g}
+		rights, err := s.rights(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := *w.env
+		if g.RAM() {
+			env.Cloud, env.CloudWriter = w.client(t, r.Class+"-without", rights)
+		} else {
+			config, err := rights.Cluster(t.Context(), c, r.Class)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if env.Kube, err = kube.New(config); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rec, err := remedy.Look(t.Context(), &env, r, w.event)
+		errs = append(errs, refusal(s, g, err, rec))
+	}
+	return errs
+}
+
+// withoutWrite plays one scenario anew without each of the rights.
+func withoutWrite(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, p phase, grants []grant.Grant) []error {
+	var errs []error
+	for _, g := range grants {
+		s.without = []grant.Grant{g}
+		t.Run(s.name()+" without "+g.String(), func(t *testing.T) { // what the world is made of goes with it
+			w := build(t, c, r, s)
+			before := w.snapshot(t)
+			if p == watching {
+				w.controllerAfterWrite(t)
+			}
+			var seen []events.Record
+			rec, err := w.run(t, func(rec events.Record) bool {
+				seen = append(seen, rec)
+				return !rec.Done() && rec.Wait < undecided
+			})
+			errs = append(errs, refusal(s, g, err, append(seen, rec)...))
+			if p == watching {
+				return // the controller has synced what was written
+			}
+			known := rec.Steps[:min(rec.Next, len(rec.Steps))]
+			if diff := cmp.Diff(before.allow(known), w.snapshot(t).allow(known)); diff != "" {
+				errs = append(errs, fmt.Errorf("%s without %s: something is written that the journal doesn't know (-before +after):\n%s", s.name(), g, diff))
+			}
+		})
+	}
+	return errs
+}
+
+// refusal returns an error unless one of the runs was refused with words that name the grant.
+func refusal(s script, g grant.Grant, err error, runs ...events.Record) error {
+	name := g.Action
+	if !g.RAM() {
+		name = fmt.Sprintf("cannot %s resource %q in API group %q", g.Verb, g.Resource, g.Group)
+	}
+	text := fmt.Sprint(err)
+	for _, rec := range runs {
+		text = strings.Join([]string{text, rec.Error, rec.Finding, rec.Note, rec.Ask}, " ")
+	}
+	if !strings.Contains(text, name) {
+		return fmt.Errorf("%s without %s ends as %q, and what it says does not name %q: %s", s.name(), g, runs[len(runs)-1].Result, name, text)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/identity"
+)
+
+// rogue is a step that says it annotates, and writes what belongs to others instead.
+type rogue struct {
+	step.Annotate
+	try func(context.Context, *remedy.Case, *remedy.Writers) error
+}
+
+func (r rogue) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+	return r.try(ctx, c, w)
+}
+
+// A function that goes past the engine is refused by those whom it asks: the API
+// server, its admission policy, RAM, NATS. The words name what it may not do, and
+// nothing is written.
+func TestRogue(t *testing.T) {
+	c := cluster.Alone(t)
+	if err := identity.Admit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	annotate := func(key string) func(context.Context, *remedy.Case, *remedy.Writers) error {
+		return func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+			value := "rogue"
+			_, err := w.Kube.PatchService(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion,
+				kube.ServicePatch{Annotations: map[string]*string{key: &value}})
+			return err
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		try  func(context.Context, *remedy.Case, *remedy.Writers) error
+		kind error
+		says string
+	}{
+		{"another's verb", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+			_, err := w.Kube.PatchStatus(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion, corev1.LoadBalancerStatus{})
+			return err
+		}, kube.ErrDenied, `cannot patch resource "services/status"`},
+		{"another's eviction", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+			return w.Kube.Evict(ctx, c.Service.Namespace, "web-0", "u")
+		}, kube.ErrDenied, `cannot create resource "pods/eviction"`},
+		{"another's annotation", annotate(remedy.Prefix + "id"), kube.ErrDenied, "may not change the annotation " + remedy.Prefix + "id"},
+		{"nobody's annotation", annotate("example.com/rogue"), kube.ErrDenied, "may not change the annotation example.com/rogue"},
+		{"another's field", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+			_, err := w.Kube.PatchService(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion, kube.ServicePatch{Spec: []byte(`{"externalTrafficPolicy":"Local"}`)})
+			return err
+		}, kube.ErrDenied, "may not change spec."},
+		{"another's tag", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+			return w.Cloud.SLB.Tag(ctx, "lb-1", remedy.NameTag, "rogue")
+		}, cloud.ErrDenied, "slb:TagResources"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := lawful()
+			plans(r, func(_ *remedy.Case, p *remedy.Plan) {
+				for i, s := range p.Steps {
+					p.Steps[i] = rogue{s.(step.Annotate), tt.try}
+				}
+			})
+			s := file(t, strings.Replace(example, "vswitches:", "loadBalancers:\n- {id: lb-1, address: 192.168.0.9, addressType: intranet}\nvswitches:", 1))
+			w := build(t, c, r, s)
+			w.env.Decode = func(kind string, data []byte) (remedy.Step, error) {
+				made, err := step.Decode(kind, data)
+				if a, ok := made.(step.Annotate); ok {
+					return rogue{a, tt.try}, nil
+				}
+				return made, err
+			}
+			before := w.snapshot(t)
+			rec, err := remedy.Run(t.Context(), w.env, r, w.event)
+			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(rec.Error, tt.says) {
+				t.Errorf("got %v, and the record says %q; want %q", err, rec.Error, tt.says)
+			}
+			if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+				t.Errorf("it wrote (-before +after):\n%s", diff)
+			}
+		})
+	}
+	t.Run("another's subjects", func(t *testing.T) {
+		w := build(t, c, lawful(), file(t, example))
+		st, uid := w.env.Stream, string(w.svc.UID)
+		for doing, try := range map[string]func(context.Context) error{
+			"append to its journal": func(ctx context.Context) error {
+				return st.Journal(clusterID, uid, "tag-missing").Append(ctx, "1", nil, []byte("{}"))
+			},
+			"write the policy": func(ctx context.Context) error {
+				return st.Put(ctx, "policy", []byte("{}"))
+			},
+			"agree to a plan": func(ctx context.Context) error {
+				return st.Put(ctx, "approval."+clusterID+"."+uid+".tag-missing", []byte("{}"))
+			},
+		} {
+			t.Run(doing, func(t *testing.T) {
+				t.Parallel()
+				// The server does not answer whom it refuses.
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if err := try(ctx); err == nil {
+					t.Error("it was allowed")
+				}
+			})
+		}
+	})
+}
