@@ -43,7 +43,7 @@ func render(values map[string]any, namespace string) (map[string]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	return engine.Engine{Strict: true}.Render(chart, all)
+	return engine.Engine{Strict: true}.RenderWithContext(context.Background(), chart, all)
 }
 
 // objects returns the rendered objects, with those of one kind and name once.
