@@ -33,9 +33,9 @@ func findAnnotations(s *checkup.Snapshot, r *checkup.Report) {
 	if versionErr == nil && s.Controller.Version == (remedy.Version{}) {
 		versionErr = errNoVersion
 	}
+	known, rules := table(), remedy.ValueRules()
 	for _, svc := range s.OfType() {
-		l := annotationLook{snapshot: s, report: r, svc: svc, network: remedy.NLB(svc), byVersion: versionErr == nil}
-		l.network = remedy.NLB(svc)
+		l := annotationLook{snapshot: s, report: r, svc: svc, known: known, rules: rules, network: remedy.NLB(svc), byVersion: versionErr == nil}
 		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
 			l.key(key)
 		}
@@ -51,6 +51,8 @@ type annotationLook struct {
 	snapshot  *checkup.Snapshot
 	report    *checkup.Report
 	svc       *corev1.Service
+	known     names
+	rules     []remedy.ValueRule
 	network   bool
 	byVersion bool // the controller's version is known
 	asks      bool // an annotation depends on the version
@@ -62,20 +64,20 @@ func (l *annotationLook) add(severity checkup.Severity, key, text, do string, ev
 
 // key looks at one annotation.
 func (l *annotationLook) key(key string) {
-	short, legacy := shortName(key)
+	short, legacy := l.known.short(key)
 	if short == "" {
-		if near, ok := nearPrefix(key); ok {
+		if near, ok := l.known.nearPrefix(key); ok {
 			l.add(checkup.Warning, key, fmt.Sprintf("The controller does not read the annotation %s: it begins with no prefix of its own.", key),
 				fmt.Sprintf("Did you mean %s? Set that one, and remove this.", near), map[string]string{"value": l.svc.Annotations[key]})
 		}
 		return
 	}
 	value := l.svc.Annotations[key]
-	known, ok := keyOf(short)
+	known, ok := l.known[short]
 	switch {
 	case !ok:
 		do := "Remove it, or look its name up in the documentation of ACK."
-		if near := nearest(short, l.network); near != "" {
+		if near := l.known.nearest(short, l.network); near != "" {
 			do = fmt.Sprintf("Did you mean %s? Set that one, and remove this.", remedy.Prefix+near)
 		}
 		l.add(checkup.Warning, short, fmt.Sprintf("The controller does not know the annotation %s, which does nothing.", key), do, map[string]string{"value": value})
@@ -111,7 +113,7 @@ func (l *annotationLook) twice(short, old, current string) {
 
 // value looks at what the annotation says.
 func (l *annotationLook) value(short, value string) {
-	for _, rule := range remedy.ValueRules() {
+	for _, rule := range l.rules {
 		if rule.Name != short || !rule.Reads(l.network) || value == "" || rule.Takes(value) {
 			continue
 		}
@@ -208,41 +210,43 @@ func stand(n int) string {
 	return fmt.Sprintf("%d annotations stand", n)
 }
 
-// shortName returns the short name of an annotation of the controller's, or its whole
+// names are the annotations that the controller reads, by name.
+type names map[string]remedy.KnownKey
+
+func table() names {
+	all := names{}
+	for _, k := range remedy.KnownKeys() {
+		all[k.Name] = k
+	}
+	return all
+}
+
+// short returns the short name of an annotation of the controller's, or its whole
 // key where it has another prefix, and whether it has the legacy prefix; empty if it is
 // none of the controller's.
-func shortName(key string) (short string, legacy bool) {
+func (n names) short(key string) (short string, legacy bool) {
 	if short, ok := strings.CutPrefix(key, remedy.Prefix); ok {
 		return short, false
 	}
 	if short, ok := strings.CutPrefix(key, remedy.LegacyPrefix); ok {
 		return short, true
 	}
-	if _, ok := keyOf(key); ok && strings.Contains(key, "/") {
+	if _, ok := n[key]; ok && strings.Contains(key, "/") {
 		return key, false
 	}
 	return "", false
 }
 
-func keyOf(short string) (remedy.KnownKey, bool) {
-	for _, k := range remedy.KnownKeys() {
-		if k.Name == short {
-			return k, true
-		}
-	}
-	return remedy.KnownKey{}, false
-}
-
 // nearPrefix returns the annotation that a key would be if its prefix were spelled
 // right, and whether there is one.
-func nearPrefix(key string) (string, bool) {
+func (n names) nearPrefix(key string) (string, bool) {
 	const group, mark = "service.beta.kubernetes.io/", "-loadbalancer-"
 	i := strings.Index(key, mark)
 	if !strings.HasPrefix(key, group) || i < 0 {
 		return "", false
 	}
 	short := key[i+len(mark):]
-	if _, ok := keyOf(short); !ok || strings.Contains(short, "/") || distance(key[:i+len(mark)], remedy.Prefix) > 6 {
+	if _, ok := n[short]; !ok || strings.Contains(short, "/") || distance(key[:i+len(mark)], remedy.Prefix) > 6 {
 		return "", false
 	}
 	return remedy.Prefix + short, true
@@ -250,9 +254,10 @@ func nearPrefix(key string) (string, bool) {
 
 // nearest returns the known name that is spelled most like this one; empty if none is
 // like it.
-func nearest(short string, network bool) string {
+func (n names) nearest(short string, network bool) string {
 	best, least := "", max(2, len(short)/4)+1
-	for _, k := range remedy.KnownKeys() {
+	for _, name := range sorted(n) {
+		k := n[name]
 		if k.Read(network) == nil || strings.Contains(k.Name, "/") {
 			continue
 		}
