@@ -24,7 +24,7 @@ comma := ,
 .DEFAULT_GOAL := help
 # "make -j gen check" would check what is being written.
 .NOTPARALLEL:
-.PHONY: help new gen check test race demo e2e bench capture build build-fc check-fc deploy-fc deploy-knative clean bin/sandbox
+.PHONY: help new gen check test race demo e2e bench capture build build-fc check-fc deploy-fc deploy-knative images push-images clean bin/sandbox
 
 help: ## List the targets.
 	@echo 'Usage: make TARGET'
@@ -49,9 +49,10 @@ check: ## Check form: gofmt, vet, staticcheck, the rules of test/hygiene, genera
 	@cd test/sandbox && go vet ./...
 	@cd test/promql && go vet ./...
 	@cd test/deploy && go vet ./...
+	@cd infra/images && go vet ./...
 	@echo 'staticcheck'
 	@go tool staticcheck ./...
-	@tool=$$(go tool -n staticcheck) && cd test/sandbox && "$$tool" ./... && cd ../promql && "$$tool" ./... && cd ../deploy && "$$tool" ./...
+	@tool=$$(go tool -n staticcheck) && cd test/sandbox && "$$tool" ./... && cd ../promql && "$$tool" ./... && cd ../deploy && "$$tool" ./... && cd ../../infra/images && "$$tool" ./...
 	@echo 'hygiene and generated files'
 	@go test -count=1 ./test/hygiene/... ./infra/gen/...
 
@@ -59,6 +60,7 @@ test: bin/sandbox ## Run all tests, against a real API server.
 	@$(SANDBOX) $(GOTEST) -timeout $(TEST_TIMEOUT) ./...
 	@cd test/promql && $(GOTEST) ./...
 	@cd test/deploy && ../../bin/sandbox run --fsync=false -- $(GOTEST) ./...
+	@cd infra/images && $(GOTEST) ./...
 
 race: bin/sandbox ## Run all tests with the race detector; needs a C compiler.
 	@CGO_ENABLED=1 $(SANDBOX) $(GOTEST) -race -timeout $(TEST_TIMEOUT) ./...
@@ -93,9 +95,15 @@ deploy-fc: ## Say what a deployment to Function Compute would change; APPLY=1 de
 		$(foreach class,$(subst $(comma), ,$(CLASSES)),--class '$(class)')
 
 deploy-knative: ## Say what the functions on Knative would change in a cluster; APPLY=1 does it. Settings: infra/knative/README.md.
-	@go run ./infra/deploy -registry '$(REGISTRY)' -tag '$(or $(TAG),latest)' -cluster '$(CLUSTER)' -region '$(REGION)' \
+	@go run ./infra/deploy -registry '$(REGISTRY)' -tag '$(or $(TAG),latest)' -digests '$(DIGESTS)' -cluster '$(CLUSTER)' -region '$(REGION)' \
 		-nats '$(or $(NATS),tls://nats:4222)' -namespace '$(or $(NAMESPACE),lbremedy)' -only '$(ONLY)' \
 		-delivery '$(or $(DELIVERY),courier)' $(if $(APPLY),-apply) $(if $(FORCE),-force)
+
+images: ## Build the images of all programs into bin/images; PROGRAMS=a,b chooses. Needs no registry and no Docker.
+	@cd infra/images && go run . build -version '$(VERSION)' -only '$(PROGRAMS)'
+
+push-images: ## Say what the registry REGISTRY=host/namespace lacks of the images; APPLY=1 pushes it, TAG=name is another tag.
+	@cd infra/images && go run . push -registry '$(REGISTRY)' -tag '$(TAG)' $(if $(APPLY),-apply)
 
 clean: ## Remove bin; the API server stays in the user's cache directory.
 	@rm -rf bin

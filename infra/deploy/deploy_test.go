@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
@@ -145,6 +149,54 @@ func TestObjects(t *testing.T) {
 	for _, o := range []options{{}, {registry: "r", cluster: "c", region: "r", delivery: "pigeon"}, {root: "nowhere", registry: "r", cluster: "c", region: "r", delivery: "courier"}} {
 		if _, err := o.objects(); err == nil {
 			t.Errorf("%+v is no error", o)
+		}
+	}
+}
+
+// With the digests of make images each image is named by its own; one that has none is
+// an error.
+func TestDigests(t *testing.T) {
+	o := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222", delivery: "courier"}
+	classes, err := os.ReadFile("../cluster/classes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, digests := "image:\n  tag: \"v1\"\n  digests:\n    exporter: sha256:00\n", map[string]string{}
+	for line := range strings.Lines(string(classes)) {
+		if class, ok := strings.CutPrefix(strings.TrimSpace(line), "- "); ok {
+			digests[class] = fmt.Sprintf("sha256:%064x", len(digests))
+			text += "    " + class + ": " + digests[class] + "\n"
+		}
+	}
+	o.digests = filepath.Join(t.TempDir(), "digests.yaml")
+	if err := os.WriteFile(o.digests, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	objects, err := o.objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range objects {
+		if m.text("kind") != "Service" {
+			continue
+		}
+		class := m.text("metadata", "labels", "lbremedy.io/class")
+		all, err := yaml.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "image: registry.example/acme/" + class + "@" + digests[class] + "\n"; !strings.Contains(string(all), want) {
+			t.Errorf("%s has no %q", m, want)
+		}
+	}
+	for name, text := range map[string]string{"no digest of": "image: {digests: {busy: 'sha256:00'}}", "unknown field": "images: {}", "read the digests": ""} {
+		if text == "" {
+			o.digests = filepath.Join(t.TempDir(), "nowhere")
+		} else if err := os.WriteFile(o.digests, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.objects(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("digests %q: got %v, want an error with %q", text, err, name)
 		}
 	}
 }

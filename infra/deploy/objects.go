@@ -13,8 +13,8 @@ import (
 
 // options say what is deployed, and where.
 type options struct {
-	root, registry, tag, namespace, cluster, region, nats, delivery, only string
-	apply, force                                                          bool
+	root, registry, tag, digests, namespace, cluster, region, nats, delivery, only string
+	apply, force                                                                   bool
 }
 
 // An object is one of Kubernetes's.
@@ -58,6 +58,10 @@ func (o options) objects() ([]object, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	named, err := o.named()
+	if err != nil {
+		return nil, err
+	}
 	all := []object{{
 		"apiVersion": "v1", "kind": "Namespace",
 		"metadata": map[string]any{"name": o.namespace, "labels": map[string]any{"pod-identity.alibabacloud.com/injection": "on"}},
@@ -87,15 +91,45 @@ func (o options) objects() ([]object, error) {
 			if len(m) == 0 || m.text("kind") == "ClusterRole" && (role == "lbremedy-exporter" || role == "lbremedy-up") {
 				continue // comments, and what no function has
 			}
-			o.place(m)
+			if err := o.place(m, named); err != nil {
+				return nil, fmt.Errorf("read %s: %w", file, err)
+			}
 			all = append(all, m)
 		}
 	}
 	return all, nil
 }
 
+// named returns what names an image after its repository: its digest, if a file has
+// them, and else the tag of all.
+func (o options) named() (func(image string) (string, error), error) {
+	if o.digests == "" {
+		return func(string) (string, error) { return ":" + o.tag, nil }, nil
+	}
+	text, err := os.ReadFile(o.digests)
+	if err != nil {
+		return nil, fmt.Errorf("read the digests of the images: %w", err)
+	}
+	var values struct {
+		Image struct {
+			Tag     string            `json:"tag"`
+			Digests map[string]string `json:"digests"`
+		} `json:"image"`
+	}
+	if err := yaml.UnmarshalStrict(text, &values); err != nil {
+		return nil, fmt.Errorf("read the digests of the images: %w", err)
+	}
+	return func(image string) (string, error) {
+		digest, ok := values.Image.Digests[image]
+		if !ok {
+			return "", fmt.Errorf("%s has no digest of %s: make images builds the images of all classes", o.digests, image)
+		}
+		return "@" + digest, nil
+	}, nil
+}
+
 // place puts the names of this installation into an object.
-func (o options) place(m object) {
+func (o options) place(m object, named func(image string) (string, error)) error {
 	meta := m["metadata"].(map[string]any)
 	switch meta["namespace"] {
 	case "lbremedy":
@@ -108,13 +142,17 @@ func (o options) place(m object) {
 		s.(map[string]any)["namespace"] = o.namespace
 	}
 	if m.text("kind") != "Service" {
-		return
+		return nil
 	}
 	spec := m["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 	for _, c := range spec["containers"].([]any) {
 		container := c.(map[string]any)
 		name, _, _ := strings.Cut(filepath.Base(container["image"].(string)), ":")
-		container["image"] = o.registry + "/" + name + ":" + o.tag
+		version, err := named(name)
+		if err != nil {
+			return err
+		}
+		container["image"] = o.registry + "/" + name + version
 		if o.delivery == "broker" { // a Broker shows no token of ours
 			container["env"] = slices.DeleteFunc(container["env"].([]any), func(e any) bool { return e.(map[string]any)["name"] == "LBREMEDY_DOOR_TOKEN_FILE" })
 		}
@@ -127,4 +165,5 @@ func (o options) place(m object) {
 			})
 		}
 	}
+	return nil
 }

@@ -37,6 +37,10 @@ var rows = []row{
 		why: "it says what a grant means to RAM",
 	},
 	{
+		who: []string{"infra/images"},
+		why: "it is a module of its own",
+	},
+	{
 		who: []string{"infra/gen/...", "infra/keys", "infra/deploy", "functions/cmd/..."},
 		may: []string{"..."},
 	},
@@ -169,6 +173,7 @@ var homes = map[string][]string{
 	"github.com/aliyun/credentials-go":       {"events/courier/invoke"},
 	"github.com/aliyun/fc-runtime-go-sdk":    {"shared/serve"},
 	"github.com/golang-jwt/jwt/v5":           {"shared/serve", "events/courier"},
+	"github.com/google/go-containerregistry": {"infra/images"},
 	"github.com/google/uuid":                 {"events"},
 	"github.com/invopop/jsonschema":          {"events/schema"},
 	"github.com/jedib0t/go-pretty/v6":        {"shared/command", "functions/cmd/lbremedy"},
@@ -180,6 +185,7 @@ var homes = map[string][]string{
 	"github.com/standard-webhooks":           {"shared/ticket"},
 	"github.com/spf13/pflag":                 {"functions/cmd/lbremedy"},
 	"go.yaml.in/yaml/v3":                     {"events/courier"},
+	"golang.org/x/crypto/x509roots/fallback": {"infra/images"},
 	"golang.org/x/term":                      {"functions/cmd/lbremedy"},
 	"go.opentelemetry.io/otel":               {"shared/observe/trace"},
 	"k8s.io/client-go":                       {"shared/kube"},
