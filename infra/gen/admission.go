@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -33,12 +32,6 @@ import (
 // CEL has: one such question costs 350,000 of the 1,000,000 that an expression may.
 func admission(all []*remedy.Remedy) ([]byte, error) {
 	const name = "lbremedy"
-	up := &remedy.Remedy{Class: "up"} // all classes in one program, as in rbac.yaml
-	for _, r := range all {
-		up.Steps = append(up.Steps, r.Steps...)
-		up.Annotations = append(up.Annotations, r.Annotations...)
-	}
-	all = append(slices.Clone(all), up)
 	policy := admissionv1.ValidatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},

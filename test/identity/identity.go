@@ -17,7 +17,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,14 +74,7 @@ func Of(who string) (Rights, error) {
 	if !ok {
 		return Rights{}, fmt.Errorf("%s has no ClusterRole %s: run make gen", rolesFile, Name(who))
 	}
-	r := Rights{Rules: rules, Policy: files.policies[who]}
-	if who == "up" {
-		r.Policy.Version = "1"
-		for _, class := range slices.Sorted(maps.Keys(files.policies)) {
-			r.Policy.Statement = append(r.Policy.Statement, files.policies[class].Statement...)
-		}
-	}
-	return r, nil
+	return Rights{Rules: rules, Policy: files.policies[who]}, nil
 }
 
 // Without returns the rights less one grant.

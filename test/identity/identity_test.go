@@ -145,7 +145,11 @@ func TestAdmission(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", doing, err, want)
 		}
 	}
-	for _, r := range append(slices.Clone(functions.All), &remedy.Remedy{Class: "exporter"}) {
+	up := &remedy.Remedy{Class: "up"}
+	for _, r := range functions.All {
+		up.Steps, up.Annotations = append(up.Steps, r.Steps...), append(up.Annotations, r.Annotations...)
+	}
+	for _, r := range append(slices.Clone(functions.All), &remedy.Remedy{Class: "exporter"}, up) {
 		t.Run(r.Class, func(t *testing.T) {
 			client := as(t, c, identity.User(r.Class))
 			tried := changes
