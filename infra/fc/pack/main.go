@@ -21,6 +21,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -95,6 +96,13 @@ func run(ctx context.Context, dir, out, only string, say io.Writer) error {
 		if err := removeOthers(out, all); err != nil {
 			return err
 		}
+	} else {
+		kept, err := others(out, all)
+		if err != nil {
+			return err
+		}
+		sums = append(sums, kept...)
+		slices.SortFunc(sums, func(a, b string) int { return cmp.Compare(a[strings.Index(a, " "):], b[strings.Index(b, " "):]) })
 	}
 	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644); err != nil {
 		return fmt.Errorf("write the checksums: %w", err)
@@ -183,6 +191,23 @@ func pack(program []byte) ([]byte, error) {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// others returns the lines of SHA256SUMS, if there is one, of the classes that are
+// not built this time.
+func others(dir string, all []*remedy.Remedy) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the checksums: %w", err)
+	}
+	var kept []string
+	for line := range strings.Lines(string(text)) {
+		_, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
+		if ok && !slices.ContainsFunc(all, func(r *remedy.Remedy) bool { return r.Class+".zip" == name }) {
+			kept = append(kept, line)
+		}
+	}
+	return kept, nil
 }
 
 // removeOthers removes the zips of other classes: those that are gone.
