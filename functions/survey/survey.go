@@ -29,6 +29,7 @@ func Checks() []*checkup.Check {
 	return []*checkup.Check{
 		annotations,
 		deletion,
+		drift,
 		finalizers,
 		noEvents,
 		pending,

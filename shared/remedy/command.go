@@ -58,23 +58,35 @@ func WakeCommand(svc *corev1.Service) string {
 // TagCommand returns the command by which a person gives a load balancer, of the
 // kind that the Service wants, a tag.
 func (c *Case) TagCommand(id, key, value string) string {
-	return fmt.Sprintf("%s --Tag.1.Key %s --Tag.1.Value %s", c.tagging("TagResources", id), shell(key), shell(value))
+	return TagCommand(c.Service, c.Cloud.Region(), id, key, value)
+}
+
+// TagCommand returns the command by which a person gives a load balancer of a region,
+// of the kind that the Service wants, a tag.
+func TagCommand(svc *corev1.Service, region, id, key, value string) string {
+	return fmt.Sprintf("%s --Tag.1.Key %s --Tag.1.Value %s", tagging(svc, region, "TagResources", id), shell(key), shell(value))
 }
 
 // UntagCommand returns the command by which a person takes tags off a load
 // balancer, of the kind that the Service wants.
 func (c *Case) UntagCommand(id string, keys ...string) string {
-	command := c.tagging("UntagResources", id)
+	return UntagCommand(c.Service, c.Cloud.Region(), id, keys...)
+}
+
+// UntagCommand returns the command by which a person takes tags off a load balancer of
+// a region, of the kind that the Service wants.
+func UntagCommand(svc *corev1.Service, region, id string, keys ...string) string {
+	command := tagging(svc, region, "UntagResources", id)
 	for i, key := range keys {
 		command += fmt.Sprintf(" --TagKey.%d %s", i+1, shell(key))
 	}
 	return command
 }
 
-func (c *Case) tagging(action, id string) string {
+func tagging(svc *corev1.Service, region, action, id string) string {
 	product, kind := "slb", "instance"
-	if NLB(c.Service) {
+	if NLB(svc) {
 		product, kind = "nlb", "loadbalancer"
 	}
-	return fmt.Sprintf("aliyun %s %s --RegionId %s --ResourceType %s --ResourceId.1 %s", product, action, c.Cloud.Region(), kind, shell(id))
+	return fmt.Sprintf("aliyun %s %s --RegionId %s --ResourceType %s --ResourceId.1 %s", product, action, region, kind, shell(id))
 }

@@ -8,12 +8,34 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
 // DriftReads is what Drift reads. A class that calls it declares it.
 var DriftReads = []grant.Grant{grant.DescribeLoadBalancerListeners}
+
+// A Difference is one thing that a full sync of a Service would change on its load
+// balancer.
+type Difference struct {
+	Text string // a clause: what it is, and what it would be
+	// Keep and Is are the short name of the annotation that decides it and the value
+	// that would keep what is there; empty if there is no such annotation.
+	Keep, Is string
+	Down     bool // until the sync a listener takes no traffic
+	Fails    bool // no sync changes it: it fails
+}
+
+// texts returns what the differences say.
+func texts(list []Difference) []string {
+	var out []string
+	for _, d := range list {
+		out = append(out, d.Text)
+	}
+	return out
+}
 
 // Drift returns what a full sync of the Service would change on its load
 // balancer, one clause each. A touch is such a sync: it puts changes that were
@@ -22,51 +44,74 @@ var DriftReads = []grant.Grant{grant.DescribeLoadBalancerListeners}
 // (pkg/controller/service/clbv1/loadbalancer.go, Update). A class that touches a
 // Service which was synced before looks here first, and says what it finds.
 func (c *Case) Drift(ctx context.Context, lb *cloud.LoadBalancer) ([]string, error) {
-	var drift []string
-	differ := func(what, is, want string) {
-		if want != "" && is != want {
-			drift = append(drift, fmt.Sprintf("%s is %s and the annotations say %s", what, or(is, "empty"), clipped(want)))
-		}
-	}
-	svc := c.Service
-	value := func(short string) string { v, _ := Annotation(svc, short); return v }
-	reused := value("id") != ""
-	if reused && (lb.Tags[NameTag] != "" || lb.Tags[ClusterTag] != "") {
-		drift = append(drift, fmt.Sprintf("the reuse check fails, because %s carries a tag of the controller", lb.ID))
-	}
-	differ("the address type", lb.AddressType, value("address-type"))
-	differ("the resource group", lb.ResourceGroup, value("resource-group-id"))
-	differ("the charge type", lb.ChargeType, value("instance-charge-type"))
-	if lb.ChargeType != "PayByCLCU" { // the controller leaves the spec of these alone
-		differ("the spec", lb.Spec, value("spec"))
-	}
-	if lb.AddressType == "internet" { // no other pays for its traffic
-		charge := value("charge-type")
-		differ("the charge for traffic", lb.InternetCharge, charge)
-		if charge == "paybybandwidth" {
-			differ("the bandwidth", fmt.Sprint(lb.Bandwidth), value("bandwidth"))
-		}
-	}
-	differ("the name", lb.Name, value("name"))
-	// What protects a load balancer is on by default when it is made, and left
-	// alone after that unless an annotation says how it is to be.
-	differ("deletion protection", onOff(lb.DeleteProtection), value("delete-protection"))
-	protection := "NonProtection"
-	if lb.Protected {
-		protection = "ConsoleProtection"
-	}
-	differ("modification protection", protection, value("modification-protection"))
-	drift = append(drift, tagDrift(lb, value("additional-resource-tags"))...)
-
-	// Without force-override the controller leaves the listeners of a reused LB alone.
-	if reused && value("force-override-listeners") != "true" {
+	drift := texts(Differences(c.Service, Classic(*lb)))
+	if !OwnsListeners(c.Service) {
 		return drift, nil
 	}
 	listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 	}
-	return append(drift, c.listenerDrift(listeners, value)...), nil
+	return append(drift, texts(ListenerDifferences(c.Service, listeners, c.Event.Cluster))...), nil
+}
+
+// OwnsListeners reports whether the controller sets the listeners of the Service's
+// load balancer: without force-override it leaves those of one that is reused alone.
+func OwnsListeners(svc *corev1.Service) bool {
+	id, _ := Annotation(svc, "id")
+	force, _ := Annotation(svc, "force-override-listeners")
+	return id == "" || force == "true"
+}
+
+// Differences returns what a full sync of the Service would change on its load
+// balancer, of either kind, but for its listeners.
+func Differences(svc *corev1.Service, lb *Instance) []Difference {
+	var drift []Difference
+	if id, _ := Annotation(svc, "id"); id != "" && lb.ByController() {
+		drift = append(drift, Difference{Text: fmt.Sprintf("the reuse check fails, because %s carries a tag of the controller", lb.ID), Fails: true})
+	}
+	if lb.NLB != nil {
+		return append(drift, networkDifferences(svc, lb.NLB)...)
+	}
+	return append(drift, classicDifferences(svc, lb.CLB)...)
+}
+
+func classicDifferences(svc *corev1.Service, lb *cloud.LoadBalancer) []Difference {
+	var drift []Difference
+	value := func(short string) string { v, _ := Annotation(svc, short); return v }
+	differ := func(what, is, short string) {
+		if want := value(short); want != "" && is != want {
+			drift = append(drift, Difference{
+				Text: fmt.Sprintf("%s is %s and the annotations say %s", what, or(is, "empty"), clipped(want)), Keep: short, Is: is,
+				Fails: short == "address-type" || short == "resource-group-id",
+			})
+		}
+	}
+	differ("the address type", lb.AddressType, "address-type")
+	differ("the resource group", lb.ResourceGroup, "resource-group-id")
+	differ("the charge type", lb.ChargeType, "instance-charge-type")
+	if lb.ChargeType != "PayByCLCU" { // the controller leaves the spec of these alone
+		differ("the spec", lb.Spec, "spec")
+	}
+	if lb.AddressType == "internet" { // no other pays for its traffic
+		differ("the charge for traffic", lb.InternetCharge, "charge-type")
+		if value("charge-type") == "paybybandwidth" {
+			differ("the bandwidth", fmt.Sprint(lb.Bandwidth), "bandwidth")
+		}
+	}
+	differ("the name", lb.Name, "name")
+	// What protects a load balancer is on by default when it is made, and left
+	// alone after that unless an annotation says how it is to be.
+	differ("deletion protection", onOff(lb.DeleteProtection), "delete-protection")
+	protection := "NonProtection"
+	if lb.Protected {
+		protection = "ConsoleProtection"
+	}
+	differ("modification protection", protection, "modification-protection")
+	for _, text := range tagDrift(lb, value("additional-resource-tags")) {
+		drift = append(drift, Difference{Text: text})
+	}
+	return drift
 }
 
 // tagDrift returns the tags that the controller would take away: with additional
@@ -91,41 +136,54 @@ func tagDrift(lb *cloud.LoadBalancer, additional string) []string {
 	return drift
 }
 
-// listenerDrift compares the Service's ports with the listeners of its load balancer.
-func (c *Case) listenerDrift(listeners []cloud.Listener, value func(string) string) []string {
-	svc := c.Service
-	protocols := protocolsOf(value("protocol-port"))
-	var drift []string
+// ListenerDifferences returns what a full sync of the Service of this cluster would
+// change on the listeners of its CLB, if it sets them.
+func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluster string) []Difference {
+	value := func(short string) string { v, _ := Annotation(svc, short); return v }
+	var drift []Difference
 	wanted := map[string]bool{}
 	for _, p := range svc.Spec.Ports {
-		port := fmt.Sprint(p.Port)
-		proto := or(protocols[port], strings.ToLower(string(p.Protocol)))
-		key := proto + ":" + port
+		key := ListenerKey(svc, p)
 		wanted[key] = true
 		i := slices.IndexFunc(listeners, func(l cloud.Listener) bool { return l.Protocol+":"+fmt.Sprint(l.Port) == key })
 		if i < 0 {
-			drift = append(drift, fmt.Sprintf("there is no listener %s", key))
+			drift = append(drift, Difference{Text: fmt.Sprintf("there is no listener %s", key), Down: true})
 			continue
 		}
+		differ := func(what, is, want, short string) {
+			drift = append(drift, Difference{Text: fmt.Sprintf("%s of listener %s is %s and the annotations say %s", what, key, or(is, "empty"), clipped(want)), Keep: short, Is: is})
+		}
 		if want := value("scheduler"); want != "" && listeners[i].Scheduler != want {
-			drift = append(drift, fmt.Sprintf("the scheduler of listener %s is %s and the annotations say %s", key, listeners[i].Scheduler, clipped(want)))
+			differ("the scheduler", listeners[i].Scheduler, want, "scheduler")
 		}
 		for _, of := range settings {
 			if is, want, ok := of.differs(listeners[i], value); ok {
-				drift = append(drift, fmt.Sprintf("%s of listener %s is %s and the annotations say %s", of.name, key, or(is, "empty"), clipped(want)))
+				differ(of.name, is, want, of.short)
 			}
 		}
 		if listeners[i].Status != "" && listeners[i].Status != "running" {
-			drift = append(drift, fmt.Sprintf("listener %s is %s and would be started", key, listeners[i].Status))
+			drift = append(drift, Difference{Text: fmt.Sprintf("listener %s is %s and would be started", key, listeners[i].Status), Down: listeners[i].Status == "stopped"})
 		}
 	}
 	for _, l := range listeners {
 		key := l.Protocol + ":" + fmt.Sprint(l.Port)
-		if t, ok := ParseTrace(l.Description); ok && t.Of(svc, c.Event.Cluster) && !wanted[key] {
-			drift = append(drift, fmt.Sprintf("listener %s has no port of the Service and would be deleted", key))
+		if t, ok := ParseTrace(l.Description); ok && t.Of(svc, cluster) && !wanted[key] {
+			drift = append(drift, Difference{Text: fmt.Sprintf("listener %s has no port of the Service and would be deleted", key)})
 		}
 	}
 	return drift
+}
+
+// ListenerKey returns which listener a port of the Service has, protocol and port as
+// they stand in the API: "tcp:80" of a CLB, "TCP:80" of an NLB.
+func ListenerKey(svc *corev1.Service, p corev1.ServicePort) string {
+	value, _ := Annotation(svc, "protocol-port")
+	port := fmt.Sprint(p.Port)
+	asked := protocolsOf(value)[port]
+	if NLB(svc) {
+		return strings.ToUpper(or(asked, string(p.Protocol))) + ":" + port
+	}
+	return or(asked, strings.ToLower(string(p.Protocol))) + ":" + port
 }
 
 // A setting of listeners, which an annotation asks for.

@@ -1,0 +1,113 @@
+package survey
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed drift.md
+var driftDoc string
+
+// drift looks for settings that the next full sync takes back.
+var drift = &checkup.Check{
+	ID:    "drift",
+	Doc:   driftDoc,
+	Needs: []checkup.Part{checkup.Services},
+	Uses:  []checkup.Part{checkup.CLBs, checkup.NLBs, checkup.Listeners},
+	Find:  findDrift,
+}
+
+func findDrift(s *checkup.Snapshot, r *checkup.Report) {
+	for _, svc := range s.OfType() {
+		if !remedy.Synced(svc) {
+			continue // its first sync makes all of it
+		}
+		about := checkup.OfService(svc)
+		b, err := s.Balancer(svc)
+		if err != nil {
+			r.Unknown(about, err)
+			continue
+		}
+		if b == nil {
+			continue
+		}
+		evidence := map[string]string{"load balancer": b.ID, "address": b.Address}
+		add := func(severity checkup.Severity, key, text, do string) {
+			r.Add(checkup.Finding{Severity: severity, About: about, Key: key, Text: text, Do: do, Evidence: evidence})
+		}
+		settings := remedy.Differences(svc, &b.Instance)
+		fails := slices.DeleteFunc(slices.Clone(settings), func(d remedy.Difference) bool { return !d.Fails || d.Keep == "" })
+		settings = slices.DeleteFunc(settings, func(d remedy.Difference) bool { return d.Fails })
+		if len(fails) > 0 {
+			add(checkup.Warning, "fails", fmt.Sprintf("The next full sync of the Service fails on %s, which it can't change: %s.", b.ID, clauses(fails)),
+				keeping(svc, fails)+" To have it otherwise, the Service has to be made again.")
+		}
+		if len(settings) > 0 {
+			add(checkup.Warning, "", fmt.Sprintf("The next full sync of the Service changes on %s what differs from the annotations: %s.", b.ID, clauses(settings)), putBack(svc, settings))
+		}
+		if !remedy.OwnsListeners(svc) {
+			continue
+		}
+		if err := cmp.Or(s.Err(checkup.Listeners), b.Err(checkup.Listeners)); err != nil {
+			r.Unknown(about, err)
+			continue
+		}
+		ports := remedy.ListenerDifferences(svc, b.Listeners, s.Cluster)
+		if b.NLB != nil {
+			ports = remedy.NetworkListenerDifferences(svc, b.NetworkListeners, s.Cluster)
+		}
+		down := slices.DeleteFunc(slices.Clone(ports), func(d remedy.Difference) bool { return !d.Down })
+		ports = slices.DeleteFunc(ports, func(d remedy.Difference) bool { return d.Down })
+		if len(down) > 0 {
+			add(checkup.Critical, "down", fmt.Sprintf("Ports of the Service take no traffic on %s until the next full sync: %s.", b.ID, clauses(down)),
+				"Have the controller put them right now: "+remedy.WakeCommand(svc)+".")
+		}
+		if len(ports) > 0 {
+			add(checkup.Warning, "listeners", fmt.Sprintf("The next full sync of the Service changes the listeners of %s where they differ from the annotations: %s.", b.ID, clauses(ports)), putBack(svc, ports))
+		}
+	}
+}
+
+// shown is how many clauses or commands a sentence holds.
+const shown = 5
+
+func clauses(list []remedy.Difference) string {
+	var texts []string
+	for _, d := range list {
+		texts = append(texts, d.Text)
+	}
+	return remedy.Clauses(texts, shown)
+}
+
+// putBack says both ways to end differences that a sync would change.
+func putBack(svc *corev1.Service, list []remedy.Difference) string {
+	return strings.TrimSpace(keeping(svc, list) + " To put it back now, rather than at some later change: " + remedy.WakeCommand(svc) + ".")
+}
+
+// keeping says how a person keeps what is there now; empty where no annotation can say so.
+func keeping(svc *corev1.Service, list []remedy.Difference) string {
+	var commands []string
+	for _, d := range list {
+		switch {
+		case d.Keep == "":
+			continue
+		case d.Is == "":
+			commands = append(commands, remedy.RemoveCommand(svc, d.Keep))
+		default:
+			commands = append(commands, remedy.SetCommand(svc, d.Keep, d.Is))
+		}
+	}
+	commands = slices.Compact(commands)
+	if len(commands) == 0 {
+		return ""
+	}
+	return "To keep what is there now: " + remedy.Clauses(commands, shown) + "."
+}
