@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -147,7 +148,7 @@ func (a *recorder) Write(b []byte) (int, error) { return a.body.Write(b) }
 // then lets those in hand finish. The SDK's loop can't be ended and has no ear for
 // SIGTERM: it goes on until the process ends.
 func (d *Door) goRuntime(ctx context.Context, api string) error {
-	mend(api)
+	mend(api, &d.hands)
 	fc.RegisterInitializerFunction(d.initialize)
 	fc.RegisterPreStopFunction(d.hands.wait)
 	go fc.Start(d.Invoke)
@@ -164,15 +165,18 @@ func (d *Door) goRuntime(ctx context.Context, api string) error {
 // mend puts right what the SDK (v0.3.1) makes of its platform's faults. It leaves an
 // invocation without a deadline or a timeout unanswered, and asks an API that is away
 // again without a pause. The SDK takes no client of ours; its requests pass through
-// here because it uses the default one.
-func mend(api string) {
+// here because it uses the default one. Here, too, is seen when an answer has arrived:
+// an invocation is in hand until then, and not only until its run has ended.
+func mend(api string, h *hands) {
 	transport := http.DefaultTransport.(*http.Transport)
-	transport.RegisterProtocol("http", mended{api, transport.Clone()})
+	transport.RegisterProtocol("http", &mended{api: api, to: transport.Clone(), hands: h})
 }
 
 type mended struct {
-	api string
-	to  *http.Transport
+	api   string
+	to    *http.Transport
+	hands *hands
+	held  sync.Map // by ID of the request: the invocations of events in hand
 }
 
 // again is the pause before an API that failed is asked again.
@@ -182,12 +186,16 @@ const again = time.Second
 const assumed = time.Minute
 
 // RoundTrip sends a request to the runtime API; others go their usual way.
-func (m mended) RoundTrip(r *http.Request) (*http.Response, error) {
+func (m *mended) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != m.api {
 		return nil, http.ErrSkipAltProtocol
 	}
 	a, err := m.to.RoundTrip(r)
 	if !strings.HasSuffix(r.URL.Path, "/next") {
+		id := path.Base(path.Dir(r.URL.Path)) // …/<ID>/response, or …/<ID>/error
+		if _, ok := m.held.LoadAndDelete(id); ok {
+			m.hands.end()
+		}
 		return a, err
 	}
 	if err != nil || a.StatusCode != http.StatusOK {
@@ -204,6 +212,11 @@ func (m mended) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if _, err := strconv.ParseInt(a.Header.Get("x-fc-function-deadline"), 10, 64); err != nil {
 		a.Header.Set("x-fc-function-deadline", strconv.FormatInt(time.Now().Add(time.Duration(s)*time.Second).UnixMilli(), 10))
+	}
+	// A hook waits for the events in hand, and must not wait for itself.
+	if kind := a.Header.Get("x-fc-function-type"); kind == "" || kind == "0" {
+		m.held.Store(a.Header.Get("x-fc-request-id"), true)
+		m.hands.hold()
 	}
 	return a, nil
 }
@@ -222,6 +235,13 @@ type hands struct {
 	held   int
 	free   chan struct{} // closed when none is held any more; nil: nobody waits
 	closed bool
+}
+
+// hold takes a request in hand that has come already.
+func (h *hands) hold() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held++
 }
 
 // begin takes a request in hand, and reports whether one may.

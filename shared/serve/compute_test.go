@@ -271,7 +271,7 @@ func TestMended(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer api.Close()
-	m := mended{strings.TrimPrefix(api.URL, "http://"), &http.Transport{}}
+	m := &mended{api: strings.TrimPrefix(api.URL, "http://"), to: &http.Transport{}, hands: &hands{}}
 	defer m.to.CloseIdleConnections()
 	ask := func(ctx context.Context, url string) (*http.Response, time.Duration, error) {
 		t.Helper()
@@ -302,6 +302,28 @@ func TestMended(t *testing.T) {
 		deadline := a.Header.Get("x-fc-function-deadline")
 		if a.Header.Get("x-fc-function-timeout") != tt.wantTimeout || tt.deadline != "" && deadline != tt.deadline || len(deadline) < len(tt.deadline) || deadline == "" {
 			t.Errorf("%+v became %v", tt, a.Header)
+		}
+	}
+
+	// An event is in hand until its answer has arrived; a hook is not.
+	for _, kind := range []string{"0", "1", "2", ""} {
+		header = http.Header{}
+		header.Set("x-fc-function-type", kind)
+		header.Set("x-fc-request-id", "r"+kind)
+		m.hands.held = 0
+		if _, _, err := ask(t.Context(), api.URL+"/2020-11-11/runtime/invocation/next"); err != nil {
+			t.Fatal(err)
+		}
+		if n := m.hands.held; (n == 1) != (kind == "0" || kind == "") {
+			t.Errorf("of kind %q %d are in hand", kind, n)
+		}
+		for range 2 {
+			if _, _, err := ask(t.Context(), api.URL+"/2020-11-11/runtime/invocation/r"+kind+"/response"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m.hands.held != 0 {
+			t.Errorf("of kind %q %d are in hand after the answer", kind, m.hands.held)
 		}
 	}
 	status = http.StatusInternalServerError

@@ -1,6 +1,8 @@
 package door
 
 import (
+	"bytes"
+	"compress/flate"
 	"context"
 	"encoding/json"
 	"errors"
@@ -294,6 +296,33 @@ func TestBareDoor(t *testing.T) {
 	f.logged(t, `"status":401,"error":"the caller's token is not good here`, 2)
 	if strings.Contains(f.log(), "Bearer") || strings.Contains(f.log(), "sesame") {
 		t.Error("a token stands in the log")
+	}
+}
+
+// A program is small enough to start quickly, stripped and in its ZIP archive.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	file, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z, err := flate.NewWriter(&packed, flate.DefaultCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := z.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 19_000_000 || packed.Len() > 7_000_000 {
+		t.Errorf("the program has %d bytes, %d of them packed: 19 and 7 million are allowed; go tool nm -size -sort size tells what is large", len(text), packed.Len())
 	}
 }
 
