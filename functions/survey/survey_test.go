@@ -51,6 +51,7 @@ type world struct {
 	Marks        map[string]checkup.Mark                `json:"marks"`  // by Service
 	Policies     []string                               `json:"policies"`
 	Role         string                                 `json:"role"`
+	Policy       remedy.Policy                          `json:"policy"`
 	Failed       map[checkup.Part]string                `json:"failed"`
 	Manifest     bool                                   `json:"manifest"` // the Services are not in the cluster yet
 }
@@ -187,12 +188,13 @@ func (w *world) fill(t *testing.T, s *checkup.Snapshot) {
 		s.Marks[uid(name)] = m
 	}
 	s.Role.Name = w.Role
-	for _, document := range w.Policies {
+	s.Policy = w.Policy
+	for i, document := range w.Policies {
 		rules, err := remedy.ParsePolicy(document)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Role.Policies = append(s.Role.Policies, cloud.Policy{Document: document})
+		s.Role.Policies = append(s.Role.Policies, cloud.Policy{Name: fmt.Sprintf("k8sMasterRolePolicy-%d", i+1), Document: document})
 		s.Role.Rules = append(s.Role.Rules, rules...)
 	}
 	for p, why := range w.Failed {

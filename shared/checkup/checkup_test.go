@@ -118,7 +118,7 @@ func TestValidate(t *testing.T) {
 		t.Error("nothing is wrong with it")
 	}
 	for _, p := range AllParts() {
-		if len(reads([]Part{p})) == 0 {
+		if p != Policy && len(reads([]Part{p})) == 0 {
 			t.Errorf("%s reads nothing", p)
 		}
 	}

@@ -33,6 +33,8 @@ type Source struct {
 	// Only names the one Service to read, "namespace/name", with what belongs to it;
 	// empty: all.
 	Only string
+	// Policy returns what the operator wants; nil: nothing in particular.
+	Policy func(context.Context) (remedy.Policy, error)
 	// Progress is told how many of a part have been read; total is 0 where nobody
 	// knows it yet. Nil: nobody is told.
 	Progress func(p Part, done, total int)
@@ -168,6 +170,13 @@ func (g *gathering) part(ctx context.Context, p Part) (int, error) {
 		role, err := c.MasterRole(ctx)
 		g.s.Role = role
 		return len(role.Policies), err
+	case Policy:
+		if g.Source.Policy == nil {
+			return 0, nil
+		}
+		wants, err := g.Source.Policy(ctx)
+		g.s.Policy = wants
+		return 1, err
 	}
 	return 0, fmt.Errorf("there is no part %q", p)
 }

@@ -29,6 +29,7 @@ const (
 	Routes     Part = "routes"          // of the cluster's VPC
 	Quotas     Part = "quotas"          // of CLB, NLB and VPC
 	Rights     Part = "RAM permissions" // of the masters' role
+	Policy     Part = "policy"          // of the operator
 )
 
 // parts says what reading a part takes, beside what the parts that it needs take.
@@ -51,6 +52,7 @@ var parts = map[Part]struct {
 	Routes:     {reads: []grant.Grant{grant.DescribeRouteTableList, grant.DescribeRouteEntryList}, needs: []Part{Detail}},
 	Quotas:     {reads: []grant.Grant{grant.ListProductQuotas}},
 	Rights:     {reads: remedy.RoleReads, needs: []Part{Detail}},
+	Policy:     {}, // it lies in the stream or in a file
 }
 
 // closure returns the parts with all that these need, each once, in a fixed order.

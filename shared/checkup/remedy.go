@@ -79,6 +79,7 @@ var errOver = errors.New("the finding is gone since it was looked at")
 func again(ctx context.Context, k *remedy.Case, c *Check) (*Snapshot, *corev1.Service, []Finding, error) {
 	s, _, err := Gather(ctx, Source{
 		Cluster: k.Event.Cluster, Kube: k.Kube, Cloud: k.Cloud, Now: k.Now, Only: k.Service.Namespace + "/" + k.Service.Name,
+		Policy: func(context.Context) (remedy.Policy, error) { return k.Policy, nil },
 	}, c.Parts())
 	if err != nil {
 		return nil, nil, nil, err

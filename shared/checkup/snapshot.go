@@ -35,6 +35,7 @@ type Snapshot struct {
 	Routes       map[string][]cloud.Route // by the route table's ID
 	Quotas       []cloud.Quota
 	Role         remedy.Role
+	Policy       remedy.Policy
 
 	// Failed says of each part that could not be read why. A part that nobody asked
 	// for is in neither.

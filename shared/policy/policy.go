@@ -14,7 +14,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,7 +46,8 @@ type File struct {
 	RAMDelay  string           `json:"ramDelay,omitempty"`  // how long RAM takes to act on a new policy version; default 1m
 	VSwitches VSwitches        `json:"vswitches,omitzero"`
 	PayBySpec bool             `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025
-	Tell      []Sink           `json:"tell,omitempty"`      // who is told of what, see Sink
+	Survey    Survey           `json:"survey,omitzero"`
+	Tell      []Sink           `json:"tell,omitempty"` // who is told of what, see Sink
 }
 
 // A Class is what the policy file says of one class.
@@ -87,6 +90,13 @@ type VSwitches struct {
 	Allow          []string `json:"allow,omitempty"`          // besides the cluster's own
 	Reserve        *int64   `json:"reserve,omitempty"`        // free addresses that stay untouched; default 8
 	ReplaceMissing bool     `json:"replaceMissing,omitempty"` // a vSwitch that a person named and that doesn't exist may be replaced
+}
+
+// A Survey is what the survey compares the cluster with.
+type Survey struct {
+	Protect    []string `json:"protect,omitempty"`    // namespaces whose load balancers must have deletion protection; * and ? stand for any text and any character
+	Target     string   `json:"target,omitempty"`     // version of the controller that an upgrade is planned to, such as v2.14.0; default the newest that lbremedy knows
+	LocalPorts string   `json:"localPorts,omitempty"` // net.ipv4.ip_local_port_range of the nodes; default 32768-60999
 }
 
 // Load reads the policy file at path. The classes are the IDs that it may name.
@@ -155,6 +165,7 @@ func Parse(data []byte, classes []string) (remedy.Policy, error) {
 		}
 		p.RAMDelay = d
 	}
+	p.Survey = survey(f.Survey, &errs)
 	errs = append(errs, checkTell(f.Tell, classes)...)
 	if err := errors.Join(errs...); err != nil {
 		return remedy.Policy{}, err
@@ -181,6 +192,32 @@ func risk(field, value string, errs *[]error) *remedy.Risk {
 		return nil
 	}
 	return &r
+}
+
+func survey(f Survey, errs *[]error) remedy.Survey {
+	s := remedy.Survey{Protect: f.Protect}
+	for i, p := range f.Protect {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			*errs = append(*errs, fmt.Errorf("survey.protect[%d]: %q is no name or pattern", i, p))
+		}
+	}
+	if f.Target != "" {
+		var ok bool
+		if s.Target, ok = remedy.ParseVersion(f.Target); !ok {
+			*errs = append(*errs, fmt.Errorf("survey.target: %q is no version such as v2.14.0", f.Target))
+		}
+	}
+	if f.LocalPorts != "" {
+		first, last, _ := strings.Cut(f.LocalPorts, "-")
+		a, errA := strconv.ParseUint(first, 10, 16)
+		b, errB := strconv.ParseUint(last, 10, 16)
+		if errA != nil || errB != nil || a == 0 || a > b {
+			*errs = append(*errs, fmt.Errorf("survey.localPorts: %q is no range of ports such as 32768-60999", f.LocalPorts))
+		} else {
+			s.LocalPorts = remedy.Ports{First: int32(a), Last: int32(b)}
+		}
+	}
+	return s
 }
 
 // explain turns the decoder's errors into a sentence that names the culprit.

@@ -43,6 +43,8 @@ func TestParse(t *testing.T) {
 		{"budgets", "budgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo\nclasses: {tag-missing: {mode: fix, risk: high, oneWay: true}}",
 			remedy.Policy{Mode: remedy.Observe, TakeBack: true, Budgets: remedy.Budgets{Attempts: 1, Class: 50, Share: 100, Least: 10},
 				Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Fix, Risk: &high, OneWay: true}}}},
+		{"what the survey compares with", "survey: {protect: ['prod-*'], target: v2.14.0, localPorts: 20000-60999}",
+			remedy.Policy{Mode: remedy.Observe, Survey: remedy.Survey{Protect: []string{"prod-*"}, Target: remedy.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 20000, Last: 60999}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -87,14 +89,21 @@ func TestParseRefuses(t *testing.T) {
 		"freezes: [{name: a, from: 2026-01-02T00:00:00Z, until: 2026-01-01T00:00:00Z}]":              "not after its beginning",
 		"freezes: [{name: a, from: 2026-01-02T00:00:00Z, until: '10:00'}]":                           `until: "10:00" is no time such as`,
 		"freezes: [{name: a, days: [mon], from: 2026-01-02T00:00:00Z, until: 2026-01-03T00:00:00Z}]": "days and zone are for times of day",
-		"budgets: {share: 20}":     "budgets.share",
-		"budgets: {share: 120%}":   `budgets.share: "120%" is no share`,
-		"budgets: {class: -1}":     "budgets.class: -1 is negative",
-		"unsettled: undoo":         `unsettled: "undoo" is unknown`,
-		"payBySpec: perhaps":       "payBySpec",
-		"vswitches: {reserve: -2}": "vswitches.reserve: -2 is negative",
-		"mode: [":                  "line 1",
-		"mode: fix\nmode: observe": "mode",
+		"budgets: {share: 20}":          "budgets.share",
+		"budgets: {share: 120%}":        `budgets.share: "120%" is no share`,
+		"budgets: {class: -1}":          "budgets.class: -1 is negative",
+		"unsettled: undoo":              `unsettled: "undoo" is unknown`,
+		"payBySpec: perhaps":            "payBySpec",
+		"vswitches: {reserve: -2}":      "vswitches.reserve: -2 is negative",
+		"survey: {protect: ['[']}":      `survey.protect[0]: "[" is no name or pattern`,
+		"survey: {target: newest}":      `survey.target: "newest" is no version`,
+		"survey: {localPorts: 9}":       "localPorts",
+		"survey: {localPorts: '9-'}":    `survey.localPorts: "9-" is no range`,
+		"survey: {localPorts: 20-10}":   `survey.localPorts: "20-10" is no range`,
+		"survey: {localPorts: 1-70000}": `survey.localPorts: "1-70000" is no range`,
+		"survey: {protekt: [shop]}":     `"protekt"`,
+		"mode: [":                       "line 1",
+		"mode: fix\nmode: observe":      "mode",
 	} {
 		_, err := Parse([]byte(file), classes)
 		if err == nil || !strings.Contains(err.Error(), want) {

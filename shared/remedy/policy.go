@@ -31,6 +31,45 @@ type Policy struct {
 	TakeBack  bool          // a fix that did not work is taken back when its attempts are spent
 	RAMDelay  time.Duration // how long RAM takes to act on a new policy version; zero: a minute
 	PayBySpec bool          // CLBs that pay by spec are still sold to this account, such as slb.s1.small
+	Survey    Survey
+}
+
+// A Survey is what the operator wants of the cluster beyond syncs that succeed. The
+// checks of the survey compare the cluster with it.
+type Survey struct {
+	Protect    []string // patterns of namespaces whose load balancers nobody may delete
+	Target     Version  // to which the controller is to be upgraded; zero: the operator named none
+	LocalPorts Ports    // from which nodes take ports for connections of their own; zero: DefaultLocalPorts
+}
+
+// Protects reports whether the operator wants the load balancers of a namespace
+// protected from deletion.
+func (s Survey) Protects(namespace string) bool {
+	return slices.ContainsFunc(s.Protect, func(p string) bool {
+		ok, err := path.Match(p, namespace)
+		return ok && err == nil
+	})
+}
+
+// Ports are those from First to Last.
+type Ports struct{ First, Last int32 }
+
+// String returns the range as "32768-60999".
+func (p Ports) String() string { return fmt.Sprintf("%d-%d", p.First, p.Last) }
+
+// Hold reports whether the port is one of them.
+func (p Ports) Hold(port int32) bool { return p.First <= port && port <= p.Last }
+
+// DefaultLocalPorts returns the ports that Linux takes for connections of its own
+// unless told otherwise (net.ipv4.ip_local_port_range).
+func DefaultLocalPorts() Ports { return Ports{32768, 60999} }
+
+// Local returns the ports that nodes take for connections of their own.
+func (s Survey) Local() Ports {
+	if s.LocalPorts == (Ports{}) {
+		return DefaultLocalPorts()
+	}
+	return s.LocalPorts
 }
 
 // A Class is what the operator allows for one class of failure.

@@ -74,7 +74,7 @@ what --severity leaves out, do not count. With --fix they are those of "lbremedy
 	f.StringVar(&e.severity, "severity", "warning", "lowest `severity` that is shown: info, warning or critical")
 	f.StringArrayVarP(&e.files, "file", "f", nil, "`file` with Services to check before they are applied; - is standard input; may be given several times")
 	f.StringVar(&e.fix, "fix", "", "end the findings of this `check`")
-	f.StringVar(&e.policy, "policy", "", "with --fix: policy `file` instead of the policy in force")
+	f.StringVar(&e.policy, "policy", "", "policy `file` that says what the cluster is compared with, and, with --fix, what is allowed instead of the policy in force")
 	f.BoolVar(&e.explain, "explain", false, "say of each finding what to do and what it rests on")
 	e.flags(cmd)
 	command.Complete(cmd, "severity", cobra.FixedCompletions([]string{"info", "warning", "critical"}, cobra.ShellCompDirectiveNoFileComp))
@@ -201,7 +201,7 @@ func (p *program) examine(ctx context.Context, e examining, args []string) error
 	if e.apply {
 		return command.Wrong("doctor --apply needs to know what to end: name a check with --fix")
 	}
-	env, err := p.look(ctx, p.host())
+	env, err := p.fixing(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (p *program) survey(ctx context.Context, env *remedy.Env, checks []*checkup
 // source returns what a snapshot is read from, with progress said to a terminal.
 func (p *program) source(env *remedy.Env, g *progress) checkup.Source {
 	var mu sync.Mutex
-	return checkup.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: p.now(), Progress: func(part checkup.Part, done, total int) {
+	return checkup.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: p.now(), Policy: env.Policy, Progress: func(part checkup.Part, done, total int) {
 		mu.Lock()
 		defer mu.Unlock()
 		if total > 0 {

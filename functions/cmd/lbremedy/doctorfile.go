@@ -46,7 +46,7 @@ func (p *program) examineFiles(ctx context.Context, e examining, args []string) 
 	var facts *checkup.Snapshot
 	var read []checkup.Reading
 	if p.cluster != "" {
-		env, err := p.look(ctx, p.host())
+		env, err := p.fixing(ctx, e)
 		if err != nil {
 			return err
 		}
