@@ -159,7 +159,7 @@ func TestDoor(t *testing.T) {
 		"LBREMEDY_DOOR_JWT_KEYS":   writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))),
 		"LBREMEDY_DOOR_JWT_ISSUER": "lbremedy-courier", "LBREMEDY_DOOR_JWT_AUDIENCE": "lbremedy", "LBREMEDY_DOOR_JWT_SUBJECT": "lbremedy-courier",
 	}
-	verifier, err := serve.NewVerifier(func(name string) string { return environment[name] })
+	verifier, err := serve.NewVerifier(t.Context(), func(name string) string { return environment[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
