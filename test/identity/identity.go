@@ -74,7 +74,9 @@ func Of(who string) (Rights, error) {
 	if !ok {
 		return Rights{}, fmt.Errorf("%s has no ClusterRole %s: run make gen", rolesFile, Name(who))
 	}
-	return Rights{Rules: rules, Policy: files.policies[who]}, nil
+	r := Rights{Rules: slices.Clip(rules), Policy: files.policies[who]}
+	r.Policy.Statement = slices.Clip(r.Policy.Statement) // what a caller appends is its own
+	return r, nil
 }
 
 // Without returns the rights less one grant.
