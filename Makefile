@@ -102,7 +102,7 @@ deploy-knative: ## Say what the functions on Knative would change in a cluster; 
 images: ## Build the images of all programs into bin/images; PROGRAMS=a,b chooses. Needs no registry and no Docker.
 	@cd infra/images && go run . build -version '$(VERSION)' -only '$(PROGRAMS)'
 
-push-images: ## Say what the registry REGISTRY=host/namespace lacks of the images; APPLY=1 pushes it, TAG=name is another tag.
+push-images: ## Say what the registry REGISTRY=host/name lacks of the images; APPLY=1 pushes it, TAG=name is another tag.
 	@cd infra/images && go run . push -registry '$(REGISTRY)' -tag '$(TAG)' $(if $(APPLY),-apply)
 
 clean: ## Remove bin; the API server stays in the user's cache directory.

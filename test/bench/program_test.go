@@ -113,7 +113,9 @@ func (r *rig) memory(b *testing.B) {
 // size measures the function programs.
 func (r *rig) size(b *testing.B) {
 	largest, zipped := 0.0, 0.0
-	for _, folder := range r.functions(b) {
+	all := r.functions(b)
+	r.build(b, all...)
+	for _, folder := range all {
 		if filepath.Base(folder) == "lbremedy" {
 			continue // the operator's program
 		}
@@ -174,9 +176,41 @@ func (r *rig) start(b *testing.B) {
 		}
 	}
 	ours, empty := quantile(took["functions/vswitchipexhausted/cmd/vswitchipexhausted"], 0.5), quantile(took["test/bench/empty"], 0.5)
-	r.note(b, "until ready", "ms", ms(ours))
+	r.atMost(b, "until ready", "ms", ms(ours), 15)
 	r.note(b, "until ready empty", "ms", ms(empty))
-	r.note(b, "until ready more than empty", "ms", ms(ours-empty))
+	r.atMost(b, "until ready against empty", "times", float64(ours)/float64(empty), 3)
+}
+
+// idle measures the memory of a function program and of the courier that have nothing
+// to do: the most of five seconds after they are ready.
+func (r *rig) idle(b *testing.B) {
+	n := r.nats(b)
+	routes := filepath.Join(b.TempDir(), "routes.yaml")
+	if err := os.WriteFile(routes, []byte("default: {url: \"http://127.0.0.1:9/{class}\"}\n"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	common := []string{"LBREMEDY_CLUSTER=" + clusterID, "LBREMEDY_NATS=" + n.url, "LBREMEDY_NATS_TOKEN=" + n.token}
+	function, courier := freePort(b), freePort(b)
+	for _, part := range []struct {
+		name, port string
+		process    *process
+	}{
+		{"function", function, guarded(b, r.program(b, "functions/vswitchipexhausted/cmd/vswitchipexhausted"), append([]string{
+			"LBREMEDY_REGION=cn-hangzhou", "LBREMEDY_KUBECONFIG=" + r.cluster(b).Kubeconfig, "PORT=" + function, "FC_CUSTOM_LISTEN_PORT=", "FC_RUNTIME_API=",
+		}, common...))},
+		{"courier", courier, guarded(b, r.program(b, "events/cmd/courier"), common, "--routes", routes, "--listen", "127.0.0.1:"+courier)},
+	} {
+		await(b, time.Minute, func() error { return part.process.asked("http://127.0.0.1:" + part.port + "/readyz") })
+		most := 0.0
+		tick := time.NewTicker(100 * time.Millisecond)
+		for range 50 {
+			<-tick.C
+			most = max(most, part.process.memory(b, "VmRSS"))
+		}
+		tick.Stop()
+		r.atMost(b, part.name+" resident", "MB", most, 25)
+		r.note(b, part.name+" of it the program's file", "MB", part.process.memory(b, "RssFile"))
+	}
 }
 
 // ready starts a program, returns how long it took until it was ready, and ends it.
