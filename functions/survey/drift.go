@@ -44,7 +44,11 @@ func findDrift(s *checkup.Snapshot, r *checkup.Report) {
 			r.Add(checkup.Finding{Severity: severity, About: about, Key: key, Text: text, Do: do, Evidence: evidence})
 		}
 		settings := remedy.Differences(svc, &b.Instance)
-		fails := slices.DeleteFunc(slices.Clone(settings), func(d remedy.Difference) bool { return !d.Fails || d.Keep == "" })
+		// What keeps a load balancer from being reused is another check's.
+		id, _ := remedy.Annotation(svc, "id")
+		fails := slices.DeleteFunc(slices.Clone(settings), func(d remedy.Difference) bool {
+			return !d.Fails || d.Keep == "" || id != "" && d.Keep == "address-type"
+		})
 		settings = slices.DeleteFunc(settings, func(d remedy.Difference) bool { return d.Fails })
 		if len(fails) > 0 {
 			add(checkup.Warning, "fails", fmt.Sprintf("The next full sync of the Service fails on %s, which it can't change: %s.", b.ID, clauses(fails)),
@@ -60,10 +64,7 @@ func findDrift(s *checkup.Snapshot, r *checkup.Report) {
 			r.Unknown(about, err)
 			continue
 		}
-		ports := remedy.ListenerDifferences(svc, b.Listeners, s.Cluster)
-		if b.NLB != nil {
-			ports = remedy.NetworkListenerDifferences(svc, b.NetworkListeners, s.Cluster)
-		}
+		ports := listenerDrift(s, svc, b)
 		down := slices.DeleteFunc(slices.Clone(ports), func(d remedy.Difference) bool { return !d.Down })
 		ports = slices.DeleteFunc(ports, func(d remedy.Difference) bool { return d.Down })
 		if len(down) > 0 {

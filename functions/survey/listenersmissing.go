@@ -1,0 +1,160 @@
+package survey
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed listenersmissing.md
+var listenersMissingDoc string
+
+// listenersMissing looks for ports that nobody gives a listener.
+var listenersMissing = &checkup.Check{
+	ID:    "listeners-missing",
+	Doc:   listenersMissingDoc,
+	Needs: []checkup.Part{checkup.Services, checkup.Listeners},
+	Uses:  []checkup.Part{checkup.CLBs, checkup.NLBs, checkup.Groups, checkup.Detail},
+	Find:  findListenersMissing,
+}
+
+func findListenersMissing(s *checkup.Snapshot, r *checkup.Report) {
+	for _, svc := range s.OfType() {
+		if remedy.OwnsListeners(svc) {
+			continue // the controller makes them
+		}
+		b, err := s.Balancer(svc)
+		if err == nil && b != nil {
+			err = b.Err(checkup.Listeners)
+		}
+		if err != nil {
+			r.Unknown(about(svc), err)
+		} else if b != nil {
+			missing(s, r, svc, b)
+		}
+	}
+}
+
+// A standing is a listener of either kind.
+type standing struct {
+	key, trace, group string
+	port              int
+}
+
+func standings(b *checkup.LoadBalancer) []standing {
+	var list []standing
+	for _, l := range b.Listeners {
+		list = append(list, standing{fmt.Sprintf("%s:%d", l.Protocol, l.Port), l.Description, l.VServerGroup, l.Port})
+	}
+	for _, l := range b.NetworkListeners {
+		list = append(list, standing{fmt.Sprintf("%s:%d", l.Protocol, l.Port), l.Description, l.ServerGroup, l.Port})
+	}
+	return list
+}
+
+// missing looks at the ports of one Service that reuses a load balancer.
+func missing(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, b *checkup.LoadBalancer) {
+	listeners := standings(b)
+	ranges, _ := remedy.Annotation(svc, "listener-port-range")
+	var lacks, groups []string
+	for _, p := range svc.Spec.Ports {
+		key := remedy.ListenerKey(svc, p)
+		i := slices.IndexFunc(listeners, func(l standing) bool { return l.key == key })
+		if i < 0 {
+			if ranges == "" {
+				lacks = append(lacks, key)
+				groups = append(groups, groupFor(s, svc, p))
+			}
+			continue
+		}
+		g, err := s.Group(svc, b, p)
+		switch at := listeners[i]; {
+		case err != nil:
+			r.Unknown(about(svc), fmt.Errorf("where the listener %s sends to: %w", key, err))
+		case g != nil && at.group != g.ID:
+			r.Add(checkup.Finding{Severity: checkup.Warning, About: about(svc), Key: "elsewhere/" + key,
+				Evidence: map[string]string{"load balancer": b.ID, "listener": key, "sends to": at.group, "group of the Service": g.ID},
+				Text:     fmt.Sprintf("The listener %s of the reused %s sends to %s and not to the Service's group %s (%s): its traffic does not reach the Service.", key, b.ID, cmp.Or(at.group, "no group of that kind"), g.ID, g.Name),
+				Do:       fmt.Sprintf("If the port is meant for the Service, have the listener use %s in the console, or let the controller: %s.", g.ID, remedy.SetCommand(svc, "force-override-listeners", "true"))})
+		}
+	}
+	if len(lacks) == 0 {
+		return
+	}
+	effect := "There is nothing that it would replace."
+	if replaced := overridden(s, svc, b, listeners); len(replaced) > 0 {
+		effect = fmt.Sprintf("That replaces what stands there now: %s.", remedy.Clauses(replaced, shown))
+	}
+	verb := "have"
+	if len(lacks) == 1 {
+		verb = "has"
+	}
+	r.Add(checkup.Finding{Severity: checkup.Critical, About: about(svc), Evidence: map[string]string{"load balancer": b.ID, "address": b.Address, "ports": strings.Join(lacks, ", ")},
+		Text: fmt.Sprintf("%s of the Service %s no listener on the reused %s, and without force-override-listeners: \"true\" the controller makes none: no traffic arrives there.", strings.Join(lacks, ", "), verb, b.ID),
+		Do: fmt.Sprintf("Make the listener in the console, with the group of the Service (%s), or have the controller make it: %s. %s",
+			strings.Join(groups, ", "), remedy.SetCommand(svc, "force-override-listeners", "true"), effect)})
+}
+
+// groupFor returns what the group for a port of the Service is called.
+func groupFor(s *checkup.Snapshot, svc *corev1.Service, p corev1.ServicePort) string {
+	if id := remedy.AdoptedGroup(svc, p); id != "" {
+		return id
+	}
+	if s.Err(checkup.Detail) != nil {
+		return fmt.Sprintf("k8s/…/%s/%s/%s", svc.Name, svc.Namespace, s.Cluster)
+	}
+	return remedy.GroupName(svc, p, s.Mode(svc), s.Cluster)
+}
+
+// overridden returns what the controller would replace on the load balancer if the
+// Service overrode its listeners, one clause each.
+func overridden(s *checkup.Snapshot, svc *corev1.Service, b *checkup.LoadBalancer, listeners []standing) []string {
+	var list []string
+	for _, l := range listeners {
+		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+			return int(p.Port) == l.port && alike(remedy.ListenerKey(svc, p), l.key)
+		}) {
+			continue
+		}
+		switch t, ok := remedy.ParseTrace(l.trace); {
+		case !ok:
+			list = append(list, fmt.Sprintf("%s, which was made by hand and sends to %s", l.key, cmp.Or(l.group, "no group of that kind")))
+		case !t.Of(svc, s.Cluster):
+			list = append(list, fmt.Sprintf("%s of the Service %s of the cluster %s", l.key, t, t.Cluster))
+		}
+	}
+	for _, d := range listenerDrift(s, svc, b) {
+		if !d.Down {
+			list = append(list, d.Text)
+		}
+	}
+	return list
+}
+
+// listenerDrift returns what a sync that sets the listeners would change on them.
+func listenerDrift(s *checkup.Snapshot, svc *corev1.Service, b *checkup.LoadBalancer) []remedy.Difference {
+	if b.NLB != nil {
+		return remedy.NetworkListenerDifferences(svc, b.NetworkListeners, s.Cluster)
+	}
+	return remedy.ListenerDifferences(svc, b.Listeners, s.Cluster)
+}
+
+// alike reports whether two listeners, such as "tcp:80" and "http:80", can't both be:
+// all protocols but UDP share their ports.
+func alike(a, b string) bool {
+	of := func(key string) string {
+		protocol, port, _ := strings.Cut(strings.ToLower(key), ":")
+		if protocol != "udp" {
+			protocol = "tcp"
+		}
+		return protocol + ":" + port
+	}
+	return of(a) == of(b)
+}
