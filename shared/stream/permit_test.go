@@ -1,10 +1,15 @@
 package stream_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,10 +20,157 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
+const uid = "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
+
+// fail publishes a failure of a class.
+func fail(t *testing.T, admin *stream.Stream, class, cluster string) {
+	t.Helper()
+	_, _, err := admin.PublishNewer(t.Context(), events.FailedSubject(cluster, class, uid), class, nil, []byte("{}"), func(stream.Message) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deeds are what the engine does for a class, by what it is.
+func deeds(s, admin *stream.Stream, class, cluster string) map[string]func(context.Context) error {
+	claim := func(key string) func(context.Context) error {
+		return func(ctx context.Context) error { _, err := s.Claim(ctx, key, 3, uid, time.Minute); return err }
+	}
+	return map[string]func(context.Context) error{
+		"consume, and let a message die": func(ctx context.Context) error {
+			consuming, stop := context.WithCancel(ctx)
+			got := ""
+			err := s.Consume(consuming, class, 1, func(_ context.Context, m stream.Message) stream.Reply {
+				got = m.Subject
+				stop()
+				return stream.Reply{Dead: "it is a test"}
+			})
+			stop()
+			if err != nil || got != events.FailedSubject(cluster, class, uid) {
+				return fmt.Errorf("got %q: %w", got, cmp.Or(err, errors.New("that is not it")))
+			}
+			if _, err := s.Last(ctx, stream.Dead, "lbremedy.dead.failed."+cluster+"."+class+".>"); err != nil {
+				return err
+			}
+			// An acknowledgement is not answered: whether it came shows later.
+			for {
+				queues, err := admin.Queues(ctx)
+				if err != nil {
+					return err
+				}
+				if i := slices.IndexFunc(queues, func(q stream.Queue) bool { return q.Class == class }); i >= 0 && queues[i].InHand == 0 {
+					return nil
+				}
+			}
+		},
+		"read the newest failure": func(ctx context.Context) error {
+			_, err := s.Last(ctx, stream.Failed, events.FailedSubject(cluster, class, uid))
+			return err
+		},
+		"keep the journal": func(ctx context.Context) error {
+			journal := s.Journal(cluster, uid, class)
+			_, err := journal.Load(ctx)
+			return cmp.Or(err, journal.Append(ctx, "1", nil, []byte("{}")))
+		},
+		"keep a snapshot":               func(ctx context.Context) error { return s.Snapshot(ctx, cluster, uid, class, nil, []byte("{}")) },
+		"take a place of the class":     claim("budget." + cluster + "." + class),
+		"take a place of the cluster":   claim("budget." + cluster),
+		"take a place in a vSwitch":     claim("vswitch.vsw-" + cluster),
+		"take a place for an eviction":  claim("evict." + cluster + ".workload"),
+		"count a fix that did not work": claim("unsettled." + cluster + "." + class),
+		"open its breaker": func(ctx context.Context) error {
+			_, err := s.Create(ctx, "breaker."+cluster+"."+class, []byte("{}"), 0)
+			return err
+		},
+		"reserve a moment":   func(ctx context.Context) error { _, err := s.Pace(ctx, "touch."+cluster, time.Second); return err },
+		"read the policy":    func(ctx context.Context) error { _, err := s.Get(ctx, "policy"); return err },
+		"use an approval up": func(ctx context.Context) error { return s.Delete(ctx, "approval."+cluster+"."+uid+"."+class) },
+		"lock a target": func(ctx context.Context) error {
+			unlock, _, err := s.Lock(ctx, "target.slb/"+cluster, uid, time.Minute)
+			unlock()
+			return err
+		},
+	}
+}
+
+// None of what a class may do is more than it needs: without any one of its subjects
+// it fails at something. Each class lacks another one here.
+func TestPermitNeeded(t *testing.T) {
+	whole, err := stream.Permit("c0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(whole.Publish) + len(whole.Subscribe)
+	var classes, lacks []string
+	users := []embedded.User{{Name: "admin", Password: "p"}}
+	for i := range n {
+		class := fmt.Sprintf("c%d", i)
+		may, err := stream.Permit(class)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := embedded.User{Name: class, Password: "p", Publish: may.Publish, Subscribe: may.Subscribe}
+		if i < len(u.Publish) {
+			lacks = append(lacks, u.Publish[i])
+			u.Publish = slices.Delete(slices.Clone(u.Publish), i, i+1)
+		} else {
+			lacks = append(lacks, u.Subscribe[i-len(u.Publish)])
+			u.Subscribe = []string{"nothing"} // none at all would be all
+		}
+		classes, users = append(classes, class), append(users, u)
+	}
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: users})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	as := func(user, inbox string) *stream.Stream {
+		s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	admin := as("admin", "")
+	if _, err := admin.Setup(t.Context(), classes, stream.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Put(t.Context(), "policy", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	for _, class := range classes {
+		fail(t, admin, class, class)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	defer cancel()
+	var wait sync.WaitGroup
+	failed := make([]atomic.Int64, n)
+	for i, class := range classes {
+		s := as(class, stream.InboxOf(class))
+		for _, do := range deeds(s, admin, class, class) {
+			wait.Go(func() {
+				if do(ctx) != nil {
+					failed[i].Add(1)
+				}
+			})
+		}
+	}
+	wait.Wait()
+	for i := range failed {
+		switch many := failed[i].Load(); {
+		case many == 0:
+			t.Errorf("nothing fails without %q: it is not needed", lacks[i])
+		case i < len(whole.Publish) && many == int64(len(deeds(admin, admin, "c", "c"))):
+			t.Errorf("all fails without %q: something else is wrong", lacks[i])
+		}
+	}
+}
+
 // A class does what it is for, and the server refuses all else: other classes'
 // messages, records and breakers, and what is a person's to say.
 func TestPermit(t *testing.T) {
-	const mine, theirs, cluster, uid = "tag-missing", "quota", "c1", "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
+	const mine, theirs, cluster = "tag-missing", "quota", "c1"
 	var users []embedded.User
 	for _, class := range []string{mine, theirs} {
 		may, err := stream.Permit(class)
@@ -45,51 +197,19 @@ func TestPermit(t *testing.T) {
 	if _, err := admin.Setup(t.Context(), []string{mine, theirs}, stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	publish := func(class string) {
-		t.Helper()
-		_, _, err := admin.PublishNewer(t.Context(), events.FailedSubject(cluster, class, uid), class, nil, []byte("{}"), func(stream.Message) bool { return true })
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	publish(mine)
-	publish(theirs)
+	fail(t, admin, mine, cluster)
+	fail(t, admin, theirs, cluster)
 	if err := admin.Put(t.Context(), "policy", []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
 	s := as(mine, stream.InboxOf(mine))
 
-	// What it may.
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	got := ""
-	consuming, stop := context.WithCancel(ctx)
-	err = s.Consume(consuming, mine, 1, func(_ context.Context, m stream.Message) stream.Reply {
-		got = m.Subject
-		stop()
-		return stream.Reply{Dead: "it is a test"}
-	})
-	if err != nil || got != events.FailedSubject(cluster, mine, uid) {
-		t.Errorf("consumed %q, %v", got, err)
-	}
-	journal := s.Journal(cluster, uid, mine)
-	_, loaded := journal.Load(ctx)
-	_, claimed := s.Claim(ctx, "budget."+cluster+"."+mine, 3, uid, time.Minute)
-	_, everywhere := s.Claim(ctx, "budget."+cluster, 3, uid, time.Minute)
-	_, place := s.Claim(ctx, "vswitch.vsw-1", 3, uid, time.Minute)
-	_, opened := s.Create(ctx, "breaker."+cluster+"."+mine, []byte("{}"), 0)
-	unlock, _, locked := s.Lock(ctx, "target.slb/lb-1", uid, time.Minute)
-	unlock()
-	_, paced := s.Pace(ctx, "touch."+cluster, time.Second)
-	_, read := s.Get(ctx, "policy")
-	for doing, err := range map[string]error{
-		"load the journal": loaded, "append to it": journal.Append(ctx, "1", nil, []byte("{}")), "keep a snapshot": s.Snapshot(ctx, cluster, uid, mine, nil, []byte("{}")),
-		"take a place of the class": claimed, "take a place of the cluster": everywhere, "take a place in a vSwitch": place, "open its breaker": opened,
-		"lock a target": locked, "reserve a moment": paced, "read the policy": read, "use an approval up": s.Delete(ctx, "approval."+cluster+"."+uid+"."+mine),
-	} {
-		if err != nil {
+	for doing, do := range deeds(s, admin, mine, cluster) {
+		in, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		if err := do(in); err != nil {
 			t.Errorf("%s: %v", doing, err)
 		}
+		cancel()
 	}
 
 	// What it may not: the server does not answer who is refused, so that each takes its time.
