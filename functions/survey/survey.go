@@ -28,13 +28,18 @@ import (
 func Checks() []*checkup.Check {
 	return []*checkup.Check{
 		annotations,
+		charges,
+		cordoned,
 		deletion,
+		protection,
 		drift,
 		finalizers,
 		listenersMissing,
 		noEvents,
+		nodePorts,
 		notRenamable,
 		pending,
+		permissions,
 		reuse,
 		room,
 		scale,

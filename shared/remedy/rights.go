@@ -172,3 +172,29 @@ func wildcard(pattern, text string) bool {
 	}
 	return strings.Trim(pattern[p:], "*") == ""
 }
+
+// A Gap is what the statements of a role leave out of a list of actions. No action is
+// in two of its lists.
+type Gap struct {
+	Missing []string // not allowed at all
+	Limited []string // allowed under conditions or for some resources only
+	Denied  []string // forbidden by a Deny statement, against which no Allow helps
+}
+
+// Lacks returns which of the actions the statements do not allow for all resources, in
+// the order of the list.
+func Lacks(rules []Statement, actions []string) Gap {
+	var g Gap
+	for _, action := range actions {
+		switch Says(rules, action) {
+		case Allowed:
+		case Limited:
+			g.Limited = append(g.Limited, action)
+		case Denied:
+			g.Denied = append(g.Denied, action)
+		default:
+			g.Missing = append(g.Missing, action)
+		}
+	}
+	return g
+}

@@ -1,0 +1,117 @@
+package survey
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed cordoned.md
+var cordonedDoc string
+
+// cordoned looks for nodes that are to take no more work and still get traffic.
+var cordoned = &checkup.Check{
+	ID:    "cordoned",
+	Doc:   cordonedDoc,
+	Needs: []checkup.Part{checkup.Services, checkup.Nodes, checkup.Detail},
+	Uses:  []checkup.Part{checkup.CLBs, checkup.NLBs, checkup.Groups, checkup.Backends},
+	Find:  findCordoned,
+	Fix: &checkup.Fix{
+		Steps: []remedy.Step{step.Annotate{}},
+		Plan: func(_ *checkup.Snapshot, svc *corev1.Service, found []checkup.Finding) remedy.Plan {
+			if found[0].Key != "some" {
+				return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
+			}
+			return remedy.Plan{
+				Finding: found[0].Text,
+				Risk:    remedy.High, // the connections over these nodes end
+				Note:    "From then on the controller takes every cordoned node out by itself.",
+				Steps:   []remedy.Step{step.With(&remedy.Case{Service: svc}, removeUnscheduled, "on")},
+			}
+		},
+	},
+}
+
+const removeUnscheduled = "remove-unscheduled-backend"
+
+func findCordoned(s *checkup.Snapshot, r *checkup.Report) {
+	off := map[string]string{} // names of cordoned nodes, by the ID of their instance
+	for i := range s.Nodes {
+		if node := &s.Nodes[i]; node.Spec.Unschedulable && node.Spec.ProviderID != "" {
+			off[server(node)] = node.Name
+		}
+	}
+	if len(off) == 0 {
+		return
+	}
+	for _, svc := range s.OfType() {
+		if on, _ := remedy.Annotation(svc, removeUnscheduled); on == "on" || s.Mode(svc) == remedy.PodMode {
+			continue
+		}
+		backends, err := backendsOf(s, svc)
+		if err != nil {
+			r.Unknown(checkup.OfService(svc), err)
+			continue
+		}
+		var nodes []string
+		rest := 0
+		for _, id := range backends {
+			if name, ok := off[id]; ok {
+				nodes = append(nodes, name)
+			} else {
+				rest++
+			}
+		}
+		if len(nodes) == 0 {
+			continue
+		}
+		slices.Sort(nodes)
+		f := checkup.Finding{Severity: checkup.Warning, About: checkup.OfService(svc), Key: "some",
+			Evidence: map[string]string{"cordoned": strings.Join(nodes, ", "), "other backends": fmt.Sprint(rest)},
+			Text: fmt.Sprintf("%d of %s behind the Service %s cordoned and still in the load balancer: connections that go that way end with the node. Cordoned: %s.",
+				len(nodes), remedy.Count(len(backends), "node"), remedy.Are(len(nodes)), remedy.Clauses(nodes, 5)),
+			Do: fmt.Sprintf("Have the controller take cordoned nodes out: %s. Turn on connection-drain first, so that connections may end by themselves: %s.",
+				remedy.SetCommand(svc, removeUnscheduled, "on"), remedy.SetCommand(svc, "connection-drain", "on"))}
+		if rest == 0 {
+			f.Key = "all"
+			f.Do = "Bring other nodes into service, or uncordon one: kubectl uncordon " + nodes[0] + ". With " + removeUnscheduled + " the Service would have no backend left."
+		}
+		r.Add(f)
+	}
+}
+
+// backendsOf returns the IDs of the servers behind the Service's ports, each once,
+// sorted; none where it has no load balancer yet.
+func backendsOf(s *checkup.Snapshot, svc *corev1.Service) ([]string, error) {
+	if err := s.Err(checkup.Groups, checkup.Backends); err != nil {
+		return nil, err
+	}
+	b, err := s.Balancer(svc)
+	if err != nil || b == nil {
+		return nil, err
+	}
+	var ids []string
+	for _, p := range svc.Spec.Ports {
+		g, err := s.Group(svc, b, p)
+		switch {
+		case err != nil:
+			return nil, err
+		case g == nil:
+		case g.Failed != nil:
+			return nil, fmt.Errorf("the backends of the group %s could not be read: %w", g.ID, g.Failed)
+		default:
+			for _, backend := range g.Backends {
+				ids = append(ids, backend.ID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
