@@ -1,12 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -294,13 +294,20 @@ func completeClasses(*cobra.Command, []string, string) ([]cobra.Completion, cobr
 
 // describe says what a policy allows.
 func describe(allowed remedy.Policy) string {
-	mode := cmp.Or(allowed.Mode, remedy.Observe)
 	text := "observe: plans are shown and never applied"
-	if mode == remedy.Fix {
+	fixes := slices.ContainsFunc(slices.Collect(maps.Values(allowed.Classes)), func(c remedy.Class) bool { return c.Mode == remedy.Fix }) ||
+		slices.ContainsFunc(allowed.Rules, func(r remedy.Rule) bool { return r.Mode == remedy.Fix })
+	switch {
+	case allowed.Mode == remedy.Fix:
 		text = fmt.Sprintf("fix: plans up to %s risk are applied", allowed.Risk)
+	case fixes:
+		text = "observe: plans are shown, and applied only where classes or rules say fix"
 	}
 	if n := len(allowed.Classes); n > 0 {
 		text += fmt.Sprintf("; with rules of their own for %d classes", n)
+	}
+	if len(allowed.Rules) > 0 {
+		text += "; rules differ for some places or classes"
 	}
 	return text
 }
