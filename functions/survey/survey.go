@@ -34,6 +34,7 @@ func Checks() []*checkup.Check {
 		protection,
 		drift,
 		finalizers,
+		lbGone,
 		listenersMissing,
 		noEvents,
 		nodePorts,

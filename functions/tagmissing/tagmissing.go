@@ -183,7 +183,7 @@ func rebind(ctx context.Context, c *remedy.Case, s remedy.Sought, finding string
 func lost(c *remedy.Case, s remedy.Sought) remedy.Plan {
 	again := remedy.WakeCommand(c.Service)
 	if remedy.Synced(c.Service) {
-		again = fmt.Sprintf("kubectl -n %s patch service %s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":{\"ingress\":null}}}', then %s", c.Service.Namespace, c.Service.Name, again)
+		again = remedy.ClearCommand(c.Service) + ", then " + again
 	}
 	if s.Gone == "" {
 		return remedy.Plan{

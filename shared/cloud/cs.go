@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -29,6 +30,7 @@ type Cluster struct {
 	SecurityGroup string   // ID; may be empty
 	VSwitches     []string // IDs, of nodes and of the control plane
 	PodVSwitches  []string // IDs of the vSwitches that Terway gives pods their addresses from; empty without Terway
+	APIServer     string   // address of the API server within the VPC; empty if the answer does not say
 	Network       string   // the network plug-in: "flannel", "terway-eniip" or another Terway; empty if the answer does not say
 }
 
@@ -65,6 +67,7 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 		VSwitchIDs    *[]text `json:"vswitch_ids"`
 		VSwitchID     *text   `json:"vswitch_id"` // older: several, with commas between
 		MetaData      text    `json:"meta_data"`
+		MasterURL     text    `json:"master_url"`
 		Parameters    struct {
 			PodVSwitchIDs json.RawMessage `json:"PodVswitchIds"`
 		} `json:"parameters"`
@@ -115,8 +118,24 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 	return Cluster{
 		ID: string(a.ClusterID), Name: string(a.Name), VPC: string(a.VpcID), Region: string(a.RegionID), Version: string(a.Version),
 		Type: string(a.Type), Profile: string(a.Profile), State: string(a.State), WorkerRole: string(a.WorkerRole),
-		SecurityGroup: string(a.SecurityGroup), VSwitches: sortedIDs(strs(nodes)), PodVSwitches: pods, Network: meta.network(),
+		SecurityGroup: string(a.SecurityGroup), VSwitches: sortedIDs(strs(nodes)), PodVSwitches: pods, Network: meta.network(), APIServer: apiServer(string(a.MasterURL)),
 	}, nil
+}
+
+// apiServer returns the address of the API server within the VPC; empty if the object
+// of endpoints, which the answer holds as a string, does not say.
+func apiServer(endpoints string) string {
+	var of struct {
+		Intranet string `json:"intranet_api_server_endpoint"`
+	}
+	if json.Unmarshal([]byte(endpoints), &of) != nil {
+		return ""
+	}
+	u, err := url.Parse(of.Intranet)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 func sortedIDs(ids []string) []string {

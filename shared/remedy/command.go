@@ -21,6 +21,9 @@ func shell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
+// Shell returns a word as a POSIX shell takes it, for a command that a person pastes.
+func Shell(word string) string { return shell(word) }
+
 // SetCommand returns the command by which a person sets the controller's
 // annotation with this short name on the Service.
 func SetCommand(svc *corev1.Service, name, value string) string {
@@ -53,6 +56,12 @@ func TargetPortCommand(svc *corev1.Service, port corev1.ServicePort) string {
 // the Service in full then.
 func WakeCommand(svc *corev1.Service) string {
 	return fmt.Sprintf("kubectl -n %s annotate service %s %s=by-hand-$(date +%%s) --overwrite", svc.Namespace, svc.Name, Resync)
+}
+
+// ClearCommand returns the command by which a person takes the addresses off the status
+// of the Service.
+func ClearCommand(svc *corev1.Service) string {
+	return fmt.Sprintf("kubectl -n %s patch service %s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":{\"ingress\":null}}}'", svc.Namespace, svc.Name)
 }
 
 // TagCommand returns the command by which a person gives a load balancer, of the
