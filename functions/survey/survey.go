@@ -38,6 +38,7 @@ func Checks() []*checkup.Check {
 		listenersMissing,
 		noEvents,
 		nodePorts,
+		nodeWeights,
 		notRenamable,
 		pending,
 		permissions,
