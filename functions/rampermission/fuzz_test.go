@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/lbremedy/lbremedy/shared/remedy"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -16,7 +18,7 @@ func FuzzAllow(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, document string) {
-		out, err := allow(document, []string{"nlb:ListAsynJobs"})
+		out, err := remedy.WithActions(document, []string{"nlb:ListAsynJobs"})
 		if err != nil {
 			return
 		}

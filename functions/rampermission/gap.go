@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -45,7 +44,7 @@ func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, ctl remedy
 	g.needed = len(needs)
 
 	for _, p := range role.Policies {
-		if p.Type == step.Custom && better(p.Name, g.policy) {
+		if p.Type == step.Custom && remedy.BetterPolicy(p.Name, g.policy) {
 			g.policy, g.document = p.Name, p.Document
 		}
 	}
@@ -72,28 +71,6 @@ func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, ctl remedy
 		}
 	}
 	return g, nil
-}
-
-// Names of the policies that ACK makes for the masters of a dedicated cluster.
-const (
-	controllerPolicy = "k8sMasterRolePolicy-Ccm-"
-	mastersPolicy    = "k8sMasterRolePolicy-"
-)
-
-// better reports whether the policy is a better one to extend than the other:
-// the controller's own before the masters' common one, then the first by name.
-func better(name, other string) bool {
-	if !strings.HasPrefix(name, mastersPolicy) {
-		return false
-	}
-	if other == "" {
-		return true
-	}
-	own, otherOwn := strings.HasPrefix(name, controllerPolicy), strings.HasPrefix(other, controllerPolicy)
-	if own != otherOwn {
-		return own
-	}
-	return name < other
 }
 
 // oldest returns the version that makes room for a new one: the oldest that is

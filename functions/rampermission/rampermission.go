@@ -125,7 +125,7 @@ func extend(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Controller) (
 	if len(holders) > 0 {
 		return ask(fmt.Sprintf("The policy %s is attached to %s as well, who would get the actions too.", g.policy, strings.Join(holders, ", ")))
 	}
-	document, err := allow(g.document, g.missing)
+	document, err := remedy.WithActions(g.document, g.missing)
 	if err != nil {
 		return ask(fmt.Sprintf("The document of the policy %s can't be extended: %v.", g.policy, err))
 	}

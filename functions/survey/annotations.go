@@ -25,7 +25,7 @@ var annotations = &checkup.Check{
 	Uses:     []checkup.Part{checkup.Controller},
 	Manifest: true,
 	Find:     findAnnotations,
-	Fix:      &checkup.Fix{Steps: []remedy.Step{step.RemoveAnnotation{}}, Plan: fixAnnotations},
+	Fix:      &checkup.Fix{Steps: []remedy.Step{step.RemoveAnnotation{}}, Annotations: sorted(table()), Plan: fixAnnotations},
 }
 
 func findAnnotations(s *checkup.Snapshot, r *checkup.Report) {

@@ -53,7 +53,8 @@ type Check struct {
 
 // A Fix says how the findings of a check about a Service are ended.
 type Fix struct {
-	Steps []remedy.Step // zero values: the kinds of write a plan may hold
+	Steps       []remedy.Step // zero values: the kinds of write a plan may hold
+	Annotations []string      // that the steps may set or remove, as of a Remedy
 	// Plan says what to do about all findings of the check about the Service. A plan
 	// without steps asks. What a full sync would change besides is added to it.
 	Plan func(*Snapshot, *corev1.Service, []Finding) remedy.Plan

@@ -54,7 +54,7 @@ func Remedy(c *Check) *remedy.Remedy {
 		},
 	}
 	if c.Fix != nil {
-		r.Steps = c.Fix.Steps
+		r.Steps, r.Annotations = c.Fix.Steps, c.Fix.Annotations
 		r.Reads = slices.Concat(r.Reads, remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads)
 	}
 	return r

@@ -97,7 +97,7 @@ before the file.
 		command.Group{ID: "run", Title: "Watch a cluster:", Commands: []*cobra.Command{p.up(), p.pause(), p.resume(), p.breaker(), p.policyCommand(), p.setup(), p.backup(), p.restore()}},
 		command.Group{ID: "cases", Title: "Look at cases:", Commands: []*cobra.Command{p.ls(), p.show(), p.tickets(), p.watch(), p.approve(), p.undo(), p.dead(), p.export(), p.ledger()}},
 		command.Group{ID: "decide", Title: "Decide by hand:", Commands: []*cobra.Command{p.classify(), p.plan(), p.runCommand(), p.replay()}},
-		command.Group{ID: "look", Title: "Look at a cluster:", Commands: []*cobra.Command{p.doctor()}},
+		command.Group{ID: "look", Title: "Look at a cluster:", Commands: []*cobra.Command{p.doctor(), p.lb(), p.ram()}},
 		command.Group{ID: "about", Title: "About lbremedy:", Commands: []*cobra.Command{p.catalog(), p.version()}},
 	)
 }
