@@ -1,8 +1,7 @@
 // Package door runs the program of a function as Function Compute and Knative do, built
 // as it is shipped, on a real API server, a real JetStream and a simulated cloud.
 //
-// One class stands for all: their programs are the same text but for the class, which
-// TestProgramsAreAlike holds them to.
+// One class goes through all that may happen, and every class through both runtimes.
 package door
 
 import (
@@ -27,6 +26,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -35,25 +36,35 @@ import (
 
 const class = "tag-missing"
 
-// program builds the function's program, once for all tests.
-var program = sync.OnceValues(func() (string, error) {
+// programs builds the programs of all classes, once for all tests, and returns the
+// folder where they are, each by the name of its class's folder.
+var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "lbremedy-door")
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(dir, "function")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", file, "../../functions/tagmissing/cmd/tagmissing")
+	mains, err := filepath.Glob("../../functions/*/cmd/*")
+	if err != nil {
+		return "", err
+	}
+	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", dir + "/"}
+	for _, main := range mains {
+		if !strings.Contains(main, "functions/cmd/") {
+			args = append(args, main)
+		}
+	}
+	build := exec.Command("go", args...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the function: %w: %s", err, out)
+		return "", fmt.Errorf("build the functions: %w: %s", err, out)
 	}
-	return file, nil
+	return dir, nil
 })
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if file, err := program(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(file)) // what is left lies among temporary files
+	if dir, err := programs(); err == nil {
+		_ = os.RemoveAll(dir) // what is left lies among temporary files
 	}
 	os.Exit(code)
 }
@@ -83,7 +94,7 @@ func build(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.stream.Close)
-	if _, err := w.stream.Setup(t.Context(), []string{class}, stream.Settings{}); err != nil {
+	if _, err := w.stream.Setup(t.Context(), (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	k := cluster.Join(t)
@@ -111,10 +122,16 @@ func (w *world) own() []string {
 // event returns a failure of the Service, another one for each version.
 func (w *world) event(t *testing.T, version string) []byte {
 	t.Helper()
+	return failure(t, class, version, w.svc.Namespace, w.svc.Name, string(w.svc.UID))
+}
+
+// failure returns a failure of any class and Service.
+func failure(t *testing.T, class, version, namespace, name, uid string) []byte {
+	t.Helper()
 	e, err := events.NewFailed(events.Failure{
 		Cluster: "c-1", Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller",
 		Message: "Error syncing load balancer []: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:x]",
-		Service: events.Service{Namespace: w.svc.Namespace, Name: w.svc.Name, UID: string(w.svc.UID)},
+		Service: events.Service{Namespace: namespace, Name: name, UID: uid},
 		Event:   events.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: version},
 		Count:   1, First: time.Now(), Last: time.Now(),
 	})
@@ -283,11 +300,17 @@ func (f *function) logged(t *testing.T, pattern string, n int) {
 // start starts the program and waits until it is ready.
 func (w *world) start(t *testing.T, env ...string) *function {
 	t.Helper()
-	file, err := program()
+	return w.startOf(t, class, env...)
+}
+
+// startOf starts the program of any class.
+func (w *world) startOf(t *testing.T, class string, env ...string) *function {
+	t.Helper()
+	dir, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &function{Cmd: exec.Command(file), ready: make(chan string, 1), ended: make(chan error, 1)}
+	f := &function{Cmd: exec.Command(filepath.Join(dir, strings.ReplaceAll(class, "-", ""))), ready: make(chan string, 1), ended: make(chan error, 1)}
 	f.Env, f.Stderr = append(append([]string{}, w.env...), env...), f
 	if err := f.Start(); err != nil {
 		t.Fatal(err)

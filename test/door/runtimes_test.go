@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
@@ -299,14 +302,80 @@ func TestBareDoor(t *testing.T) {
 	}
 }
 
-// A program is small enough to start quickly, stripped and in its ZIP archive.
-func TestSize(t *testing.T) {
+// Each class's program answers under both runtimes, and settles an event on a Service
+// that is gone: configuration, door, journal and cluster are in order.
+func TestEveryProgram(t *testing.T) {
 	t.Parallel()
-	file, err := program()
+	w := build(t)
+	dir, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(file)
+	role := fc.Invocation{Key: w.key.AccessKeyID, Secret: w.key.Secret, Token: w.key.Token}
+	header := map[string]string{"x-fc-access-key-id": role.Key, "x-fc-access-key-secret": role.Secret, "x-fc-security-token": role.Token}
+	for i, r := range functions.All {
+		t.Run(r.Class, func(t *testing.T) {
+			uid := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+			settled := func(version string) {
+				t.Helper()
+				m, err := w.stream.Journal("c-1", uid, r.Class).Load(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				var rec events.Record
+				if m != nil {
+					err = json.Unmarshal(m.Data, &rec)
+				}
+				if err != nil || rec.Result != events.Gone || !strings.HasSuffix(rec.Event, "."+version) {
+					t.Errorf("version %s: the journal has %s of %q, %v", version, rec.Result, rec.Event, err)
+				}
+			}
+			platform := fc.New(t)
+			f := w.startOf(t, r.Class, platform.Environ(r.Class)...)
+			role.Payload = failure(t, r.Class, "1", w.svc.Namespace, "gone", uid)
+			if a, err := platform.Invoke(t.Context(), role); err != nil || a.Failure != nil {
+				t.Errorf("under the Go runtime: %s, %v", a.Payload, err)
+			}
+			settled("1")
+			stop(t, f)
+			f.ends(t)
+
+			f = w.startOf(t, r.Class, "FC_FUNCTION_NAME="+r.Class, "FC_CUSTOM_LISTEN_PORT=0")
+			body := failure(t, r.Class, "2", w.svc.Namespace, "gone", uid)
+			if a, said := f.post(t, http.DefaultClient, "/invoke", "application/octet-stream", body, header); a.StatusCode != 204 || a.Header.Get("x-fc-status") != "200" {
+				t.Errorf("as a custom runtime: %d, %s", a.StatusCode, said)
+			}
+			settled("2")
+			stop(t, f)
+			f.ends(t)
+		})
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != len(functions.All) {
+		t.Errorf("%d programs for %d classes, %v", len(files), len(functions.All), err)
+	}
+}
+
+// The largest program is small enough to start quickly, stripped and in its ZIP archive.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	largest, bytesOf := "", int64(0)
+	for _, f := range files {
+		if info, err := f.Info(); err != nil {
+			t.Fatal(err)
+		} else if info.Size() > bytesOf {
+			largest, bytesOf = f.Name(), info.Size()
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, largest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,31 +390,7 @@ func TestSize(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if len(text) > 19_000_000 || packed.Len() > 7_000_000 {
-		t.Errorf("the program has %d bytes, %d of them packed: 19 and 7 million are allowed; go tool nm -size -sort size tells what is large", len(text), packed.Len())
-	}
-}
-
-// All programs of classes are one text, but for the class: what holds for one holds for all.
-func TestProgramsAreAlike(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("../../functions/*/cmd/*/main.go")
-	if err != nil || len(files) < 30 {
-		t.Fatalf("%d programs, %v", len(files), err)
-	}
-	first := ""
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := filepath.Base(filepath.Dir(file))
-		same := regexp.MustCompile(`(?i)\b`+name+`\b`).ReplaceAllString(string(text), "CLASS")
-		if first == "" {
-			first = same
-		}
-		if same != first {
-			t.Errorf("%s is another program than %s:\n%s", file, files[0], text)
-		}
+	if bytesOf > 19_000_000 || packed.Len() > 7_000_000 {
+		t.Errorf("%s has %d bytes, %d of them packed: 19 and 7 million are allowed; go tool nm -size -sort size tells what is large", largest, bytesOf, packed.Len())
 	}
 }
