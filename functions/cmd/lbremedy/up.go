@@ -17,6 +17,8 @@ import (
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/survey"
+	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -34,6 +36,7 @@ type upping struct {
 	*program
 	policy, listen string
 	workers        int
+	every          time.Duration // between two surveys; zero: none
 	metrics        *observe.Metrics
 	traces         *trace.Sender // nil: none are sent
 
@@ -70,6 +73,7 @@ as http://collector:4318; without it none are made.`,
 	cmd.Flags().StringVar(&u.policy, "policy", "", "policy `file`: what may be done; without it lbremedy observes")
 	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
 	cmd.Flags().IntVar(&u.workers, "workers", 128, "most failures of one class that are answered at once")
+	cmd.Flags().DurationVar(&u.every, "survey", 0, "look at the whole cluster, as doctor does, each `time` such as 1h, and open and close cases for what is found; without it nobody looks")
 	return cmd
 }
 
@@ -82,6 +86,9 @@ func (u *upping) run(ctx context.Context) error {
 	}
 	if u.workers < 1 {
 		return command.Wrong("--workers: %d is less than one", u.workers)
+	}
+	if u.every != 0 && u.every < oftenest {
+		return command.Wrong("--survey: %s is more often than every %s, which takes from the controller's calls", u.every, oftenest)
 	}
 	allowed := remedy.Policy{Mode: remedy.Observe}
 	if u.policy != "" {
@@ -209,6 +216,9 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	if u.policy != "" {
 		g.Go(func() error { return u.follow(ctx, env.Stream) })
 	}
+	if u.every > 0 {
+		g.Go(func() error { return u.patrol(ctx, &checkup.Patrol{Env: env, Checks: survey.Checks()}) })
+	}
 	g.Go(func() error { return h.Work(ctx, u.workers) })
 	if door != nil {
 		u.note("Health: http://%s/readyz", door.Addr())
@@ -228,6 +238,36 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	}
 	u.note("Ended; %d failures were stored, and what was in hand is finished.", x.Stats().Published.Load())
 	return nil
+}
+
+// oftenest is the least time between two surveys: each takes some hundred calls of
+// those that the account shares with the controller.
+const oftenest = 5 * time.Minute
+
+// patrol surveys the cluster now and each time again. A survey that fails is tried
+// again at the next time.
+func (u *upping) patrol(ctx context.Context, p *checkup.Patrol) error {
+	tick := time.NewTicker(u.every)
+	defer tick.Stop()
+	for {
+		r, err := p.Run(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, checkup.ErrElsewhere):
+			u.log().Info("the cluster is being surveyed by another process")
+		case err != nil:
+			u.log().Error("the survey failed; it is tried again at the next time", "error", events.Redact(err.Error()))
+		default:
+			u.note("Survey: %s opened, %d closed, %d stand, %d unknown. What was found: lbremedy doctor.",
+				remedy.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // reread is how often the policy file is read again. A watch of the file would miss
