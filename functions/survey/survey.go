@@ -32,6 +32,7 @@ func Checks() []*checkup.Check {
 		cordoned,
 		deletion,
 		protection,
+		draining,
 		drift,
 		finalizers,
 		lbGone,
@@ -47,6 +48,7 @@ func Checks() []*checkup.Check {
 		scale,
 		silent,
 		staleGroups,
+		inside,
 	}
 }
 

@@ -1,0 +1,224 @@
+package survey
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed inside.md
+var insideDoc string
+
+// inside looks for addresses that work from outside the cluster and not from inside.
+var inside = &checkup.Check{
+	ID:    "unreachable-inside",
+	Doc:   insideDoc,
+	Needs: []checkup.Part{checkup.Services},
+	Uses: []checkup.Part{checkup.Detail, checkup.Endpoints, checkup.Nodes, checkup.CLBs, checkup.NLBs,
+		checkup.Listeners, checkup.Groups, checkup.Backends},
+	Find: findInside,
+}
+
+func findInside(s *checkup.Snapshot, r *checkup.Report) {
+	for _, svc := range s.OfType() {
+		if !nodesTake(svc) {
+			continue
+		}
+		insideLocal(s, r, svc)
+		insideListeners(s, r, svc)
+	}
+	insideHairpin(s, r)
+}
+
+// nodesTake reports whether nodes take traffic to the Service's address themselves: they do
+// for each IP address of its status, unless that says that the load balancer is a proxy
+// (https://kubernetes.io/docs/concepts/services-networking/service/#load-balancer-ip-mode).
+// A host name leaves it to the network.
+func nodesTake(svc *corev1.Service) bool {
+	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool {
+		return in.IP != "" && (in.IPMode == nil || *in.IPMode != corev1.LoadBalancerIPModeProxy)
+	})
+}
+
+// byName says how Pods reach the Service without its load balancer.
+func byName(svc *corev1.Service) string {
+	address := ""
+	if svc.Spec.ClusterIP != "" && svc.Spec.ClusterIP != corev1.ClusterIPNone {
+		address = " or its cluster address " + svc.Spec.ClusterIP
+	}
+	return fmt.Sprintf("From inside the cluster use the name %s.%s.svc%s.", svc.Name, svc.Namespace, address)
+}
+
+// byHost says how traffic from inside is made to go by way of the load balancer.
+func byHost(svc *corev1.Service) string {
+	return fmt.Sprintf("Or have nodes leave the address alone, with CCM v2.3.0 or later: %s, with a DNS name that leads to %s.", remedy.SetCommand(svc, "hostname", "NAME"), remedy.Address(svc))
+}
+
+// insideLocal looks for nodes that hold no Pod of a Service in Local mode: from there
+// its address leads nowhere.
+func insideLocal(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service) {
+	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		return
+	}
+	if err := s.Err(checkup.Detail, checkup.Endpoints, checkup.Nodes); err != nil {
+		r.Unknown(about(svc), fmt.Errorf("from which nodes its address can be reached: %w", err))
+		return
+	}
+	holds := map[string]bool{}
+	for _, p := range svc.Spec.Ports {
+		for _, e := range s.Ready(svc, p) {
+			holds[e.Node] = true
+		}
+	}
+	if len(holds) == 0 {
+		return // then it is unreachable from everywhere, which others report
+	}
+	var without []string
+	all := 0
+	for i := range s.Nodes {
+		if why, _ := remedy.LeftOut(&s.Nodes[i], svc); why == remedy.Virtual {
+			continue // it has no such rules
+		}
+		all++
+		if !holds[s.Nodes[i].Name] {
+			without = append(without, s.Nodes[i].Name)
+		}
+	}
+	if len(without) == 0 {
+		return
+	}
+	policy := fmt.Sprintf("kubectl -n %s patch service %s -p '{\"spec\":{\"externalTrafficPolicy\":\"Cluster\"}}'", svc.Namespace, svc.Name)
+	var way string
+	switch {
+	case s.Mode(svc) == remedy.PodMode:
+		way = fmt.Sprintf("Or take the policy Cluster, with which Pods still see the clients' addresses, as they are the backends themselves: %s.", policy)
+	case strings.HasPrefix(s.Detail.Network, "terway"):
+		way = fmt.Sprintf("Or take the policy Cluster and Pods as the backends, which still see the clients' addresses: kubectl -n %s annotate service %s %s=eni --overwrite, then %s.", svc.Namespace, svc.Name, remedy.BackendType, policy)
+	default:
+		way = fmt.Sprintf("Or take the policy Cluster, with which Pods no longer see the clients' addresses: %s.", policy)
+	}
+	r.Add(checkup.Finding{Severity: checkup.Warning, About: about(svc), Key: "local",
+		Evidence: map[string]string{"address": remedy.Address(svc), "nodes without a Pod": strings.Join(without, ", "), "network": s.Detail.Network},
+		Text: fmt.Sprintf("With externalTrafficPolicy Local the address %s can't be reached from %d of %s, which hold no ready Pod of the Service: %s.",
+			remedy.Address(svc), len(without), remedy.Count(all, "node"), remedy.Clauses(without, shown)),
+		Do: byName(svc) + " " + way + " " + byHost(svc)})
+}
+
+// insideListeners looks for what a listener does that nodes, which pass traffic on as it
+// is, do not.
+func insideListeners(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service) {
+	b, err := s.Balancer(svc)
+	if err == nil && b == nil {
+		return
+	}
+	if err == nil {
+		err = cmp.Or(s.Err(checkup.Listeners), b.Err(checkup.Listeners))
+	}
+	if err != nil {
+		r.Unknown(about(svc), fmt.Errorf("what its listeners do: %w", err))
+		return
+	}
+	add := func(severity checkup.Severity, key, text string) {
+		r.Add(checkup.Finding{Severity: severity, About: about(svc), Key: key, Evidence: map[string]string{"load balancer": b.ID, "address": remedy.Address(svc)}, Text: text,
+			Do: byName(svc) + " " + byHost(svc)})
+	}
+	for _, l := range b.Listeners {
+		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+			return int(p.Port) == l.Port && alike(remedy.ListenerKey(svc, p), fmt.Sprintf("%s:%d", l.Protocol, l.Port))
+		}) {
+			continue
+		}
+		at := fmt.Sprintf("%s:%d", l.Protocol, l.Port)
+		switch {
+		case l.Config["ProxyProtocolV2Enabled"] == "true":
+			add(checkup.Warning, "proxy/"+at, fmt.Sprintf("The listener %s of %s speaks the proxy protocol, and nodes that take traffic to %s themselves don't: Pods refuse what comes from inside the cluster.", at, b.ID, remedy.Address(svc)))
+		case l.Protocol == "https":
+			add(checkup.Warning, at, fmt.Sprintf("The listener %s of %s ends TLS, and nodes that take traffic to %s themselves don't: from inside the cluster HTTPS meets what the Pods speak behind it.", at, b.ID, remedy.Address(svc)))
+		case l.Protocol == "http":
+			add(checkup.Info, at, fmt.Sprintf("The listener %s of %s does not see traffic from inside the cluster, which nodes take themselves: no X-Forwarded-For, no redirect and no sticky session there.", at, b.ID))
+		}
+	}
+}
+
+// insideHairpin looks for private CLBs where nodes don't take the traffic themselves: a
+// node that is a backend can't be a client on the same connection.
+func insideHairpin(s *checkup.Snapshot, r *checkup.Report) {
+	if err := s.Err(checkup.CLBs); err != nil {
+		r.Unknown(s.OfCluster(), fmt.Errorf("which private load balancers there are: %w", err))
+		return
+	}
+	users := s.Users()
+	for _, b := range s.List() {
+		if !b.Used || b.CLB == nil || b.AddressType != "intranet" {
+			continue
+		}
+		if err := cmp.Or(s.Err(checkup.Nodes, checkup.Listeners, checkup.Groups, checkup.Backends, checkup.Detail), b.Err(checkup.Listeners, checkup.Groups)); err != nil {
+			r.Unknown(checkup.OfBalancer(b.ID), fmt.Errorf("whether a node of the cluster is client and backend: %w", err))
+			continue
+		}
+		for _, l := range b.Listeners {
+			if l.Protocol != "tcp" && l.Protocol != "udp" || l.Port == apiServerPort || served(s, b, l.Port, l.Protocol) {
+				continue
+			}
+			at := fmt.Sprintf("%s:%d", l.Protocol, l.Port)
+			i := slices.IndexFunc(b.Groups, func(g checkup.Group) bool { return g.ID == l.VServerGroup })
+			if i < 0 || b.Groups[i].Failed != nil {
+				err := fmt.Errorf("the backends of the listener %s of %s, which uses no vServer group, are not known", at, b.ID)
+				if i >= 0 {
+					err = fmt.Errorf("the backends of the listener %s of %s could not be read: %w", at, b.ID, b.Groups[i].Failed)
+				}
+				r.Unknown(checkup.OfBalancer(b.ID), err)
+				continue
+			}
+			nodes := nodesIn(s, b.Groups[i])
+			if len(nodes) == 0 {
+				continue
+			}
+			way := "Or use a load balancer with a public address for it."
+			if strings.HasPrefix(s.Detail.Network, "terway") {
+				way += fmt.Sprintf(" Or, where a Service has the port, take Pods as the backends with the annotation %s: eni.", remedy.BackendType)
+			}
+			r.Add(checkup.Finding{Severity: checkup.Warning, About: checkup.OfBalancer(b.ID), Key: "hairpin/" + at, Services: users[b.ID],
+				Evidence: map[string]string{"listener": at, "address": b.Address, "nodes": strings.Join(nodes, ", ")},
+				Text: fmt.Sprintf("No Service has nodes take traffic to %s of the private %s (%s), whose backends are nodes of the cluster: a client on one of them that is sent back to its own node gets no answer (%s).",
+					at, b.ID, b.Address, remedy.Clauses(nodes, shown)),
+				Do: "From inside the cluster use the cluster address or the DNS name of the Service behind it. " + way})
+		}
+	}
+}
+
+// served reports whether nodes take traffic to a port of the load balancer themselves,
+// for one of the Services that use it.
+func served(s *checkup.Snapshot, b *checkup.LoadBalancer, port int, protocol string) bool {
+	for _, svc := range s.OfType() {
+		if of, err := s.Balancer(svc); err != nil || of == nil || of.ID != b.ID || !nodesTake(svc) {
+			continue
+		}
+		if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+			return int(p.Port) == port && strings.EqualFold(string(p.Protocol), protocol)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// nodesIn returns the names of the cluster's nodes that are backends of a group, sorted.
+func nodesIn(s *checkup.Snapshot, g checkup.Group) []string {
+	var names []string
+	for i := range s.Nodes {
+		_, id, _ := strings.Cut(s.Nodes[i].Spec.ProviderID, ".")
+		if slices.ContainsFunc(g.Backends, func(e cloud.Backend) bool { return e.Type != "eni" && id != "" && e.ID == id }) {
+			names = append(names, s.Nodes[i].Name)
+		}
+	}
+	return names
+}
