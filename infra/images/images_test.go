@@ -305,15 +305,21 @@ func assembled(t *testing.T, version string, names ...string) store {
 		t.Fatal(err)
 	}
 	made := t.TempDir()
-	if err := os.Symlink(filepath.Dir(self), filepath.Join(made, here.Architecture)); err != nil {
+	both, err := platforms("amd64,arm64,amd64")
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, p := range both {
+		if err := os.Symlink(filepath.Dir(self), filepath.Join(made, p.Architecture)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var programs []program
 	for _, n := range names {
 		programs = append(programs, program{name: n, dir: "x/" + filepath.Base(self), stamp: version})
 	}
 	s := store(t.TempDir())
-	if err := assemble(t.Context(), s, made, programs, []v1.Platform{here}, version, io.Discard); err != nil {
+	if err := assemble(t.Context(), s, made, programs, both, version, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -354,6 +360,37 @@ func pushed(t *testing.T, s store, repo, tag string, apply bool) string {
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+// An index names one image for each architecture, and each says which it is for.
+func TestPlatforms(t *testing.T) {
+	images, err := assembled(t, "v1", "busy").images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(images[0].index); err != nil {
+		t.Fatal(err)
+	}
+	m, err := images[0].index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed, said []string
+	for _, d := range m.Manifests {
+		img, err := images[0].index.Image(d.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := img.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed, said = append(listed, d.Platform.String()), append(said, c.Platform().String())
+	}
+	want := []string{"linux/amd64", "linux/arm64"}
+	if d := cmp.Diff(want, listed) + cmp.Diff(want, said); d != "" {
+		t.Errorf("platforms of the index, and of its images (-want +got):\n%s", d)
+	}
 }
 
 func TestPush(t *testing.T) {
