@@ -156,6 +156,7 @@ func insideHairpin(s *checkup.Snapshot, r *checkup.Report) {
 		return
 	}
 	users := s.Users()
+	takers := takersOf(s)
 	for _, b := range s.List() {
 		if !b.Used || b.CLB == nil || b.AddressType != "intranet" {
 			continue
@@ -165,7 +166,7 @@ func insideHairpin(s *checkup.Snapshot, r *checkup.Report) {
 			continue
 		}
 		for _, l := range b.Listeners {
-			if l.Protocol != "tcp" && l.Protocol != "udp" || l.Port == apiServerPort || served(s, b, l.Port, l.Protocol) {
+			if l.Protocol != "tcp" && l.Protocol != "udp" || l.Port == apiServerPort || served(takers[b.ID], l.Port, l.Protocol) {
 				continue
 			}
 			at := fmt.Sprintf("%s:%d", l.Protocol, l.Port)
@@ -195,20 +196,26 @@ func insideHairpin(s *checkup.Snapshot, r *checkup.Report) {
 	}
 }
 
-// served reports whether nodes take traffic to a port of the load balancer themselves,
-// for one of the Services that use it.
-func served(s *checkup.Snapshot, b *checkup.LoadBalancer, port int, protocol string) bool {
+// takersOf returns the Services to whose addresses nodes take traffic themselves, by the
+// ID of their load balancer.
+func takersOf(s *checkup.Snapshot) map[string][]*corev1.Service {
+	takers := map[string][]*corev1.Service{}
 	for _, svc := range s.OfType() {
-		if of, err := s.Balancer(svc); err != nil || of == nil || of.ID != b.ID || !nodesTake(svc) {
-			continue
-		}
-		if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-			return int(p.Port) == port && strings.EqualFold(string(p.Protocol), protocol)
-		}) {
-			return true
+		if b, err := s.Balancer(svc); err == nil && b != nil && nodesTake(svc) {
+			takers[b.ID] = append(takers[b.ID], svc)
 		}
 	}
-	return false
+	return takers
+}
+
+// served reports whether one of the Services has the port, so that nodes take traffic to
+// it themselves.
+func served(takers []*corev1.Service, port int, protocol string) bool {
+	return slices.ContainsFunc(takers, func(svc *corev1.Service) bool {
+		return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+			return int(p.Port) == port && strings.EqualFold(string(p.Protocol), protocol)
+		})
+	})
 }
 
 // nodesIn returns the names of the cluster's nodes that are backends of a group, sorted.
