@@ -1,0 +1,94 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// Timer is the main function of a program that does one thing whenever a timer calls:
+// a timer trigger of Function Compute with a custom runtime, a PingSource of Knative or
+// a CronJob. It is configured, listens and asks for tokens as Main does. What the timer
+// sends is not looked at: a call is all that it says.
+func Timer(ctx context.Context, name string, do func(context.Context, *remedy.Env) error) {
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("class", name)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := runTimer(ctx, do, log); err != nil {
+		log.Error("function ends", "error", events.Redact(err.Error()))
+		os.Exit(1)
+	}
+}
+
+// errGoRuntime says that a timer's program is no program for that runtime.
+var errGoRuntime = errors.New("FC_RUNTIME_API is set: a function on a timer needs a custom runtime, which calls it over HTTP")
+
+func runTimer(ctx context.Context, do func(context.Context, *remedy.Env) error, log *slog.Logger) error {
+	if os.Getenv("FC_RUNTIME_API") != "" {
+		return errGoRuntime
+	}
+	config := host.FromEnv()
+	config.Who, config.Log, config.Credentials = "http", log, Key(nil)
+	if os.Getenv("FC_FUNCTION_NAME") != "" {
+		config.Who = "fc"
+	}
+	env, err := host.Connect(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer env.Stream.Close()
+	d := &Door{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: env.Stream.Wake}
+	if d.JWT, err = NewVerifier(ctx, os.Getenv); err != nil {
+		return err
+	}
+	address, warning := address(os.Getenv, d.guarded())
+	if warning != "" {
+		log.Warn(warning, "address", address)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", address, err)
+	}
+	log.Info("function is ready", "address", listener.Addr().String())
+	return Serve(ctx, listener, d.onTime(func(ctx context.Context) error { return do(ctx, env) }))
+}
+
+// onTime returns a handler that answers a call with 204 when the thing is done, and with
+// 503 when it must be done again. All else is answered as any door does.
+func (d *Door) onTime(do func(context.Context) error) http.Handler {
+	call := func(w http.ResponseWriter, r *http.Request) {
+		w = &answer{ResponseWriter: w}
+		if status, err := d.admit(r); err != nil {
+			d.refuse(w, r, status, "caller not admitted", err.Error())
+			return
+		}
+		ctx, cancel := d.context(r)
+		defer cancel()
+		err := d.prepared(ctx)
+		if err == nil {
+			err = do(ctx)
+		}
+		if err != nil {
+			w.Header().Set("Retry-After", seconds(time.Minute))
+			d.refuse(w, r, http.StatusServiceUnavailable, "call not answered", err.Error())
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /{$}", call)
+	mux.HandleFunc("POST /invoke", call)
+	mux.Handle("/", d.Handler())
+	return mux
+}
