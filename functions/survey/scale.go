@@ -19,8 +19,10 @@ var scale = &checkup.Check{
 	Find:  findScale,
 }
 
-// Up to these numbers ACK recommends to go in one cluster:
-// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/suggestions-on-how-to-work-with-large-ack-pro-clusters
+// Above these numbers it is said. They are this project's own thresholds: no page of
+// Alibaba Cloud that was found gives figures for the controller. The last is what ACK
+// states for the mappings between Services and Pods of a Pro cluster with Terway and
+// IPvlan: https://www.alibabacloud.com/help/en/ack/product-overview/limits
 const (
 	mostBalanced  = 500    // Services of type LoadBalancer
 	mostEndpoints = 3000   // of one Service
@@ -34,11 +36,11 @@ func findScale(s *checkup.Snapshot, r *checkup.Report) {
 			return
 		}
 		f.Severity, f.Text, f.Do = checkup.Warning, fmt.Sprintf(text, n, most), do
-		f.Evidence = map[string]string{"number": fmt.Sprint(n), "recommended": fmt.Sprint(most)}
+		f.Evidence = map[string]string{"number": fmt.Sprint(n), "threshold": fmt.Sprint(most)}
 		r.Add(f)
 	}
 	add(checkup.Finding{About: s.OfCluster(), Key: "services"}, len(services), mostBalanced,
-		"The cluster has %d Services of type LoadBalancer, and %d are recommended: a restart of the controller syncs all of them in full, three at a time.",
+		"The cluster has %d Services of type LoadBalancer, more than %d: a restart of the controller syncs all of them in full, three at a time.",
 		"Put an Ingress before Services that speak HTTP, or spread them over clusters.")
 	if err := s.Err(checkup.Endpoints); err != nil {
 		r.Unknown(s.OfCluster(), fmt.Errorf("how many endpoints there are: %w", err))
@@ -54,11 +56,11 @@ func findScale(s *checkup.Snapshot, r *checkup.Report) {
 		all += n
 		if checkup.Ours(svc) {
 			add(checkup.Finding{About: about(svc), Key: "endpoints"}, n, mostEndpoints,
-				"The Service has %d endpoints, and %d are recommended: each change of one is a sync of all its groups.",
+				"The Service has %d endpoints, more than %d: each change of one is a sync of all its groups.",
 				"Split the workload into several Services.")
 		}
 	}
 	add(checkup.Finding{About: s.OfCluster(), Key: "endpoints"}, all, mostInAll,
-		"The Services that can be reached from outside have %d endpoints, and %d are recommended for all of a cluster.",
+		"The Services that can be reached from outside have %d endpoints, more than %d: what follows all of them takes long to catch up.",
 		"Spread the workloads over clusters, or put an Ingress before them.")
 }
