@@ -258,8 +258,8 @@ func TestDeclaration(t *testing.T) {
 	}
 	equal(t, names(), "get namespaces, get services, list events, vpc:DescribeVSwitches")
 	r.Steps = []remedy.Step{step.TagLB{}}
-	equal(t, names(), "get namespaces, get services, list events, list services, nlb:GetLoadBalancerAttribute, nlb:ListListeners, nlb:ListLoadBalancers, nlb:ListServerGroupServers, nlb:ListTagResources, nlb:TagResources, "+
-		"slb:DescribeLoadBalancerAttribute, slb:DescribeLoadBalancerListeners, slb:DescribeLoadBalancers, slb:DescribeVServerGroupAttribute, slb:DescribeVServerGroups, slb:ListTagResources, slb:TagResources, vpc:DescribeVSwitches, watch services")
+	equal(t, names(), "get namespaces, get services, list events, nlb:GetLoadBalancerAttribute, nlb:ListListeners, nlb:ListLoadBalancers, nlb:ListServerGroupServers, nlb:ListTagResources, nlb:TagResources, "+
+		"slb:DescribeLoadBalancerAttribute, slb:DescribeLoadBalancerListeners, slb:DescribeLoadBalancers, slb:DescribeVServerGroupAttribute, slb:DescribeVServerGroups, slb:ListTagResources, slb:TagResources, vpc:DescribeVSwitches")
 	if err := r.Validate(); err == nil || !strings.Contains(err.Error(), "no Holds") {
 		t.Errorf("got %v", err)
 	}
