@@ -35,7 +35,7 @@ func check(all []*remedy.Remedy, names []string) error {
 		if err := r.Validate(); err != nil {
 			errs = append(errs, err)
 		}
-		if r.Class == upClass || r.Class == "exporter" {
+		if slices.Contains([]string{upClass, tellClass, "exporter", "courier"}, r.Class) {
 			errs = append(errs, fmt.Errorf("class %s: a program has what belongs to that name: choose another ID", r.Class))
 		}
 		name := folders.Name(r.Class)

@@ -231,7 +231,7 @@ func TestManifests(t *testing.T) {
 		"infra/knative/triggers.yaml":            {"class: busy}", "kind: Broker"},
 		"infra/knative/bindings.yaml":            {"metadata: {name: lbremedy-busy}"},
 		"infra/knative/namespaced.yaml":          {"metadata: {name: lbremedy-busy.cluster}", "metadata: {name: lbremedy-busy, namespace: default}"},
-		"infra/cluster/rbac.yaml":                {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-up"},
+		"infra/cluster/rbac.yaml":                {"name: lbremedy-busy", "name: lbremedy-exporter", "name: lbremedy-teller", "name: lbremedy-up"},
 		"infra/cluster/rbac-parts.yaml":          {"name: lbremedy-busy.cluster"},
 		"infra/cluster/classes.yaml":             {"- busy\n- zone-shortage\n"},
 		"infra/cluster/templates/functions.yaml": {"{{- range $class :=", "name: lbremedy-{{ $class }}"},

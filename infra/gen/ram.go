@@ -12,14 +12,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// ramPolicies adds the RAM policies to the files: those of the classes, and that of
-// "lbremedy up", which looks its cluster up and may tell Alibaba Cloud's support besides.
+// ramPolicies adds the RAM policies to the files: those of the classes, that of what
+// tells people, which may tell Alibaba Cloud's support, and that of "lbremedy up", which
+// looks its cluster up besides.
 func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants := map[string][]grant.Grant{}
 	for _, r := range all {
 		grants[r.Class] = r.Grants()
 	}
 	grants[upClass] = slices.Concat(together(all).Grants(), ticket.DeskGrants, []grant.Grant{grant.DescribeClusterDetail})
+	grants[tellClass] = ticket.DeskGrants
 	files, err := ram.Files(grants)
 	for name, text := range files {
 		out["infra/ram/"+name] = text

@@ -33,6 +33,10 @@ type holder struct {
 // which does the work of all.
 const upClass = "up"
 
+// tellClass takes the place of a class in the names of what belongs to the part of
+// "lbremedy up" that tells people, where it runs alone.
+const tellClass = "teller"
+
 // together returns a remedy that declares what all of them declare.
 func together(all []*remedy.Remedy) *remedy.Remedy {
 	out := &remedy.Remedy{Class: upClass}
@@ -44,15 +48,15 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 	return out
 }
 
-// holders returns all that rights are generated for: each class, the exporter, and
-// "lbremedy up", which exports and tells people besides.
+// holders returns all that rights are generated for: each class, the exporter, what
+// tells people, and "lbremedy up", which is all of them.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder
 	for _, r := range all {
 		out = append(out, holder{roleOf(r), r.Grants()})
 	}
 	up := together(all)
-	return append(out, holder{"lbremedy-exporter", exporter.Grants},
+	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + tellClass, ticket.EventGrants},
 		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, ticket.EventGrants)})
 }
 

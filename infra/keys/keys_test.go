@@ -140,6 +140,7 @@ func TestAccounts(t *testing.T) {
 	}
 	listener := as(mine, theirs) // who would hear what another is answered
 	exporter, worker, viewer, class := as("exporter", "exporter"), as("worker", "worker"), as("viewer", "viewer"), as(mine, mine)
+	teller := as("teller", "teller")
 
 	newer := func(stream.Message) bool { return true }
 	failure := func(s *stream.Stream, class string) func(context.Context) error {
@@ -226,6 +227,10 @@ func TestAccounts(t *testing.T) {
 		{"worker publishes a failure", failure(worker, theirs)},
 		{"worker puts a policy in force", put(worker, "policy")},
 		{"worker keeps a ticket", put(worker, "incident.head.x")},
+		{"teller follows the journal", follow(teller, "tell-desk")},
+		{"teller looks at all", lookAt(teller)},
+		{"teller puts a policy in force", put(teller, "policy")},
+		{"teller keeps a ticket", put(teller, "ticket.desk.x")},
 		{"operator pauses", put(operator, "pause")},
 		{"operator looks at all", lookAt(operator)},
 		{"operator approves", put(operator, "approval."+cluster+"."+uid+"."+mine)},
@@ -253,6 +258,11 @@ func TestAccounts(t *testing.T) {
 		{"viewer writes a record", record(viewer, mine)},
 		{"viewer follows the journal", follow(viewer, "x")},
 		{"viewer backs up", func(ctx context.Context) error { _, err := viewer.Backup(ctx, stream.Cases, io.Discard); return err }},
+		{"teller writes a record", record(teller, mine)},
+		{"teller publishes a failure", failure(teller, mine)},
+		{"teller consumes", consume(teller, mine)},
+		{"teller pauses", put(teller, "pause")},
+		{"teller approves", put(teller, "approval."+cluster+"."+uid+"."+mine)},
 		{"worker discards the journal", func(ctx context.Context) error { return worker.Discard(ctx, stream.Cases) }},
 		{"worker removes a record", func(ctx context.Context) error { _, err := worker.Remove(ctx, stream.Cases, 1); return err }},
 		{"class reads another's answers", func(ctx context.Context) error { _, err := listener.Get(ctx, "policy"); return err }},

@@ -18,7 +18,8 @@ help() {
 		  --namespace NAME    namespace of the Pods, for --trust rrsa; lbremedy if not given
 		  --issuer URL        OIDC issuer of the cluster, for --trust rrsa; the one that ACK makes if not given
 		  --name NAME         what the names of the roles begin with; lbremedy if not given
-		  --class CLASS       this class alone, or up for "lbremedy up"; may be given several times
+		  --class CLASS       this class alone, or up for "lbremedy up", or teller for its part
+		                      that tells people; may be given several times
 		  --kubeconfig        functions fetch their kubeconfig from the container service
 		  --runtime           Function Compute has no service-linked role in this account
 		  --apply             run the commands
@@ -105,7 +106,7 @@ attach() {
 
 for more in ${extra[@]+"${extra[@]}"}; do policy "$name-$more" "$more.json"; done
 for class in "${classes[@]}"; do
-	[ "$class" = up ] || every | grep -x -e "$class" >/dev/null || die "there is no class $class: see functions/README.md"
+	[ "$class" = up ] || [ "$class" = teller ] || every | grep -x -e "$class" >/dev/null || die "there is no class $class: see functions/README.md"
 	role=$name-$class
 	document=$(narrow "trust/$trust.json" "$role")
 	if ! there GetRole --RoleName "$role"; then

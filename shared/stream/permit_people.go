@@ -37,6 +37,29 @@ func PermitExporter() Permissions {
 	return p
 }
 
+// PermitTeller returns what tells people what becomes of cases, puts a policy file in
+// force and measures how things stand, beside couriers or workers, and no more: its
+// followers of the journal, the keys of incidents and of what their sinks were told, and
+// the policy. Its user is "teller". It writes no record, no failure and no dead letter,
+// agrees to nothing and ends no pause.
+//
+// Its followers are as many as the policy has sinks, so that it may create consumers of
+// the journal under any name. Who has its key can with that have records delivered on
+// other subjects.
+func PermitTeller() Permissions {
+	p := reading("teller")
+	p.Publish = append(p.Publish,
+		listConsumers,
+		"$JS.API.CONSUMER.CREATE."+Cases+".>",
+		"$JS.API.CONSUMER.MSG.NEXT."+Cases+".*",
+		"$JS.ACK."+Cases+".>",
+	)
+	for _, keys := range []string{"incident.>", "ticket.>", "policy", "tell"} {
+		p.Publish = append(p.Publish, bucketPrefix+keys)
+	}
+	return p
+}
+
 // PermitWorker returns what "lbremedy up" needs in a NATS that it shares: it does the
 // work of the exporter, of all classes and of those who tell people, puts its policy
 // file in force, and sets up what is not there. Its user is "worker".
@@ -84,7 +107,8 @@ const listConsumers = "$JS.API.CONSUMER.LIST." + Failed
 // no business in lbremedy's account.
 func Users(classes []string) (map[string]Permissions, error) {
 	users := map[string]Permissions{
-		"exporter": PermitExporter(), "courier": PermitCourier(), "worker": PermitWorker(), "operator": PermitOperator(), "viewer": PermitViewer(),
+		"exporter": PermitExporter(), "courier": PermitCourier(), "teller": PermitTeller(),
+		"worker": PermitWorker(), "operator": PermitOperator(), "viewer": PermitViewer(),
 	}
 	for _, class := range classes {
 		if _, taken := users[class]; taken {

@@ -294,6 +294,7 @@ func TestValues(t *testing.T) {
 		"bad digest":       {"up", "{image: {digests: {lbremedy: latest}}}", "digests"},
 		"bad namespace":    {"up", "{rbac: {namespaces: [Shop]}}", "namespaces"},
 		"no replica":       {"fc", "{exporter: {replicas: 0}}", "replicas"},
+		"two tellers":      {"fc", "{teller: {replicas: 2}}", "replicas"},
 		"no NATS":          {"fc", "{nats: {url: ''}}", "nats.url"},
 		"other NATS":       {"fc", "{nats: {url: 'http://nats'}}", "url"},
 		"no routes":        {"fc", "{courier: {routes: null}}", "courier.routes"},
@@ -349,6 +350,46 @@ func TestNamespaces(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"lbremedy-up.cluster"}, wide); diff != "" {
 		t.Errorf("bindings of the whole cluster (-want +got):\n%s", diff)
+	}
+}
+
+// Beside couriers one teller runs, as nobody but itself: what it may do in the cluster
+// is to write Events. A Pod that does all has none beside it.
+func TestTeller(t *testing.T) {
+	got := map[string]*unstructured.Unstructured{}
+	for _, o := range objects(t, readValues(t, "testdata/fc.yaml"), "lbremedy") {
+		if o.GetName() == "lbremedy-teller" {
+			got[o.GetKind()] = o
+		}
+	}
+	for _, kind := range []string{"ServiceAccount", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor", "ClusterRole", "ClusterRoleBinding"} {
+		if got[kind] == nil {
+			t.Fatalf("the teller has no %s", kind)
+		}
+	}
+	role := new(rbacv1.ClusterRole)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(got["ClusterRole"].Object, role); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}}, role.Rules); diff != "" {
+		t.Errorf("its rights (-want +got):\n%s", diff)
+	}
+	text, err := json.Marshal(got["Deployment"].Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"replicas":1`, `"--parts=teller"`, `"--policy=/etc/lbremedy/policy.yaml"`, `"name":"lbremedy-policy"`, `"serviceAccountName":"lbremedy-teller"`,
+		`"lbremedy-nats-teller"`, `"_INBOX_teller"`, `"DING_URL"`, `acme/lbremedy:v1.2.3"`,
+	} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("its Deployment lacks %s:\n%s", want, text)
+		}
+	}
+	for _, o := range objects(t, readValues(t, "testdata/up.yaml"), "lbremedy") {
+		if o.GetName() == "lbremedy-teller" {
+			t.Errorf("mode up has the %s of a teller", o.GetKind())
+		}
 	}
 }
 

@@ -35,6 +35,8 @@ import (
 type upping struct {
 	*program
 	policy, listen string
+	chosen         string // --parts
+	parts          parts
 	workers        int
 	every          time.Duration // between two surveys; zero: none
 	metrics        *observe.Metrics
@@ -50,8 +52,13 @@ func (p *program) up() *cobra.Command {
 		Use:   "up",
 		Short: "Watch a cluster and answer its failures, all in one process",
 		Long: `Watch a cluster for load-balancer syncs that fail, and answer each failure: find the
-cause, say what would be done, and do what the policy allows. Exporter, stream and a
-worker for all classes run in this one process until it is interrupted.
+cause, say what would be done, and do what the policy allows. Exporter, stream, a
+worker for all classes and what tells people run in this one process until it is
+interrupted.
+
+With --parts only some of them do, beside others on the NATS that --nats names: the
+exporter stores failures, the worker answers them, and the teller tells people and
+measures how things stand. A teller alone is what functions behind a courier need.
 
 The stream is an embedded NATS JetStream on loopback, which keeps all on disk in the
 state directory, with its address and token for the other commands; or an existing
@@ -66,12 +73,14 @@ section tell of the policy names is told of what a person should know or do.
 Traces go to the OpenTelemetry collector that OTEL_EXPORTER_OTLP_ENDPOINT names, such
 as http://collector:4318; without it none are made.`,
 		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
-  lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080`,
+  lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080
+  lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts teller`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return u.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&u.policy, "policy", "", "policy `file`: what may be done; without it lbremedy observes")
 	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
+	cmd.Flags().StringVar(&u.chosen, "parts", allParts, "`parts` to run, with commas between")
 	cmd.Flags().IntVar(&u.workers, "workers", 128, "most failures of one class that are answered at once")
 	cmd.Flags().DurationVar(&u.every, "survey", 0, "look at the whole cluster, as doctor does, each `time` such as 1h, and open and close cases for what is found; without it nobody looks")
 	return cmd
@@ -79,10 +88,17 @@ as http://collector:4318; without it none are made.`,
 
 // run does first what can be wrong and writes nothing, then begins.
 func (u *upping) run(ctx context.Context) error {
+	var err error
+	if u.parts, err = readParts(u.chosen); err != nil {
+		return err
+	}
 	config := u.host()
-	config.Who = "worker"
+	config.Who = u.parts.who()
 	if err := config.Validate(); err != nil {
 		return command.Mistake{Err: err}
+	}
+	if err := u.parts.check(config.NATS, u.policy, u.every); err != nil {
+		return err
 	}
 	if u.workers < 1 {
 		return command.Wrong("--workers: %d is less than one", u.workers)
@@ -92,32 +108,28 @@ func (u *upping) run(ctx context.Context) error {
 	}
 	allowed := remedy.Policy{Mode: remedy.Observe}
 	if u.policy != "" {
-		var err error
 		if allowed, err = policyFile(u.policy); err != nil {
 			return err
 		}
 	}
 	var door net.Listener
 	if u.listen != "" {
-		var err error
 		if door, err = net.Listen("tcp", u.listen); err != nil {
 			return command.Wrong("--listen: %w", err)
 		}
 		defer door.Close()
 	}
-	var err error
 	if u.traces, err = trace.New(ctx, version, u.cluster, u.log()); err != nil {
 		return command.Mistake{Err: err}
 	}
 	defer u.endTraces(ctx)
 	u.metrics = observe.New(version, u.cluster)
-	u.metrics.Runs(classes())
-	config.Meter = func(k cloud.Call) { u.metrics.Call(k.Product, k.Action, k.Status, k.Throttled, k.Duration) }
-	env, err := u.look(ctx, config)
-	if err != nil {
-		return err
+	if u.parts.worker {
+		u.metrics.Runs(classes())
 	}
-	if _, err := env.Kube.EventsVersion(ctx); err != nil {
+	config.Meter = func(k cloud.Call) { u.metrics.Call(k.Product, k.Action, k.Status, k.Throttled, k.Duration) }
+	env, err := u.env(ctx, config)
+	if err != nil {
 		return err
 	}
 	if config.NATS == "" {
@@ -148,6 +160,27 @@ func (u *upping) run(ctx context.Context) error {
 	}
 	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s) }
 	return u.work(ctx, env, door)
+}
+
+// env connects to the cluster and the cloud. A teller alone asks neither before there is
+// something to tell: a sink of kind event or alibaba is all that needs one.
+func (u *upping) env(ctx context.Context, config host.Config) (*remedy.Env, error) {
+	if u.parts.teller && !u.parts.exporter && !u.parts.worker {
+		config.Credentials = cloud.DefaultChain()
+		env, err := host.Look(config)
+		if err != nil {
+			return nil, command.Mistake{Err: err}
+		}
+		return env, nil
+	}
+	env, err := u.look(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := env.Kube.EventsVersion(ctx); err != nil {
+		return nil, err
+	}
+	return env, nil
 }
 
 // endTraces sends the traces that wait. A collector that doesn't answer does not keep
@@ -181,7 +214,14 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 	if err != nil {
 		return err
 	}
-	u.note("Watching cluster %s in %s for %d classes.", u.cluster, u.region, len(functions.All))
+	switch {
+	case u.parts.exporter:
+		u.note("Watching cluster %s in %s for %d classes.", u.cluster, u.region, len(functions.All))
+	case u.parts.worker:
+		u.note("Answering the failures of cluster %s in %s, of %d classes.", u.cluster, u.region, len(functions.All))
+	default:
+		u.note("Telling people what becomes of the failures of cluster %s in %s.", u.cluster, u.region)
+	}
 	from := "policy in force"
 	switch {
 	case u.policy != "":
@@ -193,51 +233,80 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 	return nil
 }
 
-// work exports and answers until ctx ends.
+// work runs the parts until ctx ends.
 func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) error {
-	x, err := exporter.New(exporter.Config{
-		Cluster: u.cluster, Kube: env.Kube, Stream: env.Stream, Classifier: events.NewClassifier(table.Table()), Log: env.Log,
-	})
-	if err != nil {
-		return err
-	}
-	h := &host.Host{Env: env, Remedies: functions.All, Seen: u.seen}
-	if err := h.Validate(); err != nil {
-		return err
-	}
-	told, err := u.teller(ctx, env)
-	if err != nil {
-		return err
-	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return x.Run(ctx) })
-	g.Go(func() error { return told.run(ctx) })
-	g.Go(func() error { return (&ticket.Looker{Env: env, Remedies: functions.All}).Run(ctx) })
+	var begin []func() error // once all parts are known to be in order
+	var x *exporter.Exporter
+	var err error
+	if u.parts.exporter {
+		x, err = exporter.New(exporter.Config{
+			Cluster: u.cluster, Kube: env.Kube, Stream: env.Stream, Classifier: events.NewClassifier(table.Table()), Log: env.Log,
+		})
+		if err != nil {
+			return err
+		}
+		begin = append(begin, func() error { return x.Run(ctx) })
+	}
+	if u.parts.worker {
+		h := &host.Host{Env: env, Remedies: functions.All, Seen: u.seen}
+		if err := h.Validate(); err != nil {
+			return err
+		}
+		begin = append(begin,
+			func() error { return h.Work(ctx, u.workers) },
+			func() error { return (&ticket.Looker{Env: env, Remedies: functions.All}).Run(ctx) })
+		if u.every > 0 {
+			begin = append(begin, func() error { return u.patrol(ctx, &checkup.Patrol{Env: env, Checks: survey.Checks()}) })
+		}
+	}
+	var told *teller
+	if u.parts.teller {
+		if told, err = u.teller(ctx, env); err != nil {
+			return err
+		}
+		begin = append(begin, func() error { return told.run(ctx) })
+	}
 	if u.policy != "" {
-		g.Go(func() error { return u.follow(ctx, env.Stream) })
+		begin = append(begin, func() error { return u.follow(ctx, env.Stream) })
 	}
-	if u.every > 0 {
-		g.Go(func() error { return u.patrol(ctx, &checkup.Patrol{Env: env, Checks: survey.Checks()}) })
-	}
-	g.Go(func() error { return h.Work(ctx, u.workers) })
 	if door != nil {
 		u.note("Health: http://%s/readyz", door.Addr())
-		u.metrics.Exporter(x.Export)
-		u.metrics.Tickets(told.tellings)
-		u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
-		g.Go(func() error { return serve.Serve(ctx, door, health(x, env.Stream, u.metrics)) })
-		g.Go(func() error {
-			return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, env.Stream) },
-				func(err error) {
-					u.log().Warn("the state of the stream can't be read for the metrics; trying again", "error", err)
-				})
-		})
+		begin = append(begin, u.measure(ctx, env.Stream, x, told)...)
+		begin = append(begin, func() error { return serve.Serve(ctx, door, health(x, env.Stream, u.metrics)) })
+	}
+	for _, f := range begin {
+		g.Go(f)
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	u.note("Ended; %d failures were stored, and what was in hand is finished.", x.Stats().Published.Load())
+	if x != nil {
+		u.note("Ended; %d failures were stored, and what was in hand is finished.", x.Stats().Published.Load())
+		return nil
+	}
+	u.note("Ended; what was in hand is finished.")
 	return nil
+}
+
+// measure adds the metrics of the parts that run, nil being those that don't, and
+// returns what keeps them up to date. How things stand is the teller's to measure: of
+// several programs on one NATS each would count the same.
+func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *teller) []func() error {
+	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
+	if x != nil {
+		u.metrics.Exporter(x.Export)
+	}
+	if told == nil {
+		return nil
+	}
+	u.metrics.Tickets(told.tellings)
+	return []func() error{func() error {
+		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, s) },
+			func(err error) {
+				u.log().Warn("the state of the stream can't be read for the metrics; trying again", "error", err)
+			})
+	}}
 }
 
 // oftenest is the least time between two surveys: each takes some hundred calls of
@@ -380,7 +449,8 @@ func (u *upping) seen(r events.Record, err error) {
 	}
 }
 
-// health answers whether the process lives, whether failures get through, and with the metrics.
+// health answers whether the process lives, whether NATS answers and, with an exporter,
+// failures get through, and with the metrics.
 func health(x *exporter.Exporter, s *stream.Stream, m *observe.Metrics) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.Handler())
@@ -389,7 +459,7 @@ func health(x *exporter.Exporter, s *stream.Stream, m *observe.Metrics) http.Han
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		err := s.Ping(ctx)
-		if err == nil && !x.Ready() {
+		if err == nil && x != nil && !x.Ready() {
 			err = errors.New("the cluster's Events are not read")
 		}
 		if err != nil {

@@ -90,7 +90,7 @@ securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
 
 {{- /* The programs of the mode, as a YAML list. */}}
 {{- define "lbremedy.programs" -}}
-{{- if eq .Values.mode "up" }}[up]{{ else }}[exporter, courier]{{ end }}
+{{- if eq .Values.mode "up" }}[up]{{ else }}[exporter, courier, teller]{{ end }}
 {{- end }}
 
 {{- /* The nodes' metadata service gives out their RAM role to whoever asks. */}}

@@ -1,0 +1,166 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+)
+
+// A teller does what it is for in a NATS that an operator has set up, and the server
+// refuses it what is a worker's, an exporter's or a person's.
+func TestPermitTeller(t *testing.T) {
+	const class, cluster = "tag-missing", "c1"
+	may := stream.PermitTeller()
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: []embedded.User{
+		{Name: "admin", Password: "p"}, {Name: "teller", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	as := func(user, inbox string) *stream.Stream {
+		t.Helper()
+		s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	admin := as("admin", "")
+	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.SetupFollower(t.Context(), stream.CourierFollower, ""); err != nil {
+		t.Fatal(err)
+	}
+	fail(t, admin, class, cluster)
+	record := func(s *stream.Stream) func(context.Context) error {
+		return func(ctx context.Context) error {
+			j := s.Journal(cluster, uid, class)
+			if _, err := j.Load(ctx); err != nil {
+				return err
+			}
+			return j.Append(ctx, time.Now().String(), nil, []byte("{}"))
+		}
+	}
+	if err := record(admin)(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Dead(t.Context(), "it is a test", "exporter."+cluster, nil, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	s := as("teller", stream.InboxOf("teller"))
+	put := func(key string) func(context.Context) error {
+		return func(ctx context.Context) error { return s.Put(ctx, key, []byte("{}")) }
+	}
+
+	allowed := map[string]func(context.Context) error{
+		"see that all is set up": func(ctx context.Context) error {
+			changed, err := s.Setup(ctx, []string{class}, stream.Settings{})
+			if err == nil && len(changed) > 0 {
+				err = fmt.Errorf("it changed %v", changed)
+			}
+			return err
+		},
+		"follow the journal": func(ctx context.Context) error {
+			if _, err := s.SetupFollower(ctx, "tell-desk", ""); err != nil {
+				return err
+			}
+			in, stop := context.WithCancel(ctx)
+			defer stop()
+			got := false
+			err := s.ConsumeCases(in, "tell-desk", 1, func(context.Context, stream.Message) stream.Reply {
+				got = true
+				stop()
+				return stream.Reply{}
+			})
+			if err == nil && !got {
+				err = errors.New("no record came")
+			}
+			return err
+		},
+		"follow the records of its cluster": func(ctx context.Context) error {
+			_, err := s.SetupFollower(ctx, "tell-events-"+cluster, cluster)
+			return err
+		},
+		"keep a member":                 put("incident.vswitch-vsw-1." + class + ".0000." + uid),
+		"keep what a sink was told":     put("ticket.desk.x"),
+		"put a policy in force":         put("policy"),
+		"put the sinks in force":        put("tell"),
+		"read who closed a ticket":      func(ctx context.Context) error { _, err := s.Keys(ctx, "closed.>"); return err },
+		"measure what waits":            func(ctx context.Context) error { _, err := s.Queues(ctx); return err },
+		"measure how full the disk is":  func(ctx context.Context) error { _, err := s.Fills(ctx); return err },
+		"draw the balance":              func(ctx context.Context) error { _, err := s.Ledger(ctx, cluster, time.Now(), stream.Late); return err },
+		"read budgets, breakers, pause": func(ctx context.Context) error { _, err := s.Entries(ctx, ">"); return err },
+	}
+	for doing, do := range allowed {
+		in, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		if err := do(in); err != nil {
+			t.Errorf("%s: %v", doing, err)
+		}
+		cancel()
+	}
+
+	refused := map[string]func(context.Context) error{
+		"write a record":      record(s),
+		"write a snapshot":    func(ctx context.Context) error { return s.Snapshot(ctx, cluster, uid, class, nil, []byte("{}")) },
+		"back the journal up": func(ctx context.Context) error { _, err := s.Backup(ctx, stream.Cases, io.Discard); return err },
+		"discard the journal": func(ctx context.Context) error { return s.Discard(ctx, stream.Cases) },
+		"publish a failure": func(ctx context.Context) error {
+			_, _, err := s.PublishNewer(ctx, events.FailedSubject(cluster, class, uid), "x", nil, []byte("{}"), func(stream.Message) bool { return true })
+			return err
+		},
+		"say that a failure is dead": func(ctx context.Context) error {
+			return s.Dead(ctx, "it is a test", events.FailedSubject(cluster, class, uid), nil, []byte("x"))
+		},
+		"remove what is dead": func(ctx context.Context) error {
+			_, err := s.Remove(ctx, stream.Dead, 1)
+			return err
+		},
+		"consume a class": func(ctx context.Context) error {
+			err := s.Consume(ctx, class, 1, func(context.Context, stream.Message) stream.Reply { return stream.Reply{} })
+			if err == nil && ctx.Err() != nil {
+				err = errors.New("nothing came")
+			}
+			return err
+		},
+		"set a consumer of a class up": func(ctx context.Context) error {
+			_, err := s.Setup(ctx, []string{class, "quota"}, stream.Settings{})
+			return err
+		},
+		"listen to another one's answers": func(ctx context.Context) error {
+			_, err := as("teller", stream.InboxOf("courier")).Get(ctx, "policy")
+			return err
+		},
+		"take a lock": func(ctx context.Context) error {
+			unlock, _, err := s.Lock(ctx, "target.slb/lb-1", uid, time.Minute)
+			unlock()
+			return err
+		},
+	}
+	for _, key := range []string{
+		"pause", "pause." + cluster, "breaker." + cluster + "." + class, "approval." + cluster + "." + uid + "." + class, "closed.x",
+		"progress." + cluster, "ledger." + cluster + ".e1", "services." + cluster, "claim.budget." + cluster, "policy.x",
+	} {
+		refused["write "+key] = put(key)
+	}
+	// The server does not answer who is refused, so that each takes its time.
+	for doing, do := range refused {
+		t.Run(doing, func(t *testing.T) {
+			t.Parallel()
+			in, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := do(in); err == nil {
+				t.Error("it was allowed")
+			}
+		})
+	}
+}
