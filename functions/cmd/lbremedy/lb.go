@@ -38,8 +38,9 @@ type balancing struct {
 	Unknown     string   `json:"unknown,omitempty"` // what could not be told, and why
 }
 
-// inventory is what the inventory reads.
-var inventory = []checkup.Part{checkup.Services, checkup.CLBs, checkup.NLBs, checkup.Listeners, checkup.Groups, checkup.Quotas}
+// inventory is what the inventory reads: the groups one by one too, since the list of
+// an NLB's does not tell how many backends each has.
+var inventory = []checkup.Part{checkup.Services, checkup.CLBs, checkup.NLBs, checkup.Listeners, checkup.Groups, checkup.Backends, checkup.Quotas}
 
 func (p *program) lbLs() *cobra.Command {
 	var namespace string
@@ -139,14 +140,47 @@ func balancingOf(s *checkup.Snapshot, svc *corev1.Service) balancing {
 		b.Unknown = err.Error()
 		return b
 	}
-	if lb.CLB != nil { // how many an NLB has takes reading each of its groups
-		n := 0
+	n, err := serversOf(s, lb)
+	if err != nil {
+		b.Unknown = err.Error()
+		return b
+	}
+	b.Backends = &n
+	return b
+}
+
+// serversOf counts the backends of a load balancer: of an NLB those of the groups that
+// its listeners use, each group once.
+func serversOf(s *checkup.Snapshot, lb *checkup.LoadBalancer) (int, error) {
+	n := 0
+	if lb.NLB == nil {
 		for _, g := range lb.Groups {
 			n += g.Servers
 		}
-		b.Backends = &n
+		return n, nil
 	}
-	return b
+	if err := s.Err(checkup.Backends); err != nil {
+		return 0, err
+	}
+	if err := cmp.Or(s.Err(checkup.Listeners), lb.Err(checkup.Listeners)); err != nil {
+		return 0, err
+	}
+	seen := map[string]bool{"": true} // a listener may have no group
+	for _, l := range lb.NetworkListeners {
+		if seen[l.ServerGroup] {
+			continue
+		}
+		seen[l.ServerGroup] = true
+		i := slices.IndexFunc(s.ServerGroups, func(g checkup.Group) bool { return g.ID == l.ServerGroup })
+		if i < 0 {
+			return 0, fmt.Errorf("how many backends there are: the server group %s of a listener is not the cluster's", l.ServerGroup)
+		}
+		if err := s.ServerGroups[i].Failed; err != nil {
+			return 0, fmt.Errorf("how many backends there are: the server group %s: %w", l.ServerGroup, err)
+		}
+		n += s.ServerGroups[i].Servers
+	}
+	return n, nil
 }
 
 // readParts reads parts of the cluster, of one Service alone where one is named.
@@ -207,7 +241,7 @@ func (p *program) lbShow() *cobra.Command {
 		Short: "Show the load balancer of a Service, its groups and their backends",
 		Args:  command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, svc, err := p.gatherOne(cmd.Context(), args[0], append([]checkup.Part{checkup.Backends, checkup.Detail}, inventory...))
+			s, svc, err := p.gatherOne(cmd.Context(), args[0], append([]checkup.Part{checkup.Detail}, inventory...))
 			if err != nil {
 				return err
 			}

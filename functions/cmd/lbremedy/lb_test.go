@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -100,5 +101,58 @@ func TestBalancers(t *testing.T) {
 	svc, err := client.Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil || svc.Labels[remedy.BalancerLabel] == id || len(svc.Status.LoadBalancer.Ingress) == 0 {
 		t.Errorf("the Service has %v at %v, %v", svc.Labels, svc.Status.LoadBalancer.Ingress, err)
+	}
+}
+
+// What a node gets of the traffic is shown with what the release gives it.
+func TestWeights(t *testing.T) {
+	sc := newScene(t)
+	port, ready := int32(80), true
+	_, err := sc.kube.Client().DiscoveryV1().EndpointSlices(sc.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new(""), Port: &port}},
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{"10.0.0.1"}, NodeName: &sc.namespace, Conditions: discoveryv1.EndpointConditions{Ready: &ready}},
+			{Addresses: []string{"10.0.0.2"}, NodeName: &sc.namespace, Conditions: discoveryv1.EndpointConditions{Ready: &ready}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := `{"metadata":{"annotations":{"` + annotation + `vswitch-id":"vsw-b"}},"spec":{"externalTrafficPolicy":"Local"}}`
+	if _, err := sc.kube.Client().CoreV1().Services(sc.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := watchService(t, sc, "web", func(svc *corev1.Service) bool {
+		return len(svc.Status.LoadBalancer.Ingress) > 0 && svc.Labels[remedy.BalancerLabel] != ""
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var list []weight
+	web := sc.namespace + "/web"
+	got := sc.run(t.Context(), "lb", "weights", web, "-o", "json")
+	if err := json.Unmarshal([]byte(got.out), &list); err != nil || got.code != 0 {
+		t.Fatalf("code %d, %v: %s", got.code, err, got.err)
+	}
+	if len(list) != 1 || list[0].Node != sc.namespace || list[0].Server != "i-cli" || list[0].Pods != 2 || list[0].Weight == nil || *list[0].Weight != list[0].Wants || list[0].Share != 100 || list[0].PerPod != 50 {
+		t.Errorf("got %s", got.out)
+	}
+	sc.wants(t, 0, "50 %", "CCM v", "lb", "weights", web)
+
+	id := ""
+	sc.cloud.Edit(func(s *sim.State) {
+		for _, lb := range s.LoadBalancers {
+			id = lb.ID
+			for i := range lb.VGroups {
+				lb.VGroups[i].Backends = nil
+			}
+		}
+	})
+	if id == "" {
+		t.Fatal("there is no load balancer")
+	}
+	got = sc.run(t.Context(), "lb", "weights", web)
+	if got.code != 0 || !strings.Contains(got.out, "none") {
+		t.Errorf("without its backend: code %d, %s %s", got.code, got.out, got.err)
 	}
 }
