@@ -24,8 +24,9 @@ type gap struct {
 	document string // of its default version
 }
 
-// find reads the role's policies and compares them with what the controller needs.
-func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, ctl remedy.Controller) (gap, error) {
+// find reads the role's policies and compares them with what this release of the
+// controller needs.
+func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, v remedy.Version) (gap, error) {
 	var g gap
 	role, err := c.MasterRole(ctx)
 	if err != nil || role.Name == "" {
@@ -36,7 +37,7 @@ func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, ctl remedy
 	if err != nil {
 		return g, fmt.Errorf("list Services: %w", err)
 	}
-	needs := remedy.Needs(ctl.Version, remedy.InUse(cluster, services))
+	needs := remedy.Needs(v, remedy.InUse(cluster, services))
 	if m := named.FindStringSubmatch(c.Event.Message); m != nil && remedy.Called(m[1]) && !slices.Contains(needs, m[1]) {
 		needs = append(needs, m[1])
 		slices.Sort(needs)

@@ -49,56 +49,64 @@ const (
 )
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	g, v, plan, err := compare(ctx, c, remedy.Version{})
+	switch {
+	case err != nil || plan.Ask != "":
+		return plan, err
+	case len(g.missing) == 0:
+		return nothingMissing(ctx, c, g, v)
+	}
+	if plan, err = extend(ctx, c, g, v); err != nil || len(plan.Steps) == 0 {
+		return plan, err
+	}
+	plan.Steps = append(plan.Steps, step.Touch{After: c.Policy.RAMSettle()})
+	return withDrift(ctx, c, plan)
+}
+
+// compare returns what the role lacks for a release of the controller, which is the
+// one that runs if none is named. Where the two can't be compared the plan asks.
+func compare(ctx context.Context, c *remedy.Case, v remedy.Version) (gap, remedy.Version, remedy.Plan, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
+		return gap{}, v, remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
+	}
+	ask := func(finding, what string) (gap, remedy.Version, remedy.Plan, error) {
+		return gap{}, v, remedy.Plan{Finding: finding, Cause: cluster.ID, Ask: what}, nil
 	}
 	if cluster.Managed() {
-		return remedy.Plan{
-			Finding: fmt.Sprintf("The controller of the managed cluster %s lacks a RAM permission. It runs under service roles whose policies Alibaba Cloud keeps.", cluster.ID),
-			Cause:   cluster.ID,
-			Ask:     "Authorise the service roles of ACK again, on the authorisation page of the ACK console. Then the controller tries again by itself within 5 minutes.",
-		}, nil
+		return ask(fmt.Sprintf("The controller of the managed cluster %s lacks a RAM permission. It runs under service roles whose policies Alibaba Cloud keeps.", cluster.ID),
+			"Authorise the service roles of ACK again, on the authorisation page of the ACK console. Then the controller tries again by itself within 5 minutes.")
 	}
 	ctl, err := c.Controller(ctx)
 	if err != nil {
-		return remedy.Plan{}, err
+		return gap{}, v, remedy.Plan{}, err
 	}
 	if ctl.AccessKey {
-		return remedy.Plan{
-			Finding: "The controller signs with an access key of its own, so that the masters' RAM role does not count.",
-			Cause:   cluster.ID,
-			Ask:     fmt.Sprintf("Look up in the controller's log which API was refused, %s, and allow that action to the user of the access key. Or take the access key away, and let the controller use the masters' RAM role.", c.LogQuery()),
-		}, nil
+		return ask("The controller signs with an access key of its own, so that the masters' RAM role does not count.",
+			fmt.Sprintf("Look up in the controller's log which API was refused, %s, and allow that action to the user of the access key. Or take the access key away, and let the controller use the masters' RAM role.", c.LogQuery()))
 	}
-	if ctl.Version == (remedy.Version{}) {
-		return remedy.Plan{
-			Finding: "The version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons, so that what it needs is not known.",
-			Cause:   cluster.ID,
-			Ask:     fmt.Sprintf("Look up in the controller's log which API was refused, %s, and add that action to the policy of the masters' RAM role.", c.LogQuery()),
-		}, nil
+	if v == (remedy.Version{}) {
+		v = ctl.Version
 	}
-	g, err := find(ctx, c, cluster, ctl)
+	if v == (remedy.Version{}) {
+		return ask("The version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons, so that what it needs is not known.",
+			fmt.Sprintf("Look up in the controller's log which API was refused, %s, and add that action to the policy of the masters' RAM role.", c.LogQuery()))
+	}
+	g, err := find(ctx, c, cluster, v)
 	if err != nil {
-		return remedy.Plan{}, err
+		return g, v, remedy.Plan{}, err
 	}
 	if g.role == "" {
-		return remedy.Plan{
-			Finding: "The cluster names no RAM role of its masters.",
-			Cause:   cluster.ID,
-			Ask:     fmt.Sprintf("Find out under which RAM role CCM %s runs, look up in its log which API was refused, %s, and allow that action to the role.", ctl.Version, c.LogQuery()),
-		}, nil
+		return ask("The cluster names no RAM role of its masters.",
+			fmt.Sprintf("Find out under which RAM role CCM %s runs, look up in its log which API was refused, %s, and allow that action to the role.", v, c.LogQuery()))
 	}
-	if len(g.missing) == 0 {
-		return nothingMissing(ctx, c, g, ctl)
-	}
-	return extend(ctx, c, g, ctl)
+	return g, v, remedy.Plan{}, nil
 }
 
 // extend plans a new version of the masters' policy with exactly the missing
 // actions, or asks where that would change what others may do.
-func extend(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Controller) (remedy.Plan, error) {
-	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", ctl.Version, strings.Join(g.missing, ", "), g.role)
+func extend(ctx context.Context, c *remedy.Case, g gap, v remedy.Version) (remedy.Plan, error) {
+	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", v, strings.Join(g.missing, ", "), g.role)
 	byHand := fmt.Sprintf("Give the role a policy with these actions: %s. The controller then tries again by itself within 5 minutes.", remedy.AllowCommand(g.role, g.missing))
 	ask := func(why string) (remedy.Plan, error) {
 		return remedy.Plan{Finding: lacks + " " + why, Cause: g.role, Ask: byHand}, nil
@@ -137,37 +145,33 @@ func extend(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Controller) (
 		return remedy.Plan{}, fmt.Errorf("list versions of the policy %s: %w", g.policy, err)
 	}
 	s := step.PolicyVersion{Policy: g.policy, Document: document, Adds: g.missing}
-	for _, v := range versions {
-		s.Versions = append(s.Versions, v.ID)
-		if v.Default {
-			s.Was = v.ID
+	for _, had := range versions {
+		s.Versions = append(s.Versions, had.ID)
+		if had.Default {
+			s.Was = had.ID
 		}
 	}
 	if s.Was == "" {
 		return remedy.Plan{}, fmt.Errorf("the policy %s has no default version", g.policy)
 	}
 	s.Drop = oldest(versions)
-	return withDrift(ctx, c, remedy.Plan{
-		Finding: lacks,
-		Cause:   g.role,
-		Steps:   []remedy.Step{s, step.Touch{After: c.Policy.RAMSettle()}},
-	})
+	return remedy.Plan{Finding: lacks, Cause: g.role, Steps: []remedy.Step{s}}, nil
 }
 
 // nothingMissing answers when the role has all that the controller needs. If its
 // policy was changed after the failure, the controller has not tried again yet.
-func nothingMissing(ctx context.Context, c *remedy.Case, g gap, ctl remedy.Controller) (remedy.Plan, error) {
+func nothingMissing(ctx context.Context, c *remedy.Case, g gap, v remedy.Version) (remedy.Plan, error) {
 	settle := c.Policy.RAMSettle()
 	settled := g.changed.Add(settle)
 	if !g.changed.IsZero() && c.Event.Last.Before(settled) {
 		return withDrift(ctx, c, remedy.Plan{
-			Finding: fmt.Sprintf("The RAM role %s has all that CCM %s needs since %s; the controller has not tried again since.", g.role, ctl.Version, g.changed.UTC().Format(time.RFC3339)),
+			Finding: fmt.Sprintf("The RAM role %s has all that CCM %s needs since %s; the controller has not tried again since.", g.role, v, g.changed.UTC().Format(time.RFC3339)),
 			Cause:   g.role,
 			Steps:   []remedy.Step{step.Touch{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}},
 		})
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("The RAM role %s allows all %d actions that CCM %s is known to need here, and the API still refuses it.", g.role, g.needed, ctl.Version),
+		Finding: fmt.Sprintf("The RAM role %s allows all %d actions that CCM %s is known to need here, and the API still refuses it.", g.role, g.needed, v),
 		Cause:   g.role,
 		Ask:     fmt.Sprintf("Look up in the controller's log which API was refused and for whom: %s. A control policy of the resource directory, a permission boundary or another role are what remains.", c.LogQuery()),
 	}, nil
@@ -196,7 +200,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	g, err := find(ctx, c, cluster, ctl)
+	g, err := find(ctx, c, cluster, ctl.Version)
 	if err != nil {
 		return remedy.Unknown, err
 	}

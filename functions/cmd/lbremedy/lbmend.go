@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,6 +23,7 @@ type mending struct {
 	use, short, long string
 	kinds            []string // of the steps that its plan may begin with
 	otherwise        string   // what is said of another plan
+	name             string   // to type; empty: the Service's
 }
 
 func (p *program) lbTag() *cobra.Command {
@@ -90,14 +92,19 @@ func (p *program) lost(ctx context.Context, env *remedy.Env, ref events.Service)
 	if err != nil {
 		return item{}, err
 	}
+	return p.byHand(env, class, ref, "A person asks for the load balancer of the Service."), nil
+}
+
+// byHand returns the failure that a person has a class answer for a Service.
+func (p *program) byHand(env *remedy.Env, class *remedy.Remedy, ref events.Service, message string) item {
 	now := p.now().Truncate(time.Second)
 	return item{remedy: class, event: remedy.Event{
 		ID: fmt.Sprintf("%s.%s.%s", ref.UID, class.Class, now.UTC().Format("20060102T150405")), Again: true,
 		Failure: events.Failure{
 			Cluster: env.Cluster, Class: class.Class, Reason: "ByHand", Component: "lbremedy", Count: 1, Service: ref, First: now, Last: now,
-			Message: "A person asks for the load balancer of the Service.",
+			Message: message,
 		},
-	}}, nil
+	}}
 }
 
 // mended says what would be done, asks, and does it.
@@ -108,14 +115,14 @@ func (p *program) mended(ctx context.Context, env *remedy.Env, m mending, it ite
 	}
 	if len(would.Steps) == 0 || !slices.Contains(m.kinds, would.Steps[0].Kind) {
 		p.report(would)
-		return command.Wrong("%s is not for %s: %s", it.event.Failure.Service, m.use, m.otherwise)
+		return command.Wrong("%s is not for %s: %s", cmp.Or(m.name, it.event.Failure.Service.String()), m.use, m.otherwise)
 	}
 	if !a.apply {
 		return p.answer(ctx, env, []item{it}, a)
 	}
 	if !sure {
 		p.report(would)
-		if err := p.typed(it.event.Failure.Service.String()); err != nil {
+		if err := p.typed(cmp.Or(m.name, it.event.Failure.Service.String())); err != nil {
 			return err
 		}
 	}
@@ -146,7 +153,7 @@ func (p *program) typed(name string) error {
 		return nil
 	}
 	if err != nil && line == "" {
-		return command.Wrong("nobody agreed: type the name of the Service, or say --yes")
+		return command.Wrong("nobody agreed: type %s, or say --yes", name)
 	}
 	return command.Wrong("%q is not %s: nothing was done", strings.TrimSpace(line), name)
 }

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/functions/rampermission"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 func (p *program) ram() *cobra.Command {
@@ -30,24 +35,35 @@ type ramGap struct {
 	Policy   string   `json:"policy,omitempty"`   // to extend
 	Document string   `json:"document,omitempty"` // of it, with the missing actions
 	Command  string   `json:"command,omitempty"`  // that adds them in a policy of their own
+	Would    []string `json:"would,omitempty"`    // what --apply does
+	Ask      string   `json:"ask,omitempty"`      // why it does nothing, and what to do instead
 }
 
 func (p *program) ramGap() *cobra.Command {
-	var target string
+	var target, file string
+	var sure bool
+	var a answering
 	cmd := &cobra.Command{
 		Use:   "gap",
 		Short: "Name the RAM actions that a release of the controller lacks; before an upgrade with --target",
 		Long: `Name the RAM actions that the controller needs for what the cluster uses and that the
-RAM role of the masters does not allow, for the release that runs or for --target; and
-the document of the policy with them. It only looks: what a running controller lacks,
-the class ram-permission adds, and what an upgrade will need a person decides.
+RAM role of the masters does not allow, for the release that runs or for --target; the
+document of the policy with them; and what --apply does, or why it does nothing.
 
-Exit codes: 0 nothing is missing; 1 something failed; 2 the usage, the configuration or
-the input is wrong; 4 something is missing.`,
+With --apply exactly the missing actions are added, in a new default version of the
+policy. You are asked first. It is done as the class ram-permission does it, with its
+guards, under the policy in force and a pause, and stands in the journal as a case of
+the first Service of type LoadBalancer, so that "lbremedy undo" takes it back.
+
+Exit codes: 0 nothing is missing, or it was added; 1 something failed; 2 the usage, the
+configuration or the input is wrong, or --apply is not for this gap; 4 something is
+missing; with --apply as those of run.`,
 		Example: `  lbremedy ram gap
-  lbremedy ram gap --target v2.12.1 -o json`,
+  lbremedy ram gap --target v2.12.1 -o json
+  lbremedy ram gap --target v2.12.1 --apply`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
 			var to remedy.Version
 			if target != "" {
 				var ok bool
@@ -56,39 +72,80 @@ the input is wrong; 4 something is missing.`,
 				}
 			}
 			needs := []checkup.Part{checkup.Services, checkup.Detail, checkup.Controller}
-			s, err := p.readParts(cmd.Context(), "", append(needs, checkup.Rights))
+			s, err := p.readParts(ctx, "", append(needs, checkup.Rights))
 			if err != nil {
 				return err
 			}
 			if err := s.Err(needs...); err != nil {
 				return err
 			}
-			return p.gap(s, to)
+			v, err := gapOf(s, to)
+			if err != nil {
+				return err
+			}
+			if len(v.Missing) == 0 {
+				return p.print(v, func() { p.ramGapReport(v) })
+			}
+			env, err := p.fixing(ctx, examining{policy: file, answering: a})
+			if err != nil {
+				return err
+			}
+			if env.Stream != nil {
+				defer env.Stream.Close()
+			}
+			it, ok := p.closing(env, s, to)
+			if a.apply {
+				if !ok {
+					return command.Wrong("%s", noJournal)
+				}
+				return p.mended(ctx, env, mending{
+					use: "ram gap --apply", kinds: []string{step.PolicyVersion{}.Kind()}, otherwise: "the missing actions can't be added by a new version of a policy", name: cmp.Or(v.Policy, v.Role),
+				}, it, a, sure)
+			}
+			return p.gap(ctx, env, v, it, ok)
 		},
 	}
 	cmd.Flags().StringVar(&target, "target", "", "`release` to look at instead of the one that runs, such as v2.12.1")
+	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")
+	cmd.Flags().BoolVar(&sure, "yes", false, "with --apply: don't ask")
+	a.flags(cmd)
 	return cmd
 }
 
-// gap prints the gap of a release.
-func (p *program) gap(s *checkup.Snapshot, to remedy.Version) error {
+// noJournal is said where no case can be kept.
+const noJournal = "--apply is kept in the journal of a Service of type LoadBalancer, and the cluster has none: use the command of \"ram gap\""
+
+// closing returns the failure that stands for the gap of a release; false if there is
+// no Service to keep its case.
+func (p *program) closing(env *remedy.Env, s *checkup.Snapshot, to remedy.Version) (item, bool) {
+	for _, svc := range s.OfType() {
+		if svc.DeletionTimestamp == nil {
+			ref := events.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)}
+			return p.byHand(env, rampermission.For(to), ref, "A person asks for the RAM actions that the controller lacks."), true
+		}
+	}
+	return item{}, false
+}
+
+// gapOf returns the gap of a release; of the one that runs if none is named.
+func gapOf(s *checkup.Snapshot, to remedy.Version) (ramGap, error) {
 	running := s.Controller.Version
 	switch {
 	case s.Detail.Managed():
-		return command.Wrong("the controller of the managed cluster %s runs under service roles that Alibaba Cloud keeps: what is missing there, authorise again in the ACK console", s.Cluster)
+		return ramGap{}, command.Wrong("the controller of the managed cluster %s runs under service roles that Alibaba Cloud keeps: what is missing there, authorise again in the ACK console", s.Cluster)
 	case s.Controller.AccessKey:
-		return command.Wrong("the controller signs with an access key of its own: the masters' RAM role does not count")
+		return ramGap{}, command.Wrong("the controller signs with an access key of its own: the masters' RAM role does not count")
 	case to == remedy.Version{} && running == remedy.Version{}:
-		return command.Wrong("the version of the controller can't be told: name one with --target")
+		return ramGap{}, command.Wrong("the version of the controller can't be told: name one with --target")
 	case to == remedy.Version{}:
 		to = running
 	}
 	if err := s.Err(checkup.Rights); err != nil {
-		return err
+		return ramGap{}, err
 	}
 	g := s.Gap(to)
 	if g.Role == "" {
-		return command.Wrong("the cluster names no RAM role of its masters")
+		return ramGap{}, command.Wrong("the cluster names no RAM role of its masters")
 	}
 	v := ramGap{Target: to.String(), Role: g.Role, Needed: g.Needed, Missing: g.Missing, Denied: g.Denied, Limited: g.Limited}
 	if running != (remedy.Version{}) {
@@ -97,23 +154,39 @@ func (p *program) gap(s *checkup.Snapshot, to remedy.Version) error {
 	if v.Missing == nil {
 		v.Missing = []string{}
 	}
-	if len(g.Missing) > 0 {
-		v.Command = remedy.AllowCommand(g.Role, g.Missing)
-		if v.Policy = g.Policy.Name; v.Policy != "" {
-			document, err := remedy.WithActions(g.Policy.Document, g.Missing)
-			if err != nil {
-				return fmt.Errorf("read the document of the policy %s: %w", v.Policy, err)
-			}
-			v.Document = document
+	if len(g.Missing) == 0 {
+		return v, nil
+	}
+	v.Command = remedy.AllowCommand(g.Role, g.Missing)
+	if v.Policy = g.Policy.Name; v.Policy != "" {
+		document, err := remedy.WithActions(g.Policy.Document, g.Missing)
+		if err != nil {
+			return ramGap{}, fmt.Errorf("read the document of the policy %s: %w", v.Policy, err)
+		}
+		v.Document = document
+	}
+	return v, nil
+}
+
+// gap prints a gap with what would be done about it. That this can't be told does not
+// hide the gap.
+func (p *program) gap(ctx context.Context, env *remedy.Env, v ramGap, it item, ok bool) error {
+	var failed error
+	if !ok {
+		v.Ask = noJournal
+	} else if rec, err := remedy.Look(ctx, env, it.remedy, it.event); err != nil {
+		failed = fmt.Errorf("what --apply would do: %w", err)
+	} else if len(rec.Steps) == 0 {
+		v.Ask = strings.TrimSpace(rec.Finding + " " + rec.Ask)
+	} else {
+		for _, s := range rec.Steps {
+			v.Would = append(v.Would, s.Text)
 		}
 	}
-	if err := p.print(v, func() { p.ramGapReport(v) }); err != nil {
+	if err := cmp.Or(p.print(v, func() { p.ramGapReport(v) }), failed); err != nil {
 		return err
 	}
-	if len(v.Missing) > 0 {
-		return command.Exit(codeWarning)
-	}
-	return nil
+	return command.Exit(codeWarning)
 }
 
 func (p *program) ramGapReport(v ramGap) {
@@ -130,4 +203,6 @@ func (p *program) ramGapReport(v ramGap) {
 	p.field("Policy", v.Policy)
 	p.field("Document", v.Document)
 	p.field("By hand", v.Command)
+	p.field("Would", strings.Join(v.Would, "\n"))
+	p.field("Instead", v.Ask)
 }

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// dedicated makes the cluster of a scene one whose masters have a RAM role with a policy.
+func (sc *scene) dedicated(document string) {
+	sc.cloud.Edit(func(s *sim.State) {
+		s.Cluster.Type, s.Cluster.MasterRole = "Kubernetes", "masters"
+		s.Roles["masters"] = &sim.Role{Name: "masters", Policies: []string{"k8sMasterRolePolicy-Ccm-1"}}
+		s.Policies["k8sMasterRolePolicy-Ccm-1"] = &sim.Policy{Name: "k8sMasterRolePolicy-Ccm-1", Type: "Custom", Versions: []sim.PolicyVersion{{ID: "v1", Default: true, Document: document}}}
+	})
+}
+
+// versions returns the IDs of the policy's versions, and which is the default.
+func (sc *scene) versions() (ids []string, in string) {
+	for _, p := range sc.cloud.Snapshot().Policies {
+		if p.Name != "k8sMasterRolePolicy-Ccm-1" {
+			continue
+		}
+		for _, v := range p.Versions {
+			ids = append(ids, v.ID)
+			if v.Default {
+				in = v.ID
+			}
+		}
+	}
+	return ids, in
+}
+
+// What a release lacks is shown, added by a person's word, gone, and taken back.
+func TestRAMGap(t *testing.T) {
+	sc := newScene(t)
+	const policy = "k8sMasterRolePolicy-Ccm-1"
+	const document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":["slb:*","ecs:*","vpc:Describe*","vpc:CreateRouteEntry","vpc:DeleteRouteEntry"],"Resource":"*"}]}`
+	sc.dedicated(document)
+	gap := func(code int, args ...string) ramGap {
+		t.Helper()
+		got := sc.run(t.Context(), append([]string{"ram", "gap", "--target", "v2.12.1", "-o", "json"}, args...)...)
+		var g ramGap
+		if err := json.Unmarshal([]byte(got.out), &g); err != nil || got.code != code {
+			t.Fatalf("code %d, %v: %s %s", got.code, err, got.out, got.err)
+		}
+		return g
+	}
+	shown := gap(codeWarning)
+	if !slices.Contains(shown.Missing, "nlb:ListAsynJobs") || shown.Policy != policy || !strings.Contains(shown.Document, "nlb:ListAsynJobs") || len(shown.Would) != 1 || !strings.Contains(shown.Would[0], policy) {
+		t.Fatalf("got %+v", shown)
+	}
+	sc.wants(t, codeWarning, "Would", "", "ram", "gap", "--target", "v2.12.1")
+	if ids, in := sc.versions(); len(ids) != 1 || in != "v1" {
+		t.Fatalf("a look has made the versions %v, %s", ids, in)
+	}
+	sc.wants(t, command.CodeWrong, "", "NATS", "ram", "gap", "--target", "v2.12.1", "--apply") // no journal, no write
+
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: "sesame"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	sc.env["LBREMEDY_NATS"], sc.env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
+	sc.wants(t, 0, "", "", "setup")
+	apply := []string{"ram", "gap", "--target", "v2.12.1", "--apply", "--policy", write(t, "policy.yaml", "mode: fix\n")}
+
+	sc.in = "web\n"
+	sc.wants(t, command.CodeWrong, "nlb:ListAsynJobs", "nothing was done", apply...)
+	sc.in = ""
+	sc.wants(t, command.CodeWrong, "", "nobody agreed: type "+policy, apply...)
+	if ids, in := sc.versions(); len(ids) != 1 || in != "v1" {
+		t.Fatalf("without a word there are the versions %v, %s", ids, in)
+	}
+
+	// The guards of the class.
+	for name, tt := range map[string]struct {
+		edit func(*sim.State)
+		want string
+	}{
+		"another role": {func(s *sim.State) {
+			s.Roles["other"] = &sim.Role{Name: "other", Policies: []string{policy}}
+		}, "attached to other as well"},
+		"a Deny": {func(s *sim.State) {
+			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Deny","Action":"nlb:*","Resource":"*"}]}`
+		}, "A Deny statement forbids"},
+		"too long": {func(s *sim.State) {
+			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":["` + strings.Repeat("x", 6100) + `"],"Resource":"*"}]}`
+		}, "RAM allows 6144"},
+		"no policy": {func(s *sim.State) { s.Roles["masters"].Policies = nil }, "no policy named k8sMasterRolePolicy-*"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer sc.cloud.Edit(func(s *sim.State) { delete(s.Roles, "other") })
+			defer sc.dedicated(document)
+			sc.cloud.Edit(tt.edit)
+			got := sc.wants(t, command.CodeWrong, "", "can't be added", append(apply, "--yes")...)
+			if !strings.Contains(strings.Join(strings.Fields(got.out), " "), tt.want) {
+				t.Errorf("wrote %s; want %q", got.out, tt.want)
+			}
+			if ask := gap(codeWarning).Ask; !strings.Contains(ask, tt.want) {
+				t.Errorf("a look says %q; want %q", ask, tt.want)
+			}
+		})
+	}
+
+	sc.in = policy + "\n"
+	sc.wants(t, 0, "fixed", "To go on, type "+policy, apply...)
+	ids, in := sc.versions()
+	if len(ids) != 2 || in == "v1" {
+		t.Fatalf("the versions are %v, the default is %s", ids, in)
+	}
+	if g := gap(0); len(g.Missing) != 0 {
+		t.Errorf("still missing: %v", g.Missing)
+	}
+	sc.wants(t, 0, "nothing", "", append(apply, "--yes")...)
+
+	var cases []events.Record
+	got := sc.run(t.Context(), "ls", "-o", "json")
+	if err := json.Unmarshal([]byte(got.out), &cases); err != nil || len(cases) != 1 || cases[0].Class != "ram-permission" || cases[0].Approved == nil {
+		t.Fatalf("the journal has %s %s, %v", got.out, got.err, err)
+	}
+	sc.wants(t, 0, "undone", "", "undo", cases[0].Case, "--apply")
+	if ids, in := sc.versions(); in != "v1" || len(ids) != 2 {
+		t.Errorf("after the undo: %v, %s", ids, in)
+	}
+	if back := gap(codeWarning); !slices.Equal(back.Missing, shown.Missing) {
+		t.Errorf("after the undo %v are missing, before %v were", back.Missing, shown.Missing)
+	}
+
+	// Five versions: the oldest that is not the default makes room.
+	sc.cloud.Edit(func(s *sim.State) {
+		p := s.Policies[policy]
+		p.Versions = nil
+		for _, id := range []string{"v1", "v2", "v3", "v4", "v5"} {
+			p.Versions = append(p.Versions, sim.PolicyVersion{ID: id, Default: id == "v1", Document: document})
+		}
+	})
+	sc.wants(t, 0, "in place of its old version", "", append(apply, "--yes")...)
+	if ids, in := sc.versions(); len(ids) != 5 || in == "v1" || !slices.Contains(ids, "v1") {
+		t.Errorf("the versions are %v, the default is %s", ids, in)
+	}
+}

@@ -1,0 +1,39 @@
+package rampermission
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// For returns the class as a person runs it for a release of the controller, before an
+// upgrade to it; for the one that runs if the release is zero. It has the class's ID,
+// journal and guards. It wakes nothing: the Service of the case, which no sync has
+// failed for, only lends its journal.
+func For(release remedy.Version) *remedy.Remedy {
+	r := *Remedy
+	r.Steps = []remedy.Step{step.PolicyVersion{}}
+	r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+		g, v, plan, err := compare(ctx, c, release)
+		switch {
+		case err != nil || plan.Ask != "":
+			return plan, err
+		case len(g.missing) == 0:
+			return remedy.Plan{}, errNothing
+		}
+		return extend(ctx, c, g, v)
+	}
+	r.Holds = func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+		g, _, plan, err := compare(ctx, c, release)
+		if err != nil {
+			return remedy.Unknown, err
+		}
+		return remedy.Is(plan.Ask != "" || len(g.missing) > 0), nil
+	}
+	return &r
+}
+
+// errNothing says that the gap closed between two looks at it.
+var errNothing = errors.New("the role has got all that the controller needs since it was looked at")
