@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -168,6 +169,55 @@ func TestDoctor(t *testing.T) {
 		unknown := slices.ContainsFunc(r.Unknown, func(u checkup.Unknown) bool { return u.Check == "deletion" && u.About.Name == "web" })
 		if got.code != codeUnknown || !unknown {
 			t.Errorf("code %d: %s", got.code, got.out)
+		}
+	})
+	t.Run("half the pages of a list", func(t *testing.T) {
+		sc.cloud.Edit(func(s *sim.State) {
+			for i := range 250 {
+				id := fmt.Sprintf("lb-more-%03d", i)
+				s.LoadBalancers[id] = &sim.LoadBalancer{ID: id, Name: id, Status: "active", AddressType: "intranet"}
+			}
+		})
+		lift := sc.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Code: "Forbidden.RAM", Status: 403, Rate: 0.5})
+		r, got := examine("--checks", "lb-gone,room", "--severity", "info")
+		lift()
+		of := func(check string) bool {
+			return slices.ContainsFunc(r.Unknown, func(u checkup.Unknown) bool { return u.Check == check })
+		}
+		if got.code != codeUnknown || !of("lb-gone") || !of("room") || len(r.Findings) != 0 {
+			t.Errorf("code %d: %s", got.code, got.out)
+		}
+		if r, got := examine("--checks", "lb-gone", "--severity", "info"); got.code != 0 || len(r.Unknown) != 0 {
+			t.Errorf("with all pages: code %d: %s", got.code, got.out)
+		}
+		sc.cloud.Edit(func(s *sim.State) {
+			for id := range s.LoadBalancers {
+				if strings.HasPrefix(id, "lb-more-") {
+					delete(s.LoadBalancers, id)
+				}
+			}
+		})
+	})
+	t.Run("no annotations", func(t *testing.T) {
+		bare := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "bare"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 81, Protocol: corev1.ProtocolTCP}}}}
+		if _, err := client.Create(t.Context(), bare, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		until("bare", func(svc *corev1.Service) bool { return len(svc.Status.LoadBalancer.Ingress) > 0 })
+		got := sc.run(t.Context(), "doctor", sc.namespace+"/bare", "--severity", "info", "-o", "json")
+		var r checkup.Result
+		if err := json.Unmarshal([]byte(got.out), &r); err != nil {
+			t.Fatalf("%v: %s", err, got.err)
+		}
+		for _, f := range r.Findings {
+			if f.Check == "annotations" || f.Check == "drift" || f.Check == "listeners-missing" || f.Severity == checkup.Critical {
+				t.Errorf("found %+v", f)
+			}
+		}
+		for _, u := range r.Unknown {
+			if u.About.Name == "bare" {
+				t.Errorf("unknown: %+v", u)
+			}
 		}
 	})
 	t.Run("gone meanwhile", func(t *testing.T) {
