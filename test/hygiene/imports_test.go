@@ -68,6 +68,11 @@ var rows = []row{
 		why: "it moves events and knows no class",
 	},
 	{
+		who: []string{"events/program"},
+		may: []string{"events", "events/table", "shared/stream"},
+		why: "it is the frame of programs that move events, and knows nothing of what they do",
+	},
+	{
 		who: []string{"events/cmd/*"},
 		may: []string{"events/...", "shared/kube", "shared/stream", "shared/observe/..."},
 		why: "it moves events and knows no class",

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/events/program"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -101,7 +102,7 @@ func TestMistakes(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want an error with %q", err, tt.want)
 			}
-			var usage usageError
+			var usage program.Mistake
 			if errors.As(err, &usage) != tt.usage {
 				t.Errorf("%v is a mistake in the flags: %v, want %v", err, !tt.usage, tt.usage)
 			}
@@ -130,14 +131,14 @@ func TestHelpVersionAndCheck(t *testing.T) {
 	}
 }
 
-// A program is the courier in a process of its own.
-type program struct {
+// A process is the courier, by itself.
+type process struct {
 	args []string
 	log  *os.File
 	cmd  *exec.Cmd
 }
 
-func (p *program) start(t *testing.T) {
+func (p *process) start(t *testing.T) {
 	t.Helper()
 	p.cmd = exec.Command(os.Args[0], p.args...)
 	p.cmd.Env = append(os.Environ(), "COURIER_MAIN=1", "LBREMEDY_NATS_TOKEN=t0ken")
@@ -148,7 +149,7 @@ func (p *program) start(t *testing.T) {
 }
 
 // end ends the process with a signal and returns how.
-func (p *program) end(signal os.Signal) error {
+func (p *process) end(signal os.Signal) error {
 	if err := p.cmd.Process.Signal(signal); err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ func TestHealsThroughKills(t *testing.T) {
 	h.Env.Who, h.Env.Watch = "http", 10*time.Second
 	door := &serve.Door{Handle: h.Handle, Tokens: func() ([]string, error) { return []string{"kn0wn"}, nil }}
 	behind := http.StripPrefix("/"+class, door.Handler())
-	courier := &program{}
+	courier := &process{}
 	var requests atomic.Int64
 	kill := make(chan struct{}, 1)
 	function := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

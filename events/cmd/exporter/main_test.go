@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/events/program"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -88,7 +89,7 @@ func TestMistakes(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want an error with %q", err, tt.want)
 			}
-			var usage usageError
+			var usage program.Mistake
 			if errors.As(err, &usage) != tt.usage {
 				t.Errorf("%v is a mistake in the flags: %v, want %v", err, !tt.usage, tt.usage)
 			}
