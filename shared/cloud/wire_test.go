@@ -224,6 +224,14 @@ var everything = map[string]func(context.Context, rig) error{
 	"Blocks":    func(ctx context.Context, c rig) error { _, err := c.VPC.Blocks(ctx, "vpc-1"); return err },
 	"Tag":       func(ctx context.Context, c rig) error { return c.w.SLB.Tag(ctx, "lb-1", "k", "v") },
 
+	"TagsOf": func(ctx context.Context, c rig) error {
+		_, err := c.SLB.TagsOf(ctx, []string{"lb-1", "lb-2"})
+		return err
+	},
+	"RouteTables": func(ctx context.Context, c rig) error { _, err := c.VPC.RouteTables(ctx, "vpc-1"); return err },
+	"Routes":      func(ctx context.Context, c rig) error { _, err := c.VPC.Routes(ctx, "vtb-1"); return err },
+	"Kubeconfig":  func(ctx context.Context, c rig) error { _, err := c.CS.Kubeconfig(ctx, time.Hour); return err },
+
 	"Certificates": func(ctx context.Context, c rig) error { _, err := c.SLB.Certificates(ctx); return err },
 	"ACLs":         func(ctx context.Context, c rig) error { _, err := c.SLB.ACLs(ctx); return err },
 }
