@@ -90,6 +90,9 @@ func TestRAMGap(t *testing.T) {
 		"a Deny": {func(s *sim.State) {
 			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Deny","Action":"nlb:*","Resource":"*"}]}`
 		}, "A Deny statement forbids"},
+		"a condition": {func(s *sim.State) {
+			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"acs:SourceIp":"10.0.0.1"}}}]}`
+		}, "somebody meant that"},
 		"too long": {func(s *sim.State) {
 			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":["` + strings.Repeat("x", 6100) + `"],"Resource":"*"}]}`
 		}, "RAM allows 6144"},
@@ -133,7 +136,7 @@ func TestRAMGap(t *testing.T) {
 		t.Errorf("after the undo %v are missing, before %v were", back.Missing, shown.Missing)
 	}
 
-	// Five versions: the oldest that is not the default makes room.
+	// The release that runs, and five versions: the oldest that is not the default makes room.
 	sc.cloud.Edit(func(s *sim.State) {
 		p := s.Policies[policy]
 		p.Versions = nil
@@ -141,8 +144,11 @@ func TestRAMGap(t *testing.T) {
 			p.Versions = append(p.Versions, sim.PolicyVersion{ID: id, Default: id == "v1", Document: document})
 		}
 	})
-	sc.wants(t, 0, "in place of its old version", "", append(apply, "--yes")...)
+	sc.wants(t, 0, "in place of its old version", "", "ram", "gap", "--apply", "--yes", "--policy", apply[len(apply)-1])
 	if ids, in := sc.versions(); len(ids) != 5 || in == "v1" || !slices.Contains(ids, "v1") {
 		t.Errorf("the versions are %v, the default is %s", ids, in)
 	}
+
+	sc.cloud.Edit(func(s *sim.State) { s.Cluster.Type = "ManagedKubernetes" })
+	sc.wants(t, command.CodeWrong, "", "authorise again in the ACK console", append(apply, "--yes")...)
 }
