@@ -100,6 +100,10 @@ func hasCode(err error, code string) bool {
 	return errors.As(err, &e) && e.ErrorCode() == code
 }
 
+// lastCall is how long a call that is under way at the end may still take. One that is
+// given up may be on its way, and the cloud would carry it out after the end.
+const lastCall = 2 * time.Second
+
 // A carrier gives the context to requests of the SDK, which knows none.
 type carrier struct {
 	ctx  context.Context
@@ -107,9 +111,12 @@ type carrier struct {
 }
 
 func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := c.ctx.Err(); err != nil {
+		return nil, err
+	}
 	// The request's own context carries the SDK's time-out.
 	ctx, cancel := context.WithCancel(r.Context())
-	stop := context.AfterFunc(c.ctx, cancel)
+	stop := context.AfterFunc(c.ctx, func() { time.AfterFunc(lastCall, cancel) })
 	resp, err := c.next.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		stop()
