@@ -73,7 +73,7 @@ func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading,
 		wait.Go(func() { g.read(ctx, p) })
 	}
 	wait.Wait()
-	slices.SortFunc(g.readings, func(a, b Reading) int { return strings.Compare(string(a.Part), string(b.Part)) })
+	arrange(g.readings, func(a, b Reading) int { return strings.Compare(string(a.Part), string(b.Part)) })
 	return g.s, g.readings, ctx.Err()
 }
 
@@ -210,7 +210,7 @@ func (g *gathering) services(ctx context.Context) (int, error) {
 	} else {
 		err = g.Kube.EachService(ctx, add)
 	}
-	slices.SortFunc(g.s.Services, func(a, b corev1.Service) int {
+	arrange(g.s.Services, func(a, b corev1.Service) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
 	return len(g.s.Services), err
@@ -292,7 +292,7 @@ func (g *gathering) nodes(ctx context.Context) (int, error) {
 			Status:     corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses},
 		})
 	}
-	slices.SortFunc(g.s.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	arrange(g.s.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return len(list), err
 }
 
@@ -321,7 +321,7 @@ func (g *gathering) events(ctx context.Context) (int, error) {
 		return nil
 	})
 	for _, list := range g.s.Events {
-		slices.SortStableFunc(list, func(a, b Event) int { return a.Last.Compare(b.Last) })
+		arrange(list, func(a, b Event) int { return a.Last.Compare(b.Last) })
 	}
 	return n, err
 }

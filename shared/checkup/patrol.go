@@ -91,7 +91,7 @@ func matters(findings []Finding) map[matter][]Finding {
 		all[m] = append(all[m], f)
 	}
 	for _, list := range all {
-		slices.SortStableFunc(list, order)
+		arrange(list, order)
 	}
 	return all
 }
@@ -143,7 +143,7 @@ func sorted(a, b map[matter][]Finding) []matter {
 			all = append(all, m)
 		}
 	}
-	slices.SortFunc(all, func(x, y matter) int {
+	arrange(all, func(x, y matter) int {
 		return cmp.Or(cmp.Compare(x.check, y.check), cmp.Compare(x.about.Kind, y.about.Kind), cmp.Compare(x.about.String(), y.about.String()), cmp.Compare(x.about.UID, y.about.UID))
 	})
 	return slices.Compact(all)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -69,8 +70,8 @@ func Examine(s *Snapshot, checks []*Check) Result {
 		f := &r.Findings[i]
 		f.Text, f.Do = events.Redact(f.Text), events.Redact(f.Do)
 	}
-	slices.SortStableFunc(r.Findings, order)
-	slices.SortStableFunc(r.Unknown, func(a, b Unknown) int {
+	arrange(r.Findings, order)
+	arrange(r.Unknown, func(a, b Unknown) int {
 		return cmp.Or(cmp.Compare(a.Check, b.Check), cmp.Compare(a.About.String(), b.About.String()))
 	})
 	r.Unknown = slices.Compact(r.Unknown)
@@ -174,4 +175,10 @@ func (r Result) blind(f Finding) bool {
 	return slices.ContainsFunc(r.Unknown, func(u Unknown) bool {
 		return u.Check == f.Check && (u.About == About{} || u.About.Kind == f.About.Kind && u.About.String() == f.About.String())
 	})
+}
+
+// arrange sorts a list, and keeps what is equal as it stands. slices.SortFunc is
+// compiled for each type anew, which the survey's program has no room for.
+func arrange[T any](list []T, compare func(a, b T) int) {
+	sort.SliceStable(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
 }
