@@ -83,7 +83,7 @@ var (
 	times = regexp.MustCompile(`\$\{(\w+) ago\}`)
 )
 
-// expand puts what placeholders stand for in their place: ${name shop/web} the default
+// expand puts values in the place of what stands for them: ${name shop/web} the default
 // name of a Service's load balancer, ${10m ago} that point in time.
 func expand(text []byte) []byte {
 	text = named.ReplaceAllFunc(text, func(m []byte) []byte {

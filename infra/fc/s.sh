@@ -22,7 +22,7 @@ done
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/lbremedy/serverless-devs-$version
 if [ ! -e "$cache/package/bin/s" ]; then
 	mkdir -p "$(dirname "$cache")"
-	fresh=$(mktemp -d "$cache.XXXXXX")
+	fresh=$(mktemp -d -p "$(dirname "$cache")")
 	trap 'rm -rf "$fresh"' EXIT
 	npm pack "@serverless-devs/s@$version" --pack-destination "$fresh" --silent >/dev/null ||
 		die "npm could not fetch @serverless-devs/s@$version: see what it says above"
