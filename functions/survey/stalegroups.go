@@ -106,7 +106,7 @@ func stale(r *checkup.Report, p grouping, g *checkup.Group) {
 	if len(extra) > 0 {
 		parts = append(parts, fmt.Sprintf("%s %s there that should not be (%s)", remedy.Count(len(extra), "backend"), remedy.Are(len(extra)), remedy.List(extra, 3)))
 	}
-	if len(want) > 0 && len(missing) == len(want) {
+	if len(want) > 0 && len(missing) == len(want) && len(p.s.Ready(p.svc, p.port)) > 0 {
 		f.Severity = checkup.Critical // no traffic gets through
 	}
 	f.Text = fmt.Sprintf("Behind port %d of the Service on %s: %s.", p.port.Port, p.b.ID, strings.Join(parts, ", and "))
@@ -133,9 +133,11 @@ func (p grouping) want() map[string]bool {
 			}
 		}
 	}
-	if mode == remedy.PodMode || len(ready) == 0 {
+	if mode == remedy.PodMode {
 		return want
 	}
+	// With the policy Cluster all nodes are added, whether there is a ready Pod or not
+	// (clbv1/vgroups.go, nlbv2/server_groups.go).
 	for _, node := range p.nodes {
 		why, _ := remedy.LeftOut(node, p.svc)
 		if why == remedy.Serves && (mode == remedy.ClusterMode || with[node.Name]) {
