@@ -13,15 +13,11 @@ import (
 
 // A gap is what a role lacks of what the controller needs.
 type gap struct {
+	remedy.Gap
 	role    string
-	needed  int       // how many actions the controller needs here
-	missing []string  // not allowed at all, sorted
-	denied  []string  // of the missing ones: forbidden by a Deny statement
-	limited []string  // of the missing ones: allowed under conditions or for some resources only
-	changed time.Time // when the policy to extend was last changed; zero: unknown
-
-	policy   string // the policy to extend; empty: there is none
-	document string // of its default version
+	needed  int          // how many actions the controller needs here
+	policy  cloud.Policy // the policy to extend; without a name there is none
+	changed time.Time    // when that was last changed; zero: unknown
 }
 
 // find reads the role's policies and compares them with what this release of the
@@ -43,28 +39,13 @@ func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, v remedy.V
 		slices.Sort(needs)
 	}
 	g.needed = len(needs)
-
-	for _, p := range role.Policies {
-		if p.Type == step.Custom && remedy.BetterPolicy(p.Name, g.policy) {
-			g.policy, g.document = p.Name, p.Document
-		}
-	}
-	for _, action := range needs {
-		switch remedy.Says(role.Rules, action) {
-		case remedy.NotAllowed:
-			g.missing = append(g.missing, action)
-		case remedy.Denied:
-			g.missing, g.denied = append(g.missing, action), append(g.denied, action)
-		case remedy.Limited:
-			g.missing, g.limited = append(g.missing, action), append(g.limited, action)
-		}
-	}
-	if g.policy == "" || len(g.missing) > 0 {
+	g.Gap, g.policy = role.Lacks(needs), role.Extendable()
+	if g.policy.Name == "" || len(g.Missing) > 0 {
 		return g, nil
 	}
-	versions, err := c.Cloud.RAM.PolicyVersions(ctx, g.policy, step.Custom)
+	versions, err := c.Cloud.RAM.PolicyVersions(ctx, g.policy.Name, step.Custom)
 	if err != nil {
-		return g, fmt.Errorf("list versions of the policy %s: %w", g.policy, err)
+		return g, fmt.Errorf("list versions of the policy %s: %w", g.policy.Name, err)
 	}
 	for _, v := range versions {
 		if v.Default {

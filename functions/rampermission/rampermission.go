@@ -53,7 +53,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	switch {
 	case err != nil || plan.Ask != "":
 		return plan, err
-	case len(g.missing) == 0:
+	case len(g.Missing) == 0:
 		return nothingMissing(ctx, c, g, v)
 	}
 	if plan, err = extend(ctx, c, g, v); err != nil || len(plan.Steps) == 0 {
@@ -106,45 +106,45 @@ func compare(ctx context.Context, c *remedy.Case, v remedy.Version) (gap, remedy
 // extend plans a new version of the masters' policy with exactly the missing
 // actions, or asks where that would change what others may do.
 func extend(ctx context.Context, c *remedy.Case, g gap, v remedy.Version) (remedy.Plan, error) {
-	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", v, strings.Join(g.missing, ", "), g.role)
-	byHand := fmt.Sprintf("Give the role a policy with these actions: %s. The controller then tries again by itself within 5 minutes.", remedy.AllowCommand(g.role, g.missing))
+	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", v, strings.Join(g.Missing, ", "), g.role)
+	byHand := fmt.Sprintf("Give the role a policy with these actions: %s. The controller then tries again by itself within 5 minutes.", remedy.AllowCommand(g.role, g.Missing))
 	ask := func(why string) (remedy.Plan, error) {
 		return remedy.Plan{Finding: lacks + " " + why, Cause: g.role, Ask: byHand}, nil
 	}
 	switch {
-	case len(g.denied) > 0:
-		byHand = fmt.Sprintf("Find out who wrote the Deny statement, and take %s out of it, or the role %s.", strings.Join(g.denied, ", "), g.role)
-		if len(g.denied) < len(g.missing) {
+	case len(g.Denied) > 0:
+		byHand = fmt.Sprintf("Find out who wrote the Deny statement, and take %s out of it, or the role %s.", strings.Join(g.Denied, ", "), g.role)
+		if len(g.Denied) < len(g.Missing) {
 			byHand += " Allow the other actions in a policy of the role; lbremedy names them when the Deny is gone."
 		}
-		return ask(fmt.Sprintf("A Deny statement forbids %s; an Allow would not help.", strings.Join(g.denied, ", ")))
-	case len(g.limited) > 0:
+		return ask(fmt.Sprintf("A Deny statement forbids %s; an Allow would not help.", strings.Join(g.Denied, ", ")))
+	case len(g.Limited) > 0:
 		byHand = "Find out what the limits are for. If the controller may do without them, this is how. " + byHand
-		return ask(fmt.Sprintf("The role allows %s under conditions or for some resources only; somebody meant that.", strings.Join(g.limited, ", ")))
-	case g.policy == "":
+		return ask(fmt.Sprintf("The role allows %s under conditions or for some resources only; somebody meant that.", strings.Join(g.Limited, ", ")))
+	case g.policy.Name == "":
 		return ask("It has no policy named k8sMasterRolePolicy-* that could be extended.")
 	}
-	others, err := c.Cloud.RAM.PolicyRoles(ctx, g.policy, step.Custom)
+	others, err := c.Cloud.RAM.PolicyRoles(ctx, g.policy.Name, step.Custom)
 	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("list who has the policy %s: %w", g.policy, err)
+		return remedy.Plan{}, fmt.Errorf("list who has the policy %s: %w", g.policy.Name, err)
 	}
 	holders := slices.Concat(others.Roles, others.Users, others.Groups)
 	holders = slices.DeleteFunc(holders, func(name string) bool { return name == g.role })
 	if len(holders) > 0 {
-		return ask(fmt.Sprintf("The policy %s is attached to %s as well, who would get the actions too.", g.policy, strings.Join(holders, ", ")))
+		return ask(fmt.Sprintf("The policy %s is attached to %s as well, who would get the actions too.", g.policy.Name, strings.Join(holders, ", ")))
 	}
-	document, err := remedy.WithActions(g.document, g.missing)
+	document, err := remedy.WithActions(g.policy.Document, g.Missing)
 	if err != nil {
-		return ask(fmt.Sprintf("The document of the policy %s can't be extended: %v.", g.policy, err))
+		return ask(fmt.Sprintf("The document of the policy %s can't be extended: %v.", g.policy.Name, err))
 	}
 	if len(document) > maxDocument {
-		return ask(fmt.Sprintf("The policy %s would have %d bytes, and RAM allows %d.", g.policy, len(document), maxDocument))
+		return ask(fmt.Sprintf("The policy %s would have %d bytes, and RAM allows %d.", g.policy.Name, len(document), maxDocument))
 	}
-	versions, err := c.Cloud.RAM.PolicyVersions(ctx, g.policy, step.Custom)
+	versions, err := c.Cloud.RAM.PolicyVersions(ctx, g.policy.Name, step.Custom)
 	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("list versions of the policy %s: %w", g.policy, err)
+		return remedy.Plan{}, fmt.Errorf("list versions of the policy %s: %w", g.policy.Name, err)
 	}
-	s := step.PolicyVersion{Policy: g.policy, Document: document, Adds: g.missing}
+	s := step.PolicyVersion{Policy: g.policy.Name, Document: document, Adds: g.Missing}
 	for _, had := range versions {
 		s.Versions = append(s.Versions, had.ID)
 		if had.Default {
@@ -152,7 +152,7 @@ func extend(ctx context.Context, c *remedy.Case, g gap, v remedy.Version) (remed
 		}
 	}
 	if s.Was == "" {
-		return remedy.Plan{}, fmt.Errorf("the policy %s has no default version", g.policy)
+		return remedy.Plan{}, fmt.Errorf("the policy %s has no default version", g.policy.Name)
 	}
 	s.Drop = oldest(versions)
 	return remedy.Plan{Finding: lacks, Cause: g.role, Steps: []remedy.Step{s}}, nil
@@ -204,7 +204,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	return remedy.Is(len(g.missing) > 0), nil
+	return remedy.Is(len(g.Missing) > 0), nil
 }
 
 // named finds the action that a message names. Only ECS and VPC errors do: those

@@ -20,7 +20,7 @@ func For(release remedy.Version) *remedy.Remedy {
 		switch {
 		case err != nil || plan.Ask != "":
 			return plan, err
-		case len(g.missing) == 0:
+		case len(g.Missing) == 0:
 			return remedy.Plan{}, errNothing
 		}
 		return extend(ctx, c, g, v)
@@ -30,7 +30,7 @@ func For(release remedy.Version) *remedy.Remedy {
 		if err != nil {
 			return remedy.Unknown, err
 		}
-		return remedy.Is(plan.Ask != "" || len(g.missing) > 0), nil
+		return remedy.Is(plan.Ask != "" || len(g.Missing) > 0), nil
 	}
 	return &r
 }

@@ -151,19 +151,12 @@ func lacks(role remedy.Role, runs remedy.Version, needs, gains []string) string 
 	if role.Name == "" {
 		return fmt.Sprintf("The cluster names no RAM role of its masters: before that, see to it that the role under which the controller runs allows what CCM %s calls and %s does not: %s.", remedy.Newest(), runs, strings.Join(gains, ", "))
 	}
-	var missing, denied []string
-	for _, action := range needs {
-		switch remedy.Says(role.Rules, action) {
-		case remedy.Allowed:
-		case remedy.Denied:
-			denied = append(denied, action)
-		default:
-			missing = append(missing, action)
-		}
-	}
-	if len(missing)+len(denied) == 0 {
+	gap := role.Lacks(needs)
+	if len(gap.Missing) == 0 {
 		return fmt.Sprintf("The masters' RAM role %s allows all that CCM %s calls here.", role.Name, remedy.Newest())
 	}
+	denied := gap.Denied
+	missing := slices.DeleteFunc(gap.Missing, func(action string) bool { return slices.Contains(denied, action) })
 	var parts []string
 	if len(missing) > 0 {
 		parts = append(parts, fmt.Sprintf("Before that, give the masters' RAM role %s the %s that CCM %s calls here and it lacks: %s.", role.Name, remedy.Count(len(missing), "action"), remedy.Newest(), remedy.AllowCommand(role.Name, missing)))

@@ -49,7 +49,7 @@ func findPermissions(s *checkup.Snapshot, r *checkup.Report) {
 		return
 	}
 	use, runs := remedy.InUse(s.Detail, s.Services), s.Controller.Version
-	now := remedy.Lacks(s.Role.Rules, remedy.Needs(runs, use))
+	now := s.Role.Lacks(remedy.Needs(runs, use))
 	gap(s, r, now, "", checkup.Warning, fmt.Sprintf("CCM %s, which runs, calls", runs))
 
 	if err := s.Err(checkup.Policy); err != nil {
@@ -63,7 +63,7 @@ func findPermissions(s *checkup.Snapshot, r *checkup.Report) {
 	if !runs.Before(target) {
 		return
 	}
-	gap(s, r, remedy.Lacks(s.Role.Rules, remedy.Gains(runs, target, use)), "target/", severity, fmt.Sprintf("CCM %s, to which an upgrade may lead, calls", target))
+	gap(s, r, s.Role.Lacks(remedy.Gains(runs, target, use)), "target/", severity, fmt.Sprintf("CCM %s, to which an upgrade may lead, calls", target))
 }
 
 // taken ends a command that makes a policy.
@@ -82,7 +82,7 @@ func gap(s *checkup.Snapshot, r *checkup.Report, g remedy.Gap, prefix string, se
 			Text:     fmt.Sprintf("%s %s that %s: %s.", calls, remedy.Count(len(actions), "action"), fmt.Sprintf(how, role), remedy.Clauses(actions, 8)),
 			Do:       do})
 	}
-	add("missing", "the masters' RAM role %s does not allow", g.Missing, "Allow them: "+remedy.AllowCommand(role, g.Missing)+taken)
+	add("missing", "the masters' RAM role %s does not allow", g.Absent, "Allow them: "+remedy.AllowCommand(role, g.Absent)+taken)
 	add("limited", "the masters' RAM role %s allows under conditions or for some resources only", g.Limited,
 		"Find out what the limits are for. If the controller may do without them: "+remedy.AllowCommand(role, g.Limited)+taken)
 	add("denied", "a statement denies to the masters' RAM role %s, so that no Allow helps", g.Denied,

@@ -38,10 +38,9 @@ func WithActions(document string, actions []string) (string, error) {
 	return string(out), err
 }
 
-// BetterPolicy reports whether the policy with this name is a better one to extend
-// than the other, which may be empty: the controller's own before the masters' common
-// one, then the first by name. One that ACK did not make is never better.
-func BetterPolicy(name, other string) bool {
+// betterPolicy reports whether the policy with this name is a better one to extend than
+// the other, which may be empty.
+func betterPolicy(name, other string) bool {
 	if !strings.HasPrefix(name, mastersPolicy) {
 		return false
 	}

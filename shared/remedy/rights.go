@@ -52,6 +52,19 @@ func (c *Case) MasterRole(ctx context.Context) (Role, error) {
 	return r, nil
 }
 
+// Extendable returns the role's policy that more actions are added to: the controller's
+// own before the masters' common one, then the first by name. Without a Name there is
+// none: a policy that ACK did not make is not extended.
+func (r Role) Extendable() cloud.Policy {
+	var best cloud.Policy
+	for _, p := range r.Policies {
+		if p.Type == cloud.CustomPolicy && betterPolicy(p.Name, best.Name) {
+			best = p
+		}
+	}
+	return best
+}
+
 // AllowCommand returns the commands by which a person gives a RAM role these
 // actions: in a policy of its own, which touches nobody else's.
 func AllowCommand(role string, actions []string) string {
@@ -173,28 +186,29 @@ func wildcard(pattern, text string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// A Gap is what the statements of a role leave out of a list of actions. No action is
-// in two of its lists.
+// A Gap is what a role lacks of a list of actions. Each of its lists is in the order of
+// that one; every missing action is in one of the other three.
 type Gap struct {
-	Missing []string // not allowed at all
-	Limited []string // allowed under conditions or for some resources only
-	Denied  []string // forbidden by a Deny statement, against which no Allow helps
+	Missing []string // all that is not allowed for all resources
+	Absent  []string // of the missing ones: nothing allows them
+	Limited []string // of the missing ones: allowed under conditions or for some resources only
+	Denied  []string // of the missing ones: forbidden by a Deny statement, against which no Allow helps
 }
 
-// Lacks returns which of the actions the statements do not allow for all resources, in
-// the order of the list.
-func Lacks(rules []Statement, actions []string) Gap {
+// Lacks returns which of the actions the role's policies do not allow for all resources.
+func (r Role) Lacks(actions []string) Gap {
 	var g Gap
 	for _, action := range actions {
-		switch Says(rules, action) {
+		why := &g.Absent
+		switch Says(r.Rules, action) {
 		case Allowed:
+			continue
 		case Limited:
-			g.Limited = append(g.Limited, action)
+			why = &g.Limited
 		case Denied:
-			g.Denied = append(g.Denied, action)
-		default:
-			g.Missing = append(g.Missing, action)
+			why = &g.Denied
 		}
+		g.Missing, *why = append(g.Missing, action), append(*why, action)
 	}
 	return g
 }

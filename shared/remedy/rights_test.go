@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -42,5 +45,46 @@ func TestSays(t *testing.T) {
 	}
 	if got := remedy.AllowCommand("role-1", []string{"nlb:ListAsynJobs"}); !strings.Contains(got, `--PolicyDocument '{"Version":"1","Statement":[{"Effect":"Allow","Action":["nlb:ListAsynJobs"],"Resource":["*"]}]}'`) || !strings.HasSuffix(got, "--RoleName role-1") {
 		t.Error(got)
+	}
+}
+
+// A role lacks each action for one reason, and which they are keeps its order.
+func TestLacks(t *testing.T) {
+	t.Parallel()
+	rules, err := remedy.ParsePolicy(`{"Statement":[{"Effect":"Allow","Action":["a:all","a:not"],"Resource":"*"},{"Effect":"Allow","Action":"a:some","Resource":"x"},{"Effect":"Deny","Action":"a:not","Resource":"*"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := remedy.Role{Rules: rules}
+	want := remedy.Gap{Missing: []string{"a:some", "a:never", "a:not"}, Absent: []string{"a:never"}, Limited: []string{"a:some"}, Denied: []string{"a:not"}}
+	if diff := cmp.Diff(want, role.Lacks([]string{"a:some", "a:never", "a:all", "a:not"})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(remedy.Gap{}, role.Lacks([]string{"a:all"})); diff != "" {
+		t.Errorf("where all is allowed, -want +got:\n%s", diff)
+	}
+}
+
+// More actions go to the controller's own policy, and never to one that is not ACK's.
+func TestExtendable(t *testing.T) {
+	t.Parallel()
+	const common, own = "k8sMasterRolePolicy-1", "k8sMasterRolePolicy-Ccm-2"
+	for _, tt := range []struct {
+		custom []string
+		want   string
+	}{
+		{nil, ""},
+		{[]string{"mine"}, ""},
+		{[]string{"mine", common}, common},
+		{[]string{own, common}, own},
+		{[]string{common, own, "k8sMasterRolePolicy-Ccm-1"}, "k8sMasterRolePolicy-Ccm-1"},
+	} {
+		role := remedy.Role{Policies: []cloud.Policy{{Name: "k8sMasterRolePolicy-Ccm-0", Type: "System"}}}
+		for _, name := range tt.custom {
+			role.Policies = append(role.Policies, cloud.Policy{Name: name, Type: cloud.CustomPolicy})
+		}
+		if got := role.Extendable().Name; got != tt.want {
+			t.Errorf("of %q it is %q, want %q", tt.custom, got, tt.want)
+		}
 	}
 }

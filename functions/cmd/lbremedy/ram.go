@@ -143,11 +143,13 @@ func gapOf(s *checkup.Snapshot, to remedy.Version) (ramGap, error) {
 	if err := s.Err(checkup.Rights); err != nil {
 		return ramGap{}, err
 	}
-	g := s.Gap(to)
-	if g.Role == "" {
+	role := s.Role
+	if role.Name == "" {
 		return ramGap{}, command.Wrong("the cluster names no RAM role of its masters")
 	}
-	v := ramGap{Target: to.String(), Role: g.Role, Needed: g.Needed, Missing: g.Missing, Denied: g.Denied, Limited: g.Limited}
+	needs := remedy.Needs(to, remedy.InUse(s.Detail, s.Services))
+	g := role.Lacks(needs)
+	v := ramGap{Target: to.String(), Role: role.Name, Needed: len(needs), Missing: g.Missing, Denied: g.Denied, Limited: g.Limited}
 	if running != (remedy.Version{}) {
 		v.Running = running.String()
 	}
@@ -157,9 +159,10 @@ func gapOf(s *checkup.Snapshot, to remedy.Version) (ramGap, error) {
 	if len(g.Missing) == 0 {
 		return v, nil
 	}
-	v.Command = remedy.AllowCommand(g.Role, g.Missing)
-	if v.Policy = g.Policy.Name; v.Policy != "" {
-		document, err := remedy.WithActions(g.Policy.Document, g.Missing)
+	v.Command = remedy.AllowCommand(role.Name, g.Missing)
+	if extend := role.Extendable(); extend.Name != "" {
+		v.Policy = extend.Name
+		document, err := remedy.WithActions(extend.Document, g.Missing)
 		if err != nil {
 			return ramGap{}, fmt.Errorf("read the document of the policy %s: %w", v.Policy, err)
 		}
