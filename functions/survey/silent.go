@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"sort"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,8 +33,13 @@ const (
 	// burst is how many Events about one Service the controller writes before its
 	// filter lets only one through in five minutes (client-go, tools/record).
 	burst = 25
+	// refill is how long that filter then takes to let another one through.
+	refill = 5 * time.Minute
 	// eventsKept is how long the API server keeps Events if nobody has told it otherwise.
 	eventsKept = time.Hour
+	// counted is how many of the Events that one object counts are looked at: at one in
+	// five minutes, those of more than a day.
+	counted = 500
 )
 
 // errNoHash says that the hash of a release is not known.
@@ -60,8 +66,13 @@ func findSilent(s *checkup.Snapshot, r *checkup.Report) {
 }
 
 // stuck reports a Service whose hash label no longer fits: it has not been synced in
-// full since it changed.
+// full since it changed. A label that another release would have left fits, too: the
+// Service has not changed, and the sync in full that follows an upgrade says for itself
+// how it went.
 func stuck(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, err error) error {
+	if checkup.Fits(svc) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -75,7 +86,7 @@ func stuck(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, err erro
 		changed = svc.CreationTimestamp.Time
 	}
 	lasted := s.Time.Sub(changed)
-	if svc.Labels[remedy.HashLabel] == want || lasted < overdue {
+	if lasted <= overdue {
 		return nil
 	}
 	evidence := map[string]string{"hash": svc.Labels[remedy.HashLabel], "wanted": want, "changed": changed.UTC().Format(time.RFC3339)}
@@ -92,29 +103,66 @@ func stuck(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, err erro
 	return nil
 }
 
-// swallowed reports a Service with so many Events that the controller's filter drops
-// further ones.
+// swallowed reports a Service with so many Events in the last hour that the controller's
+// filter had to drop further ones.
 func swallowed(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service) {
-	counts, newest := map[string]int{}, map[string]time.Time{}
+	written := map[string][]time.Time{} // by component
 	for _, e := range s.Events[svc.UID] {
-		if s.Time.Sub(e.Last) > eventsKept || e.Component == "" {
-			continue
+		if e.Component != "" {
+			written[e.Component] = append(written[e.Component], occurrences(e)...)
 		}
-		counts[e.Component] += e.Count
-		newest[e.Component] = e.Last
 	}
-	for _, component := range sorted(counts) {
-		n := counts[component]
-		if n < burst {
+	for _, component := range sorted(written) {
+		times := written[component]
+		sort.Slice(times, func(i, j int) bool { return times[i].Before(times[j]) })
+		n := 0
+		for _, at := range times {
+			if s.Time.Sub(at) <= eventsKept {
+				n++
+			}
+		}
+		if n == 0 || s.Time.Sub(emptied(times)) > eventsKept {
 			continue
 		}
+		newest := times[len(times)-1].UTC().Format(time.RFC3339)
 		r.Add(checkup.Finding{
 			Severity: checkup.Warning, About: about(svc), Key: "events/" + component,
-			Evidence: map[string]string{"events": fmt.Sprint(n), "newest": newest[component].UTC().Format(time.RFC3339)},
-			Text:     fmt.Sprintf("%s has written %d Events about the Service: beyond %d its filter lets one through in five minutes, so that failures go unheard.", component, n, burst),
+			Evidence: map[string]string{"events": fmt.Sprint(n), "newest": newest},
+			Text:     fmt.Sprintf("%s has written %s about the Service in the last hour: beyond %d its filter lets one through in five minutes, so that failures go unheard.", component, remedy.Count(n, "Event"), burst),
 			Do:       "Find out what changes the Service or its endpoints so often, or why its syncs fail: kubectl -n " + svc.Namespace + " describe service " + svc.Name + ".",
 		})
 	}
+}
+
+// occurrences returns when what an Event counts happened. Only the first and the last
+// time are known: the others are taken to lie evenly between.
+func occurrences(e checkup.Event) []time.Time {
+	list := []time.Time{e.Last}
+	apart := time.Duration(0)
+	if !e.First.IsZero() && e.Count > 1 && e.Last.After(e.First) {
+		apart = e.Last.Sub(e.First) / time.Duration(e.Count-1)
+	}
+	for i := 1; i < min(e.Count, counted); i++ {
+		list = append(list, e.Last.Add(-time.Duration(i)*apart))
+	}
+	return list
+}
+
+// emptied returns when the filter that let Events through at these times, in order, last
+// had none left to give; zero if it never had none.
+func emptied(times []time.Time) time.Time {
+	var last time.Time
+	left := float64(burst)
+	for i, at := range times {
+		if i > 0 {
+			left += float64(at.Sub(times[i-1])) / float64(refill)
+		}
+		left = max(min(left, burst)-1, 0)
+		if left < 1 {
+			last = at
+		}
+	}
+	return last
 }
 
 func fixSilent(_ *checkup.Snapshot, _ *corev1.Service, found []checkup.Finding) remedy.Plan {

@@ -223,15 +223,22 @@ func watched(svc *corev1.Service) bool {
 		slices.Contains(svc.Finalizers, remedy.CLBFinalizer) || slices.Contains(svc.Finalizers, remedy.NLBFinalizer)
 }
 
-// markOf keeps of the managed fields what checks read.
+// markOf keeps of the managed fields what checks read. Who has written labels or
+// finalizers alone has changed nothing that the controller syncs by.
 func markOf(svc *corev1.Service) Mark {
 	m := Mark{Synced: remedy.HashWritten(svc)}
 	for _, f := range svc.ManagedFields {
-		if f.Subresource == "" && f.Time != nil && f.Time.After(m.Changed) {
+		if f.Subresource == "" && f.Time != nil && f.Time.After(m.Changed) && wrote(f, `"f:spec"`, `"f:annotations"`) {
 			m.Changed = f.Time.Time
 		}
 	}
 	return m
+}
+
+// wrote reports whether the manager's fields, in JSON, have one of these among them;
+// where they are not said they may.
+func wrote(f metav1.ManagedFieldsEntry, fields ...string) bool {
+	return f.FieldsV1 == nil || slices.ContainsFunc(fields, func(key string) bool { return strings.Contains(string(f.FieldsV1.GetRawBytes()), key) })
 }
 
 func (g *gathering) endpoints(ctx context.Context) (int, error) {

@@ -48,6 +48,17 @@ func Hash(svc *corev1.Service, v remedy.Version) (digest string, ok bool) {
 	return hex.EncodeToString(sum[:]), true
 }
 
+// Fits reports whether the hash label of the Service is what some release since v2 leaves
+// on it as it is now: nobody has changed it since its last sync in full.
+func Fits(svc *corev1.Service) bool {
+	for _, v := range []remedy.Version{withRanges, remedy.Rehashed(), {Major: 2}} {
+		if digest, ok := Hash(svc, v); ok && digest == svc.Labels[remedy.HashLabel] {
+			return true
+		}
+	}
+	return false
+}
+
 // full returns a JSON value without the empty ones in it, and whether it is not empty
 // itself.
 func full(value any) (any, bool) {

@@ -33,6 +33,17 @@ func TestHash(t *testing.T) {
 			}
 		}
 	}
+	svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{port}, LoadBalancerSourceRanges: []string{"10.0.0.0/8"}}}
+	for _, release := range []string{"v2.9.1", "v2.12.1", "v2.14.0"} {
+		digest, err := controller.Hash(svc, release)
+		svc.Labels = map[string]string{remedy.HashLabel: digest}
+		if err != nil || !checkup.Fits(svc) {
+			t.Errorf("what %s leaves does not fit: %v", release, err)
+		}
+	}
+	if svc.Spec.Type = corev1.ServiceTypeNodePort; checkup.Fits(svc) {
+		t.Error("the hash fits another type")
+	}
 	if _, ok := checkup.Hash(&corev1.Service{}, remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 376}); ok {
 		t.Error("the hash of a release before v2 is known")
 	}

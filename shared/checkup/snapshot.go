@@ -49,7 +49,7 @@ type Snapshot struct {
 // A Mark is what the managed fields of a Service say.
 type Mark struct {
 	Synced  time.Time // when the controller last wrote its hash label; zero: not known
-	Changed time.Time // when anybody last wrote its metadata or spec; zero: not known
+	Changed time.Time // when anybody who writes annotations or the spec last wrote; zero: not known
 }
 
 // An Event is an Event of Kubernetes about a Service, as far as checks read it.
