@@ -104,8 +104,8 @@ func clusterDetail(s *State) any {
 	}
 	created := s.started.Add(-24 * time.Hour).Format("2006-01-02T15:04:05+00:00")
 	master := ""
-	if lb := s.LoadBalancers[c.APIServer]; lb != nil {
-		master = `{"intranet_api_server_endpoint":"https://` + lb.Address + `:6443"}`
+	if s.master != "" {
+		master = `{"intranet_api_server_endpoint":"https://` + s.master + `:6443"}`
 	}
 	return map[string]any{
 		"external_loadbalancer_id": c.APIServer, "master_url": master,

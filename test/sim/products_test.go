@@ -228,6 +228,11 @@ func TestAPIServer(t *testing.T) {
 	if again := sim.New(t, c.Snapshot()).Snapshot(); len(again.LoadBalancers) != 1 {
 		t.Errorf("got %+v", again.LoadBalancers)
 	}
+	c.DropLoadBalancer("lb-api")
+	check(t, roaCall(t, c, "GET", "/clusters/c-a", "", &detail))
+	if !contains(detail.URL, got.Address+":6443") {
+		t.Errorf("without its load balancer: got %+v", detail)
+	}
 }
 
 // TestTicketLife closes a ticket, opens it again and closes it for good, by

@@ -60,6 +60,7 @@ type State struct {
 	tasks       map[string]*task // of the cluster
 	parsed      map[string]*document
 	rates       map[string]*rate // of calls, by the code of the quota
+	master      string           // address of the API server, which outlives its load balancer
 	now         func() time.Time
 	started     time.Time
 }
@@ -109,6 +110,7 @@ func newState(w *World, now func() time.Time) (*State, error) {
 			t.Created = s.started
 		}
 	})
+	s.noteMaster()
 	return s, errors.Join(errs...)
 }
 
@@ -404,6 +406,15 @@ func (s *State) adopt(was *State) {
 	}
 	s.tokens, s.documents, s.attachments, s.tagTrail, s.freeTrail = was.tokens, was.documents, was.attachments, was.tagTrail, was.freeTrail
 	s.jobs, s.pending, s.tasks, s.started, s.rates = was.jobs, was.pending, was.tasks, was.started, was.rates
+	s.master = cmp.Or(s.master, was.master)
+}
+
+// noteMaster notes the address of the API server, which the container service goes on
+// to state when its load balancer is gone.
+func (s *State) noteMaster() {
+	if lb := s.LoadBalancers[s.Cluster.APIServer]; lb != nil {
+		s.master = lb.Address
+	}
 }
 
 // settle makes the state whole after an edit: what was added gets its defaults
@@ -431,6 +442,7 @@ func (s *State) settle() {
 			lb.Address, _ = s.address(lb)
 		}
 	}
+	s.noteMaster()
 	s.settleNLBs()
 	s.addZones()
 	s.addRouteTables()
