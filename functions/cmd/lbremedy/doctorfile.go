@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -69,15 +67,9 @@ func (p *program) examineFiles(ctx context.Context, e examining, args []string) 
 // manifests returns the Services in a file of YAML documents or JSON, also those in
 // lists. What is no Service is passed over.
 func (p *program) manifests(file string) ([]corev1.Service, error) {
-	name, data, err := file, []byte(nil), error(nil)
-	if file == "-" {
-		name = "standard input"
-		data, err = io.ReadAll(p.in)
-	} else {
-		data, err = os.ReadFile(file)
-	}
+	name, data, err := p.readText(file)
 	if err != nil {
-		return nil, command.Wrong("read %s: %w", name, err)
+		return nil, err
 	}
 	var list []corev1.Service
 	for _, doc := range split(data) {

@@ -190,18 +190,27 @@ func lowerFirst(s string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
-// readFile returns the failures in a file, the newest of each Service and class: a
-// CloudEvent, a Kubernetes Event, a list of Events, or several of them.
-func (p *program) readFile(path string) ([]item, error) {
-	name, data, err := path, []byte(nil), error(nil)
-	if path == "-" {
+// readText returns the text of a file, or of standard input for "-", and what to call it
+// in sentences.
+func (p *program) readText(path string) (name string, data []byte, err error) {
+	if name = path; path == "-" {
 		name = "standard input"
 		data, err = io.ReadAll(p.in)
 	} else {
 		data, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return nil, command.Wrong("read %s: %w", name, err)
+		return name, nil, command.Wrong("read %s: %w", name, err)
+	}
+	return name, data, nil
+}
+
+// readFile returns the failures in a file, the newest of each Service and class: a
+// CloudEvent, a Kubernetes Event, a list of Events, or several of them.
+func (p *program) readFile(path string) ([]item, error) {
+	name, data, err := p.readText(path)
+	if err != nil {
+		return nil, err
 	}
 	docs, err := documents(data)
 	if err != nil {

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
+	frame "github.com/lbremedy/lbremedy/events/program"
 	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/survey"
@@ -273,7 +272,7 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	if door != nil {
 		u.note("Health: http://%s/readyz", door.Addr())
 		begin = append(begin, u.measure(ctx, env.Stream, x, told)...)
-		begin = append(begin, func() error { return serve.Serve(ctx, door, health(x, env.Stream, u.metrics)) })
+		begin = append(begin, func() error { return serve.Serve(ctx, door, frame.Health(ready(x, env.Stream), u.metrics.Handler())) })
 	}
 	for _, f := range begin {
 		g.Go(f)
@@ -449,24 +448,14 @@ func (u *upping) seen(r events.Record, err error) {
 	}
 }
 
-// health answers whether the process lives, whether NATS answers and, with an exporter,
-// failures get through, and with the metrics.
-func health(x *exporter.Exporter, s *stream.Stream, m *observe.Metrics) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m.Handler())
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-		defer cancel()
+// ready returns a function that answers whether NATS answers and, with an exporter,
+// failures get through.
+func ready(x *exporter.Exporter, s *stream.Stream) func(context.Context) error {
+	return func(ctx context.Context) error {
 		err := s.Ping(ctx)
 		if err == nil && x != nil && !x.Ready() {
 			err = errors.New("the cluster's Events are not read")
 		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	return mux
+		return err
+	}
 }
