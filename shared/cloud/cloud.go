@@ -271,13 +271,6 @@ func connections() *http.Transport {
 	}
 }
 
-// A Key is what requests are signed with.
-type Key struct {
-	ID     string // access key ID
-	Secret string // access key secret
-	Token  string // security token of temporary credentials; else empty
-}
-
 // Credentials gives the key for one call. It is asked before each request, so
 // that it may hand out temporary keys and read from ctx whose they are; it
 // caches what is dear to get. It must be safe for use by several goroutines.

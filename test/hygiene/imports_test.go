@@ -60,6 +60,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"events/courier/invoke"},
+		may: []string{"shared/accesskey"},
 		why: "it signs requests and knows nothing of what they hold",
 	},
 	{
@@ -78,7 +79,16 @@ var rows = []row{
 		why: "it moves events and knows no class",
 	},
 	{
-		who: []string{"shared/cloud", "shared/kube", "shared/stream", "shared/stream/embedded"},
+		who: []string{"shared/accesskey"},
+		why: "it finds what requests are signed with and sends none",
+	},
+	{
+		who: []string{"shared/cloud"},
+		may: []string{"shared/accesskey", "shared/grant", "events"},
+		why: "it shows the outside as it is and decides nothing",
+	},
+	{
+		who: []string{"shared/kube", "shared/stream", "shared/stream/embedded"},
 		may: []string{"shared/grant", "events"},
 		why: "it shows the outside as it is and decides nothing",
 	},

@@ -16,16 +16,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	openapiutil "github.com/alibabacloud-go/darabonba-openapi/v2/utils"
 	"github.com/alibabacloud-go/tea/dara"
 	"github.com/aliyun/credentials-go/credentials"
+
+	"github.com/lbremedy/lbremedy/shared/accesskey"
 )
 
 const (
@@ -34,59 +34,33 @@ const (
 )
 
 // A Key signs requests.
-type Key struct {
-	ID, Secret string
-	Token      string // of temporary keys; empty for others
-}
+type Key = accesskey.Key
 
 // Keys finds the key for one request.
 type Keys func(context.Context) (Key, error)
 
-// errNoKey is all that is said when no key is found: the chain's own text lists what
-// each place answered, which may quote files and answers that hold secrets.
-var errNoKey = errors.New("no access key found: set ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or run where a RAM role is attached to the service account or the instance")
+// errNoKey is all that is said when no key is found.
+var errNoKey = accesskey.None("or run where a RAM role is attached to the service account or the instance")
 
 // DefaultChain returns the Keys of Alibaba's default chain: the environment, the
-// role of the service account (RRSA), profiles, and the role of the instance. The chain
-// knows no context and sticks to a place that has failed: so it is waited for in the
-// background, by one at a time, and made anew after a failure.
+// role of the service account (RRSA), profiles, and the role of the instance.
 func DefaultChain() Keys {
-	var mu sync.Mutex
-	var chain credentials.Credential
-	look := func() (Key, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		var err error
-		if chain == nil {
-			chain, err = credentials.NewCredential(nil)
+	return accesskey.Chain(func() func() (Key, error) {
+		chain, err := credentials.NewCredential(nil)
+		return func() (Key, error) {
+			if err != nil {
+				return Key{}, err
+			}
+			found, err := chain.GetCredential()
+			if err != nil {
+				return Key{}, err
+			}
+			if dara.StringValue(found.AccessKeyId) == "" {
+				return Key{}, errNoKey
+			}
+			return Key{ID: *found.AccessKeyId, Secret: dara.StringValue(found.AccessKeySecret), Token: dara.StringValue(found.SecurityToken)}, nil
 		}
-		var found *credentials.CredentialModel
-		if err == nil {
-			found, err = chain.GetCredential()
-		}
-		if err != nil || dara.StringValue(found.AccessKeyId) == "" {
-			chain = nil
-			return Key{}, errNoKey
-		}
-		return Key{dara.StringValue(found.AccessKeyId), dara.StringValue(found.AccessKeySecret), dara.StringValue(found.SecurityToken)}, nil
-	}
-	return func(ctx context.Context) (Key, error) {
-		type result struct {
-			key Key
-			err error
-		}
-		done := make(chan result, 1)
-		go func() {
-			k, err := look()
-			done <- result{k, err}
-		}()
-		select {
-		case r := <-done:
-			return r.key, r.err
-		case <-ctx.Done():
-			return Key{}, ctx.Err()
-		}
-	}
+	}, errNoKey)
 }
 
 // A Function is one that the API invokes.
