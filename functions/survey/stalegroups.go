@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"slices"
@@ -35,29 +36,54 @@ func findStaleGroups(s *checkup.Snapshot, r *checkup.Report) {
 		nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
 	for _, svc := range s.OfType() {
-		if !remedy.Synced(svc) || s.Time.Sub(s.Moved[name(svc)]) < settling {
+		if !remedy.Synced(svc) || s.Time.Sub(s.Moved[name(svc)]) < settling || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
 			continue // the first sync makes the groups; and what has just changed is on its way
 		}
 		b, err := s.Balancer(svc)
 		switch {
 		case err != nil:
-			r.Unknown(checkup.OfService(svc), err)
+			r.Unknown(about(svc), err)
 			continue
 		case b == nil:
 			continue // that it is gone is a finding of its own
 		}
 		for _, port := range svc.Spec.Ports {
-			g, err := s.Group(svc, b, port)
+			mode, g, err := groupOf(s, svc, b, port)
 			if err == nil && g != nil {
 				err = g.Failed
 			}
 			if err != nil {
-				r.Unknown(checkup.OfService(svc), err)
+				r.Unknown(about(svc), err)
 				break
 			}
-			stale(r, grouping{s, svc, b, port, nodes}, g)
+			stale(r, grouping{s, svc, b, port, mode, nodes}, g)
 		}
 	}
+}
+
+// groupOf returns the group of a port and what the controller takes for its backends. An
+// environment variable of the controller's can have Pods for backends on any network, or
+// not have them on Terway (pkg/controller/helper/service_utils.go): then the name of the
+// group that is there shows it.
+func groupOf(s *checkup.Snapshot, svc *corev1.Service, b *checkup.LoadBalancer, port corev1.ServicePort) (remedy.BackendMode, *checkup.Group, error) {
+	mode := s.Mode(svc)
+	g, err := s.GroupAs(svc, b, port, mode)
+	if g != nil || err != nil {
+		return mode, g, err
+	}
+	if svc.Annotations[remedy.BackendType] == "" {
+		other := remedy.ModeOf(svc, "")
+		if mode != remedy.PodMode {
+			other = remedy.PodMode
+		}
+		if g, err = s.GroupAs(svc, b, port, other); g != nil || err != nil {
+			return other, g, err
+		}
+	}
+	if ranges, _ := remedy.Annotation(svc, "listener-port-range"); b.NLB != nil && (ranges != "" || remedy.AdoptedGroup(svc, port) != "") {
+		return mode, nil, fmt.Errorf("the server group behind port %d is not among those of the cluster", port.Port)
+	}
+	return mode, nil, nil
 }
 
 // A grouping is a port of a Service on its load balancer.
@@ -66,25 +92,27 @@ type grouping struct {
 	svc   *corev1.Service
 	b     *checkup.LoadBalancer
 	port  corev1.ServicePort
+	mode  remedy.BackendMode
 	nodes map[string]*corev1.Node
 }
 
 // stale reports how the group of a port differs from what it is to hold.
 func stale(r *checkup.Report, p grouping, g *checkup.Group) {
-	want := p.want()
-	var have map[string]bool
-	if g != nil {
-		have = backends(g.Backends, p.s.Mode(p.svc))
-	}
+	want, moved := p.want()
+	have := map[string]bool{}
 	var missing, extra []string
-	for key := range want {
-		if !have[key] {
-			missing = append(missing, key)
+	if g != nil {
+		for _, e := range g.Backends {
+			key := p.key(e)
+			if !have[key] && !want[key] && !moved[key] && p.ours(e) {
+				extra = append(extra, key)
+			}
+			have[key] = true
 		}
 	}
-	for key := range have {
-		if !want[key] {
-			extra = append(extra, key)
+	for key := range want {
+		if !have[key] && !moved[key] {
+			missing = append(missing, key)
 		}
 	}
 	slices.Sort(missing)
@@ -93,7 +121,7 @@ func stale(r *checkup.Report, p grouping, g *checkup.Group) {
 		return
 	}
 	f := checkup.Finding{
-		Severity: checkup.Warning, About: checkup.OfService(p.svc), Key: fmt.Sprint(p.port.Protocol, ":", p.port.Port),
+		Severity: checkup.Warning, About: about(p.svc), Key: fmt.Sprint(p.port.Protocol, ":", p.port.Port),
 		Evidence: map[string]string{"load balancer": p.b.ID, "wanted": fmt.Sprint(len(want)), "there": fmt.Sprint(len(have))},
 	}
 	if g != nil {
@@ -114,18 +142,19 @@ func stale(r *checkup.Report, p grouping, g *checkup.Group) {
 	r.Add(f)
 }
 
-// want returns the backends that a port is to have: Pods by their address, nodes by the
-// ID of their server.
-func (p grouping) want() map[string]bool {
+// want returns the backends that a port is to have, Pods by their address and nodes as
+// key has them, and the nodes that came or changed just now, of which either may be. With
+// the policy Cluster all nodes are added, whether there is a ready Pod or not
+// (clbv1/vgroups.go, nlbv2/server_groups.go).
+func (p grouping) want() (want, moved map[string]bool) {
 	ready := p.s.Ready(p.svc, p.port)
-	want := map[string]bool{}
-	mode := p.s.Mode(p.svc)
+	want, moved = map[string]bool{}, map[string]bool{}
 	with := map[string]bool{}
 	for _, e := range ready {
 		with[e.Node] = true
 		// Pods on virtual nodes are backends themselves in each mode.
 		node := p.nodes[e.Node]
-		if mode == remedy.PodMode {
+		if p.mode == remedy.PodMode {
 			want[e.IP] = true
 		} else if node != nil {
 			if why, _ := remedy.LeftOut(node, p.svc); why == remedy.Virtual {
@@ -133,36 +162,81 @@ func (p grouping) want() map[string]bool {
 			}
 		}
 	}
-	if mode == remedy.PodMode {
-		return want
+	if p.mode == remedy.PodMode {
+		return want, moved
 	}
-	// With the policy Cluster all nodes are added, whether there is a ready Pod or not
-	// (clbv1/vgroups.go, nlbv2/server_groups.go).
 	for _, node := range p.nodes {
-		why, _ := remedy.LeftOut(node, p.svc)
-		if why == remedy.Serves && (mode == remedy.ClusterMode || with[node.Name]) {
-			want[server(node)] = true
+		key := p.node(node)
+		if key == "" {
+			continue // no load balancer knows it; what that fails is a class of its own
 		}
+		why, _ := remedy.LeftOut(node, p.svc)
+		if why == remedy.Serves && (p.mode == remedy.ClusterMode || with[node.Name]) {
+			want[key] = true
+		}
+		moved[key] = moving(node, p.s.Time)
 	}
-	return want
+	return want, moved
 }
 
-// server returns the ID of a node's server, which ends its provider ID:
-// "cn-hangzhou.i-1".
+// moving reports whether a node came, became ready or unready or was tainted so little
+// ago that backends may not show it yet.
+func moving(node *corev1.Node, now time.Time) bool {
+	last := node.CreationTimestamp.Time
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.LastTransitionTime.After(last) {
+			last = c.LastTransitionTime.Time
+		}
+	}
+	for _, t := range node.Spec.Taints {
+		if t.TimeAdded != nil && t.TimeAdded.After(last) {
+			last = t.TimeAdded.Time
+		}
+	}
+	return now.Sub(last) < settling
+}
+
+// byIP reports whether all servers of the group of an NLB's port are known by their
+// addresses, nodes too.
+func (p grouping) byIP() bool {
+	kind, _ := remedy.Annotation(p.svc, "server-group-type")
+	return p.b.NLB != nil && strings.EqualFold(kind, "ip")
+}
+
+// node returns what a node is called as a backend: by the ID of its server, which ends
+// its provider ID ("cn-hangzhou.i-1"), or by its address.
+func (p grouping) node(node *corev1.Node) string {
+	if !p.byIP() {
+		return server(node)
+	}
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+// server returns the ID of a node's server.
 func server(node *corev1.Node) string {
 	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, ".")+1:]
 }
 
-// backends returns what a group holds, named as want does.
-func backends(list []cloud.Backend, mode remedy.BackendMode) map[string]bool {
-	have := map[string]bool{}
-	for _, b := range list {
-		switch {
-		case b.Type != "ecs" || mode == remedy.PodMode:
-			have[b.IP] = true
-		default:
-			have[b.ID] = true
-		}
+// key returns what a backend is called among those that are wanted.
+func (p grouping) key(e cloud.Backend) string {
+	if e.Type != "ecs" || p.mode == remedy.PodMode {
+		return cmp.Or(e.IP, e.ID)
 	}
-	return have
+	return e.ID
+}
+
+// ours reports whether the controller added a backend for the Service: what has another
+// description is a person's or another cluster's, and left alone (clbv1/vgroups.go). Of
+// NLBs, and in older answers, the description is not known.
+func (p grouping) ours(e cloud.Backend) bool {
+	if e.Description == "" {
+		return remedy.AdoptedGroup(p.svc, p.port) == ""
+	}
+	t, ok := remedy.ParseTrace(e.Description)
+	return ok && t.Of(p.svc, p.s.Cluster)
 }

@@ -195,10 +195,18 @@ func (s *Snapshot) List() []*LoadBalancer {
 // Group returns the group of a port of the Service on its load balancer, nil if there
 // is none. The error says why it can't be told.
 func (s *Snapshot) Group(svc *corev1.Service, b *LoadBalancer, port corev1.ServicePort) (*Group, error) {
-	if err := s.Err(Groups, Detail); err != nil {
+	if err := s.Err(Detail); err != nil {
 		return nil, err
 	}
-	name := remedy.GroupName(svc, port, s.Mode(svc), s.Cluster)
+	return s.GroupAs(svc, b, port, s.Mode(svc))
+}
+
+// GroupAs returns what Group does if the controller takes this for the backends.
+func (s *Snapshot) GroupAs(svc *corev1.Service, b *LoadBalancer, port corev1.ServicePort, mode remedy.BackendMode) (*Group, error) {
+	if err := s.Err(Groups); err != nil {
+		return nil, err
+	}
+	name := remedy.GroupName(svc, port, mode, s.Cluster)
 	groups := s.ServerGroups
 	if !remedy.NLB(svc) {
 		if err := b.Err(Groups); err != nil {
@@ -215,8 +223,12 @@ func (s *Snapshot) Group(svc *corev1.Service, b *LoadBalancer, port corev1.Servi
 	return nil, nil
 }
 
-// Mode returns what the controller takes for the backends of the Service. It needs Detail.
+// Mode returns what the controller takes for the backends of the Service. It needs
+// Detail. A serverless cluster has no nodes that could be backends.
 func (s *Snapshot) Mode(svc *corev1.Service) remedy.BackendMode {
+	if s.Detail.Profile == "Serverless" && svc.Annotations[remedy.BackendType] == "" {
+		return remedy.PodMode
+	}
 	return remedy.ModeOf(svc, s.Detail.Network)
 }
 

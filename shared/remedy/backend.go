@@ -334,8 +334,13 @@ func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, clus
 }
 
 // AdoptedGroup returns the ID of the user's group for a port of the Service, from an
-// annotation such as vgroup-port: "rsp-a:80,rsp-b:443"; empty if there is none.
+// annotation such as vgroup-port: "rsp-a:80,rsp-b:443"; empty if there is none. The
+// controller reads the annotation where the load balancer is the user's, too
+// (clbv1/vgroups.go, nlbv2/server_groups.go).
 func AdoptedGroup(svc *corev1.Service, p corev1.ServicePort) string {
+	if id, _ := Annotation(svc, "id"); id == "" {
+		return ""
+	}
 	value, _ := Annotation(svc, "vgroup-port")
 	for pair := range strings.SplitSeq(value, ",") {
 		if id, port, ok := strings.Cut(strings.TrimSpace(pair), ":"); ok && port == strconv.Itoa(int(p.Port)) {

@@ -220,8 +220,9 @@ func TestGroups(t *testing.T) {
 	}{
 		{"nodes", two, remedy.ClusterMode, "lb-1: rsp-1 2, none 0", "i-1  30080, i-2  30080"},
 		{"Pods", two, remedy.PodMode, "lb-1: rsp-2 1, none 0", "eni-1 10.0.0.1 8080"},
-		{"the user's group", edits(two, notes("vgroup-port", "rsp-9:443, rsp-5:80")), remedy.LocalMode, "lb-1: rsp-5 0, none 0", ""},
-		{"a group that is not there", edits(two, notes("vgroup-port", "rsp-9:80,nonsense")), remedy.LocalMode, "lb-1: none 0, none 0", ""},
+		{"the user's group", edits(two, notes("id", "lb-1"), notes("vgroup-port", "rsp-9:443, rsp-5:80")), remedy.LocalMode, "lb-1: rsp-5 0, none 0", ""},
+		{"a user's group on the controller's own", edits(two, notes("vgroup-port", "rsp-5:80")), remedy.ClusterMode, "lb-1: rsp-1 2, none 0", "i-1  30080, i-2  30080"},
+		{"a group that is not there", edits(two, notes("id", "lb-1"), notes("vgroup-port", "rsp-9:80,nonsense")), remedy.LocalMode, "lb-1: none 0, none 0", ""},
 		{"another load balancer", edits(two, notes("id", "lb-2")), remedy.ClusterMode, "lb-2: none 0, none 0", ""},
 		{"no load balancer", edits(two, notes("id", "lb-3")), remedy.ClusterMode, ": none 0, none 0", ""},
 		{"nodes of an NLB", edits(two, network("")), remedy.ClusterMode, ": sgp-1 1, none 0", "i-1  30080"},
