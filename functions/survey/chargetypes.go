@@ -23,7 +23,7 @@ var charges = &checkup.Check{
 	Uses:     []checkup.Part{checkup.CLBs, checkup.Detail},
 	Manifest: true,
 	Find:     findCharges,
-	Fix:      &checkup.Fix{Steps: []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}}, Plan: fixCharges},
+	Fix:      &checkup.Fix{Steps: []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}}, Annotations: []string{chargeType, spec}, Plan: fixCharges},
 }
 
 // Short names of the annotations that say how a CLB pays, and how large it is if it

@@ -24,7 +24,8 @@ var cordoned = &checkup.Check{
 	Uses:  []checkup.Part{checkup.CLBs, checkup.NLBs, checkup.Groups, checkup.Backends},
 	Find:  findCordoned,
 	Fix: &checkup.Fix{
-		Steps: []remedy.Step{step.Annotate{}},
+		Steps:       []remedy.Step{step.Annotate{}},
+		Annotations: []string{removeUnscheduled},
 		Plan: func(_ *checkup.Snapshot, svc *corev1.Service, found []checkup.Finding) remedy.Plan {
 			if found[0].Key != "some" {
 				return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}

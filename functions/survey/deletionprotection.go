@@ -19,13 +19,18 @@ var protection = &checkup.Check{
 	ID:    "deletion-protection",
 	Doc:   protectionDoc,
 	Needs: []checkup.Part{checkup.Services, checkup.Policy},
-	Uses:  []checkup.Part{checkup.CLBs, checkup.NLBs},
+	Uses:  []checkup.Part{checkup.CLBs, checkup.NLBs, checkup.Controller},
 	Find:  findProtection,
 	Fix: &checkup.Fix{
-		Steps: []remedy.Step{step.Annotate{}},
-		Plan: func(_ *checkup.Snapshot, svc *corev1.Service, found []checkup.Finding) remedy.Plan {
-			if found[0].Key != "made" {
+		Steps:       []remedy.Step{step.Annotate{}, step.Touch{}},
+		Annotations: []string{deleteProtection},
+		Plan: func(s *checkup.Snapshot, svc *corev1.Service, found []checkup.Finding) remedy.Plan {
+			want, _ := remedy.Annotation(svc, deleteProtection)
+			switch {
+			case found[0].Key != "made" || remedy.NLB(svc) && s.Controller.Version.Before(protectsNLBs):
 				return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
+			case want == "on": // it says so already
+				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Touch{}}}
 			}
 			return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.With(&remedy.Case{Service: svc}, deleteProtection, "on")}}
 		},
@@ -33,6 +38,13 @@ var protection = &checkup.Check{
 }
 
 const deleteProtection = "delete-protection"
+
+// protectsNLBs is the first release that changes the deletion protection of an NLB
+// (UpdateLoadBalancerProtection; pkg/provider/alibaba/nlb).
+var protectsNLBs = remedy.Version{Major: 2, Minor: 9, Patch: 1}
+
+// byItself ends the words on a load balancer that the controller protects.
+const byItself = ". It turns it off again by itself when the Service is deleted."
 
 func findProtection(s *checkup.Snapshot, r *checkup.Report) {
 	for _, svc := range s.OfType() {
@@ -47,14 +59,21 @@ func findProtection(s *checkup.Snapshot, r *checkup.Report) {
 		if b == nil || b.CLB != nil && b.CLB.DeleteProtection || b.NLB != nil && b.NLB.DeleteProtection {
 			continue
 		}
-		why := ""
-		if want, _ := remedy.Annotation(svc, deleteProtection); want != "" {
+		why, do := "", "Have the controller turn it on: "+remedy.SetCommand(svc, deleteProtection, "on")+byItself
+		want, _ := remedy.Annotation(svc, deleteProtection)
+		if want != "" {
 			why = fmt.Sprintf(", whose annotation %s is %s,", deleteProtection, remedy.Quote(want))
+		}
+		switch {
+		case remedy.NLB(svc) && s.Controller.Version.Before(protectsNLBs): // also one of unknown version
+			do = fmt.Sprintf("Controllers before %s leave that of an NLB alone, and this one is not known to be newer: turn it on yourself: %s. Turn it off before the Service is deleted.", protectsNLBs, protectCommand(s.Region, b))
+		case want == "on":
+			do = "Wake the controller, which turns it on again: " + remedy.WakeCommand(svc) + byItself
 		}
 		f := checkup.Finding{Severity: checkup.Warning, About: checkup.OfService(svc), Key: "made",
 			Evidence: map[string]string{"load balancer": b.ID, "address": b.Address},
 			Text:     fmt.Sprintf("The policy wants the load balancers of the namespace %s protected, and the %s %s of the Service%s can be deleted: its deletion protection is off.", svc.Namespace, b.Kind(), b.ID, why),
-			Do:       fmt.Sprintf("Have the controller turn it on: %s. It turns it off again by itself when the Service is deleted.", remedy.SetCommand(svc, deleteProtection, "on"))}
+			Do:       do}
 		if id, _ := remedy.Annotation(svc, "id"); id != "" || !b.ByController() {
 			f.Key, f.Do = "reused", fmt.Sprintf("The controller did not make it and leaves that to its owner: %s.", protectCommand(s.Region, b))
 		}

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,51 +47,68 @@ func findListenersMissing(s *checkup.Snapshot, r *checkup.Report) {
 type standing struct {
 	key, trace, group string
 	port              int
+	first, last       int  // of a range of ports, which an NLB's listener may take
+	redirects         bool // HTTP to HTTPS, so that it needs no group
+	stopped           bool
 }
 
 func standings(b *checkup.LoadBalancer) []standing {
 	var list []standing
 	for _, l := range b.Listeners {
-		list = append(list, standing{fmt.Sprintf("%s:%d", l.Protocol, l.Port), l.Description, l.VServerGroup, l.Port})
+		list = append(list, standing{
+			key: fmt.Sprintf("%s:%d", l.Protocol, l.Port), trace: l.Description, group: l.VServerGroup, port: l.Port,
+			redirects: l.Config["ListenerForward"] == "on", stopped: l.Status == "stopped",
+		})
 	}
 	for _, l := range b.NetworkListeners {
-		list = append(list, standing{fmt.Sprintf("%s:%d", l.Protocol, l.Port), l.Description, l.ServerGroup, l.Port})
+		first, _ := strconv.Atoi(l.First)
+		last, _ := strconv.Atoi(l.Last)
+		list = append(list, standing{
+			key: fmt.Sprintf("%s:%d", l.Protocol, l.Port), trace: l.Description, group: l.ServerGroup, port: l.Port,
+			first: first, last: last, stopped: l.Status == "Stopped",
+		})
 	}
 	return list
+}
+
+// on returns the listener that has the port by this key: the very one, or one of another
+// protocol that takes its place.
+func on(listeners []standing, key string) (standing, bool) {
+	for _, fits := range []func(standing) bool{
+		func(l standing) bool { return l.key == key },
+		func(l standing) bool { return alike(l.key, key) },
+	} {
+		if i := slices.IndexFunc(listeners, fits); i >= 0 {
+			return listeners[i], true
+		}
+	}
+	return standing{}, false
 }
 
 // missing looks at the ports of one Service that reuses a load balancer.
 func missing(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, b *checkup.LoadBalancer) {
 	listeners := standings(b)
 	ranges, _ := remedy.Annotation(svc, "listener-port-range")
+	override := fmt.Sprintf("let the controller: %s. There is nothing that it would replace.", remedy.SetCommand(svc, forceOverride, "true"))
+	if replaced := overridden(s, svc, b, listeners); len(replaced) > 0 {
+		override = fmt.Sprintf("let the controller: %s. That replaces what stands there now: %s.", remedy.SetCommand(svc, forceOverride, "true"), remedy.Clauses(replaced, shown))
+	}
 	var lacks, groups []string
 	for _, p := range svc.Spec.Ports {
 		key := remedy.ListenerKey(svc, p)
-		i := slices.IndexFunc(listeners, func(l standing) bool { return l.key == key })
-		if i < 0 {
-			if ranges == "" {
+		at, ok := on(listeners, key)
+		if !ok {
+			ranged := slices.ContainsFunc(listeners, func(l standing) bool { return l.port == 0 && l.first <= int(p.Port) && int(p.Port) <= l.last })
+			if ranges == "" && !ranged {
 				lacks = append(lacks, key)
 				groups = append(groups, groupFor(s, svc, p))
 			}
 			continue
 		}
-		g, err := s.Group(svc, b, p)
-		switch at := listeners[i]; {
-		case err != nil:
-			r.Unknown(about(svc), fmt.Errorf("where the listener %s sends to: %w", key, err))
-		case g != nil && at.group != g.ID:
-			r.Add(checkup.Finding{Severity: checkup.Warning, About: about(svc), Key: "elsewhere/" + key,
-				Evidence: map[string]string{"load balancer": b.ID, "listener": key, "sends to": at.group, "group of the Service": g.ID},
-				Text:     fmt.Sprintf("The listener %s of the reused %s sends to %s and not to the Service's group %s (%s): its traffic does not reach the Service.", key, b.ID, cmp.Or(at.group, "no group of that kind"), g.ID, g.Name),
-				Do:       fmt.Sprintf("If the port is meant for the Service, have the listener use %s in the console, or let the controller: %s.", g.ID, remedy.SetCommand(svc, "force-override-listeners", "true"))})
-		}
+		leads(s, r, svc, b, p, at, override)
 	}
 	if len(lacks) == 0 {
 		return
-	}
-	effect := "There is nothing that it would replace."
-	if replaced := overridden(s, svc, b, listeners); len(replaced) > 0 {
-		effect = fmt.Sprintf("That replaces what stands there now: %s.", remedy.Clauses(replaced, shown))
 	}
 	verb := "have"
 	if len(lacks) == 1 {
@@ -98,8 +116,44 @@ func missing(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, b *che
 	}
 	r.Add(checkup.Finding{Severity: checkup.Critical, About: about(svc), Evidence: map[string]string{"load balancer": b.ID, "address": b.Address, "ports": strings.Join(lacks, ", ")},
 		Text: fmt.Sprintf("%s of the Service %s no listener on the reused %s, and without force-override-listeners: \"true\" the controller makes none: no traffic arrives there.", strings.Join(lacks, ", "), verb, b.ID),
-		Do: fmt.Sprintf("Make the listener in the console, with the group of the Service (%s), or have the controller make it: %s. %s",
-			strings.Join(groups, ", "), remedy.SetCommand(svc, "force-override-listeners", "true"), effect)})
+		Do:   fmt.Sprintf("Make the listener in the console, with the group of the Service (%s), or %s", strings.Join(groups, ", "), override)})
+}
+
+// forceOverride is the annotation by which a Service has the controller set the
+// listeners of a load balancer that it reuses.
+const forceOverride = "force-override-listeners"
+
+// leads looks whether the listener on a port of the Service leads to it.
+func leads(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, b *checkup.LoadBalancer, p corev1.ServicePort, at standing, override string) {
+	if at.redirects {
+		return // where to is the owner's matter
+	}
+	g, err := s.Group(svc, b, p)
+	if err != nil {
+		r.Unknown(about(svc), fmt.Errorf("where the listener %s sends to: %w", at.key, err))
+		return
+	}
+	f := checkup.Finding{Severity: checkup.Warning, About: about(svc), Key: "elsewhere/" + at.key,
+		Evidence: map[string]string{"load balancer": b.ID, "listener": at.key, "sends to": at.group}}
+	to := cmp.Or(at.group, "no group of that kind")
+	switch {
+	case g == nil && !remedy.Synced(svc):
+		return // the first sync makes the group
+	case g == nil:
+		f.Text = fmt.Sprintf("The listener %s of the reused %s sends to %s, and the Service has no group there (%s): its traffic does not reach the Service.", at.key, b.ID, to, groupFor(s, svc, p))
+		f.Do = fmt.Sprintf("If the port is meant for the Service, wake the controller, which makes the group: %s. Then have the listener use it in the console, or %s", remedy.WakeCommand(svc), override)
+	case g.Rules > 0 || at.group == g.ID && !at.stopped:
+		return
+	case at.group == g.ID:
+		f.Key = "stopped/" + at.key
+		f.Text = fmt.Sprintf("The listener %s of the reused %s is stopped, and without force-override-listeners: \"true\" the controller does not start it: no traffic arrives there.", at.key, b.ID)
+		f.Do = "If the port is to serve, start the listener in the console, or " + override
+	default:
+		f.Evidence["group of the Service"] = g.ID
+		f.Text = fmt.Sprintf("The listener %s of the reused %s sends to %s and not to the Service's group %s (%s): its traffic does not reach the Service.", at.key, b.ID, to, g.ID, g.Name)
+		f.Do = fmt.Sprintf("If the port is meant for the Service, have the listener use %s in the console, or %s", g.ID, override)
+	}
+	r.Add(f)
 }
 
 // groupFor returns what the group for a port of the Service is called.

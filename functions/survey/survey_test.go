@@ -328,6 +328,13 @@ func laws(t *testing.T, c *checkup.Check, s *checkup.Snapshot, r checkup.Result)
 			if !slices.ContainsFunc(c.Fix.Steps, func(k remedy.Step) bool { return k.Kind() == step.Kind() }) {
 				t.Errorf("the plan for %s holds the step %s, which the check does not declare", name(svc), step.Kind())
 			}
+			if k, ok := step.(remedy.Keyed); ok {
+				for _, key := range k.Keys() {
+					if !slices.Contains(checkup.Remedy(c).Keys(), key) {
+						t.Errorf("the plan for %s writes the annotation %s, which the check does not declare, so that the engine refuses it", name(svc), key)
+					}
+				}
+			}
 		}
 	}
 }

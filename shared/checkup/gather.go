@@ -462,7 +462,7 @@ func (g *gathering) groups(ctx context.Context) (int, error) {
 		b := list[i]
 		groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
 		for _, v := range groups {
-			b.Groups = append(b.Groups, Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners})
+			b.Groups = append(b.Groups, Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Rules: len(v.Rules)})
 		}
 		counts[i] = len(groups)
 		g.failed(b, Groups, err)

@@ -81,6 +81,7 @@ type Group struct {
 	Name      string
 	Servers   int                  // how many backends it has
 	Listeners []cloud.ListenerPort // of a CLB, that use it
+	Rules     int                  // of a CLB: how many rules of listeners use it
 	Backends  []cloud.Backend      // nil where that part was not asked for
 	Failed    error                // why its backends could not be read
 }
