@@ -49,7 +49,10 @@ func findDrift(s *checkup.Snapshot, r *checkup.Report) {
 		fails := slices.DeleteFunc(slices.Clone(settings), func(d remedy.Difference) bool {
 			return !d.Fails || d.Keep == "" || id != "" && d.Keep == "address-type"
 		})
-		settings = slices.DeleteFunc(settings, func(d remedy.Difference) bool { return d.Fails })
+		// And what no sync does: a CLB that pays by LCU goes on to (charge-types).
+		settings = slices.DeleteFunc(settings, func(d remedy.Difference) bool {
+			return d.Fails || d.Keep == chargeType && b.CLB != nil && b.CLB.ChargeType == byLCU
+		})
 		if len(fails) > 0 {
 			add(checkup.Warning, "fails", fmt.Sprintf("The next full sync of the Service fails on %s, which it can't change: %s.", b.ID, clauses(fails)),
 				keeping(svc, fails)+" To have it otherwise, the Service has to be made again.")

@@ -91,7 +91,7 @@ func stuck(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, err erro
 	}
 	evidence := map[string]string{"hash": svc.Labels[remedy.HashLabel], "wanted": want, "changed": changed.UTC().Format(time.RFC3339)}
 	why := "The controller neither succeeds nor says why"
-	if e, ok := failure(s.Events[svc.UID]); ok && e.Last.After(changed) {
+	if e, ok := failure(s.Events[svc.UID]); ok && !e.Last.Before(changed) { // both in whole seconds
 		why = "Its newest Event says: " + remedy.Quote(e.Message)
 		evidence["event"] = e.Reason
 	}
