@@ -122,7 +122,7 @@ func load(t *testing.T, a *txtar.Archive) *checkup.Snapshot {
 			if err := yaml.UnmarshalStrict(expand(f.Data), &w); err != nil {
 				t.Fatal(err)
 			}
-		case "want":
+		case "want", "plans":
 		default:
 			t.Fatalf("there is a section %s, which means nothing", f.Name)
 		}
@@ -234,7 +234,8 @@ func render(r checkup.Result) string {
 
 // Each check is asked about each of its scenarios, in testdata/<check>/*.txtar. A
 // scenario is one sentence, then the sections services (YAML documents of Services),
-// snapshot (a world) and want. -update writes the want sections.
+// snapshot (a world) and want; a section plans holds what --fix would do to each Service
+// with findings. -update writes both.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	for _, c := range Checks() {
@@ -264,7 +265,10 @@ func TestScenarios(t *testing.T) {
 					}
 					laws(t, c, s, r)
 					blind(t, c, a, r)
-					compare(t, file, a, got)
+					compare(t, file, a, "want", got)
+					if slices.ContainsFunc(a.Files, func(f txtar.File) bool { return f.Name == "plans" }) {
+						compare(t, file, a, "plans", plans(c, s, r))
+					}
 				})
 			}
 			if !found || !nothing {
@@ -274,12 +278,37 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// compare compares what was found with the want section, or writes that.
-func compare(t *testing.T, file string, a *txtar.Archive, got string) {
+// plans writes what would be done to each Service with findings, in order.
+func plans(c *checkup.Check, s *checkup.Snapshot, r checkup.Result) string {
+	var b strings.Builder
+	for i := range s.Services {
+		svc := &s.Services[i]
+		mine := slices.DeleteFunc(slices.Clone(r.Findings), func(f checkup.Finding) bool { return f.About != checkup.OfService(svc) })
+		if len(mine) == 0 {
+			continue
+		}
+		p := c.Fix.Plan(s, svc, mine)
+		var parts []string
+		for _, step := range p.Steps {
+			parts = append(parts, fmt.Sprint(step))
+		}
+		if p.Risk > remedy.Low {
+			parts = append(parts, "risk "+p.Risk.String())
+		}
+		if p.Ask != "" {
+			parts = append(parts, "asks")
+		}
+		fmt.Fprintf(&b, "%s: %s\n", name(svc), strings.Join(parts, ", "))
+	}
+	return b.String()
+}
+
+// compare compares what came of a scenario with one of its sections, or writes that.
+func compare(t *testing.T, file string, a *txtar.Archive, section, got string) {
 	t.Helper()
-	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
+	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == section })
 	if i < 0 {
-		a.Files = append(a.Files, txtar.File{Name: "want"})
+		a.Files = append(a.Files, txtar.File{Name: section})
 		i = len(a.Files) - 1
 	}
 	if *update {
