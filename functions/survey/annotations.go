@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,7 +59,12 @@ type annotationLook struct {
 	asks      bool // an annotation depends on the version
 }
 
+// add reports something. What stands in the evidence is cut: an annotation may be as
+// long as 256 KiB.
 func (l *annotationLook) add(severity checkup.Severity, key, text, do string, evidence map[string]string) {
+	for k, v := range evidence {
+		evidence[k] = cut(v)
+	}
 	l.report.Add(checkup.Finding{Severity: severity, About: checkup.OfService(l.svc), Key: key, Text: text, Do: do, Evidence: evidence})
 }
 
@@ -67,38 +73,50 @@ func (l *annotationLook) key(key string) {
 	short, legacy := l.known.short(key)
 	if short == "" {
 		if near, ok := l.known.nearPrefix(key); ok {
-			l.add(checkup.Warning, key, fmt.Sprintf("The controller does not read the annotation %s: it begins with no prefix of its own.", key),
-				fmt.Sprintf("Did you mean %s? Set that one, and remove this.", near), map[string]string{"value": l.svc.Annotations[key]})
+			l.add(checkup.Warning, key, fmt.Sprintf("The controller does not know the annotation %s, which has none of its prefixes and does nothing.", key),
+				fmt.Sprintf("Did you mean %s? Set that one, and remove this: %s.", near, remove(l.svc, key)), map[string]string{"value": l.svc.Annotations[key]})
 		}
 		return
 	}
 	value := l.svc.Annotations[key]
 	known, ok := l.known[short]
+	read := ok && known.Read(l.network) != nil
+	if legacy {
+		if current, both := l.svc.Annotations[remedy.Prefix+short]; both {
+			if read {
+				l.twice(short, value, current)
+			}
+			return // what is wrong with the name is said once
+		}
+	}
 	switch {
 	case !ok:
-		do := "Remove it, or look its name up in the documentation of ACK."
-		if near := l.known.nearest(short, l.network); near != "" {
-			do = fmt.Sprintf("Did you mean %s? Set that one, and remove this.", remedy.Prefix+near)
+		do := "Remove it, or look its name up in the documentation of ACK: " + l.remove(short, key) + "."
+		if near := l.nearest(short); near != "" {
+			do = fmt.Sprintf("Did you mean %s? Set that one, and remove this: %s.", near, l.remove(short, key))
 		}
 		l.add(checkup.Warning, short, fmt.Sprintf("The controller does not know the annotation %s, which does nothing.", key), do, map[string]string{"value": value})
-		return
-	case known.Read(l.network) == nil:
+	case !read:
 		of, other := "a CLB", "NLBs"
 		if l.network {
 			of, other = "an NLB", "CLBs"
 		}
 		l.add(checkup.Warning, short, fmt.Sprintf("The annotation %s is for %s, and the Service has %s: it does nothing.", short, other, of),
-			"Remove it: "+remove(l.svc, key)+".", map[string]string{"value": value})
-		return
-	}
-	if legacy {
-		if current, ok := l.svc.Annotations[remedy.Prefix+short]; ok {
-			l.twice(short, value, current)
-			return
+			"Remove it: "+l.remove(short, key)+".", map[string]string{"value": value})
+	case l.version(short, known):
+		if l.value(short, value) {
+			l.ports(short, value)
 		}
 	}
-	l.value(short, value)
-	l.version(short, known)
+}
+
+// remove returns the command by which a person removes an annotation, under whichever
+// prefixes it stands.
+func (l *annotationLook) remove(short, key string) string {
+	if strings.Contains(short, "/") {
+		return remove(l.svc, key)
+	}
+	return remedy.RemoveCommand(l.svc, short)
 }
 
 // twice reports an annotation that stands under both prefixes.
@@ -111,8 +129,8 @@ func (l *annotationLook) twice(short, old, current string) {
 		"Remove the legacy one: "+remove(l.svc, remedy.LegacyPrefix+short)+".", map[string]string{"legacy": old, "current": current})
 }
 
-// value looks at what the annotation says.
-func (l *annotationLook) value(short, value string) {
+// value looks at what the annotation says, and reports whether the controller takes it.
+func (l *annotationLook) value(short, value string) bool {
 	for _, rule := range l.rules {
 		if rule.Name != short || !rule.Reads(l.network) || value == "" || rule.Takes(value) {
 			continue
@@ -125,33 +143,68 @@ func (l *annotationLook) value(short, value string) {
 		}
 		l.add(severity, short, fmt.Sprintf("The annotation %s is %s, and it takes %s.", short, remedy.Quote(value), rule.Allowed),
 			"Set it to what is meant: "+set(l.svc, short)+".", map[string]string{"value": value, "takes": rule.Allowed})
+		return false
 	}
+	return true
 }
 
-// version compares the releases that know the annotation with the cluster's.
-func (l *annotationLook) version(short string, known remedy.KnownKey) {
-	span := known.Read(l.network)
-	if *span == (remedy.Span{}) {
+// ports looks for ports that an annotation names and the Service does not have: most
+// often they are target ports.
+func (l *annotationLook) ports(short, value string) {
+	at := map[string][]int{"protocol-port": {1}, "vgroup-port": {1}, "forward-port": {0, 1}}[short]
+	if at == nil || len(l.svc.Spec.Ports) == 0 {
 		return
 	}
+	var none []string
+	for pair := range strings.SplitSeq(value, ",") {
+		fields := strings.Split(strings.TrimSpace(pair), ":")
+		for _, i := range at {
+			if i >= len(fields) {
+				continue // which fails, as the value says
+			}
+			has := slices.ContainsFunc(l.svc.Spec.Ports, func(p corev1.ServicePort) bool { return strconv.Itoa(int(p.Port)) == fields[i] })
+			if _, err := strconv.Atoi(fields[i]); err == nil && !has && !slices.Contains(none, fields[i]) {
+				none = append(none, fields[i])
+			}
+		}
+	}
+	if len(none) == 0 {
+		return
+	}
+	noun := "port"
+	if len(none) > 1 {
+		noun = "ports"
+	}
+	l.add(checkup.Warning, short+"/ports", fmt.Sprintf("The annotation %s names the %s %s, which the Service does not have: that does nothing.", short, noun, remedy.List(none, shown)),
+		"Name ports of the Service, not target ports or node ports: "+set(l.svc, short)+".", map[string]string{"value": value})
+}
+
+// version compares the releases that know the annotation with the cluster's, and
+// reports whether that reads it, as far as is known.
+func (l *annotationLook) version(short string, known remedy.KnownKey) bool {
+	span := known.Read(l.network)
+	if *span == (remedy.Span{}) {
+		return true
+	}
 	if l.network && span.From == remedy.FirstNLB() && span.Until == (remedy.Version{}) {
-		return // without it there is no NLB at all, and missing says so
+		return true // without it there is no NLB at all, and missing says so
 	}
 	l.asks = true
 	v := l.snapshot.Controller.Version
 	if !l.byVersion || span.Fits(v) {
-		return
+		return true
 	}
 	evidence := map[string]string{"CCM": v.String()}
 	if v.Before(span.From) {
 		evidence["needs"] = span.From.String()
 		l.add(checkup.Warning, short, fmt.Sprintf("CCM %s does not know the annotation %s, which needs %s or later: it does nothing.", v, short, span.From),
 			fmt.Sprintf("Upgrade the controller to %s or later, or remove the annotation.", span.From), evidence)
-		return
+		return false
 	}
 	evidence["until"] = span.Until.String()
 	l.add(checkup.Warning, short, fmt.Sprintf("CCM %s reads the annotation %s no more, which ended with %s: it does nothing.", v, short, span.Until),
 		renamed(short), evidence)
+	return false
 }
 
 // renamed says what took the place of an annotation.
@@ -173,11 +226,31 @@ func (l *annotationLook) missing() {
 			"Set it to a vSwitch in each of two zones: "+set(l.svc, "zone-maps")+".", nil)
 	}
 	l.asks = true
-	if v := l.snapshot.Controller.Version; l.byVersion && v.Before(remedy.FirstNLB()) {
+	v := l.snapshot.Controller.Version
+	if !l.byVersion {
+		return
+	}
+	if v.Before(remedy.FirstNLB()) {
 		l.add(checkup.Critical, "loadBalancerClass", fmt.Sprintf("CCM %s knows no NLBs, which need %s or later: nobody answers for the Service.", v, remedy.FirstNLB()),
 			fmt.Sprintf("Upgrade the controller to %s or later, or make the Service again without the loadBalancerClass.", remedy.FirstNLB()),
 			map[string]string{"CCM": v.String()})
+		return
 	}
+	if zones, _ := remedy.Annotation(l.svc, "zone-maps"); v.Before(remedy.FirstZoneEIP()) && slices.ContainsFunc(strings.Split(zones, ","), withEIP) {
+		l.add(checkup.Warning, "zone-maps/eip", fmt.Sprintf("The annotation zone-maps names an EIP, which CCM %s does not read: that needs %s or later.", v, remedy.FirstZoneEIP()),
+			fmt.Sprintf("Upgrade the controller to %s or later, or leave the EIP out.", remedy.FirstZoneEIP()), map[string]string{"CCM": v.String(), "value": zones})
+	}
+	if v.Before(remedy.FirstRanges()) && len(l.svc.Spec.LoadBalancerSourceRanges) > 0 {
+		l.add(checkup.Warning, "loadBalancerSourceRanges", fmt.Sprintf("CCM %s does not keep to the source ranges of a Service with an NLB, which needs %s or later: everybody gets through.", v, remedy.FirstRanges()),
+			fmt.Sprintf("Upgrade the controller to %s or later, or limit the sources by security groups: %s.", remedy.FirstRanges(), set(l.svc, "security-group-ids")), map[string]string{"CCM": v.String()})
+	}
+}
+
+// withEIP reports whether an entry of the annotation zone-maps,
+// zone:vSwitch[:address[:EIP]], names an EIP.
+func withEIP(entry string) bool {
+	fields := strings.Split(entry, ":")
+	return len(fields) > 3 && fields[3] != ""
 }
 
 // fixAnnotations removes what stands under the legacy prefix while the current one counts.
@@ -237,32 +310,44 @@ func (n names) short(key string) (short string, legacy bool) {
 	return "", false
 }
 
-// nearPrefix returns the annotation that a key would be if its prefix were spelled
-// right, and whether there is one.
+// nearPrefix returns the annotation that a key with another prefix was probably meant to
+// be, and whether there is one.
 func (n names) nearPrefix(key string) (string, bool) {
-	const group, mark = "service.beta.kubernetes.io/", "-loadbalancer-"
-	i := strings.Index(key, mark)
-	if !strings.HasPrefix(key, group) || i < 0 {
-		return "", false
+	if key != remedy.BackendType && distance(key, remedy.BackendType) <= 3 {
+		return remedy.BackendType, true
 	}
-	short := key[i+len(mark):]
-	if _, ok := n[short]; !ok || strings.Contains(short, "/") || distance(key[:i+len(mark)], remedy.Prefix) > 6 {
-		return "", false
+	lower := strings.ToLower(key)
+	if !strings.Contains(lower, "alibaba") && !strings.Contains(lower, "alicloud") && !strings.Contains(lower, "aliyun") {
+		return "", false // another cloud's
 	}
-	return remedy.Prefix + short, true
-}
-
-// nearest returns the known name that is spelled most like this one; empty if none is
-// like it.
-func (n names) nearest(short string, network bool) string {
-	best, least := "", max(2, len(short)/4)+1
-	for _, name := range sorted(n) {
-		k := n[name]
-		if k.Read(network) == nil || strings.Contains(k.Name, "/") {
+	for _, mark := range []string{"loadbalancer-", "load-balancer-", "loadbalancer_"} {
+		i := strings.Index(lower, mark)
+		if i < 0 {
 			continue
 		}
-		if d := distance(short, k.Name); d < least {
-			best, least = k.Name, d
+		short := lower[i+len(mark):]
+		if _, ok := n[short]; ok && !strings.Contains(short, "/") {
+			return remedy.Prefix + short, true
+		}
+	}
+	return "", false
+}
+
+// nearest returns the annotation that this release reads and whose name is spelled most
+// like this one; empty if none is like it.
+func (l *annotationLook) nearest(short string) string {
+	best, least := "", max(2, len(short)/4)+1
+	for _, name := range sorted(l.known) {
+		span := l.known[name].Read(l.network)
+		if span == nil || span.Until != (remedy.Version{}) && !(l.byVersion && span.Fits(l.snapshot.Controller.Version)) {
+			continue
+		}
+		key, spelled := remedy.Prefix+name, name
+		if i := strings.LastIndex(name, "/"); i >= 0 {
+			key, spelled = name, name[i+1:]
+		}
+		if d := distance(short, spelled); d < least {
+			best, least = key, d
 		}
 	}
 	return best

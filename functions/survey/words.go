@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,7 +33,7 @@ func set(svc *corev1.Service, short string) string { return remedy.SetCommand(sv
 
 // remove returns the command by which a person removes an annotation by its key.
 func remove(svc *corev1.Service, key string) string {
-	return fmt.Sprintf("kubectl -n %s annotate service %s %s-", svc.Namespace, svc.Name, key)
+	return fmt.Sprintf("kubectl -n %s annotate service %s %s", svc.Namespace, svc.Name, remedy.Shell(key+"-"))
 }
 
 // percent returns how much of the whole a part is; 0 if there is no whole.
@@ -41,4 +42,15 @@ func percent(part, whole float64) int {
 		return 0
 	}
 	return int(part * 100 / whole)
+}
+
+// longestEvidence is how much of a value stands in the evidence of a finding.
+const longestEvidence = 200
+
+// cut returns a value as it is, and a long one cut.
+func cut(value string) string {
+	if len(value) <= longestEvidence {
+		return value
+	}
+	return strings.ToValidUTF8(value[:longestEvidence], "") + "…"
 }

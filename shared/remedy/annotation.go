@@ -86,15 +86,33 @@ func like(name string, of kind, allowed, pattern string, calls ...string) ValueR
 // listOf is a pattern for one or more of what fits the pattern, with commas between.
 func listOf(pattern string) string { return `(?:` + pattern + `)(?:,(?:` + pattern + `))*` }
 
+// ports returns a rule like that of like, for pairs whose numbers are ports.
+func ports(name string, of kind, allowed, pattern string, calls ...string) ValueRule {
+	r := like(name, of, allowed, pattern, calls...)
+	fits := r.Takes
+	r.Takes = func(v string) bool {
+		if !fits(v) {
+			return false
+		}
+		for word := range strings.FieldsFuncSeq(v, func(c rune) bool { return c == ',' || c == ':' }) {
+			if n, err := strconv.Atoi(word); err == nil && (n < 1 || n > 65535) {
+				return false
+			}
+		}
+		return true
+	}
+	return r
+}
+
 // ValueRules returns the annotations whose values are known, those that fail a sync first.
 func ValueRules() []ValueRule {
 	return []ValueRule{
 		number("bandwidth", clb, 1, 5120, "Mbit/s", "", "bandwidth must be integer"),
 		like("zone-maps", nlb, "zone:vSwitch pairs with commas between, such as cn-hangzhou-h:vsw-a,cn-hangzhou-i:vsw-b", listOf(`[a-z0-9-]+:vsw-[A-Za-z0-9-]+(?::[^:,]*){0,2}`), "zone mapping", "zonemapping"),
-		like("protocol-port", clb, "protocol:port pairs with commas between, such as https:443,http:80, of tcp, udp, http and https", listOf(`(?:tcp|udp|http|https):\d{1,5}`), "port and protocol format must be like 'https", "port protocol format must be"),
-		like("protocol-port", nlb, "protocol:port pairs with commas between, such as tcpssl:443,udp:53, of tcp, udp and tcpssl", listOf(`(?i:tcp|udp|tcpssl):\d{1,5}`), "port and protocol format must be like 'https", "protocol is not supported"),
-		like("forward-port", clb, "pairs of an HTTP and an HTTPS port with commas between, such as 80:443", listOf(`\d{1,5}:\d{1,5}`), "forward port format error", "forward port is not an integer"),
-		like("vgroup-port", both, "pairs of a vServer group and a port with commas between, such as rsp-1:443", listOf(`[^:,]+:\d{1,5}`), "vgroupid and protocol format"),
+		ports("protocol-port", clb, "protocol:port pairs with commas between, such as https:443,http:80, of tcp, udp, http and https", listOf(`(?:tcp|udp|http|https):\d{1,5}`), "port and protocol format must be like 'https", "port protocol format must be"),
+		ports("protocol-port", nlb, "protocol:port pairs with commas between, such as tcpssl:443,udp:53, of tcp, udp and tcpssl", listOf(`(?i:tcp|udp|tcpssl):\d{1,5}`), "port and protocol format must be like 'https", "protocol is not supported"),
+		ports("forward-port", clb, "pairs of an HTTP and an HTTPS port with commas between, such as 80:443", listOf(`\d{1,5}:\d{1,5}`), "forward port format error", "forward port is not an integer"),
+		ports("vgroup-port", both, "pairs of a vServer group and a port with commas between, such as rsp-1:443", listOf(`[^:,]+:\d{1,5}`), "vgroupid and protocol format"),
 		number("default-weight", both, 0, 100, "", "", "default weight must be integer"),
 		number("weight", both, 0, 100, "", "", "weight must be integer"),
 
@@ -143,15 +161,20 @@ func ValueRules() []ValueRule {
 		like("health-check-httpcode", clb, "HTTP codes with commas between, such as http_2xx,http_3xx", listOf(`http_[1-5]xx`)),
 		words("alpn-policy", nlb, "HTTP1Only", "HTTP2Only", "HTTP2Optional", "HTTP2Preferred"),
 		anyCase("server-group-type", nlb, "instance", "ip"),
-		flag("health-check-flag", both), flag("health-check-switch", clb), flag("sticky-session", clb), flag("acl-status", clb),
-		flag("connection-drain", both), flag("proxy-protocol", both), flag("http2-enabled", clb), flag("remove-unscheduled-backend", both),
-		flag("xforwardedfor-proto", clb), flag("xforwardedfor-slbport", clb), flag("xforwardedfor-clientsrcport", clb), flag("ignore-weight-update", both),
-		flag("preserve-client-ip", nlb), flag("cacert", nlb), flag("alpn", nlb), flag("cross-zone-enabled", nlb),
+		flag("health-check-flag", clb), flag("health-check-switch", clb), flag("sticky-session", clb), flag("acl-status", clb),
+		flag("connection-drain", clb), flag("proxy-protocol", clb), flag("http2-enabled", clb), flag("remove-unscheduled-backend", both),
+		flag("xforwardedfor-proto", clb), flag("xforwardedfor-slbport", clb), flag("xforwardedfor-clientsrcport", clb), flag("cross-zone-enabled", nlb),
+		loose("health-check-flag", nlb), loose("connection-drain", nlb), loose("proxy-protocol", nlb), loose("ignore-weight-update", both),
+		loose("preserve-client-ip", nlb), loose("cacert", nlb), loose("alpn", nlb),
 	}
 }
 
 // flag returns a rule for an annotation that is on or off.
 func flag(name string, of kind) ValueRule { return words(name, of, "on", "off") }
+
+// loose returns a rule for an annotation that is on or off in any letters
+// (nlbv2/server_groups.go, nlbv2/listeners.go).
+func loose(name string, of kind) ValueRule { return anyCase(name, of, "on", "off") }
 
 // A KnownKey is an annotation that the controller reads, and from which of its
 // releases on. A zero version stands for all of them, as far as is known.
@@ -179,6 +202,14 @@ func (k KnownKey) Read(network bool) *Span {
 func (s *Span) Fits(v Version) bool {
 	return !v.Before(s.From) && (s.Until == (Version{}) || v.Before(s.Until))
 }
+
+// FirstZoneEIP is the first release of the controller that takes an EIP from the
+// annotation zone-maps.
+func FirstZoneEIP() Version { return v2121 }
+
+// FirstRanges is the first release of the controller that keeps to the source ranges of
+// a Service with an NLB.
+func FirstRanges() Version { return v214 }
 
 // FirstNLB is the first release of the controller that makes NLBs.
 func FirstNLB() Version { return v25 }
@@ -244,6 +275,8 @@ func KnownKeys() []KnownKey {
 	add(nil, from("v2.10.0"), "alpn alpn-policy")
 	add(nil, from("v2.11.2"), "listener-port-range")
 	add(nil, from("v2.13.0"), "cross-zone-enabled additional-cert-ids")
+	// Edge load balancers, which the controller knew for a while.
+	add(&Span{From: Version{2, 7, 0, 0}, Until: Version{2, 9, 0, 0}}, nil, "network-id associate-eip reuse backend-weight")
 	// What says whose Service it is: the controller leaves one with these to others.
 	add(ever, ever, "service.beta.kubernetes.io/class tunnel-type type")
 	return all

@@ -25,9 +25,12 @@ func shell(word string) string {
 func Shell(word string) string { return shell(word) }
 
 // SetCommand returns the command by which a person sets the controller's
-// annotation with this short name on the Service.
+// annotation with this short name, or this key, on the Service.
 func SetCommand(svc *corev1.Service, name, value string) string {
-	return fmt.Sprintf("kubectl -n %s annotate service %s %s --overwrite", svc.Namespace, svc.Name, shell(Prefix+name+"="+value))
+	if !strings.Contains(name, "/") {
+		name = Prefix + name
+	}
+	return fmt.Sprintf("kubectl -n %s annotate service %s %s --overwrite", svc.Namespace, svc.Name, shell(name+"="+value))
 }
 
 // RemoveCommand returns the command by which a person removes the controller's
@@ -37,7 +40,7 @@ func RemoveCommand(svc *corev1.Service, name string) string {
 	command := fmt.Sprintf("kubectl -n %s annotate service %s", svc.Namespace, svc.Name)
 	for _, key := range []string{Prefix + name, LegacyPrefix + name} {
 		if _, ok := svc.Annotations[key]; ok {
-			command += " " + key + "-"
+			command += " " + shell(key+"-")
 		}
 	}
 	return command
