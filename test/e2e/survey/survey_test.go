@@ -1,0 +1,104 @@
+// Package survey has the whole survey look at a whole world: a real API server with the
+// rights that the checks declare, the simulated cloud over HTTP with the actions that
+// they declare, a controller that syncs, and a real JetStream.
+//
+// There is one world. First it is healthy, and nothing is found. Then each check is given
+// something to find, by what people do to a cluster and in a console, and the survey finds
+// exactly that: the table is in sick_test.go. Then the timer's round goes over it, the
+// operator's program and its fixes.
+//
+// The survey's clock is 20 minutes ahead of the cluster's: what a check waits for has
+// passed, and the controller's Events are still there.
+//
+// With CCM_BIN that controller syncs in place of the simulated one. What it does then is
+// held to the same table.
+package survey
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/functions/survey"
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// TestSurvey is the whole survey in a world that falls ill and is mended again.
+func TestSurvey(t *testing.T) {
+	r := newRig(t)
+	r.build()
+	r.policy(policyText)
+	r.ahead.Store(int64(later))
+	desk := r.tell()
+	r.looks("a healthy world", nil)
+	r.patrol("a healthy world", r.env, 0, 0)
+
+	ills := r.sick()
+	r.spoil(ills)
+	var want, mended []string
+	for _, ill := range ills {
+		want = append(want, ill.finds...)
+		if ill.mend != nil {
+			mended = append(mended, ill.finds...)
+		}
+	}
+	slices.Sort(want)
+	r.looks("a sick world", want)
+	for _, c := range survey.Checks() {
+		if !slices.Contains(checks(matters(want)), c.ID) {
+			t.Errorf("the check %s has nothing to find", c.ID)
+		}
+	}
+
+	open := matters(want)
+	r.patrol("the first round", r.env, len(open), 0)
+	r.same("cases that ask", open, r.journal(events.Asked))
+	desk.hears("opened", checks(open))
+	r.patrol("the same again", r.env, 0, 0)
+
+	// A round that can't read closes nothing and opens nothing, whatever has changed.
+	lift := r.stage.Cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Caller: caller, Code: "Forbidden.RAM", Status: 403})
+	r.patrol("a round that sees no CLB", r.env, 0, 0)
+	lift()
+	for _, ill := range ills {
+		if ill.mend != nil {
+			ill.mend(r)
+		}
+	}
+	blind := r.as("lbremedy-survey-blind", nil)
+	blind.Stream = r.env.Stream
+	r.patrol("a round that sees nothing", blind, 0, 0)
+	r.same("cases that ask", open, r.journal(events.Asked))
+
+	left := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(mended, line) })
+	r.looks("a world half mended", left)
+	gone := slices.DeleteFunc(matters(mended), func(m string) bool { return slices.Contains(matters(left), m) })
+	r.patrol("the round after", r.env, 0, len(gone))
+	r.same("cases that are gone", gone, r.journal(events.Gone))
+	r.same("cases that ask", matters(left), r.journal(events.Asked))
+	r.ahead.Add(int64(time.Minute)) // a ticket is told of every ten seconds at most
+	desk.hears("closed", slices.DeleteFunc(checks(gone), func(c string) bool { return slices.Contains(checks(matters(left)), c) }))
+	desk.hears("opened", checks(open))
+	r.patrol("the same again", r.env, 0, 0)
+}
+
+// looks surveys the world, and holds what is found from warnings on to what is wanted.
+func (r *rig) looks(what string, want []string) {
+	r.Helper()
+	result := r.survey(r.env)
+	got := lines(result, checkup.Warning)
+	if !slices.Equal(want, got) {
+		r.same(what, want, got)
+		for _, f := range result.AtLeast(checkup.Warning).Findings {
+			r.Logf("%s %s %s %s: %s", f.Severity, f.Check, f.About, f.Key, f.Text)
+		}
+	}
+	for _, u := range unknowns(result) {
+		r.Errorf("%s: %s", what, u)
+	}
+	if len(result.Checks) != len(survey.Checks()) {
+		r.Errorf("%s: %d checks have looked", what, len(result.Checks))
+	}
+}
