@@ -26,6 +26,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,12 +40,7 @@ type place struct {
 
 func newPlace(t testing.TB, grace time.Duration, classes ...string) *place {
 	t.Helper()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	p := &place{server: server}
+	p := &place{server: nats.Start(t, embedded.Options{})}
 	p.Stream = p.connect(t, grace)
 	if _, err := p.Setup(t.Context(), classes, stream.Settings{}); err != nil {
 		t.Fatal(err)
@@ -53,12 +50,7 @@ func newPlace(t testing.TB, grace time.Duration, classes ...string) *place {
 
 func (p *place) connect(t testing.TB, grace time.Duration) *stream.Stream {
 	t.Helper()
-	s, err := stream.Connect(t.Context(), stream.Config{URL: p.server.URL(), Grace: grace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	return nats.Connect(t, stream.Config{URL: p.server.URL(), Grace: grace})
 }
 
 func uid(i int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", i) }
@@ -239,24 +231,6 @@ func (p *place) dead(t testing.TB) []stream.Message {
 	return all
 }
 
-// A lock that test and courier write to.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // What each answer does to the message, to readiness and to the log.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
@@ -286,7 +260,7 @@ func TestAnswers(t *testing.T) {
 			p := newPlace(t, time.Second, "busy")
 			f := newFunction(t, tt.answer)
 			p.fail(t, "busy", 1, 1)
-			var log buffer
+			var log shell.Log
 			c, end := running(t, p.Stream, known, "routes: {busy: {url: '"+f.URL+"/busy'}}", &log)
 			until(t, "the answer is in the log", func() bool { return strings.Contains(log.String(), tt.status) })
 			ready := c.Ready()
@@ -554,7 +528,7 @@ func TestTimeout(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	p.fail(t, "busy", 1, 1)
-	var log buffer
+	var log shell.Log
 	running(t, p.Stream, known, "routes: {busy: {url: '"+f.URL+"', timeout: 1s}}", &log)
 	until(t, "it is delivered in the end", func() bool { return p.open(t, "busy") == 0 })
 	if len(f.all()) != 2 || !strings.Contains(log.String(), "no answer came within 1s") {
@@ -591,7 +565,7 @@ func TestCannotBegin(t *testing.T) {
 	f := newFunction(t, nil)
 	p.fail(t, "busy", 1, 1)
 	p.fail(t, "quota", 1, 1)
-	var log buffer
+	var log shell.Log
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	c, _ := running(t, p.Stream, known, fmt.Sprintf("default: {url: '%s'}\nroutes: {tag-missing: {url: 'https://a', ca: '%s'}}", f.URL, ca), &log)
 	until(t, "busy is delivered", func() bool { return p.open(t, "busy") == 0 })
@@ -678,7 +652,7 @@ func TestReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said buffer
+	var said shell.Log
 	log := slog.New(slog.NewJSONHandler(&said, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -785,21 +759,11 @@ func TestFollow(t *testing.T) {
 func TestPermit(t *testing.T) {
 	t.Parallel()
 	may := stream.PermitCourier()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: []embedded.User{
+	server := nats.Start(t, embedded.Options{Users: []embedded.User{
 		{Name: "courier", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe}, {Name: "admin", Password: "p"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
 	as := func(user, inbox string) *stream.Stream {
-		t.Helper()
-		s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox, Grace: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		return s
+		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox, Grace: time.Second})
 	}
 	p := &place{Stream: as("admin", ""), server: server}
 	if _, err := p.Setup(t.Context(), known, stream.Settings{}); err != nil {

@@ -32,6 +32,7 @@ import (
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/serve"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -198,7 +199,7 @@ func TestBearer(t *testing.T) {
 	p := newPlace(t, time.Second, "busy")
 	f := newFunction(t, nil)
 	file := writeFile(t, "first\n")
-	var log buffer
+	var log shell.Log
 	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', auth: {bearer: '%s'}, headers: {X-Api: k3y, Host: busy.internal}}}", f.URL, file), &log)
 	p.fail(t, "busy", 1, 1)
 	until(t, "it is delivered", func() bool { return p.open(t, "busy") == 0 })
@@ -265,7 +266,7 @@ routes:
 	for _, class := range classes {
 		p.fail(t, class, 1, 1)
 	}
-	var log buffer
+	var log shell.Log
 	keys := func(context.Context) (invoke.Key, error) {
 		return invoke.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t", Token: "t0ken"}, nil
 	}

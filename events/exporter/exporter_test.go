@@ -33,6 +33,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/nats"
 )
 
 var table = []events.Row{
@@ -90,12 +91,7 @@ func (w *world) startNATS() {
 
 func (w *world) connect() *stream.Stream {
 	w.Helper()
-	s, err := stream.Connect(w.ctx, stream.Config{URL: w.nats.URL()})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(s.Close)
-	return s
+	return nats.Connect(w, stream.Config{URL: w.nats.URL()})
 }
 
 // exporter makes an exporter that reaches the API server by the configuration.

@@ -11,25 +11,13 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
-	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
 )
 
 // patrol returns a patrol with a stream of its own, whose clock stands still.
 func patrol(t *testing.T) *Patrol {
 	t.Helper()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); err != nil {
-		t.Fatal(err)
-	}
+	s := nats.Streams(t)
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	return &Patrol{Env: &remedy.Env{Cluster: "c1", Who: "worker", Stream: s, Now: func() time.Time { now = now.Add(time.Minute); return now }}}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -43,14 +44,11 @@ type rig struct {
 func build(t *testing.T, remedies ...*remedy.Remedy) *rig {
 	t.Helper()
 	r := &rig{TB: t, log: &bytes.Buffer{}}
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: "sesame"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
+	server := nats.Start(t, embedded.Options{Token: "sesame"})
 	account := sim.New(t, nil)
 	k := cluster.Join(t)
 	ns := k.Namespace(t)
+	var err error
 	r.svc, err = k.Client().CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Type: "LoadBalancer", Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
-	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
 )
 
 var classes = []string{"ram-permission", "tag-missing"}
@@ -135,19 +135,7 @@ func TestLoad(t *testing.T) {
 // What is published is what is in force, whole; without any, lbremedy observes;
 // what can't be read is an error, and no policy.
 func TestInForce(t *testing.T) {
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); err != nil {
-		t.Fatal(err)
-	}
+	s := nats.Streams(t)
 	check := func(want remedy.Policy) {
 		t.Helper()
 		got, err := InForce(t.Context(), s)

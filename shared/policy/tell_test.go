@@ -7,9 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/lbremedy/lbremedy/shared/stream"
-	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
 )
 
 const allSinks = `
@@ -52,19 +50,7 @@ func TestTell(t *testing.T) {
 	}
 
 	// They lie in the stream as they stand in the file.
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); err != nil {
-		t.Fatal(err)
-	}
+	s := nats.Streams(t)
 	if got, err := TellInForce(t.Context(), s); err != nil || got != nil {
 		t.Errorf("before: got %+v, %v", got, err)
 	}

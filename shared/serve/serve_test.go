@@ -31,6 +31,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -360,22 +361,15 @@ type world struct {
 
 func build(t *testing.T) *world {
 	t.Helper()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	server := nats.Start(t, embedded.Options{})
+	s := nats.Connect(t, stream.Config{URL: server.URL()})
 	if _, err := s.Setup(t.Context(), []string{"asks"}, stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{cloud: sim.New(t, nil)}
 	w.key = w.cloud.Client("function", "sts:GetCallerIdentity")
 	k := cluster.Join(t)
+	var err error
 	w.svc, err = k.Client().CoreV1().Services(k.Namespace(t)).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Type: "LoadBalancer", Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})

@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
 )
 
 // A teller does what it is for in a NATS that an operator has set up, and the server
@@ -18,21 +19,11 @@ import (
 func TestPermitTeller(t *testing.T) {
 	const class, cluster = "tag-missing", "c1"
 	may := stream.PermitTeller()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: []embedded.User{
+	server := nats.Start(t, embedded.Options{Users: []embedded.User{
 		{Name: "admin", Password: "p"}, {Name: "teller", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
 	as := func(user, inbox string) *stream.Stream {
-		t.Helper()
-		s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		return s
+		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
 	}
 	admin := as("admin", "")
 	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{}); err != nil {

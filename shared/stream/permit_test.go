@@ -18,6 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
 )
 
 const uid = "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
@@ -119,11 +120,7 @@ func TestPermitNeeded(t *testing.T) {
 		}
 		classes, users = append(classes, class), append(users, u)
 	}
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: users})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
+	server := nats.Start(t, embedded.Options{Users: users})
 	as := func(user, inbox string) *stream.Stream {
 		s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
 		if err != nil {
@@ -179,19 +176,9 @@ func TestPermit(t *testing.T) {
 		}
 		users = append(users, embedded.User{Name: class, Password: "p", Publish: may.Publish, Subscribe: may.Subscribe})
 	}
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: append(users, embedded.User{Name: "admin", Password: "p"})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
+	server := nats.Start(t, embedded.Options{Users: append(users, embedded.User{Name: "admin", Password: "p"})})
 	as := func(user, inbox string) *stream.Stream {
-		t.Helper()
-		s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		return s
+		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
 	}
 	admin := as("admin", "")
 	if _, err := admin.Setup(t.Context(), []string{mine, theirs}, stream.Settings{}); err != nil {

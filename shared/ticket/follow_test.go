@@ -303,8 +303,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("it was tried %d times in half an hour", n)
 	}
 	q.empty()
-	if stats(f).Refused != 1 || !strings.Contains(w.log(), "a sink refuses what it is told") || strings.Contains(w.log(), "abcdefgh12345678") {
-		t.Errorf("counted %d, logged %s", stats(f).Refused, w.log())
+	if stats(f).Refused != 1 || !strings.Contains(w.log.String(), "a sink refuses what it is told") || strings.Contains(w.log.String(), "abcdefgh12345678") {
+		t.Errorf("counted %d, logged %s", stats(f).Refused, w.log.String())
 	}
 	list, err := List(w.ctx, w.s)
 	if err != nil || len(list) != 1 || !list[0].Tickets[0].Refused || !strings.Contains(list[0].Tickets[0].Error, "401") {
@@ -365,8 +365,8 @@ func TestUnreadable(t *testing.T) {
 	}
 	q.pass(10 * time.Minute)
 	q.empty()
-	if stats(f).Unreadable != 1 || !strings.Contains(w.log(), "can't be read") {
-		t.Errorf("counted %d, logged %s", stats(f).Unreadable, w.log())
+	if stats(f).Unreadable != 1 || !strings.Contains(w.log.String(), "can't be read") {
+		t.Errorf("counted %d, logged %s", stats(f).Unreadable, w.log.String())
 	}
 }
 

@@ -22,6 +22,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // remedies are classes of each scope.
@@ -41,7 +43,7 @@ type world struct {
 	s     *stream.Stream
 	mu    sync.Mutex
 	clock time.Time
-	lines strings.Builder // of the log
+	log   shell.Log
 }
 
 func newWorld(t testing.TB) *world {
@@ -69,12 +71,7 @@ func (w *world) start() {
 
 func (w *world) connect() *stream.Stream {
 	w.Helper()
-	s, err := stream.Connect(w.ctx, stream.Config{URL: w.nats.URL()})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(s.Close)
-	return s
+	return nats.Connect(w, stream.Config{URL: w.nats.URL()})
 }
 
 func (w *world) now() time.Time {
@@ -83,23 +80,10 @@ func (w *world) now() time.Time {
 	return w.clock
 }
 
-// Write takes a line of the log.
-func (w *world) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lines.Write(p)
-}
-
-func (w *world) log() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lines.String()
-}
-
 // follower makes a follower of these sinks on a stream of its own.
 func (w *world) follower(change func(*Config), sinks ...policy.Sink) *Follower {
 	w.Helper()
-	c := Config{Stream: w.s, Sinks: sinks, Remedies: remedies, Cluster: "c1", Now: w.now, Log: slog.New(slog.NewTextHandler(io.MultiWriter(w, w.Output()), nil))}
+	c := Config{Stream: w.s, Sinks: sinks, Remedies: remedies, Cluster: "c1", Now: w.now, Log: slog.New(slog.NewTextHandler(io.MultiWriter(&w.log, w.Output()), nil))}
 	if change != nil {
 		change(&c)
 	}

@@ -199,7 +199,7 @@ func TestEvents(t *testing.T) {
 	}
 	q.empty()
 	if n := stats(f).Refused + stats(f).Retries; n != 0 {
-		t.Errorf("%d tellings failed: %s", n, w.log())
+		t.Errorf("%d tellings failed: %s", n, w.log.String())
 	}
 }
 
@@ -216,7 +216,7 @@ func TestEventsDenied(t *testing.T) {
 	q := w.queue(f, 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) { r.Service.Namespace = ns })))
 	if stats(f).Refused != 1 {
-		t.Errorf("got %s", w.log())
+		t.Errorf("got %s", w.log.String())
 	}
 	q.empty()
 }
@@ -263,8 +263,8 @@ func TestDingTalk(t *testing.T) {
 	}
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Gone)))
 	q.pass(time.Hour)
-	if stats(f).Refused != 1 || strings.Contains(w.log(), "tok3n") || strings.Contains(w.log(), "SECabc") {
-		t.Errorf("got %d refused, %s", stats(f).Refused, w.log())
+	if stats(f).Refused != 1 || strings.Contains(w.log.String(), "tok3n") || strings.Contains(w.log.String(), "SECabc") {
+		t.Errorf("got %d refused, %s", stats(f).Refused, w.log.String())
 	}
 	q.empty()
 }
@@ -303,7 +303,7 @@ func TestSlack(t *testing.T) {
 		q.put(w.write(w.record(n, "vswitch-ip-exhausted", events.Gone)))
 	}
 	q.pass(time.Minute)
-	if n := len(h.take()); n != 1 || stats(f).Refused != 1 || strings.Contains(w.log(), "s3cr3t") {
+	if n := len(h.take()); n != 1 || stats(f).Refused != 1 || strings.Contains(w.log.String(), "s3cr3t") {
 		t.Errorf("got %d posts, %d refused", n, stats(f).Refused)
 	}
 	q.pass(2 * time.Hour)
@@ -443,8 +443,8 @@ func TestTemplates(t *testing.T) {
 	if first.Text != "Mine: web-1 vsw-" || !strings.Contains(second.Text, "What happened") {
 		t.Errorf("got %q and %q", first.Text, second.Text)
 	}
-	if stats(f).Templates != 1 || !strings.Contains(w.log(), "a template fails") {
-		t.Errorf("got %s", w.log())
+	if stats(f).Templates != 1 || !strings.Contains(w.log.String(), "a template fails") {
+		t.Errorf("got %s", w.log.String())
 	}
 }
 

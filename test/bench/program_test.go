@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lbremedy/lbremedy/test/shell"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -190,7 +190,7 @@ func (r *rig) idle(b *testing.B) {
 		b.Fatal(err)
 	}
 	common := []string{"LBREMEDY_CLUSTER=" + clusterID, "LBREMEDY_NATS=" + n.url, "LBREMEDY_NATS_TOKEN=" + n.token}
-	function, courier := freePort(b), freePort(b)
+	function, courier := shell.Port(b), shell.Port(b)
 	for _, part := range []struct {
 		name, port string
 		process    *process
@@ -216,7 +216,7 @@ func (r *rig) idle(b *testing.B) {
 // ready starts a program, returns how long it took until it was ready, and ends it.
 func ready(b *testing.B, file string, env []string) time.Duration {
 	b.Helper()
-	port := freePort(b)
+	port := shell.Port(b)
 	cmd := exec.Command(file)
 	cmd.Env = append(append(os.Environ(), env...), "PORT="+port)
 	client := &http.Client{Transport: &http.Transport{}} // none of its connections is of the program before
@@ -243,19 +243,4 @@ func ready(b *testing.B, file string, env []string) time.Duration {
 	}
 	b.Fatalf("%s is not ready after 30 s", filepath.Base(file))
 	return 0
-}
-
-// freePort returns a port of the loopback address that nobody uses now.
-func freePort(b *testing.B) string {
-	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
-	return port
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -52,7 +53,7 @@ func (r *rig) startUp(b *testing.B) *up {
 	if err != nil {
 		b.Fatal(err)
 	}
-	state, door := r.top.TempDir(), "127.0.0.1:"+freePort(b)
+	state, door := r.top.TempDir(), "127.0.0.1:"+shell.Port(b)
 	env := append(stage.Environ("", ""), "XDG_CONFIG_HOME="+state) // a person's settings are not for here
 	p := guarded(r.top, r.program(b, "functions/cmd/lbremedy"), env, "up", "--policy", policy, "--listen", door, "--state-dir", state)
 	await(b, time.Minute, func() error { return p.asked("http://" + door + "/readyz") })

@@ -31,6 +31,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -82,22 +83,16 @@ type world struct {
 
 func build(t *testing.T) *world {
 	t.Helper()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: "sesame"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
+	server := nats.Start(t, embedded.Options{Token: "sesame"})
 	w := &world{cloud: sim.New(t, nil)}
 	w.key = w.cloud.Client("function", "*")
 	w.gate, w.nats = newGate(t, w.cloud.Addr()), newGate(t, strings.TrimPrefix(server.URL(), "nats://"))
-	if w.stream, err = stream.Connect(t.Context(), stream.Config{URL: server.URL(), Token: "sesame"}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.stream.Close)
+	w.stream = nats.Connect(t, stream.Config{URL: server.URL(), Token: "sesame"})
 	if _, err := w.stream.Setup(t.Context(), (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	k := cluster.Join(t)
+	var err error
 	w.svc, err = k.Client().CoreV1().Services(k.Namespace(t)).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Finalizers: []string{"service.k8s.alibaba/resources"}},
 		Spec:       corev1.ServiceSpec{Type: "LoadBalancer", Ports: []corev1.ServicePort{{Port: 80}}},

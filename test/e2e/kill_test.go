@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
@@ -45,7 +46,7 @@ func TestKilledAnywhere(t *testing.T) {
 	})
 	key := cloud.Admin()
 	token := "e2e-token"
-	port := freePort(t)
+	port := shell.Port(t)
 	env := []string{
 		"LBREMEDY_CLUSTER=" + clusterID, "LBREMEDY_REGION=" + cloud.Region(), "LBREMEDY_KUBECONFIG=" + c.Kubeconfig,
 		"LBREMEDY_CLOUD_ENDPOINT=" + cloud.Addr(), "LBREMEDY_CLOUD_SCHEME=HTTP",

@@ -36,6 +36,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
@@ -169,26 +170,14 @@ func newStream(t *testing.T, class string) *stream.Stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: []embedded.User{
+	server := nats.Start(t, embedded.Options{Users: []embedded.User{
 		{Name: "admin", Password: "admin"}, {Name: class, Password: class, Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
-	if err != nil {
+	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "admin"})
+	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Close)
-	connect := func(c stream.Config) *stream.Stream {
-		c.URL = server.URL()
-		s, err := stream.Connect(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		return s
-	}
-	if _, err := connect(stream.Config{User: "admin", Password: "admin"}).Setup(t.Context(), []string{class}, stream.Settings{}); err != nil {
-		t.Fatal(err)
-	}
-	return connect(stream.Config{User: class, Password: class, Inbox: stream.InboxOf(class)})
+	return nats.Connect(t, stream.Config{URL: server.URL(), User: class, Password: class, Inbox: stream.InboxOf(class)})
 }
 
 // fill replaces the names that only the set-up world knows.

@@ -25,7 +25,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/program"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -34,7 +33,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // TestMain runs the courier's program instead of the tests where a test has started
@@ -47,85 +48,46 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func environment(pairs ...string) func(string) string {
-	return func(name string) string {
-		for _, p := range pairs {
-			if v, ok := strings.CutPrefix(p, name+"="); ok {
-				return v
-			}
-		}
-		return ""
-	}
-}
-
-func write(t *testing.T, name, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // Each mistake is told in a sentence that names it.
 func TestMistakes(t *testing.T) {
-	good := write(t, "routes", "default: {url: 'https://a'}")
+	good := shell.File(t, "routes", "default: {url: 'https://a'}")
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer busy.Close()
-	natsless := []string{"--cluster=c1", "--routes=" + good, "--nats=nats://s3cr3t@127.0.0.1:1"}
-	for name, tt := range map[string]struct {
-		args  []string
-		want  string
-		usage bool
-	}{
-		"no routes":            {args: []string{"--cluster=c1"}, want: "name the routes file with --routes or LBREMEDY_ROUTES", usage: true},
-		"no cluster ID":        {args: []string{"--routes=" + good}, want: "name the cluster with --cluster or LBREMEDY_CLUSTER", usage: true},
-		"a bad cluster ID":     {args: []string{"--routes=" + good, "--cluster=a.b"}, want: `cluster ID "a.b" is not 1 to 64 letters`, usage: true},
-		"an unknown flag":      {args: []string{"--clutser=a"}, want: "flag provided but not defined: -clutser; see --help", usage: true},
-		"a word too many":      {args: []string{"--cluster=a", "now"}, want: `"now" is no flag`, usage: true},
-		"no time to drain":     {args: []string{"--drain=-1s"}, want: "--drain: -1s is no time", usage: true},
-		"an unknown log level": {args: append(natsless, "--log=loud"), want: `"loud" is no level: use debug, info, warn or error`, usage: true},
-		"routes with mistakes": {args: []string{"--cluster=c1", "--routes=" + write(t, "r", "routes: {qouta: {url: x}, quota: {url: y}}")}, want: "line 1: routes.qouta: there is no such class", usage: true},
-		"no such routes":       {args: []string{"--cluster=c1", "--routes=nowhere.yaml"}, want: "nowhere.yaml", usage: true},
-		"no such table":        {args: append(natsless, "--table=nowhere.json"), want: "nowhere.json", usage: true},
-		"a table with a typo":  {args: append(natsless, "--table="+write(t, "t", `[{"clas": "x"}]`)), want: `unknown field "clas"`, usage: true},
-		"a port in use":        {args: append(natsless, "--listen="+busy.Addr().String()), want: "address already in use", usage: true},
-		"no NATS":              {args: natsless, want: "no NATS server answers there"},
-		"a check that fails":   {args: []string{"--check=" + write(t, "c", "routes: {quota: {url: y}}")}, want: "line 1: routes.quota.url: it is no URL such as", usage: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var out, errs bytes.Buffer
-			err := run(t.Context(), tt.args, environment(), &out, &errs)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("got %v, want an error with %q", err, tt.want)
-			}
-			var usage program.Mistake
-			if errors.As(err, &usage) != tt.usage {
-				t.Errorf("%v is a mistake in the flags: %v, want %v", err, !tt.usage, tt.usage)
-			}
-			if text := err.Error() + errs.String(); strings.Contains(text, "s3cr3t") {
-				t.Errorf("the output tells a secret: %s", text)
-			}
-		})
-	}
+	natsless := []string{"--cluster=c1", "--routes=" + good, "--nats=nats://" + shell.Secret + "@127.0.0.1:1"}
+	shell.Mistakes(t, run, map[string]shell.Mistake{
+		"no routes":            {Args: []string{"--cluster=c1"}, Want: "name the routes file with --routes or LBREMEDY_ROUTES", Usage: true},
+		"no cluster ID":        {Args: []string{"--routes=" + good}, Want: "name the cluster with --cluster or LBREMEDY_CLUSTER", Usage: true},
+		"a bad cluster ID":     {Args: []string{"--routes=" + good, "--cluster=a.b"}, Want: `cluster ID "a.b" is not 1 to 64 letters`, Usage: true},
+		"an unknown flag":      {Args: []string{"--clutser=a"}, Want: "flag provided but not defined: -clutser; see --help", Usage: true},
+		"a word too many":      {Args: []string{"--cluster=a", "now"}, Want: `"now" is no flag`, Usage: true},
+		"no time to drain":     {Args: []string{"--drain=-1s"}, Want: "--drain: -1s is no time", Usage: true},
+		"an unknown log level": {Args: append(natsless, "--log=loud"), Want: `"loud" is no level: use debug, info, warn or error`, Usage: true},
+		"routes with mistakes": {Args: []string{"--cluster=c1", "--routes=" + shell.File(t, "r", "routes: {qouta: {url: x}, quota: {url: y}}")}, Want: "line 1: routes.qouta: there is no such class", Usage: true},
+		"no such routes":       {Args: []string{"--cluster=c1", "--routes=nowhere.yaml"}, Want: "nowhere.yaml", Usage: true},
+		"no such table":        {Args: append(natsless, "--table=nowhere.json"), Want: "nowhere.json", Usage: true},
+		"a table with a typo":  {Args: append(natsless, "--table="+shell.File(t, "t", `[{"clas": "x"}]`)), Want: `unknown field "clas"`, Usage: true},
+		"a port in use":        {Args: append(natsless, "--listen="+busy.Addr().String()), Want: "address already in use", Usage: true},
+		"no NATS":              {Args: natsless, Want: "no NATS server answers there"},
+		"a check that fails":   {Args: []string{"--check=" + shell.File(t, "c", "routes: {quota: {url: y}}")}, Want: "line 1: routes.quota.url: it is no URL such as", Usage: true},
+	})
 }
 
 func TestHelpVersionAndCheck(t *testing.T) {
 	for flagged, want := range map[string]string{"--help": "[$LBREMEDY_ROUTES]", "--version": version} {
 		var out bytes.Buffer
-		if err := run(t.Context(), []string{flagged}, environment("LBREMEDY_NATS_TOKEN=s3cr3t"), &out, &out); !errors.Is(err, flag.ErrHelp) {
+		if err := run(t.Context(), []string{flagged}, shell.Environment("LBREMEDY_NATS_TOKEN="+shell.Secret), &out, &out); !errors.Is(err, flag.ErrHelp) {
 			t.Errorf("%s: %v", flagged, err)
 		}
-		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "s3cr3t") {
+		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), shell.Secret) {
 			t.Errorf("%s prints %q", flagged, out.String())
 		}
 	}
 	var out bytes.Buffer
-	table := write(t, "table", `[{"class": "busy", "texts": ["is configuring"]}, {"class": "quota", "texts": ["too many"]}]`)
-	err := run(t.Context(), []string{"--check=" + write(t, "routes", "routes: {busy: {url: 'https://a'}}"), "--table=" + table}, environment(), &out, io.Discard)
+	table := shell.File(t, "table", `[{"class": "busy", "texts": ["is configuring"]}, {"class": "quota", "texts": ["too many"]}]`)
+	err := run(t.Context(), []string{"--check=" + shell.File(t, "routes", "routes: {busy: {url: 'https://a'}}"), "--table=" + table}, shell.Environment(), &out, io.Discard)
 	if err != nil || !strings.Contains(out.String(), "is right: 1 of 3 classes have a route.\nThe messages of these stay: unclassified, quota.\n") {
 		t.Errorf("%v: %s", err, out.String())
 	}
@@ -170,16 +132,8 @@ func TestHealsThroughKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stage.Close()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: "t0ken"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	st, err := stream.Connect(ctx, stream.Config{URL: server.URL(), Token: "t0ken"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	server := nats.Start(t, embedded.Options{Token: "t0ken"})
+	st := nats.Connect(t, stream.Config{URL: server.URL(), Token: "t0ken"})
 	whole := &host.Host{Remedies: functions.All}
 	if _, err := st.Setup(ctx, whole.Classes(), stream.Settings{}); err != nil {
 		t.Fatal(err)
@@ -212,18 +166,13 @@ func TestHealsThroughKills(t *testing.T) {
 	}))
 	defer function.Close()
 
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	health := free.Addr().String()
-	free.Close()
+	health := "127.0.0.1:" + shell.Port(t)
 	if courier.log, err = os.Create(filepath.Join(t.TempDir(), "log")); err != nil {
 		t.Fatal(err)
 	}
 	defer courier.log.Close()
-	token := write(t, "token", "kn0wn\n")
-	routes := write(t, "routes.yaml", fmt.Sprintf("default: {url: '%s/{class}/', auth: {bearer: '%s'}}", function.URL, token))
+	token := shell.File(t, "token", "kn0wn\n")
+	routes := shell.File(t, "routes.yaml", fmt.Sprintf("default: {url: '%s/{class}/', auth: {bearer: '%s'}}", function.URL, token))
 	courier.args = []string{"--cluster=" + scene.ClusterID, "--nats=" + server.URL(), "--routes=" + routes, "--listen=" + health, "--drain=20s"}
 	courier.start(t)
 	defer func() { _ = courier.cmd.Process.Kill() }()

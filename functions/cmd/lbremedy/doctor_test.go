@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -228,11 +229,7 @@ func TestDoctor(t *testing.T) {
 		}
 	})
 	t.Run("fix", func(t *testing.T) {
-		server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: "sesame"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer server.Close()
+		server := nats.Start(t, embedded.Options{Token: "sesame"})
 		sc.env["LBREMEDY_NATS"], sc.env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
 		if got := sc.run(t.Context(), "setup"); got.code != 0 {
 			t.Fatal(got.err)

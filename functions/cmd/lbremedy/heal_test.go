@@ -22,6 +22,7 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
@@ -294,7 +295,7 @@ func (sc *scene) wants(t *testing.T, code int, out, errs string, args ...string)
 // An upRun is a call of up that goes on.
 type upRun struct {
 	records chan events.Record // about the Service of the scene
-	errs    *lockedBuffer
+	errs    *shell.Log
 	cancel  context.CancelFunc
 	ended   chan int
 }
@@ -304,7 +305,7 @@ func (sc *scene) up(t *testing.T, args ...string) *upRun {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	out, in := io.Pipe()
-	u := &upRun{records: make(chan events.Record, 1000), errs: &lockedBuffer{}, cancel: cancel, ended: make(chan int, 1)}
+	u := &upRun{records: make(chan events.Record, 1000), errs: &shell.Log{}, cancel: cancel, ended: make(chan int, 1)}
 	t.Cleanup(cancel)
 	go func() {
 		p := &program{in: strings.NewReader(""), out: in, err: u.errs, now: time.Now, getenv: func(name string) string { return sc.env[name] }, terminal: func(any) int { return 0 }}
@@ -358,22 +359,4 @@ func (u *upRun) end(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Error("up does not end")
 	}
-}
-
-// A lockedBuffer is a buffer for two goroutines.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
 )
 
 // What up can't run is refused before anything is connected to.
@@ -54,18 +55,10 @@ func TestParts(t *testing.T) {
 // policy file in force, and measure how things stand.
 func TestTellers(t *testing.T) {
 	may := stream.PermitTeller()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Users: []embedded.User{
+	server := nats.Start(t, embedded.Options{Users: []embedded.User{
 		{Name: "admin", Password: "p"}, {Name: "teller", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	admin, err := stream.Connect(t.Context(), stream.Config{URL: server.URL(), User: "admin", Password: "p"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(admin.Close)
+	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "p"})
 	if _, err := admin.Setup(t.Context(), classes(), stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -62,11 +63,7 @@ func TestRAMGap(t *testing.T) {
 	}
 	sc.wants(t, command.CodeWrong, "", "NATS", "ram", "gap", "--target", "v2.12.1", "--apply") // no journal, no write
 
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: "sesame"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := nats.Start(t, embedded.Options{Token: "sesame"})
 	sc.env["LBREMEDY_NATS"], sc.env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
 	sc.wants(t, 0, "", "", "setup")
 	apply := []string{"ram", "gap", "--target", "v2.12.1", "--apply", "--policy", write(t, "policy.yaml", "mode: fix\n")}

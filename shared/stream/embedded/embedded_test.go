@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 )
@@ -112,21 +112,10 @@ func TestStartSaysWhyNot(t *testing.T) {
 	}
 }
 
-type words struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (w *words) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(b)
-}
-
 func TestItIsQuiet(t *testing.T) {
-	var info, debug words
+	var info, debug shell.Log
 	for _, c := range []struct {
-		to    *words
+		to    *shell.Log
 		level slog.Level
 	}{{&info, slog.LevelInfo}, {&debug, slog.LevelDebug}} {
 		log := slog.New(slog.NewTextHandler(c.to, &slog.HandlerOptions{Level: c.level}))
@@ -136,10 +125,10 @@ func TestItIsQuiet(t *testing.T) {
 		}
 		s.Close()
 	}
-	if info.text.Len() > 0 {
-		t.Errorf("it says %s", info.text.String())
+	if info.String() != "" {
+		t.Errorf("it says %s", info.String())
 	}
-	if !strings.Contains(debug.text.String(), "Server is ready") || strings.Contains(debug.text.String(), "hunter2") {
-		t.Errorf("it says %s", debug.text.String())
+	if !strings.Contains(debug.String(), "Server is ready") || strings.Contains(debug.String(), "hunter2") {
+		t.Errorf("it says %s", debug.String())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // bold lets the class with two steps a plan write by itself.
@@ -155,15 +156,7 @@ func (r *rig) touched(roles []scene.Role) []string {
 type upping struct {
 	interrupt func() error
 	wait      func() error
-	mu        sync.Mutex
-	errs      strings.Builder
-}
-
-// Write takes in what it says.
-func (u *upping) Write(p []byte) (int, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.errs.Write(p)
+	errs      shell.Log
 }
 
 // up starts "lbremedy up" with the policy in force, and returns when it watches.
@@ -173,7 +166,7 @@ func (r *rig) up() *upping {
 	cmd := r.command("up", "-o", "json")
 	out, err := cmd.StdoutPipe()
 	r.must(err)
-	cmd.Stderr = u
+	cmd.Stderr = &u.errs
 	r.must(cmd.Start())
 	u.interrupt = func() error { return cmd.Process.Signal(os.Interrupt) }
 	read := make(chan struct{})

@@ -51,6 +51,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
 
@@ -125,13 +126,8 @@ func newRig(t *testing.T, on scene.Setting, rules string) *rig {
 	r.stage, err = scene.Start(ctx, scene.Options{Setting: on, Cluster: c, Namespace: namespace, BackoffBase: time.Second, BackoffMax: 3 * time.Second})
 	r.must(err)
 	t.Cleanup(r.stage.Close)
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: token})
-	r.must(err)
-	t.Cleanup(server.Close)
-	r.url = server.URL()
-	r.stream, err = stream.Connect(ctx, stream.Config{URL: r.url, Token: token, Grace: time.Second})
-	r.must(err)
-	t.Cleanup(r.stream.Close)
+	r.url = nats.Start(t, embedded.Options{Token: token}).URL()
+	r.stream = nats.Connect(t, stream.Config{URL: r.url, Token: token, Grace: time.Second})
 	_, err = r.stream.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{})
 	r.must(err)
 	r.policy(rules)

@@ -26,6 +26,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
 
@@ -178,16 +179,7 @@ type rig struct {
 // newRig sets lbremedy up on the stage. Nothing of it runs yet.
 func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.Policy) *rig {
 	t.Helper()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	st, err := stream.Connect(ctx, stream.Config{URL: server.URL(), Grace: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(st.Close)
+	st := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL(), Grace: time.Second})
 	r := &rig{
 		stage: stage, stream: st, hosts: map[string]*host.Host{},
 		settled: map[string]events.Record{}, steps: map[string]events.Record{}, asks: map[string][]string{}, opened: map[string]int{},
