@@ -95,6 +95,9 @@ func (f Failure) valid() error {
 	if f.Event.UID == "" || f.Event.ResourceVersion == "" {
 		return invalid("the Event %q has no UID or no resourceVersion", clip(f.Event.Name))
 	}
+	if f.Service.Kind != "" {
+		return invalid("the failure is one of a %s, not of a Service", clip(f.Service.Kind))
+	}
 	return valid(f.Cluster, f.Class, f.Service)
 }
 
@@ -102,7 +105,7 @@ func valid(cluster, class string, s Service) error {
 	if err := cmp.Or(ValidCluster(cluster), ValidClass(class), ValidUID(s.UID)); err != nil {
 		return err
 	}
-	if s.Namespace == "" || s.Name == "" {
+	if s.Namespace == "" && s.Kind == "" || s.Name == "" {
 		return invalid("the Service with UID %s has no namespace or no name", s.UID)
 	}
 	return nil
@@ -146,6 +149,11 @@ func NewRecord(r Record) (event.Event, error) {
 	r.Message = Cut(Redact(r.Message))
 	for _, text := range []*string{&r.Rule, &r.Decided, &r.Finding, &r.Cause, &r.Ask, &r.Note, &r.Error} {
 		*text = strings.ToValidUTF8(Redact(*text), "?")
+	}
+	r.Found = slices.Clone(r.Found)
+	for i := range r.Found {
+		f := &r.Found[i]
+		f.Text, f.Do = strings.ToValidUTF8(Redact(f.Text), "?"), strings.ToValidUTF8(Redact(f.Do), "?")
 	}
 	if r.Attempts == nil {
 		r.Attempts = []time.Time{}
@@ -229,7 +237,7 @@ func newEvent(kind, id, cluster string, s Service, at time.Time, data any, limit
 	e.SetID(id)
 	e.SetType(kind)
 	e.SetSource("/clusters/" + cluster)
-	e.SetSubject("namespaces/" + s.Namespace + "/services/" + s.Name)
+	e.SetSubject(s.subject())
 	if !at.IsZero() {
 		e.SetTime(at)
 	}

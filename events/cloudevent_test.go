@@ -290,6 +290,10 @@ func TestRecords(t *testing.T) {
 		{"settled", record(), TypeSettled, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
 		{"intent", record(func(r *Record) { r.Phase, r.Attempts, r.Result = Intent, nil, "" }), TypeIntent,
 			"b32ada40-20261120T080910Z.vswitch-ip-exhausted.intent.1.1.1795162151000000000"},
+		{"of the survey", record(func(r *Record) {
+			r.Service = Service{Kind: "load balancer", Name: "lb-1", UID: r.Service.UID}
+			r.Found = []Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do."}}
+		}), TypeSettled, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.settled.1.1.1795162151000000000"},
 		{"step", record(func(r *Record) { r.Phase = Step }), TypeIntent, "b32ada40-20261120T080910Z.vswitch-ip-exhausted.step.1.1.1795162151000000000"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -311,6 +315,9 @@ func TestRecords(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if subject := map[bool]string{true: "load-balancers/lb-1", false: "namespaces/shop/services/web"}[tt.name == "of the survey"]; e.Subject() != subject {
+				t.Errorf("got the subject %q", e.Subject())
+			}
 			if diff := cmp.Diff(tt.record, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -324,6 +331,7 @@ func TestNewRecordRedacts(t *testing.T) {
 	e, err := NewRecord(record(func(r *Record) {
 		r.Message, r.Rule, r.Finding, r.Cause, r.Ask, r.Note, r.Error = secret, secret, secret, secret, secret, secret, secret+"\xff"
 		r.Steps[0].Step = json.RawMessage(`{"value":"a=b"}`)
+		r.Found = []Found{{Text: secret, Do: secret}}
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -339,6 +347,7 @@ func TestRecordsRefuse(t *testing.T) {
 		"no phase":    func(r *Record) { r.Phase = "" },
 		"no time":     func(r *Record) { r.At = time.Time{} },
 		"no UID":      func(r *Record) { r.Service.UID = "" },
+		"no name":     func(r *Record) { r.Service = Service{Kind: "load balancer", UID: r.Service.UID} },
 		"no cluster":  func(r *Record) { r.Cluster = "." },
 		"a huge text": func(r *Record) { r.Note = strings.Repeat("x", MaxRecord) },
 		"no JSON":     func(r *Record) { r.Steps[0].Step = json.RawMessage("{") },

@@ -7,7 +7,10 @@
 // the wire can use it.
 package events
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // CloudEvents types. A reader accepts a type whose version is its own or the one before.
 const (
@@ -54,15 +57,31 @@ type Failure struct {
 	Recorded time.Time `json:"-"` // when the exporter made the event; zero: it isn't said
 }
 
-// A Service names the Service that an event is about.
+// A Service names the Service that an event is about. Of what a survey finds it may name
+// something else: then Kind says what, there is no namespace, Name is its ID, and UID a
+// digest that stays the same.
 type Service struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
+	Kind      string `json:"kind,omitempty"` // "load balancer", "cluster" and the like; empty: a Service
 }
 
-// String returns "namespace/name".
-func (s Service) String() string { return s.Namespace + "/" + s.Name }
+// String returns "namespace/name", or "load balancer lb-1" of what is no Service.
+func (s Service) String() string {
+	if s.Kind != "" {
+		return s.Kind + " " + s.Name
+	}
+	return s.Namespace + "/" + s.Name
+}
+
+// subject returns what a CloudEvent about it has as its subject.
+func (s Service) subject() string {
+	if s.Kind != "" {
+		return strings.ReplaceAll(s.Kind, " ", "-") + "s/" + s.Name
+	}
+	return "namespaces/" + s.Namespace + "/services/" + s.Name
+}
 
 // A Reference names the Kubernetes Event that a failure was read from.
 type Reference struct {

@@ -120,6 +120,15 @@ type Record struct {
 	Errors  int           `json:"errors,omitempty"`  // runs in a row that ended with an error
 	Crashes int           `json:"crashes,omitempty"` // runs in a row that never ended
 	Timings Timings       `json:"timings,omitzero"`
+	Found   []Found       `json:"found,omitempty"` // by a survey: what its next look is compared with
+}
+
+// A Found is one finding of a survey's check about one thing, as the journal keeps it.
+type Found struct {
+	Key      string `json:"key,omitempty"` // tells findings of the check about the thing apart
+	Severity string `json:"severity"`      // warning or critical
+	Text     string `json:"text"`          // empty where there are so many that they are only counted
+	Do       string `json:"do"`
 }
 
 // Done reports whether all steps of the plan have been applied.

@@ -55,50 +55,6 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-// What is new and what is gone is told by identity, and what can't be told stands.
-func TestChanges(t *testing.T) {
-	t.Parallel()
-	with := func(check string, keys ...string) []Finding {
-		var list []Finding
-		for _, key := range keys {
-			f := finding(key, Warning)
-			f.Check = check
-			list = append(list, f)
-		}
-		return list
-	}
-	worse := with("a", "1")
-	worse[0].Severity = Critical
-	about := About{Kind: Service, Namespace: "shop", Name: "web"}
-	for name, tt := range map[string]struct {
-		before, now Result
-		want        []string
-		kept        int
-	}{
-		"first":            {Result{}, Result{Checks: []string{"a"}, Findings: with("a", "1")}, []string{"+1"}, 0},
-		"the same":         {Result{Findings: with("a", "1")}, Result{Checks: []string{"a"}, Findings: with("a", "1")}, nil, 0},
-		"worse":            {Result{Findings: with("a", "1")}, Result{Checks: []string{"a"}, Findings: worse}, []string{"+1"}, 0},
-		"another":          {Result{Findings: with("a", "1", "2")}, Result{Checks: []string{"a"}, Findings: with("a", "2", "3")}, []string{"+3", "-1"}, 0},
-		"not asked":        {Result{Findings: with("a", "1")}, Result{Checks: []string{"b"}}, nil, 1},
-		"unknown":          {Result{Findings: with("a", "1")}, Result{Checks: []string{"a"}, Unknown: []Unknown{{Check: "a"}}}, nil, 1},
-		"unknown of it":    {Result{Findings: with("a", "1")}, Result{Checks: []string{"a"}, Unknown: []Unknown{{Check: "a", About: about}}}, nil, 1},
-		"unknown of other": {Result{Findings: with("a", "1")}, Result{Checks: []string{"a"}, Unknown: []Unknown{{Check: "a", About: OfBalancer("lb-1")}}}, []string{"-1"}, 0},
-	} {
-		changes, kept := Changes(tt.before, tt.now)
-		var got []string
-		for _, c := range changes {
-			mark := "+"
-			if c.Gone {
-				mark = "-"
-			}
-			got = append(got, mark+c.Finding.Key)
-		}
-		if d := cmp.Diff(tt.want, got); d != "" || len(kept) != tt.kept {
-			t.Errorf("%s: kept %d\n%s", name, len(kept), d)
-		}
-	}
-}
-
 func TestWithin(t *testing.T) {
 	t.Parallel()
 	lb := Finding{About: OfBalancer("lb-1"), Services: []string{"shop/web"}}

@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A Source is what a snapshot is read from, and how.
@@ -33,6 +34,9 @@ type Source struct {
 	// Only names the one Service to read, "namespace/name", with what belongs to it;
 	// empty: all.
 	Only string
+	// Stream returns the stream in which failures are kept; nil, or a nil stream: none
+	// is named, and the part Failures is left out.
+	Stream func(context.Context) (*stream.Stream, error)
 	// Policy returns what the operator wants; nil: nothing in particular.
 	Policy func(context.Context) (remedy.Policy, error)
 	// Progress is told how many of a part have been read; total is 0 where nobody

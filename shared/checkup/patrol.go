@@ -1,16 +1,12 @@
 package checkup
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -29,9 +25,19 @@ import (
 // finding is: so tickets are opened and closed for it as for any case, and what a fix
 // of "lbremedy doctor" did counts. Findings of the severity info are no cases.
 //
-// What a check could not tell stands as it stood. The result that is compared with lies
-// in the stream; a survey that ends before it is stored tells the same once more, which
-// changes nothing.
+// The journal is all that a patrol remembers: each record holds what was found, and the
+// next round is compared with it. So a round that ends anywhere, at whatever moment, has
+// told what it told and no more, and the next one tells the rest; of two that look at
+// once one wins each case. What a check could not tell stands as it stood. A case that
+// stands is written again, unchanged, before the journal forgets it.
+//
+// # Permissions
+//
+// Of NATS a patrol needs: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of
+// the three streams, $JS.API.STREAM.INFO of CASES and FAILED, without which it can't
+// know which cases stand), to write lbremedy.case.*.*.survey-<check> for each of its
+// checks, those of older releases too where their cases are to be closed, and the key
+// lock.survey.*.
 type Patrol struct {
 	Env    *remedy.Env // with a stream
 	Checks []*Check
@@ -48,8 +54,16 @@ type Round struct {
 // ErrElsewhere says that another process surveys the cluster now.
 var ErrElsewhere = errors.New("another process surveys the cluster now")
 
-// longest is how long a survey may take before another process begins one.
-const longest = 10 * time.Minute
+const (
+	// longest is how long a survey may take before another process begins one. A run
+	// takes less, so that one which has said nothing for as long has ended.
+	longest = 10 * time.Minute
+	// renewed is the age at which a record of a case that stands is written again.
+	renewed = stream.CasesAge / 2
+	// told is how many findings of one check about one thing are told in full, and noted
+	// how many are known by their keys.
+	told, noted = 10, 500
+)
 
 // Run surveys the cluster once and tells what changed. ErrElsewhere: another does.
 func (p *Patrol) Run(ctx context.Context) (Round, error) {
@@ -63,7 +77,10 @@ func (p *Patrol) Run(ctx context.Context) (Round, error) {
 	defer unlock()
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	s, r, err := Survey(ctx, Source{Cluster: p.Env.Cluster, Kube: p.Env.Kube, Cloud: p.Env.Cloud, Now: p.now(), Policy: p.Env.Policy}, p.Checks)
+	s, r, err := Survey(ctx, Source{
+		Cluster: p.Env.Cluster, Kube: p.Env.Kube, Cloud: p.Env.Cloud, Now: p.now(), Policy: p.Env.Policy,
+		Stream: func(context.Context) (*stream.Stream, error) { return p.Env.Stream, nil },
+	}, p.Checks)
 	if err != nil {
 		return Round{}, fmt.Errorf("survey the cluster: %w", err)
 	}
@@ -77,91 +94,267 @@ func (p *Patrol) now() time.Time {
 	return time.Now()
 }
 
-// A matter is what findings of one check are about.
-type matter struct {
-	check string
-	about About
+func (p *Patrol) log() *slog.Logger {
+	if p.Env.Log != nil {
+		return p.Env.Log
+	}
+	return slog.New(slog.DiscardHandler)
 }
 
-// matters returns the findings of each matter, in order.
-func matters(findings []Finding) map[matter][]Finding {
-	all := map[matter][]Finding{}
-	for _, f := range findings {
-		m := matter{f.Check, f.About}
-		all[m] = append(all[m], f)
+// A matter is what findings of one check are about, and what stands of it.
+type matter struct {
+	check    string
+	about    About
+	findings []Finding
+	was      *standing // nil: no case of it stands
+	blind    bool      // whether what stood still does can't be told
+	over     string    // why there is nothing to find; empty: there may be
+}
+
+// stands reports whether there is something to tell people of.
+func (m *matter) stands() bool { return len(m.findings) > 0 || m.blind && m.was != nil }
+
+// news reports whether people are to be told something else than what stands. What a
+// run has told of a case, in words of its own, says it already.
+func (m *matter) news() bool {
+	switch {
+	case len(m.findings) == 0:
+		return false
+	case m.was == nil, !m.was.settled():
+		return true
 	}
-	for _, list := range all {
-		arrange(list, order)
+	return m.was.Found != nil && !same(m.was.Found, m.findings)
+}
+
+// aged reports whether the record of a case is to be written again: the journal forgets
+// it soon, or it does not say what was found.
+func (m *matter) aged(now time.Time) bool {
+	return m.was.settled() && (m.was.Found == nil && len(m.findings) > 0 || now.Sub(m.was.stored) > renewed)
+}
+
+// A standing is a case of the survey that stands, by its last record.
+type standing struct {
+	events.Record
+	sequence uint64
+	stored   time.Time // by the clock of NATS
+}
+
+// settled reports whether no run was to go on with the case.
+func (s *standing) settled() bool { return s.Phase == events.Settled && s.Result.Settled() }
+
+// tell journals what changed since the last records.
+func (p *Patrol) tell(ctx context.Context, s *Snapshot, r Result) (Round, error) {
+	now := p.now()
+	open, server, err := p.open(ctx)
+	if err != nil {
+		return Round{}, err
+	}
+	if server.Before(now) {
+		server = now // its own newest record tells that a clock here has gone back
+	}
+	all := p.matters(s, r.AtLeast(Warning), open)
+	round := Round{Result: r}
+	var errs []error
+	for _, subject := range sortedKeys(all) {
+		m := all[subject]
+		if m.was != nil && m.stands() && !m.news() && !m.aged(server) {
+			round.Stands++
+			continue
+		}
+		done, err := p.journal(ctx, s, m)
+		switch {
+		case err != nil && !errors.Is(err, stream.ErrConflict):
+			errs = append(errs, fmt.Errorf("tell of %s, %s: %w", m.about, m.check, err))
+			if errors.Is(err, stream.ErrUnavailable) || ctx.Err() != nil {
+				return round, errors.Join(errs...) // the others would not get through either
+			}
+		case err != nil || !done: // a run is at work on it: the next survey sees what came of it
+			if m.was != nil {
+				round.Stands++
+			}
+		case !m.stands():
+			round.Closed++
+		default:
+			round.Stands++
+			if m.news() {
+				round.Opened++
+			}
+		}
+	}
+	return round, errors.Join(errs...)
+}
+
+// open returns the cases of the survey that stand, by subject, and the time at which
+// the newest record of all was stored. A record that can't be read is passed over: a
+// finding that stands is told anew in its place.
+func (p *Patrol) open(ctx context.Context) (map[string]*standing, time.Time, error) {
+	var newest time.Time
+	subjects, err := p.Env.Stream.Subjects(ctx, stream.Cases, events.CaseSubject(p.Env.Cluster, "*", "*"))
+	if err != nil {
+		return nil, newest, fmt.Errorf("read which cases stand: %w", err)
+	}
+	classes := map[string]bool{} // also those of checks that there are no more
+	for _, subject := range subjects {
+		if class := subject[strings.LastIndexByte(subject, '.')+1:]; strings.HasPrefix(class, ClassPrefix) {
+			classes[class] = true
+		}
+	}
+	open := map[string]*standing{}
+	for _, class := range sortedKeys(classes) {
+		err := p.Env.Stream.EachLast(ctx, stream.Cases, events.CaseSubject(p.Env.Cluster, "*", class), func(m stream.Message) error {
+			if m.Time.After(newest) {
+				newest = m.Time
+			}
+			rec, err := record(m)
+			if err != nil {
+				p.log().Warn("a record of the survey can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence, "error", events.Redact(err.Error()))
+				return nil
+			}
+			if stands(rec) {
+				open[m.Subject] = &standing{rec, m.Sequence, m.Time}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, newest, fmt.Errorf("read which cases stand: %w", err)
+		}
+	}
+	return open, newest, nil
+}
+
+// record reads an entry of the journal.
+func record(m stream.Message) (events.Record, error) {
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		return events.Record{}, err
+	}
+	return events.ReadRecord(e)
+}
+
+// stands reports whether the case of a record is not over. A run that was to come back
+// to it does not: nothing delivers it again.
+func stands(r events.Record) bool {
+	switch r.Result {
+	case events.Asked, events.Planned, events.Failed, events.Waiting, events.Unsettled:
+		return true
+	}
+	return r.Phase != events.Settled
+}
+
+// matters returns what there is to tell of, by subject: what is found now, with what of
+// a case that stands can't be told this time.
+func (p *Patrol) matters(s *Snapshot, r Result, open map[string]*standing) map[string]*matter {
+	all := map[string]*matter{}
+	for _, f := range r.Findings {
+		subject := events.CaseSubject(p.Env.Cluster, serviceOf(p.Env.Cluster, f.About).UID, ClassPrefix+f.Check)
+		if all[subject] == nil {
+			all[subject] = &matter{check: f.Check, about: f.About}
+		}
+		all[subject].findings = append(all[subject].findings, f)
+	}
+	for subject, was := range open {
+		m := all[subject]
+		if m == nil {
+			m = &matter{check: strings.TrimPrefix(was.Class, ClassPrefix), about: aboutOf(was.Service)}
+			all[subject] = m
+		}
+		m.was = was
+		switch {
+		case !r.looked(m.check):
+			m.over = "The survey does not look for this any more."
+		case s.without(m.about):
+			m.over = "The Service is gone."
+		case r.blind(m.check, m.about):
+			m.blind = true
+			m.keep()
+		}
+	}
+	for _, m := range all {
+		arrange(m.findings, order)
 	}
 	return all
 }
 
-// tell journals what changed since the result before, and stores this one.
-func (p *Patrol) tell(ctx context.Context, s *Snapshot, r Result) (Round, error) {
-	before, err := p.load(ctx)
-	if err != nil {
-		return Round{}, err
+// keep adds what stood of the matter and was not found this time.
+func (m *matter) keep() {
+	found := map[string]bool{}
+	for _, f := range m.findings {
+		found[f.Key] = true
 	}
-	now := r.AtLeast(Warning)
-	_, kept := Changes(Result{Findings: before}, now)
-	had, have := matters(before), matters(slices.Concat(now.Findings, kept))
-	round := Round{Result: r}
-	for _, m := range sorted(had, have) {
-		if same(had[m], have[m]) {
+	for _, f := range m.was.Found {
+		if found[f.Key] {
 			continue
 		}
-		told, err := p.journal(ctx, s, m, have[m])
-		switch {
-		case errors.Is(err, stream.ErrConflict), err == nil && !told:
-			// A run is at work on it: the next survey sees what came of it.
-			if have[m] = had[m]; len(had[m]) == 0 {
-				delete(have, m)
-			}
-		case err != nil:
-			return round, fmt.Errorf("tell of %s, %s: %w", m.about, m.check, err)
-		case len(have[m]) > 0:
-			round.Opened++
-		default:
-			round.Closed++
+		kept := Finding{Check: m.check, About: m.about, Key: f.Key, Text: f.Text, Do: f.Do}
+		if err := kept.Severity.UnmarshalText([]byte(f.Severity)); err != nil {
+			kept.Severity = Warning // of another release
 		}
+		m.findings = append(m.findings, kept)
 	}
-	var stand []Finding
-	for _, m := range sorted(have, nil) {
-		if len(have[m]) > 0 {
-			round.Stands++
-			stand = append(stand, have[m]...)
-		}
-	}
-	return round, p.store(ctx, stand)
 }
 
-// sorted returns the matters of both, each once, in a fixed order.
-func sorted(a, b map[matter][]Finding) []matter {
-	var all []matter
-	for _, of := range []map[matter][]Finding{a, b} {
-		for m := range of {
-			all = append(all, m)
+// without reports whether the snapshot shows that there is no such Service any more.
+func (s *Snapshot) without(about About) bool {
+	if about.Kind != Service || s.Err(Services) != nil {
+		return false
+	}
+	for i := range s.Services {
+		if string(s.Services[i].UID) == about.UID {
+			return false
 		}
 	}
-	arrange(all, func(x, y matter) int {
-		return cmp.Or(cmp.Compare(x.check, y.check), cmp.Compare(x.about.Kind, y.about.Kind), cmp.Compare(x.about.String(), y.about.String()), cmp.Compare(x.about.UID, y.about.UID))
-	})
-	return slices.Compact(all)
+	return true
 }
 
 // same reports whether nothing is new, gone or of another severity. Figures in the
 // texts may differ.
-func same(a, b []Finding) bool {
-	return slices.EqualFunc(a, b, func(x, y Finding) bool { return x.Key == y.Key && x.Severity == y.Severity })
+func same(was []events.Found, now []Finding) bool {
+	is := foundOf(now)
+	if len(was) != len(is) {
+		return false
+	}
+	for i := range is {
+		if was[i].Key != is[i].Key || was[i].Severity != is[i].Severity {
+			return false
+		}
+	}
+	return true
+}
+
+// foundOf returns findings as the journal keeps them. Of very many the last entry stands
+// for all that are left out, and changes when one of them does.
+func foundOf(findings []Finding) []events.Found {
+	var list []events.Found
+	rest := sha256.New()
+	for i, f := range findings {
+		found := events.Found{Key: f.Key, Severity: f.Severity.String()}
+		if i < told {
+			found.Text, found.Do = events.Cut(f.Text), events.Cut(f.Do)
+		}
+		if i < noted-1 || len(findings) == noted {
+			list = append(list, found)
+			continue
+		}
+		fmt.Fprintf(rest, "%q %q\n", found.Key, found.Severity)
+	}
+	if len(findings) > noted {
+		list = append(list, events.Found{Key: fmt.Sprintf("%x", rest.Sum(nil)[:8]), Severity: findings[noted-1].Severity.String()})
+	}
+	return list
 }
 
 // muted reports whether a label says that nobody is to be asked about the thing.
 func (p *Patrol) muted(ctx context.Context, s *Snapshot, about About) (bool, error) {
-	i := slices.IndexFunc(s.Services, func(svc corev1.Service) bool { return OfService(&svc) == about })
-	if i < 0 {
+	var svc *corev1.Service
+	for i := range s.Services {
+		if OfService(&s.Services[i]) == about {
+			svc = &s.Services[i]
+		}
+	}
+	if svc == nil {
 		return false, nil
 	}
-	at := remedy.Place{Cluster: s.Cluster, Namespace: about.Namespace, Labels: s.Services[i].Labels}
+	at := remedy.Place{Cluster: s.Cluster, Namespace: about.Namespace, Labels: svc.Labels}
 	ns, err := p.Env.Kube.Namespace(ctx, about.Namespace)
 	switch {
 	case errors.Is(err, kube.ErrNotFound):
@@ -173,56 +366,53 @@ func (p *Patrol) muted(ctx context.Context, s *Snapshot, about About) (bool, err
 	return s.Policy.At("", at).Muted, nil
 }
 
-// journal appends how a matter stands. It reports false where a run is at work on it.
-func (p *Patrol) journal(ctx context.Context, s *Snapshot, m matter, findings []Finding) (bool, error) {
+// journal appends how a matter stands. It reports false where a run is at work on it,
+// and stream.ErrConflict where somebody has written since the cases were read.
+func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter) (bool, error) {
 	class, svc, now := ClassPrefix+m.check, serviceOf(p.Env.Cluster, m.about), p.now()
 	j := p.Env.Stream.Journal(p.Env.Cluster, svc.UID, class)
 	kept, err := j.Load(ctx)
 	if err != nil {
 		return false, err
 	}
+	if m.was != nil && (kept == nil || kept.Sequence != m.was.sequence) {
+		return false, stream.ErrConflict
+	}
+	if busy, err := p.busy(ctx, svc.UID, now); busy || err != nil {
+		return false, err
+	}
 	rec := events.Record{
 		Case: fmt.Sprintf("%s-%s", svc.UID[:8], now.UTC().Format("20060102T150405")), Cluster: p.Env.Cluster, Class: class, Service: svc,
 		EventTime: now, First: now, Attempts: []time.Time{},
 	}
-	open := false
-	if kept != nil {
-		e, err := events.DecodeNATS(kept.Header, kept.Data)
-		if err != nil {
-			return false, fmt.Errorf("read the journal: %w", err)
+	switch {
+	case m.was != nil:
+		last := m.was.Record
+		rec.Case, rec.First, rec.Attempts, rec.Attempt = last.Case, last.First, last.Attempts, last.Attempt
+	case kept != nil:
+		// One that stands since the cases were read is another patrol's, or a run's.
+		if last, err := record(*kept); err == nil && stands(last) {
+			return false, stream.ErrConflict
 		}
-		last, err := events.ReadRecord(e)
-		if err != nil {
-			return false, fmt.Errorf("read the journal: %w", err)
-		}
-		if last.Phase != events.Settled || !last.Result.Settled() {
-			return false, nil
-		}
-		if open = last.Result == events.Asked || last.Result == events.Planned || last.Result == events.Failed; open {
-			rec.Case, rec.First, rec.Attempts, rec.Attempt = last.Case, last.First, last.Attempts, last.Attempt
-		}
-	}
-	if len(findings) == 0 && !open {
-		return true, nil // a fix has closed it
 	}
 	rec.Event = fmt.Sprintf("%s.%s.%s", svc.UID, class, now.UTC().Format("20060102T150405"))
-	rec.Began, rec.At, rec.Who, rec.Phase, rec.Mode = now, now, p.Env.Who, events.Settled, string(remedy.Observe)
-	if rec.Muted, err = p.muted(ctx, s, m.about); err != nil {
-		return false, err
+	rec.Began, rec.Phase, rec.Mode = now, events.Settled, string(remedy.Observe)
+	rec.Result, rec.Message = events.Gone, cmp.Or(m.over, "The survey finds nothing of it any more.")
+	switch {
+	case m.stands() && !m.news():
+		rec = m.was.Record // as it stands, with what was told of it and may be agreed to
+	case m.stands():
+		rec.Result, rec.Message = events.Asked, m.findings[0].Text
+		rec.Finding, rec.Ask = m.words()
 	}
-	rec.Result = events.Gone
-	rec.Message = "The survey finds nothing of it any more."
-	if len(findings) > 0 {
-		var texts, asks []string
-		for _, f := range findings {
-			if len(texts) == told {
-				texts = append(texts, fmt.Sprintf("And %s: lbremedy doctor --checks %s.", remedy.Count(len(findings)-told, "finding"), m.check))
-				break
-			}
-			texts, asks = append(texts, f.Text), append(asks, f.Do)
+	rec.At, rec.Who = now, p.Env.Who
+	if m.stands() {
+		if len(m.findings) > 0 {
+			rec.Found = foundOf(m.findings)
 		}
-		rec.Result, rec.Message = events.Asked, findings[0].Text
-		rec.Finding, rec.Ask = strings.Join(texts, " "), strings.Join(asks, " ")
+		if rec.Muted, err = p.muted(ctx, s, m.about); err != nil {
+			return false, err
+		}
 	}
 	e, err := events.NewRecord(rec)
 	if err != nil {
@@ -238,61 +428,60 @@ func (p *Patrol) journal(ctx context.Context, s *Snapshot, m matter, findings []
 	return true, nil
 }
 
-// told is how many findings of one check about one thing are told in full.
-const told = 10
+// busy reports whether a run may be at work on a Service, of whatever class: a record
+// in between would end it. It is asked after the journal was loaded, so that a run
+// which begins meanwhile makes the append fail.
+func (p *Patrol) busy(ctx context.Context, uid string, now time.Time) (bool, error) {
+	m, err := p.Env.Stream.Last(ctx, stream.Cases, events.CaseFilter(p.Env.Cluster, uid))
+	if errors.Is(err, stream.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	last, err := record(m)
+	if err != nil || last.Phase == events.Settled && last.Result.Settled() {
+		return false, nil // what can't be read is of no run that goes on
+	}
+	if last.Phase == events.Settled && !strings.HasPrefix(last.Class, ClassPrefix) {
+		return false, nil // it comes again by itself, and reads the journal first
+	}
+	ago := now.Sub(last.At)
+	return ago < longest+last.Wait && ago > -longest, nil // a clock may have gone back
+}
 
-// serviceOf returns what a matter is called in the journal, whose cases are about
-// Services. What is none is called kube-system/<its ID>, where the controller lives and
-// an Event about it may lie, with a UID that stays the same.
+// words returns what people are told of the findings, and what they are asked to do.
+func (m *matter) words() (finding, ask string) {
+	var texts, asks []string
+	more := 0
+	for _, f := range m.findings {
+		if len(texts) == told || f.Text == "" {
+			more++
+			continue
+		}
+		texts, asks = append(texts, events.Cut(f.Text)), append(asks, events.Cut(f.Do))
+	}
+	if more > 0 {
+		texts = append(texts, fmt.Sprintf("And %s: lbremedy doctor --checks %s.", remedy.Count(more, "finding"), m.check))
+	}
+	return strings.Join(texts, " "), strings.Join(asks, " ")
+}
+
+// serviceOf returns what a matter is called in the journal. What is no Service has a
+// digest for a UID.
 func serviceOf(cluster string, about About) events.Service {
 	if about.Kind == Service {
 		return events.Service{Namespace: about.Namespace, Name: about.Name, UID: about.UID}
 	}
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(cluster+"|"+string(about.Kind)+"|"+about.Name)))
 	uid := strings.Join([]string{sum[:8], sum[8:12], sum[12:16], sum[16:20], sum[20:32]}, "-")
-	return events.Service{Namespace: "kube-system", Name: about.Name, UID: uid}
+	return events.Service{Kind: string(about.Kind), Name: about.Name, UID: uid}
 }
 
-// key is where the last result lies in the stream's bucket.
-func (p *Patrol) key() string { return "survey." + p.Env.Cluster }
-
-// load returns the findings that stood after the last survey; none before the first.
-func (p *Patrol) load(ctx context.Context) ([]Finding, error) {
-	data, err := p.Env.Stream.Get(ctx, p.key())
-	if errors.Is(err, stream.ErrNotFound) {
-		return nil, nil
+// aboutOf is the way back.
+func aboutOf(s events.Service) About {
+	if s.Kind != "" {
+		return About{Kind: Kind(s.Kind), Name: s.Name}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the last survey: %w", err)
-	}
-	unzip, err := gzip.NewReader(bytes.NewReader(data))
-	if err == nil {
-		data, err = io.ReadAll(unzip)
-	}
-	var list []Finding
-	if err == nil {
-		err = json.Unmarshal(data, &list)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the last survey: %w", err)
-	}
-	return list, nil
-}
-
-// store keeps what findings are known by: a thousand take 20 KB.
-func (p *Patrol) store(ctx context.Context, findings []Finding) error {
-	list := make([]Finding, len(findings))
-	for i, f := range findings {
-		list[i] = Finding{Check: f.Check, Severity: f.Severity, About: f.About, Key: f.Key, Text: f.Text, Do: f.Do}
-	}
-	var b bytes.Buffer
-	zip := gzip.NewWriter(&b)
-	err := json.NewEncoder(zip).Encode(list)
-	if err = errors.Join(err, zip.Close()); err != nil {
-		return fmt.Errorf("encode the survey: %w", err)
-	}
-	if err := p.Env.Stream.Put(ctx, p.key(), b.Bytes()); err != nil {
-		return fmt.Errorf("keep the survey: %w", err)
-	}
-	return nil
+	return About{Kind: Service, Namespace: s.Namespace, Name: s.Name, UID: s.UID}
 }

@@ -1,12 +1,18 @@
 package checkup
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -57,7 +63,7 @@ func TestPatrol(t *testing.T) {
 	of := func(unknown []Unknown, findings ...Finding) Result {
 		return Result{Cluster: "c1", Checks: []string{"cordoned", "room"}, Findings: findings, Unknown: unknown}
 	}
-	const room = "survey-room kube-system/lb-1 asked: It is full. / Make room."
+	const room = "survey-room load balancer lb-1 asked: It is full. / Make room."
 	for i, step := range []struct {
 		what                  string
 		r                     Result
@@ -71,8 +77,9 @@ func TestPatrol(t *testing.T) {
 		{"unknown", of([]Unknown{{Check: "cordoned"}, {Check: "room"}}), 0, 0, 2, []string{room, "survey-cordoned shop/web asked: It is a. It is b. / End a. End b."}},
 		{"one of them gone", of(nil, lb, on(web, "b", Warning)), 1, 0, 2, []string{room, "survey-cordoned shop/web asked: It is b. / End b."}},
 		{"made again", of(nil, lb, on(again, "b", Warning)), 1, 1, 2, []string{room, "survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web asked: It is b. / End b."}},
-		{"all gone", of(nil), 0, 2, 0, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ", "survey-room kube-system/lb-1 gone:  / "}},
+		{"all gone", of(nil), 0, 2, 0, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ", "survey-room load balancer lb-1 gone:  / "}},
 		{"and back", of(nil, lb), 1, 0, 1, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ", room}},
+		{"of a check that there is no more", Result{Cluster: "c1", Checks: []string{"cordoned"}}, 0, 1, 0, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ", "survey-room load balancer lb-1 gone:  / "}},
 	} {
 		got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, step.r)
 		if err != nil {
@@ -124,16 +131,19 @@ func TestPatrolLeavesRunsAlone(t *testing.T) {
 	record(events.Started, "")
 	tell(stands, 0, 0)
 	record(events.Settled, events.Failed)
-	tell(stands, 1, 0)
-	record(events.Settled, events.Fixed)
+	tell(stands, 0, 0)
+	if d := cmp.Diff([]string{"survey-cordoned shop/web failed:  / "}, p.records(t)); d != "" {
+		t.Errorf("what a run has told is told in other words: %s", d)
+	}
 	tell(gone, 0, 1)
+	record(events.Settled, events.Fixed)
+	tell(gone, 0, 0)
 	if d := cmp.Diff([]string{"survey-cordoned shop/web fixed:  / "}, p.records(t)); d != "" {
 		t.Errorf("what a fix has closed is closed again: %s", d)
 	}
 }
 
-// Of two that survey a cluster at once, one does; what was kept and can't be read is an
-// error and no empty result.
+// Of two that survey a cluster at once, one does.
 func TestPatrolRefuses(t *testing.T) {
 	t.Parallel()
 	p := patrol(t)
@@ -141,14 +151,251 @@ func TestPatrolRefuses(t *testing.T) {
 	if err != nil || !held {
 		t.Fatal(held, err)
 	}
+	defer unlock()
 	if _, err := p.Run(t.Context()); !errors.Is(err, ErrElsewhere) {
 		t.Errorf("got %v", err)
 	}
-	unlock()
-	if err := p.Env.Stream.Put(t.Context(), p.key(), []byte("{")); err != nil {
+}
+
+// append writes a record into the journal, as a run or another release would.
+func (p *Patrol) append(t *testing.T, uid, class string, change func(*events.Record)) {
+	t.Helper()
+	r := events.Record{Case: uid[:8] + "-x", Cluster: "c1", Class: class, Phase: events.Settled, Result: events.Asked, At: p.now(),
+		Service: events.Service{Namespace: "shop", Name: "web", UID: uid}}
+	change(&r)
+	e, err := events.NewRecord(r)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.tell(t.Context(), &Snapshot{}, Result{Checks: []string{"room"}}); err == nil {
-		t.Error("a result that can't be read was taken for none")
+	header, data, err := events.EncodeNATS(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write(t, uid, class, header, data)
+}
+
+func (p *Patrol) write(t *testing.T, uid, class string, header map[string][]string, data []byte) {
+	t.Helper()
+	j := p.Env.Stream.Journal("c1", uid, class)
+	_, err := j.Load(t.Context())
+	if err == nil {
+		err = j.Append(t.Context(), "x", header, data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// count returns how many records the journal holds.
+func (p *Patrol) count(t *testing.T) int {
+	t.Helper()
+	n := 0
+	if err := p.Env.Stream.Each(t.Context(), stream.Cases, events.CaseSubjects, time.Time{}, func(stream.Message) error { n++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+const uid1, uid2 = "0b5a9a53-6c3e-4a4c-9d5e-111111111111", "0b5a9a53-6c3e-4a4c-9d5e-222222222222"
+
+// What may go wrong between two rounds, and what the next one makes of it.
+func TestPatrolBoundaries(t *testing.T) {
+	t.Parallel()
+	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
+	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: "So.", Do: "Do."}}}
+	gone := Result{Cluster: "c1", Checks: []string{"cordoned"}}
+	blind := gone
+	blind.Unknown = []Unknown{{Check: "cordoned", About: About{Kind: Service, Namespace: "shop", Name: "web", UID: uid2}, Why: "no answer"}}
+	many := func(n int, last string) Result {
+		r := gone
+		for i := range n {
+			r.Findings = append(r.Findings, Finding{Check: "cordoned", Severity: Warning, About: web, Key: fmt.Sprintf("%05d", i), Text: "So.", Do: "Do."})
+		}
+		r.Findings[n-1].Key = last
+		return r
+	}
+	again := &Snapshot{Cluster: "c1", Given: []Part{Services}, Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid2}}}}
+	real := time.Now()
+	day := 24 * time.Hour
+	for name, tt := range map[string]struct {
+		before         func(*testing.T, *Patrol) // what the journal holds
+		at             time.Duration             // of the clock here, from that of NATS
+		s              *Snapshot
+		r              Result
+		opened, closed int
+		records        int // in the journal afterwards
+	}{
+		"younger than half of what the journal keeps": {told1(stands), 14 * day, nil, stands, 0, 0, 1},
+		"older":                            {told1(stands), 16 * day, nil, stands, 0, 0, 2},
+		"older, and it can't be told":      {told1(stands), 16 * day, nil, blind, 0, 0, 2},
+		"older, and gone":                  {told1(stands), 16 * day, nil, gone, 0, 1, 2},
+		"the clock has gone back":          {told1(stands), -40 * day, nil, stands, 0, 0, 1},
+		"it has gone back, and it is gone": {told1(stands), -40 * day, nil, gone, 0, 1, 2},
+		"the Service was made again, and of the new one nothing can be told": {told1(stands), 0, again, blind, 0, 1, 2},
+		"nobody knows whether it was made again":                             {told1(stands), 0, nil, blind, 0, 0, 1},
+		"a record that is none":                                              {func(t *testing.T, p *Patrol) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, stands, 1, 0, 2},
+		"a record that is none, and nothing is found":                        {func(t *testing.T, p *Patrol) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, gone, 0, 0, 1},
+		"of a release that did not keep what it found":                       {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*events.Record) {}) }, 0, nil, stands, 0, 0, 2},
+		"of such a release, and gone":                                        {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*events.Record) {}) }, 0, nil, gone, 0, 1, 2},
+		"of such a release, and it can't be told":                            {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*events.Record) {}) }, 0, nil, blind, 0, 0, 1},
+		"a check that there is no more":                                      {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-older", func(*events.Record) {}) }, 0, nil, gone, 0, 1, 2},
+		"a class writes to the Service": {func(t *testing.T, p *Patrol) {
+			p.append(t, uid1, "arrearage", func(r *events.Record) { r.Phase, r.Result = events.Intent, "" })
+		}, time.Minute, nil, stands, 0, 0, 1},
+		"one that was to write and was killed": {func(t *testing.T, p *Patrol) {
+			p.append(t, uid1, "arrearage", func(r *events.Record) { r.Phase, r.Result = events.Intent, "" })
+		}, time.Hour, nil, stands, 1, 0, 2},
+		"one that waits": {func(t *testing.T, p *Patrol) {
+			p.append(t, uid1, "arrearage", func(r *events.Record) { r.Result, r.Wait = events.Waiting, time.Hour })
+		}, time.Minute, nil, stands, 1, 0, 2},
+		"a fix that was killed": {func(t *testing.T, p *Patrol) {
+			p.append(t, uid1, "survey-cordoned", func(r *events.Record) { r.Phase, r.Result = events.Step, "" })
+		}, time.Hour, nil, stands, 1, 0, 2},
+		"a fix that did not work": {func(t *testing.T, p *Patrol) {
+			p.append(t, uid1, "survey-cordoned", func(r *events.Record) { r.Result = events.Unsettled })
+		}, time.Hour, nil, stands, 1, 0, 2},
+		"very many findings":                {told1(many(1200, "z")), 0, nil, many(1200, "z"), 0, 0, 1},
+		"very many, and another at the end": {told1(many(1200, "z")), 0, nil, many(1200, "y"), 1, 0, 2},
+		"as many as are noted":              {told1(many(noted, "z")), 0, nil, many(noted, "y"), 1, 0, 2},
+		"one more than are noted":           {told1(many(noted, "z")), 0, nil, many(noted+1, "z"), 1, 0, 2},
+		"some of very many can't be told":   {told1(many(1200, "z")), 0, nil, blind, 0, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := patrol(t)
+			p.Env.Now = func() time.Time { return real }
+			tt.before(t, p)
+			p.Env.Now = func() time.Time { return real.Add(tt.at) }
+			if tt.s == nil {
+				tt.s = &Snapshot{Cluster: "c1"}
+			}
+			for range 2 { // what was told is not told again
+				got, err := p.tell(t.Context(), tt.s, tt.r)
+				if err != nil || got.Opened != tt.opened || got.Closed != tt.closed {
+					t.Errorf("%d opened, %d closed, %v; want %d and %d", got.Opened, got.Closed, err, tt.opened, tt.closed)
+				}
+				if n := p.count(t); n != tt.records {
+					t.Errorf("the journal holds %d records, want %d: %q", n, tt.records, p.records(t))
+				}
+				if tt.opened, tt.closed = 0, 0; tt.at > 15*day { // the record was stored just now, and is as old by the clock here
+					return
+				}
+			}
+		})
+	}
+}
+
+// told1 returns what has one round tell.
+func told1(r Result) func(*testing.T, *Patrol) {
+	return func(t *testing.T, p *Patrol) {
+		t.Helper()
+		if _, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A case that is written again stays the case that it was.
+func TestPatrolRenews(t *testing.T) {
+	t.Parallel()
+	p := patrol(t)
+	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
+	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: "So.", Do: "Do."}}}
+	p.append(t, uid1, "survey-cordoned", func(r *events.Record) {
+		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), "d", []events.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, "So it is.", "Agree."
+	})
+	read := func() events.Record {
+		m, err := p.Env.Stream.Last(t.Context(), stream.Cases, events.CaseSubject("c1", uid1, "survey-cordoned"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := record(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	before := read()
+	for _, later := range []time.Duration{0, 20 * 24 * time.Hour} {
+		p.Env.Now = func() time.Time { return time.Now().Add(later) }
+		if _, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, stands); err != nil {
+			t.Fatal(err)
+		}
+		after := read()
+		if !after.At.After(before.At) {
+			t.Error("it was not written again")
+		}
+		before.At, before.Who, before.Found = after.At, after.Who, []events.Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do."}}
+		if d := cmp.Diff(before, after); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+// However many survey at once, and wherever one of them ends, each case is told once.
+func TestPatrolOnce(t *testing.T) {
+	t.Parallel()
+	p := patrol(t)
+	r := Result{Cluster: "c1", Checks: []string{"room"}}
+	const n = 40
+	for i := range n {
+		r.Findings = append(r.Findings, Finding{Check: "room", Severity: Warning, About: OfBalancer(fmt.Sprint("lb-", i)), Text: "So.", Do: "Do."})
+	}
+	// One ends in the middle: its clock is asked once for each case.
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	p.Env.Now = func() time.Time {
+		if calls++; calls == n/2 {
+			cancel()
+		}
+		return time.Now()
+	}
+	if _, err := p.tell(ctx, &Snapshot{Cluster: "c1"}, r); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v", err)
+	}
+	if got := p.count(t); got == 0 || got >= n {
+		t.Errorf("it told %d of %d", got, n)
+	}
+	p.Env.Now = time.Now
+	var opened atomic.Int64
+	var wait sync.WaitGroup
+	before := p.count(t)
+	for range 3 {
+		wait.Go(func() {
+			got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, r)
+			if err != nil {
+				t.Error(err)
+			}
+			opened.Add(int64(got.Opened))
+		})
+	}
+	wait.Wait()
+	if got := p.count(t); got != n || int(opened.Load()) != n-before {
+		t.Errorf("%d records of %d cases, %d of %d opened", got, n, opened.Load(), n-before)
+	}
+}
+
+// A stream that is away is an error of the round, and the next one tells all.
+func TestPatrolWithoutStream(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	p := &Patrol{Env: &remedy.Env{Cluster: "c1", Who: "worker", Stream: s}}
+	server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	r := Result{Cluster: "c1", Checks: []string{"room"}, Findings: []Finding{{Check: "room", Severity: Warning, About: OfBalancer("lb-1"), Text: "So.", Do: "Do."}}}
+	if got, err := p.tell(ctx, &Snapshot{Cluster: "c1"}, r); err == nil || got.Opened+got.Closed+got.Stands != 0 {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }

@@ -135,45 +135,13 @@ func (r Result) Worst() (Severity, bool) {
 	return slices.MaxFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) }).Severity, true
 }
 
-// A Change is what became of a finding from one survey to the next.
-type Change struct {
-	Finding Finding
-	Gone    bool // else it is new, or of another severity
-}
+// looked reports whether the check was asked.
+func (r Result) looked(check string) bool { return slices.Contains(r.Checks, check) }
 
-// Changes returns what is new and what is gone since the survey before, in order. What
-// a check could not tell this time is neither: it stands as it stood, and Kept has it.
-func Changes(before, now Result) (changes []Change, kept []Finding) {
-	old := map[string]Finding{}
-	for _, f := range before.Findings {
-		old[f.ID()] = f
-	}
-	stands := map[string]bool{}
-	for _, f := range now.Findings {
-		stands[f.ID()] = true
-		if was, ok := old[f.ID()]; !ok || was.Severity != f.Severity {
-			changes = append(changes, Change{Finding: f})
-		}
-	}
-	for _, f := range before.Findings {
-		switch {
-		case stands[f.ID()]:
-		case now.blind(f):
-			kept = append(kept, f)
-		default:
-			changes = append(changes, Change{f, true})
-		}
-	}
-	return changes, kept
-}
-
-// blind reports whether this survey could not tell whether a finding still stands.
-func (r Result) blind(f Finding) bool {
-	if !slices.Contains(r.Checks, f.Check) {
-		return true
-	}
+// blind reports whether the check could not tell how a thing stands.
+func (r Result) blind(check string, about About) bool {
 	return slices.ContainsFunc(r.Unknown, func(u Unknown) bool {
-		return u.Check == f.Check && (u.About == About{} || u.About.Kind == f.About.Kind && u.About.String() == f.About.String())
+		return u.Check == check && (u.About == About{} || u.About.Kind == about.Kind && u.About.String() == about.String())
 	})
 }
 

@@ -24,11 +24,13 @@ type Settings struct {
 	DeadBytes   int64 // most bytes in DEAD; zero: 128 MiB
 }
 
+// CasesAge is how long the journal keeps a record.
+const CasesAge = 30 * day
+
 const (
 	day = 24 * time.Hour
 
 	failedAge  = 7 * day
-	casesAge   = 30 * day
 	deadAge    = 30 * day
 	duplicates = 2 * time.Minute
 
@@ -49,7 +51,7 @@ func (c Settings) streams() []jetstream.StreamConfig {
 		Name: Cases, Subjects: []string{events.CaseSubjects, events.KeptSubjects},
 		Description:       "The journal of lbremedy: every intent, step and outcome",
 		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew,
-		MaxAge: casesAge, MaxBytes: cmp.Or(c.CasesBytes, 1<<30),
+		MaxAge: CasesAge, MaxBytes: cmp.Or(c.CasesBytes, 1<<30),
 	}, {
 		Name: Dead, Subjects: []string{deadPrefix + ">"},
 		Description:       "What lbremedy can't handle, with the reason",
@@ -181,7 +183,7 @@ func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since
 		Name:              name,
 		FilterSubject:     filter,
 		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
-		InactiveThreshold: casesAge,
+		InactiveThreshold: CasesAge,
 	})
 	return since, err
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -17,6 +19,10 @@ import (
 // what lbremedy asked about leaves no failure behind, so that no event would ever say
 // that it is over, and the ticket would stay. What is found to be over is run once
 // more, so that the journal says so; all else is left as it is.
+//
+// What the survey found is not looked at here: each survey looks at all cases of its
+// checks, whoever told of them, and one look at one of them would read all load
+// balancers of the account.
 type Looker struct {
 	Env      *remedy.Env
 	Remedies []*remedy.Remedy
@@ -107,7 +113,8 @@ func (l *Looker) due(ctx context.Context) ([]change, error) {
 	last := func(c change) time.Time { return later(c.member.At, l.looked[c.incident.member(c.member.uid)]) }
 	for _, e := range entries {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
-		if err != nil || m.Over || m.Cluster != l.Env.Cluster || m.Result == events.Unsettled { // the stream brings what is unsettled
+		if err != nil || m.Over || m.Cluster != l.Env.Cluster || m.Result == events.Unsettled || // the stream brings what is unsettled
+			strings.HasPrefix(i.class, checkup.ClassPrefix) {
 			continue
 		}
 		if t, ok := before[e.Key]; ok {

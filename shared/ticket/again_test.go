@@ -3,9 +3,11 @@ package ticket
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -116,4 +118,72 @@ func TestLookAgain(t *testing.T) {
 	look()
 	feed()
 	same(t, h.told(), "closed slb: 0 fail, 2 over")
+}
+
+// However much the survey has found, it takes nobody's turn.
+func TestLookPastTheSurvey(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	for n := range looks + 1 {
+		q.put(w.write(w.record(n, "survey-room", events.Asked)))
+	}
+	q.pass(time.Minute)
+	q.put(w.write(w.record(looks+1, "vswitch-ip-exhausted", events.Asked)))
+	q.pass(2 * time.Hour)
+	l := &Looker{Env: &remedy.Env{Cluster: "c1", Stream: w.s, Now: w.now}}
+	due, err := l.due(w.ctx)
+	if err != nil || len(due) != 1 || due[0].incident.class != "vswitch-ip-exhausted" {
+		t.Errorf("%d are due: %+v, %v", len(due), due, err)
+	}
+}
+
+// A ticket of the survey names what was found, of whatever it is, and puts no words into
+// the controller's mouth.
+func TestTextOfSurvey(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	q.o.since = at
+	found := func(kind, name string) func(*events.Record) {
+		return func(r *events.Record) {
+			r.At, r.First, r.EventTime, r.Impact, r.Cause, r.Steps, r.Digest, r.Risk = at, at, at, "", "", nil, "", ""
+			r.Message, r.Finding, r.Ask = "It is full.", "It is full.", "Make room."
+			if kind != "" {
+				r.Service = events.Service{Kind: kind, Name: name, UID: r.Service.UID}
+			}
+		}
+	}
+	q.put(w.write(w.record(1, "survey-room", events.Asked, found("load balancer", "lb-1"))))
+	_, one := h.take()[0].notice(t)
+	want := `The survey finds it of 1 load balancer, since 2026-01-02 15:04 UTC.
+
+Finding: It is full.
+
+What to do: Make room.
+
+About:
+- load balancer lb-1 in cluster c1, case 00000000-20260102T150405: a person must act, or agree.
+
+The journal tells the whole story: lbremedy show 00000000-20260102T150405
+Reference: ` + one.Key
+	if diff := cmp.Diff(want, one.Text); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if !strings.HasSuffix(one.Title, ", 1 load balancer") {
+		t.Errorf("the title is %q", one.Title)
+	}
+	q.put(w.write(w.record(2, "survey-room", events.Asked, found("", ""))))
+	q.pass(time.Minute)
+	_, two := h.take()[0].notice(t)
+	if !strings.HasSuffix(two.Title, ", 2 things") || !strings.Contains(two.Text, "- shop/web-2 in cluster c1") {
+		t.Errorf("of two kinds: %q, %s", two.Title, two.Text)
+	}
+	q.put(w.write(w.record(1, "survey-room", events.Gone, found("load balancer", "lb-1"))))
+	q.pass(time.Minute)
+	_, three := h.take()[0].notice(t)
+	if !strings.Contains(three.Text, "The survey finds it of 1 thing, since 2026-01-02 15:04 UTC. 1 thing: it is over.") {
+		t.Errorf("one of them over: %s", three.Text)
+	}
 }

@@ -55,8 +55,8 @@ func eventName(t Ticket) string {
 
 func (e *event) put(ctx context.Context, t Ticket) error {
 	m := t.Facts.Lead
-	if m.Service.Name == "" || m.Cluster != e.cluster {
-		return nil // another cluster's worker writes it, or nothing is known of the Service any more
+	if m.Service.Name == "" || m.Service.Kind != "" || m.Cluster != e.cluster {
+		return nil // it is no Service, another cluster's worker writes it, or nothing is known of the Service any more
 	}
 	reason, ok := reasons[m.Result]
 	if !ok {

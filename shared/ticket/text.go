@@ -297,7 +297,7 @@ func samples() []Facts {
 	}
 	f := Facts{
 		Key: "lbr-0123456789abcdef", Incident: "cluster-c1.vswitch-ip-exhausted.0123456789abcdef", Status: Open, Class: "vswitch-ip-exhausted", Title: "A vSwitch is full",
-		Cause: "vsw-1", Clusters: []string{"c1"}, Since: at, Impact: events.NeverUp, Lead: m, Services: []Member{m}, Failing: 1, LogQuery: "kubectl logs",
+		Kind: "Service", Cause: "vsw-1", Clusters: []string{"c1"}, Since: at, Impact: events.NeverUp, Lead: m, Services: []Member{m}, Failing: 1, LogQuery: "kubectl logs",
 	}
 	again, over := f, f
 	again.Reopened, again.More = true, 3

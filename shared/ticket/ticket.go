@@ -28,7 +28,8 @@
 // # Scope
 //
 // An incident is a class and a cause within a scope. The scope is the class's: the
-// account or the cluster. A class of scope Service covers the Services of a cluster that
+// account or the cluster. What a check of the survey finds is one incident for the
+// cluster, whatever it is about: Services, load balancers, the cluster itself. A class of scope Service covers the Services of a cluster that
 // share a cause, such as one full vSwitch, and without a cause the one Service.
 //
 // # What a sink may see twice
@@ -48,6 +49,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -117,6 +119,7 @@ type Facts struct {
 	Reopened bool                  `json:"reopened,omitempty"`
 	Class    string                `json:"class"`
 	Title    string                `json:"title"` // of the class
+	Kind     string                `json:"kind"`  // what it is about: "Service", "load balancer", …; "thing": of several kinds
 	Cause    string                `json:"cause,omitempty"`
 	Clusters []string              `json:"clusters"`
 	Since    time.Time             `json:"since"` // when the first of the Services failed
@@ -132,6 +135,9 @@ type Facts struct {
 
 // All returns how many Services the ticket is about.
 func (f Facts) All() int { return f.Failing + f.Over }
+
+// Survey reports whether the survey found it: no controller has said a word then.
+func (f Facts) Survey() bool { return strings.HasPrefix(f.Class, checkup.ClassPrefix) }
 
 // Approve reports whether the plan of the lead waits for a person's consent.
 func (f Facts) Approve() bool {

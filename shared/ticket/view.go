@@ -90,6 +90,12 @@ func (v view) facts(key string, i incident, title string, h Head, status Status)
 	}
 	all := slices.Concat(v.open, v.over)
 	for n, m := range all {
+		switch kind := cmp.Or(m.Service.Kind, "Service"); f.Kind {
+		case "", kind:
+			f.Kind = kind
+		default:
+			f.Kind = "thing"
+		}
 		if n < listed {
 			f.Services = append(f.Services, m)
 		}
@@ -114,7 +120,7 @@ func (v view) facts(key string, i incident, title string, h Head, status Status)
 	if len(all) > 0 {
 		f.Lead = lead(all)
 		f.Cause = f.Lead.Cause
-		if kube.ValidName(f.Lead.Service.Namespace) && kube.ValidName(f.Lead.Service.Name) { // a command is made of them
+		if !f.Survey() && kube.ValidName(f.Lead.Service.Namespace) && kube.ValidName(f.Lead.Service.Name) { // a command is made of them
 			f.LogQuery = remedy.LogQuery(f.Lead.Service.String())
 		}
 	}

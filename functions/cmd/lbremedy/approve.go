@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -55,9 +56,19 @@ the journal.`,
 			if digest != "" && !strings.HasPrefix(r.Digest, digest) {
 				return command.Wrong("the plan of case %s is %s now: look at it again with \"lbremedy show %s\"", r.Case, r.Digest, r.Case)
 			}
+			check, surveyed := strings.CutPrefix(r.Class, checkup.ClassPrefix)
+			if surveyed && (r.Service.Kind != "" || len(r.Steps) == 0) {
+				return command.Wrong("case %s is a finding of the survey without a plan to agree to: \"lbremedy show %s\" says what to do", r.Case, r.Case)
+			}
 			a, err := remedy.Approve(ctx, s, r, by, p.now(), life)
 			if err != nil {
 				return command.Mistake{Err: err}
+			}
+			if surveyed { // no event brings it again
+				return p.print(a, func() {
+					fmt.Fprintf(p.out, "%s agreed to the plan %s of %s, until %s.\n", command.Clean(a.By), a.Digest, a.Case, clock(a.Until))
+					p.note("To have it applied if it is still the same: lbremedy doctor --fix %s %s --apply", check, r.Service)
+				})
 			}
 			if err := deliver(ctx, s, r, "approval."+a.At.Format(time.RFC3339Nano)); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -43,7 +44,11 @@ func (p *program) report(r events.Record) {
 	dry := r.Phase == ""
 	fmt.Fprintf(p.out, "%s  %s\n", p.paint(bold, command.Clean(r.Service.String())), p.outcome(r))
 	p.field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
-	p.field("Failed", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago\n"+r.Message)
+	if check, found := strings.CutPrefix(r.Class, checkup.ClassPrefix); found {
+		p.field("Found", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago, by the check "+check+" of the survey")
+	} else {
+		p.field("Failed", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago\n"+r.Message)
+	}
 	impact := impacts[r.Impact]
 	if r.Result == events.Fixed || r.Result == events.Gone {
 		p.field("Impact", impact.was)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -165,7 +166,7 @@ func (p *program) showIncident(i ticket.Incident) {
 	p.field("Cause", i.Cause)
 	p.field("Finding", i.Finding)
 	fmt.Fprintln(p.out)
-	t := p.table("service", "cluster", "case", "result", "age")
+	t := p.table("about", "cluster", "case", "result", "age")
 	for _, m := range i.Members {
 		t.AppendRow([]any{command.Clean(m.Service.String()), m.Cluster, m.Case, string(m.Result), p.ago(m.At)})
 	}
@@ -213,6 +214,10 @@ them, mute the Service with the label lbremedy.io/mute.`,
 				return err
 			}
 			return p.print(map[string]any{"incident": i.ID, "closed": n}, func() {
+				if strings.HasPrefix(i.Class, checkup.ClassPrefix) {
+					fmt.Fprintf(p.out, "Closed %s, of which %s stood.\n", i.ID, remedy.Count(n, "case"))
+					return
+				}
 				fmt.Fprintf(p.out, "Closed %s, over which %s failed.\n", i.ID, remedy.Count(n, "Service"))
 			})
 		},
