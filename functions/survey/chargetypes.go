@@ -51,10 +51,8 @@ func findCharges(s *checkup.Snapshot, r *checkup.Report) {
 			continue // there is one kind of them
 		}
 		about := checkup.OfService(svc)
-		if id, _ := remedy.Annotation(svc, "id"); svc.UID == "" {
-			if id == "" {
-				unborn(s, r, svc)
-			}
+		if id, _ := remedy.Annotation(svc, "id"); svc.UID == "" && id == "" {
+			unborn(s, r, svc)
 			continue
 		}
 		b, err := s.Balancer(svc)
@@ -83,8 +81,8 @@ func unborn(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service) {
 	size, sized := remedy.Annotation(svc, spec)
 	why := ""
 	switch {
-	case s.Policy.PayBySpec && sized && want != byLCU:
-		return // it is still sold to this account
+	case s.Policy.PayBySpec && (want == "" || want == bySpec) && (sized || !v.Before(chooses)):
+		return // it is still sold to this account; without a size the controller asks for the smallest
 	case v.Before(chooses):
 		why = fmt.Sprintf("CCM %s can ask for no other kind", v)
 	case want == byLCU:

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -60,7 +61,9 @@ func localPorts(r *checkup.Report, svc *corev1.Service, local remedy.Ports) {
 		if p.NodePort == 0 || !local.Hold(p.NodePort) {
 			continue
 		}
-		ports = append(ports, fmt.Sprint(p.NodePort))
+		if port := fmt.Sprint(p.NodePort); !slices.Contains(ports, port) { // TCP and UDP may have the same
+			ports = append(ports, port)
+		}
 		ways = append(ways, fmt.Sprintf(`{"op":"replace","path":"/spec/ports/%d/nodePort","value":NUMBER}`, i))
 	}
 	do := ""
@@ -125,7 +128,7 @@ func reach(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service) {
 	evidence := map[string]string{"nodes": fmt.Sprint(len(nodes)), "with a public address": strings.Join(public, ", ")}
 	if len(public) == 0 {
 		r.Add(checkup.Finding{Severity: checkup.Info, About: about, Key: "outside", Evidence: evidence,
-			Text: fmt.Sprintf("None of the %s has a public address: the node ports of the Service are reached from within the VPC, and from what is connected to it, alone.", remedy.Count(len(nodes), "node")),
+			Text: fmt.Sprintf("No ready node, of %d, has a public address: the node ports of the Service are reached from within the VPC, and from what is connected to it, alone.", len(nodes)),
 			Do:   "To reach it from outside, make it a Service of type LoadBalancer, or give a node an EIP and let the port through in its security group."})
 	} else {
 		r.Add(checkup.Finding{Severity: checkup.Info, About: about, Key: "outside", Evidence: evidence,
@@ -147,7 +150,9 @@ func localNodes(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, nod
 	}
 	held := map[string]bool{}
 	for _, p := range svc.Spec.Ports {
-		for _, e := range s.Ready(svc, p) {
+		// Nodes forward to Pods of either family; no annotation chooses one.
+		list := s.Slices[name(svc)]
+		for _, e := range slices.Concat(remedy.Ready(list, p, discoveryv1.AddressTypeIPv4), remedy.Ready(list, p, discoveryv1.AddressTypeIPv6)) {
 			if e.Node == "" {
 				r.Unknown(about, fmt.Errorf("on which node its Pod %s is, which its EndpointSlice does not say", e.IP))
 				return

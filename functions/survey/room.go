@@ -3,6 +3,7 @@ package survey
 import (
 	"cmp"
 	_ "embed"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -22,8 +23,8 @@ var roomDoc string
 var room = &checkup.Check{
 	ID:    "room",
 	Doc:   roomDoc,
-	Needs: []checkup.Part{checkup.Services, checkup.Quotas},
-	Uses: []checkup.Part{checkup.CLBs, checkup.NLBs, checkup.Listeners, checkup.Groups, checkup.Backends,
+	Needs: []checkup.Part{checkup.Services},
+	Uses: []checkup.Part{checkup.Quotas, checkup.CLBs, checkup.NLBs, checkup.Listeners, checkup.Groups, checkup.Backends,
 		checkup.Detail, checkup.VSwitches, checkup.Routes},
 	Find: findRoom,
 }
@@ -53,8 +54,12 @@ var (
 )
 
 func findRoom(s *checkup.Snapshot, r *checkup.Report) {
-	m := measuring{s, r, s.Users()}
-	m.balancers()
+	m := measuring{s, r, s.Users(), s.Err(checkup.Quotas) == nil}
+	if m.limited {
+		m.balancers()
+	} else {
+		r.Unknown(m.account(), fmt.Errorf("how much room the limits leave: %w", s.Err(checkup.Quotas)))
+	}
 	m.vswitches()
 	m.routes()
 }
@@ -62,8 +67,14 @@ func findRoom(s *checkup.Snapshot, r *checkup.Report) {
 // A measuring is a snapshot whose limits are being looked at.
 type measuring struct {
 	*checkup.Snapshot
-	report *checkup.Report
-	users  map[string][]string
+	report  *checkup.Report
+	users   map[string][]string
+	limited bool // the account's limits are known
+}
+
+// account names the account in the region as what a finding is about.
+func (m *measuring) account() checkup.About {
+	return checkup.About{Kind: checkup.Account, Name: m.Region}
 }
 
 // measure reports a limit that is nearly reached.
@@ -71,6 +82,10 @@ func (m *measuring) measure(f checkup.Finding, used float64, of limit, what, do 
 	total, said := of.usual, "the usual limit of"
 	if q, ok := m.Quota(of.name); ok {
 		total, said = q.Total, "the account's limit of"
+	}
+	if total <= 0 && used > 0 {
+		m.report.Unknown(f.About, fmt.Errorf("how much room %s leaves: the quota center says %s, and %s are in use", of.name, figure(total), figure(used)))
+		return
 	}
 	at := percent(used, total)
 	if at < tight {
@@ -94,7 +109,7 @@ func figure(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // balancers looks at the numbers of load balancers, and of what stands on each.
 func (m *measuring) balancers() {
-	account := checkup.About{Kind: checkup.Account, Name: m.Region}
+	account := m.account()
 	clbs, nlbs := 0, 0
 	attached := map[string]map[string]bool{} // load balancers by ECS server
 	known := m.Err(checkup.Backends) == nil
@@ -209,7 +224,7 @@ func (m *measuring) vswitches() {
 			continue // one that does not exist is a failure of its own
 		}
 		block, err := netip.ParsePrefix(v.CIDR)
-		if err != nil {
+		if err != nil || !block.Addr().Is4() {
 			m.report.Unknown(checkup.About{Kind: checkup.Network, Name: id}, fmt.Errorf("how many addresses it has: its block is %q", v.CIDR))
 			continue
 		}
@@ -252,6 +267,12 @@ func (m *measuring) inUse() []string {
 		if id, _ := remedy.Annotation(svc, "vswitch-id"); id != "" {
 			ids = append(ids, id)
 		}
+		zones, _ := remedy.Annotation(svc, "zone-maps")
+		for zone := range strings.SplitSeq(zones, ",") {
+			if parts := strings.Split(zone, ":"); remedy.NLB(svc) && len(parts) > 1 {
+				ids = append(ids, strings.TrimSpace(parts[1]))
+			}
+		}
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
@@ -264,7 +285,11 @@ func (m *measuring) routes() {
 		m.report.Unknown(about, fmt.Errorf("how many routes there are: %w", err))
 		return
 	}
-	if !strings.HasPrefix(m.Detail.Network, "flannel") {
+	switch {
+	case m.Detail.Network == "":
+		m.report.Unknown(about, errors.New("whether nodes take routes: the cluster does not say which network plug-in it has"))
+		return
+	case !strings.HasPrefix(m.Detail.Network, "flannel") || !m.limited:
 		return
 	}
 	if err := m.Err(checkup.Routes); err != nil {

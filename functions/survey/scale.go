@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"fmt"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
+
 	"github.com/lbremedy/lbremedy/shared/checkup"
 )
 
@@ -49,9 +51,10 @@ func findScale(s *checkup.Snapshot, r *checkup.Report) {
 	all := 0
 	for i := range s.Services {
 		svc := &s.Services[i]
-		n := 0
+		n, of := 0, map[discoveryv1.AddressType]int{}
 		for _, slice := range s.Slices[name(svc)] {
-			n += len(slice.Endpoints)
+			of[slice.AddressType] += len(slice.Endpoints)
+			n = max(n, of[slice.AddressType]) // a Pod of both families is one
 		}
 		all += n
 		if checkup.Ours(svc) {

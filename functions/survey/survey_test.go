@@ -436,7 +436,11 @@ func TestManyEndpoints(t *testing.T) {
 			svc.Spec.Type = corev1.ServiceTypeNodePort
 		}
 		s.Services = append(s.Services, svc)
-		s.Slices[name(&svc)] = []discoveryv1.EndpointSlice{{Endpoints: make([]discoveryv1.Endpoint, n)}}
+		s.Slices[name(&svc)] = []discoveryv1.EndpointSlice{ // a Pod of both families is one
+			{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: make([]discoveryv1.Endpoint, n-1000)},
+			{AddressType: discoveryv1.AddressTypeIPv6, Endpoints: make([]discoveryv1.Endpoint, n-7)},
+			{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: make([]discoveryv1.Endpoint, 1000)},
+		}
 	}
 	r := checkup.Examine(s, []*checkup.Check{scale})
 	var got []string
