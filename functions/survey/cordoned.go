@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,10 +25,14 @@ var cordoned = &checkup.Check{
 	Uses:  []checkup.Part{checkup.CLBs, checkup.NLBs, checkup.Groups, checkup.Backends},
 	Find:  findCordoned,
 	Fix: &checkup.Fix{
-		Steps:       []remedy.Step{step.Annotate{}},
+		Steps:       []remedy.Step{step.Annotate{}, step.Touch{}},
 		Annotations: []string{removeUnscheduled},
 		Plan: func(_ *checkup.Snapshot, svc *corev1.Service, found []checkup.Finding) remedy.Plan {
-			if found[0].Key != "some" {
+			switch found[0].Key {
+			case "some":
+			case "left":
+				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Touch{}}}
+			default:
 				return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
 			}
 			return remedy.Plan{
@@ -42,18 +47,32 @@ var cordoned = &checkup.Check{
 
 const removeUnscheduled = "remove-unscheduled-backend"
 
+// isOff is a node that is cordoned, since when its taint says; zero: it does not.
+type isOff struct {
+	node  string
+	since time.Time
+}
+
 func findCordoned(s *checkup.Snapshot, r *checkup.Report) {
-	off := map[string]string{} // names of cordoned nodes, by the ID of their instance
+	off := map[string]isOff{} // cordoned nodes, by the ID of their instance
 	for i := range s.Nodes {
-		if node := &s.Nodes[i]; node.Spec.Unschedulable && node.Spec.ProviderID != "" {
-			off[server(node)] = node.Name
+		node := &s.Nodes[i]
+		if !node.Spec.Unschedulable || node.Spec.ProviderID == "" {
+			continue
 		}
+		is := isOff{node: node.Name}
+		for _, t := range node.Spec.Taints {
+			if t.Key == corev1.TaintNodeUnschedulable && t.TimeAdded != nil {
+				is.since = t.TimeAdded.Time
+			}
+		}
+		off[server(node)] = is
 	}
 	if len(off) == 0 {
 		return
 	}
 	for _, svc := range s.OfType() {
-		if on, _ := remedy.Annotation(svc, removeUnscheduled); on == "on" || s.Mode(svc) == remedy.PodMode {
+		if s.Mode(svc) == remedy.PodMode {
 			continue
 		}
 		backends, err := backendsOf(s, svc)
@@ -64,8 +83,8 @@ func findCordoned(s *checkup.Snapshot, r *checkup.Report) {
 		var nodes []string
 		rest := 0
 		for _, id := range backends {
-			if name, ok := off[id]; ok {
-				nodes = append(nodes, name)
+			if is, ok := off[id]; ok {
+				nodes = append(nodes, is.node)
 			} else {
 				rest++
 			}
@@ -74,6 +93,10 @@ func findCordoned(s *checkup.Snapshot, r *checkup.Report) {
 			continue
 		}
 		slices.Sort(nodes)
+		if on, _ := remedy.Annotation(svc, removeUnscheduled); on == "on" {
+			left(s, r, svc, backends, off)
+			continue
+		}
 		f := checkup.Finding{Severity: checkup.Warning, About: checkup.OfService(svc), Key: "some",
 			Evidence: map[string]string{"cordoned": strings.Join(nodes, ", "), "other backends": fmt.Sprint(rest)},
 			Text: fmt.Sprintf("%d of %s behind the Service %s cordoned and still in the load balancer: connections that go that way end with the node. Cordoned: %s.",
@@ -86,6 +109,29 @@ func findCordoned(s *checkup.Snapshot, r *checkup.Report) {
 		}
 		r.Add(f)
 	}
+}
+
+// left reports cordoned nodes that the controller was to take out, and did not.
+func left(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, backends []string, off map[string]isOff) {
+	var nodes []string
+	for _, id := range backends {
+		switch is, ok := off[id]; {
+		case !ok:
+		case is.since.IsZero():
+			r.Unknown(about(svc), fmt.Errorf("whether the controller should have taken the node %s out by now: its taint does not say since when it is cordoned", is.node))
+		case s.Time.Sub(is.since) > overdue:
+			nodes = append(nodes, is.node)
+		}
+	}
+	if len(nodes) == 0 {
+		return
+	}
+	slices.Sort(nodes)
+	r.Add(checkup.Finding{Severity: checkup.Critical, About: about(svc), Key: "left",
+		Evidence: map[string]string{"cordoned": strings.Join(nodes, ", ")},
+		Text: fmt.Sprintf("The Service has %s: \"on\", and %d of %s behind it %s cordoned for more than ten minutes and still in the load balancer: %s.",
+			removeUnscheduled, len(nodes), remedy.Count(len(backends), "node"), remedy.Are(len(nodes)), remedy.Clauses(nodes, 5)),
+		Do: fmt.Sprintf("Look why the controller does not take them out: %s. If it says nothing, wake it: %s.", remedy.LogQuery(name(svc)), remedy.WakeCommand(svc))})
 }
 
 // backendsOf returns the IDs of the servers behind the Service's ports, each once,

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,10 +25,17 @@ var finalizers = &checkup.Check{
 	Fix: &checkup.Fix{
 		Steps: []remedy.Step{step.Touch{}},
 		Plan: func(_ *checkup.Snapshot, _ *corev1.Service, found []checkup.Finding) remedy.Plan {
-			if found[0].Key != "missing" {
-				return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
+			plan := remedy.Plan{Finding: found[0].Text}
+			var asks []string
+			for _, f := range found {
+				if f.Key == "missing" {
+					plan.Finding, plan.Steps = f.Text, []remedy.Step{step.Touch{}}
+				} else {
+					asks = append(asks, f.Do)
+				}
 			}
-			return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Touch{}}}
+			plan.Ask = strings.Join(asks, " ")
+			return plan
 		},
 	},
 }
@@ -36,9 +44,9 @@ func findFinalizers(s *checkup.Snapshot, r *checkup.Report) {
 	for i := range s.Services {
 		svc := &s.Services[i]
 		clb, nlb := slices.Contains(svc.Finalizers, remedy.CLBFinalizer), slices.Contains(svc.Finalizers, remedy.NLBFinalizer)
-		want, has := remedy.CLBFinalizer, clb
+		want, has, other, foreign := remedy.CLBFinalizer, clb, remedy.NLBFinalizer, nlb
 		if remedy.NLB(svc) {
-			want, has = remedy.NLBFinalizer, nlb
+			want, has, other, foreign = remedy.NLBFinalizer, nlb, remedy.CLBFinalizer, clb
 		}
 		add := func(severity checkup.Severity, key, text, do string) {
 			r.Add(checkup.Finding{Severity: severity, About: checkup.OfService(svc), Key: key, Text: text, Do: do,
@@ -46,24 +54,31 @@ func findFinalizers(s *checkup.Snapshot, r *checkup.Report) {
 		}
 		switch {
 		case svc.DeletionTimestamp != nil:
-			// what hangs in deletion fails with events of its own
-		case !checkup.Ours(svc) && (clb || nlb) && svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
-			add(checkup.Warning, "left", fmt.Sprintf("The Service is of type %s and still has the controller's finalizer: its load balancer is not cleaned up, and the Service could not be deleted.", svc.Spec.Type),
-				"Look why the controller does not clean up: "+remedy.LogQuery(name(svc))+". Remove the finalizer by hand only when the load balancer is gone.")
-		case !checkup.Ours(svc) || !has && !synced(svc):
-			// not the controller's, or its first sync is still to come
-		case !has:
+			continue // what hangs in deletion fails with events of its own
+		case !checkup.Ours(svc):
+			if (clb || nlb) && s.Time.Sub(s.Marks[svc.UID].Changed) > settling { // else it is being cleaned up
+				add(checkup.Warning, "left", fmt.Sprintf("The Service is %s and still has the controller's finalizer: its load balancer is not cleaned up, and the Service could not be deleted.", became(svc)),
+					"Look why the controller does not clean up: "+remedy.LogQuery(name(svc))+". Remove the finalizer by hand only when the load balancer is gone.")
+			}
+			continue
+		}
+		if !has && synced(svc) { // else its first sync is still to come
 			add(checkup.Critical, "missing", fmt.Sprintf("The Service has a load balancer and not the finalizer %s: who deletes the Service leaves the load balancer behind.", want),
 				"Wake the controller, which puts the finalizer back: "+remedy.WakeCommand(svc)+". Find out who took it away, such as a kubectl replace or a tool that writes whole objects.")
-		case clb && nlb:
-			other := remedy.NLBFinalizer
-			if want == other {
-				other = remedy.CLBFinalizer
-			}
-			add(checkup.Warning, "foreign", fmt.Sprintf("The Service has the finalizer %s beside %s: nobody takes that one away, so that the Service could not be deleted.", other, want),
+		}
+		if foreign {
+			add(checkup.Warning, "foreign", fmt.Sprintf("The Service has the finalizer %s, and the one for its load balancer is %s: nobody takes the other away, so that the Service could not be deleted.", other, want),
 				"Find out whether the Service had a load balancer of the other kind, and delete that. Then remove the finalizer "+other+" by hand.")
 		}
 	}
+}
+
+// became says what a Service is that is not the controller's, as what follows "is".
+func became(svc *corev1.Service) string {
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return fmt.Sprintf("of type %s", svc.Spec.Type)
+	}
+	return "another controller's, by its class,"
 }
 
 // synced reports whether a sync has left something on the Service.
