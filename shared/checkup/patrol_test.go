@@ -17,6 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
@@ -378,15 +379,8 @@ func TestPatrolOnce(t *testing.T) {
 // A stream that is away is an error of the round, and the next one tells all.
 func TestPatrolWithoutStream(t *testing.T) {
 	t.Parallel()
-	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := stream.Connect(t.Context(), stream.Config{URL: server.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	server := nats.Start(t, embedded.Options{})
+	s := nats.Connect(t, stream.Config{URL: server.URL()})
 	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
