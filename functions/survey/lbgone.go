@@ -1,7 +1,6 @@
 package survey
 
 import (
-	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -9,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 //go:embed lbgone.md
@@ -19,9 +20,11 @@ var lbGoneDoc string
 var lbGone = &checkup.Check{
 	ID:    "lb-gone",
 	Doc:   lbGoneDoc,
-	Needs: []checkup.Part{checkup.Services},
-	Uses:  []checkup.Part{checkup.CLBs, checkup.NLBs, checkup.Detail},
-	Find:  findLBGone,
+	Needs: []checkup.Part{checkup.CLBs}, // without Services it still finds that the API server's is gone
+	Uses: []checkup.Part{checkup.Services, checkup.NLBs, checkup.Named, checkup.Detail,
+		checkup.Listeners, checkup.Groups},
+	Find: findLBGone,
+	Fix:  &checkup.Fix{Steps: []remedy.Step{step.TagLB{}, step.ClearStatus{}, step.Touch{}}, Plan: fixLBGone},
 }
 
 // errEmpty is why an empty list proves nothing.
@@ -33,16 +36,19 @@ func findLBGone(s *checkup.Snapshot, r *checkup.Report) {
 		gone.count[b.NLB != nil]++
 	}
 	gone.apiServer()
+	if err := s.Err(checkup.Services); err != nil {
+		r.Unknown(s.OfCluster(), fmt.Errorf("whether the load balancers of Services exist: %w", err))
+		return
+	}
 	for _, svc := range s.OfType() {
-		id, _ := remedy.Annotation(svc, "id")
-		if id == "" && svc.Labels[remedy.BalancerLabel] == "" && !remedy.Synced(svc) {
+		if checkup.NamedBy(svc) == "" && !remedy.Synced(svc) {
 			continue // it has none yet
 		}
 		switch b, err := s.Balancer(svc); {
 		case err != nil:
 			r.Unknown(about(svc), err)
 		case b == nil:
-			gone.service(svc, id)
+			gone.service(svc)
 		}
 	}
 }
@@ -82,96 +88,175 @@ func (g *goneLook) apiServer() {
 		g.report.Unknown(g.OfCluster(), errEmpty)
 		return
 	}
-	g.report.Add(checkup.Finding{Severity: checkup.Critical, About: g.OfCluster(), Key: "api-server", Evidence: map[string]string{"address": address},
-		Text: fmt.Sprintf("The API server has the address %s:%d, which no load balancer of the region has, of %s listed: its load balancer is gone.", address, apiServerPort, remedy.Count(g.count[false], "CLB")),
-		Do: fmt.Sprintf("Make sure: aliyun slb DescribeLoadBalancers --RegionId %s --Address %s. If it is gone, nothing brings it back: only the cluster can be made again. Ask Alibaba Cloud before you do, and save what runs in it.",
-			g.Region, address)})
+	none := fmt.Sprintf("The API server has the address %s:%d, which no load balancer of the region has, of %s listed", address, apiServerPort, remedy.Count(g.count[false], "CLB"))
+	sure := fmt.Sprintf("Make sure: aliyun slb DescribeLoadBalancers --RegionId %s --Address %s.", g.Region, address)
+	f := checkup.Finding{Severity: checkup.Critical, About: g.OfCluster(), Key: "api-server", Evidence: map[string]string{"address": address},
+		Text: none + ": its load balancer is gone.",
+		Do:   sure + " If it is gone, nothing brings it back: only the cluster can be made again. Ask Alibaba Cloud before you do, and save what runs in it.",
+	}
+	if g.Err(checkup.Services) == nil {
+		// The list may be limited by resource; or who asks is on a master.
+		f.Severity = checkup.Warning
+		f.Text = none + ". It still answers here: permissions hide the load balancer, or it is gone and another way leads to the API server."
+		f.Do = sure + " If permissions hide it, allow the survey to list it. If it is gone, nothing brings it back: only the cluster can be made again. Ask Alibaba Cloud before you do, and save what runs in it while the API server answers."
+	}
+	g.report.Add(f)
 }
 
 // service reports on a Service whose load balancer the controller does not find.
-func (g *goneLook) service(svc *corev1.Service, id string) {
-	kind, describe := "CLB", "aliyun slb DescribeLoadBalancerAttribute"
-	if remedy.NLB(svc) {
-		kind, describe = "NLB", "aliyun nlb GetLoadBalancerAttribute"
-	}
-	was := cmp.Or(id, svc.Labels[remedy.BalancerLabel])
-	address := remedy.Address(svc)
-	evidence := map[string]string{"load balancer": was, "address": address}
+func (g *goneLook) service(svc *corev1.Service) {
+	id, _ := remedy.Annotation(svc, "id")
 	if id == "" {
-		b, err := g.left(svc)
+		b, err := g.Left(svc)
 		if err != nil {
 			g.report.Unknown(about(svc), err)
 			return
 		}
 		if b != nil {
-			evidence["load balancer"] = b.ID
-			g.report.Add(checkup.Finding{Severity: checkup.Warning, About: about(svc), Key: "lost", Evidence: evidence,
-				Text: fmt.Sprintf("%s of the Service still exists, and the controller does not find it: it has lost the tag %s and its name. Its backends stay as they are.", b.ID, remedy.NameTag),
-				Do: fmt.Sprintf("If the controller made it for this Service alone, give it its tag: %s, then %s. If a person made it, name it: %s.",
-					remedy.TagCommand(svc, g.Region, b.ID, remedy.NameTag, remedy.DefaultName(svc)), remedy.WakeCommand(svc), remedy.SetCommand(svc, "id", b.ID))})
+			g.lost(svc, b)
 			return
 		}
 	}
-	listed := g.Balancers[was]
-	if g.count[remedy.NLB(svc)] == 0 && (listed == nil || !listed.Gone) {
-		g.report.Unknown(about(svc), errEmpty)
-		return
+	was := checkup.NamedBy(svc)
+	gone, err := g.gone(svc, was)
+	switch {
+	case err != nil:
+		g.report.Unknown(about(svc), err)
+	case !gone && id == "" && remedy.Synced(svc):
+		g.report.Unknown(about(svc), fmt.Errorf("the load balancer %s that its label names is not its own, and which was nobody says", was))
+	case gone:
+		g.add(svc, id, was)
 	}
-	what := cmp.Or(remedy.Quote(was), `""`)
+}
+
+// gone reports whether the API says that the load balancer with this ID does not exist.
+// Where nothing names it, no load balancer having the Service's address has to do.
+func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
+	if was == "" {
+		eip, _ := remedy.Annotation(svc, "external-ip-type")
+		host, _ := remedy.Annotation(svc, "hostname")
+		switch {
+		case g.count[remedy.NLB(svc)] == 0:
+			return false, errEmpty
+		case !remedy.NLB(svc) && (eip == "eip" || host != ""):
+			return false, fmt.Errorf("the address %s is not its load balancer's own, and nothing else says which it had", remedy.Address(svc))
+		}
+		return true, nil
+	}
+	if b := g.Balancers[was]; b != nil {
+		return b.Gone, nil
+	}
+	if err := g.Err(checkup.Named); err != nil {
+		return false, err
+	}
+	err, asked := g.Named[was]
+	switch {
+	case !asked:
+		return false, fmt.Errorf("the list has no %s, and it was not asked for", remedy.Quote(was))
+	case errors.Is(err, cloud.ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("whether %s exists: %w", remedy.Quote(was), err)
+	}
+	return false, fmt.Errorf("%s exists, and the list of load balancers lacks it: permissions limited by resource hide some", remedy.Quote(was))
+}
+
+// lost reports a load balancer that the controller does not find any more.
+func (g *goneLook) lost(svc *corev1.Service, b *checkup.LoadBalancer) {
+	tag := fmt.Sprintf("%s, then %s", remedy.TagCommand(svc, g.Region, b.ID, remedy.NameTag, remedy.DefaultName(svc)), remedy.WakeCommand(svc))
+	do := fmt.Sprintf("Give it its tag: %s.", tag)
+	if why := doubt(g.Snapshot, svc, b); why != "" {
+		do = fmt.Sprintf("%s If the controller made it for this Service alone, give it its tag: %s. If a person made it, name it: %s.", why, tag, remedy.SetCommand(svc, "id", b.ID))
+	}
+	g.report.Add(checkup.Finding{Severity: checkup.Warning, About: about(svc), Key: "lost", Evidence: map[string]string{"load balancer": b.ID, "address": remedy.Address(svc)},
+		Text: fmt.Sprintf("%s of the Service still exists, and the controller does not find it: it has lost the tag %s and its name. Its backends stay as they are.", b.ID, remedy.NameTag),
+		Do:   do})
+}
+
+// add reports a load balancer that is gone.
+func (g *goneLook) add(svc *corev1.Service, id, was string) {
+	address := remedy.Address(svc)
+	f := checkup.Finding{Severity: checkup.Critical, About: about(svc), Evidence: map[string]string{"load balancer": cut(was), "address": address}}
+	what, sure := remedy.Quote(was), ""
 	if was == "" {
 		what = "with the address " + address
+		sure = "Make sure that it is gone: permissions limited by resource hide load balancers. "
 	}
-	sure := "Make sure that it is gone: permissions limited by resource hide load balancers."
-	if was != "" {
-		sure = fmt.Sprintf("Make sure that it is gone, since permissions limited by resource hide load balancers: %s --RegionId %s --LoadBalancerId %s.", describe, g.Region, remedy.Shell(was))
-	}
-	f := checkup.Finding{Severity: checkup.Critical, About: about(svc), Evidence: evidence}
-	again := fmt.Sprintf("have the controller make a new one, with a new address: %s, then %s. Or delete the Service and create it again. A controller that remembers the old creation may need a restart.",
-		remedy.ClearCommand(svc), remedy.WakeCommand(svc))
+	again := "Have the controller make a new one, with a new address: " + anew(svc) + ". Or delete the Service and create it again. A controller that remembers the old creation may need a restart."
 	switch {
 	case id != "" && address == "":
-		f.Text = fmt.Sprintf("The Service names the load balancer %s, which the region does not have, of %s listed: it never comes up.", what, remedy.Count(g.count[remedy.NLB(svc)], kind))
-		f.Do = fmt.Sprintf("%s Then name one that exists: %s. Or have the controller make one: %s.", sure, set(svc, "id"), remedy.RemoveCommand(svc, "id"))
+		f.Text = fmt.Sprintf("The Service names the load balancer %s, which does not exist in the region: it never comes up.", what)
+		f.Do = fmt.Sprintf("Name one that exists: %s. Or have the controller make one: %s.", set(svc, "id"), remedy.RemoveCommand(svc, "id"))
 	case id != "":
-		f.Text = fmt.Sprintf("The Service names the load balancer %s, which the region does not have, of %s listed: nobody answers at %s.", what, remedy.Count(g.count[remedy.NLB(svc)], kind), address)
-		f.Do = fmt.Sprintf("%s Then delete the Service and create it again, with the annotation of one that exists or without it: its address changes, and while the Service has its old one the controller takes no other.", sure)
+		f.Text = fmt.Sprintf("The Service names the load balancer %s, which does not exist in the region: nobody answers at %s.", what, address)
+		f.Do = "Delete the Service and create it again, with the annotation of one that exists or without it: its address changes, and while the Service has its old one the controller takes no other."
 	case name(svc) == ingress:
 		f.Key = "ingress"
-		f.Text = fmt.Sprintf("The load balancer %s of the cluster's ingress is not in the region, of %s listed: nobody answers at %s, for all that comes in by Ingresses.", what, remedy.Count(g.count[remedy.NLB(svc)], kind), address)
-		f.Do = fmt.Sprintf("%s Then %s The manifest to create it again is on the page of this check: lbremedy doctor checks lb-gone. Afterwards point the DNS names of the Ingresses to the new address.", sure, again)
+		f.Text = fmt.Sprintf("The load balancer %s of the cluster's ingress is gone: nobody answers%s, for all that comes in by Ingresses.", what, at(address))
+		f.Do = sure + again + " The manifest to create it again is on the page of this check: lbremedy doctor checks lb-gone. Afterwards point the DNS names of the Ingresses to the new address."
+	case was == "":
+		f.Text = fmt.Sprintf("No load balancer of the region has the address %s of the Service, of %s listed: nobody answers there, and the controller makes no other while the Service is as it is.", address, remedy.Count(g.count[remedy.NLB(svc)], kind(svc)))
+		f.Do = sure + again
 	default:
-		f.Text = fmt.Sprintf("The load balancer %s of the Service is not in the region, of %s listed: nobody answers at %s, and the controller makes no other while the Service has this address.", what, remedy.Count(g.count[remedy.NLB(svc)], kind), address)
-		f.Do = fmt.Sprintf("%s Then %s", sure, again)
+		f.Text = fmt.Sprintf("The load balancer %s of the Service is gone: nobody answers%s, and the controller makes no other while the Service is as it is.", what, at(address))
+		f.Do = sure + again
 	}
 	g.report.Add(f)
+}
+
+// kind returns which kind of load balancer a Service has.
+func kind(svc *corev1.Service) string {
+	if remedy.NLB(svc) {
+		return "NLB"
+	}
+	return "CLB"
+}
+
+// at says where somebody would answer; nothing if there is no such place.
+func at(address string) string {
+	if address == "" {
+		return ""
+	}
+	return " at " + address
+}
+
+// anew returns the commands by which a person has the controller make a load balancer in
+// the place of one that is gone: while the status has an address it makes none, and a
+// change of the status alone wakes nobody.
+func anew(svc *corev1.Service) string {
+	if !remedy.Synced(svc) {
+		return remedy.WakeCommand(svc)
+	}
+	return remedy.ClearCommand(svc) + ", then " + remedy.WakeCommand(svc)
 }
 
 // ingress is the Service of the ingress controller that clusters are made with.
 const ingress = "kube-system/nginx-ingress-lb"
 
-// left returns the load balancer of the Service that the controller does not find any
-// more: the one that its label names, or the one with its address; nil if there is none.
-// Private addresses repeat over VPCs, so that they count in the cluster's alone.
-func (g *goneLook) left(svc *corev1.Service) (*checkup.LoadBalancer, error) {
-	fits := func(b *checkup.LoadBalancer) bool {
-		return b != nil && !b.Gone && (b.NLB != nil) == remedy.NLB(svc)
+// fixLBGone tags a load balancer that is proven to be the Service's, or has the
+// controller make one in the place of its own that the API says is gone. Of one that the
+// Service names it asks: which is to take its place only a person knows.
+func fixLBGone(s *checkup.Snapshot, svc *corev1.Service, found []checkup.Finding) remedy.Plan {
+	p := remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
+	was := checkup.NamedBy(svc)
+	id, _ := remedy.Annotation(svc, "id")
+	look := goneLook{Snapshot: s, count: map[bool]int{}}
+	switch b, err := s.Left(svc); {
+	case id != "" || err != nil:
+	case b != nil && doubt(s, svc, b) == "":
+		p.Ask = ""
+		p.Note = fmt.Sprintf("With this tag the controller deletes %s when the Service is deleted.", b.ID)
+		p.Steps = []remedy.Step{step.TagLB{LB: b.ID, Key: remedy.NameTag, Value: remedy.DefaultName(svc), Network: b.NLB != nil}, step.Touch{}}
+	case b == nil && was != "":
+		if gone, err := look.gone(svc, was); err != nil || !gone {
+			return p
+		}
+		p.Ask, p.Risk = "", remedy.High
+		p.Note = "The new load balancer has another address. A controller that still remembers the token of the old creation may need a restart. The other way is to delete the Service and create it again."
+		p.Steps = []remedy.Step{step.Touch{}}
+		if remedy.Synced(svc) {
+			p.Steps = []remedy.Step{step.ClearStatus{Was: svc.Status.LoadBalancer.Ingress}, step.Touch{}}
+		}
 	}
-	if b := g.Balancers[svc.Labels[remedy.BalancerLabel]]; fits(b) {
-		return b, nil
-	}
-	for _, b := range g.List() {
-		if !fits(b) || b.Address == "" || b.Address != remedy.Address(svc) {
-			continue
-		}
-		if b.NLB != nil || b.VPC == "" {
-			return b, nil
-		}
-		if err := g.Err(checkup.Detail); err != nil {
-			return nil, fmt.Errorf("whether %s, which has its address, is in the cluster's VPC: %w", b.ID, err)
-		}
-		if b.VPC == g.Detail.VPC {
-			return b, nil
-		}
-	}
-	return nil, nil
+	return p
 }

@@ -41,6 +41,7 @@ type world struct {
 	CLBs         []clb                                  `json:"clbs"`
 	NLBs         []nlb                                  `json:"nlbs"`
 	ServerGroups []checkup.Group                        `json:"serverGroups"`
+	Named        map[string]string                      `json:"named"` // ID to what the API said: "exists", "gone" or why it did not say
 	VSwitches    []cloud.VSwitch                        `json:"vswitches"`
 	Routes       map[string]int                         `json:"routes"` // route table to number of custom entries
 	Quotas       map[string]float64                     `json:"quotas"` // name to total
@@ -164,6 +165,13 @@ func (w *world) fill(t *testing.T, s *checkup.Snapshot) {
 	for _, b := range w.NLBs {
 		s.Balancers[b.ID] = &checkup.LoadBalancer{
 			Instance: *remedy.Network(b.NetworkLoadBalancer), NetworkListeners: b.Listeners, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
+		}
+	}
+	s.Named = map[string]error{}
+	for id, said := range w.Named {
+		s.Named[id] = map[string]error{"exists": nil, "gone": cloud.ErrNotFound}[said]
+		if said != "exists" && said != "gone" {
+			s.Named[id] = errors.New(said)
 		}
 	}
 	s.VSwitches = map[string]cloud.VSwitch{}

@@ -145,6 +145,8 @@ func (g *gathering) part(ctx context.Context, p Part) (int, error) {
 		return g.classic(ctx)
 	case NLBs:
 		return g.network(ctx)
+	case Named:
+		return g.named(ctx)
 	case Listeners:
 		return g.listeners(ctx)
 	case Groups:
@@ -377,13 +379,60 @@ func (g *gathering) put(b *LoadBalancer) {
 	g.s.Balancers[b.ID] = b
 }
 
+// named asks for the load balancers that Services name and no list has: an entry that a
+// list lacks proves nothing, because permissions that are limited by resource hide some.
+func (g *gathering) named(ctx context.Context) (int, error) {
+	g.mu.Lock()
+	network := map[string]bool{} // by ID: whether it is an NLB's
+	for i := range g.s.Services {
+		svc := &g.s.Services[i]
+		id := NamedBy(svc)
+		if id == "" || !Ours(svc) {
+			continue
+		}
+		if b, err := g.s.Balancer(svc); err != nil || b != nil {
+			continue // it is there, or nobody knows
+		}
+		if b := g.s.Balancers[id]; b == nil || b.Gone {
+			network[id] = remedy.NLB(svc)
+		}
+	}
+	g.mu.Unlock()
+	ids := sortedKeys(network)
+	answers := make([]error, len(ids))
+	err := g.each(ctx, Named, len(ids), func(i int) {
+		id := ids[i]
+		switch {
+		case !remedy.Identifier(id):
+			answers[i] = cloud.ErrNotFound // nothing can be called so
+		case network[id]:
+			_, answers[i] = g.cloud.NLB.LoadBalancer(ctx, id)
+		default:
+			_, answers[i] = g.cloud.SLB.LoadBalancer(ctx, id)
+		}
+	})
+	g.s.Named = map[string]error{}
+	for i, id := range ids {
+		g.s.Named[id] = answers[i]
+	}
+	return len(ids), err
+}
+
 // used marks the load balancers that matter to the cluster and returns them in order.
 func (g *gathering) used() []*LoadBalancer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range g.s.Services {
-		if b, err := g.s.Balancer(&g.s.Services[i]); err == nil && b != nil {
+		b, err := g.s.Balancer(&g.s.Services[i])
+		if err != nil {
+			continue
+		}
+		if b != nil {
 			b.Used = true
+			continue
+		}
+		for _, lost := range g.s.leftovers(&g.s.Services[i]) {
+			lost.Used = true
 		}
 	}
 	var list []*LoadBalancer

@@ -14,22 +14,23 @@ type Part string
 
 // The parts. Of Listeners, Groups and Backends each load balancer may fail by itself.
 const (
-	Services   Part = "services"        // of type LoadBalancer and NodePort, and those that the controller has not let go of
-	Endpoints  Part = "endpoints"       // of the Services
-	Nodes      Part = "nodes"           //
-	Events     Part = "events"          // of Services
-	Detail     Part = "cluster"         // of the ACK cluster
-	Controller Part = "controller"      // its version, and how it signs
-	CLBs       Part = "CLBs"            // of the region, with all their tags
-	NLBs       Part = "NLBs"            // of the region
-	Listeners  Part = "listeners"       // of the load balancers in use
-	Groups     Part = "backend groups"  // of the load balancers in use, with how many backends they have
-	Backends   Part = "backends"        // of these groups
-	VSwitches  Part = "vSwitches"       // of the cluster's VPC
-	Routes     Part = "routes"          // of the cluster's VPC
-	Quotas     Part = "quotas"          // of CLB, NLB and VPC
-	Rights     Part = "RAM permissions" // of the masters' role
-	Policy     Part = "policy"          // of the operator
+	Services   Part = "services"             // of type LoadBalancer and NodePort, and those that the controller has not let go of
+	Endpoints  Part = "endpoints"            // of the Services
+	Nodes      Part = "nodes"                //
+	Events     Part = "events"               // of Services
+	Detail     Part = "cluster"              // of the ACK cluster
+	Controller Part = "controller"           // its version, and how it signs
+	CLBs       Part = "CLBs"                 // of the region, with all their tags
+	NLBs       Part = "NLBs"                 // of the region
+	Named      Part = "named load balancers" // that Services name and no list has, each asked for by its ID
+	Listeners  Part = "listeners"            // of the load balancers in use
+	Groups     Part = "backend groups"       // of the load balancers in use, with how many backends they have
+	Backends   Part = "backends"             // of these groups
+	VSwitches  Part = "vSwitches"            // of the cluster's VPC
+	Routes     Part = "routes"               // of the cluster's VPC
+	Quotas     Part = "quotas"               // of CLB, NLB and VPC
+	Rights     Part = "RAM permissions"      // of the masters' role
+	Policy     Part = "policy"               // of the operator
 )
 
 // parts says what reading a part takes, beside what the parts that it needs take.
@@ -45,6 +46,7 @@ var parts = map[Part]struct {
 	Controller: {reads: remedy.ControllerReads},
 	CLBs:       {reads: []grant.Grant{grant.DescribeLoadBalancers, grant.ListSLBTags}},
 	NLBs:       {reads: []grant.Grant{grant.ListNLBs}},
+	Named:      {reads: []grant.Grant{grant.DescribeLoadBalancerAttribute, grant.GetNLB}, needs: []Part{Services, CLBs, NLBs}},
 	Listeners:  {reads: []grant.Grant{grant.DescribeLoadBalancerListeners, grant.ListNLBListeners}, needs: []Part{Services, CLBs, NLBs}},
 	Groups:     {reads: []grant.Grant{grant.DescribeVServerGroups, grant.ListServerGroups}, needs: []Part{Services, CLBs, NLBs}},
 	Backends:   {reads: []grant.Grant{grant.DescribeVServerGroupAttribute, grant.ListServerGroupServers}, needs: []Part{Groups}},

@@ -21,15 +21,19 @@ type Snapshot struct {
 	Cluster string    // ID of the ACK cluster
 	Region  string
 
-	Services     []corev1.Service                       // without managedFields
-	Marks        map[types.UID]Mark                     // of the Services
-	Slices       map[string][]discoveryv1.EndpointSlice // by the Service's namespace/name
-	Moved        map[string]time.Time                   // by the same: when any of its slices was last written; missing: not known
-	Nodes        []corev1.Node                          // labels, taints, conditions and provider ID
-	Events       map[types.UID][]Event                  // by the Service's UID, the oldest first
-	Detail       cloud.Cluster
-	Controller   remedy.Controller
-	Balancers    map[string]*LoadBalancer // of both kinds, by ID
+	Services   []corev1.Service                       // without managedFields
+	Marks      map[types.UID]Mark                     // of the Services
+	Slices     map[string][]discoveryv1.EndpointSlice // by the Service's namespace/name
+	Moved      map[string]time.Time                   // by the same: when any of its slices was last written; missing: not known
+	Nodes      []corev1.Node                          // labels, taints, conditions and provider ID
+	Events     map[types.UID][]Event                  // by the Service's UID, the oldest first
+	Detail     cloud.Cluster
+	Controller remedy.Controller
+	Balancers  map[string]*LoadBalancer // of both kinds, by ID
+	// Named says of each load balancer that a Service names, by its annotation or its
+	// label, and that no list has, what the API said when it was asked for it: nil if it
+	// exists, cloud.ErrNotFound if it does not.
+	Named        map[string]error
 	ServerGroups []Group                  // of NLBs, which the controller of this cluster made
 	VSwitches    map[string]cloud.VSwitch // by ID
 	Routes       map[string][]cloud.Route // by the route table's ID
@@ -43,7 +47,7 @@ type Snapshot struct {
 	// Given are the parts that were asked for.
 	Given []Part
 
-	byTag, byName map[string][]*LoadBalancer
+	byTag, byName, byAddress map[string][]*LoadBalancer
 }
 
 // A Mark is what the managed fields of a Service say.
@@ -167,17 +171,78 @@ func (s *Snapshot) Balancer(svc *corev1.Service) (*LoadBalancer, error) {
 	return nil, nil
 }
 
-// index makes the load balancers known by tag and name.
+// NamedBy returns the IDs of load balancers that the Service names: by the annotation
+// id, else by the label that the controller left on it.
+func NamedBy(svc *corev1.Service) string {
+	if id, _ := remedy.Annotation(svc, "id"); id != "" {
+		return id
+	}
+	return svc.Labels[remedy.BalancerLabel]
+}
+
+// Left returns the load balancer of a Service with an address that the controller does
+// not find any more: the one that its label names, or the one with its address. It is
+// nil if there is none, or if it has another Service's tag or address: a label may have
+// come with a copy. Private addresses repeat over VPCs, so that they count in the
+// cluster's alone, which needs Detail.
+func (s *Snapshot) Left(svc *corev1.Service) (*LoadBalancer, error) {
+	for _, b := range s.leftovers(svc) {
+		if b.VPC == "" || b.NLB != nil || b.ID == svc.Labels[remedy.BalancerLabel] {
+			return b, nil
+		}
+		if err := s.Err(Detail); err != nil {
+			return nil, fmt.Errorf("whether %s, which has its address, is in the cluster's VPC: %w", b.ID, err)
+		}
+		if b.VPC == s.Detail.VPC {
+			return b, nil
+		}
+	}
+	return nil, nil
+}
+
+// leftovers returns what Left chooses from, the likelier ones first.
+func (s *Snapshot) leftovers(svc *corev1.Service) []*LoadBalancer {
+	if !remedy.Synced(svc) {
+		return nil
+	}
+	// With these the address is not the load balancer's own.
+	kind, _ := remedy.Annotation(svc, "external-ip-type")
+	host, _ := remedy.Annotation(svc, "hostname")
+	foreign := !remedy.NLB(svc) && (kind == "eip" || host != "")
+	fits := func(b *LoadBalancer) bool {
+		tag, tagged := b.Tags[remedy.NameTag]
+		return !b.Gone && (b.NLB != nil) == remedy.NLB(svc) && (!tagged || tag == remedy.DefaultName(svc)) && (foreign || b.Address == remedy.Address(svc))
+	}
+	var list []*LoadBalancer
+	labelled := s.Balancers[svc.Labels[remedy.BalancerLabel]]
+	if labelled != nil && fits(labelled) {
+		list = append(list, labelled)
+	}
+	if foreign {
+		return list
+	}
+	s.index()
+	for _, b := range s.byAddress[remedy.Address(svc)] {
+		if b != labelled && fits(b) {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// index makes the load balancers known by tag, name and address.
 func (s *Snapshot) index() {
 	if s.byTag != nil {
 		return
 	}
-	s.byTag, s.byName = map[string][]*LoadBalancer{}, map[string][]*LoadBalancer{}
-	for _, b := range s.Balancers {
+	s.byTag, s.byName, s.byAddress = map[string][]*LoadBalancer{}, map[string][]*LoadBalancer{}, map[string][]*LoadBalancer{}
+	for _, id := range sortedKeys(s.Balancers) {
+		b := s.Balancers[id]
 		if name := b.Tags[remedy.NameTag]; name != "" {
 			s.byTag[name] = append(s.byTag[name], b)
 		}
 		s.byName[b.Name] = append(s.byName[b.Name], b)
+		s.byAddress[b.Address] = append(s.byAddress[b.Address], b)
 	}
 }
 

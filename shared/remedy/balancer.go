@@ -251,6 +251,9 @@ func (c *Case) Made(ctx context.Context) (string, error) {
 // is no need to ask, and it may be too long for a request.
 var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 
+// Identifier reports whether a load balancer can have this ID.
+func Identifier(id string) bool { return identifier.MatchString(id) }
+
 // Named returns the load balancer with this ID, of the kind that the Service
 // wants, with all its tags; nil if the API says that there is none.
 func (c *Case) Named(ctx context.Context, id string) (*Instance, error) {
