@@ -105,7 +105,10 @@ func node(i int) any {
 }
 
 // api answers lists as an API server does, in pages.
-func (z size) api() http.Handler {
+func (z size) api() http.Handler { return z.serve(z.service) }
+
+// serve does so with these Services.
+func (z size) serve(service func(int) any) http.Handler {
 	mux := http.NewServeMux()
 	list := func(path string, n int, item func(int) any) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +127,7 @@ func (z size) api() http.Handler {
 			_ = json.NewEncoder(w).Encode(page)
 		})
 	}
-	list("/api/v1/services", z.services, z.service)
+	list("/api/v1/services", z.services, service)
 	list("/apis/discovery.k8s.io/v1/endpointslices", z.services, z.slice)
 	list("/api/v1/nodes", 10, node)
 	list("/api/v1/events", 0, nil)

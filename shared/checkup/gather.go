@@ -535,28 +535,33 @@ func (g *gathering) groups(ctx context.Context) (int, error) {
 
 func (g *gathering) backends(ctx context.Context) (int, error) {
 	type place struct {
-		group   *Group
-		network bool
+		group *Group
+		of    *LoadBalancer // nil: of NLBs
 	}
 	var list []place
 	for _, b := range g.used() {
 		for i := range b.Groups {
-			list = append(list, place{&b.Groups[i], false})
+			list = append(list, place{&b.Groups[i], b})
 		}
 	}
 	for i := range g.s.ServerGroups {
-		list = append(list, place{&g.s.ServerGroups[i], true})
+		list = append(list, place{&g.s.ServerGroups[i], nil})
 	}
 	counts := make([]int, len(list))
 	err := g.each(ctx, Backends, len(list), func(i int) {
 		to := list[i].group
-		if list[i].network {
+		if list[i].of == nil {
 			to.Backends, to.Failed = g.cloud.NLB.Servers(ctx, to.ID)
 			to.Servers = len(to.Backends)
 		} else if to.Servers > 0 {
 			var whole cloud.VServerGroup
 			whole, to.Failed = g.cloud.SLB.VServerGroup(ctx, to.ID)
 			to.Backends = whole.Backends
+			if errors.Is(to.Failed, cloud.ErrNotFound) { // it went meanwhile, maybe with its load balancer
+				if _, err := g.cloud.SLB.VServerGroups(ctx, list[i].of.ID); errors.Is(err, cloud.ErrNotFound) {
+					g.failed(list[i].of, Backends, err)
+				}
+			}
 		}
 		if to.Backends == nil && to.Failed == nil {
 			to.Backends = []cloud.Backend{}
