@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -67,20 +68,44 @@ func checks(matters []string) []string {
 func (r *rig) journal(result events.Result) []string {
 	r.Helper()
 	var all []string
-	err := r.env.Stream.EachLast(r.ctx, stream.Cases, "lbremedy.case."+scene.ClusterID+".>", func(m stream.Message) error {
-		e, err := events.DecodeNATS(m.Header, m.Data)
-		if err != nil {
-			return err
-		}
-		rec, err := events.ReadRecord(e)
+	r.must(r.env.Stream.EachLast(r.ctx, stream.Cases, caseSubjects, func(m stream.Message) error {
+		rec, err := record(m)
 		if err == nil && rec.Phase == events.Settled && rec.Result == result {
-			all = append(all, strings.TrimPrefix(rec.Class, checkup.ClassPrefix)+" "+rec.Service.Name)
+			all = append(all, nameOf(rec))
 		}
 		return err
-	})
-	r.must(err)
+	}))
 	slices.Sort(all)
 	return all
+}
+
+// told returns the cases of all records, sorted: one that was told twice is there twice.
+func (r *rig) told() []string {
+	r.Helper()
+	var all []string
+	r.must(r.env.Stream.Each(r.ctx, stream.Cases, caseSubjects, time.Time{}, func(m stream.Message) error {
+		rec, err := record(m)
+		all = append(all, nameOf(rec))
+		return err
+	}))
+	slices.Sort(all)
+	return all
+}
+
+// caseSubjects are the subjects of the cluster's cases.
+const caseSubjects = "lbremedy.case." + scene.ClusterID + ".>"
+
+func record(m stream.Message) (events.Record, error) {
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		return events.Record{}, err
+	}
+	return events.ReadRecord(e)
+}
+
+// nameOf returns the case of a check by check and what it is about.
+func nameOf(rec events.Record) string {
+	return strings.TrimPrefix(rec.Class, checkup.ClassPrefix) + " " + rec.Service.Name
 }
 
 // same fails the test where what is there is not what is wanted.
