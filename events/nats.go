@@ -48,6 +48,16 @@ func EncodeNATS(e event.Event) (header map[string][]string, data []byte, err err
 	return header, e.Data(), nil
 }
 
+// DecodeRecord returns the entry of the journal that a NATS message holds, and errs as
+// DecodeNATS and ReadRecord do.
+func DecodeRecord(header map[string][]string, data []byte) (Record, error) {
+	e, err := DecodeNATS(header, data)
+	if err != nil {
+		return Record{}, err
+	}
+	return ReadRecord(e)
+}
+
 // DecodeNATS returns the CloudEvent of a NATS message. A Content-Type of
 // application/cloudevents means structured mode, else a ce-specversion header
 // means binary mode, else data that is a JSON object with a specversion is

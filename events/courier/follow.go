@@ -91,11 +91,7 @@ func Follow(ctx context.Context, s *stream.Stream, cluster string, seen func(eve
 // outside returns the record of a run that has ended in a function outside. Workers
 // count their own.
 func outside(m stream.Message) (events.Record, bool) {
-	e, err := events.DecodeNATS(m.Header, m.Data)
-	if err != nil {
-		return events.Record{}, false
-	}
-	r, err := events.ReadRecord(e)
+	r, err := events.DecodeRecord(m.Header, m.Data)
 	if err != nil || r.Phase != events.Settled || r.Who != "http" && r.Who != "fc" {
 		return events.Record{}, false
 	}

@@ -205,7 +205,7 @@ func (p *Patrol) open(ctx context.Context) (map[string]*standing, time.Time, err
 			if m.Time.After(newest) {
 				newest = m.Time
 			}
-			rec, err := record(m)
+			rec, err := events.DecodeRecord(m.Header, m.Data)
 			if err != nil {
 				p.log().Warn("a record of the survey can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence, "error", events.Redact(err.Error()))
 				return nil
@@ -220,15 +220,6 @@ func (p *Patrol) open(ctx context.Context) (map[string]*standing, time.Time, err
 		}
 	}
 	return open, newest, nil
-}
-
-// record reads an entry of the journal.
-func record(m stream.Message) (events.Record, error) {
-	e, err := events.DecodeNATS(m.Header, m.Data)
-	if err != nil {
-		return events.Record{}, err
-	}
-	return events.ReadRecord(e)
 }
 
 // stands reports whether the case of a record is not over. A run that was to come back
@@ -391,7 +382,7 @@ func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter) (bool, err
 		rec.Case, rec.First, rec.Attempts, rec.Attempt = last.Case, last.First, last.Attempts, last.Attempt
 	case kept != nil:
 		// One that stands since the cases were read is another patrol's, or a run's.
-		if last, err := record(*kept); err == nil && stands(last) {
+		if last, err := events.DecodeRecord(kept.Header, kept.Data); err == nil && stands(last) {
 			return false, stream.ErrConflict
 		}
 	}
@@ -439,7 +430,7 @@ func (p *Patrol) busy(ctx context.Context, uid string, now time.Time) (bool, err
 	if err != nil {
 		return false, err
 	}
-	last, err := record(m)
+	last, err := events.DecodeRecord(m.Header, m.Data)
 	if err != nil || last.Phase == events.Settled && last.Result.Settled() {
 		return false, nil // what can't be read is of no run that goes on
 	}

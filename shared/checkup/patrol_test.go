@@ -34,11 +34,7 @@ func (p *Patrol) records(t *testing.T) []string {
 	t.Helper()
 	var lines []string
 	err := p.Env.Stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c1.>", func(m stream.Message) error {
-		e, err := events.DecodeNATS(m.Header, m.Data)
-		if err != nil {
-			return err
-		}
-		r, err := events.ReadRecord(e)
+		r, err := events.DecodeRecord(m.Header, m.Data)
 		lines = append(lines, r.Class+" "+r.Service.String()+" "+string(r.Result)+": "+r.Finding+" / "+r.Ask)
 		return err
 	})
@@ -310,7 +306,7 @@ func TestPatrolRenews(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := record(m)
+		r, err := events.DecodeRecord(m.Header, m.Data)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -335,11 +335,7 @@ func (r *rig) journal() []events.Record {
 	r.Helper()
 	var all []events.Record
 	r.must(r.env.Stream.Each(r.Context(), stream.Cases, events.CaseFilter(r.env.Cluster, string(r.svc.UID)), time.Time{}, func(m stream.Message) error {
-		e, err := events.DecodeNATS(m.Header, m.Data)
-		if err != nil {
-			return err
-		}
-		rec, err := events.ReadRecord(e)
+		rec, err := events.DecodeRecord(m.Header, m.Data)
 		all = append(all, rec)
 		return err
 	}))

@@ -309,11 +309,7 @@ func (x *run) writing(rec events.Record) time.Duration {
 }
 
 func decode(m stream.Message) (events.Record, error) {
-	e, err := events.DecodeNATS(m.Header, m.Data)
-	if err != nil {
-		return events.Record{}, fmt.Errorf("read the journal: %w", err)
-	}
-	rec, err := events.ReadRecord(e)
+	rec, err := events.DecodeRecord(m.Header, m.Data)
 	if err != nil {
 		return events.Record{}, fmt.Errorf("read the journal: %w", err)
 	}

@@ -160,15 +160,12 @@ type balance struct {
 
 // record takes the newest record of a Service and class in.
 func (b *balance) record(m Message) error {
-	e, err := events.DecodeNATS(m.Header, m.Data)
-	if err == nil {
-		var r events.Record
-		if r, err = events.ReadRecord(e); err == nil {
-			b.records[m.Subject] = r
-			return nil
-		}
+	r, err := events.DecodeRecord(m.Header, m.Data)
+	if err != nil {
+		b.Problems = append(b.Problems, fmt.Sprintf("The journal holds a record that can't be read, as message %d: %s.", m.Sequence, err))
+		return nil
 	}
-	b.Problems = append(b.Problems, fmt.Sprintf("The journal holds a record that can't be read, as message %d: %s.", m.Sequence, err))
+	b.records[m.Subject] = r
 	return nil
 }
 

@@ -200,7 +200,7 @@ const (
 
 // handle answers one record of the journal for one sink.
 func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
-	r, err := record(m)
+	r, err := events.DecodeRecord(m.Header, m.Data)
 	if err != nil {
 		if m.Deliveries < unreads {
 			return stream.Reply{Retry: unread}
@@ -217,15 +217,6 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 		wait = max(wait, busyWait)
 	}
 	return stream.Reply{Retry: wait}
-}
-
-// record reads an entry of the journal.
-func record(m stream.Message) (events.Record, error) {
-	e, err := events.DecodeNATS(m.Header, m.Data)
-	if err != nil {
-		return events.Record{}, err
-	}
-	return events.ReadRecord(e)
 }
 
 // take brings the members of a record's Service up to date and tells the sink of the

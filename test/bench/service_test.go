@@ -166,11 +166,7 @@ func (s *street) follow(b *testing.B, st *stream.Stream) {
 		return nil
 	})
 	follow(stream.Cases, "lbremedy.case.>", func(m stream.Message) error {
-		e, err := events.DecodeNATS(m.Header, m.Data)
-		if err != nil {
-			return err
-		}
-		rec, err := events.ReadRecord(e)
+		rec, err := events.DecodeRecord(m.Header, m.Data)
 		if err != nil {
 			return err
 		}

@@ -73,11 +73,7 @@ func (p *play) failure(m stream.Message) error {
 
 // record takes in a message of CASES.
 func (p *play) record(m stream.Message) error {
-	e, err := events.DecodeNATS(m.Header, m.Data)
-	if err != nil {
-		return err
-	}
-	r, err := events.ReadRecord(e)
+	r, err := events.DecodeRecord(m.Header, m.Data)
 	if err != nil {
 		return err
 	}

@@ -242,11 +242,7 @@ func allFixed(t *testing.T, s *stream.Stream, c *cluster.Cluster, namespace stri
 		if err != nil {
 			return err
 		}
-		e, err := events.DecodeNATS(msg.Header, msg.Data)
-		if err != nil {
-			return err
-		}
-		rec, err := events.ReadRecord(e)
+		rec, err := events.DecodeRecord(msg.Header, msg.Data)
 		if err != nil {
 			return err
 		}

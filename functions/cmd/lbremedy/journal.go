@@ -146,15 +146,6 @@ func (p *program) caseFilter(classes []string) string {
 	return events.CaseSubject(cluster, "*", class)
 }
 
-// record reads an entry of the journal.
-func record(m stream.Message) (events.Record, error) {
-	e, err := events.DecodeNATS(m.Header, m.Data)
-	if err != nil {
-		return events.Record{}, err
-	}
-	return events.ReadRecord(e)
-}
-
 // A history is one case: all its records, the oldest first.
 type history []events.Record
 
@@ -173,7 +164,7 @@ func (p *program) reader() *reader { return &reader{program: p, progress: p.prog
 // each returns what hands the record of a message on, and counts those that are none.
 func (r *reader) each(f func(events.Record) error) func(stream.Message) error {
 	return func(m stream.Message) error {
-		rec, err := record(m)
+		rec, err := events.DecodeRecord(m.Header, m.Data)
 		if err != nil {
 			r.broken++
 			r.why = cmp.Or(r.why, err)

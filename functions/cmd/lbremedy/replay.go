@@ -120,7 +120,7 @@ func (p *program) again(ctx context.Context, env *remedy.Env, items []item) erro
 				return err
 			}
 			if err == nil {
-				r, err := record(m)
+				r, err := events.DecodeRecord(m.Header, m.Data)
 				if err != nil {
 					return err
 				}

@@ -33,7 +33,7 @@ interrupted. With -o json each record is a line of JSON, with yaml a document.`,
 				p.note("Following the journal; Ctrl-C ends it.")
 			}
 			return s.FollowSince(cmd.Context(), stream.Cases, p.caseFilter(f.classes), f.since.Time, func(m stream.Message) error {
-				r, err := record(m)
+				r, err := events.DecodeRecord(m.Header, m.Data)
 				if err != nil {
 					p.note("a record can't be read: %s", command.Clean(err.Error()))
 					return nil

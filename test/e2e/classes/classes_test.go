@@ -257,11 +257,7 @@ func (r *rig) start(t *testing.T, ctx context.Context) (end func()) {
 
 // see takes in a record of the journal.
 func (r *rig) see(m stream.Message) error {
-	e, err := events.DecodeNATS(m.Header, m.Data)
-	if err != nil {
-		return err
-	}
-	rec, err := events.ReadRecord(e)
+	rec, err := events.DecodeRecord(m.Header, m.Data)
 	if err != nil {
 		return err
 	}
