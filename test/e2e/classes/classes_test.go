@@ -28,6 +28,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/snapshot"
 )
 
 // noWayBack are the scenes whose fix can't be taken back, which their plans say
@@ -84,7 +85,7 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 	if err := stage.Halt(ctx); err != nil {
 		t.Fatal(err)
 	}
-	broken := look(t, stage)
+	broken := snapshot.Look(t, stage)
 
 	end := r.start(t, ctx)
 	r.until(t, ctx, cast, func(role scene.Role) bool {
@@ -93,15 +94,15 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 		}
 		return r.ended(role).Result == role.Ends
 	})
-	written := look(t, stage)
-	var steps []allowance
+	written := snapshot.Look(t, stage)
+	var steps []snapshot.Allowance
 	for _, role := range cast {
-		steps = append(steps, bySteps(t, r.written(role))...)
+		steps = append(steps, snapshot.BySteps(t, r.written(role))...)
 		if asked := r.asked(role); role.Ends == events.Asked && len(asked) != 1 || role.Ends != events.Asked && len(asked) > 0 {
 			t.Errorf("%s (%s) has asked %d questions: %q", role.Name, role.Class, len(asked), asked)
 		}
 	}
-	same(t, "no step names this, and the worker has changed it", compare(broken, written, steps))
+	same(t, "no step names this, and the worker has changed it", snapshot.Compare(broken, written, steps))
 	r.cloudWrites(t, cast)
 	r.tickets(t, ctx, cast, func(role scene.Role) bool { return role.Ends == events.Asked })
 	writes := stage.WorkerWrites()
@@ -114,8 +115,8 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 	if err := stage.Halt(ctx); err != nil {
 		t.Fatal(err)
 	}
-	healed := look(t, stage)
-	syncs := byNodes(written.world, healed.world)
+	healed := snapshot.Look(t, stage)
+	syncs := snapshot.ByNodes(written.World, healed.World)
 	for _, role := range cast {
 		// The failure goes on, with a controller that is new: the question is the same.
 		if asked := r.asked(role); len(slices.Compact(slices.Sorted(slices.Values(asked)))) > 1 {
@@ -123,31 +124,31 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 		}
 		// This reason is that of a sync that succeeds.
 		if in, _ := stage.Event(role.Service); role.Heals || in.Reason == "UnAvailableLoadBalancer" {
-			syncs = append(syncs, byController(written, healed, r.ended(role).Service)...)
+			syncs = append(syncs, snapshot.ByController(written, healed, r.ended(role).Service)...)
 		}
 	}
-	same(t, "no sync that succeeds explains this", compare(written, healed, syncs))
+	same(t, "no sync that succeeds explains this", snapshot.Compare(written, healed, syncs))
 
 	r.later(t, ctx, cast)
 	r.tickets(t, ctx, cast, func(role scene.Role) bool { return role.Ends == events.Asked || role.Ends == events.Waiting })
-	same(t, "a class that waits has changed this", compare(healed, look(t, stage)))
+	same(t, "a class that waits has changed this", snapshot.Compare(healed, snapshot.Look(t, stage)))
 	if all := stage.WorkerWrites(); len(all) != len(writes) {
 		t.Errorf("the worker has written to the cloud once more: %v, after %v", all, writes)
 	}
 
 	var fixes []events.Record
-	var stays []allowance
+	var stays []snapshot.Allowance
 	for _, role := range cast {
 		if role.Ends == events.Fixed {
 			fixes = append(fixes, r.written(role))
 			stays = append(stays, r.undo(t, ctx, stage, role)...)
 		}
 	}
-	restored := look(t, stage)
+	restored := snapshot.Look(t, stage)
 	for _, rec := range fixes {
-		stays = append(stays, byUndo(t, restored, rec)...)
+		stays = append(stays, snapshot.ByUndo(t, restored, rec)...)
 	}
-	same(t, "this is not as it was before the fix", compare(broken, restored, syncs, stays))
+	same(t, "this is not as it was before the fix", snapshot.Compare(broken, restored, syncs, stays))
 	if _, err := r.stream.Last(ctx, stream.Dead, "lbremedy.dead.>"); !errors.Is(err, stream.ErrNotFound) {
 		t.Errorf("something could not be handled: %v", err)
 	}
@@ -454,7 +455,7 @@ func (r *rig) later(t *testing.T, ctx context.Context, cast []scene.Role) {
 const lasts = 16 * time.Minute
 
 // undo takes back what was done for a role, and returns what can't be.
-func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role scene.Role) []allowance {
+func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role scene.Role) []snapshot.Allowance {
 	t.Helper()
 	i := slices.IndexFunc(functions.All, func(c *remedy.Remedy) bool { return c.Class == role.Class })
 	rec := r.written(role)
@@ -468,7 +469,7 @@ func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role s
 	case stuck && !errors.Is(err, remedy.ErrNoUndo):
 		t.Errorf("%s: what has no way back was taken back: %+v, %v", role.Name, out, err)
 	case stuck || !back:
-		return bySteps(t, rec)
+		return snapshot.BySteps(t, rec)
 	case err != nil:
 		t.Errorf("%s: %v", role.Name, err)
 	case out.Result != events.Undone:

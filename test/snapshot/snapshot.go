@@ -1,4 +1,6 @@
-package classes
+// Package snapshot holds a whole cluster and a whole simulated account to what they were
+// a moment before: nothing may have changed but what is allowed to, and why.
+package snapshot
 
 import (
 	"bytes"
@@ -20,22 +22,22 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A snapshot is the whole cluster and the whole simulated account at a moment.
-type snapshot struct {
+// A Snapshot is the whole cluster and the whole simulated account at a moment.
+type Snapshot struct {
 	values map[string]string // all there is, in JSON, by its path
-	world  *sim.World
+	World  *sim.World        // the account
 }
 
-// at joins the parts of a path.
-func at(parts ...string) string { return strings.Join(parts, " > ") }
+// At joins the parts of a path.
+func At(parts ...string) string { return strings.Join(parts, " > ") }
 
-// look takes a snapshot. Events are left out, which the controller writes as it
+// Look takes a snapshot. Events are left out, which the controller writes as it
 // likes, and so are what the API server writes by itself and what the test has
 // allowed its users.
-func look(t *testing.T, stage *scene.Stage) snapshot {
+func Look(t *testing.T, stage *scene.Stage) Snapshot {
 	t.Helper()
-	s := snapshot{values: map[string]string{}, world: stage.Cloud.Snapshot()}
-	account := *s.world
+	s := Snapshot{values: map[string]string{}, World: stage.Cloud.Snapshot()}
+	account := *s.World
 	account.Callers = nil // the keys of the test's own users
 	s.add(t, "cloud", account)
 	for _, kind := range listed(t, stage.Cluster) {
@@ -57,11 +59,11 @@ func look(t *testing.T, stage *scene.Stage) snapshot {
 
 // object returns the path of an object of the cluster.
 func object(kind schema.GroupResource, o metav1.Object) string {
-	return at(kind.String(), strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
+	return At(kind.String(), strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
 }
 
 // service returns the path of a Service.
-func service(s events.Service) string { return at("services", s.Namespace+"/"+s.Name) }
+func service(s events.Service) string { return At("services", s.Namespace+"/"+s.Name) }
 
 // listed returns the kinds of objects that the API server can list.
 func listed(t *testing.T, c *cluster.Cluster) []schema.GroupVersionResource {
@@ -87,7 +89,7 @@ func listed(t *testing.T, c *cluster.Cluster) []schema.GroupVersionResource {
 }
 
 // add adds a value by its JSON.
-func (s snapshot) add(t *testing.T, path string, v any) {
+func (s Snapshot) add(t *testing.T, path string, v any) {
 	t.Helper()
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -102,11 +104,11 @@ func (s snapshot) add(t *testing.T, path string, v any) {
 	s.put(path, plain)
 }
 
-func (s snapshot) put(path string, v any) {
+func (s Snapshot) put(path string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
-			s.put(at(path, k), e)
+			s.put(At(path, k), e)
 		}
 	case []any:
 		names := map[string]bool{}
@@ -116,7 +118,7 @@ func (s snapshot) put(path string, v any) {
 				name = fmt.Sprint(i)
 			}
 			names[name] = true
-			s.put(at(path, name), e)
+			s.put(At(path, name), e)
 		}
 	case nil:
 	default:
@@ -145,18 +147,18 @@ func nameOf(v any) string {
 	return name
 }
 
-// An allowance is a part of cluster or cloud that may differ: a path, with all
+// An Allowance is a part of cluster or cloud that may differ: a path, with all
 // that is below it.
-type allowance struct{ path, why string }
+type Allowance struct{ path, why string }
 
-// compare returns, a line each, what differs in cluster and cloud and is covered
+// Compare returns, a line each, what differs in cluster and cloud and is covered
 // by no allowance.
-func compare(before, after snapshot, allowed ...[]allowance) []string {
+func Compare(before, after Snapshot, allowed ...[]Allowance) []string {
 	all := slices.Concat(allowed...)
 	var diff []string
 	for _, path := range slices.Sorted(maps.Keys(union(before.values, after.values))) {
 		was, is := before.values[path], after.values[path]
-		covered := slices.ContainsFunc(all, func(a allowance) bool { return path == a.path || strings.HasPrefix(path, at(a.path, "")) })
+		covered := slices.ContainsFunc(all, func(a Allowance) bool { return path == a.path || strings.HasPrefix(path, At(a.path, "")) })
 		if was != is && !covered {
 			diff = append(diff, fmt.Sprintf("%s: was %s, is %s", path, or(was, "not there"), or(is, "not there")))
 		}
@@ -177,18 +179,18 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// bySteps returns what the steps of a plan that were applied name. A kind of step
+// BySteps returns what the steps of a plan that were applied name. A kind of step
 // that is not here may change nothing.
-func bySteps(t *testing.T, rec events.Record) []allowance {
+func BySteps(t *testing.T, rec events.Record) []Allowance {
 	t.Helper()
 	svc := service(rec.Service)
-	var all []allowance
+	var all []Allowance
 	for _, s := range rec.Steps[:rec.Next] {
 		made, err := step.Decode(s.Kind, s.Step)
 		if err != nil {
 			t.Fatal(err)
 		}
-		may := func(parts ...string) { all = append(all, allowance{at(parts...), s.Text}) }
+		may := func(parts ...string) { all = append(all, Allowance{At(parts...), s.Text}) }
 		may(svc, "metadata", "annotations", remedy.Resync)
 		if keyed, ok := made.(remedy.Keyed); ok {
 			for _, key := range keyed.Keys() {
@@ -209,24 +211,24 @@ func bySteps(t *testing.T, rec events.Record) []allowance {
 	return all
 }
 
-// byController returns what the controller changes when it syncs a Service: the
+// ByController returns what the controller changes when it syncs a Service: the
 // marks that it leaves on the Service, and in the cloud what is the Service's. A
 // load balancer that was there before is the Service's in its groups and
 // listeners, and a new one that the controller has made for it as a whole.
-func byController(before, after snapshot, svc events.Service) []allowance {
+func ByController(before, after Snapshot, svc events.Service) []Allowance {
 	path := service(svc)
-	own := []allowance{
-		{at(path, "metadata", "labels", remedy.HashLabel), "the hash of what was synced"},
-		{at(path, "metadata", "labels", remedy.BalancerLabel), "the ID of the load balancer"},
-		{at(path, "metadata", "finalizers"), "so that the Service does not go before its load balancer"},
-		{at(path, "status", "loadBalancer"), "the address"},
+	own := []Allowance{
+		{At(path, "metadata", "labels", remedy.HashLabel), "the hash of what was synced"},
+		{At(path, "metadata", "labels", remedy.BalancerLabel), "the ID of the load balancer"},
+		{At(path, "metadata", "finalizers"), "so that the Service does not go before its load balancer"},
+		{At(path, "status", "loadBalancer"), "the address"},
 	}
 	const nameTag = "kubernetes.do.not.delete"
 	name := "a" + strings.ReplaceAll(svc.UID, "-", "")[:31] // of a load balancer that it has made
 	cloud := func(why string, parts ...string) {
-		own = append(own, allowance{at(append([]string{"cloud"}, parts...)...), why})
+		own = append(own, Allowance{At(append([]string{"cloud"}, parts...)...), why})
 	}
-	for _, world := range []*sim.World{before.world, after.world} { // groups and listeners also go
+	for _, world := range []*sim.World{before.World, after.World} { // groups and listeners also go
 		theirs := fmt.Sprintf("/%s/%s/%s", svc.Name, svc.Namespace, scene.ClusterID)
 		for _, lb := range world.LoadBalancers {
 			for _, g := range lb.VGroups {
@@ -246,8 +248,8 @@ func byController(before, after snapshot, svc events.Service) []allowance {
 			}
 		}
 	}
-	for _, lb := range after.world.LoadBalancers {
-		switch was := slices.ContainsFunc(before.world.LoadBalancers, func(o sim.LoadBalancer) bool { return o.ID == lb.ID }); {
+	for _, lb := range after.World.LoadBalancers {
+		switch was := slices.ContainsFunc(before.World.LoadBalancers, func(o sim.LoadBalancer) bool { return o.ID == lb.ID }); {
 		case lb.Tags[nameTag] != name:
 		case was:
 			cloud("the name by which it knows its load balancer", "loadBalancers", lb.ID, "tags", nameTag)
@@ -256,17 +258,17 @@ func byController(before, after snapshot, svc events.Service) []allowance {
 			cloud("the address of the load balancer that it has made", "vswitches", lb.VSwitch, "free")
 		}
 	}
-	for _, n := range after.world.NLBs {
+	for _, n := range after.World.NLBs {
 		if n.Tags[nameTag] != name {
 			continue
 		}
-		was := slices.IndexFunc(before.world.NLBs, func(o sim.NLB) bool { return o.ID == n.ID })
+		was := slices.IndexFunc(before.World.NLBs, func(o sim.NLB) bool { return o.ID == n.ID })
 		zones := n.Zones
 		if was < 0 {
 			cloud("the load balancer that it has made", "nlbs", n.ID)
 		} else {
 			cloud("whether an NLB has public addresses can be changed", "nlbs", n.ID, "addressType")
-			zones = slices.Concat(zones, before.world.NLBs[was].Zones)
+			zones = slices.Concat(zones, before.World.NLBs[was].Zones)
 		}
 		for _, z := range zones {
 			if was < 0 {
@@ -282,34 +284,34 @@ func byController(before, after snapshot, svc events.Service) []allowance {
 	return own
 }
 
-// byNodes returns what the controller changes of all Services when nodes come and
+// ByNodes returns what the controller changes of all Services when nodes come and
 // go: the backends of their groups. Halt may have cut that short.
-func byNodes(worlds ...*sim.World) []allowance {
+func ByNodes(worlds ...*sim.World) []Allowance {
 	const why = "backends of nodes that have come or gone"
-	var all []allowance
+	var all []Allowance
 	for _, w := range worlds {
 		for _, lb := range w.LoadBalancers {
 			for _, g := range lb.VGroups {
 				if strings.HasPrefix(g.Name, "k8s/") && strings.HasSuffix(g.Name, "/"+scene.ClusterID) {
-					all = append(all, allowance{at("cloud", "loadBalancers", lb.ID, "vgroups", g.ID, "backends"), why})
+					all = append(all, Allowance{At("cloud", "loadBalancers", lb.ID, "vgroups", g.ID, "backends"), why})
 				}
 			}
 		}
 		for _, g := range w.ServerGroups {
 			if strings.HasPrefix(g.Name, "k8s.") && strings.HasSuffix(g.Name, "."+scene.ClusterID) {
-				all = append(all, allowance{at("cloud", "serverGroups", g.ID, "servers"), why})
+				all = append(all, Allowance{At("cloud", "serverGroups", g.ID, "servers"), why})
 			}
 		}
 	}
 	return all
 }
 
-// byUndo returns what stays when a plan is taken back: our mark, which would wake
+// ByUndo returns what stays when a plan is taken back: our mark, which would wake
 // the controller once more if it went, and versions of a RAM policy that are no
 // longer in force.
-func byUndo(t *testing.T, after snapshot, rec events.Record) []allowance {
+func ByUndo(t *testing.T, after Snapshot, rec events.Record) []Allowance {
 	t.Helper()
-	all := []allowance{{at(service(rec.Service), "metadata", "annotations", remedy.Resync), "the mark"}}
+	all := []Allowance{{At(service(rec.Service), "metadata", "annotations", remedy.Resync), "the mark"}}
 	for _, s := range rec.Steps[:rec.Next] {
 		made, err := step.Decode(s.Kind, s.Step)
 		if err != nil {
@@ -319,10 +321,10 @@ func byUndo(t *testing.T, after snapshot, rec events.Record) []allowance {
 		if !ok {
 			continue
 		}
-		for _, p := range after.world.Policies {
+		for _, p := range after.World.Policies {
 			for _, v := range p.Versions {
 				if p.Name == extended.Policy && v.Document == extended.Document && !v.Default {
-					all = append(all, allowance{at("cloud", "policies", p.Name, "versions", v.ID), "no longer in force"})
+					all = append(all, Allowance{At("cloud", "policies", p.Name, "versions", v.ID), "no longer in force"})
 				}
 			}
 		}

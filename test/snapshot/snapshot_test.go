@@ -1,4 +1,4 @@
-package classes
+package snapshot
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 // shop is a snapshot of a small world: a Service that is synced with a CLB, a
 // Service of somebody else's, and a RAM policy.
-func shop(t *testing.T, change func(objects map[string]any, world *sim.World)) snapshot {
+func shop(t *testing.T, change func(objects map[string]any, world *sim.World)) Snapshot {
 	t.Helper()
 	objects := map[string]any{
 		"services > shop/web": map[string]any{
@@ -48,7 +48,7 @@ func shop(t *testing.T, change func(objects map[string]any, world *sim.World)) s
 	if change != nil {
 		change(objects, world)
 	}
-	s := snapshot{values: map[string]string{}, world: world}
+	s := Snapshot{values: map[string]string{}, World: world}
 	s.add(t, "cloud", world)
 	for path, o := range objects {
 		s.add(t, path, o)
@@ -149,26 +149,26 @@ func TestCompare(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			before, after := shop(t, nil), shop(t, tt.change)
-			if len(compare(before, after)) == 0 {
+			if len(Compare(before, after)) == 0 {
 				t.Fatal("it is not noticed at all")
 			}
 			for _, by := range []struct {
 				what    string
-				allowed []allowance
+				allowed []Allowance
 				want    bool
 			}{
-				{"the steps", bySteps(t, fix), tt.steps},
-				{"the controller's sync", byController(before, after, web), tt.sync},
-				{"an undo", byUndo(t, after, fix), tt.undo},
-				{"a node", byNodes(before.world, after.world), strings.HasPrefix(tt.name, "a backend")},
+				{"the steps", BySteps(t, fix), tt.steps},
+				{"the controller's sync", ByController(before, after, web), tt.sync},
+				{"an undo", ByUndo(t, after, fix), tt.undo},
+				{"a node", ByNodes(before.World, after.World), strings.HasPrefix(tt.name, "a backend")},
 			} {
-				if diff := compare(before, after, by.allowed); (len(diff) == 0) != by.want {
+				if diff := Compare(before, after, by.allowed); (len(diff) == 0) != by.want {
 					t.Errorf("that %s explains it is %t:\n%s", by.what, !by.want, strings.Join(diff, "\n"))
 				}
 			}
 		})
 	}
-	if diff := compare(shop(t, nil), shop(t, nil)); len(diff) > 0 {
+	if diff := Compare(shop(t, nil), shop(t, nil)); len(diff) > 0 {
 		t.Errorf("nothing has changed, and it says %q", diff)
 	}
 }
@@ -190,8 +190,8 @@ func TestForeignChange(t *testing.T) {
 	if err := stage.Halt(ctx); err != nil {
 		t.Fatal(err)
 	}
-	before := look(t, stage)
-	if diff := compare(before, look(t, stage)); len(diff) > 0 {
+	before := Look(t, stage)
+	if diff := Compare(before, Look(t, stage)); len(diff) > 0 {
 		t.Errorf("nothing has changed, and it says %q", diff)
 	}
 	patch := func(kind, namespace, name, change string, subresources ...string) {
@@ -222,7 +222,7 @@ func TestForeignChange(t *testing.T) {
 		"services > shop/web > status > loadBalancer > ingress > 0 > ip", "nodes > shop-worker-1 > spec > unschedulable",
 		"endpointslices.discovery.k8s.io > shop/web > endpoints", "configmaps > shop/settings > data > a", "cloud > account > balance", "> bandwidth",
 	}
-	diff := compare(before, look(t, stage))
+	diff := Compare(before, Look(t, stage))
 	for _, part := range want {
 		if !strings.Contains(strings.Join(diff, "\n"), part) {
 			t.Errorf("%s has changed, and nothing tells it", part)
@@ -244,7 +244,7 @@ func TestUnapplied(t *testing.T) {
 	t.Parallel()
 	rec := fix
 	rec.Next = 0
-	if all := bySteps(t, rec); len(all) > 0 {
+	if all := BySteps(t, rec); len(all) > 0 {
 		t.Errorf("got %v", all)
 	}
 }
