@@ -66,6 +66,7 @@ func findCharges(s *checkup.Snapshot, r *checkup.Report) {
 		case b != nil && b.CLB != nil:
 			conflicting(s, r, svc, b)
 			shared(s, r, svc, b)
+			bought(s, r, svc, b)
 		}
 	}
 }
@@ -77,41 +78,75 @@ func unborn(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service) {
 		r.Unknown(about, errNoVersion)
 		return
 	}
+	want, _ := remedy.Annotation(svc, chargeType)
+	size, sized := remedy.Annotation(svc, spec)
+	if want == byLCU && sized && !v.Before(chooses) && v.Before(mutes) {
+		r.Add(checkup.Finding{Severity: checkup.Warning, About: about, Key: "charge-type-conflict",
+			Evidence: map[string]string{"CCM": v.String(), spec: remedy.Quote(size)},
+			Text:     fmt.Sprintf("The Service is to get a CLB that pays by LCU, and its annotation %s is %s: CCM %s asks for that all the same, and no way leads there (charge-type-conflict).", spec, remedy.Quote(size), v),
+			Do:       "Take it away: " + remedy.RemoveCommand(svc, spec) + "."})
+	}
+	if why := unsold(s, svc); why != "" {
+		r.Add(checkup.Finding{Severity: checkup.Warning, About: about, Key: "shared-instance-discontinued",
+			Evidence: map[string]string{"CCM": v.String(), chargeType: want, spec: size},
+			Text:     fmt.Sprintf("The Service has no CLB yet and asks for a kind that Alibaba Cloud no longer sells: %s (shared-instance-discontinued).", why),
+			Do:       sold(s, svc)})
+	}
+}
+
+// unsold says by what a new CLB of the Service would be of a kind that is no longer sold;
+// empty: it would not. It needs the version of the controller.
+func unsold(s *checkup.Snapshot, svc *corev1.Service) string {
+	v := s.Controller.Version
 	want, asked := remedy.Annotation(svc, chargeType)
 	size, sized := remedy.Annotation(svc, spec)
-	why := ""
 	switch {
 	case s.Policy.PayBySpec && (want == "" || want == bySpec) && (sized || !v.Before(chooses)):
-		return // it is still sold to this account; without a size the controller asks for the smallest
+		return "" // it is still sold to this account; without a size the controller asks for the smallest
 	case v.Before(chooses):
-		why = fmt.Sprintf("CCM %s can ask for no other kind", v)
-	case want == byLCU:
-		if sized && v.Before(mutes) {
-			r.Add(checkup.Finding{Severity: checkup.Warning, About: about, Key: "charge-type-conflict",
-				Evidence: map[string]string{"CCM": v.String(), spec: remedy.Quote(size)},
-				Text:     fmt.Sprintf("The Service is to get a CLB that pays by LCU, and its annotation %s is %s: CCM %s asks for that all the same, and no way leads there (charge-type-conflict).", spec, remedy.Quote(size), v),
-				Do:       "Take it away: " + remedy.RemoveCommand(svc, spec) + "."})
-		}
-		return
-	case !asked && !sized && !v.Before(chargesByLCU):
-		return
+		return fmt.Sprintf("CCM %s can ask for no other kind", v)
+	case want == byLCU, !asked && !sized && !v.Before(chargesByLCU):
+		return ""
 	case asked:
-		why = fmt.Sprintf("its annotation %s is %s", chargeType, remedy.Quote(want))
+		return fmt.Sprintf("its annotation %s is %s", chargeType, remedy.Quote(want))
 	case sized:
-		why = fmt.Sprintf("its annotation %s is %s, which only a CLB by spec has", spec, remedy.Quote(size))
-	default:
-		why = fmt.Sprintf("it names no charge type, and CCM %s then asks for one by spec", v)
+		return fmt.Sprintf("its annotation %s is %s, which only a CLB by spec has", spec, remedy.Quote(size))
+	}
+	return fmt.Sprintf("it names no charge type, and CCM %s then asks for one by spec", v)
+}
+
+// sold says how a new CLB of the Service would be of a kind that is sold.
+func sold(s *checkup.Snapshot, svc *corev1.Service) string {
+	if s.Controller.Version.Before(chooses) {
+		return fmt.Sprintf("Upgrade the add-on cloud-controller-manager to %s or later, which makes CLBs that pay by LCU.", chargesByLCU)
 	}
 	do := fmt.Sprintf("Have it pay by LCU, which costs by what it carries: %s.", remedy.SetCommand(svc, chargeType, byLCU))
-	if v.Before(chooses) {
-		do = fmt.Sprintf("Upgrade the add-on cloud-controller-manager to %s or later, which makes CLBs that pay by LCU.", chargesByLCU)
-	} else if sized {
+	if _, sized := remedy.Annotation(svc, spec); sized {
 		do += " And take the spec away: " + remedy.RemoveCommand(svc, spec) + "."
 	}
-	r.Add(checkup.Finding{Severity: checkup.Warning, About: about, Key: "shared-instance-discontinued",
-		Evidence: map[string]string{"CCM": v.String(), chargeType: want, spec: size},
-		Text:     fmt.Sprintf("The Service has no CLB yet and asks for a kind that Alibaba Cloud no longer sells: %s (shared-instance-discontinued).", why),
-		Do:       do})
+	return do
+}
+
+// bought reports a CLB by spec that could not be made again as its Service asks.
+func bought(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, b *checkup.LoadBalancer) {
+	if id, _ := remedy.Annotation(svc, "id"); id != "" || !b.ByController() || b.CLB.ChargeType != bySpec || b.CLB.Spec == "" {
+		return // its owner makes it, or it is of another kind
+	}
+	v := s.Controller.Version
+	if v == (remedy.Version{}) {
+		r.Unknown(checkup.OfService(svc), errNoVersion)
+		return
+	}
+	do := fmt.Sprintf("In the manifest by which it is created again, or copied, ask for %s: %s, and for no %s. Leave the Service as it is: on the CLB that is there it interrupts the traffic for 10 to 30 seconds to pay otherwise, and there is no way back.", chargeType, byLCU, spec)
+	if v.Before(chooses) {
+		do = fmt.Sprintf("Before it is created again, upgrade the add-on cloud-controller-manager to %s or later.", chargesByLCU)
+	}
+	if why := unsold(s, svc); why != "" {
+		r.Add(checkup.Finding{Severity: checkup.Info, About: checkup.OfService(svc), Key: "again",
+			Evidence: map[string]string{"CCM": v.String(), "load balancer": b.ID, "spec of the CLB": b.CLB.Spec},
+			Text:     fmt.Sprintf("The CLB %s pays by spec and works on, but could not be made again for the Service, because %s, and that kind is no longer sold (shared-instance-discontinued).", b.ID, why),
+			Do:       do})
+	}
 }
 
 // conflicting reports wishes that a CLB which pays by LCU can't follow.
