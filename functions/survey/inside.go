@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -23,11 +24,14 @@ var inside = &checkup.Check{
 	Doc:   insideDoc,
 	Needs: []checkup.Part{checkup.Services},
 	Uses: []checkup.Part{checkup.Detail, checkup.Endpoints, checkup.Nodes, checkup.CLBs, checkup.NLBs,
-		checkup.Listeners, checkup.Groups, checkup.Backends},
+		checkup.Listeners, checkup.Groups, checkup.Backends, checkup.Private},
 	Find: findInside,
 }
 
 func findInside(s *checkup.Snapshot, r *checkup.Report) {
+	if s.Err(checkup.Nodes) == nil && !slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return !virtual(&n) }) {
+		return // without nodes of its own, nothing in the cluster takes traffic itself
+	}
 	for _, svc := range s.OfType() {
 		if !nodesTake(svc) {
 			continue
@@ -48,6 +52,22 @@ func nodesTake(svc *corev1.Service) bool {
 	})
 }
 
+// virtual reports whether a node is none: Pods there have no such rules.
+func virtual(node *corev1.Node) bool {
+	why, _ := remedy.LeftOut(node, &corev1.Service{})
+	return why == remedy.Virtual
+}
+
+// harm returns how much it matters that the Service's address does not work from inside.
+// Clients of a private address are inside the VPC, and Pods the first of them. One that
+// faces the internet is for others, and almost each cluster has such a Service.
+func harm(svc *corev1.Service) checkup.Severity {
+	if ip, err := netip.ParseAddr(remedy.Address(svc)); err == nil && ip.IsPrivate() {
+		return checkup.Warning
+	}
+	return checkup.Info
+}
+
 // byName says how Pods reach the Service without its load balancer.
 func byName(svc *corev1.Service) string {
 	address := ""
@@ -57,8 +77,12 @@ func byName(svc *corev1.Service) string {
 	return fmt.Sprintf("From inside the cluster use the name %s.%s.svc%s.", svc.Name, svc.Namespace, address)
 }
 
-// byHost says how traffic from inside is made to go by way of the load balancer.
-func byHost(svc *corev1.Service) string {
+// byHost says how traffic from inside is made to go by way of the load balancer; empty
+// where nodes behind a private one could not reach themselves by it.
+func byHost(s *checkup.Snapshot, svc *corev1.Service) string {
+	if harm(svc) == checkup.Warning && (s.Err(checkup.Detail) != nil || s.Mode(svc) != remedy.PodMode) {
+		return ""
+	}
 	return fmt.Sprintf("Or have nodes leave the address alone, with CCM v2.3.0 or later: %s, with a DNS name that leads to %s.", remedy.SetCommand(svc, "hostname", "NAME"), remedy.Address(svc))
 }
 
@@ -84,8 +108,8 @@ func insideLocal(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service) {
 	var without []string
 	all := 0
 	for i := range s.Nodes {
-		if why, _ := remedy.LeftOut(&s.Nodes[i], svc); why == remedy.Virtual {
-			continue // it has no such rules
+		if virtual(&s.Nodes[i]) {
+			continue
 		}
 		all++
 		if !holds[s.Nodes[i].Name] {
@@ -105,11 +129,11 @@ func insideLocal(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service) {
 	default:
 		way = fmt.Sprintf("Or take the policy Cluster, with which Pods no longer see the clients' addresses: %s.", policy)
 	}
-	r.Add(checkup.Finding{Severity: checkup.Warning, About: about(svc), Key: "local",
-		Evidence: map[string]string{"address": remedy.Address(svc), "nodes without a Pod": strings.Join(without, ", "), "network": s.Detail.Network},
+	r.Add(checkup.Finding{Severity: harm(svc), About: about(svc), Key: "local",
+		Evidence: map[string]string{"address": remedy.Address(svc), "nodes without a Pod": cut(strings.Join(without, ", ")), "network": s.Detail.Network},
 		Text: fmt.Sprintf("With externalTrafficPolicy Local the address %s can't be reached from %d of %s, which hold no ready Pod of the Service: %s.",
 			remedy.Address(svc), len(without), remedy.Count(all, "node"), remedy.Clauses(without, shown)),
-		Do: byName(svc) + " " + way + " " + byHost(svc)})
+		Do: strings.TrimSpace(byName(svc) + " " + way + " " + byHost(s, svc))})
 }
 
 // insideListeners looks for what a listener does that nodes, which pass traffic on as it
@@ -120,7 +144,7 @@ func insideListeners(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service
 		return
 	}
 	if err == nil {
-		err = cmp.Or(s.Err(checkup.Listeners), b.Err(checkup.Listeners))
+		err = cmp.Or(s.Err(checkup.Listeners, checkup.Nodes), b.Err(checkup.Listeners))
 	}
 	if err != nil {
 		r.Unknown(about(svc), fmt.Errorf("what its listeners do: %w", err))
@@ -128,7 +152,7 @@ func insideListeners(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service
 	}
 	add := func(severity checkup.Severity, key, text string) {
 		r.Add(checkup.Finding{Severity: severity, About: about(svc), Key: key, Evidence: map[string]string{"load balancer": b.ID, "address": remedy.Address(svc)}, Text: text,
-			Do: byName(svc) + " " + byHost(svc)})
+			Do: strings.TrimSpace(byName(svc) + " " + byHost(s, svc))})
 	}
 	for _, l := range b.Listeners {
 		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
@@ -139,9 +163,9 @@ func insideListeners(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service
 		at := fmt.Sprintf("%s:%d", l.Protocol, l.Port)
 		switch {
 		case l.Config["ProxyProtocolV2Enabled"] == "true":
-			add(checkup.Warning, "proxy/"+at, fmt.Sprintf("The listener %s of %s speaks the proxy protocol, and nodes that take traffic to %s themselves don't: Pods refuse what comes from inside the cluster.", at, b.ID, remedy.Address(svc)))
+			add(harm(svc), "proxy/"+at, fmt.Sprintf("The listener %s of %s speaks the proxy protocol, and nodes that take traffic to %s themselves don't: Pods refuse what comes from inside the cluster.", at, b.ID, remedy.Address(svc)))
 		case l.Protocol == "https":
-			add(checkup.Warning, at, fmt.Sprintf("The listener %s of %s ends TLS, and nodes that take traffic to %s themselves don't: from inside the cluster HTTPS meets what the Pods speak behind it.", at, b.ID, remedy.Address(svc)))
+			add(harm(svc), at, fmt.Sprintf("The listener %s of %s ends TLS, and nodes that take traffic to %s themselves don't: from inside the cluster HTTPS meets what the Pods speak behind it.", at, b.ID, remedy.Address(svc)))
 		case l.Protocol == "http":
 			add(checkup.Info, at, fmt.Sprintf("The listener %s of %s does not see traffic from inside the cluster, which nodes take themselves: no X-Forwarded-For, no redirect and no sticky session there.", at, b.ID))
 		}
@@ -151,49 +175,69 @@ func insideListeners(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service
 // insideHairpin looks for private CLBs where nodes don't take the traffic themselves: a
 // node that is a backend can't be a client on the same connection.
 func insideHairpin(s *checkup.Snapshot, r *checkup.Report) {
-	if err := s.Err(checkup.CLBs); err != nil {
+	if err := s.Err(checkup.CLBs, checkup.Private, checkup.Detail); err != nil {
 		r.Unknown(s.OfCluster(), fmt.Errorf("which private load balancers there are: %w", err))
 		return
 	}
 	users := s.Users()
 	takers := takersOf(s)
 	for _, b := range s.List() {
-		if !b.Used || b.CLB == nil || b.AddressType != "intranet" {
+		if !b.Used && !b.Near || b.CLB == nil || b.AddressType != "intranet" || b.Address != "" && b.Address == s.Detail.APIServer {
 			continue
 		}
-		if err := cmp.Or(s.Err(checkup.Nodes, checkup.Listeners, checkup.Groups, checkup.Backends, checkup.Detail), b.Err(checkup.Listeners, checkup.Groups)); err != nil {
+		parts := []checkup.Part{checkup.Backends}
+		if b.Used {
+			parts = append(parts, checkup.Listeners, checkup.Groups)
+		}
+		if err := cmp.Or(s.Err(checkup.Nodes, checkup.Listeners, checkup.Groups, checkup.Backends), b.Err(parts...)); err != nil {
 			r.Unknown(checkup.OfBalancer(b.ID), fmt.Errorf("whether a node of the cluster is client and backend: %w", err))
 			continue
 		}
+		var at, nodes []string
 		for _, l := range b.Listeners {
 			if l.Protocol != "tcp" && l.Protocol != "udp" || l.Port == apiServerPort || served(takers[b.ID], l.Port, l.Protocol) {
 				continue
 			}
-			at := fmt.Sprintf("%s:%d", l.Protocol, l.Port)
-			i := slices.IndexFunc(b.Groups, func(g checkup.Group) bool { return g.ID == l.VServerGroup })
-			if i < 0 || b.Groups[i].Failed != nil {
-				err := fmt.Errorf("the backends of the listener %s of %s, which uses no vServer group, are not known", at, b.ID)
-				if i >= 0 {
-					err = fmt.Errorf("the backends of the listener %s of %s could not be read: %w", at, b.ID, b.Groups[i].Failed)
-				}
+			backends, err := behind(b, l)
+			if err != nil {
 				r.Unknown(checkup.OfBalancer(b.ID), err)
 				continue
 			}
-			nodes := nodesIn(s, b.Groups[i])
-			if len(nodes) == 0 {
-				continue
+			if in := nodesIn(s, backends); len(in) > 0 {
+				at, nodes = append(at, fmt.Sprintf("%s:%d", l.Protocol, l.Port)), append(nodes, in...)
 			}
-			way := "Or use a load balancer with a public address for it."
-			if strings.HasPrefix(s.Detail.Network, "terway") {
-				way += fmt.Sprintf(" Or, where a Service has the port, take Pods as the backends with the annotation %s: eni.", remedy.BackendType)
-			}
-			r.Add(checkup.Finding{Severity: checkup.Warning, About: checkup.OfBalancer(b.ID), Key: "hairpin/" + at, Services: users[b.ID],
-				Evidence: map[string]string{"listener": at, "address": b.Address, "nodes": strings.Join(nodes, ", ")},
-				Text: fmt.Sprintf("No Service has nodes take traffic to %s of the private %s (%s), whose backends are nodes of the cluster: a client on one of them that is sent back to its own node gets no answer (%s).",
-					at, b.ID, b.Address, remedy.Clauses(nodes, shown)),
-				Do: "From inside the cluster use the cluster address or the DNS name of the Service behind it. " + way})
 		}
+		if len(at) == 0 {
+			continue
+		}
+		slices.Sort(nodes)
+		nodes = slices.Compact(nodes)
+		do := "From inside the cluster use the cluster address or the DNS name of the Service behind it. Or use a load balancer with a public address for it."
+		if strings.HasPrefix(s.Detail.Network, "terway") {
+			do += fmt.Sprintf(" Or, where a Service has the port, take Pods as the backends with the annotation %s: eni.", remedy.BackendType)
+		}
+		r.Add(checkup.Finding{Severity: checkup.Warning, About: checkup.OfBalancer(b.ID), Key: "hairpin", Services: users[b.ID],
+			Evidence: map[string]string{"listeners": cut(strings.Join(at, ", ")), "address": b.Address, "nodes": cut(strings.Join(nodes, ", "))},
+			Text: fmt.Sprintf("No Service has nodes take traffic to %s of the private %s (%s), whose backends are nodes of the cluster: a client on one of them that is sent back to its own node gets no answer (%s).",
+				remedy.List(at, shown), b.ID, b.Address, remedy.Clauses(nodes, shown)),
+			Do: do})
 	}
+}
+
+// behind returns the backends of a listener: of its vServer group, or of the default
+// group of its load balancer.
+func behind(b *checkup.LoadBalancer, l cloud.Listener) ([]cloud.Backend, error) {
+	if l.VServerGroup == "" {
+		return b.CLB.Backends, nil
+	}
+	i := slices.IndexFunc(b.Groups, func(g checkup.Group) bool { return g.ID == l.VServerGroup })
+	switch {
+	case i < 0:
+		return nil, fmt.Errorf("the vServer group %s behind the listener %s:%d of %s is not among its groups", l.VServerGroup, l.Protocol, l.Port, b.ID)
+	case b.Groups[i].Failed != nil:
+		return nil, fmt.Errorf("the backends of the listener %s:%d of %s could not be read: %w", l.Protocol, l.Port, b.ID, b.Groups[i].Failed)
+	}
+	return b.Groups[i].Backends, nil
 }
 
 // takersOf returns the Services to whose addresses nodes take traffic themselves, by the
@@ -218,12 +262,12 @@ func served(takers []*corev1.Service, port int, protocol string) bool {
 	})
 }
 
-// nodesIn returns the names of the cluster's nodes that are backends of a group, sorted.
-func nodesIn(s *checkup.Snapshot, g checkup.Group) []string {
+// nodesIn returns the names of the cluster's nodes that are among the backends, sorted.
+func nodesIn(s *checkup.Snapshot, list []cloud.Backend) []string {
 	var names []string
 	for i := range s.Nodes {
-		_, id, _ := strings.Cut(s.Nodes[i].Spec.ProviderID, ".")
-		if slices.ContainsFunc(g.Backends, func(e cloud.Backend) bool { return e.Type != "eni" && id != "" && e.ID == id }) {
+		id := server(&s.Nodes[i])
+		if slices.ContainsFunc(list, func(e cloud.Backend) bool { return e.Type != "eni" && id != "" && e.ID == id }) {
 			names = append(names, s.Nodes[i].Name)
 		}
 	}

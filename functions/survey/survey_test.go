@@ -60,6 +60,7 @@ type world struct {
 type clb struct {
 	cloud.LoadBalancer
 	Used      *bool // true if it is not said
+	Near      bool
 	Gone      bool
 	Listeners []cloud.Listener
 	Groups    []checkup.Group
@@ -159,7 +160,7 @@ func (w *world) fill(t *testing.T, s *checkup.Snapshot) {
 	s.Balancers = map[string]*checkup.LoadBalancer{}
 	for _, b := range w.CLBs {
 		s.Balancers[b.ID] = &checkup.LoadBalancer{
-			Instance: *remedy.Classic(b.LoadBalancer), Listeners: b.Listeners, Groups: b.Groups, Gone: b.Gone, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
+			Instance: *remedy.Classic(b.LoadBalancer), Listeners: b.Listeners, Groups: b.Groups, Near: b.Near, Gone: b.Gone, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
 		}
 	}
 	for _, b := range w.NLBs {

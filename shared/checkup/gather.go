@@ -147,6 +147,8 @@ func (g *gathering) part(ctx context.Context, p Part) (int, error) {
 		return g.network(ctx)
 	case Named:
 		return g.named(ctx)
+	case Private:
+		return g.private(ctx)
 	case Listeners:
 		return g.listeners(ctx)
 	case Groups:
@@ -489,6 +491,65 @@ func (g *gathering) failed(b *LoadBalancer, p Part, err error) {
 		b.Failed = map[Part]error{}
 	}
 	b.Failed[p] = err
+}
+
+// private reads what stands on the private CLBs of the cluster's VPC that no Service
+// uses: a group names its listeners, so that these take no call. Load balancers of other
+// clusters are left out, and so is the API server's.
+func (g *gathering) private(ctx context.Context) (int, error) {
+	g.used()
+	g.mu.Lock()
+	var list []*LoadBalancer
+	for _, b := range g.s.List() {
+		if b.CLB == nil || b.AddressType != "intranet" || b.VPC == "" || b.VPC != g.s.Detail.VPC || b.Address == g.s.Detail.APIServer {
+			continue
+		}
+		b.Near = !b.Used && g.Only == "" && !b.ByController()
+		if b.Used || b.Near {
+			list = append(list, b)
+		}
+	}
+	g.mu.Unlock()
+	err := g.each(ctx, Private, len(list), func(i int) {
+		b := list[i]
+		whole, err := g.cloud.SLB.LoadBalancer(ctx, b.ID)
+		b.CLB.Backends = whole.Backends
+		if b.Near && err == nil && len(whole.Ports) > 0 {
+			err = g.near(ctx, b, whole.Ports)
+		}
+		g.failed(b, Backends, err)
+	})
+	return len(list), err
+}
+
+// near reads the groups of a load balancer that stand behind its listeners.
+func (g *gathering) near(ctx context.Context, b *LoadBalancer, ports []cloud.ListenerPort) error {
+	groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
+	if err != nil {
+		return err
+	}
+	behind := map[cloud.ListenerPort]string{}
+	for _, v := range groups {
+		if len(v.Listeners) == 0 {
+			continue
+		}
+		for _, l := range v.Listeners {
+			behind[cloud.ListenerPort{Port: l.Port, Protocol: l.Protocol}] = v.ID
+		}
+		to := Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Backends: []cloud.Backend{}}
+		if v.Servers > 0 {
+			whole, err := g.cloud.SLB.VServerGroup(ctx, v.ID)
+			if err != nil {
+				to.Failed = err
+			}
+			to.Backends = whole.Backends
+		}
+		b.Groups = append(b.Groups, to)
+	}
+	for _, p := range ports {
+		b.Listeners = append(b.Listeners, cloud.Listener{Port: p.Port, Protocol: p.Protocol, VServerGroup: behind[cloud.ListenerPort{Port: p.Port, Protocol: p.Protocol}]})
+	}
+	return nil
 }
 
 func (g *gathering) listeners(ctx context.Context) (int, error) {

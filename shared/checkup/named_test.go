@@ -94,3 +94,32 @@ func TestNamed(t *testing.T) {
 		t.Error("lb-1, which the controller has lost sight of, is to be read, and lb-2 is not")
 	}
 }
+
+// Of private CLBs of the VPC that nobody names, the backends behind their listeners are
+// read; others' and the API server's are left alone.
+func TestPrivate(t *testing.T) {
+	t.Parallel()
+	private := func(id, address string, tags map[string]string) sim.LoadBalancer {
+		return sim.LoadBalancer{ID: id, Address: address, AddressType: "intranet", VSwitch: "vsw-1", VPC: "vpc-1", Tags: tags}
+	}
+	near := private("lb-near", "192.168.0.8", nil)
+	near.Listeners = []sim.Listener{{Port: 80, Protocol: "tcp", VGroup: "rsp-1"}, {Port: 81, Protocol: "tcp"}}
+	near.VGroups = []sim.VGroup{{ID: "rsp-1", Name: "by hand", Backends: []sim.Backend{{Server: "i-1", Type: "ecs", Port: 80}}}, {ID: "rsp-2", Name: "idle"}}
+	w := &sim.World{
+		Cluster: sim.Cluster{ID: "c1", VPC: "vpc-1", APIServer: "lb-api"}, VPCs: []sim.VPC{{ID: "vpc-1"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1", VPC: "vpc-1"}},
+		LoadBalancers: []sim.LoadBalancer{near, private("lb-other", "192.168.0.9", map[string]string{remedy.ClusterTag: "c2"})},
+	}
+	s := gathered(t, w, nil, checkup.Private)
+	if err := s.Err(checkup.Private); err != nil {
+		t.Fatal(err)
+	}
+	b := s.Balancers["lb-near"]
+	if !b.Near || len(b.Listeners) != 2 || b.Listeners[0].VServerGroup != "rsp-1" || b.Listeners[1].VServerGroup != "" || len(b.Groups) != 1 || len(b.Groups[0].Backends) != 1 {
+		t.Errorf("of lb-near was read: %+v", b)
+	}
+	for _, id := range []string{"lb-api", "lb-other"} {
+		if b := s.Balancers[id]; b.Near || b.Listeners != nil {
+			t.Errorf("%s was read: %+v", id, b)
+		}
+	}
+}

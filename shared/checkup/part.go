@@ -23,6 +23,7 @@ const (
 	CLBs       Part = "CLBs"                 // of the region, with all their tags
 	NLBs       Part = "NLBs"                 // of the region
 	Named      Part = "named load balancers" // that Services name and no list has, each asked for by its ID
+	Private    Part = "private CLBs"         // of the cluster's VPC that no Service uses, with what stands on them, and the default groups of all
 	Listeners  Part = "listeners"            // of the load balancers in use
 	Groups     Part = "backend groups"       // of the load balancers in use, with how many backends they have
 	Backends   Part = "backends"             // of these groups
@@ -47,6 +48,7 @@ var parts = map[Part]struct {
 	CLBs:       {reads: []grant.Grant{grant.DescribeLoadBalancers, grant.ListSLBTags}},
 	NLBs:       {reads: []grant.Grant{grant.ListNLBs}},
 	Named:      {reads: []grant.Grant{grant.DescribeLoadBalancerAttribute, grant.GetNLB}, needs: []Part{Services, CLBs, NLBs}},
+	Private:    {reads: []grant.Grant{grant.DescribeLoadBalancerAttribute, grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute}, needs: []Part{Services, CLBs, NLBs, Detail}},
 	Listeners:  {reads: []grant.Grant{grant.DescribeLoadBalancerListeners, grant.ListNLBListeners}, needs: []Part{Services, CLBs, NLBs}},
 	Groups:     {reads: []grant.Grant{grant.DescribeVServerGroups, grant.ListServerGroups}, needs: []Part{Services, CLBs, NLBs}},
 	Backends:   {reads: []grant.Grant{grant.DescribeVServerGroupAttribute, grant.ListServerGroupServers}, needs: []Part{Groups}},

@@ -71,8 +71,12 @@ type LoadBalancer struct {
 	NetworkListeners []cloud.NetworkListener // of an NLB
 	Groups           []Group                 // of a CLB
 	// Used says that a Service of the cluster uses it, or that it has the cluster's
-	// tag. Of others nothing more was read.
+	// tag. Of others that are not Near nothing more was read.
 	Used bool
+	// Near says that it is a private CLB of the cluster's VPC that neither a Service nor a
+	// cluster's tag names. Which listeners it has, and their groups, the part Private has
+	// read, and of all private CLBs of the VPC the default group.
+	Near bool
 	// Gone says that it was listed, and that the API knew it no more a moment later.
 	Gone bool
 	// Failed says of each part of it that could not be read why.

@@ -250,7 +250,7 @@ func (r *rig) sick() []illness {
 			finds: []string{"critical stale-groups empty-nlb TCP:80"},
 		},
 		{
-			service: "here", pods: []int{1}, waits: "sync", changes: []change{local},
+			service: "here", pods: []int{1}, waits: "sync", changes: []change{local, with("address-type", "intranet", "vswitch-id", scene.RoomyVSwitchI)},
 			finds: []string{"warning unreachable-inside here local"},
 		},
 	}
