@@ -10,8 +10,8 @@ import (
 
 // For returns the class as a person runs it for a release of the controller, before an
 // upgrade to it; for the one that runs if the release is zero. It has the class's ID,
-// journal and guards. It wakes nothing: the Service of the case, which no sync has
-// failed for, only lends its journal.
+// journal and guards. Its cases are about the cluster: no sync of a Service has failed,
+// and it wakes nothing.
 func For(release remedy.Version) *remedy.Remedy {
 	r := *Remedy
 	r.Steps = []remedy.Step{step.PolicyVersion{}}

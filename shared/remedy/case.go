@@ -18,7 +18,7 @@ type Case struct {
 	ID      string          // first 8 digits of the UID, "-", time of the first event
 	Attempt int             // number that an attempt to write has, or would have; from 1
 	Event   events.Failure  // what was reported: a hint, never a value to write
-	Service *corev1.Service // as it is now
+	Service *corev1.Service // as it is now; of a case about the cluster an empty one
 	Cloud   *cloud.Reader
 	Kube    *kube.Cluster
 	Policy  Policy

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -494,7 +495,9 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 		if over != "" {
 			return end(events.Gone, over)
 		}
-		x.rec.Impact = impact(x.c.Service)
+		if x.ev.Failure.Service.Kind == "" {
+			x.rec.Impact = impact(x.c.Service)
+		}
 		if err := x.locate(ctx); err != nil {
 			return Plan{}, false, err
 		}
@@ -581,9 +584,15 @@ func (x *run) ended() events.Result {
 }
 
 // readService reads the Service as it is now. over says, as a sentence, why there
-// is nothing to do for it any more.
+// is nothing to do for it any more. Of a case that is about the cluster, which only a
+// person begins, the Service is one that bears its name and UID alone.
 func (x *run) readService(ctx context.Context) (over string, err error) {
 	ref := x.ev.Failure.Service
+	if ref.Kind != "" {
+		x.c.Service = &corev1.Service{}
+		x.c.Service.Name, x.c.Service.UID = ref.Name, types.UID(ref.UID)
+		return "", nil
+	}
 	svc, err := x.env.Kube.Service(ctx, ref.Namespace, ref.Name)
 	if errors.Is(err, kube.ErrNotFound) {
 		return "The Service does not exist any more.", nil
@@ -597,13 +606,15 @@ func (x *run) readService(ctx context.Context) (over string, err error) {
 
 // locate reads what the namespace says, and notes the mode that holds here.
 func (x *run) locate(ctx context.Context) error {
-	ns, err := x.env.Kube.Namespace(ctx, x.ev.Failure.Service.Namespace)
-	if err != nil && !errors.Is(err, kube.ErrNotFound) {
-		return fmt.Errorf("read the namespace: %w", err)
-	}
 	x.around = nil
-	if err == nil {
-		x.around = ns.Labels
+	if in := x.ev.Failure.Service.Namespace; in != "" {
+		ns, err := x.env.Kube.Namespace(ctx, in)
+		if err != nil && !errors.Is(err, kube.ErrNotFound) {
+			return fmt.Errorf("read the namespace: %w", err)
+		}
+		if err == nil {
+			x.around = ns.Labels
+		}
 	}
 	leave := x.leave(x.c.Policy)
 	x.rec.Mode, x.rec.Muted = string(leave.Mode), leave.Muted

@@ -77,8 +77,8 @@ type Standing struct {
 // preserve keeps a snapshot in the journal before steps of medium or high risk are
 // applied. An error means that they must not be.
 func (x *run) preserve(ctx context.Context, risk Risk, steps []Step) error {
-	if risk == Low {
-		return nil
+	if risk == Low || x.ev.Failure.Service.Kind != "" {
+		return nil // of a cluster there is no load balancer to write to
 	}
 	s, err := x.c.snapshot(ctx, x.env.Cloud.Once(), steps)
 	if err != nil {

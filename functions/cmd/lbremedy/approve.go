@@ -60,6 +60,9 @@ the journal.`,
 			if surveyed && (r.Service.Kind != "" || len(r.Steps) == 0) {
 				return command.Wrong("case %s is a finding of the survey without a plan to agree to: \"lbremedy show %s\" says what to do", r.Case, r.Case)
 			}
+			if !surveyed && r.Service.Kind != "" {
+				return command.Wrong("case %s was begun by hand, and no failure brings it again: \"lbremedy ram gap --apply\" asks anew", r.Case)
+			}
 			a, err := remedy.Approve(ctx, s, r, by, p.now(), life)
 			if err != nil {
 				return command.Mistake{Err: err}

@@ -194,7 +194,7 @@ func (p *program) host() host.Config {
 // look connects to the cluster and the cloud, and finds out whether there is a key
 // and whether the cluster is the one that the flags name, before a class asks.
 func (p *program) look(ctx context.Context, c host.Config) (*remedy.Env, error) {
-	c.Credentials = cloud.DefaultChain()
+	c.Credentials = p.keys
 	env, err := host.Look(c)
 	if err != nil {
 		return nil, command.Mistake{Err: err}

@@ -121,6 +121,7 @@ func TestDoctorChecks(t *testing.T) {
 // The whole way: a survey of a real API server and the simulated cloud, with reads that
 // fail, and a fix under the journal.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	sc := newScene(t)
 	client := sc.kube.Client().CoreV1().Services(sc.namespace)
 	patch := func(name, text string) {
@@ -157,9 +158,10 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("denied", func(t *testing.T) {
 		key := sc.cloud.Client("short", "slb:*", "cs:*", "vpc:*")
-		t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", key.AccessKeyID)
-		t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", key.Secret)
+		all := sc.call
+		sc.call = sc.with(keyID, key.AccessKeyID).with(keySecret, key.Secret)
 		r, got := examine()
+		sc.call = all
 		if got.code != codeUnknown || len(r.Findings) != 1 || len(r.Unknown) != 1 || r.Unknown[0].Check != "room" || !strings.Contains(r.Unknown[0].Why, "NoPermission") && !strings.Contains(r.Unknown[0].Why, "not authorized") {
 			t.Errorf("code %d: %s", got.code, got.out)
 		}

@@ -53,12 +53,11 @@ instances: [{id: i-cli}]
 	}
 	sc.cloud = sim.New(t, world)
 	admin := sc.cloud.Admin()
-	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", admin.AccessKeyID)
-	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", admin.Secret)
 	sc.env = map[string]string{
 		"HOME": t.TempDir(), "LBREMEDY_STATE_DIR": t.TempDir(), "LBREMEDY_KUBECONFIG": c.Kubeconfig,
 		"LBREMEDY_CLUSTER": "c-cli", "LBREMEDY_REGION": sc.cloud.Region(),
 		"LBREMEDY_CLOUD_ENDPOINT": sc.cloud.Addr(), "LBREMEDY_CLOUD_SCHEME": "HTTP",
+		keyID: admin.AccessKeyID, keySecret: admin.Secret,
 	}
 	sc.create(t)
 	sc.sync(t)
@@ -178,6 +177,7 @@ func measures(t *testing.T, address string) {
 
 // An operator watches a cluster, looks at what fails, plans, fixes by hand, replays and takes it back.
 func TestHeal(t *testing.T) {
+	t.Parallel()
 	sc := newScene(t)
 	web := sc.namespace + "/web"
 
@@ -267,9 +267,10 @@ func TestHeal(t *testing.T) {
 		t.Errorf("replay of kubectl's output without NATS: %+v", got)
 	}
 
-	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "nobody-knows-it")
-	run(command.CodeWrong, "", "Alibaba Cloud refuses the access key", "plan", web)
-	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", sc.cloud.Admin().AccessKeyID)
+	stranger := sc.with(keyID, "nobody-knows-it")
+	if got := stranger.run(t.Context(), "plan", web); got.code != command.CodeWrong || !strings.Contains(got.err, "Alibaba Cloud refuses the access key") {
+		t.Errorf("with a key that nobody knows: %+v", got)
+	}
 
 	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", id)
 	run(0, "undone", "", "undo", id, "--apply")
@@ -308,7 +309,7 @@ func (sc *scene) up(t *testing.T, args ...string) *upRun {
 	u := &upRun{records: make(chan events.Record, 1000), errs: &shell.Log{}, cancel: cancel, ended: make(chan int, 1)}
 	t.Cleanup(cancel)
 	go func() {
-		p := &program{in: strings.NewReader(""), out: in, err: u.errs, now: time.Now, getenv: func(name string) string { return sc.env[name] }, terminal: func(any) int { return 0 }}
+		p := &program{in: strings.NewReader(""), out: in, err: u.errs, now: time.Now, getenv: func(name string) string { return sc.env[name] }, terminal: func(any) int { return 0 }, keys: sc.keys()}
 		code := p.run(ctx, append([]string{"up", "-o", "json"}, args...))
 		in.CloseWithError(fmt.Errorf("up ended with code %d: %s", code, u.errs))
 		u.ended <- code

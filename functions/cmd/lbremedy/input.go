@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/events"
@@ -84,13 +85,20 @@ func serviceArg(arg string) (events.Service, bool, error) {
 	return events.Service{}, false, command.Wrong("%q is no file, and no Service: one is named NAMESPACE/NAME", arg)
 }
 
+// service reads a Service that a person names.
+func service(ctx context.Context, env *remedy.Env, ref events.Service) (*corev1.Service, error) {
+	svc, err := env.Kube.Service(ctx, ref.Namespace, ref.Name)
+	if errors.Is(err, kube.ErrNotFound) {
+		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", ref)
+	}
+	return svc, err
+}
+
 // newest returns the newest failure of a Service: from its Events, else from the
 // stream, which keeps them longer; nil if there is none.
 func (p *program) newest(ctx context.Context, env *remedy.Env, ref events.Service) (*item, error) {
-	svc, err := env.Kube.Service(ctx, ref.Namespace, ref.Name)
+	svc, err := service(ctx, env, ref)
 	switch {
-	case errors.Is(err, kube.ErrNotFound):
-		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", ref)
 	case err != nil:
 		return nil, err
 	case svc.Spec.Type != "LoadBalancer" && !slices.Contains(svc.Finalizers, remedy.CLBFinalizer) && !slices.Contains(svc.Finalizers, remedy.NLBFinalizer):

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -197,7 +199,9 @@ func (p *program) readParts(ctx context.Context, only string, list []checkup.Par
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Err(checkup.Services); err != nil {
+	if err := s.Err(checkup.Services); errors.Is(err, kube.ErrNotFound) {
+		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", only)
+	} else if err != nil {
 		return nil, err
 	}
 	return s, nil

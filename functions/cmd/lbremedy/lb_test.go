@@ -19,6 +19,7 @@ import (
 
 // The inventory, and the way back for a load balancer that lost its tag or is gone.
 func TestBalancers(t *testing.T) {
+	t.Parallel()
 	sc := newScene(t)
 	client := sc.kube.Client().CoreV1().Services(sc.namespace)
 	web := sc.namespace + "/web"
@@ -103,6 +104,7 @@ func TestBalancers(t *testing.T) {
 
 // What a node gets of the traffic is shown with what the release gives it.
 func TestWeights(t *testing.T) {
+	t.Parallel()
 	sc := newScene(t)
 	port, ready := int32(80), true
 	_, err := sc.kube.Client().DiscoveryV1().EndpointSlices(sc.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{

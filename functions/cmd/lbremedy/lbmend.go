@@ -83,7 +83,7 @@ func (p *program) mend(m mending) *cobra.Command {
 
 // lost returns the failure that a Service is said to have.
 func (p *program) lost(ctx context.Context, env *remedy.Env, ref events.Service) (item, error) {
-	svc, err := env.Kube.Service(ctx, ref.Namespace, ref.Name)
+	svc, err := service(ctx, env, ref)
 	if err != nil {
 		return item{}, err
 	}
@@ -92,17 +92,21 @@ func (p *program) lost(ctx context.Context, env *remedy.Env, ref events.Service)
 	if err != nil {
 		return item{}, err
 	}
-	return p.byHand(env, class, ref, "A person asks for the load balancer of the Service."), nil
+	return p.byHand(env, class, ref, "the load balancer of the Service."), nil
 }
 
-// byHand returns the failure that a person has a class answer for a Service.
+// byPerson begins the message of a case that a person begins and no failure.
+const byPerson = "A person asks for "
+
+// byHand returns the failure that a person has a class answer for a Service or for the
+// cluster. The message says for what.
 func (p *program) byHand(env *remedy.Env, class *remedy.Remedy, ref events.Service, message string) item {
 	now := p.now().Truncate(time.Second)
 	return item{remedy: class, event: remedy.Event{
 		ID: fmt.Sprintf("%s.%s.%s", ref.UID, class.Class, now.UTC().Format("20060102T150405")), Again: true,
 		Failure: events.Failure{
 			Cluster: env.Cluster, Class: class.Class, Reason: "ByHand", Component: "lbremedy", Count: 1, Service: ref, First: now, Last: now,
-			Message: message,
+			Message: byPerson + message,
 		},
 	}}
 }
@@ -114,14 +118,19 @@ func (p *program) mended(ctx context.Context, env *remedy.Env, m mending, it ite
 		return err
 	}
 	if len(would.Steps) == 0 || !slices.Contains(m.kinds, would.Steps[0].Kind) {
-		p.report(would)
-		return command.Wrong("%s is not for %s: %s", cmp.Or(m.name, it.event.Failure.Service.String()), m.use, m.otherwise)
+		why := m.otherwise
+		if would.Result != events.Gone { // then nothing was found but that all is well
+			why = strings.TrimSpace(why + ". " + would.Finding + " " + would.Ask)
+		}
+		return command.Wrong("%s is not for %s: %s", cmp.Or(m.name, it.event.Failure.Service.String()), m.use, command.Clean(why))
 	}
 	if !a.apply {
 		return p.answer(ctx, env, []item{it}, a)
 	}
 	if !sure {
-		p.report(would)
+		asking := *p
+		asking.out = p.err // it belongs to the question, and is not the data that is asked for
+		asking.report(would)
 		if err := p.typed(cmp.Or(m.name, it.event.Failure.Service.String())); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -22,6 +24,28 @@ import (
 type call struct {
 	in  string
 	env map[string]string
+}
+
+// Where a call finds its access key: what it has there and the process has not, so that
+// calls with different keys go on side by side.
+const (
+	keyID     = "ALIBABA_CLOUD_ACCESS_KEY_ID"
+	keySecret = "ALIBABA_CLOUD_ACCESS_KEY_SECRET"
+)
+
+// keys returns the access key of the call.
+func (c call) keys() cloud.Credentials {
+	if c.env[keyID] == "" {
+		return cloud.DefaultChain()
+	}
+	return cloud.Static(cloud.Key{ID: c.env[keyID], Secret: c.env[keySecret]})
+}
+
+// with returns the call with another value of a variable.
+func (c call) with(name, value string) call {
+	c.env = maps.Clone(c.env)
+	c.env[name] = value
+	return c
 }
 
 // said is what a call came to.
@@ -40,13 +64,13 @@ func (c call) run(ctx context.Context, args ...string) said {
 	var out, errs bytes.Buffer
 	p := &program{
 		in: strings.NewReader(c.in), out: &out, err: &errs, now: time.Now,
-		getenv: func(name string) string { return c.env[name] }, terminal: func(any) int { return 0 },
+		getenv: func(name string) string { return c.env[name] }, terminal: func(any) int { return 0 }, keys: c.keys(),
 	}
 	code := p.run(ctx, args)
 	return said{code, out.String(), errs.String()}
 }
 
-func write(t *testing.T, name, text string) string {
+func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
@@ -29,7 +30,7 @@ var version = "dev"
 
 func main() {
 	command.Main(func(ctx context.Context, args []string) int {
-		p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now, terminal: terminal}
+		p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now, terminal: terminal, keys: cloud.DefaultChain()}
 		return p.run(ctx, args)
 	})
 }
@@ -54,6 +55,7 @@ type program struct {
 	getenv   func(string) string
 	now      func() time.Time
 	terminal func(stream any) int // width; 0: no terminal
+	keys     cloud.Credentials    // for Alibaba Cloud
 	settings
 }
 

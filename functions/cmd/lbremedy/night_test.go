@@ -14,6 +14,7 @@ import (
 // A night: fixes are paused, frozen, stopped by the class itself, approved by a
 // person, and taken back; and the policy file changes while all that goes on.
 func TestNight(t *testing.T) {
+	t.Parallel()
 	sc := newScene(t)
 	web := sc.namespace + "/web"
 	file := write(t, "policy.yaml", "mode: observe\n")

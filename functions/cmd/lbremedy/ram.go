@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions/rampermission"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -53,7 +52,7 @@ document of the policy with them; and what --apply does, or why it does nothing.
 With --apply exactly the missing actions are added, in a new default version of the
 policy. You are asked first. It is done as the class ram-permission does it, with its
 guards, under the policy in force and a pause, and stands in the journal as a case of
-the first Service of type LoadBalancer, so that "lbremedy undo" takes it back.
+the cluster, so that "lbremedy undo" takes it back.
 
 Exit codes: 0 nothing is missing, or it was added; 1 something failed; 2 the usage, the
 configuration or the input is wrong, or --apply is not for this gap; 4 something is
@@ -93,16 +92,13 @@ missing; with --apply as those of run.`,
 			if env.Stream != nil {
 				defer env.Stream.Close()
 			}
-			it, ok := p.closing(env, s, to)
+			it := p.byHand(env, rampermission.For(to), s.OfCluster().InJournal(env.Cluster), "the RAM actions that the controller lacks.")
 			if a.apply {
-				if !ok {
-					return command.Wrong("%s", noJournal)
-				}
 				return p.mended(ctx, env, mending{
 					use: "ram gap --apply", kinds: []string{step.PolicyVersion{}.Kind()}, otherwise: "the missing actions can't be added by a new version of a policy", name: cmp.Or(v.Policy, v.Role),
 				}, it, a, sure)
 			}
-			return p.gap(ctx, env, v, it, ok)
+			return p.gap(ctx, env, v, it)
 		},
 	}
 	cmd.Flags().StringVar(&target, "target", "", "`release` to look at instead of the one that runs, such as v2.12.1")
@@ -110,21 +106,6 @@ missing; with --apply as those of run.`,
 	cmd.Flags().BoolVar(&sure, "yes", false, "with --apply: don't ask")
 	a.flags(cmd)
 	return cmd
-}
-
-// noJournal is said where no case can be kept.
-const noJournal = "--apply is kept in the journal of a Service of type LoadBalancer, and the cluster has none: use the command of \"ram gap\""
-
-// closing returns the failure that stands for the gap of a release; false if there is
-// no Service to keep its case.
-func (p *program) closing(env *remedy.Env, s *checkup.Snapshot, to remedy.Version) (item, bool) {
-	for _, svc := range s.OfType() {
-		if svc.DeletionTimestamp == nil {
-			ref := events.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)}
-			return p.byHand(env, rampermission.For(to), ref, "A person asks for the RAM actions that the controller lacks."), true
-		}
-	}
-	return item{}, false
 }
 
 // gapOf returns the gap of a release; of the one that runs if none is named.
@@ -173,11 +154,9 @@ func gapOf(s *checkup.Snapshot, to remedy.Version) (ramGap, error) {
 
 // gap prints a gap with what would be done about it. That this can't be told does not
 // hide the gap.
-func (p *program) gap(ctx context.Context, env *remedy.Env, v ramGap, it item, ok bool) error {
+func (p *program) gap(ctx context.Context, env *remedy.Env, v ramGap, it item) error {
 	var failed error
-	if !ok {
-		v.Ask = noJournal
-	} else if rec, err := remedy.Look(ctx, env, it.remedy, it.event); err != nil {
+	if rec, err := remedy.Look(ctx, env, it.remedy, it.event); err != nil {
 		failed = fmt.Errorf("what --apply would do: %w", err)
 	} else if len(rec.Steps) == 0 {
 		v.Ask = strings.TrimSpace(rec.Finding + " " + rec.Ask)

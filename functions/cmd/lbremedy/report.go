@@ -46,6 +46,8 @@ func (p *program) report(r events.Record) {
 	p.field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
 	if check, found := strings.CutPrefix(r.Class, checkup.ClassPrefix); found {
 		p.field("Found", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago, by the check "+check+" of the survey")
+	} else if strings.HasPrefix(r.Message, byPerson) {
+		p.field("Begun", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago\n"+r.Message)
 	} else {
 		p.field("Failed", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago\n"+r.Message)
 	}

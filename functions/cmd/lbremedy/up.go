@@ -165,7 +165,7 @@ func (u *upping) run(ctx context.Context) error {
 // something to tell: a sink of kind event or alibaba is all that needs one.
 func (u *upping) env(ctx context.Context, config host.Config) (*remedy.Env, error) {
 	if u.parts.teller && !u.parts.exporter && !u.parts.worker {
-		config.Credentials = cloud.DefaultChain()
+		config.Credentials = u.keys
 		env, err := host.Look(config)
 		if err != nil {
 			return nil, command.Mistake{Err: err}
