@@ -94,7 +94,7 @@ func (g *goneLook) apiServer() {
 		Text: none + ": its load balancer is gone.",
 		Do:   sure + " If it is gone, nothing brings it back: only the cluster can be made again. Ask Alibaba Cloud before you do, and save what runs in it.",
 	}
-	if g.Err(checkup.Services) == nil {
+	if g.Answers() {
 		// The list may be limited by resource; or who asks is on a master.
 		f.Severity = checkup.Warning
 		f.Text = none + ". It still answers here: permissions hide the load balancer, or it is gone and another way leads to the API server."

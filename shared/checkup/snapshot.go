@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -115,6 +116,13 @@ func (b *LoadBalancer) Err(list ...Part) error {
 		}
 	}
 	return nil
+}
+
+// Answers reports whether the API server has answered when it was asked for Services, if
+// only that they are none of the survey's business.
+func (s *Snapshot) Answers() bool {
+	err := s.Failed[Services]
+	return err == nil || errors.Is(err, kube.ErrDenied)
 }
 
 // OfType returns the Services of type LoadBalancer that the controller answers for and

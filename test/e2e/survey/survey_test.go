@@ -52,6 +52,8 @@ func TestSurvey(t *testing.T) {
 		}
 	}
 
+	r.gaps()
+
 	open := matters(want)
 	told := r.kill()
 	r.patrol("the first whole round", r.env, len(open)-len(told), 0)
