@@ -29,7 +29,7 @@ func (r *rig) gaps() {
 		env.Policy = r.env.Policy
 		r.lacks("without "+gap, whole, r.survey(env), true)
 	}
-	for _, product := range []string{"slb", "nlb", "vpc"} {
+	for _, product := range []string{"slb", "nlb"} {
 		lift := r.stage.Cloud.Fault(sim.Fault{Product: product, Caller: caller, Code: "Forbidden.RAM", Status: 403, Rate: 0.5})
 		r.lacks("with half of the calls to "+product, whole, r.survey(r.env), true)
 		lift()

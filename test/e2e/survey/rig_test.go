@@ -46,7 +46,15 @@ func TestMain(m *testing.M) {
 	}
 	// What client-go says of the simulated controller's connections is for nobody here.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
-	os.Exit(m.Run())
+	var err error
+	if built, err = os.MkdirTemp("", "lbremedy-survey-"); err != nil {
+		log.Fatal(err)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(built); err != nil {
+		log.Print(err)
+	}
+	os.Exit(code)
 }
 
 const (

@@ -27,6 +27,7 @@ import (
 
 // TestSurvey is the whole survey in a world that falls ill and is mended again.
 func TestSurvey(t *testing.T) {
+	go program() // it takes as long as the world
 	r := newRig(t)
 	r.build()
 	r.policy(policyText)
@@ -53,6 +54,7 @@ func TestSurvey(t *testing.T) {
 	}
 
 	r.gaps()
+	r.examined(want)
 
 	open := matters(want)
 	told := r.kill()
