@@ -118,7 +118,7 @@ func TestDenied(t *testing.T) {
 		"slb":    {"charge-types", "deletion", "drift", "lb-gone", "listeners-missing", "reuse", "room", "stale-groups", "unreachable-inside"},
 		"nlb":    {"lb-gone", "room"},
 		"vpc":    {"room"},
-		"cs":     {"annotations", "charge-types", "cordoned", "lb-gone", "listeners-missing", "no-events", "node-weights", "permissions", "reuse", "room", "stale-groups"},
+		"cs":     {"annotations", "charge-types", "cordoned", "lb-gone", "listeners-missing", "no-events", "node-weights", "permissions", "reuse", "room", "stale-groups", "unreachable-inside"},
 		"quotas": {"room"},
 	} {
 		t.Run(product, func(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 
 const (
 	tries      = 3                // of one read
+	patiently  = 12               // of one that the cloud refuses as one too many, where there are many: more than a minute
 	tryTimeout = 10 * time.Second // from sending to the whole answer
 	maxAnswer  = 32 << 20         // bytes; the longest page of a list is far below
 	tooLate    = "no answer in time"
@@ -29,7 +30,7 @@ const (
 
 // pause returns how long to wait after that many failed tries.
 func pause(failed int) time.Duration {
-	step := 200 * time.Millisecond << (failed - 1)
+	step := min(200*time.Millisecond<<(failed-1), 10*time.Second)
 	return step/2 + rand.N(step)
 }
 
@@ -42,6 +43,46 @@ type client struct {
 	patience time.Duration             // with one try
 	pause    func(n int) time.Duration // after the n-th failed try
 	heard    *memory                   // good answers that are given again; nil: none are
+	easing   *easing                   // nil: the rate stays as it is
+}
+
+// easing makes fewer calls when the cloud refuses one as one too many: others of the
+// account, such as the controller, are refused then as well.
+type easing struct {
+	mu    sync.Mutex
+	at    map[string]time.Time // when the rate of a product was last halved
+	since map[string]time.Time // when a product began to refuse all calls; missing: it answers
+}
+
+const (
+	// eases is the least time between two halvings: the cloud counts by the minute, so
+	// that it goes on to refuse for a while, however few calls are made.
+	eases = 30 * time.Second
+	// enough is for how long a product may refuse all calls before they are given up
+	// as early as others.
+	enough = 90 * time.Second
+)
+
+// refused halves the rate of a product, and reports whether to go on asking.
+func (e *easing) refused(product string, limit *rate.Limiter, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if at, ok := e.at[product]; !ok || now.Sub(at) >= eases {
+		e.at[product] = now
+		limit.SetBurst(1)
+		limit.SetLimit(limit.Limit() / 2)
+	}
+	if _, ok := e.since[product]; !ok {
+		e.since[product] = now
+	}
+	return now.Sub(e.since[product]) < enough
+}
+
+// answered notes that a product takes calls.
+func (e *easing) answered(product string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.since, product)
 }
 
 // A memory holds the bodies of answers by what was asked.
@@ -84,10 +125,18 @@ type call[T any] struct {
 func read[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 	for n := 1; ; n++ {
 		answer, err := try(ctx, c, k)
-		if err == nil || n == tries || !err.passing() || !sleep(ctx, c.pause(n)) {
+		if err == nil || n >= c.most(err) || !err.passing() || !sleep(ctx, c.pause(n)) {
 			return answer, orNil(err)
 		}
 	}
+}
+
+// most returns how often a read is tried that failed like this.
+func (c *client) most(err *Error) int {
+	if c.easing != nil && err.refused() && c.easing.refused(err.Product, c.limits[err.Product], time.Now()) {
+		return patiently
+	}
+	return tries
 }
 
 // write makes the call once.
@@ -160,6 +209,9 @@ func try[T any](ctx context.Context, c *client, k call[T]) (answer T, failure *E
 	if failure != nil {
 		var none T
 		return none, failure
+	}
+	if c.easing != nil {
+		c.easing.answered(e.Product)
 	}
 	if c.heard != nil {
 		c.heard.put(asked, body)

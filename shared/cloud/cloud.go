@@ -168,11 +168,20 @@ func (r *Reader) Once() *Reader {
 	return k.reader()
 }
 
-// Limited returns a Reader that makes so many calls a second to each product at most,
-// counted by itself. It shares everything else with r.
-func (r *Reader) Limited(rate float64) *Reader {
+// Limited returns a Reader for many calls: it makes so many a second to each product at
+// most, counted by itself, and fewer to NLB, which takes 20 a second of each of its lists
+// (https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-quota).
+// When the cloud refuses one as one too many it halves the rate of that product, and asks
+// again for more than a minute, unless nothing but refusals has come for longer: CLB counts most of its reads by the minute, 3,000 of each
+// (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-quota).
+// It shares everything else with r.
+func (r *Reader) Limited(perSecond float64) *Reader {
 	k := *r.client
-	k.limits = limits(k.products, rate)
+	k.limits = limits(k.products, perSecond)
+	if lists := rate.NewLimiter(15, 5); k.limits["nlb"].Limit() > lists.Limit() { // some are left to the controller
+		k.limits["nlb"] = lists
+	}
+	k.easing = &easing{at: map[string]time.Time{}, since: map[string]time.Time{}}
 	return k.reader()
 }
 

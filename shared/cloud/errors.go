@@ -84,6 +84,9 @@ func (e *Error) passing() bool {
 	return e.kind == ErrThrottled || e.kind == ErrUnavailable
 }
 
+// refused reports whether the cloud refused the call as one too many: our own limit did not.
+func (e *Error) refused() bool { return e.kind == ErrThrottled && e.Code != codeNotSent }
+
 // wireError is the error that an answer holds. Products write its names with a
 // capital letter, the container service without; the decoder takes both.
 type wireError struct {

@@ -6,10 +6,12 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/time/rate"
 )
 
 // The tags of many load balancers are asked for twenty at a time, and of one that is
@@ -124,5 +126,61 @@ func TestKubeconfigRequest(t *testing.T) {
 	got, err := c.CS.Kubeconfig(t.Context(), 90*time.Minute)
 	if err != nil || string(got.Text) != "kind: Config" || !got.Ends.Equal(time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)) {
 		t.Errorf("got %v, %v", got.Ends, err)
+	}
+}
+
+// Where a survey makes too many calls it makes fewer, and asks again for longer than a
+// reader of a few things does.
+func TestLimited(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	c := wire(t, func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) <= 5 {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"RequestId":"R","Code":"Throttling.User","Message":"Request was denied due to user flow control."}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"RequestId":"R","TagResources":{"TagResource":[]}}`)
+	})
+	many := c.Limited(1000)
+	if _, err := many.SLB.TagsOf(t.Context(), []string{"lb-1"}); err != nil || asked.Load() != 6 {
+		t.Errorf("asked %d times: %v", asked.Load(), err)
+	}
+	for product, want := range map[string]rate.Limit{"slb": 500, "vpc": 1000, "nlb": 15} {
+		if got := many.client.limits[product].Limit(); got != want {
+			t.Errorf("%s: %v calls a second, want %v", product, got, want)
+		}
+	}
+	if slow := c.Limited(5).client.limits["nlb"].Limit(); slow != 5 {
+		t.Errorf("%v calls a second, want 5", slow)
+	}
+	asked.Store(0)
+	if _, err := c.SLB.TagsOf(t.Context(), []string{"lb-1"}); !errors.Is(err, ErrThrottled) || asked.Load() != tries {
+		t.Errorf("asked %d times: %v", asked.Load(), err)
+	}
+}
+
+// However many calls are refused at once, the rate is halved once; and again if that
+// does not help. What refuses all calls for long is given up.
+func TestEase(t *testing.T) {
+	t.Parallel()
+	e, limit := easing{at: map[string]time.Time{}, since: map[string]time.Time{}}, limiter(160)
+	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	for _, step := range []struct {
+		after  time.Duration
+		rate   rate.Limit
+		onward bool
+		answer bool // then one comes
+	}{
+		{0, 80, true, false}, {time.Second, 80, true, false}, {29 * time.Second, 80, true, false}, {30 * time.Second, 40, true, true},
+		{59 * time.Second, 40, true, false}, {60 * time.Second, 20, true, false}, {148 * time.Second, 10, true, false}, {149 * time.Second, 10, false, true},
+		{150 * time.Second, 10, true, false},
+	} {
+		if onward := e.refused("slb", limit, at.Add(step.after)); limit.Limit() != step.rate || onward != step.onward {
+			t.Errorf("after %s: %v calls a second, goes on: %t; want %v, %t", step.after, limit.Limit(), onward, step.rate, step.onward)
+		}
+		if step.answer {
+			e.answered("slb")
+		}
 	}
 }
