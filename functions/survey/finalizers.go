@@ -21,6 +21,7 @@ var finalizers = &checkup.Check{
 	ID:    "finalizers",
 	Doc:   finalizersDoc,
 	Needs: []checkup.Part{checkup.Services},
+	Uses:  []checkup.Part{checkup.Controller},
 	Find:  findFinalizers,
 	Fix: &checkup.Fix{
 		Steps: []remedy.Step{step.Touch{}},
@@ -40,7 +41,15 @@ var finalizers = &checkup.Check{
 	},
 }
 
+// finalizes is the first release that puts finalizers on Services: v1.9.3, which was
+// another program, learns of a deletion afterwards.
+var finalizes = remedy.Version{Major: 2}
+
 func findFinalizers(s *checkup.Snapshot, r *checkup.Report) {
+	controller := s.Err(checkup.Controller)
+	if controller == nil && s.Controller.Version == (remedy.Version{}) {
+		controller = errNoVersion
+	}
 	for i := range s.Services {
 		svc := &s.Services[i]
 		clb, nlb := slices.Contains(svc.Finalizers, remedy.CLBFinalizer), slices.Contains(svc.Finalizers, remedy.NLBFinalizer)
@@ -62,7 +71,12 @@ func findFinalizers(s *checkup.Snapshot, r *checkup.Report) {
 			}
 			continue
 		}
-		if !has && synced(svc) { // else its first sync is still to come
+		switch {
+		case has || !synced(svc):
+			// it is there, or its first sync is still to come
+		case controller != nil:
+			r.Unknown(about(svc), fmt.Errorf("whether the controller is to have put the finalizer %s on it: %w", want, controller))
+		case !s.Controller.Version.Before(finalizes):
 			add(checkup.Critical, "missing", fmt.Sprintf("The Service has a load balancer and not the finalizer %s: who deletes the Service leaves the load balancer behind.", want),
 				"Wake the controller, which puts the finalizer back: "+remedy.WakeCommand(svc)+". Find out who took it away, such as a kubectl replace or a tool that writes whole objects.")
 		}

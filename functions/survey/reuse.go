@@ -38,6 +38,10 @@ var reuse = &checkup.Check{
 // v1.9.3.105-gfd4e547.
 var reuses = remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 105}
 
+// asks is the first release that asks whether a Service has the address of another load
+// balancer than it names.
+var asks = remedy.Version{Major: 2}
+
 // apiServerPort is where the API server's load balancer listens.
 const apiServerPort = 6443
 
@@ -237,8 +241,8 @@ func (l *reuseLook) vpc(b *checkup.LoadBalancer) {
 // The controller asks so of a Service that has one; behind a host name of its own or an
 // EIP it does not (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable).
 func (l *reuseLook) bound(b *checkup.LoadBalancer) {
-	if b.ByController() || has(l.svc, b) {
-		return // the controller refuses it before it asks
+	if b.ByController() || has(l.svc, b) || l.Err(checkup.Controller) != nil || l.Controller.Version.Before(asks) {
+		return // it is refused before that is asked, or not asked at all; of an unknown release more is said elsewhere
 	}
 	l.add(checkup.Warning, "bound", fmt.Sprintf("The Service has the address %s, and names %s, whose address is %s: a Service never moves to another load balancer, and its next full sync fails.", remedy.Address(l.svc), b.ID, b.Address),
 		fmt.Sprintf("Name the load balancer that has its address: %s. Or remove the annotation, if the controller made that one: %s. To move, delete the Service and create it again: its address changes.",
