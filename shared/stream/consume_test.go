@@ -403,6 +403,7 @@ func TestConsumeWithoutSetup(t *testing.T) {
 // TestMessagesOfAKilledWorkerComeAgain cuts a worker off for good in the middle of its
 // work, and lets another one take over.
 func TestMessagesOfAKilledWorkerComeAgain(t *testing.T) {
+	t.Parallel()
 	const n = 6
 	server := serve(t, embedded.Options{})
 	s := connect(t, Config{URL: server.URL()})
@@ -437,6 +438,7 @@ func TestMessagesOfAKilledWorkerComeAgain(t *testing.T) {
 // TestConsumeSurvivesKilledServers settles every message although the server is killed
 // again and again; one may come twice, none may be lost.
 func TestConsumeSurvivesKilledServers(t *testing.T) {
+	t.Parallel()
 	const n, kills = 120, 3
 	dir := t.TempDir()
 	server := crashable(t, dir)

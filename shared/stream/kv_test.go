@@ -69,6 +69,7 @@ func TestKeys(t *testing.T) {
 }
 
 func TestKeysAreGoneAfterTheirTime(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	ctx := t.Context()
 	for round := range 2 { // the second one after the mark of the first

@@ -2,7 +2,13 @@
 package nats
 
 import (
+	"context"
+	"sync"
 	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -35,6 +41,51 @@ func Connect(t testing.TB, c stream.Config) *stream.Stream {
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// Patience sets how long a server that asks for nothing waits for a sign of life of who
+// has a message of the class in hand. It is 30 s otherwise.
+func Patience(t testing.TB, url, class string, d time.Duration) {
+	t.Helper()
+	set := func() error {
+		conn, err := natsgo.Connect(url)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		js, err := jetstream.New(conn)
+		if err != nil {
+			return err
+		}
+		consumer, err := js.Consumer(t.Context(), stream.Failed, class)
+		if err != nil {
+			return err
+		}
+		c := consumer.CachedInfo().Config
+		c.AckWait = d
+		_, err = js.UpdateConsumer(t.Context(), stream.Failed, c)
+		return err
+	}
+	if err := set(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Refused does by name what the server must refuse. It does not answer who is refused,
+// so that each takes its two seconds: hence all at once.
+func Refused(t *testing.T, all map[string]func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var wait sync.WaitGroup
+	for doing, do := range all {
+		wait.Go(func() {
+			if err := do(ctx); err == nil {
+				t.Errorf("%s: it was allowed", doing)
+			}
+		})
+	}
+	wait.Wait()
 }
 
 // Streams starts a server, sets its streams up for these classes, and connects to it.
