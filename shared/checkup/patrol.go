@@ -154,6 +154,7 @@ func (p *Patrol) tell(ctx context.Context, s *Snapshot, r Result) (Round, error)
 	}
 	all := p.matters(s, r.AtLeast(Warning), open)
 	round := Round{Result: r}
+	ids := map[string]bool{}
 	var errs []error
 	for _, subject := range sortedKeys(all) {
 		m := all[subject]
@@ -161,7 +162,7 @@ func (p *Patrol) tell(ctx context.Context, s *Snapshot, r Result) (Round, error)
 			round.Stands++
 			continue
 		}
-		done, err := p.journal(ctx, s, m)
+		done, err := p.journal(ctx, s, m, ids)
 		switch {
 		case err != nil && !errors.Is(err, stream.ErrConflict):
 			errs = append(errs, fmt.Errorf("tell of %s, %s: %w", m.about, m.check, err))
@@ -358,8 +359,10 @@ func (p *Patrol) muted(ctx context.Context, s *Snapshot, about About) (bool, err
 }
 
 // journal appends how a matter stands. It reports false where a run is at work on it,
-// and stream.ErrConflict where somebody has written since the cases were read.
-func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter) (bool, error) {
+// and stream.ErrConflict where somebody has written since the cases were read. The ID of
+// a new case is none of ids, and is added: several may begin for one Service at once, and
+// people name a case by its ID alone.
+func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool) (bool, error) {
 	class, svc, now := ClassPrefix+m.check, serviceOf(p.Env.Cluster, m.about), p.now()
 	j := p.Env.Stream.Journal(p.Env.Cluster, svc.UID, class)
 	kept, err := j.Load(ctx)
@@ -373,7 +376,7 @@ func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter) (bool, err
 		return false, err
 	}
 	rec := events.Record{
-		Case: fmt.Sprintf("%s-%s", svc.UID[:8], now.UTC().Format("20060102T150405")), Cluster: p.Env.Cluster, Class: class, Service: svc,
+		Cluster: p.Env.Cluster, Class: class, Service: svc,
 		EventTime: now, First: now, Attempts: []time.Time{},
 	}
 	switch {
@@ -384,6 +387,11 @@ func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter) (bool, err
 		// One that stands since the cases were read is another patrol's, or a run's.
 		if last, err := events.DecodeRecord(kept.Header, kept.Data); err == nil && stands(last) {
 			return false, stream.ErrConflict
+		}
+	}
+	for at := now; rec.Case == ""; at = at.Add(time.Second) {
+		if id := fmt.Sprintf("%s-%s", svc.UID[:8], at.UTC().Format("20060102T150405")); !ids[id] {
+			rec.Case, ids[id] = id, true
 		}
 	}
 	rec.Event = fmt.Sprintf("%s.%s.%s", svc.UID, class, now.UTC().Format("20060102T150405"))

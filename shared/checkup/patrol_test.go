@@ -389,3 +389,28 @@ func TestPatrolWithoutStream(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+// Two checks that find something about one Service in one round begin two cases, and
+// each has an ID of its own.
+func TestPatrolNamesCases(t *testing.T) {
+	t.Parallel()
+	p := patrol(t)
+	now := p.now()
+	p.Env.Now = func() time.Time { return now }
+	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
+	r := Result{Cluster: "c1", Checks: []string{"reuse", "silent"}, Findings: []Finding{
+		{Check: "reuse", Severity: Warning, About: web, Text: "So.", Do: "No."}, {Check: "silent", Severity: Critical, About: web, Text: "So.", Do: "No."},
+	}}
+	if got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, r); err != nil || got.Opened != 2 {
+		t.Fatalf("%d opened, %v", got.Opened, err)
+	}
+	ids := map[string]bool{}
+	err := p.Env.Stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c1.>", func(m stream.Message) error {
+		rec, err := events.DecodeRecord(m.Header, m.Data)
+		ids[rec.Case] = true
+		return err
+	})
+	if err != nil || len(ids) != 2 {
+		t.Errorf("the cases are %v, %v", ids, err)
+	}
+}
