@@ -30,10 +30,7 @@ var annotations = &checkup.Check{
 }
 
 func findAnnotations(s *checkup.Snapshot, r *checkup.Report) {
-	versionErr := s.Err(checkup.Controller)
-	if versionErr == nil && s.Controller.Version == (remedy.Version{}) {
-		versionErr = errNoVersion
-	}
+	_, versionErr := versionOf(s)
 	known, rules := table(), remedy.ValueRules()
 	for _, svc := range s.OfType() {
 		l := annotationLook{snapshot: s, report: r, svc: svc, known: known, rules: rules, network: remedy.NLB(svc), byVersion: versionErr == nil}

@@ -105,11 +105,7 @@ func made(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, b *checku
 // kept reports on a Service that wants the load balancer which the controller made kept.
 func kept(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, b *checkup.LoadBalancer) {
 	about := checkup.OfService(svc)
-	err := s.Err(checkup.Controller)
-	if err == nil && s.Controller.Version == (remedy.Version{}) {
-		err = errNoVersion
-	}
-	v := s.Controller.Version
+	v, err := versionOf(s)
 	switch {
 	case err != nil:
 		r.Unknown(about, fmt.Errorf("whether the controller knows the annotation preserve-lb-on-delete: %w", err))

@@ -27,6 +27,9 @@ var nodeWeights = &checkup.Check{
 	Find:  findNodeWeights,
 }
 
+// mostEvidence is how many values stand in the evidence of a finding.
+const mostEvidence = 20
+
 // uneven is from how many times the traffic of the least busy Pod on the busiest one's
 // is a warning.
 const uneven = 2.0
@@ -36,8 +39,15 @@ func findNodeWeights(s *checkup.Snapshot, r *checkup.Report) {
 		if s.Mode(svc) != remedy.LocalMode {
 			continue
 		}
-		if keep, _ := remedy.Annotation(svc, "ignore-weight-update"); keep == "on" {
-			continue // the weights are a person's
+		if keep, _ := remedy.Annotation(svc, "ignore-weight-update"); strings.EqualFold(keep, "on") {
+			v, err := versionOf(s)
+			if err != nil {
+				r.Unknown(about(svc), fmt.Errorf("whether the controller leaves its weights alone: %w", err))
+				continue
+			}
+			if !v.Before(leavesWeights) {
+				continue // the weights are a person's
+			}
 		}
 		for _, p := range svc.Spec.Ports {
 			if nodes := podsByNode(s, svc, p); len(nodes) > 1 {
@@ -45,6 +55,27 @@ func findNodeWeights(s *checkup.Snapshot, r *checkup.Report) {
 			}
 		}
 	}
+}
+
+// leavesWeights is the first release that reads the annotation ignore-weight-update.
+var leavesWeights = remedy.Version{Major: 2, Minor: 11, Patch: 1}
+
+// sharesWeight is the first release that reads the annotation weight.
+var sharesWeight = remedy.Version{Major: 2, Patch: 1}
+
+// ownWeight returns the weight that a Service says its nodes have together, so that
+// several clusters can share a group; false if it says none. The controller reads it where
+// the load balancer and its groups are the user's, and shares it out by Pods, each node
+// getting 1 at least (clbv1/vgroups.go, nlbv2/server_groups.go).
+func ownWeight(svc *corev1.Service, v remedy.Version) (int, bool) {
+	id, _ := remedy.Annotation(svc, "id")
+	groups, _ := remedy.Annotation(svc, "vgroup-port")
+	text, _ := remedy.Annotation(svc, "weight")
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > 100 || id == "" || groups == "" || v.Before(sharesWeight) {
+		return 0, false
+	}
+	return n, true
 }
 
 // podsByNode returns how many ready Pods of a port each node has that the controller
@@ -88,11 +119,7 @@ func schedulerOf(s *checkup.Snapshot, svc *corev1.Service, p corev1.ServicePort)
 
 // weigh reports what share of a port's traffic the Pods of each node get.
 func weigh(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, p corev1.ServicePort, pods map[string]int) {
-	err := s.Err(checkup.Controller)
-	v := s.Controller.Version
-	if err == nil && v == (remedy.Version{}) {
-		err = errNoVersion
-	}
+	v, err := versionOf(s)
 	scheduler := ""
 	if err == nil {
 		scheduler, err = schedulerOf(s, svc, p)
@@ -104,51 +131,97 @@ func weigh(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, p corev1
 	if scheduler == "" {
 		return // there is no listener, which others report
 	}
-	// Only these rules look at weights:
-	// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/add-a-tcp-listener
-	weighted := scheduler == "wrr" || scheduler == "wlc"
-	all, sum := 0, 0
+	w := weighing{svc: svc, v: v, scheduler: scheduler}
+	w.own, w.shared = ownWeight(svc, v)
 	for _, n := range pods {
-		all += n
+		w.all += n
 	}
-	weight := func(n int) int {
-		if !weighted {
-			return 1
-		}
-		return remedy.NodeWeight(v, n, all)
+	f := checkup.Finding{Severity: checkup.Info, About: about(svc), Key: strings.ToLower(fmt.Sprintf("%s:%d", p.Protocol, p.Port)), Evidence: map[string]string{"CCM": v.String(), "scheduler": scheduler}}
+	if w.shared && w.own == 0 {
+		f.Text = fmt.Sprintf("Behind port %d the nodes have the weight 0 in Local mode, as the annotation weight says: the Pods get no traffic.", p.Port)
+		f.Do = "Nothing, if others in the group are to have all of it. If not: " + set(svc, "weight") + "."
+		r.Add(f)
+		return
 	}
+	sum := 0
 	for _, n := range pods {
-		sum += weight(n)
+		sum += w.counts(n)
 	}
 	least, most := 100.0, 0.0
 	var clauses []string
-	evidence := map[string]string{"CCM": v.String(), "scheduler": scheduler}
 	for _, node := range sorted(pods) {
 		n := pods[node]
-		each := 100 * float64(weight(n)) / float64(sum) / float64(n)
+		each := 100 * float64(w.counts(n)) / float64(sum) / float64(n)
 		least, most = min(least, each), max(most, each)
-		clauses = append(clauses, fmt.Sprintf("%s has %s and the weight %d", node, remedy.Count(n, "Pod"), remedy.NodeWeight(v, n, all)))
-		evidence["node "+node] = fmt.Sprintf("%s; weight %d before v1.9.3.164, %d before v1.9.3.276, %d since", remedy.Count(n, "Pod"), remedy.NodeWeight(remedy.Version{}, n, all),
-			remedy.NodeWeight(remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 164}, n, all), remedy.NodeWeight(remedy.WeighsPods(), n, all))
+		clauses = append(clauses, fmt.Sprintf("%s has %s and the weight %d", node, remedy.Count(n, "Pod"), w.weight(n)))
+		if len(f.Evidence) < mostEvidence {
+			f.Evidence["node "+node] = fmt.Sprintf("%s; weight %d before v1.9.3.164, %d before v1.9.3.276, %d since", remedy.Count(n, "Pod"), remedy.NodeWeight(remedy.Version{}, n, w.all),
+				remedy.NodeWeight(remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 164}, n, w.all), remedy.NodeWeight(remedy.WeighsPods(), n, w.all))
+		}
 	}
-	evidence["least"], evidence["most"] = percentage(least), percentage(most)
-	rule := "by weight"
-	if !weighted {
-		rule = "whatever their weights"
-	}
-	f := checkup.Finding{Severity: checkup.Info, About: about(svc), Key: strings.ToLower(fmt.Sprintf("%s:%d", p.Protocol, p.Port)), Evidence: evidence, Do: "Nothing: the Pods get about the same."}
-	f.Text = fmt.Sprintf("Behind port %d the nodes get traffic in Local mode %s (scheduler %s): %s, so that of all traffic a Pod gets from %s to %s.", p.Port, rule, scheduler, remedy.Clauses(clauses, shown), percentage(least), percentage(most))
-	spread := "Spread the Pods evenly over the nodes, with topologySpreadConstraints on the label kubernetes.io/hostname."
-	switch {
-	case most < uneven*least:
-	case !weighted:
-		f.Severity, f.Do = checkup.Warning, fmt.Sprintf("Let the weights count: %s. %s", remedy.SetCommand(svc, "scheduler", "wrr"), spread)
-	case v.Before(remedy.WeighsPods()):
-		f.Severity, f.Do = checkup.Warning, fmt.Sprintf("Upgrade the controller to %s or later, which weighs a node by its Pods. %s", remedy.WeighsPods(), spread)
-	default:
-		f.Severity, f.Do = checkup.Warning, spread
+	f.Evidence["least"], f.Evidence["most"] = percentage(least), percentage(most)
+	f.Text = fmt.Sprintf("Behind port %d the nodes get traffic in Local mode %s (scheduler %s): %s, so that of all traffic a Pod gets from %s to %s.", p.Port, w.rule(), scheduler, remedy.Clauses(clauses, shown), percentage(least), percentage(most))
+	f.Do = "Nothing: the Pods get about the same."
+	if most >= uneven*least {
+		f.Severity, f.Do = checkup.Warning, strings.TrimSpace(w.way()+" Spread the Pods evenly over the nodes, with topologySpreadConstraints on the label kubernetes.io/hostname.")
 	}
 	r.Add(f)
+}
+
+// A weighing is how the nodes behind a port come to their share of its traffic.
+type weighing struct {
+	svc       *corev1.Service
+	v         remedy.Version
+	scheduler string
+	all       int // Pods
+	own       int // what the annotation weight says
+	shared    bool
+}
+
+// weighted reports whether the listener looks at weights. Only these rules do:
+// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/add-a-tcp-listener
+func (w weighing) weighted() bool { return w.scheduler == "wrr" || w.scheduler == "wlc" }
+
+// weight returns the weight of a node with so many Pods.
+func (w weighing) weight(n int) int {
+	if w.shared {
+		return max(1, w.own*n/w.all)
+	}
+	return remedy.NodeWeight(w.v, n, w.all)
+}
+
+// counts returns the weight by which such a node gets traffic.
+func (w weighing) counts(n int) int {
+	if w.weighted() {
+		return w.weight(n)
+	}
+	return 1
+}
+
+// rule says by what nodes get traffic.
+func (w weighing) rule() string {
+	switch {
+	case !w.weighted():
+		return "whatever their weights"
+	case w.shared:
+		return fmt.Sprintf("by their share of the annotation weight, which is %d", w.own)
+	}
+	return "by weight"
+}
+
+// way says what makes the shares more even; empty where only other places for Pods do.
+func (w weighing) way() string {
+	switch {
+	case w.scheduler == "rr":
+		return fmt.Sprintf("Let the weights count: %s.", remedy.SetCommand(w.svc, "scheduler", "wrr"))
+	case !w.weighted():
+		return "" // by the clients' addresses, which somebody chose
+	case w.shared:
+		return fmt.Sprintf("Give the Service a weight of at least as many as it has Pods: %s.", remedy.SetCommand(w.svc, "weight", strconv.Itoa(min(w.all, 100))))
+	case w.v.Before(remedy.WeighsPods()):
+		return fmt.Sprintf("Upgrade the controller to %s or later, which weighs a node by its Pods.", remedy.WeighsPods())
+	}
+	return ""
 }
 
 // percentage writes a share with one digit behind the point.

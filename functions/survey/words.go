@@ -16,6 +16,17 @@ import (
 // errNoVersion says that the controller was found and does not say which it is.
 var errNoVersion = errors.New("the version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons")
 
+// versionOf returns the release of the controller. The error says why it is not known.
+func versionOf(s *checkup.Snapshot) (remedy.Version, error) {
+	if err := s.Err(checkup.Controller); err != nil {
+		return remedy.Version{}, err
+	}
+	if s.Controller.Version == (remedy.Version{}) {
+		return remedy.Version{}, errNoVersion
+	}
+	return s.Controller.Version, nil
+}
+
 // errSome says that a part is known of some load balancers alone.
 var errSome = errors.New("of some load balancers it could not be read")
 
