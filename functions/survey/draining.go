@@ -23,7 +23,7 @@ var draining = &checkup.Check{
 	ID:    "draining",
 	Doc:   drainingDoc,
 	Needs: []checkup.Part{checkup.Services, checkup.Events},
-	Uses:  []checkup.Part{checkup.CLBs, checkup.NLBs, checkup.Listeners},
+	Uses:  []checkup.Part{checkup.CLBs, checkup.NLBs, checkup.Listeners, checkup.Detail},
 	Find:  findDraining,
 }
 
@@ -33,10 +33,16 @@ const often = 6
 
 func findDraining(s *checkup.Snapshot, r *checkup.Report) {
 	for _, svc := range s.OfType() {
-		drain, _ := remedy.Annotation(svc, "connection-drain")
 		syncs := backendSyncs(s.Events[svc.UID], s.Time)
-		if drain == "on" || syncs < often {
+		if drains(svc) || syncs < often {
 			continue
+		}
+		if err := s.Err(checkup.Detail); err != nil && svc.Annotations[remedy.BackendType] != "eni" && svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+			r.Unknown(about(svc), fmt.Errorf("whether a change of its Pods changes its backends: %w", err))
+			continue
+		}
+		if s.Mode(svc) == remedy.ClusterMode {
+			continue // its backends are all nodes, whatever its Pods do
 		}
 		b, err := s.Balancer(svc)
 		var cut []string
@@ -61,9 +67,19 @@ func findDraining(s *checkup.Snapshot, r *checkup.Report) {
 	}
 }
 
+// drains reports whether the annotation has the controller turn on draining: on listeners
+// of a CLB only where it sets them, on the groups of an NLB, which are its own, always.
+func drains(svc *corev1.Service) bool {
+	drain, _ := remedy.Annotation(svc, "connection-drain")
+	if remedy.NLB(svc) {
+		return strings.EqualFold(drain, "on")
+	}
+	return drain == "on" && remedy.OwnsListeners(svc)
+}
+
 // backendSyncs returns how many syncs an hour followed no change of the Service itself,
-// by the Events of the last of them. Those that the controller's spam filter swallowed
-// are missing.
+// by the Events of the last of them; 0 where they cover less than an hour, which a single
+// rollout fills. Those that the controller's spam filter swallowed are missing.
 func backendSyncs(events []checkup.Event, now time.Time) float64 {
 	n := 0
 	var first, last time.Time
@@ -81,10 +97,10 @@ func backendSyncs(events []checkup.Event, now time.Time) float64 {
 			n -= e.Count
 		}
 	}
-	if now.Sub(last) > time.Hour {
+	if now.Sub(last) > time.Hour || last.Sub(first) < time.Hour {
 		return 0 // that was once
 	}
-	return float64(n) / max(1, last.Sub(first).Hours())
+	return float64(n) / last.Sub(first).Hours()
 }
 
 // cuts returns the listeners of the Service that cut connections to a backend that goes:

@@ -336,6 +336,20 @@ func (r *rig) counted(service, reason string) int {
 	return n
 }
 
+// aged has the controller's Events of a reason about a Service begin two hours ago, and
+// stand for as many syncs as go with that.
+func (r *rig) aged(service, reason string) {
+	r.Helper()
+	events := r.stage.Cluster.Client().CoreV1().Events(namespace)
+	list, err := events.List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service + ",reason=" + reason})
+	r.must(err)
+	for _, e := range list.Items {
+		e.FirstTimestamp, e.Count = metav1.NewTime(time.Now().Add(-2*time.Hour)), e.Count+20
+		_, err := events.Update(r.ctx, &e, metav1.UpdateOptions{})
+		r.must(err)
+	}
+}
+
 // balancer changes the CLB of a Service behind the controller's back.
 func (r *rig) balancer(service string, change func(*sim.LoadBalancer)) {
 	r.Helper()

@@ -99,6 +99,7 @@ func (r *rig) sick() []illness {
 				r.staff("busy", everywhere)
 				r.until("wait for the last sync", func() bool { return r.counted("busy", "EnsuredLoadBalancer") > before+7 })
 			},
+			quiet: func(r *rig) { r.aged("busy", "EnsuredLoadBalancer") },
 			finds: []string{"warning draining busy"},
 		},
 		{
