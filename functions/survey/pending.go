@@ -43,18 +43,41 @@ const tooLong = 10 * time.Minute
 // (v1.9.3.276-g372aa98-aliyun, of the Service FAQ of ACK).
 var speaks = remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 276}
 
-// waits returns for how long a Service has waited for an address; 0 if it does not.
+// waits returns for how long a Service has waited for an address; 0 if it does not, or
+// if it may be of the type LoadBalancer only since it was last changed.
 func waits(s *checkup.Snapshot, svc *corev1.Service) time.Duration {
 	if remedy.Synced(svc) || svc.CreationTimestamp.IsZero() {
 		return 0
 	}
-	return s.Time.Sub(svc.CreationTimestamp.Time)
+	since, heard := svc.CreationTimestamp.Time, false
+	for _, e := range s.Events[svc.UID] {
+		if !byController(e) {
+			continue
+		}
+		if e.Reason == "TypeChanged" && e.Last.After(since) {
+			since = e.Last
+		}
+		heard = heard || s.Time.Sub(e.First) >= tooLong
+	}
+	if !heard && s.Time.Sub(s.Marks[svc.UID].Changed) < tooLong {
+		return 0
+	}
+	return s.Time.Sub(since)
+}
+
+// byController reports whether the controller wrote the Event. The API server writes
+// some about Services, and so does lbremedy.
+func byController(e checkup.Event) bool {
+	return e.Component == "service-controller" || e.Component == "nlb-controller"
 }
 
 func findPending(s *checkup.Snapshot, r *checkup.Report) {
 	for _, svc := range s.OfType() {
 		waited := waits(s, svc)
 		if waited < tooLong {
+			if err := s.Err(checkup.Events); err != nil && !remedy.Synced(svc) && !svc.CreationTimestamp.IsZero() && s.Time.Sub(svc.CreationTimestamp.Time) >= tooLong {
+				r.Unknown(about(svc), fmt.Errorf("since when it waits: %w", err))
+			}
 			continue
 		}
 		why, do := "and why could not be read", "Look at its Events: kubectl -n "+svc.Namespace+" describe service "+svc.Name+"."
@@ -66,19 +89,20 @@ func findPending(s *checkup.Snapshot, r *checkup.Report) {
 				evidence["event"], evidence["count"] = e.Reason, fmt.Sprint(e.Count)
 			}
 		} else {
-			r.Unknown(checkup.OfService(svc), fmt.Errorf("why it waits: %w", err))
+			r.Unknown(about(svc), fmt.Errorf("why it waits: %w", err))
 		}
 		r.Add(checkup.Finding{
-			Severity: checkup.Critical, About: checkup.OfService(svc), Evidence: evidence, Do: do,
+			Severity: checkup.Critical, About: about(svc), Evidence: evidence, Do: do,
 			Text: fmt.Sprintf("The Service has waited for its load balancer for %s, %s.", round(waited), why),
 		})
 	}
 }
 
-// failure returns the newest Event that warns of something.
+// failure returns the newest Event by which the controller warns of something that went
+// wrong. With two reasons it warns of what is as it should be.
 func failure(list []checkup.Event) (checkup.Event, bool) {
 	for _, e := range slices.Backward(list) {
-		if e.Type == corev1.EventTypeWarning {
+		if byController(e) && e.Type == corev1.EventTypeWarning && e.Reason != "PreservedOnDelete" && e.Reason != "FeatureNotSupported" {
 			return e, true
 		}
 	}
@@ -114,11 +138,12 @@ func findNoEvents(s *checkup.Snapshot, r *checkup.Report) {
 		return
 	}
 	for _, svc := range services {
-		if waited := waits(s, svc); waited >= tooLong && len(s.Events[svc.UID]) == 0 {
+		if waited := waits(s, svc); waited >= tooLong && !slices.ContainsFunc(s.Events[svc.UID], byController) {
 			r.Add(checkup.Finding{
-				Severity: checkup.Critical, About: checkup.OfService(svc), Evidence: map[string]string{"CCM": v.String()},
+				Severity: checkup.Critical, About: about(svc), Evidence: map[string]string{"CCM": v.String()},
 				Text: fmt.Sprintf("The Service has waited for its load balancer for %s, and CCM %s, which writes Events, has written none about it in the last hour.", round(waited), v),
-				Do:   "Look whether the controller runs, and what it logs: " + remedy.LogQuery(name(svc)) + ". If it says nothing there, open a ticket with Alibaba Cloud.",
+				Do: "Wake the controller, since some failures it tells of once and does not try again: " + remedy.WakeCommand(svc) + ". If that brings no Event, look whether it runs, and what it logs: " +
+					remedy.LogQuery(name(svc)) + ". If it says nothing there, open a ticket with Alibaba Cloud.",
 			})
 		}
 	}
