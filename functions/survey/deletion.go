@@ -3,6 +3,7 @@ package survey
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,9 +37,14 @@ func findDeletion(s *checkup.Snapshot, r *checkup.Report) {
 			continue
 		}
 		if svc.UID == "" {
-			r.Add(checkup.Finding{Severity: checkup.Info, About: about,
+			f := checkup.Finding{Severity: checkup.Info, About: about,
 				Text: "The controller makes a load balancer for the Service, and deletes it with the Service or when its type changes.",
-				Do:   "To keep it then, with CCM v2.10.0 or later, set the annotation preserve-lb-on-delete."})
+				Do:   "To keep it then, with CCM v2.10.0 or later, set the annotation preserve-lb-on-delete."}
+			if keep, _ := remedy.Annotation(svc, "preserve-lb-on-delete"); keep != "" {
+				f.Text = "The controller makes a load balancer for the Service, and keeps it when the Service is deleted or changes its type, as the annotation preserve-lb-on-delete says."
+				f.Do = "Make sure that the controller is of v2.10.0 or later: older ones do not know the annotation."
+			}
+			r.Add(f)
 			continue
 		}
 		b, err := s.Balancer(svc)
@@ -55,7 +61,7 @@ func findDeletion(s *checkup.Snapshot, r *checkup.Report) {
 // that the controller made for it before has nobody any more.
 func reused(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, id string) {
 	about := checkup.OfService(svc)
-	r.Add(checkup.Finding{Severity: checkup.Info, About: about, Evidence: map[string]string{"load balancer": id},
+	r.Add(checkup.Finding{Severity: checkup.Info, About: about, Evidence: map[string]string{"load balancer": cut(id)},
 		Text: fmt.Sprintf("The load balancer %s is reused: it is kept when the Service is deleted or changes its type.", remedy.Quote(id)),
 		Do:   "Nothing. Delete it by hand when nobody needs it any more."})
 	if svc.UID == "" {
@@ -70,7 +76,7 @@ func reused(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, id stri
 		r.Unknown(about, err)
 	case old != nil && old.ID != id:
 		r.Add(checkup.Finding{Severity: checkup.Warning, About: about, Key: "orphan",
-			Evidence: map[string]string{"load balancer": id, "made": old.ID, "address": old.Address},
+			Evidence: map[string]string{"load balancer": cut(id), "made": old.ID, "address": old.Address},
 			Text:     fmt.Sprintf("The Service names the load balancer %s, and the controller made %s for it before: nobody deletes that one, and it goes on to cost.", remedy.Quote(id), old.ID),
 			Do:       fmt.Sprintf("If the switch is meant, move who still uses %s, and delete %s by hand. If not, remove the annotation: %s.", old.Address, old.ID, remedy.RemoveCommand(svc, "id"))})
 	}
@@ -126,7 +132,13 @@ func foreign(s *checkup.Snapshot, svc *corev1.Service, b *checkup.LoadBalancer) 
 	var list []string
 	add := func(protocol string, port int, description string) {
 		text := fmt.Sprintf("%s:%d", strings.ToLower(protocol), port)
+		key := func(p corev1.ServicePort) bool {
+			return strings.EqualFold(remedy.ListenerKey(svc, p), text)
+		}
 		switch t, ok := remedy.ParseTrace(description); {
+		case !ok && slices.ContainsFunc(svc.Spec.Ports, key):
+			// Old releases of the controller left no description; and who wrote another
+			// one over it did not make the listener another's.
 		case !ok:
 			list = append(list, text+" was made by hand")
 		case !t.Of(svc, s.Cluster):
