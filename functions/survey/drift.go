@@ -27,8 +27,8 @@ var drift = &checkup.Check{
 
 func findDrift(s *checkup.Snapshot, r *checkup.Report) {
 	for _, svc := range s.OfType() {
-		if !remedy.Synced(svc) {
-			continue // its first sync makes all of it
+		if !remedy.Synced(svc) || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
+			continue // its first sync makes all of it; and that of a change is on its way
 		}
 		about := checkup.OfService(svc)
 		b, err := s.Balancer(svc)

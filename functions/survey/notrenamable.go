@@ -44,7 +44,7 @@ func findNotRenamable(s *checkup.Snapshot, r *checkup.Report) {
 			do = doubt + " Don't rename it. If it is this Service's alone, tag it: " + remedy.TagCommand(svc, s.Region, b.ID, remedy.NameTag, tag) + "."
 		}
 		r.Add(checkup.Finding{Severity: checkup.Warning, About: about(svc), Do: do, Evidence: map[string]string{"load balancer": b.ID, "name": b.Name, "address": b.Address},
-			Text: fmt.Sprintf("%s has no tag %s=%s, as controllers before v1.9.3.10 made them: the controller finds it by its name %s alone, and who renames it takes it from the Service.", b.ID, remedy.NameTag, tag, b.Name)})
+			Text: fmt.Sprintf("%s has no tag %s: %s, as controllers before v1.9.3.10 made them: the controller finds it by its name %s alone, and who renames it takes it from the Service.", b.ID, remedy.NameTag, tag, b.Name)})
 	}
 }
 

@@ -35,8 +35,8 @@ func Remedy(c *Check) *remedy.Remedy {
 				return remedy.Plan{}, errOver
 			}
 			plan := c.plan(s, svc, found)
-			if len(plan.Steps) == 0 {
-				return plan, nil
+			if !slices.ContainsFunc(plan.Steps, wakes) {
+				return plan, nil // no full sync follows that could change anything
 			}
 			return k.WithBoundDrift(ctx, plan)
 		},
@@ -58,6 +58,13 @@ func Remedy(c *Check) *remedy.Remedy {
 		r.Reads = slices.Concat(r.Reads, remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads)
 	}
 	return r
+}
+
+// wakes reports whether a step leaves our mark on the Service, which has the controller
+// sync it in full.
+func wakes(s remedy.Step) bool {
+	c, ok := s.(remedy.Changer)
+	return ok && slices.Contains(c.Fields(), remedy.MarkField)
 }
 
 // plan says what to do about the findings about one Service.
