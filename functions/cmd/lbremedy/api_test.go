@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -12,21 +14,28 @@ import (
 )
 
 // An api answers lists by their paths, in pages as an API server does: for clusters that
-// a server which others use can't be, such as one without Services or one with 5,000.
-// A list that it does not have is empty; of one with a text the answer is that it is
-// forbidden.
+// a server which others use can't be, such as one without Services or one with 5,000. A
+// list that it does not have is empty; there is no other object.
 type api struct {
 	lists  map[string][]any
-	denied map[string]bool
+	denied bool // nothing may be read
 }
 
 func (a api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if a.denied[r.URL.Path] {
-		w.WriteHeader(http.StatusForbidden)
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": `User "ann" cannot list this`})
+	no := func(code int, reason, text string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code, "message": text})
+	}
+	all, has := a.lists[r.URL.Path]
+	switch {
+	case a.denied:
+		no(http.StatusForbidden, "Forbidden", `User "ann" cannot list resource "services" in API group "" at the cluster scope`)
+		return
+	case !has && !slices.Contains([]string{"services", "nodes", "events", "endpointslices", "daemonsets"}, path.Base(r.URL.Path)):
+		no(http.StatusNotFound, "NotFound", "it is not there")
 		return
 	}
-	all := a.lists[r.URL.Path]
 	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
 	if err != nil {
 		limit = len(all)

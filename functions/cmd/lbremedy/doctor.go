@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,9 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -55,7 +58,9 @@ the input is wrong; 4 the worst finding is a warning; 5 there is a critical find
 what --severity leaves out, do not count. With --fix they are those of "lbremedy run".`,
 		Example: `  lbremedy doctor
   lbremedy doctor --namespace shop --severity info --explain
+  lbremedy doctor --checks lb-gone,room -o json
   lbremedy doctor -f service.yaml
+  kubectl kustomize . | lbremedy doctor -f - --cluster <cluster ID> --region cn-hangzhou
   lbremedy doctor --fix finalizers shop/web --apply`,
 		Args: command.Exactly(0, -1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,14 +77,16 @@ what --severity leaves out, do not count. With --fix they are those of "lbremedy
 	f.StringVarP(&e.namespace, "namespace", "n", "", "only what is about Services of this `namespace`")
 	f.StringSliceVar(&e.checks, "checks", nil, "only these `checks`, with commas between")
 	f.StringVar(&e.severity, "severity", "warning", "lowest `severity` that is shown: info, warning or critical")
-	f.StringArrayVarP(&e.files, "file", "f", nil, "`file` with Services to check before they are applied; - is standard input; may be given several times")
+	f.StringArrayVarP(&e.files, "file", "f", nil, "`file` or folder with Services to check before they are applied; - is standard input; may be given several times")
 	f.StringVar(&e.fix, "fix", "", "end the findings of this `check`")
 	f.StringVar(&e.policy, "policy", "", "policy `file` that says what the cluster is compared with, and, with --fix, what is allowed instead of the policy in force")
 	f.BoolVar(&e.explain, "explain", false, "say of each finding what to do and what it rests on")
 	e.flags(cmd)
 	command.Complete(cmd, "severity", cobra.FixedCompletions([]string{"info", "warning", "critical"}, cobra.ShellCompDirectiveNoFileComp))
-	command.Complete(cmd, "checks", completeChecks)
-	command.Complete(cmd, "fix", completeChecks)
+	command.Complete(cmd, "checks", completeList)
+	command.Complete(cmd, "fix", completeFixes)
+	command.Complete(cmd, "namespace", p.completeNamespaces)
+	cmd.ValidArgsFunction = p.completeServices
 	cmd.AddCommand(p.doctorChecks())
 	return cmd
 }
@@ -98,6 +105,7 @@ func (p *program) doctorChecks() *cobra.Command {
 	return &cobra.Command{
 		Use:               "checks [CHECK]",
 		Short:             "List the checks, or show the page of one",
+		Example:           "  lbremedy doctor checks\n  lbremedy doctor checks room",
 		Args:              command.Exactly(0, 1, "one check"),
 		ValidArgsFunction: completeChecks,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -143,15 +151,6 @@ func yes(is bool) string {
 		return "yes"
 	}
 	return ""
-}
-
-// completeChecks completes the IDs of checks with their titles.
-func completeChecks(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var all []cobra.Completion
-	for _, c := range survey.Checks() {
-		all = append(all, cobra.CompletionWithDesc(c.ID, c.Title()))
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
 // chosen returns the checks with these IDs, all of them if there are none.
@@ -205,11 +204,33 @@ func (p *program) examine(ctx context.Context, e examining, args []string) error
 	if err != nil {
 		return err
 	}
-	_, r, err := p.survey(ctx, env, checks)
+	if err := p.there(ctx, env, e.namespace, services); err != nil {
+		return err
+	}
+	s, r, err := p.survey(ctx, env, checks)
 	if err != nil {
 		return err
 	}
+	r.Services = concerned(s.Services, e.namespace, services)
 	return p.examined(about(r, e.namespace, services), least, e.explain)
+}
+
+// there refuses a namespace and Services that the cluster does not have: what nobody
+// looked at is not well. What can't be read here is left to the survey.
+func (p *program) there(ctx context.Context, env *remedy.Env, namespace string, services []string) error {
+	for _, name := range services {
+		ns, svc, _ := strings.Cut(name, "/")
+		if _, err := service(ctx, env, events.Service{Namespace: ns, Name: svc}); errors.As(err, new(command.Mistake)) {
+			return err
+		}
+	}
+	if namespace == "" {
+		return nil
+	}
+	if _, err := env.Kube.Namespace(ctx, namespace); errors.Is(err, kube.ErrNotFound) {
+		return command.Wrong("there is no namespace %s in the cluster: correct the name, or --context and --kubeconfig", namespace)
+	}
+	return nil
 }
 
 // survey reads the cluster, with progress, and asks the checks.
@@ -287,7 +308,7 @@ func (p *program) findings(r checkup.Result, explain bool) {
 	}
 	if len(r.Unknown) > 0 {
 		t := p.table("unknown", "about", "why")
-		for _, u := range r.Unknown {
+		for _, u := range together(r.Unknown) {
 			t.AppendRow([]any{p.paint(yellow, u.Check), command.Clean(u.About.String()), p.cell(u.Why, 60)})
 		}
 		t.Render()
@@ -301,6 +322,29 @@ func (p *program) findings(r checkup.Result, explain bool) {
 	if len(r.Findings) > 0 && !explain {
 		p.note("What to do about them: --explain.")
 	}
+}
+
+// together puts the checks that can't tell for one reason into one line, a few of them
+// by name.
+func together(all []checkup.Unknown) []checkup.Unknown {
+	const shown = 3
+	var list []checkup.Unknown
+	var checks [][]string
+	for _, u := range all {
+		i := slices.IndexFunc(list, func(l checkup.Unknown) bool { return l.Why == u.Why && l.About == u.About })
+		if i < 0 {
+			list, checks = append(list, u), append(checks, []string{u.Check})
+			continue
+		}
+		checks[i] = append(checks[i], u.Check)
+	}
+	for i, c := range checks {
+		list[i].Check = strings.Join(c[:min(shown, len(c))], ", ")
+		if n := len(c) - shown; n > 0 {
+			list[i].Check += fmt.Sprintf(" and %d more", n)
+		}
+	}
+	return list
 }
 
 // finding prints all that is known of one finding.

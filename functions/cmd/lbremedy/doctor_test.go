@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +108,82 @@ func TestDoctorFile(t *testing.T) {
 		t.Errorf("a good one: code %d, wrote %s, said %s", good.code, good.out, good.err)
 	}
 }
+
+// All Services of a file are looked at, however its documents are kept apart, and no
+// thing of another kind; a folder is read as kubectl reads it.
+func TestDoctorFiles(t *testing.T) {
+	t.Parallel()
+	c := call{"", home(t)}
+	service := func(name string) string {
+		return "kind: Service\napiVersion: v1\nmetadata: {name: " + name + "}\nspec: {type: LoadBalancer}\n"
+	}
+	dir, empty := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{"a.yaml": service("a"), "b.yml": "kind: ConfigMap\n", "c.json": `{"kind":"Service","metadata":{"name":"c"}}`, "notes.txt": "kind: [", "sub": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		in   string
+		args []string
+		want int // Services; 0: it is wrong
+		err  string
+	}{
+		"a comment behind the mark":  {in: service("a") + "--- # the next\n" + service("b"), want: 2},
+		"an object behind the mark":  {in: service("a") + "--- {kind: Service, metadata: {name: b}}\n", want: 2},
+		"an end mark":                {in: service("a") + "...\n" + service("b"), want: 2},
+		"lines of Windows":           {in: strings.ReplaceAll(service("a")+"---\n"+service("b"), "\n", "\r\n"), want: 2},
+		"hyphens in a text":          {in: "kind: Service\nmetadata:\n  name: a\n  annotations:\n    note: |\n      x\n      ---\n      y\n", want: 1},
+		"a mark in front":            {in: "---\n---\n" + service("a") + "---\n", want: 1},
+		"a ServiceList":              {in: `{"kind":"ServiceList","apiVersion":"v1","items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`, want: 2},
+		"a list in a list":           {in: "kind: List\nitems:\n- kind: List\n  items:\n  - {kind: Service, metadata: {name: a}}\n- {kind: Pod}\n", want: 1},
+		"a Service of Knative":       {in: service("a") + "---\nkind: Service\napiVersion: serving.knative.dev/v1\nmetadata: {name: b}\n", want: 1},
+		"only Knative's":             {in: "kind: Service\napiVersion: serving.knative.dev/v1\nmetadata: {name: b}\n", err: "standard input holds no Service"},
+		"an empty list":              {in: "kind: List\nitems: []\n", err: "standard input holds no Service"},
+		"the line behind a mark":     {in: service("a") + "--- # two\nkind: Service\nmetadata:\n  name: b\n bad: x\n", err: "near line 8: "},
+		"a folder":                   {args: []string{"-f", dir}, want: 2},
+		"a folder and a file":        {args: []string{"-f", dir, "-f", filepath.Join(dir, "a.yaml")}, want: 3},
+		"a folder without manifests": {args: []string{"-f", empty}, err: "no file of the folder " + empty},
+		"a file that is not there":   {args: []string{"-f", filepath.Join(empty, "x.yaml")}, err: "no such file"},
+		"a Service that is not in":   {in: service("a"), args: []string{"-f", "-", "shop/a"}, err: "no manifest has the Service shop/a"},
+		"a namespace that is not in": {in: service("a"), args: []string{"-f", "-", "-n", "shop"}, err: "no manifest has a Service of the namespace shop"},
+		"many":                       {in: strings.Repeat(service("a")+"---\n", 2000), want: 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tt.args == nil {
+				tt.args = []string{"-f", "-"}
+			}
+			got := call{tt.in, c.env}.run(t.Context(), append([]string{"doctor", "-o", "json"}, tt.args...)...)
+			if tt.want == 0 {
+				if got.code != command.CodeWrong || !strings.Contains(got.err, tt.err) || got.out != "" || strings.Count(got.err, "\n") != 1 {
+					t.Errorf("code %d: %q, %q; want %q", got.code, got.out, got.err, tt.err)
+				}
+				return
+			}
+			var r checkup.Result
+			if err := json.Unmarshal([]byte(got.out), &r); err != nil || r.Services != tt.want {
+				t.Errorf("code %d, %v: %d Services, want %d: %s", got.code, err, r.Services, tt.want, got.err)
+			}
+		})
+	}
+}
+
+// A file without an end is refused before it fills the memory.
+func TestAtMost(t *testing.T) {
+	t.Parallel()
+	if _, err := atMost(1<<20, endless{}); err == nil || err.Error() != "it has more than 1 MB: give it in parts" {
+		t.Errorf("got %v", err)
+	}
+	if data, err := atMost(1<<20, strings.NewReader(strings.Repeat("x", 1<<20))); err != nil || len(data) != 1<<20 {
+		t.Errorf("got %d bytes, %v", len(data), err)
+	}
+}
+
+// endless is an input without an end.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
 func TestDoctorChecks(t *testing.T) {
 	t.Parallel()

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -28,13 +31,12 @@ func (p *program) examineFiles(ctx context.Context, e examining, args []string) 
 	if e.fix != "" || e.apply {
 		return command.Wrong("doctor -f only looks: correct the file, and leave out --fix and --apply")
 	}
-	var list []corev1.Service
-	for _, file := range e.files {
-		found, err := p.manifests(file)
-		if err != nil {
-			return err
-		}
-		list = append(list, found...)
+	list, err := p.allManifests(e.files)
+	if err != nil {
+		return err
+	}
+	if err := named(list, e.namespace, services); err != nil {
+		return err
 	}
 	checks = slices.DeleteFunc(checks, func(c *checkup.Check) bool { return !c.Manifest })
 	if len(checks) == 0 {
@@ -57,6 +59,7 @@ func (p *program) examineFiles(ctx context.Context, e examining, args []string) 
 	}
 	r := checkup.Examine(checkup.Manifests(facts, list, wanted), checks)
 	r.Read = append(r.Read, read...)
+	r.Services = concerned(list, e.namespace, services)
 	if facts == nil && len(r.Unknown) > 0 {
 		p.note("What depends on the cluster is left open, since none was named: %s.", remedy.Count(len(r.Unknown), "question"))
 		r.Unknown = []checkup.Unknown{}
@@ -64,25 +67,96 @@ func (p *program) examineFiles(ctx context.Context, e examining, args []string) 
 	return p.examined(about(r, e.namespace, services), least, e.explain)
 }
 
-// manifests returns the Services in a file of YAML documents or JSON, also those in
-// lists. What is no Service is passed over.
-func (p *program) manifests(file string) ([]corev1.Service, error) {
-	name, data, err := p.readText(file)
-	if err != nil {
-		return nil, err
+// named refuses a namespace and Services that no manifest has: what nobody looked at
+// is not well.
+func named(list []corev1.Service, namespace string, services []string) error {
+	for _, name := range services {
+		if concerned(list, "", []string{name}) == 0 {
+			return command.Wrong("no manifest has the Service %s; those without a namespace are of default", name)
+		}
 	}
+	if namespace != "" && concerned(list, namespace, nil) == 0 {
+		return command.Wrong("no manifest has a Service of the namespace %s; those without a namespace are of default", namespace)
+	}
+	return nil
+}
+
+// concerned returns how many Services are of a namespace, if one is named, and among
+// the named ones, if there are any.
+func concerned(list []corev1.Service, namespace string, services []string) int {
+	n := 0
+	for _, svc := range list {
+		if (namespace == "" || svc.Namespace == namespace) && (len(services) == 0 || slices.Contains(services, svc.Namespace+"/"+svc.Name)) {
+			n++
+		}
+	}
+	return n
+}
+
+// allManifests returns the Services in files and folders. Of a folder it reads the files
+// that kubectl would, and of these not every one has to hold a Service.
+func (p *program) allManifests(files []string) ([]corev1.Service, error) {
 	var list []corev1.Service
-	for _, doc := range split(data) {
-		found, err := doc.services()
+	for _, file := range files {
+		if info, err := os.Stat(file); file != "-" && err == nil && info.IsDir() {
+			found, err := p.folder(file)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, found...)
+			continue
+		}
+		found, name, err := p.manifests(file)
 		if err != nil {
-			return nil, command.Wrong("%s: %w", name, err)
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, command.Wrong("%s holds no Service", name)
+		}
+		list = append(list, found...)
+	}
+	return list, nil
+}
+
+// folder returns the Services in the files of a folder, without those below it.
+func (p *program) folder(dir string) ([]corev1.Service, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, command.Wrong("read the folder %s: %w", dir, err)
+	}
+	endings := []string{".json", ".yaml", ".yml"}
+	var list []corev1.Service
+	for _, e := range entries {
+		if e.IsDir() || !slices.Contains(endings, filepath.Ext(e.Name())) {
+			continue
+		}
+		found, _, err := p.manifests(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
 		}
 		list = append(list, found...)
 	}
 	if len(list) == 0 {
-		return nil, command.Wrong("%s holds no Service", name)
+		return nil, command.Wrong("no file of the folder %s that ends in %s holds a Service", dir, strings.Join(endings, ", "))
 	}
 	return list, nil
+}
+
+// manifests returns the Services in a file of YAML documents or JSON, also those in
+// lists, and what the file is called. What is no Service is passed over.
+func (p *program) manifests(file string) (list []corev1.Service, name string, err error) {
+	name, data, err := p.readText(file)
+	if err != nil {
+		return nil, name, err
+	}
+	for _, doc := range split(data) {
+		found, err := doc.services()
+		if err != nil {
+			return nil, name, command.Wrong("%s: %w", name, err)
+		}
+		list = append(list, found...)
+	}
+	return list, name, nil
 }
 
 // A document is one of a file, and the number of lines before it.
@@ -97,11 +171,15 @@ func (d document) begins() int {
 	return d.above + bytes.Count(d.text[:blank], []byte("\n")) + 1
 }
 
-// split takes a file apart at its lines of three hyphens.
+// boundary is where a document begins, or ends. A comment or the document's own first
+// line may stand behind it.
+var boundary = regexp.MustCompile(`(?m)^(?:---|\.\.\.)(?:[ \t\r]|$)`)
+
+// split takes a file apart into its documents: the YAML library reads the first alone.
 func split(data []byte) []document {
 	var docs []document
 	at, above := 0, 0
-	for _, mark := range append(separator.FindAllIndex(data, -1), []int{len(data), len(data)}) {
+	for _, mark := range append(boundary.FindAllIndex(data, -1), []int{len(data), len(data)}) {
 		docs = append(docs, document{data[at:mark[0]], above})
 		above += bytes.Count(data[at:mark[1]], []byte("\n"))
 		at = mark[1]
@@ -121,7 +199,7 @@ func (d document) services() ([]corev1.Service, error) {
 	if err != nil {
 		return nil, d.wrong(err)
 	}
-	return d.object(data)
+	return d.object(data, "")
 }
 
 // wrong says in which line of the file a document is broken.
@@ -139,22 +217,24 @@ func (d document) wrong(err error) error {
 	return fmt.Errorf("near line %d: %s", d.above+n, rest) // it may be that of the line before
 }
 
-func (d document) object(data []byte) ([]corev1.Service, error) {
+// object returns the Services of an object. The entries of a ServiceList say no kind.
+func (d document) object(data []byte, kind string) ([]corev1.Service, error) {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return nil, nil // comments alone
 	}
 	var head struct {
-		Kind  string
-		Items []json.RawMessage
+		Kind, APIVersion string
+		Items            []json.RawMessage
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
 		return nil, fmt.Errorf("the document that begins in line %d is no object of Kubernetes", d.begins())
 	}
+	head.Kind = cmp.Or(head.Kind, kind)
 	switch {
 	case strings.HasSuffix(head.Kind, "List"):
 		var list []corev1.Service
 		for _, item := range head.Items {
-			found, err := d.object(item)
+			found, err := d.object(item, strings.TrimSuffix(head.Kind, "List"))
 			if err != nil {
 				return nil, err
 			}
@@ -163,8 +243,8 @@ func (d document) object(data []byte) ([]corev1.Service, error) {
 		return list, nil
 	case head.Kind == "":
 		return nil, fmt.Errorf("the document that begins in line %d has no kind", d.begins())
-	case head.Kind != "Service":
-		return nil, nil
+	case head.Kind != "Service", head.APIVersion != "" && head.APIVersion != "v1":
+		return nil, nil // Knative has a kind Service, too
 	}
 	var svc corev1.Service
 	if err := json.Unmarshal(data, &svc); err != nil {

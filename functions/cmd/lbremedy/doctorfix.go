@@ -34,6 +34,9 @@ func (p *program) fix(ctx context.Context, e examining, args []string) error {
 	if env.Stream != nil {
 		defer env.Stream.Close()
 	}
+	if err := p.there(ctx, env, e.namespace, services); err != nil {
+		return err
+	}
 	_, r, err := p.survey(ctx, env, checks)
 	if err != nil {
 		return err

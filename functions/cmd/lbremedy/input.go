@@ -198,14 +198,30 @@ func lowerFirst(s string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
+// most is how many bytes are read of a file: no list of Events or Services has more.
+const most = 512 << 20
+
+// atMost reads all that there is, and no more than so many bytes.
+func atMost(n int64, r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, n+1))
+	if err == nil && int64(len(data)) > n {
+		return nil, fmt.Errorf("it has more than %d MB: give it in parts", n>>20)
+	}
+	return data, err
+}
+
 // readText returns the text of a file, or of standard input for "-", and what to call it
 // in sentences.
 func (p *program) readText(path string) (name string, data []byte, err error) {
 	if name = path; path == "-" {
 		name = "standard input"
-		data, err = io.ReadAll(p.in)
+		data, err = atMost(most, p.in)
 	} else {
-		data, err = os.ReadFile(path)
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			defer f.Close()
+			data, err = atMost(most, f)
+		}
 	}
 	if err != nil {
 		return name, nil, command.Wrong("read %s: %w", name, err)

@@ -32,7 +32,8 @@ type balancing struct {
 	AddressType string   `json:"addressType,omitempty"`
 	Kind        string   `json:"kind"` // CLB or NLB
 	ID          string   `json:"id,omitempty"`
-	Made        string   `json:"made,omitempty"` // "own" or "reused"
+	State       string   `json:"state,omitempty"` // "gone" or "untagged", as the help says; empty: neither, or not known
+	Made        string   `json:"made,omitempty"`  // "own" or "reused"
 	ChargeType  string   `json:"chargeType,omitempty"`
 	Backends    *int     `json:"backends,omitempty"` // of the load balancer; absent: not known
 	Limit       *int     `json:"limit,omitempty"`    // of backends
@@ -49,7 +50,18 @@ func (p *program) lbLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the Services of type LoadBalancer with their load balancers",
-		Args:  command.Exactly(0, 0, ""),
+		Long: `List the Services of type LoadBalancer: the address in the status, its type, the load
+balancer, whether the controller made it for the Service ("own") or a person names it
+("reused"), how it is charged, how many backends stand on it of those that the account
+may put there, and its listeners. A load balancer is (gone) where the region does not
+have it, and (untagged) where it is there and the controller does not find it.
+
+Exit codes: 0 all was told; 1 something failed; 2 the usage, the configuration or the
+input is wrong; 6 something could not be told, which shows as a question mark and is
+said on standard error.`,
+		Example: `  lbremedy lb ls
+  lbremedy lb ls --namespace shop -o json`,
+		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := p.readParts(cmd.Context(), "", inventory)
 			if err != nil {
@@ -64,14 +76,18 @@ func (p *program) lbLs() *cobra.Command {
 			err = p.print(list, func() {
 				t := p.table("namespace", "name", "address", "type", "load balancer", "made", "charge", "backends", "listeners")
 				for _, b := range list {
-					t.AppendRow([]any{b.Namespace, b.Name, command.Clean(b.Address), b.AddressType, command.Clean(b.ID), b.Made, b.ChargeType, b.ofLimit(), p.cell(strings.Join(b.Listeners, " "), 120)})
+					t.AppendRow([]any{b.Namespace, b.Name, command.Clean(b.Address), b.AddressType, b.name(), b.Made, b.ChargeType, b.ofLimit(), p.cell(strings.Join(b.Listeners, " "), 120)})
 				}
 				t.Render()
+				if len(list) == 0 {
+					p.note("There is no Service of type LoadBalancer%s.", map[bool]string{true: " in the namespace " + namespace}[namespace != ""])
+				}
 			})
 			return cmp.Or(err, p.open(list))
 		},
 	}
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "only Services of this `namespace`")
+	command.Complete(cmd, "namespace", p.completeNamespaces)
 	return cmd
 }
 
@@ -90,9 +106,20 @@ func (p *program) open(list []balancing) error {
 	return nil
 }
 
+// name returns the load balancer's ID with what became of it.
+func (b balancing) name() string {
+	name := command.Clean(b.ID)
+	if b.State != "" {
+		name += " (" + b.State + ")"
+	}
+	return name
+}
+
 // ofLimit returns how many backends there are, of how many.
 func (b balancing) ofLimit() string {
 	switch {
+	case b.Backends == nil && b.Unknown == "":
+		return ""
 	case b.Backends == nil:
 		return "?"
 	case b.Limit == nil:
@@ -116,9 +143,7 @@ func balancingOf(s *checkup.Snapshot, svc *corev1.Service) balancing {
 		b.Unknown = err.Error()
 		return b
 	case lb == nil:
-		if b.ID == "" {
-			b.Made = ""
-		}
+		b.lost(s, svc)
 		return b
 	}
 	b.ID, b.AddressType, b.ChargeType = lb.ID, lb.AddressType, "PayByCLCU"
@@ -149,6 +174,22 @@ func balancingOf(s *checkup.Snapshot, svc *corev1.Service) balancing {
 	}
 	b.Backends = &n
 	return b
+}
+
+// lost says of a load balancer that the controller does not find what became of it.
+func (b *balancing) lost(s *checkup.Snapshot, svc *corev1.Service) {
+	if b.ID == "" {
+		b.ID = svc.Labels[remedy.BalancerLabel] // that the controller had
+	}
+	if b.ID == "" {
+		b.Made = ""
+		return
+	}
+	if lb := s.Balancers[b.ID]; lb != nil && !lb.Gone {
+		b.State = "untagged"
+		return
+	}
+	b.State = "gone"
 }
 
 // serversOf counts the backends of a load balancer: of an NLB those of the groups that
@@ -243,7 +284,10 @@ func (p *program) lbShow() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAMESPACE/SERVICE",
 		Short: "Show the load balancer of a Service, its groups and their backends",
-		Args:  command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
+		Example: `  lbremedy lb show shop/web
+  lbremedy lb show shop/web -o yaml`,
+		ValidArgsFunction: p.completeService,
+		Args:              command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, svc, err := p.gatherOne(cmd.Context(), args[0], append([]checkup.Part{checkup.Detail}, inventory...))
 			if err != nil {
@@ -282,7 +326,11 @@ func groupsOf(b *checkup.LoadBalancer, groups []checkup.Group) []shownGroup {
 			v.Unknown = g.Failed.Error()
 		}
 		for _, e := range g.Backends {
-			v.Backends = append(v.Backends, fmt.Sprintf("%s %s:%d weight %d", e.ID, e.IP, e.Port, e.Weight))
+			at := e.ID
+			if e.IP != "" { // an ECS instance has none there
+				at += " " + e.IP
+			}
+			v.Backends = append(v.Backends, fmt.Sprintf("%s:%d weight %d", at, e.Port, e.Weight))
 		}
 		out = append(out, v)
 	}
@@ -291,7 +339,7 @@ func groupsOf(b *checkup.LoadBalancer, groups []checkup.Group) []shownGroup {
 
 // balancer prints a load balancer.
 func (p *program) balancer(v shown) {
-	fmt.Fprintf(p.out, "%s  %s %s\n", p.paint(bold, v.Namespace+"/"+v.Name), v.Kind, command.Clean(cmp.Or(v.ID, "none")))
+	fmt.Fprintf(p.out, "%s  %s %s\n", p.paint(bold, v.Namespace+"/"+v.Name), v.Kind, cmp.Or(v.name(), "none"))
 	p.field("Address", cmp.Or(v.Address, "none")+" "+v.AddressType)
 	p.field("Made", map[string]string{"own": "by the controller: it goes with the Service", "reused": "by a person: it stays when the Service goes"}[v.Made])
 	p.field("Status", v.Status)
@@ -330,7 +378,9 @@ func (p *program) lbWeights() *cobra.Command {
 weight that this release of the controller gives it, and what part of the traffic each
 of its Pods gets. With the policy Cluster, and where Pods are the backends, nodes have
 no weights of their own.`,
-		Args: command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
+		Example:           "  lbremedy lb weights shop/web",
+		ValidArgsFunction: p.completeService,
+		Args:              command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			needs := []checkup.Part{checkup.Services, checkup.Endpoints, checkup.Nodes, checkup.Detail, checkup.Controller, checkup.Groups, checkup.Backends}
 			s, svc, err := p.gatherOne(cmd.Context(), args[0], needs)

@@ -55,7 +55,9 @@ func (p *program) mend(m mending) *cobra.Command {
 	var a answering
 	cmd := &cobra.Command{
 		Use: m.use + " NAMESPACE/SERVICE", Short: m.short, Long: m.long,
-		Args: command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
+		Example:           fmt.Sprintf("  lbremedy lb %[1]s shop/web\n  lbremedy lb %[1]s shop/web --apply", m.use),
+		ValidArgsFunction: p.completeService,
+		Args:              command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ref, ok, err := serviceArg(args[0])
 			if err != nil || !ok {

@@ -36,6 +36,7 @@ type ramGap struct {
 	Command  string   `json:"command,omitempty"`  // that adds them in a policy of their own
 	Would    []string `json:"would,omitempty"`    // what --apply does
 	Ask      string   `json:"ask,omitempty"`      // why it does nothing, and what to do instead
+	Note     string   `json:"note,omitempty"`     // how far it can be relied on
 }
 
 func (p *program) ramGap() *cobra.Command {
@@ -102,6 +103,7 @@ missing; with --apply as those of run.`,
 		},
 	}
 	cmd.Flags().StringVar(&target, "target", "", "`release` to look at instead of the one that runs, such as v2.12.1")
+	command.Complete(cmd, "target", cobra.FixedCompletions([]string{remedy.Newest().String()}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")
 	cmd.Flags().BoolVar(&sure, "yes", false, "with --apply: don't ask")
 	a.flags(cmd)
@@ -133,6 +135,9 @@ func gapOf(s *checkup.Snapshot, to remedy.Version) (ramGap, error) {
 	v := ramGap{Target: to.String(), Role: role.Name, Needed: len(needs), Missing: g.Missing, Denied: g.Denied, Limited: g.Limited}
 	if running != (remedy.Version{}) {
 		v.Running = running.String()
+	}
+	if remedy.Newest().Before(to) {
+		v.Note = fmt.Sprintf("CCM %s is newer than %s, the newest release whose actions are known here: it may need more.", to, remedy.Newest())
 	}
 	if v.Missing == nil {
 		v.Missing = []string{}
@@ -175,6 +180,7 @@ func (p *program) ramGapReport(v ramGap) {
 	fmt.Fprintf(p.out, "%s  CCM %s\n", p.paint(bold, command.Clean(v.Role)), v.Target)
 	p.field("Running", v.Running)
 	p.field("Needs", remedy.Count(v.Needed, "action"))
+	p.field("Note", v.Note)
 	if len(v.Missing) == 0 {
 		p.field("Missing", "nothing")
 		return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -162,4 +163,85 @@ func TestRAMGap(t *testing.T) {
 
 	sc.cloud.Edit(func(s *sim.State) { s.Cluster.Type = "ManagedKubernetes" })
 	sc.wants(t, command.CodeWrong, "", "authorise again in the ACK console", append(apply, "--yes")...)
+}
+
+// A cluster without a Service of type LoadBalancer has its gap closed, and taken back,
+// too; a controller with an access key of its own has none.
+func TestRAMGapOfCluster(t *testing.T) {
+	t.Parallel()
+	world := func() *sim.World {
+		return &sim.World{
+			Cluster: sim.Cluster{ID: "c-cli", Type: "Kubernetes", MasterRole: "masters", Addons: map[string]string{"cloud-controller-manager": "v2.12.1"}},
+			Roles:   []sim.Role{{Name: "masters", Policies: []string{"k8sMasterRolePolicy-Ccm-1"}}},
+			Policies: []sim.Policy{{Name: "k8sMasterRolePolicy-Ccm-1", Type: "Custom", Versions: []sim.PolicyVersion{
+				{ID: "v1", Default: true, Document: `{"Version":"1","Statement":[{"Effect":"Allow","Action":["slb:*","nlb:*"],"Resource":"*"}]}`},
+			}}},
+		}
+	}
+	t.Run("no Service", func(t *testing.T) {
+		t.Parallel()
+		c, account := api{}.against(t, world())
+		sc := &scene{call: c, cloud: account}
+		server := nats.Start(t, embedded.Options{Token: "sesame"})
+		sc.env["LBREMEDY_NATS"], sc.env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
+		sc.wants(t, 0, "", "", "setup")
+		sc.wants(t, codeWarning, "ecs:DescribeInstances", "", "ram", "gap")
+		sc.wants(t, 0, "cluster c-cli  fixed", "", "ram", "gap", "--apply", "--yes", "--policy", write(t, "policy.yaml", "mode: fix\n"))
+		sc.wants(t, 0, "nothing", "", "ram", "gap")
+		got := sc.wants(t, 0, `"kind": "cluster"`, "", "ls", "-o", "json", "--service", "c-cli")
+		var cases []events.Record
+		if err := json.Unmarshal([]byte(got.out), &cases); err != nil || len(cases) != 1 {
+			t.Fatalf("%v: %s", err, got.out)
+		}
+		sc.wants(t, 0, "undone", "", "undo", cases[0].Case, "--apply")
+		sc.wants(t, codeWarning, "ecs:DescribeInstances", "", "ram", "gap")
+	})
+	t.Run("a pause holds it", func(t *testing.T) {
+		t.Parallel()
+		c, account := api{}.against(t, world())
+		sc := &scene{call: c, cloud: account}
+		server := nats.Start(t, embedded.Options{Token: "sesame"})
+		sc.env["LBREMEDY_NATS"], sc.env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
+		sc.wants(t, 0, "", "", "setup")
+		sc.wants(t, 0, "", "", "pause", "--as", "ann", "--why", "network change")
+		sc.wants(t, codeOpen, "Paused by ann", "", "ram", "gap", "--apply", "--yes", "--wait", "0s", "--policy", write(t, "policy.yaml", "mode: fix\n"))
+		if ids, in := sc.versions(); len(ids) != 1 || in != "v1" {
+			t.Errorf("there are the versions %v, %s", ids, in)
+		}
+	})
+	t.Run("an access key", func(t *testing.T) {
+		t.Parallel()
+		a := api{lists: map[string][]any{"/apis/apps/v1/namespaces/kube-system/daemonsets": {map[string]any{
+			"metadata": map[string]any{"name": "cloud-controller-manager", "namespace": "kube-system"},
+			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
+				"name": "ccm", "image": "registry/ccm:v2.12.1", "env": []any{map[string]any{"name": "ACCESS_KEY_ID", "value": "LTAI-secret"}},
+			}}}}},
+		}}}}
+		c, account := a.against(t, world())
+		sc := &scene{call: c, cloud: account}
+		for _, args := range [][]string{{"ram", "gap"}, {"ram", "gap", "--target", "v2.14.0", "-o", "json"}, {"ram", "gap", "--apply", "--yes"}} {
+			got := sc.wants(t, command.CodeWrong, "", "signs with an access key of its own", args...)
+			if got.out != "" || strings.Contains(got.err, "LTAI") || strings.Count(got.err, "\n") != 1 {
+				t.Errorf("%v: printed %q, said %q", args, got.out, got.err)
+			}
+		}
+		if ids, in := sc.versions(); len(ids) != 1 || in != "v1" {
+			t.Errorf("there are the versions %v, %s", ids, in)
+		}
+	})
+	t.Run("no role", func(t *testing.T) {
+		t.Parallel()
+		w := world()
+		w.Cluster.MasterRole, w.Cluster.NoMasterRole = "", true
+		c, account := api{}.against(t, w)
+		sc := &scene{call: c, cloud: account}
+		sc.wants(t, command.CodeWrong, "", "names no RAM role of its masters", "ram", "gap")
+	})
+	t.Run("a release that nobody knows", func(t *testing.T) {
+		t.Parallel()
+		c, account := api{}.against(t, world())
+		sc := &scene{call: c, cloud: account}
+		sc.wants(t, codeWarning, "is newer than "+remedy.Newest().String(), "", "ram", "gap", "--target", "v9.0.0")
+		sc.wants(t, command.CodeWrong, "", "is no release of the controller, such as", "ram", "gap", "--target", "latest")
+	})
 }
