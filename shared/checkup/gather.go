@@ -38,6 +38,9 @@ type Source struct {
 	// Stream returns the stream in which failures are kept; nil, or a nil stream: none
 	// is named, and the part Failures is left out.
 	Stream func(context.Context) (*stream.Stream, error)
+	// Counts says that of backends only their number is wanted: those of CLBs, which the
+	// list of their groups tells, are not read one by one.
+	Counts bool
 	// Policy returns what the operator wants; nil: nothing in particular.
 	Policy func(context.Context) (remedy.Policy, error)
 	// Progress is told how many of a part have been read; total is 0 where nobody
@@ -603,7 +606,9 @@ func (g *gathering) backends(ctx context.Context) (int, error) {
 	var list []place
 	for _, b := range g.used() {
 		for i := range b.Groups {
-			list = append(list, place{&b.Groups[i], b})
+			if !g.Counts {
+				list = append(list, place{&b.Groups[i], b})
+			}
 		}
 	}
 	for i := range g.s.ServerGroups {

@@ -63,7 +63,7 @@ said on standard error.`,
   lbremedy lb ls --namespace shop -o json`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := p.readParts(cmd.Context(), "", inventory)
+			s, err := p.readParts(cmd.Context(), checkup.Source{Counts: true}, inventory)
 			if err != nil {
 				return err
 			}
@@ -226,8 +226,8 @@ func serversOf(s *checkup.Snapshot, lb *checkup.LoadBalancer) (int, error) {
 	return n, nil
 }
 
-// readParts reads parts of the cluster, of one Service alone where one is named.
-func (p *program) readParts(ctx context.Context, only string, list []checkup.Part) (*checkup.Snapshot, error) {
+// readParts reads parts of the cluster, of what Only and Counts of the source say.
+func (p *program) readParts(ctx context.Context, of checkup.Source, list []checkup.Part) (*checkup.Snapshot, error) {
 	env, err := p.look(ctx, p.host())
 	if err != nil {
 		return nil, err
@@ -235,13 +235,13 @@ func (p *program) readParts(ctx context.Context, only string, list []checkup.Par
 	g := p.progress()
 	defer g.done()
 	src := p.source(env, g)
-	src.Only = only
+	src.Only, src.Counts = of.Only, of.Counts
 	s, _, err := checkup.Gather(ctx, src, list)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.Err(checkup.Services); errors.Is(err, kube.ErrNotFound) {
-		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", only)
+		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", of.Only)
 	} else if err != nil {
 		return nil, err
 	}
@@ -254,7 +254,7 @@ func (p *program) gatherOne(ctx context.Context, arg string, list []checkup.Part
 	if err != nil || !ok {
 		return nil, nil, command.Wrong("%q is no Service: one is named NAMESPACE/NAME", arg)
 	}
-	s, err := p.readParts(ctx, ref.String(), list)
+	s, err := p.readParts(ctx, checkup.Source{Only: ref.String()}, list)
 	if err != nil {
 		return nil, nil, err
 	}

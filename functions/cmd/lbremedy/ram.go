@@ -72,7 +72,7 @@ missing; with --apply as those of run.`,
 				}
 			}
 			needs := []checkup.Part{checkup.Services, checkup.Detail, checkup.Controller}
-			s, err := p.readParts(ctx, "", append(needs, checkup.Rights))
+			s, err := p.readParts(ctx, checkup.Source{}, append(needs, checkup.Rights))
 			if err != nil {
 				return err
 			}
