@@ -331,3 +331,6 @@ func ByUndo(t *testing.T, after Snapshot, rec events.Record) []Allowance {
 	}
 	return all
 }
+
+// Allow returns the allowance for a path and all that is below it, for a reason.
+func Allow(why string, parts ...string) Allowance { return Allowance{At(parts...), why} }

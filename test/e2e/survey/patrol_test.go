@@ -69,7 +69,7 @@ func (r *rig) journal(result events.Result) []string {
 	r.Helper()
 	var all []string
 	r.must(r.env.Stream.EachLast(r.ctx, stream.Cases, caseSubjects, func(m stream.Message) error {
-		rec, err := record(m)
+		rec, err := events.DecodeRecord(m.Header, m.Data)
 		if err == nil && rec.Phase == events.Settled && rec.Result == result {
 			all = append(all, nameOf(rec))
 		}
@@ -84,7 +84,7 @@ func (r *rig) told() []string {
 	r.Helper()
 	var all []string
 	r.must(r.env.Stream.Each(r.ctx, stream.Cases, caseSubjects, time.Time{}, func(m stream.Message) error {
-		rec, err := record(m)
+		rec, err := events.DecodeRecord(m.Header, m.Data)
 		all = append(all, nameOf(rec))
 		return err
 	}))
@@ -94,14 +94,6 @@ func (r *rig) told() []string {
 
 // caseSubjects are the subjects of the cluster's cases.
 const caseSubjects = "lbremedy.case." + scene.ClusterID + ".>"
-
-func record(m stream.Message) (events.Record, error) {
-	e, err := events.DecodeNATS(m.Header, m.Data)
-	if err != nil {
-		return events.Record{}, err
-	}
-	return events.ReadRecord(e)
-}
 
 // nameOf returns the case of a check by check and what it is about.
 func nameOf(rec events.Record) string {

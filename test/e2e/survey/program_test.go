@@ -33,6 +33,7 @@ var program = sync.OnceValues(func() (string, error) {
 // Exit codes of doctor, as its help states them, and of what stops a fix.
 const (
 	codeFine     = 0
+	codeOpen     = 3 // a fix that was not made, or not yet
 	codeWarning  = 4
 	codeCritical = 5
 	codeUnknown  = 6

@@ -66,7 +66,7 @@ const (
 	room      = 4000 // free addresses of a vSwitch that has 4,092
 
 	// limit is how long one test may take.
-	limit = 4 * time.Minute
+	limit = 8 * time.Minute
 	// later is how far the survey's clock is put forward: beyond all that the checks
 	// wait for, and within the hour that Events are kept.
 	later = 20 * time.Minute

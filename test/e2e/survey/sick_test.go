@@ -213,6 +213,14 @@ func (r *rig) sick() []illness {
 			finds: []string{"critical pending wrong-type", "critical reuse wrong-type address-type"},
 		},
 		{
+			service: "retyped", pods: everywhere, waits: "sync", changes: []change{with("id", "lb-of-retyped", "force-override-listeners", "true")},
+			live: func(r *rig) {
+				r.annotate("retyped", "address-type", "intranet")
+				r.failed("retyped")
+			},
+			finds: []string{"critical silent retyped hash", "warning reuse retyped address-type"},
+		},
+		{
 			service: "crowd", waits: "sync", changes: []change{with("connection-drain", "on", "connection-drain-timeout", "30")}, live: func(r *rig) { r.crowd("crowd", 3001) },
 			finds: []string{"warning scale crowd endpoints"},
 			mend: func(r *rig) {
@@ -261,7 +269,7 @@ func (r *rig) sick() []illness {
 // would mend stays as it is.
 func (r *rig) spoil(all []illness) {
 	r.Helper()
-	for _, id := range []string{"lb-of-no-listener", "lb-of-elsewhere", "lb-of-wrong-type"} {
+	for _, id := range []string{"lb-of-no-listener", "lb-of-elsewhere", "lb-of-wrong-type", "lb-of-retyped"} {
 		r.lend(id)
 	}
 	r.stage.Cloud.SetFree(scene.FullVSwitchI, 0)

@@ -88,6 +88,8 @@ func TestSurvey(t *testing.T) {
 	desk.hears("closed", slices.DeleteFunc(checks(gone), func(c string) bool { return slices.Contains(checks(matters(left)), c) }))
 	desk.hears("opened", checks(open))
 	r.patrol("the same again", r.env, 0, 0)
+
+	r.fixed()
 }
 
 // looks surveys the world, and holds what is found from warnings on to what is wanted.
