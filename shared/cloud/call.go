@@ -121,12 +121,45 @@ type call[T any] struct {
 	gone    []string      // codes that mean that what was asked for does not exist
 }
 
+// An asking is a call whose answer has no type: what makes calls is compiled once, and
+// not for each answer, which costs every function program 4 kB a type.
+type asking struct {
+	request func() requests.AcsRequest
+	into    func() any   // where to write the answer of the next try: empty
+	check   func() error // says what is wrong with it, or nil
+	gone    []string
+}
+
+func (k call[T]) asking(answer *T) asking {
+	return asking{
+		request: k.request, gone: k.gone,
+		into: func() any {
+			*answer = *new(T)
+			return answer
+		},
+		check: func() error {
+			if k.check == nil {
+				return nil
+			}
+			return k.check(*answer)
+		},
+	}
+}
+
 // read makes the call, and again where that may help.
 func read[T any](ctx context.Context, c *client, k call[T]) (T, error) {
+	var answer, none T
+	if err := c.read(ctx, k.asking(&answer)); err != nil {
+		return none, err
+	}
+	return answer, nil
+}
+
+func (c *client) read(ctx context.Context, k asking) error {
 	for n := 1; ; n++ {
-		answer, err := try(ctx, c, k)
+		err := c.try(ctx, k)
 		if err == nil || n >= c.most(err) || !err.passing() || !sleep(ctx, c.pause(n)) {
-			return answer, orNil(err)
+			return orNil(err)
 		}
 	}
 }
@@ -141,8 +174,11 @@ func (c *client) most(err *Error) int {
 
 // write makes the call once.
 func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
-	answer, err := try(ctx, c, k)
-	return answer, orNil(err)
+	var answer, none T
+	if err := c.try(ctx, k.asking(&answer)); err != nil {
+		return none, err
+	}
+	return answer, nil
 }
 
 // orNil keeps a nil *Error from becoming an error that is not nil.
@@ -169,35 +205,34 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // try makes the call once and decodes its answer.
-func try[T any](ctx context.Context, c *client, k call[T]) (answer T, failure *Error) {
+func (c *client) try(ctx context.Context, k asking) *Error {
 	request := k.request()
 	e := &Error{Product: strings.ToLower(request.GetProduct()), Action: request.GetActionName()}
 	var asked string
 	if c.heard != nil {
 		var err error
 		if asked, err = question(request); err != nil {
-			return answer, e.ended(ctx, ErrUnavailable, codeNotSent, err.Error())
+			return e.ended(ctx, ErrUnavailable, codeNotSent, err.Error())
 		}
 		if body, ok := c.heard.get(asked); ok {
 			e.Status = http.StatusOK
-			failure = decode(body, request.GetStyle() == requests.RPC, &answer, k.check, e)
-			return answer, failure
+			return decode(body, request.GetStyle() == requests.RPC, k.into(), k.check, e)
 		}
 	}
 	if err := c.limits[e.Product].Wait(ctx); err != nil {
-		return answer, e.ended(ctx, ErrThrottled, codeNotSent, "the limit on our own calls leaves no time for this one")
+		return e.ended(ctx, ErrThrottled, codeNotSent, "the limit on our own calls leaves no time for this one")
 	}
 	key, err := c.Credentials(ctx)
 	switch {
 	case err != nil:
-		return answer, e.ended(ctx, ErrUnavailable, codeNoKey, redactor{}.clean(err.Error()))
+		return e.ended(ctx, ErrUnavailable, codeNoKey, redactor{}.clean(err.Error()))
 	case key.ID == "" || key.Secret == "":
-		return answer, e.ended(ctx, ErrUnavailable, codeNoKey, "the access key is empty")
+		return e.ended(ctx, ErrUnavailable, codeNoKey, "the access key is empty")
 	}
 	began := time.Now()
 	body, failure := c.exchange(ctx, key, request, e, k.gone)
 	if failure == nil {
-		failure = decode(body, request.GetStyle() == requests.RPC, &answer, k.check, e)
+		failure = decode(body, request.GetStyle() == requests.RPC, k.into(), k.check, e)
 	}
 	if c.Meter != nil {
 		m := Call{Product: e.Product, Action: e.Action, Status: e.Status, Duration: time.Since(began)}
@@ -207,8 +242,7 @@ func try[T any](ctx context.Context, c *client, k call[T]) (answer T, failure *E
 		c.Meter(m)
 	}
 	if failure != nil {
-		var none T
-		return none, failure
+		return failure
 	}
 	if c.easing != nil {
 		c.easing.answered(e.Product)
@@ -216,7 +250,7 @@ func try[T any](ctx context.Context, c *client, k call[T]) (answer T, failure *E
 	if c.heard != nil {
 		c.heard.put(asked, body)
 	}
-	return answer, nil
+	return nil
 }
 
 // exchange signs the request, sends it and returns the body of a good answer.

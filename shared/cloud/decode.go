@@ -97,9 +97,9 @@ func lack(format string, args ...any) error {
 	return fmt.Errorf("the answer lacks "+format, args...)
 }
 
-// decode reads a good answer. An answer to an RPC call always has a request ID:
+// decode reads a good answer into a pointer, and checks it. An answer to an RPC call always has a request ID:
 // one without comes from something else than the API.
-func decode[T any](body []byte, rpc bool, into *T, check func(T) error, e *Error) *Error {
+func decode(body []byte, rpc bool, into any, check func() error, e *Error) *Error {
 	bad := func(err error) *Error {
 		e.kind, e.Code, e.Message = ErrUnavailable, codeBadAnswer, redactor{}.clean(err.Error())
 		return e
@@ -119,10 +119,7 @@ func decode[T any](body []byte, rpc bool, into *T, check func(T) error, e *Error
 	if err := json.Unmarshal(body, into); err != nil {
 		return bad(fmt.Errorf("the answer is not what it should be: %w", err))
 	}
-	if check == nil {
-		return nil
-	}
-	if err := check(*into); err != nil {
+	if err := check(); err != nil {
 		return bad(err)
 	}
 	return nil

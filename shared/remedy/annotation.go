@@ -226,58 +226,62 @@ func KnownKeys() []KnownKey {
 		v, _ := ParseVersion(text)
 		return &Span{From: v}
 	}
+	ever, network := from(""), from("v2.5.0")
 	var all []KnownKey
-	add := func(clb, nlb *Span, names string) {
-		for name := range strings.FieldsSeq(names) {
-			all = append(all, KnownKey{name, clb, nlb})
+	for _, row := range []struct {
+		clb, nlb *Span
+		names    string
+	}{
+		// The load balancer.
+		{ever, nil, "vswitch-id charge-type spec external-ip-type"},
+		{ever, network, "address-type additional-resource-tags"},
+		{from("v1.9.3.59"), network, "id force-override-listeners"},
+		{from("v1.9.3.304"), network, "name resource-group-id delete-protection modification-protection"},
+		{from("v1.9.3.10"), nil, "master-zoneid slave-zoneid bandwidth"},
+		{from("v2.4.0"), nil, "instance-charge-type"},
+		{from("v1.9.3.220"), network, "ip-version"},
+		{from("v2.3.0"), nil, "hostname"},
+		{from("v2.7.0"), nil, "ip"},
+		{&Span{Until: Version{2, 12, 0, 0}}, nil, "slb-network-type"},
+		{from("v2.12.0"), nil, "network-type"},
+		{from("v2.10.0"), from("v2.10.0"), "preserve-lb-on-delete"},
+		// Its listeners.
+		{ever, network, "protocol-port scheduler health-check-flag health-check-type health-check-uri health-check-connect-port " +
+			"health-check-interval health-check-connect-timeout health-check-domain health-check-httpcode healthy-threshold unhealthy-threshold"},
+		{ever, nil, "persistence-timeout sticky-session sticky-session-type cookie cookie-timeout health-check-timeout"},
+		{from("v1.9.3.164"), network, "cert-id"},
+		{from("v1.9.3.164"), nil, "acl-status acl-id acl-type forward-port"},
+		{from("v2.1.0"), network, "idle-timeout"},
+		{from("v2.1.0"), nil, "http2-enabled xforwardedfor-proto"},
+		{from("v2.3.0"), nil, "established-timeout request-timeout"},
+		{from("v2.3.0"), network, "health-check-method tls-cipher-policy"},
+		{ever, network, "connection-drain connection-drain-timeout"},
+		{from("v2.6.0"), nil, "health-check-switch"},
+		{from("v2.6.0"), network, "proxy-protocol"},
+		{from("v2.9.1"), nil, "xforwardedfor-slbport xforwardedfor-clientsrcport"},
+		{from("v2.13.0"), nil, "domain-extensions"},
+		// Its backends.
+		{ever, network, "backend-label backend-ip-version"},
+		{from("v1.9.3.164"), network, "service.beta.kubernetes.io/backend-type remove-unscheduled-backend"},
+		{from("v2.0.1"), network, "vgroup-port weight"},
+		{from("v2.11.1"), from("v2.11.1"), "ignore-weight-update"},
+		{from("v2.14.0"), from("v2.14.0"), "default-weight"},
+		// NLBs alone.
+		{nil, network, "zone-maps cacert-id cacert cps preserve-client-ip"},
+		{nil, from("v2.6.0"), "security-group-ids"},
+		{nil, from("v2.8.0"), "server-group-type"},
+		{nil, from("v2.9.1"), "bandwidth-package-id ipv6-address-type ppv2-pvl-ep-id-enabled ppv2-pvl-eps-id-enabled ppv2-pvl-vpc-id-enabled"},
+		{nil, from("v2.10.0"), "alpn alpn-policy"},
+		{nil, from("v2.11.2"), "listener-port-range"},
+		{nil, from("v2.13.0"), "cross-zone-enabled additional-cert-ids"},
+		// Edge load balancers, which the controller knew for a while.
+		{&Span{From: Version{2, 7, 0, 0}, Until: Version{2, 9, 0, 0}}, nil, "network-id associate-eip reuse backend-weight"},
+		// What says whose Service it is: the controller leaves one with these to others.
+		{ever, ever, "service.beta.kubernetes.io/class tunnel-type type"},
+	} {
+		for _, name := range strings.Fields(row.names) {
+			all = append(all, KnownKey{name, row.clb, row.nlb})
 		}
 	}
-	ever, network := from(""), from("v2.5.0")
-	// The load balancer.
-	add(ever, nil, "vswitch-id charge-type spec external-ip-type")
-	add(ever, network, "address-type additional-resource-tags")
-	add(from("v1.9.3.59"), network, "id force-override-listeners")
-	add(from("v1.9.3.304"), network, "name resource-group-id delete-protection modification-protection")
-	add(from("v1.9.3.10"), nil, "master-zoneid slave-zoneid bandwidth")
-	add(from("v2.4.0"), nil, "instance-charge-type")
-	add(from("v1.9.3.220"), network, "ip-version")
-	add(from("v2.3.0"), nil, "hostname")
-	add(from("v2.7.0"), nil, "ip")
-	add(&Span{Until: Version{2, 12, 0, 0}}, nil, "slb-network-type")
-	add(from("v2.12.0"), nil, "network-type")
-	add(from("v2.10.0"), from("v2.10.0"), "preserve-lb-on-delete")
-	// Its listeners.
-	add(ever, network, "protocol-port scheduler health-check-flag health-check-type health-check-uri health-check-connect-port "+
-		"health-check-interval health-check-connect-timeout health-check-domain health-check-httpcode healthy-threshold unhealthy-threshold")
-	add(ever, nil, "persistence-timeout sticky-session sticky-session-type cookie cookie-timeout health-check-timeout")
-	add(from("v1.9.3.164"), network, "cert-id")
-	add(from("v1.9.3.164"), nil, "acl-status acl-id acl-type forward-port")
-	add(from("v2.1.0"), network, "idle-timeout")
-	add(from("v2.1.0"), nil, "http2-enabled xforwardedfor-proto")
-	add(from("v2.3.0"), nil, "established-timeout request-timeout")
-	add(from("v2.3.0"), network, "health-check-method tls-cipher-policy")
-	add(ever, network, "connection-drain connection-drain-timeout")
-	add(from("v2.6.0"), nil, "health-check-switch")
-	add(from("v2.6.0"), network, "proxy-protocol")
-	add(from("v2.9.1"), nil, "xforwardedfor-slbport xforwardedfor-clientsrcport")
-	add(from("v2.13.0"), nil, "domain-extensions")
-	// Its backends.
-	add(ever, network, "backend-label backend-ip-version")
-	add(from("v1.9.3.164"), network, "service.beta.kubernetes.io/backend-type remove-unscheduled-backend")
-	add(from("v2.0.1"), network, "vgroup-port weight")
-	add(from("v2.11.1"), from("v2.11.1"), "ignore-weight-update")
-	add(from("v2.14.0"), from("v2.14.0"), "default-weight")
-	// NLBs alone.
-	add(nil, network, "zone-maps cacert-id cacert cps preserve-client-ip")
-	add(nil, from("v2.6.0"), "security-group-ids")
-	add(nil, from("v2.8.0"), "server-group-type")
-	add(nil, from("v2.9.1"), "bandwidth-package-id ipv6-address-type ppv2-pvl-ep-id-enabled ppv2-pvl-eps-id-enabled ppv2-pvl-vpc-id-enabled")
-	add(nil, from("v2.10.0"), "alpn alpn-policy")
-	add(nil, from("v2.11.2"), "listener-port-range")
-	add(nil, from("v2.13.0"), "cross-zone-enabled additional-cert-ids")
-	// Edge load balancers, which the controller knew for a while.
-	add(&Span{From: Version{2, 7, 0, 0}, Until: Version{2, 9, 0, 0}}, nil, "network-id associate-eip reuse backend-weight")
-	// What says whose Service it is: the controller leaves one with these to others.
-	add(ever, ever, "service.beta.kubernetes.io/class tunnel-type type")
 	return all
 }

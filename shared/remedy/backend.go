@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -139,7 +140,9 @@ func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort, family d
 }
 
 func sortEndpoints(list []Endpoint) {
-	slices.SortFunc(list, func(a, b Endpoint) int { return cmp.Or(cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.IP, b.IP)) })
+	sort.Slice(list, func(i, k int) bool {
+		return cmp.Or(cmp.Compare(list[i].Pod, list[k].Pod), cmp.Compare(list[i].IP, list[k].IP)) < 0
+	})
 }
 
 // numberIn returns the number that a slice has for a port of the Service; 0 if none.
