@@ -3,17 +3,43 @@ package survey
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
+// Grants returns all that Patrol does in a cluster and on Alibaba Cloud: it reads.
+func Grants() []grant.Grant { return checkup.PatrolGrants(Checks()) }
+
 // Patrol surveys the cluster once with all checks and opens and closes cases for what
-// changed: what a timer calls. It is no error that another process does so now.
+// changed: what a timer calls. It is no error that another process does so now, and none
+// that some checks can't tell how things stand; it is one that no check can.
 func Patrol(ctx context.Context, env *remedy.Env) error {
-	_, err := (&checkup.Patrol{Env: env, Checks: Checks()}).Run(ctx)
+	round, err := (&checkup.Patrol{Env: env, Checks: Checks()}).Run(ctx)
 	if errors.Is(err, checkup.ErrElsewhere) {
 		return nil
 	}
+	if err == nil {
+		err = blinded(round.Result)
+	}
+	if err == nil && env.Log != nil {
+		env.Log.Info("survey ended", "opened", round.Opened, "closed", round.Closed, "stand", round.Stands, "unknown", len(round.Result.Unknown))
+	}
 	return err
+}
+
+// blinded returns why no check could tell anything, or nil.
+func blinded(r checkup.Result) error {
+	whole := map[string]bool{}
+	for _, u := range r.Unknown {
+		if u.About == (checkup.About{}) {
+			whole[u.Check] = true
+		}
+	}
+	if len(whole) < len(r.Checks) {
+		return nil
+	}
+	return fmt.Errorf("survey the cluster: no check can tell anything: %s", r.Unknown[0].Why)
 }

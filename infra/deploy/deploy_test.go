@@ -114,10 +114,12 @@ func TestNewNamespace(t *testing.T) {
 // The manifests get the names of the installation, and nothing of the plain ones stays.
 func TestObjects(t *testing.T) {
 	base := options{root: "../..", registry: "registry.example/acme", tag: "v1", namespace: "heal", cluster: "c1", region: "cn-a", nats: "tls://nats:4222", delivery: "courier"}
-	limited, broker := base, base
+	limited, broker, cron := base, base, base
 	limited.only = "shop"
 	broker.delivery = "broker"
-	for name, o := range map[string]options{"courier": base, "limited": limited, "broker": broker} {
+	broker.survey = "pingsource"
+	cron.survey, cron.schedule = "cronjob", "3 4 * * *"
+	for name, o := range map[string]options{"courier": base, "limited": limited, "broker": broker, "cronjob": cron} {
 		t.Run(name, func(t *testing.T) {
 			all, err := o.objects()
 			if err != nil {
@@ -132,21 +134,29 @@ func TestObjects(t *testing.T) {
 						t.Errorf("%s holds %s", m, not)
 					}
 				}
+				if (m.text("kind") == "CronJob" || m.text("kind") == "PingSource") && strings.Contains(text, `"schedule":"3 4 * * *"`) != (o.schedule != "") {
+					t.Errorf("%s has another schedule: %s", m, text)
+				}
+				surveys := m.text("metadata", "labels", "lbremedy.io/class") == "survey" || m.text("metadata", "name") == "lbremedy-survey"
+				if surveys && o.survey == "" {
+					t.Errorf("%s is deployed, and nobody has asked for the survey", m)
+				}
 				if m.text("kind") == "Service" && strings.Contains(text, "lbremedy-door") != (o.delivery == "courier") {
 					t.Errorf("%s with the %s: %s", m, o.delivery, text)
 				}
-				if m.text("kind") == "Service" && !strings.Contains(text, `"image":"registry.example/acme/`) {
+				if m.pod() != nil && !strings.Contains(text, `"image":"registry.example/acme/`) {
 					t.Errorf("%s has another image: %s", m, text)
 				}
 			}
-			classes := count["Service"]
-			if classes < 30 || count["ServiceAccount"] != classes || count["Trigger"] != map[string]int{"broker": classes}[o.delivery] ||
-				count["ClusterRoleBinding"] != classes || (count["RoleBinding"] > 0) != (o.only != "") {
+			functions, classes := count["Service"]+count["CronJob"], count["Service"]-count["PingSource"]
+			if classes < 30 || count["ServiceAccount"] != functions || count["Trigger"] != map[string]int{"broker": classes}[o.delivery] ||
+				count["ClusterRoleBinding"] != functions || (count["RoleBinding"] > 0) != (o.only != "") ||
+				count["CronJob"] != map[string]int{"cronjob": 1}[o.survey] || count["PingSource"] != map[string]int{"pingsource": 1}[o.survey] {
 				t.Errorf("the objects are %v", count)
 			}
 		})
 	}
-	for _, o := range []options{{}, {registry: "r", cluster: "c", region: "r", delivery: "pigeon"}, {root: "nowhere", registry: "r", cluster: "c", region: "r", delivery: "courier"}} {
+	for _, o := range []options{{}, {registry: "r", cluster: "c", region: "r", delivery: "pigeon"}, {registry: "r", cluster: "c", region: "r", delivery: "courier", survey: "bell"}, {registry: "r", cluster: "c", region: "r", delivery: "courier", schedule: "1 * * * *"}, {root: "nowhere", registry: "r", cluster: "c", region: "r", delivery: "courier"}} {
 		if _, err := o.objects(); err == nil {
 			t.Errorf("%+v is no error", o)
 		}

@@ -30,6 +30,8 @@ func main() {
 	flag.StringVar(&o.region, "region", "", "region of the cluster; required")
 	flag.StringVar(&o.nats, "nats", "tls://nats:4222", "URL of NATS, as the functions see it")
 	flag.StringVar(&o.delivery, "delivery", "courier", "courier, or broker for Triggers of a Broker")
+	flag.StringVar(&o.survey, "survey", "", "cronjob or pingsource: what calls the survey; empty: it is not deployed")
+	flag.StringVar(&o.schedule, "schedule", "", "when the survey looks, as five fields of cron; empty: once an hour")
 	flag.StringVar(&o.only, "only", "", "namespace in which alone Services are touched; empty: the whole cluster")
 	flag.BoolVar(&o.apply, "apply", false, "change the cluster")
 	flag.BoolVar(&o.force, "force", false, "take fields from those who have set them before")

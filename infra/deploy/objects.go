@@ -13,12 +13,25 @@ import (
 
 // options say what is deployed, and where.
 type options struct {
-	root, registry, tag, digests, namespace, cluster, region, nats, delivery, only string
-	apply, force                                                                   bool
+	root, registry, tag, digests, namespace, cluster, region, nats, delivery, only, survey, schedule string
+	apply, force                                                                                     bool
 }
 
 // An object is one of Kubernetes's.
 type object map[string]any
+
+// pod returns the spec of the Pods that the object makes; nil if it makes none.
+func (o object) pod() map[string]any {
+	at := map[string]any(o)
+	switch o.text("kind") {
+	case "CronJob":
+		at = at["spec"].(map[string]any)["jobTemplate"].(map[string]any)
+	case "Service":
+	default:
+		return nil
+	}
+	return at["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+}
 
 // text returns a field of the object that holds a text, or nothing.
 func (o object) text(path ...string) string {
@@ -55,6 +68,12 @@ func (o options) objects() ([]object, error) {
 	if o.delivery != "courier" && o.delivery != "broker" {
 		errs = append(errs, fmt.Errorf("the delivery is courier or broker, not %q", o.delivery))
 	}
+	if o.survey != "" && o.survey != "cronjob" && o.survey != "pingsource" {
+		errs = append(errs, fmt.Errorf("the survey is called by a cronjob or a pingsource, not by %q", o.survey))
+	}
+	if o.survey == "" && o.schedule != "" {
+		errs = append(errs, errors.New("the schedule is that of the survey: name what calls it with -survey"))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -77,6 +96,9 @@ func (o options) objects() ([]object, error) {
 	if o.delivery == "broker" {
 		files = append(files, "knative/triggers.yaml")
 	}
+	if o.survey != "" {
+		files = append(files, "knative/survey-"+o.survey+".yaml")
+	}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(o.root, "infra", file))
 		if err != nil {
@@ -88,7 +110,7 @@ func (o options) objects() ([]object, error) {
 				return nil, fmt.Errorf("read %s: %w", file, err)
 			}
 			role, _, _ := strings.Cut(m.text("metadata", "name"), ".")
-			if len(m) == 0 || m.text("kind") == "ClusterRole" && (role == "lbremedy-exporter" || role == "lbremedy-up") {
+			if len(m) == 0 || m.text("kind") == "ClusterRole" && (role == "lbremedy-exporter" || role == "lbremedy-up" || role == "lbremedy-survey" && o.survey == "") {
 				continue // comments, and what no function has
 			}
 			if err := o.place(m, named); err != nil {
@@ -141,10 +163,13 @@ func (o options) place(m object, named func(image string) (string, error)) error
 	for _, s := range subjects {
 		s.(map[string]any)["namespace"] = o.namespace
 	}
-	if m.text("kind") != "Service" {
+	if kind := m.text("kind"); o.schedule != "" && (kind == "CronJob" || kind == "PingSource") {
+		m["spec"].(map[string]any)["schedule"] = o.schedule
+	}
+	spec := m.pod()
+	if spec == nil {
 		return nil
 	}
-	spec := m["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 	for _, c := range spec["containers"].([]any) {
 		container := c.(map[string]any)
 		name, _, _ := strings.Cut(filepath.Base(container["image"].(string)), ":")

@@ -133,16 +133,28 @@ func TestGenerated(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		resources := data.(map[string]any)["resources"].(map[string]any)
-		if len(resources) != len(functions.All) {
-			t.Errorf("%s has %d functions for %d classes", name, len(resources), len(functions.All))
-		}
+		custom := name == files[0]
+		all := []string{}
 		for _, r := range functions.All {
-			props := resources[r.Class].(map[string]any)["props"].(map[string]any)
-			if got, want := props["functionName"], "lbremedy-"+r.Class; got != want {
-				t.Errorf("%s: the function of %s is named %v, want %s", name, r.Class, got, want)
+			all = append(all, r.Class)
+		}
+		if custom { // a timer calls no function of go1
+			all = append(all, "survey")
+		}
+		if len(resources) != len(all) {
+			t.Errorf("%s has %d functions, want %d", name, len(resources), len(all))
+		}
+		for _, class := range all {
+			props := resources[class].(map[string]any)["props"].(map[string]any)
+			if got, want := props["functionName"], "lbremedy-"+class; got != want {
+				t.Errorf("%s: the function of %s is named %v, want %s", name, class, got, want)
 			}
-			if got, want := props["role"], "acs:ram::1234567890123456:role/lbremedy-"+r.Class; got != want {
-				t.Errorf("%s: the role of %s is %v, want %s", name, r.Class, got, want)
+			if got, want := props["role"], "acs:ram::1234567890123456:role/lbremedy-"+class; got != want {
+				t.Errorf("%s: the role of %s is %v, want %s", name, class, got, want)
+			}
+			trigger := props["triggers"].([]any)[0].(map[string]any)["triggerType"]
+			if want := map[bool]string{true: "timer", false: "http"}[class == "survey"]; trigger != want {
+				t.Errorf("%s: %s has a trigger of type %v, want %s", name, class, trigger, want)
 			}
 		}
 	}
@@ -179,6 +191,14 @@ func TestTypos(t *testing.T) {
 		"too much environment":  {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "data", "LBREMEDY_KUBECONFIG_DATA": strings.Repeat("x", 4096)}, want: "LBREMEDY_KUBECONFIG_DATA"},
 		"no kubeconfig":         {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "data"}, want: "LBREMEDY_KUBECONFIG_DATA"},
 		"kubeconfig from":       {env: map[string]string{"LBREMEDY_KUBECONFIG_FROM": "sc"}, want: "kubeconfigFrom"},
+		"a timer":               {edit: replace("cronExpression:", "cron:"), want: "cron"},
+		"a schedule":            {env: map[string]string{"LBREMEDY_SURVEY_SCHEDULE": "hourly"}, want: "cronExpression"},
+		"five fields":           {env: map[string]string{"LBREMEDY_SURVEY_SCHEDULE": "17 * * * *"}, want: "cronExpression"},
+		"every other minute":    {env: map[string]string{"LBREMEDY_SURVEY_SCHEDULE": "@every 2m"}, want: "cronExpression"},
+		"each second":           {env: map[string]string{"LBREMEDY_SURVEY_SCHEDULE": "* 17 * * * *"}, want: "cronExpression"},
+		"too short a survey":    {edit: replace("timeout: 630", "timeout: 130"), want: "timeout"},
+		"two surveys at once":   {edit: replace("timeout: 630\n      instanceConcurrency: 1", "timeout: 630\n      instanceConcurrency: 2"), want: "instanceConcurrency"},
+		"a timer for a class":   {edit: replace("        triggerType: http", "        triggerType: timer"), want: "timeout"},
 		"a seed":                {env: map[string]string{"LBREMEDY_NATS_SEED_BUSY": "secret"}, want: "LBREMEDY_NATS_SEED"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -32,24 +33,45 @@ var runtimes = []runtime{
 // shared/cloud): a function that asks one of them needs a way out.
 var onlyPublic = []string{"bss", "quotas", "workorder"}
 
-// A function is what s.yaml says of one class beyond what all have.
+// A function is what s.yaml says of one class, or of the survey, beyond what all have.
 type function struct {
-	Class    string
-	Title    string
-	Internet bool
-	Inbox    string
-	Seed     string // variable that holds the key of the class's NATS user
+	Class       string
+	Title       string
+	Internet    bool
+	Inbox       string
+	Seed        string // variable that holds the key of the class's NATS user
+	CPU         string
+	Memory      int // MB
+	Timeout     int // seconds
+	Concurrency int
+	Timer       bool // a timer calls it, and nobody by HTTP
 }
 
-// functionsOf returns one function for each remedy.
-func functionsOf(all []*remedy.Remedy) []function {
+func functionOf(class, title string, grants []grant.Grant) function {
+	return function{
+		Class: class, Title: title, Inbox: stream.InboxOf(class),
+		Internet: slices.ContainsFunc(grants, func(g grant.Grant) bool { return slices.Contains(onlyPublic, g.Product()) }),
+		Seed:     "LBREMEDY_NATS_SEED_" + strings.ToUpper(strings.ReplaceAll(class, "-", "_")),
+	}
+}
+
+// functionsOf returns one function for each remedy, and the survey where the runtime
+// has it: to go1 a timer's event would come by the SDK, which its program has not.
+//
+// A survey ends by ten minutes; half a minute more is for the start and the answer. Its
+// memory is what 5,000 Services took three times over: Function Compute counts what the
+// runtime has beside it, and ends what takes more.
+func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 	var out []function
 	for _, r := range all {
-		out = append(out, function{
-			Class: r.Class, Title: r.Title(), Inbox: stream.InboxOf(r.Class),
-			Internet: slices.ContainsFunc(r.Grants(), func(g grant.Grant) bool { return slices.Contains(onlyPublic, g.Product()) }),
-			Seed:     "LBREMEDY_NATS_SEED_" + strings.ToUpper(strings.ReplaceAll(r.Class, "-", "_")),
-		})
+		f := functionOf(r.Class, r.Title(), r.Grants())
+		f.CPU, f.Memory, f.Timeout, f.Concurrency = "0.1", 128, 130, rt.Concurrency
+		out = append(out, f)
+	}
+	if rt.HTTP {
+		f := functionOf(surveyClass, surveyTitle, survey.Grants())
+		f.CPU, f.Memory, f.Timeout, f.Concurrency, f.Timer = "0.25", 512, 630, 1, true
+		out = append(out, f)
 	}
 	return out
 }
@@ -58,7 +80,7 @@ func functionsOf(all []*remedy.Remedy) []function {
 func deployments(all []*remedy.Remedy, out map[string][]byte) error {
 	for _, rt := range runtimes {
 		var text bytes.Buffer
-		if err := deploymentTemplate.Execute(&text, map[string]any{"Runtime": rt, "Functions": functionsOf(all)}); err != nil {
+		if err := deploymentTemplate.Execute(&text, map[string]any{"Runtime": rt, "Functions": functionsOf(all, rt)}); err != nil {
 			return fmt.Errorf("render %s: %w", rt.File, err)
 		}
 		out[rt.File] = text.Bytes()
@@ -66,10 +88,13 @@ func deployments(all []*remedy.Remedy, out map[string][]byte) error {
 	return nil
 }
 
-// Triggers of all functions are written once, below; a function that a timer starts
-// gets one more entry in its list.
+// A survey that failed is not tried as often as an event: each takes of the calls that
+// the controller needs.
 var deploymentTemplate = template.Must(template.New("s.yaml").Funcs(template.FuncMap{"text": yamlText}).Parse(generated + `#
-# The functions on Function Compute 3.0, one for each class, for Serverless Devs: see infra/fc/README.md.
+# The functions on Function Compute 3.0, one for each class{{if .Runtime.HTTP}} and the survey{{end}}, for Serverless Devs: see infra/fc/README.md.
+{{- if not .Runtime.HTTP}}
+# The survey is not here: a function on a timer needs a custom runtime, which s.yaml has.
+{{- end}}
 # What differs from one environment to the next is in vars, and comes from variables of the shell; those
 # without a default have to be set. Runtime: {{.Runtime.Name}}.
 edition: 3.0.0
@@ -112,6 +137,19 @@ vars:
     disableURLInternet: true
     methods:
     - POST
+{{- if .Runtime.HTTP}}
+  # When the survey looks: @every with minutes, or six fields from the second to the day of the week, in UTC.
+  timer:
+    cronExpression: ${env('LBREMEDY_SURVEY_SCHEDULE', '@every 60m')}
+    enable: true
+  # A timer's call is asynchronous. One that failed is made again once and soon: the next is near.
+  timed:
+    maxAsyncRetryAttempts: 1
+    maxAsyncEventAgeInSeconds: 1800
+    destinationConfig:
+      onFailure:
+        destination: ${env('LBREMEDY_FC_FAILED')}
+{{- end}}
 resources:
 {{- $rt := .Runtime}}
 {{- range .Functions}}
@@ -138,16 +176,20 @@ resources:
 {{- else}}
       handler: bootstrap
 {{- end}}
-      cpu: 0.1
-      memorySize: 128
+      cpu: {{.CPU}}
+      memorySize: {{.Memory}}
       diskSize: 512
-      timeout: 130
-      instanceConcurrency: {{$rt.Concurrency}}
+      timeout: {{.Timeout}}
+      instanceConcurrency: {{.Concurrency}}
       internetAccess: {{.Internet}}
       role: acs:ram::${vars.account}:role/${vars.name}-{{.Class}}
       vpcConfig: ${vars.network}
       logConfig: ${vars.logs}
+{{- if .Timer}}
+      asyncInvokeConfig: ${vars.timed}
+{{- else}}
       asyncInvokeConfig: ${vars.async}
+{{- end}}
       environmentVariables:
         LBREMEDY_CLUSTER: ${vars.cluster}
         LBREMEDY_REGION: ${vars.region}
@@ -163,10 +205,17 @@ resources:
       - key: class
         value: {{.Class}}
       triggers:
+{{- if .Timer}}
+      - triggerName: timer
+        triggerType: timer
+        qualifier: LATEST
+        triggerConfig: ${vars.timer}
+{{- else}}
       - triggerName: http
         triggerType: http
         qualifier: LATEST
         triggerConfig: ${vars.http}
+{{- end}}
 {{- end}}
 `))
 

@@ -33,6 +33,7 @@ type placing struct {
 	IfRole                        string // around the annotation that names the RAM role
 	Limits, Annotations           string // of the function, as YAML in one line
 	Type, Broker                  string // of the events; the class of the Broker
+	Component                     string // in the labels: function, or survey
 	System                        bool   // whether the class reads parts of the controller
 }
 
@@ -47,7 +48,7 @@ func plain(r *remedy.Remedy) placing {
 	name := roleOf(r)
 	return placing{
 		Class: r.Class, Name: name, Inbox: stream.InboxOf(r.Class), Namespace: namespace, Image: registry + "/" + r.Class + ":latest", Role: name,
-		Limits: functionResources, Annotations: functionScaling, Type: events.TypeFailed,
+		Limits: functionResources, Annotations: functionScaling, Type: events.TypeFailed, Component: "function",
 		System: slices.ContainsFunc(inSystem, func(g grant.Grant) bool { return slices.Contains(r.Grants(), g) }),
 	}
 }
@@ -60,6 +61,7 @@ func charted() placing {
 		Role:    "{{ $.Values.rrsa.rolePrefix }}{{ $class }}",
 		IfToken: `{{- if eq $.Values.functions.delivery "courier" }}`, IfRole: "{{- if $.Values.rrsa.enabled }}", End: "{{- end }}",
 		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}", Type: events.TypeFailed, Broker: "{{ $.Values.functions.brokerClass }}",
+		Component: "function",
 	}
 }
 
@@ -142,22 +144,25 @@ func manifest(name, text string) *template.Template {
 	return template.Must(template.New(name).Delims("[[", "]]").Parse(text))
 }
 
-// The Service is reachable inside the cluster alone. What the engine writes it writes
-// under the journal, so that instances may come and go; a run ends by two minutes,
-// and the platform's limits stand above that.
-var serviceTemplate = manifest("Service", `---
+// The ServiceAccount of a function, with its RAM role.
+const accountText = `---
 apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: [[.Name]]
   namespace: [[.Namespace]]
-  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: function, lbremedy.io/class: [[.Class]]}
+  labels: {app.kubernetes.io/part-of: lbremedy, app.kubernetes.io/component: [[.Component]], lbremedy.io/class: [[.Class]]}
   [[- with .IfRole]]
   [[.]][[end]]
   annotations: {pod-identity.alibabacloud.com/role-name: [[printf "%q" .Role]]}
   [[- if .IfRole]]
   [[.End]][[end]]
----
+`
+
+// The Service is reachable inside the cluster alone. What the engine writes it writes
+// under the journal, so that instances may come and go; a run ends by two minutes,
+// and the platform's limits stand above that.
+var serviceTemplate = manifest("Service", accountText+`---
 apiVersion: serving.knative.dev/v1
 kind: Service
 metadata:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -21,7 +22,11 @@ func accounts(all []*remedy.Remedy) ([]byte, error) {
 	for i, r := range all {
 		classes[i] = r.Class
 	}
-	users, err := stream.Users(classes)
+	var findings []string
+	for _, r := range survey.Remedies() {
+		findings = append(findings, r.Class)
+	}
+	users, err := stream.Users(classes, findings)
 	if err != nil {
 		return nil, err
 	}

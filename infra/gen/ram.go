@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -14,7 +15,7 @@ import (
 
 // ramPolicies adds the RAM policies to the files: those of the classes, that of what
 // tells people, which may tell Alibaba Cloud's support, and that of "lbremedy up", which
-// looks its cluster up besides.
+// looks its cluster up besides; and that of the survey.
 func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants := map[string][]grant.Grant{}
 	for _, r := range all {
@@ -22,6 +23,7 @@ func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	}
 	grants[upClass] = slices.Concat(together(all).Grants(), ticket.DeskGrants, []grant.Grant{grant.DescribeClusterDetail})
 	grants[tellClass] = ticket.DeskGrants
+	grants[surveyClass] = survey.Grants()
 	files, err := ram.Files(grants)
 	for name, text := range files {
 		out["infra/ram/"+name] = text

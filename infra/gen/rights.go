@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/events/exporter"
+	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/ticket"
@@ -37,6 +38,10 @@ const upClass = "up"
 // "lbremedy up" that tells people, where it runs alone.
 const tellClass = "teller"
 
+// surveyClass takes the place of a class in the names of what belongs to the survey,
+// which a timer calls and which is no class: nothing of it fails, and it writes nothing.
+const surveyClass = "survey"
+
 // together returns a remedy that declares what all of them declare.
 func together(all []*remedy.Remedy) *remedy.Remedy {
 	out := &remedy.Remedy{Class: upClass}
@@ -49,14 +54,15 @@ func together(all []*remedy.Remedy) *remedy.Remedy {
 }
 
 // holders returns all that rights are generated for: each class, the exporter, what
-// tells people, and "lbremedy up", which is all of them.
+// tells people, and "lbremedy up", which is all of them; and the survey. Where "lbremedy
+// up" is to survey its cluster, it gets the survey's beside its own.
 func holders(all []*remedy.Remedy) []holder {
 	var out []holder
 	for _, r := range all {
 		out = append(out, holder{roleOf(r), r.Grants()})
 	}
 	up := together(all)
-	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + tellClass, ticket.EventGrants},
+	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + tellClass, ticket.EventGrants}, holder{"lbremedy-" + surveyClass, survey.Grants()},
 		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, ticket.EventGrants)})
 }
 
@@ -80,6 +86,9 @@ func clusterRoles(all []*remedy.Remedy) ([]byte, error) {
 func partRoles(all []*remedy.Remedy) ([]byte, error) {
 	var parts []holder
 	for _, h := range holders(all) {
+		if h.role == "lbremedy-"+surveyClass {
+			continue // it looks at a whole cluster, whichever Services may be touched
+		}
 		for part, of := range map[string][]grant.Grant{"cluster": clusterWide, "system": inSystem} {
 			grants := slices.DeleteFunc(grant.Set(h.grants), func(g grant.Grant) bool { return !slices.Contains(of, g) })
 			if len(grants) > 0 {

@@ -450,9 +450,13 @@ func TestNames(t *testing.T) {
 			built = append(built, p.name)
 		}
 	}
-	manifests, err := os.ReadFile(filepath.Join(root, "infra/knative/services.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	var manifests []byte
+	for _, name := range []string{"services.yaml", "survey-cronjob.yaml"} {
+		text, err := os.ReadFile(filepath.Join(root, "infra/knative", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, text...)
 	}
 	for _, m := range regexp.MustCompile(`image: registry\.invalid/lbremedy/([a-z0-9-]+):latest`).FindAllSubmatch(manifests, -1) {
 		named = append(named, string(m[1]))

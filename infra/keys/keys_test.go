@@ -423,10 +423,10 @@ func certificates(t *testing.T) (ca, cert, key string) {
 
 // Nobody is called as a class is, and nothing of one user's is another's.
 func TestUsers(t *testing.T) {
-	if _, err := stream.Users([]string{"exporter"}); err == nil {
+	if _, err := stream.Users([]string{"exporter"}, nil); err == nil {
 		t.Error("a class took the exporter's name")
 	}
-	if _, err := stream.Users([]string{"a.b"}); err == nil {
+	if _, err := stream.Users([]string{"a.b"}, nil); err == nil {
 		t.Error("a class that is several tokens got permissions")
 	}
 	names, err := users()

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -43,7 +44,11 @@ func users() ([]string, error) {
 	for _, r := range functions.All {
 		classes = append(classes, r.Class)
 	}
-	all, err := stream.Users(classes)
+	var findings []string
+	for _, r := range survey.Remedies() {
+		findings = append(findings, r.Class)
+	}
+	all, err := stream.Users(classes, findings)
 	if err != nil {
 		return nil, err
 	}

@@ -81,6 +81,8 @@ var scopes = []scope{
 	{"vpc:DescribeVSwitches", []string{"acs:vpc:*:*:vswitch/*"}, vpcPage},
 	{"vpc:DescribeVpcs", []string{"acs:vpc:*:*:vpc/*"}, vpcPage},
 	{"vpc:DescribeVpcAttribute", []string{"acs:vpc:*:*:vpc/*"}, vpcPage},
+	{"vpc:DescribeRouteTableList", []string{"acs:vpc:*:*:routetable/*"}, vpcPage},
+	{"vpc:DescribeRouteEntryList", []string{"acs:vpc:*:*:routetable/*"}, vpcPage},
 	{"vpc:DescribeEipAddresses", []string{"acs:vpc:*:*:eip/*"}, vpcPage},
 
 	{"ecs:DescribeInstances", []string{"acs:ecs:*:*:instance/*"}, ecsPage},

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the RAM roles of lbremedy, one for each class: see "infra/ram/roles.sh --help".
+# Makes the RAM roles of lbremedy, one for each class and for the survey: see "infra/ram/roles.sh --help".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -7,8 +7,8 @@ help() {
 	cat <<-'TEXT'
 		Usage: infra/ram/roles.sh --account ID --region REGION --cluster ID [flags]
 
-		Makes one RAM role for each class of failure, with a policy of exactly its actions
-		in this account, region and cluster. It prints the commands of the aliyun command
+		Makes one RAM role for each class of failure and for the survey, with a policy of
+		exactly its actions in this account, region and cluster. It prints the commands of the aliyun command
 		line that it would run, and runs them with --apply.
 
 		  --account ID        number of the Alibaba Cloud account
@@ -18,8 +18,9 @@ help() {
 		  --namespace NAME    namespace of the Pods, for --trust rrsa; lbremedy if not given
 		  --issuer URL        OIDC issuer of the cluster, for --trust rrsa; the one that ACK makes if not given
 		  --name NAME         what the names of the roles begin with; lbremedy if not given
-		  --class CLASS       this class alone, or up for "lbremedy up", or teller for its part
-		                      that tells people; may be given several times
+		  --class CLASS       this class alone, or survey, or up for "lbremedy up", or teller for
+		                      its part that tells people; may be given several times
+		  --survey            "lbremedy up" surveys the cluster, too
 		  --kubeconfig        functions fetch their kubeconfig from the container service
 		  --runtime           Function Compute has no service-linked role in this account
 		  --apply             run the commands
@@ -31,13 +32,14 @@ die() {
 	exit 2
 }
 
-account='' region='' cluster='' trust=fc namespace=lbremedy issuer='' name=lbremedy apply='' extra=() classes=()
+account='' region='' cluster='' trust=fc namespace=lbremedy issuer='' name=lbremedy apply='' survey='' extra=() classes=()
 while [ $# -gt 0 ]; do
 	flag=$1
 	shift
 	case $flag in
 	--help | -h) help && exit 0 ;;
 	--apply) apply=yes ;;
+	--survey) survey=yes ;;
 	--kubeconfig | --runtime) extra+=("${flag#--}") ;;
 	--account | --region | --cluster | --trust | --namespace | --issuer | --name | --class)
 		[ $# -gt 0 ] || die "$flag needs a value"
@@ -117,6 +119,10 @@ for class in "${classes[@]}"; do
 	if [ -e "class/$class.json" ]; then
 		policy "$role" "class/$class.json"
 		attach "$role" "$role"
+	fi
+	if [ -n "$survey" ] && [ "$class" = up ]; then
+		policy "$name-survey" class/survey.json
+		attach "$name-survey" "$role"
 	fi
 	for more in ${extra[@]+"${extra[@]}"}; do attach "$name-$more" "$role"; done
 done

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -41,6 +43,13 @@ import (
 type Patrol struct {
 	Env    *remedy.Env // with a stream
 	Checks []*Check
+}
+
+// PatrolGrants returns what a patrol with these checks reads, and it writes nothing: the
+// parts, of all Services at once and never of one, and the labels of the namespaces.
+func PatrolGrants(checks []*Check) []grant.Grant {
+	one := func(g grant.Grant) bool { return g == grant.GetServices }
+	return grant.Set(append(slices.DeleteFunc(Grants(checks), one), grant.GetNamespaces))
 }
 
 // A Round is what a survey found to have changed.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -18,14 +19,17 @@ import (
 )
 
 // Timer is the main function of a program that does one thing whenever a timer calls:
-// a timer trigger of Function Compute with a custom runtime, a PingSource of Knative or
-// a CronJob. It is configured, listens and asks for tokens as Main does. What the timer
-// sends is not looked at: a call is all that it says.
+// a timer trigger of Function Compute with a custom runtime, or a PingSource of Knative.
+// It is configured, listens and asks for tokens as Main does. What the timer sends is
+// not looked at: a call is all that it says.
+//
+// With the argument --once it does the thing once and ends, as a CronJob wants it: with
+// the exit code 0 when the thing is done, and 1 when it is not.
 func Timer(ctx context.Context, name string, do func(context.Context, *remedy.Env) error) {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("class", name)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := runTimer(ctx, do, log); err != nil {
+	if err := runTimer(ctx, os.Args[1:], do, log); err != nil {
 		log.Error("function ends", "error", events.Redact(err.Error()))
 		os.Exit(1)
 	}
@@ -34,8 +38,12 @@ func Timer(ctx context.Context, name string, do func(context.Context, *remedy.En
 // errGoRuntime says that a timer's program is no program for that runtime.
 var errGoRuntime = errors.New("FC_RUNTIME_API is set: a function on a timer needs a custom runtime, which calls it over HTTP")
 
-func runTimer(ctx context.Context, do func(context.Context, *remedy.Env) error, log *slog.Logger) error {
-	if os.Getenv("FC_RUNTIME_API") != "" {
+func runTimer(ctx context.Context, args []string, do func(context.Context, *remedy.Env) error, log *slog.Logger) error {
+	once := slices.Equal(args, []string{"--once"})
+	switch {
+	case len(args) > 0 && !once:
+		return fmt.Errorf("%q is no argument that it takes: --once, or none", args)
+	case os.Getenv("FC_RUNTIME_API") != "":
 		return errGoRuntime
 	}
 	config := host.FromEnv()
@@ -48,6 +56,9 @@ func runTimer(ctx context.Context, do func(context.Context, *remedy.Env) error, 
 		return err
 	}
 	defer env.Stream.Close()
+	if once {
+		return do(ctx, env)
+	}
 	d := &Door{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: env.Stream.Wake}
 	if d.JWT, err = NewVerifier(ctx, os.Getenv); err != nil {
 		return err
@@ -73,6 +84,8 @@ func (d *Door) onTime(do func(context.Context) error) http.Handler {
 			d.refuse(w, r, status, "caller not admitted", err.Error())
 			return
 		}
+		d.hands.hold() // Function Compute waits for it before it ends the instance
+		defer d.hands.end()
 		ctx, cancel := d.context(r)
 		defer cancel()
 		err := d.prepared(ctx)

@@ -60,6 +60,28 @@ func PermitTeller() Permissions {
 	return p
 }
 
+// PermitSurvey returns what the survey on a timer needs, and no more: its lock, what it
+// keeps from one time to the next, the policy, what has failed, and the journal of the
+// classes under which findings stand. Its user is "survey". It takes no failure out of
+// the stream, no place of a budget and no lock of a target: it writes nothing that would
+// need one.
+func PermitSurvey(classes []string) (Permissions, error) {
+	p := Permissions{
+		Publish: []string{
+			getSubject(Cases), getSubject(Failed), getSubject(bucketStream), "$JS.API.STREAM.INFO." + Cases, "$JS.API.STREAM.INFO." + Failed,
+			bucketPrefix + "lock.survey.*",
+		},
+		Subscribe: []string{InboxOf("survey") + ".>"},
+	}
+	for _, class := range classes {
+		if err := events.ValidClass(class); err != nil {
+			return Permissions{}, err
+		}
+		p.Publish = append(p.Publish, events.CaseSubject("*", "*", class))
+	}
+	return p, nil
+}
+
 // PermitWorker returns what "lbremedy up" needs in a NATS that it shares: it does the
 // work of the exporter, of all classes and of those who tell people, puts its policy
 // file in force, and sets up what is not there. Its user is "worker".
@@ -105,9 +127,15 @@ const listConsumers = "$JS.API.CONSUMER.LIST." + Failed
 // Users returns the users of a NATS that lbremedy shares with others, by name: one for
 // each class, and one for each program and kind of person. What has no entry here has
 // no business in lbremedy's account.
-func Users(classes []string) (map[string]Permissions, error) {
+//
+// Findings are the classes under which the survey's findings stand in the journal.
+func Users(classes, findings []string) (map[string]Permissions, error) {
+	survey, err := PermitSurvey(findings)
+	if err != nil {
+		return nil, fmt.Errorf("permit the survey: %w", err)
+	}
 	users := map[string]Permissions{
-		"exporter": PermitExporter(), "courier": PermitCourier(), "teller": PermitTeller(),
+		"exporter": PermitExporter(), "courier": PermitCourier(), "teller": PermitTeller(), "survey": survey,
 		"worker": PermitWorker(), "operator": PermitOperator(), "viewer": PermitViewer(),
 	}
 	for _, class := range classes {

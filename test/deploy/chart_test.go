@@ -232,10 +232,14 @@ func (c *server) dryRun(ctx context.Context, o *unstructured.Unstructured) error
 
 // podOf returns the spec of the Pods that an object makes.
 func podOf(o *unstructured.Unstructured) (map[string]any, bool) {
-	if o.GetKind() != "Deployment" && o.GroupVersionKind().Group != "serving.knative.dev" {
+	path := []string{"spec", "template", "spec"}
+	switch {
+	case o.GetKind() == "CronJob":
+		path = append([]string{"spec", "jobTemplate"}, path...)
+	case o.GetKind() != "Deployment" && o.GroupVersionKind().Group != "serving.knative.dev":
 		return nil, false
 	}
-	spec, ok, err := unstructured.NestedMap(o.Object, "spec", "template", "spec")
+	spec, ok, err := unstructured.NestedMap(o.Object, path...)
 	return spec, ok && err == nil
 }
 
@@ -244,6 +248,7 @@ func pod(namespace string, spec map[string]any) *unstructured.Unstructured {
 	spec = runtime.DeepCopyJSON(spec)
 	delete(spec, "containerConcurrency")
 	delete(spec, "timeoutSeconds")
+	delete(spec, "responseStartTimeoutSeconds")
 	for _, container := range spec["containers"].([]any) {
 		for _, probe := range []string{"readinessProbe", "livenessProbe"} {
 			if p, ok := container.(map[string]any)[probe].(map[string]any); ok {
@@ -270,7 +275,7 @@ func TestPlainManifests(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"services.yaml", "triggers.yaml", "bindings.yaml"} {
+	for _, name := range []string{"services.yaml", "triggers.yaml", "bindings.yaml", "survey-cronjob.yaml", "survey-pingsource.yaml"} {
 		for _, doc := range documents(manifest(t, "infra/knative/"+name)) {
 			o := new(unstructured.Unstructured)
 			if err := strict(doc, &o.Object); err != nil {
@@ -300,6 +305,11 @@ func TestValues(t *testing.T) {
 		"no routes":        {"fc", "{courier: {routes: null}}", "courier.routes"},
 		"no account":       {"up", "{rrsa: {provider: 'acs:ram::1:oidc-provider/x'}}", "rrsa.account"},
 		"no CIDR":          {"up", "{networkPolicy: {openAPI: {cidrs: [anywhere]}}}", "cidrs"},
+		"no such timer":    {"knative", "{survey: {by: bell}}", "by"},
+		"a bad schedule":   {"knative", "{survey: {schedule: hourly}}", "schedule"},
+		"each minute":      {"knative", "{survey: {schedule: '* * * * *'}}", "schedule"},
+		"other interval":   {"up", "{survey: {every: hourly}}", "every"},
+		"no Knative":       {"fc", "{survey: {by: pingsource}}", "survey.by"},
 		"other annotation": {"knative", "{functions: {scaling: {min-scale: '0'}}}", "scaling"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -348,7 +358,7 @@ func TestNamespaces(t *testing.T) {
 	if diff := cmp.Diff([]string{"default/lbremedy-up", "kube-public/lbremedy-up", "kube-system/lbremedy-up.system"}, local); diff != "" {
 		t.Errorf("bindings (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"lbremedy-up.cluster"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"lbremedy-up.survey", "lbremedy-up.cluster"}, wide); diff != "" {
 		t.Errorf("bindings of the whole cluster (-want +got):\n%s", diff)
 	}
 }

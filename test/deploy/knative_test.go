@@ -20,6 +20,7 @@ import (
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/eventing/pkg/apis/feature"
 	messagingv1 "knative.dev/eventing/pkg/apis/messaging/v1"
+	sourcesv1 "knative.dev/eventing/pkg/apis/sources/v1"
 	"knative.dev/pkg/apis"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 	"sigs.k8s.io/json"
@@ -84,6 +85,8 @@ func checkKnative(doc []byte) (known bool, err error) {
 		o = new(eventingv1.Broker)
 	case "eventing.knative.dev/v1 Trigger":
 		o = new(eventingv1.Trigger)
+	case "sources.knative.dev/v1 PingSource":
+		o = new(sourcesv1.PingSource)
 	case "messaging.knative.dev/v1 Channel":
 		o = new(messagingv1.Channel)
 	default:
@@ -124,7 +127,7 @@ func manifest(t *testing.T, name string) []byte {
 
 // Knative takes all manifests as they are.
 func TestKnative(t *testing.T) {
-	for name, least := range map[string]int{"infra/knative/services.yaml": 30, "infra/knative/triggers.yaml": 32} {
+	for name, least := range map[string]int{"infra/knative/services.yaml": 30, "infra/knative/triggers.yaml": 32, "infra/knative/survey-pingsource.yaml": 2, "infra/knative/survey-cronjob.yaml": 0} {
 		checked := 0
 		for _, doc := range documents(manifest(t, name)) {
 			known, err := checkKnative(doc)
@@ -146,6 +149,8 @@ func TestKnativeMistakes(t *testing.T) {
 	service := documents(manifest(t, "infra/knative/services.yaml"))[1]
 	all := documents(manifest(t, "infra/knative/triggers.yaml"))
 	broker, channel, trigger := all[0], all[1], all[2]
+	timed := documents(manifest(t, "infra/knative/survey-pingsource.yaml"))
+	survey, ping := timed[2], timed[3]
 	for _, tt := range []struct {
 		doc       []byte
 		old, with string
@@ -171,6 +176,11 @@ func TestKnativeMistakes(t *testing.T) {
 		{trigger, "broker: lbremedy", "broker: ''", "broker"},
 		{trigger, "kind: Service,", "kind: '',", "kind"},
 		{broker, "namespace: lbremedy", "namespaces: lbremedy", "namespaces"},
+		{survey, "timeoutSeconds: 600", "timeoutSeconds: 630", "timeoutSeconds"},
+		{survey, "responseStartTimeoutSeconds: 600", "responseStartTimeout: 600", `unknown field "spec.template.spec.responseStartTimeout"`},
+		{ping, `schedule: "17 * * * *"`, `schedule: hourly`, "schedule"},
+		{ping, `schedule: "17 * * * *"`, `cron: "17 * * * *"`, `unknown field "spec.cron"`},
+		{ping, "kind: Service,", "kind: '',", "kind"},
 		{channel, "maxAge: 720h", "maxAge: 30 days", "duration"},
 		{channel, "retention: Limits", "retentions: Limits", "retentions"},
 		{channel, "channelTemplate:", "channelTemplates:", "channelTemplates"},

@@ -277,11 +277,7 @@ func TestKnative(t *testing.T) {
 func TestBareDoor(t *testing.T) {
 	t.Parallel()
 	w := build(t)
-	away := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(away, []byte(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f := w.start(t, append(w.own(), "PORT=0", "LBREMEDY_KUBECONFIG="+away)...)
+	f := w.start(t, append(w.own(), "PORT=0", away(t))...)
 	f.logged(t, `listens to this machine alone.*"address":"127\.0\.0\.1:`, 1)
 	a, said := f.post(t, http.DefaultClient, "/", structured, w.event(t, "1"), nil)
 	if a.StatusCode != 503 || a.Header.Get("Retry-After") == "" {
@@ -351,7 +347,7 @@ func TestEveryProgram(t *testing.T) {
 		})
 	}
 	files, err := os.ReadDir(dir)
-	// The survey is one more: a timer calls it, and shared/serve tests its door.
+	// The survey is one more, which a timer calls.
 	if err != nil || len(files) != len(functions.All)+1 {
 		t.Errorf("%d programs for %d classes and the survey, %v", len(files), len(functions.All), err)
 	}

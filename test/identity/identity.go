@@ -63,8 +63,8 @@ type Rights struct {
 	Policy ram.Document        // on Alibaba Cloud
 }
 
-// Of returns the rights of a class, or of another part of lbremedy: "exporter", or
-// "up", which is all classes in one program.
+// Of returns the rights of a class, or of another part of lbremedy: "exporter", "survey",
+// or "up", which is all classes in one program.
 func Of(who string) (Rights, error) {
 	files, err := read()
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -149,7 +150,7 @@ func TestAdmission(t *testing.T) {
 	for _, r := range functions.All {
 		up.Steps, up.Annotations = append(up.Steps, r.Steps...), append(up.Annotations, r.Annotations...)
 	}
-	for _, r := range append(slices.Clone(functions.All), &remedy.Remedy{Class: "exporter"}, up) {
+	for _, r := range append(slices.Clone(functions.All), &remedy.Remedy{Class: "exporter"}, &remedy.Remedy{Class: "survey"}, up) {
 		t.Run(r.Class, func(t *testing.T) {
 			client := as(t, c, identity.User(r.Class))
 			tried := changes
@@ -260,6 +261,19 @@ func TestRights(t *testing.T) {
 			if d := cmp.Diff(rest, all.Without(g).Grants(), cmpopts.EquateEmpty()); d != "" {
 				t.Errorf("%s without %s:\n%s", r.Class, g, d)
 			}
+		}
+	}
+	all, err := identity.Of("survey")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(survey.Grants(), all.Grants()); d != "" {
+		t.Errorf("the survey (-declared +granted):\n%s", d)
+	}
+	for _, g := range all.Grants() {
+		_, action, _ := strings.Cut(g.Action, ":")
+		if reads := []string{"get", "list"}; !g.RAM() && !slices.Contains(reads, g.Verb) || g.RAM() && !strings.HasPrefix(action, "Describe") && !strings.HasPrefix(action, "List") && !strings.HasPrefix(action, "Get") {
+			t.Errorf("the survey may %s, and is to read alone", g)
 		}
 	}
 	if _, err := identity.Of("no-such-class"); err == nil {

@@ -16,23 +16,24 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- end }}
 
+{{- /* What the values say of where Pods run, and of their images. */}}
+{{- define "lbremedy.placed" -}}
+{{- $lines := list }}
+{{- with .Values.priorityClassName }}{{ $lines = append $lines (printf "priorityClassName: %s" .) }}{{ end }}
+{{- with .Values.image.pullSecrets }}{{ $lines = append $lines (printf "imagePullSecrets: %s" (toJson .)) }}{{ end }}
+{{- with .Values.nodeSelector }}{{ $lines = append $lines (printf "nodeSelector: %s" (toJson .)) }}{{ end }}
+{{- with .Values.tolerations }}{{ $lines = append $lines (printf "tolerations: %s" (toJson .)) }}{{ end }}
+{{- join "\n" $lines }}
+{{- end }}
+
 {{- /* What the Pods of all programs have in common: (list $ name). */}}
 {{- define "lbremedy.pod" -}}
 {{- $ := index . 0 }}{{ $name := index . 1 -}}
 serviceAccountName: lbremedy-{{ $name }}
 enableServiceLinks: false
 securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
-{{- with $.Values.priorityClassName }}
-priorityClassName: {{ . }}
-{{- end }}
-{{- with $.Values.image.pullSecrets }}
-imagePullSecrets: {{ toJson . }}
-{{- end }}
-{{- with $.Values.nodeSelector }}
-nodeSelector: {{ toJson . }}
-{{- end }}
-{{- with $.Values.tolerations }}
-tolerations: {{ toJson . }}
+{{- with include "lbremedy.placed" $ }}
+{{ . }}
 {{- end }}
 affinity:
   podAntiAffinity:

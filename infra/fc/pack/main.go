@@ -1,5 +1,5 @@
-// Pack builds the functions for Function Compute: for each class a zip with one
-// program, named bootstrap, and the file SHA256SUMS beside them.
+// Pack builds the functions for Function Compute: for each class and the survey a zip
+// with one program, named bootstrap, and the file SHA256SUMS beside them.
 //
 // One name serves both runtimes: a custom runtime starts the file bootstrap, and
 // go1 starts the file that the handler names, which infra/fc/go1.yaml sets to
@@ -47,7 +47,7 @@ const (
 func main() {
 	dir := flag.String("C", ".", "root of the repository")
 	out := flag.String("o", "bin/fc", "folder to write to")
-	only := flag.String("classes", "", "classes with commas between them; empty: all")
+	only := flag.String("classes", "", "classes, or survey, with commas between them; empty: all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -61,7 +61,7 @@ func main() {
 // run builds the classes that only names, writes their zips into out and says how
 // large they are. Zips of classes that are gone are removed.
 func run(ctx context.Context, dir, out, only string, say io.Writer) error {
-	all, err := choose(functions.All, only)
+	all, err := choose(names(functions.All), only)
 	if err != nil {
 		return err
 	}
@@ -81,11 +81,11 @@ func run(ctx context.Context, dir, out, only string, say io.Writer) error {
 	errs := make([]error, len(all))
 	turns := make(chan struct{}, runtime.NumCPU())
 	var wait sync.WaitGroup
-	for i, r := range all {
+	for i, name := range all {
 		wait.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			lines[i], sums[i], errs[i] = write(programs, out, r.Class)
+			lines[i], sums[i], errs[i] = write(programs, out, name)
 		})
 	}
 	wait.Wait()
@@ -133,31 +133,39 @@ func write(programs, out, class string) (line, sum string, err error) {
 	return line + "\n", fmt.Sprintf("%x  %s\n", sha256.Sum256(packed), name), nil
 }
 
-// choose returns the remedies of the classes that only names, in the order of their
-// classes; all of them if it is empty.
-func choose(all []*remedy.Remedy, only string) ([]*remedy.Remedy, error) {
-	all = slices.SortedFunc(slices.Values(all), func(a, b *remedy.Remedy) int { return cmp.Compare(a.Class, b.Class) })
+// names returns what there is a function of: the classes, and the survey.
+func names(all []*remedy.Remedy) []string {
+	out := []string{"survey"}
+	for _, r := range all {
+		out = append(out, r.Class)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// choose returns those of the names that only has, in their order; all of them if it is
+// empty.
+func choose(all []string, only string) ([]string, error) {
 	if only == "" {
 		return all, nil
 	}
-	var chosen []*remedy.Remedy
+	var chosen []string
 	for class := range strings.SplitSeq(only, ",") {
-		i := slices.IndexFunc(all, func(r *remedy.Remedy) bool { return r.Class == class })
-		if i < 0 {
+		if !slices.Contains(all, class) {
 			return nil, fmt.Errorf("there is no class %q: functions/README.md lists them", class)
 		}
-		chosen = append(chosen, all[i])
+		chosen = append(chosen, class)
 	}
-	slices.SortFunc(chosen, func(a, b *remedy.Remedy) int { return cmp.Compare(a.Class, b.Class) })
+	slices.Sort(chosen)
 	return slices.Compact(chosen), nil
 }
 
 // build builds the programs into a folder, by the names of the classes' folders.
 // Function Compute has Linux on amd64 for both runtimes, and no C library to count on.
-func build(ctx context.Context, dir, into string, all []*remedy.Remedy, flags ...string) error {
+func build(ctx context.Context, dir, into string, all []string, flags ...string) error {
 	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", into + string(filepath.Separator)}, flags...)
-	for _, r := range all {
-		name := folders.Name(r.Class)
+	for _, class := range all {
+		name := folders.Name(class)
 		args = append(args, "./functions/"+name+"/cmd/"+name)
 	}
 	c := exec.CommandContext(ctx, "go", args...)
@@ -195,7 +203,7 @@ func pack(program []byte) ([]byte, error) {
 
 // others returns the lines of SHA256SUMS, if there is one, of the classes that are
 // not built this time.
-func others(dir string, all []*remedy.Remedy) ([]string, error) {
+func others(dir string, all []string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the checksums: %w", err)
@@ -203,7 +211,7 @@ func others(dir string, all []*remedy.Remedy) ([]string, error) {
 	var kept []string
 	for line := range strings.Lines(string(text)) {
 		_, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
-		if ok && !slices.ContainsFunc(all, func(r *remedy.Remedy) bool { return r.Class+".zip" == name }) {
+		if ok && !slices.Contains(all, strings.TrimSuffix(name, ".zip")) {
 			kept = append(kept, line)
 		}
 	}
@@ -211,14 +219,14 @@ func others(dir string, all []*remedy.Remedy) ([]string, error) {
 }
 
 // removeOthers removes the zips of other classes: those that are gone.
-func removeOthers(dir string, all []*remedy.Remedy) error {
+func removeOthers(dir string, all []string) error {
 	found, err := filepath.Glob(filepath.Join(dir, "*.zip"))
 	if err != nil {
 		return fmt.Errorf("list the zips: %w", err)
 	}
 	for _, name := range found {
 		class := strings.TrimSuffix(filepath.Base(name), ".zip")
-		if slices.ContainsFunc(all, func(r *remedy.Remedy) bool { return r.Class == class }) {
+		if slices.Contains(all, class) {
 			continue
 		}
 		if err := os.Remove(name); err != nil {
