@@ -5,6 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -51,6 +53,9 @@ func manyPorts(svc *corev1.Service) {
 // build makes the healthy world, and returns when the controller has synced it.
 func (r *rig) build() {
 	r.Helper()
+	r.policy(policyText)
+	r.ahead.Store(int64(later))
+	r.allow()
 	r.stage.Cloud.Edit(func(st *sim.State) {
 		for _, id := range []string{scene.FullVSwitchH, scene.SmallVSwitchH, scene.FullVSwitchI, scene.RoomyVSwitchI} {
 			st.VSwitches[id].Free = new(room)
@@ -79,6 +84,28 @@ func (r *rig) build() {
 	}
 	r.balancer("by-hand", func(lb *sim.LoadBalancer) {
 		lb.Listeners = append(lb.Listeners, sim.Listener{Port: 80, Protocol: "tcp", VGroup: lb.VGroups[0].ID, Description: "by hand"})
+	})
+}
+
+// allow has the role's policy in force allow what the controller of this stage is known
+// to call, whatever its release.
+func (r *rig) allow() {
+	r.Helper()
+	v, ok := remedy.ParseVersion(r.stage.Version())
+	if !ok {
+		r.Fatalf("the controller is of the release %q", r.stage.Version())
+	}
+	of := corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: new("alibabacloud.com/nlb")}}
+	actions := remedy.Needs(v, remedy.InUse(cloud.Cluster{Network: "flannel"}, []corev1.Service{of}))
+	document := r.json(map[string]any{"Version": "1", "Statement": []any{map[string]any{"Effect": "Allow", "Action": actions, "Resource": []string{"*"}}}})
+	r.stage.Cloud.Edit(func(st *sim.State) {
+		for _, p := range st.Policies {
+			for i := range p.Versions {
+				if p.Versions[i].Default {
+					p.Versions[i].Document = string(document)
+				}
+			}
+		}
 	})
 }
 
