@@ -71,6 +71,36 @@ func Patience(t testing.TB, url, class string, d time.Duration) {
 	}
 }
 
+// Empty takes all messages and keys out of a server's streams, as a user who may.
+func Empty(t testing.TB, url, user, password string) {
+	t.Helper()
+	empty := func() error {
+		conn, err := natsgo.Connect(url, natsgo.UserInfo(user, password))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		js, err := jetstream.New(conn)
+		if err != nil {
+			return err
+		}
+		names := js.StreamNames(t.Context())
+		for name := range names.Name() {
+			s, err := js.Stream(t.Context(), name)
+			if err != nil {
+				return err
+			}
+			if err := s.Purge(t.Context()); err != nil {
+				return err
+			}
+		}
+		return names.Err()
+	}
+	if err := empty(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Refused does by name what the server must refuse. It does not answer who is refused,
 // so that each takes its two seconds: hence all at once.
 func Refused(t *testing.T, all map[string]func(context.Context) error) {

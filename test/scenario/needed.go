@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -61,7 +60,7 @@ func (u *usage) of(p phase, g grant.Grant) []script {
 // away, a scenario that uses it ends otherwise, says so with the name of the right, and
 // has written nothing that the journal doesn't know. Each right is tried in the one
 // scenario that it takes the least to play again.
-func needed(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, used *usage) []error {
+func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 	t.Helper()
 	var errs []error
 	rest := r.Grants()
@@ -89,7 +88,7 @@ func needed(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, used *usage) []e
 			if p == looking {
 				try = withoutLook
 			}
-			errs = append(errs, try(t, c, r, scripts[best], p, tells[best])...)
+			errs = append(errs, try(t, on, r, scripts[best], p, tells[best])...)
 			rest = slices.DeleteFunc(rest, func(g grant.Grant) bool { return slices.Contains(tells[best], g) })
 		}
 	}
@@ -111,8 +110,8 @@ func needed(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, used *usage) []e
 
 // withoutLook looks at one scenario again and again, each time without another right.
 // A look writes nothing, so that the world stays as it is.
-func withoutLook(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, _ phase, grants []grant.Grant) []error {
-	w := build(t, c, r, s)
+func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, grants []grant.Grant) []error {
+	w := build(t, on, r, s)
 	// The rights in the cluster are rewritten in place: those on the cloud go first.
 	slices.SortStableFunc(grants, func(a, b grant.Grant) int {
 		return strings.Compare(b.Product(), a.Product())
@@ -128,7 +127,7 @@ func withoutLook(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, _
 		if g.RAM() {
 			env.Cloud, env.CloudWriter = w.client(t, r.Class+"-without", rights)
 		} else {
-			config, err := rights.Cluster(t.Context(), c, r.Class)
+			config, err := rights.Cluster(t.Context(), on.cluster, r.Class)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,12 +142,12 @@ func withoutLook(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, _
 }
 
 // withoutWrite plays one scenario anew without each of the rights.
-func withoutWrite(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, p phase, grants []grant.Grant) []error {
+func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase, grants []grant.Grant) []error {
 	var errs []error
 	for _, g := range grants {
 		s.without = []grant.Grant{g}
 		t.Run(s.name()+" without "+g.String(), func(t *testing.T) { // what the world is made of goes with it
-			w := build(t, c, r, s)
+			w := build(t, on, r, s)
 			before := w.snapshot(t)
 			if p == watching {
 				w.controllerAfterWrite(t)

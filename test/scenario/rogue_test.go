@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
-	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
 )
 
@@ -32,8 +31,8 @@ func (r rogue) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) err
 // server, its admission policy, RAM, NATS. The words name what it may not do, and
 // nothing is written.
 func TestRogue(t *testing.T) {
-	c := cluster.Alone(t)
-	if err := identity.Admit(t.Context(), c); err != nil {
+	on := newGround(t, lawful().Class)
+	if err := identity.Admit(t.Context(), on.cluster); err != nil {
 		t.Fatal(err)
 	}
 	annotate := func(key string) func(context.Context, *remedy.Case, *remedy.Writers) error {
@@ -75,7 +74,7 @@ func TestRogue(t *testing.T) {
 				}
 			})
 			s := file(t, strings.Replace(example, "vswitches:", "loadBalancers:\n- {id: lb-1, address: 192.168.0.9, addressType: intranet}\nvswitches:", 1))
-			w := build(t, c, r, s)
+			w := build(t, on, r, s)
 			w.env.Decode = func(kind string, data []byte) (remedy.Step, error) {
 				made, err := step.Decode(kind, data)
 				if a, ok := made.(step.Annotate); ok {
@@ -94,7 +93,7 @@ func TestRogue(t *testing.T) {
 		})
 	}
 	t.Run("another's subjects", func(t *testing.T) {
-		w := build(t, c, lawful(), file(t, example))
+		w := build(t, on, lawful(), file(t, example))
 		st, uid := w.env.Stream, string(w.svc.UID)
 		for doing, try := range map[string]func(context.Context) error{
 			"append to its journal": func(ctx context.Context) error {

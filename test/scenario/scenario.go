@@ -60,7 +60,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
-	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
 )
 
@@ -76,8 +75,8 @@ func Run(t *testing.T, r *remedy.Remedy) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("class %s has no scenario in testdata: %v", r.Class, err)
 	}
-	c := cluster.Alone(t)
-	if err := identity.Admit(t.Context(), c); err != nil {
+	on := newGround(t, r.Class)
+	if err := identity.Admit(t.Context(), on.cluster); err != nil {
 		t.Fatal(err)
 	}
 	used := &usage{}
@@ -86,7 +85,7 @@ func Run(t *testing.T, r *remedy.Remedy) {
 		t.Run(name, func(t *testing.T) {
 			s := read(t, file)
 			for _, law := range laws {
-				if err := law.check(t, c, r, s, used); err != nil {
+				if err := law.check(t, on, r, s, used); err != nil {
 					t.Errorf("law %q: %v", law.name, err)
 				}
 			}
@@ -95,7 +94,7 @@ func Run(t *testing.T, r *remedy.Remedy) {
 	if t.Failed() {
 		return
 	}
-	for _, err := range needed(t, c, r, used) {
+	for _, err := range needed(t, on, r, used) {
 		t.Error(err)
 	}
 }
@@ -166,7 +165,7 @@ func (s script) event() (event, error) {
 // A law is a rule that holds for every class and scenario.
 type law struct {
 	name  string
-	check func(*testing.T, *cluster.Cluster, *remedy.Remedy, script, *usage) error
+	check func(*testing.T, *ground, *remedy.Remedy, script, *usage) error
 }
 
 var laws = []law{
@@ -177,7 +176,7 @@ var laws = []law{
 	{"it ends as wanted, and the same event then writes nothing", ends},
 }
 
-func classified(_ *testing.T, _ *cluster.Cluster, r *remedy.Remedy, s script, _ *usage) error {
+func classified(_ *testing.T, _ *ground, r *remedy.Remedy, s script, _ *usage) error {
 	e, err := s.event()
 	if err != nil {
 		return err
@@ -191,8 +190,8 @@ func classified(_ *testing.T, _ *cluster.Cluster, r *remedy.Remedy, s script, _ 
 	return nil
 }
 
-func looks(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used *usage) error {
-	w := build(t, c, r, s)
+func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
+	w := build(t, on, r, s)
 	before := w.snapshot(t)
 	rec, err := remedy.Look(t.Context(), w.env, r, w.event)
 	if s.parts["fault"] != "" {
@@ -235,8 +234,8 @@ func looks(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used *u
 // scenario waits that out: what passes by itself is looked at sooner.
 const undecided = 10 * time.Minute
 
-func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used *usage) error {
-	w := build(t, c, r, s)
+func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
+	w := build(t, on, r, s)
 	before := w.snapshot(t)
 	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
 	rec, err := w.run(t, func(rec events.Record) bool { return !rec.Done() && rec.Wait < undecided })
@@ -277,11 +276,11 @@ func changes(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used 
 
 // keeps checks that the snapshot of a risky plan is there, and that the plan isn't
 // applied without. Only a policy of the scenario's own can allow such a plan.
-func keeps(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used *usage) error {
+func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	if !strings.Contains(s.parts["policy"], "risk") || s.parts["fault"] != "" {
 		return nil
 	}
-	w := build(t, c, r, s)
+	w := build(t, on, r, s)
 	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
 	rec, err := remedy.Run(t.Context(), w.env, r, w.event)
 	if err != nil {
@@ -303,7 +302,7 @@ func keeps(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used *u
 		if !slices.Contains(made, g.String()) {
 			continue
 		}
-		w := build(t, c, r, s)
+		w := build(t, on, r, s)
 		before := w.snapshot(t)
 		defer w.refuse(g.String())()
 		if rec, err := remedy.Run(t.Context(), w.env, r, w.event); err == nil {
@@ -316,8 +315,8 @@ func keeps(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used *u
 	return nil
 }
 
-func ends(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script, used *usage) error {
-	w := build(t, c, r, s)
+func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
+	w := build(t, on, r, s)
 	w.controllerAfterWrite(t)
 	rec, err := w.run(t, func(rec events.Record) bool { return len(rec.Steps) > 0 && rec.Rule != remedy.ByCause })
 	w.record(used, watching)

@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
-	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
 )
 
@@ -93,9 +92,9 @@ func file(t *testing.T, text string) script {
 
 // A class that breaks a law is caught by that law and by none before it.
 func TestLaws(t *testing.T) {
-	c := cluster.Alone(t)
+	on := newGround(t, lawful().Class)
 	patch := func(ctx context.Context, data string) error {
-		_, err := c.Client().CoreV1().Services("shop").Patch(ctx, "web", types.MergePatchType, []byte(data), metav1.PatchOptions{})
+		_, err := on.cluster.Client().CoreV1().Services("shop").Patch(ctx, "web", types.MergePatchType, []byte(data), metav1.PatchOptions{})
 		return err
 	}
 	for _, tt := range []struct {
@@ -165,7 +164,7 @@ func TestLaws(t *testing.T) {
 			tt.wrong(r)
 			s := file(t, or(tt.text, example))
 			for i, law := range laws {
-				err := law.check(t, c, r, s, used)
+				err := law.check(t, on, r, s, used)
 				if err == nil {
 					continue
 				}
@@ -183,8 +182,8 @@ func TestLaws(t *testing.T) {
 
 // A right that no scenario uses is caught, and so is one that a class can do without.
 func TestNeeded(t *testing.T) {
-	c := cluster.Alone(t)
-	if err := identity.Admit(t.Context(), c); err != nil {
+	on := newGround(t, lawful().Class)
+	if err := identity.Admit(t.Context(), on.cluster); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -210,12 +209,12 @@ func TestNeeded(t *testing.T) {
 			s := file(t, example)
 			t.Run("laws", func(t *testing.T) {
 				for _, law := range laws {
-					if err := law.check(t, c, r, s, used); err != nil && tt.says == nil {
+					if err := law.check(t, on, r, s, used); err != nil && tt.says == nil {
 						t.Errorf("law %q: %v", law.name, err)
 					}
 				}
 			})
-			errs := needed(t, c, r, used)
+			errs := needed(t, on, r, used)
 			if len(errs) != len(tt.says) {
 				t.Fatalf("got %v, want %q", errs, tt.says)
 			}

@@ -61,9 +61,9 @@ type world struct {
 }
 
 // build sets the scenario up from nothing.
-func build(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script) *world {
+func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 	t.Helper()
-	w := &world{script: s, class: r, kube: c}
+	w := &world{script: s, class: r, kube: on.cluster}
 	w.svc = w.createService(t)
 	for _, doc := range strings.Split(w.fill(s.parts["cluster"]), "\n---\n") {
 		w.createObject(t, doc)
@@ -90,7 +90,7 @@ func build(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script) *world 
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := rights.Cluster(t.Context(), c, r.Class)
+	config, err := rights.Cluster(t.Context(), on.cluster, r.Class)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func build(t *testing.T, c *cluster.Cluster, r *remedy.Remedy, s script) *world 
 	}
 	account, accountWriter := w.client(t, r.Class, rights)
 	w.env = &remedy.Env{
-		Cluster: clusterID, Stream: newStream(t, r.Class),
+		Cluster: clusterID, Stream: on.stream(t),
 		Kube: reads, KubeWriter: kube.NewWriter(reads), Cloud: account, CloudWriter: accountWriter,
 		Policy: func(context.Context) (remedy.Policy, error) { return w.plan, nil },
 		Decode: step.Decode, Who: "scenario", Bound: time.Minute, Watch: 10 * time.Second, Now: w.now,
@@ -163,8 +163,15 @@ func (w *world) client(t *testing.T, caller string, rights identity.Rights) (*cl
 	return account, writer
 }
 
-// newStream returns a connection to a stream of its own, as the user that the class has.
-func newStream(t *testing.T, class string) *stream.Stream {
+// A ground is what the worlds of a class stand on, one after the other: each is built
+// anew, and starting NATS for each would take longer than all else.
+type ground struct {
+	cluster *cluster.Cluster
+	class   string
+	url     string // of NATS
+}
+
+func newGround(t *testing.T, class string) *ground {
 	t.Helper()
 	may, err := stream.Permit(class)
 	if err != nil {
@@ -177,7 +184,14 @@ func newStream(t *testing.T, class string) *stream.Stream {
 	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	return nats.Connect(t, stream.Config{URL: server.URL(), User: class, Password: class, Inbox: stream.InboxOf(class)})
+	return &ground{cluster.Alone(t), class, server.URL()}
+}
+
+// stream empties all streams, and returns a connection as the user that the class has.
+func (g *ground) stream(t *testing.T) *stream.Stream {
+	t.Helper()
+	nats.Empty(t, g.url, "admin", "admin")
+	return nats.Connect(t, stream.Config{URL: g.url, User: g.class, Password: g.class, Inbox: stream.InboxOf(g.class)})
 }
 
 // fill replaces the names that only the set-up world knows.
