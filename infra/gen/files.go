@@ -129,6 +129,10 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if out[courier.SchemaFile], err = schema.Of(filepath.Join(dir, "events/courier"), "routes.v1.json", "The routes file of the courier", courier.File{}, false); err != nil {
 		return nil, err
 	}
+	// What "lbremedy doctor -o json" prints may gain fields.
+	if out[checkup.SchemaFile], err = schema.Of(filepath.Join(dir, "shared/checkup"), "survey.v1.json", "What lbremedy doctor found", checkup.Result{}, true); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 

@@ -181,7 +181,7 @@ func (a About) InJournal(cluster string) events.Service { return serviceOf(clust
 // A Finding is one thing that a check found.
 type Finding struct {
 	Check    string   `json:"check"`
-	Severity Severity `json:"severity"`
+	Severity Severity `json:"severity" jsonschema:"type=string,enum=info,enum=warning,enum=critical"`
 	About    About    `json:"about"`
 	// Key tells findings of one check about one thing apart, such as the name of an
 	// annotation; empty: there is only one. It stays the same while the finding stands.

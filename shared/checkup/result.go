@@ -15,6 +15,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
+// SchemaFile is where the JSON Schema of a Result lies, from the root of the module.
+const SchemaFile = "events/schema/survey.v1.json"
+
 // A Result is what a survey found, and what it could not tell.
 type Result struct {
 	Cluster  string        `json:"cluster"`

@@ -324,7 +324,15 @@ func TestDoctor(t *testing.T) {
 		if got := sc.run(t.Context(), "doctor", "--fix", "finalizers", web, "--policy", policy); got.code != 0 || !strings.Contains(got.out, "wake the controller") {
 			t.Fatalf("code %d: %s %s", got.code, got.out, got.err)
 		}
-		if got := sc.run(t.Context(), "doctor", "--fix", "finalizers", web, "--policy", policy, "--apply"); got.code != 0 || !strings.Contains(got.out, "fixed") {
+		// Without a file the plan is judged by the policy in force, and what that can't say by none.
+		sc.wants(t, 0, "Observe mode", "", "doctor", "--fix", "finalizers", web)
+		sc.wants(t, 0, "", "", "policy", "apply", policy)
+		sc.wants(t, 0, "Fix mode applies plans up to high risk", "", "doctor", "--fix", "finalizers", web)
+		all := sc.call
+		sc.call = sc.with("LBREMEDY_NATS", "nats://127.0.0.1:1")
+		sc.wants(t, 0, "Observe mode", "The policy in force is not known, and taken for observe", "doctor", "--fix", "finalizers", web)
+		sc.call = all
+		if got := sc.run(t.Context(), "doctor", "--fix", "finalizers", web, "--apply"); got.code != 0 || !strings.Contains(got.out, "fixed") {
 			t.Fatalf("code %d: %s %s", got.code, got.out, got.err)
 		}
 		svc, err := client.Get(t.Context(), "web", metav1.GetOptions{})

@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -59,7 +60,9 @@ func (p *program) fix(ctx context.Context, e examining, args []string) error {
 	return p.answer(ctx, env, items, e.answering)
 }
 
-// fixing connects to what a fix takes: without --apply the stream is not needed.
+// fixing connects to what a fix takes. Without --apply the stream is not needed, but
+// where one is known the policy in force is read from it: a plan is judged by the rule
+// that holds, and the survey compares with what the operator wants.
 func (p *program) fixing(ctx context.Context, e examining) (*remedy.Env, error) {
 	if e.apply {
 		return p.connect(ctx, e.policy)
@@ -73,7 +76,29 @@ func (p *program) fixing(ctx context.Context, e examining) (*remedy.Env, error) 
 	if err != nil {
 		return nil, err
 	}
+	if e.policy == "" {
+		p.inForce(ctx, env)
+	}
 	return env, setPolicy(env, e.policy, nil)
+}
+
+// inForce has the environment answer with the policy that is in force now. Where no
+// stream is known it observes; that one can't be read is said.
+func (p *program) inForce(ctx context.Context, env *remedy.Env) {
+	if !p.known() {
+		return
+	}
+	s, err := p.stream(ctx)
+	var allowed remedy.Policy
+	if err == nil {
+		allowed, err = policy.InForce(ctx, s)
+		s.Close()
+	}
+	if err != nil {
+		p.note("The policy in force is not known, and taken for observe: %s.", command.Clean(events.Redact(err.Error())))
+		return
+	}
+	env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }
 }
 
 // toFix returns one item for each Service with findings that the check can end.
