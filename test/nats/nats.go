@@ -43,8 +43,8 @@ func Connect(t testing.TB, c stream.Config) *stream.Stream {
 	return s
 }
 
-// Patience sets how long a server that asks for nothing waits for a sign of life of who
-// has a message of the class in hand. It is 30 s otherwise.
+// Patience sets how long a server waits for a sign of life of who has a message of the
+// class in hand, which is 30 s otherwise. The URL holds the token if there is one.
 func Patience(t testing.TB, url, class string, d time.Duration) {
 	t.Helper()
 	set := func() error {
