@@ -19,6 +19,7 @@ import (
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -461,6 +462,32 @@ func TestDeclarations(t *testing.T) {
 	for _, r := range Remedies() {
 		if err := errors.Join(r.Validate(), events.ValidClass(r.Class)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// So many Services with a load balancer are not too many: those of others, those that are
+// being deleted and those of another type do not count.
+func TestManyServices(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{500, 501} {
+		s := &checkup.Snapshot{Cluster: "c1", Given: checkup.AllParts()}
+		add := func(kind string, change func(*corev1.Service)) {
+			svc := corev1.Service{}
+			svc.Namespace, svc.Name, svc.Spec.Type = "shop", fmt.Sprint(kind, len(s.Services)), corev1.ServiceTypeLoadBalancer
+			change(&svc)
+			s.Services = append(s.Services, svc)
+		}
+		for range n {
+			add("web-", func(*corev1.Service) {})
+		}
+		for range 10 {
+			add("going-", func(svc *corev1.Service) { svc.DeletionTimestamp = &metav1.Time{Time: now} })
+			add("other-", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("example.com/lb") })
+			add("node-", func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeNodePort })
+		}
+		if r := checkup.Examine(s, []*checkup.Check{scale}); len(r.Findings) != n-500 {
+			t.Errorf("%d Services: found %+v", n, r.Findings)
 		}
 	}
 }
