@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,7 @@ var silent = &checkup.Check{
 	ID:    "silent",
 	Doc:   silentDoc,
 	Needs: []checkup.Part{checkup.Services},
-	Uses:  []checkup.Part{checkup.Controller, checkup.Events},
+	Uses:  []checkup.Part{checkup.Controller, checkup.Events, checkup.Failures},
 	Find:  findSilent,
 	Fix:   &checkup.Fix{Steps: []remedy.Step{step.Touch{}}, Plan: fixSilent},
 }
@@ -51,11 +52,22 @@ func findSilent(s *checkup.Snapshot, r *checkup.Report) {
 		hashErr = errNoVersion
 	}
 	eventsErr := s.Err(checkup.Events)
+	if err := s.Err(checkup.Failures); err != nil {
+		r.Unknown(s.OfCluster(), fmt.Errorf("whether an exporter runs: %w", err))
+	} else {
+		unheard(s, r)
+	}
 	for _, svc := range s.OfType() {
+		late := false
 		if svc.Labels[remedy.HashLabel] != "" {
-			if err := stuck(s, r, svc, hashErr); err != nil {
+			var err error
+			if late, err = stuck(s, r, svc, hashErr); err != nil {
 				r.Unknown(about(svc), fmt.Errorf("whether it was synced since it changed: %w", err))
+				late = true
 			}
+		}
+		if !late {
+			missed(s, r, svc)
 		}
 		if eventsErr != nil {
 			r.Unknown(about(svc), fmt.Errorf("whether Events about it are swallowed: %w", eventsErr))
@@ -68,17 +80,17 @@ func findSilent(s *checkup.Snapshot, r *checkup.Report) {
 // stuck reports a Service whose hash label no longer fits: it has not been synced in
 // full since it changed. A label that another release would have left fits, too: the
 // Service has not changed, and the sync in full that follows an upgrade says for itself
-// how it went.
-func stuck(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, err error) error {
+// how it went. It reports whether there is one.
+func stuck(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, err error) (bool, error) {
 	if checkup.Fits(svc) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	want, ok := checkup.Hash(svc, s.Controller.Version)
 	if !ok {
-		return errNoHash
+		return false, errNoHash
 	}
 	m := s.Marks[svc.UID]
 	changed := m.Changed
@@ -87,7 +99,7 @@ func stuck(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, err erro
 	}
 	lasted := s.Time.Sub(changed)
 	if lasted <= overdue {
-		return nil
+		return false, nil
 	}
 	evidence := map[string]string{"hash": svc.Labels[remedy.HashLabel], "wanted": want, "changed": changed.UTC().Format(time.RFC3339)}
 	why := "The controller neither succeeds nor says why"
@@ -95,12 +107,114 @@ func stuck(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, err erro
 		why = "Its newest Event says: " + remedy.Quote(e.Message)
 		evidence["event"] = e.Reason
 	}
+	if known(s, svc, changed) == unheardOf {
+		why += ". No failure of it has come through to lbremedy since then"
+	}
 	r.Add(checkup.Finding{
 		Severity: checkup.Critical, About: about(svc), Key: "hash", Evidence: evidence,
 		Text: fmt.Sprintf("The Service was changed %s ago and has not been synced in full since: its hash label does not fit it. %s.", round(lasted), why),
 		Do:   "Look at the controller's log: " + remedy.LogQuery(name(svc)) + ". If it says nothing there, wake it: " + remedy.WakeCommand(svc) + ".",
 	})
-	return nil
+	return true, nil
+}
+
+// What the stream knows of a failure of a Service.
+type knowledge int
+
+const (
+	noStream  knowledge = iota // none is named, or it can't be read
+	heardOf                    // it keeps one
+	unheardOf                  // it keeps none
+)
+
+// skew is how far the clocks of those who write down times may be apart.
+const skew = time.Minute
+
+// known returns what the stream knows of a failure of the Service since a time.
+func known(s *checkup.Snapshot, svc *corev1.Service, since time.Time) knowledge {
+	switch {
+	case s.Failures == nil || s.Err(checkup.Failures) != nil:
+		return noStream
+	case s.Failures[svc.UID].After(since.Add(-skew)):
+		return heardOf
+	}
+	return unheardOf
+}
+
+// unheard reports that no exporter runs.
+func unheard(s *checkup.Snapshot, r *checkup.Report) {
+	silence := s.Time.Sub(s.Heard)
+	if s.Heard.IsZero() || silence < overdue {
+		return
+	}
+	r.Add(checkup.Finding{
+		Severity: checkup.Critical, About: s.OfCluster(), Key: "exporter", Evidence: map[string]string{"heard": s.Heard.UTC().Format(time.RFC3339)},
+		Text: fmt.Sprintf("No exporter of the cluster has given a sign of life for %s: nobody hears of a sync that fails, and after an hour the Events of it are gone.", round(silence)),
+		Do:   "Start the exporter, or lbremedy up; lbremedy ledger shows when it runs again.",
+	})
+}
+
+// retried is the time within which the controller tries a sync that fails again, and
+// says so again: its pause grows to five minutes. What it has not said for longer is over.
+const retried = 15 * time.Minute
+
+// failing returns the newest failure of a Service that has not worked since, and since
+// when it has failed; zero times if it does not.
+func failing(s *checkup.Snapshot, svc *corev1.Service) (newest checkup.Event, since time.Time) {
+	worked := s.Marks[svc.UID].Synced
+	for _, e := range s.Events[svc.UID] {
+		if e.Reason == "EnsuredLoadBalancer" && e.Last.After(worked) {
+			worked = e.Last
+		}
+	}
+	for _, e := range s.Events[svc.UID] { // the oldest first
+		if !e.Failed() || !e.Last.After(worked) || s.Time.Sub(e.Last) > retried {
+			continue
+		}
+		began := e.First
+		if began.IsZero() || began.Before(worked) { // it has failed before it worked
+			began = e.Last
+		}
+		if newest = e; since.IsZero() || began.Before(since) {
+			since = began
+		}
+	}
+	return newest, since
+}
+
+// missed reports a Service that fails and of which no failure has come through: the
+// exporter or NATS was away for longer than the API server keeps Events, or is away.
+// Of one whose hash label does not fit, stuck says so.
+func missed(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service) {
+	why, do, since := "", "", time.Time{}
+	evidence := map[string]string{}
+	if waited := waits(s, svc); waited >= tooLong {
+		why, since = fmt.Sprintf("it has waited for its load balancer for %s", round(waited)), svc.CreationTimestamp.Time
+		do = "Wake the controller, so that it says again what is wrong: " + remedy.WakeCommand(svc) + "."
+		evidence["created"] = since.UTC().Format(time.RFC3339)
+	}
+	if s.Err(checkup.Events) == nil {
+		if e, first := failing(s, svc); !first.IsZero() && s.Time.Sub(first) >= overdue {
+			why, since = "the controller has said for "+round(s.Time.Sub(first))+": "+remedy.Quote(e.Message), first
+			do = "Have it answered now: lbremedy run " + name(svc) + "."
+			evidence["event"], evidence["first"] = e.Reason, first.UTC().Format(time.RFC3339)
+		}
+	}
+	if why == "" {
+		return
+	}
+	if err := s.Err(checkup.Failures); err != nil {
+		r.Unknown(about(svc), fmt.Errorf("whether its failure has come through: %w", err))
+		return
+	}
+	if known(s, svc, since) != unheardOf {
+		return
+	}
+	r.Add(checkup.Finding{
+		Severity: checkup.Critical, About: about(svc), Key: "missed", Evidence: evidence,
+		Text: fmt.Sprintf("The Service fails and lbremedy has no case of it, since no failure of it has come through: %s.", strings.TrimSuffix(why, ".")),
+		Do:   do,
+	})
 }
 
 // swallowed reports a Service with so many Events in the last hour that the controller's

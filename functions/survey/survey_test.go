@@ -52,6 +52,8 @@ type world struct {
 	Events       map[string][]checkup.Event             `json:"events"` // by Service
 	Marks        map[string]checkup.Mark                `json:"marks"`  // by Service
 	Policies     []string                               `json:"policies"`
+	Failures     map[string]time.Time                   `json:"failures"` // by Service: what the stream keeps; no stream is named if it is not said
+	Heard        time.Time                              `json:"heard"`    // when an exporter gave a sign of life
 	Role         string                                 `json:"role"`
 	Policy       remedy.Policy                          `json:"policy"`
 	Failed       map[checkup.Part]string                `json:"failed"`
@@ -196,6 +198,12 @@ func (w *world) fill(t *testing.T, s *checkup.Snapshot) {
 	}
 	for name, m := range w.Marks {
 		s.Marks[uid(name)] = m
+	}
+	if s.Heard = w.Heard; w.Failures != nil {
+		s.Failures = map[types.UID]time.Time{}
+		for name, at := range w.Failures {
+			s.Failures[uid(name)] = at
+		}
 	}
 	s.Role.Name = w.Role
 	s.Policy = w.Policy

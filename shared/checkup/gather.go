@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -35,8 +36,8 @@ type Source struct {
 	// Only names the one Service to read, "namespace/name", with what belongs to it;
 	// empty: all.
 	Only string
-	// Stream returns the stream in which failures are kept; nil, or a nil stream: none
-	// is named, and the part Failures is left out.
+	// Stream returns the stream in which failures are kept. Where it is nil, or returns
+	// nil, none is named, and the part Failures is left out; its error is that of the part.
 	Stream func(context.Context) (*stream.Stream, error)
 	// Counts says that of backends only their number is wanted: those of CLBs, which the
 	// list of their groups tells, are not read one by one.
@@ -60,6 +61,7 @@ type Reading struct {
 	Count int           `json:"count"` // how many there are
 	Took  time.Duration `json:"took"`  // nanoseconds
 	Error string        `json:"error,omitempty"`
+	Left  string        `json:"left,omitempty"` // why it was left out
 }
 
 // Gather reads the parts, with all that these need. What can't be read stands in the
@@ -116,6 +118,9 @@ func (g *gathering) read(ctx context.Context, p Part) {
 		r.Count, err = g.part(ctx, p)
 	}
 	r.Took = time.Since(began)
+	if p == Failures && err == nil && g.s.Failures == nil {
+		r.Left = "no NATS is named in which failures are kept"
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
@@ -182,6 +187,8 @@ func (g *gathering) part(ctx context.Context, p Part) (int, error) {
 		role, err := c.MasterRole(ctx)
 		g.s.Role = role
 		return len(role.Policies), err
+	case Failures:
+		return g.failures(ctx)
 	case Policy:
 		if g.Source.Policy == nil {
 			return 0, nil
@@ -343,6 +350,45 @@ func (g *gathering) events(ctx context.Context) (int, error) {
 		arrange(list, func(a, b Event) int { return a.Last.Compare(b.Last) })
 	}
 	return n, err
+}
+
+// failures reads what the stream keeps of failed syncs: the newest of each Service and
+// class, and nothing of the journal.
+func (g *gathering) failures(ctx context.Context) (int, error) {
+	if g.Source.Stream == nil {
+		return 0, nil
+	}
+	from, err := g.Source.Stream(ctx)
+	if from == nil || err != nil {
+		return 0, err
+	}
+	heard, err := from.Heard(ctx, g.Cluster)
+	if err != nil && !errors.Is(err, stream.ErrNotFound) {
+		return 0, err
+	}
+	uid := "*"
+	if g.Only != "" && len(g.s.Services) == 1 {
+		uid = string(g.s.Services[0].UID)
+	}
+	found := map[types.UID]time.Time{}
+	err = from.EachLast(ctx, stream.Failed, events.FailedSubject(g.Cluster, "*", uid), func(m stream.Message) error {
+		// One that can't be read is one all the same: whoever is given it says so.
+		at := m.Time
+		if e, err := events.DecodeNATS(m.Header, m.Data); err == nil {
+			if f, err := events.ReadFailed(e); err == nil {
+				at = f.Last
+			}
+		}
+		if of := types.UID(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]); at.After(found[of]) {
+			found[of] = at
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	g.s.Failures, g.s.Heard = found, heard
+	return len(found), nil
 }
 
 func (g *gathering) classic(ctx context.Context) (int, error) {

@@ -32,6 +32,7 @@ const (
 	Quotas     Part = "quotas"               // of CLB, NLB and VPC
 	Rights     Part = "RAM permissions"      // of the masters' role
 	Policy     Part = "policy"               // of the operator
+	Failures   Part = "failures"             // of Services, that the stream keeps; left out where none is named
 )
 
 // parts says what reading a part takes, beside what the parts that it needs take.
@@ -56,7 +57,8 @@ var parts = map[Part]struct {
 	Routes:     {reads: []grant.Grant{grant.DescribeRouteTableList, grant.DescribeRouteEntryList}, needs: []Part{Detail}},
 	Quotas:     {reads: []grant.Grant{grant.ListProductQuotas}},
 	Rights:     {reads: remedy.RoleReads, needs: []Part{Detail}},
-	Policy:     {}, // it lies in the stream or in a file
+	Policy:     {},                        // it lies in the stream or in a file
+	Failures:   {needs: []Part{Services}}, // permissions of NATS: see Patrol
 }
 
 // closure returns the parts with all that these need, each once, in a fixed order.

@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -41,6 +42,11 @@ type Snapshot struct {
 	Quotas       []cloud.Quota
 	Role         remedy.Role
 	Policy       remedy.Policy
+	// Failures says when the failure happened that the stream keeps of a Service, the
+	// newest of all classes; of a Service that is not in it the stream keeps none, which
+	// it does for 7 days. Nil: no stream is named.
+	Failures map[types.UID]time.Time
+	Heard    time.Time // when an exporter last gave a sign of life; zero: none ever has, or no stream is named
 
 	// Failed says of each part that could not be read why. A part that nobody asked
 	// for is in neither.
@@ -63,6 +69,12 @@ type Event struct {
 	Message                 string // its beginning
 	Count                   int
 	First, Last             time.Time
+}
+
+// Failed reports whether the Event tells of a failed sync of Alibaba Cloud's controller.
+func (e Event) Failed() bool {
+	return e.Type == corev1.EventTypeWarning && events.Watched(e.Reason) && !events.DryRun(e.Message) &&
+		(e.Component == "service-controller" || e.Component == "nlb-controller")
 }
 
 // A LoadBalancer is a CLB or an NLB with what stands on it.

@@ -377,6 +377,33 @@ func (s *Stream) SaveProgress(ctx context.Context, cluster, resourceVersion stri
 	}
 }
 
+// Heard returns when an exporter of a cluster last gave a sign of life: while it runs it
+// does so each minute, which is known for an hour, and what it stored last for good.
+// ErrNotFound if none ever has.
+func (s *Stream) Heard(ctx context.Context, cluster string) (time.Time, error) {
+	doing := "look when an exporter of cluster " + cluster + " was heard of"
+	m, err := s.entry(ctx, "progress."+cluster)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return time.Time{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	var last time.Time
+	if err == nil {
+		last = m.Time
+	}
+	err = s.entries(ctx, "ledger."+cluster+".*", func(_ string, m Message) {
+		if m.Time.After(last) {
+			last = m.Time
+		}
+	})
+	if err == nil && last.IsZero() {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	return last, nil
+}
+
 // ResetProgress forgets the progress of a cluster, which is the only way back:
 // after its etcd was restored, versions are smaller than those saved.
 func (s *Stream) ResetProgress(ctx context.Context, cluster string) error {

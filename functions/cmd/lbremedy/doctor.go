@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // The exit codes of doctor, beside those of all programs.
@@ -237,7 +238,35 @@ func (p *program) there(ctx context.Context, env *remedy.Env, namespace string, 
 func (p *program) survey(ctx context.Context, env *remedy.Env, checks []*checkup.Check) (*checkup.Snapshot, checkup.Result, error) {
 	g := p.progress()
 	defer g.done()
-	return checkup.Survey(ctx, p.source(env, g), checks)
+	from := p.source(env, g)
+	var s *stream.Stream
+	from.Stream = func(ctx context.Context) (*stream.Stream, error) {
+		var err error
+		s, err = p.failures(ctx, env)
+		return s, err
+	}
+	defer func() {
+		if s != nil && s != env.Stream {
+			s.Close()
+		}
+	}()
+	return checkup.Survey(ctx, from, checks)
+}
+
+// failures connects to the stream in which failures are kept; nil: none is named, and
+// "lbremedy up" does not run on the state directory.
+func (p *program) failures(ctx context.Context, env *remedy.Env) (*stream.Stream, error) {
+	if env.Stream != nil {
+		return env.Stream, nil
+	}
+	if !p.known() {
+		return nil, nil
+	}
+	s, err := p.stream(ctx)
+	if p.nats == "" && errors.Is(err, stream.ErrUnavailable) {
+		return nil, nil
+	}
+	return s, err
 }
 
 // source returns what a snapshot is read from, with progress said to a terminal.
@@ -319,6 +348,11 @@ func (p *program) findings(r checkup.Result, explain bool) {
 	}
 	p.note("%s looked at %s%s: %s, %d unknown.", remedy.Count(len(r.Checks), "check"), remedy.Count(r.Services, "Service"), took,
 		remedy.Count(len(r.Findings), "finding"), len(r.Unknown))
+	for _, read := range r.Read {
+		if read.Left != "" {
+			p.note("The %s were left out: %s.", read.Part, read.Left)
+		}
+	}
 	if len(r.Findings) > 0 && !explain {
 		p.note("What to do about them: --explain.")
 	}

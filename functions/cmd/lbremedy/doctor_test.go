@@ -308,6 +308,23 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("code %d: %s", got.code, got.out)
 		}
 	})
+	t.Run("failures", func(t *testing.T) {
+		server := nats.Start(t, embedded.Options{Token: "sesame"})
+		if got := sc.run(t.Context(), "doctor", "--checks", "silent", sc.namespace+"/web"); got.code != 0 || !strings.Contains(got.err, "The failures were left out: no NATS is named in which failures are kept.") {
+			t.Errorf("without a NATS: code %d: %s %s", got.code, got.out, got.err)
+		}
+		sc.env["LBREMEDY_NATS"], sc.env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"
+		defer func() { sc.env["LBREMEDY_NATS"], sc.env["LBREMEDY_NATS_TOKEN"] = "", "" }()
+		if r, got := examine("--checks", "silent"); got.code != codeUnknown || len(r.Unknown) != 1 || !strings.Contains(r.Unknown[0].Why, "the failures could not be read") {
+			t.Errorf("with one that holds no streams: code %d: %s %s", got.code, got.out, got.err)
+		}
+		if got := sc.run(t.Context(), "setup"); got.code != 0 {
+			t.Fatal(got.err)
+		}
+		if got := sc.run(t.Context(), "doctor", "--checks", "silent", sc.namespace+"/web"); got.code != 0 || strings.Contains(got.err, "left out") {
+			t.Errorf("with a NATS: code %d: %s %s", got.code, got.out, got.err)
+		}
+	})
 	t.Run("fix", func(t *testing.T) {
 		server := nats.Start(t, embedded.Options{Token: "sesame"})
 		sc.env["LBREMEDY_NATS"], sc.env["LBREMEDY_NATS_TOKEN"] = server.URL(), "sesame"

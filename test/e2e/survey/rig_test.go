@@ -151,7 +151,8 @@ func (r *rig) must(err error) {
 // survey looks at the whole cluster.
 func (r *rig) survey(env *remedy.Env) checkup.Result {
 	r.Helper()
-	_, result, err := checkup.Survey(r.ctx, checkup.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: r.now(), Policy: env.Policy}, survey.Checks())
+	_, result, err := checkup.Survey(r.ctx, checkup.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: r.now(), Policy: env.Policy,
+		Stream: func(context.Context) (*stream.Stream, error) { return env.Stream, nil }}, survey.Checks())
 	r.must(err)
 	return result
 }

@@ -176,11 +176,11 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "full", pods: everywhere, waits: "failure", changes: []change{with("address-type", "intranet", "vswitch-id", scene.FullVSwitchI)},
-			finds: []string{"critical pending full", "critical room " + scene.FullVSwitchI},
+			finds: []string{"critical pending full", "critical room " + scene.FullVSwitchI, "critical silent full missed"},
 		},
 		{
 			quiet: func(r *rig) { r.create("unheard", everywhere) },
-			finds: []string{"critical no-events unheard", "critical pending unheard"},
+			finds: []string{"critical no-events unheard", "critical pending unheard", "critical silent unheard missed"},
 			mend: func(r *rig) {
 				r.must(r.stage.Cluster.Client().CoreV1().Services(namespace).Delete(r.ctx, "unheard", metav1.DeleteOptions{}))
 			},
@@ -210,7 +210,7 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "wrong-type", pods: everywhere, waits: "failure", changes: []change{with("id", "lb-of-wrong-type", "address-type", "intranet", "force-override-listeners", "true")},
-			finds: []string{"critical pending wrong-type", "critical reuse wrong-type address-type"},
+			finds: []string{"critical pending wrong-type", "critical reuse wrong-type address-type", "critical silent wrong-type missed"},
 		},
 		{
 			service: "retyped", pods: everywhere, waits: "sync", changes: []change{with("id", "lb-of-retyped", "force-override-listeners", "true")},
