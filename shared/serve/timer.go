@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -84,17 +85,23 @@ func (d *Door) onTime(do func(context.Context) error) http.Handler {
 			d.refuse(w, r, status, "caller not admitted", err.Error())
 			return
 		}
-		d.hands.hold() // Function Compute waits for it before it ends the instance
+		again := func(err error) {
+			w.Header().Set("Retry-After", seconds(time.Minute))
+			d.refuse(w, r, http.StatusServiceUnavailable, "call not answered", err.Error())
+		}
+		if !d.hands.begin() { // a hook that comes before the end waits for what is in hand
+			again(errors.New("the function ends, and takes nothing more"))
+			return
+		}
 		defer d.hands.end()
 		ctx, cancel := d.context(r)
 		defer cancel()
 		err := d.prepared(ctx)
 		if err == nil {
-			err = do(ctx)
+			err = d.done(ctx, do)
 		}
 		if err != nil {
-			w.Header().Set("Retry-After", seconds(time.Minute))
-			d.refuse(w, r, http.StatusServiceUnavailable, "call not answered", err.Error())
+			again(err)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -104,4 +111,17 @@ func (d *Door) onTime(do func(context.Context) error) http.Handler {
 	mux.HandleFunc("POST /invoke", call)
 	mux.Handle("/", d.Handler())
 	return mux
+}
+
+// done does the thing. Its panic is an error of this call.
+func (d *Door) done(ctx context.Context, do func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			if d.Log != nil {
+				d.Log.Error("call panicked", "panic", events.Redact(fmt.Sprint(v)), "stack", string(debug.Stack()))
+			}
+			err = errors.New("the call panicked")
+		}
+	}()
+	return do(ctx)
 }

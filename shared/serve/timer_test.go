@@ -3,10 +3,12 @@ package serve
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Whatever a timer sends is a call: what Function Compute's trigger, a PingSource and a
@@ -39,5 +41,48 @@ func TestOnTime(t *testing.T) {
 		if again := w.Header().Get("Retry-After"); (tt.status == http.StatusServiceUnavailable) != (again != "") {
 			t.Errorf("%s: Retry-After is %q", tt.what, again)
 		}
+	}
+}
+
+// A panic is an error of one call, a deadline of the platform's is kept, the hook before
+// the end waits for what is in hand, and a call that comes after is made again.
+func TestOnTimeEnds(t *testing.T) {
+	t.Parallel()
+	d := &Door{FC: true, Log: slog.New(slog.DiscardHandler)}
+	call := func(h http.Handler, method, path string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+		r.Header.Set("x-fc-function-timeout", "60")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	if w := call(d.onTime(func(context.Context) error { panic("no") }), "POST", "/invoke"); w.Code != 503 || !strings.Contains(w.Body.String(), "panicked") {
+		t.Errorf("a panic: status %d: %s", w.Code, w.Body)
+	}
+	began, end := make(chan struct{}), make(chan struct{})
+	h := d.onTime(func(ctx context.Context) error {
+		if at, ok := ctx.Deadline(); !ok || time.Until(at) > time.Minute {
+			t.Errorf("the deadline is %v, %v", at, ok)
+		}
+		close(began)
+		<-end
+		return nil
+	})
+	first, hook := make(chan int), make(chan int)
+	go func() { first <- call(h, "POST", "/").Code }()
+	<-began
+	go func() { hook <- call(h, "GET", "/pre-stop").Code }()
+	select {
+	case <-hook:
+		t.Error("the hook does not wait for the call in hand")
+	case end <- struct{}{}:
+	}
+	if code := <-first; code != 204 {
+		t.Errorf("the call in hand: status %d", code)
+	}
+	<-hook
+	d.hands.close(t.Context())
+	if w := call(h, "POST", "/"); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("after the end: status %d", w.Code)
 	}
 }
