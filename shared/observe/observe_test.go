@@ -232,6 +232,38 @@ var (
 	plain  = regexp.MustCompile(`^lbremedy_[a-z_]+$`)
 )
 
+// What a survey found stands until the next has ended well, and what is found no more is
+// not there.
+func TestSurvey(t *testing.T) {
+	m := New("v1", "c1")
+	s := m.Survey([]string{"drift", "room"}, time.Hour)
+	say := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, l := range scrape(t, m) {
+			if strings.HasPrefix(l, "lbremedy_survey_") && !strings.Contains(l, "interval") {
+				got = append(got, strings.ReplaceAll(strings.TrimPrefix(l, "lbremedy_survey_"), `cluster="c1",`, ""))
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	at := time.Unix(1000, 0)
+	s.Ended(at, 2*time.Second, map[[2]string]int{{"room", "critical"}: 2, {"drift", "warning"}: 1}, map[string]int{"room": 1})
+	s.Failed()
+	say(`failures_total{cluster="c1"} 1`, `findings{check="drift",severity="warning"} 1`, `findings{check="room",severity="critical"} 2`,
+		`last_timestamp_seconds{cluster="c1"} 1000`, `read_seconds{cluster="c1"} 2`, `unknown{check="drift",cluster="c1"} 0`, `unknown{check="room",cluster="c1"} 1`)
+	s.Ended(at.Add(time.Second), time.Second, map[[2]string]int{{"room", "critical"}: 1}, nil)
+	s.Elsewhere(at.Add(time.Minute))
+	say(`failures_total{cluster="c1"} 1`, `findings{check="room",severity="critical"} 1`,
+		`last_timestamp_seconds{cluster="c1"} 1060`, `read_seconds{cluster="c1"} 1`, `unknown{check="drift",cluster="c1"} 0`, `unknown{check="room",cluster="c1"} 0`)
+	var none *Survey
+	none.Ended(at, 0, nil, nil)
+	none.Elsewhere(at)
+	none.Failed()
+}
+
 // TestCatalogue keeps infra/observability/metrics.txt, from which the dashboard and
 // the alert rules are checked, and holds all metrics to Prometheus' rules.
 func TestCatalogue(t *testing.T) {
@@ -243,6 +275,8 @@ func TestCatalogue(t *testing.T) {
 	m.Seen(record(func(r *events.Record) { r.Next, r.Held = 2, events.HeldByPause }), errors.New("e"))
 	m.Call("slb", "A", 200, false, time.Second)
 	follow(t, m, nil)
+	s := m.Survey([]string{"room"}, time.Hour)
+	s.Ended(time.Now(), time.Second, map[[2]string]int{{"room", "critical"}: 2}, map[string]int{"room": 1})
 	c := m.Courier([]string{"busy"})
 	c.Took("busy")
 	c.Posted("busy", 204, time.Second)
@@ -266,7 +300,7 @@ func TestCatalogue(t *testing.T) {
 			labels[name][k[1]] = true
 		}
 	}
-	bounded := []string{"action", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "sink", "state", "status", "stream", "telling", "version"}
+	bounded := []string{"action", "check", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "severity", "sink", "state", "status", "stream", "telling", "version"}
 	var lines []string
 	for name, has := range labels {
 		var all []string

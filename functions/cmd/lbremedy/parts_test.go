@@ -14,7 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/functions/survey"
+	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -214,6 +217,30 @@ func metricsOf(t *testing.T, address string, wants ...string) string {
 		case <-tick.C:
 		case <-late:
 			t.Fatalf("the metrics lack %q:\n%s", missing, text)
+		}
+	}
+}
+
+// What a survey found is counted by check and severity, whatever it is about.
+func TestSurveyed(t *testing.T) {
+	t.Parallel()
+	m := observe.New("v1", "c1")
+	said := m.Survey(checkIDs(survey.Checks()), time.Hour)
+	room := func(s checkup.Severity, id string) checkup.Finding {
+		return checkup.Finding{Check: "room", Severity: s, About: checkup.OfBalancer(id)}
+	}
+	surveyed(said, time.Unix(1000, 0), checkup.Result{
+		Took: time.Second, Findings: []checkup.Finding{room(checkup.Critical, "a"), room(checkup.Critical, "b"), room(checkup.Info, "c")},
+		Unknown: []checkup.Unknown{{Check: "drift"}},
+	})
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	for _, want := range []string{
+		`lbremedy_survey_findings{check="room",cluster="c1",severity="critical"} 2`, `lbremedy_survey_findings{check="room",cluster="c1",severity="info"} 1`,
+		`lbremedy_survey_unknown{check="drift",cluster="c1"} 1`, `lbremedy_survey_unknown{check="room",cluster="c1"} 0`, `lbremedy_survey_last_timestamp_seconds{cluster="c1"} 1000`,
+	} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%q is missing", want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -256,7 +257,9 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 			func() error { return h.Work(ctx, u.workers) },
 			func() error { return (&ticket.Looker{Env: env, Remedies: functions.All}).Run(ctx) })
 		if u.every > 0 {
-			begin = append(begin, func() error { return u.patrol(ctx, &checkup.Patrol{Env: env, Checks: survey.Checks()}) })
+			p := &checkup.Patrol{Env: env, Checks: survey.Checks()}
+			said := u.metrics.Survey(checkIDs(p.Checks), u.every)
+			begin = append(begin, func() error { return u.patrol(ctx, p, said) })
 		}
 	}
 	var told *teller
@@ -312,30 +315,61 @@ func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Expo
 // those that the account shares with the controller.
 const oftenest = 5 * time.Minute
 
-// patrol surveys the cluster now and each time again. A survey that fails is tried
-// again at the next time.
-func (u *upping) patrol(ctx context.Context, p *checkup.Patrol) error {
+// patrol surveys the cluster soon and each time again. A survey that fails is tried
+// again at the next time. The first one waits for a moment that chance chooses: programs
+// that start together would take the account's calls together.
+func (u *upping) patrol(ctx context.Context, p *checkup.Patrol, said *observe.Survey) error {
+	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
+	defer next.Stop()
 	tick := time.NewTicker(u.every)
 	defer tick.Stop()
 	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next.C:
+		case <-tick.C:
+		}
 		r, err := p.Run(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, checkup.ErrElsewhere):
+			said.Elsewhere(u.now())
 			u.log().Info("the cluster is being surveyed by another process")
 		case err != nil:
+			said.Failed()
 			u.log().Error("the survey failed; it is tried again at the next time", "error", events.Redact(err.Error()))
 		default:
+			surveyed(said, u.now(), r.Result)
 			u.note("Survey: %s opened, %d closed, %d stand, %d unknown. What was found: lbremedy doctor.",
 				remedy.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
 	}
+}
+
+// checkIDs returns the IDs of checks.
+func checkIDs(checks []*checkup.Check) []string {
+	var ids []string
+	for _, c := range checks {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+// startWithin is how long the first survey waits at most.
+const startWithin = time.Minute
+
+// surveyed says in the metrics what a survey found.
+func surveyed(said *observe.Survey, at time.Time, r checkup.Result) {
+	findings, unknown := map[[2]string]int{}, map[string]int{}
+	for _, f := range r.Findings {
+		findings[[2]string{f.Check, f.Severity.String()}]++
+	}
+	for _, k := range r.Unknown {
+		unknown[k.Check]++
+	}
+	said.Ended(at, r.Took, findings, unknown)
 }
 
 // reread is how often the policy file is read again. A watch of the file would miss

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -152,7 +153,7 @@ func (r *rig) must(err error) {
 func (r *rig) survey(env *remedy.Env) checkup.Result {
 	r.Helper()
 	_, result, err := checkup.Survey(r.ctx, checkup.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: r.now(), Policy: env.Policy,
-		Stream: func(context.Context) (*stream.Stream, error) { return env.Stream, nil }}, survey.Checks())
+		Stream: func(context.Context) (*stream.Stream, error) { return cmp.Or(env.Stream, r.env.Stream), nil }}, survey.Checks())
 	r.must(err)
 	return result
 }
