@@ -43,15 +43,13 @@ func findDrift(s *checkup.Snapshot, r *checkup.Report) {
 		add := func(severity checkup.Severity, key, text, do string) {
 			r.Add(checkup.Finding{Severity: severity, About: about, Key: key, Text: text, Do: do, Evidence: evidence})
 		}
-		settings := remedy.Differences(svc, &b.Instance)
+		fails, settings := split(remedy.Differences(svc, &b.Instance), func(d remedy.Difference) bool { return d.Fails })
 		// What keeps a load balancer from being reused is another check's.
 		id, _ := remedy.Annotation(svc, "id")
-		fails := slices.DeleteFunc(slices.Clone(settings), func(d remedy.Difference) bool {
-			return !d.Fails || d.Keep == "" || id != "" && d.Keep == "address-type"
-		})
+		fails, _ = split(fails, func(d remedy.Difference) bool { return d.Keep != "" && (id == "" || d.Keep != "address-type") })
 		// And what no sync does: a CLB that pays by LCU goes on to (charge-types).
-		settings = slices.DeleteFunc(settings, func(d remedy.Difference) bool {
-			return d.Fails || d.Keep == chargeType && b.CLB != nil && b.CLB.ChargeType == byLCU
+		_, settings = split(settings, func(d remedy.Difference) bool {
+			return d.Keep == chargeType && b.CLB != nil && b.CLB.ChargeType == byLCU
 		})
 		if len(fails) > 0 {
 			add(checkup.Warning, "fails", fmt.Sprintf("The next full sync of the Service fails on %s, which it can't change: %s.", b.ID, clauses(fails)),
@@ -67,9 +65,7 @@ func findDrift(s *checkup.Snapshot, r *checkup.Report) {
 			r.Unknown(about, err)
 			continue
 		}
-		ports := listenerDrift(s, svc, b)
-		down := slices.DeleteFunc(slices.Clone(ports), func(d remedy.Difference) bool { return !d.Down })
-		ports = slices.DeleteFunc(ports, func(d remedy.Difference) bool { return d.Down })
+		down, ports := split(listenerDrift(s, svc, b), func(d remedy.Difference) bool { return d.Down })
 		if len(down) > 0 {
 			add(checkup.Critical, "down", fmt.Sprintf("Ports of the Service take no traffic on %s until the next full sync: %s.", b.ID, clauses(down)),
 				"Have the controller put them right now: "+remedy.WakeCommand(svc)+".")
@@ -78,6 +74,18 @@ func findDrift(s *checkup.Snapshot, r *checkup.Report) {
 			add(checkup.Warning, "listeners", fmt.Sprintf("The next full sync of the Service changes the listeners of %s where they differ from the annotations: %s.", b.ID, clauses(ports)), putBack(svc, ports))
 		}
 	}
+}
+
+// split returns the differences that are so, and the others.
+func split(list []remedy.Difference, so func(remedy.Difference) bool) (yes, no []remedy.Difference) {
+	for _, d := range list {
+		if so(d) {
+			yes = append(yes, d)
+		} else {
+			no = append(no, d)
+		}
+	}
+	return yes, no
 }
 
 // shown is how many clauses or commands a sentence holds.
