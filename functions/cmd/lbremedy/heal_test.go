@@ -64,6 +64,12 @@ instances: [{id: i-cli}]
 	return sc
 }
 
+// fixes returns a policy that fixes in the scene's namespace alone: "up" watches the whole
+// cluster, in which other scenes play.
+func (sc *scene) fixes() string {
+	return fmt.Sprintf("rules: [{namespaces: [%q], mode: fix}]\n", sc.namespace)
+}
+
 // create makes a node, the failing Service and one that is no load balancer.
 func (sc *scene) create(t *testing.T) {
 	t.Helper()

@@ -40,7 +40,7 @@ func TestNight(t *testing.T) {
 	// A pause goes before a policy that fixes.
 	sc.wants(t, 0, "All clusters: Paused by ann", "", "pause", "--as", "ann", "--why", "network change")
 	sc.wants(t, 0, "Cluster c-cli: Paused by bob", "", "pause", "--as", "bob", "--this-cluster")
-	policy("mode: fix\nfreezes: [{name: sale, from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
+	policy(sc.fixes() + "freezes: [{name: sale, from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
 	if r := u.until(t, held(events.HeldByPause)); !strings.Contains(r.Rule, "Paused by ann") {
 		t.Errorf("the rule is %q", r.Rule)
 	}
@@ -75,7 +75,7 @@ func TestNight(t *testing.T) {
 		t.Fatal(err)
 	}
 	sc.wants(t, 0, "vswitch-ip-exhausted", "", "breaker", "ls")
-	policy("mode: fix\n")
+	policy(sc.fixes())
 	asked := u.until(t, func(r events.Record) bool { return r.Result == events.Asked })
 	if !strings.Contains(asked.Rule, "The breaker of the class vswitch-ip-exhausted is open") {
 		t.Errorf("the rule is %q", asked.Rule)

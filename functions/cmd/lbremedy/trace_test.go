@@ -49,7 +49,7 @@ func TestTraces(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 
 	sc := newScene(t)
-	u := sc.up(t, "--policy", write(t, "fix.yaml", "mode: fix\nrisk: medium\n"))
+	u := sc.up(t, "--policy", write(t, "fix.yaml", sc.fixes()+"risk: medium\n"))
 	fixed := u.until(t, func(r events.Record) bool { return r.Result == events.Fixed })
 	if got := sc.run(t.Context(), "show", fixed.Case); got.code != 0 || !strings.Contains(got.out, "\nTrace      "+events.TraceID(fixed.Trace)+"\n") {
 		t.Errorf("show names no trace: %+v", got)
