@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -56,6 +57,8 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 	parts := []*part{keep(t, "nats", env...)}
 	s := setUp(t, "nats://127.0.0.1:"+port, token)
+	// What a killed worker had in hand comes again after this, in place of 30 s.
+	nats.Patience(t, "nats://"+token+"@127.0.0.1:"+port, "vswitch-ip-exhausted", 15*time.Second)
 	parts = append(parts, keep(t, "exporter", env...), keep(t, "worker", env...))
 
 	seen := watchWrites(t, c)
