@@ -56,7 +56,7 @@ func TestBalancers(t *testing.T) {
 		{[]string{"lb", "show", sc.namespace + "/inner"}, "is not of type LoadBalancer"},
 		{[]string{"lb", "weights", web}, "only with the policy Local"},
 		{[]string{"lb", "tag", web}, "there is no load balancer of its own without its tag"},
-		{[]string{"lb", "recreate", web}, "is not shown to be gone"},
+		{[]string{"lb", "recreate", web}, "no load balancer of its own is shown to be gone"},
 		{[]string{"ram", "gap"}, "managed cluster"},
 		{[]string{"ram", "gap", "--target", "2.12"}, "is no release of the controller"},
 	} {

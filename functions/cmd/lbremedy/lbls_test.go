@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -150,6 +151,41 @@ func TestLookingMistakes(t *testing.T) {
 		if !strings.HasPrefix(call.Action, "Describe") && !strings.HasPrefix(call.Action, "List") && !strings.HasPrefix(call.Action, "Get") {
 			t.Errorf("it called %s", call.Action)
 		}
+	}
+}
+
+// A person at a terminal gets lines that fit, colours unless NO_COLOR says otherwise, and
+// progress on standard error; a script gets data alone, wherever it runs.
+func TestLookingTerminal(t *testing.T) {
+	t.Parallel()
+	c, account := small(t)
+	account.Fault(sim.Fault{Action: "DescribeLoadBalancerListeners", Delay: 400 * time.Millisecond})
+	run := func(args ...string) (string, string) {
+		var out, errs bytes.Buffer
+		p := &program{in: strings.NewReader(""), out: &out, err: &errs, now: time.Now, getenv: func(name string) string { return c.env[name] },
+			terminal: func(any) int { return 120 }, keys: c.keys()}
+		p.run(t.Context(), args)
+		return out.String(), errs.String()
+	}
+	const escape = "\x1b"
+	out, errs := run("doctor", "--checks", "lb-gone,deletion,listeners-missing")
+	if !strings.Contains(out, escape) || !strings.Contains(errs, "reading ") {
+		t.Errorf("printed %q, said %q", out, errs)
+	}
+	for _, args := range [][]string{{"doctor", "-o", "json"}, {"lb", "ls", "-o", "json"}, {"doctor", "checks", "-o", "json"}} {
+		if out, _ := run(args...); !json.Valid([]byte(out)) || strings.Contains(out, escape) {
+			t.Errorf("%v printed %q", args, out)
+		}
+	}
+	c = c.with("NO_COLOR", "1")
+	out, _ = run("doctor", "--severity", "info", "--checks", "lb-gone,deletion,listeners-missing")
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, escape) || len(strings.TrimRight(line, " \n")) > 130 {
+			t.Errorf("a line of %d bytes: %q", len(line), line)
+		}
+	}
+	if out == "" {
+		t.Error("nothing was found")
 	}
 }
 

@@ -45,7 +45,7 @@ addresses in the status of the Service are cleared, and the controller is woken.
 new one has another address. It is done only when the API says of the known ID that
 there is no such load balancer. Without --apply it only says what would be done. With
 it you are asked first.`,
-		kinds: []string{step.ClearStatus{}.Kind(), step.Touch{}.Kind()}, otherwise: "its load balancer is not shown to be gone",
+		kinds: []string{step.ClearStatus{}.Kind(), step.Touch{}.Kind()}, otherwise: "no load balancer of its own is shown to be gone",
 	})
 }
 
