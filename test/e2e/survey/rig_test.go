@@ -338,18 +338,21 @@ func (r *rig) counted(service, reason string) int {
 	return n
 }
 
-// aged has the controller's Events of a reason about a Service begin two hours ago, and
-// stand for as many syncs as go with that.
+// aged adds an Event like the controller's of a reason about a Service, which stands for
+// what it has written of that in two hours. Its own Events it may still be writing.
 func (r *rig) aged(service, reason string) {
 	r.Helper()
 	events := r.stage.Cluster.Client().CoreV1().Events(namespace)
 	list, err := events.List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service + ",reason=" + reason})
 	r.must(err)
-	for _, e := range list.Items {
-		e.FirstTimestamp, e.Count = metav1.NewTime(time.Now().Add(-2*time.Hour)), e.Count+20
-		_, err := events.Update(r.ctx, &e, metav1.UpdateOptions{})
-		r.must(err)
+	if len(list.Items) == 0 {
+		r.Fatalf("there is no Event %s about %s", reason, service)
 	}
+	e := list.Items[0]
+	e.ObjectMeta = metav1.ObjectMeta{Name: service + ".for-two-hours"}
+	e.FirstTimestamp, e.LastTimestamp, e.Count = metav1.NewTime(time.Now().Add(-2*time.Hour)), metav1.Now(), 20
+	_, err = events.Create(r.ctx, &e, metav1.CreateOptions{})
+	r.must(err)
 }
 
 // balancer changes the CLB of a Service behind the controller's back.
