@@ -56,6 +56,10 @@ func CaseSubject(cluster, uid, class string) string {
 	return caseRoot + "." + cluster + "." + uid + "." + class
 }
 
+// SurveyPrefix begins the classes under which the findings of the survey stand in the
+// journal; the ID of the check follows.
+const SurveyPrefix = "survey-"
+
 // CaseFilter returns the filter for the journal of one Service, over all classes.
 func CaseFilter(cluster, uid string) string { return caseRoot + "." + cluster + "." + uid + ".>" }
 

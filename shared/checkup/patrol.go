@@ -118,6 +118,7 @@ type matter struct {
 	was      *standing // nil: no case of it stands
 	blind    bool      // whether what stood still does can't be told
 	over     string    // why there is nothing to find; empty: there may be
+	dropped  bool      // the check is there no more
 }
 
 // stands reports whether there is something to tell people of.
@@ -165,8 +166,13 @@ func (p *Patrol) tell(ctx context.Context, s *Snapshot, r Result) (Round, error)
 	round := Round{Result: r}
 	ids := map[string]bool{}
 	var errs []error
+	var dropped []*matter
 	for _, subject := range sortedKeys(all) {
 		m := all[subject]
+		if m.dropped {
+			dropped = append(dropped, m)
+			continue
+		}
 		if m.was != nil && m.stands() && !m.news() && !m.aged(server) {
 			round.Stands++
 			continue
@@ -191,7 +197,26 @@ func (p *Patrol) tell(ctx context.Context, s *Snapshot, r Result) (Round, error)
 			}
 		}
 	}
+	p.drop(ctx, s, dropped, ids, &round)
 	return round, errors.Join(errs...)
+}
+
+// drop closes the cases of checks that there are no more. Where NATS does not let this
+// program write them any more, a person does: nothing else waits for it.
+func (p *Patrol) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[string]bool, round *Round) {
+	for i, m := range list {
+		done, err := p.journal(ctx, s, m, ids)
+		switch {
+		case err != nil && !errors.Is(err, stream.ErrConflict):
+			round.Stands += len(list) - i
+			p.log().Warn("cases of a check that there is no more can't be closed: lbremedy tickets close does it", "class", ClassPrefix+m.check, "case", m.was.Case, "error", events.Redact(err.Error()))
+			return
+		case err != nil || !done:
+			round.Stands++
+		default:
+			round.Closed++
+		}
+	}
 }
 
 // open returns the cases of the survey that stand, by subject, and the time at which
@@ -262,7 +287,7 @@ func (p *Patrol) matters(s *Snapshot, r Result, open map[string]*standing) map[s
 		m.was = was
 		switch {
 		case !r.looked(m.check):
-			m.over = "The survey does not look for this any more."
+			m.dropped, m.over = true, "The survey does not look for this any more."
 		case s.without(m.about):
 			m.over = "The Service is gone."
 		case r.blind(m.check, m.about):

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -114,7 +113,7 @@ func (l *Looker) due(ctx context.Context) ([]change, error) {
 	for _, e := range entries {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
 		if err != nil || m.Over || m.Cluster != l.Env.Cluster || m.Result == events.Unsettled || // the stream brings what is unsettled
-			strings.HasPrefix(i.class, checkup.ClassPrefix) {
+			strings.HasPrefix(i.class, events.SurveyPrefix) {
 			continue
 		}
 		if t, ok := before[e.Key]; ok {

@@ -49,7 +49,6 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -137,7 +136,7 @@ type Facts struct {
 func (f Facts) All() int { return f.Failing + f.Over }
 
 // Survey reports whether the survey found it: no controller has said a word then.
-func (f Facts) Survey() bool { return strings.HasPrefix(f.Class, checkup.ClassPrefix) }
+func (f Facts) Survey() bool { return strings.HasPrefix(f.Class, events.SurveyPrefix) }
 
 // Approve reports whether the plan of the lead waits for a person's consent.
 func (f Facts) Approve() bool {

@@ -24,6 +24,7 @@ var keys = map[string]string{
 	"address":   "that a door listens on",
 	"again":     "how long until something is tried again",
 	"change":    "what a set-up has changed, as a sentence",
+	"closed":    "number of cases that the survey closed",
 	"failing":   "number of Services that fail for one cause",
 	"file":      "that was read",
 	"finding":   "of a plan",
@@ -34,6 +35,7 @@ var keys = map[string]string{
 	"lock":      "key of a lock",
 	"message":   "of a Kubernetes Event, redacted",
 	"nats":      "where NATS is, without secrets",
+	"opened":    "number of cases that the survey opened",
 	"over":      "number of Services that failed for one cause and do no more",
 	"panic":     "value of a panic",
 	"present":   "resource version that the cluster has",
@@ -45,10 +47,12 @@ var keys = map[string]string{
 	"silence":   "how long nothing got through",
 	"sink":      "name of a sink",
 	"stack":     "of a panic",
+	"stand":     "number of cases of the survey that stand",
 	"status":    "of a ticket, of HTTP or of NATS",
 	"subject":   "of a message",
 	"text":      "what a step does",
 	"ticket":    "key of a ticket",
+	"unknown":   "number of things that the survey could not tell",
 	"version":   "of the program, or a resource version",
 }
 
