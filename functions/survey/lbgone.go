@@ -37,7 +37,8 @@ func findLBGone(s *checkup.Snapshot, r *checkup.Report) {
 	}
 	gone.apiServer()
 	if err := s.Err(checkup.Services); err != nil {
-		r.Unknown(s.OfCluster(), fmt.Errorf("whether the load balancers of Services exist: %w", err))
+		// Of the whole check, and not of the cluster: what stands of a Service stays so.
+		r.Unknown(checkup.About{}, fmt.Errorf("whether the load balancers of Services exist: %w", err))
 		return
 	}
 	for _, svc := range s.OfType() {
