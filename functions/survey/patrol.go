@@ -25,7 +25,7 @@ func Patrol(ctx context.Context, env *remedy.Env) error {
 		err = blinded(round.Result)
 	}
 	if err == nil && env.Log != nil {
-		env.Log.Info("survey ended", "opened", round.Opened, "closed", round.Closed, "stand", round.Stands, "unknown", len(round.Result.Unknown))
+		env.Log.Info("survey ended", "cases", fmt.Sprintf("%d opened, %d closed, %d stand", round.Opened, round.Closed, round.Stands), "unknown", len(round.Result.Unknown))
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
@@ -9,17 +10,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
 
-// surveyed returns how many cases of the survey stand in the journal.
+// surveyed returns how many cases of the survey ask somebody.
 func (w *world) surveyed(t *testing.T) int {
 	t.Helper()
 	n := 0
 	err := w.stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c-1.>", func(m stream.Message) error {
-		if strings.Contains(m.Subject, "."+checkup.ClassPrefix) {
+		var r events.Record
+		if err := json.Unmarshal(m.Data, &r); err != nil {
+			return err
+		}
+		if strings.HasPrefix(r.Class, checkup.ClassPrefix) && r.Result == events.Asked {
 			n++
 		}
 		return nil
@@ -136,6 +142,7 @@ func TestSurveyOnce(t *testing.T) {
 	if code, said := w.once(t, []string{"--once"}, w.own()...); code != 0 || w.surveyed(t) == 0 {
 		t.Errorf("it ends with %d and %d cases: %s", code, w.surveyed(t), said)
 	}
+	asks := w.surveyed(t)
 	for what, tt := range map[string]struct {
 		args []string
 		env  []string
@@ -149,5 +156,8 @@ func TestSurveyOnce(t *testing.T) {
 		if code, said := w.once(t, tt.args, tt.env...); code != 1 || !strings.Contains(said, tt.says) {
 			t.Errorf("%s: it ends with %d: %s", what, code, said)
 		}
+	}
+	if n := w.surveyed(t); n != asks {
+		t.Errorf("of %d cases %d still ask after nothing could be looked at", asks, n)
 	}
 }
