@@ -363,7 +363,17 @@ func TestThousand(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, time.Second, "busy")
-			f := newFunction(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+			all := make(chan struct{}) // as many as may be have come at once
+			f := newFunction(t, func(w http.ResponseWriter, r *http.Request, i int) {
+				if i == tt.workers {
+					close(all)
+				}
+				if tt.rate == 0 {
+					select {
+					case <-all:
+					case <-r.Context().Done():
+					}
+				}
 				run := time.NewTimer(tt.run)
 				<-run.C
 				w.WriteHeader(http.StatusNoContent)
