@@ -106,75 +106,117 @@ func ports(name string, of kind, allowed, pattern string, calls ...string) Value
 
 // ValueRules returns the annotations whose values are known, those that fail a sync first.
 func ValueRules() []ValueRule {
-	return []ValueRule{
-		number("bandwidth", clb, 1, 5120, "Mbit/s", "", "bandwidth must be integer"),
+	rules := []ValueRule{
 		like("zone-maps", nlb, "zone:vSwitch pairs with commas between, such as cn-hangzhou-h:vsw-a,cn-hangzhou-i:vsw-b", listOf(`[a-z0-9-]+:vsw-[A-Za-z0-9-]+(?::[^:,]*){0,2}`), "zone mapping", "zonemapping"),
 		ports("protocol-port", clb, "protocol:port pairs with commas between, such as https:443,http:80, of tcp, udp, http and https", listOf(`(?:tcp|udp|http|https):\d{1,5}`), "port and protocol format must be like 'https", "port protocol format must be"),
 		ports("protocol-port", nlb, "protocol:port pairs with commas between, such as tcpssl:443,udp:53, of tcp, udp and tcpssl", listOf(`(?i:tcp|udp|tcpssl):\d{1,5}`), "port and protocol format must be like 'https", "protocol is not supported"),
 		ports("forward-port", clb, "pairs of an HTTP and an HTTPS port with commas between, such as 80:443", listOf(`\d{1,5}:\d{1,5}`), "forward port format error", "forward port is not an integer"),
 		ports("vgroup-port", both, "pairs of a vServer group and a port with commas between, such as rsp-1:443", listOf(`[^:,]+:\d{1,5}`), "vgroupid and protocol format"),
-		number("default-weight", both, 0, 100, "", "", "default weight must be integer"),
-		number("weight", both, 0, 100, "", "", "weight must be integer"),
-
-		number("persistence-timeout", clb, 0, 3600, "seconds", "PersistenceTimeout", "annotation persistence timeout must be integer"),
-		number("established-timeout", clb, 10, 900, "seconds", "EstablishedTimeout"),
-		number("cookie-timeout", clb, 1, 86400, "seconds", "CookieTimeout"),
-		number("idle-timeout", clb, 1, 60, "seconds", "IdleTimeout"),
-		number("request-timeout", clb, 1, 180, "seconds", "RequestTimeout"),
-		number("connection-drain-timeout", clb, 10, 900, "seconds", "ConnectionDrainTimeout"),
-		number("healthy-threshold", both, 2, 10, "", "HealthyThreshold"),
-		number("unhealthy-threshold", both, 2, 10, "", "UnhealthyThreshold"),
-		number("health-check-connect-timeout", both, 1, 300, "seconds", "HealthCheckConnectTimeout"),
-		number("health-check-timeout", clb, 1, 300, "seconds", "HealthCheckTimeout"),
-		number("health-check-interval", both, 1, 50, "seconds", "HealthCheckInterval"),
-		number("health-check-connect-port", both, 0, 65535, "", "HealthCheckConnectPort"),
-		number("idle-timeout", nlb, 1, 900, "seconds", ""),
-		number("connection-drain-timeout", nlb, 0, 900, "seconds", ""),
-		number("cps", nlb, 0, 1_000_000, "", ""),
-
-		words("address-type", clb, "internet", "intranet"),
-		anyCase("address-type", nlb, "internet", "intranet"),
-		words("ip-version", clb, "ipv4", "ipv6"),
-		anyCase("ip-version", nlb, "ipv4", "DualStack"),
-		anyCase("ipv6-address-type", nlb, "internet", "intranet"),
-		words("charge-type", clb, "paybytraffic", "paybybandwidth"),
-		words("instance-charge-type", clb, "PayByCLCU", "PayBySpec"),
-		words("network-type", clb, "vpc", "classic"),
-		words("slb-network-type", clb, "vpc", "classic"),
-		words("delete-protection", both, "on", "off"),
-		words("modification-protection", both, "ConsoleProtection", "NonProtection"),
-		words("force-override-listeners", both, "true", "false"),
-		words("external-ip-type", clb, "eip"),
-		{Name: "ip", of: clb, Allowed: "an IP address", Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }},
-		like("id", both, "the ID of a load balancer", `[A-Za-z0-9][A-Za-z0-9_-]{0,127}`),
-		like("vswitch-id", clb, "the ID of a vSwitch", `vsw-[A-Za-z0-9-]+`),
-		like("resource-group-id", both, "the ID of a resource group", `rg-[A-Za-z0-9-]+`),
-		like("additional-resource-tags", both, "tags with commas between, such as team=shop,stage=test", listOf(`[^=,]+=[^=,]*`)),
-		like("security-group-ids", nlb, "IDs of security groups with commas between", `(?:`+listOf(`sg-[A-Za-z0-9-]+`)+`)?`),
-		like("backend-label", both, "labels of nodes with commas between, such as pool=shop", listOf(`[^=,]+=[^=,]*`)),
-		words("service.beta.kubernetes.io/backend-type", both, "eni", "ecs"),
-
-		anyCase("scheduler", both, "wrr", "rr", "sch", "tch", "qch", "wlc"),
-		words("health-check-type", clb, "tcp", "http"),
-		words("sticky-session-type", clb, "insert", "server"),
-		words("acl-type", clb, "white", "black"),
-		like("health-check-httpcode", clb, "HTTP codes with commas between, such as http_2xx,http_3xx", listOf(`http_[1-5]xx`)),
-		words("alpn-policy", nlb, "HTTP1Only", "HTTP2Only", "HTTP2Optional", "HTTP2Preferred"),
-		anyCase("server-group-type", nlb, "instance", "ip"),
-		flag("health-check-flag", clb), flag("health-check-switch", clb), flag("sticky-session", clb), flag("acl-status", clb),
-		flag("connection-drain", clb), flag("proxy-protocol", clb), flag("http2-enabled", clb), flag("remove-unscheduled-backend", both),
-		flag("xforwardedfor-proto", clb), flag("xforwardedfor-slbport", clb), flag("xforwardedfor-clientsrcport", clb), flag("cross-zone-enabled", nlb),
-		loose("health-check-flag", nlb), loose("connection-drain", nlb), loose("proxy-protocol", nlb), loose("ignore-weight-update", both),
-		loose("preserve-client-ip", nlb), loose("cacert", nlb), loose("alpn", nlb),
 	}
+	for _, n := range []struct {
+		name        string
+		of          kind
+		low, high   int
+		unit, param string
+		calls       []string
+	}{
+		{"bandwidth", clb, 1, 5120, "Mbit/s", "", []string{"bandwidth must be integer"}},
+		{"default-weight", both, 0, 100, "", "", []string{"default weight must be integer"}},
+		{"weight", both, 0, 100, "", "", []string{"weight must be integer"}},
+		{"persistence-timeout", clb, 0, 3600, "seconds", "PersistenceTimeout", []string{"annotation persistence timeout must be integer"}},
+		{"established-timeout", clb, 10, 900, "seconds", "EstablishedTimeout", nil},
+		{"cookie-timeout", clb, 1, 86400, "seconds", "CookieTimeout", nil},
+		{"idle-timeout", clb, 1, 60, "seconds", "IdleTimeout", nil},
+		{"request-timeout", clb, 1, 180, "seconds", "RequestTimeout", nil},
+		{"connection-drain-timeout", clb, 10, 900, "seconds", "ConnectionDrainTimeout", nil},
+		{"healthy-threshold", both, 2, 10, "", "HealthyThreshold", nil},
+		{"unhealthy-threshold", both, 2, 10, "", "UnhealthyThreshold", nil},
+		{"health-check-connect-timeout", both, 1, 300, "seconds", "HealthCheckConnectTimeout", nil},
+		{"health-check-timeout", clb, 1, 300, "seconds", "HealthCheckTimeout", nil},
+		{"health-check-interval", both, 1, 50, "seconds", "HealthCheckInterval", nil},
+		{"health-check-connect-port", both, 0, 65535, "", "HealthCheckConnectPort", nil},
+		{"idle-timeout", nlb, 1, 900, "seconds", "", nil},
+		{"connection-drain-timeout", nlb, 0, 900, "seconds", "", nil},
+		{"cps", nlb, 0, 1_000_000, "", "", nil},
+	} {
+		rules = append(rules, number(n.name, n.of, n.low, n.high, n.unit, n.param, n.calls...))
+	}
+	for _, n := range []struct {
+		name    string
+		of      kind
+		allowed string
+		pattern string
+		list    bool
+	}{
+		{"id", both, "the ID of a load balancer", `[A-Za-z0-9][A-Za-z0-9_-]{0,127}`, false},
+		{"vswitch-id", clb, "the ID of a vSwitch", `vsw-[A-Za-z0-9-]+`, false},
+		{"resource-group-id", both, "the ID of a resource group", `rg-[A-Za-z0-9-]+`, false},
+		{"additional-resource-tags", both, "tags with commas between, such as team=shop,stage=test", `[^=,]+=[^=,]*`, true},
+		{"security-group-ids", nlb, "IDs of security groups with commas between", `(?:sg-[A-Za-z0-9-]+(?:,sg-[A-Za-z0-9-]+)*)?`, false},
+		{"backend-label", both, "labels of nodes with commas between, such as pool=shop", `[^=,]+=[^=,]*`, true},
+		{"health-check-httpcode", clb, "HTTP codes with commas between, such as http_2xx,http_3xx", `http_[1-5]xx`, true},
+	} {
+		pattern := n.pattern
+		if n.list {
+			pattern = listOf(pattern)
+		}
+		rules = append(rules, like(n.name, n.of, n.allowed, pattern))
+	}
+	for line := range strings.Lines(wordRules) {
+		fields := strings.Fields(line)
+		of := map[string]kind{"clb": clb, "nlb": nlb, "both": both}[fields[0]]
+		if fields[1] == "any" {
+			rules = append(rules, anyCase(fields[2], of, fields[3:]...))
+		} else {
+			rules = append(rules, words(fields[2], of, fields[3:]...))
+		}
+	}
+	return append(rules, ValueRule{Name: "ip", of: clb, Allowed: "an IP address", Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }})
 }
 
-// flag returns a rule for an annotation that is on or off.
-func flag(name string, of kind) ValueRule { return words(name, of, "on", "off") }
-
-// loose returns a rule for an annotation that is on or off in any letters
-// (nlbv2/server_groups.go, nlbv2/listeners.go).
-func loose(name string, of kind) ValueRule { return anyCase(name, of, "on", "off") }
+// wordRules has on each line which load balancers read an annotation, whether its words
+// count in any letters (nlbv2/server_groups.go, nlbv2/listeners.go) or in those alone, its
+// name and the words.
+const wordRules = `clb these address-type internet intranet
+nlb any address-type internet intranet
+clb these ip-version ipv4 ipv6
+nlb any ip-version ipv4 DualStack
+nlb any ipv6-address-type internet intranet
+clb these charge-type paybytraffic paybybandwidth
+clb these instance-charge-type PayByCLCU PayBySpec
+clb these network-type vpc classic
+clb these slb-network-type vpc classic
+both these delete-protection on off
+both these modification-protection ConsoleProtection NonProtection
+both these force-override-listeners true false
+clb these external-ip-type eip
+both these service.beta.kubernetes.io/backend-type eni ecs
+both any scheduler wrr rr sch tch qch wlc
+clb these health-check-type tcp http
+clb these sticky-session-type insert server
+clb these acl-type white black
+nlb these alpn-policy HTTP1Only HTTP2Only HTTP2Optional HTTP2Preferred
+nlb any server-group-type instance ip
+clb these health-check-flag on off
+clb these health-check-switch on off
+clb these sticky-session on off
+clb these acl-status on off
+clb these connection-drain on off
+clb these proxy-protocol on off
+clb these http2-enabled on off
+both these remove-unscheduled-backend on off
+clb these xforwardedfor-proto on off
+clb these xforwardedfor-slbport on off
+clb these xforwardedfor-clientsrcport on off
+nlb these cross-zone-enabled on off
+nlb any health-check-flag on off
+nlb any connection-drain on off
+nlb any proxy-protocol on off
+both any ignore-weight-update on off
+nlb any preserve-client-ip on off
+nlb any cacert on off
+nlb any alpn on off
+`
 
 // A KnownKey is an annotation that the controller reads, and from which of its
 // releases on. A zero version stands for all of them, as far as is known.
