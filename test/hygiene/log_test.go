@@ -54,7 +54,6 @@ var keys = map[string]string{
 	"text":      "what a step does",
 	"unknown":   "number of things that a survey could not tell",
 	"ticket":    "key of a ticket",
-	"unknown":   "number of things that the survey could not tell",
 	"version":   "of the program, or a resource version",
 }
 
