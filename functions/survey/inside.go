@@ -176,7 +176,7 @@ func insideListeners(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service
 // node that is a backend can't be a client on the same connection.
 func insideHairpin(s *checkup.Snapshot, r *checkup.Report) {
 	if err := s.Err(checkup.CLBs, checkup.Private, checkup.Detail); err != nil {
-		r.Unknown(s.OfCluster(), fmt.Errorf("which private load balancers there are: %w", err))
+		r.Unknown(checkup.All(checkup.Balancer), fmt.Errorf("which private load balancers there are: %w", err))
 		return
 	}
 	users := s.Users()

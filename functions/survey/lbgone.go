@@ -37,8 +37,7 @@ func findLBGone(s *checkup.Snapshot, r *checkup.Report) {
 	}
 	gone.apiServer()
 	if err := s.Err(checkup.Services); err != nil {
-		// Of the whole check, and not of the cluster: what stands of a Service stays so.
-		r.Unknown(checkup.About{}, fmt.Errorf("whether the load balancers of Services exist: %w", err))
+		r.Unknown(checkup.All(checkup.Service), fmt.Errorf("whether the load balancers of Services exist: %w", err))
 		return
 	}
 	for _, svc := range s.OfType() {

@@ -33,7 +33,7 @@ var defaultNodePorts = remedy.Ports{First: 30000, Last: 32767}
 func findNodePorts(s *checkup.Snapshot, r *checkup.Report) {
 	known, local := table(), s.Policy.Survey.Local()
 	if err := s.Err(checkup.Policy); err != nil {
-		r.Unknown(s.OfCluster(), fmt.Errorf("from which ports nodes take those for connections of their own: %w", err))
+		r.Unknown(checkup.All(checkup.Service), fmt.Errorf("from which ports nodes take those for connections of their own: %w", err))
 		local = remedy.Ports{}
 	}
 	for i := range s.Services {

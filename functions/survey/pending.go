@@ -127,7 +127,7 @@ func findNoEvents(s *checkup.Snapshot, r *checkup.Report) {
 	case len(services) == 0:
 		return
 	case v == (remedy.Version{}):
-		r.Unknown(s.OfCluster(), errNoVersion)
+		r.Unknown(checkup.About{}, errNoVersion)
 		return
 	case v.Before(speaks):
 		r.Add(checkup.Finding{

@@ -58,7 +58,7 @@ func findRoom(s *checkup.Snapshot, r *checkup.Report) {
 	if m.limited {
 		m.balancers()
 	} else {
-		r.Unknown(m.account(), fmt.Errorf("how much room the limits leave: %w", s.Err(checkup.Quotas)))
+		r.Unknown(checkup.About{}, fmt.Errorf("how much room the limits leave: %w", s.Err(checkup.Quotas)))
 	}
 	m.vswitches()
 	m.routes()
@@ -156,7 +156,7 @@ func (m *measuring) balancers() {
 			"Keep the node out of some of them with the annotation backend-label, let Services share load balancers, or apply for more in the quota center.")
 	}
 	if !known {
-		m.report.Unknown(account, fmt.Errorf("how many load balancers each server stands behind: %w", cmp.Or(m.Err(checkup.Groups), m.Err(checkup.Backends), errSome)))
+		m.report.Unknown(checkup.All(checkup.Node), fmt.Errorf("how many load balancers each server stands behind: %w", cmp.Or(m.Err(checkup.Groups), m.Err(checkup.Backends), errSome)))
 	}
 }
 
@@ -213,7 +213,7 @@ func (m *measuring) groupsOf(b *checkup.LoadBalancer) []checkup.Group {
 
 // vswitches looks at the free addresses of the vSwitches in use.
 func (m *measuring) vswitches() {
-	about := m.OfCluster()
+	about := checkup.All(checkup.Network)
 	if err := m.Err(checkup.Detail, checkup.VSwitches); err != nil {
 		m.report.Unknown(about, fmt.Errorf("how many addresses are free: %w", err))
 		return
@@ -280,7 +280,7 @@ func (m *measuring) inUse() []string {
 
 // routes looks at the entries of the VPC's route tables: on Flannel each node has one.
 func (m *measuring) routes() {
-	about := m.OfCluster()
+	about := checkup.All(checkup.Network)
 	if err := m.Err(checkup.Detail); err != nil {
 		m.report.Unknown(about, fmt.Errorf("how many routes there are: %w", err))
 		return

@@ -45,7 +45,7 @@ func findScale(s *checkup.Snapshot, r *checkup.Report) {
 		"The cluster has %d Services of type LoadBalancer, more than %d: a restart of the controller syncs all of them in full, three at a time.",
 		"Put an Ingress before Services that speak HTTP, or spread them over clusters.")
 	if err := s.Err(checkup.Endpoints); err != nil {
-		r.Unknown(s.OfCluster(), fmt.Errorf("how many endpoints there are: %w", err))
+		r.Unknown(checkup.About{}, fmt.Errorf("how many endpoints there are: %w", err))
 		return
 	}
 	all := 0

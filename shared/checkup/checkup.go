@@ -159,7 +159,8 @@ const (
 	Account  Kind = "account"
 )
 
-// An About is what a finding is about.
+// An About is what a finding is about. What a check can't tell may also be about all
+// things of a kind, see [All], or about the check as a whole: the zero value.
 type About struct {
 	Kind      Kind   `json:"kind"`
 	Namespace string `json:"namespace,omitempty"` // of a Service
@@ -167,8 +168,19 @@ type About struct {
 	UID       string `json:"uid,omitempty"`       // of a Service
 }
 
-// String returns what tells it from others: "shop/web", "lb-1".
+// All returns what is about each thing of a kind.
+func All(kind Kind) About { return About{Kind: kind} }
+
+// Covers reports whether what is said about a is said about the other, too.
+func (a About) Covers(other About) bool {
+	return a == About{} || a.Kind == other.Kind && (a.Name == "" || a.String() == other.String())
+}
+
+// String returns what tells it from others: "shop/web", "lb-1"; "each network".
 func (a About) String() string {
+	if a.Name == "" && a.Kind != "" {
+		return "each " + string(a.Kind)
+	}
 	if a.Namespace != "" {
 		return a.Namespace + "/" + a.Name
 	}

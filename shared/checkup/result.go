@@ -144,7 +144,7 @@ func (r Result) looked(check string) bool { return slices.Contains(r.Checks, che
 // blind reports whether the check could not tell how a thing stands.
 func (r Result) blind(check string, about About) bool {
 	return slices.ContainsFunc(r.Unknown, func(u Unknown) bool {
-		return u.Check == check && (u.About == About{} || u.About.Kind == about.Kind && u.About.String() == about.String())
+		return u.Check == check && u.About.Covers(about)
 	})
 }
 
