@@ -15,7 +15,8 @@ func Grants() []grant.Grant { return checkup.PatrolGrants(Checks()) }
 
 // Patrol surveys the cluster once with all checks and opens and closes cases for what
 // changed: what a timer calls. It is no error that another process does so now, and none
-// that some checks can't tell how things stand; it is one that no check can.
+// that some checks can't tell how things stand; it is one that no check can tell anything
+// of the Services.
 func Patrol(ctx context.Context, env *remedy.Env) error {
 	round, err := (&checkup.Patrol{Env: env, Checks: Checks()}).Run(ctx)
 	if errors.Is(err, checkup.ErrElsewhere) {
@@ -30,16 +31,16 @@ func Patrol(ctx context.Context, env *remedy.Env) error {
 	return err
 }
 
-// blinded returns why no check could tell anything, or nil.
+// blinded returns why no check could tell anything of the Services, or nil.
 func blinded(r checkup.Result) error {
 	whole := map[string]bool{}
 	for _, u := range r.Unknown {
-		if u.About == (checkup.About{}) {
+		if u.About.Covers(checkup.All(checkup.Service)) {
 			whole[u.Check] = true
 		}
 	}
 	if len(whole) < len(r.Checks) {
 		return nil
 	}
-	return fmt.Errorf("survey the cluster: no check can tell anything: %s", r.Unknown[0].Why)
+	return fmt.Errorf("survey the cluster: no check can tell anything of the Services: %s", r.Unknown[0].Why)
 }

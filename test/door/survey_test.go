@@ -10,17 +10,35 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
 
-// surveyed returns how many cases of the survey ask somebody.
+// misspelled builds a world whose Service has an annotation that the controller does not
+// know, which the survey finds however new the Service is.
+func misspelled(t *testing.T) *world {
+	t.Helper()
+	w := build(t)
+	patch := []byte(`{"metadata":{"annotations":{"` + remedy.Prefix + `adress-type":"intranet"}}}`)
+	if _, err := cluster.Join(t).Client().CoreV1().Services(w.svc.Namespace).Patch(t.Context(), w.svc.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// surveyed returns how many cases of the survey ask somebody about the world's Service:
+// the cluster has those of other tests, too.
 func (w *world) surveyed(t *testing.T) int {
 	t.Helper()
 	n := 0
-	err := w.stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c-1.>", func(m stream.Message) error {
+	err := w.stream.EachLast(t.Context(), stream.Cases, events.CaseSubject("c-1", string(w.svc.UID), "*"), func(m stream.Message) error {
 		var r events.Record
 		if err := json.Unmarshal(m.Data, &r); err != nil {
 			return err
@@ -68,7 +86,7 @@ func (w *world) once(t *testing.T, args []string, env ...string) (int, string) {
 // role, and counts by x-fc-status whether to call again.
 func TestSurveyTimer(t *testing.T) {
 	t.Parallel()
-	w := build(t)
+	w := misspelled(t)
 	f := w.startOf(t, "survey", "FC_FUNCTION_NAME=lbremedy-survey", "FC_CUSTOM_LISTEN_PORT=0")
 	event := []byte(`{"triggerTime":"2026-05-04T12:00:00Z","triggerName":"timer","payload":""}`)
 	role := map[string]string{
@@ -82,7 +100,7 @@ func TestSurveyTimer(t *testing.T) {
 		}
 	}
 	if w.surveyed(t) == 0 {
-		t.Error("a Service that has no load balancer is no case of the survey")
+		t.Error("an annotation that the controller does not know is no case of the survey")
 	}
 	if len(w.cloud.CallsOf("function")) == 0 {
 		t.Error("no call came with the credentials of the invocation")
@@ -111,7 +129,7 @@ func TestSurveyTimer(t *testing.T) {
 // mode, without a token.
 func TestSurveyPing(t *testing.T) {
 	t.Parallel()
-	w := build(t)
+	w := misspelled(t)
 	f := w.startOf(t, "survey", append(w.own(), "K_SERVICE=lbremedy-survey", "PORT=0")...)
 	ping := map[string]string{
 		"Ce-Specversion": "1.0", "Ce-Type": "dev.knative.sources.ping", "Ce-Id": "1", "Ce-Source": "/apis/v1/namespaces/lbremedy/pingsources/lbremedy-survey",
@@ -120,7 +138,7 @@ func TestSurveyPing(t *testing.T) {
 		t.Errorf("a ping: %d, %s", a.StatusCode, said)
 	}
 	if w.surveyed(t) == 0 {
-		t.Error("a Service that has no load balancer is no case of the survey")
+		t.Error("an annotation that the controller does not know is no case of the survey")
 	}
 	a, err := http.Get(f.url + "/health/readiness")
 	if err != nil {
@@ -138,7 +156,7 @@ func TestSurveyPing(t *testing.T) {
 // be looked at, and not for what was found there.
 func TestSurveyOnce(t *testing.T) {
 	t.Parallel()
-	w := build(t)
+	w := misspelled(t)
 	if code, said := w.once(t, []string{"--once"}, w.own()...); code != 0 || w.surveyed(t) == 0 {
 		t.Errorf("it ends with %d and %d cases: %s", code, w.surveyed(t), said)
 	}
