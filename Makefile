@@ -7,13 +7,14 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
-# Two API servers for all packages of a test run: tests that want one for
+# Three API servers for all packages of a test run: tests that want one for
 # themselves need not wait for each other. The first run builds them. Tests need
 # no fsync of their etcd; measurements do.
-SANDBOX := bin/sandbox run --servers=2 --fsync=false --
+SANDBOX := bin/sandbox run --servers=3 --fsync=false --
 
-# The linker is much of a test run: its debugging data is for debuggers.
-GOTEST := go test -ldflags='-s -w'
+# Tests wait more than they compute: three packages for each two processors. The
+# linker is much of a test run: its debugging data is for debuggers.
+GOTEST := go test -p $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2))) -ldflags='-s -w'
 
 # How long one package may take: the API server's own build is not in it.
 TEST_TIMEOUT  ?= 20m

@@ -15,10 +15,11 @@ import (
 func TestBig(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
+	namespace := c.Namespace(t) // while another test has the cluster for itself, this waits
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	size := Size{Services: 500, LoadBalancers: 50, VSwitches: 20}
-	s, err := Start(ctx, Options{Setting: Setting{Terway: true}, Cluster: c, Namespace: c.Namespace(t), Size: size})
+	s, err := Start(ctx, Options{Setting: Setting{Terway: true}, Cluster: c, Namespace: namespace, Size: size})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestBig(t *testing.T) {
 	for _, i := range []int{0, 499} {
 		works := func() bool { return s.watch.service(ballast(i)) != nil && s.Healed(ballast(i)) }
 		if err := s.Until(ctx, works); err != nil {
-			t.Errorf("%s does not work: %v", ballast(i), err)
+			t.Errorf("%s does not work: %v; seen of it: %v", ballast(i), err, s.watch.service(ballast(i)))
 		}
 	}
 	s.Cloud.View(func(st *sim.State) {

@@ -72,9 +72,10 @@ func name(on Setting) string {
 }
 
 func play(t *testing.T, c *cluster.Cluster, classes *events.Classifier, cast []Role) {
+	namespace := c.Namespace(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, err := Start(ctx, Options{Setting: cast[0].On, Cluster: c, Namespace: c.Namespace(t)})
+	s, err := Start(ctx, Options{Setting: cast[0].On, Cluster: c, Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,9 +105,10 @@ func play(t *testing.T, c *cluster.Cluster, classes *events.Classifier, cast []R
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
+	namespace := c.Namespace(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, err := Start(ctx, Options{Cluster: c, Namespace: c.Namespace(t)})
+	s, err := Start(ctx, Options{Cluster: c, Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +131,10 @@ func TestEviction(t *testing.T) {
 func TestOtherFailure(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
+	namespace := c.Namespace(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, err := Start(ctx, Options{Cluster: c, Namespace: c.Namespace(t)})
+	s, err := Start(ctx, Options{Cluster: c, Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
