@@ -20,6 +20,9 @@ func Grants() []grant.Grant { return checkup.PatrolGrants(Checks()) }
 func Patrol(ctx context.Context, env *remedy.Env) error {
 	round, err := (&checkup.Patrol{Env: env, Checks: Checks()}).Run(ctx)
 	if errors.Is(err, checkup.ErrElsewhere) {
+		if env.Log != nil {
+			env.Log.Info(checkup.ErrElsewhere.Error())
+		}
 		return nil
 	}
 	if err == nil {
