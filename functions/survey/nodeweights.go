@@ -60,24 +60,6 @@ func findNodeWeights(s *checkup.Snapshot, r *checkup.Report) {
 // leavesWeights is the first release that reads the annotation ignore-weight-update.
 var leavesWeights = remedy.Version{Major: 2, Minor: 11, Patch: 1}
 
-// sharesWeight is the first release that reads the annotation weight.
-var sharesWeight = remedy.Version{Major: 2, Patch: 1}
-
-// ownWeight returns the weight that a Service says its nodes have together, so that
-// several clusters can share a group; false if it says none. The controller reads it where
-// the load balancer and its groups are the user's, and shares it out by Pods, each node
-// getting 1 at least (clbv1/vgroups.go, nlbv2/server_groups.go).
-func ownWeight(svc *corev1.Service, v remedy.Version) (int, bool) {
-	id, _ := remedy.Annotation(svc, "id")
-	groups, _ := remedy.Annotation(svc, "vgroup-port")
-	text, _ := remedy.Annotation(svc, "weight")
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > 100 || id == "" || groups == "" || v.Before(sharesWeight) {
-		return 0, false
-	}
-	return n, true
-}
-
 // podsByNode returns how many ready Pods of a port each node has that the controller
 // takes for a backend.
 func podsByNode(s *checkup.Snapshot, svc *corev1.Service, p corev1.ServicePort) map[string]int {
@@ -132,7 +114,7 @@ func weigh(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, p corev1
 		return // there is no listener, which others report
 	}
 	w := weighing{svc: svc, v: v, scheduler: scheduler}
-	w.own, w.shared = ownWeight(svc, v)
+	w.own, w.shared = remedy.OwnWeight(svc, v)
 	for _, n := range pods {
 		w.all += n
 	}
@@ -183,12 +165,7 @@ type weighing struct {
 func (w weighing) weighted() bool { return w.scheduler == "wrr" || w.scheduler == "wlc" }
 
 // weight returns the weight of a node with so many Pods.
-func (w weighing) weight(n int) int {
-	if w.shared {
-		return max(1, w.own*n/w.all)
-	}
-	return remedy.NodeWeight(w.v, n, w.all)
-}
+func (w weighing) weight(n int) int { return remedy.LocalWeight(w.svc, w.v, n, w.all) }
 
 // counts returns the weight by which such a node gets traffic.
 func (w weighing) counts(n int) int {

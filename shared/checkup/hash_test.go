@@ -3,7 +3,6 @@ package checkup_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -46,22 +45,5 @@ func TestHash(t *testing.T) {
 	}
 	if _, ok := checkup.Hash(&corev1.Service{}, remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 376}); ok {
 		t.Error("the hash of a release before v2 is known")
-	}
-}
-
-// The FAQ's figures: 1, 2 and 3 Pods.
-func TestWeights(t *testing.T) {
-	t.Parallel()
-	pods := map[string]int{"a": 1, "b": 2, "c": 3, "d": 0}
-	for release, want := range map[string]map[string]int{
-		"v1.9.3.105": {"a": 100, "b": 100, "c": 100},
-		"v1.9.3.164": {"a": 16, "b": 33, "c": 50},
-		"v1.9.3.276": {"a": 1, "b": 2, "c": 3},
-		"v2.12.1":    {"a": 1, "b": 2, "c": 3},
-	} {
-		v, _ := remedy.ParseVersion(release)
-		if d := cmp.Diff(want, checkup.Weights(v, pods)); d != "" {
-			t.Errorf("%s: %s", release, d)
-		}
 	}
 }

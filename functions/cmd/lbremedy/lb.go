@@ -424,8 +424,11 @@ func weights(s *checkup.Snapshot, svc *corev1.Service) ([]weight, error) {
 	case s.Controller.Version == remedy.Version{}:
 		return nil, fmt.Errorf("the version of the controller can't be told")
 	}
-	servers := map[string]string{}
-	for _, n := range s.Nodes {
+	servers, serves := map[string]string{}, map[string]bool{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		why, _ := remedy.LeftOut(n, svc)
+		serves[n.Name] = why == remedy.Serves
 		servers[n.Name] = n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, ".")+1:]
 	}
 	list := []weight{}
@@ -437,9 +440,12 @@ func weights(s *checkup.Snapshot, svc *corev1.Service) ([]weight, error) {
 		if err != nil {
 			return nil, err
 		}
-		pods, all := map[string]int{}, 0
+		pods, behind, all := map[string]int{}, 0, 0
 		for _, e := range s.Ready(svc, port) {
 			pods[e.Node]++
+			if serves[e.Node] {
+				behind++
+			}
 		}
 		is := map[string]*int{}
 		if g != nil {
@@ -448,9 +454,12 @@ func weights(s *checkup.Snapshot, svc *corev1.Service) ([]weight, error) {
 				all += e.Weight
 			}
 		}
-		wants := checkup.Weights(s.Controller.Version, pods)
 		for node, n := range pods {
-			w := weight{Port: port.Port, Node: node, Server: servers[node], Pods: n, Weight: is[servers[node]], Wants: wants[node], Release: s.Controller.Version.String()}
+			wants := 0
+			if serves[node] {
+				wants = remedy.LocalWeight(svc, s.Controller.Version, n, behind)
+			}
+			w := weight{Port: port.Port, Node: node, Server: servers[node], Pods: n, Weight: is[servers[node]], Wants: wants, Release: s.Controller.Version.String()}
 			if w.Weight != nil && all > 0 {
 				w.Share = *w.Weight * 100 / all
 				w.PerPod = w.Share / n
