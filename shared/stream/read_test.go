@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
@@ -48,7 +49,7 @@ func TestEach(t *testing.T) {
 	s := fresh(t)
 	const n = 2*pageMessages + 5
 	for i := range n {
-		if _, err := s.js.PublishAsync(fmt.Sprintf("lbremedy.case.c1.u%d.x", i), []byte(strconv.Itoa(i))); err != nil {
+		if _, err := s.js.PublishAsync(fmt.Sprintf("lbremedy.case.c1.u%d.x", i), []byte(strconv.Itoa(i)), jetstream.WithStallWait(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +116,7 @@ func TestEachLast(t *testing.T) {
 	const n = 2*lastsMost + 5
 	for round := range 2 {
 		for i := range n {
-			if _, err := s.js.PublishAsync(fmt.Sprintf("lbremedy.case.c1.u%d.x", i), []byte(strconv.Itoa(round))); err != nil {
+			if _, err := s.js.PublishAsync(fmt.Sprintf("lbremedy.case.c1.u%d.x", i), []byte(strconv.Itoa(round)), jetstream.WithStallWait(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 		}
