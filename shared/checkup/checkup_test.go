@@ -123,3 +123,30 @@ func TestMark(t *testing.T) {
 		}
 	}
 }
+
+// What a check could not tell of all things of a kind, or at all, it could not tell of
+// one; what it could not tell of another thing has no say.
+func TestUntold(t *testing.T) {
+	t.Parallel()
+	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "u1"}
+	for what, tt := range map[string]struct {
+		check string
+		about About
+		want  bool
+	}{
+		"the thing itself":         {"a", web, true},
+		"without its UID":          {"a", About{Kind: Service, Namespace: "shop", Name: "web"}, true},
+		"each of its kind":         {"a", All(Service), true},
+		"the whole check":          {"a", About{}, true},
+		"another check":            {"b", About{}, false},
+		"another Service":          {"a", About{Kind: Service, Namespace: "shop", Name: "api"}, false},
+		"the cluster":              {"a", About{Kind: Cluster, Name: "c1"}, false},
+		"each of another kind":     {"a", All(Balancer), false},
+		"one of that name, a node": {"a", About{Kind: Node, Namespace: "shop", Name: "web"}, false},
+	} {
+		r := Result{Unknown: []Unknown{{Check: tt.check, About: tt.about, Why: "denied"}}}
+		if got := len(r.untold("a", web)) > 0; got != tt.want {
+			t.Errorf("%s: got %v", what, got)
+		}
+	}
+}

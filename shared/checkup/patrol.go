@@ -290,7 +290,7 @@ func (p *Patrol) matters(s *Snapshot, r Result, open map[string]*standing) map[s
 			m.dropped, m.over = true, "The survey does not look for this any more."
 		case s.without(m.about):
 			m.over = "The Service is gone."
-		case r.blind(m.check, m.about):
+		case len(r.untold(m.check, m.about)) > 0:
 			m.blind = true
 			m.keep()
 		}

@@ -96,11 +96,7 @@ func again(ctx context.Context, k *remedy.Case, c *Check) (*Snapshot, *corev1.Se
 		return s, nil, nil, nil
 	}
 	r := Examine(s, []*Check{c})
-	if len(r.Unknown) > 0 {
-		var why []string
-		for _, u := range r.Unknown {
-			why = append(why, u.Why)
-		}
+	if why := r.untold(c.ID, OfService(k.Service)); len(why) > 0 {
 		return nil, nil, nil, fmt.Errorf("look whether the finding stands: %s", strings.Join(why, "; "))
 	}
 	var found []Finding

@@ -141,11 +141,15 @@ func (r Result) Worst() (Severity, bool) {
 // looked reports whether the check was asked.
 func (r Result) looked(check string) bool { return slices.Contains(r.Checks, check) }
 
-// blind reports whether the check could not tell how a thing stands.
-func (r Result) blind(check string, about About) bool {
-	return slices.ContainsFunc(r.Unknown, func(u Unknown) bool {
-		return u.Check == check && u.About.Covers(about)
-	})
+// untold returns why a check could not tell how a thing stands; nothing if it could.
+func (r Result) untold(check string, about About) []string {
+	var why []string
+	for _, u := range r.Unknown {
+		if u.Check == check && u.About.Covers(about) {
+			why = append(why, u.Why)
+		}
+	}
+	return why
 }
 
 // arrange sorts a list, and keeps what is equal as it stands. slices.SortFunc is
