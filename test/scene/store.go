@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 )
 
 // A store is the etcd behind the cluster's API server. What is written there
@@ -16,47 +17,53 @@ import (
 // what it writes itself. So thousands of objects take seconds.
 type store struct{ address string }
 
-// mostAtOnce is how many writes etcd takes in one transaction.
-const mostAtOnce = 120
+// atOnce is how many writes are under way at the same time.
+const atOnce = 8
 
 // An op is a part of a transaction, or of a question, in etcd's JSON.
 type op map[string]any
 
-// put writes objects by their keys, each of which must not be there yet.
+// put writes objects by their keys, each of which must not be there yet. Each has a
+// transaction of its own, as with the API server: one of many objects gives all of them
+// one revision, and a watch that begins in the midst of it never sees the others.
 func (s store) put(ctx context.Context, objects map[string]any) error {
-	for keys := range slices.Chunk(slices.Sorted(maps.Keys(objects)), mostAtOnce) {
-		var fresh, puts []op
-		for _, k := range keys {
-			value, err := encode(objects[k])
-			if err != nil {
-				return err
-			}
-			fresh = append(fresh, op{"key": []byte(k), "target": "CREATE", "result": "EQUAL", "create_revision": "0"})
-			puts = append(puts, op{"requestPut": op{"key": []byte(k), "value": value}})
+	return each(slices.Sorted(maps.Keys(objects)), func(k string) error {
+		value, err := encode(objects[k])
+		if err != nil {
+			return err
 		}
+		fresh := []op{{"key": []byte(k), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}}
 		var out struct{ Succeeded bool }
-		if err := s.call(ctx, "txn", op{"compare": fresh, "success": puts}, &out); err != nil {
+		if err := s.call(ctx, "txn", op{"compare": fresh, "success": []op{{"requestPut": op{"key": []byte(k), "value": value}}}}, &out); err != nil {
 			return err
 		}
 		if !out.Succeeded {
-			return fmt.Errorf("one of %s to %s is there already", keys[0], keys[len(keys)-1])
+			return fmt.Errorf("%s is there already", k)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // drop deletes what is there of these keys.
 func (s store) drop(ctx context.Context, keys []string) error {
-	for part := range slices.Chunk(keys, mostAtOnce) {
-		var drops []op
-		for _, k := range part {
-			drops = append(drops, op{"requestDeleteRange": op{"key": []byte(k)}})
-		}
-		if err := s.call(ctx, "txn", op{"success": drops}, nil); err != nil {
-			return err
-		}
+	return each(keys, func(k string) error {
+		return s.call(ctx, "txn", op{"success": []op{{"requestDeleteRange": op{"key": []byte(k)}}}}, nil)
+	})
+}
+
+// each does the same with all keys, some at once, and returns what went wrong.
+func each(keys []string, do func(string) error) error {
+	var work sync.WaitGroup
+	errs := make([]error, min(atOnce, len(keys)))
+	for i := range errs {
+		work.Go(func() {
+			for n := i; n < len(keys) && errs[i] == nil; n += len(errs) {
+				errs[i] = do(keys[n])
+			}
+		})
 	}
-	return nil
+	work.Wait()
+	return errors.Join(errs...)
 }
 
 // below returns the ends of the keys that begin so.
