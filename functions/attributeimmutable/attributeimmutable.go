@@ -25,7 +25,7 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads:       slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
-	Annotations: []string{"master-zoneid", "slave-zoneid", "ip-version", "network-type", "slb-network-type", "ip", "vswitch-id"},
+	Annotations: []string{"master-zoneid", "slave-zoneid", "ip-version", "network-type", "slb-network-type", "ip"},
 	Diagnose:    diagnose,
 	Holds:       holds,
 }
@@ -69,6 +69,12 @@ func putBack(ctx context.Context, c *remedy.Case, lb *remedy.Instance) (remedy.P
 		}, nil
 	}
 	finding := strings.Join(parts, "; ")
+	if list[0].told {
+		return remedy.Plan{
+			Finding: fmt.Sprintf("%s%s. No known release of the controller compares the two; an Event alone says that this one does.", strings.ToUpper(finding[:1]), finding[1:]),
+			Ask:     fmt.Sprintf("If the controller's log says so too, %s, put the annotation back to what the %s has, or take it away: %s.", c.LogQuery(), lb.Kind(), remedy.RemoveCommand(c.Service, list[0].name)),
+		}, nil
+	}
 	return c.WithDrift(ctx, lb, remedy.Plan{
 		Finding: fmt.Sprintf("%s%s. That is chosen when the %s is made, and never changes.", strings.ToUpper(finding[:1]), finding[1:], lb.Kind()),
 		Note:    "To have it otherwise, delete the Service and create it again: it then has a new load balancer and a new address.",
@@ -84,6 +90,7 @@ type attribute struct {
 	unset string // what the controller wants then; empty: anything
 	real  string // empty: the load balancer has none, as far as the API says
 	maybe bool   // a load balancer can have none
+	told  bool   // that the controller compares it, an Event alone says
 }
 
 // known returns an error if the API does not say what every load balancer has: no
@@ -112,13 +119,16 @@ func differing(c *remedy.Case, lb *remedy.Instance) []attribute {
 		{name: "slb-network-type", what: "network type", real: lb.CLB.Network}, // so called before CCM v2.12
 		{name: "ip", what: "address", real: lb.CLB.Address},
 	}
-	// No known release compares the vSwitch; one that says so does.
-	if strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
-		list = append(list, attribute{name: "vswitch-id", what: "vSwitch", real: lb.CLB.VSwitch, maybe: true})
-	}
-	return slices.DeleteFunc(all(c, list), func(a attribute) bool {
+	list = slices.DeleteFunc(all(c, list), func(a attribute) bool {
 		return a.want == a.real || a.want == "" && (a.unset == "" || a.unset == a.real)
 	})
+	// No known release compares the vSwitch: that one does, an Event alone says.
+	if len(list) == 0 && !c.Written() && strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
+		if want, _ := remedy.Annotation(c.Service, "vswitch-id"); want != "" && want != lb.CLB.VSwitch {
+			list = append(list, attribute{name: "vswitch-id", what: "vSwitch", want: want, real: lb.CLB.VSwitch, maybe: true, told: true})
+		}
+	}
+	return list
 }
 
 // all fills in what the annotations ask for.

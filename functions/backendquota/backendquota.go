@@ -36,6 +36,7 @@ var Remedy = &remedy.Remedy{
 	Scope:    remedy.Account,
 	Diagnose: diagnose,
 	Holds:    holds,
+	Sees:     true,
 }
 
 // The limits that this failure can be about:

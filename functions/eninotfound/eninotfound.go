@@ -33,6 +33,7 @@ var Remedy = &remedy.Remedy{
 		remedy.BackendReads, remedy.DriftReads, []grant.Grant{grant.ListSLBTags}, remedy.NetworkReads),
 	Steps:       []remedy.Step{step.RemoveAnnotation{}},
 	Annotations: []string{remedy.BackendType},
+	Sees:        true,
 	Diagnose:    diagnose,
 	Holds:       holds,
 }

@@ -92,6 +92,7 @@ func decide(p remedy.Purse, t told) remedy.Plan {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("Account %s has %s available, and creating a pay-as-you-go load balancer needs %s %s.", p.Account, p.Balance, p.Currency, cloud.Needed),
 			Ask:     fmt.Sprintf("Top account %s up by %s %s or more in the Expenses and Costs console. %s", p.Account, p.Currency, lacks, then),
+			Seen:    true,
 		}
 	case t.ordered && t.lasts:
 		return remedy.Plan{

@@ -50,7 +50,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if len(found) > 1 {
-		return s.choose(c, found), nil
+		plan := s.choose(c, found)
+		plan.Seen = true
+		return plan, nil
 	}
 	plan := remedy.Plan{Finding: fmt.Sprintf("The controller finds several load balancers by %s, and now there is %s.", s.by, one(found))}
 	if !c.Lasts() {

@@ -60,7 +60,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if !seen {
 		ask = fmt.Sprintf("Look in the controller's log what it added to which group: %s. If the load balancer is the wrong one: %s", c.LogQuery(), ask)
 	}
-	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask}, nil
+	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask, Seen: seen}, nil
 }
 
 // A network is in which VPCs a load balancer and its backends are.

@@ -32,6 +32,7 @@ var Remedy = &remedy.Remedy{
 	Steps:    []remedy.Step{step.Evict{}},
 	Diagnose: diagnose,
 	Holds:    holds,
+	Sees:     true,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

@@ -91,6 +91,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		Finding: "The controller can't tell the servers of all backends: " + remedy.Clauses(found.findings, 5) + ".",
 		Cause:   remedy.List(slices.Compact(found.names), 20),
 		Ask:     strings.Join(found.asks(c.Service), " "),
+		Seen:    true,
 	}, nil
 }
 

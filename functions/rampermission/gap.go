@@ -16,6 +16,7 @@ type gap struct {
 	remedy.Gap
 	role    string
 	needed  int          // how many actions the controller needs here
+	told    string       // an action that an Event alone names, which the role lacks; empty: none
 	policy  cloud.Policy // the policy to extend; without a name there is none
 	changed time.Time    // when that was last changed; zero: unknown
 }
@@ -34,9 +35,8 @@ func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, v remedy.V
 		return g, fmt.Errorf("list Services: %w", err)
 	}
 	needs := remedy.Needs(v, remedy.InUse(cluster, services))
-	if m := named.FindStringSubmatch(c.Event.Message); m != nil && remedy.Called(m[1]) && !slices.Contains(needs, m[1]) {
-		needs = append(needs, m[1])
-		slices.Sort(needs)
+	if m := named.FindStringSubmatch(c.Event.Message); m != nil && !slices.Contains(needs, m[1]) && remedy.Says(role.Rules, m[1]) != remedy.Allowed {
+		g.told = m[1]
 	}
 	g.needed = len(needs)
 	g.Gap, g.policy = role.Lacks(needs), role.Extendable()

@@ -109,7 +109,7 @@ func extend(ctx context.Context, c *remedy.Case, g gap, v remedy.Version) (remed
 	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", v, strings.Join(g.Missing, ", "), g.role)
 	byHand := fmt.Sprintf("Give the role a policy with these actions: %s. The controller then tries again by itself within 5 minutes.", remedy.AllowCommand(g.role, g.Missing))
 	ask := func(why string) (remedy.Plan, error) {
-		return remedy.Plan{Finding: lacks + " " + why, Cause: g.role, Ask: byHand}, nil
+		return remedy.Plan{Finding: lacks + " " + why, Cause: g.role, Ask: byHand, Note: g.says(v), Seen: true}, nil
 	}
 	switch {
 	case len(g.Denied) > 0:
@@ -155,7 +155,7 @@ func extend(ctx context.Context, c *remedy.Case, g gap, v remedy.Version) (remed
 		return remedy.Plan{}, fmt.Errorf("the policy %s has no default version", g.policy.Name)
 	}
 	s.Drop = oldest(versions)
-	return remedy.Plan{Finding: lacks, Cause: g.role, Steps: []remedy.Step{s}}, nil
+	return remedy.Plan{Finding: lacks, Cause: g.role, Note: g.says(v), Steps: []remedy.Step{s}, Seen: true}, nil
 }
 
 // nothingMissing answers when the role has all that the controller needs. If its
@@ -170,11 +170,27 @@ func nothingMissing(ctx context.Context, c *remedy.Case, g gap, v remedy.Version
 			Steps:   []remedy.Step{step.Touch{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}},
 		})
 	}
+	if g.told != "" {
+		return remedy.Plan{
+			Finding: fmt.Sprintf("The RAM role %s allows all %d actions that CCM %s is known to need here. %s", g.role, g.needed, v, g.says(v)),
+			Cause:   g.role,
+			Ask:     fmt.Sprintf("Look up in the controller's log whether it was refused %s: %s. Allow it only if the log says so, and if the controller needs it here.", g.told, c.LogQuery()),
+		}, nil
+	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("The RAM role %s allows all %d actions that CCM %s is known to need here, and the API still refuses it.", g.role, g.needed, v),
 		Cause:   g.role,
 		Ask:     fmt.Sprintf("Look up in the controller's log which API was refused and for whom: %s. A control policy of the resource directory, a permission boundary or another role are what remains.", c.LogQuery()),
 	}, nil
+}
+
+// says tells of an action that an Event alone names. Whoever may write an Event could have
+// written its name.
+func (g gap) says(v remedy.Version) string {
+	if g.told == "" {
+		return ""
+	}
+	return fmt.Sprintf("An Event alone names %s, which the role does not allow and which CCM %s is not known to need here.", g.told, v)
 }
 
 // withDrift returns the plan with what the touch of a Service that was synced

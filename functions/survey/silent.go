@@ -82,13 +82,13 @@ func findSilent(s *checkup.Snapshot, r *checkup.Report) {
 // Service has not changed, and the sync in full that follows an upgrade says for itself
 // how it went. It reports whether there is one.
 func stuck(s *checkup.Snapshot, r *checkup.Report, svc *corev1.Service, err error) (bool, error) {
-	if checkup.Fits(svc) {
+	if remedy.InForce(svc) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	want, ok := checkup.Hash(svc, s.Controller.Version)
+	want, ok := remedy.Hash(svc, s.Controller.Version)
 	if !ok {
 		return false, errNoHash
 	}

@@ -315,7 +315,7 @@ func TestHealthy(t *testing.T) {
 			for i := range s.Services {
 				svc := &s.Services[i]
 				if svc.Labels[remedy.BalancerLabel] != "" {
-					svc.Labels[remedy.HashLabel], _ = checkup.Hash(svc, s.Controller.Version)
+					svc.Labels[remedy.HashLabel], _ = remedy.Hash(svc, s.Controller.Version)
 				}
 			}
 			r := checkup.Examine(s, Checks())

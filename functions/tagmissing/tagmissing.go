@@ -33,6 +33,7 @@ var Remedy = &remedy.Remedy{
 	Reads:       slices.Concat(remedy.BalancerReads, remedy.DriftReads, remedy.NetworkReads),
 	Steps:       []remedy.Step{step.TagLB{}, step.Touch{}, step.Annotate{}, step.ClearStatus{}},
 	Annotations: []string{"id"},
+	Sees:        true,
 	Diagnose:    diagnose,
 	Holds:       holds,
 }

@@ -83,7 +83,7 @@ func (z size) service(i int) any {
 	svc.Finalizers = []string{remedy.CLBFinalizer}
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: z.address(i)}}
 	v, _ := remedy.ParseVersion("v2.12.1")
-	hash, _ := checkup.Hash(&svc, v)
+	hash, _ := remedy.Hash(&svc, v)
 	svc.Labels = map[string]string{remedy.HashLabel: hash, remedy.BalancerLabel: z.id(i)}
 	return svc
 }

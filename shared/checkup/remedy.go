@@ -36,6 +36,7 @@ func Remedy(c *Check) *remedy.Remedy {
 				return remedy.Plan{}, errOver
 			}
 			plan := c.plan(s, svc, found)
+			plan.Seen = true
 			if !slices.ContainsFunc(plan.Steps, wakes) {
 				return plan, nil // no full sync follows that could change anything
 			}

@@ -121,8 +121,3 @@ func Needs(v Version, use Features) []string {
 	slices.Sort(out)
 	return out
 }
-
-// Called reports whether any version of the controller calls the RAM action.
-func Called(action string) bool {
-	return slices.ContainsFunc(needs, func(n need) bool { return slices.Contains(strings.Fields(n.actions), action) })
-}

@@ -23,6 +23,9 @@ type Plan struct {
 	// minutes. It is for what others decide about in their own time.
 	Patience time.Duration
 	Claims   []Claim // all taken before the first step
+	// Seen says that what was read shows the failure by itself, whatever the Event
+	// says. About a Service that is in force, see InForce, no other plan is followed.
+	Seen bool
 }
 
 // A Claim is one of a limited number of places, such as the free addresses of a

@@ -61,6 +61,7 @@ type Remedy struct {
 	Scope    Scope         // what one open ticket covers
 	OptIn    bool          // applied only where the policy file names the class
 	Deleting bool          // also answers for Services that are being deleted
+	Sees     bool          // Holds answers Yes on what it has read alone, whatever the Event says: all its plans are Seen
 
 	// Annotations are what its steps may set or remove of the Service: names as the
 	// controller's documentation has them, without prefix, or whole keys.

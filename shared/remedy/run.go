@@ -539,6 +539,7 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 		if err := x.r.validate(plan); err != nil {
 			return Plan{}, false, err
 		}
+		plan = x.hearsay(plan)
 		if len(plan.Steps) == 0 || x.env.now().Sub(began) <= fresh {
 			return plan, false, nil
 		}

@@ -221,7 +221,7 @@ var homes = map[string][]string{
 	"golang.org/x/sync": {"shared/...", "events/...", "functions/cmd/lbremedy"},
 	"golang.org/x/time": {"shared/...", "events/...", "functions/cmd/lbremedy"},
 	"golang.org/x/sys":  {"shared/...", "events/...", "functions/cmd/lbremedy"},
-	"sigs.k8s.io/yaml":  {"shared/command", "shared/policy", "shared/checkup", "functions/cmd/lbremedy", "infra/..."},
+	"sigs.k8s.io/yaml":  {"shared/command", "shared/policy", "shared/remedy", "functions/cmd/lbremedy", "infra/..."},
 
 	// The signer and no more: the client has no context and reads without limits.
 	"github.com/alibabacloud-go/darabonba-openapi/v2/utils": {"events/courier/invoke"},

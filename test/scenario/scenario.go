@@ -38,6 +38,9 @@
 //     balancers stand, and with any read of that failing nothing is written;
 //   - undo puts back what was;
 //   - after a fix, the same event writes nothing.
+//
+// And in worlds where the controller has synced the Service, no message whatever leads to
+// a write or to a question that suggests one: TestForged.
 package scenario
 
 import (

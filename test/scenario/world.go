@@ -63,7 +63,7 @@ type world struct {
 // build sets the scenario up from nothing.
 func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 	t.Helper()
-	w := &world{script: s, class: r, kube: on.cluster}
+	w := &world{script: s, kube: on.cluster}
 	w.svc = w.createService(t)
 	for _, doc := range strings.Split(w.fill(s.parts["cluster"]), "\n---\n") {
 		w.createObject(t, doc)
@@ -85,8 +85,18 @@ func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 		w.cloud.Fault(sim.Fault{Product: product, Action: name, Caller: r.Class, Status: http.StatusForbidden, Code: "NoPermission", Message: "You are not authorized to do this action. You should be authorized by RAM."})
 	}
 
-	w.calls = &recorder{}
-	rights, err := s.rights(r)
+	w.enter(t, on, r)
+	w.claim(t)
+	w.event = w.newEvent(t)
+	w.wait(t)
+	return w
+}
+
+// enter has the class look at the world from now on, with its own rights.
+func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
+	t.Helper()
+	w.class, w.calls = r, &recorder{}
+	rights, err := w.script.rights(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +109,7 @@ func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policyFile := s.parts["policy"]
+	policyFile := w.script.parts["policy"]
 	if policyFile == "" {
 		policyFile = "mode: fix"
 	}
@@ -114,10 +124,6 @@ func build(t *testing.T, on *ground, r *remedy.Remedy, s script) *world {
 		Policy: func(context.Context) (remedy.Policy, error) { return w.plan, nil },
 		Decode: step.Decode, Who: "scenario", Bound: time.Minute, Watch: 10 * time.Second, Now: w.now,
 	}
-	w.claim(t)
-	w.event = w.newEvent(t)
-	w.wait(t)
-	return w
 }
 
 // claim takes the places that others hold.
@@ -496,21 +502,7 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
 	t.Cleanup(func() { cancel(); wait.Wait() })
-	world := w.cloud.Snapshot()
-	opts := controller.Options{
-		Kube: rest.CopyConfig(w.kube.Config), Cloud: w.cloud.Addr(), Credentials: w.cloud.Admin(),
-		Region: world.Region, ClusterID: clusterID, VPC: world.Cluster.VPC,
-	}
-	if strings.HasPrefix(world.Cluster.Network, "terway") {
-		opts.Backends = "eni"
-	}
-	for _, id := range world.Cluster.VSwitches {
-		for _, v := range world.VSwitches {
-			if v.ID == id {
-				opts.VSwitches = append(opts.VSwitches, v.Zone+":"+v.ID)
-			}
-		}
-	}
+	opts := w.controller()
 	wait.Go(func() {
 		watch, err := w.kube.Client().CoreV1().Services(w.svc.Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + w.svc.Name})
 		if err != nil {
@@ -526,6 +518,26 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 			controller.Run(ctx, opts)
 		}
 	})
+}
+
+// controller returns the options of the controller of the world.
+func (w *world) controller() controller.Options {
+	world := w.cloud.Snapshot()
+	opts := controller.Options{
+		Kube: rest.CopyConfig(w.kube.Config), Cloud: w.cloud.Addr(), Credentials: w.cloud.Admin(),
+		Region: world.Region, ClusterID: clusterID, VPC: world.Cluster.VPC,
+	}
+	if strings.HasPrefix(world.Cluster.Network, "terway") {
+		opts.Backends = "eni"
+	}
+	for _, id := range world.Cluster.VSwitches {
+		for _, v := range world.VSwitches {
+			if v.ID == id {
+				opts.VSwitches = append(opts.VSwitches, v.Zone+":"+v.ID)
+			}
+		}
+	}
+	return opts
 }
 
 // A snapshot is all that a class could have changed.

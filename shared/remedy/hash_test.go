@@ -1,4 +1,4 @@
-package checkup_test
+package remedy_test
 
 import (
 	"testing"
@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
@@ -25,7 +24,7 @@ func TestHash(t *testing.T) {
 	} {
 		for _, release := range []string{"v2.1.0", "v2.9.1", "v2.10.0", "v2.12.1", "v2.14.0"} {
 			v, ok := remedy.ParseVersion(release)
-			got, known := checkup.Hash(svc, v)
+			got, known := remedy.Hash(svc, v)
 			want, err := controller.Hash(svc, release)
 			if err != nil || !ok || !known || got != want {
 				t.Errorf("%s of %s: got %s, want %s, %v", name, release, got, want, err)
@@ -36,14 +35,14 @@ func TestHash(t *testing.T) {
 	for _, release := range []string{"v2.9.1", "v2.12.1", "v2.14.0"} {
 		digest, err := controller.Hash(svc, release)
 		svc.Labels = map[string]string{remedy.HashLabel: digest}
-		if err != nil || !checkup.Fits(svc) {
+		if err != nil || !remedy.InForce(svc) {
 			t.Errorf("what %s leaves does not fit: %v", release, err)
 		}
 	}
-	if svc.Spec.Type = corev1.ServiceTypeNodePort; checkup.Fits(svc) {
+	if svc.Spec.Type = corev1.ServiceTypeNodePort; remedy.InForce(svc) {
 		t.Error("the hash fits another type")
 	}
-	if _, ok := checkup.Hash(&corev1.Service{}, remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 376}); ok {
+	if _, ok := remedy.Hash(&corev1.Service{}, remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 376}); ok {
 		t.Error("the hash of a release before v2 is known")
 	}
 }
