@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"net/netip"
-	"slices"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -23,8 +20,7 @@ import (
 // vSwitches that are not the cluster's. The zero value is nothing.
 //
 // All of it is put there as the controller would have left it, so that there is
-// nothing to do for a controller that starts. The Services go into the cluster's
-// etcd by the back door, which is fifty times quicker, and go with the stage.
+// nothing to do for a controller that starts. The Services go with the stage.
 // Their Pods are the backends: there are not as many node ports in a cluster as
 // Services in a big one.
 type Size struct {
@@ -90,16 +86,14 @@ func (z Size) fill(w *sim.World, namespace string) {
 	}
 }
 
+// atOnce is how many requests to the API server are under way at the same time.
+const atOnce = 16
+
 // settle makes the Services, with all the marks of a sync, and sees to it that
 // they go with the stage.
 func (s *Stage) settle(ctx context.Context, z Size) error {
 	if z.Services == 0 {
 		return nil
-	}
-	etcd := store{s.Cluster.Etcd}
-	used, err := etcd.below(ctx, ipKey)
-	if err != nil {
-		return err
 	}
 	addresses := map[string]string{}
 	s.Cloud.View(func(st *sim.State) {
@@ -107,74 +101,65 @@ func (s *Stage) settle(ctx context.Context, z Size) error {
 			addresses[id] = lb.Address
 		}
 	})
-	objects := map[string]any{}
-	next := netip.MustParseAddr("10.96.128.0") // half way up the range of the sandbox
 	for i := range z.Services {
-		for next = next.Next(); used[next.String()]; {
-			next = next.Next()
-		}
-		if err := s.ballast(objects, z, i, next.String(), addresses[ballastBalancer(i%z.LoadBalancers)]); err != nil {
-			return fmt.Errorf("make Service %s/%s: %w", s.Namespace, ballast(i), err)
-		}
+		s.crews[ballast(i)] = []member{{name: ballast(i) + "-0", ip: ballastPod(i), node: s.workerNode(i % nodes)}}
 	}
-	s.close = append(s.close, func() {
-		// What can't be deleted stays: the cluster is a sandbox.
-		_ = etcd.drop(context.WithoutCancel(ctx), slices.Sorted(maps.Keys(objects)))
-	})
-	if err := etcd.put(ctx, objects); err != nil {
-		return fmt.Errorf("make %d Services: %w", z.Services, err)
+	s.close = append(s.close, func() { s.unsettle(context.WithoutCancel(ctx), z) })
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range z.Services {
+		group.Go(func() error {
+			if err := s.ballast(ctx, z, i, addresses[ballastBalancer(i%z.LoadBalancers)]); err != nil {
+				return fmt.Errorf("make Service %s/%s: %w", s.Namespace, ballast(i), err)
+			}
+			return nil
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
-// Where the API server keeps things in etcd.
-const (
-	serviceKey = "/registry/services/specs/"
-	sliceKey   = "/registry/endpointslices/"
-	ipKey      = "/registry/ipaddresses/"
-)
-
-// ballast adds a Service, its endpoints and its cluster address to objects.
-func (s *Stage) ballast(objects map[string]any, z Size, i int, clusterIP, address string) error {
-	name, id := ballast(i), ballastBalancer(i%z.LoadBalancers)
-	meta := func() metav1.ObjectMeta {
-		return metav1.ObjectMeta{Name: name, Namespace: s.Namespace, UID: uuid.NewUUID(), CreationTimestamp: metav1.Now()}
+// unsettle deletes the Services and their endpoints. What can't be deleted stays: the
+// cluster is a sandbox.
+func (s *Stage) unsettle(ctx context.Context, z Size) {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i := range z.Services {
+		group.Go(func() error {
+			services := s.kube.CoreV1().Services(s.Namespace)
+			_, _ = services.Patch(ctx, ballast(i), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			_ = services.Delete(ctx, ballast(i), metav1.DeleteOptions{})
+			_ = s.kube.DiscoveryV1().EndpointSlices(s.Namespace).Delete(ctx, ballast(i), metav1.DeleteOptions{})
+			return nil
+		})
 	}
-	svc := &corev1.Service{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: meta(),
+	_ = group.Wait()
+}
+
+// ballast makes a Service that was synced long ago, and its endpoints.
+func (s *Stage) ballast(ctx context.Context, z Size, i int, address string) error {
+	name, id := ballast(i), ballastBalancer(i%z.LoadBalancers)
+	if _, err := s.kube.DiscoveryV1().EndpointSlices(s.Namespace).Create(ctx, s.slice(name, s.crews[name]), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	services := s.kube.CoreV1().Services(s.Namespace)
+	svc, err := services.Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{prefix + "id": id}, Finalizers: []string{finalizerCLB}},
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": name}, AllocateLoadBalancerNodePorts: new(false),
-			Ports:     []corev1.ServicePort{{Name: portName, Port: int32(z.port(i)), TargetPort: intstr.FromInt32(8080), Protocol: tcp}},
-			ClusterIP: clusterIP, ClusterIPs: []string{clusterIP}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-			IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack), SessionAffinity: corev1.ServiceAffinityNone,
-			ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyCluster, InternalTrafficPolicy: new(corev1.ServiceInternalTrafficPolicyCluster),
+			Ports: []corev1.ServicePort{{Name: portName, Port: int32(z.port(i)), TargetPort: intstr.FromInt32(8080), Protocol: tcp}},
 		},
-		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{
-			{IP: address, IPMode: new(corev1.LoadBalancerIPModeVIP)},
-		}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
 	}
-	svc.Annotations, svc.Finalizers = map[string]string{prefix + "id": id}, []string{finalizerCLB}
 	hash, err := controller.Hash(svc, s.version)
 	if err != nil {
 		return err
 	}
 	svc.Labels = map[string]string{hashLabel: hash, balancerLabel: id}
-	objects[serviceKey+s.Namespace+"/"+name] = svc
-
-	m := member{name: name + "-0", ip: ballastPod(i), node: s.workerNode(i % nodes)}
-	s.crews[name] = []member{m}
-	slice := s.slice(name, []member{m})
-	slice.Namespace, slice.UID, slice.CreationTimestamp = s.Namespace, uuid.NewUUID(), metav1.Now()
-	objects[sliceKey+s.Namespace+"/"+name] = slice
-
-	ip := &networkingv1.IPAddress{
-		TypeMeta: metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "IPAddress"}, ObjectMeta: meta(),
-		Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: s.Namespace, Name: name}},
-	}
-	ip.Name, ip.Namespace = clusterIP, ""
-	ip.Labels = map[string]string{networkingv1.LabelIPAddressFamily: "IPv4", networkingv1.LabelManagedBy: "ipallocator.k8s.io"}
-	objects[ipKey+clusterIP] = ip
-	return nil
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address, IPMode: new(corev1.LoadBalancerIPModeVIP)}}
+	_, err = services.UpdateStatus(ctx, svc, metav1.UpdateOptions{})
+	return err
 }
 
 // Synced waits until syncs of the controller have succeeded so many times since
