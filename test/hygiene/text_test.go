@@ -52,7 +52,7 @@ func words(tr *tree) []string {
 // roots are what the root holds, besides dot files.
 var roots = []string{
 	"functions", "shared", "events", "infra", "test",
-	"go.mod", "go.sum", "Makefile", "s.yaml", "README.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md",
+	"go.mod", "go.sum", "Makefile", "s.yaml", "README.md", "SECURITY.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md",
 }
 
 // vague are names of folders that say nothing about what is in them.
