@@ -100,6 +100,7 @@ type Record struct {
 	Decided   string      `json:"decided,omitempty"`  // the rule by which the plan is applied, whatever it waits for in between
 	Held      Hold        `json:"held,omitempty"`     // what holds back a plan that would be applied; nothing of it is written
 	Approved  *Approved   `json:"approved,omitempty"` // who agreed to the plan
+	Undoing   bool        `json:"undoing,omitempty"`  // the steps take back what was written
 	Muted     bool        `json:"muted,omitempty"`    // a label says that nobody is to be asked
 	Back      time.Time   `json:"back,omitzero"`      // when what was done for this failure was taken back; a plan needs a person's word from then on
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -580,4 +581,81 @@ func TestTakeBack(t *testing.T) {
 		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
 	}
 	r.wrote(1)
+}
+
+// A pause, a freeze and observe mode hold the automatic take-back, too, before its
+// first step and between any two of them. What is only paused goes on afterwards.
+func TestTakeBackHeld(t *testing.T) {
+	t.Parallel()
+	pause := func(r *rig) {
+		r.must(remedy.SetPause(r.Context(), r.env.Stream, remedy.Pause{Cluster: r.env.Cluster, By: "ann"}))
+	}
+	resume := func(r *rig) {
+		_, err := remedy.Resume(r.Context(), r.env.Stream, r.env.Cluster)
+		r.must(err)
+	}
+	change := func(edit func(*remedy.Policy)) func(*rig) {
+		return func(r *rig) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			edit(&r.policy)
+		}
+	}
+	freeze := change(func(p *remedy.Policy) {
+		p.Freezes = []remedy.Freeze{{Name: "sale", Start: time.Now().Add(-time.Hour), End: time.Now().Add(1000 * time.Hour)}}
+	})
+	for name, tt := range map[string]struct {
+		stop, goOn func(*rig)
+		held       events.Hold
+	}{
+		"pause":   {pause, resume, events.HeldByPause},
+		"freeze":  {freeze, change(func(p *remedy.Policy) { p.Freezes = nil }), events.HeldByFreeze},
+		"observe": {change(func(p *remedy.Policy) { p.Mode = remedy.Observe }), nil, ""},
+		"label":   {func(r *rig) { r.patch("", `{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`) }, nil, ""},
+	} {
+		for _, done := range []int{0, 1} { // steps that are taken back before
+			t.Run(fmt.Sprintf("%s after %d", name, done), func(t *testing.T) {
+				t.Parallel()
+				r := build(t, func(svc *corev1.Service) { svc.Annotations["example.com/second"] = "no" })
+				r.steps = append(r.steps, act{Name: "2", Annotate: set("example.com/second", "yes", "no")})
+				r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+				r.ends(events.Waiting)
+				r.advance(20 * time.Minute)
+				r.advance(r.ends(events.Waiting).Wait)
+				if done == 0 {
+					tt.stop(r)
+				} else {
+					r.once("after 2 back", func(context.Context) error { tt.stop(r); return nil })
+				}
+				before := func() int { return r.count("after 2 back") + r.count("after 1 back") }
+				if tt.held == "" {
+					rec := r.ends(events.Failed)
+					if before() != done || rec.Ask == "" || !strings.Contains(rec.Rule, "Observe mode") {
+						t.Errorf("%d steps were taken back: rule %q, ask %q", before(), rec.Rule, rec.Ask)
+					}
+					return
+				}
+				rec := r.ends(events.Waiting)
+				if rec.Held != tt.held || rec.Wait <= 0 || before() != done {
+					t.Errorf("held by %q for %s, %d steps were taken back", rec.Held, rec.Wait, before())
+				}
+				records := len(r.journal())
+				for range 3 {
+					r.advance(rec.Wait)
+					rec = r.ends(events.Waiting)
+				}
+				if got := len(r.journal()); got != records || before() != done {
+					t.Errorf("while it lasts %d records were written, and %d steps taken back", got-records, before())
+				}
+				r.restart()
+				tt.goOn(r)
+				r.advance(rec.Wait)
+				r.ends(events.Undone)
+				if svc := r.live(); svc.Annotations[key] != "old" || svc.Annotations["example.com/second"] != "no" {
+					t.Errorf("it is left with %v", svc.Annotations)
+				}
+				r.wrote(4)
+			})
+		}
+	}
 }

@@ -447,6 +447,15 @@ func (a act) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error
 	return a.rig.hit(ctx, "after "+a.Name)
 }
 
+// Undo is an act too where it sets the annotation back: its points are "before 1 back" and so on.
+func (a act) Undo() (remedy.Step, bool) {
+	back, ok := a.Annotate.Undo()
+	if sets, is := back.(step.Annotate); is {
+		return act{Annotate: sets, Name: a.Name + " back", At: a.At, How: a.How, rig: a.rig}, ok
+	}
+	return back, ok
+}
+
 // paced is an act that a cluster bears only so often.
 type paced struct{ act }
 

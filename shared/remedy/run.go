@@ -238,8 +238,9 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 	if left := x.writing(x.other); left > 0 {
 		return x.later(min(left, soon))
 	}
-	if h := x.stands(ctx, prev); h != nil && next == afresh && !x.ev.Again {
+	if h := x.stands(ctx, prev); h != nil && (next == afresh || next == takeBack) && !x.ev.Again {
 		x.keep(h) // the journal says so already
+		x.rec.Undoing = next == takeBack
 		return x.rec, nil
 	}
 	if x.rec.Crashes >= maxCrashes {
@@ -363,7 +364,7 @@ func (x *run) resume(prev events.Record, agreed bool) (next, events.Record) {
 		}
 	}
 	switch {
-	case prev.Held == events.TakenBack:
+	case prev.Held == events.TakenBack, prev.Undoing && !final(prev.Result):
 		return takeBack, events.Record{}
 	case held || agreed:
 		return afresh, events.Record{}

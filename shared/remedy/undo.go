@@ -22,7 +22,7 @@ func Applied(history []events.Record) (applied []events.Record, back time.Time) 
 		switch {
 		case r.Result == events.Undone:
 			return nil, r.At
-		case r.Next == 0 || r.Result == events.Failed && r.Finding == "":
+		case r.Next == 0 || r.Undoing:
 		case len(applied) == 0 || applied[len(applied)-1].Attempt != r.Attempt:
 			applied = append(applied, r)
 		case r.Next > applied[len(applied)-1].Next:
@@ -37,7 +37,15 @@ func Applied(history []events.Record) (applied []events.Record, back time.Time) 
 // not as the plan left it: then somebody has moved on, and the error says where. A
 // touch has nothing to take back and is passed over. An error that leaves the record
 // empty has written nothing.
+//
+// It is a person's word: neither a pause nor a freeze nor observe mode keeps it.
 func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (out events.Record, err error) {
+	return undo(ctx, env, r, applied, false)
+}
+
+// undo is Undo, by a person's word or by the policy's: what holds back every write of
+// a run holds back each step of an undo that nobody has asked for.
+func undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record, byPolicy bool) (out events.Record, err error) {
 	defer func() { err = safe(err) }()
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
@@ -66,6 +74,7 @@ func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (ou
 	}
 	x.begin(prev)
 	x.c.ID = rec.Case
+	x.rec.Undoing = true
 	x.rec.Case, x.rec.Finding = rec.Case, "Undo of "+rec.Case+": "+rec.Finding
 	x.sign()
 	if x.steps, err = inverse(env, applied); err != nil {
@@ -79,6 +88,12 @@ func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (ou
 	}
 	if x.c.Service == nil || string(x.c.Service.UID) != rec.Service.UID {
 		return events.Record{}, fmt.Errorf("case %s: the Service was deleted since", rec.Case)
+	}
+	if byPolicy {
+		x.rec.Held = events.TakenBack
+		if rec, ended, err := x.stays(ctx); ended {
+			return rec, err
+		}
 	}
 	unlock, held, err := x.lockTargets(ctx)
 	defer unlock()
@@ -100,8 +115,14 @@ func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (ou
 	if err := x.append(ctx, events.Intent); err != nil {
 		return events.Record{}, err
 	}
+	x.intent = true
 	x.clock, x.into = env.now(), &x.rec.Timings.Apply
 	for i, s := range x.steps {
+		if byPolicy && i > 0 {
+			if rec, ended, err := x.stays(ctx); ended {
+				return rec, err
+			}
+		}
 		x.rec.Steps[i].Began = env.now()
 		state, err := x.reversible(ctx, i)
 		if err != nil {
@@ -167,6 +188,40 @@ func (x *run) reversible(ctx context.Context, i int) (State, error) {
 	return state, fmt.Errorf("undo %d, %s: %w.%s", i+1, s, ErrMoved, what)
 }
 
+// stays ends a take-back by the policy that must not go on now. What a pause or a
+// freeze holds goes on when that is over; where the policy only observes, the rest is
+// left to a person. It reads the Service anew: a label of it may say so.
+func (x *run) stays(ctx context.Context) (rec events.Record, ended bool, err error) {
+	ends := func(rec events.Record, err error) (events.Record, bool, error) { return rec, true, err }
+	if x.c.Policy, err = x.policy(ctx); err != nil {
+		return ends(x.fail(ctx, err))
+	}
+	if over, err := x.readService(ctx); err != nil {
+		return ends(x.fail(ctx, err))
+	} else if over != "" {
+		x.rec.Held = ""
+		return ends(x.gone(ctx, over))
+	}
+	if err := x.locate(ctx); err != nil {
+		return ends(x.fail(ctx, err))
+	}
+	if leave := x.leave(x.c.Policy); leave.Mode != Fix {
+		_, rule := leave.Allows(x.r, Low, "")
+		x.rec.Held, x.rec.Rule = "", rule
+		x.rec.Ask = fmt.Sprintf("The fix did not work, and %d of %d steps were taken back. Take the others back, or leave them: lbremedy undo %s.", x.rec.Next, len(x.rec.Steps), x.rec.Case)
+		return ends(x.settle(ctx, events.Failed))
+	}
+	h, err := x.hold(ctx, x.c.Policy)
+	switch {
+	case err != nil:
+		return ends(x.fail(ctx, err))
+	case h != nil:
+		x.keep(h)
+		return ends(x.settle(ctx, events.Waiting))
+	}
+	return rec, false, nil
+}
+
 // halfUndone ends an undo that stopped on its way: a person must look.
 func (x *run) halfUndone(ctx context.Context, cause error) (events.Record, error) {
 	x.rec.Error, x.rec.Held = events.Redact(cause.Error()), ""
@@ -192,7 +247,7 @@ func (x *run) takeBack(ctx context.Context) (events.Record, error) {
 		return x.fail(ctx, fmt.Errorf("read what was written: %w", err))
 	}
 	applied, _ := Applied(history)
-	rec, err := Undo(ctx, x.env, x.r, applied)
+	rec, err := undo(ctx, x.env, x.r, applied, true)
 	switch {
 	case err == nil || rec.Result != "":
 		return rec, err

@@ -20,7 +20,8 @@ before the first step whose target is not as lbremedy left it: then somebody has
 on, and it says what differs. Without --apply it says what would be taken back.
 
 What was taken back is not done again by itself: if the failure comes back, the plan
-asks for an approval.`,
+asks for an approval. A pause, a freeze and observe mode hold back the take-back by the
+policy (unsettled: undo), and not a person's.`,
 		Example:           `  lbremedy undo 3f9a12bc-20260102T150405 --apply`,
 		Args:              caseID,
 		ValidArgsFunction: p.completeCases,
