@@ -312,7 +312,7 @@ func TestBadPlans(t *testing.T) {
 		"both writes and":                        {Finding: "f", Steps: []remedy.Step{act{}}, Wait: 1},
 		"waits for less":                         {Finding: "f", Wait: -1},
 		"does not declare":                       {Finding: "f", Steps: []remedy.Step{stranger{}}},
-		"the plan writes example.com/undeclared": {Finding: "f", Steps: []remedy.Step{step.Annotate{Set: map[string]string{"example.com/undeclared": "1"}}}},
+		"a step writes example.com/undeclared": {Finding: "f", Steps: []remedy.Step{step.Annotate{Set: map[string]string{"example.com/undeclared": "1"}}}},
 		"encode step act":                        {Finding: "f", Steps: []remedy.Step{garbled{}}},
 		"encode the undo":                        {Finding: "f", Steps: []remedy.Step{oneWay{}}},
 	} {

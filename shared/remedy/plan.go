@@ -89,3 +89,26 @@ func records(steps []Step) ([]events.StepRecord, error) {
 	}
 	return out, nil
 }
+
+// planned returns the steps of a record of the class. They are data: a step that the
+// class doesn't declare is an ErrUndeclared, whatever release has journalled it.
+func (r *Remedy) planned(env *Env, rec events.Record) ([]Step, error) {
+	if rec.Next < 0 || rec.Next > len(rec.Steps) {
+		return nil, fmt.Errorf("class %s: %d of %d steps are done, %w", r.Class, rec.Next, len(rec.Steps), ErrUndeclared)
+	}
+	steps := make([]Step, len(rec.Steps))
+	for i, s := range rec.Steps {
+		if !r.declares(s.Kind) {
+			return nil, fmt.Errorf("class %s: there is a step %q, %w", r.Class, s.Kind, ErrUndeclared)
+		}
+		step, err := env.Decode(s.Kind, s.Step)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.allows(step); err != nil {
+			return nil, err
+		}
+		steps[i] = step
+	}
+	return steps, nil
+}

@@ -277,14 +277,25 @@ func (r *Remedy) validate(p Plan) error {
 		return fmt.Errorf("class %s: the plan both writes and waits", r.Class)
 	}
 	for _, s := range p.Steps {
-		if !r.declares(s.Kind()) {
-			return fmt.Errorf("class %s: the plan holds a step %q that the class does not declare", r.Class, s.Kind())
+		if err := r.allows(s); err != nil {
+			return err
 		}
-		if k, ok := s.(Keyed); ok {
-			for _, key := range k.Keys() {
-				if !r.mayWrite(key) {
-					return fmt.Errorf("class %s: the plan writes %s, which the class does not declare", r.Class, key)
-				}
+	}
+	return nil
+}
+
+// ErrUndeclared says that a step, or what it writes, is none that the class declares.
+var ErrUndeclared = errors.New("which the class does not declare")
+
+// allows returns an ErrUndeclared if the step is none of the class.
+func (r *Remedy) allows(s Step) error {
+	if !r.declares(s.Kind()) {
+		return fmt.Errorf("class %s: there is a step %q, %w", r.Class, s.Kind(), ErrUndeclared)
+	}
+	if k, ok := s.(Keyed); ok {
+		for _, key := range k.Keys() {
+			if !r.mayWrite(key) {
+				return fmt.Errorf("class %s: a step writes %s, %w", r.Class, key, ErrUndeclared)
 			}
 		}
 	}

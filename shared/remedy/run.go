@@ -249,6 +249,8 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 		return x.settle(ctx, events.Failed)
 	}
 	switch next {
+	case refuse:
+		return x.settle(ctx, events.Failed)
 	case takeBack:
 		return x.takeBack(ctx)
 	case goOn:
@@ -327,6 +329,7 @@ const (
 	goOn                 // apply the rest of the steps
 	prove                // all is written; look whether it worked
 	takeBack             // it did not work, and the policy wants it undone
+	refuse               // nothing: the journal holds what is no plan of the class
 )
 
 // resume decides from the last record how to go on, and begins the new one. agreed
@@ -448,16 +451,19 @@ func final(r events.Result) bool {
 	return false
 }
 
-// take takes a plan over from the record that it stands in.
+// take takes a plan over from the record that it stands in. What stands there is data:
+// what is no plan of the class is refused.
 func (x *run) take(prev events.Record, n next) (next, events.Record) {
-	steps := make([]Step, len(prev.Steps))
-	for i, s := range prev.Steps {
-		step, err := x.env.Decode(s.Kind, s.Step)
-		if err != nil {
-			x.log.Error("journalled step can't be read", "step", s.Kind, "error", err)
-			return afresh, events.Record{}
-		}
-		steps[i] = step
+	steps, err := x.r.planned(x.env, prev)
+	switch {
+	case errors.Is(err, ErrUndeclared):
+		x.log.Error("journalled plan refused", "error", err)
+		x.rec.Finding = fmt.Sprintf("The journal holds what is no plan of the class, and nothing of it was applied: %s.", err)
+		x.rec.Ask = "Find out who has written it there. The next failure of the Service is diagnosed afresh."
+		return refuse, events.Record{}
+	case err != nil:
+		x.log.Error("journalled step can't be read", "error", err)
+		return afresh, events.Record{}
 	}
 	crashes := x.rec.Crashes
 	x.reserved = prev.Phase == events.Settled && prev.Rule == afterOthers
@@ -746,7 +752,7 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 		return false, nil
 	}
 	x.rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
-	return x.permit(ctx, leave, risk, oneWay(steps))
+	return x.permit(ctx, leave, risk, oneWay(plan.Steps))
 }
 
 // permit says whether a plan with these properties is applied: by the policy, or
@@ -797,17 +803,20 @@ func (x *run) permit(ctx context.Context, leave Leave, risk Risk, oneWay string)
 
 // oneWay returns the first step that can't be taken back, as text. To wake the
 // controller is no such step: there is nothing to take back.
-func oneWay(steps []events.StepRecord) string {
+func oneWay(steps []Step) string {
 	for _, s := range steps {
-		if s.Undo == nil && s.Kind != touchKind {
-			return s.Text
+		if _, ok := s.Undo(); !ok && !wakes(s) {
+			return s.String()
 		}
 	}
 	return ""
 }
 
-// touchKind is the kind of the step that wakes the controller.
-const touchKind = "touch"
+// wakes reports whether the step does nothing but wake the controller.
+func wakes(s Step) bool {
+	_, ok := s.(Waker)
+	return ok
+}
 
 func (x *run) owner(plan Plan) ownership {
 	var keys []string

@@ -77,7 +77,7 @@ func undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record, byP
 	x.rec.Undoing = true
 	x.rec.Case, x.rec.Finding = rec.Case, "Undo of "+rec.Case+": "+rec.Finding
 	x.sign()
-	if x.steps, err = inverse(env, applied); err != nil {
+	if x.steps, err = inverse(env, r, applied); err != nil {
 		return events.Record{}, fmt.Errorf("case %s: %w", rec.Case, err)
 	}
 	if x.rec.Steps, err = records(x.steps); err != nil {
@@ -140,22 +140,23 @@ func undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record, byP
 	return x.settle(ctx, events.Undone)
 }
 
-// inverse returns the steps that take attempts back, in the order to apply them.
-func inverse(env *Env, applied []events.Record) ([]Step, error) {
+// inverse returns the steps that take attempts back, in the order to apply them. The
+// way back is worked out from each step: what the journal says of it is for people.
+func inverse(env *Env, r *Remedy, applied []events.Record) ([]Step, error) {
 	var steps []Step
 	for _, rec := range applied {
-		for i, s := range slices.Backward(rec.Steps[:min(rec.Next, len(rec.Steps))]) {
-			if s.Undo == nil {
-				if s.Kind == touchKind {
-					continue
-				}
-				return nil, fmt.Errorf("step %d, %s: %w", i+1, s.Text, ErrNoUndo)
+		planned, err := r.planned(env, rec)
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range slices.Backward(planned[:rec.Next]) {
+			back, ok := s.Undo()
+			switch {
+			case ok:
+				steps = append(steps, back)
+			case !wakes(s):
+				return nil, fmt.Errorf("step %d, %s: %w", i+1, s, ErrNoUndo)
 			}
-			back, err := env.Decode(s.Undo.Kind, s.Undo.Step)
-			if err != nil {
-				return nil, err
-			}
-			steps = append(steps, back)
 		}
 	}
 	if len(steps) == 0 {
@@ -251,7 +252,7 @@ func (x *run) takeBack(ctx context.Context) (events.Record, error) {
 	switch {
 	case err == nil || rec.Result != "":
 		return rec, err
-	case errors.Is(err, ErrMoved), errors.Is(err, ErrNoUndo):
+	case errors.Is(err, ErrMoved), errors.Is(err, ErrNoUndo), errors.Is(err, ErrUndeclared):
 		x.rec.Held = ""
 		x.rec.Note = join(x.rec.Note, fmt.Sprintf("It was not taken back: %s.", events.Redact(err.Error())))
 		x.rec.Ask = join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")

@@ -78,13 +78,15 @@ func TestUndoRefuses(t *testing.T) {
 		{"deleted", func(r *rig, _ *events.Record) { r.remove() }, "deleted since"},
 		{"replaced", func(r *rig, _ *events.Record) { r.replace() }, "deleted since"},
 		{"unreadable", func(r *rig, _ *events.Record) { r.once("GET", boom) }, "boom"},
-		{"no way back", func(_ *rig, rec *events.Record) { rec.Steps[0].Undo = nil }, "no way back"},
+		{"no way back", func(_ *rig, rec *events.Record) { rec.Steps[0].Kind = step.ClearStatus{}.Kind() }, "no way back"},
 		{"nothing written", func(_ *rig, rec *events.Record) { rec.Next = 0 }, "no step was applied"},
-		{"an unknown step", func(_ *rig, rec *events.Record) { rec.Steps[1].Undo.Kind = "gone" }, "gone"},
-		{"a check fails", func(_ *rig, rec *events.Record) {
-			rec.Steps[1].Undo.Kind = "act"
-			rec.Steps[1].Undo.Step = []byte(`{"name":"u"}`)
-		}, "check undo 1: boom"},
+		{"an unknown step", func(_ *rig, rec *events.Record) { rec.Steps[1].Kind = "gone" }, "gone"},
+		{"a step of another class", func(_ *rig, rec *events.Record) { rec.Steps[1].Kind = "elsewhere" }, `a step "elsewhere", which the class does not declare`},
+		{"an annotation of another class", func(_ *rig, rec *events.Record) {
+			rec.Steps[1].Step = []byte(`{"set":{"example.com/other":"new"},"was":{"example.com/other":"old"}}`)
+		}, "a step writes example.com/other, which the class does not declare"},
+		{"steps that are not there", func(_ *rig, rec *events.Record) { rec.Next = 9 }, "9 of 3 steps are done"},
+		{"a check fails", func(r *rig, _ *events.Record) { r.on("check 1 back", boom) }, "check undo 1: boom"},
 		{"a write fails", func(r *rig, _ *events.Record) { r.once("PATCH", boom) }, "undo 1, "},
 		{"another case writes to the same", func(r *rig, _ *events.Record) {
 			_, held, err := r.env.Stream.Lock(r.Context(), "target.slb/"+r.lb, "test", time.Minute)
@@ -93,8 +95,7 @@ func TestUndoRefuses(t *testing.T) {
 			}
 		}, "another case is writing"},
 		{"the lock can't be taken", func(_ *rig, rec *events.Record) {
-			rec.Steps[1].Undo.Kind = "act"
-			rec.Steps[1].Undo.Step = []byte(`{"name":"u","at":"a..b"}`)
+			rec.Steps[1].Step = []byte(`{"name":"1","at":"a..b","set":{"` + key + `":"new"},"was":{"` + key + `":"old"}}`)
 		}, "lock a..b"},
 		{"a run writes", func(r *rig, _ *events.Record) {
 			r.steps = []remedy.Step{act{Name: "9", Annotate: set(key, "new", "old")}}
@@ -122,12 +123,14 @@ func TestUndoRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r, rec := undone(t)
-			r.on("check u", boom)
 			tt.before(r, &rec)
 			wrote := r.patches.Load()
 			_, err := remedy.Undo(t.Context(), r.env, r.class, []events.Record{rec})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
+			}
+			if strings.Contains(tt.want, "does not declare") != errors.Is(err, remedy.ErrUndeclared) && tt.name != "an unknown step" && tt.name != "steps that are not there" {
+				t.Errorf("the kind of %v is wrong", err)
 			}
 			if tt.name == "no way back" && !errors.Is(err, remedy.ErrNoUndo) || tt.name == "changed since" && !errors.Is(err, remedy.ErrMoved) {
 				t.Errorf("the kind of %v is lost", err)
@@ -137,6 +140,19 @@ func TestUndoRefuses(t *testing.T) {
 				t.Error("the tag is gone")
 			}
 		})
+	}
+}
+
+// The way back is worked out from the step: what the journal says of it is for people.
+func TestUndoOfItsOwn(t *testing.T) {
+	t.Parallel()
+	r, rec := undone(t)
+	rec.Steps[0].Undo = nil
+	rec.Steps[1].Undo.Kind, rec.Steps[1].Undo.Step = "annotate", []byte(`{"set":{"`+key+`":"forged"},"was":{"`+key+`":"new"}}`)
+	_, err := remedy.Undo(t.Context(), r.env, r.class, []events.Record{rec})
+	r.must(err)
+	if got := r.live().Annotations[key]; got != "old" || r.tags()["k"] != "" {
+		t.Errorf("the annotation is %q, and the tags are %v", got, r.tags())
 	}
 }
 

@@ -214,20 +214,21 @@ func (x *run) stopped(ctx context.Context) (*hold, error) {
 		return nil, err
 	}
 	leave := x.leave(policy)
-	ok, rule := leave.Allows(x.r, x.risk(), oneWay(x.rec.Steps))
+	ok, rule := leave.Allows(x.r, x.risk(), oneWay(x.steps))
 	if !ok && (x.rec.Approved == nil || leave.Mode != Fix) {
 		return &hold{rule: "The policy was changed before the plan was done. " + rule, wait: time.Minute}, nil
 	}
 	return x.hold(ctx, policy)
 }
 
-// risk returns the plan's risk, as the record has it.
+// risk returns the plan's risk, worked out from its steps. What the record says can
+// only raise it: why the class held it to be higher does not stand in the steps.
 func (x *run) risk() Risk {
-	var r Risk
-	if err := r.UnmarshalText([]byte(x.rec.Risk)); err != nil {
-		return High // a record that doesn't say is not trusted
+	own := High // of a record that doesn't say
+	if err := own.UnmarshalText([]byte(x.rec.Risk)); err != nil {
+		return High
 	}
-	return r
+	return Plan{Risk: own, Steps: x.steps}.Highest()
 }
 
 // awake returns the evidence that the controller has synced the Service by itself
