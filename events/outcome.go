@@ -42,6 +42,20 @@ const (
 	TakenBack    Hold = "undo"   // the fix did not work and is about to be taken back
 )
 
+// A Reason says why a plan that is to be applied, or is, ends as waiting. What a run does
+// next depends on it; the rule of the record says the same to people, in a sentence.
+type Reason string
+
+// The reasons.
+const (
+	ForTarget   Reason = "target" // another case writes to the same target
+	ForStep     Reason = "step"   // the step before the next one takes a while to act
+	AfterOthers Reason = "others" // a moment to write is reserved, after others
+	ForPolicy   Reason = "policy" // the policy, a pause or a freeze stops the rest of the plan
+	ForSync     Reason = "sync"   // all is written; the controller's sync is to show
+	ByCause     Reason = "cause"  // all is written, nothing of it to the Service; whether it worked shows in the cause alone
+)
+
 // An Approved says who agreed to a plan.
 type Approved struct {
 	By string    `json:"by"`
@@ -98,6 +112,7 @@ type Record struct {
 	Mode      string      `json:"mode,omitempty"`
 	Rule      string      `json:"rule,omitempty"`     // the rule that decided, as a sentence; of a plan that waits half done, what for
 	Decided   string      `json:"decided,omitempty"`  // the rule by which the plan is applied, whatever it waits for in between
+	Reason    Reason      `json:"reason,omitempty"`   // what a plan waits for that is to be applied, or is
 	Held      Hold        `json:"held,omitempty"`     // what holds back a plan that would be applied; nothing of it is written
 	Approved  *Approved   `json:"approved,omitempty"` // who agreed to the plan
 	Undoing   bool        `json:"undoing,omitempty"`  // the steps take back what was written
@@ -142,9 +157,10 @@ type StepRecord struct {
 	Target string          `json:"target"`
 	Risk   string          `json:"risk"`
 	Step   json.RawMessage `json:"step"`
-	Undo   *Undo           `json:"undo,omitempty"` // absent: there is no way back
-	Began  time.Time       `json:"began,omitzero"` // when it was about to be applied
-	Ended  time.Time       `json:"ended,omitzero"` // when it was found to be applied
+	Undo   *Undo           `json:"undo,omitempty"`  // absent: there is no way back
+	Wakes  bool            `json:"wakes,omitempty"` // it does nothing but wake the controller: there is nothing to take back
+	Began  time.Time       `json:"began,omitzero"`  // when it was about to be applied
+	Ended  time.Time       `json:"ended,omitzero"`  // when it was found to be applied
 }
 
 // An Undo is the step that takes another one back.

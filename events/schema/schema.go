@@ -100,6 +100,8 @@ func enumerate(t reflect.Type) *jsonschema.Schema {
 		}
 	case reflect.TypeFor[events.Hold]():
 		values = []any{events.HeldByPause, events.HeldByFreeze, events.HeldByBudget, events.TakenBack}
+	case reflect.TypeFor[events.Reason]():
+		values = []any{events.ForTarget, events.ForStep, events.AfterOthers, events.ForPolicy, events.ForSync, events.ByCause}
 	case reflect.TypeFor[events.Impact]():
 		values = []any{events.NeverUp, events.Frozen, events.Serving}
 	case reflect.TypeFor[events.Phase]():

@@ -306,15 +306,15 @@ func TestSecrets(t *testing.T) {
 func TestBadPlans(t *testing.T) {
 	t.Parallel()
 	for want, plan := range map[string]remedy.Plan{
-		"empty plan":                             {},
-		"has no finding":                         {Ask: "a"},
-		"does nothing":                           {Finding: "f"},
-		"both writes and":                        {Finding: "f", Steps: []remedy.Step{act{}}, Wait: 1},
-		"waits for less":                         {Finding: "f", Wait: -1},
-		"does not declare":                       {Finding: "f", Steps: []remedy.Step{stranger{}}},
+		"empty plan":                           {},
+		"has no finding":                       {Ask: "a"},
+		"does nothing":                         {Finding: "f"},
+		"both writes and":                      {Finding: "f", Steps: []remedy.Step{act{}}, Wait: 1},
+		"waits for less":                       {Finding: "f", Wait: -1},
+		"does not declare":                     {Finding: "f", Steps: []remedy.Step{stranger{}}},
 		"a step writes example.com/undeclared": {Finding: "f", Steps: []remedy.Step{step.Annotate{Set: map[string]string{"example.com/undeclared": "1"}}}},
-		"encode step act":                        {Finding: "f", Steps: []remedy.Step{garbled{}}},
-		"encode the undo":                        {Finding: "f", Steps: []remedy.Step{oneWay{}}},
+		"encode step act":                      {Finding: "f", Steps: []remedy.Step{garbled{}}},
+		"encode the undo":                      {Finding: "f", Steps: []remedy.Step{oneWay{}}},
 	} {
 		r := build(t)
 		r.class.Diagnose = remedy.Always(plan)

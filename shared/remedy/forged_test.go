@@ -37,11 +37,13 @@ func TestForgedPlan(t *testing.T) {
 		change func(*events.Record)
 		want   string
 	}{
-		"a kind of another class":        {func(rec *events.Record) { rec.Steps[0].Kind = "elsewhere" }, `a step "elsewhere", which the class does not declare`},
-		"a kind that nobody knows":       {func(rec *events.Record) { rec.Steps[0].Kind = "gone" }, `a step "gone", which the class does not declare`},
-		"an annotation of another class": {func(rec *events.Record) { rec.Steps[0].Step = json.RawMessage(`{"name":"1","set":{"example.com/other":"x"},"was":{}}`) }, "a step writes example.com/other, which the class does not declare"},
-		"more done than there is":        {func(rec *events.Record) { rec.Next = 2 }, "2 of 1 steps are done"},
-		"less than nothing done":         {func(rec *events.Record) { rec.Next = -1 }, "-1 of 1 steps are done"},
+		"a kind of another class":  {func(rec *events.Record) { rec.Steps[0].Kind = "elsewhere" }, `a step "elsewhere", which the class does not declare`},
+		"a kind that nobody knows": {func(rec *events.Record) { rec.Steps[0].Kind = "gone" }, `a step "gone", which the class does not declare`},
+		"an annotation of another class": {func(rec *events.Record) {
+			rec.Steps[0].Step = json.RawMessage(`{"name":"1","set":{"example.com/other":"x"},"was":{}}`)
+		}, "a step writes example.com/other, which the class does not declare"},
+		"more done than there is": {func(rec *events.Record) { rec.Next = 2 }, "2 of 1 steps are done"},
+		"less than nothing done":  {func(rec *events.Record) { rec.Next = -1 }, "-1 of 1 steps are done"},
 	} {
 		for _, parked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, parked %t", name, parked), func(t *testing.T) {

@@ -77,7 +77,7 @@ func records(steps []Step) ([]events.StepRecord, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode step %s: %w", s.Kind(), err)
 		}
-		rec := events.StepRecord{Kind: s.Kind(), Text: s.String(), Target: s.Target(), Risk: s.Risk().String(), Step: data}
+		rec := events.StepRecord{Kind: s.Kind(), Text: s.String(), Target: s.Target(), Risk: s.Risk().String(), Step: data, Wakes: wakes(s)}
 		if back, ok := s.Undo(); ok {
 			data, err := json.Marshal(back)
 			if err != nil {

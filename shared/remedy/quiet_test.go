@@ -111,7 +111,7 @@ func TestByCause(t *testing.T) {
 		return remedy.Plan{Finding: "Somebody decides about it.", Wait: time.Minute, Patience: time.Hour}, nil
 	}
 	rec := r.ends(events.Waiting)
-	if made != 1 || !rec.Done() || rec.Rule != remedy.ByCause || rec.Wait != 30*time.Second {
+	if made != 1 || !rec.Done() || rec.Reason != events.ByCause || rec.Wait != 30*time.Second {
 		t.Fatalf("made %d times, then %+v", made, rec)
 	}
 	r.advance(rec.Wait)

@@ -371,7 +371,7 @@ func (x *run) resume(prev events.Record, agreed bool) (next, events.Record) {
 		return takeBack, events.Record{}
 	case held || agreed:
 		return afresh, events.Record{}
-	case parked && prev.Done() && prev.Rule == ByCause:
+	case parked && prev.Done() && prev.Reason == events.ByCause:
 		return afresh, events.Record{}
 	case (open || parked) && prev.Done():
 		return x.take(prev, prove)
@@ -466,11 +466,11 @@ func (x *run) take(prev events.Record, n next) (next, events.Record) {
 		return afresh, events.Record{}
 	}
 	crashes := x.rec.Crashes
-	x.reserved = prev.Phase == events.Settled && prev.Rule == afterOthers
+	x.reserved = prev.Phase == events.Settled && prev.Reason == events.AfterOthers
 	rec := prev
 	rec.Event, rec.Message, rec.EventTime, rec.Who = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who
 	rec.Recorded, rec.Trace, rec.Opened, rec.Prior, rec.Began = x.rec.Recorded, x.rec.Trace, x.rec.Opened, x.rec.Prior, x.rec.Began
-	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Crashes = x.rec.Timings, "", 0, "", crashes
+	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason, rec.Crashes = x.rec.Timings, "", 0, "", "", crashes
 	x.rec, x.steps, x.intent = rec, steps, true
 	x.c.ID, x.c.Attempt = rec.Case, rec.Attempt
 	return n, events.Record{}

@@ -88,12 +88,9 @@ func (x *run) verify(ctx context.Context) (events.Record, error) {
 	}
 }
 
-// ByCause is the rule of a record whose plan is written, and wrote nothing to the
-// Service: no mark of the controller tells whether it worked. The case is
-// diagnosed again until the class no longer finds its cause.
-const ByCause = "Written; whether it worked shows in the cause alone, which is looked at again."
-
-// byCause ends a run whose plan wrote nothing to the Service.
+// byCause ends a run whose plan wrote nothing to the Service: no mark of the controller
+// tells whether it worked. The case is diagnosed again until the class no longer finds
+// its cause.
 func (x *run) byCause(ctx context.Context) (events.Record, error) {
 	v, err := x.r.Holds(ctx, x.c)
 	if err != nil {
@@ -103,8 +100,7 @@ func (x *run) byCause(ctx context.Context) (events.Record, error) {
 	if v == No {
 		return x.settle(ctx, events.Fixed)
 	}
-	x.rec.Wait, x.rec.Rule = shortPause, ByCause
-	return x.settle(ctx, events.Waiting)
+	return x.park(ctx, shortPause, events.ByCause, "Written; whether it worked shows in the cause alone, which is looked at again.")
 }
 
 // marked reports whether the Service shows a full sync after our write.
@@ -196,9 +192,7 @@ func (x *run) unproven(ctx context.Context) (events.Record, error) {
 	if x.env.now().Sub(written) > limit {
 		return x.unsettled(ctx, fmt.Sprintf("Nothing shows that the controller has synced the Service in the %s since the write.", limit))
 	}
-	x.rec.Wait = 10 * time.Second
-	x.rec.Rule = "Written; waits for the controller's sync to show."
-	return x.settle(ctx, events.Waiting)
+	return x.park(ctx, 10*time.Second, events.ForSync, "Written; waits for the controller's sync to show.")
 }
 
 // unsettled ends an attempt that did not work. It comes back until the attempts are spent.

@@ -127,7 +127,7 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 		return x.fail(ctx, err)
 	}
 	if !held {
-		return x.park(ctx, 2*time.Second, "Another case is writing to the same target.")
+		return x.park(ctx, 2*time.Second, events.ForTarget, "Another case is writing to the same target.")
 	}
 	for ; x.rec.Next < len(x.steps); check = true {
 		s := x.steps[x.rec.Next]
@@ -151,13 +151,13 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 			}
 		}
 		if wait := x.due(s); wait > 0 {
-			return x.park(ctx, wait, fmt.Sprintf("Waits before it goes on: %s.", s))
+			return x.park(ctx, wait, events.ForStep, fmt.Sprintf("Waits before it goes on: %s.", s))
 		}
 		if wakes && !x.reserved {
 			if parked, err := x.pace(ctx, waker.Pace()); err != nil {
 				return x.fail(ctx, err)
 			} else if parked > 0 {
-				return x.park(ctx, parked, afterOthers)
+				return x.park(ctx, parked, events.AfterOthers, "Other writes of this kind come first.")
 			}
 		}
 		x.reserved = false
@@ -165,7 +165,7 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 		if h, err := x.stopped(ctx); err != nil {
 			return x.fail(ctx, err)
 		} else if h != nil {
-			return x.park(ctx, h.wait, h.rule)
+			return x.park(ctx, h.wait, events.ForPolicy, h.rule)
 		}
 		x.rec.Steps[x.rec.Next].Began = x.env.now()
 		state := Todo
@@ -257,14 +257,11 @@ func (x *run) moved(ctx context.Context, s Step) (events.Record, error) {
 	return x.settle(ctx, x.backOff(fmt.Errorf("%s: %w", s, ErrMoved)))
 }
 
-// afterOthers is why a plan is parked that has reserved a moment to write. Who
-// comes back then doesn't reserve another one, behind all who did meanwhile: with
-// many waiting, nobody's moment would ever be near.
-const afterOthers = "Other writes of this kind come first."
-
-// park ends a run between two steps. The next delivery goes on after wait.
-func (x *run) park(ctx context.Context, wait time.Duration, why string) (events.Record, error) {
-	x.rec.Wait, x.rec.Rule = wait, why
+// park ends a run between two steps, or after the last one. The next delivery goes on
+// after wait. Who has reserved a moment to write doesn't reserve another one then, behind
+// all who did meanwhile: with many waiting, nobody's moment would ever be near.
+func (x *run) park(ctx context.Context, wait time.Duration, reason events.Reason, why string) (events.Record, error) {
+	x.rec.Wait, x.rec.Reason, x.rec.Rule = wait, reason, why
 	return x.settle(ctx, events.Waiting)
 }
 

@@ -163,6 +163,17 @@ func TestRules(t *testing.T) {
 			}`,
 			want: []string{"the log key \"svc\"", "the log key \"\""}},
 
+		{name: "sentences", rule: sentences, file: "shared/remedy/r.go", text: `package remedy
+			import "strings"
+			var a = prev.Rule == afterOthers || "x" != p.Ask || r.Finding == "" || r.Reason == b
+			func f() {
+				switch rec.Note {
+				}
+				use(strings.HasPrefix(h.rule, "x"), known.MatchString(rec.Decided), join(x.rec.Ask, "y"))
+			}`,
+			want: []string{"r.go:3", "r.go:3", "r.go:5", "r.go:7", "r.go:7"}},
+		{name: "sentences for people", rule: sentences, file: "functions/cmd/lbremedy/r.go", text: "package main\nvar a = r.Rule == b"},
+
 		{name: "unfinished", rule: words, file: "a.md", text: "// TO" + "DO: more\nA photo: doTO" + "DOlist\nIt is not implem" + "ented.\nfor n" + "ow\nfor nowhere",
 			want: []string{"a.md:1", "a.md:3", "a.md:4"}},
 		{name: "left out", rule: words, file: "a_test.go", text: "package a\nfunc f() {\n\tt.Sk" + "ip()\n\ttb.Sk" + "ipf(\"x\")\n\tlist.Sk" + "ip()\n}", want: []string{"a_test.go:3", "a_test.go:4"}},

@@ -187,6 +187,7 @@ var rules = []rule{
 	{"context", contexts},
 	{"errors", errorTexts},
 	{"log keys", logs},
+	{"sentences", sentences},
 	{"words", words},
 	{"scripts", scripts},
 	{"Makefile", makefile},

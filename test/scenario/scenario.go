@@ -258,7 +258,7 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	}
 	undoable := false
 	for _, s := range rec.Steps {
-		if s.Undo == nil && s.Kind != "touch" {
+		if s.Undo == nil && !s.Wakes {
 			return nil // the plan says that there is no way back
 		}
 		undoable = undoable || s.Undo != nil
@@ -321,7 +321,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	w := build(t, on, r, s)
 	w.controllerAfterWrite(t)
-	rec, err := w.run(t, func(rec events.Record) bool { return len(rec.Steps) > 0 && rec.Rule != remedy.ByCause })
+	rec, err := w.run(t, func(rec events.Record) bool { return len(rec.Steps) > 0 && rec.Reason != events.ByCause })
 	w.record(used, watching)
 	if err != nil && s.parts["fault"] == "" {
 		return err

@@ -107,7 +107,7 @@ func wayBack(r events.Record) string {
 		switch {
 		case s.Undo != nil:
 			text = "lbremedy undo " + r.Case + " --apply"
-		case s.Kind != "touch":
+		case !s.Wakes:
 			return fmt.Sprintf("There is no way back from step %d.", i+1)
 		}
 	}
@@ -144,7 +144,7 @@ func (p *program) steps(r events.Record, dry bool) {
 		switch {
 		case s.Undo != nil:
 			back = brief(s.Undo.Text)
-		case s.Kind == "touch":
+		case s.Wakes:
 			back = "nothing to take back"
 		}
 		text += "\n   undo: " + back

@@ -88,7 +88,7 @@ func (p *program) back(attempts []events.Record) {
 			switch {
 			case r.Steps[i].Undo != nil:
 				text = r.Steps[i].Undo.Text
-			case r.Steps[i].Kind != "touch":
+			case !r.Steps[i].Wakes:
 				text = "there is no way back from: " + r.Steps[i].Text
 			}
 			fmt.Fprintf(p.out, "  %s\n", command.Clean(text))

@@ -460,7 +460,7 @@ func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role s
 	i := slices.IndexFunc(functions.All, func(c *remedy.Remedy) bool { return c.Class == role.Class })
 	rec := r.written(role)
 	back := slices.ContainsFunc(rec.Steps, func(s events.StepRecord) bool { return s.Undo != nil })
-	stuck := slices.ContainsFunc(rec.Steps, func(s events.StepRecord) bool { return s.Undo == nil && s.Kind != "touch" })
+	stuck := slices.ContainsFunc(rec.Steps, func(s events.StepRecord) bool { return s.Undo == nil && !s.Wakes })
 	if stuck != slices.Contains(noWayBack, role.Name) {
 		t.Errorf("%s: the steps are %v, and that some have no way back is %t", role.Name, rec.Steps, stuck)
 	}
