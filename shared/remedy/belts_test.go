@@ -256,7 +256,7 @@ func TestBudgets(t *testing.T) {
 				r.wrote(1)
 			}
 			// The first one again: it has its place.
-			first.advance(6 * time.Minute)
+			first.advance(8 * time.Minute)
 			first.ends(events.Unsettled)
 			first.advance(6 * time.Second)
 			first.annotate("old")
@@ -295,7 +295,7 @@ func TestBreaker(t *testing.T) {
 			for range tt.bears {
 				r := next()
 				r.ends(events.Waiting)
-				r.advance(6 * time.Minute)
+				r.advance(8 * time.Minute)
 				r.ends(events.Unsettled)
 			}
 			r := next()
@@ -365,7 +365,7 @@ func TestApprove(t *testing.T) {
 			}
 		}
 		// It is used up: the failure that comes back asks again.
-		r.advance(6 * time.Minute)
+		r.advance(8 * time.Minute)
 		r.ends(events.Unsettled)
 		r.annotate("old")
 		r.advance(6 * time.Second)
@@ -523,7 +523,7 @@ func TestUndoOfSeveralAttempts(t *testing.T) {
 	}
 	for range values {
 		r.ends(events.Waiting)
-		r.advance(6 * time.Minute)
+		r.advance(8 * time.Minute)
 		r.ends(events.Unsettled)
 		r.advance(6 * time.Second)
 	}
@@ -549,7 +549,7 @@ func TestTakeBack(t *testing.T) {
 		r := build(t)
 		r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
 		r.ends(events.Waiting)
-		r.advance(6 * time.Minute)
+		r.advance(8 * time.Minute)
 		rec := r.ends(events.Waiting)
 		if rec.Held != events.TakenBack {
 			t.Fatalf("held by %q", rec.Held)
@@ -573,7 +573,7 @@ func TestTakeBack(t *testing.T) {
 	r := build(t)
 	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
 	r.ends(events.Waiting)
-	r.advance(6 * time.Minute)
+	r.advance(8 * time.Minute)
 	rec := r.ends(events.Waiting)
 	r.annotate("mine")
 	r.advance(rec.Wait)

@@ -58,7 +58,7 @@ func TestMarkIsNew(t *testing.T) {
 	r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 	r.ends(events.Waiting)
 	first := r.live()
-	r.advance(6 * time.Minute)
+	r.advance(8 * time.Minute)
 	r.ends(events.Unsettled)
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
 	r.ends(events.Asked)
@@ -195,7 +195,7 @@ func TestStale(t *testing.T) {
 			r := build(t)
 			lie(r)
 			plans := r.count("diagnose")
-			r.advance(16 * time.Minute)
+			r.advance(18 * time.Minute)
 			r.ends(events.Waiting)
 			if r.count("diagnose") != plans+1 {
 				t.Error("it was not diagnosed again")
@@ -301,7 +301,7 @@ func TestWaitingEnds(t *testing.T) {
 		if rec := r.ends(events.Waiting); rec.Wait != time.Minute || rec.Ask != "" {
 			t.Errorf("it waits %s and asks %q", rec.Wait, rec.Ask)
 		}
-		r.advance(16 * time.Minute)
+		r.advance(18 * time.Minute)
 		if rec := r.ends(events.Asked); rec.Wait != 0 || rec.Ask == "" || rec.Rule == "" {
 			t.Errorf("after 16 minutes it waits %s, asks %q, by the rule %q", rec.Wait, rec.Ask, rec.Rule)
 		}

@@ -323,7 +323,7 @@ func TestPolicyValues(t *testing.T) {
 	r := build(t)
 	r.policy.Budgets.Attempts = 1
 	r.ends(events.Waiting)
-	r.advance(6 * time.Minute)
+	r.advance(8 * time.Minute)
 	r.ends(events.Failed)
 }
 

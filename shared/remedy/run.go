@@ -50,8 +50,9 @@ const (
 	attemptsFor  = 24 * time.Hour   // attempts to write are counted over this
 	patience     = time.Hour        // errors that last longer become a question to a person
 	claimFor     = 10 * time.Minute // how long a claim is held
-	proofCLB     = 5 * time.Minute  // without a sign of success by then a write did not work
-	proofNLB     = 10 * time.Minute //
+	proofCLB     = Retry + grace    // without a sign of success by then a write did not work
+	proofNLB     = 2 * Retry        //
+	grace        = 2 * time.Minute  // that a sync takes, with what it queues for
 	enough       = 15 * time.Minute // what was to pass by itself and lasts longer becomes a question, too
 	echo         = 30 * time.Second // a failure this soon after a write may be from before it
 	maxCrashes   = 3                // runs that never ended, in a row

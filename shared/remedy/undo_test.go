@@ -161,7 +161,7 @@ func TestUndoAgainstRun(t *testing.T) {
 	t.Parallel()
 	r, rec := undone(t)
 	r.steps = []remedy.Step{act{Name: "9", Annotate: set(key, "new", "old")}}
-	r.advance(6 * time.Minute)
+	r.advance(8 * time.Minute)
 	r.ends(events.Unsettled)
 	r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`)
 	r.once("diagnose", func(ctx context.Context) error {

@@ -91,15 +91,18 @@ func TestSignComesLate(t *testing.T) {
 	if rec.Wait != 10*time.Second {
 		t.Errorf("waits %s", rec.Wait)
 	}
-	r.advance(4 * time.Minute)
-	r.ends(events.Waiting)
+	// The write met a controller that had just begun its longest back-off.
+	for range 2 {
+		r.advance(remedy.Retry/2 + 15*time.Second)
+		r.ends(events.Waiting)
+	}
 	r.sync("h2", "192.168.0.9")
 	r.env.Watch = long
 	r.ends(events.Fixed)
 	r.wrote(1)
 }
 
-// Without any sign an attempt has not worked: after 5 minutes for a CLB, 10 for an NLB.
+// Without any sign an attempt has not worked: after 7 minutes for a CLB, 10 for an NLB.
 func TestNoSign(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -107,7 +110,7 @@ func TestNoSign(t *testing.T) {
 		limit time.Duration
 		edit  func(*corev1.Service)
 	}{
-		{"CLB", 5 * time.Minute, func(*corev1.Service) {}},
+		{"CLB", 7 * time.Minute, func(*corev1.Service) {}},
 		{"NLB", 10 * time.Minute, func(svc *corev1.Service) { c := remedy.NLBClass; svc.Spec.LoadBalancerClass = &c }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -194,7 +197,7 @@ func TestUnsettledThrice(t *testing.T) {
 			r.ends(events.Waiting) // changed by somebody
 			continue
 		}
-		r.advance(6 * time.Minute)
+		r.advance(8 * time.Minute)
 		want := events.Unsettled
 		if n == 3 {
 			want = events.Failed
@@ -211,7 +214,7 @@ func TestGoneAfterWriteIsFixed(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.ends(events.Waiting)
-	r.advance(6 * time.Minute)
+	r.advance(8 * time.Minute)
 	r.ends(events.Unsettled)
 	r.sync("h2", "192.168.0.9")
 	r.ends(events.Fixed)

@@ -127,7 +127,7 @@ func TestBreaker(t *testing.T) {
 		if meanwhile != nil {
 			meanwhile(r.service(name))
 		}
-		r.advance(6 * time.Minute)
+		r.advance(8 * time.Minute)
 	}
 	open := func() int {
 		t.Helper()
