@@ -77,7 +77,7 @@ type Phase string
 
 // The phases, in order.
 const (
-	Started Phase = "started" // a run has begun to look; it holds nothing yet
+	Started Phase = "started" // a run has begun to look; releases that have a Running write no such record
 	Intent  Phase = "intent"  // the plan is decided and about to be applied
 	Step    Phase = "step"    // step Next-1 has been applied; the plan goes on with step Next
 	Settled Phase = "settled" // the run has ended with Result

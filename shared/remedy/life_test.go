@@ -25,7 +25,7 @@ func TestFix(t *testing.T) {
 	for _, rec := range r.journal() {
 		phases = append(phases, rec.Phase)
 	}
-	equal(t, phases, []events.Phase{events.Started, events.Intent, events.Step, events.Settled})
+	equal(t, phases, []events.Phase{events.Intent, events.Step, events.Settled})
 	r.wrote(1)
 
 	// Again: the journal has the answer, whoever asks and however late.

@@ -17,13 +17,16 @@
 // addresses left in a vSwitch. When none is left the class is asked again and
 // told so, so that a hundred Services don't all choose the same last address.
 //
-// A run also journals that it has started, before its first read. The next run
-// counts the ones that never ended, so that an event which kills its process
-// becomes a question to a person and not an endless loop. For ten seconds it is
-// left alone, so that runs at once don't all read the same; then another may
-// overtake it, and the slower one's next append fails. The lease of two minutes
-// counts only from the intent, and holds for all classes of the Service. A run
-// that may have been stopped by another class's record is not counted.
+// Before it diagnoses, a run takes a lease, in a key of the bucket for its Service
+// and class, and renews it until it ends, however slowly it reads: another one comes
+// back later. Who finds a lease that was left behind for ten seconds counts a run that
+// never ended, so that an event which kills its process becomes a question to a person
+// and not an endless loop. A run that was taken for dead and is not loses with its next
+// append. The lease of two minutes counts only from the intent, is in the journal, and
+// holds for all classes of the Service.
+//
+// A run that ends as the last record says, but for numbers in its sentences, leaves no
+// record: the key counts it. Thus a Service that stays broken does not fill the journal.
 //
 // What holds a plan back (a pause, a freeze, a budget) ends the run as waiting with
 // nothing of the plan begun: the case is diagnosed afresh, never applied as it was

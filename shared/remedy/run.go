@@ -56,7 +56,6 @@ const (
 	enough       = 15 * time.Minute // what was to pass by itself and lasts longer becomes a question, too
 	echo         = 30 * time.Second // a failure this soon after a write may be from before it
 	maxCrashes   = 3                // runs that never ended, in a row
-	looking      = 10 * time.Second // how long a run that has started is left alone
 	soon         = 5 * time.Second  // another class is asked again after this for the Service
 )
 
@@ -101,8 +100,17 @@ type Event struct {
 // event must be delivered again.
 func Run(ctx context.Context, env *Env, r *Remedy, ev Event) (events.Record, error) {
 	return answer(ctx, env, r, ev,
-		func(ctx context.Context, x *run) (events.Record, error) { return x.run(ctx) },
-		func(ctx context.Context, x *run, err error) (events.Record, error) { return x.fail(ctx, err) })
+		func(ctx context.Context, x *run) (events.Record, error) {
+			defer x.still()
+			rec, err := x.run(ctx)
+			x.release(ctx)
+			return rec, err
+		},
+		func(ctx context.Context, x *run, err error) (events.Record, error) {
+			rec, err := x.fail(ctx, err)
+			x.release(ctx)
+			return rec, err
+		})
 }
 
 // Look answers what Run would do, and writes nothing, neither in the cluster nor
@@ -195,9 +203,14 @@ type run struct {
 	into    *time.Duration    // where its time is told if the run ends in it; nil: it is over
 	around  map[string]string // labels of the namespace
 
-	other    events.Record // the last record of the Service, if it is another class's
-	tried    bool          // this case has had an attempt before
-	reserved bool          // the plan was parked until a moment that is its own
+	prev       events.Record // the last record of the class
+	lease      *lease
+	journalled bool          // this run has appended to the journal,
+	settled    bool          // also how it ended,
+	repeated   bool          // or it ended as the last record says
+	other      events.Record // the last record of the Service, if it is another class's
+	tried      bool          // this case has had an attempt before
+	reserved   bool          // the plan was parked until a moment that is its own
 }
 
 func newRun(env *Env, r *Remedy, ev Event) (*run, error) {
@@ -231,6 +244,7 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 	if err != nil {
 		return unread, err
 	}
+	x.prev = prev
 	next, rec := x.resume(prev, agreed)
 	x.lap(&x.rec.Timings.Resume)
 	if next == answered {
@@ -243,6 +257,11 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 		x.keep(h) // the journal says so already
 		x.rec.Undoing = next == takeBack
 		return x.rec, nil
+	}
+	if wait, err := x.enter(ctx, prev); err != nil {
+		return unread, err
+	} else if wait > 0 {
+		return x.later(wait)
 	}
 	if x.rec.Crashes >= maxCrashes {
 		x.rec.Finding = fmt.Sprintf("%d runs on this event in a row never ended.", x.rec.Crashes)
@@ -259,9 +278,6 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 	case prove:
 		return x.prove(ctx, prev)
 	}
-	if err := x.append(ctx, events.Started); err != nil {
-		return x.lost(err)
-	}
 	plan, ok, err := x.plan(ctx)
 	if err != nil {
 		return x.fail(ctx, err)
@@ -276,8 +292,11 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 // this program can read blocks the Service, and asking each second won't help.
 var unread = events.Record{Result: events.Waiting, Wait: time.Minute}
 
-// load reads the last record of this Service and class.
+// load reads the last record of this Service and class, and what is known of the runs.
 func (x *run) load(ctx context.Context) (events.Record, error) {
+	if err := x.remember(ctx); err != nil {
+		return events.Record{}, err
+	}
 	last, err := x.journal.Load(ctx)
 	if err != nil {
 		return events.Record{}, fmt.Errorf("read the journal: %w", err)
@@ -352,20 +371,11 @@ func (x *run) resume(prev events.Record, agreed bool) (next, events.Record) {
 	switch {
 	case open && !prev.Done():
 		left = x.writing(prev)
-	case (open || prev.Phase == events.Started) && x.other.Phase == "":
-		left = looking - x.since(prev.At)
 	case parked && !prev.Done(), held && prev.Event == x.ev.ID && !x.ev.Again:
 		left = prev.Wait - x.since(prev.At)
 	}
 	if left > 0 {
 		return later(left)
-	}
-	// A run that another class's record has stopped could say no more either.
-	if prev.Phase != events.Settled {
-		x.rec.Crashes = prev.Crashes
-		if x.other.Phase == "" {
-			x.rec.Crashes++
-		}
 	}
 	switch {
 	case prev.Held == events.TakenBack, prev.Undoing && !final(prev.Result):
@@ -384,7 +394,7 @@ func (x *run) resume(prev events.Record, agreed bool) (next, events.Record) {
 		return afresh, events.Record{}
 	case x.ev.Again:
 		return afresh, events.Record{}
-	case prev.Event == x.ev.ID && prev.Result.Settled():
+	case (prev.Event == x.ev.ID || x.lease.state.Event == x.ev.ID) && prev.Result.Settled():
 		return answered, prev
 	case prev.Result == events.Fixed && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.IsZero():
 		return answered, prev
@@ -416,12 +426,13 @@ func (x *run) begin(prev events.Record) {
 	}
 	ended := prev.Phase == "" || prev.Phase == events.Settled && final(prev.Result)
 	if !ended {
-		x.rec.Case, x.rec.First, x.rec.Errors = prev.Case, prev.First, prev.Errors
+		x.rec.Case, x.rec.First = prev.Case, prev.First
 		if opened := cmp.Or(prev.Opened, prev.Trace); events.TraceID(opened) != events.TraceID(x.rec.Trace) {
 			x.rec.Opened = opened
 		}
 		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
 	}
+	x.rec.Errors = x.errors(prev)
 	switch {
 	case prev.Phase == events.Settled && prev.Result == events.Undone:
 		x.rec.Back = prev.At
@@ -569,7 +580,7 @@ func lasting(rec events.Record) bool {
 // waitsSince returns since when the case waits whose last record this is; zero if
 // it doesn't.
 func (x *run) waitsSince(prev events.Record) time.Time {
-	if idle(prev) || lasting(prev) && x.since(prev.At) < stale {
+	if idle(prev) || lasting(prev) && x.since(x.last(prev)) < stale {
 		return prev.Since
 	}
 	return time.Time{}
@@ -917,9 +928,18 @@ func (x *run) settle(ctx context.Context, r events.Result) (events.Record, error
 	if r != events.Waiting && x.rec.Decided != "" {
 		x.rec.Rule = x.rec.Decided // it waits for nothing any more
 	}
+	if x.repeats(r) {
+		x.repeated = true
+		if x.rec.Error == "" {
+			x.rec.Errors = 0
+		}
+		x.rec.Case, x.rec.First, x.rec.Phase, x.rec.At = x.prev.Case, x.prev.First, events.Settled, x.env.now()
+		return x.rec, nil
+	}
 	if err := x.append(ctx, events.Settled); err != nil {
 		return x.lost(err)
 	}
+	x.settled = true
 	return x.rec, nil
 }
 
@@ -956,6 +976,7 @@ func (x *run) append(ctx context.Context, phase events.Phase) error {
 	if err := x.journal.Append(ctx, e.ID(), header, data); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
+	x.journalled = true
 	return nil
 }
 

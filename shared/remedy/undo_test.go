@@ -117,7 +117,7 @@ func TestUndoRefuses(t *testing.T) {
 			}()
 			<-done
 		}, "a run may be writing"},
-		{"the journal is away", func(r *rig, _ *events.Record) { r.env.Stream.Close() }, "read the journal"},
+		{"the journal is away", func(r *rig, _ *events.Record) { r.env.Stream.Close() }, "NATS is not available"},
 		{"another cluster's", func(_ *rig, rec *events.Record) { rec.Cluster = "c-other" }, "not for this host"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

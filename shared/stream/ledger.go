@@ -109,7 +109,7 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 	}
 	b := &balance{
 		Ledger: Ledger{Cluster: cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
-		late:   late, dead: map[string]time.Time{}, records: map[string]events.Record{}, accounts: map[string]*Account{},
+		late:   late, dead: map[string]time.Time{}, records: map[string]events.Record{}, runs: map[string]events.Running{}, accounts: map[string]*Account{},
 	}
 	// FAILED first: what is settled afterwards may be missing in none of the others.
 	var failed []Message
@@ -129,6 +129,10 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
 	}
 	if err := s.EachLast(ctx, Cases, events.CaseSubject(cluster, "*", "*"), b.record); err != nil {
+		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
+	}
+	err = s.entries(ctx, events.RunKey(cluster, "*", "*"), b.again)
+	if err != nil {
 		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
 	}
 	for _, m := range failed {
@@ -153,8 +157,9 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 type balance struct {
 	Ledger
 	late     time.Duration
-	dead     map[string]time.Time     // by origin: when its newest dead letter died
-	records  map[string]events.Record // by subject: the newest record
+	dead     map[string]time.Time      // by origin: when its newest dead letter died
+	records  map[string]events.Record  // by subject: the newest record
+	runs     map[string]events.Running // by subject: who runs
 	accounts map[string]*Account
 }
 
@@ -167,6 +172,21 @@ func (b *balance) record(m Message) error {
 	}
 	b.records[m.Subject] = r
 	return nil
+}
+
+// again takes in that later runs have ended as the newest record says.
+func (b *balance) again(key string, m Message) {
+	var r events.Running
+	parts := strings.Split(key, ".")
+	if err := json.Unmarshal(m.Data, &r); err != nil || len(parts) != 4 {
+		b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %v.", key, err))
+		return
+	}
+	subject := events.CaseSubject(parts[1], parts[2], parts[3])
+	b.runs[subject] = r
+	if rec, ok := b.records[subject]; ok {
+		b.records[subject] = r.Since(rec)
+	}
 }
 
 // enter puts a failure into its column.
@@ -211,6 +231,9 @@ func (b *balance) enter(m Message) {
 				loss.Why = "It was to be looked at again, and nobody has."
 			}
 		}
+	}
+	if run := b.runs[events.CaseSubject(b.Cluster, uid, class)]; run.Holder != "" && run.Renewed.After(loss.Since) {
+		open, loss.Since, loss.Why = true, run.Renewed, "A run on it began and never ended."
 	}
 	switch {
 	case b.At.Sub(loss.Since) > b.late:

@@ -46,6 +46,7 @@ func Permit(class string) (Permissions, error) {
 		key("claim.budget.*.%s.*", class),
 		key("claim.unsettled.*.%s.*", class),
 		key("breaker.*.%s", class),
+		key("run.*.*.%s", class),
 		key("approval.*.*.%s", class),
 		key("lock.target.>"),
 		key("pace.touch.*"),

@@ -83,6 +83,14 @@ func deeds(s, admin *stream.Stream, class, cluster string) map[string]func(conte
 			_, err := s.Create(ctx, "breaker."+cluster+"."+class, []byte("{}"), 0)
 			return err
 		},
+		"take the lease of a run": func(ctx context.Context) error {
+			e, err := s.Entry(ctx, events.RunKey(cluster, uid, class))
+			if err != nil && !errors.Is(err, stream.ErrNotFound) {
+				return err
+			}
+			_, err = s.Swap(ctx, e.Key, []byte("{}"), e.Revision, time.Minute)
+			return err
+		},
 		"reserve a moment":   func(ctx context.Context) error { _, err := s.Pace(ctx, "touch."+cluster, time.Second); return err },
 		"read the policy":    func(ctx context.Context) error { _, err := s.Get(ctx, "policy"); return err },
 		"use an approval up": func(ctx context.Context) error { return s.Delete(ctx, "approval."+cluster+"."+uid+"."+class) },
@@ -223,7 +231,7 @@ func TestPermit(t *testing.T) {
 			return err
 		},
 	}
-	for _, key := range []string{"policy", "pause", "pause." + cluster, "services." + cluster, "progress." + cluster, "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs, "incident.x"} {
+	for _, key := range []string{"policy", "pause", "pause." + cluster, "services." + cluster, "progress." + cluster, "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs, events.RunKey(cluster, uid, theirs), "incident.x"} {
 		refused["write "+key] = put(key)
 	}
 	nats.Refused(t, refused)

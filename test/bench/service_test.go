@@ -111,7 +111,7 @@ type street struct {
 }
 
 // way are the stations between an Event and the write, as the streams have them.
-var way = []string{"exported", string(events.Started), string(events.Intent), string(events.Step)}
+var way = []string{"exported", string(events.Intent), string(events.Step)}
 
 func (r *rig) street(b *testing.B, u *up, n int) *street {
 	b.Helper()

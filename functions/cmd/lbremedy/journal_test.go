@@ -209,6 +209,35 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// Of a case that comes back and changes nothing it is told how often, and when last.
+func TestShowSeen(t *testing.T) {
+	c, s := embed(t)
+	asked := journalled()[3]
+	if err := seed(t.Context(), s, asked); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		known events.Running
+		want  string
+	}{
+		{events.Running{Seen: 1, First: asked.At, Last: asked.At}, ""},
+		{events.Running{Seen: 8640, First: asked.At, Last: asked.At.Add(720 * time.Hour)}, "8640 times since "},
+		{events.Running{Seen: 12, First: asked.At.Add(-2 * time.Hour), Last: asked.At.Add(-time.Hour)}, ""}, // of an earlier record
+	} {
+		data, err := json.Marshal(tt.known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Put(t.Context(), events.RunKey(asked.Cluster, asked.Service.UID, asked.Class), data); err != nil {
+			t.Fatal(err)
+		}
+		got := c.run(t.Context(), "show", asked.Case)
+		if got.code != 0 || strings.Contains(got.out, "Seen ") != (tt.want != "") || !strings.Contains(got.out, tt.want) {
+			t.Errorf("with %+v it shows %+v", tt.known, got)
+		}
+	}
+}
+
 // What was kept before a write is shown with listeners, groups and backends.
 func TestShowSnapshot(t *testing.T) {
 	c, s := embed(t)

@@ -76,15 +76,30 @@ func TestLedger(t *testing.T) {
 	publish(7)                                                                             // nobody has looked at it
 	publish(8)
 	bury(t, s, "tag-missing", uidOf(8), "7", "r")
+	// One that came back and changed nothing, and one that is being looked at for the first time.
+	running := func(i int, k events.Running) {
+		t.Helper()
+		data, err := json.Marshal(k)
+		if err == nil {
+			err = s.Put(t.Context(), events.RunKey("c1", uidOf(i), "tag-missing"), data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	journal(12, func(r *events.Record) { r.Result, r.Event, r.At = events.Asked, "another.1.6", ago(time.Hour) })
+	running(12, events.Running{Seen: 2, First: ago(time.Hour), Last: time.Now(), Event: "11111111-1111-1111-1111-111111111111.1.7"})
+	publish(13)
+	running(13, events.Running{Holder: "x", Renewed: time.Now()})
 	draw(0)
-	want := stream.Account{Class: "tag-missing", Published: 8, Queued: 2, Waiting: 3, Settled: 2, Dead: 1, Undelivered: 8}
+	want := stream.Account{Class: "tag-missing", Published: 10, Queued: 2, Waiting: 4, Settled: 3, Dead: 1, Undelivered: 10}
 	if diff := cmp.Diff([]stream.Account{want}, draw(0).Classes); diff != "" {
 		t.Error(diff)
 	}
 
 	// All that is not settled is lost as soon as it is late.
 	l := draw(command.CodeFailed, "--late", "0s")
-	want.Queued, want.Waiting, want.Lost = 0, 2, 3
+	want.Queued, want.Waiting, want.Lost = 0, 2, 4
 	if diff := cmp.Diff([]stream.Account{want}, l.Classes); diff != "" {
 		t.Error(diff)
 	}
@@ -97,11 +112,12 @@ func TestLedger(t *testing.T) {
 		"5 " + id + " 44444444-20260102T150405 A run on it began and never ended.",
 		"6 " + id + "  Nobody has looked at it.",
 		"7 " + id + "  Nobody has looked at it.",
+		"3 " + id + "  A run on it began and never ended.",
 	}, lost); diff != "" {
 		t.Error(diff)
 	}
 	journal(9, func(r *events.Record) { r.Result, r.Wait, r.At = events.Waiting, time.Second, ago(time.Hour) })
-	if got := c.run(t.Context(), "ledger", "--late", "0s"); got.code != command.CodeFailed || !strings.Contains(got.out, "It does not balance: 4 failures are lost") || !strings.Contains(got.out, "LOST ") {
+	if got := c.run(t.Context(), "ledger", "--late", "0s"); got.code != command.CodeFailed || !strings.Contains(got.out, "It does not balance: 5 failures are lost") || !strings.Contains(got.out, "LOST ") {
 		t.Errorf("%+v", got)
 	}
 

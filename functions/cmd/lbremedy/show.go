@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 func (p *program) show() *cobra.Command {
@@ -49,8 +53,13 @@ balancers stood: --snapshot shows that instead, with listeners, groups and backe
 			if err != nil {
 				return err
 			}
+			seen, err := p.seen(cmd.Context(), s, h.last())
+			if err != nil {
+				return err
+			}
 			return p.print(value, func() {
 				p.report(h.last())
+				p.field("Seen", seen)
 				p.field("Tickets", told)
 				if whole {
 					p.timeline(h)
@@ -65,6 +74,26 @@ balancers stood: --snapshot shows that instead, with listeners, groups and backe
 	cmd.Flags().BoolVar(&whole, "history", false, "all records of the case, not the newest alone")
 	cmd.Flags().BoolVar(&kept, "snapshot", false, "how the load balancers stood before the write")
 	return cmd
+}
+
+// seen says how often runs have ended as a record says, and when last; empty if only the
+// one did that wrote it.
+func (p *program) seen(ctx context.Context, s *stream.Stream, r events.Record) (string, error) {
+	data, err := s.Get(ctx, events.RunKey(r.Cluster, r.Service.UID, r.Class))
+	if errors.Is(err, stream.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var now events.Running
+	if err := json.Unmarshal(data, &now); err != nil {
+		return "", fmt.Errorf("read how often the case was seen: %w", err)
+	}
+	if now.Seen < 2 || now.Since(r).At.Equal(r.At) {
+		return "", nil
+	}
+	return fmt.Sprintf("%d times since %s, last at %s, %s ago", now.Seen, clock(now.First), clock(now.Last), p.ago(now.Last)), nil
 }
 
 // timeline prints when what happened to the case.

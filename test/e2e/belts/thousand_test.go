@@ -57,7 +57,7 @@ func TestThousand(t *testing.T) {
 	written := func(rec events.Record) bool { return rec.Done() }
 	held := func(rec events.Record) bool { return rec.Held == events.HeldByBudget }
 	if err := r.stage.Until(r.ctx, func() bool { return r.stand(written) == places && r.stand(held) == again-places }); err != nil {
-		t.Fatalf("%d are written to and %d wait: %v", r.stand(written), r.stand(held), err)
+		t.Fatalf("%d are written to and %d wait: %v; %v", r.stand(written), r.stand(held), err, r.tally())
 	}
 	if writes := r.stage.WorkerWrites(); !slices.Equal(writes, []string{"ram:CreatePolicyVersion"}) {
 		t.Errorf("the worker has written to the cloud: %v", writes)
