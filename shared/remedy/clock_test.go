@@ -278,14 +278,14 @@ func TestNoTime(t *testing.T) {
 	r.wrote(2)
 }
 
-// An event from the future is an event.
+// An event from the future is an event. It happened now.
 func TestFuture(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.event = r.failure(class, time.Now().Add(24*time.Hour))
 	r.env.Watch = 20 * time.Second
 	r.on("after 1", r.syncs)
-	if rec := r.ends(events.Fixed); rec.Timings.Queue != 0 {
+	if rec := r.ends(events.Fixed); rec.Timings.Queue > time.Second {
 		t.Errorf("it queued for %s", rec.Timings.Queue)
 	}
 }

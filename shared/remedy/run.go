@@ -215,6 +215,7 @@ type run struct {
 
 func newRun(env *Env, r *Remedy, ev Event) (*run, error) {
 	ev.Failure.Message = events.Redact(ev.Failure.Message)
+	ev.Failure = dated(ev.Failure, env.now())
 	f := ev.Failure
 	if f.Cluster != env.Cluster {
 		return nil, fmt.Errorf("%w: the event is of cluster %q, and this is %q", ErrForeign, f.Cluster, env.Cluster)
@@ -701,13 +702,12 @@ func (x *run) newest(ctx context.Context, class string) (events.Failure, bool, e
 	if err != nil {
 		return events.Failure{}, false, fmt.Errorf("read the newest failure: %w", err)
 	}
-	e, err := events.DecodeNATS(msg.Header, msg.Data)
+	f, mine, err := x.kept(msg)
 	if err != nil {
-		return events.Failure{}, false, fmt.Errorf("read the newest failure: %w", err)
+		return events.Failure{}, false, err
 	}
-	f, err := events.ReadFailed(e)
-	if err != nil {
-		return events.Failure{}, false, fmt.Errorf("read the newest failure: %w", err)
+	if !mine || f.Last.IsZero() {
+		return x.newestOfOurs(ctx, subject)
 	}
 	return f, true, nil
 }

@@ -1,0 +1,61 @@
+package remedy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// skew is how far the clock of who dated a failure may be ahead of ours.
+const skew = time.Minute
+
+// dated returns a failure with a time that may be true. Whoever writes an Event chooses
+// its time, and one of 2100 would be newer than all that comes: what is dated in the
+// future happened when the exporter met it, and now if it doesn't say.
+func dated(f events.Failure, now time.Time) events.Failure {
+	if f.Last.After(now.Add(skew)) {
+		f.Last = now
+		if !f.Recorded.IsZero() && f.Recorded.Before(now) {
+			f.Last = f.Recorded
+		}
+	}
+	return f
+}
+
+// kept returns the failure that a message of FAILED holds, and whether it is one of the
+// Service in hand: a stranger may have put this Service's UID into an Event about
+// another. One that is dated in the future has no time, since nobody knows when it was.
+func (x *run) kept(m stream.Message) (f events.Failure, mine bool, err error) {
+	e, err := events.DecodeNATS(m.Header, m.Data)
+	if err != nil {
+		return f, false, fmt.Errorf("read the newest failure: %w", err)
+	}
+	if f, err = events.ReadFailed(e); err != nil {
+		return f, false, fmt.Errorf("read the newest failure: %w", err)
+	}
+	if f.Last.After(x.env.now().Add(skew)) {
+		f.Last = time.Time{}
+	}
+	of := x.ev.Failure.Service
+	return f, f.Service.Namespace == of.Namespace && f.Service.Name == of.Name, nil
+}
+
+// newestOfOurs returns the newest failure of the Service that has a time. The newest
+// message under its UID may be a stranger's.
+func (x *run) newestOfOurs(ctx context.Context, subject string) (newest events.Failure, found bool, err error) {
+	var last uint64
+	err = x.env.Stream.EachLast(ctx, stream.Failed, subject, func(m stream.Message) error {
+		f, mine, err := x.kept(m)
+		if err == nil && mine && m.Sequence > last && !f.Last.IsZero() {
+			newest, found, last = f, true, m.Sequence
+		}
+		return err
+	})
+	if err != nil {
+		return events.Failure{}, false, fmt.Errorf("read the newest failure: %w", err)
+	}
+	return newest, found, nil
+}
