@@ -49,10 +49,11 @@ func BenchmarkLatency(b *testing.B) {
 	w := newWorld(b)
 	stop := w.run(quiet(w, w.exporter(nil)))
 	arrived := w.arrivals(events.FailedSubjects)
-	w.event("warm-up", uid(99999), full)
+	w.event("warm-up", w.uid(99999), full)
 	<-arrived
 
 	const n = 500
+	w.uids(0, n)
 	var asked, created, stored [n]time.Time
 	var writers sync.WaitGroup
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -61,14 +62,14 @@ func BenchmarkLatency(b *testing.B) {
 		<-tick.C
 		writers.Go(func() {
 			asked[i] = time.Now()
-			w.event(fmt.Sprint("e", i), uid(i), full)
+			w.event(fmt.Sprint("e", i), w.uid(i), full)
 			created[i] = time.Now()
 		})
 	}
 	writers.Wait()
 	index := map[string]int{}
 	for i := range n {
-		index[events.FailedSubject(w.id, "vswitch-ip-exhausted", uid(i))] = i
+		index[events.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(i))] = i
 	}
 	for range n {
 		a := <-arrived
@@ -93,6 +94,7 @@ func BenchmarkLatency(b *testing.B) {
 func BenchmarkBurst(b *testing.B) {
 	const n, writers = 3000, 16
 	burst := func(w *world, arrived <-chan arrival) float64 {
+		w.uids(0, n)
 		client := w.join.Client().CoreV1().Events(w.ns)
 		var all sync.WaitGroup
 		next := make(chan int, n)
@@ -104,7 +106,7 @@ func BenchmarkBurst(b *testing.B) {
 		for range writers {
 			all.Go(func() {
 				for i := range next {
-					if _, err := client.Create(w.ctx, w.newEvent(fmt.Sprint("e", i), uid(i), full), metav1.CreateOptions{}); err != nil {
+					if _, err := client.Create(w.ctx, w.newEvent(fmt.Sprint("e", i), w.uid(i), full), metav1.CreateOptions{}); err != nil {
 						b.Error(err)
 					}
 				}
@@ -121,7 +123,7 @@ func BenchmarkBurst(b *testing.B) {
 		w := newWorld(b)
 		w.run(quiet(w, w.exporter(nil)))
 		arrived := w.arrivals(events.FailedSubjects)
-		w.event("warm-up", uid(99999), full)
+		w.event("warm-up", w.uid(99999), full)
 		<-arrived
 		b.ReportMetric(burst(w, arrived), "events/s")
 	})
@@ -145,7 +147,7 @@ func BenchmarkBurst(b *testing.B) {
 			})
 		}()
 		arrived := w.arrivals(events.FailedSubjects)
-		w.event("warm-up", uid(99999), full)
+		w.event("warm-up", w.uid(99999), full)
 		<-arrived
 		b.ReportMetric(burst(w, arrived), "events/s")
 	})
@@ -153,10 +155,10 @@ func BenchmarkBurst(b *testing.B) {
 
 // BenchmarkMessage reports what it costs to make a message of an Event.
 func BenchmarkMessage(b *testing.B) {
-	s := &session{Exporter: &Exporter{c: Config{Classifier: events.NewClassifier(table)}, log: slog.New(slog.DiscardHandler)}}
-	ev := kube.Event{Namespace: "shop", Name: "web.1", UID: uid(9), ResourceVersion: "12345", Reason: "SyncLoadBalancerFailed",
+	s := &session{Exporter: &Exporter{c: Config{Classifier: events.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)}}
+	ev := kube.Event{Namespace: "shop", Name: "web.1", UID: "99999999-1111-2222-3333-444444444444", ResourceVersion: "12345", Reason: "SyncLoadBalancerFailed",
 		Type: "Warning", Message: full, Component: "service-controller", Count: 1, First: time.Now(), Last: time.Now(),
-		Object: kube.Object{Kind: "Service", Namespace: "shop", Name: "web", UID: uid(1)}}
+		Object: kube.Object{Kind: "Service", Namespace: "shop", Name: "web", UID: "11111111-1111-2222-3333-444444444444"}}
 	b.ReportAllocs()
 	for b.Loop() {
 		o, ok := s.judge(ev)

@@ -15,10 +15,12 @@
 //     acknowledged. A start goes on from there, and from a list of all Events where
 //     that isn't possible. A list is what is known now, so it yields the newest
 //     Event of each Service and class only, which is also all that the stream keeps.
-//   - Nothing waits in memory for long: what is in flight is bounded, and if nothing
-//     gets through for 30 s while something waits, all of it is let go and listed
-//     again when NATS answers. The API server keeps Events for an hour, so that a
-//     shorter outage loses nothing.
+//   - What waits in memory is bounded, and if nothing gets through to NATS for 30 s,
+//     all of it is let go and listed again when NATS answers. The API server keeps
+//     Events for an hour, so that a shorter outage loses nothing.
+//   - An Event is a hint from a stranger. It is published when its namespace, name and
+//     UID are those of one Service (registry.go), within the budget of its namespace
+//     (lane.go), under a time that is neither to come nor long before the Event.
 //   - What can't become a message, such as an Event about a Service whose UID is
 //     none, goes to DEAD with the reason, and progress moves on.
 //
@@ -51,8 +53,8 @@ import (
 )
 
 // Grants is what an exporter needs of the cluster. It counts the LoadBalancer
-// Services beside what it watches.
-var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.ListServices}
+// Services beside what it watches, and reads the ones that Events name.
+var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices}
 
 // What is watched.
 var (
@@ -80,6 +82,13 @@ type Config struct {
 	Stream     *stream.Stream
 	Classifier *events.Classifier
 	Log        *slog.Logger // nil: nothing is logged
+
+	// Of one namespace so many failures are published in a second, and so many at once.
+	// Zero: DefaultRate and DefaultBurst.
+	Rate  float64
+	Burst int
+
+	Now func() time.Time // what Events are dated by that are dated in the future; nil: time.Now
 }
 
 // Stats count what an exporter has met since it was made.
@@ -89,12 +98,15 @@ type Stats struct {
 	Published atomic.Int64 // stored in FAILED
 	Kept      atomic.Int64 // not stored, since FAILED held the same or a newer one, or DEAD this one
 	Dead      atomic.Int64 // sent to DEAD
-	Overtaken atomic.Int64 // of a list that held a newer one of the same Service and class
-	Released  atomic.Int64 // let go while nothing got through, and listed again later
+	Overtaken atomic.Int64 // a newer one of the same Service and class stood in the same list, or came while it waited
+	Strange   atomic.Int64 // not published, since they are about no Service that there is
+	Released  atomic.Int64 // let go while nothing got through or there was no room, and listed again later
+	Slowed    atomic.Int64 // that came while their namespace made more than its budget; they come to one of the other ends
 	Reported  atomic.Int64 // results of a check before an upgrade
 	Foreseen  atomic.Int64 // of these, the failures that it foresees, which are among those seen
 	Relists   atomic.Int64 // lists of all Events
 	Retries   atomic.Int64 // publishes that were tried again
+	Unread    atomic.Int64 // reads of a Service that failed, and are made again
 	Saves     atomic.Int64 // times that progress was saved
 }
 
@@ -107,6 +119,9 @@ type Exporter struct {
 	stuck time.Duration // time without an acknowledgement after which all is listed again
 	began time.Time
 	last  atomic.Int64 // when the last Event was seen, in nanoseconds
+
+	registry registry
+	told     notice
 
 	mu      sync.Mutex
 	now     *ledger // of the session that runs
@@ -123,8 +138,12 @@ func New(c Config) (*Exporter, error) {
 	if c.Kube == nil || c.Stream == nil || c.Classifier == nil {
 		return nil, errors.New("make an exporter: it needs a cluster, a stream and a classifier")
 	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	log := cmp.Or(c.Log, slog.New(slog.DiscardHandler)).With("cluster", c.Cluster)
-	return &Exporter{c: c, log: log, stuck: stuck, began: time.Now(), now: newLedger(), news: make(chan struct{}, 1)}, nil
+	return &Exporter{c: c, log: log, stuck: stuck, began: time.Now(), now: newLedger(), news: make(chan struct{}, 1),
+		registry: registry{read: serviceUID(c.Kube)}}, nil
 }
 
 // Stats returns the exporter's counters.
@@ -171,11 +190,16 @@ func (e *Exporter) Run(ctx context.Context) error {
 }
 
 // count says now and then how many LoadBalancer Services there are: the budget of
-// the cluster is a share of them. Nothing else depends on it, so that a cluster that
-// does not let them be listed is only said.
+// the cluster is a share of them. It tells the registry of them, which saves the reading
+// of each. Nothing else depends on it, so that a cluster that does not let them be listed
+// is only said.
 func (e *Exporter) count(ctx context.Context) {
 	for ctx.Err() == nil {
-		n, err := e.c.Kube.CountLoadBalancers(ctx)
+		n := 0
+		err := e.c.Kube.EachLoadBalancer(ctx, func(o kube.Object) {
+			e.registry.put(o.UID, registration{o.Namespace, o.Name, time.Now()})
+			n++
+		})
 		if err == nil {
 			err = e.c.Stream.Put(ctx, events.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
 		}
@@ -226,6 +250,7 @@ func (e *Exporter) start(ctx context.Context) (string, error) {
 type session struct {
 	*Exporter
 	ledger *ledger
+	lanes  *lanes
 	pipe   *stream.Pipe
 	ctx    context.Context // of the publishes; it outlives that of the reading by a moment
 }
@@ -238,7 +263,7 @@ func (e *Exporter) session(ctx context.Context, from string) {
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, abandon) })()
 
-	s := &session{Exporter: e, ledger: newLedger(), pipe: e.c.Stream.Pipe(inFlight), ctx: publishing}
+	s := &session{Exporter: e, ledger: newLedger(), lanes: newLanes(e.c.Rate, e.c.Burst), pipe: e.c.Stream.Pipe(inFlight), ctx: publishing}
 	e.mu.Lock()
 	e.now = s.ledger
 	e.mu.Unlock()
@@ -250,9 +275,12 @@ func (e *Exporter) session(ctx context.Context, from string) {
 			abandon()
 		}
 	})
+	var out sync.WaitGroup
+	out.Go(func() { s.drain(reading) })
 	s.read(reading, from)
 	stop()
 	guard.Wait()
+	out.Wait()
 	s.pipe.Wait()
 	e.stats.Released.Add(int64(s.ledger.unclosed()))
 }
@@ -319,7 +347,8 @@ func (s *session) read(ctx context.Context, from string) {
 		err := s.c.Kube.WatchEvents(ctx, services, from, spell, func(ch kube.Change) error {
 			from, seen = ch.Event.ResourceVersion, true
 			s.exists(from)
-			return s.take(ch)
+			s.take(ch)
+			return nil
 		})
 		lasted := time.Since(opened)
 		silent = err != nil || !seen
@@ -377,19 +406,30 @@ func (s *session) complain(ctx context.Context, err error) {
 func (s *session) list(ctx context.Context) (string, error) {
 	s.stats.Relists.Add(1)
 	newest := map[string]occurrence{}
+	bytes, all := map[string]int{}, 0 // of these, by namespace
+	over := map[string]bool{}         // namespaces that there is no room for
 	version, err := s.c.Kube.ListEvents(ctx, services, func(ev kube.Event) error {
 		o, ok := s.judge(ev)
 		if !ok {
 			return nil
 		}
-		key := o.key()
+		key, size := o.Namespace+" "+o.key(), o.size()
 		was, ok := newest[key]
-		if ok {
+		switch {
+		case ok:
 			s.stats.Overtaken.Add(1)
+			if !kube.Later(o.ResourceVersion, was.ResourceVersion) {
+				return ctx.Err()
+			}
+			size -= was.size()
+		case bytes[o.Namespace] > 0 && (bytes[o.Namespace]+size > laneBytes || all+size > allBytes):
+			s.stats.Released.Add(1)
+			over[o.Namespace] = true
+			return ctx.Err()
 		}
-		if !ok || kube.Later(o.ResourceVersion, was.ResourceVersion) {
-			newest[key] = o
-		}
+		newest[key] = o
+		bytes[o.Namespace] += size
+		all += size
 		return ctx.Err()
 	})
 	if err != nil {
@@ -397,39 +437,45 @@ func (s *session) list(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.exists(version)
-	for i, o := range slices.SortedFunc(maps.Values(newest), inOrder) {
-		// The versions of a list are no progress before its last one is through.
-		if err := s.put(o, s.ledger.open("")); err != nil {
-			s.stats.Released.Add(int64(len(newest) - i - 1)) // that one is open
-			return "", err
+	for _, o := range slices.SortedFunc(maps.Values(newest), inOrder) {
+		s.enter(o, true)
+	}
+	for namespace := range over {
+		if e := s.ledger.open(""); s.lanes.overflow(namespace, version, e) {
+			s.ledger.hold(e)
+		} else {
+			s.passed(s.ledger.close(e))
 		}
 	}
 	s.passed(s.ledger.skip(version))
 	return version, nil
 }
 
-// take publishes what a change tells. An error means that the session ends.
-func (s *session) take(ch kube.Change) error {
-	version := ch.Event.ResourceVersion
+// take takes in what a change tells.
+func (s *session) take(ch kube.Change) {
 	if ch.Kind == kube.Added || ch.Kind == kube.Modified {
 		if o, ok := s.judge(ch.Event); ok {
-			return s.put(o, s.ledger.open(version))
+			s.enter(o, false)
+			return
 		}
 	}
 	// A deletion tells nothing: Events end when they are an hour old.
-	s.passed(s.ledger.skip(version))
-	return nil
+	s.passed(s.ledger.skip(ch.Event.ResourceVersion))
 }
 
-// put begins to publish an occurrence, and closes its entry in the ledger when it
-// is through. It blocks while too much is in flight.
-func (s *session) put(o occurrence, mine *entry) error {
-	m, err := o.message(s.c.Cluster)
+// put begins to publish an occurrence, closes its entry in the ledger when it is
+// through, and calls landed in any case. It blocks while too much is in flight.
+func (s *session) put(w *waiting, landed func()) {
+	m, err := w.message(s.c.Cluster)
 	if err != nil {
-		return s.bury(o, err, mine)
+		_ = s.bury(w, err)
+		landed()
+		return
 	}
-	newer, unsure := s.newerThan(o)
-	return s.pipe.Publish(s.ctx, m.subject, m.id, m.header, m.data, newer, func(_ uint64, stored bool, err error) {
+	s.ledger.send(w.entry)
+	newer, unsure := s.newerThan(w.occurrence)
+	err = s.pipe.Publish(s.ctx, m.subject, m.id, m.header, m.data, newer, func(_ uint64, stored bool, err error) {
+		defer landed()
 		wait := &wait{}
 		for {
 			doubt := unsure()
@@ -438,11 +484,11 @@ func (s *session) put(o occurrence, mine *entry) error {
 			}
 			if err != nil && !passes(err) {
 				// It will never be taken, and must not hold up what comes after it.
-				_ = s.bury(o, err, mine)
+				_ = s.bury(w, err)
 				return
 			}
 			s.stats.Retries.Add(1)
-			s.log.Debug("a failure isn't published yet", "namespace", o.Object.Namespace, "service", o.Object.Name, "error", cmp.Or(err, doubt))
+			s.log.Debug("a failure isn't published yet", "namespace", w.Object.Namespace, "service", w.Object.Name, "error", cmp.Or(err, doubt))
 			if !wait.pause(s.ctx) {
 				return // it stays open in the ledger
 			}
@@ -453,8 +499,11 @@ func (s *session) put(o occurrence, mine *entry) error {
 		} else {
 			s.stats.Kept.Add(1)
 		}
-		s.passed(s.ledger.close(mine))
+		s.through(w)
 	})
+	if err != nil {
+		landed()
+	}
 }
 
 // passes reports whether a publish that failed may succeed when it is tried again:
@@ -466,11 +515,12 @@ func passes(err error) bool {
 
 // bury sends to DEAD what can't become a message of FAILED. One that was buried
 // before, as progress tells, is passed over. An error means that the session ends.
-func (s *session) bury(o occurrence, reason error, mine *entry) error {
-	if s.buried(o.ResourceVersion) {
+func (s *session) bury(w *waiting, reason error) error {
+	if s.buried(w.ResourceVersion) {
 		s.stats.Kept.Add(1)
 	} else {
-		header, data := o.remains()
+		s.ledger.send(w.entry)
+		header, data := w.remains()
 		wait := &wait{}
 		for {
 			err := s.c.Stream.Dead(s.ctx, reason.Error(), "exporter."+s.c.Cluster, header, data)
@@ -483,9 +533,9 @@ func (s *session) bury(o occurrence, reason error, mine *entry) error {
 			}
 		}
 		s.stats.Dead.Add(1)
-		s.log.Warn("an Event can't be published and is in DEAD", "kubeevent", o.Namespace+"/"+o.Name, "error", reason)
+		s.log.Warn("an Event can't be published and is in DEAD", "kubeevent", w.Namespace+"/"+w.Name, "error", reason)
 	}
-	s.passed(s.ledger.close(mine))
+	s.through(w)
 	return nil
 }
 
@@ -646,11 +696,14 @@ type wait struct{ next time.Duration }
 
 // pause waits, and reports whether ctx is still alive. Half of it is chance, so that
 // exporters which failed together don't try again together.
-func (w *wait) pause(ctx context.Context) bool {
+func (w *wait) pause(ctx context.Context) bool { return sleep(ctx, w.length()) }
+
+// length returns how long the next pause is.
+func (w *wait) length() time.Duration {
 	w.next = max(firstWait, w.next)
 	d := w.next/2 + rand.N(w.next/2)
 	w.next = min(2*w.next, lastWait)
-	return sleep(ctx, d)
+	return d
 }
 
 func (w *wait) reset() { w.next = 0 }

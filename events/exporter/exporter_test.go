@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,13 +58,16 @@ type world struct {
 	port int
 	nats *embedded.Server
 	s    *stream.Stream
+
+	mu   sync.Mutex
+	made map[int]string // UIDs of the Services
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	w := &world{TB: t, ctx: ctx, join: cluster.Join(t), dir: t.TempDir(), id: "c1", port: -1}
+	w := &world{TB: t, ctx: ctx, join: cluster.Join(t), dir: t.TempDir(), id: "c1", port: -1, made: map[int]string{}}
 	w.ns = w.join.Namespace(t)
 	w.startNATS()
 	t.Cleanup(func() { w.nats.Close() })
@@ -94,14 +98,21 @@ func (w *world) connect() *stream.Stream {
 	return nats.Connect(w, stream.Config{URL: w.nats.URL()})
 }
 
-// exporter makes an exporter that reaches the API server by the configuration.
+// exporter makes an exporter that reaches the API server by the configuration, and that
+// slows no namespace.
 func (w *world) exporter(config *rest.Config) *Exporter {
+	w.Helper()
+	return w.budgeted(config, 100_000, 100_000)
+}
+
+// budgeted makes an exporter with a budget for each namespace.
+func (w *world) budgeted(config *rest.Config, perSecond float64, burst int) *Exporter {
 	w.Helper()
 	k, err := kube.New(cmp.Or(config, w.join.Config))
 	if err != nil {
 		w.Fatal(err)
 	}
-	e, err := New(Config{Cluster: w.id, Kube: k, Stream: w.connect(), Classifier: events.NewClassifier(table), Log: slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	e, err := New(Config{Cluster: w.id, Kube: k, Stream: w.connect(), Classifier: events.NewClassifier(table), Rate: perSecond, Burst: burst, Log: slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -136,7 +147,7 @@ func (w *world) newEvent(name, uid, message string) *corev1.Event {
 	now := metav1.Now().Rfc3339Copy()
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: w.ns},
-		InvolvedObject: corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: w.ns, Name: "web", UID: types.UID(uid)},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: w.ns, Name: w.named(uid), UID: types.UID(uid)},
 		Reason:         "SyncLoadBalancerFailed", Type: corev1.EventTypeWarning, Message: message,
 		Source:         corev1.EventSource{Component: "service-controller"},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
@@ -227,14 +238,50 @@ func (t *tail) until(uids []string, count int) {
 	}
 }
 
-func uid(n int) string { return fmt.Sprintf("%08d-1111-2222-3333-444444444444", n) }
+// uid returns the UID of the world's Service of a number, which it makes if need be.
+func (w *world) uid(n int) string {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.made[n] == "" {
+		w.made[n] = w.service(serviceName(n))
+	}
+	return w.made[n]
+}
 
-func uids(from, to int) []string {
+func (w *world) uids(from, to int) []string {
+	w.Helper()
 	var all []string
 	for n := from; n < to; n++ {
-		all = append(all, uid(n))
+		all = append(all, w.uid(n))
 	}
 	return all
+}
+
+func serviceName(n int) string { return fmt.Sprint("web-", n) }
+
+// service makes a Service and returns its UID.
+func (w *world) service(name string) string {
+	w.Helper()
+	svc, err := w.join.Client().CoreV1().Services(w.ns).Create(w.ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(svc.UID)
+}
+
+// named returns the name of the Service with the UID; "web" if the world made none.
+func (w *world) named(uid string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n, made := range w.made {
+		if made == uid {
+			return serviceName(n)
+		}
+	}
+	return "web"
 }
 
 // last returns the failure that is stored for a class and a Service.
@@ -275,25 +322,25 @@ func TestEachOccurrence(t *testing.T) {
 		}
 	}
 	// Each of them takes the place of the one before, so each is awaited.
-	first := w.event("web.1", uid(1), full)
+	first := w.event("web.1", w.uid(1), full)
 	take(1)
 	first = w.again(first)
 	take(1)
 	w.again(first)
 	take(1)
-	ensured := w.newEvent("web.2", uid(1), "Ensured load balancer [lb-1]")
+	ensured := w.newEvent("web.2", w.uid(1), "Ensured load balancer [lb-1]")
 	ensured.Reason, ensured.Type = "EnsuredLoadBalancer", "Normal"
 	w.make(ensured)
-	pull := w.newEvent("web.3", uid(1), "Failed to pull image")
+	pull := w.newEvent("web.3", w.uid(1), "Failed to pull image")
 	pull.Reason, pull.Source.Component = "Failed", "kubelet"
 	w.make(pull)
-	dry := w.newEvent("web.4", uid(1), "DryRun: "+full)
+	dry := w.newEvent("web.4", w.uid(1), "DryRun: "+full)
 	w.make(dry)
-	ours := w.newEvent("web.5a", uid(6), full) // what a ticket says of it may quote all
+	ours := w.newEvent("web.5a", w.uid(6), full) // what a ticket says of it may quote all
 	ours.Reason, ours.Source.Component = "LBRemedyAsked", kube.Manager
 	w.make(ours)
-	w.make(w.newEvent("web.5", uid(2), "(combined from similar events): "+untaged))
-	pod := w.newEvent("web.6", uid(3), full)
+	w.make(w.newEvent("web.5", w.uid(2), "(combined from similar events): "+untaged))
+	pod := w.newEvent("web.6", w.uid(3), full)
 	pod.InvolvedObject.Kind = "Pod"
 	w.make(pod)
 	// The shape of events.k8s.io has no count, no source and no first and last time.
@@ -301,30 +348,30 @@ func TestEachOccurrence(t *testing.T) {
 	if _, err := w.join.Client().EventsV1().Events(w.ns).Create(w.ctx, &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "web.7"}, EventTime: at, Reason: "UnAvailableLoadBalancer", Action: "Sync", Type: "Normal",
 		Note: "There are no available nodes for LoadBalancer", ReportingController: "service-controller", ReportingInstance: "ccm",
-		Regarding: corev1.ObjectReference{Kind: "Service", Namespace: w.ns, Name: "web", UID: types.UID(uid(4))},
+		Regarding: corev1.ObjectReference{Kind: "Service", Namespace: w.ns, Name: serviceName(4), UID: types.UID(w.uid(4))},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.event("web.8", uid(5), full)
+	w.event("web.8", w.uid(5), full)
 
 	take(3)
 	// Different subjects are in flight together and come in any order.
 	slices.SortStableFunc(rows, func(a, b row) int { return strings.Compare(a.Event, b.Event) })
 	want := []row{
-		{"vswitch-ip-exhausted", uid(1), "web.1", 1},
-		{"vswitch-ip-exhausted", uid(1), "web.1", 2},
-		{"vswitch-ip-exhausted", uid(1), "web.1", 3},
-		{"tag-missing", uid(2), "web.5", 1},
-		{events.Unclassified, uid(4), "web.7", 1},
-		{"vswitch-ip-exhausted", uid(5), "web.8", 1},
+		{"vswitch-ip-exhausted", w.uid(1), "web.1", 1},
+		{"vswitch-ip-exhausted", w.uid(1), "web.1", 2},
+		{"vswitch-ip-exhausted", w.uid(1), "web.1", 3},
+		{"tag-missing", w.uid(2), "web.5", 1},
+		{events.Unclassified, w.uid(4), "web.7", 1},
+		{"vswitch-ip-exhausted", w.uid(5), "web.8", 1},
 	}
 	if diff := gocmp.Diff(want, rows); diff != "" {
 		t.Errorf("what was stored (-want +got):\n%s", diff)
 	}
 
-	f, m := w.last("vswitch-ip-exhausted", uid(5))
+	f, m := w.last("vswitch-ip-exhausted", w.uid(5))
 	if f.Message != full || f.Reason != "SyncLoadBalancerFailed" || f.Component != "service-controller" || f.Type != "Warning" ||
-		f.Cluster != w.id || f.Service != (events.Service{Namespace: w.ns, Name: "web", UID: uid(5)}) {
+		f.Cluster != w.id || f.Service != (events.Service{Namespace: w.ns, Name: serviceName(5), UID: w.uid(5)}) {
 		t.Errorf("the failure is %+v", f)
 	}
 	if want := f.Event.UID + "." + f.Event.ResourceVersion; m.ID() != want {
@@ -343,12 +390,12 @@ func TestEachOccurrence(t *testing.T) {
 func TestGoesOn(t *testing.T) {
 	w := newWorld(t)
 	got := w.tail()
-	w.event("a", uid(1), full)
+	w.event("a", w.uid(1), full)
 	e := w.exporter(nil)
 	stop := w.run(e)
-	got.until(uids(1, 2), 1)
-	w.event("b", uid(2), full)
-	got.until(uids(2, 3), 1)
+	got.until(w.uids(1, 2), 1)
+	w.event("b", w.uid(2), full)
+	got.until(w.uids(2, 3), 1)
 	stop()
 	if n := e.Stats().Relists.Load(); n != 1 {
 		t.Errorf("the first exporter listed %d times, want 1", n)
@@ -357,27 +404,27 @@ func TestGoesOn(t *testing.T) {
 		t.Fatalf("the progress is %q, error %v", v, err)
 	}
 
-	w.event("c", uid(3), full)
+	w.event("c", w.uid(3), full)
 	e = w.exporter(nil)
 	stop = w.run(e)
-	got.until(uids(3, 4), 1)
+	got.until(w.uids(3, 4), 1)
 	stop()
 	if n := e.Stats().Relists.Load(); n != 0 {
 		t.Errorf("the second exporter listed %d times, want 0", n)
 	}
 
 	// etcd forgets: all is listed, and what FAILED holds stays as it is.
-	w.event("d", uid(4), full)
+	w.event("d", w.uid(4), full)
 	w.join.Compact(t)
-	_, before := w.last("vswitch-ip-exhausted", uid(3))
+	_, before := w.last("vswitch-ip-exhausted", w.uid(3))
 	e = w.exporter(nil)
 	stop = w.run(e)
-	got.until(uids(4, 5), 1)
+	got.until(w.uids(4, 5), 1)
 	stop()
 	if n := e.Stats().Relists.Load(); n != 1 {
 		t.Errorf("the third exporter listed %d times, want 1", n)
 	}
-	if _, after := w.last("vswitch-ip-exhausted", uid(3)); after.Sequence != before.Sequence {
+	if _, after := w.last("vswitch-ip-exhausted", w.uid(3)); after.Sequence != before.Sequence {
 		t.Errorf("the list stored a failure again: sequence %d became %d", before.Sequence, after.Sequence)
 	}
 }
@@ -390,9 +437,9 @@ func TestProgressAheadOfTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := w.tail()
-	w.event("a", uid(1), full)
+	w.event("a", w.uid(1), full)
 	stop := w.run(w.exporter(nil))
-	got.until(uids(1, 2), 1)
+	got.until(w.uids(1, 2), 1)
 	stop()
 	v, err := w.s.Progress(w.ctx, w.id)
 	if err != nil {
@@ -416,9 +463,9 @@ func TestRestoredCluster(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { e.session(ctx, "999999999999"); close(ended) }()
 	w.awaitAsked(g, true)
-	w.event("a", uid(1), full)
+	w.event("a", w.uid(1), full)
 	g.cutAll()
-	w.tail().until(uids(1, 2), 1)
+	w.tail().until(w.uids(1, 2), 1)
 	cancel()
 	<-ended
 	if v, err := w.s.Progress(w.ctx, w.id); !errors.Is(err, stream.ErrNotFound) {
@@ -432,6 +479,9 @@ type gate struct {
 	refuse func(watch bool, w http.ResponseWriter) bool // reports whether it has answered
 	cut    []context.CancelFunc
 	asked  chan bool // gets whether each request was a watch, if somebody looks
+
+	services func(w http.ResponseWriter) bool // refuses the reading of a Service
+	reads    atomic.Int64                     // of Services
 }
 
 // through returns the configuration that leads through a new gate.
@@ -452,6 +502,17 @@ func (w *world) through() (*rest.Config, *gate) {
 	proxy.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		watch := r.URL.Query().Get("watch") != ""
+		g.mu.Lock()
+		only := g.services
+		g.mu.Unlock()
+		if strings.Contains(r.URL.Path, "/services/") {
+			g.reads.Add(1)
+			if only != nil && only(rw) {
+				return
+			}
+			proxy.ServeHTTP(rw, r)
+			return
+		}
 		if strings.Contains(r.URL.Path, "kube-system") {
 			rw.WriteHeader(http.StatusServiceUnavailable) // the other watch is of no interest here
 			return
@@ -525,25 +586,25 @@ func TestCutWatches(t *testing.T) {
 	config, g := w.through()
 	e := w.exporter(config)
 	got := w.tail()
-	w.event("a1", uid(1), full)
+	w.event("a1", w.uid(1), full)
 	w.run(e)
-	got.until(uids(1, 2), 1)
+	got.until(w.uids(1, 2), 1)
 
 	for n := 2; n < 10; n++ {
 		g.cutAll()
-		w.event(fmt.Sprint("a", n), uid(n), full)
+		w.event(fmt.Sprint("a", n), w.uid(n), full)
 	}
-	got.until(uids(2, 10), 1)
+	got.until(w.uids(2, 10), 1)
 	lists := e.Stats().Relists.Load()
 
 	g.set(away)
 	w.awaitAsked(g, true)
-	w.event("b", uid(10), full)
-	w.again(w.event("c", uid(11), full))
+	w.event("b", w.uid(10), full)
+	w.again(w.event("c", w.uid(11), full))
 	w.join.Compact(t)
 	g.set(nil)
-	got.until(uids(10, 11), 1)
-	got.until(uids(11, 12), 2)
+	got.until(w.uids(10, 11), 1)
+	got.until(w.uids(11, 12), 2)
 	if n := e.Stats().Relists.Load(); n <= lists {
 		t.Errorf("after the compaction nothing was listed: %d lists, %d before", n, lists)
 	}
@@ -583,8 +644,8 @@ func TestRefusedWatches(t *testing.T) {
 			began := time.Now()
 			w.run(e)
 			<-enough
-			w.event("a", uid(1), full)
-			got.until(uids(1, 2), 1)
+			w.event("a", w.uid(1), full)
+			got.until(w.uids(1, 2), 1)
 			if name != "broken" && e.Stats().Relists.Load() < 4 {
 				t.Errorf("%d lists after 4 refused watches", e.Stats().Relists.Load())
 			}
@@ -608,14 +669,14 @@ func TestNATSAway(t *testing.T) {
 			}
 			before := w.tail()
 			w.run(e)
-			w.event("first", uid(0), full)
-			before.until(uids(0, 1), 1)
+			w.event("first", w.uid(0), full)
+			before.until(w.uids(0, 1), 1)
 			already := e.Stats().Relists.Load()
 
 			w.nats.Close()
 			const many = 3 * inFlight // more than the exporter takes before it stops reading
 			for n := 1; n <= many; n++ {
-				ev := w.event(fmt.Sprint("e", n), uid(n), full)
+				ev := w.event(fmt.Sprint("e", n), w.uid(n), full)
 				if n%10 == 0 {
 					w.again(ev)
 				}
@@ -626,9 +687,9 @@ func TestNATSAway(t *testing.T) {
 				w.await("something waits", func() bool { return e.Lag() > 0 })
 			}
 			w.startNATS()
-			w.tail().until(uids(0, many+1), 1)
+			w.tail().until(w.uids(0, many+1), 1)
 			for n := 10; n <= many; n += 10 {
-				w.await("the newest occurrence is stored", func() bool { f, _ := w.last("vswitch-ip-exhausted", uid(n)); return f.Count == 2 })
+				w.await("the newest occurrence is stored", func() bool { f, _ := w.last("vswitch-ip-exhausted", w.uid(n)); return f.Count == 2 })
 			}
 			lists := e.Stats().Relists.Load()
 			if listed := lists > already; listed != long {
@@ -665,7 +726,7 @@ func TestTwoExporters(t *testing.T) {
 	var writers sync.WaitGroup
 	for n := range services {
 		writers.Go(func() {
-			ev := w.event(fmt.Sprint("e", n), uid(n), full)
+			ev := w.event(fmt.Sprint("e", n), w.uid(n), full)
 			for range repeats - 1 {
 				ev = w.again(ev)
 			}
@@ -685,7 +746,7 @@ func TestTwoExporters(t *testing.T) {
 		return a.Lag() == 0 && b.Lag() == 0 && a.Stats().Kept.Load()+b.Stats().Kept.Load() >= services
 	})
 	for n := range services {
-		if f, _ := w.last("vswitch-ip-exhausted", uid(n)); f.Count != repeats {
+		if f, _ := w.last("vswitch-ip-exhausted", w.uid(n)); f.Count != repeats {
 			t.Errorf("Service %d ended with count %d, want %d", n, f.Count, repeats)
 		}
 	}
@@ -708,7 +769,7 @@ func TestAlienMessage(t *testing.T) {
 	store := func(id, version string) {
 		t.Helper()
 		ev := kube.Event{Namespace: w.ns, Name: "old", UID: "u", ResourceVersion: version, Message: full, Count: 9,
-			Object: kube.Object{Namespace: w.ns, Name: "web", UID: id}}
+			Object: kube.Object{Namespace: w.ns, Name: w.named(id), UID: id}}
 		m, err := occurrence{ev, "vswitch-ip-exhausted"}.message(w.id)
 		if err != nil {
 			t.Fatal(err)
@@ -717,26 +778,26 @@ func TestAlienMessage(t *testing.T) {
 			t.Fatalf("store: %v, error %v", stored, err)
 		}
 	}
-	store(uid(1), "999999999999")
-	if _, _, err := w.s.PublishNewer(w.ctx, events.FailedSubject(w.id, "vswitch-ip-exhausted", uid(2)), "", nil, []byte("no failure"), func(stream.Message) bool { return true }); err != nil {
+	store(w.uid(1), "999999999999")
+	if _, _, err := w.s.PublishNewer(w.ctx, events.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(2)), "", nil, []byte("no failure"), func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
-	w.event("a", uid(1), full)
-	w.event("b", uid(2), full)
-	ours := w.event("c", uid(3), full)
-	later := w.event("d", uid(4), full) // makes a version that exists and is later than c's
-	store(uid(3), later.ResourceVersion)
+	w.event("a", w.uid(1), full)
+	w.event("b", w.uid(2), full)
+	ours := w.event("c", w.uid(3), full)
+	later := w.event("d", w.uid(4), full) // makes a version that exists and is later than c's
+	store(w.uid(3), later.ResourceVersion)
 
 	e := w.exporter(nil)
 	stop := w.run(e)
 	w.await("the list is through", func() bool { return e.Lag() == 0 && e.Stats().Saves.Load() > 0 })
 	stop()
 	for _, n := range []int{1, 2} {
-		if f, _ := w.last("vswitch-ip-exhausted", uid(n)); f.Count != 1 {
+		if f, _ := w.last("vswitch-ip-exhausted", w.uid(n)); f.Count != 1 {
 			t.Errorf("Service %d: the alien message with version %s is still there", n, f.Event.ResourceVersion)
 		}
 	}
-	if f, _ := w.last("vswitch-ip-exhausted", uid(3)); f.Event.ResourceVersion == ours.ResourceVersion {
+	if f, _ := w.last("vswitch-ip-exhausted", w.uid(3)); f.Event.ResourceVersion == ours.ResourceVersion {
 		t.Error("an older occurrence replaced a later one")
 	}
 }
@@ -752,7 +813,7 @@ func TestHostileEvents(t *testing.T) {
 	want := map[string]string{}
 	hostile := func(name, reason string, change func(*corev1.Event)) {
 		t.Helper()
-		ev := w.newEvent(name, uid(1), full)
+		ev := w.newEvent(name, w.uid(1), full)
 		change(ev)
 		w.make(ev)
 		if reason != "" {
@@ -772,10 +833,10 @@ func TestHostileEvents(t *testing.T) {
 		e.Type = strings.Repeat("t", 70<<10)
 	})
 	hostile("long", "", func(e *corev1.Event) {
-		e.InvolvedObject.UID = types.UID(uid(2))
+		e.InvolvedObject.Name, e.InvolvedObject.UID = serviceName(2), types.UID(w.uid(2))
 		e.Message = full + strings.Repeat(" and\x00 more é", 80<<10)
 	})
-	w.event("last", uid(3), full)
+	w.event("last", w.uid(3), full)
 
 	stored := map[string]events.Failure{}
 	for _, f := range got.next(2) {
@@ -826,8 +887,8 @@ func TestHostileEvents(t *testing.T) {
 	w.join.Compact(t)
 	e = w.exporter(nil)
 	w.run(e)
-	w.event("new", uid(4), full)
-	got.until(uids(4, 5), 1)
+	w.event("new", w.uid(4), full)
+	got.until(w.uids(4, 5), 1)
 	check()
 }
 
@@ -888,12 +949,14 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestRightsOfTheExporter proves that it needs to list and watch Events, and no more.
+// TestRightsOfTheExporter proves that it needs to list and watch Events and to get
+// Services, and no more to publish.
 func TestRightsOfTheExporter(t *testing.T) {
 	w := newWorld(t)
 	got := w.tail()
-	e := w.exporter(w.join.As(t, "exporter-test", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list", "watch"}}}))
+	e := w.exporter(w.join.As(t, "exporter-test", []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}}}))
 	w.run(e)
-	w.event("a", uid(1), full)
-	got.until(uids(1, 2), 1)
+	w.event("a", w.uid(1), full)
+	got.until(w.uids(1, 2), 1)
 }

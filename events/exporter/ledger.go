@@ -12,13 +12,16 @@ type ledger struct {
 	mu      sync.Mutex
 	entries []*entry // the first one is open; none is shared with another ledger
 	ack     time.Time
+	behind  int // entries that were closed behind an open one since the last compaction
 }
 
 // An entry is one occurrence that isn't through yet, or closed ones behind it.
 type entry struct {
 	version string // progress when this and all before are closed; empty: none
 	closed  bool
+	held    bool // it holds progress, and stands for no occurrence
 	since   time.Time
+	sent    time.Time // when NATS was first asked to take it; zero: not yet
 }
 
 func newLedger() *ledger { return &ledger{} }
@@ -49,6 +52,22 @@ func (l *ledger) skip(version string) (progress string) {
 	return ""
 }
 
+// send notes that NATS is asked to take an occurrence.
+func (l *ledger) send(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.sent.IsZero() {
+		e.sent = time.Now()
+	}
+}
+
+// hold makes an entry stand for no occurrence: it keeps progress until it is closed.
+func (l *ledger) hold(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.held = true
+}
+
 // close marks an occurrence as through, and returns the progress made; empty if
 // something before it is open.
 func (l *ledger) close(e *entry) (progress string) {
@@ -65,7 +84,30 @@ func (l *ledger) close(e *entry) (progress string) {
 		n++
 	}
 	l.entries = l.entries[n:]
+	if n == 0 {
+		l.behind++
+	}
+	if l.behind > 64+len(l.entries)/2 {
+		l.compact()
+	}
 	return progress
+}
+
+// compact gives closed entries side by side the room of one: they may be many behind one
+// that stays open for long. The caller holds the lock.
+func (l *ledger) compact() {
+	out := l.entries[:0]
+	for _, e := range l.entries {
+		if n := len(out); n > 0 && e.closed && out[n-1].closed {
+			if e.version != "" {
+				out[n-1].version = e.version
+			}
+			continue
+		}
+		out = append(out, e)
+	}
+	clear(l.entries[len(out):])
+	l.entries, l.behind = out, 0
 }
 
 // unclosed returns how many occurrences are open.
@@ -74,7 +116,7 @@ func (l *ledger) unclosed() int {
 	defer l.mu.Unlock()
 	n := 0
 	for _, e := range l.entries {
-		if !e.closed {
+		if !e.closed && !e.held {
 			n++
 		}
 	}
@@ -91,14 +133,20 @@ func (l *ledger) lag() time.Duration {
 	return time.Since(l.entries[0].since)
 }
 
-// silence returns for how long something has waited while nothing got through.
+// silence returns for how long NATS has been asked to take something while nothing got
+// through.
 func (l *ledger) silence() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.entries) == 0 {
+	var since time.Time
+	for _, e := range l.entries {
+		if !e.closed && !e.sent.IsZero() && (since.IsZero() || e.sent.Before(since)) {
+			since = e.sent
+		}
+	}
+	if since.IsZero() {
 		return 0
 	}
-	since := l.entries[0].since
 	if l.ack.After(since) {
 		since = l.ack
 	}

@@ -13,8 +13,12 @@ func TestLedger(t *testing.T) {
 	}
 	want("nothing to publish", l.skip("1"), "1")
 	a, b := l.open("2"), l.open("3")
-	if l.lag() <= 0 || l.silence() <= 0 {
-		t.Error("two wait, and there is no lag")
+	if l.lag() <= 0 || l.silence() != 0 {
+		t.Error("two wait, and NATS has not been asked")
+	}
+	l.send(b)
+	if l.silence() <= 0 {
+		t.Error("NATS was asked, and there is no silence")
 	}
 	want("behind open ones", l.skip("4"), "")
 	want("again", l.skip("5"), "")
@@ -42,4 +46,15 @@ func TestLedger(t *testing.T) {
 		t.Errorf("%d entries", len(l.entries))
 	}
 	want("the one that was open", l.close(a), "12")
+
+	// So do those that were closed behind it, and what only holds progress is none.
+	a = l.open("13")
+	l.hold(a)
+	for range 1000 {
+		want("closed behind it", l.close(l.open("14")), "")
+	}
+	if len(l.entries) > 100 || l.unclosed() != 0 {
+		t.Errorf("%d entries, %d open", len(l.entries), l.unclosed())
+	}
+	want("what held it", l.close(a), "14")
 }

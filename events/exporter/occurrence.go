@@ -39,15 +39,34 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 	if len(ev.Message) > events.MaxMessage {
 		ev.Message = events.Cut(events.Redact(ev.Message))
 	}
+	now := s.c.Now()
+	ev.First, ev.Last = datable(ev.First, ev.Created, now), datable(ev.Last, ev.Created, now)
 	return occurrence{Event: ev, class: m.Class}, true
 }
 
-// key is the same for the occurrences of which a list publishes only the newest.
+// backdated is how far the clock of who writes Events may be behind the API server's.
+const backdated = 10 * time.Minute
+
+// datable returns when something may have happened that an Event tells of: not after
+// now, and not long before the API server took the Event. Whoever writes an Event
+// chooses its times, and what is dated 2100 would be the newest for ever.
+func datable(at, created, now time.Time) time.Time {
+	if at.After(now) {
+		return now
+	}
+	if at.Before(created.Add(-backdated)) {
+		return created
+	}
+	return at
+}
+
+// key is the same for the occurrences in one namespace of which only the newest counts.
+// The name is part of it: until it is proven, the UID may be another Service's.
 func (o occurrence) key() string {
 	if o.invalid() != nil {
 		return "event " + o.UID
 	}
-	return o.class + " " + o.Object.UID
+	return o.class + " " + o.Object.UID + " " + o.Object.Name
 }
 
 // inOrder orders occurrences by their resource versions.
@@ -69,6 +88,9 @@ func (o occurrence) invalid() error {
 	}
 	if !kube.ValidName(o.Object.Namespace) || !kube.ValidName(o.Object.Name) {
 		return fmt.Errorf("no Service can be called %.100q", o.Object.Namespace+"/"+o.Object.Name)
+	}
+	if o.Object.Namespace != o.Namespace {
+		return fmt.Errorf("the Event lies in namespace %.100q and is about a Service of %s", o.Namespace, o.Object.Namespace)
 	}
 	return nil
 }

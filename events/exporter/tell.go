@@ -22,7 +22,7 @@ func (e *Exporter) Page() stream.Page {
 		Since: e.began, At: time.Now(), Lag: e.Lag(),
 		// The ends first: what is counted as seen meanwhile waits.
 		Ignored: n.Ignored.Load(), Reported: n.Foreseen.Load(), Overtaken: n.Overtaken.Load(), Published: n.Published.Load(),
-		Kept: n.Kept.Load(), Dead: n.Dead.Load(), Released: n.Released.Load(), Seen: n.Seen.Load(),
+		Kept: n.Kept.Load(), Dead: n.Dead.Load(), Strange: n.Strange.Load(), Released: n.Released.Load(), Seen: n.Seen.Load(),
 	}
 	if last := e.last.Load(); last > 0 {
 		p.Last = time.Unix(0, last)
@@ -33,7 +33,7 @@ func (e *Exporter) Page() stream.Page {
 // Export returns what the exporter has met so far, for its metrics.
 func (e *Exporter) Export() observe.Export {
 	n := &e.stats
-	return observe.Export{Page: e.Page(), Relists: n.Relists.Load(), Retries: n.Retries.Load(), Saves: n.Saves.Load(), Ready: e.Ready()}
+	return observe.Export{Page: e.Page(), Relists: n.Relists.Load(), Retries: n.Retries.Load(), Saves: n.Saves.Load(), Slowed: n.Slowed.Load(), Unread: n.Unread.Load(), Ready: e.Ready()}
 }
 
 // tell keeps the exporter's page in NATS until ctx ends, and a last time then. One

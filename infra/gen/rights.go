@@ -90,6 +90,9 @@ func partRoles(all []*remedy.Remedy) ([]byte, error) {
 			continue // it looks at a whole cluster, whichever Services may be touched
 		}
 		for part, of := range map[string][]grant.Grant{"cluster": clusterWide, "system": inSystem} {
+			if part == "cluster" && h.role == "lbremedy-"+upClass {
+				of = append(slices.Clip(of), grant.GetServices) // its exporter proves whose each Event is
+			}
 			grants := slices.DeleteFunc(grant.Set(h.grants), func(g grant.Grant) bool { return !slices.Contains(of, g) })
 			if len(grants) > 0 {
 				parts = append(parts, holder{h.role + "." + part, grants})

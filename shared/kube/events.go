@@ -19,6 +19,7 @@ type Event struct {
 	Object               Object // what the Event is about
 	Count                int    // occurrences so far, at least 1
 	First, Last          time.Time
+	Created              time.Time // when the API server took it
 }
 
 // An Object names what an Event is about.
@@ -147,6 +148,7 @@ func (w *wireEvent) event() Event {
 		Count:           max(1, w.Count, w.Series.Count),
 		First:           w.FirstTimestamp.Time,
 		Last:            w.LastTimestamp.Time,
+		Created:         w.Metadata.CreationTimestamp.Time,
 	}
 	if e.Component == "" {
 		e.Component = w.Reporting

@@ -110,16 +110,15 @@ func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) err
 	return err
 }
 
-// CountLoadBalancers returns how many Services of type LoadBalancer there are. It
+// EachLoadBalancer calls see with each Service of type LoadBalancer, in no order. It
 // needs grant.ListServices.
-func (c *Cluster) CountLoadBalancers(ctx context.Context) (int, error) {
-	n := 0
+func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) error {
 	query := map[string]string{"fieldSelector": "spec.type=LoadBalancer"}
-	_, err := list(ctx, c, "count the LoadBalancer Services", "/api/v1/services", query, func(*metav1.PartialObjectMetadata) error {
-		n++
+	_, err := list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", query, func(m *metav1.PartialObjectMetadata) error {
+		see(Object{Kind: "Service", Namespace: m.Namespace, Name: m.Name, UID: string(m.UID)})
 		return nil
 	})
-	return n, err
+	return err
 }
 
 // Nodes returns the nodes.

@@ -64,7 +64,7 @@ func TestEventFromTheWire(t *testing.T) {
 			`{"reportingComponent":"d","eventTime":"2026-11-20T12:00:00.000001Z","lastTimestamp":null,"series":{"count":4,"lastObservedTime":"2026-11-20T12:02:00Z"}}`,
 			Event{Component: "d", Count: 4, First: noon.Add(time.Microsecond), Last: noon.Add(2 * time.Minute)},
 		},
-		"with nothing but a creation": {`{"metadata":{"creationTimestamp":"2026-11-20T12:00:00Z"}}`, Event{Count: 1, First: noon, Last: noon}},
+		"with nothing but a creation": {`{"metadata":{"creationTimestamp":"2026-11-20T12:00:00Z"}}`, Event{Count: 1, First: noon, Last: noon, Created: noon}},
 		"with odd times":              {`{"eventTime":"yesterday","lastTimestamp":7,"count":-2}`, Event{Count: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

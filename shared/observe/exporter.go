@@ -14,6 +14,8 @@ type Export struct {
 	Relists int64 // lists of all Events
 	Retries int64 // publishes that were tried again
 	Saves   int64 // times that progress was saved
+	Slowed  int64 // Events that came while their namespace made more than its budget
+	Unread  int64 // reads of a Service that failed
 	Ready   bool  // Events are read and get through
 }
 
@@ -27,12 +29,15 @@ func (m *Metrics) Exporter(ask func() Export) {
 		"published": func(x Export) int64 { return x.Published },
 		"kept":      func(x Export) int64 { return x.Kept },
 		"dead":      func(x Export) int64 { return x.Dead },
+		"strange":   func(x Export) int64 { return x.Strange },
 		"released":  func(x Export) int64 { return x.Released },
 	} {
 		m.counter("lbremedy_events_ended_total", "What became of the Events that were seen; those without an end wait.", prometheus.Labels{"end": end}, func() int64 { return n(ask()) })
 	}
 	m.counter("lbremedy_event_lists_total", "Lists of all Events, at the start and where a watch could not go on.", nil, func() int64 { return ask().Relists })
 	m.counter("lbremedy_publish_retries_total", "Publishes that were tried again.", nil, func() int64 { return ask().Retries })
+	m.counter("lbremedy_events_slowed_total", "Events that came while their namespace made more than its budget. They wait, and of each Service and class the newest is published.", nil, func() int64 { return ask().Slowed })
+	m.counter("lbremedy_service_read_errors_total", "Reads of the Service that an Event is about that failed. The Event waits, and the read is made again.", nil, func() int64 { return ask().Unread })
 	m.counter("lbremedy_progress_saves_total", "Times that the progress in the cluster's Events was saved.", nil, func() int64 { return ask().Saves })
 	m.gauge("lbremedy_publish_lag_seconds", "For how long the oldest failure that isn't published yet has been known; 0 if none waits.", nil, func() float64 { return ask().Lag.Seconds() })
 	m.gauge("lbremedy_exporter_ready", "Whether Events are read and get through, 1 or 0.", nil, func() float64 { return number(ask().Ready) })

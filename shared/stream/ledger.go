@@ -35,17 +35,18 @@ type Page struct {
 	Seen      int64         `json:"seen"`      // Events
 	Ignored   int64         `json:"ignored"`   // that tell of no failed sync of this cloud
 	Reported  int64         `json:"reported"`  // of the controller's check before an upgrade
-	Overtaken int64         `json:"overtaken"` // of a list that held a newer one of the same Service and class
+	Overtaken int64         `json:"overtaken"` // a newer one of the same Service and class was listed with it, or came while it waited
 	Published int64         `json:"published"` // stored in FAILED
 	Kept      int64         `json:"kept"`      // not stored: FAILED held the same or a newer one, or DEAD this one
 	Dead      int64         `json:"dead"`      // sent to DEAD
-	Released  int64         `json:"released"`  // let go while NATS was away, and listed again
+	Strange   int64         `json:"strange"`   // not published: they are about no Service that there is
+	Released  int64         `json:"released"`  // let go while NATS was away or there was no room, and listed again
 	Lag       time.Duration `json:"lag"`       // nanoseconds that the oldest one waits
 }
 
 // Waiting returns how many Events have been seen and have come to no end yet.
 func (p Page) Waiting() int64 {
-	return p.Seen - p.Ignored - p.Reported - p.Overtaken - p.Published - p.Kept - p.Dead - p.Released
+	return p.Seen - p.Ignored - p.Reported - p.Overtaken - p.Published - p.Kept - p.Dead - p.Strange - p.Released
 }
 
 // SavePage keeps an exporter's page for an hour.

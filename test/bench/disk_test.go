@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -40,7 +41,8 @@ type disk struct {
 	*rig
 	client    kubernetes.Interface
 	namespace string
-	arrived   *sightings // messages in FAILED, by the UID of the Service
+	arrived   *sightings        // messages in FAILED, by the UID of the Service
+	names     map[string]string // of the Services, by UID
 }
 
 func (r *rig) disk(b *testing.B) *disk {
@@ -48,7 +50,7 @@ func (r *rig) disk(b *testing.B) *disk {
 	if r.running != nil {
 		r.running.end()
 	}
-	d := &disk{rig: r, client: r.client(b), namespace: r.namespace(b, "disk"), arrived: newSightings()}
+	d := &disk{rig: r, client: r.client(b), namespace: r.namespace(b, "disk"), arrived: newSightings(), names: map[string]string{}}
 	s := r.nats(b).connect(b)
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
@@ -67,8 +69,30 @@ func (r *rig) disk(b *testing.B) *disk {
 	return d
 }
 
+// services makes n Services and returns their UIDs.
+func (d *disk) services(b *testing.B, n int) []string {
+	b.Helper()
+	ids, run := make([]string, n), len(d.names)
+	err := alike(16, n, func(i int) error {
+		svc, err := d.client.CoreV1().Services(d.namespace).Create(b.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", run+i)}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone},
+		}, metav1.CreateOptions{})
+		if err == nil {
+			ids[i] = string(svc.UID)
+		}
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i, uid := range ids {
+		d.names[uid] = fmt.Sprint("web-", run+i)
+	}
+	return ids
+}
+
 func (d *disk) create(ctx context.Context, uid string) error {
-	_, err := d.client.CoreV1().Events(d.namespace).Create(ctx, failure(d.namespace, "web", uid), metav1.CreateOptions{})
+	_, err := d.client.CoreV1().Events(d.namespace).Create(ctx, failure(d.namespace, d.names[uid], uid), metav1.CreateOptions{})
 	return err
 }
 
@@ -85,7 +109,7 @@ func (d *disk) run(b *testing.B, exporter bool) *process {
 			b.Fatalf("start the bare program: %v", err)
 		}
 	}
-	for _, uid := range uids(5) { // the first one meets cold connections
+	for _, uid := range d.services(b, 5) { // the first one meets cold connections
 		if err := d.create(b.Context(), uid); err != nil {
 			b.Fatal(err)
 		}
@@ -101,6 +125,7 @@ func (r *rig) exporter(b *testing.B) *process {
 	return guarded(b, r.program(b, "events/cmd/exporter"), []string{
 		"LBREMEDY_CLUSTER=" + clusterID, "LBREMEDY_KUBECONFIG=" + r.cluster(b).Kubeconfig,
 		"LBREMEDY_NATS=" + n.url, "LBREMEDY_NATS_TOKEN=" + n.token, "LBREMEDY_LOG=warn",
+		"LBREMEDY_NAMESPACE_RATE=100000", "LBREMEDY_NAMESPACE_BURST=100000",
 	})
 }
 
@@ -130,7 +155,7 @@ func (r *rig) latency(b *testing.B) {
 // steady creates Events at a steady pace and returns how long each took to disk.
 func (d *disk) steady(b *testing.B, n int, pause time.Duration) []time.Duration {
 	b.Helper()
-	ids, answered, errs := uids(n), make([]time.Time, n), make([]error, n)
+	ids, answered, errs := d.services(b, n), make([]time.Time, n), make([]error, n)
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	var clients sync.WaitGroup
@@ -162,7 +187,7 @@ func (r *rig) burst(b *testing.B) {
 	for i := range 2 * rounds {
 		exporter := i%4 == 0 || i%4 == 3 // in turns, and each as often before the other as after it
 		p := d.run(b, exporter)
-		ids := uids(n)
+		ids := d.services(b, n)
 		before := p.cpu(b)
 		began := time.Now()
 		if err := alike(clients, n, func(i int) error { return d.create(b.Context(), ids[i]) }); err != nil {

@@ -209,7 +209,7 @@ func TestDashboard(t *testing.T) {
 }
 
 // aside are the metrics that have no panel: they are for those who look closer.
-var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_progress_saves_total", "lbremedy_state_known", "lbremedy_stream_limit_bytes"}
+var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_progress_saves_total", "lbremedy_service_read_errors_total", "lbremedy_state_known", "lbremedy_stream_limit_bytes"}
 
 // A series is what a metric was, one value a minute, as far as it goes.
 type series struct {
@@ -239,6 +239,7 @@ var fires = map[string]struct{ ill, well []series }{
 	"LbremedyAbsent":             {nil, []series{{`lbremedy_exporter_ready{cluster="c"}`, always(1)}}},
 	"LbremedyNothingGetsThrough": {[]series{{`lbremedy_exporter_ready{cluster="c"}`, since(1, 0)}}, []series{{`lbremedy_exporter_ready{cluster="c"}`, always(1)}}},
 	"LbremedyPublishLag":         {[]series{{`lbremedy_publish_lag_seconds{cluster="c"}`, since(0, 61)}}, []series{{`lbremedy_publish_lag_seconds{cluster="c"}`, always(60)}}},
+	"LbremedyNamespaceFloods":    {[]series{{`lbremedy_events_slowed_total{cluster="c"}`, growing(60)}}, []series{{`lbremedy_events_slowed_total{cluster="c"}`, since(0, 300)}}},
 	"LbremedyStateUnknown":       {[]series{{`lbremedy_state_known{cluster="c"}`, since(1, 0)}}, []series{{`lbremedy_state_known{cluster="c"}`, always(1)}}},
 	"LbremedyJournalNearlyFull": {
 		[]series{{`lbremedy_stream_bytes{cluster="c",stream="CASES"}`, since(50, 81)}, {`lbremedy_stream_limit_bytes{cluster="c",stream="CASES"}`, always(100)}},

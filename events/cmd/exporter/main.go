@@ -11,9 +11,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
@@ -44,6 +47,8 @@ type options struct {
 	*program.Flags
 	kubeconfig, context string
 	replicas            int
+	rate                float64
+	burst               int
 }
 
 const page = `Exporter stores the failed load-balancer syncs of a cluster, classified, in NATS.
@@ -58,9 +63,19 @@ func parse(args []string, env func(string) string, out io.Writer) (options, erro
 	o := options{Flags: program.New("exporter", version, env)}
 	o.Text(&o.kubeconfig, "kubeconfig", "LBREMEDY_KUBECONFIG", "", "kubeconfig `file`; without it this pod's cluster, $KUBECONFIG or the one in the home directory")
 	o.Text(&o.context, "context", "LBREMEDY_CONTEXT", "", "`name` of the context in the kubeconfig")
+	var rate, burst string
+	o.Text(&rate, "namespace-rate", "LBREMEDY_NAMESPACE_RATE", strconv.Itoa(exporter.DefaultRate), "failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
+	o.Text(&burst, "namespace-burst", "LBREMEDY_NAMESPACE_BURST", strconv.Itoa(exporter.DefaultBurst), "failures of one namespace that are published at `once`")
 	o.Set().IntVar(&o.replicas, "replicas", 0, "copies that NATS keeps of new streams; 0: one, and what is there stays")
 	if err := o.Parse(args, out, page); err != nil {
 		return o, err
+	}
+	var err error
+	if o.rate, err = strconv.ParseFloat(rate, 64); err != nil || !(o.rate > 0) || math.IsInf(o.rate, 0) {
+		return o, program.Wrong(fmt.Errorf("--namespace-rate: %q is no number above 0", rate))
+	}
+	if o.burst, err = strconv.Atoi(burst); err != nil || o.burst < 1 {
+		return o, program.Wrong(fmt.Errorf("--namespace-burst: %q is no number from 1 on", burst))
 	}
 	return o, o.ValidCluster()
 }
@@ -100,7 +115,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	if err != nil {
 		return err
 	}
-	e, err := exporter.New(exporter.Config{Cluster: o.Cluster, Kube: cluster, Stream: s, Classifier: events.NewClassifier(rows), Log: log})
+	e, err := exporter.New(exporter.Config{Cluster: o.Cluster, Kube: cluster, Stream: s, Classifier: events.NewClassifier(rows), Rate: o.rate, Burst: o.burst, Log: log})
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,9 @@ func TestMistakes(t *testing.T) {
 		"an unknown flag":      {Args: []string{"--clutser=a"}, Want: "flag provided but not defined: -clutser; see --help", Usage: true},
 		"a word too many":      {Args: []string{"--cluster=a", "now"}, Want: `"now" is no flag`, Usage: true},
 		"an unknown log level": {Args: []string{"--cluster=a", "--log=loud"}, Want: `"loud" is no level: use debug, info, warn or error`, Usage: true},
+		"no rate":              {Args: []string{"--cluster=a", "--namespace-rate=0"}, Want: `--namespace-rate: "0" is no number above 0`, Usage: true},
+		"no number":            {Args: []string{"--cluster=a", "--namespace-rate=NaN"}, Want: `"NaN" is no number above 0`, Usage: true},
+		"no burst":             {Args: []string{"--cluster=a"}, Env: []string{"LBREMEDY_NAMESPACE_BURST=0.5"}, Want: `--namespace-burst: "0.5" is no number from 1 on`, Usage: true},
 		"no such table":        {Args: []string{"--cluster=a", "--table=nowhere.json"}, Want: "nowhere.json", Usage: true},
 		"a table with a typo":  {Args: []string{"--cluster=a", "--table=" + shell.File(t, "t", `[{"clas": "x"}]`)}, Want: `unknown field "clas"`, Usage: true},
 		"a table that is wrong": {Args: []string{"--cluster=a", "--table=" + shell.File(t, "t", `[{"class": "a", "texts": ["x y"]}, {"class": "b", "texts": ["x y"]}]`)},
@@ -90,10 +93,14 @@ func TestProgram(t *testing.T) {
 		ended <- run(running, nil, shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+server.URL(),
 			"LBREMEDY_NATS_TOKEN=t0ken", "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+door), &out, &errs)
 	}()
-	uid := "11111111-2222-3333-4444-555555555555"
-	_, err := j.Client().CoreV1().Events(ns).Create(ctx, &corev1.Event{
+	svc, err := j.Client().CoreV1().Services(ns).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid := string(svc.UID)
+	_, err = j.Client().CoreV1().Events(ns).Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: "web.1"},
-		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: ns, Name: "web", UID: "11111111-2222-3333-4444-555555555555"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: ns, Name: "web", UID: svc.UID},
 		Reason:         "SyncLoadBalancerFailed", Type: "Warning", Source: corev1.EventSource{Component: "service-controller"},
 		Message: "Error syncing load balancer []: Message: The specified VSwitch has no available ip.",
 	}, metav1.CreateOptions{})

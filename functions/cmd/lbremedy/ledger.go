@@ -59,9 +59,9 @@ The exit code is 0 if all balances, 1 if anything is lost or an exporter is sile
 
 func (p *program) printLedger(l stream.Ledger) {
 	if len(l.Exporters) > 0 {
-		t := p.table("exporter", "age", "seen", "ignored", "reported", "overtaken", "published", "kept", "dead", "released", "waiting")
+		t := p.table("exporter", "age", "seen", "ignored", "reported", "overtaken", "published", "kept", "dead", "strange", "released", "waiting")
 		for _, x := range l.Exporters {
-			t.AppendRow([]any{x.Exporter, p.ago(x.At), x.Seen, x.Ignored, x.Reported, x.Overtaken, x.Published, x.Kept, x.Dead, x.Released, x.Waiting()})
+			t.AppendRow([]any{x.Exporter, p.ago(x.At), x.Seen, x.Ignored, x.Reported, x.Overtaken, x.Published, x.Kept, x.Dead, x.Strange, x.Released, x.Waiting()})
 		}
 		t.Render()
 		fmt.Fprintln(p.out)

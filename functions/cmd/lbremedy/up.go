@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -39,6 +40,8 @@ type upping struct {
 	parts          parts
 	workers        int
 	every          time.Duration // between two surveys; zero: none
+	rate           float64       // budget of a namespace
+	burst          int
 	metrics        *observe.Metrics
 	traces         *trace.Sender // nil: none are sent
 
@@ -82,6 +85,8 @@ as http://collector:4318; without it none are made.`,
 	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
 	cmd.Flags().StringVar(&u.chosen, "parts", allParts, "`parts` to run, with commas between")
 	cmd.Flags().IntVar(&u.workers, "workers", 128, "most failures of one class that are answered at once")
+	cmd.Flags().Float64Var(&u.rate, "namespace-rate", exporter.DefaultRate, "failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
+	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "failures of one namespace that are published at `once`")
 	cmd.Flags().DurationVar(&u.every, "survey", 0, "look at the whole cluster, as doctor does, each `time` such as 1h, and open and close cases for what is found; without it nobody looks")
 	return cmd
 }
@@ -102,6 +107,9 @@ func (u *upping) run(ctx context.Context) error {
 	}
 	if u.workers < 1 {
 		return command.Wrong("--workers: %d is less than one", u.workers)
+	}
+	if !(u.rate > 0) || math.IsInf(u.rate, 0) || u.burst < 1 {
+		return command.Wrong("--namespace-rate and --namespace-burst: %g and %d are not both above zero", u.rate, u.burst)
 	}
 	if u.every != 0 && u.every < oftenest {
 		return command.Wrong("--survey: %s is more often than every %s, which takes from the controller's calls", u.every, oftenest)
@@ -242,6 +250,7 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	if u.parts.exporter {
 		x, err = exporter.New(exporter.Config{
 			Cluster: u.cluster, Kube: env.Kube, Stream: env.Stream, Classifier: events.NewClassifier(table.Table()), Log: env.Log,
+			Rate: u.rate, Burst: u.burst, Now: env.Now,
 		})
 		if err != nil {
 			return err

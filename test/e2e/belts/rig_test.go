@@ -141,7 +141,8 @@ func newRig(t *testing.T, on scene.Setting, rules string) *rig {
 // start starts exporter and worker.
 func (r *rig) start() *rig {
 	r.Helper()
-	x, err := exporter.New(exporter.Config{Cluster: scene.ClusterID, Kube: r.env.Kube, Stream: r.stream, Classifier: events.NewClassifier(table.Table())})
+	x, err := exporter.New(exporter.Config{Cluster: scene.ClusterID, Kube: r.env.Kube, Stream: r.stream, Classifier: events.NewClassifier(table.Table()),
+		Rate: 100_000, Burst: 100_000, Now: r.env.Now})
 	r.must(err)
 	r.beside("the exporter", x.Run)
 	r.beside("the worker", r.work)

@@ -1,0 +1,480 @@
+package exporter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// The budget of a namespace, where the configuration doesn't say otherwise. A controller
+// that fails tries each Service again after 5 s at first and 5 min in the end.
+const (
+	DefaultRate  = 20
+	DefaultBurst = 100
+)
+
+const (
+	laneFlights = 16        // of one namespace at once: a quarter of all
+	laneBytes   = 512 << 10 // that wait, of one namespace
+	allBytes    = 8 << 20   // that wait, of all
+	idleLanes   = 1024      // more are looked through for those that are not needed
+)
+
+// A waiting is an occurrence on its way to NATS.
+type waiting struct {
+	occurrence
+	entry *entry
+	spill *spill // whose list it comes from; nil: none
+	size  int
+}
+
+// A lane is what waits of one namespace. It has a budget of its own: what a namespace
+// makes beyond it waits there, the newest of each Service and class, while all others
+// pass. What there is no room for is spilled, and read again from the API server when
+// the lane is empty.
+type lane struct {
+	namespace string
+	arrivals  *rate.Limiter // says whether the namespace floods
+	budget    *rate.Limiter // of what leaves
+	queue     []*waiting
+	byKey     map[string]*waiting // those of the queue
+	flying    map[string]bool     // keys of those that have left and are not through
+	bytes     int
+	top       string    // latest version that was taken
+	again     time.Time // nothing leaves before: the namespace's Services can't be read
+	tries     wait
+	floods    bool
+	spill     *spill
+}
+
+// A spill stands for the Events that a lane had no room for. Progress does not pass the
+// first of them before all of them are through.
+type spill struct {
+	entry *entry
+	after string // all up to this version were taken
+	last  string // latest version that there was no room for
+	busy  bool   // being read
+	read  bool   // all of them are in the lane
+	open  int    // those of the lane that are not through yet
+}
+
+// lanes are the lanes of all namespaces.
+type lanes struct {
+	mu     sync.Mutex
+	rate   rate.Limit
+	burst  int
+	all    map[string]*lane
+	ring   []*lane // each is asked in turn
+	turn   int
+	bytes  int
+	flying int
+	wake   chan struct{}
+}
+
+func newLanes(perSecond float64, burst int) *lanes {
+	return &lanes{
+		rate: rate.Limit(cmp.Or(perSecond, DefaultRate)), burst: cmp.Or(burst, DefaultBurst),
+		all: map[string]*lane{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// of returns the lane of a namespace; the caller holds the lock.
+func (ls *lanes) of(namespace string) *lane {
+	l := ls.all[namespace]
+	if l == nil {
+		if len(ls.ring) >= idleLanes {
+			ls.sweep()
+		}
+		l = &lane{
+			namespace: namespace, byKey: map[string]*waiting{}, flying: map[string]bool{},
+			arrivals: rate.NewLimiter(ls.rate, ls.burst), budget: rate.NewLimiter(ls.rate, ls.burst),
+		}
+		ls.all[namespace] = l
+		ls.ring = append(ls.ring, l)
+	}
+	return l
+}
+
+// sweep removes the lanes in which nothing is and whose budget is whole: a new one would
+// be the same. The caller holds the lock.
+func (ls *lanes) sweep() {
+	now := time.Now()
+	ls.ring = slices.DeleteFunc(ls.ring, func(l *lane) bool {
+		idle := len(l.queue)+len(l.flying) == 0 && l.spill == nil && min(l.arrivals.TokensAt(now), l.budget.TokensAt(now)) >= float64(ls.burst)
+		if idle {
+			delete(ls.all, l.namespace)
+		}
+		return idle
+	})
+	ls.turn = 0
+}
+
+// An admitted says what became of an occurrence that came to its lane.
+type admitted struct {
+	over  bool     // its namespace makes more than its budget
+	flood bool     // and did not before
+	was   *waiting // the older one whose place it took
+	spill *spill   // it was spilled
+	fresh bool     // the spill begins with it
+}
+
+// add takes an occurrence into the lane of its namespace. Of a list, which tells of
+// long ago at once, the budget of what arrives is not asked.
+func (ls *lanes) add(w *waiting, listed bool) admitted {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.of(w.Namespace)
+	var a admitted
+	if !listed {
+		a.over = !l.arrivals.Allow()
+		a.flood = a.over && !l.floods
+		l.floods = a.over || l.floods && l.arrivals.Tokens() < float64(ls.burst)/2
+	}
+	w.size = w.occurrence.size()
+	if was := l.byKey[w.key()]; was != nil {
+		a.was = ls.replace(l, was, w)
+		return a
+	}
+	if l.spill != nil || len(l.queue) > 0 && (l.bytes+w.size > laneBytes || ls.bytes+w.size > allBytes) {
+		if l.spill == nil {
+			l.spill, a.fresh = &spill{entry: w.entry}, true
+			if !listed {
+				l.spill.after = l.top // a list comes in no order
+			}
+		}
+		if kube.Later(w.ResourceVersion, l.spill.last) {
+			l.spill.last = w.ResourceVersion
+		}
+		a.spill = l.spill
+		return a
+	}
+	ls.push(l, w)
+	return a
+}
+
+// replace puts the newer of two occurrences into the place of the one that waits, and
+// returns the other.
+func (ls *lanes) replace(l *lane, was, w *waiting) (other *waiting) {
+	if !kube.Later(w.ResourceVersion, was.ResourceVersion) {
+		return w
+	}
+	old := *was
+	*was = *w
+	l.bytes += w.size - old.size
+	ls.bytes += w.size - old.size
+	return &old
+}
+
+// push appends to a lane; the caller holds the lock.
+func (ls *lanes) push(l *lane, w *waiting) {
+	l.queue = append(l.queue, w)
+	l.byKey[w.key()] = w
+	l.bytes += w.size
+	ls.bytes += w.size
+	if kube.Later(w.ResourceVersion, l.top) {
+		l.top = w.ResourceVersion
+	}
+	ls.stir()
+}
+
+func (ls *lanes) stir() {
+	select {
+	case ls.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next returns what may leave next, or a lane whose spill is to be read; neither if ctx
+// has ended. It waits for both.
+func (ls *lanes) next(ctx context.Context) (*lane, *waiting) {
+	for ctx.Err() == nil {
+		l, w, in := ls.pick(time.Now())
+		if l != nil {
+			return l, w
+		}
+		timer := time.NewTimer(in)
+		select {
+		case <-ctx.Done():
+		case <-ls.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return nil, nil
+}
+
+// pick is next without waiting; in says when to ask again at the latest.
+func (ls *lanes) pick(now time.Time) (l *lane, w *waiting, in time.Duration) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	in = time.Minute
+	if ls.flying >= inFlight {
+		return nil, nil, in
+	}
+	for range ls.ring {
+		ls.turn = (ls.turn + 1) % len(ls.ring)
+		l := ls.ring[ls.turn]
+		empty, most := len(l.queue) == 0, laneFlights
+		if l.tries.next > 0 {
+			most = 1 // until something can be read again
+		}
+		switch {
+		case empty && (l.spill == nil || l.spill.busy), len(l.flying) >= most:
+			continue
+		case now.Before(l.again):
+			in = min(in, l.again.Sub(now))
+			continue
+		case empty:
+			l.spill.busy = true
+			return l, nil, 0
+		}
+		i := slices.IndexFunc(l.queue, func(w *waiting) bool { return !l.flying[w.key()] })
+		if i < 0 {
+			continue
+		}
+		if !l.budget.AllowN(now, 1) {
+			in = min(in, time.Duration(float64(time.Second)*(1-l.budget.TokensAt(now))/float64(ls.rate))+time.Millisecond)
+			continue
+		}
+		w := l.queue[i]
+		l.queue = slices.Delete(l.queue, i, i+1)
+		delete(l.byKey, w.key())
+		l.flying[w.key()] = true
+		l.bytes -= w.size
+		ls.bytes -= w.size
+		ls.flying++
+		return l, w, 0
+	}
+	return nil, nil, in
+}
+
+// landed takes in that an occurrence is through.
+func (ls *lanes) landed(l *lane, w *waiting) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	delete(l.flying, w.key())
+	ls.flying--
+	l.tries.reset()
+	ls.stir()
+}
+
+// back puts an occurrence back whose Service can't be read now, and lets its lane rest.
+// Where a newer one has come meanwhile, it returns the older.
+func (ls *lanes) back(l *lane, w *waiting) (was *waiting) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	delete(l.flying, w.key())
+	ls.flying--
+	if at := time.Now(); at.After(l.again) {
+		l.again = at.Add(l.tries.length())
+	}
+	ls.stir()
+	if newer := l.byKey[w.key()]; newer != nil {
+		return ls.replace(l, newer, w)
+	}
+	ls.push(l, w)
+	return nil
+}
+
+// size is roughly what an occurrence takes in memory.
+func (o occurrence) size() int {
+	n := 1024
+	for _, s := range []string{o.Namespace, o.Name, o.UID, o.ResourceVersion, o.Reason, o.Type, o.Message, o.Component, o.Object.Kind, o.Object.Namespace, o.Object.Name, o.Object.UID} {
+		n += len(s)
+	}
+	return n
+}
+
+// enter takes an occurrence that a watch, or a list with listed, tells of into its lane.
+func (s *session) enter(o occurrence, listed bool) {
+	version := o.ResourceVersion
+	if listed {
+		version = "" // the versions of a list are no progress before its last one is through
+	}
+	w := &waiting{occurrence: o, entry: s.ledger.open(version)}
+	a := s.lanes.add(w, listed)
+	if a.over {
+		s.stats.Slowed.Add(1)
+	}
+	if a.flood && s.told.first("flood "+o.Namespace) {
+		s.log.Warn("a namespace makes more Events of failed syncs than its budget; they wait, and of each Service and class the newest is published",
+			"namespace", o.Namespace, "reason", fmt.Sprintf("The budget is %g a second.", float64(s.lanes.rate)))
+	}
+	switch {
+	case a.was != nil:
+		s.stats.Overtaken.Add(1)
+		s.through(a.was)
+	case a.fresh:
+		s.stats.Released.Add(1)
+		s.ledger.hold(w.entry)
+		s.log.Info("there is no room for the Events of a namespace; they are read again later", "namespace", o.Namespace)
+	case a.spill != nil:
+		s.stats.Released.Add(1)
+		s.passed(s.ledger.close(w.entry))
+	}
+}
+
+// overflow makes a lane read all Events of its namespace, since a list held more of
+// them than there is room for. It reports whether the entry now holds progress.
+func (ls *lanes) overflow(namespace, version string, e *entry) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.of(namespace)
+	if l.spill != nil {
+		return false // that one reads them
+	}
+	l.spill = &spill{entry: e, last: version}
+	ls.stir()
+	return true
+}
+
+// through closes what has come to an end.
+func (s *session) through(w *waiting) {
+	s.passed(s.ledger.close(w.entry))
+	if w.spill != nil {
+		s.lanes.mu.Lock()
+		w.spill.open--
+		s.lanes.mu.Unlock()
+		s.settle(w.spill)
+	}
+}
+
+// settle closes a spill if all of it is through.
+func (s *session) settle(sp *spill) {
+	s.lanes.mu.Lock()
+	over := sp.read && sp.open == 0
+	s.lanes.mu.Unlock()
+	if over {
+		s.passed(s.ledger.close(sp.entry))
+	}
+}
+
+// drain lets leave what waits in the lanes, until ctx ends.
+func (s *session) drain(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		l, w := s.lanes.next(ctx)
+		switch {
+		case l == nil:
+			return
+		case w == nil:
+			all.Go(func() { s.refill(ctx, l) })
+		default:
+			all.Go(func() { s.deal(l, w) })
+		}
+	}
+}
+
+// refill reads what a lane had no room for: the earliest that find room now. It goes
+// on from there when these have left.
+func (s *session) refill(ctx context.Context, l *lane) {
+	s.lanes.mu.Lock()
+	after := l.spill.after
+	s.lanes.mu.Unlock()
+	var picked []occurrence // in order
+	bytes, least := 0, ""   // least: the earliest that found no room; none later than that does
+	version, err := s.c.Kube.ListEvents(ctx, kube.Selection{Namespace: l.namespace, Fields: services.Fields}, func(ev kube.Event) error {
+		o, ok := s.judge(ev)
+		switch {
+		case !ok:
+			return ctx.Err()
+		case !kube.Later(o.ResourceVersion, after):
+			s.stats.Kept.Add(1) // it was taken before
+			return ctx.Err()
+		case least != "" && kube.Later(o.ResourceVersion, least):
+			s.stats.Released.Add(1)
+			return ctx.Err()
+		}
+		i, _ := slices.BinarySearchFunc(picked, o, inOrder)
+		picked = slices.Insert(picked, i, o)
+		bytes += o.size()
+		for len(picked) > 1 && bytes > laneBytes {
+			n := len(picked) - 1
+			bytes, least, picked = bytes-picked[n].size(), picked[n].ResourceVersion, picked[:n]
+			s.stats.Released.Add(1)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		s.stats.Released.Add(int64(len(picked)))
+		s.log.Debug("the Events that there was no room for can't be read yet", "namespace", l.namespace, "error", err)
+	}
+	var older []*waiting
+	s.lanes.mu.Lock()
+	sp := l.spill
+	sp.busy = false
+	if err != nil {
+		l.again = time.Now().Add(l.tries.length())
+		s.lanes.mu.Unlock()
+		return
+	}
+	for _, o := range picked {
+		w := &waiting{occurrence: o, entry: s.ledger.open(""), spill: sp, size: o.size()}
+		sp.open++
+		if was := l.byKey[w.key()]; was != nil {
+			older = append(older, s.lanes.replace(l, was, w))
+			continue
+		}
+		s.lanes.push(l, w)
+	}
+	switch {
+	case least != "":
+		sp.after = picked[len(picked)-1].ResourceVersion
+	case kube.Later(sp.last, version):
+		sp.after = version // more was spilled since
+	default:
+		sp.read, l.spill = true, nil
+	}
+	s.lanes.stir()
+	s.lanes.mu.Unlock()
+	for _, w := range older {
+		s.stats.Overtaken.Add(1)
+		s.through(w)
+	}
+	s.settle(sp)
+}
+
+// deal publishes an occurrence whose Service is the one that it names. What can't be
+// read now goes back to its lane.
+func (s *session) deal(l *lane, w *waiting) {
+	if err := w.invalid(); err != nil {
+		_ = s.bury(w, err)
+		s.lanes.landed(l, w)
+		return
+	}
+	err := s.registry.proves(s.ctx, w.Object)
+	if no := (*stranger)(nil); errors.As(err, &no) {
+		s.stats.Strange.Add(1)
+		if s.told.first(w.Namespace) {
+			s.log.Warn("an Event is about no Service that there is, and is not published; more of this namespace are only counted for an hour",
+				"kubeevent", w.Namespace+"/"+w.Name, "about", w.Object.Namespace+"/"+w.Object.Name+" "+w.Object.UID, "reason", no.says)
+		}
+		s.through(w)
+		s.lanes.landed(l, w)
+		return
+	}
+	if err != nil {
+		if s.ctx.Err() != nil {
+			return // it stays open in the ledger
+		}
+		s.stats.Unread.Add(1)
+		if s.told.first("unread " + w.Namespace) {
+			s.log.Warn("a Service can't be read, and the failures of its namespace wait until it can", "namespace", w.Object.Namespace, "service", w.Object.Name, "error", err)
+		}
+		if was := s.lanes.back(l, w); was != nil {
+			s.stats.Overtaken.Add(1)
+			s.through(was)
+		}
+		return
+	}
+	s.put(w, func() { s.lanes.landed(l, w) })
+}

@@ -1,0 +1,228 @@
+package exporter
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A book is a log that can be read while it is written.
+type book struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *book) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *book) count(what string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.text.String(), what)
+}
+
+// flood makes n Events in a namespace, with a name and UID of Services that are not there
+// or that take turns.
+func (w *world) flood(ns string, n int, change func(i int, e *corev1.Event)) {
+	w.Helper()
+	client := w.join.Client().CoreV1().Events(ns)
+	w.Cleanup(func() { // other tests' exporters list them too
+		if err := client.DeleteCollection(context.WithoutCancel(w.ctx), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			w.Error(err)
+		}
+	})
+	var all sync.WaitGroup
+	for c := range 8 {
+		all.Go(func() {
+			for i := c; i < n; i += 8 {
+				ev := w.newEvent(fmt.Sprint("flood-", i), fmt.Sprintf("00000000-0000-4000-8000-%012x", i), full)
+				ev.Namespace, ev.InvolvedObject.Namespace = ns, ns
+				if change != nil {
+					change(i, ev)
+				}
+				if _, err := client.Create(w.ctx, ev, metav1.CreateOptions{}); err != nil && w.ctx.Err() == nil {
+					w.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestFlood proves that a namespace which floods waits for itself alone: another one's
+// failure is published as soon as without the flood, which is counted, told once, and
+// bounded in memory; and that nothing of it is lost.
+func TestFlood(t *testing.T) {
+	w := newWorld(t)
+	flooding := w.join.Namespace(t)
+	const perSecond, burst, many = 50, 20, 2000
+	e := w.budgeted(nil, perSecond, burst)
+	log := &book{}
+	e.log = slog.New(slog.NewTextHandler(log, nil))
+	got := w.tail()
+	w.run(e)
+
+	took := func(n int) time.Duration {
+		t.Helper()
+		id := w.uid(n)
+		began := time.Now()
+		w.event(fmt.Sprint("quiet-", n), id, full)
+		got.until([]string{id}, 1)
+		return time.Since(began)
+	}
+	var without, with []time.Duration
+	for n := range 11 {
+		without = append(without, took(n))
+	}
+	began := time.Now()
+	w.flood(flooding, many, nil)
+	w.await("the flood has arrived", func() bool { return e.Stats().Slowed.Load() > many/4 })
+	for n := range 11 {
+		with = append(with, took(100+n))
+	}
+	slices.Sort(without)
+	slices.Sort(with)
+	// A flood that is waited for would cost more than half a minute.
+	if with[5] > 2*without[5]+2*time.Second {
+		t.Errorf("a failure of another namespace took %s beside the flood, and %s without", with[5], without[5])
+	}
+	if n := log.count("more Events of failed syncs than its budget"); n != 1 || log.count("namespace="+flooding) == 0 {
+		t.Errorf("the flood was told %d times", n)
+	}
+	if n, most := float64(e.Stats().Strange.Load()), burst+perSecond*time.Since(began).Seconds(); n > most {
+		t.Errorf("%g Events of the flood were dealt with, and its budget is %g", n, most)
+	}
+}
+
+// TestFloodIsCoalesced proves that of what waits the newest of each Service and class is
+// published, and that all of it is, also what there was no room for.
+func TestFloodIsCoalesced(t *testing.T) {
+	w := newWorld(t)
+	const perSecond, burst, many, services = 250, 10, 1500, 20
+	e := w.budgeted(nil, perSecond, burst)
+	w.run(e)
+	names := w.uids(0, services)
+	w.flood(w.ns, many, func(i int, ev *corev1.Event) {
+		n := i % services
+		ev.InvolvedObject.Name, ev.InvolvedObject.UID = serviceName(n), types.UID(names[n])
+		if i >= many/2 { // and those of Services that there are not
+			ev.InvolvedObject.Name = fmt.Sprint("none-", i)
+		}
+		ev.Count = int32(i + 1)
+		ev.Message = full + strings.Repeat(" long", 200)
+	})
+	last := map[string]*corev1.Event{}
+	for n := range services {
+		ev := w.newEvent(fmt.Sprint("last-", n), names[n], full)
+		ev.Count = 100_000
+		last[names[n]] = w.make(ev)
+	}
+	for _, id := range names {
+		w.await("the newest is stored", func() bool {
+			m, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, "vswitch-ip-exhausted", id))
+			return err == nil && versionOf(m) == last[id].ResourceVersion
+		})
+	}
+	w.await("nothing waits", func() bool { return e.Lag() == 0 })
+	if n := e.Stats().Overtaken.Load(); n == 0 {
+		t.Error("nothing was coalesced")
+	}
+	if n := e.Stats().Released.Load(); n == 0 {
+		t.Error("there was room for all: the test shows too little")
+	}
+	if n := e.Stats().Strange.Load(); n < many/2 {
+		t.Errorf("%d of %d Events about no Service were dealt with: some are lost", n, many/2)
+	}
+	var p string
+	w.await("progress has passed all", func() bool {
+		p, _ = w.s.Progress(w.ctx, w.id)
+		return !kube.Later(last[names[services-1]].ResourceVersion, p)
+	})
+}
+
+// TestListedFlood proves that a list of more than there is room for comes through too.
+func TestListedFlood(t *testing.T) {
+	w := newWorld(t)
+	const many = 600
+	w.flood(w.ns, many, func(i int, ev *corev1.Event) {
+		ev.InvolvedObject.Name = fmt.Sprint("none-", i)
+		ev.Message = full + strings.Repeat(" long", 200)
+	})
+	w.event("real", w.uid(1), full)
+	got := w.tail()
+	e := w.budgeted(nil, 1000, 10)
+	w.run(e)
+	got.until(w.uids(1, 2), 1)
+	w.await("all are dealt with", func() bool { return e.Lag() == 0 && e.Stats().Strange.Load() >= many })
+	if e.Stats().Slowed.Load() != 0 {
+		t.Error("a list, which tells of long ago at once, is taken for a flood")
+	}
+}
+
+// TestLanes proves that what waits is bounded, of a namespace and of all, whoever makes it.
+func TestLanes(t *testing.T) {
+	ls := newLanes(1, 1)
+	l := newLedger()
+	for i := range 40_000 {
+		o := occurrence{class: "busy", Event: kube.Event{Namespace: fmt.Sprint("ns-", i%100), Name: fmt.Sprint("e", i), ResourceVersion: fmt.Sprint(i + 1),
+			Message: strings.Repeat("x", 4000), Object: kube.Object{Namespace: fmt.Sprint("ns-", i%100), Name: "web", UID: fmt.Sprintf("00000000-0000-4000-8000-%012x", i)}}}
+		ls.add(&waiting{occurrence: o, entry: l.open(o.ResourceVersion)}, false)
+	}
+	const most = 6000 // of one occurrence
+	if ls.bytes > allBytes+100*most {
+		t.Errorf("%d bytes wait", ls.bytes)
+	}
+	for _, lane := range ls.ring {
+		if lane.bytes > laneBytes || len(lane.queue) == 0 || lane.spill == nil {
+			t.Errorf("%d bytes and %d occurrences wait in %s", lane.bytes, len(lane.queue), lane.namespace)
+		}
+	}
+	// In turn: each namespace is asked before one is asked again.
+	met := map[string]int{}
+	for range 100 {
+		lane, w, _ := ls.pick(time.Now())
+		if w == nil {
+			break
+		}
+		met[lane.namespace]++
+	}
+	if len(met) < inFlight {
+		t.Errorf("of 100 namespaces %d were asked", len(met))
+	}
+}
+
+// TestSweep proves that a namespace in which nothing happens is forgotten.
+func TestSweep(t *testing.T) {
+	ls := newLanes(1e6, 1)
+	for i := range 3 * idleLanes {
+		o := occurrence{class: "busy", Event: kube.Event{Namespace: fmt.Sprint("ns-", i), ResourceVersion: "1"}}
+		ls.add(&waiting{occurrence: o}, false)
+		lane, w := ls.next(t.Context())
+		ls.landed(lane, w)
+	}
+	if n := len(ls.all); n > idleLanes+1 || n != len(ls.ring) {
+		t.Errorf("%d lanes are kept", n)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if lane, w := ls.next(ended); lane != nil || w != nil {
+		t.Error("something leaves after the end")
+	}
+}

@@ -1,0 +1,271 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// TestForgedEvents proves that an Event whose namespace, name and UID are not of one
+// Service is published nowhere: neither as a failure of the Service whose UID it has,
+// whose kept failure stays, nor in DEAD, which it would fill.
+func TestForgedEvents(t *testing.T) {
+	w := newWorld(t)
+	got := w.tail()
+	e := w.exporter(nil)
+	w.run(e)
+	victim := w.uid(1)
+	w.event("real", victim, full)
+	got.until([]string{victim}, 1)
+	_, before := w.last("vswitch-ip-exhausted", victim)
+
+	elsewhere := w.join.Namespace(t)
+	forge := func(name string, change func(*corev1.Event)) {
+		t.Helper()
+		ev := w.newEvent(name, victim, full)
+		ev.LastTimestamp = metav1.NewTime(time.Now().AddDate(70, 0, 0))
+		change(ev)
+		w.make(ev)
+	}
+	forge("from-another-namespace", func(e *corev1.Event) {
+		e.Namespace, e.InvolvedObject.Namespace = elsewhere, elsewhere
+	})
+	forge("another-name", func(e *corev1.Event) { e.InvolvedObject.Name = "other" })
+	forge("another-uid", func(e *corev1.Event) { e.InvolvedObject.UID = "00000000-0000-4000-8000-000000000000" })
+	w.uid(2)
+	forge("anothers-uid", func(e *corev1.Event) { e.InvolvedObject.Name = serviceName(2) })
+	w.await("all forged ones are counted", func() bool { return e.Stats().Strange.Load() >= 4 })
+	w.event("after", w.uid(2), full)
+	got.until(w.uids(2, 3), 1)
+
+	if _, after := w.last("vswitch-ip-exhausted", victim); after.Sequence != before.Sequence {
+		t.Error("a forged Event took the place of the Service's failure")
+	}
+	if _, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, "vswitch-ip-exhausted", "00000000-0000-4000-8000-000000000000")); !errors.Is(err, stream.ErrNotFound) {
+		t.Errorf("a failure of a Service that never was: %v", err)
+	}
+	if n := e.Stats().Dead.Load(); n != 0 {
+		t.Errorf("%d Events are in DEAD", n)
+	}
+}
+
+// TestForgedInAList proves that a forged Event takes the place of no other before it is
+// known to be forged, neither in a list nor where both wait.
+func TestForgedInAList(t *testing.T) {
+	w := newWorld(t)
+	victim := w.uid(1)
+	elsewhere := w.join.Namespace(t)
+	w.event("real", victim, full)
+	for i, change := range []func(*corev1.Event){
+		func(e *corev1.Event) { e.Namespace, e.InvolvedObject.Namespace = elsewhere, elsewhere },
+		func(e *corev1.Event) { e.InvolvedObject.Name = "other" },
+	} {
+		ev := w.newEvent(fmt.Sprint("forged-", i), victim, full)
+		change(ev)
+		w.make(ev)
+	}
+	got := w.tail()
+	w.run(w.exporter(nil))
+	if f := got.next(1)[0]; f.Event.Name != "real" || f.Service.Name != serviceName(1) {
+		t.Errorf("the failure is %+v", f)
+	}
+}
+
+// TestUnreadService proves that an Event whose Service can't be read waits, is neither
+// dropped nor published, holds progress, and is published when the Service can be read.
+func TestUnreadService(t *testing.T) {
+	for name, refuse := range map[string]func(http.ResponseWriter) bool{
+		"away":      func(rw http.ResponseWriter) bool { rw.WriteHeader(http.StatusServiceUnavailable); return true },
+		"forbidden": func(rw http.ResponseWriter) bool { rw.WriteHeader(http.StatusForbidden); return true },
+		"broken":    func(rw http.ResponseWriter) bool { _, _ = rw.Write([]byte("{")); return true },
+		"cut":       func(http.ResponseWriter) bool { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			config, g := w.through()
+			e := w.exporter(config)
+			e.stuck = 300 * time.Millisecond // longer than that nothing gets through, and it is not NATS
+			got := w.tail()
+			w.run(e)
+			w.event("known", w.uid(1), full)
+			got.until(w.uids(1, 2), 1)
+			w.await("progress is saved", func() bool { return e.Stats().Saves.Load() > 0 })
+
+			g.mu.Lock()
+			g.services = refuse
+			g.mu.Unlock()
+			waits := w.event("waits", w.uid(2), full)
+			w.await("the Service was asked for again", func() bool { return e.Stats().Unread.Load() >= 4 })
+			w.event("passes", w.uid(1), untaged) // what is known needs no reading
+			w.await("the known one passes", func() bool {
+				_, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, "tag-missing", w.uid(1)))
+				return err == nil
+			})
+			if _, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(2))); !errors.Is(err, stream.ErrNotFound) {
+				t.Errorf("it was published unproven: %v", err)
+			}
+			w.await("more than the time for being stuck", func() bool { return e.Lag() > 2*e.stuck })
+			if e.Stats().Relists.Load() > 1 || !e.Ready() {
+				t.Error("the exporter takes it for NATS being away")
+			}
+			if p, err := w.s.Progress(w.ctx, w.id); err != nil || !kube.Later(waits.ResourceVersion, p) {
+				t.Errorf("progress %s has passed the Event that waits, of %s: %v", p, waits.ResourceVersion, err)
+			}
+			w.again(waits)
+			g.mu.Lock()
+			g.services = nil
+			g.mu.Unlock()
+			got.until(w.uids(2, 3), 2)
+			w.await("nothing waits", func() bool { return e.Lag() == 0 })
+		})
+	}
+}
+
+// TestDeletedService proves that no failure of a Service that is gone is published, and
+// that one that is made anew under its name is another.
+func TestDeletedService(t *testing.T) {
+	w := newWorld(t)
+	old := w.uid(1)
+	ev := w.newEvent("old", old, full)
+	if err := w.join.Client().CoreV1().Services(w.ns).Delete(w.ctx, serviceName(1), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e := w.exporter(nil)
+	got := w.tail()
+	w.run(e)
+	w.make(ev)
+	w.await("the old one is counted", func() bool { return e.Stats().Strange.Load() >= 1 })
+	anew := w.service(serviceName(1))
+	again := w.newEvent("new", anew, full)
+	again.InvolvedObject.Name = serviceName(1)
+	w.make(again)
+	if f := got.next(1)[0]; f.Service.UID != anew {
+		t.Errorf("the failure is %+v", f)
+	}
+}
+
+// TestRegistry proves that it remembers a bounded number of Services, and not that one is
+// missing.
+func TestRegistry(t *testing.T) {
+	reads := 0
+	r := registry{read: func(_ context.Context, _, name string) (string, error) { reads++; return "uid-" + name, nil }}
+	of := func(n int) kube.Object {
+		return kube.Object{Namespace: "shop", Name: fmt.Sprint("s", n), UID: fmt.Sprint("uid-s", n)}
+	}
+	for range 3 {
+		if err := r.proves(t.Context(), of(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reads != 1 {
+		t.Errorf("%d reads of one Service", reads)
+	}
+	for n := range 2 * registered {
+		if err := r.proves(t.Context(), of(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(r.known); n != registered {
+		t.Errorf("%d Services are remembered", n)
+	}
+	old := of(2*registered - 1)
+	r.known[old.UID] = registration{old.Namespace, old.Name, time.Now().Add(-2 * registerFor)}
+	before := reads
+	if err := r.proves(t.Context(), old); err != nil || reads != before+1 {
+		t.Errorf("an old one was read %d times, error %v", reads-before, err)
+	}
+	var no *stranger
+	before = reads
+	for range 2 {
+		if err := r.proves(t.Context(), kube.Object{Namespace: "shop", Name: "a", UID: "b"}); !errors.As(err, &no) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if reads != before+2 {
+		t.Error("it remembers that a Service is missing")
+	}
+}
+
+// TestNotice proves that what is told once is forgotten before it grows.
+func TestNotice(t *testing.T) {
+	var n notice
+	for i := range 10 * notices {
+		if key := fmt.Sprint(i); !n.first(key) || n.first(key) {
+			t.Fatalf("key %d", i)
+		}
+	}
+	if len(n.told) > notices {
+		t.Errorf("%d keys are kept", len(n.told))
+	}
+}
+
+// TestDates proves that an Event is dated neither after now nor long before the API
+// server took it.
+func TestDates(t *testing.T) {
+	w := newWorld(t)
+	got := w.tail()
+	e := w.exporter(nil)
+	w.run(e)
+	began := time.Now().Truncate(time.Second)
+	at := func(y int) metav1.Time { return metav1.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
+	for i, date := range []metav1.Time{{}, at(1970), at(2100), at(9999)} {
+		ev := w.newEvent(fmt.Sprint("e", i), w.uid(i), full)
+		ev.FirstTimestamp, ev.LastTimestamp = date, date
+		w.make(ev)
+		f := got.next(1)[0]
+		if f.First.Before(began) || f.Last.Before(began) || f.First.After(time.Now()) || f.Last.After(time.Now()) {
+			t.Errorf("dated %s: first %s, last %s", date, f.First, f.Last)
+		}
+		_, m := w.last("vswitch-ip-exhausted", w.uid(i))
+		ce, err := events.DecodeNATS(m.Header, m.Data)
+		if err != nil || ce.Time().After(time.Now()) || ce.Time().Before(began) {
+			t.Errorf("dated %s: the CloudEvent's time is %s, error %v", date, ce.Time(), err)
+		}
+	}
+	late := w.newEvent("late", w.uid(9), full)
+	late.LastTimestamp = metav1.NewTime(began.Add(-time.Minute))
+	w.make(late)
+	if f := got.next(1)[0]; !f.Last.Equal(late.LastTimestamp.Time) {
+		t.Errorf("a time that may be right was changed to %s", f.Last)
+	}
+}
+
+// TestWriters proves whose Events are failures: those of the controller's components, and
+// those that name none and have a text of the controller's.
+func TestWriters(t *testing.T) {
+	w := newWorld(t)
+	got := w.tail()
+	e := w.exporter(nil)
+	w.run(e)
+	ignored := e.Stats().Ignored.Load()
+	for i, component := range []string{"kubelet", "my-operator", "service-controller ", "Service-Controller"} {
+		ev := w.newEvent(fmt.Sprint("stranger-", i), w.uid(1), full)
+		ev.Source.Component, ev.ReportingController = component, component
+		w.make(ev)
+	}
+	w.await("they are ignored", func() bool { return e.Stats().Ignored.Load() >= ignored+4 })
+	none := w.newEvent("none", w.uid(2), full)
+	none.Source.Component = ""
+	w.make(none)
+	if f := got.next(1)[0]; f.Service.UID != w.uid(2) {
+		t.Errorf("the failure is %+v", f)
+	}
+	reporting := w.newEvent("reporting", w.uid(3), full)
+	reporting.Source.Component, reporting.ReportingController = "", "nlb-controller"
+	reporting.InvolvedObject.UID = types.UID(w.uid(3))
+	w.make(reporting)
+	if f := got.next(1)[0]; f.Component != "nlb-controller" {
+		t.Errorf("the failure is %+v", f)
+	}
+}
