@@ -635,7 +635,7 @@ func (e *Exporter) save(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 			defer cancel()
 			now(last)
 			return

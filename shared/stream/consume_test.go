@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
@@ -70,13 +71,18 @@ func patience(t testing.TB, s *Stream, d time.Duration) {
 // settledAll waits until no message of the class waits or is in hand.
 func settledAll(t testing.TB, s *Stream) {
 	t.Helper()
+	// The consumer learns of a message a moment after the stream has it.
+	last, err := s.Last(t.Context(), Failed, events.FailedFilter(class))
+	if err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "all messages to be settled", func() bool {
 		found, err := s.js.Consumer(t.Context(), Failed, class)
 		if err != nil {
 			return false
 		}
 		info := found.CachedInfo()
-		return info.NumPending == 0 && info.NumAckPending == 0
+		return info.Delivered.Stream >= last.Sequence && info.NumPending == 0 && info.NumAckPending == 0
 	})
 }
 
