@@ -206,6 +206,16 @@ func TestAccounts(t *testing.T) {
 	}
 	for _, d := range []deed{
 		{"exporter sees that all is set up", setup(exporter)},
+		{"exporter starts where the journal was raised and a class is new", func(ctx context.Context) error {
+			if _, err := operator.Setup(ctx, classes, stream.Settings{CasesBytes: 1<<30 + 1<<20}); err != nil {
+				return err
+			}
+			done, lacking, err := exporter.SetupOrUse(ctx, append([]string{"busy"}, classes...), stream.Settings{})
+			if err == nil && (len(done) > 0 || len(lacking) != 1 || !strings.Contains(lacking[0], "consumer busy")) {
+				err = fmt.Errorf("it did %q and lacks %q", done, lacking)
+			}
+			return err
+		}},
 		{"exporter publishes a failure", failure(exporter, mine)},
 		{"exporter publishes another", failure(exporter, theirs)},
 		{"exporter sends what is none to DEAD", func(ctx context.Context) error {

@@ -151,6 +151,10 @@ func (h *Host) message(ctx context.Context, m stream.Message) stream.Reply {
 		return stream.Reply{Dead: err.Error()}
 	}
 	reply := h.Handle(ctx, e)
+	if errors.Is(reply.Err, stream.ErrFull) {
+		// A person must make room: asking each second would only fill the log.
+		reply.Retry = max(reply.Retry, min(time.Second<<min(m.Deliveries, 6), time.Minute))
+	}
 	if reply.Dead != "" && h.Env.Log != nil {
 		class, _ := e.Extensions()["class"].(string) // it may be no failure that can be read
 		h.Env.Log.Error("event is dead", "class", class, "cluster", h.Env.Cluster, "event", e.ID(), "reason", reply.Dead)

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,6 +43,15 @@ func (m *Metrics) Exporter(ask func() Export) {
 	m.gauge("lbremedy_publish_lag_seconds", "For how long the oldest failure that isn't published yet has been known; 0 if none waits.", nil, func() float64 { return ask().Lag.Seconds() })
 	m.gauge("lbremedy_exporter_ready", "Whether Events are read and get through, 1 or 0.", nil, func() float64 { return number(ask().Ready) })
 	m.gauge("lbremedy_last_event_timestamp_seconds", "When an Event about a Service was last seen, in seconds since 1970; 0 if never.", nil, func() float64 { return unix(ask().Last) })
+}
+
+// Full says which streams took nothing at the last try, by asking at each scrape.
+func (m *Metrics) Full(ask func() []string) {
+	for _, name := range []string{stream.Failed, stream.Cases, stream.Dead} {
+		m.gauge("lbremedy_stream_full", "Whether a stream took nothing when this program last tried, 1 or 0. It tries again.", prometheus.Labels{"stream": name}, func() float64 {
+			return number(slices.Contains(ask(), name))
+		})
+	}
 }
 
 func number(b bool) float64 {

@@ -270,6 +270,7 @@ func TestCatalogue(t *testing.T) {
 	m := New("v1", "c1")
 	m.Runs(nil)
 	m.Exporter(func() Export { return Export{} })
+	m.Full(func() []string { return []string{"CASES"} })
 	m.Tickets(func() map[string]Tellings { return map[string]Tellings{"desk": {}} })
 	m.Traces(func() Spans { return Spans{} })
 	m.Seen(record(func(r *events.Record) { r.Next, r.Held = 2, events.HeldByPause }), errors.New("e"))

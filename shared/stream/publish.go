@@ -27,9 +27,10 @@ func (s *Stream) store(ctx context.Context, m *nats.Msg, expect *uint64) (*jetst
 	}
 	ack, err := s.js.PublishMsg(in, m)
 	if err != nil {
-		return nil, s.fault(ctx, in, doing, err)
+		err = s.fault(ctx, in, doing, err)
 	}
-	return ack, nil
+	s.fulls.note(m.Subject, err)
+	return ack, err
 }
 
 // once stores a message that carries an ID of its own, exactly once: if an

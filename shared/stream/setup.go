@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,16 +16,26 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 )
 
-// Settings are what may differ from one installation to the next. Zero values
-// take the defaults.
+// Settings are what may differ from one installation to the next. Zero values take the
+// defaults for what is new. What is there stays if it is larger, or if a person has set
+// it: only a value that is given makes a stream smaller.
 type Settings struct {
-	Replicas    int   // of streams and bucket; zero: 1 for new ones, and what is there stays
-	FailedBytes int64 // most bytes in FAILED; zero: 256 MiB
-	CasesBytes  int64 // most bytes in CASES; zero: 1 GiB
-	DeadBytes   int64 // most bytes in DEAD; zero: 128 MiB
+	Replicas    int           // of streams and bucket; zero: 1 for new ones, and what is there stays
+	FailedBytes int64         // most bytes in FAILED; zero: 256 MiB
+	CasesBytes  int64         // most bytes in CASES; zero: 1 GiB
+	DeadBytes   int64         // most bytes in DEAD; zero: 128 MiB
+	FailedAge   time.Duration // how long FAILED keeps a failure; zero: 7 days
+	CasesAge    time.Duration // how long CASES keeps a record; zero: 30 days
+	DeadAge     time.Duration // how long DEAD keeps a letter; zero: 30 days
 }
 
-// CasesAge is how long the journal keeps a record.
+// Metadata of a stream whose size or age a person has set.
+const (
+	sizeSet = "lbremedy.io/size"
+	ageSet  = "lbremedy.io/age"
+)
+
+// CasesAge is how long the journal keeps a record, where nobody says otherwise.
 const CasesAge = 30 * day
 
 const (
@@ -44,19 +55,19 @@ func (c Settings) streams() []jetstream.StreamConfig {
 		Name: Failed, Subjects: []string{events.FailedSubjects},
 		Description:       "Failed syncs of LoadBalancer Services: the newest of each Service and class",
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardOld,
-		MaxAge: failedAge, MaxBytes: cmp.Or(c.FailedBytes, 256<<20),
+		MaxAge: cmp.Or(c.FailedAge, failedAge), MaxBytes: cmp.Or(c.FailedBytes, 256<<20), Metadata: given(c.FailedBytes, c.FailedAge),
 	}, {
 		// A full journal refuses records, and with them writes: losing old ones silently would
 		// lose the memory of what was written.
 		Name: Cases, Subjects: []string{events.CaseSubjects, events.KeptSubjects},
 		Description:       "The journal of lbremedy: every intent, step and outcome",
 		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew,
-		MaxAge: CasesAge, MaxBytes: cmp.Or(c.CasesBytes, 1<<30),
+		MaxAge: cmp.Or(c.CasesAge, CasesAge), MaxBytes: cmp.Or(c.CasesBytes, 1<<30), Metadata: given(c.CasesBytes, c.CasesAge),
 	}, {
 		Name: Dead, Subjects: []string{deadPrefix + ">"},
 		Description:       "What lbremedy can't handle, with the reason",
 		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardOld,
-		MaxAge: deadAge, MaxBytes: cmp.Or(c.DeadBytes, 128<<20),
+		MaxAge: cmp.Or(c.DeadAge, deadAge), MaxBytes: cmp.Or(c.DeadBytes, 128<<20), Metadata: given(c.DeadBytes, c.DeadAge),
 	}, {
 		Name: bucketStream, Subjects: []string{bucketPrefix + ">"},
 		Description:       "Keys of lbremedy: policy, pause, budgets, locks, progress",
@@ -72,6 +83,44 @@ func (c Settings) streams() []jetstream.StreamConfig {
 		all[i].MaxMsgs, all[i].MaxConsumers, all[i].MaxMsgSize = -1, -1, -1
 	}
 	return all
+}
+
+// given returns the metadata of a stream of which these are set.
+func given(bytes int64, age time.Duration) map[string]string {
+	all := map[string]string{}
+	if bytes != 0 {
+		all[sizeSet] = "set"
+	}
+	if age != 0 {
+		all[ageSet] = "set"
+	}
+	return all
+}
+
+// respect makes want keep what is larger in have, or set by a person, unless it is given
+// now. It returns in words what becomes smaller.
+func respect(have, want *jetstream.StreamConfig) (shrinks []string) {
+	// No limit, as which the server knows 0 and -1, is larger than any.
+	keep := func(mark string, is, should int64) bool {
+		_, now := want.Metadata[mark]
+		_, before := have.Metadata[mark]
+		return !now && (before || is <= 0 || should > 0 && is > should)
+	}
+	less := func(is, should int64) bool { return should > 0 && (is <= 0 || should < is) }
+	if keep(sizeSet, have.MaxBytes, want.MaxBytes) {
+		want.MaxBytes = have.MaxBytes
+	}
+	if keep(ageSet, int64(have.MaxAge), int64(want.MaxAge)) {
+		want.MaxAge = have.MaxAge
+	}
+	want.Replicas = cmp.Or(want.Replicas, have.Replicas)
+	if less(have.MaxBytes, want.MaxBytes) {
+		shrinks = append(shrinks, "It takes less than before.")
+	}
+	if less(int64(have.MaxAge), int64(want.MaxAge)) {
+		shrinks = append(shrinks, "It keeps what it holds for a shorter time than before.")
+	}
+	return shrinks
 }
 
 // A setting is one thing that Setup keeps as it should be; what it doesn't name,
@@ -109,6 +158,9 @@ var streamSettings = []setting[jetstream.StreamConfig]{
 	settingOf("delete marker TTL", func(c *jetstream.StreamConfig) *time.Duration { return &c.SubjectDeleteMarkerTTL }),
 }
 
+// needed are the settings of a stream without which nothing works that is built on it.
+var needed = []string{"subjects", "retention", "messages per subject", "direct gets", "rollups", "message TTLs"}
+
 var consumerSettings = []setting[jetstream.ConsumerConfig]{
 	settingOf("filter", func(c *jetstream.ConsumerConfig) *string { return &c.FilterSubject }),
 	settingOf("filters", func(c *jetstream.ConsumerConfig) *[]string { return &c.FilterSubjects }),
@@ -134,20 +186,32 @@ func update[C any](settings []setting[C], have, want *C) []string {
 
 // Setup creates the streams, the bucket and a consumer for each class, and brings
 // the settings of those that exist up to date. It may be called at any time, by
-// any number of programs at once. It returns what it created and changed, one sentence each.
+// any number of programs at once. It returns what it created and changed, one sentence
+// each. ErrDenied: the user may not change what must be changed.
 func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]string, error) {
+	done, lacking, err := s.SetupOrUse(ctx, classes, c)
+	if err == nil && len(lacking) > 0 {
+		err = fmt.Errorf("%w: %s", ErrDenied, strings.Join(lacking, " "))
+	}
+	return done, err
+}
+
+// SetupOrUse does what Setup does for a user who may have no right to change streams and
+// consumers: what is there and works is used as it is. lacking says, one sentence each,
+// what is not as it should be. A stream that is not there, or that can't be worked with,
+// is an error of kind ErrDenied.
+func (s *Stream) SetupOrUse(ctx context.Context, classes []string, c Settings) (done, lacking []string, err error) {
 	for _, class := range classes {
 		if err := events.ValidClass(class); err != nil {
-			return nil, fmt.Errorf("set up a consumer: %w", err)
+			return nil, nil, fmt.Errorf("set up a consumer: %w", err)
 		}
 	}
-	var done []string
 	for _, want := range c.streams() {
-		said, err := s.setupStream(ctx, want)
+		said, lacks, err := s.setupStream(ctx, want)
 		if err != nil {
-			return done, err
+			return done, lacking, err
 		}
-		done = append(done, said...)
+		done, lacking = append(done, said...), append(lacking, lacks...)
 	}
 	for _, class := range slices.Sorted(slices.Values(classes)) {
 		said, _, err := s.setupConsumer(ctx, Failed, jetstream.ConsumerConfig{
@@ -155,13 +219,19 @@ func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]str
 			FilterSubject: events.FailedFilter(class),
 			DeliverPolicy: jetstream.DeliverAllPolicy,
 		})
+		if errors.Is(err, ErrDenied) {
+			lacking = append(lacking, capital(err.Error())+"; run lbremedy setup as a user who may.")
+			continue
+		}
 		if err != nil {
-			return done, err
+			return done, lacking, err
 		}
 		done = append(done, said...)
 	}
-	return done, nil
+	return done, lacking, nil
 }
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // SetupFollower creates the consumer of a follower of the journal, of one cluster or,
 // if that is empty, of all, unless it exists, and returns since when it does. A new one begins with the last record of each
@@ -188,13 +258,16 @@ func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since
 	return since, err
 }
 
-func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) ([]string, error) {
+// setupStream creates a stream, or brings it up to date. lacks says what it may not change.
+func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) (said, lacks []string, err error) {
 	doing := "set up stream " + want.Name
 	in, cancel, err := s.within(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return nil, nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer cancel()
+	in, over := s.deny.within(in, "$JS.API.STREAM.")
+	defer over()
 	found, err := s.js.Stream(in, want.Name)
 	if errors.Is(err, nats.ErrNoResponders) { // JetStream itself doesn't answer, whichever stream is meant
 		err = jetstream.ErrJetStreamNotEnabled
@@ -204,26 +277,54 @@ func (s *Stream) setupStream(ctx context.Context, want jetstream.StreamConfig) (
 		first.Replicas = cmp.Or(want.Replicas, 1)
 		_, err = s.js.CreateStream(in, first)
 		if err == nil {
-			return []string{fmt.Sprintf("Created stream %s.", want.Name)}, nil
+			return []string{fmt.Sprintf("Created stream %s.", want.Name)}, nil, nil
+		}
+		if denied(in) {
+			return nil, nil, fmt.Errorf("%s: it is not there, and %w; run lbremedy setup as a user who may create it", doing, ErrDenied)
 		}
 		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return nil, s.refusedStream(ctx, in, doing, want, err)
+			return nil, nil, s.refusedStream(ctx, in, doing, want, err)
 		}
 		found, err = s.js.Stream(in, want.Name) // another program was faster, with other settings
 	}
 	if err != nil {
-		return nil, s.fault(ctx, in, doing, err)
+		return nil, nil, s.fault(ctx, in, doing, err)
 	}
 	have := found.CachedInfo().Config
-	want.Replicas = cmp.Or(want.Replicas, have.Replicas)
+	shrinks := respect(&have, &want)
 	changes := update(streamSettings, &have, &want)
-	if len(changes) == 0 {
-		return nil, nil
+	marks := len(have.Metadata)
+	for mark, value := range want.Metadata {
+		if have.Metadata[mark] != value {
+			have.Metadata = cloned(have.Metadata)
+			have.Metadata[mark] = value
+		}
 	}
-	if _, err := s.js.UpdateStream(in, have); err != nil {
-		return nil, s.refusedStream(ctx, in, doing+": change "+strings.Join(changes, ", "), want, err)
+	if len(changes) == 0 && len(have.Metadata) == marks {
+		return nil, nil, nil
 	}
-	return []string{fmt.Sprintf("Changed stream %s: %s.", want.Name, strings.Join(changes, ", "))}, nil
+	_, err = s.js.UpdateStream(in, have)
+	switch {
+	case denied(in):
+		for _, change := range changes {
+			if slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(change, name+" ") }) {
+				return nil, nil, fmt.Errorf("%s: it can't be worked with: it should have %s, and %w; run lbremedy setup as a user who may change it", doing, change, ErrDenied)
+			}
+		}
+		return nil, []string{fmt.Sprintf("Stream %s should have %s, and this user of NATS may not change it; run lbremedy setup as a user who may.", want.Name, strings.Join(changes, ", "))}, nil
+	case err != nil:
+		return nil, nil, s.refusedStream(ctx, in, doing+": change "+strings.Join(changes, ", "), want, err)
+	case len(changes) == 0:
+		return nil, nil, nil
+	}
+	return []string{strings.Join(append([]string{fmt.Sprintf("Changed stream %s: %s.", want.Name, strings.Join(changes, ", "))}, shrinks...), " ")}, nil, nil
+}
+
+func cloned(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return maps.Clone(m)
 }
 
 // refusedStream adds the way out to the one refusal that a small disk makes common.
@@ -244,6 +345,8 @@ func (s *Stream) setupConsumer(ctx context.Context, from string, want jetstream.
 		return nil, time.Time{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer cancel()
+	in, over := s.deny.within(in, "$JS.API.CONSUMER.")
+	defer over()
 	want.Durable = want.Name
 	want.AckPolicy = jetstream.AckExplicitPolicy
 	want.AckWait = ackWait

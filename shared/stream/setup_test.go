@@ -60,7 +60,7 @@ func TestSetup(t *testing.T) {
 	}
 	want := []string{
 		"Changed stream FAILED: messages per subject 1 (was 5), age 168h0m0s (was 1h0m0s), direct gets true (was false).",
-		"Changed stream CASES: bytes 2097152 (was 1073741824).",
+		"Changed stream CASES: bytes 2097152 (was 1073741824). It takes less than before.",
 		"Changed stream KV_lbremedy: subjects [$KV.lbremedy.>] (was [$KV.lbremedy.> also.this]).",
 		"Changed consumer tag-missing: pending acks 100000 (was 1000), deliveries -1 (was 3).",
 	}
@@ -76,6 +76,67 @@ func TestSetup(t *testing.T) {
 	}
 	if said, err = s.Setup(ctx, []string{"tag-missing"}, Settings{CasesBytes: 2 << 20}); err != nil || said != nil {
 		t.Errorf("after the change: %q, %v", said, err)
+	}
+}
+
+// What an operator has made larger stays, and so does what was set on purpose, whichever
+// program sets up without saying a size: only who says one makes a stream smaller.
+func TestSetupKeepsWhatOperatorsRaise(t *testing.T) {
+	s := fresh(t)
+	ctx := t.Context()
+	setup := func(c Settings) []string {
+		t.Helper()
+		said, err := s.Setup(ctx, nil, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return said
+	}
+	have := func(name string) (int64, time.Duration) {
+		t.Helper()
+		found, err := s.js.Stream(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := found.CachedInfo().Config
+		return c.MaxBytes, c.MaxAge
+	}
+	setup(Settings{})
+	for name, raise := range map[string]struct {
+		bytes int64
+		age   time.Duration
+	}{Failed: {4 << 30, 90 * day}, Cases: {-1, 0}, Dead: {1 << 30, 60 * day}} { // no limit is the largest
+		found, err := s.js.Stream(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := found.CachedInfo().Config
+		c.MaxBytes, c.MaxAge = raise.bytes, raise.age
+		if _, err := s.js.UpdateStream(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		if said := setup(Settings{}); said != nil {
+			t.Errorf("%s was raised, and setup said %q", name, said)
+		}
+		if bytes, age := have(name); bytes != raise.bytes || age != raise.age {
+			t.Errorf("%s: %d bytes and %s are left of what was raised", name, bytes, age)
+		}
+	}
+	set := Settings{CasesBytes: 64 << 20, CasesAge: 3 * day}
+	want := []string{"Changed stream CASES: age 72h0m0s (was 0s), bytes 67108864 (was -1). It takes less than before. It keeps what it holds for a shorter time than before."}
+	if diff := cmp.Diff(want, setup(set)); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range []Settings{set, {}} {
+		if said := setup(c); said != nil {
+			t.Errorf("what was set on purpose was changed by %+v: %q", c, said)
+		}
+	}
+	if bytes, age := have(Cases); bytes != 64<<20 || age != 3*day {
+		t.Errorf("the journal takes %d bytes for %s", bytes, age)
+	}
+	if said := setup(Settings{CasesBytes: 128 << 20}); len(said) != 1 || strings.Contains(said[0], "less") || !strings.Contains(said[0], "bytes 134217728 (was 67108864)") {
+		t.Errorf("raised on purpose: %q", said)
 	}
 }
 

@@ -100,6 +100,8 @@ type Stream struct {
 	slots chan struct{} // one for each running handler, if Config.Handlers limits them
 	used  atomic.Int64  // wall clock of the last call, in nanoseconds
 	known memory
+	fulls fulls
+	deny  denials
 	pace  sync.Mutex // one reservation at a time, so that a process never contends with itself
 }
 
@@ -168,6 +170,9 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 		nats.DisconnectErrHandler(s.disconnected),
 		nats.ReconnectHandler(s.reconnected),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if s.deny.met(err) {
+				return // who asked says so
+			}
 			s.log.Warn("NATS reports an error", "error", err)
 		}),
 	}
@@ -380,6 +385,8 @@ func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w: %w: %w", doing, ErrUnavailable, errLost, ctx.Err())
+	case denied(in):
+		return fmt.Errorf("%s: %w", doing, ErrDenied)
 	case in.Err() != nil && errors.Is(err, in.Err()):
 		if errors.Is(in.Err(), context.DeadlineExceeded) {
 			return fmt.Errorf("%s: %w: %w within %s", doing, ErrUnavailable, errLost, callTimeout)
@@ -387,7 +394,7 @@ func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: %w: %w: the connection to %s broke", doing, ErrUnavailable, errLost, s.where)
 	case conflicts(api):
 		return fmt.Errorf("%s: %w", doing, ErrConflict)
-	case api != nil && api.ErrorCode == codeStoreFailed:
+	case api != nil && (api.ErrorCode == codeStoreFailed || api.ErrorCode == codeNoStorage || api.ErrorCode == codeNoResources || api.ErrorCode == codeAccountLimit):
 		return fmt.Errorf("%s: %w: %s", doing, ErrFull, api.Description)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("%s: %w: the server at %s runs without JetStream; switch it on in its configuration", doing, ErrUnavailable, s.where)
@@ -410,6 +417,8 @@ const (
 	codeStoreFailed  = 10077
 	codeSameIDFlying = 10158
 	codeNoStorage    = 10047
+	codeNoResources  = 10023
+	codeAccountLimit = 10002
 )
 
 // conflicts reports whether the server refused a write because of its expected last sequence.

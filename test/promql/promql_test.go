@@ -209,7 +209,7 @@ func TestDashboard(t *testing.T) {
 }
 
 // aside are the metrics that have no panel: they are for those who look closer.
-var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_progress_saves_total", "lbremedy_service_read_errors_total", "lbremedy_state_known", "lbremedy_stream_limit_bytes"}
+var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_progress_saves_total", "lbremedy_service_read_errors_total", "lbremedy_state_known", "lbremedy_stream_full", "lbremedy_stream_limit_bytes"}
 
 // A series is what a metric was, one value a minute, as far as it goes.
 type series struct {
@@ -244,6 +244,10 @@ var fires = map[string]struct{ ill, well []series }{
 	"LbremedyJournalNearlyFull": {
 		[]series{{`lbremedy_stream_bytes{cluster="c",stream="CASES"}`, since(50, 81)}, {`lbremedy_stream_limit_bytes{cluster="c",stream="CASES"}`, always(100)}},
 		[]series{{`lbremedy_stream_bytes{cluster="c",stream="FAILED"}`, always(99)}, {`lbremedy_stream_limit_bytes{cluster="c",stream="FAILED"}`, always(100)}},
+	},
+	"LbremedyStreamFull": {
+		[]series{{`lbremedy_stream_full{cluster="c",stream="CASES"}`, since(0, 1)}, {`lbremedy_stream_full{cluster="c",stream="FAILED"}`, always(0)}},
+		[]series{{`lbremedy_stream_full{cluster="c",stream="CASES"}`, always(0)}},
 	},
 	"LbremedyLedgerOutOfBalance": {
 		[]series{{`lbremedy_ledger_lost{class="a",cluster="c"}`, since(0, 1)}, {`lbremedy_ledger_lost{class="b",cluster="c"}`, always(0)}, {`lbremedy_ledger_problems{cluster="c"}`, always(0)}},

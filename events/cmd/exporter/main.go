@@ -1,8 +1,8 @@
 // Exporter watches a cluster for failed load-balancer syncs and stores each
 // occurrence, classified, in the stream FAILED of NATS.
 //
-// It sets up what it needs in NATS by itself. It needs the rights of
-// exporter.Grants. Several may run side by side.
+// It sets up what it needs in NATS by itself, where its user may; where it may not, it
+// uses what "lbremedy setup" has made. It needs the rights of exporter.Grants. Several may run side by side.
 //
 // Exit codes: 0 after SIGINT or SIGTERM, 1 when NATS or the cluster can't be
 // reached or refuses, 2 when the flags or what they name can't be right.
@@ -108,9 +108,12 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 		return err
 	}
 	defer s.Close()
-	done, err := s.Setup(ctx, program.Classes(rows), stream.Settings{Replicas: o.replicas})
+	done, lacking, err := s.SetupOrUse(ctx, program.Classes(rows), stream.Settings{Replicas: o.replicas})
 	for _, said := range done {
 		log.Info("NATS was set up", "change", said)
+	}
+	for _, said := range lacking {
+		log.Warn("NATS is used as it is", "change", said)
 	}
 	if err != nil {
 		return err
@@ -121,6 +124,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	}
 	metrics := observe.New(version, o.Cluster)
 	metrics.Exporter(e.Export)
+	metrics.Full(s.Full)
 	door, err := o.Door()
 	if err != nil {
 		return err
@@ -129,7 +133,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 		if !e.Ready() {
 			return errors.New("the cluster's Events don't get through")
 		}
-		return nil
+		return s.Room()
 	}
 	defer program.Open(door, ready, metrics.Handler(), log)()
 	log.Info("the exporter begins", "version", version, "cluster", o.Cluster)

@@ -144,3 +144,51 @@ func TestProgram(t *testing.T) {
 		t.Errorf("the log is\n%s", errs.String())
 	}
 }
+
+// TestWithoutRights proves that the program starts as a user of NATS who may not change
+// streams, says what is not as it should be, and is told to run the setup where none ran.
+func TestWithoutRights(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	j := cluster.Join(t)
+	may := stream.PermitExporter()
+	server := nats.Start(t, embedded.Options{Users: []embedded.User{
+		{Name: "admin", Password: "p"}, {Name: "exporter", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
+	}})
+	door := "127.0.0.1:" + shell.Port(t)
+	env := shell.Environment("LBREMEDY_CLUSTER=c1", "LBREMEDY_KUBECONFIG="+j.Kubeconfig, "LBREMEDY_NATS="+strings.Replace(server.URL(), "nats://", "nats://exporter:p@", 1),
+		"LBREMEDY_NATS_INBOX="+stream.InboxOf("exporter"), "LBREMEDY_TABLE="+shell.File(t, "table", oneClass), "LBREMEDY_LISTEN="+door)
+	var out, errs bytes.Buffer
+	if err := run(ctx, nil, env, &out, &errs); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "run lbremedy setup") {
+		t.Fatalf("without streams the program ended with %v", err)
+	}
+	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "p"})
+	if _, err := admin.Setup(ctx, nil, stream.Settings{CasesBytes: 2 << 30}); err != nil {
+		t.Fatal(err)
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- run(running, nil, env, &out, &errs) }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for ready := false; !ready; {
+		select {
+		case <-tick.C:
+		case err := <-ended:
+			t.Fatalf("the program ended with %v:\n%s", err, errs.String())
+		case <-ctx.Done():
+			t.Fatal("the program is not ready")
+		}
+		if resp, err := http.Get("http://" + door + "/readyz"); err == nil {
+			resp.Body.Close()
+			ready = resp.StatusCode == http.StatusOK
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if log := errs.String(); !strings.Contains(log, "NATS is used as it is") || !strings.Contains(log, "consumer vswitch-ip-exhausted") {
+		t.Errorf("the log is\n%s", log)
+	}
+}

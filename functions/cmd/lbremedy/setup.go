@@ -14,12 +14,14 @@ import (
 func (p *program) setup() *cobra.Command {
 	var replicas int
 	var file string
+	var room sizes
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Create the streams and consumers in NATS, or bring them up to date",
 		Long: `Create what lbremedy needs in NATS, or bring it up to date: the streams, the bucket
 and a consumer for each class. It may be called at any time; "up" does the same by
-itself. With --policy the policy of the file comes into force for all who use this NATS.`,
+itself. What is there and is larger than the default stays: a stream becomes smaller only
+where a flag says its size or age, which then stays too. With --policy the policy of the file comes into force for all who use this NATS.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if replicas < 0 {
@@ -38,7 +40,7 @@ itself. With --policy the policy of the file comes into force for all who use th
 			}
 			defer s.Close()
 			done := []string{}
-			changed, err := s.Setup(cmd.Context(), classes(), stream.Settings{Replicas: replicas})
+			changed, err := s.Setup(cmd.Context(), classes(), room.settings(replicas))
 			if err != nil {
 				return err
 			}
@@ -67,6 +69,7 @@ itself. With --policy the policy of the file comes into force for all who use th
 		},
 	}
 	cmd.Flags().IntVar(&replicas, "replicas", 0, "copies that NATS keeps of new streams; 0: one, and what is there stays")
+	room.flags(cmd)
 	cmd.Flags().StringVar(&file, "policy", "", "policy `file` that comes into force")
 	return cmd
 }

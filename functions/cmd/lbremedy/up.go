@@ -42,6 +42,7 @@ type upping struct {
 	every          time.Duration // between two surveys; zero: none
 	rate           float64       // budget of a namespace
 	burst          int
+	sizes          sizes
 	metrics        *observe.Metrics
 	traces         *trace.Sender // nil: none are sent
 
@@ -87,6 +88,7 @@ as http://collector:4318; without it none are made.`,
 	cmd.Flags().IntVar(&u.workers, "workers", 128, "most failures of one class that are answered at once")
 	cmd.Flags().Float64Var(&u.rate, "namespace-rate", exporter.DefaultRate, "failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "failures of one namespace that are published at `once`")
+	u.sizes.flags(cmd)
 	cmd.Flags().DurationVar(&u.every, "survey", 0, "look at the whole cluster, as doctor does, each `time` such as 1h, and open and close cases for what is found; without it nobody looks")
 	return cmd
 }
@@ -203,12 +205,15 @@ func (u *upping) endTraces(ctx context.Context) {
 
 // begin sets the stream up, puts the policy in force, if there is one, and says what applies.
 func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
-	changed, err := s.Setup(ctx, classes(), stream.Settings{})
+	changed, lacking, err := s.SetupOrUse(ctx, classes(), u.sizes.settings(0))
 	if err != nil {
 		return err
 	}
 	for _, said := range changed {
 		u.log().Info("NATS was set up", "change", said)
+	}
+	for _, said := range lacking {
+		u.log().Warn("NATS is used as it is", "change", said)
 	}
 	if allowed != nil {
 		if err := policy.Publish(ctx, s, *allowed); err != nil {
@@ -304,6 +309,7 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 // returns what keeps them up to date. How things stand is the teller's to measure: of
 // several programs on one NATS each would count the same.
 func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *teller) []func() error {
+	u.metrics.Full(s.Full)
 	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
 	if x != nil {
 		u.metrics.Exporter(x.Export)
@@ -498,6 +504,9 @@ func ready(x *exporter.Exporter, s *stream.Stream) func(context.Context) error {
 		err := s.Ping(ctx)
 		if err == nil && x != nil && !x.Ready() {
 			err = errors.New("the cluster's Events are not read")
+		}
+		if err == nil {
+			err = s.Room()
 		}
 		return err
 	}

@@ -1,0 +1,113 @@
+package stream_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
+)
+
+// An exporter may not change streams. It uses those that are there, says what is not as it
+// should be, and does without waiting what it can't do.
+func TestSetupOrUseWithoutRights(t *testing.T) {
+	t.Parallel()
+	may := stream.PermitExporter()
+	server := nats.Start(t, embedded.Options{Users: []embedded.User{
+		{Name: "admin", Password: "p"}, {Name: "exporter", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
+	}})
+	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "p"})
+	s := nats.Connect(t, stream.Config{URL: server.URL(), User: "exporter", Password: "p", Inbox: stream.InboxOf("exporter")})
+	conn, err := natsgo.Connect(server.URL(), natsgo.UserInfo("admin", "p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(name string, f func(*jetstream.StreamConfig)) {
+		t.Helper()
+		found, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := found.CachedInfo().Config
+		f(&c)
+		if _, err := js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use := func(classes ...string) (string, error) {
+		t.Helper()
+		began := time.Now()
+		done, lacking, err := s.SetupOrUse(t.Context(), classes, stream.Settings{})
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("it took %s, as if no answer had come", took)
+		}
+		if len(done) > 0 {
+			t.Errorf("it has done %q", done)
+		}
+		return strings.Join(lacking, "\n"), err
+	}
+
+	if _, err := use("a"); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "stream FAILED: it is not there") || !strings.Contains(err.Error(), "run lbremedy setup") {
+		t.Errorf("without streams: %v", err)
+	}
+	if _, err := admin.Setup(t.Context(), []string{"a"}, stream.Settings{CasesBytes: 2 << 30}); err != nil {
+		t.Fatal(err)
+	}
+	if lacking, err := use("a"); err != nil || lacking != "" {
+		t.Errorf("where all is there, and larger: %q, %v", lacking, err)
+	}
+	if lacking, err := use("a", "b"); err != nil || !strings.Contains(lacking, "consumer b") || !strings.Contains(lacking, "run lbremedy setup") {
+		t.Errorf("without a consumer: %q, %v", lacking, err)
+	}
+	change(stream.Failed, func(c *jetstream.StreamConfig) { c.MaxAge, c.Description = time.Hour, "mine" })
+	if lacking, err := use("a"); err != nil || !strings.Contains(lacking, "Stream FAILED should have description") || !strings.Contains(lacking, "age 168h0m0s (was 1h0m0s)") {
+		t.Errorf("where it differs: %q, %v", lacking, err)
+	}
+	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "age 168h0m0s") {
+		t.Errorf("Setup itself: %v", err)
+	}
+	change(stream.Failed, func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 5 })
+	if _, err := use("a"); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "messages per subject 1 (was 5)") {
+		t.Errorf("where it can't be worked with: %v", err)
+	}
+}
+
+// A stream that is full is known to be, until something finds room again.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	s := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL()})
+	if _, err := s.Setup(t.Context(), nil, stream.Settings{CasesBytes: 64 << 10}); err != nil {
+		t.Fatal(err)
+	}
+	appends := func(i int) error {
+		j := s.Journal("c1", fmt.Sprintf("u%d", i), "a")
+		return j.Append(t.Context(), "1", nil, make([]byte, 8<<10))
+	}
+	i := 0
+	for ; s.Room() == nil && i < 100; i++ {
+		if err := appends(i); err != nil && !errors.Is(err, stream.ErrFull) {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Room(); !errors.Is(err, stream.ErrFull) || !strings.Contains(err.Error(), "CASES") || !strings.Contains(err.Error(), "--journal-size") {
+		t.Errorf("after %d records: %v", i, err)
+	}
+	if _, err := s.Setup(t.Context(), nil, stream.Settings{CasesBytes: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if err := appends(i); err != nil || s.Room() != nil {
+		t.Errorf("with more room: %v, %v", err, s.Room())
+	}
+}
