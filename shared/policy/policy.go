@@ -3,13 +3,12 @@
 // before each step.
 //
 // Without a policy lbremedy observes: it plans and never writes. A policy that
-// can't be read stops every write, because nobody knows what it would say.
+// can't be read stops every write, because nobody knows what it would say; so does one
+// with a version or a field that the program does not know.
 package policy
 
 import (
-	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,7 +22,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // Schema is the JSON Schema of the policy file.
@@ -230,35 +228,4 @@ func explain(err error) error {
 		return fmt.Errorf("the field %s is not known: \"lbremedy policy schema\" names those that are", field)
 	}
 	return errors.New(text)
-}
-
-// key is where the policy in force lies in the stream's bucket.
-const key = "policy"
-
-// Publish makes the policy the one in force.
-func Publish(ctx context.Context, s *stream.Stream, p remedy.Policy) error {
-	data, err := json.Marshal(p)
-	if err != nil {
-		return fmt.Errorf("encode the policy: %w", err)
-	}
-	if err := s.Put(ctx, key, data); err != nil {
-		return fmt.Errorf("publish the policy: %w", err)
-	}
-	return nil
-}
-
-// InForce returns the policy that is in force; without one, lbremedy observes.
-func InForce(ctx context.Context, s *stream.Stream) (remedy.Policy, error) {
-	data, err := s.Get(ctx, key)
-	if errors.Is(err, stream.ErrNotFound) {
-		return remedy.Policy{Mode: remedy.Observe}, nil
-	}
-	if err != nil {
-		return remedy.Policy{}, fmt.Errorf("read the policy in force: %w", err)
-	}
-	var p remedy.Policy
-	if err := json.Unmarshal(data, &p); err != nil {
-		return remedy.Policy{}, fmt.Errorf("read the policy in force: %w", err)
-	}
-	return p, nil
 }

@@ -16,12 +16,12 @@ import (
 // Budgets bound how much is written, whatever the plans say. Zero values take the
 // defaults.
 type Budgets struct {
-	Attempts int // tries to write on one Service and class in 24 h; 3
-	Class    int // Services written to for one class in 10 min; 5
+	Attempts int `json:"attempts,omitzero"` // tries to write on one Service and class in 24 h; 3
+	Class    int `json:"class,omitzero"`    // Services written to for one class in 10 min; 5
 	// Services written to in one cluster in an hour: this share of its LoadBalancer
 	// Services, in percent, and at least Least. 20 % and 3.
-	Share int
-	Least int
+	Share int `json:"share,omitzero"`
+	Least int `json:"least,omitzero"`
 }
 
 const (

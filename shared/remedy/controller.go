@@ -14,7 +14,12 @@ import (
 // A Version is a release of the controller, such as v2.12.1. The zero value says
 // that it is not known. Build is that of releases with four numbers, such as
 // v1.9.3.380: those before v2 differ in it alone.
-type Version struct{ Major, Minor, Patch, Build int }
+type Version struct {
+	Major int `json:"major,omitzero"`
+	Minor int `json:"minor,omitzero"`
+	Patch int `json:"patch,omitzero"`
+	Build int `json:"build,omitzero"`
+}
 
 // String returns the version as its release is called.
 func (v Version) String() string {

@@ -8,21 +8,23 @@ import (
 
 // A Freeze is a time in which nothing is written: each week on some days, or once.
 type Freeze struct {
-	Name string
+	Name string `json:"name,omitzero"`
 	// Each week: from and until are counted from midnight of each day, in the zone.
 	// An end that is not after the beginning lies on the next day.
-	Days        []time.Weekday
-	From, Until time.Duration
-	Zone        []Offset
+	Days  []time.Weekday `json:"days,omitzero"`
+	From  time.Duration  `json:"from,omitzero"`
+	Until time.Duration  `json:"until,omitzero"`
+	Zone  []Offset       `json:"zone,omitzero"`
 	// Once.
-	Start, End time.Time
+	Start time.Time `json:"start,omitzero"`
+	End   time.Time `json:"end,omitzero"`
 }
 
 // An Offset is how far a time zone is ahead of UTC until a moment. The zone's own
 // data are not at hand wherever a function runs.
 type Offset struct {
-	Until   time.Time // zero: for ever
-	Seconds int
+	Until   time.Time `json:"until,omitzero"` // zero: for ever
+	Seconds int       `json:"seconds,omitzero"`
 }
 
 // Offsets returns the offsets of a zone for some years from now.

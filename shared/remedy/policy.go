@@ -21,25 +21,25 @@ const (
 // A Policy is what the operator allows. The zero value observes.
 // Package policy reads it from a file.
 type Policy struct {
-	Mode      Mode
-	Risk      Risk             // fix mode applies plans up to this risk
-	Classes   map[string]Class // by class ID; what it leaves out is as above
-	Rules     []Rule           // for some places; of those that match, a later one counts more
-	Freezes   []Freeze         // when nothing is written
-	VSwitches VSwitches
-	Budgets   Budgets
-	TakeBack  bool          // a fix that did not work is taken back when its attempts are spent
-	RAMDelay  time.Duration // how long RAM takes to act on a new policy version; zero: a minute
-	PayBySpec bool          // CLBs that pay by spec are still sold to this account, such as slb.s1.small
-	Survey    Survey
+	Mode      Mode             `json:"mode"`
+	Risk      Risk             `json:"risk"`             // fix mode applies plans up to this risk
+	Classes   map[string]Class `json:"classes,omitzero"` // by class ID; what it leaves out is as above
+	Rules     []Rule           `json:"rules,omitzero"`   // for some places; of those that match, a later one counts more
+	Freezes   []Freeze         `json:"freezes,omitzero"` // when nothing is written
+	VSwitches VSwitches        `json:"vswitches,omitzero"`
+	Budgets   Budgets          `json:"budgets,omitzero"`
+	TakeBack  bool             `json:"takeBack,omitzero"`  // a fix that did not work is taken back when its attempts are spent
+	RAMDelay  time.Duration    `json:"ramDelay,omitzero"`  // how long RAM takes to act on a new policy version; zero: a minute
+	PayBySpec bool             `json:"payBySpec,omitzero"` // CLBs that pay by spec are still sold to this account, such as slb.s1.small
+	Survey    Survey           `json:"survey,omitzero"`
 }
 
 // A Survey is what the operator wants of the cluster beyond syncs that succeed. The
 // checks of the survey compare the cluster with it.
 type Survey struct {
-	Protect    []string // patterns of namespaces whose load balancers nobody may delete
-	Target     Version  // to which the controller is to be upgraded; zero: the operator named none
-	LocalPorts Ports    // from which nodes take ports for connections of their own; zero: DefaultLocalPorts
+	Protect    []string `json:"protect,omitzero"`    // patterns of namespaces whose load balancers nobody may delete
+	Target     Version  `json:"target,omitzero"`     // to which the controller is to be upgraded; zero: the operator named none
+	LocalPorts Ports    `json:"localPorts,omitzero"` // from which nodes take ports for connections of their own; zero: DefaultLocalPorts
 }
 
 // Protects reports whether the operator wants the load balancers of a namespace
@@ -52,7 +52,10 @@ func (s Survey) Protects(namespace string) bool {
 }
 
 // Ports are those from First to Last.
-type Ports struct{ First, Last int32 }
+type Ports struct {
+	First int32 `json:"first,omitzero"`
+	Last  int32 `json:"last,omitzero"`
+}
 
 // String returns the range as "32768-60999".
 func (p Ports) String() string { return fmt.Sprintf("%d-%d", p.First, p.Last) }
@@ -74,26 +77,26 @@ func (s Survey) Local() Ports {
 
 // A Class is what the operator allows for one class of failure.
 type Class struct {
-	Mode   Mode  // empty: the policy's
-	Risk   *Risk // nil: the policy's
-	OneWay bool  // steps that can't be taken back may be applied without a person's word
+	Mode   Mode  `json:"mode,omitzero"`   // empty: the policy's
+	Risk   *Risk `json:"risk,omitzero"`   // nil: the policy's
+	OneWay bool  `json:"oneWay,omitzero"` // steps that can't be taken back may be applied without a person's word
 }
 
 // A Rule is what the operator allows at some places. All that it names must match.
 type Rule struct {
-	Clusters   []string          // patterns of IDs; empty: all
-	Namespaces []string          // patterns of names; empty: all
-	Labels     map[string]string // that the Service must have; empty: any
-	Classes    []string          // IDs; empty: all
-	Mode       Mode              // empty: as without the rule
-	Risk       *Risk             // nil: as without the rule
+	Clusters   []string          `json:"clusters,omitzero"`   // patterns of IDs; empty: all
+	Namespaces []string          `json:"namespaces,omitzero"` // patterns of names; empty: all
+	Labels     map[string]string `json:"labels,omitzero"`     // that the Service must have; empty: any
+	Classes    []string          `json:"classes,omitzero"`    // IDs; empty: all
+	Mode       Mode              `json:"mode,omitzero"`       // empty: as without the rule
+	Risk       *Risk             `json:"risk,omitzero"`       // nil: as without the rule
 }
 
 // VSwitches says which vSwitches a Service may be moved to.
 type VSwitches struct {
-	Allow          []string // besides the cluster's own
-	Reserve        *int64   // free addresses that stay untouched; nil: DefaultReserve
-	ReplaceMissing bool     // a vSwitch that a person named and that doesn't exist may be replaced
+	Allow          []string `json:"allow,omitzero"`          // besides the cluster's own
+	Reserve        *int64   `json:"reserve,omitzero"`        // free addresses that stay untouched; nil: DefaultReserve
+	ReplaceMissing bool     `json:"replaceMissing,omitzero"` // a vSwitch that a person named and that doesn't exist may be replaced
 }
 
 // DefaultReserve is how many free addresses a vSwitch keeps when the policy doesn't say.

@@ -144,6 +144,18 @@ func (d *Door) ready(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
+// ready returns a function that answers whether NATS answers and the policy in force can
+// be read: without it nothing is written.
+func ready(env *remedy.Env) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := env.Stream.Wake(ctx)
+		if err == nil {
+			_, err = env.Policy(ctx)
+		}
+		return err
+	}
+}
+
 // prepared returns what keeps events from being answered, or nil. The program has
 // connected before it listens, so that asking twice does no harm.
 func (d *Door) prepared(ctx context.Context) error {
@@ -305,7 +317,7 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	if err := h.Validate(); err != nil {
 		return err
 	}
-	d := &Door{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: env.Stream.Wake, Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
+	d := &Door{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: ready(env), Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
 		// An instance that was frozen wakes with a dead connection.
 		if err := env.Stream.Wake(ctx); err != nil {
 			return host.Reply{Retry: time.Second, Err: err}

@@ -27,6 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -534,4 +535,21 @@ func (w *world) start(t *testing.T, more ...string) (*exec.Cmd, func()) {
 		t.Fatal(err)
 	}
 	return program, func() { program.Process.Kill(); program.Wait() }
+}
+
+// Without a policy that it can read a function is not ready: it would write nothing.
+func TestNotReadyWithoutPolicy(t *testing.T) {
+	t.Parallel()
+	var reads error
+	env := &remedy.Env{Stream: nats.Streams(t), Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{}, reads }}
+	if err := ready(env)(t.Context()); err != nil {
+		t.Error(err)
+	}
+	reads = policy.ErrNewer
+	d := &Door{Ready: ready(env)}
+	w := httptest.NewRecorder()
+	d.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "newer release") {
+		t.Errorf("answered %d: %s", w.Code, w.Body)
+	}
 }

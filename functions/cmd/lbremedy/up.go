@@ -224,7 +224,8 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 		}
 	}
 	inForce, err := policy.InForce(ctx, s)
-	if err != nil {
+	newer := errors.Is(err, policy.ErrNewer)
+	if err != nil && !newer {
 		return err
 	}
 	switch {
@@ -241,6 +242,11 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 		from = "policy of " + u.policy
 	case allowed != nil:
 		from = "no policy file"
+	}
+	if newer {
+		u.log().Error("nothing is written: the policy in force is not known here", "error", err)
+		u.note("Mode: paused (%s).", err)
+		return nil
 	}
 	u.note("Mode: %s (%s).", describe(inForce), from)
 	return nil
@@ -497,8 +503,8 @@ func (u *upping) seen(r events.Record, err error) {
 	}
 }
 
-// ready returns a function that answers whether NATS answers and, with an exporter,
-// failures get through.
+// ready returns a function that answers whether NATS answers, the policy in force can be
+// read and, with an exporter, failures get through.
 func ready(x *exporter.Exporter, s *stream.Stream) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := s.Ping(ctx)
@@ -507,6 +513,9 @@ func ready(x *exporter.Exporter, s *stream.Stream) func(context.Context) error {
 		}
 		if err == nil {
 			err = s.Room()
+		}
+		if err == nil {
+			_, err = policy.InForce(ctx, s)
 		}
 		return err
 	}

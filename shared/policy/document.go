@@ -1,0 +1,83 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// key is where the policy in force lies in the stream's bucket.
+const key = "policy"
+
+// version is that of the document in which the policy in force lies. It grows when what
+// a field means changes; a new field alone is told by its name. Releases that knew no
+// version wrote the same fields, and read them whatever the case of their letters.
+const version = 1
+
+// A document is the policy in force, as it lies in the bucket.
+type document struct {
+	Version int `json:"version"`
+	remedy.Policy
+}
+
+// ErrNewer says that the policy in force is of a newer release: it has a version or a
+// field that this program does not know, and may forbid what this program would do.
+var ErrNewer = errors.New("it is of a newer release than this program, which writes nothing until it is upgraded or the policy is put in force by its own release")
+
+// Publish makes the policy the one in force.
+func Publish(ctx context.Context, s *stream.Stream, p remedy.Policy) error {
+	data, err := json.Marshal(document{version, p})
+	if err != nil {
+		return fmt.Errorf("encode the policy: %w", err)
+	}
+	if err := s.Put(ctx, key, data); err != nil {
+		return fmt.Errorf("publish the policy: %w", err)
+	}
+	return nil
+}
+
+// InForce returns the policy that is in force; without one, lbremedy observes. One of a
+// newer release is an ErrNewer: who meets it pauses.
+func InForce(ctx context.Context, s *stream.Stream) (remedy.Policy, error) {
+	data, err := s.Get(ctx, key)
+	if errors.Is(err, stream.ErrNotFound) {
+		return remedy.Policy{Mode: remedy.Observe}, nil
+	}
+	if err == nil {
+		var p remedy.Policy
+		if p, err = read(data); err == nil {
+			return p, nil
+		}
+	}
+	return remedy.Policy{}, fmt.Errorf("read the policy in force: %w", err)
+}
+
+// read reads the document of a policy.
+func read(data []byte) (remedy.Policy, error) {
+	var head struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return remedy.Policy{}, err
+	}
+	if head.Version > version {
+		return remedy.Policy{}, fmt.Errorf("its version is %d, and %d is the newest known here: %w", head.Version, version, ErrNewer)
+	}
+	var d document
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&d)
+	if err == nil {
+		return d.Policy, nil
+	}
+	if _, field, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
+		return remedy.Policy{}, fmt.Errorf("its field %s is not known: %w", field, ErrNewer)
+	}
+	return remedy.Policy{}, err
+}

@@ -1,0 +1,109 @@
+package policy
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/nats"
+)
+
+// Every field of the document has a name of its own, which no renaming in the code changes.
+func TestTagged(t *testing.T) {
+	t.Parallel()
+	seen := map[reflect.Type]bool{}
+	var check func(reflect.Type)
+	check = func(of reflect.Type) {
+		switch of.Kind() {
+		case reflect.Pointer, reflect.Slice:
+			check(of.Elem())
+			return
+		case reflect.Map:
+			check(of.Elem())
+			return
+		}
+		if of.Kind() != reflect.Struct || of == reflect.TypeFor[time.Time]() || seen[of] {
+			return
+		}
+		seen[of] = true
+		names := map[string]string{}
+		for i := range of.NumField() {
+			f := of.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if before, twice := names[strings.ToLower(name)]; twice && !f.Anonymous {
+				t.Errorf("%s.%s has the name of %s", of, f.Name, before)
+			}
+			names[strings.ToLower(name)] = f.Name
+			if name == "" && !f.Anonymous {
+				t.Errorf("%s.%s has no json tag: it lies in the policy in force", of, f.Name)
+			}
+			if !f.Anonymous && !strings.EqualFold(name, f.Name) {
+				t.Errorf("%s.%s is %q: releases before the tags would not find it", of, f.Name, name)
+			}
+			check(f.Type)
+		}
+	}
+	check(reflect.TypeFor[document]())
+	if len(seen) < 9 {
+		t.Errorf("only %d types were looked at", len(seen))
+	}
+}
+
+// A policy of the release before, which had neither version nor tags, is read as it was
+// meant; one of a release to come is not read at all.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	s := nats.Streams(t)
+	medium := remedy.Medium
+	before := `{"Mode":"fix","Risk":"medium","Classes":{"a":{"Mode":"","Risk":"medium","OneWay":true}},"Rules":[{"Clusters":null,"Namespaces":["prod-*"],"Labels":null,"Classes":null,"Mode":"observe","Risk":null}],
+		"Freezes":[{"Name":"n","Days":[1],"From":3600000000000,"Until":7200000000000,"Zone":[{"Until":"0001-01-01T00:00:00Z","Seconds":28800}],"Start":"0001-01-01T00:00:00Z","End":"0001-01-01T00:00:00Z"}],
+		"VSwitches":{"Allow":["vsw-1"],"Reserve":null,"ReplaceMissing":true},"Budgets":{"Attempts":2,"Class":0,"Share":50,"Least":0},"TakeBack":true,"RAMDelay":1000000000,"PayBySpec":true,
+		"Survey":{"Protect":["a"],"Target":{"Major":2,"Minor":14,"Patch":0,"Build":0},"LocalPorts":{"First":1,"Last":2}}}`
+	want := remedy.Policy{
+		Mode: remedy.Fix, Risk: remedy.Medium, Classes: map[string]remedy.Class{"a": {Risk: &medium, OneWay: true}},
+		Rules:     []remedy.Rule{{Namespaces: []string{"prod-*"}, Mode: remedy.Observe}},
+		Freezes:   []remedy.Freeze{{Name: "n", Days: []time.Weekday{time.Monday}, From: time.Hour, Until: 2 * time.Hour, Zone: []remedy.Offset{{Seconds: 28800}}}},
+		VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, ReplaceMissing: true}, Budgets: remedy.Budgets{Attempts: 2, Share: 50}, TakeBack: true, RAMDelay: time.Second, PayBySpec: true,
+		Survey: remedy.Survey{Protect: []string{"a"}, Target: remedy.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 1, Last: 2}},
+	}
+	put := func(text string) {
+		t.Helper()
+		if err := s.Put(t.Context(), key, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(before)
+	got, err := InForce(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	// The same, as this release writes it.
+	if err := Publish(t.Context(), s, got); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = InForce(t.Context(), s); err != nil || !cmp.Equal(want, got) {
+		t.Errorf("%v: %s", err, cmp.Diff(want, got))
+	}
+	for text, says := range map[string]string{
+		`{"version":2,"mode":"fix"}`:                              "its version is 2",
+		`{"version":1,"mode":"fix","curfew":"22:00"}`:             `its field "curfew" is not known`,
+		`{"Mode":"fix","Curfew":"22:00"}`:                         `its field "Curfew" is not known`,
+		`{"version":1,"mode":"fix","rules":[{"zones":["a"]}]}`:    `its field "zones" is not known`,
+		`{"version":1,"classes":{"a":{"mode":"fix","most":3}}}`:   `its field "most" is not known`,
+		`{"version":1,"mode":"fix","budgets":{"perNamespace":1}}`: `its field "perNamespace" is not known`,
+	} {
+		put(text)
+		p, err := InForce(t.Context(), s)
+		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), says) || p.Mode != "" {
+			t.Errorf("%s: %+v, %v", text, p, err)
+		}
+	}
+}
