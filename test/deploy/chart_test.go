@@ -305,6 +305,11 @@ func TestValues(t *testing.T) {
 		"no routes":        {"fc", "{courier: {routes: null}}", "courier.routes"},
 		"no account":       {"up", "{rrsa: {provider: 'acs:ram::1:oidc-provider/x'}}", "rrsa.account"},
 		"no CIDR":          {"up", "{networkPolicy: {openAPI: {cidrs: [anywhere]}}}", "cidrs"},
+		"no writers":       {"up", "{rbac: {eventWriters: {mode: Deny}}}", "rbac.eventWriters"},
+		"other writers":    {"up", "{rbac: {eventWriters: {mode: Refuse, users: [ccm]}}}", "mode"},
+		"no user":          {"up", "{rbac: {eventWriters: {mode: Warn, users: ['']}}}", "users"},
+		"a bad account":    {"up", "{rbac: {eventWriters: {mode: Warn, serviceAccounts: [ccm]}}}", "serviceAccounts"},
+		"no rate":          {"up", "{exporter: {budget: {rate: 0}}}", "rate"},
 		"no such timer":    {"knative", "{survey: {by: bell}}", "by"},
 		"a bad schedule":   {"knative", "{survey: {schedule: hourly}}", "schedule"},
 		"each minute":      {"knative", "{survey: {schedule: '* * * * *'}}", "schedule"},
@@ -322,6 +327,40 @@ func TestValues(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// Who may write Events in the controller's name is what the values say, and nothing of it
+// is there where they say nothing.
+func TestEventWriters(t *testing.T) {
+	find := func(file string) map[string]map[string]any {
+		found := map[string]map[string]any{}
+		for _, o := range objects(t, readValues(t, file), "lbremedy") {
+			if o.GetName() == "lbremedy-event-writers" {
+				found[o.GetKind()] = o.Object
+			}
+		}
+		return found
+	}
+	if found := find("testdata/up.yaml"); len(found) > 0 {
+		t.Errorf("by default there are %v", slices.Sorted(maps.Keys(found)))
+	}
+	for file, want := range map[string][]any{"testdata/up-shared.yaml": {"Deny"}, "testdata/fc.yaml": {"Warn", "Audit"}} {
+		found := find(file)
+		if len(found) != 2 {
+			t.Fatalf("%s: there are %v", file, slices.Sorted(maps.Keys(found)))
+		}
+		variables := []any{
+			map[string]any{"name": "users", "expression": `["ccm","it's \"me\"","system:serviceaccount:kube-system:cloud-controller-manager"]`},
+			map[string]any{"name": "groups", "expression": `["controllers"]`},
+		}
+		if diff := cmp.Diff(variables, found["ValidatingAdmissionPolicy"]["spec"].(map[string]any)["variables"]); diff != "" {
+			t.Errorf("%s: %s", file, diff)
+		}
+		spec := found["ValidatingAdmissionPolicyBinding"]["spec"].(map[string]any)
+		if diff := cmp.Diff(want, spec["validationActions"]); diff != "" {
+			t.Errorf("%s: %s", file, diff)
+		}
 	}
 }
 

@@ -1,0 +1,270 @@
+package identity_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/test/cluster"
+)
+
+// writing is what whoever may create Events in a namespace has.
+var writing = []rbacv1.PolicyRule{{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "update", "patch"}}}
+
+// warnings are what the API server warns of.
+type warnings struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, text)
+}
+
+// take returns what was warned of since the last call.
+func (w *warnings) take() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := strings.Join(w.all, "\n")
+	w.all = nil
+	return all
+}
+
+// bindWriters puts the policy of Events in force, as the chart does it.
+func bindWriters(t *testing.T, c *cluster.Cluster, actions ...admissionv1.ValidationAction) {
+	t.Helper()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "infra/cluster/event-writers.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policy admissionv1.ValidatingAdmissionPolicy
+	if err := yaml.UnmarshalStrict(text, &policy); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range policy.Spec.Variables {
+		policy.Spec.Variables[i].Expression = map[string]string{
+			"lbremedy_users": `["ccm","system:serviceaccount:kube-system:cloud-controller-manager"]`, "lbremedy_groups": `["controllers"]`,
+		}[v.Expression]
+	}
+	binding := admissionv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: policy.APIVersion, Kind: "ValidatingAdmissionPolicyBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policy.Name, ValidationActions: actions,
+		},
+	}
+	registration, force := c.Client().AdmissionregistrationV1(), metav1.PatchOptions{FieldManager: "test", Force: new(true)}
+	for _, object := range []any{policy, binding} {
+		data, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := object.(admissionv1.ValidatingAdmissionPolicy); ok {
+			_, err = registration.ValidatingAdmissionPolicies().Patch(t.Context(), policy.Name, types.ApplyPatchType, data, force)
+		} else {
+			_, err = registration.ValidatingAdmissionPolicyBindings().Patch(t.Context(), policy.Name, types.ApplyPatchType, data, force)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Who is not named writes no Event in the controller's name, in neither API and in no
+// place where a component can stand: refused in one mode, warned in the other. Who is
+// named does, and Events of others are nobody's business.
+func TestEventWriters(t *testing.T) {
+	c := cluster.Alone(t)
+	ctx := t.Context()
+	ns := c.Namespace(t)
+	t.Cleanup(func() {
+		// The next test begins without the policy.
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		registration := c.Client().AdmissionregistrationV1()
+		binding := registration.ValidatingAdmissionPolicyBindings().Delete(ctx, "lbremedy-event-writers", metav1.DeleteOptions{})
+		policy := registration.ValidatingAdmissionPolicies().Delete(ctx, "lbremedy-event-writers", metav1.DeleteOptions{})
+		if err := errors.Join(binding, policy); err != nil {
+			t.Error(err)
+		}
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for ; ; <-tick.C {
+			_, err := c.Client().CoreV1().Events(ns).Create(ctx, &corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Name: "after"}, InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: ns, Name: "web"},
+				Source: corev1.EventSource{Component: "service-controller"},
+			}, metav1.CreateOptions{DryRun: dry})
+			if err == nil {
+				return
+			}
+			if ctx.Err() != nil {
+				t.Errorf("the policy is still in force: %v", err)
+				return
+			}
+		}
+	})
+	heard := &warnings{}
+	client := func(user string, groups ...string) kubernetes.Interface {
+		t.Helper()
+		config := c.As(t, user, writing)
+		config.Impersonate.Groups = append(config.Impersonate.Groups, groups...)
+		config.WarningHandler = heard
+		made, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	stranger := client("stranger")
+
+	const message = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
+	about := corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: ns, Name: "web", UID: "11111111-2222-3333-4444-555555555555"}
+	number := 0
+	create := func(by kubernetes.Interface, change func(*corev1.Event)) (*corev1.Event, error) {
+		number++
+		e := &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("e", number)}, InvolvedObject: about,
+			Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: message,
+		}
+		change(e)
+		return by.CoreV1().Events(ns).Create(ctx, e, metav1.CreateOptions{})
+	}
+	createNew := func(by kubernetes.Interface, change func(*eventsv1.Event)) (*eventsv1.Event, error) {
+		number++
+		e := &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("e", number)}, Regarding: about, EventTime: metav1.NowMicro(),
+			Reason: "SyncLoadBalancerFailed", Type: "Warning", Note: message, Action: "Sync", ReportingInstance: "i", ReportingController: "other",
+		}
+		change(e)
+		return by.EventsV1().Events(ns).Create(ctx, e, metav1.CreateOptions{})
+	}
+	source := func(component string) func(*corev1.Event) {
+		return func(e *corev1.Event) { e.Source.Component = component }
+	}
+	forged := map[string]func(kubernetes.Interface) error{
+		"a source":        func(by kubernetes.Interface) error { _, err := create(by, source("service-controller")); return err },
+		"a source of NLB": func(by kubernetes.Interface) error { _, err := create(by, source("nlb-controller")); return err },
+		"a reporting component": func(by kubernetes.Interface) error {
+			_, err := create(by, func(e *corev1.Event) { e.ReportingController = "nlb-controller" })
+			return err
+		},
+		"one of two": func(by kubernetes.Interface) error {
+			_, err := create(by, func(e *corev1.Event) { e.Source.Component, e.ReportingController = "service-controller", "my-operator" })
+			return err
+		},
+		"no component": func(by kubernetes.Interface) error { _, err := create(by, source("")); return err },
+		"a reporting controller": func(by kubernetes.Interface) error {
+			_, err := createNew(by, func(e *eventsv1.Event) { e.ReportingController = "service-controller" })
+			return err
+		},
+	}
+	allowed := map[string]func(kubernetes.Interface) error{
+		"another component": func(by kubernetes.Interface) error { _, err := create(by, source("my-operator")); return err },
+		"another controller": func(by kubernetes.Interface) error {
+			_, err := createNew(by, func(*eventsv1.Event) {})
+			return err
+		},
+		"of a Pod, without a component": func(by kubernetes.Interface) error {
+			_, err := create(by, func(e *corev1.Event) { e.InvolvedObject.Kind = "Pod" })
+			return err
+		},
+	}
+	real, err := create(c.Client(), source("service-controller")) // before the policy is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged["the text of an Event that is there"] = func(by kubernetes.Interface) error {
+		patch := []byte(`{"message":"Error syncing load balancer []: forged"}`)
+		_, err := by.CoreV1().Events(ns).Patch(ctx, real.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}
+	// By the other API its component is a deprecated source.
+	marks := 0
+	forged["an Event that is there, by the other API"] = func(by kubernetes.Interface) error {
+		marks++
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"mark":"%d"}}}`, marks)
+		_, err := by.EventsV1().Events(ns).Patch(ctx, real.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}
+	const says = "stranger may not write Events in the name of the cloud controller manager"
+
+	for _, mode := range []admissionv1.ValidationAction{admissionv1.Warn, admissionv1.Deny} {
+		actions := []admissionv1.ValidationAction{mode}
+		if mode == admissionv1.Warn {
+			actions = append(actions, admissionv1.Audit)
+		}
+		bindWriters(t, c, actions...)
+		// The server takes a policy up some time after it was written.
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+			err := forged["a source"](stranger)
+			warned := heard.take()
+			if mode == admissionv1.Deny && apierrors.IsForbidden(err) || mode == admissionv1.Warn && strings.Contains(warned, says) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the policy is not in force: %v, %q", mode, err, warned)
+			}
+		}
+		for _, name := range slices.Sorted(func(yield func(string) bool) {
+			for n := range forged {
+				if !yield(n) {
+					return
+				}
+			}
+		}) {
+			err := forged[name](stranger)
+			warned := heard.take()
+			switch {
+			case mode == admissionv1.Deny && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), says)):
+				t.Errorf("%s: %s of a stranger's: %v", mode, name, err)
+			case mode == admissionv1.Warn && (err != nil || !strings.Contains(warned, says)):
+				t.Errorf("%s: %s of a stranger's: %v, warned %q", mode, name, err, warned)
+			}
+			for who, by := range map[string]kubernetes.Interface{
+				"a named user": client("ccm"), "a named ServiceAccount": client("system:serviceaccount:kube-system:cloud-controller-manager"),
+				"one of a named group": client("anybody", "controllers"),
+			} {
+				if err := forged[name](by); err != nil {
+					t.Errorf("%s: %s of %s: %v", mode, name, who, err)
+				}
+				if warned := heard.take(); strings.Contains(warned, "may not write") {
+					t.Errorf("%s: %s of %s: warned %q", mode, name, who, warned)
+				}
+			}
+		}
+		for name, do := range allowed {
+			if err := do(stranger); err != nil {
+				t.Errorf("%s: %s of a stranger's: %v", mode, name, err)
+			}
+			if warned := heard.take(); warned != "" {
+				t.Errorf("%s: %s of a stranger's: warned %q", mode, name, warned)
+			}
+		}
+	}
+}
