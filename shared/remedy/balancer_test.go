@@ -131,6 +131,11 @@ func TestOwner(t *testing.T) {
 		{"reused", sim.LoadBalancer{Tags: map[string]string{remedy.ReusedTag: "true"}}, remedy.Users, "reused"},
 		{"made by hand", sim.LoadBalancer{}, remedy.Users, "a person made it"},
 		{"a name tag and nothing more", sim.LoadBalancer{Tags: map[string]string{remedy.NameTag: lbName}}, remedy.Unproven, "no mark"},
+		{"a group of the Service, and no mark at all, as v1.9.3.101 leaves it without its name tag", sim.LoadBalancer{VGroups: vgroup("k8s/80/web/shop/c-1")}, remedy.Unproven, "no mark of the controller, and 1 vServer group"},
+		{"a listener of the Service, and no mark at all", sim.LoadBalancer{Listeners: []sim.Listener{{Port: 80, Description: "k8s/80/web/shop/c-1"}}}, remedy.Unproven, "no mark"},
+		{"the default name, and no mark at all", sim.LoadBalancer{Name: lbName}, remedy.Unproven, "no mark"},
+		{"reused, with a group of the Service", sim.LoadBalancer{Tags: map[string]string{remedy.ReusedTag: "true"}, VGroups: vgroup("k8s/80/web/shop/c-1")}, remedy.Users, "reused"},
+		{"made by hand, with a group of another cluster", sim.LoadBalancer{VGroups: vgroup("k8s/80/web/shop/c-2")}, remedy.Users, "a person made it"},
 		{"the API server's", sim.LoadBalancer{Tags: map[string]string{remedy.ClusterTag: "c-1"}, Listeners: []sim.Listener{{Port: 6443}}}, remedy.APIServer, "API server"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -25,7 +25,7 @@ const (
 // groups of a CLB, and in the descriptions of the listeners of an NLB. It needs
 // BalancerReads, or NetworkReads for an NLB.
 func (c *Case) Owner(ctx context.Context, lb *Instance) (Owner, string, error) {
-	m := traces{id: lb.ID, tags: lb.Tags, cluster: c.Event.Cluster}
+	m := traces{id: lb.ID, tags: lb.Tags, cluster: c.Event.Cluster, unmarked: lb.CLB != nil && lb.Name == DefaultName(c.Service)}
 	var ports []int
 	if lb.NLB != nil {
 		m.reason, m.what = lb.NLB.ProtectionReason, "listener"
@@ -41,6 +41,8 @@ func (c *Case) Owner(ctx context.Context, lb *Instance) (Owner, string, error) {
 		m.reason, m.what = lb.CLB.ProtectionReason, "vServer group"
 		for _, p := range lb.CLB.Ports {
 			ports = append(ports, p.Port)
+			t, ok := ParseTrace(p.Description)
+			m.unmarked = m.unmarked || ok && t.Of(c.Service, c.Event.Cluster)
 		}
 	}
 	switch {
@@ -57,6 +59,7 @@ func (c *Case) Owner(ctx context.Context, lb *Instance) (Owner, string, error) {
 		for _, g := range groups {
 			m.add(c, g.Name)
 		}
+		m.unmarked = m.unmarked || len(m.ours) > 0
 	}
 	owner, evidence := m.judge()
 	return owner, evidence, nil
@@ -70,6 +73,10 @@ type traces struct {
 	cluster      string
 	what         string   // what names Services: "vServer group" or "listener"
 	ours, others []string // names of this Service's; the other Services that are named
+	// unmarked says of a CLB that the controller made something on it, or gave it its name,
+	// for this Service. One that it reuses, it marks with the tag for that; one that it made,
+	// v1.9.3.101 and v1.9.3.239 mark with nothing but the name tag, which can get lost.
+	unmarked bool
 }
 
 // add notes a name that the controller may have given.
@@ -91,7 +98,7 @@ func (m *traces) judge() (Owner, string) {
 		return OtherService, fmt.Sprintf("%s serves other Services too: %s.", m.id, strings.Join(slices.Compact(m.others), ", "))
 	case byController && len(m.ours) > 0:
 		return Own, fmt.Sprintf("%s was made by the controller (%s) and has the %s %s of this Service.", m.id, m.proof(), m.what, m.ours[0])
-	case !byController && m.tags[ClusterTag] == "" && m.tags[NameTag] == "":
+	case !byController && !m.unmarked && m.tags[ClusterTag] == "" && m.tags[NameTag] == "":
 		return Users, fmt.Sprintf("%s carries no tag of the controller and is not protected by it: a person made it.", m.id)
 	}
 	return Unproven, fmt.Sprintf("%s is neither proven to be this Service's own nor a person's: %s, and %s of this Service.", m.id, m.proof(), m.count())
