@@ -155,6 +155,11 @@ func NewRecord(r Record) (event.Event, error) {
 		f := &r.Found[i]
 		f.Text, f.Do = strings.ToValidUTF8(Redact(f.Text), "?"), strings.ToValidUTF8(Redact(f.Do), "?")
 	}
+	r.Changes = slices.Clone(r.Changes)
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		c.What, c.How = strings.ToValidUTF8(Redact(c.What), "?"), strings.ToValidUTF8(Redact(c.How), "?")
+	}
 	if r.Attempts == nil {
 		r.Attempts = []time.Time{}
 	}

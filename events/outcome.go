@@ -123,7 +123,8 @@ type Record struct {
 	Cause   string        `json:"cause,omitempty"`
 	Risk    string        `json:"risk,omitempty"`
 	Steps   []StepRecord  `json:"steps,omitempty"`
-	Next    int           `json:"next,omitempty"` // index of the first step that isn't applied
+	Changes []Change      `json:"changes,omitempty"` // what the sync after the steps will change in the cloud beside them; what matters most comes first
+	Next    int           `json:"next,omitempty"`    // index of the first step that isn't applied
 	Written time.Time     `json:"written,omitzero"`
 	Hash    string        `json:"hash,omitempty"` // the controller's hash label before the first write
 	Left    string        `json:"left,omitempty"` // digest of the Service's annotations and spec at the intent and after the last write
@@ -145,6 +146,15 @@ type Found struct {
 	Severity string `json:"severity"`      // warning or critical
 	Text     string `json:"text"`          // empty where there are so many that they are only counted
 	Do       string `json:"do"`
+}
+
+// A Change is one thing that a full sync of the Service will change in the cloud.
+type Change struct {
+	Balancer string `json:"balancer,omitempty"` // ID of the load balancer; empty: of one that is not there yet, or was not found
+	What     string `json:"what"`               // such as "listener tcp:80", "group k8s/30080/web/shop/c1", "tag team", "spec" or "load balancer"
+	How      string `json:"how"`                // a clause
+	Down     bool   `json:"down,omitempty"`     // what takes traffic now takes none any more, for good or for a while
+	Unknown  bool   `json:"unknown,omitempty"`  // whether it will be changed could not be found out
 }
 
 // Done reports whether all steps of the plan have been applied.

@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -19,7 +18,7 @@ var Remedy = &remedy.Remedy{
 	Class:       "address-type-immutable",
 	Doc:         doc,
 	Texts:       []string{"can not change LoadBalancer AddressType once created"},
-	Reads:       slices.Concat(remedy.BoundReads, remedy.DriftReads),
+	Reads:       remedy.BoundReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{addressType},
 	Diagnose:    diagnose,
@@ -49,12 +48,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if remedy.Synced(c.Service) {
 		stays = fmt.Sprintf("The Service stays reachable at %s. ", lb.Address)
 	}
-	return c.WithDrift(ctx, lb, remedy.Plan{
+	return remedy.Plan{
 		Finding: fmt.Sprintf("The annotation %s asks for %s, and the CLB %s with the address %s is %s. A CLB keeps its address type for life.",
 			addressType, remedy.Quote(want), lb.ID, lb.Address, lb.AddressType),
 		Note:  stays + "To change the address type, delete the Service and create it again: it then has a new load balancer and a new address. " + keep,
 		Steps: []remedy.Step{step.With(c, addressType, lb.AddressType)},
-	})
+	}, nil
 }
 
 // holds reports whether the annotation still asks for another kind of address. Letter case counts.

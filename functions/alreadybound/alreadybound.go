@@ -27,7 +27,7 @@ var Remedy = &remedy.Remedy{
 		"service has been associated with ip [",
 		"service has been associated with dnsname [",
 	},
-	Reads:       slices.Concat(remedy.BalancerReads, remedy.DriftReads, remedy.NetworkReads, []grant.Grant{grant.GetCallerIdentity}),
+	Reads:       slices.Concat(remedy.BalancerReads, remedy.NetworkReads, []grant.Grant{grant.GetCallerIdentity}),
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{balancerID, externalIP},
 	Diagnose:    diagnose,
@@ -69,25 +69,25 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 				address, remedy.SetCommand(c.Service, balancerID, "ITS-ID"), remove))
 	case s.ID == id:
 		// Only an EIP in front of it makes the two addresses differ.
-		return c.WithDrift(ctx, s.Instance, remedy.Plan{
+		return remedy.Plan{
 			Finding: fmt.Sprintf("The Service has the address %s, which is that of an EIP of its load balancer %s, and no longer says so: the annotation %s is missing.", address, s.ID, externalIP),
 			Steps:   []remedy.Step{step.With(c, externalIP, "eip")},
-		})
+		}, nil
 	case s.Owner == remedy.Users && s.ByController():
 		return ask(s.Evidence+fmt.Sprintf(" It also carries a tag of the controller, %s or %s, and with such a tag the controller reuses none.", remedy.NameTag, remedy.ClusterTag),
 			fmt.Sprintf("If no Service owns %s, take these tags off it, then name it: %s.", s.ID, remedy.SetCommand(c.Service, balancerID, s.ID)))
 	case s.Owner == remedy.Users:
-		return c.WithDrift(ctx, s.Instance, remedy.Plan{
+		return remedy.Plan{
 			Finding: finding + " That is the address of " + s.ID + ". " + s.Evidence,
 			Note:    note,
 			Steps:   []remedy.Step{step.With(c, balancerID, s.ID)},
-		})
+		}, nil
 	case s.Owner == remedy.Own && s.ByTag:
-		return c.WithDrift(ctx, s.Instance, remedy.Plan{
+		return remedy.Plan{
 			Finding: finding + " " + s.Evidence,
 			Note:    strings.TrimSpace(note + fmt.Sprintf(" The controller deletes %s with the Service, unless the Service is annotated before: %s (CCM v2.10.0 or newer).", s.ID, remedy.SetCommand(c.Service, "preserve-lb-on-delete", "true"))),
 			Steps:   []remedy.Step{step.Without(c, balancerID)},
-		})
+		}, nil
 	case s.Owner == remedy.Own:
 		return ask(fmt.Sprintf("%s It lacks the tag %s=%s, or is not the only one that has it, so that the controller would not find it without the annotation.", s.Evidence, remedy.NameTag, remedy.DefaultName(c.Service)),
 			fmt.Sprintf("See to it that %s alone has this tag, then remove the annotation: %s.", s.ID, remove))

@@ -23,7 +23,7 @@ var Remedy = &remedy.Remedy{
 		"can not change LoadBalancer * once created",
 		"AddressIpVersion cannot be changed",
 	},
-	Reads:       slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
+	Reads:       slices.Concat(remedy.BoundReads, remedy.NetworkReads),
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{"master-zoneid", "slave-zoneid", "ip-version", "network-type", "slb-network-type", "ip"},
 	Diagnose:    diagnose,
@@ -75,11 +75,11 @@ func putBack(ctx context.Context, c *remedy.Case, lb *remedy.Instance) (remedy.P
 			Ask:     fmt.Sprintf("If the controller's log says so too, %s, put the annotation back to what the %s has, or take it away: %s.", c.LogQuery(), lb.Kind(), remedy.RemoveCommand(c.Service, list[0].name)),
 		}, nil
 	}
-	return c.WithDrift(ctx, lb, remedy.Plan{
+	return remedy.Plan{
 		Finding: fmt.Sprintf("%s%s. That is chosen when the %s is made, and never changes.", strings.ToUpper(finding[:1]), finding[1:], lb.Kind()),
 		Note:    "To have it otherwise, delete the Service and create it again: it then has a new load balancer and a new address.",
 		Steps:   []remedy.Step{step.Together(edits...)},
-	})
+	}, nil
 }
 
 // An attribute is what an annotation asks for and what the load balancer has.

@@ -34,7 +34,7 @@ var Remedy = &remedy.Remedy{
 		"vgroupid and protocol format must be like",
 		"weight must be integer in range",
 	},
-	Reads: slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads,
+	Reads: slices.Concat(remedy.BoundReads, remedy.NetworkReads,
 		[]grant.Grant{grant.DescribeClusterDetail, grant.DescribeVSwitches}),
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: mendable(),
@@ -74,11 +74,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		finding += fmt.Sprintf(" The %s %s has %s.", lb.Kind(), lb.ID, is)
 	}
 	if fixed, ok := repair(f, is); ok {
-		return c.WithDrift(ctx, lb, remedy.Plan{
+		return remedy.Plan{
 			Finding: finding + " Nothing else can be meant.",
 			Note:    note,
 			Steps:   []remedy.Step{step.With(c, f.Name, fixed)},
-		})
+		}, nil
 	}
 	ask := fmt.Sprintf("Set the annotation to what is meant: %s.", remedy.SetCommand(c.Service, f.Name, "VALUE"))
 	switch {

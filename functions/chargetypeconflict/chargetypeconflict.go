@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -26,7 +25,7 @@ var Remedy = &remedy.Remedy{
 		"instanceChargeType of loadbalancer is PayBySpec",
 		"permission modify InstanceChargeType to spec",
 	},
-	Reads:       slices.Concat(remedy.BoundReads, remedy.DriftReads),
+	Reads:       remedy.BoundReads,
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{chargeType, spec},
 	Diagnose:    diagnose,
@@ -69,11 +68,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if _, ok := remedy.Annotation(c.Service, spec); ok {
 		edits = append(edits, step.Without(c, spec))
 	}
-	return c.WithDrift(ctx, lb, remedy.Plan{
+	return remedy.Plan{
 		Finding: fmt.Sprintf("The CLB %s pays by LCU (%s), and the annotations ask for %s. No way leads from there to a spec.", lb.ID, byLCU, asked),
 		Note:    "Nothing changes on the load balancer: by LCU it has no spec, and grows with its load.",
 		Steps:   []remedy.Step{step.Together(edits...)},
-	})
+	}, nil
 }
 
 // wishes returns what the annotations ask for, for a sentence.

@@ -30,7 +30,7 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.DescribeVpcAttribute, grant.DescribeNetworkInterfaces},
-		remedy.BackendReads, remedy.DriftReads, []grant.Grant{grant.ListSLBTags}, remedy.NetworkReads),
+		remedy.BackendReads, []grant.Grant{grant.ListSLBTags}, remedy.NetworkReads),
 	Steps:       []remedy.Step{step.RemoveAnnotation{}},
 	Annotations: []string{remedy.BackendType},
 	Sees:        true,
@@ -85,7 +85,7 @@ func flannel(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, s sorte
 		}
 	}
 	plan.Steps = []remedy.Step{step.RemoveAnnotation{Names: []string{remedy.BackendType}, Was: map[string]string{remedy.BackendType: "eni"}}}
-	return c.WithBoundDrift(ctx, plan)
+	return plan, nil
 }
 
 // byDefault answers where the controller takes Pods by its own configuration.

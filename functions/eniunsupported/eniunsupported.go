@@ -24,7 +24,7 @@ var Remedy = &remedy.Remedy{
 	Class:       "eni-unsupported",
 	Doc:         doc,
 	Texts:       []string{"does not support backend servers of eni type"},
-	Reads:       slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.ControllerReads, []grant.Grant{grant.DescribeVServerGroups}),
+	Reads:       slices.Concat(remedy.BoundReads, remedy.ControllerReads, []grant.Grant{grant.DescribeVServerGroups}),
 	Steps:       []remedy.Step{step.Convert{}},
 	Annotations: []string{chargeType, spec},
 	OptIn:       true,
@@ -122,12 +122,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if n := len(lb.CLB.Ports); n > 0 {
 		risk, traffic = remedy.High, fmt.Sprintf("The traffic over its %s is interrupted for 10 to 30 seconds.", remedy.Count(n, "listener"))
 	}
-	return c.WithDrift(ctx, lb, remedy.Plan{
+	return remedy.Plan{
 		Finding: finding + " " + evidence,
 		Risk:    risk,
 		Note:    fmt.Sprintf("%s then %s, which costs otherwise, and there is no way back. %s %s", lb.ID, became, traffic, nodes),
 		Steps:   []remedy.Step{step.Convert{Annotate: step.Together(edits...).(step.Annotate), LB: lb.ID}},
-	})
+	}, nil
 }
 
 // holds reports whether the Service still wants network interfaces behind a

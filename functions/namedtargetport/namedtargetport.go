@@ -29,7 +29,7 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, remedy.ControllerReads,
-		remedy.BoundReads, remedy.DriftReads, []grant.Grant{grant.ListSLBTags}, remedy.NetworkReads),
+		remedy.BoundReads, []grant.Grant{grant.ListSLBTags}, remedy.NetworkReads),
 	Steps:    []remedy.Step{step.TargetPorts{}},
 	Diagnose: diagnose,
 	Holds:    holds,
@@ -89,7 +89,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return plan, nil
 	}
 	plan.Steps = []remedy.Step{set}
-	return c.WithBoundDrift(ctx, plan)
+	return plan, nil
 }
 
 // upgrade says how the name can stay.

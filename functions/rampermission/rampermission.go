@@ -33,7 +33,7 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat([]grant.Grant{
 		grant.DescribeClusterDetail, grant.ListServices, grant.ListPolicyVersions, grant.ListEntitiesForPolicy,
-	}, remedy.RoleReads, remedy.ControllerReads, remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
+	}, remedy.RoleReads, remedy.ControllerReads, remedy.BoundReads, remedy.NetworkReads),
 	Steps:    []remedy.Step{step.PolicyVersion{}, step.Touch{}},
 	Scope:    remedy.Cluster,
 	OptIn:    true,
@@ -199,7 +199,7 @@ func withDrift(ctx context.Context, c *remedy.Case, p remedy.Plan) (remedy.Plan,
 	if c.Service.DeletionTimestamp != nil || c.Service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return p, nil // nothing of it is synced in full
 	}
-	return c.WithBoundDrift(ctx, p)
+	return p, nil
 }
 
 // holds reports whether the role still lacks something, or the controller has

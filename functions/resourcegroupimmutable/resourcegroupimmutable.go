@@ -23,7 +23,7 @@ var Remedy = &remedy.Remedy{
 		"can not change ResourceGroupId once created",
 		"ResourceGroupId cannot be changed",
 	},
-	Reads:       slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
+	Reads:       slices.Concat(remedy.BoundReads, remedy.NetworkReads),
 	Steps:       []remedy.Step{step.RemoveAnnotation{}},
 	Annotations: []string{groupID},
 	Diagnose:    diagnose,
@@ -42,13 +42,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return c.Unfound("its resource group"), nil
 	}
 	want, _ := remedy.Annotation(c.Service, groupID)
-	return c.WithDrift(ctx, lb, remedy.Plan{
+	return remedy.Plan{
 		Finding: fmt.Sprintf("The annotation %s asks for the resource group %s, and the %s %s is in %s. The controller chooses the group when it makes a load balancer, and never changes it.",
 			groupID, remedy.Quote(want), lb.Kind(), lb.ID, lb.ResourceGroup),
 		Note: fmt.Sprintf("%s stays in %s, and its traffic is not touched. To have it in another group, transfer it in the console of Resource Management; then the annotation may name that group again.",
 			lb.ID, lb.ResourceGroup),
 		Steps: []remedy.Step{step.Without(c, groupID)},
-	})
+	}, nil
 }
 
 // holds reports whether the annotation still asks for another group than the load balancer's.

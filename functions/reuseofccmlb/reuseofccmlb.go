@@ -20,7 +20,7 @@ var Remedy = &remedy.Remedy{
 	Class:       "reuse-of-ccm-lb",
 	Doc:         doc,
 	Texts:       []string{"can not reuse loadbalancer created by kubernetes"},
-	Reads:       slices.Concat(remedy.BalancerReads, remedy.DriftReads, remedy.NetworkReads, []grant.Grant{grant.ListServices}),
+	Reads:       slices.Concat(remedy.BalancerReads, remedy.NetworkReads, []grant.Grant{grant.ListServices}),
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{balancerID},
 	Diagnose:    diagnose,
@@ -73,10 +73,10 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	switch {
 	case s.ID == id && own && s.ByTag:
-		return c.WithDrift(ctx, s.Instance, remedy.Plan{
+		return remedy.Plan{
 			Finding: finding + fmt.Sprintf(" It has the Service's address %s already, and needs no annotation.", address),
 			Steps:   []remedy.Step{step.Without(c, balancerID)},
-		})
+		}, nil
 	case s.ID == id && own:
 		return remedy.Plan{
 			Finding: finding + " Other load balancers carry that tag as well.",
@@ -91,15 +91,15 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 				id, remedy.NameTag, remedy.ClusterTag, untag(c, named)),
 		}, nil
 	case s.Owner == remedy.Users && !s.ByController():
-		return c.WithDrift(ctx, s.Instance, remedy.Plan{
+		return remedy.Plan{
 			Finding: finding + fmt.Sprintf(" The Service has the address %s, which is that of %s. %s", address, s.ID, s.Evidence),
 			Steps:   []remedy.Step{step.With(c, balancerID, s.ID)},
-		})
+		}, nil
 	case s.Owner == remedy.Own && s.ByTag:
-		return c.WithDrift(ctx, s.Instance, remedy.Plan{
+		return remedy.Plan{
 			Finding: finding + fmt.Sprintf(" The Service has the address %s, which is that of its own load balancer. %s", address, s.Evidence),
 			Steps:   []remedy.Step{step.Without(c, balancerID)},
-		})
+		}, nil
 	case s.Owner == remedy.Own:
 		return remedy.Plan{
 			Finding: finding + fmt.Sprintf(" The Service has the address %s, which is that of its own load balancer. %s It is not the one load balancer with the Service's tag, by which the controller would find it.", address, s.Evidence),

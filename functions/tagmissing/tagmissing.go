@@ -30,7 +30,7 @@ var Remedy = &remedy.Remedy{
 		"user specified loadbalancer[",
 		"The specified resource of loadbalancer is not found",
 	},
-	Reads:       slices.Concat(remedy.BalancerReads, remedy.DriftReads, remedy.NetworkReads),
+	Reads:       slices.Concat(remedy.BalancerReads, remedy.NetworkReads),
 	Steps:       []remedy.Step{step.TagLB{}, step.Touch{}, step.Annotate{}, step.ClearStatus{}},
 	Annotations: []string{"id"},
 	Sees:        true,
@@ -152,11 +152,11 @@ func retag(ctx context.Context, c *remedy.Case, s remedy.Sought, finding string)
 			Ask:     fmt.Sprintf("Take a tag off that nobody needs: %s. Then: %s.", c.UntagCommand(s.ID, "KEY"), byTag(c, s)),
 		}, nil
 	}
-	return c.WithDrift(ctx, s.Instance, remedy.Plan{
+	return remedy.Plan{
 		Finding: fmt.Sprintf("%s It has lost the tag %s, by which the controller finds it.", finding, remedy.NameTag),
 		Note:    fmt.Sprintf("With this tag the controller deletes %s when the Service is deleted.", s.ID),
 		Steps:   []remedy.Step{step.TagLB{LB: s.ID, Key: remedy.NameTag, Value: name, Network: s.NLB != nil}, step.Touch{}},
-	})
+	}, nil
 }
 
 // rebind points the Service at the person's load balancer that it was bound to.
@@ -174,10 +174,10 @@ func rebind(ctx context.Context, c *remedy.Case, s remedy.Sought, finding string
 			Ask:     fmt.Sprintf("If the Service is to use it: %s.", name),
 		}, nil
 	}
-	return c.WithDrift(ctx, s.Instance, remedy.Plan{
+	return remedy.Plan{
 		Finding: finding + " The Service was bound to it, and no longer says so.",
 		Steps:   []remedy.Step{step.With(c, "id", s.ID)},
-	})
+	}, nil
 }
 
 // lost answers when no load balancer was found.

@@ -32,7 +32,7 @@ var Remedy = &remedy.Remedy{
 		"there are rules associating with this vServer group",
 		"resource of ServerGroup is in use",
 	},
-	Reads: slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads, []grant.Grant{
+	Reads: slices.Concat(remedy.BoundReads, remedy.NetworkReads, []grant.Grant{
 		grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute, grant.ListSLBTags, grant.ListServerGroups, grant.DescribeClusterDetail,
 	}),
 	Steps:    []remedy.Step{step.MoveListener{}, step.DeleteListener{}, step.Touch{}},
@@ -81,7 +81,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if len(p.Steps) == 0 || a.leaves {
 		return p, nil // nothing of a Service that leaves is synced again
 	}
-	return c.WithDrift(ctx, lb, p)
+	return p, nil
 }
 
 // leaves reports whether the controller is to let go of the Service.

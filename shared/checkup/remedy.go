@@ -37,10 +37,7 @@ func Remedy(c *Check) *remedy.Remedy {
 			}
 			plan := c.plan(s, svc, found)
 			plan.Seen = true
-			if !slices.ContainsFunc(plan.Steps, wakes) {
-				return plan, nil // no full sync follows that could change anything
-			}
-			return k.WithBoundDrift(ctx, plan)
+			return plan, nil
 		},
 		Holds: func(ctx context.Context, k *remedy.Case) (remedy.Verdict, error) {
 			s, svc, found, err := again(ctx, k, c)
@@ -57,16 +54,9 @@ func Remedy(c *Check) *remedy.Remedy {
 	}
 	if c.Fix != nil {
 		r.Steps, r.Annotations = c.Fix.Steps, c.Fix.Annotations
-		r.Reads = slices.Concat(r.Reads, remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads)
+		r.Reads = slices.Concat(r.Reads, remedy.BoundReads, remedy.NetworkReads)
 	}
 	return r
-}
-
-// wakes reports whether a step leaves our mark on the Service, which has the controller
-// sync it in full.
-func wakes(s remedy.Step) bool {
-	c, ok := s.(remedy.Changer)
-	return ok && slices.Contains(c.Fields(), remedy.MarkField)
 }
 
 // plan says what to do about the findings about one Service.

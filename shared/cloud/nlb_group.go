@@ -84,6 +84,7 @@ func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 		ServerType    text
 		Port          number
 		Weight        number
+		Description   text
 	}
 	type answer struct {
 		TotalCount number
@@ -118,6 +119,7 @@ func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 	for _, s := range list {
 		out = append(out, Backend{
 			ID: string(s.ServerID), IP: string(s.ServerIP), Type: strings.ToLower(string(s.ServerType)), Port: int(s.Port.n), Weight: int(s.Weight.n),
+			Description: string(s.Description),
 		})
 	}
 	order(out, byBackend)

@@ -25,8 +25,8 @@ var BalancerReads = []grant.Grant{
 }
 
 // What finding the load balancer that a Service is synced with reads: BoundReads
-// for CLBs, NetworkReads for NLBs, also whose an NLB is and what a full sync would
-// change on it. A class that calls Bound, Seek or WithDrift declares them.
+// for CLBs, NetworkReads for NLBs, also whose an NLB is. A class that calls Bound or
+// Seek declares them.
 var (
 	BoundReads   = []grant.Grant{grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags}
 	NetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners}

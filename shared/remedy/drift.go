@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,45 +15,24 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// DriftReads is what Drift reads. A class that calls it declares it.
+// DriftReads is what telling the differences of listeners reads. A class that calls
+// Elsewhere declares it.
 var DriftReads = []grant.Grant{grant.DescribeLoadBalancerListeners}
 
 // A Difference is one thing that a full sync of a Service would change on its load
 // balancer.
 type Difference struct {
+	What string // as in events.Change; empty: nothing is changed
 	Text string // a clause: what it is, and what it would be
 	// Keep and Is are the short name of the annotation that decides it and the value
 	// that would keep what is there; empty if there is no such annotation.
 	Keep, Is string
 	Down     bool // until the sync a listener takes no traffic
 	Fails    bool // no sync changes it: it fails
-}
-
-// texts returns what the differences say.
-func texts(list []Difference) []string {
-	var out []string
-	for _, d := range list {
-		out = append(out, d.Text)
-	}
-	return out
-}
-
-// Drift returns what a full sync of the Service would change on its load
-// balancer, one clause each. A touch is such a sync: it puts changes that were
-// made in the console back to what the annotations say, and runs checks that
-// backend-only syncs skip; what no annotation says it leaves alone
-// (pkg/controller/service/clbv1/loadbalancer.go, Update). A class that touches a
-// Service which was synced before looks here first, and says what it finds.
-func (c *Case) Drift(ctx context.Context, lb *cloud.LoadBalancer) ([]string, error) {
-	drift := texts(Differences(c.Service, Classic(*lb)))
-	if !OwnsListeners(c.Service) {
-		return drift, nil
-	}
-	listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
-	if err != nil {
-		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-	}
-	return append(drift, texts(ListenerDifferences(c.Service, listeners, c.Event.Cluster))...), nil
+	Makes    bool // what is not there is made
+	Cuts     bool // what takes traffic now takes none any more, for good or for a while
+	Quiet    bool // what is there is not overwritten, or is the controller's own
+	Unknown  bool // it could not be compared
 }
 
 // OwnsListeners reports whether the controller sets the listeners of the Service's
@@ -82,7 +62,7 @@ func classicDifferences(svc *corev1.Service, lb *cloud.LoadBalancer) []Differenc
 	differ := func(what, is, short string) {
 		if want := value(short); want != "" && is != want {
 			drift = append(drift, Difference{
-				Text: fmt.Sprintf("%s is %s and the annotations say %s", what, or(is, "empty"), clipped(want)), Keep: short, Is: is,
+				What: short, Text: fmt.Sprintf("%s is %s and the annotations say %s", what, or(is, "empty"), clipped(want)), Keep: short, Is: is,
 				Fails: short == "address-type" || short == "resource-group-id",
 			})
 		}
@@ -108,31 +88,35 @@ func classicDifferences(svc *corev1.Service, lb *cloud.LoadBalancer) []Differenc
 		protection = "ConsoleProtection"
 	}
 	differ("modification protection", protection, "modification-protection")
-	for _, text := range tagDrift(lb, value("additional-resource-tags")) {
-		drift = append(drift, Difference{Text: text})
+	return append(drift, tagDrift(svc, lb.Tags)...)
+}
+
+// tagsOf returns the tags that an annotation says the load balancer is to have.
+func tagsOf(svc *corev1.Service) map[string]string {
+	additional, _ := Annotation(svc, "additional-resource-tags")
+	listed := map[string]string{}
+	for pair := range strings.SplitSeq(additional, ",") {
+		if k, v, _ := strings.Cut(pair, "="); strings.TrimSpace(k) != "" {
+			listed[strings.TrimSpace(k)] = strings.TrimSpace(v)
+		}
 	}
-	return drift
+	return listed
 }
 
 // tagDrift returns the tags that the controller would take away: with additional
 // tags annotated, it removes all that are not listed but its own and the system's.
-func tagDrift(lb *cloud.LoadBalancer, additional string) []string {
-	if additional == "" {
+func tagDrift(svc *corev1.Service, tags map[string]string) []Difference {
+	listed := tagsOf(svc)
+	if len(listed) == 0 {
 		return nil
 	}
-	listed := map[string]string{}
-	for _, pair := range strings.Split(additional, ",") {
-		k, v, _ := strings.Cut(pair, "=")
-		listed[strings.TrimSpace(k)] = strings.TrimSpace(v)
-	}
-	var drift []string
-	for k, v := range lb.Tags {
-		if want, ok := listed[k]; ok && want == v || k == NameTag || k == ClusterTag || k == ReusedTag || strings.HasPrefix(k, "acs:") {
+	var drift []Difference
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		if want, ok := listed[k]; ok && want == tags[k] || k == NameTag || k == ClusterTag || k == ReusedTag || strings.HasPrefix(k, "acs:") {
 			continue
 		}
-		drift = append(drift, fmt.Sprintf("the tag %s=%s is not in the annotation", k, v))
+		drift = append(drift, Difference{What: "tag " + k, Text: fmt.Sprintf("the tag %s=%s is not in the annotation", k, tags[k])})
 	}
-	slices.Sort(drift)
 	return drift
 }
 
@@ -147,31 +131,71 @@ func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluste
 		wanted[key] = true
 		i := slices.IndexFunc(listeners, func(l cloud.Listener) bool { return l.Protocol+":"+fmt.Sprint(l.Port) == key })
 		if i < 0 {
-			drift = append(drift, Difference{Text: fmt.Sprintf("there is no listener %s", key), Down: true})
+			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("there is no listener %s", key), Down: true, Makes: true})
+			continue
+		}
+		if text := forwards(svc, p, listeners[i]); text != "" {
+			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s %s, so that it would be deleted and made anew", key, text), Cuts: true})
 			continue
 		}
 		differ := func(what, is, want, short string) {
-			drift = append(drift, Difference{Text: fmt.Sprintf("%s of listener %s is %s and the annotations say %s", what, key, or(is, "empty"), clipped(want)), Keep: short, Is: is})
+			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("%s of listener %s is %s and the annotations say %s", what, key, or(is, "empty"), clipped(want)), Keep: short, Is: is})
 		}
-		if want := value("scheduler"); want != "" && listeners[i].Scheduler != want {
+		redirects := listeners[i].Config["ListenerForward"] == "on" // and is left alone otherwise
+		if want := value("scheduler"); want != "" && listeners[i].Scheduler != want && !redirects {
 			differ("the scheduler", listeners[i].Scheduler, want, "scheduler")
 		}
 		for _, of := range settings {
-			if is, want, ok := of.differs(listeners[i], value); ok {
+			if is, want, ok := of.differs(listeners[i], value); ok && !redirects {
 				differ(of.name, is, want, of.short)
 			}
 		}
 		if listeners[i].Status != "" && listeners[i].Status != "running" {
-			drift = append(drift, Difference{Text: fmt.Sprintf("listener %s is %s and would be started", key, listeners[i].Status), Down: listeners[i].Status == "stopped"})
+			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s is %s and would be started", key, listeners[i].Status), Down: listeners[i].Status == "stopped"})
 		}
 	}
 	for _, l := range listeners {
 		key := l.Protocol + ":" + fmt.Sprint(l.Port)
 		if t, ok := ParseTrace(l.Description); ok && t.Of(svc, cluster) && !wanted[key] {
-			drift = append(drift, Difference{Text: fmt.Sprintf("listener %s has no port of the Service and would be deleted", key)})
+			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s has no port of the Service and would be deleted", key), Cuts: true})
 		}
 	}
 	return drift
+}
+
+// forwardOf returns where the annotation forward-port, such as "80:443,88:6443", has an HTTP
+// listener redirect to; 0 if it says nothing of the port.
+func forwardOf(svc *corev1.Service, p corev1.ServicePort) int {
+	value, _ := Annotation(svc, "forward-port")
+	for pair := range strings.SplitSeq(value, ",") {
+		if from, to, ok := strings.Cut(pair, ":"); ok && from == fmt.Sprint(p.Port) {
+			n, err := strconv.Atoi(to)
+			if err == nil {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// forwards returns how an HTTP listener redirects in another way than the annotation says,
+// as the end of a clause; empty if it doesn't. That can't be changed: v2.14.0 deletes the
+// listener and makes it anew (clbv1/listeners.go).
+func forwards(svc *corev1.Service, p corev1.ServicePort, l cloud.Listener) string {
+	is, shown := l.Config["ListenerForward"]
+	if l.Protocol != "http" || !shown {
+		return ""
+	}
+	want, to := forwardOf(svc, p), l.Config["ForwardPort"]
+	switch {
+	case want == 0 && is == "on":
+		return fmt.Sprintf("redirects to port %s and no annotation says so", or(to, "unknown"))
+	case want != 0 && is != "on":
+		return fmt.Sprintf("redirects nowhere and the annotations say to port %d", want)
+	case want != 0 && to != fmt.Sprint(want):
+		return fmt.Sprintf("redirects to port %s and the annotations say to port %d", or(to, "unknown"), want)
+	}
+	return ""
 }
 
 // ListenerKey returns which listener a port of the Service has, protocol and port as
@@ -191,6 +215,7 @@ type setting struct {
 	short string // of the annotation
 	name  string // in the API
 	for7  bool   // counts for HTTP and HTTPS only
+	flag  bool   // "on" in the annotation is "true" in the API, and all else "false"
 	with  string // short name of the annotation that has to be "on"; empty: none
 }
 
@@ -203,6 +228,10 @@ var settings = []setting{
 	{short: "idle-timeout", name: "IdleTimeout"},
 	{short: "request-timeout", name: "RequestTimeout"},
 	{short: "cert-id", name: "ServerCertificateId"},
+	{short: "proxy-protocol", name: "ProxyProtocolV2Enabled", flag: true},
+	{short: "xforwardedfor-proto", name: "XForwardedFor_proto", for7: true},
+	{short: "xforwardedfor-slbport", name: "XForwardedFor_SLBPORT", for7: true},
+	{short: "xforwardedfor-clientsrcport", name: "XForwardedFor_ClientSrcPort", for7: true},
 	{short: "tls-cipher-policy", name: "TLSCipherPolicy"},
 	{short: "http2-enabled", name: "EnableHttp2"},
 	{short: "acl-status", name: "AclStatus"},
@@ -235,6 +264,9 @@ var settings = []setting{
 func (s setting) differs(l cloud.Listener, value func(string) string) (is, want string, ok bool) {
 	want = value(s.short)
 	is, shown := l.Config[s.name]
+	if s.flag && want != "" {
+		want = strconv.FormatBool(want == "on")
+	}
 	switch {
 	case want == "" || !shown || is == want:
 	case s.with != "" && value(s.with) != "on":
@@ -261,83 +293,52 @@ func protocolsOf(annotation string) map[string]string {
 	return protocols
 }
 
-// WithDrift returns the plan with what the full sync that follows it would also
-// change on the Service's load balancer: that stands in its note, and makes its
-// risk high. A Service that was never synced has nothing that such a sync would
-// overwrite. What the plan's own steps write is not compared, and neither is what
-// no sync ever changes, but fails on: those are failures of their own. It needs
-// DriftReads, or NetworkReads for an NLB.
-func (c *Case) WithDrift(ctx context.Context, lb *Instance, p Plan) (Plan, error) {
-	if !Synced(c.Service) {
-		return p, nil
-	}
-	after, err := c.after(p.Steps)
-	if err != nil {
-		return Plan{}, err
-	}
-	drift, err := after.differs(ctx, lb)
-	if err != nil {
-		return Plan{}, err
-	}
-	if len(drift) > 0 {
-		p.Risk = High
-		p.Note = join(p.Note, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", lb.ID, strings.Join(drift, "; ")))
-	}
-	return p, nil
-}
-
-// WithBoundDrift returns the plan with what WithDrift says of the load balancer that
-// Bound finds. Where there is none it can't be told, which the note says and makes
-// the risk high. It needs what both need.
-func (c *Case) WithBoundDrift(ctx context.Context, p Plan) (Plan, error) {
-	if !Synced(c.Service) {
-		return p, nil
-	}
-	lb, err := c.Bound(ctx)
-	if err != nil {
-		return Plan{}, err
-	}
-	if lb == nil {
-		p.Risk = High
-		p.Note = join(p.Note, "The Service's load balancer was not found, so that what the full sync would change on it can't be told.")
-		return p, nil
-	}
-	return c.WithDrift(ctx, lb, p)
-}
-
-// differs returns what a full sync would change on the load balancer, of either
-// kind, without what it fails on. It may change the annotations of the case.
+// differs returns what a full sync would change on the load balancer, of either kind, and
+// on its listeners, one clause each, without what it fails on.
 func (c *Case) differs(ctx context.Context, lb *Instance) ([]string, error) {
-	fixed := []string{"resource-group-id"}
-	if lb.CLB != nil {
-		fixed = append(fixed, "address-type") // an NLB's can be changed, and would be
+	list := Differences(c.Service, lb)
+	if OwnsListeners(c.Service) {
+		read := c.classicListeners
+		if lb.NLB != nil {
+			read = c.networkListeners
+		}
+		drift, _, err := read(ctx, lb.ID)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, drift...)
 	}
-	for _, name := range fixed {
-		delete(c.Service.Annotations, Prefix+name)
-		delete(c.Service.Annotations, LegacyPrefix+name)
+	var out []string
+	for _, d := range list {
+		if !d.Fails || d.What == "" {
+			out = append(out, d.Text)
+		}
 	}
-	if lb.NLB != nil {
-		return c.networkDrift(ctx, lb.NLB)
-	}
-	return c.Drift(ctx, lb.CLB)
+	return out, nil
 }
 
-// after returns the case with its Service's annotations as the steps will leave
-// them, but for a charge type and a spec that a step sets: who sets those means
+// after returns the case with its Service as the steps will leave it, but for a charge type and a spec that a step sets: who sets those means
 // the load balancer to change, and says so.
 func (c *Case) after(steps []Step) (*Case, error) {
 	out := *c
 	out.Service = c.Service.DeepCopy()
 	for _, s := range steps {
+		if ch, ok := s.(Changer); ok && slices.Contains(ch.Fields(), StatusField) {
+			out.Service.Status.LoadBalancer.Ingress = nil
+		}
 		k, ok := s.(Keyed)
 		if !ok {
 			continue
 		}
 		var patch struct {
 			Metadata struct{ Annotations map[string]*string }
+			Spec     struct{ Ports []corev1.ServicePort }
 		}
 		if err := json.Unmarshal(k.Patch(c), &patch); err != nil {
 			return nil, fmt.Errorf("read the patch of step %s: %w", s.Kind(), err)
+		}
+		if len(patch.Spec.Ports) > 0 {
+			out.Service.Spec.Ports = patch.Spec.Ports
 		}
 		for key, v := range patch.Metadata.Annotations {
 			if v == nil {

@@ -228,7 +228,7 @@ func TestReadsFail(t *testing.T) {
 	r = build(t)
 	r.env.Watch = long
 	r.on("after 1", r.syncs)
-	r.cloud.Fault(sim.Fault{Product: "slb", Status: 403, Code: "NoPermission", Count: 1})
+	r.cloud.Fault(sim.Fault{Product: "slb", Action: "DescribeLoadBalancerAttribute", Status: 403, Code: "NoPermission", Count: 1})
 	r.fails("prove that it worked: describe load balancer ")
 	r.once("holds after", boom)
 	r.fails("prove that it worked: ask whether the failure holds: boom")

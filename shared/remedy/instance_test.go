@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -305,30 +309,40 @@ type keyed struct {
 	set map[string]*string
 }
 
-func (k keyed) Kind() string   { return "keyed" }
-func (k keyed) Keys() []string { return nil }
+func (k keyed) Kind() string           { return "keyed" }
+func (k keyed) Keys() []string         { return nil }
+func (k keyed) Target() string         { return "" }
+func (k keyed) Fields() []remedy.Field { return []remedy.Field{remedy.MarkField} }
 func (k keyed) Patch(*remedy.Case) []byte {
 	data, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": k.set}}) // strings only
 	return data
 }
 
 // What the plan itself writes is not compared, and neither is what a sync fails on.
-func TestWithDrift(t *testing.T) {
+func TestCompare(t *testing.T) {
 	t.Parallel()
 	clb := func(edit func(*sim.LoadBalancer)) sim.World {
 		lb := sim.LoadBalancer{ID: "lb-1", Address: "10.1.1.1", VSwitch: "vsw-1", Name: "a", DeleteProtection: true, Tags: map[string]string{remedy.NameTag: lbName},
-			ModificationProtection: sim.Protection{Status: "ConsoleProtection"}, Listeners: []sim.Listener{{Port: 80, Description: "k8s/80/web/shop/c-1"}}}
+			ModificationProtection: sim.Protection{Status: "ConsoleProtection"},
+			VGroups:                []sim.VGroup{{ID: "rsp-1", Name: "k8s/0/web/shop/c-1"}},
+			Listeners:              []sim.Listener{{Port: 80, Description: "k8s/80/web/shop/c-1", VGroup: "rsp-1"}}}
 		edit(&lb)
 		return sim.World{LoadBalancers: []sim.LoadBalancer{lb}}
 	}
 	nlb := func(edit func(*sim.NLB)) sim.World {
 		lb := sim.NLB{ID: "nlb-1", Name: "a", Tags: map[string]string{remedy.NameTag: lbName}, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}},
-			Listeners: []sim.NLBListener{{Port: 80, Description: "k8s.80.TCP.web.shop.c-1"}}}
+			Listeners: []sim.NLBListener{{Port: 80, ServerGroup: "sgp-1", Description: "k8s.80.TCP.web.shop.c-1"}}}
 		edit(&lb)
-		return sim.World{NLBs: []sim.NLB{lb}, SecurityGroups: []sim.SecurityGroup{{ID: "sg-1"}}}
+		groups := []sim.ServerGroup{{ID: "sgp-1", Name: "k8s.0.TCP.web.shop.c-1", Tags: map[string]string{remedy.NameTag: lbName}}, {ID: "sgp-9", Name: "mine"}}
+		return sim.World{NLBs: []sim.NLB{lb}, ServerGroups: groups, SecurityGroups: []sim.SecurityGroup{{ID: "sg-1"}}}
 	}
 	same := func(*sim.LoadBalancer) {}
 	asIs := func(*sim.NLB) {}
+	empty, err := kube.New(cluster.Join(t).Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := func(svc *corev1.Service) { svc.Annotations[remedy.BackendType] = "eni" }
 	synced, host := ingress("10.1.1.1"), network("nlb-1.cn-hangzhou.nlb.aliyuncs.com")
 	for _, tt := range []struct {
 		name  string
@@ -336,6 +350,7 @@ func TestWithDrift(t *testing.T) {
 		edit  func(*corev1.Service)
 		set   map[string]string // by the step, by short name
 		want  string            // empty: none
+		down  bool
 	}{
 		{name: "nothing differs", world: clb(same), edit: synced},
 		{name: "never synced", world: clb(func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }), edit: notes("delete-protection", "on")},
@@ -348,6 +363,20 @@ func TestWithDrift(t *testing.T) {
 			set: map[string]string{"instance-charge-type": "PayByCLCU"}},
 		{name: "what a sync fails on", world: clb(same), edit: edits(synced, notes("resource-group-id", "rg-x", "address-type", "internet"))},
 		{name: "a reused one that is the controller's", world: clb(same), edit: edits(synced, notes("id", "lb-1")), want: "the reuse check fails"},
+		{name: "a listener that sends elsewhere", world: clb(func(lb *sim.LoadBalancer) {
+			lb.VGroups = append(lb.VGroups, sim.VGroup{ID: "rsp-2", Name: "mine"})
+			lb.Listeners[0].VGroup = "rsp-2"
+		}), edit: synced, want: "listener tcp:80 sends to rsp-2 and would send to rsp-1"},
+		{name: "a listener whose group follows its port", world: clb(func(lb *sim.LoadBalancer) { lb.VGroups[0].Name = "k8s/30999/web/shop/c-1" }), edit: synced},
+		{name: "a listener of another Service on its port", world: clb(func(lb *sim.LoadBalancer) { lb.Listeners[0].Description = "k8s/80/api/shop/c-1" }), edit: synced, want: "listener tcp:80 is that of the Service shop/api of the cluster c-1 and would be taken over"},
+		{name: "a reused one whose listeners it leaves alone", world: clb(func(lb *sim.LoadBalancer) { lb.Tags, lb.Listeners = nil, nil }), edit: edits(synced, notes("id", "lb-1"))},
+		{name: "a reused one that was never synced", world: clb(func(lb *sim.LoadBalancer) { lb.Tags = nil }), edit: notes("id", "lb-1", "name", "b"), want: "the name is a"},
+		{name: "servers that went", world: clb(func(lb *sim.LoadBalancer) {
+			lb.VGroups[0].Backends = []sim.Backend{{Server: "eni-9", IP: "10.1.1.9", Type: "eni", Port: 8080, Weight: new(100), Description: "k8s/0/web/shop/c-1"}, {Server: "i-8", Port: 30080, Weight: new(100), Description: "mine"}}
+		}), edit: edits(synced, pods)},
+		{name: "all servers, which a sync takes out", world: clb(func(lb *sim.LoadBalancer) {
+			lb.VGroups[0].Backends = []sim.Backend{{Server: "eni-9", IP: "10.1.1.9", Type: "eni", Port: 8080, Weight: new(100), Description: "k8s/0/web/shop/c-1"}}
+		}), edit: edits(synced, pods), want: "the group k8s/0/web/shop/c-1 loses 10.1.1.9:8080", down: true},
 		{name: "an NLB", world: nlb(asIs), edit: host},
 		{name: "an NLB's zones", world: nlb(asIs), edit: edits(host, notes("zone-maps", "cn-hangzhou-i:vsw-2,cn-hangzhou-h:vsw-1")), want: "its zones are cn-hangzhou-h:vsw-1 and the annotations say cn-hangzhou-h:vsw-1,cn-hangzhou-i:vsw-2"},
 		{name: "the same zones with an address", world: nlb(asIs), edit: edits(host, notes("zone-maps", "cn-hangzhou-h:vsw-1:10.0.0.1"))},
@@ -357,15 +386,20 @@ func TestWithDrift(t *testing.T) {
 		{name: "an NLB's security groups", world: nlb(func(n *sim.NLB) { n.SecurityGroups = []string{"sg-1"} }), edit: edits(host, notes("security-group-ids", "")), want: "its security groups are sg-1 and the annotations say none"},
 		{name: "an NLB's resource group", world: nlb(asIs), edit: edits(host, notes("resource-group-id", "rg-x", "ip-version", "DualStack"))},
 		{name: "a listener too few", world: nlb(func(n *sim.NLB) { n.Listeners = nil }), edit: host, want: "there is no listener TCP:80"},
-		{name: "a listener of another protocol", world: nlb(asIs), edit: edits(host, notes("protocol-port", "tcpssl:80")), want: "there is no listener TCPSSL:80; listener TCP:80 has no port of the Service and would be deleted"},
+		{name: "a listener of another protocol", world: nlb(asIs), edit: edits(host, notes("protocol-port", "tcpssl:80")), want: "there is no listener TCPSSL:80; listener TCP:80 has no port of the Service and would be deleted", down: true},
 		{name: "a listener that stands still", world: nlb(func(n *sim.NLB) { n.Listeners[0].Status = "Stopped" }), edit: host, want: "listener TCP:80 is Stopped and would be started"},
-		{name: "a listener of a person", world: nlb(func(n *sim.NLB) { n.Listeners = append(n.Listeners, sim.NLBListener{Port: 81, Protocol: "TCP"}) }), edit: host},
+		{name: "a listener of a person", world: nlb(func(n *sim.NLB) { n.Listeners = append(n.Listeners, sim.NLBListener{Port: 81, Protocol: "TCP"}) }), edit: host, want: "listener TCP:81 has no port of the Service and would be deleted", down: true},
+		{name: "a listener of a person on a reused NLB", world: nlb(func(n *sim.NLB) {
+			n.Tags, n.Listeners = nil, append(n.Listeners, sim.NLBListener{Port: 81, Protocol: "TCP"})
+		}), edit: edits(host, notes("id", "nlb-1", "force-override-listeners", "true"))},
+		{name: "an NLB's listener that sends elsewhere", world: nlb(func(n *sim.NLB) { n.Listeners[0].ServerGroup = "sgp-9" }), edit: host, want: "listener TCP:80 sends to sgp-9 and would send to sgp-1"},
 		{name: "a reused NLB", world: nlb(func(n *sim.NLB) { n.Listeners, n.Tags = nil, nil }), edit: edits(host, notes("id", "nlb-1"))},
 		{name: "a reused NLB that is the controller's", world: nlb(asIs), edit: edits(host, notes("id", "nlb-1")), want: "the reuse check fails"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c, s := account(t, tt.world, tt.edit)
+			c.Kube = empty
 			lb, err := c.Bound(t.Context())
 			if err != nil || lb == nil {
 				t.Fatal(lb, err)
@@ -380,7 +414,7 @@ func TestWithDrift(t *testing.T) {
 			}
 			before := c.Service.DeepCopy()
 			ask := func(ctx context.Context) (remedy.Plan, error) {
-				return c.WithDrift(ctx, lb, remedy.Plan{Finding: "f", Note: "Before.", Steps: []remedy.Step{step}})
+				return c.Compare(ctx, remedy.Plan{Finding: "f", Note: "Before.", Steps: []remedy.Step{step}})
 			}
 			p, err := ask(t.Context())
 			if err != nil {
@@ -394,9 +428,26 @@ func TestWithDrift(t *testing.T) {
 			if p.Risk != want.Risk || !strings.HasPrefix(p.Note, want.Note) || tt.want == "" && p.Note != want.Note {
 				t.Errorf("got %s, %q, want %s, %q", p.Risk, p.Note, want.Risk, want.Note)
 			}
+			if down := len(p.Changes) > 0 && p.Changes[0].Down; down != tt.down {
+				t.Errorf("that it takes something down is %t: %v", down, p.Changes)
+			}
 			equal(t, c.Service, before)
-			declared(t, s, remedy.DriftReads, remedy.NetworkReads)
-			failing(t, s, func() error { _, err := ask(t.Context()); return err })
+			all := remedy.Remedy{Steps: []remedy.Step{keyed{}}, Reads: slices.Concat(remedy.BoundReads, remedy.NetworkReads)}
+			declared(t, s, all.Compares())
+			calls := s.Calls()
+			for _, call := range calls {
+				heal := s.Fault(sim.Fault{Product: call.Product, Action: call.Action, Status: 400, Code: "Odd"})
+				if _, err := ask(t.Context()); err == nil {
+					t.Errorf("%s fails, and it is no error", call.Action)
+				}
+				heal()
+				heal = s.Fault(sim.Fault{Product: call.Product, Action: call.Action, Status: 403, Code: "NoPermission"})
+				p, err := ask(t.Context())
+				if unknown := slices.ContainsFunc(p.Changes, func(e events.Change) bool { return e.Unknown }); err != nil || !unknown || p.Risk != remedy.High || !strings.Contains(p.Note, call.Action) {
+					t.Errorf("%s is not allowed: %v, %s, %q, %v", call.Action, err, p.Risk, p.Note, p.Changes)
+				}
+				heal()
+			}
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package remedy
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,26 +10,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// networkDrift returns what a full sync of the Service would change on its NLB,
-// one clause each. Resource group and IP version are not among it: a sync never
-// changes them, it fails.
-func (c *Case) networkDrift(ctx context.Context, lb *cloud.NetworkLoadBalancer) ([]string, error) {
-	drift := texts(Differences(c.Service, Network(*lb)))
-	if !OwnsListeners(c.Service) {
-		return drift, nil
-	}
-	listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
-	if err != nil {
-		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-	}
-	return append(drift, texts(NetworkListenerDifferences(c.Service, listeners, c.Event.Cluster))...), nil
-}
-
 func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference {
 	var drift []Difference
 	value := func(short string) string { v, _ := Annotation(svc, short); return v }
 	differ := func(what, is, want, short, keep string) {
-		drift = append(drift, Difference{Text: fmt.Sprintf("%s %s and the annotations say %s", what, is, clipped(want)), Keep: short, Is: keep})
+		drift = append(drift, Difference{What: short, Text: fmt.Sprintf("%s %s and the annotations say %s", what, is, clipped(want)), Keep: short, Is: keep})
 	}
 	if want := value("address-type"); want != "" && !strings.EqualFold(lb.AddressType, want) {
 		differ("the address type is", or(lb.AddressType, "empty"), want, "address-type", strings.ToLower(lb.AddressType))
@@ -50,33 +34,58 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 			differ("its security groups are", or(is, "none"), or(groups, "none"), "security-group-ids", is)
 		}
 	}
-	return drift
+	return append(drift, tagDrift(svc, lb.Tags)...)
 }
 
 // NetworkListenerDifferences returns what a full sync of the Service of this cluster
-// would change on the listeners of its NLB, if it sets them.
+// would change on the listeners of its NLB, if it sets them. Of an NLB that is not reused
+// v2.14.0 deletes all that have no port of the Service, whoever made them
+// (nlbv2/model_applier.go).
 func NetworkListenerDifferences(svc *corev1.Service, listeners []cloud.NetworkListener, cluster string) []Difference {
 	var drift []Difference
-	ranges, _ := Annotation(svc, "listener-port-range")
+	reused, _ := Annotation(svc, "id")
 	wanted := map[string]bool{}
 	for _, p := range svc.Spec.Ports {
-		key := ListenerKey(svc, p)
+		key := networkKey(svc, p)
 		wanted[key] = true
-		i := slices.IndexFunc(listeners, func(l cloud.NetworkListener) bool { return l.Protocol+":"+fmt.Sprint(l.Port) == key })
+		i := slices.IndexFunc(listeners, func(l cloud.NetworkListener) bool { return keyOf(l) == key })
 		switch {
-		case i < 0 && ranges == "":
-			drift = append(drift, Difference{Text: fmt.Sprintf("there is no listener %s", key), Down: true})
-		case i >= 0 && listeners[i].Status == "Stopped":
-			drift = append(drift, Difference{Text: fmt.Sprintf("listener %s is Stopped and would be started", key), Down: true})
+		case i < 0:
+			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("there is no listener %s", key), Down: true, Makes: true})
+		case listeners[i].Status == "Stopped":
+			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s is Stopped and would be started", key), Down: true})
 		}
 	}
 	for _, l := range listeners {
-		key := l.Protocol + ":" + fmt.Sprint(l.Port)
-		if t, ok := ParseTrace(l.Description); ok && t.Of(svc, cluster) && l.Port != 0 && !wanted[key] {
-			drift = append(drift, Difference{Text: fmt.Sprintf("listener %s has no port of the Service and would be deleted", key)})
+		key := keyOf(l)
+		t, ok := ParseTrace(l.Description)
+		if !wanted[key] && (reused == "" || ok && t.Of(svc, cluster)) {
+			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s has no port of the Service and would be deleted", key), Cuts: l.Status != "Stopped"})
 		}
 	}
 	return drift
+}
+
+// networkKey returns which listener of an NLB a port of the Service has: one port, or the
+// range that an annotation such as "1000-2000:80" gives it.
+func networkKey(svc *corev1.Service, p corev1.ServicePort) string {
+	key := ListenerKey(svc, p)
+	ranges, _ := Annotation(svc, "listener-port-range")
+	for pair := range strings.SplitSeq(ranges, ",") {
+		if span, port, ok := strings.Cut(pair, ":"); ok && port == fmt.Sprint(p.Port) {
+			protocol, _, _ := strings.Cut(key, ":")
+			return protocol + ":" + span
+		}
+	}
+	return key
+}
+
+// keyOf returns a listener of an NLB as networkKey has it.
+func keyOf(l cloud.NetworkListener) string {
+	if l.Port == 0 {
+		return fmt.Sprintf("%s:%s-%s", l.Protocol, l.First, l.Last)
+	}
+	return fmt.Sprintf("%s:%d", l.Protocol, l.Port)
 }
 
 // ZoneMaps returns the zones of the NLB as the annotation zone-maps has them.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lbremedy/lbremedy/events"
@@ -26,6 +27,9 @@ type Plan struct {
 	// Seen says that what was read shows the failure by itself, whatever the Event
 	// says. About a Service that is in force, see InForce, no other plan is followed.
 	Seen bool
+	// Changes are what the sync that the steps bring about will change in the cloud beside
+	// them. The engine finds them out: see Compare.
+	Changes []events.Change
 }
 
 // A Claim is one of a limited number of places, such as the free addresses of a
@@ -46,17 +50,27 @@ func (p Plan) Highest() Risk {
 
 // Digest names the plan for one Service: 32 hex digits over the class, the UID
 // and the steps with what they found. Two plans with one digest write the same.
-// Finding and resourceVersion are not in it: they change while the plan does not.
+// What the sync after them takes down is in it too: who agreed to a plan did not agree to
+// that of another listener. Finding and resourceVersion are not in it: they change while
+// the plan does not.
 func (p Plan) Digest(class, uid string) string {
 	steps := make([]digestStep, len(p.Steps))
 	for i, s := range p.Steps {
 		steps[i] = digestStep{s.Kind(), s}
 	}
+	var down []string
+	for _, c := range p.Changes {
+		if c.Down {
+			down = append(down, c.Balancer+" "+c.What)
+		}
+	}
+	slices.Sort(down)
 	// Struct fields and sorted map keys: encoding/json is canonical enough for our own types.
 	data, err := json.Marshal(struct {
 		Class, UID string
 		Steps      []digestStep
-	}{class, uid, steps})
+		Down       []string `json:",omitempty"`
+	}{class, uid, steps, slices.Compact(down)})
 	if err != nil {
 		panic(fmt.Sprintf("remedy: a step does not encode: %v", err))
 	}

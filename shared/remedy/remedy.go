@@ -36,6 +36,9 @@
 // A plan with a step that can't be taken back asks, unless the policy says of the class
 // that it need not. To wake the controller is no such step.
 //
+// What the controller's sync changes beside a plan's steps is no class's matter: Compare
+// works it out for every plan that wakes the controller, and it decides about the risk.
+//
 // A plan that is parked until its moment to wake the controller keeps that moment:
 // who queued again each time would wait for ever where many do.
 package remedy
@@ -84,9 +87,9 @@ func (r *Remedy) Title() string {
 }
 
 // Grants returns all that the class needs: the engine's own reads, with those of
-// snapshots, the class's reads and what its steps read and write.
+// comparisons and snapshots, the class's reads and what its steps read and write.
 func (r *Remedy) Grants() []grant.Grant {
-	lists := [][]grant.Grant{engineGrants, r.Reads, r.Snapshots()}
+	lists := [][]grant.Grant{engineGrants, r.Reads, r.Compares(), r.Snapshots()}
 	if len(r.Fields()) > 0 {
 		lists = append(lists, proofGrants)
 	}

@@ -560,6 +560,9 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 			return Plan{}, false, err
 		}
 		plan = x.hearsay(plan)
+		if plan, err = x.c.Compare(ctx, plan); err != nil {
+			return Plan{}, false, fmt.Errorf("compare what the sync would change: %w", err)
+		}
 		if len(plan.Steps) == 0 || x.env.now().Sub(began) <= fresh {
 			return plan, false, nil
 		}
@@ -734,7 +737,7 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 	x.steps = plan.Steps
 	x.rec.Finding, x.rec.Cause, x.rec.Wait = events.Redact(plan.Finding), events.Redact(plan.Cause), plan.Wait
 	x.rec.Ask, x.rec.Note = events.Redact(plan.Ask), events.Redact(plan.Note)
-	x.rec.Steps, x.rec.Risk = steps, ""
+	x.rec.Steps, x.rec.Changes, x.rec.Risk = steps, plan.Changes, ""
 	x.rec.Held, x.rec.Approved, x.rec.Digest, x.rec.Decided = "", nil, "", ""
 	leave := x.leave(x.c.Policy)
 	if len(plan.Steps) == 0 {

@@ -156,9 +156,9 @@ func TestSnapshots(t *testing.T) {
 		classic, network bool
 	}{
 		"it asks only":                     {remedy.Remedy{Reads: remedy.DriftReads}, false, false},
-		"all its steps are low":            {remedy.Remedy{Steps: low, Reads: clb}, false, false},
-		"drift may raise its plans":        {remedy.Remedy{Steps: low, Reads: append(clb, remedy.DriftReads...)}, true, false},
-		"drift of NLBs may":                {remedy.Remedy{Steps: low, Reads: remedy.NetworkReads}, false, true},
+		"it has no load balancer to read":  {remedy.Remedy{Steps: low}, false, false},
+		"a sync may raise its plans":       {remedy.Remedy{Steps: low, Reads: clb}, true, false},
+		"a sync of NLBs may":               {remedy.Remedy{Steps: low, Reads: remedy.NetworkReads}, false, true},
 		"a step is high, on CLBs":          {remedy.Remedy{Steps: high, Reads: clb}, true, false},
 		"a step is high, on NLBs":          {remedy.Remedy{Steps: high, Reads: nlb}, false, true},
 		"a step is high, on both":          {remedy.Remedy{Steps: high, Reads: append(clb, nlb...)}, true, true},

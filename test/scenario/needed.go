@@ -93,9 +93,9 @@ func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 		}
 	}
 	for _, g := range rest {
-		// How much there is to keep of a load balancer is not the class's: what reads it
-		// all is tried in shared/remedy.
-		if slices.Contains(r.Snapshots(), g) && !slices.Contains(r.Reads, g) {
+		// How much there is to compare and to keep of a load balancer is not the class's: what
+		// reads it all is tried in shared/remedy.
+		if (slices.Contains(r.Snapshots(), g) || slices.Contains(r.Compares(), g)) && !slices.Contains(r.Reads, g) {
 			continue
 		}
 		// Whether the engine looks for an Event of a sync that succeeded follows from the

@@ -59,6 +59,7 @@ func (p *program) report(r events.Record) {
 	}
 	p.field("Finding", r.Finding)
 	p.steps(r, dry)
+	p.field("Sync", changes(r))
 	p.field("Rule", cmp.Or(r.Decided, r.Rule))
 	if r.Decided != "" && r.Rule != r.Decided {
 		p.field("Waits", strings.TrimPrefix(r.Rule, "Waits before it goes on: "))
@@ -150,6 +151,21 @@ func (p *program) steps(r events.Record, dry bool) {
 		text += "\n   undo: " + back
 	}
 	p.field("Plan", head+text)
+}
+
+// changes tells what the controller's sync changes beside the steps; empty if nothing.
+func changes(r events.Record) string {
+	if len(r.Changes) == 0 {
+		return ""
+	}
+	text := "The controller's full sync, which the steps bring about, changes besides:"
+	for _, c := range r.Changes {
+		text += fmt.Sprintf("\n- %s: %s", cmp.Or(c.Balancer, "no load balancer yet"), c.How)
+		if c.Down {
+			text += " (TAKES TRAFFIC DOWN)"
+		}
+	}
+	return text
 }
 
 // brief returns what a step does with the controller's annotations under the short names

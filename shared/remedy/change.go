@@ -1,0 +1,305 @@
+package remedy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// A step that writes to the Service has the controller sync it in full, perhaps for the
+// first time in months. Compare finds out, for every plan with such a step, what that
+// sync changes beside what the plan writes: on the load balancer, its listeners, its
+// groups and their servers. It is made to list too much rather than too little.
+//
+// What a release older than v2.14.0 would leave alone is listed all the same.
+
+// clusterReads is what Compare reads beside what a snapshot reads.
+var clusterReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices}
+
+// Compares returns what the engine reads to tell what the sync after a plan will change;
+// nil for a class that has no plan with such a sync. A class that reads no load balancer
+// has plans only for Services without one, of which it is found out that there is none.
+func (r *Remedy) Compares() []grant.Grant {
+	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
+	switch {
+	case !slices.Contains(r.Fields(), MarkField):
+		return nil
+	case !classic && !network:
+		return []grant.Grant{grant.DescribeLoadBalancers, grant.ListNLBs}
+	}
+	out := slices.Clone(clusterReads)
+	if classic {
+		out = append(out, snapshotReads...)
+	}
+	if network {
+		out = append(append(out, snapshotNetworkReads...), grant.ListServerGroups)
+	}
+	return grant.Set(out)
+}
+
+// mostChanges is how many changes a plan holds, mostTold how many of them its note tells.
+const (
+	mostChanges = 100
+	mostTold    = 10
+)
+
+// Compare returns the plan with what the full sync that its steps bring about will change
+// beside what they write. What overwrites something that is there stands in its note, too,
+// and makes its risk high; so does what could not be compared because a permission lacks,
+// or because the API knows no such cluster. Any other read that fails is an error: it may
+// succeed later.
+func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
+	if !slices.ContainsFunc(p.Steps, syncs) {
+		return p, nil
+	}
+	after, err := c.after(p.Steps)
+	if err != nil {
+		return Plan{}, err
+	}
+	lb, list, err := after.changes(ctx, p.Steps)
+	if err != nil {
+		return Plan{}, err
+	}
+	on := ""
+	if lb != nil {
+		on = lb.ID
+	}
+	var told []string
+	for _, d := range list {
+		if d.Fails && d.What != "" {
+			continue // no sync changes it: that is a failure of its own
+		}
+		if !d.Quiet {
+			p.Risk = High
+			told = append(told, d.Text)
+		}
+		if d.What != "" {
+			p.Changes = append(p.Changes, events.Change{Balancer: on, What: d.What, How: d.Text, Down: d.Cuts, Unknown: d.Unknown})
+		}
+	}
+	rank := func(e events.Change) int {
+		switch {
+		case e.Down:
+			return 0
+		case e.Unknown:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(p.Changes, func(a, b events.Change) int { return rank(a) - rank(b) })
+	if n := len(p.Changes); n > mostChanges {
+		p.Changes = append(p.Changes[:mostChanges-1], events.Change{Balancer: on, What: "more", How: fmt.Sprintf("%d more changes, which are not listed", n-mostChanges+1), Unknown: true})
+		p.Risk = High
+	}
+	switch {
+	case len(told) == 0:
+	case lb == nil:
+		p.Note = join(p.Note, fmt.Sprintf("The Service's load balancer %s.", strings.Join(told, "; ")))
+	default:
+		p.Note = join(p.Note, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", lb.ID, Clauses(told, mostTold)))
+	}
+	return p, nil
+}
+
+// syncs reports whether a step leaves our mark on the Service, which has the controller
+// sync it in full.
+func syncs(s Step) bool {
+	c, ok := s.(Changer)
+	return ok && slices.Contains(c.Fields(), MarkField)
+}
+
+// untold returns a difference that says that a part could not be compared. An error that
+// may pass is returned as it is.
+func untold(what string, err error) ([]Difference, error) {
+	if !errors.Is(err, cloud.ErrDenied) && !errors.Is(err, cloud.ErrNotFound) && !errors.Is(err, kube.ErrDenied) {
+		return nil, err
+	}
+	return []Difference{{What: what, Text: fmt.Sprintf("the %s could not be compared (%v)", what, err), Unknown: true}}, nil
+}
+
+// changes returns what a full sync of the case's Service, as the steps leave it, changes,
+// and the load balancer on which; nil if none was found.
+func (c *Case) changes(ctx context.Context, steps []Step) (*Instance, []Difference, error) {
+	if leaves := leaving(c.Service); leaves != "" {
+		return nil, []Difference{{What: "load balancer", Text: "goes, with all that the controller made for the Service, which " + leaves, Quiet: true}}, nil
+	}
+	lb, err := c.synced(ctx, steps)
+	if err != nil {
+		list, err := untold("load balancer", err)
+		for i := range list {
+			list[i].Text = strings.TrimPrefix(list[i].Text, "the load balancer ")
+		}
+		return nil, list, err
+	}
+	if lb == nil {
+		none, err := c.None(ctx)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case none:
+			return nil, []Difference{{What: "load balancer", Text: "is not there yet, and is made with listeners and groups", Quiet: true}}, nil
+		}
+		return nil, []Difference{{What: "load balancer", Text: "was not found, so that what the full sync would change on it can't be told", Unknown: true}}, nil
+	}
+	id, reused := Annotation(c.Service, "id")
+	reused = reused && id != ""
+	list := Differences(c.Service, lb)
+	if !written(steps, lb) {
+		list = append(list, tagsAdded(c.Service, lb, reused)...)
+	}
+	ports, err := c.portChanges(ctx, lb)
+	if err != nil {
+		return nil, nil, err
+	}
+	list = append(list, ports...)
+	if !Synced(c.Service) {
+		// What a first sync makes overwrites nothing, and of the Service's own load balancer
+		// nobody makes use yet.
+		for i := range list {
+			d := &list[i]
+			d.Quiet = d.Quiet || d.Makes || !reused && !d.Cuts && !d.Unknown
+		}
+	}
+	return lb, list, nil
+}
+
+// synced returns the load balancer that the controller will sync the Service with, as the
+// steps leave both: the one that it finds, or one that the steps write to, which it finds
+// by what they write.
+func (c *Case) synced(ctx context.Context, steps []Step) (*Instance, error) {
+	lb, err := c.Bound(ctx)
+	if err != nil || lb != nil {
+		return lb, err
+	}
+	if id, _ := Annotation(c.Service, "id"); id != "" {
+		return nil, nil
+	}
+	for _, s := range steps {
+		for _, kind := range []string{"slb/", "nlb/"} {
+			if id, ok := strings.CutPrefix(s.Target(), kind); ok {
+				return c.Named(ctx, id)
+			}
+		}
+	}
+	return nil, nil
+}
+
+// written reports whether a step writes to the load balancer itself.
+func written(steps []Step, lb *Instance) bool {
+	return slices.ContainsFunc(steps, func(s Step) bool { return s.Target() == "slb/"+lb.ID || s.Target() == "nlb/"+lb.ID })
+}
+
+// portChanges returns what a full sync changes on listeners, groups and servers.
+func (c *Case) portChanges(ctx context.Context, lb *Instance) ([]Difference, error) {
+	var list []Difference
+	var listeners []port
+	if OwnsListeners(c.Service) {
+		var drift []Difference
+		var err error
+		if lb.NLB != nil {
+			drift, listeners, err = c.networkListeners(ctx, lb.ID)
+		} else {
+			drift, listeners, err = c.classicListeners(ctx, lb.ID)
+		}
+		if err != nil {
+			if drift, err = untold("listeners", err); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, drift...)
+	}
+	groups, err := c.groupChanges(ctx, lb, listeners)
+	if err != nil {
+		if groups, err = untold("groups", err); err != nil {
+			return nil, err
+		}
+	}
+	return append(list, groups...), nil
+}
+
+// A port is a listener that stays, as far as what stands behind it goes.
+type port struct {
+	key         string
+	of          int    // the Service's port
+	group       string // ID
+	description string
+	own         string // the description that the controller gives it
+}
+
+func (c *Case) classicListeners(ctx context.Context, id string) ([]Difference, []port, error) {
+	all, err := c.Cloud.SLB.Listeners(ctx, id)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list listeners of %s: %w", id, err)
+	}
+	var kept []port
+	for _, p := range c.Service.Spec.Ports {
+		key := ListenerKey(c.Service, p)
+		for _, l := range all {
+			// One that redirects has no group, and is left alone or made anew.
+			if fmt.Sprintf("%s:%d", l.Protocol, l.Port) == key && l.Config["ListenerForward"] != "on" && (l.Protocol != "http" || forwardOf(c.Service, p) == 0) {
+				own := strings.Join([]string{"k8s", fmt.Sprint(p.Port), c.Service.Name, c.Service.Namespace, c.Event.Cluster}, "/")
+				kept = append(kept, port{key: key, of: int(p.Port), group: l.VServerGroup, description: l.Description, own: own})
+			}
+		}
+	}
+	list := ListenerDifferences(c.Service, all, c.Event.Cluster)
+	if domains, _ := Annotation(c.Service, "domain-extensions"); domains != "" && slices.ContainsFunc(kept, func(p port) bool { return strings.HasPrefix(p.key, "https:") }) {
+		list = append(list, Difference{What: "domains", Text: "the certificates of further domains were not compared", Unknown: true})
+	}
+	return list, kept, nil
+}
+
+func (c *Case) networkListeners(ctx context.Context, id string) ([]Difference, []port, error) {
+	all, err := c.Cloud.NLB.Listeners(ctx, id)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list listeners of %s: %w", id, err)
+	}
+	var kept []port
+	for _, p := range c.Service.Spec.Ports {
+		key := networkKey(c.Service, p)
+		for _, l := range all {
+			if keyOf(l) == key {
+				protocol, number, _ := strings.Cut(key, ":")
+				own := strings.Join([]string{"k8s", strings.ReplaceAll(number, "-", "_"), protocol, c.Service.Name, c.Service.Namespace, c.Event.Cluster}, ".")
+				kept = append(kept, port{key: key, of: int(p.Port), group: l.ServerGroup, description: l.Description, own: own})
+			}
+		}
+	}
+	return NetworkListenerDifferences(c.Service, all, c.Event.Cluster), kept, nil
+}
+
+// maxOwnTags is from how many tags on the controller adds none of its own to a CLB.
+const maxOwnTags = 10
+
+// tagsAdded returns the tags that a full sync adds: its own mark, to CLBs alone, and those
+// of the annotation (clbv1/loadbalancer.go, nlbv2/loadbalancer.go).
+func tagsAdded(svc *corev1.Service, lb *Instance, reused bool) []Difference {
+	var list []Difference
+	add := func(key, value string) {
+		if is, ok := lb.Tags[key]; !ok || is != value {
+			list = append(list, Difference{What: "tag " + key, Text: fmt.Sprintf("the tag %s=%s is added", key, clipped(value)), Quiet: true})
+		}
+	}
+	mark, value := NameTag, DefaultName(svc)
+	if reused {
+		mark, value = ReusedTag, "true"
+	}
+	if _, ok := lb.Tags[mark]; lb.CLB != nil && !ok && len(lb.Tags) < maxOwnTags {
+		add(mark, value)
+	}
+	listed := tagsOf(svc)
+	for _, key := range slices.Sorted(maps.Keys(listed)) {
+		add(key, listed[key])
+	}
+	return list
+}
