@@ -53,7 +53,7 @@ func (s Scene) As(service string) Role { return Role{s, service} }
 func All() []Scene {
 	return slices.Concat(
 		vswitchScenes(), identityScenes(), reuseScenes(), backendScenes(), nodeScenes(), attributeScenes(), annotationScenes(),
-		accountScenes(), permissionScenes(), deletionScenes(), []Scene{Unheard()},
+		accountScenes(), permissionScenes(), deletionScenes(), driftScenes(), []Scene{Unheard()},
 	)
 }
 

@@ -211,20 +211,139 @@ func BySteps(t *testing.T, rec events.Record) []Allowance {
 	return all
 }
 
-// ByController returns what the controller changes when it syncs a Service: the
-// marks that it leaves on the Service, and in the cloud what is the Service's. A
-// load balancer that was there before is the Service's in its groups and
-// listeners, and a new one that the controller has made for it as a whole.
-func ByController(before, after Snapshot, svc events.Service) []Allowance {
+// marks returns what the controller leaves on a Service that it has synced.
+func marks(svc events.Service) []Allowance {
 	path := service(svc)
-	own := []Allowance{
+	return []Allowance{
 		{At(path, "metadata", "labels", remedy.HashLabel), "the hash of what was synced"},
 		{At(path, "metadata", "labels", remedy.BalancerLabel), "the ID of the load balancer"},
 		{At(path, "metadata", "finalizers"), "so that the Service does not go before its load balancer"},
 		{At(path, "status", "loadBalancer"), "the address"},
 	}
-	const nameTag = "kubernetes.do.not.delete"
-	name := "a" + strings.ReplaceAll(svc.UID, "-", "")[:31] // of a load balancer that it has made
+}
+
+// settings are the settings of load balancers, as the account has them, by the annotation
+// that decides about each.
+var settings = map[string][]string{
+	"address-type": {"addressType", "vpc", "vswitch"}, "name": {"name"}, "spec": {"spec"}, "instance-charge-type": {"chargeType", "spec"}, "charge-type": {"internetChargeType"},
+	"bandwidth": {"bandwidth"}, "delete-protection": {"deleteProtection"}, "modification-protection": {"modificationProtection"}, "zone-maps": {"zones"}, "security-group-ids": {"securityGroups"},
+}
+
+// ByChanges returns what the controller may change when it syncs a Service after a plan:
+// the marks that it leaves on the Service, and in the cloud what the plan's record says that
+// the sync will change, and nothing else. Settings that a step's annotations ask for are
+// named by the step.
+func ByChanges(t *testing.T, before, after Snapshot, rec events.Record) []Allowance {
+	t.Helper()
+	all := marks(rec.Service)
+	cloud := func(why string, parts ...string) {
+		all = append(all, Allowance{At(append([]string{"cloud"}, parts...)...), why})
+	}
+	worlds := []*sim.World{before.World, after.World} // things come and go
+	setting := func(why, id, short string) {
+		for _, field := range settings[short] {
+			cloud(why, "loadBalancers", id, field)
+			cloud(why, "nlbs", id, field)
+		}
+		if short == "address-type" {
+			all = append(all, publicAddresses(worlds, id)...)
+		}
+	}
+	for _, c := range rec.Changes {
+		kind, name, _ := strings.Cut(c.What, " ")
+		switch {
+		case c.What == "load balancer" && c.Balancer == "":
+			all = append(all, made(before, after, rec.Service)...)
+			for _, g := range after.World.ServerGroups {
+				if g.Tags[nameTag] == nameOwn(rec.Service) {
+					cloud(c.How, "serverGroups", g.ID)
+				}
+			}
+		case kind == "tag":
+			cloud(c.How, "loadBalancers", c.Balancer, "tags", name)
+			cloud(c.How, "nlbs", c.Balancer, "tags", name)
+		case kind == "listener":
+			cloud(c.How, "loadBalancers", c.Balancer, "listeners", name)
+			for _, w := range worlds {
+				for _, n := range w.NLBs {
+					for _, l := range n.Listeners {
+						if n.ID == c.Balancer && fmt.Sprintf("%s:%d", l.Protocol, l.Port) == name {
+							cloud(c.How, "nlbs", n.ID, "listeners", l.ID)
+						}
+					}
+				}
+			}
+		case kind == "group":
+			for _, w := range worlds {
+				for _, lb := range w.LoadBalancers {
+					for _, g := range lb.VGroups {
+						if lb.ID == c.Balancer && g.Name == name {
+							cloud(c.How, "loadBalancers", lb.ID, "vgroups", g.ID)
+						}
+					}
+				}
+				for _, g := range w.ServerGroups {
+					if g.Name == name {
+						cloud(c.How, "serverGroups", g.ID)
+					}
+				}
+			}
+		default:
+			setting(c.How, c.Balancer, c.What)
+		}
+	}
+	for _, s := range rec.Steps[:rec.Next] {
+		decoded, err := step.Decode(s.Kind, s.Step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keyed, ok := decoded.(remedy.Keyed)
+		if !ok {
+			continue
+		}
+		for _, key := range keyed.Keys() {
+			for _, w := range worlds {
+				for _, lb := range w.LoadBalancers {
+					if lb.Tags[nameTag] == nameOwn(rec.Service) {
+						setting(s.Text, lb.ID, strings.TrimPrefix(key, remedy.Prefix))
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// publicAddresses returns the public addresses of an NLB, which come and go with its type.
+func publicAddresses(worlds []*sim.World, id string) []Allowance {
+	const why = "the public address of its load balancer"
+	var all []Allowance
+	for _, w := range worlds {
+		for _, n := range w.NLBs {
+			if n.ID != id {
+				continue
+			}
+			for i, z := range n.Zones {
+				all = append(all, Allowance{At("cloud", "eips", z.EIP), why}, Allowance{At("cloud", "nlbs", id, "zones", fmt.Sprint(i), "eip"), why}, Allowance{At("cloud", "nlbs", id, "zones", fmt.Sprint(i), "public"), why})
+			}
+		}
+	}
+	return all
+}
+
+// nameTag is the tag by which the controller knows a load balancer that it has made.
+const nameTag = "kubernetes.do.not.delete"
+
+// nameOwn returns its value for a Service.
+func nameOwn(svc events.Service) string { return "a" + strings.ReplaceAll(svc.UID, "-", "")[:31] }
+
+// ByController returns what the controller changes when it syncs a Service that nobody has
+// written to: its marks, and in the cloud what is the Service's. A
+// load balancer that was there before is the Service's in its groups and
+// listeners, and a new one that the controller has made for it as a whole.
+func ByController(before, after Snapshot, svc events.Service) []Allowance {
+	own := marks(svc)
+	name := nameOwn(svc)
 	cloud := func(why string, parts ...string) {
 		own = append(own, Allowance{At(append([]string{"cloud"}, parts...)...), why})
 	}
@@ -247,6 +366,17 @@ func ByController(before, after Snapshot, svc events.Service) []Allowance {
 				cloud("the Service's group", "serverGroups", g.ID)
 			}
 		}
+	}
+	return append(own, made(before, after, svc)...)
+}
+
+// made returns the load balancers that the controller has made for a Service, and what
+// marks one as the Service's that was there before.
+func made(before, after Snapshot, svc events.Service) []Allowance {
+	var own []Allowance
+	name := nameOwn(svc)
+	cloud := func(why string, parts ...string) {
+		own = append(own, Allowance{At(append([]string{"cloud"}, parts...)...), why})
 	}
 	for _, lb := range after.World.LoadBalancers {
 		switch was := slices.ContainsFunc(before.World.LoadBalancers, func(o sim.LoadBalancer) bool { return o.ID == lb.ID }); {
@@ -284,21 +414,25 @@ func ByController(before, after Snapshot, svc events.Service) []Allowance {
 	return own
 }
 
-// ByNodes returns what the controller changes of all Services when nodes come and
-// go: the backends of their groups. Halt may have cut that short.
-func ByNodes(worlds ...*sim.World) []Allowance {
+// ByNodes returns what the controller changes of all Services but these when nodes come
+// and go: the backends of their groups. Halt may have cut that short.
+func ByNodes(but []events.Service, worlds ...*sim.World) []Allowance {
 	const why = "backends of nodes that have come or gone"
+	left := func(group string) bool {
+		t, ok := remedy.ParseTrace(group)
+		return ok && t.Cluster == scene.ClusterID && !slices.ContainsFunc(but, func(s events.Service) bool { return s.Namespace == t.Namespace && s.Name == t.Service })
+	}
 	var all []Allowance
 	for _, w := range worlds {
 		for _, lb := range w.LoadBalancers {
 			for _, g := range lb.VGroups {
-				if strings.HasPrefix(g.Name, "k8s/") && strings.HasSuffix(g.Name, "/"+scene.ClusterID) {
+				if left(g.Name) {
 					all = append(all, Allowance{At("cloud", "loadBalancers", lb.ID, "vgroups", g.ID, "backends"), why})
 				}
 			}
 		}
 		for _, g := range w.ServerGroups {
-			if strings.HasPrefix(g.Name, "k8s.") && strings.HasSuffix(g.Name, "."+scene.ClusterID) {
+			if left(g.Name) {
 				all = append(all, Allowance{At("cloud", "serverGroups", g.ID, "servers"), why})
 			}
 		}

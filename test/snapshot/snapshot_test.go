@@ -160,7 +160,7 @@ func TestCompare(t *testing.T) {
 				{"the steps", BySteps(t, fix), tt.steps},
 				{"the controller's sync", ByController(before, after, web), tt.sync},
 				{"an undo", ByUndo(t, after, fix), tt.undo},
-				{"a node", ByNodes(before.World, after.World), strings.HasPrefix(tt.name, "a backend")},
+				{"a node", ByNodes(nil, before.World, after.World), strings.HasPrefix(tt.name, "a backend")},
 			} {
 				if diff := Compare(before, after, by.allowed); (len(diff) == 0) != by.want {
 					t.Errorf("that %s explains it is %t:\n%s", by.what, !by.want, strings.Join(diff, "\n"))
@@ -246,5 +246,32 @@ func TestUnapplied(t *testing.T) {
 	rec.Next = 0
 	if all := BySteps(t, rec); len(all) > 0 {
 		t.Errorf("got %v", all)
+	}
+}
+
+// TestByChanges explains by a record what it names, and nothing beside.
+func TestByChanges(t *testing.T) {
+	t.Parallel()
+	rec := fix
+	rec.Changes = []events.Change{{Balancer: "lb-1", What: "listener tcp:80"}, {Balancer: "lb-1", What: "group k8s/30080/web/shop/" + scene.ClusterID}, {Balancer: "lb-1", What: "tag team"}, {Balancer: "lb-1", What: "bandwidth"}}
+	for name, tt := range map[string]struct {
+		change func(*sim.LoadBalancer)
+		want   bool
+	}{
+		"the listener":            {func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "stopped" }, true},
+		"the listener, gone":      {func(lb *sim.LoadBalancer) { lb.Listeners = lb.Listeners[1:] }, true},
+		"another listener":        {func(lb *sim.LoadBalancer) { lb.Listeners[1].Status = "stopped" }, false},
+		"another listener, gone":  {func(lb *sim.LoadBalancer) { lb.Listeners = lb.Listeners[:1] }, false},
+		"the group":               {func(lb *sim.LoadBalancer) { lb.VGroups[0].Backends = []sim.Backend{{Server: "i-1"}} }, true},
+		"another Service's group": {func(lb *sim.LoadBalancer) { lb.VGroups[1].Backends = []sim.Backend{{Server: "i-1"}} }, false},
+		"the tag":                 {func(lb *sim.LoadBalancer) { lb.Tags["team"] = "red" }, true},
+		"another tag":             {func(lb *sim.LoadBalancer) { lb.Tags["teams"] = "red" }, false},
+		"the bandwidth":           {func(lb *sim.LoadBalancer) { lb.Bandwidth = 10 }, true},
+		"the spec":                {func(lb *sim.LoadBalancer) { lb.Spec = "slb.s1.small" }, false},
+	} {
+		before, after := shop(t, nil), shop(t, func(_ map[string]any, w *sim.World) { tt.change(&w.LoadBalancers[0]) })
+		if diff := Compare(before, after, ByChanges(t, before, after, rec)); (len(diff) == 0) != tt.want {
+			t.Errorf("that the record explains %s is %t:\n%s", name, !tt.want, strings.Join(diff, "\n"))
+		}
 	}
 }

@@ -1,0 +1,58 @@
+package scene
+
+import (
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// redirected has a person make the CLB's listener redirect to HTTPS in the console.
+func redirected(lb *sim.LoadBalancer) {
+	l := &lb.Listeners[0]
+	if l.Config == nil {
+		l.Config = map[string]string{}
+	}
+	l.Config["ListenerForward"], l.Config["ForwardPort"] = "on", "443"
+}
+
+// diverted has a person make the CLB's listener send to a group of another's.
+func diverted(lb *sim.LoadBalancer) {
+	group := sim.VGroup{ID: "rsp-by-hand-" + lb.ID, Name: "by hand"}
+	lb.VGroups = append(lb.VGroups, group)
+	lb.Listeners[0].VGroup = group.ID
+}
+
+// extended has a person make one more listener on the NLB.
+func extended(_ *sim.State, n *sim.NLB) {
+	n.Listeners = append(n.Listeners, sim.NLBListener{ID: "lsn-by-hand-" + n.ID, Port: 8080, Protocol: "TCP", Status: "Running", Description: "by hand", ServerGroup: n.Listeners[0].ServerGroup})
+}
+
+// driftScenes are those of a Service whose load balancer somebody has changed in the
+// console long before its syncs fail: a fix brings the sync that puts it back. With
+// these failures the controller gives up before it does so by itself.
+func driftScenes() []Scene {
+	web := created(with("protocol-port", "http:80"))
+	reused := Scene{Class: reuse, Says: saysReuse, Ends: events.Asked, mend: annotated("id", "")}
+	lost := Scene{Class: missing, Says: saysNoTag, Ends: events.Fixed, Heals: true}
+	of := func(s Scene, name, story string, prepare, spoil deed) Scene {
+		s.Name, s.Story, s.prepare, s.spoil = name, story, prepare, spoil
+		return s
+	}
+	again := starts(crew{n: 1})
+	back := of(lost, "drifted-lost-group", "Somebody has its listener send elsewhere; later the load balancer loses its tag.",
+		created(), inTurn(balancer(diverted), balancer(strayed), again))
+	back.mend = retagged
+	anew := of(lost, "drifted-lost-redirect", "Somebody has its listener redirect; later the load balancer loses its tag.",
+		web, inTurn(balancer(redirected), balancer(strayed), again))
+	anew.mend, anew.On = retagged, Setting{Own: "HTTP listeners are made"} // which Unheard has refused
+	return []Scene{
+		of(reused, "drifted-redirect", "Somebody has its HTTP listener redirect; later its own load balancer is written down in its annotations.",
+			web, inTurn(balancer(redirected), takesOver(itself))),
+		of(reused, "drifted-group", "Somebody has its listener send elsewhere; later its own load balancer is written down in its annotations.",
+			created(), inTurn(balancer(diverted), takesOver(itself))),
+		of(reused, "drifted-nlb", "Somebody makes another listener on its NLB; later the NLB is written down in its annotations.",
+			created(network), inTurn(networkBalancer(extended), takesOver(itself))),
+		back, anew,
+		of(lost, "drifted-lost-nlb", "Somebody makes another listener on its NLB; later the NLB loses its tag.",
+			created(network), inTurn(networkBalancer(extended), networkBalancer(strayedNetwork), again)),
+	}
+}
