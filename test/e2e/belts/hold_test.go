@@ -144,6 +144,7 @@ func TestBreaker(t *testing.T) {
 	// Since the write it fails for another cause: that one is gone.
 	fails("another", func(svc *corev1.Service) {
 		r.complainLater(svc.Name, "Message: the listener is busy with something new")
+		r.until(svc.Name, "heard of", func(rec events.Record) bool { return rec.Class != full })
 	})
 	r.until("another", "over", func(rec events.Record) bool {
 		return rec.Phase == events.Settled && rec.Class == full && rec.Result != events.Waiting
