@@ -171,6 +171,11 @@ func (x *run) errors(prev events.Record) int {
 // repeats reports whether the run has ended as the last record says already, and has
 // written nothing: then that record stands for it, too.
 func (x *run) repeats(r events.Result) bool {
+	// Without a count that it could be added to, it is told again: the first time after an
+	// upgrade, and when a person has closed the incident.
+	if x.lease == nil || x.lease.state.Seen == 0 {
+		return false
+	}
 	if x.prev.Phase != events.Settled || x.journalled || r == events.Fixed || r == events.Unsettled || r == events.Undone {
 		return false
 	}

@@ -66,6 +66,12 @@ func TestRecurrence(t *testing.T) {
 			t.Errorf("after change %d %d records stand in the journal, and %d runs are counted", n, len(r.journal()), k.Seen)
 		}
 	}
+	// Where the count is gone, what stands is told again: a person has closed its incident.
+	r.must(r.env.Stream.Delete(t.Context(), events.RunKey(r.env.Cluster, string(r.svc.UID), class)))
+	r.recurs(events.Asked)
+	if k := r.running(); len(r.journal()) != 5 || k.Seen != 1 {
+		t.Errorf("without the count %d records stand in the journal, and %d runs are counted", len(r.journal()), k.Seen)
+	}
 	r.wrote(0)
 }
 

@@ -225,7 +225,8 @@ func (i *Incident) sort() {
 }
 
 // Close ends an incident by hand: its Services count as over until the next record that
-// says otherwise, and the followers that run tell the sinks. It returns how many
+// says otherwise, and the followers that run tell the sinks. A failure that comes back
+// says otherwise, also where it has changed nothing. It returns how many
 // Services were closed; ErrNotFound of package stream if the incident isn't known.
 func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) (int, error) {
 	doing := "close incident " + id
@@ -272,6 +273,10 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 				return closed, fmt.Errorf("%s: %w", doing, err)
 			}
 			closed++
+			// What is counted alone leaves no record: the next run must begin to count anew.
+			if err := s.Delete(ctx, events.RunKey(m.Cluster, m.Service.UID, i.class)); err != nil {
+				return closed, fmt.Errorf("%s: %w", doing, err)
+			}
 		}
 		if conflict {
 			continue
