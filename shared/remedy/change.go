@@ -154,6 +154,9 @@ func (c *Case) changes(ctx context.Context, steps []Step) (*Instance, []Differen
 	id, reused := Annotation(c.Service, "id")
 	reused = reused && id != ""
 	list := Differences(c.Service, lb)
+	if lb.NLB != nil {
+		list = append(list, uncompared(c.Service)...)
+	}
 	if !written(steps, lb) {
 		list = append(list, tagsAdded(c.Service, lb, reused)...)
 	}
@@ -276,6 +279,40 @@ func (c *Case) networkListeners(ctx context.Context, id string) ([]Difference, [
 		}
 	}
 	return NetworkListenerDifferences(c.Service, all, c.Event.Cluster), kept, nil
+}
+
+// unseen are the annotations about what is not read of NLBs: settings of their listeners and
+// groups, and some of their own.
+var unseen = []string{
+	"additional-cert-ids", "alpn", "alpn-policy", "bandwidth-package-id", "cacert", "cacert-id", "cert-id", "connection-drain", "connection-drain-timeout", "cps",
+	"cross-zone-enabled", "health-check-connect-port", "health-check-connect-timeout", "health-check-domain", "health-check-flag", "health-check-httpcode", "health-check-interval",
+	"health-check-method", "health-check-type", "health-check-uri", "healthy-threshold", "idle-timeout", "ipv6-address-type", "ppv2-pvl-ep-id-enabled", "ppv2-pvl-eps-id-enabled",
+	"ppv2-pvl-vpc-id-enabled", "preserve-client-ip", "proxy-protocol", "scheduler", "server-group-type", "tls-cipher-policy", "unhealthy-threshold",
+}
+
+// uncompared returns a difference that names what a full sync may change on an NLB and
+// nothing here reads; nil if the Service asks for nothing of the kind.
+func uncompared(svc *corev1.Service) []Difference {
+	var asked []string
+	for _, short := range unseen {
+		if value, ok := Annotation(svc, short); ok && value != "" {
+			asked = append(asked, short)
+		}
+	}
+	if len(svc.Spec.LoadBalancerSourceRanges) > 0 {
+		asked = append(asked, "loadBalancerSourceRanges")
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	return []Difference{{What: "settings", Text: fmt.Sprintf("what %s of the Service %s for was not compared", strings.Join(asked, ", "), asks(len(asked))), Unknown: true}}
+}
+
+func asks(n int) string {
+	if n == 1 {
+		return "asks"
+	}
+	return "ask"
 }
 
 // maxOwnTags is from how many tags on the controller adds none of its own to a CLB.

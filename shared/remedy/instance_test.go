@@ -393,6 +393,7 @@ func TestCompare(t *testing.T) {
 			n.Tags, n.Listeners = nil, append(n.Listeners, sim.NLBListener{Port: 81, Protocol: "TCP"})
 		}), edit: edits(host, notes("id", "nlb-1", "force-override-listeners", "true"))},
 		{name: "an NLB's listener that sends elsewhere", world: nlb(func(n *sim.NLB) { n.Listeners[0].ServerGroup = "sgp-9" }), edit: host, want: "listener TCP:80 sends to sgp-9 and would send to sgp-1"},
+		{name: "what is not read of an NLB", world: nlb(asIs), edit: edits(host, notes("idle-timeout", "30", "cps", "")), want: "what idle-timeout of the Service asks for was not compared"},
 		{name: "a reused NLB", world: nlb(func(n *sim.NLB) { n.Listeners, n.Tags = nil, nil }), edit: edits(host, notes("id", "nlb-1"))},
 		{name: "a reused NLB that is the controller's", world: nlb(asIs), edit: edits(host, notes("id", "nlb-1")), want: "the reuse check fails"},
 	} {
