@@ -72,7 +72,7 @@ func (w *world) flood(ns string, n int, change func(i int, e *corev1.Event)) {
 func TestFlood(t *testing.T) {
 	w := newWorld(t)
 	flooding := w.join.Namespace(t)
-	const perSecond, burst, many = 50, 20, 2000
+	const perSecond, burst, many = 20, 20, 800
 	e := w.budgeted(nil, perSecond, burst)
 	log := &book{}
 	e.log = slog.New(slog.NewTextHandler(log, nil))
@@ -115,7 +115,7 @@ func TestFlood(t *testing.T) {
 // published, and that all of it is, also what there was no room for.
 func TestFloodIsCoalesced(t *testing.T) {
 	w := newWorld(t)
-	const perSecond, burst, many, services = 250, 10, 1500, 20
+	const perSecond, burst, many, services = 60, 10, 800, 20
 	e := w.budgeted(nil, perSecond, burst)
 	w.run(e)
 	names := w.uids(0, services)
@@ -126,7 +126,7 @@ func TestFloodIsCoalesced(t *testing.T) {
 			ev.InvolvedObject.Name = fmt.Sprint("none-", i)
 		}
 		ev.Count = int32(i + 1)
-		ev.Message = full + strings.Repeat(" long", 200)
+		ev.Message = full + strings.Repeat(" long", 800)
 	})
 	last := map[string]*corev1.Event{}
 	for n := range services {
@@ -160,10 +160,10 @@ func TestFloodIsCoalesced(t *testing.T) {
 // TestListedFlood proves that a list of more than there is room for comes through too.
 func TestListedFlood(t *testing.T) {
 	w := newWorld(t)
-	const many = 600
+	const many = 300
 	w.flood(w.ns, many, func(i int, ev *corev1.Event) {
 		ev.InvolvedObject.Name = fmt.Sprint("none-", i)
-		ev.Message = full + strings.Repeat(" long", 200)
+		ev.Message = full + strings.Repeat(" long", 800)
 	})
 	w.event("real", w.uid(1), full)
 	got := w.tail()
