@@ -525,13 +525,17 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 		if err != nil {
 			return Plan{}, false, err
 		}
-		if newer != "" {
-			return end(events.Superseded, fmt.Sprintf("The newest failure of the Service is of another class: %s.", newer))
+		superseded := fmt.Sprintf("The newest failure of the Service is of another class: %s.", newer)
+		if newer != "" && !x.r.Sees {
+			return end(events.Superseded, superseded)
 		}
-		if proof, err := x.succeeded(ctx, x.ev.Failure.Last); err != nil || proof != "" {
-			if err != nil {
-				return Plan{}, false, err
-			}
+		proof, told, err := x.succeeded(ctx, x.ev.Failure.Last)
+		if err != nil {
+			return Plan{}, false, err
+		}
+		// Whoever may create Events can write one of success, or of another failure, too:
+		// neither ends a case whose cause is seen.
+		if proof != "" && !(told && x.r.Sees) {
 			return end(x.ended(), proof)
 		}
 		if x.r.Holds != nil {
@@ -539,10 +543,12 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 			if err != nil {
 				return Plan{}, false, fmt.Errorf("ask whether the failure holds: %w", err)
 			}
-			switch v {
-			case No:
-				return end(x.ended(), "The cause of the failure is gone; the controller tries again by itself.")
-			case Unknown:
+			switch {
+			case newer != "" && v != Yes:
+				return end(events.Superseded, superseded)
+			case v == No:
+				return end(x.ended(), cmp.Or(proof, "The cause of the failure is gone; the controller tries again by itself."))
+			case v == Unknown:
 				const finding = "Whether the failure still holds can't be told."
 				if x.waited() > patience {
 					x.rec.Ask = "Look at the Service and its load balancer by hand."
@@ -666,17 +672,21 @@ func (x *run) over(svc *corev1.Service) string {
 	return ""
 }
 
-// succeeded returns positive evidence that the Service has been synced since then.
-func (x *run) succeeded(ctx context.Context, since time.Time) (string, error) {
+// succeeded returns positive evidence that the Service has been synced since then; told
+// says that it is an Event's.
+func (x *run) succeeded(ctx context.Context, since time.Time) (proof string, told bool, err error) {
 	svc := x.c.Service
 	if quiet(x.ev.Failure.Reason) || !Synced(svc) && svc.Labels[HashLabel] == "" {
-		return "", nil // a sync that succeeded proves nothing, or none ever has
+		return "", false, nil // a sync that succeeded proves nothing, or none ever has
 	}
 	happened, err := x.env.Kube.Events(ctx, svc.Namespace, string(svc.UID))
 	if err != nil {
-		return "", fmt.Errorf("list the Service's events: %w", err)
+		return "", false, fmt.Errorf("list the Service's events: %w", err)
 	}
-	return succeeded(svc, happened, since), nil
+	if proof = succeeded(svc, nil, since); proof != "" {
+		return proof, false, nil
+	}
+	return succeeded(svc, happened, since), true, nil
 }
 
 // newer returns the class of a failed sync of the Service that is newer than the

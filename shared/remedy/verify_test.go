@@ -291,6 +291,10 @@ func TestGone(t *testing.T) {
 		}, want: events.Waiting},
 		{name: "the hash, sent along by a person", edit: synced, before: func(r *rig) { r.patch("", `{"metadata":{"labels":{"`+remedy.HashLabel+`":"h1"}}}`) }, want: events.Waiting},
 		{name: "an event", edit: synced, before: func(r *rig) { event(r, func(*corev1.Event) {}) }, want: events.Gone, says: "EnsuredLoadBalancer"},
+		{name: "an event, for a class that sees the failure", edit: synced, before: func(r *rig) {
+			r.class.Sees = true
+			event(r, func(*corev1.Event) {})
+		}, want: events.Waiting},
 		{name: "an event, in the second of the failure", edit: synced, before: func(r *rig) {
 			event(r, func(e *corev1.Event) { e.LastTimestamp = metav1.NewTime(r.event.Failure.Last) })
 		}, want: events.Waiting},
@@ -327,6 +331,10 @@ func TestGone(t *testing.T) {
 			r.patch("", `{"spec":{"type":"NodePort"}}`)
 		}, want: events.Waiting},
 		{name: "a newer failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(2*time.Second))) }, want: events.Superseded, says: "other"},
+		{name: "a newer failure of another class, for a class that sees its own", before: func(r *rig) {
+			r.class.Sees = true
+			r.publish(r.failure("other", r.event.Failure.Last.Add(2*time.Second)))
+		}, want: events.Waiting},
 		{name: "an older failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(-2*time.Second))) }, want: events.Waiting},
 		{name: "newer news of another class that is no failure", before: func(r *rig) {
 			ev := r.failure("other", r.event.Failure.Last.Add(2*time.Second))

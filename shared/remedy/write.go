@@ -241,7 +241,7 @@ func (x *run) awake(ctx context.Context) (over, proof string, err error) {
 	if x.rec.Written.After(since) {
 		since = x.rec.Written
 	}
-	proof, err = x.succeeded(ctx, since)
+	proof, _, err = x.succeeded(ctx, since)
 	return "", proof, err
 }
 
