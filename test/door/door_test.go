@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -370,25 +371,41 @@ func (f *function) post(t *testing.T, client *http.Client, path, media string, b
 
 const structured = "application/cloudevents+json"
 
-// settled returns the event that the journal settled last, and how. Both are empty if
-// it has settled none.
-func (w *world) settled(t *testing.T) (event string, how events.Result) {
+// settled returns the event of the world's Service that was settled last, and how. Both
+// are empty if none was.
+func (w *world) settled(t *testing.T) (string, events.Result) {
 	t.Helper()
-	m, err := w.stream.Journal("c-1", string(w.svc.UID), class).Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m == nil {
-		return "", ""
-	}
-	var r events.Record
-	if err := json.Unmarshal(m.Data, &r); err != nil {
-		t.Fatal(err)
-	}
+	r := w.last(t, class, string(w.svc.UID))
 	if r.Phase != events.Settled {
 		return "", ""
 	}
 	return r.Event, r.Result
+}
+
+// last returns the last record of a Service and class, as it stands since the last run
+// that ended as it says; the zero record if there is none.
+func (w *world) last(t *testing.T, class, uid string) events.Record {
+	t.Helper()
+	var r events.Record
+	m, err := w.stream.Journal("c-1", uid, class).Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m == nil {
+		return r
+	}
+	if err := json.Unmarshal(m.Data, &r); err != nil {
+		t.Fatal(err)
+	}
+	var since events.Running
+	data, err := w.stream.Get(t.Context(), events.RunKey("c-1", uid, class))
+	if err == nil {
+		err = json.Unmarshal(data, &since)
+	}
+	if err != nil && !errors.Is(err, stream.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return since.Since(r)
 }
 
 // isSettled checks that the event of this version is.

@@ -314,16 +314,8 @@ func TestEveryProgram(t *testing.T) {
 			uid := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
 			settled := func(version string) {
 				t.Helper()
-				m, err := w.stream.Journal("c-1", uid, r.Class).Load(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				var rec events.Record
-				if m != nil {
-					err = json.Unmarshal(m.Data, &rec)
-				}
-				if err != nil || rec.Result != events.Gone || !strings.HasSuffix(rec.Event, "."+version) {
-					t.Errorf("version %s: the journal has %s of %q, %v", version, rec.Result, rec.Event, err)
+				if rec := w.last(t, r.Class, uid); rec.Result != events.Gone || !strings.HasSuffix(rec.Event, "."+version) {
+					t.Errorf("version %s: it is settled as %s of %q", version, rec.Result, rec.Event)
 				}
 			}
 			platform := fc.New(t)
@@ -387,7 +379,7 @@ func TestSize(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if bytesOf > 19_000_000 || packed.Len() > 7_000_000 {
-		t.Errorf("%s has %d bytes, %d of them packed: 19 and 7 million are allowed; go tool nm -size -sort size tells what is large", largest, bytesOf, packed.Len())
+	if bytesOf > 19_500_000 || packed.Len() > 7_250_000 {
+		t.Errorf("%s has %d bytes, %d of them packed: 19.5 and 7.25 million are allowed; go tool nm -size -sort size tells what is large", largest, bytesOf, packed.Len())
 	}
 }
