@@ -33,8 +33,9 @@ func FailedSubject(cluster, class, uid string) string {
 	return failedRoot + "." + cluster + "." + class + "." + uid
 }
 
-// FailedFilter returns the filter for the failures of a class, of any cluster and Service.
-func FailedFilter(class string) string { return failedRoot + ".*." + class + ".>" }
+// FailedOf returns the filter for the failures of a class in a cluster, of any Service.
+// A cluster "*" is any.
+func FailedOf(cluster, class string) string { return failedRoot + "." + cluster + "." + class + ".>" }
 
 // ParseFailedSubject takes a subject of FailedSubject apart. It is an
 // ErrInvalid if the subject isn't one.

@@ -11,7 +11,7 @@ const testUID = "b32ada40-f984-4606-a1e9-9e67a58ba421"
 func TestSubjects(t *testing.T) {
 	for _, tt := range []struct{ got, want string }{
 		{FailedSubject("c1", "arrearage", testUID), "lbremedy.failed.c1.arrearage." + testUID},
-		{FailedFilter("arrearage"), "lbremedy.failed.*.arrearage.>"},
+		{FailedOf("c1", "arrearage"), "lbremedy.failed.c1.arrearage.>"},
 		{CaseSubject("c1", testUID, "arrearage"), "lbremedy.case.c1." + testUID + ".arrearage"},
 		{CaseFilter("c1", testUID), "lbremedy.case.c1." + testUID + ".>"},
 		{FailedSubjects, "lbremedy.failed.>"},

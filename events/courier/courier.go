@@ -38,6 +38,7 @@ import (
 
 // A Config is what a courier works with.
 type Config struct {
+	Cluster string           // whose failures it delivers
 	Stream  *stream.Stream   // its Config.Grace is how long what is in hand may take at the end
 	Log     *slog.Logger     // nil: nothing is logged
 	Metrics *observe.Courier // nil: nothing is counted
@@ -46,6 +47,7 @@ type Config struct {
 
 // A Courier delivers. Its methods may be called side by side.
 type Courier struct {
+	cluster string
 	stream  *stream.Stream
 	log     *slog.Logger
 	metrics *observe.Courier
@@ -68,7 +70,7 @@ const stale = 3 * longestPause
 
 // New returns a courier.
 func New(c Config) *Courier {
-	x := &Courier{stream: c.Stream, log: c.Log, metrics: c.Metrics, keys: c.Keys, again: 10 * time.Second, wrong: map[string]fault{}}
+	x := &Courier{cluster: c.Cluster, stream: c.Stream, log: c.Log, metrics: c.Metrics, keys: c.Keys, again: 10 * time.Second, wrong: map[string]fault{}}
 	if x.log == nil {
 		x.log = slog.New(slog.DiscardHandler)
 	}
@@ -210,7 +212,7 @@ func (l *lane) consume() error {
 	defer d.close()
 	l.blame(l.class, "")
 	l.metrics.Route(l.class, true)
-	return l.stream.Consume(l.done, l.class, d.workers, func(ctx context.Context, m stream.Message) stream.Reply {
+	return l.stream.Consume(l.done, l.cluster, l.class, d.workers, func(ctx context.Context, m stream.Message) stream.Reply {
 		l.metrics.Took(l.class)
 		got, reply := l.deliver(ctx, d, m)
 		l.metrics.Ended(l.class, string(got))

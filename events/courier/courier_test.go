@@ -42,7 +42,7 @@ func newPlace(t testing.TB, grace time.Duration, classes ...string) *place {
 	t.Helper()
 	p := &place{server: nats.Start(t, embedded.Options{})}
 	p.Stream = p.connect(t, grace)
-	if _, err := p.Setup(t.Context(), classes, stream.Settings{}); err != nil {
+	if _, err := p.Setup(t.Context(), classes, stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -170,7 +170,7 @@ func running(t testing.TB, s *stream.Stream, classes []string, text string, log 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runningRoutes(t, Config{Stream: s, Log: slog.New(slog.NewJSONHandler(log, nil)), Metrics: observe.New("v1", "c1").Courier(classes)}, routes, nil)
+	return runningRoutes(t, Config{Cluster: "c1", Stream: s, Log: slog.New(slog.NewJSONHandler(log, nil)), Metrics: observe.New("v1", "c1").Courier(classes)}, routes, nil)
 }
 
 func runningRoutes(t testing.TB, config Config, routes Routes, changed <-chan Routes) (*Courier, func()) {
@@ -209,7 +209,7 @@ func until(t testing.TB, what string, ok func() bool) {
 // open returns how many messages of the class wait or are in hand.
 func (p *place) open(t testing.TB, class string) uint64 {
 	t.Helper()
-	queues, err := p.Queues(t.Context())
+	queues, err := p.Queues(t.Context(), "c1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -510,7 +510,7 @@ func TestDrain(t *testing.T) {
 func TestLongRun(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy")
-	nats.Patience(t, p.server.URL(), "busy", 15*time.Second) // the courier gives a sign every 10 s
+	nats.Patience(t, p.server.URL(), "c1", "busy", 15*time.Second) // the courier gives a sign every 10 s
 	f := newFunction(t, func(w http.ResponseWriter, r *http.Request, _ int) {
 		run := time.NewTimer(18 * time.Second)
 		defer run.Stop()
@@ -584,7 +584,7 @@ func TestCannotBegin(t *testing.T) {
 		err := c.Ready()
 		return err != nil && strings.Contains(err.Error(), "quota: ") && strings.Contains(err.Error(), "tag-missing: ")
 	})
-	if _, err := p.Setup(t.Context(), []string{"quota"}, stream.Settings{}); err != nil {
+	if _, err := p.Setup(t.Context(), []string{"quota"}, stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "quota is delivered once it has a consumer", func() bool { return p.open(t, "quota") == 0 })
@@ -667,7 +667,7 @@ func TestReload(t *testing.T) {
 	log := slog.New(slog.NewJSONHandler(&said, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	runningRoutes(t, Config{Stream: p.Stream, Log: log}, routes, Watch(ctx, file, text, known, log))
+	runningRoutes(t, Config{Cluster: "c1", Stream: p.Stream, Log: log}, routes, Watch(ctx, file, text, known, log))
 	for _, class := range known {
 		p.fail(t, class, 1, 1)
 	}
@@ -769,7 +769,7 @@ func TestFollow(t *testing.T) {
 // A courier that may do what PermitCourier says delivers, and may not do more.
 func TestPermit(t *testing.T) {
 	t.Parallel()
-	may := stream.PermitCourier()
+	may := stream.PermitCourier("c1", known)
 	server := nats.Start(t, embedded.Options{Users: []embedded.User{
 		{Name: "courier", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe}, {Name: "admin", Password: "p"},
 	}})
@@ -777,10 +777,10 @@ func TestPermit(t *testing.T) {
 		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox, Grace: time.Second})
 	}
 	p := &place{Stream: as("admin", ""), server: server}
-	if _, err := p.Setup(t.Context(), known, stream.Settings{}); err != nil {
+	if _, err := p.Setup(t.Context(), known, stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.SetupFollower(t.Context(), stream.CourierFollower, ""); err != nil {
+	if _, err := p.SetupFollower(t.Context(), stream.CourierFollower("c1"), "c1"); err != nil {
 		t.Fatal(err)
 	}
 	f := newFunction(t, func(w http.ResponseWriter, r *http.Request, n int) {
@@ -804,7 +804,7 @@ func TestPermit(t *testing.T) {
 	}
 	following, stop := context.WithTimeout(t.Context(), time.Second)
 	defer stop()
-	if err := s.ConsumeCases(following, stream.CourierFollower, 1, func(context.Context, stream.Message) stream.Reply { return stream.Reply{} }); err != nil {
+	if err := s.ConsumeCases(following, stream.CourierFollower("c1"), 1, func(context.Context, stream.Message) stream.Reply { return stream.Reply{} }); err != nil {
 		t.Errorf("follow the journal: %v", err)
 	}
 	other := as("courier", "")
@@ -816,12 +816,15 @@ func TestPermit(t *testing.T) {
 		"append to the journal": func(ctx context.Context) error {
 			return s.Journal("c1", uid(9), "busy").Append(ctx, "1", nil, []byte("{}"))
 		},
-		"read the journal":   func(ctx context.Context) error { _, err := s.Last(ctx, stream.Cases, events.CaseSubjects); return err },
-		"write a key":        func(ctx context.Context) error { return s.Put(ctx, "policy", []byte("{}")) },
-		"read a key":         func(ctx context.Context) error { _, err := s.Get(ctx, "policy"); return notFound(err) },
-		"set the streams up": func(ctx context.Context) error { _, err := s.Setup(ctx, known, stream.Settings{}); return err },
-		"make a consumer":    func(ctx context.Context) error { _, err := s.SetupFollower(ctx, "other", ""); return err },
-		"remove a message":   func(ctx context.Context) error { _, err := s.Remove(ctx, stream.Failed, 1); return err },
+		"read the journal": func(ctx context.Context) error { _, err := s.Last(ctx, stream.Cases, events.CaseSubjects); return err },
+		"write a key":      func(ctx context.Context) error { return s.Put(ctx, "policy", []byte("{}")) },
+		"read a key":       func(ctx context.Context) error { _, err := s.Get(ctx, "policy"); return notFound(err) },
+		"set the streams up": func(ctx context.Context) error {
+			_, err := s.Setup(ctx, known, stream.Settings{Clusters: []string{"c1"}})
+			return err
+		},
+		"make a consumer":  func(ctx context.Context) error { _, err := s.SetupFollower(ctx, "other", ""); return err },
+		"remove a message": func(ctx context.Context) error { _, err := s.Remove(ctx, stream.Failed, 1); return err },
 		"put a letter of others into DEAD": func(ctx context.Context) error {
 			return s.Dead(ctx, "no", "exporter", nil, []byte("x"))
 		},

@@ -57,16 +57,17 @@ func Watch(ctx context.Context, path, inForce string, classes []string, log *slo
 	return changed
 }
 
-// Follow hands the records of a cluster's runs outside to seen, each to one of all
+// Follow hands the records of a cluster's runs outside to seen, each to one of its
 // couriers, until ctx ends. What keeps it from following is tried again, and said when it changes:
 // deliveries go on without it.
 func Follow(ctx context.Context, s *stream.Stream, cluster string, seen func(events.Record), log *slog.Logger) {
 	told := ""
 	for ctx.Err() == nil {
-		_, err := s.SetupFollower(ctx, stream.CourierFollower, "")
+		name := stream.CourierFollower(cluster)
+		_, err := s.SetupFollower(ctx, name, cluster)
 		if err == nil {
-			err = s.ConsumeCases(ctx, stream.CourierFollower, 1, func(_ context.Context, m stream.Message) stream.Reply {
-				if r, ok := outside(m); ok && r.Cluster == cluster {
+			err = s.ConsumeCases(ctx, name, 1, func(_ context.Context, m stream.Message) stream.Reply {
+				if r, ok := outside(m); ok {
 					seen(r)
 				}
 				return stream.Reply{}

@@ -270,7 +270,7 @@ routes:
 	keys := func(context.Context) (invoke.Key, error) {
 		return invoke.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t", Token: "t0ken"}, nil
 	}
-	c, _ := runningRoutes(t, Config{Stream: p.Stream, Keys: keys, Log: slog.New(slog.NewJSONHandler(&log, nil))}, routes, nil)
+	c, _ := runningRoutes(t, Config{Cluster: "c1", Stream: p.Stream, Keys: keys, Log: slog.New(slog.NewJSONHandler(&log, nil))}, routes, nil)
 	for _, class := range []string{"fine", "dies", "trigger", "large"} {
 		until(t, class+" ends", func() bool { return p.open(t, class) == 0 })
 	}
@@ -306,7 +306,7 @@ func TestNoKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.fail(t, "busy", 1, 1)
-	c, _ := runningRoutes(t, Config{Stream: p.Stream, Keys: func(context.Context) (invoke.Key, error) { return invoke.Key{}, errors.New("no access key found") }}, routes, nil)
+	c, _ := runningRoutes(t, Config{Cluster: "c1", Stream: p.Stream, Keys: func(context.Context) (invoke.Key, error) { return invoke.Key{}, errors.New("no access key found") }}, routes, nil)
 	until(t, "it is told", func() bool { return c.Ready() != nil })
 	if got := c.Ready().Error(); got != "busy: no access key found" {
 		t.Errorf("got %s", got)

@@ -72,7 +72,7 @@ func newWorld(t testing.TB) *world {
 	w.startNATS()
 	t.Cleanup(func() { w.nats.Close() })
 	w.s = w.connect()
-	if _, err := w.s.Setup(ctx, []string{"vswitch-ip-exhausted", "tag-missing", events.Unclassified}, stream.Settings{}); err != nil {
+	if _, err := w.s.Setup(ctx, []string{"vswitch-ip-exhausted", "tag-missing", events.Unclassified}, stream.Settings{Clusters: []string{w.id}}); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -236,7 +236,7 @@ func TestManifests(t *testing.T) {
 		"infra/knative/survey-cronjob.yaml":      {"metadata: {name: lbremedy-survey}", "concurrencyPolicy: Forbid", "args: [--once]", "image: registry.invalid/lbremedy/survey:latest"},
 		"infra/knative/survey-pingsource.yaml":   {"kind: PingSource", `value: "_INBOX_survey"`},
 		"infra/cluster/templates/survey.yaml":    {".Values.survey.enabled"},
-		"infra/nats/accounts.conf":               {"$NKEY_SURVEY", `"lbremedy.case.*.*.survey-room"`},
+		"infra/nats/accounts.conf":               {"$NKEY_SURVEY", `"lbremedy.case.THIS-CLUSTER.*.survey-room"`},
 		"infra/ram/class/survey.json":            {"slb:DescribeLoadBalancers"},
 		"s.yaml":                                 {"triggerType: timer"},
 		"infra/cluster/rbac-parts.yaml":          {"name: lbremedy-busy.cluster"},

@@ -16,7 +16,8 @@ import (
 // accounts returns the part of a NATS server's configuration that says who may do
 // what: one user for each class, program and kind of person, known by a key of which
 // the server has the public half alone. The keys are each installation's own, in
-// keys.conf, which infra/keys writes.
+// keys.conf, which infra/keys writes. It writes the ID of the cluster as well, for which
+// stream.ThisCluster stands here.
 func accounts(all []*remedy.Remedy) ([]byte, error) {
 	classes := make([]string, len(all))
 	for i, r := range all {
@@ -26,7 +27,7 @@ func accounts(all []*remedy.Remedy) ([]byte, error) {
 	for _, r := range survey.Remedies() {
 		findings = append(findings, r.Class)
 	}
-	users, err := stream.Users(classes, findings)
+	users, err := stream.Users(stream.ThisCluster, classes, findings)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ const root = "../.."
 // the owner reads any of it.
 func TestKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
-	if err := run(dir, root+"/infra/nats/accounts.conf", "lbremedy", io.Discard); err != nil {
+	if err := run(dir, root+"/infra/nats/accounts.conf", "c1", "lbremedy", io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	first := read(t, dir, "keys.conf")
@@ -43,7 +43,7 @@ func TestKeys(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "viewer.seed")); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(dir, root+"/infra/nats/accounts.conf", "lbremedy", &said); err != nil {
+	if err := run(dir, root+"/infra/nats/accounts.conf", "c1", "lbremedy", &said); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(said.String(), " 1 with a new key") {
@@ -59,7 +59,7 @@ func TestKeys(t *testing.T) {
 	if differ != 1 {
 		t.Errorf("%d keys changed, want that of the viewer alone", differ)
 	}
-	names, err := users()
+	names, err := users("c1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +82,18 @@ func TestKeys(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "viewer.seed"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := run(dir, root+"/infra/nats/accounts.conf", "lbremedy", io.Discard)
+		err := run(dir, root+"/infra/nats/accounts.conf", "c1", "lbremedy", io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "viewer") || strings.Contains(err.Error(), text) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}
-	if err := run(dir, "none", "lbremedy", io.Discard); err == nil {
+	if conf := read(t, dir, "accounts.conf"); strings.Contains(conf, stream.ThisCluster) || !strings.Contains(conf, `"$JS.API.CONSUMER.MSG.NEXT.FAILED.quota_c1"`) {
+		t.Error("the configuration does not name the cluster")
+	}
+	if err := run(dir, root+"/infra/nats/accounts.conf", "", "lbremedy", io.Discard); err == nil || !strings.Contains(err.Error(), "-cluster") {
+		t.Errorf("without a cluster: %v", err)
+	}
+	if err := run(dir, "none", "c1", "lbremedy", io.Discard); err == nil {
 		t.Error("no configuration is no error")
 	}
 }
@@ -105,7 +111,7 @@ func read(t *testing.T, dir, name string) string {
 // work, and nobody anything else.
 func TestAccounts(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "lbremedy")
-	if err := run(keys, root+"/infra/nats/accounts.conf", "lbremedy", io.Discard); err != nil {
+	if err := run(keys, root+"/infra/nats/accounts.conf", "c1", "lbremedy", io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	nodes, ca := start(t, keys)
@@ -130,7 +136,7 @@ func TestAccounts(t *testing.T) {
 	defer cancel()
 	operator := as("operator", "operator")
 	for { // a cluster that has just come up has no leader for a moment
-		_, err := operator.Setup(ctx, classes, stream.Settings{Replicas: 3})
+		_, err := operator.Setup(ctx, classes, stream.Settings{Replicas: 3, Clusters: []string{cluster}})
 		if err == nil {
 			break
 		}
@@ -165,7 +171,7 @@ func TestAccounts(t *testing.T) {
 		return func(ctx context.Context) error {
 			in, stop := context.WithCancel(ctx)
 			got := false
-			err := s.Consume(in, class, 1, func(context.Context, stream.Message) stream.Reply {
+			err := s.Consume(in, cluster, class, 1, func(context.Context, stream.Message) stream.Reply {
 				got = true
 				stop()
 				return stream.Reply{}
@@ -178,7 +184,7 @@ func TestAccounts(t *testing.T) {
 	}
 	setup := func(s *stream.Stream) func(context.Context) error {
 		return func(ctx context.Context) error {
-			changed, err := s.Setup(ctx, classes, stream.Settings{})
+			changed, err := s.Setup(ctx, classes, stream.Settings{Clusters: []string{cluster}})
 			if len(changed) > 0 {
 				return fmt.Errorf("it changed %v", changed)
 			}
@@ -193,7 +199,7 @@ func TestAccounts(t *testing.T) {
 	}
 	lookAt := func(s *stream.Stream) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, queues := s.Queues(ctx)
+			_, queues := s.Queues(ctx, cluster)
 			_, fills := s.Fills(ctx)
 			_, ledger := s.Ledger(ctx, cluster, time.Now(), stream.Late)
 			_, keys := s.Entries(ctx, ">")
@@ -207,10 +213,10 @@ func TestAccounts(t *testing.T) {
 	for _, d := range []deed{
 		{"exporter sees that all is set up", setup(exporter)},
 		{"exporter starts where the journal was raised and a class is new", func(ctx context.Context) error {
-			if _, err := operator.Setup(ctx, classes, stream.Settings{CasesBytes: 1<<30 + 1<<20}); err != nil {
+			if _, err := operator.Setup(ctx, classes, stream.Settings{Clusters: []string{cluster}, CasesBytes: 1<<30 + 1<<20}); err != nil {
 				return err
 			}
-			done, lacking, err := exporter.SetupOrUse(ctx, append([]string{"busy"}, classes...), stream.Settings{})
+			done, lacking, err := exporter.SetupOrUse(ctx, append([]string{"busy"}, classes...), stream.Settings{Clusters: []string{cluster}})
 			if err == nil && (len(done) > 0 || len(lacking) != 1 || !strings.Contains(lacking[0], "consumer busy")) {
 				err = fmt.Errorf("it did %q and lacks %q", done, lacking)
 			}
@@ -235,11 +241,11 @@ func TestAccounts(t *testing.T) {
 		{"worker takes a failure", consume(worker, theirs)},
 		{"worker writes a record", record(worker, theirs)},
 		{"worker publishes a failure", failure(worker, theirs)},
-		{"worker puts a policy in force", put(worker, "policy")},
+		{"worker puts a policy in force", put(worker, "policy."+cluster)},
 		{"worker keeps a ticket", put(worker, "incident.head.x")},
 		{"teller follows the journal", follow(teller, "tell-desk")},
 		{"teller looks at all", lookAt(teller)},
-		{"teller puts a policy in force", put(teller, "policy")},
+		{"teller puts a policy in force", put(teller, "policy."+cluster)},
 		{"teller keeps a ticket", put(teller, "ticket.desk.x")},
 		{"operator pauses", put(operator, "pause")},
 		{"operator looks at all", lookAt(operator)},
@@ -260,6 +266,12 @@ func TestAccounts(t *testing.T) {
 			return exporter.Dead(ctx, "it is a test", events.FailedSubject(cluster, mine, uid), nil, []byte("x"))
 		}},
 		{"class publishes a failure", failure(class, mine)},
+		{"class uses another cluster's breaker", put(class, "breaker.c2."+mine)},
+		{"exporter publishes a failure of another cluster", func(ctx context.Context) error {
+			_, _, err := exporter.PublishNewer(ctx, events.FailedSubject("c2", mine, uid), time.Now().String(), nil, []byte("{}"), newer)
+			return err
+		}},
+		{"exporter forgets another cluster's progress", func(ctx context.Context) error { return exporter.ResetProgress(ctx, "c2") }},
 		{"class consumes another's", consume(class, theirs)},
 		{"class writes another's record", record(class, theirs)},
 		{"class follows the journal", follow(class, "x")},
@@ -271,6 +283,7 @@ func TestAccounts(t *testing.T) {
 		{"teller writes a record", record(teller, mine)},
 		{"teller publishes a failure", failure(teller, mine)},
 		{"teller consumes", consume(teller, mine)},
+		{"teller puts another cluster's policy in force", put(teller, "policy.c2")},
 		{"teller pauses", put(teller, "pause")},
 		{"teller approves", put(teller, "approval."+cluster+"."+uid+"."+mine)},
 		{"worker discards the journal", func(ctx context.Context) error { return worker.Discard(ctx, stream.Cases) }},
@@ -278,7 +291,7 @@ func TestAccounts(t *testing.T) {
 		{"class reads another's answers", func(ctx context.Context) error { _, err := listener.Get(ctx, "policy"); return err }},
 	}
 	for user, s := range map[string]*stream.Stream{"exporter": exporter, "viewer": viewer, "class": class} {
-		for _, key := range []string{"policy", "tell", "pause", "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs} {
+		for _, key := range []string{"policy", "policy." + cluster, "tell." + cluster, "pause", "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs} {
 			refused = append(refused, deed{user + " writes " + key, put(s, key)})
 		}
 	}
@@ -433,13 +446,13 @@ func certificates(t *testing.T) (ca, cert, key string) {
 
 // Nobody is called as a class is, and nothing of one user's is another's.
 func TestUsers(t *testing.T) {
-	if _, err := stream.Users([]string{"exporter"}, nil); err == nil {
+	if _, err := stream.Users("c1", []string{"exporter"}, nil); err == nil {
 		t.Error("a class took the exporter's name")
 	}
-	if _, err := stream.Users([]string{"a.b"}, nil); err == nil {
+	if _, err := stream.Users("c1", []string{"a.b"}, nil); err == nil {
 		t.Error("a class that is several tokens got permissions")
 	}
-	names, err := users()
+	names, err := users("c1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Keys makes the keys by which NATS knows lbremedy's users, and what Kubernetes needs
 // of them: a Secret with the seed of each user, and one with the configuration of the
-// server, which holds public keys alone.
+// server, which holds public keys alone and lets the users at what is their cluster's.
 //
 // A key that is in the folder already stays, so that it may be called again after a
 // class has come; one that is removed there is made anew. Nothing is written anywhere
@@ -30,16 +30,17 @@ import (
 func main() {
 	dir := flag.String("dir", "keys", "folder that keeps the keys; keep it out of the repository")
 	accounts := flag.String("accounts", "infra/nats/accounts.conf", "the generated configuration")
+	cluster := flag.String("cluster", "", "ID of the ACK cluster whose subjects and keys the users may use; required")
 	namespace := flag.String("namespace", "lbremedy", "namespace of lbremedy and of NATS")
 	flag.Parse()
-	if err := run(*dir, *accounts, *namespace, os.Stdout); err != nil {
+	if err := run(*dir, *accounts, *cluster, *namespace, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "keys:", err)
 		os.Exit(1)
 	}
 }
 
 // users returns the names of all users, with the one that looks after the server.
-func users() ([]string, error) {
+func users(cluster string) ([]string, error) {
 	var classes []string
 	for _, r := range functions.All {
 		classes = append(classes, r.Class)
@@ -48,7 +49,7 @@ func users() ([]string, error) {
 	for _, r := range survey.Remedies() {
 		findings = append(findings, r.Class)
 	}
-	all, err := stream.Users(classes, findings)
+	all, err := stream.Users(cluster, classes, findings)
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +57,11 @@ func users() ([]string, error) {
 }
 
 // run makes the keys that the folder lacks, and writes what is for Kubernetes.
-func run(dir, accounts, namespace string, out io.Writer) error {
-	names, err := users()
+func run(dir, accounts, cluster, namespace string, out io.Writer) error {
+	if cluster == "" {
+		return errors.New("no cluster is named: set -cluster to the ID of the ACK cluster")
+	}
+	names, err := users(cluster)
 	if err != nil {
 		return err
 	}
@@ -65,6 +69,7 @@ func run(dir, accounts, namespace string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read the generated configuration: %w", err)
 	}
+	configuration = bytes.ReplaceAll(configuration, []byte(stream.ThisCluster), []byte(cluster))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of the keys: %w", err)
 	}

@@ -156,7 +156,7 @@ func Connect(ctx context.Context, c Config) (*remedy.Env, error) {
 		return nil, err
 	}
 	env.Stream = s
-	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s) }
+	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, c.Cluster) }
 	return env, nil
 }
 

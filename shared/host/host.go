@@ -123,7 +123,7 @@ func (h *Host) log(ctx context.Context, e cloudevents.Event, rec events.Record, 
 	log.Info("run ended", append(attrs, "finding", rec.Finding)...)
 }
 
-// Work pulls the failures of all the host's classes from the stream and answers
+// Work pulls the failures of all the host's classes in its cluster from the stream and answers
 // them, at most n at a time of one class, until ctx ends. Then it lets those in
 // hand finish. How many run over all classes is the stream's Config.Handlers.
 func (h *Host) Work(ctx context.Context, n int) error {
@@ -133,7 +133,7 @@ func (h *Host) Work(ctx context.Context, n int) error {
 	defer cancel()
 	for i, r := range h.Remedies {
 		wait.Go(func() {
-			errs[i] = h.Env.Stream.Consume(ctx, r.Class, n, h.message)
+			errs[i] = h.Env.Stream.Consume(ctx, h.Env.Cluster, r.Class, n, h.message)
 			if errs[i] != nil {
 				errs[i] = fmt.Errorf("consume %s: %w", r.Class, errs[i])
 				cancel() // one class that stands still is not a worker

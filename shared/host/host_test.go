@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,7 +76,7 @@ func build(t *testing.T, remedies ...*remedy.Remedy) *rig {
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := env.Stream.Setup(t.Context(), r.Classes(), stream.Settings{}); err != nil {
+	if _, err := env.Stream.Setup(t.Context(), r.Classes(), stream.Settings{Clusters: []string{"c-1"}}); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -290,7 +291,7 @@ func TestPolicyInForce(t *testing.T) {
 	if err != nil || got.Mode != remedy.Observe {
 		t.Errorf("without a policy: %+v, %v", got, err)
 	}
-	if err := policy.Publish(t.Context(), r.Env.Stream, remedy.Policy{Mode: remedy.Fix}); err != nil {
+	if err := policy.Publish(t.Context(), r.Env.Stream, "c-1", remedy.Policy{Mode: remedy.Fix}); err != nil {
 		t.Fatal(err)
 	}
 	got, err = r.Env.Policy(t.Context())
@@ -415,4 +416,54 @@ func file(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// Two clusters on one NATS: each one's worker answers its own failures, none of the
+// other's comes to it, and nothing dies.
+func TestClustersOnOneNATS(t *testing.T) {
+	r := build(t, class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil))
+	env := *r.Env
+	env.Cluster = "c-2"
+	other := &Host{Env: &env, Remedies: r.Remedies}
+	if _, err := env.Stream.Setup(t.Context(), other.Classes(), stream.Settings{Clusters: []string{"c-2"}}); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan string, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	for _, h := range []*Host{r.Host, other} {
+		h.Seen = func(rec events.Record, err error) {
+			seen <- fmt.Sprint(h.Env.Cluster, " ", rec.Cluster, " ", rec.Result, " ", err)
+		}
+		wait.Go(func() {
+			if err := h.Work(ctx, 4); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, cluster := range []string{"c-1", "c-2"} {
+		e := r.event("asks")
+		e.SetExtension(events.ExtCluster, cluster)
+		if err := e.SetData("application/json", bytes.ReplaceAll(e.Data(), []byte(`"c-1"`), []byte(`"`+cluster+`"`))); err != nil {
+			t.Fatal(err)
+		}
+		e.SetSource("/clusters/" + cluster)
+		header, data, err := events.EncodeNATS(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := env.Stream.PublishNewer(ctx, events.FailedSubject(cluster, "asks", string(r.svc.UID)), e.ID()+cluster, header, data, func(stream.Message) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := []string{<-seen, <-seen}
+	slices.Sort(got)
+	if want := []string{"c-1 c-1 asked <nil>", "c-2 c-2 asked <nil>"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	cancel()
+	wait.Wait()
+	if m, err := env.Stream.Last(t.Context(), stream.Dead, stream.DeadSubjects); !errors.Is(err, stream.ErrNotFound) {
+		t.Errorf("%s is dead, %v", m.Subject, err)
+	}
 }

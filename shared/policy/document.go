@@ -12,8 +12,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// key is where the policy in force lies in the stream's bucket.
+// key is where the policy in force of each cluster lies in the stream's bucket, behind it
+// the cluster's ID. Earlier releases had one for all clusters there, without an ID: it
+// holds for a cluster until one is put in force for that.
 const key = "policy"
+
+// inForce returns what lies under a key of a cluster, or else of all.
+func inForce(ctx context.Context, s *stream.Stream, key, cluster string) ([]byte, error) {
+	data, err := s.Get(ctx, key+"."+cluster)
+	if errors.Is(err, stream.ErrNotFound) {
+		return s.Get(ctx, key)
+	}
+	return data, err
+}
 
 // version is that of the document in which the policy in force lies. It grows when what
 // a field means changes; a new field alone is told by its name. Releases that knew no
@@ -30,22 +41,22 @@ type document struct {
 // field that this program does not know, and may forbid what this program would do.
 var ErrNewer = errors.New("it is of a newer release than this program, which writes nothing until it is upgraded or the policy is put in force by its own release")
 
-// Publish makes the policy the one in force.
-func Publish(ctx context.Context, s *stream.Stream, p remedy.Policy) error {
+// Publish makes the policy the one in force in a cluster.
+func Publish(ctx context.Context, s *stream.Stream, cluster string, p remedy.Policy) error {
 	data, err := json.Marshal(document{version, p})
 	if err != nil {
 		return fmt.Errorf("encode the policy: %w", err)
 	}
-	if err := s.Put(ctx, key, data); err != nil {
+	if err := s.Put(ctx, key+"."+cluster, data); err != nil {
 		return fmt.Errorf("publish the policy: %w", err)
 	}
 	return nil
 }
 
-// InForce returns the policy that is in force; without one, lbremedy observes. One of a
+// InForce returns the policy that is in force in a cluster; without one, lbremedy observes. One of a
 // newer release is an ErrNewer: who meets it pauses.
-func InForce(ctx context.Context, s *stream.Stream) (remedy.Policy, error) {
-	data, err := s.Get(ctx, key)
+func InForce(ctx context.Context, s *stream.Stream, cluster string) (remedy.Policy, error) {
+	data, err := inForce(ctx, s, key, cluster)
 	if errors.Is(err, stream.ErrNotFound) {
 		return remedy.Policy{Mode: remedy.Observe}, nil
 	}

@@ -73,12 +73,12 @@ func TestVersions(t *testing.T) {
 	}
 	put := func(text string) {
 		t.Helper()
-		if err := s.Put(t.Context(), key, []byte(text)); err != nil {
+		if err := s.Put(t.Context(), key+".c1", []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	put(before)
-	got, err := InForce(t.Context(), s)
+	got, err := InForce(t.Context(), s, "c1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,10 +86,10 @@ func TestVersions(t *testing.T) {
 		t.Error(diff)
 	}
 	// The same, as this release writes it.
-	if err := Publish(t.Context(), s, got); err != nil {
+	if err := Publish(t.Context(), s, "c1", got); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = InForce(t.Context(), s); err != nil || !cmp.Equal(want, got) {
+	if got, err = InForce(t.Context(), s, "c1"); err != nil || !cmp.Equal(want, got) {
 		t.Errorf("%v: %s", err, cmp.Diff(want, got))
 	}
 	for text, says := range map[string]string{
@@ -101,7 +101,7 @@ func TestVersions(t *testing.T) {
 		`{"version":1,"mode":"fix","budgets":{"perNamespace":1}}`: `its field "perNamespace" is not known`,
 	} {
 		put(text)
-		p, err := InForce(t.Context(), s)
+		p, err := InForce(t.Context(), s, "c1")
 		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), says) || p.Mode != "" {
 			t.Errorf("%s: %+v, %v", text, p, err)
 		}

@@ -138,7 +138,7 @@ func TestInForce(t *testing.T) {
 	s := nats.Streams(t)
 	check := func(want remedy.Policy) {
 		t.Helper()
-		got, err := InForce(t.Context(), s)
+		got, err := InForce(t.Context(), s, "c1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,35 +152,35 @@ func TestInForce(t *testing.T) {
 		Mode: remedy.Fix, Risk: remedy.Medium, Budgets: remedy.Budgets{Attempts: 5}, RAMDelay: time.Second, PayBySpec: true, VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, Reserve: &reserve, ReplaceMissing: true},
 		Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Observe, Risk: &high}, "ram-permission": {}},
 	}
-	if err := Publish(t.Context(), s, full); err != nil {
+	if err := Publish(t.Context(), s, "c1", full); err != nil {
 		t.Fatal(err)
 	}
 	check(full)
-	if err := Publish(t.Context(), s, remedy.Policy{}); err != nil {
+	if err := Publish(t.Context(), s, "c1", remedy.Policy{}); err != nil {
 		t.Fatal(err)
 	}
 	check(remedy.Policy{})
 
-	if err := s.Put(t.Context(), "policy", []byte("{")); err != nil {
+	if err := s.Put(t.Context(), "policy.c1", []byte("{")); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := InForce(t.Context(), s); err == nil {
+	if p, err := InForce(t.Context(), s, "c1"); err == nil {
 		t.Errorf("garbage is the policy %+v", p)
 	}
-	if err := s.Put(t.Context(), "policy", []byte(`{"Risk":"huge"}`)); err != nil {
+	if err := s.Put(t.Context(), "policy.c1", []byte(`{"Risk":"huge"}`)); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := InForce(t.Context(), s); err == nil {
+	if p, err := InForce(t.Context(), s, "c1"); err == nil {
 		t.Errorf("a risk that nobody knows is the policy %+v", p)
 	}
 	s.Close()
-	if _, err := InForce(t.Context(), s); !errors.Is(err, stream.ErrUnavailable) {
+	if _, err := InForce(t.Context(), s, "c1"); !errors.Is(err, stream.ErrUnavailable) {
 		t.Errorf("without NATS: %v", err)
 	}
-	if err := Publish(t.Context(), s, full); !errors.Is(err, stream.ErrUnavailable) {
+	if err := Publish(t.Context(), s, "c1", full); !errors.Is(err, stream.ErrUnavailable) {
 		t.Errorf("without NATS: %v", err)
 	}
-	if err := Publish(t.Context(), s, remedy.Policy{Risk: 7}); err == nil {
+	if err := Publish(t.Context(), s, "c1", remedy.Policy{Risk: 7}); err == nil {
 		t.Error("a risk that nobody knows is published")
 	}
 }

@@ -251,24 +251,24 @@ func loopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.") && strings.Trim(host, "0123456789.") == ""
 }
 
-// tellKey is where the sinks in force lie in the stream's bucket.
+// tellKey is where the sinks in force lie in the stream's bucket, as the policy under key.
 const tellKey = "tell"
 
-// PublishTell makes the sinks the ones in force.
-func PublishTell(ctx context.Context, s *stream.Stream, sinks []Sink) error {
+// PublishTell makes the sinks the ones in force in a cluster.
+func PublishTell(ctx context.Context, s *stream.Stream, cluster string, sinks []Sink) error {
 	data, err := json.Marshal(sinks)
 	if err != nil {
 		return fmt.Errorf("encode the sinks: %w", err)
 	}
-	if err := s.Put(ctx, tellKey, data); err != nil {
+	if err := s.Put(ctx, tellKey+"."+cluster, data); err != nil {
 		return fmt.Errorf("publish the sinks: %w", err)
 	}
 	return nil
 }
 
-// TellInForce returns the sinks that are in force; none if nobody has published any.
-func TellInForce(ctx context.Context, s *stream.Stream) ([]Sink, error) {
-	data, err := s.Get(ctx, tellKey)
+// TellInForce returns the sinks that are in force in a cluster; none if nobody has published any.
+func TellInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink, error) {
+	data, err := inForce(ctx, s, tellKey, cluster)
 	if errors.Is(err, stream.ErrNotFound) {
 		return nil, nil
 	}

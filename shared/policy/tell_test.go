@@ -51,13 +51,13 @@ func TestTell(t *testing.T) {
 
 	// They lie in the stream as they stand in the file.
 	s := nats.Streams(t)
-	if got, err := TellInForce(t.Context(), s); err != nil || got != nil {
+	if got, err := TellInForce(t.Context(), s, "c1"); err != nil || got != nil {
 		t.Errorf("before: got %+v, %v", got, err)
 	}
-	if err := PublishTell(t.Context(), s, sinks); err != nil {
+	if err := PublishTell(t.Context(), s, "c1", sinks); err != nil {
 		t.Fatal(err)
 	}
-	got, err := TellInForce(t.Context(), s)
+	got, err := TellInForce(t.Context(), s, "c1")
 	if err != nil {
 		t.Fatal(err)
 	}

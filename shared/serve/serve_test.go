@@ -364,7 +364,7 @@ func build(t *testing.T) *world {
 	t.Helper()
 	server := nats.Start(t, embedded.Options{})
 	s := nats.Connect(t, stream.Config{URL: server.URL()})
-	if _, err := s.Setup(t.Context(), []string{"asks"}, stream.Settings{}); err != nil {
+	if _, err := s.Setup(t.Context(), []string{"asks"}, stream.Settings{Clusters: []string{"c-1"}}); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{cloud: sim.New(t, nil)}

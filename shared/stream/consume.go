@@ -26,7 +26,7 @@ const (
 	drainWait     = 2 * time.Second        // for the server to confirm that no more will come
 )
 
-// Consume hands the messages of a class to handle, up to workers of them at once,
+// Consume hands the messages of a class in a cluster to handle, up to workers of them at once,
 // and returns nil after ctx has ended: it takes no more messages, gives back those
 // that no handler has begun, and lets running handlers finish for Config.Grace.
 // Handlers that take longer are cancelled, and if that doesn't end them either,
@@ -37,9 +37,9 @@ const (
 // delivered again after 30 s. While NATS is away Consume waits, for ever if need be.
 //
 // With Config.Handlers, the handlers of all classes count together.
-// ErrNotFound: the class has no consumer, since Setup never ran for it.
-func (s *Stream) Consume(ctx context.Context, class string, workers int, handle func(context.Context, Message) Reply) error {
-	return s.consume(ctx, Failed, class, workers, s.slots, handle)
+// ErrNotFound: the class has no consumer, since Setup never ran for it and the cluster.
+func (s *Stream) Consume(ctx context.Context, cluster, class string, workers int, handle func(context.Context, Message) Reply) error {
+	return s.consume(ctx, Failed, ConsumerOf(cluster, class), workers, s.slots, handle)
 }
 
 // ConsumeCases is Consume for the journal and a follower that SetupFollower has
@@ -68,7 +68,7 @@ func (s *Stream) consume(ctx context.Context, from, name string, workers int, sl
 	c := &consumer{
 		stream:   s,
 		from:     from,
-		class:    name,
+		name:     name,
 		workers:  max(workers, 1),
 		handle:   handle,
 		slots:    slots,
@@ -87,12 +87,12 @@ func (s *Stream) consume(ctx context.Context, from, name string, workers int, sl
 // inboxSize leaves room for what a request still brings that a reconnect made us forget.
 func inboxSize(workers int) int { return 4*max(workers, 1) + 64 }
 
-// A consumer pulls the messages of one class, or of one follower of the journal. One
+// A consumer pulls the messages of one class in one cluster, or of one follower of the journal. One
 // goroutine, that of run, owns its fields.
 type consumer struct {
 	stream  *Stream
 	from    string // name of the stream
-	class   string // or name of the follower
+	name    string // of the consumer there
 	workers int
 	handle  func(context.Context, Message) Reply
 	slots   chan struct{}   // one for each handler of any class; nil: no limit
@@ -202,7 +202,7 @@ func (c *consumer) pull(inbox string) {
 		"batch": room, "expires": pullExpiry.Nanoseconds(), "idle_heartbeat": pullBeat.Nanoseconds(),
 	})
 	if err == nil {
-		err = c.stream.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+c.from+"."+c.class, inbox, body)
+		err = c.stream.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+c.from+"."+c.name, inbox, body)
 	}
 	if err != nil { // without a connection; link.restored ends the pause
 		c.retry = time.After(pullPause)
@@ -222,7 +222,7 @@ func (c *consumer) take(m *nats.Msg) {
 	c.asked = max(c.asked-1, 0)
 	meta, err := m.Metadata()
 	if err != nil { // not from a consumer: nobody waits for an answer
-		c.stream.log.Warn("a message without metadata came to a worker", "class", c.class, "error", err)
+		c.stream.log.Warn("a message without metadata came to a worker", "consumer", c.name, "error", err)
 		return
 	}
 	j := &job{msg: m, got: message(m.Subject, m.Header, m.Data, meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered)}
@@ -245,7 +245,7 @@ func (c *consumer) status(status, description string) {
 		if c.retry == nil {
 			c.retry = time.After(pullPause)
 		}
-		c.stream.log.Warn("NATS refuses to hand out messages", "class", c.class, "status", status, "reason", description)
+		c.stream.log.Warn("NATS refuses to hand out messages", "consumer", c.name, "status", status, "reason", description)
 	}
 }
 
@@ -269,14 +269,14 @@ func (c *consumer) settle(j *job, reply Reply) {
 	case reply.Dead != "":
 		verdict = term + " " + cut(reply.Dead, 200)
 		if err := c.stream.Dead(c.hctx, reply.Dead, j.got.Subject, j.got.Header, j.got.Data); err != nil {
-			c.stream.log.Warn("a message can't be put into DEAD and will come again", "class", c.class, "error", err)
+			c.stream.log.Warn("a message can't be put into DEAD and will come again", "consumer", c.name, "error", err)
 			verdict = nakAfter(redeliverSoon)
 		}
 	case reply.Retry > 0:
 		verdict = nakAfter(reply.Retry)
 	}
 	if err := j.end(verdict); err != nil {
-		c.stream.log.Warn("the end of a message could not be told; it will come again", "class", c.class, "error", err)
+		c.stream.log.Warn("the end of a message could not be told; it will come again", "consumer", c.name, "error", err)
 	}
 }
 
@@ -331,7 +331,7 @@ func (c *consumer) drain(closed <-chan struct{}, beat <-chan time.Time) error {
 			in, cancel := context.WithTimeout(c.hctx, drainWait)
 			defer cancel()
 			if err := s.nc.FlushWithContext(in); err != nil && !errors.Is(err, context.Canceled) {
-				s.log.Warn("the last answers may not have reached NATS; their messages will come again", "class", c.class, "error", err)
+				s.log.Warn("the last answers may not have reached NATS; their messages will come again", "consumer", c.name, "error", err)
 			}
 			return nil
 		}

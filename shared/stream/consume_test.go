@@ -43,7 +43,7 @@ func consuming(t testing.TB, s *Stream, class string, workers int, handle func(c
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.Consume(ctx, class, workers, handle) }()
+	go func() { done <- s.Consume(ctx, "c1", class, workers, handle) }()
 	var once sync.Once
 	var err error
 	end = func() error {
@@ -57,7 +57,7 @@ func consuming(t testing.TB, s *Stream, class string, workers int, handle func(c
 // patience shortens the time after which the server gives a message to somebody else.
 func patience(t testing.TB, s *Stream, d time.Duration) {
 	t.Helper()
-	found, err := s.js.Consumer(t.Context(), Failed, class)
+	found, err := s.js.Consumer(t.Context(), Failed, ConsumerOf("c1", class))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +72,12 @@ func patience(t testing.TB, s *Stream, d time.Duration) {
 func settledAll(t testing.TB, s *Stream) {
 	t.Helper()
 	// The consumer learns of a message a moment after the stream has it.
-	last, err := s.Last(t.Context(), Failed, events.FailedFilter(class))
+	last, err := s.Last(t.Context(), Failed, events.FailedOf("*", class))
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "all messages to be settled", func() bool {
-		found, err := s.js.Consumer(t.Context(), Failed, class)
+		found, err := s.js.Consumer(t.Context(), Failed, ConsumerOf("c1", class))
 		if err != nil {
 			return false
 		}
@@ -177,7 +177,7 @@ func TestConsumeLimitsAllClassesTogether(t *testing.T) {
 	// Messages that wait for the limit stay with the server, for other processes: one of each class at most is in hand.
 	inHand := 0
 	for _, c := range classes {
-		found, err := s.js.Consumer(t.Context(), Failed, c)
+		found, err := s.js.Consumer(t.Context(), Failed, ConsumerOf("c1", c))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -307,7 +307,7 @@ func TestDrain(t *testing.T) {
 	if finished.Load() != 3 || cancelled.Load() {
 		t.Errorf("%d handlers finished, cancelled: %t", finished.Load(), cancelled.Load())
 	}
-	found, err := s.js.Consumer(t.Context(), Failed, class)
+	found, err := s.js.Consumer(t.Context(), Failed, ConsumerOf("c1", class))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestDrainGivesBackWhatWaitsForTheLimit(t *testing.T) {
 	<-began
 	end := consuming(t, s, class, 4, func(context.Context, Message) Reply { t.Error("it runs beyond the limit"); return Reply{} })
 	eventually(t, "a message to wait", func() bool {
-		found, err := s.js.Consumer(t.Context(), Failed, class)
+		found, err := s.js.Consumer(t.Context(), Failed, ConsumerOf("c1", class))
 		return err == nil && found.CachedInfo().NumAckPending == 1
 	})
 	if err := end(); err != nil {
@@ -390,7 +390,7 @@ func TestConsumeGoesOnWithANewConsumer(t *testing.T) {
 	consuming(t, s, class, 4, func(_ context.Context, m Message) Reply { seen.add(m); return Reply{} })
 	fail(t, s, class, 1)
 	eventually(t, "the first message", func() bool { return seen.len() == 1 })
-	if err := s.js.DeleteConsumer(t.Context(), Failed, class); err != nil {
+	if err := s.js.DeleteConsumer(t.Context(), Failed, ConsumerOf("c1", class)); err != nil {
 		t.Fatal(err)
 	}
 	setup(t, s, class)
@@ -400,7 +400,7 @@ func TestConsumeGoesOnWithANewConsumer(t *testing.T) {
 
 func TestConsumeWithoutSetup(t *testing.T) {
 	s := fresh(t)
-	err := s.Consume(t.Context(), class, 1, nil)
+	err := s.Consume(t.Context(), "c1", class, 1, nil)
 	if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "run the setup") {
 		t.Errorf("got %v", err)
 	}

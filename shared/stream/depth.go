@@ -5,17 +5,18 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 )
 
-// A Queue is what waits for the workers of a class, over all clusters.
+// A Queue is what waits for the workers of a class in one cluster.
 type Queue struct {
 	Class       string
 	Undelivered uint64 // messages that no worker has been given
 	InHand      uint64 // that a worker has, or that are to be delivered again
 }
 
-// Queues returns the queue of each class that has a consumer, by class.
-func (s *Stream) Queues(ctx context.Context) ([]Queue, error) {
+// Queues returns the queue of each class that has a consumer in a cluster, by class.
+func (s *Stream) Queues(ctx context.Context, cluster string) ([]Queue, error) {
 	const doing = "look at the consumers"
 	in, cancel, err := s.within(ctx)
 	if err != nil {
@@ -29,8 +30,9 @@ func (s *Stream) Queues(ctx context.Context) ([]Queue, error) {
 	var all []Queue
 	list := failed.ListConsumers(in)
 	for c := range list.Info() {
-		if c.Config.Durable != "" { // what follows the stream for a while is nobody's queue
-			all = append(all, Queue{c.Name, c.NumPending, uint64(c.NumAckPending)})
+		class, of, _ := strings.Cut(c.Name, "_")
+		if c.Config.Durable != "" && of == cluster { // what follows the stream for a while is nobody's queue
+			all = append(all, Queue{class, c.NumPending, uint64(c.NumAckPending)})
 		}
 	}
 	if err := list.Err(); err != nil {

@@ -23,7 +23,7 @@ func TestDepth(t *testing.T) {
 		t.Helper()
 		// The server counts what waits after it has acknowledged that it is stored.
 		eventually(t, fmt.Sprint(want), func() bool {
-			got, err := s.Queues(t.Context())
+			got, err := s.Queues(t.Context(), "c1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,14 +35,14 @@ func TestDepth(t *testing.T) {
 	// One worker has one of them, and has asked for no other.
 	inHand, ended := make(chan bool), make(chan error, 1)
 	go func() {
-		ended <- s.Consume(ctx, "busy", 1, func(context.Context, Message) Reply {
+		ended <- s.Consume(ctx, "c1", "busy", 1, func(context.Context, Message) Reply {
 			inHand <- true
 			<-ctx.Done()
 			return Reply{}
 		})
 	}()
 	<-inHand
-	got, err := s.Queues(t.Context())
+	got, err := s.Queues(t.Context(), "c1")
 	if err != nil || got[0].InHand == 0 || got[0].InHand+got[0].Undelivered != 3 {
 		t.Errorf("with one in hand: %+v, %v", got, err)
 	}
@@ -65,7 +65,7 @@ func TestDepth(t *testing.T) {
 	if err := s.Discard(t.Context(), Failed); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Queues(t.Context()); !errors.Is(err, ErrNotFound) {
+	if got, err := s.Queues(t.Context(), "c1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("queues without the stream: %v, %v", got, err)
 	}
 	if got, err := s.Fills(t.Context()); !errors.Is(err, ErrNotFound) {

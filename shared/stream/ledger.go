@@ -87,8 +87,8 @@ type Account struct {
 	Dead      int    `json:"dead"`
 	Lost      int    `json:"lost"`
 
-	Undelivered int `json:"undelivered"` // messages, of any cluster, that no worker has been given
-	InHand      int `json:"inHand"`      // of any cluster, that a worker has or that are to be delivered again
+	Undelivered int `json:"undelivered"` // messages that no worker has been given
+	InHand      int `json:"inHand"`      // that a worker has or that are to be delivered again
 }
 
 // A Loss is a failure that was published and that nobody has settled in time.
@@ -292,7 +292,7 @@ func (s *Stream) consumer(ctx context.Context, b *balance, class string, a *Acco
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	defer cancel()
-	c, err := s.js.Consumer(in, Failed, class)
+	c, err := s.js.Consumer(in, Failed, ConsumerOf(b.Cluster, class))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		b.Problems = append(b.Problems, fmt.Sprintf("The class %s has %d failures and no consumer: nobody is given them.", class, a.Published))
 		return nil

@@ -1,7 +1,9 @@
 package stream
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/lbremedy/lbremedy/events"
 )
@@ -16,7 +18,7 @@ type Permissions struct {
 // user has its own, so that none listens to another's.
 func InboxOf(user string) string { return "_INBOX_" + user }
 
-// Permit returns what the function or worker of one class needs, and no more: its
+// Permit returns what the function or worker of one class in one cluster needs, and no more: its
 // own consumer, its own records and snapshots in the journal, the dead letters of its
 // own messages, and the keys that the engine writes for it. The user is the class, with
 // Config.Inbox as InboxOf says.
@@ -24,50 +26,56 @@ func InboxOf(user string) string { return "_INBOX_" + user }
 // It may read the streams whole: the server tells a query for many subjects at once
 // from one for its own by its body alone. None of them holds a secret. It may not write
 // the policy, a pause, an approval other than to use it up, or another class's breaker.
-func Permit(class string) (Permissions, error) {
-	if err := events.ValidClass(class); err != nil {
+func Permit(cluster, class string) (Permissions, error) {
+	if err := cmp.Or(events.ValidCluster(cluster), events.ValidClass(class)); err != nil {
 		return Permissions{}, err
 	}
+	consumer := Failed + "." + ConsumerOf(cluster, class)
 	p := Permissions{Subscribe: []string{InboxOf(class) + ".>"}}
 	for _, stream := range []string{Failed, Cases, Dead, bucketStream} {
 		p.Publish = append(p.Publish, getSubject(stream))
 	}
 	key := func(format string, args ...any) string { return bucketPrefix + fmt.Sprintf(format, args...) }
 	p.Publish = append(p.Publish,
-		"$JS.API.CONSUMER.INFO."+Failed+"."+class,
-		"$JS.API.CONSUMER.MSG.NEXT."+Failed+"."+class,
-		"$JS.ACK."+Failed+"."+class+".>",
-		events.CaseSubject("*", "*", class),
-		events.KeptSubject("*", "*", class),
-		deadPrefix+"failed.*."+class+".>",
+		"$JS.API.CONSUMER.INFO."+consumer,
+		"$JS.API.CONSUMER.MSG.NEXT."+consumer,
+		"$JS.ACK."+consumer+".>",
+		events.CaseSubject(cluster, "*", class),
+		events.KeptSubject(cluster, "*", class),
+		deadPrefix+"failed."+cluster+"."+class+".>",
 		key("claim.vswitch.*.*"), // free addresses
 		key("claim.evict.>"),
-		key("claim.budget.*.*"), // of a cluster
-		key("claim.budget.*.%s.*", class),
-		key("claim.unsettled.*.%s.*", class),
-		key("breaker.*.%s", class),
-		key("run.*.*.%s", class),
-		key("approval.*.*.%s", class),
+		key("claim.budget.%s.*", cluster),
+		key("claim.budget.%s.%s.*", cluster, class),
+		key("claim.unsettled.%s.%s.*", cluster, class),
+		key("breaker.%s.%s", cluster, class),
+		key("run.%s.*.%s", cluster, class),
+		key("approval.%s.*.%s", cluster, class),
 		key("lock.target.>"),
-		key("pace.touch.*"),
+		key("pace.touch.%s", cluster),
 	)
 	return p, nil
 }
 
-// CourierFollower is the follower of the journal that couriers share.
-const CourierFollower = "courier"
+// CourierFollower returns the name of the follower of the journal that the couriers of a
+// cluster share.
+func CourierFollower(cluster string) string { return "courier_" + cluster }
 
-// PermitCourier returns what a courier needs, and no more: the messages of all
-// classes, their dead letters, and the records that its follower is handed. Its user
+// PermitCourier returns what a courier of one cluster needs, and no more: the messages of
+// these classes, their dead letters, and the records that its follower is handed. Its user
 // is "courier". It may create neither streams nor consumers, since who may create a
 // consumer chooses the subject on which the server delivers: Setup and SetupFollower
 // have run before. What it may read beside that is DEAD, to put nothing there twice.
-func PermitCourier() Permissions {
+func PermitCourier(cluster string, classes []string) Permissions {
 	p := Permissions{
-		Publish:   []string{getSubject(Dead), deadPrefix + "failed.>"},
+		Publish:   []string{getSubject(Dead), deadPrefix + "failed." + cluster + ".>"},
 		Subscribe: []string{InboxOf("courier") + ".>"},
 	}
-	for _, consumer := range []string{Failed + ".*", Cases + "." + CourierFollower} {
+	consumers := []string{Cases + "." + CourierFollower(cluster)}
+	for _, class := range slices.Sorted(slices.Values(classes)) {
+		consumers = append(consumers, Failed+"."+ConsumerOf(cluster, class))
+	}
+	for _, consumer := range consumers {
 		p.Publish = append(p.Publish, "$JS.API.CONSUMER.INFO."+consumer, "$JS.API.CONSUMER.MSG.NEXT."+consumer, "$JS.ACK."+consumer+".>")
 	}
 	return p

@@ -21,23 +21,23 @@ func reading(user string) Permissions {
 	return p
 }
 
-// PermitExporter returns what an exporter needs, and no more: it publishes failures
+// PermitExporter returns what an exporter of one cluster needs, and no more: it publishes failures
 // and what can be none, keeps its progress and its page of the ledger, counts the
 // Services, and sees that all is set up. Its user is "exporter". It sets nothing up:
 // an operator has run "lbremedy setup" before.
-func PermitExporter() Permissions {
+func PermitExporter(cluster string) Permissions {
 	p := reading("exporter")
 	p.Publish = append(p.Publish,
-		events.FailedSubjects,
-		deadPrefix+"exporter.>",
-		bucketPrefix+"progress.*",
-		bucketPrefix+"ledger.>",
-		bucketPrefix+"services.*",
+		events.FailedSubject(cluster, "*", "*"),
+		deadPrefix+"exporter."+cluster,
+		bucketPrefix+"progress."+cluster,
+		bucketPrefix+"ledger."+cluster+".*",
+		bucketPrefix+events.CountKey(cluster),
 	)
 	return p
 }
 
-// PermitTeller returns what tells people what becomes of cases, puts a policy file in
+// PermitTeller returns what tells people of one cluster what becomes of cases, puts a policy file in
 // force and measures how things stand, beside couriers or workers, and no more: its
 // followers of the journal, the keys of incidents and of what their sinks were told, and
 // the policy. Its user is "teller". It writes no record, no failure and no dead letter,
@@ -46,7 +46,7 @@ func PermitExporter() Permissions {
 // Its followers are as many as the policy has sinks, so that it may create consumers of
 // the journal under any name. Who has its key can with that have records delivered on
 // other subjects.
-func PermitTeller() Permissions {
+func PermitTeller(cluster string) Permissions {
 	p := reading("teller")
 	p.Publish = append(p.Publish,
 		listConsumers,
@@ -54,22 +54,22 @@ func PermitTeller() Permissions {
 		"$JS.API.CONSUMER.MSG.NEXT."+Cases+".*",
 		"$JS.ACK."+Cases+".>",
 	)
-	for _, keys := range []string{"incident.>", "ticket.>", "policy", "tell"} {
+	for _, keys := range []string{"incident.>", "ticket.>", "policy." + cluster, "tell." + cluster} {
 		p.Publish = append(p.Publish, bucketPrefix+keys)
 	}
 	return p
 }
 
-// PermitSurvey returns what the survey on a timer needs, and no more: its lock, what it
+// PermitSurvey returns what the survey of one cluster on a timer needs, and no more: its lock, what it
 // keeps from one time to the next, the policy, what has failed, and the journal of the
 // classes under which findings stand. Its user is "survey". It takes no failure out of
 // the stream, no place of a budget and no lock of a target: it writes nothing that would
 // need one.
-func PermitSurvey(classes []string) (Permissions, error) {
+func PermitSurvey(cluster string, classes []string) (Permissions, error) {
 	p := Permissions{
 		Publish: []string{
 			getSubject(Cases), getSubject(Failed), getSubject(bucketStream), "$JS.API.STREAM.INFO." + Cases, "$JS.API.STREAM.INFO." + Failed,
-			bucketPrefix + "lock.survey.*",
+			bucketPrefix + "lock.survey." + cluster,
 		},
 		Subscribe: []string{InboxOf("survey") + ".>"},
 	}
@@ -77,7 +77,7 @@ func PermitSurvey(classes []string) (Permissions, error) {
 		if err := events.ValidClass(class); err != nil {
 			return Permissions{}, err
 		}
-		p.Publish = append(p.Publish, events.CaseSubject("*", "*", class))
+		p.Publish = append(p.Publish, events.CaseSubject(cluster, "*", class))
 	}
 	return p, nil
 }
@@ -124,25 +124,32 @@ func PermitViewer() Permissions {
 // listConsumers is how one asks what waits for each class.
 const listConsumers = "$JS.API.CONSUMER.LIST." + Failed
 
-// Users returns the users of a NATS that lbremedy shares with others, by name: one for
-// each class, and one for each program and kind of person. What has no entry here has
+// ThisCluster stands for the ID of a cluster in what is generated before it is known;
+// infra/keys writes the ID in its place.
+const ThisCluster = "THIS-CLUSTER"
+
+// Users returns the users of one cluster in a NATS that lbremedy shares with others, by
+// name: one for each class, and one for each program and kind of person. What has no entry here has
 // no business in lbremedy's account.
 //
 // Findings are the classes under which the survey's findings stand in the journal.
-func Users(classes, findings []string) (map[string]Permissions, error) {
-	survey, err := PermitSurvey(findings)
+func Users(cluster string, classes, findings []string) (map[string]Permissions, error) {
+	if err := events.ValidCluster(cluster); err != nil {
+		return nil, fmt.Errorf("permit the users of a cluster: %w", err)
+	}
+	survey, err := PermitSurvey(cluster, findings)
 	if err != nil {
 		return nil, fmt.Errorf("permit the survey: %w", err)
 	}
 	users := map[string]Permissions{
-		"exporter": PermitExporter(), "courier": PermitCourier(), "teller": PermitTeller(), "survey": survey,
+		"exporter": PermitExporter(cluster), "courier": PermitCourier(cluster, classes), "teller": PermitTeller(cluster), "survey": survey,
 		"worker": PermitWorker(), "operator": PermitOperator(), "viewer": PermitViewer(),
 	}
 	for _, class := range classes {
 		if _, taken := users[class]; taken {
 			return nil, fmt.Errorf("permit the class %s: the user of that name is another's, or the class is there twice", class)
 		}
-		may, err := Permit(class)
+		may, err := Permit(cluster, class)
 		if err != nil {
 			return nil, fmt.Errorf("permit the class %s: %w", class, err)
 		}

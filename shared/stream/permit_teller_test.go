@@ -19,7 +19,7 @@ import (
 func TestPermitTeller(t *testing.T) {
 	t.Parallel()
 	const class, cluster = "tag-missing", "c1"
-	may := stream.PermitTeller()
+	may := stream.PermitTeller(cluster)
 	server := nats.Start(t, embedded.Options{Users: []embedded.User{
 		{Name: "admin", Password: "p"}, {Name: "teller", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
@@ -27,10 +27,10 @@ func TestPermitTeller(t *testing.T) {
 		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
 	}
 	admin := as("admin", "")
-	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{}); err != nil {
+	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{Clusters: []string{cluster}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.SetupFollower(t.Context(), stream.CourierFollower, ""); err != nil {
+	if _, err := admin.SetupFollower(t.Context(), stream.CourierFollower(cluster), cluster); err != nil {
 		t.Fatal(err)
 	}
 	fail(t, admin, class, cluster)
@@ -56,7 +56,7 @@ func TestPermitTeller(t *testing.T) {
 
 	allowed := map[string]func(context.Context) error{
 		"see that all is set up": func(ctx context.Context) error {
-			changed, err := s.Setup(ctx, []string{class}, stream.Settings{})
+			changed, err := s.Setup(ctx, []string{class}, stream.Settings{Clusters: []string{cluster}})
 			if err == nil && len(changed) > 0 {
 				err = fmt.Errorf("it changed %v", changed)
 			}
@@ -85,10 +85,10 @@ func TestPermitTeller(t *testing.T) {
 		},
 		"keep a member":                 put("incident.vswitch-vsw-1." + class + ".0000." + uid),
 		"keep what a sink was told":     put("ticket.desk.x"),
-		"put a policy in force":         put("policy"),
-		"put the sinks in force":        put("tell"),
+		"put a policy in force":         put("policy." + cluster),
+		"put the sinks in force":        put("tell." + cluster),
 		"read who closed a ticket":      func(ctx context.Context) error { _, err := s.Keys(ctx, "closed.>"); return err },
-		"measure what waits":            func(ctx context.Context) error { _, err := s.Queues(ctx); return err },
+		"measure what waits":            func(ctx context.Context) error { _, err := s.Queues(ctx, cluster); return err },
 		"measure how full the disk is":  func(ctx context.Context) error { _, err := s.Fills(ctx); return err },
 		"draw the balance":              func(ctx context.Context) error { _, err := s.Ledger(ctx, cluster, time.Now(), stream.Late); return err },
 		"read budgets, breakers, pause": func(ctx context.Context) error { _, err := s.Entries(ctx, ">"); return err },
@@ -118,14 +118,14 @@ func TestPermitTeller(t *testing.T) {
 			return err
 		},
 		"consume a class": func(ctx context.Context) error {
-			err := s.Consume(ctx, class, 1, func(context.Context, stream.Message) stream.Reply { return stream.Reply{} })
+			err := s.Consume(ctx, cluster, class, 1, func(context.Context, stream.Message) stream.Reply { return stream.Reply{} })
 			if err == nil && ctx.Err() != nil {
 				err = errors.New("nothing came")
 			}
 			return err
 		},
 		"set a consumer of a class up": func(ctx context.Context) error {
-			_, err := s.Setup(ctx, []string{class, "quota"}, stream.Settings{})
+			_, err := s.Setup(ctx, []string{class, "quota"}, stream.Settings{Clusters: []string{cluster}})
 			return err
 		},
 		"listen to another one's answers": func(ctx context.Context) error {
@@ -140,7 +140,7 @@ func TestPermitTeller(t *testing.T) {
 	}
 	for _, key := range []string{
 		"pause", "pause." + cluster, "breaker." + cluster + "." + class, "approval." + cluster + "." + uid + "." + class, "closed.x",
-		"progress." + cluster, "ledger." + cluster + ".e1", "services." + cluster, "claim.budget." + cluster, "policy.x",
+		"progress." + cluster, "ledger." + cluster + ".e1", "services." + cluster, "claim.budget." + cluster, "policy", "tell", "policy.c2", "tell.c2",
 	} {
 		refused["write "+key] = put(key)
 	}

@@ -41,7 +41,7 @@ func deeds(s, admin *stream.Stream, class, cluster string) map[string]func(conte
 		"consume, and let a message die": func(ctx context.Context) error {
 			consuming, stop := context.WithCancel(ctx)
 			got := ""
-			err := s.Consume(consuming, class, 1, func(_ context.Context, m stream.Message) stream.Reply {
+			err := s.Consume(consuming, cluster, class, 1, func(_ context.Context, m stream.Message) stream.Reply {
 				got = m.Subject
 				stop()
 				return stream.Reply{Dead: "it is a test"}
@@ -55,7 +55,7 @@ func deeds(s, admin *stream.Stream, class, cluster string) map[string]func(conte
 			}
 			// An acknowledgement is not answered: whether it came shows later.
 			for {
-				queues, err := admin.Queues(ctx)
+				queues, err := admin.Queues(ctx, cluster)
 				if err != nil {
 					return err
 				}
@@ -106,7 +106,7 @@ func deeds(s, admin *stream.Stream, class, cluster string) map[string]func(conte
 // it fails at something. Each class lacks another one here.
 func TestPermitNeeded(t *testing.T) {
 	t.Parallel()
-	whole, err := stream.Permit("c0")
+	whole, err := stream.Permit("c0", "c0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestPermitNeeded(t *testing.T) {
 	users := []embedded.User{{Name: "admin", Password: "p"}}
 	for i := range n {
 		class := fmt.Sprintf("c%d", i)
-		may, err := stream.Permit(class)
+		may, err := stream.Permit(class, class)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestPermitNeeded(t *testing.T) {
 		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
 	}
 	admin := as("admin", "")
-	if _, err := admin.Setup(t.Context(), classes, stream.Settings{}); err != nil {
+	if _, err := admin.Setup(t.Context(), classes, stream.Settings{Clusters: classes}); err != nil {
 		t.Fatal(err)
 	}
 	if err := admin.Put(t.Context(), "policy", []byte("{}")); err != nil {
@@ -172,10 +172,10 @@ func TestPermitNeeded(t *testing.T) {
 // messages, records and breakers, and what is a person's to say.
 func TestPermit(t *testing.T) {
 	t.Parallel()
-	const mine, theirs, cluster = "tag-missing", "quota", "c1"
+	const mine, theirs, cluster, elsewhere = "tag-missing", "quota", "c1", "c2"
 	var users []embedded.User
 	for _, class := range []string{mine, theirs} {
-		may, err := stream.Permit(class)
+		may, err := stream.Permit(cluster, class)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,11 +186,12 @@ func TestPermit(t *testing.T) {
 		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
 	}
 	admin := as("admin", "")
-	if _, err := admin.Setup(t.Context(), []string{mine, theirs}, stream.Settings{}); err != nil {
+	if _, err := admin.Setup(t.Context(), []string{mine, theirs}, stream.Settings{Clusters: []string{cluster, elsewhere}}); err != nil {
 		t.Fatal(err)
 	}
 	fail(t, admin, mine, cluster)
 	fail(t, admin, theirs, cluster)
+	fail(t, admin, mine, elsewhere)
 	if err := admin.Put(t.Context(), "policy", []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
@@ -216,14 +217,30 @@ func TestPermit(t *testing.T) {
 			return err
 		},
 		"consume another class": func(ctx context.Context) error {
-			err := s.Consume(ctx, theirs, 1, func(context.Context, stream.Message) stream.Reply { return stream.Reply{} })
+			err := s.Consume(ctx, cluster, theirs, 1, func(context.Context, stream.Message) stream.Reply { return stream.Reply{} })
 			if err == nil && ctx.Err() != nil {
 				return errors.New("nothing came")
 			}
 			return err
 		},
+		"consume another cluster": func(ctx context.Context) error {
+			err := s.Consume(ctx, elsewhere, mine, 1, func(context.Context, stream.Message) stream.Reply { return stream.Reply{} })
+			if err == nil && ctx.Err() != nil {
+				return errors.New("nothing came")
+			}
+			return err
+		},
+		"append to another cluster's journal": func(ctx context.Context) error {
+			return s.Journal(elsewhere, uid, mine).Append(ctx, "1", nil, []byte("{}"))
+		},
+		"keep another cluster's snapshot": func(ctx context.Context) error {
+			return s.Snapshot(ctx, elsewhere, uid, mine, nil, []byte("{}"))
+		},
+		"say that a message of another cluster is dead": func(ctx context.Context) error {
+			return s.Dead(ctx, "it is a test", events.FailedSubject(elsewhere, mine, uid), nil, []byte("x"))
+		},
 		"set the streams up": func(ctx context.Context) error {
-			_, err := s.Setup(ctx, []string{mine}, stream.Settings{})
+			_, err := s.Setup(ctx, []string{mine}, stream.Settings{Clusters: []string{cluster}})
 			return err
 		},
 		"listen to another one's answers": func(ctx context.Context) error {
@@ -231,7 +248,9 @@ func TestPermit(t *testing.T) {
 			return err
 		},
 	}
-	for _, key := range []string{"policy", "pause", "pause." + cluster, "services." + cluster, "progress." + cluster, "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs, events.RunKey(cluster, uid, theirs), "incident.x"} {
+	for _, key := range []string{"policy", "policy." + cluster, "pause", "pause." + cluster, "services." + cluster, "progress." + cluster, "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs, events.RunKey(cluster, uid, theirs), "incident.x",
+		"breaker." + elsewhere + "." + mine, "approval." + elsewhere + "." + uid + "." + mine, events.RunKey(elsewhere, uid, mine), "pace.touch." + elsewhere,
+		"claim.budget." + elsewhere + ".0", "claim.budget." + elsewhere + "." + mine + ".0", "claim.unsettled." + elsewhere + "." + mine + ".0"} {
 		refused["write "+key] = put(key)
 	}
 	nats.Refused(t, refused)
@@ -242,7 +261,7 @@ func TestPermit(t *testing.T) {
 	if data, err := admin.Get(t.Context(), "pause"); !errors.Is(err, stream.ErrNotFound) {
 		t.Errorf("the pause is %q, %v", data, err)
 	}
-	if _, err := stream.Permit("a.b"); err == nil {
+	if _, err := stream.Permit(cluster, "a.b"); err == nil {
 		t.Error("a class that is several tokens got permissions")
 	}
 }

@@ -283,7 +283,7 @@ func TestRestart(t *testing.T) {
 	if err := j.Append(t.Context(), "2", nil, []byte("after")); err != nil {
 		t.Error(err)
 	}
-	if said, err := s.Setup(t.Context(), []string{class}, Settings{}); err != nil || said != nil {
+	if said, err := s.Setup(t.Context(), []string{class}, Settings{Clusters: []string{"c1"}}); err != nil || said != nil {
 		t.Errorf("got %q, %v", said, err)
 	}
 	if _, stored, err := publish(t.Context(), s, "lbremedy.failed.c1.tag-missing.u3", 2); err != nil || stored {

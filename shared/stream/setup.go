@@ -20,6 +20,7 @@ import (
 // defaults for what is new. What is there stays if it is larger, or if a person has set
 // it: only a value that is given makes a stream smaller.
 type Settings struct {
+	Clusters    []string      // that get a consumer for each class
 	Replicas    int           // of streams and bucket; zero: 1 for new ones, and what is there stays
 	FailedBytes int64         // most bytes in FAILED; zero: 256 MiB
 	CasesBytes  int64         // most bytes in CASES; zero: 1 GiB
@@ -184,7 +185,7 @@ func update[C any](settings []setting[C], have, want *C) []string {
 	return changes
 }
 
-// Setup creates the streams, the bucket and a consumer for each class, and brings
+// Setup creates the streams, the bucket and a consumer for each class in each cluster, and brings
 // the settings of those that exist up to date. It may be called at any time, by
 // any number of programs at once. It returns what it created and changed, one sentence
 // each. ErrDenied: the user may not change what must be changed.
@@ -206,6 +207,11 @@ func (s *Stream) SetupOrUse(ctx context.Context, classes []string, c Settings) (
 			return nil, nil, fmt.Errorf("set up a consumer: %w", err)
 		}
 	}
+	for _, cluster := range c.Clusters {
+		if err := events.ValidCluster(cluster); err != nil {
+			return nil, nil, fmt.Errorf("set up a consumer: %w", err)
+		}
+	}
 	for _, want := range c.streams() {
 		said, lacks, err := s.setupStream(ctx, want)
 		if err != nil {
@@ -213,22 +219,8 @@ func (s *Stream) SetupOrUse(ctx context.Context, classes []string, c Settings) (
 		}
 		done, lacking = append(done, said...), append(lacking, lacks...)
 	}
-	for _, class := range slices.Sorted(slices.Values(classes)) {
-		said, _, err := s.setupConsumer(ctx, Failed, jetstream.ConsumerConfig{
-			Name:          class,
-			FilterSubject: events.FailedFilter(class),
-			DeliverPolicy: jetstream.DeliverAllPolicy,
-		})
-		if errors.Is(err, ErrDenied) {
-			lacking = append(lacking, capital(err.Error())+"; run lbremedy setup as a user who may.")
-			continue
-		}
-		if err != nil {
-			return done, lacking, err
-		}
-		done = append(done, said...)
-	}
-	return done, lacking, nil
+	said, lacks, err := s.setupConsumers(ctx, classes, c.Clusters)
+	return append(done, said...), append(lacking, lacks...), err
 }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -19,7 +19,7 @@ import (
 // should be, and does without waiting what it can't do.
 func TestSetupOrUseWithoutRights(t *testing.T) {
 	t.Parallel()
-	may := stream.PermitExporter()
+	may := stream.PermitExporter("c1")
 	server := nats.Start(t, embedded.Options{Users: []embedded.User{
 		{Name: "admin", Password: "p"}, {Name: "exporter", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
@@ -49,7 +49,7 @@ func TestSetupOrUseWithoutRights(t *testing.T) {
 	use := func(classes ...string) (string, error) {
 		t.Helper()
 		began := time.Now()
-		done, lacking, err := s.SetupOrUse(t.Context(), classes, stream.Settings{})
+		done, lacking, err := s.SetupOrUse(t.Context(), classes, stream.Settings{Clusters: []string{"c1"}})
 		if took := time.Since(began); took > 4*time.Second {
 			t.Errorf("it took %s, as if no answer had come", took)
 		}
@@ -62,7 +62,7 @@ func TestSetupOrUseWithoutRights(t *testing.T) {
 	if _, err := use("a"); !errors.Is(err, stream.ErrDenied) || !strings.Contains(err.Error(), "stream FAILED: it is not there") || !strings.Contains(err.Error(), "run lbremedy setup") {
 		t.Errorf("without streams: %v", err)
 	}
-	if _, err := admin.Setup(t.Context(), []string{"a"}, stream.Settings{CasesBytes: 2 << 30}); err != nil {
+	if _, err := admin.Setup(t.Context(), []string{"a"}, stream.Settings{Clusters: []string{"c1"}, CasesBytes: 2 << 30}); err != nil {
 		t.Fatal(err)
 	}
 	if lacking, err := use("a"); err != nil || lacking != "" {

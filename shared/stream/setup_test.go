@@ -16,14 +16,14 @@ func TestSetup(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
 
-	said, err := s.Setup(ctx, []string{"tag-missing", "ram-permission"}, Settings{})
+	said, err := s.Setup(ctx, []string{"tag-missing", "ram-permission"}, Settings{Clusters: []string{"c1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"Created consumer ram-permission.", "Created consumer tag-missing."}, said); diff != "" {
+	if diff := cmp.Diff([]string{"Created consumer ram-permission_c1.", "Created consumer tag-missing_c1."}, said); diff != "" {
 		t.Error(diff)
 	}
-	if said, err = s.Setup(ctx, []string{"tag-missing", "ram-permission"}, Settings{}); err != nil || said != nil {
+	if said, err = s.Setup(ctx, []string{"tag-missing", "ram-permission"}, Settings{Clusters: []string{"c1"}}); err != nil || said != nil {
 		t.Errorf("the second time: %q, %v", said, err)
 	}
 
@@ -45,7 +45,7 @@ func TestSetup(t *testing.T) {
 		c.Metadata = map[string]string{"owner": "me"}
 	})
 	change(bucketStream, func(c *jetstream.StreamConfig) { c.Subjects = append(c.Subjects, "also.this") })
-	old, err := s.js.Consumer(ctx, Failed, "tag-missing")
+	old, err := s.js.Consumer(ctx, Failed, "tag-missing_c1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestSetup(t *testing.T) {
 	if _, err := s.js.UpdateConsumer(ctx, Failed, c); err != nil {
 		t.Fatal(err)
 	}
-	said, err = s.Setup(ctx, []string{"tag-missing"}, Settings{CasesBytes: 2 << 20})
+	said, err = s.Setup(ctx, []string{"tag-missing"}, Settings{Clusters: []string{"c1"}, CasesBytes: 2 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestSetup(t *testing.T) {
 		"Changed stream FAILED: messages per subject 1 (was 5), age 168h0m0s (was 1h0m0s), direct gets true (was false).",
 		"Changed stream CASES: bytes 2097152 (was 1073741824). It takes less than before.",
 		"Changed stream KV_lbremedy: subjects [$KV.lbremedy.>] (was [$KV.lbremedy.> also.this]).",
-		"Changed consumer tag-missing: pending acks 100000 (was 1000), deliveries -1 (was 3).",
+		"Changed consumer tag-missing_c1: pending acks 100000 (was 1000), deliveries -1 (was 3).",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Error(diff)
@@ -74,7 +74,7 @@ func TestSetup(t *testing.T) {
 	if got := found.CachedInfo().Config; got.MaxAge != 7*24*time.Hour || got.Metadata["owner"] != "me" {
 		t.Errorf("got %+v", got)
 	}
-	if said, err = s.Setup(ctx, []string{"tag-missing"}, Settings{CasesBytes: 2 << 20}); err != nil || said != nil {
+	if said, err = s.Setup(ctx, []string{"tag-missing"}, Settings{Clusters: []string{"c1"}, CasesBytes: 2 << 20}); err != nil || said != nil {
 		t.Errorf("after the change: %q, %v", said, err)
 	}
 }
@@ -160,13 +160,13 @@ func TestSetupMakesWhatTheDesignSays(t *testing.T) {
 			t.Errorf("%s: %+v", name, have)
 		}
 	}
-	found, err := s.js.Consumer(t.Context(), Failed, "tag-missing")
+	found, err := s.js.Consumer(t.Context(), Failed, "tag-missing_c1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := found.CachedInfo().Config
-	if c.FilterSubject != "lbremedy.failed.*.tag-missing.>" || c.AckWait != 30*time.Second || c.MaxAckPending != 100_000 ||
-		c.MaxDeliver != -1 || c.BackOff != nil || c.AckPolicy != jetstream.AckExplicitPolicy || c.Durable != "tag-missing" || c.DeliverSubject != "" {
+	if c.FilterSubject != "lbremedy.failed.c1.tag-missing.>" || c.AckWait != 30*time.Second || c.MaxAckPending != 100_000 ||
+		c.MaxDeliver != -1 || c.BackOff != nil || c.AckPolicy != jetstream.AckExplicitPolicy || c.Durable != "tag-missing_c1" || c.DeliverSubject != "" {
 		t.Errorf("got %+v", c)
 	}
 	// NATS's own tools read the bucket.
@@ -194,7 +194,7 @@ func TestSetupOfManyProgramsAtOnce(t *testing.T) {
 	for range 8 {
 		s := connect(t, Config{URL: one.nc.ConnectedUrl()})
 		all.Go(func() {
-			if _, err := s.Setup(t.Context(), []string{"a", "b", "c"}, Settings{}); err != nil {
+			if _, err := s.Setup(t.Context(), []string{"a", "b", "c"}, Settings{Clusters: []string{"c1"}}); err != nil {
 				t.Error(err)
 			}
 		})

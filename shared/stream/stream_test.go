@@ -71,7 +71,7 @@ func fresh(t testing.TB, classes ...string) *Stream {
 
 func setup(t testing.TB, s *Stream, classes ...string) {
 	t.Helper()
-	if _, err := s.Setup(t.Context(), classes, Settings{}); err != nil {
+	if _, err := s.Setup(t.Context(), classes, Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -330,7 +330,7 @@ func TestNothingIsBufferedWhileNATSIsAway(t *testing.T) {
 		"get":     func() error { _, err := s.Get(ctx, "k"); return err },
 		"setup":   func() error { _, err := s.Setup(ctx, nil, Settings{}); return err },
 		"follow":  func() error { return s.Follow(ctx, Failed, ">", nil) },
-		"consume": func() error { return s.Consume(ctx, "x", 1, nil) },
+		"consume": func() error { return s.Consume(ctx, "c1", "x", 1, nil) },
 	} {
 		began := time.Now()
 		if err := call(); !errors.Is(err, ErrUnavailable) {

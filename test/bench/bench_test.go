@@ -323,7 +323,7 @@ func (r *rig) startNATS(b *testing.B) *nats {
 	}
 	n.url = line
 	s := n.connect(b)
-	if _, err := s.Setup(b.Context(), classes(), stream.Settings{}); err != nil {
+	if _, err := s.Setup(b.Context(), classes(), stream.Settings{Clusters: []string{clusterID, stageID}}); err != nil {
 		b.Fatal(err)
 	}
 	return n

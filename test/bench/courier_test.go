@@ -81,7 +81,7 @@ func (r *rig) courier(b *testing.B) {
 func waiting(b *testing.B, st *stream.Stream, class string) [][]byte {
 	b.Helper()
 	var bodies [][]byte
-	err := st.Each(b.Context(), stream.Failed, events.FailedFilter(class), time.Time{}, func(m stream.Message) error {
+	err := st.Each(b.Context(), stream.Failed, events.FailedOf("*", class), time.Time{}, func(m stream.Message) error {
 		e, err := events.DecodeNATS(m.Header, m.Data)
 		if err != nil {
 			return err

@@ -40,7 +40,7 @@ func (r *rig) worker(b *testing.B) {
 	}
 	env := &remedy.Env{
 		Cluster: clusterID, Stream: st, Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer,
-		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st) },
+		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, clusterID) },
 		Decode: step.Decode, Who: "worker",
 	}
 	ids := uids(n)

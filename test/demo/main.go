@@ -285,14 +285,14 @@ func lbremedy(ctx context.Context, s *screen, stage *scene.Stage, url, token str
 	if err := h.Validate(); err != nil {
 		return nil, nil, err
 	}
-	if _, err := st.Setup(ctx, h.Classes(), stream.Settings{}); err != nil {
+	if _, err := st.Setup(ctx, h.Classes(), stream.Settings{Clusters: []string{scene.ClusterID}}); err != nil {
 		return nil, nil, err
 	}
 	rules, err := policy.Parse(policyText, h.Classes())
 	if err != nil {
 		return nil, nil, fmt.Errorf("policy file %s: %w", policyFile, err)
 	}
-	if err := policy.Publish(ctx, st, rules); err != nil {
+	if err := policy.Publish(ctx, st, scene.ClusterID, rules); err != nil {
 		return nil, nil, err
 	}
 	s.fact("Policy", "%s: %s", policyFile, summary(rules))

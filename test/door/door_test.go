@@ -89,7 +89,7 @@ func build(t *testing.T) *world {
 	w.key = w.cloud.Client("function", "*")
 	w.gate, w.nats = newGate(t, w.cloud.Addr()), newGate(t, strings.TrimPrefix(server.URL(), "nats://"))
 	w.stream = nats.Connect(t, stream.Config{URL: server.URL(), Token: "sesame"})
-	if _, err := w.stream.Setup(t.Context(), (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{}); err != nil {
+	if _, err := w.stream.Setup(t.Context(), (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{"c-1"}}); err != nil {
 		t.Fatal(err)
 	}
 	k := cluster.Join(t)

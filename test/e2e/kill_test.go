@@ -58,7 +58,7 @@ func TestKilledAnywhere(t *testing.T) {
 	parts := []*part{keep(t, "nats", env...)}
 	s := setUp(t, "nats://127.0.0.1:"+port, token)
 	// What a killed worker had in hand comes again after this, in place of 30 s.
-	nats.Patience(t, "nats://"+token+"@127.0.0.1:"+port, "vswitch-ip-exhausted", 15*time.Second)
+	nats.Patience(t, "nats://"+token+"@127.0.0.1:"+port, clusterID, "vswitch-ip-exhausted", 15*time.Second)
 	parts = append(parts, keep(t, "exporter", env...), keep(t, "worker", env...))
 
 	seen := watchWrites(t, c)
@@ -110,10 +110,10 @@ func setUp(t *testing.T, url, token string) *stream.Stream {
 	for _, r := range functions.All {
 		classes = append(classes, r.Class)
 	}
-	if _, err := s.Setup(t.Context(), classes, stream.Settings{}); err != nil {
+	if _, err := s.Setup(t.Context(), classes, stream.Settings{Clusters: []string{clusterID}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.Publish(t.Context(), s, remedy.Policy{Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 1000, Least: 1000}}); err != nil {
+	if err := policy.Publish(t.Context(), s, clusterID, remedy.Policy{Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 1000, Least: 1000}}); err != nil {
 		t.Fatal(err)
 	}
 	return s

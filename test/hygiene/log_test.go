@@ -12,6 +12,7 @@ import (
 var keys = map[string]string{
 	"class":     "ID of the error class",
 	"cluster":   "ID of the cluster",
+	"consumer":  "name of a consumer of NATS, of a class in a cluster or of a follower of the journal",
 	"namespace": "of the Service",
 	"service":   "name of the Service",
 	"event":     "id of the CloudEvent",

@@ -64,14 +64,14 @@ func users(t *testing.T, may map[string]stream.Permissions) func(name string) *s
 	return as
 }
 
-// permitted returns what the generated users of NATS let the survey do.
-func permitted(t *testing.T) stream.Permissions {
+// permitted returns what the generated users of NATS let the survey of a cluster do.
+func permitted(t *testing.T, cluster string) stream.Permissions {
 	t.Helper()
 	var findings []string
 	for _, r := range survey.Remedies() {
 		findings = append(findings, r.Class)
 	}
-	all, err := stream.Users(nil, findings)
+	all, err := stream.Users(cluster, nil, findings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestSurvey(t *testing.T) {
 	}
 
 	fresh := func() *stream.Stream {
-		return users(t, map[string]stream.Permissions{"survey": permitted(t)})("survey")
+		return users(t, map[string]stream.Permissions{"survey": permitted(t, scene.ClusterID)})("survey")
 	}
 	env, err := stage.Env(ctx, fresh(), "survey")
 	if err != nil {
@@ -221,11 +221,12 @@ func TestSurveyPermitNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.Close)
-	whole := permitted(t)
+	whole := permitted(t, "all")
 	may := map[string]stream.Permissions{"all": whole}
 	lacks := map[string]string{}
 	for i := range len(whole.Publish) + len(whole.Subscribe) {
-		name, p := fmt.Sprintf("c%d", i), whole
+		name := fmt.Sprintf("c%d", i)
+		p := permitted(t, name)
 		if i < len(p.Publish) {
 			lacks[name] = p.Publish[i]
 			p.Publish = slices.Delete(slices.Clone(p.Publish), i, i+1)
@@ -249,7 +250,7 @@ func TestSurveyPermitNeeded(t *testing.T) {
 	var mu sync.Mutex
 	for name := range may {
 		own := remedy.Env{Cluster: name, Who: "http", Kube: reader, Cloud: account, Stream: as(name)}
-		own.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, own.Stream) }
+		own.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, own.Stream, own.Cluster) }
 		late := 10 * time.Second // the server does not answer who is refused
 		if name == "all" {
 			late = time.Minute

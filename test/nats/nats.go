@@ -44,8 +44,8 @@ func Connect(t testing.TB, c stream.Config) *stream.Stream {
 }
 
 // Patience sets how long a server waits for a sign of life of who has a message of the
-// class in hand, which is 30 s otherwise. The URL holds the token if there is one.
-func Patience(t testing.TB, url, class string, d time.Duration) {
+// class in a cluster in hand, which is 30 s otherwise. The URL holds the token if there is one.
+func Patience(t testing.TB, url, cluster, class string, d time.Duration) {
 	t.Helper()
 	set := func() error {
 		conn, err := natsgo.Connect(url)
@@ -57,7 +57,7 @@ func Patience(t testing.TB, url, class string, d time.Duration) {
 		if err != nil {
 			return err
 		}
-		consumer, err := js.Consumer(t.Context(), stream.Failed, class)
+		consumer, err := js.Consumer(t.Context(), stream.Failed, stream.ConsumerOf(cluster, class))
 		if err != nil {
 			return err
 		}

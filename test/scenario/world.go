@@ -179,7 +179,7 @@ type ground struct {
 
 func newGround(t *testing.T, class string) *ground {
 	t.Helper()
-	may, err := stream.Permit(class)
+	may, err := stream.Permit(clusterID, class)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func newGround(t *testing.T, class string) *ground {
 		{Name: "admin", Password: "admin"}, {Name: class, Password: class, Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
 	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "admin"})
-	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{}); err != nil {
+	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{Clusters: []string{clusterID}}); err != nil {
 		t.Fatal(err)
 	}
 	return &ground{cluster.Alone(t), class, server.URL()}

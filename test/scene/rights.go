@@ -92,7 +92,7 @@ func (s *Stage) env(st *stream.Stream, config *rest.Config, rights identity.Righ
 	return &remedy.Env{
 		Cluster: ClusterID, Stream: st,
 		Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer,
-		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st) },
+		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, ClusterID) },
 		Decode: step.Decode,
 	}, nil
 }

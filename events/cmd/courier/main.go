@@ -110,7 +110,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 		return program.Wrong(err)
 	}
 	metrics.Traces(func() observe.Spans { return observe.Spans(traces.Stats()) })
-	c := courier.New(courier.Config{Stream: s, Log: log, Metrics: metrics.Courier(classes)})
+	c := courier.New(courier.Config{Cluster: o.Cluster, Stream: s, Log: log, Metrics: metrics.Courier(classes)})
 	ready := func(ctx context.Context) error {
 		if err := s.Ping(ctx); err != nil {
 			return err

@@ -135,17 +135,17 @@ func TestHealsThroughKills(t *testing.T) {
 	server := nats.Start(t, embedded.Options{Token: "t0ken"})
 	st := nats.Connect(t, stream.Config{URL: server.URL(), Token: "t0ken"})
 	whole := &host.Host{Remedies: functions.All}
-	if _, err := st.Setup(ctx, whole.Classes(), stream.Settings{}); err != nil {
+	if _, err := st.Setup(ctx, whole.Classes(), stream.Settings{Clusters: []string{scene.ClusterID}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.Publish(ctx, st, remedy.Policy{Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 100, Least: 100}}); err != nil {
+	if err := policy.Publish(ctx, st, scene.ClusterID, remedy.Policy{Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 100, Least: 100}}); err != nil {
 		t.Fatal(err)
 	}
 	// The function is a door as its program opens it, with the rights of its class and no
 	// others, and asks for a token.
 	const class = "vswitch-ip-exhausted"
 	// What a killed courier had in hand comes again after this, in place of 30 s.
-	nats.Patience(t, "nats://t0ken@"+strings.TrimPrefix(server.URL(), "nats://"), class, 15*time.Second)
+	nats.Patience(t, "nats://t0ken@"+strings.TrimPrefix(server.URL(), "nats://"), scene.ClusterID, class, 15*time.Second)
 	h := &host.Host{Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(r *remedy.Remedy) bool { return r.Class != class })}
 	if h.Env, err = stage.Env(ctx, st, class); err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestHealsThroughKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		open := uint64(0)
-		queues, err := st.Queues(ctx)
+		queues, err := st.Queues(ctx, scene.ClusterID)
 		if err != nil {
 			t.Fatal(err)
 		}

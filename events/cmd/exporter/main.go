@@ -108,7 +108,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 		return err
 	}
 	defer s.Close()
-	done, lacking, err := s.SetupOrUse(ctx, program.Classes(rows), stream.Settings{Replicas: o.replicas})
+	done, lacking, err := s.SetupOrUse(ctx, program.Classes(rows), stream.Settings{Replicas: o.replicas, Clusters: []string{o.Cluster}})
 	for _, said := range done {
 		log.Info("NATS was set up", "change", said)
 	}

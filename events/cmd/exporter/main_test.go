@@ -140,7 +140,7 @@ func TestProgram(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the program ended with %v", err)
 	}
-	if !strings.Contains(errs.String(), "Created consumer vswitch-ip-exhausted.") || strings.Contains(errs.String(), "t0ken") {
+	if !strings.Contains(errs.String(), "Created consumer vswitch-ip-exhausted_c1.") || strings.Contains(errs.String(), "t0ken") {
 		t.Errorf("the log is\n%s", errs.String())
 	}
 }
@@ -151,7 +151,7 @@ func TestWithoutRights(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	j := cluster.Join(t)
-	may := stream.PermitExporter()
+	may := stream.PermitExporter("c1")
 	server := nats.Start(t, embedded.Options{Users: []embedded.User{
 		{Name: "admin", Password: "p"}, {Name: "exporter", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
@@ -188,7 +188,7 @@ func TestWithoutRights(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if log := errs.String(); !strings.Contains(log, "NATS is used as it is") || !strings.Contains(log, "consumer vswitch-ip-exhausted") {
+	if log := errs.String(); !strings.Contains(log, "NATS is used as it is") || !strings.Contains(log, "consumer vswitch-ip-exhausted_c1") {
 		t.Errorf("the log is\n%s", log)
 	}
 }

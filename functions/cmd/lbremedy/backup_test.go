@@ -93,7 +93,7 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	bury(t, s, "tag-missing", uidOf(1), "7", "r")
-	if err := policy.Publish(t.Context(), s, remedy.Policy{Mode: remedy.Fix}); err != nil {
+	if err := policy.Publish(t.Context(), s, "c1", remedy.Policy{Mode: remedy.Fix}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
@@ -156,10 +156,10 @@ func TestBackup(t *testing.T) {
 	if got := other.run(t.Context(), "dead", "ls"); !strings.Contains(got.out, "tag-missing") {
 		t.Errorf("dead ls: %+v", got)
 	}
-	if allowed, err := policy.InForce(t.Context(), again); err != nil || allowed.Mode != remedy.Fix {
+	if allowed, err := policy.InForce(t.Context(), again, "c1"); err != nil || allowed.Mode != remedy.Fix {
 		t.Errorf("the policy in force: %v, %v", allowed, err)
 	}
-	if got := other.run(t.Context(), "setup"); got.code != 0 || got.out != "All is as it should be.\n" {
+	if got := other.run(t.Context(), "setup", "--cluster", "c1"); got.code != 0 || got.out != "All is as it should be.\n" {
 		t.Errorf("setup after restore: %+v", got)
 	}
 	if got := other.run(t.Context(), "restore", dir, "--replace"); got.code != 0 {
@@ -196,7 +196,7 @@ func consumed(t *testing.T, s *stream.Stream, n int, answer func(stream.Message)
 	defer cancel()
 	came, ended := make(chan string, n), make(chan error, 1)
 	go func() {
-		ended <- s.Consume(ctx, "tag-missing", 1, func(_ context.Context, m stream.Message) stream.Reply {
+		ended <- s.Consume(ctx, "c1", "tag-missing", 1, func(_ context.Context, m stream.Message) stream.Reply {
 			came <- m.Subject
 			return answer(m)
 		})

@@ -244,7 +244,7 @@ func setPolicy(env *remedy.Env, path string, s *stream.Stream) error {
 		}
 		env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }
 	case s != nil:
-		env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s) }
+		env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, env.Cluster) }
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func (p *program) inForce(ctx context.Context, env *remedy.Env) {
 	s, err := p.stream(ctx)
 	var allowed remedy.Policy
 	if err == nil {
-		allowed, err = policy.InForce(ctx, s)
+		allowed, err = policy.InForce(ctx, s, env.Cluster)
 		s.Close()
 	}
 	if err != nil {

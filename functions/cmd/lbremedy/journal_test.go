@@ -72,7 +72,7 @@ func embed(t *testing.T) (call, *stream.Stream) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	if got := c.run(t.Context(), "setup"); got.code != 0 {
+	if got := c.run(t.Context(), "setup", "--cluster", "c1"); got.code != 0 {
 		t.Fatalf("setup: %+v", got)
 	}
 	return c, s
@@ -163,7 +163,7 @@ func TestJournal(t *testing.T) {
 	}
 
 	policy := write(t, "policy.yaml", "mode: fix\nrisk: medium\n")
-	if got := c.run(t.Context(), "setup", "--policy", policy); got.code != 0 || got.out != "The policy in force is fix: plans up to medium risk are applied.\n" {
+	if got := c.run(t.Context(), "setup", "--cluster", "c1", "--policy", policy); got.code != 0 || got.out != "The policy in force is fix: plans up to medium risk are applied.\n" {
 		t.Errorf("setup with a policy: %+v", got)
 	}
 }

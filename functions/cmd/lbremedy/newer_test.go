@@ -14,15 +14,16 @@ import (
 // the log too, and is not ready; policy show says why. A file puts an end to it.
 func TestNewerPolicy(t *testing.T) {
 	c, s := embed(t)
-	if err := ready(nil, s)(t.Context()); err != nil {
+	if err := ready(nil, s, "c1")(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Put(t.Context(), "policy", []byte(`{"version":1,"mode":"fix","curfew":"22:00"}`)); err != nil {
+	if err := s.Put(t.Context(), "policy.c1", []byte(`{"version":1,"mode":"fix","curfew":"22:00"}`)); err != nil {
 		t.Fatal(err)
 	}
 	const says = `its field "curfew" is not known: it is of a newer release than this program`
 	var said strings.Builder
 	u := &upping{program: &program{out: io.Discard, err: &said, getenv: func(name string) string { return c.env[name] }}}
+	u.cluster = "c1"
 	if err := u.begin(t.Context(), s, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -31,23 +32,23 @@ func TestNewerPolicy(t *testing.T) {
 			t.Errorf("up lacks %q: %s", want, said.String())
 		}
 	}
-	if err := ready(nil, s)(t.Context()); !errors.Is(err, policy.ErrNewer) {
+	if err := ready(nil, s, "c1")(t.Context()); !errors.Is(err, policy.ErrNewer) {
 		t.Errorf("ready: %v", err)
 	}
-	if got := c.run(t.Context(), "policy", "show"); got.code != command.CodeFailed || got.out != "" || !strings.Contains(got.err, says) {
+	if got := c.run(t.Context(), "policy", "show", "--cluster", "c1"); got.code != command.CodeFailed || got.out != "" || !strings.Contains(got.err, says) {
 		t.Errorf("policy show: %+v", got)
 	}
 	allowed, err := policy.Parse([]byte("mode: fix"), ruled())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.Publish(t.Context(), s, allowed); err != nil {
+	if err := policy.Publish(t.Context(), s, "c1", allowed); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.run(t.Context(), "policy", "show"); got.code != 0 || !strings.Contains(got.out, "In force: fix:") {
+	if got := c.run(t.Context(), "policy", "show", "--cluster", "c1"); got.code != 0 || !strings.Contains(got.out, "In force: fix:") {
 		t.Errorf("policy show: %+v", got)
 	}
-	if err := ready(nil, s)(t.Context()); err != nil {
+	if err := ready(nil, s, "c1")(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

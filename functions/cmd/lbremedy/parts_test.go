@@ -57,12 +57,12 @@ func TestParts(t *testing.T) {
 // journal. They ask neither the cluster, which is not there, nor the cloud, put their
 // policy file in force, and measure how things stand.
 func TestTellers(t *testing.T) {
-	may := stream.PermitTeller()
+	may := stream.PermitTeller("c1")
 	server := nats.Start(t, embedded.Options{Users: []embedded.User{
 		{Name: "admin", Password: "p"}, {Name: "teller", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
 	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "p"})
-	if _, err := admin.Setup(t.Context(), classes(), stream.Settings{}); err != nil {
+	if _, err := admin.Setup(t.Context(), classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
 	came := make(chan string, 1000)
@@ -139,7 +139,7 @@ func TestTellers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for late := time.After(time.Minute); ; {
-		allowed, err := policy.InForce(t.Context(), admin)
+		allowed, err := policy.InForce(t.Context(), admin, "c1")
 		if err != nil {
 			t.Fatal(err)
 		}

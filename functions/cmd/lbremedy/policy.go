@@ -40,10 +40,14 @@ into force.`,
 	}
 	apply := &cobra.Command{
 		Use:   "apply FILE",
-		Short: "Put a policy file in force for all who use this NATS",
+		Short: "Put a policy file in force in the cluster that --cluster names",
 		Args:  command.Exactly(1, 1, "a policy file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			allowed, err := policyFile(args[0])
+			if err != nil {
+				return err
+			}
+			cluster, err := p.ofCluster()
 			if err != nil {
 				return err
 			}
@@ -52,10 +56,10 @@ into force.`,
 				return err
 			}
 			defer s.Close()
-			if err := policy.Publish(cmd.Context(), s, allowed); err != nil {
+			if err := policy.Publish(cmd.Context(), s, cluster, allowed); err != nil {
 				return err
 			}
-			if err := publishTell(cmd.Context(), s, args[0]); err != nil {
+			if err := publishTell(cmd.Context(), s, cluster, args[0]); err != nil {
 				return err
 			}
 			return p.print(allowed, func() { fmt.Fprintln(p.out, "In force: "+describe(allowed)+".") })
@@ -63,16 +67,20 @@ into force.`,
 	}
 	show := &cobra.Command{
 		Use:   "show",
-		Short: "Show the policy in force, and whether all is paused",
+		Short: "Show the policy in force in the cluster that --cluster names, and what is paused",
 		Args:  command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
+			cluster, err := p.ofCluster()
+			if err != nil {
+				return err
+			}
 			s, err := p.stream(ctx)
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			allowed, err := policy.InForce(ctx, s)
+			allowed, err := policy.InForce(ctx, s, cluster)
 			if err != nil {
 				return err
 			}
@@ -102,6 +110,14 @@ into force.`,
 		},
 	}
 	return command.Parent(cmd, check, apply, show, schema)
+}
+
+// ofCluster returns the cluster whose policy is meant.
+func (p *program) ofCluster() (string, error) {
+	if p.cluster == "" {
+		return "", command.Wrong("no cluster is named, and each has a policy of its own: set --cluster or LBREMEDY_CLUSTER")
+	}
+	return p.cluster, nil
 }
 
 // told says what a rule changes.

@@ -19,7 +19,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	c, s := embed(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if got := c.run(ctx, "setup", "--journal-size", "64Ki", "--journal-age", "3d"); got.code != 0 || !strings.Contains(got.out, "It takes less than before.") {
+	if got := c.run(ctx, "setup", "--cluster", "c1", "--journal-size", "64Ki", "--journal-age", "3d"); got.code != 0 || !strings.Contains(got.out, "It takes less than before.") {
 		t.Fatalf("setup: %+v", got)
 	}
 	appends := func(i int) error {
@@ -33,7 +33,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if !errors.Is(err, stream.ErrFull) {
 		t.Fatal(err)
 	}
-	if err := ready(nil, s)(ctx); !errors.Is(err, stream.ErrFull) {
+	if err := ready(nil, s, "c1")(ctx); !errors.Is(err, stream.ErrFull) {
 		t.Errorf("/readyz says %v", err)
 	}
 	through := make(chan error, 1)
@@ -62,10 +62,10 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if err := <-through; err != nil {
 		t.Errorf("the publisher ended with %v", err)
 	}
-	if err := ready(nil, s)(ctx); err != nil {
+	if err := ready(nil, s, "c1")(ctx); err != nil {
 		t.Errorf("/readyz says %v", err)
 	}
-	if got := c.run(ctx, "setup"); got.out != "All is as it should be.\n" {
+	if got := c.run(ctx, "setup", "--cluster", "c1"); got.out != "All is as it should be.\n" {
 		t.Errorf("the next setup: %+v", got)
 	}
 	fills, err := s.Fills(ctx)

@@ -16,8 +16,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// publishTell puts the sinks of a policy file in force; no file: none.
-func publishTell(ctx context.Context, s *stream.Stream, path string) error {
+// publishTell puts the sinks of a policy file in force in a cluster; no file: none.
+func publishTell(ctx context.Context, s *stream.Stream, cluster, path string) error {
 	var sinks []policy.Sink
 	if path != "" {
 		var err error
@@ -25,7 +25,7 @@ func publishTell(ctx context.Context, s *stream.Stream, path string) error {
 			return command.Mistake{Err: err}
 		}
 	}
-	return policy.PublishTell(ctx, s, sinks)
+	return policy.PublishTell(ctx, s, cluster, sinks)
 }
 
 // A teller tells the sinks in force, whichever those are at the time.
@@ -42,7 +42,7 @@ type teller struct {
 // teller returns what tells the sinks in force; an error if one of them can't be told.
 func (u *upping) teller(ctx context.Context, env *remedy.Env) (*teller, error) {
 	t := &teller{upping: u, env: env}
-	sinks, err := policy.TellInForce(ctx, env.Stream)
+	sinks, err := policy.TellInForce(ctx, env.Stream, env.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (t *teller) change(ctx context.Context) *teller {
 			return nil
 		case <-tick.C:
 		}
-		sinks, err := policy.TellInForce(ctx, t.env.Stream)
+		sinks, err := policy.TellInForce(ctx, t.env.Stream, t.env.Cluster)
 		if err != nil || reflect.DeepEqual(sinks, t.sinks) || reflect.DeepEqual(sinks, refused) {
 			continue // without NATS nobody can be told anyway
 		}

@@ -69,7 +69,7 @@ state directory, with its address and token for the other commands; or an existi
 NATS with --nats.
 
 Without --policy nothing is ever written; in an existing NATS the policy in force
-stays. With it the policy of the file comes into force for all who use this NATS, and
+stays. With it the policy of the file comes into force for all of this cluster, and
 again whenever the file changes; a file that is wrong changes nothing. One line on
 standard output tells how each case stands; with -o json the whole record. Whom the
 section tell of the policy names is told of what a person should know or do.
@@ -168,7 +168,7 @@ func (u *upping) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s) }
+	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, u.cluster) }
 	return u.work(ctx, env, door)
 }
 
@@ -205,7 +205,9 @@ func (u *upping) endTraces(ctx context.Context) {
 
 // begin sets the stream up, puts the policy in force, if there is one, and says what applies.
 func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
-	changed, lacking, err := s.SetupOrUse(ctx, classes(), u.sizes.settings(0))
+	c := u.sizes.settings(0)
+	c.Clusters = []string{u.cluster}
+	changed, lacking, err := s.SetupOrUse(ctx, classes(), c)
 	if err != nil {
 		return err
 	}
@@ -216,14 +218,14 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 		u.log().Warn("NATS is used as it is", "change", said)
 	}
 	if allowed != nil {
-		if err := policy.Publish(ctx, s, *allowed); err != nil {
+		if err := policy.Publish(ctx, s, u.cluster, *allowed); err != nil {
 			return err
 		}
-		if err := publishTell(ctx, s, u.policy); err != nil {
+		if err := publishTell(ctx, s, u.cluster, u.policy); err != nil {
 			return err
 		}
 	}
-	inForce, err := policy.InForce(ctx, s)
+	inForce, err := policy.InForce(ctx, s, u.cluster)
 	newer := errors.Is(err, policy.ErrNewer)
 	if err != nil && !newer {
 		return err
@@ -295,7 +297,9 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	if door != nil {
 		u.note("Health: http://%s/readyz", door.Addr())
 		begin = append(begin, u.measure(ctx, env.Stream, x, told)...)
-		begin = append(begin, func() error { return serve.Serve(ctx, door, frame.Health(ready(x, env.Stream), u.metrics.Handler())) })
+		begin = append(begin, func() error {
+			return serve.Serve(ctx, door, frame.Health(ready(x, env.Stream, u.cluster), u.metrics.Handler()))
+		})
 	}
 	for _, f := range begin {
 		g.Go(f)
@@ -425,10 +429,10 @@ func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
 			sinks, err = policy.ParseTell(text, ruled())
 		}
 		if err == nil {
-			err = policy.Publish(ctx, s, allowed)
+			err = policy.Publish(ctx, s, u.cluster, allowed)
 		}
 		if err == nil {
-			err = policy.PublishTell(ctx, s, sinks)
+			err = policy.PublishTell(ctx, s, u.cluster, sinks)
 		}
 		if err != nil {
 			if ctx.Err() == nil && err.Error() != said {
@@ -445,7 +449,7 @@ func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
 // standing reads how things stand in the stream.
 func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State, error) {
 	now := observe.State{Classes: classes()}
-	allowed, err := policy.InForce(ctx, s)
+	allowed, err := policy.InForce(ctx, s, u.cluster)
 	if err != nil {
 		return now, err
 	}
@@ -471,7 +475,7 @@ func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State,
 			now.Paused = time.Unix(1, 0)
 		}
 	}
-	if now.Queues, err = s.Queues(ctx); err != nil {
+	if now.Queues, err = s.Queues(ctx, u.cluster); err != nil {
 		return now, err
 	}
 	if now.Fills, err = s.Fills(ctx); err != nil {
@@ -505,7 +509,7 @@ func (u *upping) seen(r events.Record, err error) {
 
 // ready returns a function that answers whether NATS answers, the policy in force can be
 // read and, with an exporter, failures get through.
-func ready(x *exporter.Exporter, s *stream.Stream) func(context.Context) error {
+func ready(x *exporter.Exporter, s *stream.Stream, cluster string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := s.Ping(ctx)
 		if err == nil && x != nil && !x.Ready() {
@@ -515,7 +519,7 @@ func ready(x *exporter.Exporter, s *stream.Stream) func(context.Context) error {
 			err = s.Room()
 		}
 		if err == nil {
-			_, err = policy.InForce(ctx, s)
+			_, err = policy.InForce(ctx, s, cluster)
 		}
 		return err
 	}

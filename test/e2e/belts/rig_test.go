@@ -128,7 +128,7 @@ func newRig(t *testing.T, on scene.Setting, rules string) *rig {
 	t.Cleanup(r.stage.Close)
 	r.url = nats.Start(t, embedded.Options{Token: token}).URL()
 	r.stream = nats.Connect(t, stream.Config{URL: r.url, Token: token, Grace: time.Second})
-	_, err = r.stream.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{})
+	_, err = r.stream.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{scene.ClusterID}})
 	r.must(err)
 	r.policy(rules)
 	r.env = r.worker()
@@ -157,7 +157,7 @@ func (r *rig) work(ctx context.Context) error {
 // tell starts what tells the sinks of the policy in force.
 func (r *rig) tell() {
 	r.Helper()
-	sinks, err := policy.TellInForce(r.ctx, r.stream)
+	sinks, err := policy.TellInForce(r.ctx, r.stream, scene.ClusterID)
 	r.must(err)
 	f, err := ticket.New(ticket.Config{
 		Stream: r.stream, Sinks: sinks, Remedies: functions.All, Cluster: scene.ClusterID, Kube: r.env.KubeWriter,
@@ -177,7 +177,9 @@ func (r *rig) worker() *remedy.Env {
 	})
 	r.must(err)
 	env.Stream, env.Now = r.stream, r.now
-	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, r.stream) }
+	env.Policy = func(ctx context.Context) (remedy.Policy, error) {
+		return policy.InForce(ctx, r.stream, scene.ClusterID)
+	}
 	return env
 }
 

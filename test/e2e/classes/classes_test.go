@@ -216,10 +216,10 @@ func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.
 		stage: stage, stream: st, hosts: map[string]*host.Host{},
 		settled: map[string]events.Record{}, steps: map[string]events.Record{}, asks: map[string][]string{}, opened: map[string]int{},
 	}
-	if _, err := st.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{}); err != nil {
+	if _, err := st.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{scene.ClusterID}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := policy.Publish(ctx, st, rules); err != nil {
+	if err := policy.Publish(ctx, st, scene.ClusterID, rules); err != nil {
 		t.Fatal(err)
 	}
 	for _, class := range functions.All {

@@ -107,7 +107,7 @@ func newRig(t *testing.T) *rig {
 	r.must(err)
 	r.env = r.as(caller, patrolGrants())
 	r.env.Stream = st
-	r.env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policies.InForce(ctx, st) }
+	r.env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policies.InForce(ctx, st, r.env.Cluster) }
 	return r
 }
 
@@ -385,5 +385,5 @@ func (r *rig) policy(text string) {
 	r.Helper()
 	rules, err := policies.Parse([]byte(text), nil)
 	r.must(err)
-	r.must(policies.Publish(r.ctx, r.env.Stream, rules))
+	r.must(policies.Publish(r.ctx, r.env.Stream, r.env.Cluster, rules))
 }

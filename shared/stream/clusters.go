@@ -1,0 +1,108 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// ConsumerOf returns the name of the consumer of FAILED that the workers of a class in a
+// cluster share. The ID of a class has no underscore, so that two never have one name.
+func ConsumerOf(cluster, class string) string { return class + "_" + cluster }
+
+// setupConsumers creates the consumer of each class in each cluster, or brings it up to
+// date. A new one begins with all that FAILED keeps, the newest of each Service and class:
+// the journal answers what was settled before.
+func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string) (done, lacking []string, err error) {
+	take := func(said []string, err error) error {
+		if errors.Is(err, ErrDenied) {
+			lacking = append(lacking, capital(err.Error())+"; run lbremedy setup as a user who may.")
+			return nil
+		}
+		done = append(done, said...)
+		return err
+	}
+	for _, class := range slices.Sorted(slices.Values(classes)) {
+		for _, cluster := range slices.Sorted(slices.Values(clusters)) {
+			said, _, err := s.setupConsumer(ctx, Failed, jetstream.ConsumerConfig{
+				Name:          ConsumerOf(cluster, class),
+				FilterSubject: events.FailedOf(cluster, class),
+				DeliverPolicy: jetstream.DeliverAllPolicy,
+			})
+			if err := take(said, err); err != nil {
+				return done, lacking, err
+			}
+		}
+		if len(clusters) > 0 {
+			if err := take(s.retire(ctx, class)); err != nil {
+				return done, lacking, err
+			}
+		}
+	}
+	return done, lacking, nil
+}
+
+// retire removes the consumer that a class had for all clusters together in earlier
+// releases, once each cluster whose failures FAILED keeps has its own. Nothing is lost
+// by it: a cluster that is set up later begins with all that is kept.
+func (s *Stream) retire(ctx context.Context, class string) ([]string, error) {
+	doing := "remove consumer " + class
+	has := func(name string) (bool, error) {
+		in, cancel, err := s.within(ctx)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", doing, err)
+		}
+		defer cancel()
+		in, over := s.deny.within(in, "$JS.API.CONSUMER.")
+		defer over()
+		switch _, err := s.js.Consumer(in, Failed, name); {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, jetstream.ErrConsumerNotFound):
+			return false, nil
+		default:
+			return false, s.fault(ctx, in, doing, err)
+		}
+	}
+	if old, err := has(class); err != nil || !old {
+		return nil, err
+	}
+	subjects, err := s.Subjects(ctx, Failed, events.FailedOf("*", class))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	var lack []string
+	for _, subject := range subjects {
+		cluster, _, _, err := events.ParseFailedSubject(subject)
+		if err != nil || slices.Contains(lack, cluster) {
+			continue // what can be no failure is nobody's
+		}
+		own, err := has(ConsumerOf(cluster, class))
+		if err != nil {
+			return nil, err
+		}
+		if !own {
+			lack = append(lack, cluster)
+		}
+	}
+	if len(lack) > 0 {
+		return []string{fmt.Sprintf("Consumer %s of an earlier release stays until setup has run for %s.", class, strings.Join(lack, ", "))}, nil
+	}
+	in, cancel, err := s.within(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	defer cancel()
+	in, over := s.deny.within(in, "$JS.API.CONSUMER.")
+	defer over()
+	if err := s.js.DeleteConsumer(in, Failed, class); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil, s.fault(ctx, in, doing, err)
+	}
+	return []string{fmt.Sprintf("Removed consumer %s of an earlier release, which all clusters shared.", class)}, nil
+}

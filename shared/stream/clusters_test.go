@@ -1,0 +1,130 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+)
+
+// failIn publishes a failure of class in a cluster.
+func failIn(t *testing.T, s *Stream, cluster, uid string) {
+	t.Helper()
+	if _, _, err := s.PublishNewer(t.Context(), events.FailedSubject(cluster, class, uid), cluster+uid, nil, []byte("x"), func(Message) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// taken answers n failures of a cluster and returns their subjects.
+func taken(t *testing.T, s *Stream, cluster string, n int) []string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var mu sync.Mutex
+	var got []string
+	if err := s.Consume(ctx, cluster, class, 1, func(_ context.Context, m Message) Reply {
+		mu.Lock()
+		defer mu.Unlock()
+		if got = append(got, m.Subject); len(got) == n {
+			cancel()
+		}
+		return Reply{}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	return got
+}
+
+// The workers of each cluster are handed its failures and no others.
+func TestClustersApart(t *testing.T) {
+	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
+	// One cluster's ID begins with another's, and has what else an ID may have.
+	clusters := []string{"c1", "c1_2", "c1-2"}
+	if _, err := s.Setup(t.Context(), []string{class, "tag"}, Settings{Clusters: clusters}); err != nil {
+		t.Fatal(err)
+	}
+	uids := []string{"00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"}
+	for _, c := range clusters {
+		for _, uid := range uids {
+			failIn(t, s, c, uid)
+		}
+	}
+	for _, c := range clusters {
+		want := []string{events.FailedSubject(c, class, uids[0]), events.FailedSubject(c, class, uids[1])}
+		if diff := cmp.Diff(want, taken(t, s, c, 2)); diff != "" {
+			t.Errorf("%s: %s", c, diff)
+		}
+		queues, err := s.Queues(t.Context(), c)
+		if err != nil || len(queues) != 2 || queues[0].Class != "tag" || queues[1].Class != class || queues[1].Undelivered != 0 {
+			t.Errorf("%s: the queues are %+v, %v", c, queues, err)
+		}
+	}
+	if _, err := s.Setup(t.Context(), nil, Settings{Clusters: []string{"c.1"}}); err == nil {
+		t.Error("a cluster that is several tokens got consumers")
+	}
+}
+
+// A consumer of the release before, which all clusters shared, goes when the last cluster
+// with failures has its own, and nothing that waits in FAILED is lost on the way: neither
+// what it has in hand, nor what it gave to the wrong cluster's worker.
+func TestSharedConsumersAreBroughtOver(t *testing.T) {
+	s := fresh(t)
+	ctx := t.Context()
+	old, err := s.js.CreateConsumer(ctx, Failed, jetstream.ConsumerConfig{
+		Durable: class, FilterSubject: events.FailedOf("*", class), AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uids := []string{"00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002", "00000000-0000-0000-0000-000000000003"}
+	for _, uid := range uids {
+		failIn(t, s, "c1", uid)
+		failIn(t, s, "c2", uid)
+	}
+	// The first two were answered, the next two are in hand, the rest waits.
+	batch, err := old.Fetch(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for m := range batch.Messages() {
+		if n++; n <= 2 {
+			if err := m.Term(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, want := range [][]string{
+		{"Created consumer tag-missing_c1.", "Consumer tag-missing of an earlier release stays until setup has run for c2."},
+		{"Created consumer tag-missing_c2.", "Removed consumer tag-missing of an earlier release, which all clusters shared."},
+		nil,
+	} {
+		cluster := []string{"c1", "c2", "c1"}[i]
+		said, err := s.Setup(ctx, []string{class}, Settings{Clusters: []string{cluster}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, said); diff != "" {
+			t.Errorf("setup %d: %s", i, diff)
+		}
+	}
+	for _, c := range []string{"c1", "c2"} {
+		var want []string
+		for _, uid := range uids {
+			want = append(want, events.FailedSubject(c, class, uid))
+		}
+		if diff := cmp.Diff(want, taken(t, s, c, len(uids))); diff != "" {
+			t.Errorf("%s: %s", c, diff)
+		}
+	}
+	if _, err := s.js.Consumer(ctx, Failed, class); err == nil {
+		t.Error("the consumer that all shared is still there")
+	}
+}
