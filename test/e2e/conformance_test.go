@@ -32,7 +32,7 @@ const (
 	lbPrefix   = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 	hashLabel  = "service.beta.kubernetes.io/hash"
 	idLabel    = "service.k8s.alibaba/loadbalancer-id"
-	patience   = time.Minute
+	patience   = 3 * time.Minute
 	svcName    = "web"
 	ensuredCLB = "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [LB]"
 )

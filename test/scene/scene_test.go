@@ -20,7 +20,7 @@ import (
 )
 
 // patience is far more than a stage takes, even on a machine with other things to do.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // TestScenes plays every scene, several to a stage, and looks whether the
 // controller's own event is of the scene's class, whether the Service fails

@@ -249,7 +249,7 @@ func TestHeal(t *testing.T) {
 		if e, ok := e.Object.(*corev1.Event); !ok || e.InvolvedObject.Name != "web" || !strings.Contains(e.Message, "Plan ") {
 			t.Errorf("got Event %+v", e)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("no Event tells of the plan: %s", errs)
 	}
 	run(0, "Tickets", "", "show", web)
@@ -263,7 +263,7 @@ func TestHeal(t *testing.T) {
 		select {
 		case body := <-told: // of other failures in the cluster, too
 			heard = strings.Contains(body, `"io.lbremedy.ticket.opened.v1"`) && strings.Contains(body, "fixed by lbremedy")
-		case <-time.After(30 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("nobody was told of the fix: %s", errs)
 		}
 	}
@@ -371,7 +371,7 @@ func (u *upRun) end(t *testing.T) {
 		if code != 0 {
 			t.Errorf("up ended with code %d: %s", code, u.errs)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("up does not end")
 	}
 }

@@ -108,7 +108,7 @@ type rig struct {
 }
 
 // limit is how long one scene may take.
-const limit = 3 * time.Minute
+const limit = 6 * time.Minute
 
 // newRig sets the stage with a policy in force, and journal, exporter and worker on it.
 func newRig(t *testing.T, on scene.Setting, rules string) *rig {
