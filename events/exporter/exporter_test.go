@@ -65,10 +65,11 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	join := cluster.Join(t)
+	ns := join.Namespace(t) // while another test has the cluster for itself, this waits
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	w := &world{TB: t, ctx: ctx, join: cluster.Join(t), dir: t.TempDir(), id: "c1", port: -1, made: map[int]string{}}
-	w.ns = w.join.Namespace(t)
+	w := &world{TB: t, ctx: ctx, join: join, ns: ns, dir: t.TempDir(), id: "c1", port: -1, made: map[int]string{}}
 	w.startNATS()
 	t.Cleanup(func() { w.nats.Close() })
 	w.s = w.connect()

@@ -33,9 +33,9 @@ func TestExporterRights(t *testing.T) {
 			continue // what is there is listed without it
 		}
 		t.Run("without "+without.String(), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ns := c.Namespace(t) // while another test has the cluster for itself, this waits
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			ns := c.Namespace(t)
 			svc, err := c.Client().CoreV1().Services(ns).Create(ctx, &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone},
 			}, metav1.CreateOptions{})

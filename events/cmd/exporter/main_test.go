@@ -79,10 +79,10 @@ func TestHelpAndVersion(t *testing.T) {
 // TestProgram proves that the program, configured by its environment alone, sets up
 // NATS, exports, says that it is ready, and ends in peace.
 func TestProgram(t *testing.T) {
+	j := cluster.Join(t)
+	ns := j.Namespace(t) // while another test has the cluster for itself, this waits
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	j := cluster.Join(t)
-	ns := j.Namespace(t)
 	server := nats.Start(t, embedded.Options{Token: "t0ken"})
 	door := "127.0.0.1:" + shell.Port(t)
 

@@ -87,7 +87,7 @@ func TestPauseUnreadable(t *testing.T) {
 		want string
 	}{
 		"pause":  {"pause." + scene.ClusterID, func(rec events.Record) string { return rec.Rule }, "Paused by somebody"},
-		"policy": {"policy", func(rec events.Record) string { return rec.Error }, "read the policy in force"},
+		"policy": {"policy." + scene.ClusterID, func(rec events.Record) string { return rec.Error }, "read the policy in force"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -117,10 +117,10 @@ func newRig(t *testing.T, on scene.Setting, rules string) *rig {
 		t.Fatal(err)
 	}
 	c := cluster.Join(t)
+	namespace := c.Namespace(t) // while another test has the cluster for itself, this waits
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the scene takes more than %s", limit))
 	t.Cleanup(cancel)
 	r := &rig{T: t, ctx: ctx, read: map[string]int{}}
-	namespace := c.Namespace(t)
 	r.file = narrow(t, c, namespace)
 	var err error
 	r.stage, err = scene.Start(ctx, scene.Options{Setting: on, Cluster: c, Namespace: namespace, BackoffBase: time.Second, BackoffMax: 3 * time.Second})
