@@ -2,10 +2,12 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -91,12 +93,24 @@ func (p PolicyVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writ
 			return fmt.Errorf("list versions of policy %s: %w", p.Policy, err)
 		}
 		if len(versions) == len(p.Versions) {
+			// Who may not make a version must not delete one: that there is no room is told
+			// only to those who may.
+			_, err := w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
+			if !errors.Is(err, cloud.ErrConflict) {
+				return p.made(err)
+			}
 			if err := w.Cloud.RAM.DeletePolicyVersion(ctx, p.Policy, p.Drop); err != nil {
 				return fmt.Errorf("delete version %s of policy %s: %w", p.Drop, p.Policy, err)
 			}
 		}
 	}
-	if _, err := w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document); err != nil {
+	_, err = w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
+	return p.made(err)
+}
+
+// made returns the error of making the version, with what it is about.
+func (p PolicyVersion) made(err error) error {
+	if err != nil {
 		return fmt.Errorf("create a version of policy %s: %w", p.Policy, err)
 	}
 	return nil

@@ -426,17 +426,20 @@ func TestPolicyFull(t *testing.T) {
 	equal(t, r.versions(), "v1 v2 v3 v4* v5")
 
 	// Killed after it made room, it goes on and drops no second one.
+	r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", Status: 409, Code: "LimitExceeded.Policy.Version", Count: 1})
 	heal := r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", CutBefore: true})
 	if err := add.Apply(t.Context(), r.c, r.w); err == nil {
 		t.Error("no answer came, and it is no error")
 	}
 	heal()
+	equal(t, r.versions(), "v2 v3 v4* v5")
 	r.is(add, remedy.Todo)
 	r.does(add)
 	equal(t, r.versions(), "v2 v3 v4 v5 v6*")
 
 	// An answer that got lost: it is done all the same.
 	r = build(t, policy(5, 4), nil)
+	r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", Status: 409, Code: "LimitExceeded.Policy.Version", Count: 1})
 	heal = r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", CutAfter: true})
 	if err := add.Apply(t.Context(), r.c, r.w); err == nil {
 		t.Error("no answer came, and it is no error")
@@ -447,7 +450,7 @@ func TestPolicyFull(t *testing.T) {
 	equal(t, r.versions(), "v2 v3 v4 v5 v6*")
 
 	// Each call that fails is an error, and nothing is lost by it.
-	for n, action := range []string{"ListPolicyVersions", "DeletePolicyVersion"} {
+	for n, action := range []string{"ListPolicyVersions", "CreatePolicyVersion", "DeletePolicyVersion"} {
 		r = build(t, policy(5, 4), nil)
 		heal = r.cloud.Fault(sim.Fault{Product: "ram", Action: action, Status: 403, Code: "NoPermission"})
 		for _, s := range []remedy.Step{add, step.DefaultVersion{Policy: "p", Version: "v4", From: add.Document}} {
