@@ -99,6 +99,7 @@ type rig struct {
 	stream *stream.Stream
 	env    *remedy.Env
 	ahead  atomic.Int64 // how far the clock of worker and sinks is put forward
+	step   atomic.Int64 // how far it was last put forward
 	file   string       // of the kubeconfig that shows one namespace
 	url    string       // of NATS
 
@@ -187,7 +188,10 @@ func (r *rig) worker() *remedy.Env {
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
 // advance puts that clock forward.
-func (r *rig) advance(d time.Duration) { r.ahead.Add(int64(d)) }
+func (r *rig) advance(d time.Duration) {
+	r.step.Store(int64(d))
+	r.ahead.Add(int64(d))
+}
 
 // beside runs a part of lbremedy until the test ends.
 func (r *rig) beside(name string, run func(context.Context) error) {

@@ -81,7 +81,9 @@ func (d *desk) take(h http.Header, body []byte) error {
 	if err != nil {
 		return err
 	}
-	if old := d.r.now().Sub(time.Unix(seconds, 0)); id == "" || old < -time.Minute || old > 5*time.Minute {
+	// What was on its way when the clock was put forward is older by that.
+	most := 5*time.Minute + time.Duration(d.r.step.Load())
+	if old := d.r.now().Sub(time.Unix(seconds, 0)); id == "" || old < -time.Minute || old > most {
 		return fmt.Errorf("the message %q is %s old", id, old)
 	}
 	var t telling
