@@ -378,6 +378,7 @@ func TestConsumeGoesOnAfterNATSWasAway(t *testing.T) {
 	consuming(t, s, class, 4, func(_ context.Context, m Message) Reply { seen.add(m); return Reply{} })
 	fail(t, s, class, 5)
 	eventually(t, "the first messages", func() bool { return seen.len() == 5 })
+	settledAll(t, s) // an acknowledgement that the cut takes would be asked for again after AckWait
 	p.cut(true)
 	lost(t, s)
 	fail(t, connect(t, Config{URL: server.URL()}), class, 10)
