@@ -49,7 +49,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -68,6 +67,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 func TestMain(m *testing.M) {
@@ -270,15 +270,12 @@ func (r *rig) build(b *testing.B, folders ...string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		b.Fatal(err)
 	}
-	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
+	var packages []string
 	for _, f := range folders {
-		args = append(args, "./"+f)
+		packages = append(packages, "./"+f)
 	}
-	cmd := exec.CommandContext(b.Context(), "go", args...)
-	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("build the programs: %v\n%s", err, out)
+	if err := shell.Build(dir, packages, "-trimpath"); err != nil {
+		b.Fatal(err)
 	}
 	for _, f := range folders {
 		r.built[filepath.Base(f)] = true

@@ -9,7 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -33,6 +32,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -49,18 +49,13 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", dir + "/"}
+	var packages []string
 	for _, main := range mains {
 		if !strings.Contains(main, "functions/cmd/") {
-			args = append(args, main)
+			packages = append(packages, "."+strings.TrimPrefix(main, "../.."))
 		}
 	}
-	build := exec.Command("go", args...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the functions: %w: %s", err, out)
-	}
-	return dir, nil
+	return dir, shell.Build(dir, packages, "-trimpath")
 })
 
 func TestMain(m *testing.M) {

@@ -5,8 +5,11 @@ package shell
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -37,6 +40,55 @@ func File(t testing.TB, name, text string) string {
 	}
 	return file
 }
+
+// Build builds these packages of the module, such as "./events/cmd/courier", into
+// a folder, without C and with these flags.
+func Build(dir string, packages []string, flags ...string) error {
+	root, err := sources()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("go", append(append([]string{"build", "-ldflags=-s -w", "-o", dir + string(filepath.Separator)}, flags...), packages...)...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", strings.Join(packages, " "), err, out)
+	}
+	return nil
+}
+
+// Sources makes the result of a test depend on all files of the module. Go keeps
+// a result until a file that the test itself has read changes; what a compiler
+// reads for the test, it does not know (see "go help test").
+func Sources(t testing.TB) {
+	t.Helper()
+	if _, err := sources(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sources reads the module's folders and returns the module's own.
+var sources = sync.OnceValues(func() (string, error) {
+	root, err := os.Getwd()
+	for ; err == nil; root = filepath.Dir(root) {
+		if text, err := os.ReadFile(filepath.Join(root, "go.mod")); err == nil && bytes.HasPrefix(text, []byte("module github.com/lbremedy/lbremedy\n")) {
+			break
+		}
+		if root == filepath.Dir(root) {
+			err = errors.New("this is not the module's folder, and none above it is")
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("look for the module: %w", err)
+	}
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if name := d.Name(); err == nil && d.IsDir() && (name == ".git" || name == "bin") {
+			return fs.SkipDir
+		}
+		return err
+	})
+	return root, err
+})
 
 // Port returns a port of the loopback address that nobody uses now.
 func Port(t testing.TB) string {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 const root = "../../.."
@@ -52,6 +53,7 @@ func TestPack(t *testing.T) {
 // the repository's files are other than they are.
 func sums(t *testing.T, class string, changed map[string]string) string {
 	t.Helper()
+	shell.Sources(t)
 	one, err := choose(names(functions.All), class)
 	if err != nil {
 		t.Fatal(err)

@@ -53,6 +53,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // built is where the operator's program is built, once.
@@ -74,12 +75,7 @@ func TestMain(m *testing.M) {
 
 // program builds the operator's program and returns its file.
 var program = sync.OnceValues(func() (string, error) {
-	file := filepath.Join(built, "lbremedy")
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "github.com/lbremedy/lbremedy/functions/cmd/lbremedy")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build lbremedy: %w\n%s", err, out)
-	}
-	return file, nil
+	return filepath.Join(built, "lbremedy"), shell.Build(built, []string{"./functions/cmd/lbremedy"})
 })
 
 const (

@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/test/shell"
 )
 
 // built is where the operator's program is built, once.
@@ -22,12 +23,7 @@ var built string
 
 // program builds the operator's program and returns its file.
 var program = sync.OnceValues(func() (string, error) {
-	file := filepath.Join(built, "lbremedy")
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "github.com/lbremedy/lbremedy/functions/cmd/lbremedy")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build lbremedy: %w\n%s", err, out)
-	}
-	return file, nil
+	return filepath.Join(built, "lbremedy"), shell.Build(built, []string{"./functions/cmd/lbremedy"})
 })
 
 // Exit codes of doctor, as its help states them, and of what stops a fix.
