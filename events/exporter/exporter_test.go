@@ -65,7 +65,11 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	join := cluster.Join(t)
+	return worldOn(t, cluster.Join(t))
+}
+
+func worldOn(t testing.TB, join *cluster.Cluster) *world {
+	t.Helper()
 	ns := join.Namespace(t) // while another test has the cluster for itself, this waits
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
@@ -389,7 +393,7 @@ func TestEachOccurrence(t *testing.T) {
 // TestGoesOn proves that a new exporter goes on where the one before ended, and
 // doesn't list.
 func TestGoesOn(t *testing.T) {
-	w := newWorld(t)
+	w := worldOn(t, cluster.Alone(t))
 	got := w.tail()
 	w.event("a", w.uid(1), full)
 	e := w.exporter(nil)
@@ -583,7 +587,7 @@ func away(_ bool, w http.ResponseWriter) bool {
 // TestCutWatches proves that nothing is lost when watches break, when the API
 // server is away, and when it has forgotten the version meanwhile.
 func TestCutWatches(t *testing.T) {
-	w := newWorld(t)
+	w := worldOn(t, cluster.Alone(t))
 	config, g := w.through()
 	e := w.exporter(config)
 	got := w.tail()
@@ -806,7 +810,7 @@ func TestAlienMessage(t *testing.T) {
 // TestHostileEvents proves that what can't be published is in DEAD with the
 // reason, once, and that it holds up nothing.
 func TestHostileEvents(t *testing.T) {
-	w := newWorld(t)
+	w := worldOn(t, cluster.Alone(t))
 	e := w.exporter(nil)
 	got := w.tail()
 	stop := w.run(e)

@@ -286,7 +286,7 @@ func TestPutEvent(t *testing.T) {
 
 func TestListAndWatchEvents(t *testing.T) {
 	ctx := limited(t)
-	j := cluster.Join(t)
+	j := cluster.Alone(t)
 	ns := j.Namespace(t)
 	c := open(t, j.Config)
 	services := kube.Selection{Namespace: ns, Fields: "involvedObject.kind=Service"}

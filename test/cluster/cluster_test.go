@@ -154,7 +154,7 @@ func TestAlone(t *testing.T) {
 }
 
 func TestCompact(t *testing.T) {
-	c := Join(t)
+	c := Alone(t)
 	ns := c.Namespace(t)
 	events := c.Client().CoreV1().Events(ns)
 	if _, err := events.Create(t.Context(), event(ns), metav1.CreateOptions{}); err != nil {

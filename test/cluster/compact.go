@@ -15,8 +15,16 @@ import (
 //
 // That is so for Events, which the API server does not cache. For other
 // resources its watch cache still answers from memory.
+//
+// The test must have the cluster for itself: what others watch, it would end too.
 func (c *Cluster) Compact(t testing.TB) {
 	t.Helper()
+	c.mu.Lock()
+	alone, _ := c.held(t.Name())
+	c.mu.Unlock()
+	if !alone {
+		t.Fatal("compact a cluster that others share: call Alone or Exclusive first")
+	}
 	// A watch from the newest resourceVersion starts at the revision after it,
 	// which has to be one that is forgotten: there are two writes behind it.
 	for range 2 {
