@@ -166,11 +166,17 @@ func (f *function) all() []post {
 // ends it.
 func running(t testing.TB, s *stream.Stream, classes []string, text string, log io.Writer) (*Courier, func()) {
 	t.Helper()
-	routes, err := Parse([]byte(text), classes)
+	return runningRoutes(t, Config{Cluster: "c1", Stream: s, Log: slog.New(slog.NewJSONHandler(log, nil)), Metrics: observe.New("v1", "c1").Courier(classes)}, parsed(t, text, classes), nil)
+}
+
+// parsed returns the routes of cluster c1.
+func parsed(t testing.TB, text string, classes []string) Routes {
+	t.Helper()
+	routes, err := Parse([]byte(text), []string{"c1"}, classes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runningRoutes(t, Config{Cluster: "c1", Stream: s, Log: slog.New(slog.NewJSONHandler(log, nil)), Metrics: observe.New("v1", "c1").Courier(classes)}, routes, nil)
+	return routes["c1"]
 }
 
 func runningRoutes(t testing.TB, config Config, routes Routes, changed <-chan Routes) (*Courier, func()) {
@@ -659,7 +665,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	write("routes: {busy: {url: '" + first.URL + "'}, quota: {url: '" + first.URL + "'}}")
-	routes, text, err := Load(file, known)
+	routes, text, err := Load(file, []string{"c1"}, known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -667,7 +673,7 @@ func TestReload(t *testing.T) {
 	log := slog.New(slog.NewJSONHandler(&said, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	runningRoutes(t, Config{Cluster: "c1", Stream: p.Stream, Log: log}, routes, Watch(ctx, file, text, known, log))
+	runningRoutes(t, Config{Cluster: "c1", Stream: p.Stream, Log: log}, routes["c1"], Watch(ctx, file, text, []string{"c1"}, known, log)["c1"])
 	for _, class := range known {
 		p.fail(t, class, 1, 1)
 	}

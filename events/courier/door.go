@@ -119,8 +119,11 @@ func (d *door) post(ctx context.Context, body []byte, trace string) answer {
 // A function behind the API that ends with an error is answered for with 200.
 func platform(a answer, text []byte) end {
 	if fault, failed := invoke.FaultOf(a.header, text); failed && a.end == acked {
-		if fault.Kind == unhandled {
+		switch fault.Kind {
+		case unhandled:
 			return dead
+		case misdirected:
+			return refused
 		}
 		return later
 	}
@@ -133,6 +136,10 @@ func platform(a answer, text []byte) end {
 // unhandled is the kind of error with which a function of ours in Function Compute's
 // own Go runtime says that it can never handle an event: the name of serve.Dead.
 const unhandled = "Dead"
+
+// misdirected is the kind of error with which it says that an event is another cluster's:
+// the name of serve.Misdirected.
+const misdirected = "Misdirected"
 
 // failed judges a request that got no answer. A name or a certificate that is wrong
 // needs a person; all else may pass by itself.

@@ -14,11 +14,14 @@ import (
 // a mounted ConfigMap does to it.
 const reread = time.Second
 
-// Watch reads the routes file again until ctx ends, and hands on what has changed since
-// the text that is in force. A file that is wrong, or can't be read, changes nothing:
-// the last good one stays, and that is said once.
-func Watch(ctx context.Context, path, inForce string, classes []string, log *slog.Logger) <-chan Routes {
-	changed := make(chan Routes)
+// Watch reads the routes file again until ctx ends, and hands each cluster on its channel
+// what has changed since the text that is in force. A file that is wrong, or can't be
+// read, changes nothing: the last good one stays, and that is said once.
+func Watch(ctx context.Context, path, inForce string, clusters, classes []string, log *slog.Logger) map[string]chan Routes {
+	changed := map[string]chan Routes{}
+	for _, cluster := range clusters {
+		changed[cluster] = make(chan Routes)
+	}
 	go func() {
 		tick := time.NewTicker(reread)
 		defer tick.Stop()
@@ -34,9 +37,9 @@ func Watch(ctx context.Context, path, inForce string, classes []string, log *slo
 				said = ""
 				continue
 			}
-			var routes Routes
+			var routes map[string]Routes
 			if err == nil {
-				routes, err = Parse(text, classes)
+				routes, err = Parse(text, clusters, classes)
 			}
 			if err != nil {
 				if err.Error() != said {
@@ -45,10 +48,12 @@ func Watch(ctx context.Context, path, inForce string, classes []string, log *slo
 				}
 				continue
 			}
-			select {
-			case <-ctx.Done():
-				return
-			case changed <- routes:
+			for _, cluster := range clusters {
+				select {
+				case <-ctx.Done():
+					return
+				case changed[cluster] <- routes[cluster]: // taken at once, whatever its lanes do
+				}
 			}
 			inForce, said = string(text), ""
 			log.Info("the routes have changed", "file", path)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
 )
 
@@ -21,10 +22,21 @@ import (
 const SchemaFile = "events/schema/routes.v1.json"
 
 // A File is the routes file: where the messages of each class go. It is YAML or JSON.
-// Unknown fields and classes are wrong. {class} in a URL, a header or the name of a
-// function stands for the class.
+// Unknown fields, classes and clusters are wrong. {class} and {cluster} in a URL, a header
+// or the name of a function stand for the class and for the ID of the cluster.
+//
+// A function works on one cluster. A courier of several has a file that either names each
+// of them under clusters, or has {cluster} in all its addresses. Nothing that stands under
+// one cluster is another's, so that no credential goes where nobody meant it to.
 type File struct {
-	Default *Route           `json:"default,omitempty"` // of each class that routes does not name; where it does, of what the route leaves out, except for the address and what goes with it
+	Default  *Route             `json:"default,omitempty"`  // of each class that routes does not name; where it does, of what the route leaves out, except for the address and what goes with it
+	Routes   map[string]Route   `json:"routes,omitempty"`   // by class
+	Clusters map[string]Section `json:"clusters,omitempty"` // by ID of the cluster, instead of default and routes
+}
+
+// A Section is what a routes file says of one cluster: the same as a file of its own.
+type Section struct {
+	Default *Route           `json:"default,omitempty"` // as in the file
 	Routes  map[string]Route `json:"routes,omitempty"`  // by class
 }
 
@@ -73,7 +85,7 @@ type JWT struct {
 	Life     string `json:"life,omitempty"`     // how long it is good; default 5m
 }
 
-// Routes are the routes of a file, checked and complete, by class.
+// Routes are the routes of one cluster, checked and complete, by class.
 type Routes map[string]target
 
 // A target is a route of one class.
@@ -102,21 +114,26 @@ const (
 )
 
 // Load reads the routes file at path, and returns its text as well, which Watch takes.
-// The classes are those that it may name.
-func Load(path string, classes []string) (routes Routes, text string, err error) {
+// What it may name, and what it returns, is as Parse says.
+func Load(path string, clusters, classes []string) (routes map[string]Routes, text string, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the routes: %w", err)
 	}
-	if routes, err = Parse(b, classes); err != nil {
+	if routes, err = Parse(b, clusters, classes); err != nil {
 		return nil, "", fmt.Errorf("routes %s: %w", path, err)
 	}
 	return routes, string(b), nil
 }
 
-// Parse reads routes. Its error tells all that is wrong, each with line and field.
-// Files that the routes name are not looked at: the check may run elsewhere.
-func Parse(text []byte, classes []string) (Routes, error) {
+// sample stands for the cluster where a file is checked that names none.
+const sample = "cluster"
+
+// Parse reads the routes of these clusters, and returns them by cluster. Without
+// clusters it takes those that the file names. The classes are those that the file may
+// name. Its error tells all that is wrong, each with line and field. Files that the
+// routes name are not looked at: the check may run elsewhere.
+func Parse(text []byte, clusters, classes []string) (map[string]Routes, error) {
 	if len(text) > mostFile {
 		return nil, fmt.Errorf("the file has more than %d bytes", mostFile)
 	}
@@ -125,14 +142,84 @@ func Parse(text []byte, classes []string) (Routes, error) {
 	if err != nil {
 		return nil, err
 	}
+	plain := f.Clusters == nil
+	switch {
+	case len(clusters) > 0:
+	case plain:
+		clusters = []string{sample}
+	default:
+		clusters = slices.Sorted(maps.Keys(f.Clusters))
+	}
+	if !plain {
+		c.clusters(f, clusters)
+	}
+	all := map[string]Routes{}
+	for _, cluster := range clusters {
+		if plain {
+			all[cluster] = c.routes("", cluster, Section{f.Default, f.Routes}, classes)
+		} else if own, ok := f.Clusters[cluster]; ok {
+			all[cluster] = c.routes("clusters."+cluster+".", cluster, own, classes)
+		}
+	}
+	if plain && len(clusters) > 1 {
+		c.apart(all, f, clusters)
+	}
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// clusters notes what is wrong with the names of the clusters in a file.
+func (c *checker) clusters(f File, served []string) {
+	const both = "the file has clusters, each with routes of its own: say it under each of them"
+	if f.Default != nil {
+		c.fail("default", both)
+	}
+	if f.Routes != nil {
+		c.fail("routes", both)
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.Clusters)) {
+		if err := events.ValidCluster(id); err != nil {
+			c.fail("clusters."+id, "%v", err)
+		} else if !slices.Contains(served, id) {
+			c.fail("clusters."+id, "the courier does not serve this cluster, but %s: name it with --cluster, or leave it out", strings.Join(served, ", "))
+		}
+	}
+	for _, id := range served {
+		if _, ok := f.Clusters[id]; !ok {
+			c.fail("clusters", "there are no routes for %s, which the courier serves", id)
+		}
+	}
+}
+
+// apart notes the routes of a file without clusters that would bring the failures of
+// several to one function.
+func (c *checker) apart(all map[string]Routes, f File, clusters []string) {
+	for _, class := range slices.Sorted(maps.Keys(all[clusters[0]])) {
+		t, other := all[clusters[0]][class], all[clusters[1]][class]
+		if t.url != other.url || !maps.Equal(t.headers, other.headers) {
+			continue
+		}
+		at := "default"
+		if r, own := f.Routes[class]; own && (r.URL != "" || r.Invoke != nil) {
+			at = "routes." + class
+		}
+		c.fail(at, "the failures of %s would go to one function, and a function works on one cluster: put {cluster} into the address, or name each cluster under clusters", strings.Join(clusters, ", "))
+	}
+}
+
+// routes completes the routes of one cluster, and notes what is wrong with them. Their
+// fields stand in the file below that prefix.
+func (c *checker) routes(prefix, cluster string, f Section, classes []string) Routes {
 	if f.Default != nil {
 		// Whatever the class, the default must be right by itself.
-		c.route("default", "class", *f.Default)
+		c.route(prefix+"default", cluster, "class", *f.Default)
 	}
 	routes := Routes{}
 	for _, class := range slices.Sorted(maps.Keys(f.Routes)) {
 		if !slices.Contains(classes, class) {
-			c.fail("routes."+class, "there is no such class; there are %s", strings.Join(classes, ", "))
+			c.fail(prefix+"routes."+class, "there is no such class; there are %s", strings.Join(classes, ", "))
 		}
 	}
 	for _, class := range classes {
@@ -146,23 +233,20 @@ func Parse(text []byte, classes []string) (Routes, error) {
 			continue
 		}
 		if own && r.Hold {
-			c.check("routes."+class, f.Routes[class])
+			c.check(prefix+"routes."+class, f.Routes[class])
 			continue
 		}
 		var t target
 		if own {
-			t = c.route("routes."+class, class, r)
+			t = c.route(prefix+"routes."+class, cluster, class, r)
 		} else {
-			t = (&checker{}).route("default", class, r) // it was checked above
+			t = (&checker{}).route("default", cluster, class, r) // it was checked above
 		}
 		if !r.Hold {
 			routes[class] = t
 		}
 	}
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	return routes, nil
+	return routes
 }
 
 // over returns the route completed by the default.
@@ -201,9 +285,9 @@ func equal(a, b Route) bool {
 		a.CA == b.CA && a.Cleartext == b.Cleartext && a.Concurrency == b.Concurrency && a.Rate == b.Rate && a.Burst == b.Burst && a.Timeout == b.Timeout
 }
 
-// route completes a route for a class and notes what is wrong with it.
-func (c *checker) route(at, class string, r Route) target {
-	fill := strings.NewReplacer("{class}", class)
+// route completes a route for a class in a cluster and notes what is wrong with it.
+func (c *checker) route(at, cluster, class string, r Route) target {
+	fill := strings.NewReplacer("{class}", class, "{cluster}", cluster)
 	t := target{
 		url: fill.Replace(r.URL), ca: r.CA, cleartext: r.Cleartext,
 		workers: cmp.Or(r.Concurrency, defaultWorkers), rate: r.Rate,
@@ -289,7 +373,7 @@ func (c *checker) address(at string, r Route, t *target, fill *strings.Replacer)
 	return u
 }
 
-// headers checks the headers of a route and fills in the class.
+// headers checks the headers of a route and fills in cluster and class.
 func (c *checker) headers(at string, given map[string]string, fill *strings.Replacer) map[string]string {
 	// What the courier sets itself, what says where a message ends, and what belongs to auth.
 	taken := []string{"Authorization", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Traceparent"}

@@ -2,7 +2,6 @@ package courier
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/events"
 )
 
 var known = []string{"busy", "quota", "tag-missing"}
@@ -58,11 +59,7 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Parse([]byte(tt.text), known)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(tt.want, got, cmp.AllowUnexported(target{})); d != "" {
+			if d := cmp.Diff(tt.want, parsed(t, tt.text, known), cmp.AllowUnexported(target{})); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
@@ -76,6 +73,77 @@ func asJSON(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// Each cluster of a courier has routes of its own, from a section of the file or by
+// {cluster}, and nothing of one is another's.
+func TestParseClusters(t *testing.T) {
+	t.Parallel()
+	to := func(url string, headers ...string) target {
+		all := map[string]string{}
+		for i := 0; i < len(headers); i += 2 {
+			all[headers[i]] = headers[i+1]
+		}
+		return target{url: url, headers: all, workers: defaultWorkers, burst: defaultWorkers, timeout: defaultTimeout}
+	}
+	withToken := to("https://{class}.one")
+	withToken.url, withToken.auth = "https://quota.one", Auth{Bearer: "/run/one"}
+	for _, tt := range []struct {
+		name     string
+		clusters []string
+		text     string
+		want     map[string]Routes
+	}{
+		{"a section each", []string{"c1", "c2"}, `clusters:
+  c1: {default: {url: 'https://{class}.one', auth: {bearer: /run/one}}, routes: {busy: {hold: true}, tag-missing: {hold: true}}}
+  c2: {routes: {quota: {url: 'https://{class}.{cluster}'}}}`,
+			map[string]Routes{"c1": {"quota": withToken}, "c2": {"quota": to("https://quota.c2")}}},
+		{"a placeholder", []string{"c1", "c2"}, "routes: {quota: {url: 'https://{class}.{cluster}'}}",
+			map[string]Routes{"c1": {"quota": to("https://quota.c1")}, "c2": {"quota": to("https://quota.c2")}}},
+		{"a placeholder in the host", []string{"c1", "c2"}, "routes: {quota: {url: 'https://gate', headers: {Host: '{class}-{cluster}.internal'}}}",
+			map[string]Routes{"c1": {"quota": to("https://gate", "Host", "quota-c1.internal")}, "c2": {"quota": to("https://gate", "Host", "quota-c2.internal")}}},
+		{"a section for the only one", []string{"c1"}, "clusters: {c1: {routes: {quota: {url: 'https://a'}}}}",
+			map[string]Routes{"c1": {"quota": to("https://a")}}},
+		{"a broker for all", []string{"c1", "c2"}, "clusters: {c1: {routes: {quota: {url: 'https://broker'}}}, c2: {routes: {quota: {url: 'https://broker'}}}}",
+			map[string]Routes{"c1": {"quota": to("https://broker")}, "c2": {"quota": to("https://broker")}}},
+		{"a check of sections alone", nil, "clusters: {c2: {}, c1: {routes: {quota: {url: 'https://a'}}}}",
+			map[string]Routes{"c1": {"quota": to("https://a")}, "c2": {}}},
+		{"a check of a placeholder alone", nil, "routes: {quota: {url: 'https://{cluster}'}}",
+			map[string]Routes{sample: {"quota": to("https://" + sample)}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Parse([]byte(tt.text), tt.clusters, known)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tt.want, got, cmp.AllowUnexported(target{})); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+	for text, want := range map[string]string{
+		"clusters: {c1: {}, c2: {}, c1: {}}":   "line 1: clusters.c1: it is there twice",
+		"clusters: {c1: {}, '': {}}":           "line 1: clusters.: it must have a name",
+		"clusters: {c1: {}, c2: {}, c.3: {}}":  `line 1: clusters.c.3: invalid event: cluster ID "c.3" is not 1 to 64 letters, digits, hyphens and underscores`,
+		"clusters: {c1: {}, c2: {}, 'c>': {}}": `cluster ID "c>" is not 1 to 64 letters`,
+		"clusters: {c1: {}}":                   "line 1: clusters: there are no routes for c2, which the courier serves",
+		"clusters: {}":                         "there are no routes for c1, which",
+		"clusters:":                            "clusters: it must be a list of fields",
+		"clusters: {c1: {}, c2: {}, c3: {}}":   "line 1: clusters.c3: the courier does not serve this cluster, but c1, c2: name it with --cluster, or leave it out",
+		"default: {url: 'https://{cluster}'}\nclusters: {c1: {}, c2: {}}":                           "line 1: default: the file has clusters, each with routes of its own",
+		"routes: {}\nclusters: {c1: {}, c2: {}}":                                                    "line 1: routes: the file has clusters, each",
+		"default: {url: 'https://{class}'}":                                                         "line 1: default: the failures of c1, c2 would go to one function, and a function works on one cluster: put {cluster} into the address",
+		"default: {url: 'https://{cluster}'}\nroutes: {busy: {url: 'https://a'}, quota: {rate: 3}}": "line 2: routes.busy: the failures of c1, c2 would go to one function",
+		"clusters:\n  c1: {}\n  c2:\n    routes: {qouta: {}}":                                       "line 4: clusters.c2.routes.qouta: there is no such class; there are busy",
+		"clusters:\n  c1: {}\n  c2:\n    default: {url: a, rate: -1}":                               "line 4: clusters.c2.default.rate: -1 is no number",
+		"clusters:\n  c1: {}\n  c2:\n    clusters: {}":                                              "line 4: clusters.c2.clusters: there is no such field; there are default, routes",
+	} {
+		_, err := Parse([]byte(text), []string{"c1", "c2"}, known)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), want) != 1 {
+			t.Errorf("%s: got %v, want %q once", text, err, want)
+		}
+	}
 }
 
 // All that is wrong is told at once, each with its line and field.
@@ -101,7 +169,7 @@ routes:
     hold: true
     rate: 3
 `
-	_, err := Parse([]byte(text), known)
+	_, err := Parse([]byte(text), []string{"c1"}, known)
 	if err == nil {
 		t.Fatal("it is right")
 	}
@@ -167,11 +235,11 @@ func TestParseRefuses(t *testing.T) {
 		"routes: {busy: {invoke: {function: f, account: '12345', region: cn-x}, auth: {fc: true}}}": "leave auth out",
 		strings.Repeat(" ", mostFile+1):                                                             "more than",
 	} {
-		if _, err := Parse([]byte(text), known); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse([]byte(text), []string{"c1"}, known); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: got %v, want %q", text, err, want)
 		}
 	}
-	if _, _, err := Load(filepath.Join(t.TempDir(), "none"), known); err == nil {
+	if _, _, err := Load(filepath.Join(t.TempDir(), "none"), nil, known); err == nil {
 		t.Error("a file that is not there was read")
 	}
 }
@@ -186,6 +254,8 @@ func TestSchema(t *testing.T) {
 	for text, good := range map[string]bool{
 		wholeFile:                             true,
 		"{}":                                  true,
+		"clusters: {c1: {default: {url: a}}}": true,
+		"clusters: {c1: {defualt: {}}}":       false,
 		"routes: {busy: {url: a, adress: b}}": false,
 		"routes: {busy: {rate: quick}}":       false,
 		"default: {invoke: {function: f}}":    false,
@@ -207,20 +277,26 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("? [a]\n: b"))
 	f.Add([]byte("routes: {busy: {url: 'https://a', auth: {jwt: {key: k}}, headers: {A: b}}}"))
 	f.Add([]byte("!!binary x"))
+	f.Add([]byte("clusters: {c1: {routes: {busy: {url: 'https://{class}.{cluster}'}}}, c.2: {}}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		routes, err := Parse(text, known)
+		routes, err := Parse(text, nil, known)
 		if err != nil {
 			if strings.Contains(err.Error(), "line 0") {
 				t.Errorf("no line: %v", err)
 			}
 			return
 		}
-		for class, r := range routes {
-			d, err := newDoor(target{url: r.url, workers: r.workers}, nil)
-			if err != nil || !slices.Contains(known, class) || r.workers < 1 || r.timeout <= 0 || r.burst < 1 {
-				t.Errorf("%s: %+v, %v", class, r, err)
-			} else {
-				d.close()
+		for cluster, routes := range routes {
+			if events.ValidCluster(cluster) != nil {
+				t.Errorf("%q is no cluster", cluster)
+			}
+			for class, r := range routes {
+				d, err := newDoor(target{url: r.url, workers: r.workers}, nil)
+				if err != nil || !slices.Contains(known, class) || r.workers < 1 || r.timeout <= 0 || r.burst < 1 {
+					t.Errorf("%s: %+v, %v", class, r, err)
+				} else {
+					d.close()
+				}
 			}
 		}
 	})
@@ -238,9 +314,8 @@ func TestReadme(t *testing.T) {
 	if !ok || !closed {
 		t.Fatal("README.md has no routes.yaml")
 	}
-	routes, err := Parse(example, []string{"tag-missing", "quota", "ram-permission", "throttling", "busy"})
-	if err != nil || len(routes) != 4 {
-		b, _ := json.Marshal(len(routes))
-		t.Errorf("%s routes, %v", b, err)
+	routes, err := Parse(example, []string{"c1"}, []string{"tag-missing", "quota", "ram-permission", "throttling", "busy"})
+	if err != nil || len(routes["c1"]) != 4 {
+		t.Errorf("%d routes, %v", len(routes["c1"]), err)
 	}
 }

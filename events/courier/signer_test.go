@@ -31,6 +31,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -190,6 +191,12 @@ func TestUnhandled(t *testing.T) {
 			t.Errorf("%s: got %T", payload, err)
 		}
 	}
+	door.Handle = func(context.Context, cloudevents.Event) host.Reply {
+		return host.Reply{Dead: "no", Err: remedy.ErrForeign}
+	}
+	if _, err := door.Invoke(t.Context(), []byte(`{"specversion":"1.0","id":"1","type":"t","source":"s"}`)); err == nil || reflect.TypeOf(err).Name() != misdirected {
+		t.Errorf("another cluster's: got %T", err)
+	}
 }
 
 // Tokens are read for each request. What is wrong with them is the route's fault, and
@@ -229,7 +236,7 @@ func TestBearer(t *testing.T) {
 // The gateway checks each signature by itself.
 func TestFunctionCompute(t *testing.T) {
 	t.Parallel()
-	classes := []string{"fine", "waits", "dies", "nobody", "trigger", "large", "mistaken"}
+	classes := []string{"fine", "waits", "dies", "nobody", "trigger", "large", "mistaken", "other"}
 	p := newPlace(t, time.Second, classes...)
 	behind := newFunction(t, nil)
 	gateway := httptest.NewServer(&sim.FunctionCompute{
@@ -238,6 +245,7 @@ func TestFunctionCompute(t *testing.T) {
 			"f-fine":  func(body []byte) (string, string) { return "", `{"case":"a"}` },
 			"f-waits": func([]byte) (string, string) { return "errorString", "the case is not settled yet" },
 			"f-dies":  func([]byte) (string, string) { return "Dead", "it can never be" },
+			"f-other": func([]byte) (string, string) { return "Misdirected", "it is of another cluster" },
 		},
 		Trigger: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
@@ -259,10 +267,7 @@ routes:
   large: {url: "%s/large", auth: {fc: true}}
   mistaken: {url: "%s/mistaken", auth: {fc: true}}
 `, gateway.URL, gateway.URL, gateway.URL, gateway.URL)
-	routes, err := Parse([]byte(text), classes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	routes := parsed(t, text, classes)
 	for _, class := range classes {
 		p.fail(t, class, 1, 1)
 	}
@@ -276,7 +281,7 @@ routes:
 	}
 	until(t, "the wrong routes are told of", func() bool {
 		err := c.Ready()
-		return err != nil && strings.Contains(err.Error(), "nobody: ") && strings.Contains(err.Error(), "mistaken: ") && strings.Contains(log.String(), "not settled yet")
+		return err != nil && strings.Contains(err.Error(), "nobody: ") && strings.Contains(err.Error(), "mistaken: ") && strings.Contains(err.Error(), "other: ") && strings.Contains(log.String(), "not settled yet")
 	})
 	if got := c.Ready().Error(); strings.Contains(got, "waits") || strings.Contains(got, "fine") {
 		t.Errorf("wrong are %s", got)
@@ -287,7 +292,7 @@ routes:
 	if n := len(behind.all()); n != 1 || behind.all()[0].event != uid(1)+".1.7" {
 		t.Errorf("the function behind the trigger got %d", n)
 	}
-	for _, class := range []string{"waits", "nobody", "mistaken"} {
+	for _, class := range []string{"waits", "nobody", "mistaken", "other"} {
 		if p.open(t, class) != 1 {
 			t.Errorf("the message of %s does not come again", class)
 		}
@@ -301,10 +306,7 @@ routes:
 func TestNoKey(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, time.Second, "busy")
-	routes, err := Parse([]byte("routes: {busy: {url: 'http://127.0.0.1:1', auth: {fc: true}}}"), known)
-	if err != nil {
-		t.Fatal(err)
-	}
+	routes := parsed(t, "routes: {busy: {url: 'http://127.0.0.1:1', auth: {fc: true}}}", known)
 	p.fail(t, "busy", 1, 1)
 	c, _ := runningRoutes(t, Config{Cluster: "c1", Stream: p.Stream, Keys: func(context.Context) (invoke.Key, error) { return invoke.Key{}, errors.New("no access key found") }}, routes, nil)
 	until(t, "it is told", func() bool { return c.Ready() != nil })

@@ -25,7 +25,7 @@ const (
 // What says that the message itself is wrong ends it: nothing about it changes by
 // waiting. All else that is no success comes again, and of that, what can't come from
 // the message speaks against the route: not to be known (401, 403), a wrong address
-// (404, 405, a redirect) and all that nobody has thought of.
+// (404, 405, a redirect), another cluster's function (421) and all that nobody has thought of.
 func judge(status int) end {
 	switch status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:

@@ -18,6 +18,8 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -130,11 +132,34 @@ func (f *Flags) ValidCluster() error {
 	return nil
 }
 
-// Stream returns how to reach NATS, under the name of the program and its cluster.
-func (f *Flags) Stream(log *slog.Logger) stream.Config {
+// Clusters returns the clusters that the flag names, separated by commas, of a program
+// that serves several. Each is valid and there once.
+func (f *Flags) Clusters() ([]string, error) {
+	if f.Cluster == "" {
+		return nil, f.ValidCluster()
+	}
+	var all []string
+	for _, id := range strings.Split(f.Cluster, ",") {
+		id = strings.TrimSpace(id)
+		if err := events.ValidCluster(id); err != nil {
+			return nil, Wrong(fmt.Errorf("--cluster: %w", err))
+		}
+		if slices.Contains(all, id) {
+			return nil, Wrong(fmt.Errorf("--cluster: %s is named twice", id))
+		}
+		all = append(all, id)
+	}
+	return all, nil
+}
+
+// Stream returns how to reach NATS, under the name of the program and the cluster. {cluster}
+// in the files of its key and its credentials stands for the cluster: each has users of
+// its own.
+func (f *Flags) Stream(cluster string, log *slog.Logger) stream.Config {
+	own := strings.NewReplacer("{cluster}", cluster)
 	return stream.Config{
-		URL: f.nats, Token: f.token, Creds: f.creds, NKey: f.nkey, Inbox: f.inbox, CA: f.ca,
-		Name: "lbremedy " + f.set.Name() + " " + f.Cluster, Log: log,
+		URL: f.nats, Token: f.token, Creds: own.Replace(f.creds), NKey: own.Replace(f.nkey), Inbox: f.inbox, CA: f.ca,
+		Name: "lbremedy " + f.set.Name() + " " + cluster, Log: log,
 	}
 }
 

@@ -33,7 +33,7 @@ type Reply struct {
 	Record events.Record
 	Retry  time.Duration // deliver again after this; zero: settled or dead
 	Dead   string        // why it can never be handled; empty: it can
-	Err    error         // why it must come back, for the log
+	Err    error         // why it must come back, for the log; remedy.ErrForeign: it is dead here and another host's to answer
 }
 
 // Validate returns what is wrong with the host's remedies, or nil.
@@ -83,7 +83,7 @@ func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
 	}
 	switch {
 	case errors.Is(err, remedy.ErrForeign):
-		return Reply{Dead: err.Error()}
+		return Reply{Dead: err.Error(), Err: err}
 	case err != nil && rec.Result.Settled() && rec.Result != "":
 		return Reply{Record: rec, Err: err} // it failed for good, and the journal says so
 	case err != nil:

@@ -151,7 +151,7 @@ func TestHandle(t *testing.T) {
 		{"after the panic", r.event("asks"), 0, "", false, events.Asked},
 		{"an unknown class", r.event("nobody"), 0, `"nobody" is not known here; known are [asks`, false, ""},
 		{"no event", broken, 0, "not a CloudEvent", false, ""},
-		{"another cluster's", foreign, 0, "not for this host", false, ""},
+		{"another cluster's", foreign, 0, "not for this host", true, ""},
 	} {
 		got := r.Handle(t.Context(), tt.event)
 		if got.Retry != tt.retry || !strings.Contains(got.Dead, tt.dead) || (got.Dead == "") != (tt.dead == "") || (got.Err != nil) != tt.err || got.Record.Result != tt.want {

@@ -57,11 +57,23 @@ var fixSeconds = []float64{5, 15, 30, 60, 120, 300, 900, 3600, 4 * 3600, 24 * 36
 // New returns the metrics of a program that is responsible for a cluster. It says
 // of the process what Prometheus' own clients say, and its version.
 func New(version, cluster string) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), cluster: cluster, began: time.Now(), met: map[string]met{}}
-	m.ours = prometheus.WrapRegistererWith(prometheus.Labels{"cluster": cluster}, m.registry)
+	m := of(prometheus.NewRegistry(), cluster)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.gauge("lbremedy_build_info", "Version of the program; always 1.", prometheus.Labels{"version": version}, func() float64 { return 1 })
 	return m
+}
+
+// Of returns metrics of the same program about another cluster, which the same Handler
+// answers. What Runs and the like count is of the cluster whose metrics they are called on.
+func (m *Metrics) Of(cluster string) *Metrics {
+	return of(m.registry, cluster)
+}
+
+func of(registry *prometheus.Registry, cluster string) *Metrics {
+	return &Metrics{
+		registry: registry, ours: prometheus.WrapRegistererWith(prometheus.Labels{"cluster": cluster}, registry),
+		cluster: cluster, began: time.Now(), met: map[string]met{},
+	}
 }
 
 // Handler answers GET /metrics. Where a metric can't be read, it answers with 500

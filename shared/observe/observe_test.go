@@ -53,6 +53,28 @@ func expect(t *testing.T, m *Metrics, want map[string]string) {
 	}
 }
 
+// Two clusters of one program are counted apart, on one page.
+func TestOf(t *testing.T) {
+	t.Parallel()
+	one := New("v1", "c1")
+	two := one.Of("c2")
+	for _, m := range []*Metrics{one, two} {
+		m.Runs([]string{"busy"})
+		m.Courier([]string{"busy"})
+	}
+	two.Seen(record(func(*events.Record) {}), nil)
+	lines := scrape(t, one)
+	for _, want := range []string{
+		`lbremedy_runs_total{class="busy",cluster="c1",outcome="fixed"} 0`,
+		`lbremedy_runs_total{class="busy",cluster="c2",outcome="fixed"} 1`,
+		`lbremedy_courier_ended_total{class="busy",cluster="c2",end="acked"} 0`,
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("there is no %s in\n%s", want, strings.Join(lines, "\n"))
+		}
+	}
+}
+
 func record(change func(*events.Record)) events.Record {
 	now := time.Now().Add(time.Second)
 	r := events.Record{

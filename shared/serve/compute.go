@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // margin is how long before Function Compute ends an invocation a run has to end, so
@@ -60,7 +61,7 @@ func before(ctx context.Context, end time.Time) (context.Context, context.Cancel
 // Invoke answers one invocation of Function Compute's Go runtime. Of an HTTP trigger it
 // is a request, and the answer says the status; of all else it is one or more
 // CloudEvents in JSON, and an error makes the platform count the invocation as failed; a
-// Dead one is for good.
+// Dead one is for good, and a Misdirected one is the sender's fault.
 func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
 	var id string
 	if fcc, ok := fccontext.FromContext(ctx); ok {
@@ -90,6 +91,8 @@ func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, err
 	}
 	reply := d.handle(ctx, list)
 	switch {
+	case errors.Is(reply.Err, remedy.ErrForeign):
+		return nil, Misdirected(d.failed(id, reply.Dead))
 	case reply.Dead != "":
 		return nil, Dead(d.failed(id, reply.Dead))
 	case reply.Retry > 0 && reply.Record.Class != "": // the host has logged the run
@@ -107,6 +110,13 @@ type Dead string
 
 // Error says why.
 func (d Dead) Error() string { return string(d) }
+
+// Misdirected is the error of an invocation whose event is another cluster's: who sent it
+// here is wrong, and not the event.
+type Misdirected string
+
+// Error says why.
+func (m Misdirected) Error() string { return string(m) }
 
 // failed logs why an invocation fails, and returns it without secrets.
 func (d *Door) failed(id, text string) string {

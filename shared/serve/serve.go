@@ -2,7 +2,8 @@
 // Compute's custom runtime speak it, or Function Compute's own Go runtime.
 //
 // One answer for every door: 204 the event is settled; 503 with Retry-After it
-// must come again; 422 it can never be handled; 401 the caller is not known.
+// must come again; 422 it can never be handled; 421 it is another cluster's; 401 the
+// caller is not known.
 // Function Compute counts an invocation as failed only by the header x-fc-status,
 // so that it is set too.
 //
@@ -201,6 +202,8 @@ func (d *Door) event(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	reply := d.handle(ctx, list)
 	switch {
+	case errors.Is(reply.Err, remedy.ErrForeign):
+		d.refuse(w, r, http.StatusMisdirectedRequest, unsettled, reply.Dead)
 	case reply.Dead != "":
 		d.refuse(w, r, http.StatusUnprocessableEntity, unsettled, reply.Dead)
 	case reply.Retry > 0:

@@ -34,7 +34,7 @@ func (r *rig) courier(b *testing.B) {
 			w.WriteHeader(http.StatusNoContent)
 			answered.Add(1)
 		}))
-		routes, err := courier.Parse(fmt.Appendf(nil, "routes: {%s: {url: '%s', concurrency: %d}}", class, function.URL, hands), []string{class})
+		routes, err := courier.Parse(fmt.Appendf(nil, "routes: {%s: {url: '%s', concurrency: %d}}", class, function.URL, hands), []string{clusterID}, []string{class})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func (r *rig) courier(b *testing.B) {
 			var wait sync.WaitGroup
 			began := time.Now()
 			wait.Go(func() {
-				if err := courier.New(courier.Config{Stream: st}).Run(ctx, routes, nil); err != nil {
+				if err := courier.New(courier.Config{Cluster: clusterID, Stream: st}).Run(ctx, routes[clusterID], nil); err != nil {
 					b.Error(err)
 				}
 			})

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/shell"
+)
+
+// One courier serves two clusters. Of one, a function hangs, one is away and one is
+// another cluster's: the other cluster does not notice, in deliveries, in readiness or
+// in metrics. Nothing is dead by it, and with its routes put right all is delivered.
+func TestClusters(t *testing.T) {
+	const one, two, each = "c1", "c2", 20
+	classes := []string{"busy", "quota", "tag-missing"}
+	table := shell.File(t, "table", `[{"class": "busy", "texts": ["b"]}, {"class": "quota", "texts": ["q"]}, {"class": "tag-missing", "texts": ["t"]}]`)
+	server := nats.Start(t, embedded.Options{Token: "t0ken"})
+	s := nats.Connect(t, stream.Config{URL: server.URL(), Token: "t0ken"})
+	if _, err := s.Setup(t.Context(), append([]string{events.Unclassified}, classes...), stream.Settings{Clusters: []string{one, two}}); err != nil {
+		t.Fatal(err)
+	}
+
+	var hanging atomic.Int64
+	var mu sync.Mutex
+	got := map[string]int{} // requests that were answered well, by cluster
+	function := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the courier has ended
+		}
+		of := strings.Split(r.URL.Path, "/")[1]
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/hangs"):
+			hanging.Add(1)
+			<-r.Context().Done()
+		case !bytes.Contains(body, []byte(`"cluster":"`+of+`"`)):
+			w.WriteHeader(http.StatusMisdirectedRequest) // as serve.Door answers
+		default:
+			mu.Lock()
+			got[of]++
+			mu.Unlock()
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}))
+	t.Cleanup(function.Close)
+	count := func(cluster string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return got[cluster]
+	}
+
+	file := filepath.Join(t.TempDir(), "routes.yaml")
+	write := func(second string) {
+		t.Helper()
+		text := fmt.Sprintf("clusters:\n  c1: {default: {url: '%s/{cluster}/{class}'}}\n  c2: %s\n", function.URL, second)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(fmt.Sprintf("{routes: {busy: {url: '%s/c2/hangs'}, quota: {url: 'http://127.0.0.1:1'}, tag-missing: {url: '%s/c1/tag-missing'}}}", function.URL, function.URL))
+	var log shell.Log
+	health := "127.0.0.1:" + shell.Port(t)
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- run(ctx, []string{"--cluster=c1,c2", "--nats=" + server.URL(), "--routes=" + file, "--listen=" + health, "--table=" + table, "--drain=100ms"},
+			shell.Environment("LBREMEDY_NATS_TOKEN=t0ken"), io.Discard, &log)
+	}()
+	t.Cleanup(end)
+
+	for _, class := range classes {
+		failIn(t, s, two, class, 0, each)
+	}
+	until(t, "the functions of the second cluster hang", func() bool { return hanging.Load() == 8 })
+	until(t, "the wrong route of the second cluster is told of", func() bool {
+		_, body := look(t, "http://"+health+"/readyz")
+		return strings.Contains(body, "cluster c2: tag-missing: the function answers 421")
+	})
+	for _, class := range classes {
+		failIn(t, s, one, class, 0, each)
+	}
+	until(t, "all of the first cluster is delivered", func() bool { return count(one) == len(classes)*each })
+	until(t, "nothing of the first cluster waits", func() bool { return open(t, s, one) == 0 })
+	if status, body := look(t, "http://"+health+"/readyz"); status != http.StatusServiceUnavailable || strings.Contains(body, one) {
+		t.Errorf("ready: %d %s", status, body)
+	}
+	_, metrics := look(t, "http://"+health+"/metrics")
+	for series, want := range map[string]bool{
+		`lbremedy_courier_posts_total{class="busy",cluster="c1",status="2xx"} 20`:     true,
+		`lbremedy_courier_posts_total{class="tag-missing",cluster="c2",status="4xx"}`: true,
+		`lbremedy_courier_posts_total{class="busy",cluster="c1",status="none"}`:       false,
+		`lbremedy_courier_posts_total{class="tag-missing",cluster="c1",status="4xx"}`: false,
+		`lbremedy_courier_route_up{class="tag-missing",cluster="c1"} 1`:               true,
+		`lbremedy_courier_route_up{class="tag-missing",cluster="c2"} 0`:               true,
+		`lbremedy_courier_route_up{class="` + events.Unclassified + `",cluster="c2"}`: false,
+	} {
+		if strings.Contains(metrics, series) != want {
+			t.Errorf("%s: want %t in the metrics", series, want)
+		}
+	}
+	for _, cluster := range []string{one, two} {
+		if !regexp.MustCompile(`lbremedy_runs_total\{class="busy",cluster="` + cluster + `",outcome="fixed"\} 0`).MatchString(metrics) {
+			t.Errorf("the runs of %s are not counted", cluster)
+		}
+	}
+	if _, err := s.Last(t.Context(), stream.Dead, stream.DeadSubjects); !errors.Is(err, stream.ErrNotFound) {
+		t.Errorf("something is dead: %v", err)
+	}
+
+	// A mistake in the file changes nothing of either; what is right then is taken.
+	write("{routes: {busy: {}}}")
+	until(t, "the mistake is told of", func() bool {
+		return strings.Contains(log.String(), "clusters.c2.routes.busy: it says not where to send")
+	})
+	failIn(t, s, one, "busy", each, each)
+	until(t, "the first cluster goes on", func() bool { return count(one) == (len(classes)+1)*each })
+	write(fmt.Sprintf("{default: {url: '%s/{cluster}/{class}'}}", function.URL))
+	until(t, "all of the second cluster is delivered", func() bool { return open(t, s, two) == 0 })
+	if n := count(two); n < len(classes)*each {
+		t.Errorf("the second cluster got %d answers, want %d", n, len(classes)*each)
+	}
+	until(t, "all is ready", func() bool { status, _ := look(t, "http://"+health+"/readyz"); return status == http.StatusOK })
+	if n := count(one); n != (len(classes)+1)*each {
+		t.Errorf("the first cluster got %d answers, want %d", n, (len(classes)+1)*each)
+	}
+	end()
+	if err := <-done; err != nil {
+		t.Errorf("the courier ended with %v", err)
+	}
+}
+
+// failIn publishes n failures of a class in a cluster, of Services from the number first on.
+func failIn(t *testing.T, s *stream.Stream, cluster, class string, first, n int) {
+	t.Helper()
+	for i := first; i < first+n; i++ {
+		uid := fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
+		e, err := events.NewFailed(events.Failure{
+			Cluster: cluster, Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: "no",
+			Service: events.Service{Namespace: "shop", Name: "web", UID: uid},
+			Event:   events.Reference{Name: "web.1", UID: uid, ResourceVersion: "7"}, Count: 1, First: time.Now(), Last: time.Now(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		header, data, err := events.EncodeNATS(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = s.PublishNewer(t.Context(), events.FailedSubject(cluster, class, uid), cluster+class+events.MessageID(e), header, data, func(stream.Message) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// open returns how many failures of a cluster wait or are in hand.
+func open(t *testing.T, s *stream.Stream, cluster string) (n uint64) {
+	t.Helper()
+	queues, err := s.Queues(t.Context(), cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range queues {
+		n += q.Undelivered + q.InHand
+	}
+	return n
+}
+
+// until tries until ok reports true.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("it never came to this: %s", what)
+		}
+	}
+}
+
+// look returns what a GET of an address answers; status 0: nobody is there.
+func look(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		return 0, ""
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
