@@ -45,6 +45,9 @@ func (o *outlet) close(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(list, func(c change) bool { return c.member.Cluster != o.c.Cluster }) {
+			continue // that cluster's sinks tell of it
+		}
 		last := Member{Over: true, revision: math.MaxUint64} // none is left: the ticket is ended all the same
 		for n, c := range list {
 			if n == 0 || c.member.revision > last.revision {

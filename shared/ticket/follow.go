@@ -158,30 +158,23 @@ func (f *Follower) Stats() map[string]Stats {
 	return all
 }
 
-// consumer returns the name of the sink's consumer, and the cluster whose records it
-// gets; empty: all. What is written into a cluster is the business of its workers alone.
-func (o *outlet) consumer() (name, cluster string) {
-	if o.Kind == policy.Event {
-		return "tell-" + o.Name + "-" + o.c.Cluster, o.c.Cluster
-	}
-	return "tell-" + o.Name, ""
-}
+// consumer returns the name of the sink's consumer. Another cluster's policy may have a
+// sink of the same name elsewhere: each cluster is told of by its own.
+func (o *outlet) consumer() string { return "tell-" + o.Name + "_" + o.c.Cluster }
 
 // Run tells until ctx ends, and returns nil then. Without a sink it returns at once.
 // Any number of followers may run side by side on one stream.
 func (f *Follower) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, o := range f.outlets {
-		name, cluster := o.consumer()
-		since, err := f.c.Stream.SetupFollower(ctx, name, cluster)
+		since, err := f.c.Stream.SetupFollower(ctx, o.consumer(), f.c.Cluster)
 		if err != nil {
 			return fmt.Errorf("tell %s: %w", o.Name, err)
 		}
 		o.since = since
 	}
 	for _, o := range f.outlets {
-		name, _ := o.consumer()
-		g.Go(func() error { return f.c.Stream.ConsumeCases(ctx, name, workers, o.handle) })
+		g.Go(func() error { return f.c.Stream.ConsumeCases(ctx, o.consumer(), workers, o.handle) })
 		g.Go(func() error { o.closings(ctx); return nil })
 	}
 	return g.Wait()

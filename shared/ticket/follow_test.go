@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,8 +122,8 @@ func TestIncidents(t *testing.T) {
 	q.pass(time.Minute)
 	got := h.told()
 	slices.Sort(got)
-	same(t, got, "opened : 1 fail, 0 over", "opened : 1 fail, 0 over", "opened bill: 1 fail, 0 over", "opened slb: 1 fail, 0 over", "opened slb: 1 fail, 0 over",
-		"opened vsw-1: 1 fail, 0 over", "opened vsw-2: 1 fail, 0 over", "updated bill: 2 fail, 0 over")
+	same(t, got, "opened : 1 fail, 0 over", "opened : 1 fail, 0 over", "opened bill: 1 fail, 0 over", "opened bill: 1 fail, 0 over", "opened slb: 1 fail, 0 over", "opened slb: 1 fail, 0 over",
+		"opened vsw-1: 1 fail, 0 over", "opened vsw-2: 1 fail, 0 over")
 	// A Service whose cause changes leaves one ticket and joins another.
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, cause("vsw-2"))))
 	q.pass(time.Minute)
@@ -134,6 +135,64 @@ func TestIncidents(t *testing.T) {
 	q.pass(time.Minute)
 	same(t, h.told(), "updated vsw-2: 2 fail, 0 over")
 	q.empty()
+}
+
+// Two clusters share a NATS, and the policy of each has a sink of the same name, elsewhere.
+// Each is told of its own cluster's failures, also of those of an account, and of what a
+// person closes there.
+func TestClustersAreToldApart(t *testing.T) {
+	w := newWorld(t)
+	heard := func(h *hook, n int) []string {
+		t.Helper()
+		late := time.After(2 * time.Minute)
+		for range n {
+			select {
+			case <-h.came:
+			case <-late:
+				t.Fatalf("told of %q alone", h.told())
+			}
+		}
+		all := h.told()
+		slices.Sort(all)
+		return all
+	}
+	in := func(cluster string) func(*events.Record) {
+		return func(r *events.Record) { r.Cluster, r.Service.Name = cluster, "web-of-"+cluster }
+	}
+	hooks := map[string]*hook{}
+	ctx, cancel := context.WithCancel(w.ctx)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer cancel()
+	for i, cluster := range []string{"c1", "c2"} {
+		h := newHook(t)
+		hooks[cluster] = h
+		f := w.follower(func(c *Config) { c.Cluster = cluster }, h.sink("desk"))
+		f.gap = 0
+		wait.Go(func() {
+			if err := f.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		w.write(w.record(10*i+1, "arrearage", events.Asked, cause("bill"), in(cluster)))
+		w.write(w.record(10*i+2, "vswitch-ip-exhausted", events.Asked, cause("vsw-"+cluster), in(cluster)))
+	}
+	for cluster, h := range hooks {
+		same(t, heard(h, 2), "opened bill: 1 fail, 0 over", "opened vsw-"+cluster+": 1 fail, 0 over")
+	}
+	list, err := List(w.ctx, w.s)
+	if err != nil || len(list) != 4 {
+		t.Fatalf("%d incidents, %v", len(list), err)
+	}
+	for _, i := range list {
+		if i.Members[0].Cluster == "c2" && i.Class == "arrearage" {
+			if _, err := Close(w.ctx, w.s, i.ID, "ann", w.now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	same(t, heard(hooks["c2"], 1), "closed bill: 0 fail, 1 over")
+	same(t, hooks["c1"].told())
 }
 
 // A thousand Services with one cause make one ticket, and a few tellings.

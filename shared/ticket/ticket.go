@@ -28,7 +28,9 @@
 // # Scope
 //
 // An incident is a class and a cause within a scope. The scope is the class's: the
-// account or the cluster. What a check of the survey finds is one incident for the
+// account or the cluster. Each cluster that shares a NATS has incidents and tickets of
+// its own, for an account too: it has sinks of its own, and its account may be another.
+// What a check of the survey finds is one incident for the
 // cluster, whatever it is about: Services, load balancers, the cluster itself. A class of scope Service covers the Services of a cluster that
 // share a cause, such as one full vSwitch, and without a cause the one Service.
 //
@@ -188,7 +190,7 @@ func incidentOf(scope remedy.Scope, r events.Record) incident {
 	i := incident{class: r.Class, cause: hash(r.Cause)}
 	switch {
 	case scope == remedy.Account:
-		i.scope = "account"
+		i.scope = "account-" + r.Cluster // as this cluster is told of it, whoever else has the account
 	case scope == remedy.Cluster || r.Cause != "":
 		i.scope = "cluster-" + r.Cluster
 	default:
