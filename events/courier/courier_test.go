@@ -780,7 +780,7 @@ func TestPermit(t *testing.T) {
 		{Name: "courier", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe}, {Name: "admin", Password: "p"},
 	}})
 	as := func(user, inbox string) *stream.Stream {
-		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox, Grace: time.Second})
+		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox, Cluster: "c1", Grace: time.Second})
 	}
 	p := &place{Stream: as("admin", ""), server: server}
 	if _, err := p.Setup(t.Context(), known, stream.Settings{Clusters: []string{"c1"}}); err != nil {

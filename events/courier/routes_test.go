@@ -98,9 +98,9 @@ func TestParseClusters(t *testing.T) {
   c1: {default: {url: 'https://{class}.one', auth: {bearer: /run/one}}, routes: {busy: {hold: true}, tag-missing: {hold: true}}}
   c2: {routes: {quota: {url: 'https://{class}.{cluster}'}}}`,
 			map[string]Routes{"c1": {"quota": withToken}, "c2": {"quota": to("https://quota.c2")}}},
-		{"a placeholder", []string{"c1", "c2"}, "routes: {quota: {url: 'https://{class}.{cluster}'}}",
+		{"{cluster}", []string{"c1", "c2"}, "routes: {quota: {url: 'https://{class}.{cluster}'}}",
 			map[string]Routes{"c1": {"quota": to("https://quota.c1")}, "c2": {"quota": to("https://quota.c2")}}},
-		{"a placeholder in the host", []string{"c1", "c2"}, "routes: {quota: {url: 'https://gate', headers: {Host: '{class}-{cluster}.internal'}}}",
+		{"{cluster} in the host", []string{"c1", "c2"}, "routes: {quota: {url: 'https://gate', headers: {Host: '{class}-{cluster}.internal'}}}",
 			map[string]Routes{"c1": {"quota": to("https://gate", "Host", "quota-c1.internal")}, "c2": {"quota": to("https://gate", "Host", "quota-c2.internal")}}},
 		{"a section for the only one", []string{"c1"}, "clusters: {c1: {routes: {quota: {url: 'https://a'}}}}",
 			map[string]Routes{"c1": {"quota": to("https://a")}}},
@@ -108,7 +108,7 @@ func TestParseClusters(t *testing.T) {
 			map[string]Routes{"c1": {"quota": to("https://broker")}, "c2": {"quota": to("https://broker")}}},
 		{"a check of sections alone", nil, "clusters: {c2: {}, c1: {routes: {quota: {url: 'https://a'}}}}",
 			map[string]Routes{"c1": {"quota": to("https://a")}, "c2": {}}},
-		{"a check of a placeholder alone", nil, "routes: {quota: {url: 'https://{cluster}'}}",
+		{"a check of {cluster} alone", nil, "routes: {quota: {url: 'https://{cluster}'}}",
 			map[string]Routes{sample: {"quota": to("https://" + sample)}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

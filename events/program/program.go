@@ -158,7 +158,7 @@ func (f *Flags) Clusters() ([]string, error) {
 func (f *Flags) Stream(cluster string, log *slog.Logger) stream.Config {
 	own := strings.NewReplacer("{cluster}", cluster)
 	return stream.Config{
-		URL: f.nats, Token: f.token, Creds: own.Replace(f.creds), NKey: own.Replace(f.nkey), Inbox: f.inbox, CA: f.ca,
+		URL: f.nats, Token: f.token, Creds: own.Replace(f.creds), NKey: own.Replace(f.nkey), Inbox: f.inbox, Cluster: cluster, CA: f.ca,
 		Name: "lbremedy " + f.set.Name() + " " + cluster, Log: log,
 	}
 }

@@ -35,7 +35,7 @@ const root = "../.."
 // the owner reads any of it.
 func TestKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
-	if err := run(dir, root+"/infra/nats/accounts.conf", "c1", "lbremedy", io.Discard); err != nil {
+	if err := run(dir, []string{"c1"}, "lbremedy", io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	first := read(t, dir, "keys.conf")
@@ -43,7 +43,7 @@ func TestKeys(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "viewer.seed")); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(dir, root+"/infra/nats/accounts.conf", "c1", "lbremedy", &said); err != nil {
+	if err := run(dir, []string{"c1"}, "lbremedy", &said); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(said.String(), " 1 with a new key") {
@@ -59,10 +59,7 @@ func TestKeys(t *testing.T) {
 	if differ != 1 {
 		t.Errorf("%d keys changed, want that of the viewer alone", differ)
 	}
-	names, err := users("c1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := namesOf(t, "c1")
 	secrets := read(t, dir, "secrets.yaml")
 	for _, name := range append(names, "users") {
 		if n := strings.Count(secrets, "name: lbremedy-nats-"+name+"\n"); n != 1 {
@@ -82,7 +79,7 @@ func TestKeys(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "viewer.seed"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := run(dir, root+"/infra/nats/accounts.conf", "c1", "lbremedy", io.Discard)
+		err := run(dir, []string{"c1"}, "lbremedy", io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "viewer") || strings.Contains(err.Error(), text) {
 			t.Errorf("%s: got %v", what, err)
 		}
@@ -90,11 +87,87 @@ func TestKeys(t *testing.T) {
 	if conf := read(t, dir, "accounts.conf"); strings.Contains(conf, stream.ThisCluster) || !strings.Contains(conf, `"$JS.API.CONSUMER.MSG.NEXT.FAILED.quota_c1"`) {
 		t.Error("the configuration does not name the cluster")
 	}
-	if err := run(dir, root+"/infra/nats/accounts.conf", "", "lbremedy", io.Discard); err == nil || !strings.Contains(err.Error(), "-cluster") {
-		t.Errorf("without a cluster: %v", err)
+	for want, clusters := range map[string][]string{
+		"no cluster is named: set -cluster":                  nil,
+		"-cluster: invalid event: the cluster ID is empty":   {"c1", ""},
+		"-cluster: c1 is named twice":                        {"c1", "c2", "c1"},
+		`cluster ID "c.1" is not 1 to 64 letters`:            {"c.1"},
+		"account-gate.seed is of a folder for one cluster: ": {"c1", "c2"},
+	} {
+		if err := run(dir, clusters, "lbremedy", io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", clusters, err, want)
+		}
 	}
-	if err := run(dir, "none", "c1", "lbremedy", io.Discard); err == nil {
-		t.Error("no configuration is no error")
+}
+
+// namesOf returns the names of the users of clusters.
+func namesOf(t *testing.T, clusters ...string) (names []string) {
+	t.Helper()
+	all, _, err := users(clusters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range all {
+		names = append(names, u.Name)
+	}
+	return names
+}
+
+// Several clusters have users of their own, in folders of their own, and share those that
+// are no cluster's. A cluster that comes changes no key, and none is forgotten by mistake.
+func TestKeysOfClusters(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	var said strings.Builder
+	if err := run(dir, []string{"c1", "C1-b_2"}, "lbremedy", &said); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said.String(), "In cluster C1-b_2: kubectl apply --server-side -f "+dir+"/C1-b_2/secrets.yaml") {
+		t.Errorf("it said %q", said.String())
+	}
+	first := map[string]string{}
+	for _, name := range namesOf(t, "c1") {
+		common := slices.Contains([]string{"operator", "viewer", "system"}, name)
+		for _, folder := range []string{"", "c1", "C1-b_2"} {
+			seed, err := os.ReadFile(filepath.Join(dir, folder, name+".seed"))
+			if (err == nil) != (common == (folder == "")) {
+				t.Errorf("the key of %s in folder %q: %v", name, folder, err)
+			}
+			first[folder+"/"+name] = string(seed)
+			if n := strings.Count(read(t, filepath.Join(dir, folder), "secrets.yaml"), "name: lbremedy-nats-"+name+"\n"); (n == 1) != (err == nil) {
+				t.Errorf("%d Secrets for %s in folder %q", n, name, folder)
+			}
+		}
+	}
+	for _, folder := range []string{"c1", "C1-b_2"} {
+		if strings.Contains(read(t, filepath.Join(dir, folder), "secrets.yaml"), "lbremedy-nats-users") {
+			t.Errorf("the folder of %s has the configuration of the server", folder)
+		}
+	}
+	if err := run(dir, []string{"C1-b_2", "c3", "c1"}, "lbremedy", io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for at, seed := range first {
+		if text, _ := os.ReadFile(filepath.Join(dir, at+".seed")); string(text) != seed {
+			t.Errorf("the key of %s has changed", at)
+		}
+	}
+	before := read(t, dir, "accounts.conf")
+	if err := run(dir, []string{"c1", "c3"}, "lbremedy", io.Discard); err == nil || !strings.Contains(err.Error(), "C1-b_2 holds keys of a cluster that is not named") {
+		t.Errorf("a cluster that is not named: %v", err)
+	}
+	if read(t, dir, "accounts.conf") != before {
+		t.Error("the configuration has changed")
+	}
+	for _, of := range []string{"C1-b_2", "c3"} {
+		if err := os.RemoveAll(filepath.Join(dir, of)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run(dir, []string{"c1"}, "lbremedy", io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if text := read(t, filepath.Join(dir, "c1"), "courier.seed"); text != first["c1/courier"] {
+		t.Error("the last cluster's key has changed")
 	}
 }
 
@@ -111,18 +184,23 @@ func read(t *testing.T, dir, name string) string {
 // work, and nobody anything else.
 func TestAccounts(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "lbremedy")
-	if err := run(keys, root+"/infra/nats/accounts.conf", "c1", "lbremedy", io.Discard); err != nil {
+	const mine, theirs, cluster, elsewhere, uid = "tag-missing", "quota", "c1", "C1-b_2", "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
+	if err := run(keys, []string{cluster, elsewhere}, "lbremedy", io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	nodes, ca := start(t, keys)
-	as := func(user, inbox string) *stream.Stream {
+	of := func(cluster, user, inbox string) *stream.Stream {
 		t.Helper()
+		seed := filepath.Join(keys, cluster, user+".seed")
+		if slices.Contains(stream.Common, user) {
+			seed = filepath.Join(keys, user+".seed")
+		}
 		var urls []string
 		for _, n := range nodes {
 			urls = append(urls, "tls://"+n.Addr().String())
 		}
 		s, err := stream.Connect(t.Context(), stream.Config{
-			URL: strings.Join(urls, ","), NKey: filepath.Join(keys, user+".seed"), Inbox: stream.InboxOf(inbox), CA: ca,
+			URL: strings.Join(urls, ","), NKey: seed, Inbox: stream.InboxOf(inbox), Cluster: cluster, CA: ca,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -130,13 +208,13 @@ func TestAccounts(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s
 	}
-	const mine, theirs, cluster, uid = "tag-missing", "quota", "c1", "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
+	as := func(user, inbox string) *stream.Stream { t.Helper(); return of(cluster, user, inbox) }
 	classes := []string{mine, theirs} // a consumer takes each node some work, and all are alike
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	operator := as("operator", "operator")
 	for { // a cluster that has just come up has no leader for a moment
-		_, err := operator.Setup(ctx, classes, stream.Settings{Replicas: 3, Clusters: []string{cluster}})
+		_, err := operator.Setup(ctx, classes, stream.Settings{Replicas: 3, Clusters: []string{cluster, elsewhere}})
 		if err == nil {
 			break
 		}
@@ -147,6 +225,16 @@ func TestAccounts(t *testing.T) {
 	listener := as(mine, theirs) // who would hear what another is answered
 	exporter, worker, viewer, class := as("exporter", "exporter"), as("worker", "worker"), as("viewer", "viewer"), as(mine, mine)
 	teller := as("teller", "teller")
+	courier := as("courier", "courier")
+	neighbour := of(elsewhere, "worker", "worker")
+	// Who has another cluster's key hears no answers of this one.
+	eavesdropper, err := stream.Connect(ctx, stream.Config{
+		URL: "tls://" + nodes[0].Addr().String(), NKey: filepath.Join(keys, elsewhere, "worker.seed"), Inbox: stream.InboxOf("worker"), Cluster: cluster, CA: ca,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(eavesdropper.Close)
 
 	newer := func(stream.Message) bool { return true }
 	failure := func(s *stream.Stream, class string) func(context.Context) error {
@@ -167,9 +255,10 @@ func TestAccounts(t *testing.T) {
 			return j.Append(ctx, time.Now().String(), nil, []byte("{}"))
 		}
 	}
-	consume := func(s *stream.Stream, class string) func(context.Context) error {
+	consumeIn := func(s *stream.Stream, cluster, class string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			in, stop := context.WithCancel(ctx)
+			defer stop()
 			got := false
 			err := s.Consume(in, cluster, class, 1, func(context.Context, stream.Message) stream.Reply {
 				got = true
@@ -182,6 +271,7 @@ func TestAccounts(t *testing.T) {
 			return err
 		}
 	}
+	consume := func(s *stream.Stream, class string) func(context.Context) error { return consumeIn(s, cluster, class) }
 	setup := func(s *stream.Stream) func(context.Context) error {
 		return func(ctx context.Context) error {
 			changed, err := s.Setup(ctx, classes, stream.Settings{Clusters: []string{cluster}})
@@ -191,9 +281,19 @@ func TestAccounts(t *testing.T) {
 			return err
 		}
 	}
-	follow := func(s *stream.Stream, name string) func(context.Context) error {
+	follow := func(s *stream.Stream, cluster, name string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := s.SetupFollower(ctx, name, cluster)
+			return err
+		}
+	}
+	// That there is nothing is an answer as well.
+	heard := func(s *stream.Stream, from, filter string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := s.Last(ctx, from, filter)
+			if errors.Is(err, stream.ErrNotFound) {
+				return nil
+			}
 			return err
 		}
 	}
@@ -237,13 +337,13 @@ func TestAccounts(t *testing.T) {
 		{"class writes its record", record(class, mine)},
 		{"viewer looks at all", lookAt(viewer)},
 		{"worker sets up", setup(worker)},
-		{"worker follows the journal", follow(worker, "teller")},
+		{"worker follows the journal", follow(worker, cluster, "teller")},
 		{"worker takes a failure", consume(worker, theirs)},
 		{"worker writes a record", record(worker, theirs)},
 		{"worker publishes a failure", failure(worker, theirs)},
 		{"worker puts a policy in force", put(worker, "policy."+cluster)},
 		{"worker keeps a ticket", put(worker, "incident.head.x")},
-		{"teller follows the journal", follow(teller, "tell-desk")},
+		{"teller follows the journal", follow(teller, cluster, "tell-desk")},
 		{"teller looks at all", lookAt(teller)},
 		{"teller puts a policy in force", put(teller, "policy."+cluster)},
 		{"teller keeps a ticket", put(teller, "ticket.desk.x")},
@@ -258,10 +358,14 @@ func TestAccounts(t *testing.T) {
 		}
 	}
 
+	// There is something of the other cluster to take.
+	if _, _, err := operator.PublishNewer(ctx, events.FailedSubject(elsewhere, mine, uid), "elsewhere", nil, []byte("{}"), newer); err != nil {
+		t.Fatal(err)
+	}
 	refused := []deed{
 		{"exporter writes a record", record(exporter, mine)},
 		{"exporter consumes", consume(exporter, mine)},
-		{"exporter follows the journal", follow(exporter, "x")},
+		{"exporter follows the journal", follow(exporter, cluster, "x")},
 		{"exporter says that a message of a class is dead", func(ctx context.Context) error {
 			return exporter.Dead(ctx, "it is a test", events.FailedSubject(cluster, mine, uid), nil, []byte("x"))
 		}},
@@ -274,16 +378,50 @@ func TestAccounts(t *testing.T) {
 		{"exporter forgets another cluster's progress", func(ctx context.Context) error { return exporter.ResetProgress(ctx, "c2") }},
 		{"class consumes another's", consume(class, theirs)},
 		{"class writes another's record", record(class, theirs)},
-		{"class follows the journal", follow(class, "x")},
+		{"class follows the journal", follow(class, cluster, "x")},
 		{"viewer publishes a failure", failure(viewer, mine)},
 		{"viewer consumes", consume(viewer, mine)},
 		{"viewer writes a record", record(viewer, mine)},
-		{"viewer follows the journal", follow(viewer, "x")},
+		{"viewer follows the journal", follow(viewer, cluster, "x")},
 		{"viewer backs up", func(ctx context.Context) error { _, err := viewer.Backup(ctx, stream.Cases, io.Discard); return err }},
 		{"teller writes a record", record(teller, mine)},
 		{"teller publishes a failure", failure(teller, mine)},
 		{"teller consumes", consume(teller, mine)},
-		{"teller puts another cluster's policy in force", put(teller, "policy.c2")},
+		{"teller puts another cluster's policy in force", put(teller, "policy."+elsewhere)},
+		{"teller follows the journal of another cluster", follow(teller, elsewhere, "x")},
+		{"worker sets a stream up", func(ctx context.Context) error {
+			_, err := worker.Setup(ctx, classes, stream.Settings{CasesBytes: 2 << 30})
+			return err
+		}},
+		{"worker follows the journal of another cluster", follow(worker, elsewhere, "x")},
+		{"worker consumes another cluster", consumeIn(worker, elsewhere, mine)},
+		{"worker writes another cluster's record", func(ctx context.Context) error {
+			return worker.Journal(elsewhere, uid, mine).Append(ctx, "1", nil, []byte("{}"))
+		}},
+		{"worker writes another cluster's snapshot", func(ctx context.Context) error {
+			return worker.Snapshot(ctx, elsewhere, uid, mine, nil, []byte("{}"))
+		}},
+		{"worker publishes another cluster's failure", func(ctx context.Context) error {
+			_, _, err := worker.PublishNewer(ctx, events.FailedSubject(elsewhere, mine, uid), time.Now().String(), nil, []byte("{}"), newer)
+			return err
+		}},
+		{"worker says that another cluster's message is dead", func(ctx context.Context) error {
+			return worker.Dead(ctx, "it is a test", events.FailedSubject(elsewhere, mine, uid), nil, []byte("x"))
+		}},
+		{"another cluster's worker hears the answers of this one's", func(ctx context.Context) error {
+			_, err := eavesdropper.Get(ctx, "policy."+elsewhere)
+			if errors.Is(err, stream.ErrNotFound) {
+				return nil // an answer
+			}
+			return err
+		}},
+		{"exporter reads another cluster's failures", heard(exporter, stream.Failed, events.FailedSubject(elsewhere, mine, uid))},
+		{"exporter reads all failures", heard(exporter, stream.Failed, events.FailedSubjects)},
+		{"exporter reads the journal", heard(exporter, stream.Cases, events.CaseSubjects)},
+		{"courier reads another cluster's dead letters", heard(courier, stream.Dead, "lbremedy.dead.failed."+elsewhere+".x")},
+		{"courier reads all dead letters", heard(courier, stream.Dead, stream.DeadSubjects)},
+		{"courier reads the failures", heard(courier, stream.Failed, events.FailedSubjects)},
+		{"courier consumes another cluster", consumeIn(courier, elsewhere, mine)},
 		{"teller pauses", put(teller, "pause")},
 		{"teller approves", put(teller, "approval."+cluster+"."+uid+"."+mine)},
 		{"worker discards the journal", func(ctx context.Context) error { return worker.Discard(ctx, stream.Cases) }},
@@ -294,6 +432,14 @@ func TestAccounts(t *testing.T) {
 		for _, key := range []string{"policy", "policy." + cluster, "tell." + cluster, "pause", "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs} {
 			refused = append(refused, deed{user + " writes " + key, put(s, key)})
 		}
+	}
+	for _, key := range []string{
+		"policy", "policy." + cluster, "tell." + cluster, "pause", "pause." + cluster, "breaker." + cluster + "." + mine, "approval." + cluster + "." + uid + "." + mine,
+		events.RunKey(cluster, uid, mine), "claim.budget." + cluster + ".0", "claim.budget." + cluster + "." + mine + ".0", "claim.unsettled." + cluster + "." + mine + ".0",
+		"claim.evict." + cluster + ".shop.web.0", "lock.survey." + cluster, "lock.again." + cluster, "pace.touch." + cluster,
+		"progress." + cluster, "ledger." + cluster + ".e1", events.CountKey(cluster), "closed.cluster-" + cluster + ".quota.0",
+	} {
+		refused = append(refused, deed{"the worker of another cluster writes " + key, put(neighbour, key)})
 	}
 	// The server does not answer whom it refuses, so that each takes its time.
 	var wait sync.WaitGroup
@@ -452,10 +598,7 @@ func TestUsers(t *testing.T) {
 	if _, err := stream.Users("c1", []string{"a.b"}, nil); err == nil {
 		t.Error("a class that is several tokens got permissions")
 	}
-	names, err := users("c1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := namesOf(t, "c1")
 	seen := map[string]string{}
 	for _, n := range names {
 		if other, ok := seen[stream.KeyName(n)]; ok {

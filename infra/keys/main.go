@@ -2,9 +2,13 @@
 // of them: a Secret with the seed of each user, and one with the configuration of the
 // server, which holds public keys alone and lets the users at what is their cluster's.
 //
+// Of one cluster all lies in one folder. Where several clusters share a NATS, each has a
+// folder of its own in it, with its keys and secrets.yaml; in the folder itself remain
+// the users that are no cluster's, and the configuration of the server for all.
+//
 // A key that is in the folder already stays, so that it may be called again after a
-// class has come; one that is removed there is made anew. Nothing is written anywhere
-// but in the folder, which nobody else can read.
+// class or a cluster has come; one that is removed there is made anew. Nothing is written
+// anywhere but in the folder, which nobody else can read.
 package main
 
 import (
@@ -14,33 +18,38 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/nats-io/nkeys"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/survey"
+	"github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 func main() {
 	dir := flag.String("dir", "keys", "folder that keeps the keys; keep it out of the repository")
-	accounts := flag.String("accounts", "infra/nats/accounts.conf", "the generated configuration")
-	cluster := flag.String("cluster", "", "ID of the ACK cluster whose subjects and keys the users may use; required")
+	var clusters []string
+	flag.Func("cluster", "ID of an ACK cluster whose users to make; several are separated by commas, or the flag is given again; required", func(list string) error {
+		clusters = append(clusters, strings.Split(list, ",")...)
+		return nil
+	})
 	namespace := flag.String("namespace", "lbremedy", "namespace of lbremedy and of NATS")
 	flag.Parse()
-	if err := run(*dir, *accounts, *cluster, *namespace, os.Stdout); err != nil {
+	if err := run(*dir, clusters, *namespace, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "keys:", err)
 		os.Exit(1)
 	}
 }
 
-// users returns the names of all users, with the one that looks after the server.
-func users(cluster string) ([]string, error) {
+// users returns the users of these clusters, with the one that looks after the server.
+func users(clusters []string) (all []nats.User, accounts []byte, err error) {
 	var classes []string
 	for _, r := range functions.All {
 		classes = append(classes, r.Class)
@@ -49,34 +58,55 @@ func users(cluster string) ([]string, error) {
 	for _, r := range survey.Remedies() {
 		findings = append(findings, r.Class)
 	}
-	all, err := stream.Users(cluster, classes, findings)
-	if err != nil {
-		return nil, err
+	if all, err = nats.Users(clusters, classes, findings); err != nil {
+		return nil, nil, err
 	}
-	return append(slices.Sorted(maps.Keys(all)), "system"), nil
+	if accounts, err = nats.Accounts(all); err != nil {
+		return nil, nil, err
+	}
+	return append(all, nats.User{Name: nats.System, Key: stream.KeyName(nats.System)}), accounts, nil
 }
 
 // run makes the keys that the folder lacks, and writes what is for Kubernetes.
-func run(dir, accounts, cluster, namespace string, out io.Writer) error {
-	if cluster == "" {
+func run(dir string, clusters []string, namespace string, out io.Writer) error {
+	if len(clusters) == 0 {
 		return errors.New("no cluster is named: set -cluster to the ID of the ACK cluster")
 	}
-	names, err := users(cluster)
+	for i, cluster := range clusters {
+		if err := events.ValidCluster(cluster); err != nil {
+			return fmt.Errorf("-cluster: %w", err)
+		}
+		if slices.Contains(clusters[:i], cluster) {
+			return fmt.Errorf("-cluster: %s is named twice", cluster)
+		}
+	}
+	all, accounts, err := users(clusters)
 	if err != nil {
 		return err
 	}
-	configuration, err := os.ReadFile(accounts)
+	apart, err := layout(dir, clusters)
 	if err != nil {
-		return fmt.Errorf("read the generated configuration: %w", err)
+		return err
 	}
-	configuration = bytes.ReplaceAll(configuration, []byte(stream.ThisCluster), []byte(cluster))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder of the keys: %w", err)
+	var public bytes.Buffer
+	secrets := map[string]*bytes.Buffer{} // by the folder that they are for
+	folder := func(u nats.User) (string, error) {
+		of := dir
+		if apart && u.Cluster != "" {
+			of = filepath.Join(dir, u.Cluster)
+		}
+		if secrets[of] == nil {
+			secrets[of] = &bytes.Buffer{}
+		}
+		return of, os.MkdirAll(of, 0o700)
 	}
-	var public, secrets bytes.Buffer
 	made := 0
-	for _, name := range names {
-		seed, isNew, err := seedOf(filepath.Join(dir, name+".seed"))
+	for _, u := range all {
+		of, err := folder(u)
+		if err != nil {
+			return fmt.Errorf("make the folder of the keys: %w", err)
+		}
+		seed, isNew, err := seedOf(filepath.Join(of, u.Name+".seed"))
 		if err != nil {
 			return err
 		}
@@ -85,30 +115,68 @@ func run(dir, accounts, cluster, namespace string, out io.Writer) error {
 		}
 		pair, err := nkeys.FromSeed(seed)
 		if err != nil {
-			return fmt.Errorf("read the key of %s: %s.seed holds no seed: remove it, and it is made anew", name, name)
+			return fmt.Errorf("read the key of %s: %s.seed holds no seed: remove it, and it is made anew", u.Name, u.Name)
 		}
 		key, err := pair.PublicKey()
 		if err != nil {
-			return fmt.Errorf("read the key of %s: %w", name, err)
+			return fmt.Errorf("read the key of %s: %w", u.Name, err)
 		}
 		if !nkeys.IsValidPublicUserKey(key) {
-			return fmt.Errorf("read the key of %s: %s.seed is not a user's: remove it, and it is made anew", name, name)
+			return fmt.Errorf("read the key of %s: %s.seed is not a user's: remove it, and it is made anew", u.Name, u.Name)
 		}
-		fmt.Fprintf(&public, "%s: %q\n", stream.KeyName(name), key)
-		if err := secret(&secrets, namespace, "lbremedy-nats-"+name, map[string]string{"seed": string(seed)}); err != nil {
+		fmt.Fprintf(&public, "%s: %q\n", u.Key, key)
+		if err := secret(secrets[of], namespace, "lbremedy-nats-"+u.Name, map[string]string{"seed": string(seed)}); err != nil {
 			return err
 		}
 	}
-	if err := secret(&secrets, namespace, "lbremedy-nats-users", map[string]string{"accounts.conf": string(configuration), "keys.conf": public.String()}); err != nil {
+	if err := secret(secrets[dir], namespace, "lbremedy-nats-users", map[string]string{"accounts.conf": string(accounts), "keys.conf": public.String()}); err != nil {
 		return err
 	}
-	for name, text := range map[string][]byte{"keys.conf": public.Bytes(), "accounts.conf": configuration, "secrets.yaml": secrets.Bytes()} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+	files := map[string][]byte{filepath.Join(dir, "keys.conf"): public.Bytes(), filepath.Join(dir, "accounts.conf"): accounts}
+	for of, text := range secrets {
+		files[filepath.Join(of, "secrets.yaml")] = text.Bytes()
+	}
+	for file, text := range files {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
 			return fmt.Errorf("write the keys: %w", err)
 		}
 	}
-	fmt.Fprintf(out, "%d users, %d with a new key. Now: kubectl apply -f %s\n", len(names), made, filepath.Join(dir, "secrets.yaml"))
+	fmt.Fprintf(out, "%d users, %d with a new key. Now, where NATS runs: kubectl apply --server-side -f %s\n", len(all), made, filepath.Join(dir, "secrets.yaml"))
+	if apart {
+		for _, cluster := range clusters {
+			fmt.Fprintf(out, "In cluster %s: kubectl apply --server-side -f %s\n", cluster, filepath.Join(dir, cluster, "secrets.yaml"))
+		}
+	}
 	return nil
+}
+
+// layout reports whether each cluster has a folder of its own. What lies there for others
+// is an error: the server would forget users that still work, or know one of their keys
+// by another's name.
+func layout(dir string, clusters []string) (apart bool, err error) {
+	seeds, err := filepath.Glob(filepath.Join(dir, "*", "*.seed"))
+	if err != nil {
+		return false, fmt.Errorf("look at the keys: %w", err)
+	}
+	for _, file := range seeds {
+		apart = true
+		if of := filepath.Base(filepath.Dir(file)); !slices.Contains(clusters, of) {
+			return false, fmt.Errorf("%s holds keys of a cluster that is not named, whose users NATS would forget: name it with -cluster, or remove the folder", filepath.Join(dir, of))
+		}
+	}
+	if apart = apart || len(clusters) > 1; !apart {
+		return false, nil
+	}
+	flat, err := filepath.Glob(filepath.Join(dir, "*.seed"))
+	if err != nil {
+		return false, fmt.Errorf("look at the keys: %w", err)
+	}
+	for _, file := range flat {
+		if name := strings.TrimSuffix(filepath.Base(file), ".seed"); name != nats.System && !slices.Contains(stream.Common, name) {
+			return false, fmt.Errorf("%s is of a folder for one cluster: move all seeds but those of %s and %s to %s", file, strings.Join(stream.Common, ", "), nats.System, filepath.Join(dir, "<its ID>"))
+		}
+	}
+	return true, nil
 }
 
 // seedOf returns the seed of a file, which is made if it is not there.

@@ -163,6 +163,6 @@ func Connect(ctx context.Context, c Config) (*remedy.Env, error) {
 // Stream connects to the stream alone.
 func (c Config) Stream(ctx context.Context) (*stream.Stream, error) {
 	return stream.Connect(ctx, stream.Config{
-		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, NKey: c.NATSNKey, Seed: c.NATSSeed, Inbox: c.NATSInbox, CA: c.NATSCA, Name: "lbremedy " + c.Who, Handlers: c.Handlers, Log: c.Log,
+		URL: c.NATS, Token: c.NATSToken, Creds: c.NATSCreds, NKey: c.NATSNKey, Seed: c.NATSSeed, Inbox: c.NATSInbox, Cluster: c.Cluster, CA: c.NATSCA, Name: "lbremedy " + c.Who, Handlers: c.Handlers, Log: c.Log,
 	})
 }

@@ -46,16 +46,18 @@ func (x *run) kept(m stream.Message) (f events.Failure, mine bool, err error) {
 // newestOfOurs returns the newest failure of the Service that has a time. The newest
 // message under its UID may be a stranger's.
 func (x *run) newestOfOurs(ctx context.Context, subject string) (newest events.Failure, found bool, err error) {
-	var last uint64
-	err = x.env.Stream.EachLast(ctx, stream.Failed, subject, func(m stream.Message) error {
-		f, mine, err := x.kept(m)
-		if err == nil && mine && m.Sequence > last && !f.Last.IsZero() {
-			newest, found, last = f, true, m.Sequence
-		}
-		return err
-	})
+	kept, err := x.env.Stream.Lasts(ctx, stream.Failed, subject)
 	if err != nil {
 		return events.Failure{}, false, fmt.Errorf("read the newest failure: %w", err)
+	}
+	for _, m := range kept { // oldest first
+		f, mine, err := x.kept(m)
+		if err != nil {
+			return events.Failure{}, false, err
+		}
+		if mine && !f.Last.IsZero() {
+			newest, found = f, true
+		}
 	}
 	return newest, found, nil
 }

@@ -51,7 +51,7 @@ func (j *Journal) Load(ctx context.Context) (*Message, error) {
 	}
 	// One view of all classes: read one after the other, a replica that lags could
 	// hide a record of this class behind a newer one of another.
-	records, err := j.stream.lasts(ctx, Cases, j.all)
+	records, err := j.stream.Lasts(ctx, Cases, j.all)
 	if err != nil {
 		return nil, fmt.Errorf("load the journal: %w", err)
 	}

@@ -18,23 +18,38 @@ type Permissions struct {
 // user has its own, so that none listens to another's.
 func InboxOf(user string) string { return "_INBOX_" + user }
 
+// inboxIn returns the part of an inbox that is for answers about a cluster: users of one
+// name in several clusters don't listen to each other's answers either.
+func inboxIn(inbox, cluster string) string {
+	if inbox == "" || cluster == "" {
+		return inbox
+	}
+	return inbox + "." + cluster
+}
+
 // Permit returns what the function or worker of one class in one cluster needs, and no more: its
 // own consumer, its own records and snapshots in the journal, the dead letters of its
 // own messages, and the keys that the engine writes for it. The user is the class, with
 // Config.Inbox as InboxOf says.
 //
-// It may read the streams whole: the server tells a query for many subjects at once
-// from one for its own by its body alone. None of them holds a secret. It may not write
-// the policy, a pause, an approval other than to use it up, or another class's breaker.
+// It may read FAILED, CASES and the bucket whole: the server tells a query for many
+// subjects at once from one for its own by its body alone. None of them holds a secret. It
+// may not write the policy, a pause, an approval other than to use it up, or another
+// class's breaker.
+//
+// What is claimed or locked of a cloud is common to all clusters of the NATS by design:
+// two clusters may put load balancers into one vSwitch, share a load balancer, or have a
+// RAM policy in common, and must not write to it at once.
 func Permit(cluster, class string) (Permissions, error) {
 	if err := cmp.Or(events.ValidCluster(cluster), events.ValidClass(class)); err != nil {
 		return Permissions{}, err
 	}
 	consumer := Failed + "." + ConsumerOf(cluster, class)
-	p := Permissions{Subscribe: []string{InboxOf(class) + ".>"}}
-	for _, stream := range []string{Failed, Cases, Dead, bucketStream} {
-		p.Publish = append(p.Publish, getSubject(stream))
+	p := Permissions{Subscribe: []string{inboxIn(InboxOf(class), cluster) + ".>"}}
+	for _, stream := range []string{Failed, Cases, bucketStream} {
+		p.Publish = append(p.Publish, getSubject(stream), lastSubject(stream, ">"))
 	}
+	dead := deadPrefix + "failed." + cluster + "." + class + ".>"
 	key := func(format string, args ...any) string { return bucketPrefix + fmt.Sprintf(format, args...) }
 	p.Publish = append(p.Publish,
 		"$JS.API.CONSUMER.INFO."+consumer,
@@ -42,9 +57,9 @@ func Permit(cluster, class string) (Permissions, error) {
 		"$JS.ACK."+consumer+".>",
 		events.CaseSubject(cluster, "*", class),
 		events.KeptSubject(cluster, "*", class),
-		deadPrefix+"failed."+cluster+"."+class+".>",
+		dead, lastSubject(Dead, dead), // to put nothing there twice
 		key("claim.vswitch.*.*"), // free addresses
-		key("claim.evict.>"),
+		key("claim.evict.%s.>", cluster),
 		key("claim.budget.%s.*", cluster),
 		key("claim.budget.%s.%s.*", cluster, class),
 		key("claim.unsettled.%s.%s.*", cluster, class),
@@ -65,11 +80,13 @@ func CourierFollower(cluster string) string { return "courier_" + cluster }
 // these classes, their dead letters, and the records that its follower is handed. Its user
 // is "courier". It may create neither streams nor consumers, since who may create a
 // consumer chooses the subject on which the server delivers: Setup and SetupFollower
-// have run before. What it may read beside that is DEAD, to put nothing there twice.
+// have run before. What it may read beside that are its dead letters, to put nothing
+// there twice: nothing of another cluster.
 func PermitCourier(cluster string, classes []string) Permissions {
+	dead := deadPrefix + "failed." + cluster + ".>"
 	p := Permissions{
-		Publish:   []string{getSubject(Dead), deadPrefix + "failed." + cluster + ".>"},
-		Subscribe: []string{InboxOf("courier") + ".>"},
+		Publish:   []string{dead, lastSubject(Dead, dead)},
+		Subscribe: []string{inboxIn(InboxOf("courier"), cluster) + ".>"},
 	}
 	consumers := []string{Cases + "." + CourierFollower(cluster)}
 	for _, class := range slices.Sorted(slices.Values(classes)) {

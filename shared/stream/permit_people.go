@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/events"
@@ -10,31 +11,63 @@ import (
 // all are the streams of lbremedy, with the one that the bucket is.
 var all = []string{Failed, Cases, Dead, bucketStream}
 
-// reading returns what reads the streams whole and looks at what they are set to.
-// None of it creates a consumer: who may do that chooses the subject on which the
-// server delivers, and with it writes where the consumer's owner may not.
-func reading(user string) Permissions {
-	p := Permissions{Subscribe: []string{InboxOf(user) + ".>"}}
+// looking returns what looks at how the streams are set up and at how far they are read.
+func looking(inbox string) Permissions {
+	p := Permissions{Subscribe: []string{inbox + ".>"}}
 	for _, stream := range all {
-		p.Publish = append(p.Publish, getSubject(stream), "$JS.API.STREAM.INFO."+stream, "$JS.API.CONSUMER.INFO."+stream+".*")
+		p.Publish = append(p.Publish, "$JS.API.STREAM.INFO."+stream, "$JS.API.CONSUMER.INFO."+stream+".*")
 	}
 	return p
 }
 
+// reading returns what reads the streams whole, beside that.
+// None of it creates a consumer: who may do that chooses the subject on which the
+// server delivers, and with it writes where the consumer's owner may not.
+func reading(inbox string) Permissions {
+	p := looking(inbox)
+	for _, stream := range all {
+		p.Publish = append(p.Publish, getSubject(stream), lastSubject(stream, ">"))
+	}
+	return p
+}
+
+// exporting are the subjects that an exporter of a cluster publishes to.
+func exporting(cluster string) []string {
+	return []string{
+		events.FailedSubject(cluster, "*", "*"),
+		deadPrefix + "exporter." + cluster,
+		bucketPrefix + "progress." + cluster,
+		bucketPrefix + "ledger." + cluster + ".*",
+		bucketPrefix + events.CountKey(cluster),
+	}
+}
+
 // PermitExporter returns what an exporter of one cluster needs, and no more: it publishes failures
 // and what can be none, keeps its progress and its page of the ledger, counts the
-// Services, and sees that all is set up. Its user is "exporter". It sets nothing up:
-// an operator has run "lbremedy setup" before.
+// Services, and sees that all is set up. Of what the streams hold it reads what it has
+// published itself, and nothing of another cluster. Its user is "exporter". It sets
+// nothing up: an operator has run "lbremedy setup" before.
 func PermitExporter(cluster string) Permissions {
-	p := reading("exporter")
-	p.Publish = append(p.Publish,
-		events.FailedSubject(cluster, "*", "*"),
-		deadPrefix+"exporter."+cluster,
-		bucketPrefix+"progress."+cluster,
-		bucketPrefix+"ledger."+cluster+".*",
-		bucketPrefix+events.CountKey(cluster),
-	)
+	p := looking(inboxIn(InboxOf("exporter"), cluster))
+	own := exporting(cluster)
+	p.Publish = append(append(p.Publish, own...), lastSubject(Failed, own[0]), lastSubject(Dead, own[1]))
+	for _, key := range own[2:] {
+		p.Publish = append(p.Publish, lastSubject(bucketStream, key))
+	}
 	return p
+}
+
+// telling are the subjects with which people of a cluster are told.
+func telling(cluster string) []string {
+	subjects := []string{
+		"$JS.API.CONSUMER.CREATE." + Cases + ".*." + strings.TrimSuffix(events.CaseSubjects, ">") + cluster + ".>",
+		"$JS.API.CONSUMER.MSG.NEXT." + Cases + ".*",
+		"$JS.ACK." + Cases + ".>",
+	}
+	for _, keys := range []string{"incident.>", "ticket.>", "policy." + cluster, "tell." + cluster} {
+		subjects = append(subjects, bucketPrefix+keys)
+	}
+	return subjects
 }
 
 // PermitTeller returns what tells people of one cluster what becomes of cases, puts a policy file in
@@ -44,19 +77,12 @@ func PermitExporter(cluster string) Permissions {
 // agrees to nothing and ends no pause.
 //
 // Its followers are as many as the policy has sinks, so that it may create consumers of
-// the journal under any name. Who has its key can with that have records delivered on
-// other subjects.
+// its cluster's records under any name. Who has its key can with that have these records
+// delivered on other subjects, and take what another follower has not read yet. The keys
+// of incidents name Services by their UIDs, and not their clusters.
 func PermitTeller(cluster string) Permissions {
-	p := reading("teller")
-	p.Publish = append(p.Publish,
-		listConsumers,
-		"$JS.API.CONSUMER.CREATE."+Cases+".>",
-		"$JS.API.CONSUMER.MSG.NEXT."+Cases+".*",
-		"$JS.ACK."+Cases+".>",
-	)
-	for _, keys := range []string{"incident.>", "ticket.>", "policy." + cluster, "tell." + cluster} {
-		p.Publish = append(p.Publish, bucketPrefix+keys)
-	}
+	p := reading(inboxIn(InboxOf("teller"), cluster))
+	p.Publish = append(append(p.Publish, listConsumers), telling(cluster)...)
 	return p
 }
 
@@ -67,12 +93,13 @@ func PermitTeller(cluster string) Permissions {
 // need one.
 func PermitSurvey(cluster string, classes []string) (Permissions, error) {
 	p := Permissions{
-		Publish: []string{
-			getSubject(Cases), getSubject(Failed), getSubject(bucketStream), "$JS.API.STREAM.INFO." + Cases, "$JS.API.STREAM.INFO." + Failed,
-			bucketPrefix + "lock.survey." + cluster,
-		},
-		Subscribe: []string{InboxOf("survey") + ".>"},
+		Publish:   []string{"$JS.API.STREAM.INFO." + Cases, "$JS.API.STREAM.INFO." + Failed, bucketPrefix + "lock.survey." + cluster},
+		Subscribe: []string{inboxIn(InboxOf("survey"), cluster) + ".>"},
 	}
+	for _, stream := range []string{Cases, Failed, bucketStream} {
+		p.Publish = append(p.Publish, getSubject(stream))
+	}
+	p.Publish = append(p.Publish, lastSubject(Cases, events.CaseFilter(cluster, "*")), lastSubject(bucketStream, ">"))
 	for _, class := range classes {
 		if err := events.ValidClass(class); err != nil {
 			return Permissions{}, err
@@ -82,33 +109,47 @@ func PermitSurvey(cluster string, classes []string) (Permissions, error) {
 	return p, nil
 }
 
-// PermitWorker returns what "lbremedy up" needs in a NATS that it shares: it does the
-// work of the exporter, of all classes and of those who tell people, puts its policy
-// file in force, and sets up what is not there. Its user is "worker".
-func PermitWorker() Permissions {
-	p := reading("worker")
-	for _, stream := range all {
-		p.Publish = append(p.Publish, "$JS.API.STREAM.CREATE."+stream, "$JS.API.STREAM.UPDATE."+stream)
+// PermitWorker returns what "lbremedy up" needs for one cluster in a NATS that it shares:
+// it does the work of the exporter, of these classes and of those who tell people, surveys
+// the cluster, and puts its policy file in force. Its user is "worker". It sets nothing up
+// but its followers: an operator has run "lbremedy setup" before.
+//
+// What it claims and locks of a cloud is common to all clusters, as Permit says.
+func PermitWorker(cluster string, classes []string) Permissions {
+	p := reading(inboxIn(InboxOf("worker"), cluster))
+	p.Publish = append(append(append(p.Publish, listConsumers), exporting(cluster)...), telling(cluster)...)
+	for _, class := range slices.Sorted(slices.Values(classes)) {
+		consumer := Failed + "." + ConsumerOf(cluster, class)
+		p.Publish = append(p.Publish, "$JS.API.CONSUMER.MSG.NEXT."+consumer, "$JS.ACK."+consumer+".>")
 	}
-	for _, stream := range []string{Failed, Cases} {
-		p.Publish = append(p.Publish, "$JS.API.CONSUMER.CREATE."+stream+".>", "$JS.API.CONSUMER.MSG.NEXT."+stream+".*", "$JS.ACK."+stream+".>")
+	p.Publish = append(p.Publish,
+		events.CaseSubject(cluster, "*", "*"),
+		events.KeptSubject(cluster, "*", "*"),
+		deadPrefix+"failed."+cluster+".>",
+	)
+	for _, keys := range []string{
+		"claim.vswitch.*.*", "claim.evict.%s.>", "claim.budget.%s.>", "claim.unsettled.%s.>",
+		"breaker.%s.*", "run.%s.>", "approval.%s.>", "lock.target.>", "lock.survey.%s", "lock.again.%s", "pace.touch.%s",
+	} {
+		p.Publish = append(p.Publish, bucketPrefix+strings.ReplaceAll(keys, "%s", cluster))
 	}
-	p.Publish = append(p.Publish, listConsumers, "lbremedy.>", bucketPrefix+">")
 	return p
 }
 
 // PermitOperator returns what a person needs who may do all that lbremedy's commands
-// do: approve and take back, pause, put a policy in force, close a breaker, send
-// again, set up, back up and restore. The user is "operator".
+// do, in all clusters: approve and take back, pause, put a policy in force, close a
+// breaker, send again, set up, back up and restore. The user is "operator".
 func PermitOperator() Permissions {
-	p := PermitWorker()
-	p.Subscribe = []string{InboxOf("operator") + ".>"}
+	p := reading(InboxOf("operator"))
 	for _, stream := range all {
-		p.Publish = append(p.Publish,
+		p.Publish = append(p.Publish, "$JS.API.STREAM.CREATE."+stream, "$JS.API.STREAM.UPDATE."+stream,
 			"$JS.API.STREAM.DELETE."+stream, "$JS.API.STREAM.MSG.DELETE."+stream,
 			"$JS.API.STREAM.SNAPSHOT."+stream, "$JS.API.STREAM.RESTORE."+stream, "$JS.API.CONSUMER.DELETE."+stream+".*")
 	}
-	p.Publish = append(p.Publish, "$JS.SNAPSHOT.>")
+	for _, stream := range []string{Failed, Cases} {
+		p.Publish = append(p.Publish, "$JS.API.CONSUMER.CREATE."+stream+".>", "$JS.API.CONSUMER.MSG.NEXT."+stream+".*", "$JS.ACK."+stream+".>")
+	}
+	p.Publish = append(p.Publish, listConsumers, "lbremedy.>", bucketPrefix+">", "$JS.SNAPSHOT.>")
 	return p
 }
 
@@ -116,13 +157,17 @@ func PermitOperator() Permissions {
 // exports cases, failures, tickets and the ledger. It changes nothing. The user is
 // "viewer". "lbremedy watch" needs a consumer of its own, and with it an operator.
 func PermitViewer() Permissions {
-	p := reading("viewer")
+	p := reading(InboxOf("viewer"))
 	p.Publish = append(p.Publish, listConsumers)
 	return p
 }
 
 // listConsumers is how one asks what waits for each class.
 const listConsumers = "$JS.API.CONSUMER.LIST." + Failed
+
+// Common are the users that are not one cluster's: there is one of each, however many
+// clusters share the NATS.
+var Common = []string{"operator", "viewer"}
 
 // ThisCluster stands for the ID of a cluster in what is generated before it is known;
 // infra/keys writes the ID in its place.
@@ -143,7 +188,7 @@ func Users(cluster string, classes, findings []string) (map[string]Permissions, 
 	}
 	users := map[string]Permissions{
 		"exporter": PermitExporter(cluster), "courier": PermitCourier(cluster, classes), "teller": PermitTeller(cluster), "survey": survey,
-		"worker": PermitWorker(), "operator": PermitOperator(), "viewer": PermitViewer(),
+		"worker": PermitWorker(cluster, classes), "operator": PermitOperator(), "viewer": PermitViewer(),
 	}
 	for _, class := range classes {
 		if _, taken := users[class]; taken {

@@ -24,7 +24,7 @@ func TestPermitTeller(t *testing.T) {
 		{Name: "admin", Password: "p"}, {Name: "teller", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
 	as := func(user, inbox string) *stream.Stream {
-		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
+		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox, Cluster: cluster})
 	}
 	admin := as("admin", "")
 	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{Clusters: []string{cluster}}); err != nil {
@@ -63,13 +63,13 @@ func TestPermitTeller(t *testing.T) {
 			return err
 		},
 		"follow the journal": func(ctx context.Context) error {
-			if _, err := s.SetupFollower(ctx, "tell-desk", ""); err != nil {
+			if _, err := s.SetupFollower(ctx, "tell-desk_"+cluster, cluster); err != nil {
 				return err
 			}
 			in, stop := context.WithCancel(ctx)
 			defer stop()
 			got := false
-			err := s.ConsumeCases(in, "tell-desk", 1, func(context.Context, stream.Message) stream.Reply {
+			err := s.ConsumeCases(in, "tell-desk_"+cluster, 1, func(context.Context, stream.Message) stream.Reply {
 				got = true
 				stop()
 				return stream.Reply{}
@@ -106,6 +106,14 @@ func TestPermitTeller(t *testing.T) {
 		"write a snapshot":    func(ctx context.Context) error { return s.Snapshot(ctx, cluster, uid, class, nil, []byte("{}")) },
 		"back the journal up": func(ctx context.Context) error { _, err := s.Backup(ctx, stream.Cases, io.Discard); return err },
 		"discard the journal": func(ctx context.Context) error { return s.Discard(ctx, stream.Cases) },
+		"follow the records of all clusters": func(ctx context.Context) error {
+			_, err := s.SetupFollower(ctx, "tell-all", "")
+			return err
+		},
+		"follow the records of another cluster": func(ctx context.Context) error {
+			_, err := s.SetupFollower(ctx, "tell-desk_c2", "c2")
+			return err
+		},
 		"publish a failure": func(ctx context.Context) error {
 			_, _, err := s.PublishNewer(ctx, events.FailedSubject(cluster, class, uid), "x", nil, []byte("{}"), func(stream.Message) bool { return true })
 			return err

@@ -68,6 +68,17 @@ func deeds(s, admin *stream.Stream, class, cluster string) map[string]func(conte
 			_, err := s.Last(ctx, stream.Failed, events.FailedSubject(cluster, class, uid))
 			return err
 		},
+		"read the newest failures of all classes": func(ctx context.Context) error {
+			_, err := s.Lasts(ctx, stream.Failed, events.FailedSubject(cluster, "*", uid))
+			return err
+		},
+		"read the newest record": func(ctx context.Context) error {
+			_, err := s.Last(ctx, stream.Cases, events.CaseFilter(cluster, uid))
+			if errors.Is(err, stream.ErrNotFound) { // the journal may be read before it is kept
+				return nil
+			}
+			return err
+		},
 		"keep the journal": func(ctx context.Context) error {
 			journal := s.Journal(cluster, uid, class)
 			_, err := journal.Load(ctx)
@@ -131,7 +142,7 @@ func TestPermitNeeded(t *testing.T) {
 	}
 	server := nats.Start(t, embedded.Options{Users: users})
 	as := func(user, inbox string) *stream.Stream {
-		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
+		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox, Cluster: user})
 	}
 	admin := as("admin", "")
 	if _, err := admin.Setup(t.Context(), classes, stream.Settings{Clusters: classes}); err != nil {
@@ -183,7 +194,7 @@ func TestPermit(t *testing.T) {
 	}
 	server := nats.Start(t, embedded.Options{Users: append(users, embedded.User{Name: "admin", Password: "p"})})
 	as := func(user, inbox string) *stream.Stream {
-		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox})
+		return nats.Connect(t, stream.Config{URL: server.URL(), User: user, Password: "p", Inbox: inbox, Cluster: cluster})
 	}
 	admin := as("admin", "")
 	if _, err := admin.Setup(t.Context(), []string{mine, theirs}, stream.Settings{Clusters: []string{cluster, elsewhere}}); err != nil {
@@ -208,6 +219,22 @@ func TestPermit(t *testing.T) {
 	put := func(key string) func(context.Context) error {
 		return func(ctx context.Context) error { return s.Put(ctx, key, []byte("{}")) }
 	}
+	consume := func(cluster, class string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			in, stop := context.WithCancel(ctx)
+			defer stop()
+			got := false
+			err := s.Consume(in, cluster, class, 1, func(context.Context, stream.Message) stream.Reply {
+				got = true
+				stop()
+				return stream.Reply{Retry: time.Second}
+			})
+			if err == nil && !got {
+				err = errors.New("nothing came")
+			}
+			return err
+		}
+	}
 	refused := map[string]func(context.Context) error{
 		"append to another class's journal": func(ctx context.Context) error {
 			return s.Journal(cluster, uid, theirs).Append(ctx, "1", nil, []byte("{}"))
@@ -216,20 +243,8 @@ func TestPermit(t *testing.T) {
 			_, _, err := s.PublishNewer(ctx, events.FailedSubject(cluster, mine, uid), "x", nil, []byte("{}"), func(stream.Message) bool { return true })
 			return err
 		},
-		"consume another class": func(ctx context.Context) error {
-			err := s.Consume(ctx, cluster, theirs, 1, func(context.Context, stream.Message) stream.Reply { return stream.Reply{} })
-			if err == nil && ctx.Err() != nil {
-				return errors.New("nothing came")
-			}
-			return err
-		},
-		"consume another cluster": func(ctx context.Context) error {
-			err := s.Consume(ctx, elsewhere, mine, 1, func(context.Context, stream.Message) stream.Reply { return stream.Reply{} })
-			if err == nil && ctx.Err() != nil {
-				return errors.New("nothing came")
-			}
-			return err
-		},
+		"consume another class":   consume(cluster, theirs),
+		"consume another cluster": consume(elsewhere, mine),
 		"append to another cluster's journal": func(ctx context.Context) error {
 			return s.Journal(elsewhere, uid, mine).Append(ctx, "1", nil, []byte("{}"))
 		},
@@ -250,7 +265,7 @@ func TestPermit(t *testing.T) {
 	}
 	for _, key := range []string{"policy", "policy." + cluster, "pause", "pause." + cluster, "services." + cluster, "progress." + cluster, "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs, events.RunKey(cluster, uid, theirs), "incident.x",
 		"breaker." + elsewhere + "." + mine, "approval." + elsewhere + "." + uid + "." + mine, events.RunKey(elsewhere, uid, mine), "pace.touch." + elsewhere,
-		"claim.budget." + elsewhere + ".0", "claim.budget." + elsewhere + "." + mine + ".0", "claim.unsettled." + elsewhere + "." + mine + ".0"} {
+		"claim.evict." + elsewhere + ".shop.web.0", "claim.budget." + elsewhere + ".0", "claim.budget." + elsewhere + "." + mine + ".0", "claim.unsettled." + elsewhere + "." + mine + ".0"} {
 		refused["write "+key] = put(key)
 	}
 	nats.Refused(t, refused)

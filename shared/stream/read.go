@@ -80,11 +80,13 @@ func (s *Stream) one(ctx context.Context, stream, doing string, ask query) (Mess
 		return Message{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer cancel()
-	body, err := json.Marshal(ask)
-	if err != nil {
+	subject, body := getSubject(stream), []byte(nil)
+	if ask.Last != "" {
+		subject = lastSubject(stream, ask.Last) // which a user may be allowed alone
+	} else if body, err = json.Marshal(ask); err != nil {
 		return Message{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	reply, err := s.nc.RequestWithContext(in, getSubject(stream), body)
+	reply, err := s.nc.RequestWithContext(in, subject, body)
 	if err != nil {
 		return Message{}, s.fault(ctx, in, doing, err)
 	}
@@ -133,9 +135,10 @@ func (s *Stream) Each(ctx context.Context, stream, filter string, since time.Tim
 	}
 }
 
-// lasts returns the newest message of each subject that matches filter, as one
-// consistent view, oldest first. It serves filters of at most lastsMost subjects.
-func (s *Stream) lasts(ctx context.Context, stream, filter string) ([]Message, error) {
+// Lasts returns the newest message of each subject that matches filter, as one
+// consistent view, oldest first. It serves filters of at most 1,024 subjects, such as the
+// classes of one Service; EachLast serves any.
+func (s *Stream) Lasts(ctx context.Context, stream, filter string) ([]Message, error) {
 	found, _, err := s.page(ctx, stream, query{Lasts: []string{filter}})
 	if err != nil {
 		return nil, fmt.Errorf("read the last messages of %s: %w", filter, err)
@@ -233,7 +236,12 @@ func (s *Stream) page(ctx context.Context, stream string, ask query) ([]Message,
 	}
 }
 
+// getSubject returns where a stream is asked for any of its messages.
 func getSubject(stream string) string { return "$JS.API.DIRECT.GET." + stream }
+
+// lastSubject returns where a stream is asked for the newest message of a subject, or of
+// those that match a filter. A user may be allowed some of these alone.
+func lastSubject(stream, subject string) string { return getSubject(stream) + "." + subject }
 
 // read makes a Message of an answer to a query. End: it was the last, and is none itself.
 func read(reply *nats.Msg) (m Message, end bool, err error) {

@@ -24,7 +24,7 @@ func TestSetupOrUseWithoutRights(t *testing.T) {
 		{Name: "admin", Password: "p"}, {Name: "exporter", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
 	}})
 	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "p"})
-	s := nats.Connect(t, stream.Config{URL: server.URL(), User: "exporter", Password: "p", Inbox: stream.InboxOf("exporter")})
+	s := nats.Connect(t, stream.Config{URL: server.URL(), User: "exporter", Password: "p", Inbox: stream.InboxOf("exporter"), Cluster: "c1"})
 	conn, err := natsgo.Connect(server.URL(), natsgo.UserInfo("admin", "p"))
 	if err != nil {
 		t.Fatal(err)

@@ -80,6 +80,7 @@ type Config struct {
 	Password string
 	CA       string        // file with the root certificates of the server; empty: the system's
 	Inbox    string        // beginning of the subjects of answers, as InboxOf says; empty: _INBOX
+	Cluster  string        // that the user is for, whose answers come below Inbox; empty: all
 	Name     string        // name of this client in the server's reports; empty: lbremedy
 	Grace    time.Duration // how long Consume lets running handlers finish; zero: 25 s
 	Handlers int           // most handlers that Consume runs at once, over all classes together; zero: as many as their workers
@@ -208,7 +209,7 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 		opts = append(opts, nats.UserInfo(c.User, c.Password))
 	}
 	if c.Inbox != "" {
-		opts = append(opts, nats.CustomInboxPrefix(c.Inbox))
+		opts = append(opts, nats.CustomInboxPrefix(inboxIn(c.Inbox, c.Cluster)))
 	}
 	if c.CA != "" {
 		text, err := os.ReadFile(c.CA)

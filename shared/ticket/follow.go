@@ -27,7 +27,7 @@ type Config struct {
 	Stream      *stream.Stream
 	Sinks       []policy.Sink
 	Remedies    []*remedy.Remedy // scope and title of the classes
-	Cluster     string           // ID of the cluster that Kube leads to; Events are for its Services only
+	Cluster     string           // ID of the cluster whose failures are told, and that Kube leads to
 	Kube        *kube.Writer
 	Cloud       *cloud.Reader
 	CloudWriter *cloud.Writer
@@ -97,6 +97,9 @@ func New(c Config) (*Follower, error) {
 	if c.Stream == nil {
 		return nil, errors.New("make a follower of the journal: it needs a stream")
 	}
+	if err := events.ValidCluster(c.Cluster); err != nil {
+		return nil, fmt.Errorf("make a follower of the journal: %w", err)
+	}
 	f := &Follower{c: c, log: c.Log, now: c.Now, classes: map[string]*remedy.Remedy{}, gap: 10 * time.Second}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
@@ -131,7 +134,7 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		}
 		return &alibaba{reads: c.Cloud.Tickets, writes: c.CloudWriter.Tickets, category: s.Category, urgent: s.Urgent}, kind{named: true, quiet: true, title: 100, text: 8000}, nil
 	case policy.Event:
-		if c.Kube == nil || c.Cluster == "" {
+		if c.Kube == nil {
 			return nil, kind{}, errors.New("a sink of kind event needs access to the cluster")
 		}
 		return &event{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil

@@ -419,7 +419,7 @@ func TestTemplates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := h.sink("desk")
 			s.Template = file(tt.text)
-			_, err := New(Config{Stream: w.s, Sinks: []policy.Sink{s}})
+			_, err := New(Config{Stream: w.s, Cluster: "c1", Sinks: []policy.Sink{s}})
 			if err == nil || !strings.Contains(err.Error(), "tell.desk: template ") || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v", err)
 			}
@@ -427,7 +427,7 @@ func TestTemplates(t *testing.T) {
 	}
 	missing := h.sink("desk")
 	missing.Template = filepath.Join(t.TempDir(), "none")
-	if _, err := New(Config{Stream: w.s, Sinks: []policy.Sink{missing}}); err == nil {
+	if _, err := New(Config{Stream: w.s, Cluster: "c1", Sinks: []policy.Sink{missing}}); err == nil {
 		t.Error("a template that isn't there was taken")
 	}
 	// One that fails only later is replaced for that ticket, and that is said.

@@ -100,6 +100,33 @@ func Alone(t testing.TB) *Cluster {
 	return last
 }
 
+// Another returns a second cluster that is clean and the test's own until it ends, for
+// one that has the first by Alone: another of those that LBREMEDY_SANDBOX names if one is
+// free, or else one that is started. It never waits for other tests, which could wait for
+// the first.
+func (c *Cluster) Another(t testing.TB) *Cluster {
+	t.Helper()
+	all, err := joined()
+	if err != nil {
+		t.Fatalf("join a test cluster: %v", err)
+	}
+	for i, other := range slices.Backward(all) {
+		// The first one is what tests share: who takes it keeps many waiting.
+		if i > 0 && other != c && other.take(t) {
+			other.Exclusive(t)
+			return other
+		}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
+	other, stop, err := Start(ctx, Options{NoFsync: true})
+	if err != nil {
+		t.Fatalf("start another test cluster: %v", err)
+	}
+	t.Cleanup(stop)
+	return other
+}
+
 var joined = sync.OnceValues(func() ([]*Cluster, error) {
 	var all []*Cluster
 	for _, file := range filepath.SplitList(os.Getenv("LBREMEDY_SANDBOX")) {

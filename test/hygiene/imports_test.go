@@ -37,6 +37,11 @@ var rows = []row{
 		why: "it says what a grant means to RAM",
 	},
 	{
+		who: []string{"infra/nats"},
+		may: []string{"shared/stream"},
+		why: "it says what permissions mean to a NATS server",
+	},
+	{
 		who: []string{"infra/images"},
 		why: "it is a module of its own",
 	},

@@ -28,8 +28,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// users starts a server with these users of the survey, and an administrator, and
-// returns what connects as one of them.
+// users starts a server with these users of the survey, by their cluster, and an
+// administrator, and returns what connects as one of them.
 func users(t *testing.T, may map[string]stream.Permissions) func(name string) *stream.Stream {
 	t.Helper()
 	all := []embedded.User{{Name: "admin", Password: "p"}}
@@ -43,9 +43,9 @@ func users(t *testing.T, may map[string]stream.Permissions) func(name string) *s
 	t.Cleanup(server.Close)
 	as := func(name string) *stream.Stream {
 		t.Helper()
-		c := stream.Config{URL: server.URL(), User: name, Password: "p", Inbox: stream.InboxOf("survey")}
+		c := stream.Config{URL: server.URL(), User: name, Password: "p", Inbox: stream.InboxOf("survey"), Cluster: name}
 		if name == "admin" {
-			c.Inbox = ""
+			c.Inbox, c.Cluster = "", ""
 		}
 		s, err := stream.Connect(t.Context(), c)
 		if err != nil {
@@ -148,7 +148,7 @@ func TestSurvey(t *testing.T) {
 	}
 
 	fresh := func() *stream.Stream {
-		return users(t, map[string]stream.Permissions{"survey": permitted(t, scene.ClusterID)})("survey")
+		return users(t, map[string]stream.Permissions{scene.ClusterID: permitted(t, scene.ClusterID)})(scene.ClusterID)
 	}
 	env, err := stage.Env(ctx, fresh(), "survey")
 	if err != nil {

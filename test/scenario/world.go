@@ -197,7 +197,7 @@ func newGround(t *testing.T, class string) *ground {
 func (g *ground) stream(t *testing.T) *stream.Stream {
 	t.Helper()
 	nats.Empty(t, g.url, "admin", "admin")
-	return nats.Connect(t, stream.Config{URL: g.url, User: g.class, Password: g.class, Inbox: stream.InboxOf(g.class)})
+	return nats.Connect(t, stream.Config{URL: g.url, User: g.class, Password: g.class, Inbox: stream.InboxOf(g.class), Cluster: clusterID})
 }
 
 // fill replaces the names that only the set-up world knows.

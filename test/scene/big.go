@@ -60,7 +60,7 @@ func (z Size) check(o Options) error {
 }
 
 // fill adds to the account what the Services use.
-func (z Size) fill(w *sim.World, namespace string) {
+func (z Size) fill(w *sim.World, namespace, cluster string) {
 	for i := range z.VSwitches {
 		w.VSwitches = append(w.VSwitches, sim.VSwitch{ID: fmt.Sprintf("vsw-ballast-%03d", i), Zone: []string{zoneH, zoneI}[i%2], Free: new(100 + i)})
 	}
@@ -77,7 +77,7 @@ func (z Size) fill(w *sim.World, namespace string) {
 		eni := &w.ENIs[len(w.ENIs)-1]
 		eni.IPs = append(eni.IPs, ballastPod(i))
 		lb := &w.LoadBalancers[first+i%z.LoadBalancers]
-		name := fmt.Sprintf("k8s/8080/%s/%s/%s", ballast(i), namespace, ClusterID)
+		name := fmt.Sprintf("k8s/8080/%s/%s/%s", ballast(i), namespace, cluster)
 		group := fmt.Sprintf("rsp-ballast-%04d", i)
 		lb.VGroups = append(lb.VGroups, sim.VGroup{ID: group, Name: name, Backends: []sim.Backend{
 			{Server: eni.ID, IP: ballastPod(i), Type: "eni", Port: 8080, Description: name},

@@ -85,14 +85,14 @@ func (s *Stage) env(st *stream.Stream, config *rest.Config, rights identity.Righ
 	if err != nil {
 		return nil, fmt.Errorf("act as %s: %w", caller, err)
 	}
-	account, writer, err := rights.Cloud(s.Cloud, caller, ClusterID)
+	account, writer, err := rights.Cloud(s.Cloud, caller, s.ID)
 	if err != nil {
 		return nil, err
 	}
 	return &remedy.Env{
-		Cluster: ClusterID, Stream: st,
+		Cluster: s.ID, Stream: st,
 		Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer,
-		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, ClusterID) },
+		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, s.ID) },
 		Decode: step.Decode,
 	}, nil
 }
@@ -141,7 +141,7 @@ func (s *Stage) Exporter(ctx context.Context, st *stream.Stream) (*exporter.Expo
 	if err != nil {
 		return nil, fmt.Errorf("act as the exporter: %w", err)
 	}
-	return exporter.New(exporter.Config{Cluster: ClusterID, Kube: reader, Stream: st, Classifier: events.NewClassifier(table.Table())})
+	return exporter.New(exporter.Config{Cluster: s.ID, Kube: reader, Stream: st, Classifier: events.NewClassifier(table.Table())})
 }
 
 // Environ returns the environment of a program that is to work on the stage with
@@ -149,7 +149,7 @@ func (s *Stage) Exporter(ctx context.Context, st *stream.Stream) (*exporter.Expo
 func (s *Stage) Environ(nats, token string) []string {
 	key := s.Cloud.Client(operator, "*")
 	return []string{
-		"LBREMEDY_CLUSTER=" + ClusterID,
+		"LBREMEDY_CLUSTER=" + s.ID,
 		"LBREMEDY_REGION=" + s.Cloud.Region(),
 		"LBREMEDY_KUBECONFIG=" + s.Cluster.Kubeconfig,
 		"LBREMEDY_NATS=" + nats,

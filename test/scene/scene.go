@@ -49,6 +49,7 @@ type Options struct {
 	Cluster   *cluster.Cluster // nil: one is started, and ended by Close
 	Log       io.Writer        // progress of a first build of the cluster; nil: standard error
 	Namespace string           // of the Services; empty: shop. It is made where it is missing
+	ID        string           // of the cluster on Alibaba Cloud; empty: ClusterID
 	Room      int              // free addresses of the vSwitch with room; zero: 250
 	RAMDelay  time.Duration    // how long RAM takes to act on a new policy version; zero: at once
 	Size      Size             // of what else is in the world; the zero value is nothing
@@ -62,6 +63,7 @@ type Stage struct {
 	Cluster   *cluster.Cluster
 	Cloud     *sim.Cloud
 	Namespace string
+	ID        string // of the cluster on Alibaba Cloud
 
 	opts      Options
 	kube      kubernetes.Interface
@@ -88,6 +90,9 @@ func Start(ctx context.Context, o Options) (_ *Stage, err error) {
 	if o.Namespace == "" {
 		o.Namespace = "shop"
 	}
+	if o.ID == "" {
+		o.ID = ClusterID
+	}
 	if o.Version == "" {
 		o.Version = "v2.12.1"
 	}
@@ -101,7 +106,7 @@ func Start(ctx context.Context, o Options) (_ *Stage, err error) {
 		return nil, fmt.Errorf("set the stage: %w", err)
 	}
 	s := &Stage{
-		opts: o, Cluster: o.Cluster, Namespace: o.Namespace, version: o.Version,
+		opts: o, Cluster: o.Cluster, Namespace: o.Namespace, ID: o.ID, version: o.Version,
 		was: map[string]string{}, says: map[string]string{}, faults: map[string]func(){}, crews: map[string][]member{},
 	}
 	defer func() {
@@ -198,7 +203,7 @@ func (s *Stage) startController(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := controller.Options{
-		Kube: s.Cluster.Config, Cloud: s.Cloud.Addr(), Region: region, ClusterID: ClusterID, VPC: vpc, VSwitches: s.vswitches, Version: s.version,
+		Kube: s.Cluster.Config, Cloud: s.Cloud.Addr(), Region: region, ClusterID: s.ID, VPC: vpc, VSwitches: s.vswitches, Version: s.version,
 		BackoffBase: s.opts.BackoffBase, BackoffMax: s.opts.BackoffMax, Workers: s.opts.Workers, Speed: s.opts.Speed,
 		NoPublic: s.opts.NoPublic, Namespace: s.Namespace, Nodes: stageLabel + "=" + s.Namespace,
 		Pick: func(int) int { return 0 }, // the full one, as chance has it
@@ -373,7 +378,7 @@ func (s *Stage) Healed(service string) bool {
 	works := false
 	s.Cloud.View(func(st *sim.State) {
 		lb, n := balancersOf(st, svc)
-		works = lb != nil && serves(lb, svc) || n != nil && servesNetwork(st, n, svc)
+		works = lb != nil && serves(lb, svc, s.ID) || n != nil && servesNetwork(st, n, svc, s.ID)
 	})
 	return works
 }
@@ -399,9 +404,9 @@ func balancersOf(st *sim.State, svc *corev1.Service) (*sim.LoadBalancer, *sim.NL
 	return nil, nil
 }
 
-// serves reports whether a CLB forwards each port of a Service to a backend.
-func serves(lb *sim.LoadBalancer, svc *corev1.Service) bool {
-	theirs := fmt.Sprintf("/%s/%s/%s", svc.Name, svc.Namespace, ClusterID)
+// serves reports whether a CLB forwards each port of a cluster's Service to a backend.
+func serves(lb *sim.LoadBalancer, svc *corev1.Service, cluster string) bool {
+	theirs := fmt.Sprintf("/%s/%s/%s", svc.Name, svc.Namespace, cluster)
 	filled := 0
 	for _, g := range lb.VGroups {
 		if strings.HasSuffix(g.Name, theirs) && len(g.Backends) > 0 {
@@ -418,8 +423,8 @@ func serves(lb *sim.LoadBalancer, svc *corev1.Service) bool {
 }
 
 // servesNetwork is serves, of an NLB.
-func servesNetwork(st *sim.State, n *sim.NLB, svc *corev1.Service) bool {
-	theirs := fmt.Sprintf(".%s.%s.%s", svc.Name, svc.Namespace, ClusterID)
+func servesNetwork(st *sim.State, n *sim.NLB, svc *corev1.Service, cluster string) bool {
+	theirs := fmt.Sprintf(".%s.%s.%s", svc.Name, svc.Namespace, cluster)
 	filled := 0
 	for _, g := range st.ServerGroups {
 		if strings.HasSuffix(g.Name, theirs) && len(g.Servers) > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// ClusterID is the ID of the stage's ACK cluster.
+// ClusterID is the ID of a stage's ACK cluster, where Options name no other.
 const ClusterID = "c0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 
 // The vSwitches of the cluster, by zone. Two have no free address.
@@ -83,7 +83,7 @@ func world(o Options) *sim.World {
 	w := &sim.World{
 		Region: region,
 		Cluster: sim.Cluster{
-			ID: ClusterID, Name: "stage", Type: "Kubernetes", VPC: vpc, MasterRole: masterRole,
+			ID: o.ID, Name: "stage", Type: "Kubernetes", VPC: vpc, MasterRole: masterRole,
 			VSwitches: []string{FullVSwitchH, SmallVSwitchH, FullVSwitchI, RoomyVSwitchI},
 			Addons:    map[string]string{controllerName: o.Version},
 		},
@@ -122,7 +122,7 @@ func world(o Options) *sim.World {
 	for i := range nodes {
 		w.Instances = append(w.Instances, server(workerInstance(i)))
 	}
-	o.Size.fill(w, o.Namespace)
+	o.Size.fill(w, o.Namespace, o.ID)
 	return w
 }
 

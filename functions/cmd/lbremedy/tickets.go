@@ -139,7 +139,7 @@ func (p *program) ticketsShow() *cobra.Command {
 		Short: "Show an incident with all its Services and tickets",
 		Long: `Show an incident with all its Services and tickets. It is named by its ID, the
 beginning of one, or the ID or reference of one of its tickets.`,
-		Example: `  lbremedy tickets show account.arrearage`,
+		Example: `  lbremedy tickets show account-c1234.arrearage`,
 		Args:    command.Exactly(1, 1, "an incident"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := p.stream(cmd.Context())
@@ -193,7 +193,7 @@ func (p *program) ticketsClose() *cobra.Command {
 		Long: `Close an incident by hand: its Services count as over, and "lbremedy up" closes the
 tickets at the sinks. A failure that comes back opens them again; to have no more of
 them, mute the Service with the label lbremedy.io/mute.`,
-		Example: `  lbremedy tickets close account.arrearage`,
+		Example: `  lbremedy tickets close account-c1234.arrearage`,
 		Args:    command.Exactly(1, 1, "an incident"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()

@@ -42,7 +42,7 @@ func TestTickets(t *testing.T) {
 	defer desk.Close()
 	follow := func() {
 		t.Helper()
-		f, err := ticket.New(ticket.Config{Stream: s, Remedies: functions.All, Sinks: []policy.Sink{
+		f, err := ticket.New(ticket.Config{Stream: s, Cluster: "c1", Remedies: functions.All, Sinks: []policy.Sink{
 			{Name: "desk", Kind: policy.Webhook, URL: desk.URL, SecretFrom: policy.Reference{File: write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg==")}},
 		}})
 		if err != nil {
@@ -66,7 +66,7 @@ func TestTickets(t *testing.T) {
 		t.Fatal(err)
 	}
 	follow()
-	got := run(0, "account.arrearage.", "", "tickets", "ls")
+	got := run(0, "account-c1.arrearage.", "", "tickets", "ls")
 	if !strings.Contains(got.out, "desk open") || !strings.Contains(got.out, "bill") {
 		t.Errorf("got %s", got.out)
 	}
@@ -76,7 +76,7 @@ func TestTickets(t *testing.T) {
 	}
 	run(0, "shop/web", "", "tickets", "show", list[0].Tickets[0].Key)
 	run(0, "desk: open, lbr-", "", "show", "shop/web")
-	run(0, ", over which 1 Service failed.", "", "tickets", "close", "account.arrearage")
+	run(0, ", over which 1 Service failed.", "", "tickets", "close", "account-c1.arrearage")
 	run(0, "", "No incident.\n", "tickets", "ls")
 	follow() // by the mark alone, without a record
 	if got := run(0, "", "", "tickets", "show", list[0].ID); !strings.Contains(got.out, "over") || !strings.Contains(got.out, "closed") {

@@ -1,0 +1,477 @@
+// Package clusters plays two clusters that share one NATS and one courier: two API servers,
+// two simulated clouds, an exporter and "lbremedy up" for each, and functions for each
+// behind the courier. All of them are users of NATS as infra/keys makes them.
+package clusters
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"k8s.io/klog/v2"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/serve"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/shell"
+)
+
+// built is where the programs are built.
+var built string
+
+func TestMain(m *testing.M) {
+	// What client-go says of the simulated controllers' connections is for nobody here.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	var err error
+	if built, err = os.MkdirTemp("", "lbremedy-clusters-"); err != nil {
+		log.Fatal(err)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(built); err != nil {
+		log.Print(err)
+	}
+	os.Exit(code)
+}
+
+// The two clusters. One's ID begins with the other's, and they share a namespace and the
+// names of Services and vSwitches.
+const (
+	one = "c1"
+	two = "c1-b_2"
+
+	full = "vswitch-ip-exhausted"
+	lost = "tag-missing"
+)
+
+// limit is how long the test may take.
+const limit = 6 * time.Minute
+
+// A rig is the NATS that the clusters share, and what an operator sees of it.
+type rig struct {
+	*testing.T
+	ctx      context.Context
+	keys     string // folder of the keys
+	url      string // of NATS
+	operator *stream.Stream
+	places   map[string]*place
+
+	mu      sync.Mutex
+	records []events.Record
+}
+
+// A place is one cluster with all that is its own.
+type place struct {
+	id    string
+	stage *scene.Stage
+	desk  *desk
+}
+
+// A desk is where people of one cluster are told.
+type desk struct {
+	url string
+	mu  sync.Mutex
+	of  []string // the clusters of what it was told of
+}
+
+func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var e struct{ Data struct{ Clusters []string } }
+	if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.of = append(d.of, e.Data.Clusters...)
+}
+
+// told returns the clusters that it was told of.
+func (d *desk) told() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Compact(slices.Sorted(slices.Values(d.of)))
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// newRig makes the keys, starts NATS with the accounts that go with them, and sets it up
+// as the operator does.
+func newRig(t *testing.T) *rig {
+	first := cluster.Alone(t) // waits for other tests
+	second := first.Another(t)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
+	t.Cleanup(cancel)
+	r := &rig{T: t, ctx: ctx, keys: filepath.Join(t.TempDir(), "keys"), places: map[string]*place{}}
+	r.build("lbremedy", "functions/cmd/lbremedy")
+	r.build("courier", "events/cmd/courier")
+	r.build("keys", "infra/keys")
+	if out, err := exec.CommandContext(ctx, filepath.Join(built, "keys"), "-dir", r.keys, "-cluster", one+","+two).CombinedOutput(); err != nil {
+		t.Fatalf("make the keys: %v\n%s", err, out)
+	}
+	r.serve()
+	for id, c := range map[string]*cluster.Cluster{one: first, two: second} {
+		p := &place{id: id, desk: &desk{}}
+		var err error
+		p.stage, err = scene.Start(ctx, scene.Options{Cluster: c, ID: id, Namespace: "shop", BackoffBase: time.Second, BackoffMax: 3 * time.Second})
+		r.must(err)
+		t.Cleanup(p.stage.Close)
+		at := httptest.NewServer(p.desk)
+		t.Cleanup(at.Close)
+		p.desk.url = at.URL
+		r.places[id] = p
+	}
+	r.says(one, "Created consumer "+stream.ConsumerOf(two, full)+".", "setup", "--cluster", one, "--cluster", two)
+	r.operator = r.as("", "operator")
+	r.beside("the journal", func(ctx context.Context) error {
+		return r.operator.Tail(ctx, stream.Cases, events.CaseSubjects, 0, r.see)
+	})
+	return r
+}
+
+// build builds a program once.
+func (r *rig) build(name, folder string) {
+	r.Helper()
+	cmd := exec.CommandContext(r.ctx, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(built, name), "github.com/lbremedy/lbremedy/"+folder)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		r.Fatalf("build %s: %v\n%s", name, err, out)
+	}
+}
+
+// serve starts NATS with the accounts of the keys.
+func (r *rig) serve() {
+	r.Helper()
+	file := filepath.Join(r.keys, "nats.conf")
+	text := fmt.Sprintf("listen: \"127.0.0.1:-1\"\njetstream: {store_dir: %q}\ninclude accounts.conf\n", r.TempDir())
+	r.must(os.WriteFile(file, []byte(text), 0o600))
+	options, err := server.ProcessConfigFile(file)
+	r.must(err)
+	options.NoSigs, options.NoLog = true, true
+	s, err := server.NewServer(options)
+	r.must(err)
+	s.Start()
+	r.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(time.Minute) {
+		r.Fatal("NATS is not ready")
+	}
+	r.url = s.ClientURL()
+}
+
+// seed returns the file with the key of a user; of no cluster for those who are none's.
+func (r *rig) seed(cluster, user string) string { return filepath.Join(r.keys, cluster, user+".seed") }
+
+// as connects as a user.
+func (r *rig) as(cluster, user string) *stream.Stream {
+	r.Helper()
+	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(cluster, user), Inbox: stream.InboxOf(user), Cluster: cluster, Grace: time.Second})
+}
+
+// environ returns the environment of a program of a cluster that is a user of NATS.
+func (r *rig) environ(cluster, seed, user string) []string {
+	return append(r.places[cluster].stage.Environ(r.url, ""),
+		"LBREMEDY_NATS_NKEY="+seed, "LBREMEDY_NATS_INBOX="+stream.InboxOf(user), "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
+}
+
+// says runs the operator's program for a cluster, and wants this in what it prints.
+func (r *rig) says(cluster, want string, args ...string) {
+	r.Helper()
+	cmd := exec.CommandContext(r.ctx, filepath.Join(built, "lbremedy"), args...)
+	cmd.Env = r.environ(cluster, r.seed("", "operator"), "operator")
+	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte(want)) {
+		r.Fatalf("%v: %v, %s; want %q", args, err, out, want)
+	}
+}
+
+// policy puts rules in force in a cluster.
+func (r *rig) policy(cluster, rules string) {
+	r.Helper()
+	key := shell.File(r, "key", "c2l4dGVlbiBieXRlcyBvciBtb3Jl")
+	tell := fmt.Sprintf("tell: [{name: desk, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", r.places[cluster].desk.url, key)
+	r.says(cluster, "In force: ", "policy", "apply", shell.File(r, "policy.yaml", rules+tell))
+}
+
+// beside runs a part of lbremedy until the test ends.
+func (r *rig) beside(name string, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if err := run(ctx); err != nil && ctx.Err() == nil {
+			r.Errorf("%s has ended: %v", name, err)
+		}
+	})
+	r.Cleanup(func() { cancel(); wait.Wait() })
+}
+
+// start starts a program, which must last until the test ends it or the returned function does.
+func (r *rig) start(env []string, name string, args ...string) (end func()) {
+	r.Helper()
+	var said shell.Log
+	cmd := exec.Command(filepath.Join(built, name), args...)
+	cmd.Env, cmd.Stderr = env, &said
+	r.must(cmd.Start())
+	end = sync.OnceFunc(func() {
+		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
+			r.Errorf("%s %v: %v", name, args, err)
+		}
+		if r.Failed() {
+			r.Logf("%s %v said\n%s", name, args, said.String())
+		}
+	})
+	r.Cleanup(end)
+	return end
+}
+
+// see takes in a record of the journal.
+func (r *rig) see(m stream.Message) error {
+	rec, err := events.DecodeRecord(m.Header, m.Data)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.records = append(r.records, rec)
+	r.mu.Unlock()
+	for _, p := range r.places {
+		p.stage.Wake()
+	}
+	return nil
+}
+
+// of returns the records of a cluster's Service, the oldest first; without a name of all.
+func (r *rig) of(cluster, service string) []events.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.records), func(rec events.Record) bool {
+		return rec.Cluster != cluster || service != "" && rec.Service.Name != service
+	})
+}
+
+// ends waits until a record of a cluster's Service is as wanted, and returns it.
+func (r *rig) ends(cluster, service, what string, wanted func(events.Record) bool) events.Record {
+	r.Helper()
+	var found events.Record
+	err := r.places[cluster].stage.Until(r.ctx, func() bool {
+		all := r.of(cluster, service)
+		i := slices.IndexFunc(all, func(rec events.Record) bool { return rec.Phase == events.Settled && wanted(rec) })
+		if i >= 0 {
+			found = all[i]
+		}
+		return i >= 0
+	})
+	if err != nil {
+		for _, rec := range r.of(cluster, service) {
+			r.Logf("%s %s: %s %s %s %s %s %s", rec.Class, rec.Phase, rec.Result, rec.Held, rec.Rule, rec.Finding, rec.Note, rec.Error)
+		}
+		r.Fatalf("%s in %s: it never was %s: %v", service, cluster, what, err)
+	}
+	return found
+}
+
+// fixed waits until a cluster's Service is fixed and works.
+func (r *rig) fixed(cluster, service string) events.Record {
+	r.Helper()
+	rec := r.ends(cluster, service, "fixed", func(rec events.Record) bool { return rec.Result == events.Fixed })
+	r.must(r.places[cluster].stage.Until(r.ctx, func() bool { return r.places[cluster].stage.Healed(service) }))
+	return rec
+}
+
+// play has a Service fail in a cluster.
+func (r *rig) play(cluster, class, service string) {
+	r.Helper()
+	role := scene.LostTag().As(service)
+	if class == full {
+		all := scene.All()
+		role = all[slices.IndexFunc(all, func(s scene.Scene) bool {
+			return s.Class == full && s.Ends == events.Fixed && s.On == scene.Setting{} && s.Playable()
+		})].As(service)
+	}
+	r.must(r.places[cluster].stage.Play(r.ctx, role))
+}
+
+// functions starts the functions of a cluster, of two classes, and returns where they are.
+func (r *rig) functions(cluster string) string {
+	r.Helper()
+	mux := http.NewServeMux()
+	for _, class := range []string{full, lost} {
+		env, err := r.places[cluster].stage.Env(r.ctx, r.as(cluster, class), class)
+		r.must(err)
+		env.Who, env.Watch = "http", 10*time.Second
+		h := &host.Host{Env: env, Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(f *remedy.Remedy) bool { return f.Class != class })}
+		mux.Handle("/"+class+"/", http.StripPrefix("/"+class, (&serve.Door{Handle: h.Handle}).Handler()))
+	}
+	server := httptest.NewServer(mux)
+	r.Cleanup(server.Close)
+	return server.URL
+}
+
+// Two clusters share one NATS: each is healed by its own functions and its own workers,
+// and what holds one of them back is nothing to the other.
+func TestClusters(t *testing.T) {
+	r := newRig(t)
+	const narrow = "mode: fix\nramDelay: 1s\nbudgets: {class: 1, least: 100}\n"
+	const careful = "mode: fix\nramDelay: 1s\nbudgets: {class: 100, least: 100}\n"
+	r.policy(one, narrow)
+	r.policy(two, narrow+"classes: {tag-missing: {risk: high}}\n")
+	for id, p := range r.places {
+		x, err := p.stage.Exporter(r.ctx, r.as(id, "exporter"))
+		r.must(err)
+		r.beside("the exporter of "+id, x.Run)
+	}
+	// The functions of the second cluster are not where its route says: its failures wait.
+	routes := shell.File(t, "routes.yaml", fmt.Sprintf("clusters:\n  %s: {default: {url: '%s/{class}/'}}\n  %s: {default: {url: 'http://127.0.0.1:1/{class}'}}\n", one, r.functions(one), two))
+	health := "127.0.0.1:" + shell.Port(t)
+	endCourier := r.start([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, "courier", "--cluster="+one+","+two, "--nats="+r.url, "--routes="+routes, "--listen="+health,
+		"--nats-nkey="+filepath.Join(r.keys, "{cluster}", "courier.seed"), "--nats-inbox="+stream.InboxOf("courier"), "--drain=20s")
+
+	// Other failures in each, of Services with the same name.
+	r.play(two, lost, "web")
+	r.play(one, full, "web")
+	if rec := r.fixed(one, "web"); rec.Class != full || rec.Who != "http" {
+		t.Errorf("web in %s is of class %s, fixed by %s", one, rec.Class, rec.Who)
+	}
+	r.must(os.WriteFile(routes, fmt.Appendf(nil, "clusters:\n  %s: {default: {hold: true}}\n  %s: {default: {url: '%s/{class}/'}}\n", one, two, r.functions(two)), 0o600))
+	if rec := r.fixed(two, "web"); rec.Class != lost || rec.Who != "http" {
+		t.Errorf("web in %s is of class %s, fixed by %s", two, rec.Class, rec.Who)
+	}
+	for id, class := range map[string]string{one: full, two: lost} {
+		counted := fmt.Sprintf("lbremedy_runs_total{class=%q,cluster=%q,outcome=\"fixed\"} 1", class, id)
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for !strings.Contains(r.get("http://"+health+"/metrics"), counted) {
+			select {
+			case <-tick.C:
+			case <-r.ctx.Done():
+				t.Fatalf("the run in %s was never counted", id)
+			}
+		}
+	}
+
+	// From here on workers answer, beside the courier of the second cluster alone.
+	endCourier()
+	for id := range r.places {
+		r.start(r.environ(id, r.seed(id, "worker"), "worker"), "lbremedy", "up", "--parts", "worker,teller")
+	}
+
+	// Budgets: a place that one cluster has taken is none of the other's.
+	r.play(one, full, "budget")
+	r.ends(one, "budget", "held by the budget", held(events.HeldByBudget))
+	r.play(two, full, "budget")
+	r.fixed(two, "budget")
+	r.policy(one, careful)
+	r.fixed(one, "budget")
+	r.play(two, full, "budget-2")
+	r.ends(two, "budget-2", "held by the budget", held(events.HeldByBudget))
+	r.policy(two, careful+"classes: {tag-missing: {risk: high}}\n")
+	r.fixed(two, "budget-2")
+
+	// Whatever else holds the first cluster, the second goes on.
+	rule := func(text string) func(events.Record) bool {
+		return func(rec events.Record) bool { return strings.Contains(rec.Rule, text) }
+	}
+	freeze := careful + fmt.Sprintf("freezes: [{name: office, from: %q, until: %q}]\n", time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339))
+	breaker, err := json.Marshal(remedy.Breaker{Cluster: one, Class: full, At: time.Now(), Why: "It is a test."})
+	r.must(err)
+	for _, tt := range []struct {
+		name      string
+		hold, end func()
+		held      func(events.Record) bool
+	}{
+		{"pause",
+			func() { r.says(one, "Cluster "+one+": Paused by ann", "pause", "--this-cluster", "--as", "ann") },
+			func() { r.says(one, "Ended. Cluster "+one, "resume", "--this-cluster") },
+			held(events.HeldByPause)},
+		{"freeze", func() { r.policy(one, freeze) }, func() { r.policy(one, careful) }, held(events.HeldByFreeze)},
+		{"observe", func() { r.policy(one, "mode: observe\n") }, func() { r.policy(one, careful) }, func(rec events.Record) bool { return rec.Result == events.Planned }},
+		{"breaker",
+			func() { r.must(r.operator.Put(r.ctx, "breaker."+one+"."+full, breaker)) },
+			func() { r.says(one, full+" may write again in cluster "+one+".", "breaker", "close", full) },
+			rule("The breaker of the class " + full + " is open")},
+	} {
+		tt.hold()
+		r.play(one, full, tt.name)
+		r.play(two, full, tt.name)
+		r.ends(one, tt.name, "held", tt.held)
+		r.fixed(two, tt.name)
+		if r.places[one].stage.Healed(tt.name) {
+			t.Errorf("%s: the Service of %s was healed all the same", tt.name, one)
+		}
+		tt.end()
+		r.fixed(one, tt.name)
+	}
+
+	// What one's policy allows, a person has to agree to in the other.
+	r.play(one, lost, "approval")
+	r.play(two, lost, "approval")
+	r.fixed(two, "approval")
+	asked := r.ends(one, "approval", "asked", func(rec events.Record) bool { return rec.Result == events.Asked && rec.Digest != "" })
+	r.policy(two, careful)
+	r.play(two, lost, "approval-2")
+	alike := r.ends(two, "approval-2", "asked", func(rec events.Record) bool { return rec.Result == events.Asked && rec.Digest != "" })
+	r.says(one, "ann agreed", "approve", asked.Case, "--as", "ann")
+	if rec := r.fixed(one, "approval"); rec.Approved == nil || rec.Approved.By != "ann" {
+		t.Errorf("approved by %+v", rec.Approved)
+	}
+	if all := r.of(two, "approval-2"); all[len(all)-1].Result != events.Asked || r.places[two].stage.Healed("approval-2") {
+		t.Errorf("the Service of %s, whose case is %s, was written to", two, alike.Case)
+	}
+
+	// Each was told of its own, nothing is dead, and nothing waits but what asks.
+	for id, p := range r.places {
+		r.must(p.stage.Until(r.ctx, func() bool { return len(p.desk.told()) > 0 }))
+		if told := p.desk.told(); !slices.Equal(told, []string{id}) {
+			t.Errorf("the desk of %s was told of %v", id, told)
+		}
+		ledger, err := r.operator.Ledger(r.ctx, id, time.Now(), stream.Late)
+		r.must(err)
+		if len(ledger.Lost) > 0 {
+			t.Errorf("lost in %s: %v", id, ledger.Lost)
+		}
+	}
+	if m, err := r.operator.Last(r.ctx, stream.Dead, stream.DeadSubjects); !errors.Is(err, stream.ErrNotFound) {
+		t.Errorf("something is dead: %s %v %v", m.Subject, m.Header, err)
+	}
+}
+
+// held reports of a record whether this holds it back.
+func held(by events.Hold) func(events.Record) bool {
+	return func(rec events.Record) bool { return rec.Held == by }
+}
+
+// get returns what an address answers.
+func (r *rig) get(url string) string {
+	r.Helper()
+	resp, err := http.Get(url)
+	r.must(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	r.must(err)
+	return string(text)
+}
