@@ -85,7 +85,7 @@ func newState() *state {
 		breaker:     desc("lbremedy_breaker_open", "Whether the breaker of a class is open, 1 or 0: its fixes did not work, and it asks until a person closes it.", "class"),
 		left:        desc("lbremedy_class_budget_left", "Services that may still be written to for a class in 10 minutes.", "class"),
 		clusterLeft: desc("lbremedy_cluster_budget_left", "Services that may still be written to in the cluster in an hour."),
-		waiting:     desc("lbremedy_waiting_messages", "Messages of all clusters that wait for a worker: undelivered, or in hand, which are run or are to come again.", "class", "state"),
+		waiting:     desc("lbremedy_waiting_messages", "Messages that wait for a worker: undelivered, or in hand, which are run or are to come again.", "class", "state"),
 		messages:    desc("lbremedy_stream_messages", "Messages in a stream.", "stream"),
 		bytes:       desc("lbremedy_stream_bytes", "Bytes in a stream.", "stream"),
 		limit:       desc("lbremedy_stream_limit_bytes", "Most bytes that a stream takes; a stream without a limit is not there.", "stream"),

@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -193,6 +194,35 @@ func TestClustersAreToldApart(t *testing.T) {
 	}
 	same(t, heard(hooks["c2"], 1), "closed bill: 0 fail, 1 over")
 	same(t, hooks["c1"].told())
+}
+
+// The release before had one incident of an account for all clusters. What it told of is
+// closed, and opened as the cluster's own: nobody's ticket stays open for ever.
+func TestAccountOfTheReleaseBefore(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("desk")), 0)
+	r := w.record(1, "arrearage", events.Asked, cause("bill"))
+	m := w.write(r)
+	before := incident{"account", "arrearage", hash("bill")}
+	for key, v := range map[string]any{
+		before.member(r.Service.UID): memberOf(r, m.Sequence, Member{}),
+		headKey("desk", before, ""):  Head{Status: Open, Revision: 1, Number: 1, Opened: w.now(), Told: w.now()},
+	} {
+		data, err := json.Marshal(v)
+		if err == nil {
+			err = w.s.Put(w.ctx, key, data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.put(w.write(w.record(1, "arrearage", events.Asked, cause("bill"))))
+	q.pass(time.Minute)
+	got := h.told()
+	slices.Sort(got)
+	same(t, got, "closed bill: 0 fail, 1 over", "opened bill: 1 fail, 0 over")
+	q.empty()
 }
 
 // A thousand Services with one cause make one ticket, and a few tellings.

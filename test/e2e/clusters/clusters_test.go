@@ -129,9 +129,7 @@ func newRig(t *testing.T) *rig {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
 	t.Cleanup(cancel)
 	r := &rig{T: t, ctx: ctx, keys: filepath.Join(t.TempDir(), "keys"), places: map[string]*place{}}
-	r.build("lbremedy", "functions/cmd/lbremedy")
-	r.build("courier", "events/cmd/courier")
-	r.build("keys", "infra/keys")
+	r.must(shell.Build(built, []string{"./functions/cmd/lbremedy", "./events/cmd/courier", "./infra/keys"}))
 	if out, err := exec.CommandContext(ctx, filepath.Join(built, "keys"), "-dir", r.keys, "-cluster", one+","+two).CombinedOutput(); err != nil {
 		t.Fatalf("make the keys: %v\n%s", err, out)
 	}
@@ -153,15 +151,6 @@ func newRig(t *testing.T) *rig {
 		return r.operator.Tail(ctx, stream.Cases, events.CaseSubjects, 0, r.see)
 	})
 	return r
-}
-
-// build builds a program once.
-func (r *rig) build(name, folder string) {
-	r.Helper()
-	cmd := exec.CommandContext(r.ctx, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(built, name), "github.com/lbremedy/lbremedy/"+folder)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		r.Fatalf("build %s: %v\n%s", name, err, out)
-	}
 }
 
 // serve starts NATS with the accounts of the keys.
