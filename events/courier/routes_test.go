@@ -318,4 +318,13 @@ func TestReadme(t *testing.T) {
 	if err != nil || len(routes["c1"]) != 4 {
 		t.Errorf("%d routes, %v", len(routes["c1"]), err)
 	}
+	_, rest, ok = bytes.Cut(rest, []byte("\nclusters:\n"))
+	example, _, closed = bytes.Cut(rest, []byte("```"))
+	if !ok || !closed {
+		t.Fatal("README.md has no routes of several clusters")
+	}
+	routes, err = Parse(append([]byte("clusters:\n"), example...), []string{"c1", "c2"}, []string{"quota", "busy"})
+	if err != nil || len(routes["c1"]) != 2 || len(routes["c2"]) != 1 {
+		t.Errorf("%v, %v", routes, err)
+	}
 }

@@ -358,6 +358,13 @@ func TestAccounts(t *testing.T) {
 		}
 	}
 
+	// Keys of one cluster, which its worker writes.
+	own := []string{
+		"policy." + cluster, "tell." + cluster, "breaker." + cluster + "." + mine, "approval." + cluster + "." + uid + "." + mine,
+		events.RunKey(cluster, uid, mine), "claim.budget." + cluster + ".0", "claim.budget." + cluster + "." + mine + ".0", "claim.unsettled." + cluster + "." + mine + ".0",
+		"claim.evict." + cluster + ".shop.web.0", "lock.survey." + cluster, "lock.again." + cluster, "pace.touch." + cluster,
+		"progress." + cluster, "ledger." + cluster + ".e1", events.CountKey(cluster),
+	}
 	// There is something of the other cluster to take.
 	if _, _, err := operator.PublishNewer(ctx, events.FailedSubject(elsewhere, mine, uid), "elsewhere", nil, []byte("{}"), newer); err != nil {
 		t.Fatal(err)
@@ -433,12 +440,12 @@ func TestAccounts(t *testing.T) {
 			refused = append(refused, deed{user + " writes " + key, put(s, key)})
 		}
 	}
-	for _, key := range []string{
-		"policy", "policy." + cluster, "tell." + cluster, "pause", "pause." + cluster, "breaker." + cluster + "." + mine, "approval." + cluster + "." + uid + "." + mine,
-		events.RunKey(cluster, uid, mine), "claim.budget." + cluster + ".0", "claim.budget." + cluster + "." + mine + ".0", "claim.unsettled." + cluster + "." + mine + ".0",
-		"claim.evict." + cluster + ".shop.web.0", "lock.survey." + cluster, "lock.again." + cluster, "pace.touch." + cluster,
-		"progress." + cluster, "ledger." + cluster + ".e1", events.CountKey(cluster), "closed.cluster-" + cluster + ".quota.0",
-	} {
+	for _, key := range own {
+		if err := put(worker, key)(ctx); err != nil {
+			t.Errorf("worker writes %s: %v", key, err)
+		}
+	}
+	for _, key := range append(own, "policy", "tell", "pause", "pause."+cluster, "closed.cluster-"+cluster+".quota.0") {
 		refused = append(refused, deed{"the worker of another cluster writes " + key, put(neighbour, key)})
 	}
 	// The server does not answer whom it refuses, so that each takes its time.
