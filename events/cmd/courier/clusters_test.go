@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -140,6 +143,83 @@ func TestClusters(t *testing.T) {
 	if n := count(one); n != (len(classes)+1)*each {
 		t.Errorf("the first cluster got %d answers, want %d", n, (len(classes)+1)*each)
 	}
+	end()
+	if err := <-done; err != nil {
+		t.Errorf("the courier ended with %v", err)
+	}
+}
+
+// NATS does not take the user of one cluster, whose key is not there yet: the other is
+// served all the same, and so is that one when its key has come.
+func TestClusterWithoutKey(t *testing.T) {
+	const one, two = "c1", "c2"
+	keys, seeds := t.TempDir(), map[string][]byte{}
+	users := "{user: admin, password: p}"
+	for _, cluster := range []string{one, two} {
+		pair, err := nkeys.CreateUser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, err := pair.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seeds[cluster], err = pair.Seed(); err != nil {
+			t.Fatal(err)
+		}
+		users += ", {nkey: " + public + "}"
+	}
+	file := shell.File(t, "nats.conf", fmt.Sprintf("listen: \"127.0.0.1:-1\"\njetstream: {store_dir: %q}\nauthorization: {users: [%s]}\n", t.TempDir(), users))
+	options, err := server.ProcessConfigFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.NoSigs, options.NoLog = true, true
+	at, err := server.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Start()
+	t.Cleanup(func() { at.Shutdown(); at.WaitForShutdown() })
+	if !at.ReadyForConnections(time.Minute) {
+		t.Fatal("NATS is not ready")
+	}
+	s := nats.Connect(t, stream.Config{URL: at.ClientURL(), User: "admin", Password: "p"})
+	if _, err := s.Setup(t.Context(), []string{events.Unclassified, "busy"}, stream.Settings{Clusters: []string{one, two}}); err != nil {
+		t.Fatal(err)
+	}
+	function := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(function.Close)
+	key := func(cluster string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(keys, cluster+".seed"), seeds[cluster], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key(one)
+	failIn(t, s, one, "busy", 0, 5)
+	failIn(t, s, two, "busy", 0, 5)
+	var log shell.Log
+	health := "127.0.0.1:" + shell.Port(t)
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- run(ctx, []string{"--cluster=c2,c1", "--nats=" + at.ClientURL(), "--nats-nkey=" + filepath.Join(keys, "{cluster}.seed"), "--listen=" + health, "--drain=1s",
+			"--routes=" + shell.File(t, "routes", fmt.Sprintf("default: {url: '%s/{cluster}/'}", function.URL)), "--table=" + shell.File(t, "table", `[{"class": "busy", "texts": ["b"]}]`)},
+			shell.Environment(), io.Discard, &log)
+	}()
+	t.Cleanup(end)
+	until(t, "the first cluster is served", func() bool { return open(t, s, one) == 0 })
+	until(t, "what the second lacks is told", func() bool {
+		status, body := look(t, "http://"+health+"/readyz")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "cluster c2: read the NATS key: ") && !strings.Contains(body, "c1")
+	})
+	if n := open(t, s, two); n != 5 {
+		t.Errorf("%d failures of the second cluster wait, want 5", n)
+	}
+	key(two)
+	until(t, "the second cluster is served", func() bool { return open(t, s, two) == 0 })
+	until(t, "all is ready", func() bool { status, _ := look(t, "http://"+health+"/readyz"); return status == http.StatusOK })
 	end()
 	if err := <-done; err != nil {
 		t.Errorf("the courier ended with %v", err)

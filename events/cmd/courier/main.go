@@ -6,7 +6,8 @@
 //
 // It may serve several clusters that share one NATS. Each has a courier of its own in
 // here, with its own connection, routes, traces and metrics, so that nothing of one
-// cluster is in the way of another.
+// cluster is in the way of another. One whose user NATS refuses is tried again, as long
+// as it takes the others'.
 //
 // Exit codes: 0 after SIGINT or SIGTERM, 1 when NATS can't be reached or refuses, 2 when
 // the flags or what they name can't be right.
@@ -17,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -25,12 +25,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/courier"
 	"github.com/lbremedy/lbremedy/events/program"
 	"github.com/lbremedy/lbremedy/shared/observe"
-	"github.com/lbremedy/lbremedy/shared/observe/trace"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // version is set by the build.
@@ -113,108 +110,44 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	if door != nil {
 		defer door.Close()
 	}
-	var couriers []*served
-	defer func() {
-		for _, c := range couriers {
-			c.stream.Close()
-		}
-	}()
 	metrics := observe.New(version, clusters[0])
+	var all []*served
 	for i, cluster := range clusters {
 		own := metrics
 		if i > 0 {
 			own = metrics.Of(cluster)
 		}
-		c, err := prepare(ctx, o, cluster, classes, own, log)
+		c, err := newServed(ctx, o, cluster, classes, own, log)
 		if err != nil {
 			return err
 		}
-		couriers = append(couriers, c)
+		defer c.close()
+		all = append(all, c)
 		for _, class := range routes[cluster].Without(classes) {
 			c.log.Warn("a class has no route: its messages stay", "class", class)
 		}
 	}
+	if err := connect(ctx, all); err != nil {
+		return err
+	}
 	ready := func(ctx context.Context) error {
 		var errs []error
-		for _, c := range couriers {
+		for _, c := range all {
 			errs = append(errs, c.ready(ctx))
 		}
 		return errors.Join(errs...)
 	}
 	defer program.Open(door, ready, metrics.Handler(), log)()
 	changed := courier.Watch(ctx, o.routes, text, clusters, classes, log)
-	ends := make([]error, len(couriers))
+	ends := make([]error, len(all))
 	var running sync.WaitGroup
-	for i, c := range couriers {
+	for i, c := range all {
 		running.Go(func() { ends[i] = c.run(ctx, routes[c.cluster], changed[c.cluster]) })
 	}
 	running.Wait()
 	log.Info("the courier has ended")
 	return errors.Join(ends...)
 }
-
-// A served is a cluster that is served, with all that is its own.
-type served struct {
-	cluster string
-	log     *slog.Logger
-	stream  *stream.Stream
-	courier *courier.Courier
-	traces  *trace.Sender
-	seen    func(events.Record)
-}
-
-// prepare prepares to serve a cluster.
-func prepare(ctx context.Context, o options, cluster string, classes []string, metrics *observe.Metrics, log *slog.Logger) (*served, error) {
-	c := &served{cluster: cluster, log: log.With("cluster", cluster)}
-	config := o.Stream(cluster, c.log)
-	config.Grace = o.drain
-	var err error
-	if c.stream, err = stream.Connect(ctx, config); err != nil {
-		return nil, fmt.Errorf("serve cluster %s: %w", cluster, err)
-	}
-	if c.traces, err = trace.New(ctx, version, cluster, c.log); err != nil {
-		c.stream.Close()
-		return nil, program.Wrong(err)
-	}
-	metrics.Runs(classes)
-	metrics.Traces(func() observe.Spans { return observe.Spans(c.traces.Stats()) })
-	c.courier = courier.New(courier.Config{Cluster: cluster, Stream: c.stream, Log: c.log, Metrics: metrics.Courier(classes)})
-	c.seen = func(r events.Record) {
-		metrics.Seen(r, nil)
-		c.traces.Seen(r)
-	}
-	c.log.Info("the courier begins", "version", version)
-	return c, nil
-}
-
-// ready returns why the cluster can't be served as it should be.
-func (c *served) ready(ctx context.Context) error {
-	err := c.stream.Ping(ctx)
-	if err == nil {
-		err = c.courier.Ready()
-	}
-	if err != nil {
-		return fmt.Errorf("cluster %s: %w", c.cluster, err)
-	}
-	return nil
-}
-
-// run serves the cluster until ctx ends.
-func (c *served) run(ctx context.Context, routes courier.Routes, changed <-chan courier.Routes) error {
-	var following sync.WaitGroup
-	following.Go(func() { courier.Follow(ctx, c.stream, c.cluster, c.seen, c.log) })
-	err := c.courier.Run(ctx, routes, changed)
-	following.Wait()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTraces)
-	defer cancel()
-	if err := c.traces.Shutdown(last); err != nil {
-		c.log.Warn("the last traces are not sent", "error", err)
-	}
-	return err
-}
-
-// lastTraces is how long the collector may take for what waits at the end.
-const lastTraces = 3 * time.Second
 
 // check says whether a routes file is right.
 func check(file string, clusters, classes []string, out io.Writer) error {
