@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,4 +148,33 @@ func strs(list []text) []string {
 		}
 	}
 	return out
+}
+
+// settings returns all scalars and lists of scalars of a JSON object, but for those of the
+// names in own, a list in one value with commas between; and those of the object within
+// it that within names. Null and what is empty are left out.
+func settings(object []byte, within string, own ...string) (map[string]string, error) {
+	var all, more map[string]json.RawMessage
+	if err := json.Unmarshal(object, &all); err != nil {
+		return nil, err
+	}
+	if raw, ok := all[within]; ok {
+		if err := json.Unmarshal(raw, &more); err != nil {
+			return nil, fmt.Errorf("%s: %w", within, err)
+		}
+	}
+	maps.Copy(all, more)
+	out := map[string]string{}
+	for name, raw := range all {
+		var one text
+		var list []text
+		switch {
+		case slices.Contains(own, name):
+		case one.UnmarshalJSON(raw) == nil && one != "":
+			out[name] = string(one)
+		case json.Unmarshal(raw, &list) == nil && len(list) > 0:
+			out[name] = strings.Join(strs(list), ",")
+		}
+	}
+	return out, nil
 }

@@ -27,6 +27,11 @@ var reads = []func(context.Context, *Reader) error{
 	func(ctx context.Context, r *Reader) error { _, err := r.NLB.Find(ctx, NLBFilter{}); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.NLB.Tags(ctx, "nlb-1"); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.NLB.Listeners(ctx, "nlb-1"); return err },
+	func(ctx context.Context, r *Reader) error {
+		_, err := r.NLB.FurtherCertificates(ctx, "lsn-1")
+		return err
+	},
+	func(ctx context.Context, r *Reader) error { _, err := r.SLB.Domains(ctx, "lb-1", 443); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.NLB.ServerGroups(ctx, "k", "v"); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.NLB.Servers(ctx, "sgp-1"); return err },
 	func(ctx context.Context, r *Reader) error { _, err := r.VPC.VSwitches(ctx, "vpc-1"); return err },

@@ -3,6 +3,8 @@ package cloud
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"slices"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/nlb"
@@ -26,6 +28,9 @@ type NetworkLoadBalancer struct {
 	Protected        bool   // modification protection is on
 	ProtectionReason string // of the modification protection
 	Zones            []NetworkZone
+	BandwidthPackage string // ID of the bandwidth package that it has joined; empty: none
+	CrossZone        bool   // it sends to servers in other zones, too
+	IPv6AddressType  string // "Internet" or "Intranet"
 	// Tags are the tags that the answer shows; nil if it shows none at all. Ask
 	// NLB.Tags before anything depends on a tag that is not there.
 	Tags map[string]string
@@ -48,6 +53,9 @@ type NetworkListener struct {
 	Status      string // "Running", "Stopped" and the steps between
 	ServerGroup string // ID
 	Description string
+	// Config are the other settings that the answer shows, by their names in the API: a
+	// list in one value with commas between, those of ProxyProtocolV2Config by their own names.
+	Config map[string]string
 }
 
 // An NLBFilter says which network load balancers to list. The zero value says
@@ -71,6 +79,9 @@ type wireNLB struct {
 	AddressIPVersion             text   `json:"AddressIpVersion"`
 	ResourceGroupID              text   `json:"ResourceGroupId"`
 	SecurityGroupIDs             []text `json:"SecurityGroupIds"`
+	BandwidthPackageID           text   `json:"BandwidthPackageId"`
+	CrossZoneEnabled             on
+	IPv6AddressType              text `json:"Ipv6AddressType"`
 	DeletionProtectionConfig     struct{ Enabled on }
 	ModificationProtectionConfig struct{ Status, Reason text }
 	ZoneMappings                 []struct {
@@ -100,6 +111,7 @@ func (w wireNLB) value() NetworkLoadBalancer {
 		DeleteProtection: bool(w.DeletionProtectionConfig.Enabled),
 		Protected:        w.ModificationProtectionConfig.Status == "ConsoleProtection",
 		ProtectionReason: string(w.ModificationProtectionConfig.Reason),
+		BandwidthPackage: string(w.BandwidthPackageID), CrossZone: bool(w.CrossZoneEnabled), IPv6AddressType: string(w.IPv6AddressType),
 	}
 	for _, z := range w.ZoneMappings {
 		zone := NetworkZone{Zone: string(z.ZoneID), VSwitch: string(z.VSwitchID)}
@@ -231,6 +243,31 @@ func (n NLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	return tagsOf(list), nil
 }
 
+type wireNetworkListener struct {
+	LoadBalancerID      text `json:"LoadBalancerId"`
+	ListenerID          text `json:"ListenerId"`
+	ListenerPort        number
+	StartPort, EndPort  text
+	ListenerProtocol    text
+	ListenerStatus      text
+	ServerGroupID       text `json:"ServerGroupId"`
+	ListenerDescription text
+
+	config map[string]string
+}
+
+// UnmarshalJSON takes what has no field for a setting.
+func (l *wireNetworkListener) UnmarshalJSON(b []byte) error {
+	type plain wireNetworkListener
+	if err := json.Unmarshal(b, (*plain)(l)); err != nil {
+		return err
+	}
+	var err error
+	l.config, err = settings(b, "ProxyProtocolV2Config", "LoadBalancerId", "ListenerId", "ListenerPort", "StartPort", "EndPort", "ListenerProtocol",
+		"ListenerStatus", "ServerGroupId", "ListenerDescription", "RegionId")
+	return err
+}
+
 // Listeners returns the listeners of the network load balancer with this ID,
 // sorted by port and protocol.
 //
@@ -240,32 +277,22 @@ func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error
 	if id == "" {
 		return nil, absent("nlb", action, "load balancer ID")
 	}
-	type wireListener struct {
-		LoadBalancerID      text `json:"LoadBalancerId"`
-		ListenerID          text `json:"ListenerId"`
-		ListenerPort        number
-		StartPort, EndPort  text
-		ListenerProtocol    text
-		ListenerStatus      text
-		ServerGroupID       text `json:"ServerGroupId"`
-		ListenerDescription text
-	}
 	type answer struct {
 		TotalCount number
 		NextToken  text
-		Listeners  []wireListener
+		Listeners  []wireNetworkListener
 	}
-	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireListener]{
+	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireNetworkListener]{
 		request: func(token string) requests.AcsRequest {
 			r := nlb.CreateListListenersRequest()
 			r.LoadBalancerIds = &[]string{id}
 			r.MaxResults, r.NextToken = whole(100), token
 			return r
 		},
-		page: func(a answer) (pageOf[wireListener], error) {
+		page: func(a answer) (pageOf[wireNetworkListener], error) {
 			return linked(a.TotalCount, a.NextToken, "Listeners", a.Listeners)
 		},
-		check: func(l wireListener) error {
+		check: func(l wireNetworkListener) error {
 			if l.ListenerID == "" || !l.ListenerPort.ok || l.ListenerProtocol == "" || string(l.LoadBalancerID) != id {
 				return lack("ID, port and protocol of a listener of network load balancer %s", id)
 			}
@@ -280,11 +307,62 @@ func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error
 	for _, l := range list {
 		out = append(out, NetworkListener{
 			ID: string(l.ListenerID), Port: int(l.ListenerPort.n), First: string(l.StartPort), Last: string(l.EndPort), Protocol: string(l.ListenerProtocol),
-			Status: string(l.ListenerStatus), ServerGroup: string(l.ServerGroupID), Description: string(l.ListenerDescription),
+			Status: string(l.ListenerStatus), ServerGroup: string(l.ServerGroupID), Description: string(l.ListenerDescription), Config: l.config,
 		})
 	}
 	order(out, func(a, b NetworkListener) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.ID, b.ID))
 	})
+	return out, nil
+}
+
+// FurtherCertificates returns the IDs of the certificates that the listener with this ID
+// has beside its first, sorted. The error is ErrNotFound if there is no such listener.
+//
+// It needs grant.ListListenerCertificates.
+func (n NLB) FurtherCertificates(ctx context.Context, listenerID string) ([]string, error) {
+	const action = "ListListenerCertificates"
+	if listenerID == "" {
+		return nil, absent("nlb", action, "listener ID")
+	}
+	type certificate struct {
+		CertificateID text `json:"CertificateId"`
+		IsDefault     on
+	}
+	type answer struct {
+		NextToken    text
+		Certificates *[]certificate
+	}
+	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, certificate]{
+		request: func(token string) requests.AcsRequest {
+			r := nlb.CreateListListenerCertificatesRequest()
+			r.ListenerId = listenerID
+			r.MaxResults, r.NextToken = whole(50), token
+			return r
+		},
+		page: func(a answer) (p pageOf[certificate], err error) {
+			if a.Certificates == nil {
+				return p, lack("Certificates")
+			}
+			return pageOf[certificate]{items: *a.Certificates, next: string(a.NextToken)}, nil
+		},
+		check: func(c certificate) error {
+			if c.CertificateID == "" {
+				return lack("ID of a certificate of listener %s", listenerID)
+			}
+			return nil
+		},
+		gone: []string{"ResourceNotFound.listener", "ResourceNotFound.Listener"},
+	}))
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, c := range list {
+		if !c.IsDefault {
+			out = append(out, string(c.CertificateID))
+		}
+	}
+	slices.Sort(out)
 	return out, nil
 }

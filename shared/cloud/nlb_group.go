@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
@@ -16,6 +17,30 @@ type ServerGroup struct {
 	VPC      string // ID
 	Protocol string // "TCP", "UDP" or "TCP_UDP"
 	Status   string // "Available" and the steps before and after
+	// Config are the other settings that the answer shows, by their names in the API: a
+	// list in one value with commas between, those of HealthCheck by their own names.
+	Config map[string]string
+}
+
+type wireServerGroup struct {
+	ServerGroupID     text `json:"ServerGroupId"`
+	ServerGroupName   text
+	ServerGroupStatus text
+	VpcID             text `json:"VpcId"`
+	Protocol          text
+
+	config map[string]string
+}
+
+// UnmarshalJSON takes what has no field for a setting.
+func (g *wireServerGroup) UnmarshalJSON(b []byte) error {
+	type plain wireServerGroup
+	if err := json.Unmarshal(b, (*plain)(g)); err != nil {
+		return err
+	}
+	var err error
+	g.config, err = settings(b, "HealthCheck", "ServerGroupId", "ServerGroupName", "ServerGroupStatus", "VpcId", "Protocol", "RegionId", "AliUid", "ServerCount", "RelatedLoadBalancerIds")
+	return err
 }
 
 // ServerGroups returns the server groups of the region that carry the tag, sorted
@@ -27,29 +52,22 @@ func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]Serve
 	if tagKey == "" {
 		return nil, absent("nlb", action, "tag key")
 	}
-	type wireGroup struct {
-		ServerGroupID     text `json:"ServerGroupId"`
-		ServerGroupName   text
-		ServerGroupStatus text
-		VpcID             text `json:"VpcId"`
-		Protocol          text
-	}
 	type answer struct {
 		TotalCount   number
 		NextToken    text
-		ServerGroups []wireGroup
+		ServerGroups []wireServerGroup
 	}
-	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireGroup]{
+	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireServerGroup]{
 		request: func(token string) requests.AcsRequest {
 			r := nlb.CreateListServerGroupsRequest()
 			r.Tag = &[]nlb.ListServerGroupsTag{{Key: tagKey, Value: tagValue}}
 			r.MaxResults, r.NextToken = whole(100), token
 			return r
 		},
-		page: func(a answer) (pageOf[wireGroup], error) {
+		page: func(a answer) (pageOf[wireServerGroup], error) {
 			return linked(a.TotalCount, a.NextToken, "ServerGroups", a.ServerGroups)
 		},
-		check: func(g wireGroup) error {
+		check: func(g wireServerGroup) error {
 			if g.ServerGroupID == "" || g.ServerGroupName == "" {
 				return lack("ID and name of server group %q", g.ServerGroupID)
 			}
@@ -62,7 +80,7 @@ func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]Serve
 	var out []ServerGroup
 	for _, g := range list {
 		out = append(out, ServerGroup{
-			ID: string(g.ServerGroupID), Name: string(g.ServerGroupName), VPC: string(g.VpcID), Protocol: string(g.Protocol), Status: string(g.ServerGroupStatus),
+			ID: string(g.ServerGroupID), Name: string(g.ServerGroupName), VPC: string(g.VpcID), Protocol: string(g.Protocol), Status: string(g.ServerGroupStatus), Config: g.config,
 		})
 	}
 	return sorted(out, func(g ServerGroup) string { return g.ID }), nil

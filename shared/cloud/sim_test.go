@@ -79,14 +79,17 @@ func world() *sim.World {
 			VGroups: []sim.VGroup{{ID: "rsp-1", Name: "k8s/443/web/shop/c0123456789", Backends: []sim.Backend{
 				{Server: "i-1", IP: "10.0.0.2", Port: 30443, Weight: new(0), Description: "k8s/30443/web/shop/c0123456789"}, {Server: "eni-1", IP: "10.0.2.4", Type: "eni", Port: 8443},
 			}}},
+		}, {
+			ID: "lb-9", Name: "tls", Listeners: []sim.Listener{{Port: 8443, Protocol: "https", Domains: []sim.Domain{{ID: "de-1", Name: "a.example.com", Certificate: "cert-2"}}}},
 		}},
 		NLBs: []sim.NLB{
 			{
 				ID: "nlb-1", Name: "api", DNSName: "nlb-1.example", AddressType: "Intranet", IPVersion: "DualStack", ResourceGroup: "rg-2", DeletionProtection: true,
 				ModificationProtection: sim.Protection{Status: "ConsoleProtection", Reason: "managed.by.ack"}, SecurityGroups: []string{"sg-2", "sg-1"},
-				Tags:      map[string]string{"kubernetes.do.not.delete": "a2", "ack.aliyun.com": "c0123456789"},
-				Zones:     []sim.NLBZone{{VSwitch: "vsw-b", Address: "10.0.1.20"}, {VSwitch: "vsw-a", Address: "10.0.0.20"}},
-				Listeners: []sim.NLBListener{{ID: "lsn-2", Port: 443, Protocol: "TCPSSL", Description: "k8s.443.TCPSSL.api.shop.c0123456789"}, {ID: "lsn-1", Port: 53, Protocol: "UDP", Status: "Stopped"}},
+				Tags:  map[string]string{"kubernetes.do.not.delete": "a2", "ack.aliyun.com": "c0123456789"},
+				Zones: []sim.NLBZone{{VSwitch: "vsw-b", Address: "10.0.1.20"}, {VSwitch: "vsw-a", Address: "10.0.0.20"}},
+				Listeners: []sim.NLBListener{{ID: "lsn-2", Port: 443, Protocol: "TCPSSL", Description: "k8s.443.TCPSSL.api.shop.c0123456789", Certificates: []string{"cert-1"}, Further: []string{"cert-3", "cert-2"},
+					Config: map[string]string{"SecurityPolicyId": "tls_1", "ProxyProtocolV2Config.Ppv2VpcIdEnabled": "true"}}, {ID: "lsn-1", Port: 53, Protocol: "UDP", Status: "Stopped"}},
 			},
 			{ID: "nlb-2", Name: "other", Zones: []sim.NLBZone{{VSwitch: "vsw-b", Address: "10.0.1.21"}}},
 		},
@@ -174,6 +177,11 @@ var reads = []struct {
 		},
 	},
 	{
+		"SLB.Domains", grant.DescribeDomainExtensions,
+		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.SLB.Domains(ctx, "lb-9", 8443) },
+		map[string]string{"a.example.com": "cert-2"},
+	},
+	{
 		"SLB.VServerGroups", grant.DescribeVServerGroups,
 		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.SLB.VServerGroups(ctx, "lb-1") },
 		[]cloud.VServerGroup{{
@@ -225,9 +233,21 @@ var reads = []struct {
 		"NLB.Listeners", grant.ListNLBListeners,
 		func(ctx context.Context, c *cloud.Reader) (any, error) { return c.NLB.Listeners(ctx, "nlb-1") },
 		[]cloud.NetworkListener{
-			{ID: "lsn-1", Port: 53, Protocol: "UDP", Status: "Stopped"},
-			{ID: "lsn-2", Port: 443, Protocol: "TCPSSL", Status: "Running", Description: "k8s.443.TCPSSL.api.shop.c0123456789"},
+			{ID: "lsn-1", Port: 53, Protocol: "UDP", Status: "Stopped", Config: map[string]string{
+				"IdleTimeout": "900", "Cps": "0", "Mss": "0", "AlpnEnabled": "false", "CaEnabled": "false", "ProxyProtocolEnabled": "false", "SecSensorEnabled": "false",
+			}},
+			{ID: "lsn-2", Port: 443, Protocol: "TCPSSL", Status: "Running", Description: "k8s.443.TCPSSL.api.shop.c0123456789", Config: map[string]string{
+				"IdleTimeout": "900", "Cps": "0", "Mss": "0", "AlpnEnabled": "false", "CaEnabled": "false", "ProxyProtocolEnabled": "false", "SecSensorEnabled": "false",
+				"SecurityPolicyId": "tls_1", "CertificateIds": "cert-1", "Ppv2VpcIdEnabled": "true",
+			}},
 		},
+	},
+	{
+		"NLB.FurtherCertificates", grant.ListListenerCertificates,
+		func(ctx context.Context, c *cloud.Reader) (any, error) {
+			return c.NLB.FurtherCertificates(ctx, "lsn-2")
+		},
+		[]string{"cert-2", "cert-3"},
 	},
 	{
 		"VPC.VSwitches", grant.DescribeVSwitches,
@@ -293,7 +313,12 @@ var reads = []struct {
 		func(ctx context.Context, c *cloud.Reader) (any, error) {
 			return c.NLB.ServerGroups(ctx, "kubernetes.do.not.delete", "a2")
 		},
-		[]cloud.ServerGroup{{ID: "sgp-1", Name: "k8s.8080.TCP.api.shop.c0123456789", VPC: "vpc-1", Protocol: "TCP", Status: "Available"}},
+		[]cloud.ServerGroup{{ID: "sgp-1", Name: "k8s.8080.TCP.api.shop.c0123456789", VPC: "vpc-1", Protocol: "TCP", Status: "Available", Config: map[string]string{
+			"ServerGroupType": "Instance", "AddressIPVersion": "ipv4", "AnyPortEnabled": "false", "ResourceGroupId": "rg-acfmubxxmqpafyz", "Scheduler": "Wrr",
+			"PersistenceEnabled": "false", "PersistenceTimeout": "0", "ConnectionDrainEnabled": "false", "ConnectionDrainTimeout": "0", "PreserveClientIpEnabled": "true",
+			"HealthCheckEnabled": "true", "HealthCheckType": "TCP", "HealthCheckConnectPort": "0", "HealthCheckConnectTimeout": "5", "HealthCheckInterval": "10",
+			"HealthyThreshold": "2", "UnhealthyThreshold": "2",
+		}}},
 	},
 	{
 		"NLB.Servers", grant.ListServerGroupServers,
@@ -433,8 +458,9 @@ var lb1 = cloud.LoadBalancer{
 var nlb1 = cloud.NetworkLoadBalancer{
 	ID: "nlb-1", Name: "api", DNSName: "nlb-1.example", VPC: "vpc-1", Status: "Active", AddressType: "Intranet", IPVersion: "DualStack", ResourceGroup: "rg-2",
 	SecurityGroups: []string{"sg-1", "sg-2"}, DeleteProtection: true, Protected: true, ProtectionReason: "managed.by.ack",
-	Zones: []cloud.NetworkZone{{Zone: "cn-hangzhou-h", VSwitch: "vsw-a", Address: "10.0.0.20"}, {Zone: "cn-hangzhou-i", VSwitch: "vsw-b", Address: "10.0.1.20"}},
-	Tags:  map[string]string{"kubernetes.do.not.delete": "a2", "ack.aliyun.com": "c0123456789"},
+	Zones:     []cloud.NetworkZone{{Zone: "cn-hangzhou-h", VSwitch: "vsw-a", Address: "10.0.0.20"}, {Zone: "cn-hangzhou-i", VSwitch: "vsw-b", Address: "10.0.1.20"}},
+	CrossZone: true, IPv6AddressType: "Intranet",
+	Tags: map[string]string{"kubernetes.do.not.delete": "a2", "ack.aliyun.com": "c0123456789"},
 }
 
 // start starts a simulator of world.
@@ -1042,7 +1068,7 @@ func TestOnce(t *testing.T) {
 		t.Errorf("got %v, want %v", err, cloud.ErrDenied)
 	}
 	s.Client("c", "slb:DescribeLoadBalancers")
-	if lbs, err := once.SLB.LoadBalancers(t.Context(), cloud.LBFilter{}); err != nil || len(lbs) != 1 {
+	if lbs, err := once.SLB.LoadBalancers(t.Context(), cloud.LBFilter{Name: "web"}); err != nil || len(lbs) != 1 {
 		t.Errorf("got %v and %v, want one load balancer", lbs, err)
 	}
 }

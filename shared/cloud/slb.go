@@ -79,8 +79,9 @@ type Listener struct {
 	Scheduler    string
 	Bandwidth    int // Mbit/s; -1: not limited
 	BackendPort  int // of the default group; 0 if there is a vServer group
-	// Config holds the settings of its protocol by their names in the API, such as
-	// HealthCheckInterval; nil if the answer shows none.
+	// Config holds the settings of its protocol and of its access control by their names in
+	// the API, such as HealthCheckInterval; nil if the answer shows none. AclId has commas
+	// between several.
 	Config map[string]string
 }
 
@@ -402,6 +403,11 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 		Bandwidth         number
 		BackendServerPort number
 
+		// Who may come in stands outside the settings of the protocol.
+		AclStatus, AclType text
+		AclID              text   `json:"AclId"`
+		AclIDs             []text `json:"AclIds"`
+
 		TCPListenerConfig, UDPListenerConfig, HTTPListenerConfig, HTTPSListenerConfig map[string]json.RawMessage
 	}
 	type answer struct {
@@ -434,16 +440,72 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 	}
 	var out []Listener
 	for _, l := range list {
+		config := scalars(l.TCPListenerConfig, l.UDPListenerConfig, l.HTTPListenerConfig, l.HTTPSListenerConfig)
+		for name, v := range map[string]string{"AclStatus": string(l.AclStatus), "AclType": string(l.AclType), "AclId": cmp.Or(strings.Join(strs(l.AclIDs), ","), string(l.AclID))} {
+			if v == "" {
+				continue
+			}
+			if config == nil {
+				config = map[string]string{}
+			}
+			config[name] = v
+		}
 		out = append(out, Listener{
 			Port: int(l.ListenerPort.n), Protocol: string(l.ListenerProtocol), Status: string(l.Status),
 			VServerGroup: string(l.VServerGroupID), Description: string(l.Description), Scheduler: string(l.Scheduler),
 			Bandwidth: int(l.Bandwidth.n), BackendPort: int(l.BackendServerPort.n),
-			Config: scalars(l.TCPListenerConfig, l.UDPListenerConfig, l.HTTPListenerConfig, l.HTTPSListenerConfig),
+			Config: config,
 		})
 	}
 	order(out, func(a, b Listener) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
 	})
+	return out, nil
+}
+
+// Domains returns the further domains of the HTTPS listener on this port of a load balancer,
+// and the ID of each one's certificate. The error is ErrNotFound if the API says that there
+// is no such load balancer.
+//
+// It needs grant.DescribeDomainExtensions.
+func (s SLB) Domains(ctx context.Context, id string, port int) (map[string]string, error) {
+	if id == "" || port == 0 {
+		return nil, absent("slb", "DescribeDomainExtensions", "load balancer ID or the port of the listener")
+	}
+	type answer struct {
+		DomainExtensions *struct {
+			DomainExtension []struct {
+				Domain              text
+				ServerCertificateID text `json:"ServerCertificateId"`
+			}
+		}
+	}
+	a, err := read(ctx, s.c, call[answer]{
+		request: func() requests.AcsRequest {
+			r := slb.CreateDescribeDomainExtensionsRequest()
+			r.LoadBalancerId, r.ListenerPort = id, whole(port)
+			return r
+		},
+		check: func(a answer) error {
+			if a.DomainExtensions == nil {
+				return lack("DomainExtensions of port %d of load balancer %s", port, id)
+			}
+			for _, d := range a.DomainExtensions.DomainExtension {
+				if d.Domain == "" || d.ServerCertificateID == "" {
+					return lack("domain and certificate of a further domain of port %d of load balancer %s", port, id)
+				}
+			}
+			return nil
+		},
+		gone: []string{"InvalidLoadBalancerId.NotFound"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, d := range a.DomainExtensions.DomainExtension {
+		out[string(d.Domain)] = string(d.ServerCertificateID)
+	}
 	return out, nil
 }
 

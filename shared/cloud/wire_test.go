@@ -192,7 +192,12 @@ var everything = map[string]func(context.Context, rig) error{
 	"NLB":      func(ctx context.Context, c rig) error { _, err := c.NLB.LoadBalancer(ctx, "nlb-1"); return err },
 	"NLBTags":  func(ctx context.Context, c rig) error { _, err := c.NLB.Tags(ctx, "nlb-1"); return err },
 	"NLBPorts": func(ctx context.Context, c rig) error { _, err := c.NLB.Listeners(ctx, "nlb-1"); return err },
-	"Find":     func(ctx context.Context, c rig) error { _, err := c.Tickets.Find(ctx, "case"); return err },
+	"NLBCertificates": func(ctx context.Context, c rig) error {
+		_, err := c.NLB.FurtherCertificates(ctx, "lsn-1")
+		return err
+	},
+	"Domains": func(ctx context.Context, c rig) error { _, err := c.SLB.Domains(ctx, "lb-1", 443); return err },
+	"Find":    func(ctx context.Context, c rig) error { _, err := c.Tickets.Find(ctx, "case"); return err },
 	"Create": func(ctx context.Context, c rig) error {
 		_, err := c.w.Tickets.Create(ctx, Ticket{Description: "d", Category: "1"})
 		return err
@@ -291,6 +296,8 @@ func TestMissingFields(t *testing.T) {
 		"NLBs":                `{"RequestId":"R",«"TotalCount":1»,«"LoadBalancers":[{«"LoadBalancerId":"nlb-1"»,«"VpcId":"vpc-1"»,«"LoadBalancerStatus":"Active"»}]»}`,
 		"NLB":                 `{"RequestId":"R",` + marked(`"LoadBalancerId":"nlb-1","VpcId":"vpc-1","LoadBalancerStatus":"Active","DNSName":"d","AddressType":"Internet","AddressIpVersion":"ipv4","ResourceGroupId":"rg-1"`) + `}`,
 		"NLBTags":             `{"RequestId":"R",«"TagResources":[{«"ResourceId":"nlb-1"»,«"TagKey":"k"»,"TagValue":"v"}]»}`,
+		"NLBCertificates":     `{"RequestId":"R",«"Certificates":[{«"CertificateId":"c-1"»,"IsDefault":true}]»}`,
+		"Domains":             `{"RequestId":"R",«"DomainExtensions":{"DomainExtension":[{«"Domain":"a.example.com"»,«"ServerCertificateId":"c-1"»}]}»}`,
 		"NLBPorts":            `{"RequestId":"R",«"TotalCount":1»,«"Listeners":[{«"LoadBalancerId":"nlb-1"»,«"ListenerId":"lsn-1"»,«"ListenerPort":80»,«"ListenerProtocol":"TCP"»}]»}`,
 		"Find":                `{"RequestId":"R",«"Success":true»,«"TotalCount":1»,"Data":[{«"TicketId":"T"»}]}`,
 		"Create":              `{"RequestId":"R",«"Success":true»,«"Data":"T"»}`,
@@ -531,10 +538,12 @@ func TestNLBs(t *testing.T) {
 		t.Errorf("%v\n%s", err, d)
 	}
 	for what, err := range map[string]error{
-		"a value alone": func() error { _, err := c.NLB.Find(t.Context(), NLBFilter{TagValue: "a1"}); return err }(),
-		"no ID":         func() error { _, err := c.NLB.LoadBalancer(t.Context(), ""); return err }(),
-		"tags of no ID": func() error { _, err := c.NLB.Tags(t.Context(), ""); return err }(),
-		"ports of none": func() error { _, err := c.NLB.Listeners(t.Context(), ""); return err }(),
+		"a value alone":        func() error { _, err := c.NLB.Find(t.Context(), NLBFilter{TagValue: "a1"}); return err }(),
+		"no ID":                func() error { _, err := c.NLB.LoadBalancer(t.Context(), ""); return err }(),
+		"tags of no ID":        func() error { _, err := c.NLB.Tags(t.Context(), ""); return err }(),
+		"ports of none":        func() error { _, err := c.NLB.Listeners(t.Context(), ""); return err }(),
+		"certificates of none": func() error { _, err := c.NLB.FurtherCertificates(t.Context(), ""); return err }(),
+		"domains of none":      func() error { _, err := c.SLB.Domains(t.Context(), "", 443); return err }(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "is empty") {
 			t.Errorf("%s: got %v", what, err)

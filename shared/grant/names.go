@@ -11,6 +11,7 @@ var (
 	DescribeAvailableResource     = Grant{Action: "slb:DescribeAvailableResource"}
 	DescribeServerCertificates    = Grant{Action: "slb:DescribeServerCertificates"}
 	DescribeAccessControlLists    = Grant{Action: "slb:DescribeAccessControlLists"}
+	DescribeDomainExtensions      = Grant{Action: "slb:DescribeDomainExtensions"}
 	SetTCPListener                = Grant{Action: "slb:SetLoadBalancerTCPListenerAttribute"}
 	SetUDPListener                = Grant{Action: "slb:SetLoadBalancerUDPListenerAttribute"}
 	SetHTTPListener               = Grant{Action: "slb:SetLoadBalancerHTTPListenerAttribute"}
@@ -52,12 +53,13 @@ var (
 	DeletePolicyVersion     = Grant{Action: "ram:DeletePolicyVersion"}
 	SetDefaultPolicyVersion = Grant{Action: "ram:SetDefaultPolicyVersion"}
 
-	ListNLBs         = Grant{Action: "nlb:ListLoadBalancers"}
-	GetNLB           = Grant{Action: "nlb:GetLoadBalancerAttribute"}
-	ListNLBTags      = Grant{Action: "nlb:ListTagResources"}
-	TagNLB           = Grant{Action: "nlb:TagResources"}
-	UntagNLB         = Grant{Action: "nlb:UntagResources"}
-	ListNLBListeners = Grant{Action: "nlb:ListListeners"}
+	ListNLBs                 = Grant{Action: "nlb:ListLoadBalancers"}
+	GetNLB                   = Grant{Action: "nlb:GetLoadBalancerAttribute"}
+	ListNLBTags              = Grant{Action: "nlb:ListTagResources"}
+	TagNLB                   = Grant{Action: "nlb:TagResources"}
+	UntagNLB                 = Grant{Action: "nlb:UntagResources"}
+	ListNLBListeners         = Grant{Action: "nlb:ListListeners"}
+	ListListenerCertificates = Grant{Action: "nlb:ListListenerCertificates"}
 
 	ListServerGroups       = Grant{Action: "nlb:ListServerGroups"}
 	ListServerGroupServers = Grant{Action: "nlb:ListServerGroupServers"}

@@ -208,7 +208,7 @@ func TestDrift(t *testing.T) {
 		{name: "a listener too few", lb: func(lb *sim.LoadBalancer) { lb.Listeners = nil }, want: "there is no listener tcp:80"},
 		{name: "another protocol", notes: map[string]string{"protocol-port": "http:80"}, want: "there is no listener http:80; listener tcp:80 has no port of the Service and would be deleted"},
 		{name: "stopped", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "stopped" }, want: "listener tcp:80 is stopped and would be started"},
-		{name: "the scheduler", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wrr" }, notes: map[string]string{"scheduler": "rr"}, want: "the scheduler of listener tcp:80 is wrr"},
+		{name: "the scheduler", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wrr" }, notes: map[string]string{"scheduler": "rr"}, want: "Scheduler of listener tcp:80 is wrr"},
 		{name: "a setting of a listener", lb: func(lb *sim.LoadBalancer) {
 			lb.Listeners[0].Config = map[string]string{"HealthCheckInterval": "2", "HealthyThreshold": "3", "AclStatus": "off", "PersistenceTimeout": "0"}
 		}, notes: map[string]string{"health-check-interval": "5", "healthy-threshold": "03", "acl-id": "acl-1", "unhealthy-threshold": "0"}, want: "HealthCheckInterval of listener tcp:80 is 2 and the annotations say 5"},

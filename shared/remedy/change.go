@@ -39,10 +39,10 @@ func (r *Remedy) Compares() []grant.Grant {
 	}
 	out := slices.Clone(clusterReads)
 	if classic {
-		out = append(out, snapshotReads...)
+		out = append(append(out, snapshotReads...), grant.DescribeDomainExtensions)
 	}
 	if network {
-		out = append(append(out, snapshotNetworkReads...), grant.ListServerGroups)
+		out = append(append(out, snapshotNetworkReads...), grant.ListServerGroups, grant.ListListenerCertificates)
 	}
 	return grant.Set(out)
 }
@@ -155,7 +155,7 @@ func (c *Case) changes(ctx context.Context, steps []Step) (*Instance, []Differen
 	reused = reused && id != ""
 	list := Differences(c.Service, lb)
 	if lb.NLB != nil {
-		list = append(list, uncompared(c.Service)...)
+		list = append(list, uncompared(c.Service, lb.NLB)...)
 	}
 	if !written(steps, lb) {
 		list = append(list, tagsAdded(c.Service, lb, reused)...)
@@ -233,6 +233,7 @@ func (c *Case) portChanges(ctx context.Context, lb *Instance) ([]Difference, err
 // A port is a listener that stays, as far as what stands behind it goes.
 type port struct {
 	key         string
+	id          string // of an NLB's listener
 	of          int    // the Service's port
 	group       string // ID
 	description string
@@ -256,10 +257,48 @@ func (c *Case) classicListeners(ctx context.Context, id string) ([]Difference, [
 		}
 	}
 	list := ListenerDifferences(c.Service, all, c.Event.Cluster)
-	if domains, _ := Annotation(c.Service, "domain-extensions"); domains != "" && slices.ContainsFunc(kept, func(p port) bool { return strings.HasPrefix(p.key, "https:") }) {
-		list = append(list, Difference{What: "domains", Text: "the certificates of further domains were not compared", Unknown: true})
+	for _, p := range kept {
+		if !strings.HasPrefix(p.key, "https:") {
+			continue
+		}
+		further, err := c.domains(ctx, id, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		list = append(list, further...)
 	}
 	return list, kept, nil
+}
+
+// domains returns what a full sync changes on the further domains of an HTTPS listener; an
+// empty annotation says nothing of them (clbv1/listeners.go).
+func (c *Case) domains(ctx context.Context, id string, p port) ([]Difference, error) {
+	asked, _ := Annotation(c.Service, "domain-extensions")
+	if asked == "" {
+		return nil, nil
+	}
+	have, err := c.Cloud.SLB.Domains(ctx, id, p.of)
+	if err != nil {
+		return unreadPart("listener "+p.key, "further domains", err)
+	}
+	var is []string
+	for _, domain := range slices.Sorted(maps.Keys(have)) {
+		is = append(is, domain+":"+have[domain])
+	}
+	if is, want := strings.Join(is, ","), strings.Join(sortedParts(asked), ","); is != want {
+		return []Difference{{What: "listener " + p.key, Text: fmt.Sprintf("the further domains of listener %s are %s and the annotations say %s", p.key, clipped(or(is, "none")), clipped(want)), Keep: "domain-extensions", Is: is}}, nil
+	}
+	return nil, nil
+}
+
+// unreadPart returns a difference that says what of a listener could not be compared. An error
+// that may pass is returned as it is.
+func unreadPart(what, part string, err error) ([]Difference, error) {
+	list, err := untold(part+" of "+what, err)
+	for i := range list {
+		list[i].What = what
+	}
+	return list, err
 }
 
 func (c *Case) networkListeners(ctx context.Context, id string) ([]Difference, []port, error) {
@@ -274,45 +313,63 @@ func (c *Case) networkListeners(ctx context.Context, id string) ([]Difference, [
 			if keyOf(l) == key {
 				protocol, number, _ := strings.Cut(key, ":")
 				own := strings.Join([]string{"k8s", strings.ReplaceAll(number, "-", "_"), protocol, c.Service.Name, c.Service.Namespace, c.Event.Cluster}, ".")
-				kept = append(kept, port{key: key, of: int(p.Port), group: l.ServerGroup, description: l.Description, own: own})
+				kept = append(kept, port{key: key, id: l.ID, of: int(p.Port), group: l.ServerGroup, description: l.Description, own: own})
 			}
 		}
 	}
-	return NetworkListenerDifferences(c.Service, all, c.Event.Cluster), kept, nil
+	list := NetworkListenerDifferences(c.Service, all, c.Event.Cluster)
+	for _, p := range kept {
+		if !strings.HasPrefix(p.key, "TCPSSL:") {
+			continue
+		}
+		further, err := c.certificates(ctx, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		list = append(list, further...)
+	}
+	return list, kept, nil
 }
 
-// unseen are the annotations about what is not read of NLBs: settings of their listeners and
-// groups, and some of their own.
-var unseen = []string{
-	"additional-cert-ids", "alpn", "alpn-policy", "bandwidth-package-id", "cacert", "cacert-id", "cert-id", "connection-drain", "connection-drain-timeout", "cps",
-	"cross-zone-enabled", "health-check-connect-port", "health-check-connect-timeout", "health-check-domain", "health-check-flag", "health-check-httpcode", "health-check-interval",
-	"health-check-method", "health-check-type", "health-check-uri", "healthy-threshold", "idle-timeout", "ipv6-address-type", "ppv2-pvl-ep-id-enabled", "ppv2-pvl-eps-id-enabled",
-	"ppv2-pvl-vpc-id-enabled", "preserve-client-ip", "proxy-protocol", "scheduler", "server-group-type", "tls-cipher-policy", "unhealthy-threshold",
+// certificates returns what a full sync changes on the further certificates of a listener
+// with TLS. An annotation that is empty has all of them go: it has one part, which is empty.
+func (c *Case) certificates(ctx context.Context, p port) ([]Difference, error) {
+	asked, ok := Annotation(c.Service, "additional-cert-ids")
+	if !ok {
+		return nil, nil
+	}
+	have, err := c.Cloud.NLB.FurtherCertificates(ctx, p.id)
+	if err != nil {
+		return unreadPart("listener "+p.key, "further certificates", err)
+	}
+	var want []string
+	if asked != "" {
+		want = sortedParts(asked)
+	}
+	if is := strings.Join(have, ","); is != strings.Join(want, ",") {
+		return []Difference{{What: "listener " + p.key, Text: fmt.Sprintf("the further certificates of listener %s are %s and the annotations say %s", p.key, clipped(or(is, "none")), clipped(or(asked, "none"))), Keep: "additional-cert-ids", Is: is}}, nil
+	}
+	return nil, nil
 }
+
+// securityGroupLabel is on a Service for which v2.14.0 made a security group of its source
+// ranges (pkg/controller/helper/service_utils.go).
+const securityGroupLabel = "service.k8s.alibaba/security-group-id"
 
 // uncompared returns a difference that names what a full sync may change on an NLB and
-// nothing here reads; nil if the Service asks for nothing of the kind.
-func uncompared(svc *corev1.Service) []Difference {
-	var asked []string
-	for _, short := range unseen {
-		if value, ok := Annotation(svc, short); ok && value != "" {
-			asked = append(asked, short)
-		}
-	}
-	if len(svc.Spec.LoadBalancerSourceRanges) > 0 {
-		asked = append(asked, "loadBalancerSourceRanges")
-	}
-	if len(asked) == 0 {
+// nothing here reads: the security group that the controller makes of source ranges, which
+// it joins, rewrites, or leaves. On an NLB that is reused it makes none.
+func uncompared(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference {
+	group := svc.Labels[securityGroupLabel]
+	switch id, _ := Annotation(svc, "id"); {
+	case id != "":
 		return nil
+	case len(svc.Spec.LoadBalancerSourceRanges) > 0:
+		return []Difference{{What: "security-group-ids", Text: "what loadBalancerSourceRanges of the Service asks for was not compared", Unknown: true}}
+	case group != "" && slices.Contains(lb.SecurityGroups, group):
+		return []Difference{{What: "security-group-ids", Text: fmt.Sprintf("it leaves the security group %s, since the Service has no source ranges any more", group)}}
 	}
-	return []Difference{{What: "settings", Text: fmt.Sprintf("what %s of the Service %s for was not compared", strings.Join(asked, ", "), asks(len(asked))), Unknown: true}}
-}
-
-func asks(n int) string {
-	if n == 1 {
-		return "asks"
-	}
-	return "ask"
+	return nil
 }
 
 // maxOwnTags is from how many tags on the controller adds none of its own to a CLB.

@@ -123,7 +123,6 @@ func tagDrift(svc *corev1.Service, tags map[string]string) []Difference {
 // ListenerDifferences returns what a full sync of the Service of this cluster would
 // change on the listeners of its CLB, if it sets them.
 func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluster string) []Difference {
-	value := func(short string) string { v, _ := Annotation(svc, short); return v }
 	var drift []Difference
 	wanted := map[string]bool{}
 	for _, p := range svc.Spec.Ports {
@@ -138,17 +137,10 @@ func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluste
 			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s %s, so that it would be deleted and made anew", key, text), Cuts: true})
 			continue
 		}
-		differ := func(what, is, want, short string) {
-			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("%s of listener %s is %s and the annotations say %s", what, key, or(is, "empty"), clipped(want)), Keep: short, Is: is})
-		}
-		redirects := listeners[i].Config["ListenerForward"] == "on" // and is left alone otherwise
-		if want := value("scheduler"); want != "" && listeners[i].Scheduler != want && !redirects {
-			differ("the scheduler", listeners[i].Scheduler, want, "scheduler")
-		}
-		for _, of := range settings {
-			if is, want, ok := of.differs(listeners[i], value); ok && !redirects {
-				differ(of.name, is, want, of.short)
-			}
+		if l := listeners[i]; l.Config["ListenerForward"] != "on" { // one that redirects is left alone otherwise
+			config := map[string]string{"Scheduler": l.Scheduler}
+			maps.Copy(config, l.Config)
+			drift = append(drift, apart(settings, svc, l.Protocol, config, "listener "+key, "listener "+key)...)
 		}
 		if listeners[i].Status != "" && listeners[i].Status != "running" {
 			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s is %s and would be started", key, listeners[i].Status), Down: listeners[i].Status == "stopped"})
@@ -208,77 +200,6 @@ func ListenerKey(svc *corev1.Service, p corev1.ServicePort) string {
 		return strings.ToUpper(or(asked, string(p.Protocol))) + ":" + port
 	}
 	return or(asked, strings.ToLower(string(p.Protocol))) + ":" + port
-}
-
-// A setting of listeners, which an annotation asks for.
-type setting struct {
-	short string // of the annotation
-	name  string // in the API
-	for7  bool   // counts for HTTP and HTTPS only
-	flag  bool   // "on" in the annotation is "true" in the API, and all else "false"
-	with  string // short name of the annotation that has to be "on"; empty: none
-}
-
-// settings are what a full sync sets on listeners by annotations of one value
-// (pkg/controller/service/clbv1/listeners.go). Which protocol has which of them
-// shows in what the API says of a listener.
-var settings = []setting{
-	{short: "persistence-timeout", name: "PersistenceTimeout"},
-	{short: "established-timeout", name: "EstablishedTimeout"},
-	{short: "idle-timeout", name: "IdleTimeout"},
-	{short: "request-timeout", name: "RequestTimeout"},
-	{short: "cert-id", name: "ServerCertificateId"},
-	{short: "proxy-protocol", name: "ProxyProtocolV2Enabled", flag: true},
-	{short: "xforwardedfor-proto", name: "XForwardedFor_proto", for7: true},
-	{short: "xforwardedfor-slbport", name: "XForwardedFor_SLBPORT", for7: true},
-	{short: "xforwardedfor-clientsrcport", name: "XForwardedFor_ClientSrcPort", for7: true},
-	{short: "tls-cipher-policy", name: "TLSCipherPolicy"},
-	{short: "http2-enabled", name: "EnableHttp2"},
-	{short: "acl-status", name: "AclStatus"},
-	{short: "acl-type", name: "AclType", with: "acl-status"},
-	{short: "acl-id", name: "AclId", with: "acl-status"},
-	{short: "connection-drain", name: "ConnectionDrain"},
-	{short: "connection-drain-timeout", name: "ConnectionDrainTimeout", with: "connection-drain"},
-	{short: "sticky-session", name: "StickySession", for7: true},
-	{short: "sticky-session-type", name: "StickySessionType", for7: true, with: "sticky-session"},
-	{short: "cookie", name: "Cookie", for7: true, with: "sticky-session"},
-	{short: "cookie-timeout", name: "CookieTimeout", for7: true, with: "sticky-session"},
-	{short: "health-check-flag", name: "HealthCheck", for7: true},
-	{short: "health-check-switch", name: "HealthCheckSwitch"},
-	{short: "health-check-type", name: "HealthCheckType"},
-	{short: "health-check-method", name: "HealthCheckMethod"},
-	{short: "health-check-uri", name: "HealthCheckURI"},
-	{short: "health-check-domain", name: "HealthCheckDomain"},
-	{short: "health-check-httpcode", name: "HealthCheckHttpCode"},
-	{short: "health-check-connect-port", name: "HealthCheckConnectPort"},
-	{short: "health-check-connect-timeout", name: "HealthCheckConnectTimeout"},
-	{short: "health-check-timeout", name: "HealthCheckTimeout"},
-	{short: "health-check-interval", name: "HealthCheckInterval"},
-	{short: "healthy-threshold", name: "HealthyThreshold"},
-	{short: "unhealthy-threshold", name: "UnhealthyThreshold"},
-}
-
-// differs returns what a listener has and what is asked for, and whether a full
-// sync would change it. What is no number where one is wanted fails the sync, and
-// a setting that the API does not show is not compared.
-func (s setting) differs(l cloud.Listener, value func(string) string) (is, want string, ok bool) {
-	want = value(s.short)
-	is, shown := l.Config[s.name]
-	if s.flag && want != "" {
-		want = strconv.FormatBool(want == "on")
-	}
-	switch {
-	case want == "" || !shown || is == want:
-	case s.with != "" && value(s.with) != "on":
-	case s.for7 && l.Protocol != "http" && l.Protocol != "https":
-	default:
-		if _, err := strconv.Atoi(is); err == nil {
-			n, err := strconv.Atoi(want)
-			return is, want, err == nil && strconv.Itoa(n) != is && (n != 0 || s.name == "PersistenceTimeout") // 0 is none
-		}
-		return is, want, true
-	}
-	return "", "", false
 }
 
 // protocolsOf reads an annotation such as "https:443,http:80": port to protocol.

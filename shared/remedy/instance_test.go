@@ -336,6 +336,16 @@ func TestCompare(t *testing.T) {
 		groups := []sim.ServerGroup{{ID: "sgp-1", Name: "k8s.0.TCP.web.shop.c-1", Tags: map[string]string{remedy.NameTag: lbName}}, {ID: "sgp-9", Name: "mine"}}
 		return sim.World{NLBs: []sim.NLB{lb}, ServerGroups: groups, SecurityGroups: []sim.SecurityGroup{{ID: "sg-1"}}}
 	}
+	tls := nlb(func(n *sim.NLB) {
+		l := &n.Listeners[0]
+		l.Protocol, l.Description, l.Certificates, l.Further = "TCPSSL", "k8s.80.TCPSSL.web.shop.c-1", []string{"c-1"}, []string{"c-2", "c-3"}
+		l.Config = map[string]string{"SecurityPolicyId": "tls_1"}
+	})
+	web := clb(func(lb *sim.LoadBalancer) {
+		l := &lb.Listeners[0]
+		l.Protocol, l.Config = "https", map[string]string{"ServerCertificateId": "c-1"}
+		l.Domains = []sim.Domain{{ID: "de-1", Name: "b.example.com", Certificate: "c-3"}, {ID: "de-2", Name: "a.example.com", Certificate: "c-2"}}
+	})
 	same := func(*sim.LoadBalancer) {}
 	asIs := func(*sim.NLB) {}
 	empty, err := kube.New(cluster.Join(t).Config)
@@ -393,7 +403,50 @@ func TestCompare(t *testing.T) {
 			n.Tags, n.Listeners = nil, append(n.Listeners, sim.NLBListener{Port: 81, Protocol: "TCP"})
 		}), edit: edits(host, notes("id", "nlb-1", "force-override-listeners", "true"))},
 		{name: "an NLB's listener that sends elsewhere", world: nlb(func(n *sim.NLB) { n.Listeners[0].ServerGroup = "sgp-9" }), edit: host, want: "listener TCP:80 sends to sgp-9 and would send to sgp-1"},
-		{name: "what is not read of an NLB", world: nlb(asIs), edit: edits(host, notes("idle-timeout", "30", "cps", "")), want: "what idle-timeout of the Service asks for was not compared"},
+		{name: "what an NLB's listener has as it is asked for", world: nlb(func(n *sim.NLB) {
+			n.Listeners[0].Config = map[string]string{"IdleTimeout": "30", "ProxyProtocolEnabled": "true", "ProxyProtocolV2Config.Ppv2VpcIdEnabled": "true"}
+		}), edit: edits(host, notes("idle-timeout", "30", "cps", "", "proxy-protocol", "ON", "ppv2-pvl-vpc-id-enabled", "on", "cert-id", "c-1", "health-check-uri", "/x"))},
+		{name: "an NLB's idle timeout", world: nlb(asIs), edit: edits(host, notes("idle-timeout", "30")), want: "IdleTimeout of listener TCP:80 is 900 and the annotations say 30"},
+		{name: "an NLB's connections", world: nlb(func(n *sim.NLB) { n.Listeners[0].Config = map[string]string{"Cps": "5"} }), edit: edits(host, notes("cps", "0")), want: "Cps of listener TCP:80 is 5 and the annotations say 0"},
+		{name: "an NLB's proxy protocol", world: nlb(asIs), edit: edits(host, notes("proxy-protocol", "on", "ppv2-pvl-ep-id-enabled", "on")),
+			want: "ProxyProtocolEnabled of listener TCP:80 is false and the annotations say true; Ppv2PrivateLinkEpIdEnabled of listener TCP:80 is false and the annotations say true"},
+		{name: "what TLS has as it is asked for", world: tls, edit: edits(host, notes("protocol-port", "tcpssl:80", "cert-id", "c-1", "tls-cipher-policy", "tls_1", "additional-cert-ids", "c-3,c-2"))},
+		{name: "another certificate", world: tls, edit: edits(host, notes("protocol-port", "tcpssl:80", "cert-id", "c-9")), want: "CertificateIds of listener TCPSSL:80 is c-1 and the annotations say c-9"},
+		{name: "another security policy", world: tls, edit: edits(host, notes("protocol-port", "tcpssl:80", "tls-cipher-policy", "tls_2")), want: "SecurityPolicyId of listener TCPSSL:80 is tls_1"},
+		{name: "certificates of authorities", world: tls, edit: edits(host, notes("protocol-port", "tcpssl:80", "cacert", "on", "cacert-id", "ca-1")),
+			want: "CaCertificateIds of listener TCPSSL:80 is empty and the annotations say ca-1; CaEnabled of listener TCPSSL:80 is false and the annotations say true"},
+		{name: "a protocol above TLS", world: tls, edit: edits(host, notes("protocol-port", "tcpssl:80", "alpn", "on", "alpn-policy", "HTTP2Only")),
+			want: "AlpnEnabled of listener TCPSSL:80 is false and the annotations say true; AlpnPolicy of listener TCPSSL:80 is empty and the annotations say HTTP2Only"},
+		{name: "further certificates", world: tls, edit: edits(host, notes("protocol-port", "tcpssl:80", "additional-cert-ids", "c-2")), want: "the further certificates of listener TCPSSL:80 are c-2,c-3 and the annotations say c-2"},
+		{name: "no further certificates", world: tls, edit: edits(host, notes("protocol-port", "tcpssl:80", "additional-cert-ids", "")), want: "the further certificates of listener TCPSSL:80 are c-2,c-3 and the annotations say none"},
+		{name: "an NLB's group as it is asked for", world: nlb(asIs), edit: edits(host, notes("scheduler", "WRR", "connection-drain", "off", "preserve-client-ip", "on", "health-check-flag", "on", "health-check-type", "tcp", "server-group-type", "instance", "healthy-threshold", "2"))},
+		{name: "an NLB's scheduler", world: nlb(asIs), edit: edits(host, notes("scheduler", "rr")), want: "Scheduler of the group k8s.0.TCP.web.shop.c-1 is Wrr and the annotations say rr"},
+		{name: "an NLB's drain", world: nlb(asIs), edit: edits(host, notes("connection-drain", "on", "connection-drain-timeout", "30")),
+			want: "ConnectionDrainEnabled of the group k8s.0.TCP.web.shop.c-1 is false and the annotations say true; ConnectionDrainTimeout of the group k8s.0.TCP.web.shop.c-1 is 0 and the annotations say 30"},
+		{name: "the client's address", world: nlb(asIs), edit: edits(host, notes("preserve-client-ip", "off")), want: "PreserveClientIpEnabled of the group k8s.0.TCP.web.shop.c-1 is true and the annotations say false"},
+		{name: "an NLB's health check", world: nlb(asIs), edit: edits(host, notes("health-check-flag", "on", "health-check-type", "http", "health-check-httpcode", "http_3xx,http_2xx")),
+			want: "HealthCheckType of the group k8s.0.TCP.web.shop.c-1 is TCP and the annotations say http; HealthCheckHttpCode of the group k8s.0.TCP.web.shop.c-1 is empty and the annotations say http_3xx,http_2xx"},
+		{name: "an NLB's health check that goes", world: nlb(asIs), edit: edits(host, notes("health-check-flag", "off", "health-check-type", "http")), want: "HealthCheckEnabled of the group k8s.0.TCP.web.shop.c-1 is true and the annotations say false"},
+		{name: "a group of another type", world: nlb(asIs), edit: edits(host, notes("server-group-type", "Ip")), want: "the group k8s.0.TCP.web.shop.c-1 is of the type Instance and would be made anew, since the annotations say Ip; listener TCP:80 sends to sgp-1 and would send to a group of the Service's own", down: true},
+		{name: "an NLB's zones with another address", world: nlb(func(n *sim.NLB) { n.Zones[0].EIP = "eip-1" }), edit: edits(host, notes("zone-maps", "cn-hangzhou-h:vsw-1::eip-2")), want: "its zones are cn-hangzhou-h:vsw-1 with other addresses and the annotations say cn-hangzhou-h:vsw-1::eip-2"},
+		{name: "cross-zone forwarding", world: nlb(asIs), edit: edits(host, notes("cross-zone-enabled", "off")), want: "cross-zone forwarding is on and the annotations say off"},
+		{name: "a bandwidth package", world: nlb(func(n *sim.NLB) { n.BandwidthPackage = "cbwp-1" }), edit: edits(host, notes("bandwidth-package-id", "")), want: "the bandwidth package is cbwp-1 and the annotations say none"},
+		{name: "an IPv6 address type", world: nlb(asIs), edit: edits(host, notes("ipv6-address-type", "internet")), want: "the IPv6 address type is Intranet and the annotations say internet"},
+		{name: "source ranges", world: nlb(asIs), edit: edits(host, func(svc *corev1.Service) { svc.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} }), want: "what loadBalancerSourceRanges of the Service asks for was not compared"},
+		{name: "source ranges that went", world: nlb(func(n *sim.NLB) { n.SecurityGroups = []string{"sg-1"} }), edit: edits(host, func(svc *corev1.Service) {
+			svc.Labels = map[string]string{"service.k8s.alibaba/security-group-id": "sg-1"}
+		}), want: "it leaves the security group sg-1"},
+		{name: "who may come in", world: clb(func(lb *sim.LoadBalancer) {
+			lb.Listeners[0].Config = map[string]string{"AclStatus": "on", "AclType": "white", "AclId": "acl-1,acl-2"}
+		}), edit: edits(synced, notes("acl-status", "on", "acl-type", "white", "acl-id", "acl-2,acl-1"))},
+		{name: "others may come in", world: clb(same), edit: edits(synced, notes("acl-status", "on", "acl-type", "white", "acl-id", "acl-2")),
+			want: "AclStatus of listener tcp:80 is off and the annotations say on; AclType of listener tcp:80 is empty and the annotations say white; AclId of listener tcp:80 is empty and the annotations say acl-2"},
+		{name: "a health check that an answer does not show", world: clb(same), edit: edits(synced, notes("health-check-uri", "/x", "health-check-connect-port", "8080")),
+			want: "HealthCheckURI of listener tcp:80 is empty and the annotations say /x; HealthCheckConnectPort of listener tcp:80 is 0 and the annotations say 8080"},
+		{name: "further domains", world: web, edit: edits(synced, notes("protocol-port", "https:80", "cert-id", "c-1", "domain-extensions", "b.example.com:c-3, a.example.com:c-2"))},
+		{name: "other domains", world: web, edit: edits(synced, notes("protocol-port", "https:80", "cert-id", "c-1", "domain-extensions", "a.example.com:c-9")),
+			want: "the further domains of listener https:80 are a.example.com:c-2,b.example.com:c-3 and the annotations say a.example.com:c-9"},
+		{name: "no word on domains", world: web, edit: edits(synced, notes("protocol-port", "https:80", "cert-id", "c-1", "domain-extensions", ""))},
 		{name: "a reused NLB", world: nlb(func(n *sim.NLB) { n.Listeners, n.Tags = nil, nil }), edit: edits(host, notes("id", "nlb-1"))},
 		{name: "a reused NLB that is the controller's", world: nlb(asIs), edit: edits(host, notes("id", "nlb-1")), want: "the reuse check fails"},
 	} {

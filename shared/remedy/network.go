@@ -23,9 +23,24 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 		differ("the name is", or(lb.Name, "empty"), want, "name", lb.Name)
 	}
 	if maps := value("zone-maps"); maps != "" {
-		if want, is := zonesOf(maps), zonesOf(ZoneMaps(lb)); !slices.Equal(want, is) {
+		want, is := zonesOf(maps), zonesOf(ZoneMaps(lb))
+		switch other := otherAddress(maps, lb); {
+		case !slices.Equal(want, is):
 			differ("its zones are", strings.Join(is, ","), strings.Join(want, ","), "zone-maps", ZoneMaps(lb))
+		case other != "":
+			differ("its zones are", strings.Join(is, ",")+" with other addresses", other, "zone-maps", ZoneMaps(lb))
 		}
+	}
+	if want := value("ipv6-address-type"); want != "" && !strings.EqualFold(lb.IPv6AddressType, want) {
+		differ("the IPv6 address type is", or(lb.IPv6AddressType, "empty"), want, "ipv6-address-type", strings.ToLower(lb.IPv6AddressType))
+	}
+	// Any other text fails the sync.
+	if want := value("cross-zone-enabled"); (want == "on" || want == "off") && want != onOff(lb.CrossZone) {
+		differ("cross-zone forwarding is", onOff(lb.CrossZone), want, "cross-zone-enabled", onOff(lb.CrossZone))
+	}
+	// An annotation that is empty has it leave its package.
+	if want, ok := Annotation(svc, "bandwidth-package-id"); ok && want != lb.BandwidthPackage {
+		differ("the bandwidth package is", or(lb.BandwidthPackage, "none"), or(want, "none"), "bandwidth-package-id", lb.BandwidthPackage)
 	}
 	if groups, ok := svc.Annotations[Prefix+"security-group-ids"]; ok {
 		want := strings.FieldsFunc(groups, func(r rune) bool { return r == ',' })
@@ -54,6 +69,9 @@ func NetworkListenerDifferences(svc *corev1.Service, listeners []cloud.NetworkLi
 			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("there is no listener %s", key), Down: true, Makes: true})
 		case listeners[i].Status == "Stopped":
 			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s is Stopped and would be started", key), Down: true})
+		}
+		if i >= 0 {
+			drift = append(drift, apart(networkSettings, svc, listeners[i].Protocol, listeners[i].Config, "listener "+key, "listener "+key)...)
 		}
 	}
 	for _, l := range listeners {
@@ -95,6 +113,21 @@ func ZoneMaps(lb *cloud.NetworkLoadBalancer) string {
 		parts = append(parts, z.Zone+":"+z.VSwitch)
 	}
 	return strings.Join(parts, ",")
+}
+
+// otherAddress returns the first part of a zone map that names an address or an EIP which
+// the NLB does not have in that zone; empty if there is none.
+func otherAddress(maps string, lb *cloud.NetworkLoadBalancer) string {
+	for part := range strings.SplitSeq(maps, ",") {
+		fields := append(strings.Split(strings.TrimSpace(part), ":"), "", "")
+		there := func(z cloud.NetworkZone) bool {
+			return z.Zone == fields[0] && (fields[2] == "" || z.Address == fields[2]) && (fields[3] == "" || z.EIP == fields[3])
+		}
+		if len(fields) > 3 && !slices.ContainsFunc(lb.Zones, there) {
+			return part
+		}
+	}
+	return ""
 }
 
 // zonesOf returns the zone:vSwitch pairs of a zone map, sorted; addresses behind

@@ -18,7 +18,8 @@ import (
 // A pool is a group of servers behind a load balancer of either kind.
 type pool struct {
 	id, name string
-	own      bool // it bears the Service's name
+	own      bool               // it bears the Service's name
+	network  *cloud.ServerGroup // of an NLB; nil: a CLB's, or one that the Service adopts
 }
 
 // groupChanges returns what a full sync changes on the groups of the Service and their
@@ -45,7 +46,7 @@ func (c *Case) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 			want.name = want.id
 		}
 		if i := slices.IndexFunc(there, func(g pool) bool { return want.id != "" && g.id == want.id || want.id == "" && g.name == want.name }); i >= 0 {
-			want.id, want.name = there[i].id, there[i].name
+			want.id, want.name, want.network = there[i].id, there[i].name, there[i].network
 		} else if want.id == "" {
 			list = append(list, Difference{What: "group " + want.name, Text: fmt.Sprintf("the group %s is made", want.name), Quiet: true})
 		}
@@ -56,6 +57,14 @@ func (c *Case) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 		wanted = append(wanted, want.name, want.id)
 		if want.id == "" {
 			continue
+		}
+		if want.network != nil {
+			drift := groupDifferences(c.Service, p, *want.network)
+			list = append(list, drift...)
+			if slices.ContainsFunc(drift, func(d Difference) bool { return d.Cuts }) { // it is made anew
+				behind[int(p.Port)] = pool{name: want.name}
+				continue
+			}
 		}
 		d, err := world.compare(ctx, p, want)
 		if err != nil {
@@ -92,17 +101,17 @@ func (c *Case) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 // pools returns the groups of a CLB, and those of an NLB that carry the Service's tag.
 func (c *Case) pools(ctx context.Context, lb *Instance) ([]pool, error) {
 	var out []pool
-	add := func(id, name string) {
+	add := func(id, name string, network *cloud.ServerGroup) {
 		t, ok := ParseTrace(name)
-		out = append(out, pool{id: id, name: name, own: ok && t.Of(c.Service, c.Event.Cluster)})
+		out = append(out, pool{id: id, name: name, own: ok && t.Of(c.Service, c.Event.Cluster), network: network})
 	}
 	if lb.NLB != nil {
 		all, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, DefaultName(c.Service))
 		if err != nil {
 			return nil, fmt.Errorf("list server groups with the tag %s=%s: %w", NameTag, DefaultName(c.Service), err)
 		}
-		for _, g := range all {
-			add(g.ID, g.Name)
+		for i, g := range all {
+			add(g.ID, g.Name, &all[i])
 		}
 		return out, nil
 	}
@@ -111,7 +120,7 @@ func (c *Case) pools(ctx context.Context, lb *Instance) ([]pool, error) {
 		return nil, fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
 	}
 	for _, g := range all {
-		add(g.ID, g.Name)
+		add(g.ID, g.Name, nil)
 	}
 	return out, nil
 }

@@ -26,6 +26,25 @@ func extended(_ *sim.State, n *sim.NLB) {
 	n.Listeners = append(n.Listeners, sim.NLBListener{ID: "lsn-by-hand-" + n.ID, Port: 8080, Protocol: "TCP", Status: "Running", Description: "by hand", ServerGroup: n.Listeners[0].ServerGroup})
 }
 
+// detuned has a person set other timeouts of the CLB's listener.
+func detuned(lb *sim.LoadBalancer) {
+	l := &lb.Listeners[0]
+	if l.Config == nil {
+		l.Config = map[string]string{}
+	}
+	l.Config["EstablishedTimeout"], l.Config["HealthCheckInterval"] = "10", "50"
+}
+
+// detunedNetwork has a person set another timeout of the NLB's listener, and another
+// scheduler and health check of its group.
+func detunedNetwork(s *sim.State, n *sim.NLB) {
+	l := &n.Listeners[0]
+	l.Config["IdleTimeout"] = "900"
+	g := s.ServerGroups[l.ServerGroup]
+	g.Scheduler, g.Config["HealthCheckConfig.HealthCheckInterval"] = "Rr", "50"
+	n.NoCrossZone = true
+}
+
 // driftScenes are those of a Service whose load balancer somebody has changed in the
 // console long before its syncs fail: a fix brings the sync that puts it back. With
 // these failures the controller gives up before it does so by itself.
@@ -44,7 +63,14 @@ func driftScenes() []Scene {
 	anew := of(lost, "drifted-lost-redirect", "Somebody has its listener redirect; later the load balancer loses its tag.",
 		web, inTurn(balancer(redirected), balancer(strayed), again))
 	anew.mend, anew.On = retagged, Setting{Own: "HTTP listeners are made"} // which Unheard has refused
+	tuned := with("established-timeout", "600", "health-check-interval", "5")
+	tunedNetwork := with("protocol-port", "tcpssl:80", "cert-id", validCert, "idle-timeout", "30", "scheduler", "wlc",
+		"health-check-flag", "on", "health-check-interval", "5", "cross-zone-enabled", "on")
+	settings := of(lost, "drifted-lost-settings", "Somebody sets other timeouts of its listener; later the load balancer loses its tag.",
+		created(tuned), inTurn(balancer(detuned), balancer(strayed), again))
+	settings.mend = retagged
 	return []Scene{
+		settings,
 		of(reused, "drifted-redirect", "Somebody has its HTTP listener redirect; later its own load balancer is written down in its annotations.",
 			web, inTurn(balancer(redirected), takesOver(itself))),
 		of(reused, "drifted-group", "Somebody has its listener send elsewhere; later its own load balancer is written down in its annotations.",
@@ -54,5 +80,7 @@ func driftScenes() []Scene {
 		back, anew,
 		of(lost, "drifted-lost-nlb", "Somebody makes another listener on its NLB; later the NLB loses its tag.",
 			created(network), inTurn(networkBalancer(extended), networkBalancer(strayedNetwork), again)),
+		of(lost, "drifted-lost-nlb-settings", "Somebody sets its NLB's listener and group otherwise; later the NLB loses its tag.",
+			created(network, tunedNetwork), inTurn(networkBalancer(detunedNetwork), networkBalancer(strayedNetwork), again)),
 	}
 }

@@ -274,6 +274,7 @@ func describeListeners(q *request) (any, *failure) {
 				continue
 			}
 			e := l.show(lb)
+			e["AclIds"] = slices.DeleteFunc(strings.Split(l.Config["AclId"], ","), func(id string) bool { return id == "" }) // of the list alone
 			e[strings.ToUpper(l.Protocol)+"ListenerConfig"] = l.parameters()
 			list = append(list, e)
 		}

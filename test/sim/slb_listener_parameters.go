@@ -1,6 +1,9 @@
 package sim
 
-import "maps"
+import (
+	"maps"
+	"strings"
+)
 
 // usual are the parameters of listeners of a protocol that nobody has set, as
 // answers show them:
@@ -28,11 +31,15 @@ var usual = func() map[string]reply {
 	}
 }()
 
-// parameters is what answers say of a listener beyond what all listeners have.
+// parameters is what answers say of a listener beyond what all listeners have. Who may come
+// in is among the latter.
 func (l *Listener) parameters() reply {
 	all := reply{}
 	maps.Copy(all, usual[l.Protocol])
 	for k, v := range l.Config {
+		if strings.HasPrefix(k, "Acl") {
+			continue
+		}
 		all[k] = typed(k, v)
 	}
 	return all

@@ -227,6 +227,7 @@ func marks(svc events.Service) []Allowance {
 var settings = map[string][]string{
 	"address-type": {"addressType", "vpc", "vswitch"}, "name": {"name"}, "spec": {"spec"}, "instance-charge-type": {"chargeType", "spec"}, "charge-type": {"internetChargeType"},
 	"bandwidth": {"bandwidth"}, "delete-protection": {"deleteProtection"}, "modification-protection": {"modificationProtection"}, "zone-maps": {"zones"}, "security-group-ids": {"securityGroups"},
+	"cross-zone-enabled": {"noCrossZone"}, "bandwidth-package-id": {"bandwidthPackage"}, "ipv6-address-type": {"ipv6AddressType"},
 }
 
 // ByChanges returns what the controller may change when it syncs a Service after a plan:

@@ -40,6 +40,7 @@ var listed = map[string]struct {
 }{
 	"drifted-redirect": {"listener http:80", true}, "drifted-group": {"listener tcp:80", false}, "drifted-nlb": {"listener TCP:8080", true},
 	"drifted-lost-redirect": {"listener http:80", true}, "drifted-lost-group": {"listener tcp:80", false}, "drifted-lost-nlb": {"listener TCP:8080", true},
+	"drifted-lost-settings": {"listener tcp:80", false}, "drifted-lost-nlb-settings": {"listener TCPSSL:80", false},
 }
 
 // noWayBack are the scenes whose fix can't be taken back, which their plans say
