@@ -16,12 +16,21 @@ const ApprovalLife = 24 * time.Hour
 
 // An Approval is a person's word for one plan. It is good for one attempt, and for
 // no other plan than the one with this digest.
+//
+// It is kept until that attempt has written all: a run that takes the attempt over proves
+// by it that somebody has agreed, and not by the journal.
 type Approval struct {
-	Case   string    `json:"case"`
-	Digest string    `json:"digest"`
-	By     string    `json:"by"`
-	At     time.Time `json:"at"`
-	Until  time.Time `json:"until"`
+	Case    string    `json:"case"`
+	Digest  string    `json:"digest"`
+	By      string    `json:"by"`
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until"`
+	Attempt int       `json:"attempt,omitempty"` // that it is used for; 0: none yet
+}
+
+// good reports whether the approval is one of this plan and for this attempt.
+func (a Approval) good(digest string, attempt int, now time.Time) bool {
+	return a.Digest == digest && (a.Attempt == 0 || a.Attempt == attempt) && now.Before(a.Until)
 }
 
 func approvalKey(cluster, uid, class string) string {
@@ -56,7 +65,7 @@ func Approve(ctx context.Context, s *stream.Stream, rec events.Record, by string
 	if err != nil {
 		return Approval{}, err
 	}
-	if have != nil && have.Digest == rec.Digest {
+	if have != nil && have.good(rec.Digest, 0, now) {
 		return *have, nil
 	}
 	if err := s.Delete(ctx, key); err != nil {
@@ -94,13 +103,16 @@ func (x *run) approved(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	a, err := approval(ctx, x.env.Stream, x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
+	digest := x.rec.Digest
 	switch {
 	case err != nil:
 		return false, err
 	case a == nil || !x.env.now().Before(a.Until):
 		return false, nil
-	case a.Digest != x.rec.Digest:
-		x.rec.Note = join(x.rec.Note, fmt.Sprintf("%s approved another plan (%s) at %s; this one is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), x.rec.Digest))
+	case a.Digest != digest:
+		x.rec.Note = join(x.rec.Note, fmt.Sprintf("%s approved another plan (%s) at %s; this one is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), digest))
+		return false, nil
+	case !a.good(digest, x.c.Attempt, x.env.now()):
 		return false, nil
 	}
 	x.rec.Approved = &events.Approved{By: a.By, At: a.At}
@@ -108,7 +120,36 @@ func (x *run) approved(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// useUp removes the approval that the attempt in hand rests on.
+// bind has the approval that the attempt in hand rests on be good for no other one.
+func (x *run) bind(ctx context.Context) error {
+	if x.rec.Approved == nil {
+		return nil
+	}
+	key := approvalKey(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
+	entry, err := x.env.Stream.Entry(ctx, key)
+	if err != nil {
+		return fmt.Errorf("use the approval: %w", err)
+	}
+	var a Approval
+	if err := json.Unmarshal(entry.Value, &a); err != nil {
+		return fmt.Errorf("use the approval: %w", err)
+	}
+	now := x.env.now()
+	if !a.good(x.rec.Digest, x.c.Attempt, now) {
+		return fmt.Errorf("use the approval: %w", ErrMoved)
+	}
+	a.Attempt = x.c.Attempt
+	data, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("use the approval: %w", err)
+	}
+	if _, err := x.env.Stream.Swap(ctx, key, data, entry.Revision, max(time.Second, a.Until.Sub(now))); err != nil {
+		return fmt.Errorf("use the approval: %w", err)
+	}
+	return nil
+}
+
+// useUp removes the approval that the attempt in hand rests on, once all is written.
 func (x *run) useUp(ctx context.Context) error {
 	if x.rec.Approved == nil {
 		return nil

@@ -85,11 +85,22 @@ func breaker(ctx context.Context, s *stream.Stream, cluster, class string) (*Bre
 
 func unsettledKey(cluster, class string) string { return "unsettled." + cluster + "." + class }
 
+// bore returns the risk of a fix that is written. What the class or the comparison found
+// before it shows no more, so that the record counts, too: it opens a breaker, and allows
+// nothing.
+func (x *run) bore() Risk {
+	said := High // of a record that doesn't say
+	if err := said.UnmarshalText([]byte(x.rec.Risk)); err != nil {
+		return High
+	}
+	return Plan{Risk: said, Steps: x.steps}.Highest()
+}
+
 // trip counts a fix that did not work, and opens the breaker of the class where it
 // has borne enough: one of high risk, or three in ten minutes.
 func (x *run) trip(ctx context.Context) error {
 	b := Breaker{Cluster: x.env.Cluster, Class: x.r.Class, At: x.env.now()}
-	if x.risk() >= High {
+	if x.bore() >= High {
 		b.Why = fmt.Sprintf("A fix of high risk did not work: case %s.", x.rec.Case)
 	} else {
 		// Who asks twice for one attempt holds one place.

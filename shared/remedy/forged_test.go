@@ -1,6 +1,7 @@
 package remedy_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -71,32 +72,106 @@ func TestForgedPlan(t *testing.T) {
 	}
 }
 
-// The risk of a plan in the journal is worked out from its steps: a record that says
-// less does not get by the policy, and one that says more is held to it.
+// The risk of a plan in the journal is worked out again and never read: a record that says
+// less does not get by the policy, and one that says more keeps nothing back.
 func TestForgedRisk(t *testing.T) {
 	t.Parallel()
+	high := func(rec *events.Record) {
+		last := len(rec.Steps) - 1
+		rec.Steps[last].Step = json.RawMessage(`{"name":"` + fmt.Sprint(last+1) + `","how":"high","set":{"` + key + `":"new"},"was":{"` + key + `":"old"}}`)
+	}
+	says := func(risk string) func(*events.Record) { return func(rec *events.Record) { rec.Risk = risk } }
 	for _, tt := range []struct {
 		name   string
+		steps  int
+		raise  remedy.Risk // by the class, while the policy allows it
 		change func(*events.Record)
+		want   string // why it waits; empty: it goes on
+		wrote  int64
 	}{
-		{"steps of higher risk", func(rec *events.Record) {
-			rec.Steps[0].Step = json.RawMessage(`{"name":"1","how":"high","set":{"` + key + `":"new"},"was":{"` + key + `":"old"}}`)
-		}},
-		{"a higher risk of the plan", func(rec *events.Record) { rec.Risk = "high" }},
-		{"a risk that is none", func(rec *events.Record) { rec.Risk = "none" }},
+		{name: "steps of higher risk, and none made", steps: 1, change: high, want: "has changed since"},
+		{name: "steps of higher risk, and one made", steps: 2, change: high, want: "risk is high", wrote: 1},
+		{name: "a higher risk of the plan", steps: 1, change: says("high"), wrote: 1},
+		{name: "a risk that is none", steps: 1, change: says("none"), wrote: 1},
+		{name: "a lower risk than the class says", steps: 1, raise: remedy.High, change: says("low"), want: "risk is high"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := build(t)
-			r.policy.Risk = remedy.Low
-			r.once("before 1", kill)
+			if tt.steps == 2 {
+				r.steps = []remedy.Step{act{Name: "1", Annotate: set("a/b", "x", "")}, act{Name: "2", Annotate: set(key, "new", "old")}}
+			}
+			r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
+				return remedy.Plan{Finding: "It is old.", Risk: tt.raise, Steps: r.bind(r.steps)}, nil
+			}
+			r.once(fmt.Sprintf("before %d", tt.steps), kill)
 			r.dies()
 			r.forge(tt.change)
+			lower := r.policy
+			lower.Risk = remedy.Low
+			r.setPolicy(lower)
 			r.advance(3 * time.Minute)
-			if rec := r.ends(events.Waiting); rec.Next != 0 || !strings.Contains(rec.Rule, "risk is high") {
-				t.Errorf("%d steps were applied: %s", rec.Next, rec.Rule)
+			rec, _, _ := r.try(r.event)
+			if why := rec.Rule + rec.Note; tt.want != "" && (rec.Result != events.Waiting || !strings.Contains(why, tt.want)) {
+				t.Errorf("ended as %s: %s", rec.Result, why)
 			}
-			r.wrote(0)
+			r.wrote(tt.wrote)
 		})
+	}
+}
+
+// That somebody has agreed to a plan is proven by the approval itself, of this plan and
+// for this attempt: that a record says so is nothing.
+func TestForgedApproval(t *testing.T) {
+	t.Parallel()
+	evil := func(rec *events.Record) {
+		last := len(rec.Steps) - 1
+		rec.Steps[last].Step = json.RawMessage(`{"name":"` + fmt.Sprint(last+1) + `","how":"medium","set":{"` + key + `":"evil"},"was":{"` + key + `":"old"}}`)
+	}
+	for _, tt := range []struct {
+		name   string
+		steps  int
+		agreed bool // a person has, to the true plan
+		forge  func(*events.Record)
+	}{
+		{"nobody has agreed", 1, false, func(*events.Record) {}},
+		{"nobody has agreed, and a step is made", 2, false, func(*events.Record) {}},
+		{"somebody has agreed to another plan", 1, true, evil},
+		{"somebody has agreed to another plan, and a step is made", 2, true, evil},
+		{"for an attempt that is over", 1, true, func(rec *events.Record) { rec.Attempt++ }},
+	} {
+		for _, parked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, parked %t", tt.name, parked), func(t *testing.T) {
+				t.Parallel()
+				r := build(t)
+				r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+				if tt.steps == 2 {
+					r.steps = []remedy.Step{act{Name: "1", Annotate: set("a/b", "x", "")}, act{Name: "2", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+				}
+				lower := r.policy
+				lower.Risk = remedy.Low
+				if tt.agreed {
+					r.setPolicy(lower)
+					_, err := remedy.Approve(t.Context(), r.env.Stream, r.ends(events.Asked), "ann", r.now(), remedy.ApprovalLife)
+					r.must(err)
+				}
+				r.once(fmt.Sprintf("before %d", tt.steps), kill)
+				r.dies()
+				r.setPolicy(lower)
+				r.forge(func(rec *events.Record) {
+					rec.Approved, rec.Risk = &events.Approved{By: "eve", At: r.now()}, "low"
+					if parked {
+						rec.Phase, rec.Result, rec.Wait = events.Settled, events.Waiting, time.Second
+					}
+					tt.forge(rec)
+				})
+				r.advance(3 * time.Minute)
+				for range 3 {
+					r.try(r.event)
+					r.advance(10 * time.Second)
+				}
+				r.wrote(int64(tt.steps - 1))
+			})
+		}
 	}
 }

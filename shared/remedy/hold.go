@@ -98,5 +98,5 @@ func (x *run) agreed(ctx context.Context, prev events.Record) (bool, error) {
 		return false, nil
 	}
 	a, err := approval(ctx, x.env.Stream, x.env.Cluster, prev.Service.UID, x.r.Class)
-	return a != nil && a.Digest == prev.Digest && x.env.now().Before(a.Until), err
+	return a != nil && a.good(prev.Digest, prev.Attempt+1, x.env.now()), err
 }

@@ -33,6 +33,11 @@
 // planned. Budgets are places, as the design has them; a person's approval goes before
 // them, before the allowed risk and before a breaker, and lasts for one attempt.
 //
+// A plan in the journal is data, and what it says of its risk and of who agreed to it is
+// for people. A run that takes it over asks the class again as long as no step is made,
+// and works out the risk anew; that somebody has agreed is proven by the approval, which
+// is kept, for that attempt alone, until all is written.
+//
 // A plan with a step that can't be taken back asks, unless the policy says of the class
 // that it need not. To wake the controller is no such step.
 //

@@ -197,6 +197,8 @@ type run struct {
 	journal *stream.Journal
 	rec     events.Record // what the next append says
 	steps   []Step        // of the plan
+	risk    Risk          // of the plan, worked out in this run
+	taken   bool          // the plan was taken over from the journal, and must be judged
 	intent  bool          // the journal holds the plan as one to apply
 	log     *slog.Logger
 	clock   time.Time         // when the present phase began
@@ -739,12 +741,11 @@ func (x *run) plan(ctx context.Context) (plan Plan, ok bool, err error) {
 // decide says whether the plan is applied. If not, the record's result says what happens instead.
 func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 	defer x.lap(&x.rec.Timings.Decide)
-	risk := plan.Highest()
 	steps, err := records(plan.Steps)
 	if err != nil {
 		return false, err
 	}
-	x.steps = plan.Steps
+	x.steps, x.risk = plan.Steps, plan.Highest()
 	x.rec.Finding, x.rec.Cause, x.rec.Wait = events.Redact(plan.Finding), events.Redact(plan.Cause), plan.Wait
 	x.rec.Ask, x.rec.Note = events.Redact(plan.Ask), events.Redact(plan.Note)
 	x.rec.Steps, x.rec.Changes, x.rec.Risk = steps, plan.Changes, ""
@@ -766,7 +767,7 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 		}
 		return false, nil
 	}
-	x.rec.Risk = risk.String()
+	x.rec.Risk = x.risk.String()
 
 	own := x.owner(plan)
 	x.rec.Note = join(x.rec.Note, own.note)
@@ -777,7 +778,7 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 		return false, nil
 	}
 	x.rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
-	return x.permit(ctx, leave, risk, oneWay(plan.Steps))
+	return x.permit(ctx, leave, x.risk, oneWay(plan.Steps))
 }
 
 // permit says whether a plan with these properties is applied: by the policy, or

@@ -44,13 +44,13 @@ func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
 	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[HashLabel]
 	x.rec.Next, x.rec.Written, x.rec.Left, x.rec.Back = 0, time.Time{}, left(x.c.Service), time.Time{}
 	x.rec.Decided = x.rec.Rule
+	if err := x.bind(ctx); err != nil {
+		return x.fail(ctx, err)
+	}
 	if err := x.append(ctx, events.Intent); err != nil {
 		return x.lost(err)
 	}
 	x.intent = true
-	if err := x.useUp(ctx); err != nil {
-		return x.fail(ctx, err)
-	}
 	// A large load balancer takes a while to read: what the plan saw may be stale.
 	return x.apply(ctx, x.clock.Sub(began) > fresh)
 }
@@ -100,6 +100,7 @@ func (x *run) goOn(ctx context.Context) (events.Record, error) {
 	if err := x.locate(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
+	x.taken = true
 	return x.apply(ctx, true)
 }
 
@@ -128,6 +129,11 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 	}
 	if !held {
 		return x.park(ctx, 2*time.Second, events.ForTarget, "Another case is writing to the same target.")
+	}
+	if x.taken {
+		if rec, ended, err := x.judge(ctx); ended {
+			return rec, err
+		}
 	}
 	for ; x.rec.Next < len(x.steps); check = true {
 		s := x.steps[x.rec.Next]
@@ -203,6 +209,9 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 			return x.lost(err)
 		}
 	}
+	if err := x.useUp(ctx); err != nil {
+		return x.fail(ctx, err)
+	}
 	x.lap(&x.rec.Timings.Apply)
 	return x.verify(ctx)
 }
@@ -214,21 +223,11 @@ func (x *run) stopped(ctx context.Context) (*hold, error) {
 		return nil, err
 	}
 	leave := x.leave(policy)
-	ok, rule := leave.Allows(x.r, x.risk(), oneWay(x.steps))
+	ok, rule := leave.Allows(x.r, x.risk, oneWay(x.steps))
 	if !ok && (x.rec.Approved == nil || leave.Mode != Fix) {
 		return &hold{rule: "The policy was changed before the plan was done. " + rule, wait: time.Minute}, nil
 	}
 	return x.hold(ctx, policy)
-}
-
-// risk returns the plan's risk, worked out from its steps. What the record says can
-// only raise it: why the class held it to be higher does not stand in the steps.
-func (x *run) risk() Risk {
-	own := High // of a record that doesn't say
-	if err := own.UnmarshalText([]byte(x.rec.Risk)); err != nil {
-		return High
-	}
-	return Plan{Risk: own, Steps: x.steps}.Highest()
 }
 
 // awake returns the evidence that the controller has synced the Service by itself

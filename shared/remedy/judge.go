@@ -1,0 +1,58 @@
+package remedy
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/events"
+)
+
+// What the journal says of a plan is for people. A run that takes one over works out anew
+// what risk it has and whether somebody has agreed to it: by the class, as long as no step
+// is made, and after that by the steps and by what the sync after them changes.
+
+// judge works out what a plan that was taken over may do. What the class would not plan
+// any more ends the run, with nothing written.
+func (x *run) judge(ctx context.Context) (rec events.Record, ended bool, err error) {
+	ends := func(rec events.Record, err error) (events.Record, bool, error) { return rec, true, err }
+	// While nothing may be written anyway, nothing else needs to be read.
+	if h, err := x.hold(ctx, x.c.Policy); err != nil {
+		return ends(x.fail(ctx, err))
+	} else if h != nil {
+		return ends(x.park(ctx, h.wait, events.ForPolicy, h.rule))
+	}
+	plan := Plan{Steps: x.steps}
+	made := x.rec.Next > 0
+	if !made {
+		state, err := x.steps[0].Check(ctx, x.c)
+		if err != nil {
+			return ends(x.fail(ctx, fmt.Errorf("check step 1: %w", err)))
+		}
+		made = state == Done // and the run that made it could not say so
+	}
+	if made {
+		plan, err = x.c.Compare(ctx, plan)
+	} else {
+		var over bool
+		if plan, over, err = x.diagnose(ctx); over {
+			return ends(x.settle(ctx, x.rec.Result))
+		}
+	}
+	if err != nil {
+		return ends(x.fail(ctx, err))
+	}
+	uid := string(x.c.Service.UID)
+	if (Plan{Steps: plan.Steps}).Digest(x.r.Class, uid) != (Plan{Steps: x.steps}).Digest(x.r.Class, uid) {
+		return ends(x.moved(ctx, x.steps[0]))
+	}
+	x.risk = plan.Highest()
+	x.rec.Changes, x.rec.Risk, x.rec.Approved = plan.Changes, x.risk.String(), nil
+	a, err := approval(ctx, x.env.Stream, x.env.Cluster, uid, x.r.Class)
+	if err != nil {
+		return ends(x.fail(ctx, err))
+	}
+	if a != nil && a.good(plan.Digest(x.r.Class, uid), x.rec.Attempt, x.env.now()) {
+		x.rec.Approved = &events.Approved{By: a.By, At: a.At}
+	}
+	return events.Record{}, false, nil
+}
