@@ -37,9 +37,9 @@ type document struct {
 	remedy.Policy
 }
 
-// ErrNewer says that the policy in force is of a newer release: it has a version or a
-// field that this program does not know, and may forbid what this program would do.
-var ErrNewer = errors.New("it is of a newer release than this program, which writes nothing until it is upgraded or the policy is put in force by its own release")
+// ErrNewer says that what is in force is of a newer release: it has a version or a field
+// that this program does not know, and may forbid what this program would do.
+var ErrNewer = errors.New("it is of a newer release than this program, which writes nothing and tells nobody by it until it is upgraded or the policy is put in force by its own release")
 
 // Publish makes the policy the one in force in a cluster.
 func Publish(ctx context.Context, s *stream.Stream, cluster string, p remedy.Policy) error {
@@ -71,24 +71,33 @@ func InForce(ctx context.Context, s *stream.Stream, cluster string) (remedy.Poli
 
 // read reads the document of a policy.
 func read(data []byte) (remedy.Policy, error) {
+	var d document
+	if err := open(data, version, &d); err != nil {
+		return remedy.Policy{}, err
+	}
+	return d.Policy, nil
+}
+
+// open reads a document of which this version is the newest known here. One that is newer,
+// or has a field that is not known, is an ErrNewer.
+func open(data []byte, newest int, into any) error {
 	var head struct {
 		Version int `json:"version"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return remedy.Policy{}, err
+		return err
 	}
-	if head.Version > version {
-		return remedy.Policy{}, fmt.Errorf("its version is %d, and %d is the newest known here: %w", head.Version, version, ErrNewer)
+	if head.Version > newest {
+		return fmt.Errorf("its version is %d, and %d is the newest known here: %w", head.Version, newest, ErrNewer)
 	}
-	var d document
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&d)
+	err := decoder.Decode(into)
 	if err == nil {
-		return d.Policy, nil
+		return nil
 	}
 	if _, field, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
-		return remedy.Policy{}, fmt.Errorf("its field %s is not known: %w", field, ErrNewer)
+		return fmt.Errorf("its field %s is not known: %w", field, ErrNewer)
 	}
-	return remedy.Policy{}, err
+	return err
 }

@@ -49,7 +49,8 @@ func TestTagged(t *testing.T) {
 		}
 	}
 	check(reflect.TypeFor[document]())
-	if len(seen) < 9 {
+	check(reflect.TypeFor[tellDocument]())
+	if len(seen) < 12 {
 		t.Errorf("only %d types were looked at", len(seen))
 	}
 }
@@ -104,6 +105,41 @@ func TestVersions(t *testing.T) {
 		p, err := InForce(t.Context(), s, "c1")
 		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), says) || p.Mode != "" {
 			t.Errorf("%s: %+v, %v", text, p, err)
+		}
+	}
+}
+
+// Sinks of the release before, which wrote the list alone, are read as they were meant;
+// those of a release to come are not read at all.
+func TestTellVersions(t *testing.T) {
+	t.Parallel()
+	s := nats.Streams(t)
+	put := func(text string) {
+		t.Helper()
+		if err := s.Put(t.Context(), tellKey+".c1", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, want := range map[string][]Sink{
+		`[{"name":"e","kind":"event","results":["asked"]}]`: {{Name: "e", Kind: Event, Results: []string{"asked"}}},
+		"null": nil,
+		"[]":   {},
+		`{"version":1,"sinks":[{"name":"e","kind":"event"}]}`: {{Name: "e", Kind: Event}},
+	} {
+		put(text)
+		if got, err := TellInForce(t.Context(), s, "c1"); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("%s: %v %s", text, err, cmp.Diff(want, got))
+		}
+	}
+	for text, says := range map[string]string{
+		`{"version":2,"sinks":[]}`:                                   "its version is 2",
+		`{"version":1,"sinks":[{"name":"e","kind":"event","to":1}]}`: `its field "to" is not known`,
+		`{"version":1,"sinks":[],"quiet":"22:00"}`:                   `its field "quiet" is not known`,
+		`[{"name":"e","kind":"event","to":1}]`:                       `its field "to" is not known`,
+	} {
+		put(text)
+		if got, err := TellInForce(t.Context(), s, "c1"); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), says) || got != nil {
+			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 }

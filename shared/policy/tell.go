@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -254,9 +255,19 @@ func loopback(host string) bool {
 // tellKey is where the sinks in force lie in the stream's bucket, as the policy under key.
 const tellKey = "tell"
 
+// tellVersion is that of the document in which the sinks in force lie, as version is the
+// policy's. Releases that knew no version wrote the list alone.
+const tellVersion = 1
+
+// A tellDocument are the sinks in force, as they lie in the bucket.
+type tellDocument struct {
+	Version int    `json:"version"`
+	Sinks   []Sink `json:"sinks"`
+}
+
 // PublishTell makes the sinks the ones in force in a cluster.
 func PublishTell(ctx context.Context, s *stream.Stream, cluster string, sinks []Sink) error {
-	data, err := json.Marshal(sinks)
+	data, err := json.Marshal(tellDocument{tellVersion, sinks})
 	if err != nil {
 		return fmt.Errorf("encode the sinks: %w", err)
 	}
@@ -266,18 +277,30 @@ func PublishTell(ctx context.Context, s *stream.Stream, cluster string, sinks []
 	return nil
 }
 
-// TellInForce returns the sinks that are in force in a cluster; none if nobody has published any.
+// TellInForce returns the sinks that are in force in a cluster; none if nobody has published
+// any. Those of a newer release are an ErrNewer: who meets them tells nobody.
 func TellInForce(ctx context.Context, s *stream.Stream, cluster string) ([]Sink, error) {
 	data, err := inForce(ctx, s, tellKey, cluster)
 	if errors.Is(err, stream.ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the sinks in force: %w", err)
+	if err == nil {
+		var sinks []Sink
+		if sinks, err = readTell(data); err == nil {
+			return sinks, nil
+		}
 	}
-	var sinks []Sink
-	if err := json.Unmarshal(data, &sinks); err != nil {
-		return nil, fmt.Errorf("read the sinks in force: %w", err)
+	return nil, fmt.Errorf("read the sinks in force: %w", err)
+}
+
+// readTell reads the document of the sinks.
+func readTell(data []byte) ([]Sink, error) {
+	if list := bytes.TrimSpace(data); bytes.HasPrefix(list, []byte("[")) || string(list) == "null" {
+		data = slices.Concat([]byte(`{"sinks":`), list, []byte("}"))
 	}
-	return sinks, nil
+	var d tellDocument
+	if err := open(data, tellVersion, &d); err != nil {
+		return nil, err
+	}
+	return d.Sinks, nil
 }

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // Where the policy in force is of a newer release, up starts, says that it is paused, in
@@ -50,5 +52,48 @@ func TestNewerPolicy(t *testing.T) {
 	}
 	if err := ready(nil, s, "c1")(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Where the sinks in force are of a newer release, nobody is told, from the start or from
+// then on, and up says so; those that it knows are told again.
+func TestNewerSinks(t *testing.T) {
+	c, s := embed(t)
+	var said strings.Builder
+	u := &upping{program: &program{out: io.Discard, err: &said, getenv: func(name string) string { return c.env[name] }}}
+	u.cluster = "c1"
+	put := func(text string) {
+		t.Helper()
+		if err := s.Put(t.Context(), "tell.c1", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const newer = `{"version":1,"sinks":[{"name":"e","kind":"event","quiet":"22:00"}]}`
+	const known = `{"version":1,"sinks":[{"name":"e","kind":"event"}]}`
+	put(newer)
+	told, err := u.teller(t.Context(), &remedy.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	if err != nil || len(told.sinks) > 0 {
+		t.Fatalf("%v, %+v", err, told)
+	}
+	const says = `Told: nobody (read the sinks in force: its field "quiet" is not known`
+	if n := strings.Count(said.String(), says); n != 1 {
+		t.Errorf("up says it %d times: %s", n, said.String())
+	}
+	if err := ready(nil, s, "c1")(t.Context()); !errors.Is(err, policy.ErrNewer) {
+		t.Errorf("ready: %v", err)
+	}
+	put(known)
+	if told = told.change(t.Context()); len(told.sinks) != 1 {
+		t.Errorf("told are %+v", told.sinks)
+	}
+	if err := ready(nil, s, "c1")(t.Context()); err != nil {
+		t.Error(err)
+	}
+	put(newer)
+	if told = told.change(t.Context()); len(told.sinks) > 0 {
+		t.Errorf("told are %+v", told.sinks)
+	}
+	if n := strings.Count(said.String(), says); n != 2 {
+		t.Errorf("up says it %d times: %s", n, said.String())
 	}
 }

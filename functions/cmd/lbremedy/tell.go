@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"reflect"
 	"sync"
@@ -39,10 +40,15 @@ type teller struct {
 	before map[string]observe.Tellings // by sink, of followers that have ended
 }
 
-// teller returns what tells the sinks in force; an error if one of them can't be told.
+// teller returns what tells the sinks in force; an error if one of them can't be told. Of
+// sinks of a newer release it tells none.
 func (u *upping) teller(ctx context.Context, env *remedy.Env) (*teller, error) {
 	t := &teller{upping: u, env: env}
 	sinks, err := policy.TellInForce(ctx, env.Stream, env.Cluster)
+	if errors.Is(err, policy.ErrNewer) {
+		t.pause(err)
+		err = nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +56,12 @@ func (u *upping) teller(ctx context.Context, env *remedy.Env) (*teller, error) {
 		return nil, command.Mistake{Err: err}
 	}
 	return t, nil
+}
+
+// pause says that nobody is told: the sinks in force are not known here.
+func (t *teller) pause(why error) {
+	t.log().Error("nobody is told: the sinks in force are not known here", "error", why)
+	t.note("Told: nobody (%s).", why)
 }
 
 // take makes a follower for the sinks.
@@ -129,6 +141,10 @@ func (t *teller) change(ctx context.Context) *teller {
 		case <-tick.C:
 		}
 		sinks, err := policy.TellInForce(ctx, t.env.Stream, t.env.Cluster)
+		if errors.Is(err, policy.ErrNewer) && len(t.sinks) > 0 {
+			t.pause(err)
+			err = nil // and none are taken over
+		}
 		if err != nil || reflect.DeepEqual(sinks, t.sinks) || reflect.DeepEqual(sinks, refused) {
 			continue // without NATS nobody can be told anyway
 		}

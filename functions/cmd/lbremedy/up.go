@@ -507,8 +507,8 @@ func (u *upping) seen(r events.Record, err error) {
 	}
 }
 
-// ready returns a function that answers whether NATS answers, the policy in force can be
-// read and, with an exporter, failures get through.
+// ready returns a function that answers whether NATS answers, the policy and sinks in force
+// can be read and, with an exporter, failures get through.
 func ready(x *exporter.Exporter, s *stream.Stream, cluster string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := s.Ping(ctx)
@@ -520,6 +520,9 @@ func ready(x *exporter.Exporter, s *stream.Stream, cluster string) func(context.
 		}
 		if err == nil {
 			_, err = policy.InForce(ctx, s, cluster)
+		}
+		if err == nil {
+			_, err = policy.TellInForce(ctx, s, cluster)
 		}
 		return err
 	}
