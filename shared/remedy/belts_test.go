@@ -607,17 +607,23 @@ func TestTakeBackHeld(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stop, goOn func(*rig)
 		held       events.Hold
+		says       string // of what is left to a person
 	}{
-		"pause":   {pause, resume, events.HeldByPause},
-		"freeze":  {freeze, change(func(p *remedy.Policy) { p.Freezes = nil }), events.HeldByFreeze},
-		"observe": {change(func(p *remedy.Policy) { p.Mode = remedy.Observe }), nil, ""},
-		"label":   {func(r *rig) { r.patch("", `{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`) }, nil, ""},
+		"pause":   {pause, resume, events.HeldByPause, ""},
+		"freeze":  {freeze, change(func(p *remedy.Policy) { p.Freezes = nil }), events.HeldByFreeze, ""},
+		"observe": {change(func(p *remedy.Policy) { p.Mode = remedy.Observe }), nil, "", "Observe mode"},
+		"label":   {func(r *rig) { r.patch("", `{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`) }, nil, "", "Observe mode"},
+		"risk":    {change(func(p *remedy.Policy) { p.Risk = remedy.Low }), nil, "", "risk is medium"},
+		"no more": {change(func(p *remedy.Policy) { p.TakeBack = false }), nil, "", "The policy takes nothing back"},
 	} {
 		for _, done := range []int{0, 1} { // steps that are taken back before
 			t.Run(fmt.Sprintf("%s after %d", name, done), func(t *testing.T) {
 				t.Parallel()
 				r := build(t, func(svc *corev1.Service) { svc.Annotations["example.com/second"] = "no" })
-				r.steps = append(r.steps, act{Name: "2", Annotate: set("example.com/second", "yes", "no")})
+				r.steps = append(r.steps, act{Name: "2", How: remedy.Medium, Annotate: set("example.com/second", "yes", "no")})
+				if done == 1 { // what is left must be what is too much
+					r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}, act{Name: "2", Annotate: set("example.com/second", "yes", "no")}}
+				}
 				r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
 				r.ends(events.Waiting)
 				r.advance(20 * time.Minute)
@@ -630,7 +636,7 @@ func TestTakeBackHeld(t *testing.T) {
 				before := func() int { return r.count("after 2 back") + r.count("after 1 back") }
 				if tt.held == "" {
 					rec := r.ends(events.Failed)
-					if before() != done || rec.Ask == "" || !strings.Contains(rec.Rule, "Observe mode") {
+					if before() != done || rec.Ask == "" || !strings.Contains(rec.Rule, tt.says) {
 						t.Errorf("%d steps were taken back: rule %q, ask %q", before(), rec.Rule, rec.Ask)
 					}
 					return
@@ -655,6 +661,60 @@ func TestTakeBackHeld(t *testing.T) {
 					t.Errorf("it is left with %v", svc.Annotations)
 				}
 				r.wrote(4)
+			})
+		}
+	}
+}
+
+// A pause, a freeze, and a label that has the class observe hold what is left of a plan
+// between any two of its steps, in one run, too.
+func TestHeldBetweenSteps(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		stop func(*rig)
+		says string
+	}{
+		"pause": {func(r *rig) {
+			r.must(remedy.SetPause(r.Context(), r.env.Stream, remedy.Pause{Cluster: r.env.Cluster, By: "ann"}))
+		}, "Paused by ann"},
+		"freeze": {func(r *rig) {
+			p := r.policy
+			p.Freezes = []remedy.Freeze{{Name: "sale", Start: time.Now().Add(-time.Hour), End: time.Now().Add(1000 * time.Hour)}}
+			r.setPolicy(p)
+		}, "sale"},
+		"observe": {func(r *rig) {
+			p := r.policy
+			p.Mode = remedy.Observe
+			r.setPolicy(p)
+		}, "Observe mode"},
+		"a label of the Service": {func(r *rig) { r.patch("", `{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`) }, "Observe mode"},
+		"a label of the namespace": {func(r *rig) {
+			_, err := r.kube.Client().CoreV1().Namespaces().Patch(r.Context(), r.svc.Namespace, types.MergePatchType,
+				[]byte(`{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`), metav1.PatchOptions{})
+			r.must(err)
+		}, "Observe mode"},
+	} {
+		for _, left := range []remedy.Step{act{Name: "2", Annotate: set("example.com/second", "yes", "")}, step.TagLB{Key: "k", Value: "v"}} {
+			t.Run(fmt.Sprintf("%s before %s", name, left.Kind()), func(t *testing.T) {
+				t.Parallel()
+				r := build(t)
+				if tag, ok := left.(step.TagLB); ok {
+					tag.LB = r.lb
+					left = tag
+				}
+				r.steps = append(r.steps, left)
+				r.once("after 1", func(context.Context) error { tt.stop(r); return nil })
+				for range 3 {
+					rec := r.ends(events.Waiting)
+					if rec.Next != 1 || !strings.Contains(rec.Rule, tt.says) {
+						t.Errorf("%d steps were made: %s", rec.Next, rec.Rule)
+					}
+					r.advance(rec.Wait)
+				}
+				r.wrote(1)
+				if _, ok := r.tags()["k"]; ok {
+					t.Error("the tag was written")
+				}
 			})
 		}
 	}

@@ -190,8 +190,8 @@ func (x *run) reversible(ctx context.Context, i int) (State, error) {
 }
 
 // stays ends a take-back by the policy that must not go on now. What a pause or a
-// freeze holds goes on when that is over; where the policy only observes, the rest is
-// left to a person. It reads the Service anew: a label of it may say so.
+// freeze holds goes on when that is over; where the policy only observes, allows less
+// risk or takes nothing back any more, the rest is left to a person. It reads the Service anew: a label of it may say so.
 func (x *run) stays(ctx context.Context) (rec events.Record, ended bool, err error) {
 	ends := func(rec events.Record, err error) (events.Record, bool, error) { return rec, true, err }
 	if x.c.Policy, err = x.policy(ctx); err != nil {
@@ -206,8 +206,12 @@ func (x *run) stays(ctx context.Context) (rec events.Record, ended bool, err err
 	if err := x.locate(ctx); err != nil {
 		return ends(x.fail(ctx, err))
 	}
-	if leave := x.leave(x.c.Policy); leave.Mode != Fix {
-		_, rule := leave.Allows(x.r, Low, "")
+	// What the journal holds to take back is data, as a plan there is.
+	ok, rule := x.leave(x.c.Policy).Allows(x.r, Plan{Steps: x.steps[x.rec.Next:]}.Highest(), "")
+	if ok && !x.c.Policy.TakeBack {
+		ok, rule = false, "The policy takes nothing back by itself."
+	}
+	if !ok {
 		x.rec.Held, x.rec.Rule = "", rule
 		x.rec.Ask = fmt.Sprintf("The fix did not work, and %d of %d steps were taken back. Take the others back, or leave them: lbremedy undo %s.", x.rec.Next, len(x.rec.Steps), x.rec.Case)
 		return ends(x.settle(ctx, events.Failed))

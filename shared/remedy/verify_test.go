@@ -390,14 +390,16 @@ func TestGoneBetweenSteps(t *testing.T) {
 					act{Name: "2", Annotate: set(key, "new", "old")},
 				}
 				r.on("after 1", func(context.Context) error {
-					tt.after(r)
 					if parked {
 						r.setPolicy(remedy.Policy{})
+					} else {
+						tt.after(r)
 					}
 					return nil
 				})
 				if parked {
 					r.ends(events.Waiting)
+					tt.after(r)
 					r.setPolicy(remedy.Policy{Mode: remedy.Fix})
 					r.advance(time.Minute)
 				}

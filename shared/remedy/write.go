@@ -167,7 +167,20 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 			}
 		}
 		x.reserved = false
-		// Asked anew before each step, so that a person can stop the rest of a plan.
+		// Asked anew before each step, so that a person can stop the rest of a plan, also by a
+		// label.
+		if x.rec.Next > 0 || check && x.rec.Written.IsZero() {
+			over, err := x.readService(ctx)
+			if err != nil {
+				return x.fail(ctx, err)
+			}
+			if over != "" {
+				return x.gone(ctx, over)
+			}
+			if err := x.locate(ctx); err != nil {
+				return x.fail(ctx, err)
+			}
+		}
 		if h, err := x.stopped(ctx); err != nil {
 			return x.fail(ctx, err)
 		} else if h != nil {
@@ -176,15 +189,6 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 		x.rec.Steps[x.rec.Next].Began = x.env.now()
 		state := Todo
 		if check {
-			if x.rec.Next > 0 || x.rec.Written.IsZero() {
-				over, err := x.readService(ctx)
-				if err != nil {
-					return x.fail(ctx, err)
-				}
-				if over != "" {
-					return x.gone(ctx, over)
-				}
-			}
 			if state, err = s.Check(ctx, x.c); err != nil {
 				return x.fail(ctx, fmt.Errorf("check step %d: %w", x.rec.Next+1, err))
 			}
