@@ -154,6 +154,7 @@ type Change struct {
 	What     string `json:"what"`               // such as "listener tcp:80", "group k8s/30080/web/shop/c1", "tag team", "spec" or "load balancer"
 	How      string `json:"how"`                // a clause
 	Down     bool   `json:"down,omitempty"`     // what takes traffic now takes none any more, for good or for a while
+	Sets     bool   `json:"sets,omitempty"`     // what somebody has set otherwise is overwritten
 	Unknown  bool   `json:"unknown,omitempty"`  // whether it will be changed could not be found out
 }
 

@@ -84,7 +84,7 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 			told = append(told, d.Text)
 		}
 		if d.What != "" {
-			p.Changes = append(p.Changes, events.Change{Balancer: on, What: d.What, How: d.Text, Down: d.Cuts, Unknown: d.Unknown})
+			p.Changes = append(p.Changes, events.Change{Balancer: on, What: d.What, How: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts && !d.Unknown, Unknown: d.Unknown})
 		}
 	}
 	rank := func(e events.Change) int {

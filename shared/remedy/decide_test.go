@@ -166,7 +166,8 @@ func TestGitOps(t *testing.T) {
 	}
 }
 
-// A digest names what would be written to which Service, and nothing else.
+// A digest names what would be written to which Service, with what the sync after it takes
+// down or overwrites, and nothing else.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	plan := func(steps ...remedy.Step) remedy.Plan { return remedy.Plan{Finding: "f", Steps: steps} }
@@ -177,19 +178,32 @@ func TestDigest(t *testing.T) {
 	}
 	same := plan(step.Annotate{Set: map[string]string{"b": "2", "a": "1"}, Was: map[string]string{"a": "0"}}, step.Touch{})
 	same.Finding, same.Note, same.Ask = "another", "n", "a"
+	same.Changes = []events.Change{{Balancer: "lb-1", What: "group g", How: "the group g gets i-1:30080"}}
 	if same.Digest(class, "uid") != digest {
 		t.Error("the digest depends on the words")
 	}
+	with := func(changes ...events.Change) string {
+		p := base
+		p.Changes = changes
+		return p.Digest(class, "uid")
+	}
+	if with(events.Change{What: "a", Down: true}, events.Change{What: "b", Sets: true}) != with(events.Change{What: "b", Sets: true, How: "h"}, events.Change{What: "a", Down: true}, events.Change{What: "a", Down: true}) {
+		t.Error("the digest depends on the order or the words of changes")
+	}
 	seen := map[string]string{digest: "base"}
 	for name, d := range map[string]string{
-		"class":  base.Digest("other", "uid"),
-		"UID":    base.Digest(class, "uid2"),
-		"value":  plan(step.Annotate{Set: map[string]string{"a": "1", "b": "3"}, Was: map[string]string{"a": "0"}}, step.Touch{}).Digest(class, "uid"),
-		"Was":    plan(step.Annotate{Set: map[string]string{"a": "1", "b": "2"}, Was: map[string]string{"a": "x"}}, step.Touch{}).Digest(class, "uid"),
-		"fewer":  plan(base.Steps[0]).Digest(class, "uid"),
-		"order":  plan(base.Steps[1], base.Steps[0]).Digest(class, "uid"),
-		"kind":   plan(step.TagLB{LB: "lb", Key: "k", Value: "v"}).Digest(class, "uid"),
-		"kind 2": plan(step.UntagLB{LB: "lb", Key: "k", Value: "v"}).Digest(class, "uid"),
+		"class":       base.Digest("other", "uid"),
+		"UID":         base.Digest(class, "uid2"),
+		"value":       plan(step.Annotate{Set: map[string]string{"a": "1", "b": "3"}, Was: map[string]string{"a": "0"}}, step.Touch{}).Digest(class, "uid"),
+		"Was":         plan(step.Annotate{Set: map[string]string{"a": "1", "b": "2"}, Was: map[string]string{"a": "x"}}, step.Touch{}).Digest(class, "uid"),
+		"down":        with(events.Change{Balancer: "lb-1", What: "listener tcp:80", Down: true}),
+		"sets":        with(events.Change{Balancer: "lb-1", What: "listener tcp:80", Sets: true}),
+		"sets more":   with(events.Change{Balancer: "lb-1", What: "listener tcp:80", Sets: true}, events.Change{Balancer: "lb-1", What: "spec", Sets: true}),
+		"sets others": with(events.Change{Balancer: "lb-2", What: "listener tcp:80", Sets: true}),
+		"fewer":       plan(base.Steps[0]).Digest(class, "uid"),
+		"order":       plan(base.Steps[1], base.Steps[0]).Digest(class, "uid"),
+		"kind":        plan(step.TagLB{LB: "lb", Key: "k", Value: "v"}).Digest(class, "uid"),
+		"kind 2":      plan(step.UntagLB{LB: "lb", Key: "k", Value: "v"}).Digest(class, "uid"),
 	} {
 		if other, ok := seen[d]; ok {
 			t.Errorf("%s and %s have one digest", name, other)

@@ -138,6 +138,9 @@ func TestForgedApproval(t *testing.T) {
 		{"nobody has agreed, and a step is made", 2, false, func(*events.Record) {}},
 		{"somebody has agreed to another plan", 1, true, evil},
 		{"somebody has agreed to another plan, and a step is made", 2, true, evil},
+		{"somebody has agreed, and the record lists more", 2, true, func(rec *events.Record) {
+			rec.Changes = []events.Change{{Balancer: "lb-1", What: "listener tcp:80", Down: true}}
+		}},
 		{"for an attempt that is over", 1, true, func(rec *events.Record) { rec.Attempt++ }},
 	} {
 		for _, parked := range []bool{false, true} {

@@ -45,13 +45,20 @@ func (x *run) judge(ctx context.Context) (rec events.Record, ended bool, err err
 	if (Plan{Steps: plan.Steps}).Digest(x.r.Class, uid) != (Plan{Steps: x.steps}).Digest(x.r.Class, uid) {
 		return ends(x.moved(ctx, x.steps[0]))
 	}
+	// That the record lists what was agreed to shows in the digest. Of that, what a step has
+	// made since will not be changed any more.
+	said := Plan{Steps: x.steps, Changes: x.rec.Changes}
+	digest, less := said.Digest(x.r.Class, uid), within(plan.Changes, said.Changes)
+	if !made {
+		x.rec.Changes = plan.Changes
+	}
 	x.risk = plan.Highest()
-	x.rec.Changes, x.rec.Risk, x.rec.Approved = plan.Changes, x.risk.String(), nil
+	x.rec.Risk, x.rec.Approved = x.risk.String(), nil
 	a, err := approval(ctx, x.env.Stream, x.env.Cluster, uid, x.r.Class)
 	if err != nil {
 		return ends(x.fail(ctx, err))
 	}
-	if a != nil && a.good(plan.Digest(x.r.Class, uid), x.rec.Attempt, x.env.now()) {
+	if a != nil && less && a.good(digest, x.rec.Attempt, x.env.now()) {
 		x.rec.Approved = &events.Approved{By: a.By, At: a.At}
 	}
 	return events.Record{}, false, nil

@@ -58,24 +58,45 @@ func (p Plan) Digest(class, uid string) string {
 	for i, s := range p.Steps {
 		steps[i] = digestStep{s.Kind(), s}
 	}
-	var down []string
-	for _, c := range p.Changes {
-		if c.Down {
-			down = append(down, c.Balancer+" "+c.What)
-		}
-	}
-	slices.Sort(down)
+	down, sets := weighs(p.Changes)
 	// Struct fields and sorted map keys: encoding/json is canonical enough for our own types.
 	data, err := json.Marshal(struct {
 		Class, UID string
 		Steps      []digestStep
 		Down       []string `json:",omitempty"`
-	}{class, uid, steps, slices.Compact(down)})
+		Sets       []string `json:",omitempty"`
+	}{class, uid, steps, down, sets})
 	if err != nil {
 		panic(fmt.Sprintf("remedy: a step does not encode: %v", err))
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
+}
+
+// weighs names what of the changes takes traffic down, and what overwrites something that
+// is there, or may: a person who agrees to a plan agrees to these.
+func weighs(changes []events.Change) (down, sets []string) {
+	for _, c := range changes {
+		switch name := c.Balancer + " " + c.What; {
+		case c.Down:
+			down = append(down, name)
+		case c.Sets || c.Unknown:
+			sets = append(sets, name)
+		}
+	}
+	slices.Sort(down)
+	slices.Sort(sets)
+	return slices.Compact(down), slices.Compact(sets)
+}
+
+// within reports whether changes weigh no more than those that somebody has agreed to.
+func within(changes, agreed []events.Change) bool {
+	down, sets := weighs(changes)
+	most, more := weighs(agreed)
+	lacks := func(list []string) func(string) bool {
+		return func(name string) bool { return !slices.Contains(list, name) }
+	}
+	return !slices.ContainsFunc(down, lacks(most)) && !slices.ContainsFunc(sets, lacks(slices.Concat(most, more)))
 }
 
 type digestStep struct {
