@@ -20,7 +20,7 @@ func TestListenerWrites(t *testing.T) {
 		set, create grant.Grant
 		config      map[string]string
 	}{
-		{"tcp", grant.SetTCPListener, grant.CreateTCPListener, map[string]string{"EstablishedTimeout": "500", "HealthCheckType": "http"}},
+		{"tcp", grant.SetTCPListener, grant.CreateTCPListener, map[string]string{"EstablishedTimeout": "500", "HealthCheckType": "http", "AclStatus": "on", "AclType": "white", "AclId": "acl-1"}},
 		{"udp", grant.SetUDPListener, grant.CreateUDPListener, map[string]string{"HealthCheckInterval": "3"}},
 		{"http", grant.SetHTTPListener, grant.CreateHTTPListener, map[string]string{"StickySession": "on", "StickySessionType": "server"}},
 		{"https", grant.SetHTTPSListener, grant.CreateHTTPSListener, map[string]string{"ServerCertificateId": "cert-1", "TLSCipherPolicy": "tls_cipher_policy_1_2"}},
@@ -28,6 +28,7 @@ func TestListenerWrites(t *testing.T) {
 		t.Run(tt.protocol, func(t *testing.T) {
 			s := sim.New(t, &sim.World{
 				Certificates: []sim.Certificate{{ID: "cert-1", Domain: "example.com"}},
+				ACLs:         []sim.ACL{{ID: "acl-1", Name: "office"}},
 				LoadBalancers: []sim.LoadBalancer{{
 					ID: "lb-1", VGroups: []sim.VGroup{{ID: "rsp-1", Name: "old"}, {ID: "rsp-2", Name: "new"}},
 					Listeners: []sim.Listener{{Port: 80, Protocol: tt.protocol, VGroup: "rsp-1", Description: "k8s/80/web/shop/c1", Scheduler: "wlc", Bandwidth: 7, Config: tt.config}},
@@ -42,7 +43,7 @@ func TestListenerWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			was, err := reader.SLB.Listeners(ctx, "lb-1")
-			if err != nil || len(was) != 1 || was[0].VServerGroup != "rsp-2" || was[0].Scheduler != "wlc" {
+			if err != nil || len(was) != 1 || was[0].VServerGroup != "rsp-2" || was[0].Scheduler != "wlc" || was[0].Config["AclId"] != tt.config["AclId"] {
 				t.Fatalf("got %+v, %v", was, err)
 			}
 			if err := one(grant.DeleteListener.Action).SLB.DeleteListener(ctx, "lb-1", port); err != nil {
