@@ -35,6 +35,7 @@ func (s *session) judge(ev kube.Event) (occurrence, bool) {
 		s.stats.Ignored.Add(1)
 		return occurrence{}, false
 	}
+	ev.Writers, ev.Host = nil, "" // they are read by nobody, and many Events may wait at once
 	// The API server takes messages of a megabyte, and many may wait at once.
 	if len(ev.Message) > events.MaxMessage {
 		ev.Message = events.Cut(events.Redact(ev.Message))

@@ -34,6 +34,7 @@ func Checks() []*checkup.Check {
 		protection,
 		draining,
 		drift,
+		eventWriters,
 		finalizers,
 		lbGone,
 		listenersMissing,

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"bytes"
+	std "cmp"
 	"crypto/sha256"
 	"errors"
 	"flag"
@@ -26,6 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -51,6 +53,9 @@ type world struct {
 	Moved        map[string]time.Time                   `json:"moved"`  // by Service
 	Events       map[string][]checkup.Event             `json:"events"` // by Service
 	Marks        map[string]checkup.Mark                `json:"marks"`  // by Service
+	Claims       []claim                                `json:"claims"`
+	Unclaimed    int                                    `json:"unclaimed"`
+	Guard        kube.Binding                           `json:"guard"` // denies if it is not said
 	Policies     []string                               `json:"policies"`
 	Failures     map[string]time.Time                   `json:"failures"` // by Service: what the stream keeps; no stream is named if it is not said
 	Heard        time.Time                              `json:"heard"`    // when an exporter gave a sign of life
@@ -58,6 +63,13 @@ type world struct {
 	Policy       remedy.Policy                          `json:"policy"`
 	Failed       map[checkup.Part]string                `json:"failed"`
 	Manifest     bool                                   `json:"manifest"` // the Services are not in the cluster yet
+}
+
+// A claim is a checkup.Claim about the Service of this name, written by the controller,
+// if nothing else is said.
+type claim struct {
+	checkup.Claim
+	About string `json:"about"`
 }
 
 type clb struct {
@@ -84,18 +96,20 @@ func uid(name string) types.UID {
 }
 
 var (
+	uids  = regexp.MustCompile(`\$\{uid ([a-z0-9-]+/[a-z0-9-]+)\}`)
 	named = regexp.MustCompile(`\$\{name ([a-z0-9-]+/[a-z0-9-]+)\}`)
 	times = regexp.MustCompile(`\$\{(\w+) ago\}`)
 )
 
 // expand puts values in the place of what stands for them: ${name shop/web} the default
-// name of a Service's load balancer, ${10m ago} that point in time.
+// name of a Service's load balancer, ${uid shop/web} its UID, ${10m ago} that point in time.
 func expand(text []byte) []byte {
 	text = named.ReplaceAllFunc(text, func(m []byte) []byte {
 		svc := corev1.Service{}
 		svc.UID = uid(string(named.FindSubmatch(m)[1]))
 		return []byte(remedy.DefaultName(&svc))
 	})
+	text = uids.ReplaceAllFunc(text, func(m []byte) []byte { return []byte(uid(string(uids.FindSubmatch(m)[1]))) })
 	return times.ReplaceAllFunc(text, func(m []byte) []byte {
 		d, err := time.ParseDuration(string(times.FindSubmatch(m)[1]))
 		if err != nil {
@@ -198,6 +212,20 @@ func (w *world) fill(t *testing.T, s *checkup.Snapshot) {
 	}
 	for name, m := range w.Marks {
 		s.Marks[uid(name)] = m
+	}
+	for _, c := range w.Claims {
+		if c.About != "" {
+			namespace, name, _ := strings.Cut(c.About, "/")
+			c.Object = kube.Object{Kind: "Service", Namespace: namespace, Name: name, UID: std.Or(c.Object.UID, string(uid(c.About)))}
+		}
+		if c.Writers == nil {
+			c.Writers = []string{usualWriter}
+		}
+		c.Component = std.Or(c.Component, "service-controller")
+		s.Claims = append(s.Claims, c.Claim)
+	}
+	if s.Unclaimed, s.Guard = w.Unclaimed, w.Guard; s.Guard.Actions == nil {
+		s.Guard.Actions = []string{"Deny"}
 	}
 	if s.Heard = w.Heard; w.Failures != nil {
 		s.Failures = map[types.UID]time.Time{}

@@ -141,6 +141,13 @@ func (g *gathering) part(ctx context.Context, p Part) (int, error) {
 		return g.nodes(ctx)
 	case Events:
 		return g.events(ctx)
+	case Guard:
+		var err error
+		g.s.Guard, err = g.Kube.BoundPolicy(ctx, GuardPolicy)
+		if errors.Is(err, kube.ErrNotFound) {
+			return 0, nil
+		}
+		return 1, err
 	case Detail:
 		detail, err := g.cloud.CS.Cluster(ctx)
 		g.s.Detail = detail
@@ -334,6 +341,9 @@ func (g *gathering) events(ctx context.Context) (int, error) {
 		which.Namespace, _, _ = strings.Cut(g.Only, "/")
 	}
 	_, err := g.Kube.ListEvents(ctx, which, func(e kube.Event) error {
+		if controllers(e.Component) {
+			g.claim(e)
+		}
 		uid := types.UID(e.Object.UID)
 		if !wanted[uid] {
 			return nil
@@ -350,6 +360,28 @@ func (g *gathering) events(ctx context.Context) (int, error) {
 		arrange(list, func(a, b Event) int { return a.Last.Compare(b.Last) })
 	}
 	return n, err
+}
+
+// GuardPolicy is what the policy is called that says who may write Events in the
+// controller's name, and its binding (infra/cluster/event-writers.yaml).
+const GuardPolicy = "lbremedy-event-writers"
+
+// mostClaims is how many Events in the controller's name are kept: more than three of
+// each of 5,000 Services. Whoever floods a cluster with Events must not fill the memory.
+const mostClaims = 16_000
+
+// claim keeps what an Event in the controller's name says of itself.
+func (g *gathering) claim(e kube.Event) {
+	if len(g.s.Claims) == mostClaims {
+		g.s.Unclaimed++
+		return
+	}
+	brief := func(s string) string { return strings.Clone(strings.ToValidUTF8(s[:min(len(s), said)], "")) }
+	o := e.Object
+	g.s.Claims = append(g.s.Claims, Claim{
+		Object:    kube.Object{Kind: o.Kind, Namespace: brief(o.Namespace), Name: brief(o.Name), UID: brief(o.UID)},
+		Component: e.Component, Writers: e.Writers, Host: brief(e.Host), First: e.First, Last: e.Last, Created: e.Created,
+	})
 }
 
 // failures reads what the stream keeps of failed syncs: the newest of each Service and

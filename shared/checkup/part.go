@@ -17,7 +17,8 @@ const (
 	Services   Part = "services"             // of type LoadBalancer and NodePort, and those that the controller has not let go of
 	Endpoints  Part = "endpoints"            // of the Services
 	Nodes      Part = "nodes"                //
-	Events     Part = "events"               // of Services
+	Events     Part = "events"               // of Services, and by whom those in the controller's name were written
+	Guard      Part = "admission policy"     // of who may write Events in the controller's name
 	Detail     Part = "cluster"              // of the ACK cluster
 	Controller Part = "controller"           // its version, and how it signs
 	CLBs       Part = "CLBs"                 // of the region, with all their tags
@@ -44,6 +45,7 @@ var parts = map[Part]struct {
 	Endpoints:  {reads: []grant.Grant{grant.ListEndpointSlices}, needs: []Part{Services}},
 	Nodes:      {reads: []grant.Grant{grant.ListNodes}},
 	Events:     {reads: []grant.Grant{grant.ListEvents}, needs: []Part{Services}},
+	Guard:      {reads: []grant.Grant{grant.GetAdmissionPolicies, grant.GetAdmissionBindings}},
 	Detail:     {reads: []grant.Grant{grant.DescribeClusterDetail}},
 	Controller: {reads: remedy.ControllerReads},
 	CLBs:       {reads: []grant.Grant{grant.DescribeLoadBalancers, grant.ListSLBTags}},

@@ -29,6 +29,9 @@ type Snapshot struct {
 	Moved      map[string]time.Time                   // by the same: when any of its slices was last written; missing: not known
 	Nodes      []corev1.Node                          // labels, taints, conditions and provider ID
 	Events     map[types.UID][]Event                  // by the Service's UID, the oldest first
+	Claims     []Claim                                // the Events that bear the name of the controller
+	Unclaimed  int                                    // how many more of these there were than are kept
+	Guard      kube.Binding                           // of the policy of who may write these
 	Detail     cloud.Cluster
 	Controller remedy.Controller
 	Balancers  map[string]*LoadBalancer // of both kinds, by ID
@@ -71,10 +74,27 @@ type Event struct {
 	First, Last             time.Time
 }
 
+// A Claim is what an Event says of itself that bears the name of the controller, in
+// whatever namespace and about whatever object.
+type Claim struct {
+	Object               kube.Object
+	Component            string
+	Writers              []string // as they call themselves
+	Host                 string
+	First, Last, Created time.Time
+}
+
+// Possible reports whether a Service can have the UID of what the Event is about.
+func (c Claim) Possible() bool { return events.ValidUID(c.Object.UID) == nil }
+
 // Failed reports whether the Event tells of a failed sync of Alibaba Cloud's controller.
 func (e Event) Failed() bool {
-	return e.Type == corev1.EventTypeWarning && events.Watched(e.Reason) && !events.DryRun(e.Message) &&
-		(e.Component == "service-controller" || e.Component == "nlb-controller")
+	return e.Type == corev1.EventTypeWarning && events.Watched(e.Reason) && !events.DryRun(e.Message) && controllers(e.Component)
+}
+
+// controllers reports whether this is what the controller calls itself in Events.
+func controllers(component string) bool {
+	return component == "service-controller" || component == "nlb-controller"
 }
 
 // A LoadBalancer is a CLB or an NLB with what stands on it.

@@ -83,21 +83,23 @@ var (
 
 // Kubernetes verbs.
 var (
-	GetServices         = Grant{Resource: "services", Verb: "get"}
-	GetNamespaces       = Grant{Resource: "namespaces", Verb: "get"}
-	ListServices        = Grant{Resource: "services", Verb: "list"}
-	WatchServices       = Grant{Resource: "services", Verb: "watch"}
-	PatchServices       = Grant{Resource: "services", Verb: "patch"}
-	PatchServicesStatus = Grant{Resource: "services/status", Verb: "patch"}
-	ListEvents          = Grant{Resource: "events", Verb: "list"}
-	WatchEvents         = Grant{Resource: "events", Verb: "watch"}
-	CreateEvents        = Grant{Resource: "events", Verb: "create"}
-	PatchEvents         = Grant{Resource: "events", Verb: "patch"}
-	ListNodes           = Grant{Resource: "nodes", Verb: "list"}
-	ListPods            = Grant{Resource: "pods", Verb: "list"}
-	GetPods             = Grant{Resource: "pods", Verb: "get"}
-	EvictPods           = Grant{Resource: "pods/eviction", Verb: "create"}
-	ListEndpointSlices  = Grant{Group: "discovery.k8s.io", Resource: "endpointslices", Verb: "list"}
-	GetDeployments      = Grant{Group: "apps", Resource: "deployments", Verb: "get"}
-	ListDaemonSets      = Grant{Group: "apps", Resource: "daemonsets", Verb: "list"}
+	GetServices          = Grant{Resource: "services", Verb: "get"}
+	GetNamespaces        = Grant{Resource: "namespaces", Verb: "get"}
+	ListServices         = Grant{Resource: "services", Verb: "list"}
+	WatchServices        = Grant{Resource: "services", Verb: "watch"}
+	PatchServices        = Grant{Resource: "services", Verb: "patch"}
+	PatchServicesStatus  = Grant{Resource: "services/status", Verb: "patch"}
+	ListEvents           = Grant{Resource: "events", Verb: "list"}
+	WatchEvents          = Grant{Resource: "events", Verb: "watch"}
+	CreateEvents         = Grant{Resource: "events", Verb: "create"}
+	PatchEvents          = Grant{Resource: "events", Verb: "patch"}
+	ListNodes            = Grant{Resource: "nodes", Verb: "list"}
+	ListPods             = Grant{Resource: "pods", Verb: "list"}
+	GetPods              = Grant{Resource: "pods", Verb: "get"}
+	EvictPods            = Grant{Resource: "pods/eviction", Verb: "create"}
+	ListEndpointSlices   = Grant{Group: "discovery.k8s.io", Resource: "endpointslices", Verb: "list"}
+	GetAdmissionPolicies = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Verb: "get"}
+	GetAdmissionBindings = Grant{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings", Verb: "get"}
+	GetDeployments       = Grant{Group: "apps", Resource: "deployments", Verb: "get"}
+	ListDaemonSets       = Grant{Group: "apps", Resource: "daemonsets", Verb: "list"}
 )

@@ -1,8 +1,10 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,6 +22,10 @@ type Event struct {
 	Count                int    // occurrences so far, at least 1
 	First, Last          time.Time
 	Created              time.Time // when the API server took it
+	// Writers are those who have written it, as they call themselves, and Host is the
+	// machine that they name.
+	Writers []string
+	Host    string
 }
 
 // An Object names what an Event is about.
@@ -108,6 +114,9 @@ type wireEvent struct {
 		UID               string `json:"uid"`
 		ResourceVersion   string `json:"resourceVersion"`
 		CreationTimestamp stamp  `json:"creationTimestamp"`
+		ManagedFields     []struct {
+			Manager string `json:"manager"`
+		} `json:"managedFields"`
 	} `json:"metadata"`
 	InvolvedObject struct {
 		Kind      string `json:"kind"`
@@ -120,8 +129,10 @@ type wireEvent struct {
 	Message string `json:"message"`
 	Source  struct {
 		Component string `json:"component"`
+		Host      string `json:"host"`
 	} `json:"source"`
 	Reporting      string `json:"reportingComponent"`
+	Instance       string `json:"reportingInstance"`
 	Count          int    `json:"count"`
 	FirstTimestamp stamp  `json:"firstTimestamp"`
 	LastTimestamp  stamp  `json:"lastTimestamp"`
@@ -149,6 +160,12 @@ func (w *wireEvent) event() Event {
 		First:           w.FirstTimestamp.Time,
 		Last:            w.LastTimestamp.Time,
 		Created:         w.Metadata.CreationTimestamp.Time,
+		Host:            cmp.Or(w.Source.Host, w.Instance),
+	}
+	for _, f := range w.Metadata.ManagedFields {
+		if f.Manager != "" && !slices.Contains(e.Writers, f.Manager) {
+			e.Writers = append(e.Writers, f.Manager)
+		}
 	}
 	if e.Component == "" {
 		e.Component = w.Reporting

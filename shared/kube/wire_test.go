@@ -60,6 +60,11 @@ func TestEventFromTheWire(t *testing.T) {
 			Event{Namespace: "s", Name: "n", UID: "u", ResourceVersion: "9", Reason: "R", Type: "Warning", Message: "m", Component: "c",
 				Object: Object{"Service", "s", "web", "x"}, Count: 3, First: noon, Last: noon.Add(time.Minute)},
 		},
+		"with its writers": {
+			`{"metadata":{"managedFields":[{"manager":"a","operation":"Update","fieldsV1":{"f:x":{}}},{"manager":"b"},{"manager":"a","subresource":"s"},{"manager":""},{}]},"source":{"host":"h"},"reportingInstance":"i"}`,
+			Event{Count: 1, Writers: []string{"a", "b"}, Host: "h"},
+		},
+		"with an instance alone": {`{"reportingInstance":"i"}`, Event{Count: 1, Host: "i"}},
 		"of events.k8s.io": {
 			`{"reportingComponent":"d","eventTime":"2026-11-20T12:00:00.000001Z","lastTimestamp":null,"series":{"count":4,"lastObservedTime":"2026-11-20T12:02:00Z"}}`,
 			Event{Component: "d", Count: 4, First: noon.Add(time.Microsecond), Last: noon.Add(2 * time.Minute)},

@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
@@ -210,6 +212,14 @@ func TestEventWriters(t *testing.T) {
 		_, err := by.EventsV1().Events(ns).Patch(ctx, real.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
+	// What the doctor reads of the policy.
+	guard, err := kube.New(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.BoundPolicy(ctx, checkup.GuardPolicy); !errors.Is(err, kube.ErrNotFound) {
+		t.Errorf("before the policy is there it is read: %v", err)
+	}
 	const says = "stranger may not write Events in the name of the cloud controller manager"
 
 	for _, mode := range []admissionv1.ValidationAction{admissionv1.Warn, admissionv1.Deny} {
@@ -230,6 +240,13 @@ func TestEventWriters(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: the policy is not in force: %v, %q", mode, err, warned)
 			}
+		}
+		var want []string
+		for _, a := range actions {
+			want = append(want, string(a))
+		}
+		if bound, err := guard.BoundPolicy(ctx, checkup.GuardPolicy); err != nil || bound.Limited || !slices.Equal(bound.Actions, want) {
+			t.Errorf("%s: the policy is read as in force by %+v: %v", mode, bound, err)
 		}
 		for _, name := range slices.Sorted(func(yield func(string) bool) {
 			for n := range forged {

@@ -100,7 +100,7 @@ func (r *rig) sick() []illness {
 				r.until("wait for the last sync", func() bool { return r.counted("busy", "EnsuredLoadBalancer") > before+7 })
 			},
 			quiet: func(r *rig) { r.aged("busy", "EnsuredLoadBalancer") },
-			finds: []string{"warning draining busy"},
+			finds: []string{"warning draining busy", "warning event-writers " + scene.ClusterID + " writers"}, // the Event is the test's
 		},
 		{
 			service: "resized", pods: everywhere, waits: "sync", changes: []change{with("charge-type", "paybybandwidth", "bandwidth", "20")},
