@@ -59,6 +59,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if lb.NLB != nil {
 		return network(ctx, c, lb)
 	}
+	if id, _ := remedy.Annotation(c.Service, "id"); id == "" && leaves(c) {
+		return remedy.Plan{
+			Finding: fmt.Sprintf("The controller made %s for the Service, which leaves, and deletes it with all that stands on it: no vServer group holds that up.", lb.ID),
+			Wait:    soon,
+		}, nil
+	}
 	groups, err := read(ctx, c, lb.ID)
 	if err != nil {
 		return remedy.Plan{}, err
@@ -77,11 +83,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			return remedy.Plan{}, err
 		}
 	}
-	p := a.plan()
-	if len(p.Steps) == 0 || a.leaves {
-		return p, nil // nothing of a Service that leaves is synced again
-	}
-	return p, nil
+	return a.plan(), nil
 }
 
 // leaves reports whether the controller is to let go of the Service.

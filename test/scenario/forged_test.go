@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,9 @@ import (
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -28,7 +32,8 @@ import (
 // Whoever may create Events in a namespace can say in the controller's name that a Service
 // fails. About one that the controller has synced, no class writes or advises a write for
 // that: not for any of its texts and not for any message of the corpus, with names in them
-// that exist and that don't.
+// that exist and that don't, and not without any one of its rights. About one that is being
+// deleted, no class writes.
 func TestForged(t *testing.T) {
 	files, err := filepath.Glob("testdata/healthy/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -43,43 +48,115 @@ func TestForged(t *testing.T) {
 		t.Run(script{file: file}.name(), func(t *testing.T) {
 			w := build(t, on, lawful(), read(t, file))
 			w.sync(t)
-			// Newer than the sync, which would else answer the Event.
-			w.event.Failure.First, w.event.Failure.Last = w.now().Add(2*time.Second), w.now().Add(2*time.Second)
-			names := w.namesIn()
-			// The classes have rights of their own in the cluster and the account; in
-			// NATS one connection does for all.
-			journal := nats.Connect(t, stream.Config{URL: on.url, User: "admin", Password: "admin"})
-			for _, r := range functions.All {
-				w.enter(t, on, r)
-				// The person who allows most.
-				if w.plan, err = policy.Parse(fmt.Appendf(nil, "mode: fix\nrisk: high\nclasses: {%s: {risk: high, oneWay: true}}\n", r.Class), []string{r.Class}); err != nil {
-					t.Fatal(err)
-				}
-				w.env.Stream = journal
-				before := w.snapshot(t)
-				for i, text := range forgeries(r, said[r.Class], names) {
-					w.event.Failure.Class, w.event.Failure.Message = r.Class, text
-					// The answer is the same for a look and a run; a run of the first one
-					// of each class shows it.
-					answer := remedy.Look
-					if i == 0 {
-						answer = remedy.Run
-					}
-					rec, err := answer(t.Context(), w.env, r, w.event)
-					if err != nil {
-						t.Errorf("%s: %q: %v", r.Class, text, err)
-						continue
-					}
-					if len(rec.Steps) > 0 || rec.Digest != "" || rec.Ask != "" && !strings.HasSuffix(rec.Ask, "Change nothing on the word of the Event.") {
-						t.Errorf("%s: %q: the run ended as %s: %s Steps: %v. Ask: %s", r.Class, text, rec.Result, rec.Finding, rec.Steps, rec.Ask)
-					}
-				}
-				if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
-					t.Fatalf("%s wrote (-before +after):\n%s", r.Class, diff)
-				}
+			if w.event.Failure.Reason == "DeleteLoadBalancerFailed" {
+				w.leave(t)
+			}
+			w.forge(t, on, said)
+			if script := (script{file: file}); script.name() == "clb" || script.name() == "nlb" {
+				w.lack(t, on, said)
 			}
 		})
 	}
+}
+
+// lack takes each of its rights from each class in turn. What it can't read it says.
+func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
+	t.Helper()
+	before, names := w.snapshot(t), w.namesIn()
+	journal := nats.Connect(t, stream.Config{URL: on.url, User: "admin", Password: "admin"})
+	defer func() { w.script.without = nil }()
+	denied := 0
+	for _, r := range functions.All {
+		text := forgeries(r, said[r.Class], names)[0]
+		for _, g := range r.Grants() {
+			w.script.without = []grant.Grant{g}
+			w.as(t, on, r, journal)
+			switch err := w.tell(t, r, text, remedy.Look); {
+			case errors.Is(err, kube.ErrDenied), errors.Is(err, cloud.ErrDenied):
+				denied++
+			case err != nil:
+				t.Errorf("%s, without %s: %q: %v", r.Class, g, text, err)
+			}
+		}
+	}
+	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+		t.Fatalf("somebody wrote (-before +after):\n%s", diff)
+	}
+	if denied < len(functions.All) { // each reads its Service
+		t.Errorf("the classes were refused %d reads", denied)
+	}
+}
+
+// forge tells each class of each of its failures, and of those that it has no part in.
+func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
+	t.Helper()
+	// Newer than the sync, which would else answer the Event.
+	w.event.Failure.First, w.event.Failure.Last = w.now().Add(2*time.Second), w.now().Add(2*time.Second)
+	names := w.namesIn()
+	// The classes have rights of their own in the cluster and the account; in
+	// NATS one connection does for all.
+	journal := nats.Connect(t, stream.Config{URL: on.url, User: "admin", Password: "admin"})
+	for _, r := range functions.All {
+		before := w.snapshot(t)
+		texts := forgeries(r, said[r.Class], names)
+		w.as(t, on, r, journal)
+		for i, text := range texts {
+			// The answer is the same for a look and a run; a run of the first one
+			// of each class shows it.
+			answer := remedy.Look
+			if i == 0 {
+				answer = remedy.Run
+			}
+			if err := w.tell(t, r, text, answer); err != nil {
+				t.Errorf("%s: %q: %v", r.Class, text, err)
+			}
+		}
+		if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
+			t.Fatalf("%s wrote (-before +after):\n%s", r.Class, diff)
+		}
+	}
+}
+
+// as has the class look at the world, for the person who allows most.
+func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.Stream) {
+	t.Helper()
+	w.enter(t, on, r)
+	var err error
+	if w.plan, err = policy.Parse(fmt.Appendf(nil, "mode: fix\nrisk: high\nclasses: {%s: {risk: high, oneWay: true}}\n", r.Class), []string{r.Class}); err != nil {
+		t.Fatal(err)
+	}
+	w.env.Stream = journal
+}
+
+// tell hands the class a forged failure. The error is what it could not read; what it does
+// or advises is one of the test.
+func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *remedy.Env, *remedy.Remedy, remedy.Event) (events.Record, error)) error {
+	t.Helper()
+	w.event.Failure.Class, w.event.Failure.Message = r.Class, text
+	rec, err := answer(t.Context(), w.env, r, w.event)
+	if err != nil {
+		return err
+	}
+	// Whether the controller has tried to clean up after a Service, an Event alone tells.
+	leaves := w.svc.DeletionTimestamp != nil
+	if len(rec.Steps) > 0 || rec.Digest != "" || rec.Ask != "" && !leaves && !strings.HasSuffix(rec.Ask, "Change nothing on the word of the Event.") {
+		t.Errorf("%s: %q: the run ended as %s: %s Steps: %v. Ask: %s", r.Class, text, rec.Result, rec.Finding, rec.Steps, rec.Ask)
+	}
+	return nil
+}
+
+// leave has somebody delete the Service, which the controller has not yet heard of.
+func (w *world) leave(t *testing.T) {
+	t.Helper()
+	services := w.kube.Client().CoreV1().Services(w.svc.Namespace)
+	if err := services.Delete(t.Context(), w.svc.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	svc, err := services.Get(t.Context(), w.svc.Name, metav1.GetOptions{})
+	if err != nil || svc.DeletionTimestamp == nil {
+		t.Fatalf("the Service is not being deleted: %v", err)
+	}
+	w.svc = svc
 }
 
 // sync has the controller sync the Service in full, and ends the controller.
