@@ -22,7 +22,8 @@
 //     UID are those of one Service (registry.go), within the budget of its namespace
 //     (lane.go), under a time that is neither to come nor long before the Event.
 //   - What can't become a message, such as an Event about a Service whose UID is
-//     none, goes to DEAD with the reason, and progress moves on.
+//     none, goes to DEAD with the reason, and progress moves on. Of one namespace ten of
+//     them do, and then one an hour, so that nobody fills DEAD with them.
 //
 // Two kinds of Events are reported, never acted on: those that the controller's
 // check before an upgrade writes under "DryRun:", and the one in which that check
@@ -99,7 +100,7 @@ type Stats struct {
 	Kept      atomic.Int64 // not stored, since FAILED held the same or a newer one, or DEAD this one
 	Dead      atomic.Int64 // sent to DEAD
 	Overtaken atomic.Int64 // a newer one of the same Service and class stood in the same list, or came while it waited
-	Strange   atomic.Int64 // not published, since they are about no Service that there is
+	Strange   atomic.Int64 // not published, since they are about no Service that there is or can be
 	Released  atomic.Int64 // let go while nothing got through or there was no room, and listed again later
 	Slowed    atomic.Int64 // that came while their namespace made more than its budget; they come to one of the other ends
 	Reported  atomic.Int64 // results of a check before an upgrade
@@ -468,7 +469,7 @@ func (s *session) take(ch kube.Change) {
 func (s *session) put(w *waiting, landed func()) {
 	m, err := w.message(s.c.Cluster)
 	if err != nil {
-		_ = s.bury(w, err)
+		s.refuse(w, err)
 		landed()
 		return
 	}
@@ -511,6 +512,22 @@ func (s *session) put(w *waiting, landed func()) {
 func passes(err error) bool {
 	return errors.Is(err, stream.ErrUnavailable) || errors.Is(err, stream.ErrFull) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// refuse buries an Event that can become no message whatever happens. Whoever may create
+// Events can write as many of these as he likes: of one namespace a few go to DEAD, and the
+// others are counted as strange.
+func (s *session) refuse(w *waiting, reason error) {
+	if s.buried(w.ResourceVersion) || s.lanes.maySample(w.Namespace) {
+		_ = s.bury(w, reason)
+		return
+	}
+	s.stats.Strange.Add(1)
+	if s.told.first("malformed " + w.Namespace) {
+		s.log.Warn("a namespace makes Events that can't be published, and some of them are in DEAD; more are only counted for an hour",
+			"kubeevent", w.Namespace+"/"+w.Name, "error", reason)
+	}
+	s.through(w)
 }
 
 // bury sends to DEAD what can't become a message of FAILED. One that was buried

@@ -815,6 +815,12 @@ func TestHostileEvents(t *testing.T) {
 	got := w.tail()
 	stop := w.run(e)
 
+	t.Cleanup(func() { // other tests' exporters list them too
+		err := w.join.Client().CoreV1().Events(w.ns).DeleteCollection(context.WithoutCancel(w.ctx), metav1.DeleteOptions{}, metav1.ListOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 	want := map[string]string{}
 	hostile := func(name, reason string, change func(*corev1.Event)) {
 		t.Helper()

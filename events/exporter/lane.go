@@ -25,6 +25,8 @@ const (
 	laneFlights = 16        // of one namespace at once: a quarter of all
 	laneBytes   = 512 << 10 // that wait, of one namespace
 	allBytes    = 8 << 20   // that wait, of all
+	laneSamples = 10        // that can't be published, of one namespace, that go to DEAD at once
+	sampleEach  = time.Hour // after which one more does
 	idleLanes   = 1024      // more are looked through for those that are not needed
 )
 
@@ -44,6 +46,7 @@ type lane struct {
 	namespace string
 	arrivals  *rate.Limiter // says whether the namespace floods
 	budget    *rate.Limiter // of what leaves
+	samples   *rate.Limiter // of what can't be published and goes to DEAD
 	queue     []*waiting
 	byKey     map[string]*waiting // those of the queue
 	flying    map[string]bool     // keys of those that have left and are not through
@@ -96,6 +99,7 @@ func (ls *lanes) of(namespace string) *lane {
 		l = &lane{
 			namespace: namespace, byKey: map[string]*waiting{}, flying: map[string]bool{},
 			arrivals: rate.NewLimiter(ls.rate, ls.burst), budget: rate.NewLimiter(ls.rate, ls.burst),
+			samples: rate.NewLimiter(rate.Every(sampleEach), laneSamples),
 		}
 		ls.all[namespace] = l
 		ls.ring = append(ls.ring, l)
@@ -108,7 +112,8 @@ func (ls *lanes) of(namespace string) *lane {
 func (ls *lanes) sweep() {
 	now := time.Now()
 	ls.ring = slices.DeleteFunc(ls.ring, func(l *lane) bool {
-		idle := len(l.queue)+len(l.flying) == 0 && l.spill == nil && min(l.arrivals.TokensAt(now), l.budget.TokensAt(now)) >= float64(ls.burst)
+		idle := len(l.queue)+len(l.flying) == 0 && l.spill == nil && min(l.arrivals.TokensAt(now), l.budget.TokensAt(now)) >= float64(ls.burst) &&
+			l.samples.TokensAt(now) >= laneSamples
 		if idle {
 			delete(ls.all, l.namespace)
 		}
@@ -254,6 +259,14 @@ func (ls *lanes) pick(now time.Time) (l *lane, w *waiting, in time.Duration) {
 		return l, w, 0
 	}
 	return nil, nil, in
+}
+
+// maySample reports whether one more Event of a namespace that can't be published may go
+// to DEAD.
+func (ls *lanes) maySample(namespace string) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.of(namespace).samples.Allow()
 }
 
 // landed takes in that an occurrence is through.
@@ -447,7 +460,7 @@ func (s *session) refill(ctx context.Context, l *lane) {
 // read now goes back to its lane.
 func (s *session) deal(l *lane, w *waiting) {
 	if err := w.invalid(); err != nil {
-		_ = s.bury(w, err)
+		s.refuse(w, err)
 		s.lanes.landed(l, w)
 		return
 	}

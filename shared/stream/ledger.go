@@ -39,7 +39,7 @@ type Page struct {
 	Published int64         `json:"published"` // stored in FAILED
 	Kept      int64         `json:"kept"`      // not stored: FAILED held the same or a newer one, or DEAD this one
 	Dead      int64         `json:"dead"`      // sent to DEAD
-	Strange   int64         `json:"strange"`   // not published: they are about no Service that there is
+	Strange   int64         `json:"strange"`   // not published: they are about no Service that there is or can be
 	Released  int64         `json:"released"`  // let go while NATS was away or there was no room, and listed again
 	Lag       time.Duration `json:"lag"`       // nanoseconds that the oldest one waits
 }

@@ -1,0 +1,63 @@
+package exporter
+
+import (
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// TestMalformedFlood proves that who floods a namespace with Events that can't be
+// published does not fill DEAD: some of them are there, all are counted, the log says it
+// once, progress moves on, and no other namespace has fewer for it.
+func TestMalformedFlood(t *testing.T) {
+	w := newWorld(t)
+	flooding := w.join.Namespace(t)
+	e := w.budgeted(nil, 500, 500)
+	log := &book{}
+	e.log = slog.New(slog.NewTextHandler(log, nil))
+	got := w.tail()
+	w.run(e)
+	const many = 120
+	w.flood(flooding, many, func(i int, ev *corev1.Event) {
+		switch i % 3 {
+		case 0:
+			ev.InvolvedObject.UID = "../x"
+		case 1:
+			ev.InvolvedObject.Name = "no such name"
+		case 2:
+			ev.InvolvedObject.UID = ""
+		}
+	})
+	w.await("all are counted", func() bool { return e.Stats().Strange.Load()+e.Stats().Dead.Load() >= many })
+	// Of each that is named, the namespace stands in the log.
+	if n := log.count("kubeevent=" + flooding); n != laneSamples+1 {
+		t.Errorf("the log names %d of the namespace's Events, want %d", n, laneSamples+1)
+	}
+
+	w.make(w.newEvent("no-uid", "", full))
+	w.event("real", w.uid(1), full)
+	got.until(w.uids(1, 2), 1)
+	w.await("progress moves on", func() bool { return e.Lag() == 0 && e.Stats().Saves.Load() > 0 })
+	stored := map[string]int{} // by namespace
+	err := w.s.Each(w.ctx, stream.Dead, ">", time.Time{}, func(m stream.Message) error {
+		var ev corev1.Event
+		err := json.Unmarshal(m.Data, &ev)
+		stored[ev.Namespace]++
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stored[flooding] != laneSamples || stored[w.ns] != 1 {
+		t.Errorf("DEAD holds %d Events of the namespace and %d of another, want %d and 1", stored[flooding], stored[w.ns], laneSamples)
+	}
+	if _, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(1))); err != nil {
+		t.Error(err)
+	}
+}
