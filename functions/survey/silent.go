@@ -163,7 +163,7 @@ const retried = 15 * time.Minute
 func failing(s *checkup.Snapshot, svc *corev1.Service) (newest checkup.Event, since time.Time) {
 	worked := s.Marks[svc.UID].Synced
 	for _, e := range s.Events[svc.UID] {
-		if e.Reason == "EnsuredLoadBalancer" && e.Last.After(worked) {
+		if e.Reason == "EnsuredLoadBalancer" && e.Last.After(worked) && !e.Last.After(s.Time.Add(skew)) { // not the controller's
 			worked = e.Last
 		}
 	}

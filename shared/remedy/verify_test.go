@@ -298,6 +298,9 @@ func TestGone(t *testing.T) {
 		{name: "an event, in the second of the failure", edit: synced, before: func(r *rig) {
 			event(r, func(e *corev1.Event) { e.LastTimestamp = metav1.NewTime(r.event.Failure.Last) })
 		}, want: events.Waiting},
+		{name: "an event of a day to come", edit: synced, before: func(r *rig) {
+			event(r, func(e *corev1.Event) { e.LastTimestamp = metav1.NewTime(time.Now().AddDate(70, 0, 0)) })
+		}, want: events.Waiting},
 		{name: "an event of another reason", edit: synced, before: func(r *rig) {
 			event(r, func(e *corev1.Event) { e.Reason = "EnsuringLoadBalancer" })
 		}, want: events.Waiting},
