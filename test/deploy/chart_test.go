@@ -309,6 +309,10 @@ func TestValues(t *testing.T) {
 		"other writers":    {"up", "{rbac: {eventWriters: {mode: Refuse, users: [ccm]}}}", "mode"},
 		"no user":          {"up", "{rbac: {eventWriters: {mode: Warn, users: ['']}}}", "users"},
 		"a bad account":    {"up", "{rbac: {eventWriters: {mode: Warn, serviceAccounts: [ccm]}}}", "serviceAccounts"},
+		"no size":          {"up", "{nats: {streams: {journal: {size: much}}}}", "size"},
+		"no age":           {"up", "{nats: {streams: {dead: {age: '30'}}}}", "age"},
+		"no such stream":   {"up", "{nats: {streams: {cases: {size: 1Gi}}}}", "cases"},
+		"sizes of others":  {"fc", "{nats: {streams: {journal: {size: 4Gi}}}}", "lbremedy setup --journal-size"},
 		"no rate":          {"up", "{exporter: {budget: {rate: 0}}}", "rate"},
 		"no such timer":    {"knative", "{survey: {by: bell}}", "by"},
 		"a bad schedule":   {"knative", "{survey: {schedule: hourly}}", "schedule"},
@@ -327,6 +331,40 @@ func TestValues(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// The sizes and ages of the streams that values name are what up is told, and no others.
+func TestStreams(t *testing.T) {
+	args := func(more string) []string {
+		t.Helper()
+		values := readValues(t, "testdata/up.yaml")
+		var with map[string]any
+		if err := yaml.Unmarshal([]byte(more), &with); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects(t, loader.MergeMaps(values, with), "lbremedy") {
+			if o.GetKind() != "Deployment" || o.GetName() != "lbremedy-up" {
+				continue
+			}
+			var rooms []string
+			spec, _ := podOf(o)
+			for _, arg := range spec["containers"].([]any)[0].(map[string]any)["args"].([]any) {
+				if text := arg.(string); strings.Contains(text, "-size=") || strings.Contains(text, "-age=") {
+					rooms = append(rooms, text)
+				}
+			}
+			return rooms
+		}
+		t.Fatal("there is no up")
+		return nil
+	}
+	if got := args("{}"); len(got) > 0 {
+		t.Errorf("by default up is told %q", got)
+	}
+	want := []string{"--dead-age=12h", "--failures-size=512Mi", "--journal-size=4Gi", "--journal-age=90d"}
+	if diff := cmp.Diff(want, args("{nats: {streams: {journal: {size: 4Gi, age: 90d}, failures: {size: 512Mi}, dead: {age: 12h}}}}")); diff != "" {
+		t.Error(diff)
 	}
 }
 
