@@ -235,6 +235,23 @@ func TestShowSeen(t *testing.T) {
 		if got.code != 0 || strings.Contains(got.out, "Seen ") != (tt.want != "") || !strings.Contains(got.out, tt.want) {
 			t.Errorf("with %+v it shows %+v", tt.known, got)
 		}
+		if got := c.run(t.Context(), "ls"); got.code != 0 || strings.Contains(got.out, "SEEN") != (tt.want != "") || strings.Contains(got.out, " 8640") != (tt.want != "") {
+			t.Errorf("with %+v it lists %+v", tt.known, got)
+		}
+		for _, args := range [][]string{{"ls"}, {"show", asked.Case, "--history"}} {
+			var list []seenRecord
+			got := c.run(t.Context(), append(args, "-o", "json")...)
+			if err := json.Unmarshal([]byte(got.out), &list); err != nil || len(list) != 1 || list[0].Case != asked.Case {
+				t.Fatalf("%s: %v %+v", args, err, got)
+			}
+			if seen := list[0].Seen; (seen != nil) != (tt.want != "") || seen != nil && (seen.Times != tt.known.Seen || !seen.Last.Equal(tt.known.Last)) {
+				t.Errorf("with %+v %s prints %+v", tt.known, args, seen)
+			}
+		}
+		var one seenRecord
+		if got := c.run(t.Context(), "show", asked.Case, "-o", "json"); json.Unmarshal([]byte(got.out), &one) != nil || (one.Seen != nil) != (tt.want != "") {
+			t.Errorf("with %+v show prints %+v", tt.known, got)
+		}
 	}
 }
 

@@ -411,7 +411,7 @@ func TestTerminal(t *testing.T) {
 		p := &program{out: &out, err: &out, now: time.Now, getenv: func(name string) string {
 			return map[string]string{"NO_COLOR": quiet}[name]
 		}, terminal: func(any) int { return 60 }}
-		p.list([]events.Record{{Case: "c", Phase: events.Settled, Result: events.Fixed, Service: events.Service{Namespace: "a", Name: "b"}, Finding: strings.Repeat("word ", 30)}})
+		p.list([]seenRecord{{Record: events.Record{Case: "c", Phase: events.Settled, Result: events.Fixed, Service: events.Service{Namespace: "a", Name: "b"}, Finding: strings.Repeat("word ", 30)}}})
 		if got := strings.Contains(out.String(), string(green)+"fixed"); got != (quiet == "") {
 			t.Errorf("NO_COLOR=%q: colours: %v in %q", quiet, got, out.String())
 		}

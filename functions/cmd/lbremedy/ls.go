@@ -19,7 +19,9 @@ func (p *program) ls() *cobra.Command {
 With --all the older ones too, which takes as long as the journal is.
 
 RESULT is how the last run on the case ended, or "looking" and "writing" while one is
-on it. With -o json or yaml the records are printed as the journal holds them.`,
+on it. A case that comes back and stays as it is changes nothing in the journal: SEEN is
+how often it was looked at, where that is more than once. With -o json or yaml the
+records are printed as the journal holds them, with that count.`,
 		Example: `  lbremedy ls --open
   lbremedy ls --class vswitch-ip-exhausted --since 24h
   lbremedy ls -o json | jq -r '.[] | select(.result == "asked") | .ask'`,
@@ -45,7 +47,11 @@ on it. With -o json or yaml the records are printed as the journal holds them.`,
 			for _, h := range cases {
 				list = append(list, h.last())
 			}
-			return p.print(list, func() { p.list(list) })
+			seen, err := p.seen(cmd.Context(), s, "*", list)
+			if err != nil {
+				return err
+			}
+			return p.print(seen, func() { p.list(seen) })
 		},
 	}
 	f.failures(cmd)
@@ -55,16 +61,20 @@ on it. With -o json or yaml the records are printed as the journal holds them.`,
 	return cmd
 }
 
-func (p *program) list(records []events.Record) {
+func (p *program) list(records []seenRecord) {
 	if len(records) == 0 {
 		p.note("No case.")
 		return
 	}
 	first := records[0].Cluster
-	several := slices.ContainsFunc(records, func(r events.Record) bool { return r.Cluster != first })
+	several := slices.ContainsFunc(records, func(r seenRecord) bool { return r.Cluster != first })
+	again := slices.ContainsFunc(records, func(r seenRecord) bool { return r.Seen != nil })
 	columns := []any{"case", "service", "class", "result", "age", "finding"}
 	if several {
 		columns = append([]any{"cluster"}, columns...)
+	}
+	if again {
+		columns = append(columns, "seen")
 	}
 	t := p.table(columns...)
 	used := 0
@@ -72,9 +82,16 @@ func (p *program) list(records []events.Record) {
 		used = max(used, len(r.Case)+len(r.Service.String())+len(r.Class))
 	}
 	for _, r := range records {
-		row := []any{r.Case, command.Clean(r.Service.String()), r.Class, p.outcome(r), p.ago(r.At), p.cell(r.Finding, used+40)}
+		row := []any{r.Case, command.Clean(r.Service.String()), r.Class, p.outcome(r.Record), p.ago(r.At), p.cell(r.Finding, used+40)}
 		if several {
 			row = append([]any{r.Cluster}, row...)
+		}
+		if again {
+			times := 1
+			if r.Seen != nil {
+				times = r.Seen.Times
+			}
+			row = append(row, times)
 		}
 		t.AppendRow(row)
 	}

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 func (p *program) show() *cobra.Command {
@@ -45,21 +41,22 @@ balancers stood: --snapshot shows that instead, with listeners, groups and backe
 			if kept {
 				return p.showSnapshots(cmd.Context(), s, h.last())
 			}
-			var value any = h.last()
+			seen, err := p.seen(cmd.Context(), s, h.last().Service.UID, h)
+			if err != nil {
+				return err
+			}
+			last := seen[len(seen)-1]
+			var value any = last
 			if whole {
-				value = []events.Record(h)
+				value = seen
 			}
 			told, err := ticketsOf(cmd.Context(), s, h.last())
 			if err != nil {
 				return err
 			}
-			seen, err := p.seen(cmd.Context(), s, h.last())
-			if err != nil {
-				return err
-			}
 			return p.print(value, func() {
 				p.report(h.last())
-				p.field("Seen", seen)
+				p.field("Seen", last.Seen.in(p))
 				p.field("Tickets", told)
 				if whole {
 					p.timeline(h)
@@ -74,26 +71,6 @@ balancers stood: --snapshot shows that instead, with listeners, groups and backe
 	cmd.Flags().BoolVar(&whole, "history", false, "all records of the case, not the newest alone")
 	cmd.Flags().BoolVar(&kept, "snapshot", false, "how the load balancers stood before the write")
 	return cmd
-}
-
-// seen says how often runs have ended as a record says, and when last; empty if only the
-// one did that wrote it.
-func (p *program) seen(ctx context.Context, s *stream.Stream, r events.Record) (string, error) {
-	data, err := s.Get(ctx, events.RunKey(r.Cluster, r.Service.UID, r.Class))
-	if errors.Is(err, stream.ErrNotFound) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	var now events.Running
-	if err := json.Unmarshal(data, &now); err != nil {
-		return "", fmt.Errorf("read how often the case was seen: %w", err)
-	}
-	if now.Seen < 2 || now.Since(r).At.Equal(r.At) {
-		return "", nil
-	}
-	return fmt.Sprintf("%d times since %s, last at %s, %s ago", now.Seen, clock(now.First), clock(now.Last), p.ago(now.Last)), nil
 }
 
 // timeline prints when what happened to the case.
