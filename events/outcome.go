@@ -137,6 +137,7 @@ type Record struct {
 	Errors  int           `json:"errors,omitempty"`  // runs in a row that ended with an error
 	Crashes int           `json:"crashes,omitempty"` // runs in a row that never ended
 	Timings Timings       `json:"timings,omitzero"`
+	Repeats bool          `json:"-"`               // the run ended as the record before says: it is counted, and this one is not in the journal
 	Found   []Found       `json:"found,omitempty"` // by a survey: what its next look is compared with
 }
 

@@ -29,10 +29,10 @@ type Metrics struct {
 	cluster  string
 	began    time.Time
 
-	runs, runErrors, steps, holds *prometheus.CounterVec
-	phases, fixes                 *prometheus.HistogramVec
-	calls                         *prometheus.CounterVec
-	callTime                      *prometheus.HistogramVec
+	runs, runErrors, repeats, steps, holds *prometheus.CounterVec
+	phases, fixes                          *prometheus.HistogramVec
+	calls                                  *prometheus.CounterVec
+	callTime                               *prometheus.HistogramVec
 
 	mu  sync.Mutex
 	met map[string]met // by case and class
@@ -108,6 +108,7 @@ func (m *Metrics) histograms(name, help string, buckets []float64, labels ...str
 func (m *Metrics) Runs(classes []string) {
 	m.runs = m.counters("lbremedy_runs_total", "Runs on a failure, by how they ended. An answer that the journal already had is \"answered\", one that ended before it could be said how is \"error\".", "class", "outcome")
 	m.runErrors = m.counters("lbremedy_run_errors_total", "Runs that ended with an error, whatever came of them.", "class")
+	m.repeats = m.counters("lbremedy_repeats_total", "Runs that ended as the last record of the journal says. They are counted there, and leave no record.", "class")
 	m.steps = m.counters("lbremedy_steps_applied_total", "Steps of plans that were applied.", "class", "kind")
 	m.holds = m.counters("lbremedy_holds_total", "Runs whose plan was allowed and held back.", "class", "hold")
 	m.phases = m.histograms("lbremedy_run_phase_seconds", "How long a phase of a run took; queue is from the Event to the start of the run.", seconds, "class", "phase")
@@ -119,6 +120,7 @@ func (m *Metrics) Runs(classes []string) {
 			m.runs.WithLabelValues(c, string(r))
 		}
 		m.runErrors.WithLabelValues(c)
+		m.repeats.WithLabelValues(c)
 	}
 }
 
@@ -141,6 +143,9 @@ func (m *Metrics) Seen(r events.Record, err error) {
 		m.runs.WithLabelValues(class, "error").Inc()
 	default:
 		m.runs.WithLabelValues(class, string(r.Result)).Inc()
+	}
+	if r.Repeats {
+		m.repeats.WithLabelValues(class).Inc()
 	}
 	if r.Held != "" {
 		m.holds.WithLabelValues(class, string(r.Held)).Inc()

@@ -119,6 +119,10 @@ func TestSeen(t *testing.T) {
 		r.Case, r.Result, r.Held, r.Steps, r.Written = "b", events.Waiting, events.HeldByBudget, nil, time.Time{}
 	}), nil)
 	m.Seen(record(func(r *events.Record) { r.Case, r.Next, r.At = "c", 2, time.Now().Add(-time.Hour) }), nil)
+	// A question that stands is asked again, and counted.
+	m.Seen(record(func(r *events.Record) {
+		r.Case, r.Result, r.Steps, r.Written, r.Repeats = "e", events.Asked, nil, time.Time{}, true
+	}), nil)
 	// A run that can't read the journal has no record, one that panicked no result.
 	m.Seen(events.Record{Result: events.Waiting}, errors.New("unread"))
 	m.Seen(events.Record{Class: "quota"}, errors.New("panic"))
@@ -129,6 +133,9 @@ func TestSeen(t *testing.T) {
 		`lbremedy_holds_total{class="busy",hold="budget"}`:           "1",
 		`lbremedy_runs_total{class="busy",outcome="answered"}`:       "2",
 		`lbremedy_runs_total{class="unread",outcome="waiting"}`:      "1",
+		`lbremedy_runs_total{class="busy",outcome="asked"}`:          "1",
+		`lbremedy_repeats_total{class="busy"}`:                       "1",
+		`lbremedy_repeats_total{class="quota"}`:                      "0",
 		`lbremedy_runs_total{class="quota",outcome="error"}`:         "1",
 		`lbremedy_runs_total{class="busy",outcome="undone"}`:         "1",
 	})
@@ -295,7 +302,7 @@ func TestCatalogue(t *testing.T) {
 	m.Full(func() []string { return []string{"CASES"} })
 	m.Tickets(func() map[string]Tellings { return map[string]Tellings{"desk": {}} })
 	m.Traces(func() Spans { return Spans{} })
-	m.Seen(record(func(r *events.Record) { r.Next, r.Held = 2, events.HeldByPause }), errors.New("e"))
+	m.Seen(record(func(r *events.Record) { r.Next, r.Held, r.Repeats = 2, events.HeldByPause, true }), errors.New("e"))
 	m.Call("slb", "A", 200, false, time.Second)
 	follow(t, m, nil)
 	s := m.Survey([]string{"room"}, time.Hour)

@@ -950,7 +950,7 @@ func (x *run) settle(ctx context.Context, r events.Result) (events.Record, error
 		if x.rec.Error == "" {
 			x.rec.Errors = 0
 		}
-		x.rec.Case, x.rec.First, x.rec.Phase, x.rec.At = x.prev.Case, x.prev.First, events.Settled, x.env.now()
+		x.rec.Case, x.rec.First, x.rec.Phase, x.rec.At, x.rec.Repeats = x.prev.Case, x.prev.First, events.Settled, x.env.now(), true
 		return x.rec, nil
 	}
 	if err := x.append(ctx, events.Settled); err != nil {

@@ -43,7 +43,7 @@ func TestRecurrence(t *testing.T) {
 	for n := 2; n <= 5; n++ {
 		asks(fmt.Sprintf("%d addresses are left.", n))
 		rec := r.recurs(events.Asked)
-		if rec.Case != first.Case || !rec.First.Equal(first.First) {
+		if rec.Case != first.Case || !rec.First.Equal(first.First) || !rec.Repeats || first.Repeats {
 			t.Errorf("recurrence %d is of case %s", n, rec.Case)
 		}
 		if k := r.running(); k.Seen != n || k.Holder != "" || !k.Last.After(k.First) || k.Event != r.event.ID {
