@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,7 +60,7 @@ func Approve(ctx context.Context, s *stream.Stream, rec events.Record, by string
 		return Approval{}, fmt.Errorf("approve: %w", err)
 	}
 	if created {
-		return a, nil
+		return a, a.stands(ctx, s, rec)
 	}
 	have, err := approval(ctx, s, rec.Cluster, rec.Service.UID, rec.Class)
 	if err != nil {
@@ -77,7 +78,31 @@ func Approve(ctx context.Context, s *stream.Stream, rec events.Record, by string
 	if err != nil {
 		return Approval{}, fmt.Errorf("approve: %w", err)
 	}
-	return a, nil
+	return a, a.stands(ctx, s, rec)
+}
+
+// stands takes the approval back if the journal says by now that the plan waits for none:
+// it was applied on another person's word, say. Left there, it would be one for a plan
+// that nobody has seen yet.
+func (a Approval) stands(ctx context.Context, s *stream.Stream, asked events.Record) error {
+	m, err := s.Last(ctx, stream.Cases, events.CaseSubject(asked.Cluster, asked.Service.UID, asked.Class))
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil
+	}
+	var now events.Record
+	if err == nil {
+		now, err = decode(m)
+	}
+	if err == nil && now.Result == events.Asked && now.Digest == a.Digest {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", now.Case, cmp.Or(string(now.Result), "being worked on"), now.Rule)
+	}
+	if gone := s.Delete(ctx, approvalKey(asked.Cluster, asked.Service.UID, asked.Class)); gone != nil {
+		err = errors.Join(err, fmt.Errorf("take the approval back: %w", gone))
+	}
+	return err
 }
 
 // approval returns the approval that stands for a Service and class; nil if none does.

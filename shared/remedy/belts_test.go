@@ -372,6 +372,21 @@ func TestApprove(t *testing.T) {
 		r.ends(events.Asked)
 		r.wrote(1)
 	})
+	t.Run("a word that comes too late leaves nothing", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		agree(r, rec, "ann")
+		r.ends(events.Waiting)
+		if _, err := remedy.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), remedy.ApprovalLife); err == nil || !strings.Contains(err.Error(), "has no plan that waits for an approval") {
+			t.Errorf("bob agreed to a plan that was applied: %v", err)
+		}
+		r.advance(8 * time.Minute)
+		r.ends(events.Unsettled)
+		r.annotate("old")
+		r.advance(6 * time.Second)
+		r.ends(events.Asked)
+		r.wrote(1)
+	})
 	t.Run("killed before and after the intent", func(t *testing.T) {
 		t.Parallel()
 		for _, point := range []string{"diagnose", "before 1", "after 1"} {
