@@ -183,6 +183,10 @@ func TestStaysBroken(t *testing.T) {
 			r.policy.Risk = remedy.Low
 			r.steps = []remedy.Step{act{Name: "1", How: remedy.High, Annotate: set(key, "new", "old")}}
 		}, events.Asked},
+		{"fails each time", 2, func(r *rig) { // until the breaker of the class asks a person
+			r.steps = []remedy.Step{act{Name: "1"}}
+			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+		}, events.Asked},
 		{"can't be read", 2, func(r *rig) {
 			r.on("diagnose", func(context.Context) error { return errors.New("list vSwitches: Forbidden.RAM, request 5D2A-1") })
 		}, events.Failed},
