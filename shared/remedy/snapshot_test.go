@@ -124,6 +124,7 @@ func TestNoSnapshotNoWrite(t *testing.T) {
 		heal()
 		r.on("after 1", r.syncs)
 		r.advance(time.Minute)
+		r.env.Watch = long
 		r.ends(events.Fixed)
 	}
 }

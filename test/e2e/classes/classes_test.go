@@ -83,7 +83,7 @@ func TestClasses(t *testing.T) {
 }
 
 func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	stage, err := scene.Start(ctx, scene.Options{Setting: cast[0].On, Cluster: cluster.Alone(t), Namespace: "shop"})
 	if err != nil {
