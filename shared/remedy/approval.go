@@ -69,6 +69,12 @@ func Approve(ctx context.Context, s *stream.Stream, rec events.Record, by string
 	if have != nil && have.good(rec.Digest, 0, now) {
 		return *have, nil
 	}
+	// An attempt that is under way proves by the one that is there that it may go on.
+	if have != nil && have.Attempt != 0 {
+		if err := a.waits(ctx, s, rec); err != nil {
+			return Approval{}, err
+		}
+	}
 	if err := s.Delete(ctx, key); err != nil {
 		return Approval{}, fmt.Errorf("approve: %w", err)
 	}
@@ -85,24 +91,30 @@ func Approve(ctx context.Context, s *stream.Stream, rec events.Record, by string
 // it was applied on another person's word, say. Left there, it would be one for a plan
 // that nobody has seen yet.
 func (a Approval) stands(ctx context.Context, s *stream.Stream, asked events.Record) error {
-	m, err := s.Last(ctx, stream.Cases, events.CaseSubject(asked.Cluster, asked.Service.UID, asked.Class))
-	if errors.Is(err, stream.ErrNotFound) {
-		return nil
-	}
-	var now events.Record
+	err := a.waits(ctx, s, asked)
 	if err == nil {
-		now, err = decode(m)
-	}
-	if err == nil && now.Result == events.Asked && now.Digest == a.Digest {
 		return nil
-	}
-	if err == nil {
-		err = fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", now.Case, cmp.Or(string(now.Result), "being worked on"), now.Rule)
 	}
 	if gone := s.Delete(ctx, approvalKey(asked.Cluster, asked.Service.UID, asked.Class)); gone != nil {
 		err = errors.Join(err, fmt.Errorf("take the approval back: %w", gone))
 	}
 	return err
+}
+
+// waits returns an error if the journal says by now that the plan waits for no approval.
+func (a Approval) waits(ctx context.Context, s *stream.Stream, asked events.Record) error {
+	m, err := s.Last(ctx, stream.Cases, events.CaseSubject(asked.Cluster, asked.Service.UID, asked.Class))
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now, err := decode(m)
+	if err != nil || now.Result == events.Asked && now.Digest == a.Digest {
+		return err
+	}
+	return fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", now.Case, cmp.Or(string(now.Result), "being worked on"), now.Rule)
 }
 
 // approval returns the approval that stands for a Service and class; nil if none does.

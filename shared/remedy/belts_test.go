@@ -387,6 +387,21 @@ func TestApprove(t *testing.T) {
 		r.ends(events.Asked)
 		r.wrote(1)
 	})
+	t.Run("a word beside an attempt leaves its own", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		agree(r, rec, "ann")
+		r.once("before 1", kill)
+		r.dies()
+		if _, err := remedy.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), remedy.ApprovalLife); err == nil || !strings.Contains(err.Error(), "being worked on") {
+			t.Errorf("bob agreed to a plan that is being applied: %v", err)
+		}
+		r.advance(3 * time.Minute)
+		if rec := r.ends(events.Waiting); rec.Approved == nil || rec.Approved.By != "ann" {
+			t.Errorf("approved by %+v", rec.Approved)
+		}
+		r.wrote(1)
+	})
 	t.Run("killed before and after the intent", func(t *testing.T) {
 		t.Parallel()
 		for _, point := range []string{"diagnose", "before 1", "after 1"} {
