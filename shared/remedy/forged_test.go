@@ -120,6 +120,22 @@ func TestForgedRisk(t *testing.T) {
 	}
 }
 
+// What is left of a plan is judged, not what is made: of a write that got through, though
+// the run that made it could not say so, nothing is left but the proof.
+func TestJudgedWhenMade(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.policy.Risk = remedy.Low
+	r.once("after 1", func(ctx context.Context) error {
+		r.must(r.syncs(ctx)) // on a load balancer of which much differs
+		return kill(ctx)
+	})
+	r.dies()
+	r.advance(3 * time.Minute)
+	r.ends(events.Fixed)
+	r.wrote(1)
+}
+
 // That somebody has agreed to a plan is proven by the approval itself, of this plan and
 // for this attempt: that a record says so is nothing.
 func TestForgedApproval(t *testing.T) {

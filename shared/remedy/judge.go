@@ -3,6 +3,7 @@ package remedy
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lbremedy/lbremedy/events"
 )
@@ -21,17 +22,22 @@ func (x *run) judge(ctx context.Context) (rec events.Record, ended bool, err err
 	} else if h != nil {
 		return ends(x.park(ctx, h.wait, events.ForPolicy, h.rule))
 	}
-	plan := Plan{Steps: x.steps}
-	made := x.rec.Next > 0
-	if !made {
-		state, err := x.steps[0].Check(ctx, x.c)
+	plan, left := Plan{Steps: x.steps}, x.steps[x.rec.Next:]
+	if len(left) > 0 {
+		state, err := left[0].Check(ctx, x.c)
 		if err != nil {
-			return ends(x.fail(ctx, fmt.Errorf("check step 1: %w", err)))
+			return ends(x.fail(ctx, fmt.Errorf("check step %d: %w", x.rec.Next+1, err)))
 		}
-		made = state == Done // and the run that made it could not say so
+		if state == Done { // and the run that made it could not say so
+			left = left[1:]
+		}
 	}
+	made := len(left) < len(x.steps)
 	if made {
-		plan, err = x.c.Compare(ctx, plan)
+		// What is made, the controller may have synced, too: only what is left brings a sync.
+		if slices.ContainsFunc(left, syncs) {
+			plan, err = x.c.Compare(ctx, plan)
+		}
 	} else {
 		var over bool
 		if plan, over, err = x.diagnose(ctx); over {
