@@ -67,7 +67,7 @@ func TestGitOps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, scene.Setting{}, careful).start()
+			r := newRig(t, scene.Setting{}, careful)
 			svc := bare("web")
 			svc.Labels = tt.labels
 			for k, v := range tt.annotations {
@@ -75,6 +75,7 @@ func TestGitOps(t *testing.T) {
 			}
 			tt.write(r, svc)
 			before := r.vswitch("web")
+			r.start() // once the Service is as it is to be
 			rec := r.ends("web", tt.result)
 			after := r.vswitch("web")
 			if tt.result == fixes {
