@@ -302,10 +302,10 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What stands in the README is right.
+// What stands in README.md is right.
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Capture shows a night of lbremedy in some minutes, for the pictures in the README.
+// Capture shows a night of lbremedy in some minutes, for the pictures of the pages.
 //
 // It starts a real kube-apiserver, the simulated cloud and controller, and
 // "lbremedy up" in fix mode, breaks the Services of one act after the other, reads
