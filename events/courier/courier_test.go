@@ -196,22 +196,6 @@ func runningRoutes(t testing.TB, config Config, routes Routes, changed <-chan Ro
 	return c, end
 }
 
-// until tries until ok reports true.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("it never came to this: %s", what)
-		}
-	}
-}
-
 // open returns how many messages of the class wait or are in hand.
 func (p *place) open(t testing.TB, class string) uint64 {
 	t.Helper()
@@ -268,13 +252,13 @@ func TestAnswers(t *testing.T) {
 			p.fail(t, "busy", 1, 1)
 			var log shell.Log
 			c, end := running(t, p.Stream, known, "routes: {busy: {url: '"+f.URL+"/busy'}}", &log)
-			until(t, "the answer is in the log", func() bool { return strings.Contains(log.String(), tt.status) })
+			shell.Until(t, "the answer is in the log", func() bool { return strings.Contains(log.String(), tt.status) })
 			ready := c.Ready()
 			if (ready != nil) != (tt.end == refused) {
 				t.Errorf("ready: %v", ready)
 			}
 			if gone := tt.end == acked || tt.end == dead; gone {
-				until(t, "nothing waits", func() bool { return p.open(t, "busy") == 0 })
+				shell.Until(t, "nothing waits", func() bool { return p.open(t, "busy") == 0 })
 			} else if n := p.open(t, "busy"); n != 1 {
 				t.Errorf("%d messages wait, want 1", n)
 			}
@@ -318,7 +302,7 @@ func TestNoEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	running(t, p.Stream, known, "routes: {busy: {url: '"+f.URL+"'}}", io.Discard)
-	until(t, "it is dead", func() bool { return len(p.dead(t)) == 1 && p.open(t, "busy") == 0 })
+	shell.Until(t, "it is dead", func() bool { return len(p.dead(t)) == 1 && p.open(t, "busy") == 0 })
 	if n := len(f.all()); n > 0 {
 		t.Errorf("the function got %d requests", n)
 	}
@@ -342,7 +326,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 	p.fail(t, "busy", 1, 1)
 	running(t, p.Stream, known, "routes: {busy: {url: '"+f.URL+"'}}", io.Discard)
-	until(t, "it is settled", func() bool { return len(f.all()) == 3 && p.open(t, "busy") == 0 })
+	shell.Until(t, "it is settled", func() bool { return len(f.all()) == 3 && p.open(t, "busy") == 0 })
 	got := f.all()
 	if d := got[1].at.Sub(got[0].at); d < 2*time.Second {
 		t.Errorf("asked for 2 s, it came again after %s", d)
@@ -387,7 +371,7 @@ func TestThousand(t *testing.T) {
 			p.fail(t, "busy", 1, n)
 			began := time.Now()
 			running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', concurrency: %d, rate: %d}}", f.URL, tt.workers, tt.rate), io.Discard)
-			until(t, "all are delivered", func() bool { return p.open(t, "busy") == 0 })
+			shell.Until(t, "all are delivered", func() bool { return p.open(t, "busy") == 0 })
 			took := time.Since(began)
 			seen := map[string]int{}
 			for _, got := range f.all() {
@@ -439,7 +423,7 @@ func TestHanging(t *testing.T) {
 	round := func(first int) time.Duration {
 		before, began := flowing(), time.Now()
 		p.failAll(t, classes[2:], first, each)
-		until(t, "all others are delivered", func() bool { return flowing()-before == each*others })
+		shell.Until(t, "all others are delivered", func() bool { return flowing()-before == each*others })
 		return time.Since(began)
 	}
 	round(1)
@@ -449,7 +433,7 @@ func TestHanging(t *testing.T) {
 	}
 	p.fail(t, "hangs", 1, 100)
 	p.fail(t, "away", 1, 20)
-	until(t, "all hands of one class hang", func() bool { return hanging.Load() == defaultWorkers })
+	shell.Until(t, "all hands of one class hang", func() bool { return hanging.Load() == defaultWorkers })
 	for i := range 3 {
 		held = append(held, round(1000*(i+10)))
 	}
@@ -502,7 +486,7 @@ func TestDrain(t *testing.T) {
 	next := newFunction(t, nil)
 	began := time.Now()
 	running(t, p.connect(t, time.Second), known, "default: {url: '"+next.URL+"/{class}'}", io.Discard)
-	until(t, "the next courier has delivered the rest", func() bool { return p.open(t, "busy")+p.open(t, "quota") == 0 })
+	shell.Until(t, "the next courier has delivered the rest", func() bool { return p.open(t, "busy")+p.open(t, "quota") == 0 })
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("what was given back came after %s", took)
 	}
@@ -528,7 +512,7 @@ func TestLongRun(t *testing.T) {
 	})
 	p.fail(t, "busy", 1, 1)
 	running(t, p.Stream, known, "routes: {busy: {url: '"+f.URL+"'}}", io.Discard)
-	until(t, "it is delivered", func() bool { return len(f.all()) > 0 && p.open(t, "busy") == 0 })
+	shell.Until(t, "it is delivered", func() bool { return len(f.all()) > 0 && p.open(t, "busy") == 0 })
 	if n := len(f.all()); n != 1 {
 		t.Errorf("it was delivered %d times", n)
 	}
@@ -547,7 +531,7 @@ func TestTimeout(t *testing.T) {
 	p.fail(t, "busy", 1, 1)
 	var log shell.Log
 	running(t, p.Stream, known, "routes: {busy: {url: '"+f.URL+"', timeout: 1s}}", &log)
-	until(t, "it is delivered in the end", func() bool { return p.open(t, "busy") == 0 })
+	shell.Until(t, "it is delivered in the end", func() bool { return p.open(t, "busy") == 0 })
 	if len(f.all()) != 2 || !strings.Contains(log.String(), "no answer came within 1s") {
 		t.Errorf("%d requests; the log is %s", len(f.all()), log.String())
 	}
@@ -565,8 +549,8 @@ func TestTLS(t *testing.T) {
 	p.fail(t, "busy", 1, 1)
 	p.fail(t, "quota", 1, 1)
 	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', ca: '%s'}, quota: {url: '%s'}}", f.URL, ca, f.URL), io.Discard)
-	until(t, "the one that knows the authority delivers", func() bool { return p.open(t, "busy") == 0 })
-	until(t, "the other one is told of", func() bool { return c.Ready() != nil })
+	shell.Until(t, "the one that knows the authority delivers", func() bool { return p.open(t, "busy") == 0 })
+	shell.Until(t, "the other one is told of", func() bool { return c.Ready() != nil })
 	if err := c.Ready(); !strings.Contains(err.Error(), "quota: ") || strings.Contains(err.Error(), "busy") || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("ready: %v", err)
 	}
@@ -585,19 +569,19 @@ func TestCannotBegin(t *testing.T) {
 	var log shell.Log
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	c, _ := running(t, p.Stream, known, fmt.Sprintf("default: {url: '%s'}\nroutes: {tag-missing: {url: 'https://a', ca: '%s'}}", f.URL, ca), &log)
-	until(t, "busy is delivered", func() bool { return p.open(t, "busy") == 0 })
-	until(t, "the others are told of", func() bool {
+	shell.Until(t, "busy is delivered", func() bool { return p.open(t, "busy") == 0 })
+	shell.Until(t, "the others are told of", func() bool {
 		err := c.Ready()
 		return err != nil && strings.Contains(err.Error(), "quota: ") && strings.Contains(err.Error(), "tag-missing: ")
 	})
 	if _, err := p.Setup(t.Context(), []string{"quota"}, stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "quota is delivered once it has a consumer", func() bool { return p.open(t, "quota") == 0 })
+	shell.Until(t, "quota is delivered once it has a consumer", func() bool { return p.open(t, "quota") == 0 })
 	if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "what is wrong now is told", func() bool { return strings.Contains(log.String(), "holds none") })
+	shell.Until(t, "what is wrong now is told", func() bool { return strings.Contains(log.String(), "holds none") })
 	if n := strings.Count(log.String(), "stream FAILED has no such consumer"); n != 1 {
 		t.Errorf("the same was told %d times", n)
 	}
@@ -617,7 +601,7 @@ func TestRedirect(t *testing.T) {
 	}
 	p.fail(t, "busy", 1, 1)
 	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', auth: {bearer: '%s'}}}", f.URL, token), io.Discard)
-	until(t, "the route is told to be wrong", func() bool { return c.Ready() != nil })
+	shell.Until(t, "the route is told to be wrong", func() bool { return c.Ready() != nil })
 	if got := f.all()[0].Get("Authorization"); got != "Bearer t0ken" {
 		t.Errorf("the function was shown %q", got)
 	}
@@ -642,7 +626,7 @@ func TestEndless(t *testing.T) {
 	})
 	p.fail(t, "busy", 1, 1)
 	running(t, p.Stream, known, "routes: {busy: {url: '"+f.URL+"'}}", io.Discard)
-	until(t, "it is dead", func() bool { return len(p.dead(t)) == 1 })
+	shell.Until(t, "it is dead", func() bool { return len(p.dead(t)) == 1 })
 	if _, reason, _ := p.dead(t)[0].Origin(); len(reason) > 600 {
 		t.Errorf("the reason has %d bytes", len(reason))
 	}
@@ -677,16 +661,16 @@ func TestReload(t *testing.T) {
 	for _, class := range known {
 		p.fail(t, class, 1, 1)
 	}
-	until(t, "two classes are delivered", func() bool { return p.open(t, "busy")+p.open(t, "quota") == 0 })
+	shell.Until(t, "two classes are delivered", func() bool { return p.open(t, "busy")+p.open(t, "quota") == 0 })
 	write("routes: {busy: {url: nowhere}}")
-	until(t, "the wrong file is told of", func() bool { return strings.Contains(said.String(), "the last good one stays in force") })
+	shell.Until(t, "the wrong file is told of", func() bool { return strings.Contains(said.String(), "the last good one stays in force") })
 	p.fail(t, "busy", 2, 1)
-	until(t, "the last good one is in force", func() bool { return p.open(t, "busy") == 0 })
+	shell.Until(t, "the last good one is in force", func() bool { return p.open(t, "busy") == 0 })
 	write("routes: {busy: {url: '" + second.URL + "/busy'}, tag-missing: {url: '" + second.URL + "/tag-missing'}}")
-	until(t, "the new class is delivered", func() bool { return p.open(t, "tag-missing") == 0 })
+	shell.Until(t, "the new class is delivered", func() bool { return p.open(t, "tag-missing") == 0 })
 	p.fail(t, "busy", 3, 1)
 	p.fail(t, "quota", 3, 1)
-	until(t, "the class that moved is delivered", func() bool { return p.open(t, "busy") == 0 })
+	shell.Until(t, "the class that moved is delivered", func() bool { return p.open(t, "busy") == 0 })
 	if n := p.open(t, "quota"); n != 1 {
 		t.Errorf("%d of the class that has no route any more wait, want 1", n)
 	}
@@ -694,7 +678,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("the functions got %d and %d requests, want 3 and 2", a, b)
 	}
 	write("routes: {quota: {url: '" + second.URL + "/quota'}}")
-	until(t, "the class that came back is delivered", func() bool { return p.open(t, "quota") == 0 })
+	shell.Until(t, "the class that came back is delivered", func() bool { return p.open(t, "quota") == 0 })
 }
 
 // A faulty route is forgotten when nobody has seen the fault again for long.
@@ -761,9 +745,9 @@ func TestFollow(t *testing.T) {
 			}, slog.New(slog.DiscardHandler))
 		})
 	}
-	until(t, "all records of runs outside are seen", func() bool { mu.Lock(); defer mu.Unlock(); return len(seen) >= 2 })
+	shell.Until(t, "all records of runs outside are seen", func() bool { mu.Lock(); defer mu.Unlock(); return len(seen) >= 2 })
 	record("tag-missing", "http", "c1", events.Settled)
-	until(t, "the next one is seen", func() bool { mu.Lock(); defer mu.Unlock(); return len(seen) >= 3 })
+	shell.Until(t, "the next one is seen", func() bool { mu.Lock(); defer mu.Unlock(); return len(seen) >= 3 })
 	cancel()
 	wait.Wait()
 	slices.Sort(seen)
@@ -804,7 +788,7 @@ func TestPermit(t *testing.T) {
 	p.fail(t, "quota", 1, 1)
 	s := as("courier", stream.InboxOf("courier"))
 	running(t, s, known, "default: {url: '"+f.URL+"/{class}'}", io.Discard)
-	until(t, "all is delivered", func() bool { return p.open(t, "busy")+p.open(t, "quota") == 0 })
+	shell.Until(t, "all is delivered", func() bool { return p.open(t, "busy")+p.open(t, "quota") == 0 })
 	if n := len(p.dead(t)); n != 1 {
 		t.Errorf("%d dead letters, want 1", n)
 	}

@@ -174,8 +174,8 @@ func TestDoor(t *testing.T) {
 	file := writeFile(t, pemOf(t, key))
 	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', auth: {jwt: {key: '%s', audience: lbremedy}}}, quota: {url: '%s', auth: {jwt: {key: '%s'}}}}",
 		function.URL, file, function.URL, file), io.Discard)
-	until(t, "the one whose token is for the function is delivered", func() bool { return p.open(t, "busy") == 0 })
-	until(t, "the other one is told of", func() bool { return c.Ready() != nil })
+	shell.Until(t, "the one whose token is for the function is delivered", func() bool { return p.open(t, "busy") == 0 })
+	shell.Until(t, "the other one is told of", func() bool { return c.Ready() != nil })
 	if got := c.Ready().Error(); !strings.HasPrefix(got, "quota: the function answers 401: ") || strings.Contains(got, "busy") {
 		t.Errorf("got %s", got)
 	}
@@ -209,12 +209,12 @@ func TestBearer(t *testing.T) {
 	var log shell.Log
 	c, _ := running(t, p.Stream, known, fmt.Sprintf("routes: {busy: {url: '%s', auth: {bearer: '%s'}, headers: {X-Api: k3y, Host: busy.internal}}}", f.URL, file), &log)
 	p.fail(t, "busy", 1, 1)
-	until(t, "it is delivered", func() bool { return p.open(t, "busy") == 0 })
+	shell.Until(t, "it is delivered", func() bool { return p.open(t, "busy") == 0 })
 	if err := os.WriteFile(file, []byte("second"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.fail(t, "busy", 2, 1)
-	until(t, "it is delivered", func() bool { return p.open(t, "busy") == 0 })
+	shell.Until(t, "it is delivered", func() bool { return p.open(t, "busy") == 0 })
 	got := f.all()
 	if got[0].Get("Authorization") != "Bearer first" || got[1].Get("Authorization") != "Bearer second" || got[1].Get("X-Api") != "k3y" || got[1].host != "busy.internal" {
 		t.Errorf("the function got %v and %v at %s", got[0].Header, got[1].Header, got[1].host)
@@ -223,7 +223,7 @@ func TestBearer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.fail(t, "busy", 3, 1)
-	until(t, "the route is told to be wrong", func() bool { return c.Ready() != nil })
+	shell.Until(t, "the route is told to be wrong", func() bool { return c.Ready() != nil })
 	if text := c.Ready().Error() + log.String(); !strings.Contains(text, "holds none") || strings.Contains(text, "s3cr3t") || strings.Contains(text, "k3y") || strings.Contains(text, "second") {
 		t.Errorf("it says %s", text)
 	}
@@ -277,9 +277,9 @@ routes:
 	}
 	c, _ := runningRoutes(t, Config{Cluster: "c1", Stream: p.Stream, Keys: keys, Log: slog.New(slog.NewJSONHandler(&log, nil))}, routes, nil)
 	for _, class := range []string{"fine", "dies", "trigger", "large"} {
-		until(t, class+" ends", func() bool { return p.open(t, class) == 0 })
+		shell.Until(t, class+" ends", func() bool { return p.open(t, class) == 0 })
 	}
-	until(t, "the wrong routes are told of", func() bool {
+	shell.Until(t, "the wrong routes are told of", func() bool {
 		err := c.Ready()
 		return err != nil && strings.Contains(err.Error(), "nobody: ") && strings.Contains(err.Error(), "mistaken: ") && strings.Contains(err.Error(), "other: ") && strings.Contains(log.String(), "not settled yet")
 	})
@@ -309,7 +309,7 @@ func TestNoKey(t *testing.T) {
 	routes := parsed(t, "routes: {busy: {url: 'http://127.0.0.1:1', auth: {fc: true}}}", known)
 	p.fail(t, "busy", 1, 1)
 	c, _ := runningRoutes(t, Config{Cluster: "c1", Stream: p.Stream, Keys: func(context.Context) (invoke.Key, error) { return invoke.Key{}, errors.New("no access key found") }}, routes, nil)
-	until(t, "it is told", func() bool { return c.Ready() != nil })
+	shell.Until(t, "it is told", func() bool { return c.Ready() != nil })
 	if got := c.Ready().Error(); got != "busy: no access key found" {
 		t.Errorf("got %s", got)
 	}

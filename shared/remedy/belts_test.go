@@ -347,6 +347,16 @@ func TestApprove(t *testing.T) {
 		r.must(err)
 		return a
 	}
+	// asksAgain shows that the approval is used up: the failure that comes back asks again.
+	asksAgain := func(r *rig) {
+		r.Helper()
+		r.advance(8 * time.Minute)
+		r.ends(events.Unsettled)
+		r.annotate("old")
+		r.advance(6 * time.Second)
+		r.ends(events.Asked)
+		r.wrote(1)
+	}
 	t.Run("applied, once", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
@@ -364,13 +374,7 @@ func TestApprove(t *testing.T) {
 				t.Errorf("the intent says %q", in.Rule)
 			}
 		}
-		// It is used up: the failure that comes back asks again.
-		r.advance(8 * time.Minute)
-		r.ends(events.Unsettled)
-		r.annotate("old")
-		r.advance(6 * time.Second)
-		r.ends(events.Asked)
-		r.wrote(1)
+		asksAgain(r)
 	})
 	t.Run("a word that comes too late leaves nothing", func(t *testing.T) {
 		t.Parallel()
@@ -380,12 +384,7 @@ func TestApprove(t *testing.T) {
 		if _, err := remedy.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), remedy.ApprovalLife); err == nil || !strings.Contains(err.Error(), "has no plan that waits for an approval") {
 			t.Errorf("bob agreed to a plan that was applied: %v", err)
 		}
-		r.advance(8 * time.Minute)
-		r.ends(events.Unsettled)
-		r.annotate("old")
-		r.advance(6 * time.Second)
-		r.ends(events.Asked)
-		r.wrote(1)
+		asksAgain(r)
 	})
 	t.Run("a word beside an attempt leaves its own", func(t *testing.T) {
 		t.Parallel()

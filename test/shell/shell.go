@@ -4,9 +4,12 @@ package shell
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -14,6 +17,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"k8s.io/klog/v2"
 
 	"github.com/lbremedy/lbremedy/events/program"
 )
@@ -55,6 +61,37 @@ func Build(dir string, packages []string, flags ...string) error {
 		return fmt.Errorf("build %s: %w\n%s", strings.Join(packages, " "), err, out)
 	}
 	return nil
+}
+
+// Tests runs the tests of a package, with a folder for programs that they build, and ends
+// the process. What client-go says of the simulated controller's connections is dropped.
+func Tests(m *testing.M, folder *string) {
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	var err error
+	if *folder, err = os.MkdirTemp("", "lbremedy-programs-"); err != nil {
+		log.Fatal(err)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(*folder); err != nil {
+		log.Print(err)
+	}
+	os.Exit(code)
+}
+
+// Until tries until ok reports true.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("it never came to this: %s", what)
+		}
+	}
 }
 
 // Sources makes the result of a test depend on all files of the module. Go keeps

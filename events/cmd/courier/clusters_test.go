@@ -91,16 +91,16 @@ func TestClusters(t *testing.T) {
 	for _, class := range classes {
 		failIn(t, s, two, class, 0, each)
 	}
-	until(t, "the functions of the second cluster hang", func() bool { return hanging.Load() == 8 })
-	until(t, "the wrong route of the second cluster is told of", func() bool {
+	shell.Until(t, "the functions of the second cluster hang", func() bool { return hanging.Load() == 8 })
+	shell.Until(t, "the wrong route of the second cluster is told of", func() bool {
 		_, body := look(t, "http://"+health+"/readyz")
 		return strings.Contains(body, "cluster c2: tag-missing: the function answers 421")
 	})
 	for _, class := range classes {
 		failIn(t, s, one, class, 0, each)
 	}
-	until(t, "all of the first cluster is delivered", func() bool { return count(one) == len(classes)*each })
-	until(t, "nothing of the first cluster waits", func() bool { return open(t, s, one) == 0 })
+	shell.Until(t, "all of the first cluster is delivered", func() bool { return count(one) == len(classes)*each })
+	shell.Until(t, "nothing of the first cluster waits", func() bool { return open(t, s, one) == 0 })
 	if status, body := look(t, "http://"+health+"/readyz"); status != http.StatusServiceUnavailable || strings.Contains(body, one) {
 		t.Errorf("ready: %d %s", status, body)
 	}
@@ -129,17 +129,17 @@ func TestClusters(t *testing.T) {
 
 	// A mistake in the file changes nothing of either; what is right then is taken.
 	write("{routes: {busy: {}}}")
-	until(t, "the mistake is told of", func() bool {
+	shell.Until(t, "the mistake is told of", func() bool {
 		return strings.Contains(log.String(), "clusters.c2.routes.busy: it says not where to send")
 	})
 	failIn(t, s, one, "busy", each, each)
-	until(t, "the first cluster goes on", func() bool { return count(one) == (len(classes)+1)*each })
+	shell.Until(t, "the first cluster goes on", func() bool { return count(one) == (len(classes)+1)*each })
 	write(fmt.Sprintf("{default: {url: '%s/{cluster}/{class}'}}", function.URL))
-	until(t, "all of the second cluster is delivered", func() bool { return open(t, s, two) == 0 })
+	shell.Until(t, "all of the second cluster is delivered", func() bool { return open(t, s, two) == 0 })
 	if n := count(two); n < len(classes)*each {
 		t.Errorf("the second cluster got %d answers, want %d", n, len(classes)*each)
 	}
-	until(t, "all is ready", func() bool { status, _ := look(t, "http://"+health+"/readyz"); return status == http.StatusOK })
+	shell.Until(t, "all is ready", func() bool { status, _ := look(t, "http://"+health+"/readyz"); return status == http.StatusOK })
 	if n := count(one); n != (len(classes)+1)*each {
 		t.Errorf("the first cluster got %d answers, want %d", n, (len(classes)+1)*each)
 	}
@@ -209,8 +209,8 @@ func TestClusterWithoutKey(t *testing.T) {
 			shell.Environment(), io.Discard, &log)
 	}()
 	t.Cleanup(end)
-	until(t, "the first cluster is served", func() bool { return open(t, s, one) == 0 })
-	until(t, "what the second lacks is told", func() bool {
+	shell.Until(t, "the first cluster is served", func() bool { return open(t, s, one) == 0 })
+	shell.Until(t, "what the second lacks is told", func() bool {
 		status, body := look(t, "http://"+health+"/readyz")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "cluster c2: read the NATS key: ") && !strings.Contains(body, "c1")
 	})
@@ -218,8 +218,8 @@ func TestClusterWithoutKey(t *testing.T) {
 		t.Errorf("%d failures of the second cluster wait, want 5", n)
 	}
 	key(two)
-	until(t, "the second cluster is served", func() bool { return open(t, s, two) == 0 })
-	until(t, "all is ready", func() bool { status, _ := look(t, "http://"+health+"/readyz"); return status == http.StatusOK })
+	shell.Until(t, "the second cluster is served", func() bool { return open(t, s, two) == 0 })
+	shell.Until(t, "all is ready", func() bool { status, _ := look(t, "http://"+health+"/readyz"); return status == http.StatusOK })
 	end()
 	if err := <-done; err != nil {
 		t.Errorf("the courier ended with %v", err)
@@ -261,22 +261,6 @@ func open(t *testing.T, s *stream.Stream, cluster string) (n uint64) {
 		n += q.Undelivered + q.InHand
 	}
 	return n
-}
-
-// until tries until ok reports true.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("it never came to this: %s", what)
-		}
-	}
 }
 
 // look returns what a GET of an address answers; status 0: nobody is there.

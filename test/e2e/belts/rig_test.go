@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -36,7 +35,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/klog/v2"
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
@@ -60,17 +58,7 @@ import (
 var built string
 
 func TestMain(m *testing.M) {
-	// What client-go says of the simulated controller's connections is for nobody here.
-	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
-	var err error
-	if built, err = os.MkdirTemp("", "lbremedy-belts-"); err != nil {
-		log.Fatal(err)
-	}
-	code := m.Run()
-	if err := os.RemoveAll(built); err != nil {
-		log.Print(err)
-	}
-	os.Exit(code)
+	shell.Tests(m, &built)
 }
 
 // program builds the operator's program and returns its file.

@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,7 +23,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"k8s.io/klog/v2"
 
 	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
@@ -43,17 +40,7 @@ import (
 var built string
 
 func TestMain(m *testing.M) {
-	// What client-go says of the simulated controllers' connections is for nobody here.
-	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
-	var err error
-	if built, err = os.MkdirTemp("", "lbremedy-clusters-"); err != nil {
-		log.Fatal(err)
-	}
-	code := m.Run()
-	if err := os.RemoveAll(built); err != nil {
-		log.Print(err)
-	}
-	os.Exit(code)
+	shell.Tests(m, &built)
 }
 
 // The two clusters. One's ID begins with the other's, and they share a namespace and the

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/klog/v2"
 
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/checkup"
@@ -33,6 +31,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
@@ -45,17 +44,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	// What client-go says of the simulated controller's connections is for nobody here.
-	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
-	var err error
-	if built, err = os.MkdirTemp("", "lbremedy-survey-"); err != nil {
-		log.Fatal(err)
-	}
-	code := m.Run()
-	if err := os.RemoveAll(built); err != nil {
-		log.Print(err)
-	}
-	os.Exit(code)
+	shell.Tests(m, &built)
 }
 
 const (
