@@ -198,6 +198,10 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 			return x.moved(ctx, s)
 		case Todo:
 			if err := s.Apply(ctx, x.c, x.w); err != nil {
+				// Who has written before us may well be the controller, which needs no waking then.
+				if wakes && errors.Is(err, kube.ErrConflict) {
+					return x.park(ctx, time.Second, events.AfterOthers, "Somebody else has just written to the Service.")
+				}
 				if errors.Is(err, kube.ErrConflict) || errors.Is(err, ErrMoved) {
 					return x.moved(ctx, s)
 				}
