@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -220,7 +221,9 @@ func (c *client) try(ctx context.Context, k asking) *Error {
 		}
 	}
 	if err := c.limits[e.Product].Wait(ctx); err != nil {
-		return e.ended(ctx, ErrThrottled, codeNotSent, "the limit on our own calls leaves no time for this one")
+		e = e.ended(ctx, ErrThrottled, codeNotSent, "the limit on our own calls leaves no time for this one")
+		e.cause = cmp.Or(e.cause, context.DeadlineExceeded) // refused ahead of the deadline, which may come any moment
+		return e
 	}
 	key, err := c.Credentials(ctx)
 	switch {

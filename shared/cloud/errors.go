@@ -70,7 +70,7 @@ func (e *Error) Error() string {
 func (e *Error) Is(kind error) bool { return e.kind != nil && e.kind == kind }
 
 // Unwrap returns context.Canceled or context.DeadlineExceeded if the caller's
-// context ended the call, and nil otherwise.
+// context ended the call or left no time for it, and nil otherwise.
 func (e *Error) Unwrap() error { return e.cause }
 
 // passing reports whether trying the same read again may help.

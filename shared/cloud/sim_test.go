@@ -932,8 +932,8 @@ func TestRate(t *testing.T) {
 	if _, err := c.VPC.VSwitch(ctx, "vsw-b"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.VPC.VSwitch(ctx, "vsw-b"); !errors.Is(err, cloud.ErrThrottled) {
-		t.Errorf("got %v, want ErrThrottled", err)
+	if _, err := c.VPC.VSwitch(ctx, "vsw-b"); !errors.Is(err, cloud.ErrThrottled) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want ErrThrottled for want of time", err)
 	}
 	if _, err := c.SLB.LoadBalancer(ctx, "lb-1"); err != nil {
 		t.Errorf("another product: %v", err)

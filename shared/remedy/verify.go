@@ -77,8 +77,8 @@ func (x *run) verify(ctx context.Context) (events.Record, error) {
 		}
 		proven, err := x.proven(watch)
 		switch {
-		case err != nil && watch.Err() != nil && ctx.Err() == nil:
-			return x.unproven(ctx)
+		case err != nil && ctx.Err() == nil && (watch.Err() != nil || errors.Is(err, cloud.ErrThrottled) && errors.Is(err, context.DeadlineExceeded)):
+			return x.unproven(ctx) // the time to watch is over, or too short for another call
 		case err != nil:
 			return x.fail(ctx, fmt.Errorf("prove that it worked: %w", err))
 		case proven:

@@ -2,6 +2,7 @@ package remedy_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -97,6 +99,20 @@ func TestSignComesLate(t *testing.T) {
 		r.ends(events.Waiting)
 	}
 	r.sync("h2", "192.168.0.9")
+	r.env.Watch = long
+	r.ends(events.Fixed)
+	r.wrote(1)
+}
+
+// A proof for which the watch leaves no time is no error: it is looked for again.
+func TestNoTimeToProve(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.on("after 1", r.syncs)
+	r.once("holds after", func(context.Context) error { return errors.Join(cloud.ErrThrottled, context.DeadlineExceeded) })
+	if rec := r.ends(events.Waiting); rec.Reason != events.ForSync {
+		t.Errorf("it waits for %q", rec.Reason)
+	}
 	r.env.Watch = long
 	r.ends(events.Fixed)
 	r.wrote(1)
