@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 var known = []string{"busy", "quota", "tag-missing"}
@@ -287,7 +287,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for cluster, routes := range routes {
-			if events.ValidCluster(cluster) != nil {
+			if event.ValidCluster(cluster) != nil {
 				t.Errorf("%q is no cluster", cluster)
 			}
 			for class, r := range routes {

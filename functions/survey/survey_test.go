@@ -24,9 +24,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -502,7 +502,7 @@ func TestDeclarations(t *testing.T) {
 		}
 	}
 	for _, r := range Remedies() {
-		if err := errors.Join(r.Validate(), events.ValidClass(r.Class)); err != nil {
+		if err := errors.Join(r.Validate(), event.ValidClass(r.Class)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -14,10 +14,10 @@ import (
 	"text/template"
 
 	"github.com/lbremedy/lbremedy/events/courier"
-	"github.com/lbremedy/lbremedy/events/schema"
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
 	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/event/schema"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -85,11 +85,11 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, err
 	}
 	out := map[string][]byte{
-		"events/table/table.go": text,
-		"functions/README.md":   catalogue.Bytes(),
+		"shared/event/table/table.go": text,
+		"functions/README.md":         catalogue.Bytes(),
 	}
 	for name, text := range schemas {
-		out["events/schema/"+name] = text
+		out["shared/event/schema/"+name] = text
 	}
 	if out["infra/cluster/rbac.yaml"], err = clusterRoles(all); err != nil {
 		return nil, err
@@ -154,11 +154,11 @@ var tableTemplate = template.Must(template.New("table.go").Parse(`// Code genera
 // Package table holds what the classifier looks for: one row for each error class.
 package table
 
-import "github.com/lbremedy/lbremedy/events"
+import "github.com/lbremedy/lbremedy/shared/event"
 
 // Table returns the rows of all classes that look for something, sorted by class.
-func Table() []events.Row {
-	return []events.Row{
+func Table() []event.Row {
+	return []event.Row{
 {{- range .}}{{if or .Texts .Codes}}
 		{
 			Class: {{printf "%q" .Class}},

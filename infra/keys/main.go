@@ -26,10 +26,10 @@ import (
 	"github.com/nats-io/nkeys"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/infra/nats"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -73,7 +73,7 @@ func run(dir string, clusters []string, namespace string, out io.Writer) error {
 		return errors.New("no cluster is named: set -cluster to the ID of the ACK cluster")
 	}
 	for i, cluster := range clusters {
-		if err := events.ValidCluster(cluster); err != nil {
+		if err := event.ValidCluster(cluster); err != nil {
 			return fmt.Errorf("-cluster: %w", err)
 		}
 		if slices.Contains(clusters[:i], cluster) {

@@ -27,7 +27,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -188,7 +188,7 @@ func (a About) String() string {
 }
 
 // InJournal returns what it is called in the journal of a cluster.
-func (a About) InJournal(cluster string) events.Service { return serviceOf(cluster, a) }
+func (a About) InJournal(cluster string) event.Service { return serviceOf(cluster, a) }
 
 // A Finding is one thing that a check found.
 type Finding struct {

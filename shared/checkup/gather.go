@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -403,11 +403,11 @@ func (g *gathering) failures(ctx context.Context) (int, error) {
 		uid = string(g.s.Services[0].UID)
 	}
 	found := map[types.UID]time.Time{}
-	err = from.EachLast(ctx, stream.Failed, events.FailedSubject(g.Cluster, "*", uid), func(m stream.Message) error {
+	err = from.EachLast(ctx, stream.Failed, event.FailedSubject(g.Cluster, "*", uid), func(m stream.Message) error {
 		// One that can't be read is one all the same: whoever is given it says so.
 		at := m.Time
-		if e, err := events.DecodeNATS(m.Header, m.Data); err == nil {
-			if f, err := events.ReadFailed(e); err == nil {
+		if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
+			if f, err := event.ReadFailed(e); err == nil {
 				at = f.Last
 			}
 		}

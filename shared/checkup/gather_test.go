@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/nats"
 )
@@ -24,16 +24,16 @@ func TestFailures(t *testing.T) {
 	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	put := func(cluster, class, uid string, last time.Time) {
 		t.Helper()
-		e, err := events.NewFailed(events.Failure{
+		e, err := event.NewFailed(event.Failure{
 			Cluster: cluster, Class: class, Reason: "SyncLoadBalancerFailed", Message: "no", Count: 1, First: last, Last: last,
-			Service: events.Service{Namespace: "shop", Name: "web", UID: uid}, Event: events.Reference{Name: "e", UID: uid2, ResourceVersion: "1"},
+			Service: event.Service{Namespace: "shop", Name: "web", UID: uid}, Event: event.Reference{Name: "e", UID: uid2, ResourceVersion: "1"},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		header, data, err := events.EncodeNATS(e)
+		header, data, err := event.EncodeNATS(e)
 		if err == nil {
-			_, _, err = s.PublishNewer(t.Context(), events.FailedSubject(cluster, class, uid), "", header, data, func(stream.Message) bool { return true })
+			_, _, err = s.PublishNewer(t.Context(), event.FailedSubject(cluster, class, uid), "", header, data, func(stream.Message) bool { return true })
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func TestFailures(t *testing.T) {
 	put("c1", "unclassified", uid1, at.Add(-time.Hour))
 	put("c2", "arrearage", uid1, at.Add(time.Hour))
 	const broken = "0b5a9a53-6c3e-4a4c-9d5e-333333333333"
-	if _, _, err := s.PublishNewer(t.Context(), events.FailedSubject("c1", "arrearage", broken), "", nil, []byte("{"), func(stream.Message) bool { return true }); err != nil {
+	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "arrearage", broken), "", nil, []byte("{"), func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	read := func(from func(context.Context) (*stream.Stream, error), only string) (*Snapshot, error) {

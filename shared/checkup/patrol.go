@@ -13,7 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -144,13 +144,13 @@ func (m *matter) aged(now time.Time) bool {
 
 // A standing is a case of the survey that stands, by its last record.
 type standing struct {
-	events.Record
+	event.Record
 	sequence uint64
 	stored   time.Time // by the clock of NATS
 }
 
 // settled reports whether no run was to go on with the case.
-func (s *standing) settled() bool { return s.Phase == events.Settled && s.Result.Settled() }
+func (s *standing) settled() bool { return s.Phase == event.Settled && s.Result.Settled() }
 
 // tell journals what changed since the last records.
 func (p *Patrol) tell(ctx context.Context, s *Snapshot, r Result) (Round, error) {
@@ -209,7 +209,7 @@ func (p *Patrol) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[
 		switch {
 		case err != nil && !errors.Is(err, stream.ErrConflict):
 			round.Stands += len(list) - i
-			p.log().Warn("cases of a check that there is no more can't be closed: lbremedy tickets close does it", "class", ClassPrefix+m.check, "case", m.was.Case, "error", events.Redact(err.Error()))
+			p.log().Warn("cases of a check that there is no more can't be closed: lbremedy tickets close does it", "class", ClassPrefix+m.check, "case", m.was.Case, "error", event.Redact(err.Error()))
 			return
 		case err != nil || !done:
 			round.Stands++
@@ -224,7 +224,7 @@ func (p *Patrol) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[
 // finding that stands is told anew in its place.
 func (p *Patrol) open(ctx context.Context) (map[string]*standing, time.Time, error) {
 	var newest time.Time
-	subjects, err := p.Env.Stream.Subjects(ctx, stream.Cases, events.CaseSubject(p.Env.Cluster, "*", "*"))
+	subjects, err := p.Env.Stream.Subjects(ctx, stream.Cases, event.CaseSubject(p.Env.Cluster, "*", "*"))
 	if err != nil {
 		return nil, newest, fmt.Errorf("read which cases stand: %w", err)
 	}
@@ -236,13 +236,13 @@ func (p *Patrol) open(ctx context.Context) (map[string]*standing, time.Time, err
 	}
 	open := map[string]*standing{}
 	for _, class := range sortedKeys(classes) {
-		err := p.Env.Stream.EachLast(ctx, stream.Cases, events.CaseSubject(p.Env.Cluster, "*", class), func(m stream.Message) error {
+		err := p.Env.Stream.EachLast(ctx, stream.Cases, event.CaseSubject(p.Env.Cluster, "*", class), func(m stream.Message) error {
 			if m.Time.After(newest) {
 				newest = m.Time
 			}
-			rec, err := events.DecodeRecord(m.Header, m.Data)
+			rec, err := event.DecodeRecord(m.Header, m.Data)
 			if err != nil {
-				p.log().Warn("a record of the survey can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence, "error", events.Redact(err.Error()))
+				p.log().Warn("a record of the survey can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
 				return nil
 			}
 			if stands(rec) {
@@ -259,12 +259,12 @@ func (p *Patrol) open(ctx context.Context) (map[string]*standing, time.Time, err
 
 // stands reports whether the case of a record is not over. A run that was to come back
 // to it does not: nothing delivers it again.
-func stands(r events.Record) bool {
+func stands(r event.Record) bool {
 	switch r.Result {
-	case events.Asked, events.Planned, events.Failed, events.Waiting, events.Unsettled:
+	case event.Asked, event.Planned, event.Failed, event.Waiting, event.Unsettled:
 		return true
 	}
-	return r.Phase != events.Settled
+	return r.Phase != event.Settled
 }
 
 // matters returns what there is to tell of, by subject: what is found now, with what of
@@ -272,7 +272,7 @@ func stands(r events.Record) bool {
 func (p *Patrol) matters(s *Snapshot, r Result, open map[string]*standing) map[string]*matter {
 	all := map[string]*matter{}
 	for _, f := range r.Findings {
-		subject := events.CaseSubject(p.Env.Cluster, serviceOf(p.Env.Cluster, f.About).UID, ClassPrefix+f.Check)
+		subject := event.CaseSubject(p.Env.Cluster, serviceOf(p.Env.Cluster, f.About).UID, ClassPrefix+f.Check)
 		if all[subject] == nil {
 			all[subject] = &matter{check: f.Check, about: f.About}
 		}
@@ -334,7 +334,7 @@ func (s *Snapshot) without(about About) bool {
 
 // same reports whether nothing is new, gone or of another severity. Figures in the
 // texts may differ.
-func same(was []events.Found, now []Finding) bool {
+func same(was []event.Found, now []Finding) bool {
 	is := foundOf(now)
 	if len(was) != len(is) {
 		return false
@@ -349,13 +349,13 @@ func same(was []events.Found, now []Finding) bool {
 
 // foundOf returns findings as the journal keeps them. Of very many the last entry stands
 // for all that are left out, and changes when one of them does.
-func foundOf(findings []Finding) []events.Found {
-	var list []events.Found
+func foundOf(findings []Finding) []event.Found {
+	var list []event.Found
 	rest := sha256.New()
 	for i, f := range findings {
-		found := events.Found{Key: f.Key, Severity: f.Severity.String()}
+		found := event.Found{Key: f.Key, Severity: f.Severity.String()}
 		if i < told {
-			found.Text, found.Do = events.Cut(f.Text), events.Cut(f.Do)
+			found.Text, found.Do = event.Cut(f.Text), event.Cut(f.Do)
 		}
 		if i < noted-1 || len(findings) == noted {
 			list = append(list, found)
@@ -364,7 +364,7 @@ func foundOf(findings []Finding) []events.Found {
 		fmt.Fprintf(rest, "%q %q\n", found.Key, found.Severity)
 	}
 	if len(findings) > noted {
-		list = append(list, events.Found{Key: fmt.Sprintf("%x", rest.Sum(nil)[:8]), Severity: findings[noted-1].Severity.String()})
+		list = append(list, event.Found{Key: fmt.Sprintf("%x", rest.Sum(nil)[:8]), Severity: findings[noted-1].Severity.String()})
 	}
 	return list
 }
@@ -409,7 +409,7 @@ func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter, ids map[st
 	if busy, err := p.busy(ctx, svc.UID, now); busy || err != nil {
 		return false, err
 	}
-	rec := events.Record{
+	rec := event.Record{
 		Cluster: p.Env.Cluster, Class: class, Service: svc,
 		EventTime: now, First: now, Attempts: []time.Time{},
 	}
@@ -419,7 +419,7 @@ func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter, ids map[st
 		rec.Case, rec.First, rec.Attempts, rec.Attempt = last.Case, last.First, last.Attempts, last.Attempt
 	case kept != nil:
 		// One that stands since the cases were read is another patrol's, or a run's.
-		if last, err := events.DecodeRecord(kept.Header, kept.Data); err == nil && stands(last) {
+		if last, err := event.DecodeRecord(kept.Header, kept.Data); err == nil && stands(last) {
 			return false, stream.ErrConflict
 		}
 	}
@@ -429,13 +429,13 @@ func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter, ids map[st
 		}
 	}
 	rec.Event = fmt.Sprintf("%s.%s.%s", svc.UID, class, now.UTC().Format("20060102T150405"))
-	rec.Began, rec.Phase, rec.Mode = now, events.Settled, string(remedy.Observe)
-	rec.Result, rec.Message = events.Gone, cmp.Or(m.over, "The survey finds nothing of it any more.")
+	rec.Began, rec.Phase, rec.Mode = now, event.Settled, string(remedy.Observe)
+	rec.Result, rec.Message = event.Gone, cmp.Or(m.over, "The survey finds nothing of it any more.")
 	switch {
 	case m.stands() && !m.news():
 		rec = m.was.Record // as it stands, with what was told of it and may be agreed to
 	case m.stands():
-		rec.Result, rec.Message = events.Asked, m.findings[0].Text
+		rec.Result, rec.Message = event.Asked, m.findings[0].Text
 		rec.Finding, rec.Ask = m.words()
 	}
 	rec.At, rec.Who = now, p.Env.Who
@@ -447,11 +447,11 @@ func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter, ids map[st
 			return false, err
 		}
 	}
-	e, err := events.NewRecord(rec)
+	e, err := event.NewRecord(rec)
 	if err != nil {
 		return false, fmt.Errorf("write the journal: %w", err)
 	}
-	header, data, err := events.EncodeNATS(e)
+	header, data, err := event.EncodeNATS(e)
 	if err != nil {
 		return false, fmt.Errorf("write the journal: %w", err)
 	}
@@ -465,18 +465,18 @@ func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter, ids map[st
 // in between would end it. It is asked after the journal was loaded, so that a run
 // which begins meanwhile makes the append fail.
 func (p *Patrol) busy(ctx context.Context, uid string, now time.Time) (bool, error) {
-	m, err := p.Env.Stream.Last(ctx, stream.Cases, events.CaseFilter(p.Env.Cluster, uid))
+	m, err := p.Env.Stream.Last(ctx, stream.Cases, event.CaseFilter(p.Env.Cluster, uid))
 	if errors.Is(err, stream.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	last, err := events.DecodeRecord(m.Header, m.Data)
-	if err != nil || last.Phase == events.Settled && last.Result.Settled() {
+	last, err := event.DecodeRecord(m.Header, m.Data)
+	if err != nil || last.Phase == event.Settled && last.Result.Settled() {
 		return false, nil // what can't be read is of no run that goes on
 	}
-	if last.Phase == events.Settled && !strings.HasPrefix(last.Class, ClassPrefix) {
+	if last.Phase == event.Settled && !strings.HasPrefix(last.Class, ClassPrefix) {
 		return false, nil // it comes again by itself, and reads the journal first
 	}
 	ago := now.Sub(last.At)
@@ -492,7 +492,7 @@ func (m *matter) words() (finding, ask string) {
 			more++
 			continue
 		}
-		texts, asks = append(texts, events.Cut(f.Text)), append(asks, events.Cut(f.Do))
+		texts, asks = append(texts, event.Cut(f.Text)), append(asks, event.Cut(f.Do))
 	}
 	if more > 0 {
 		texts = append(texts, fmt.Sprintf("And %s: lbremedy doctor --checks %s.", remedy.Count(more, "finding"), m.check))
@@ -502,17 +502,17 @@ func (m *matter) words() (finding, ask string) {
 
 // serviceOf returns what a matter is called in the journal. What is no Service has a
 // digest for a UID.
-func serviceOf(cluster string, about About) events.Service {
+func serviceOf(cluster string, about About) event.Service {
 	if about.Kind == Service {
-		return events.Service{Namespace: about.Namespace, Name: about.Name, UID: about.UID}
+		return event.Service{Namespace: about.Namespace, Name: about.Name, UID: about.UID}
 	}
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(cluster+"|"+string(about.Kind)+"|"+about.Name)))
 	uid := strings.Join([]string{sum[:8], sum[8:12], sum[12:16], sum[16:20], sum[20:32]}, "-")
-	return events.Service{Kind: string(about.Kind), Name: about.Name, UID: uid}
+	return event.Service{Kind: string(about.Kind), Name: about.Name, UID: uid}
 }
 
 // aboutOf is the way back.
-func aboutOf(s events.Service) About {
+func aboutOf(s event.Service) About {
 	if s.Kind != "" {
 		return About{Kind: Kind(s.Kind), Name: s.Name}
 	}

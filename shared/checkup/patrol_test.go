@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -34,7 +34,7 @@ func (p *Patrol) records(t *testing.T) []string {
 	t.Helper()
 	var lines []string
 	err := p.Env.Stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c1.>", func(m stream.Message) error {
-		r, err := events.DecodeRecord(m.Header, m.Data)
+		r, err := event.DecodeRecord(m.Header, m.Data)
 		lines = append(lines, r.Class+" "+r.Service.String()+" "+string(r.Result)+": "+r.Finding+" / "+r.Ask)
 		return err
 	})
@@ -97,18 +97,18 @@ func TestPatrolLeavesRunsAlone(t *testing.T) {
 	t.Parallel()
 	p := patrol(t)
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
-	record := func(phase events.Phase, result events.Result) {
+	record := func(phase event.Phase, result event.Result) {
 		t.Helper()
 		j := p.Env.Stream.Journal("c1", web.UID, "survey-cordoned")
 		if _, err := j.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		e, err := events.NewRecord(events.Record{Case: "0b5a9a53-x", Cluster: "c1", Class: "survey-cordoned", Phase: phase, Result: result, At: p.now(),
-			Service: events.Service{Namespace: "shop", Name: "web", UID: web.UID}})
+		e, err := event.NewRecord(event.Record{Case: "0b5a9a53-x", Cluster: "c1", Class: "survey-cordoned", Phase: phase, Result: result, At: p.now(),
+			Service: event.Service{Namespace: "shop", Name: "web", UID: web.UID}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		header, data, err := events.EncodeNATS(e)
+		header, data, err := event.EncodeNATS(e)
 		if err == nil {
 			err = j.Append(t.Context(), e.ID(), header, data)
 		}
@@ -125,15 +125,15 @@ func TestPatrolLeavesRunsAlone(t *testing.T) {
 			t.Errorf("%d opened, %d closed, %v; want %d and %d", got.Opened, got.Closed, err, opened, closed)
 		}
 	}
-	record(events.Started, "")
+	record(event.Started, "")
 	tell(stands, 0, 0)
-	record(events.Settled, events.Failed)
+	record(event.Settled, event.Failed)
 	tell(stands, 0, 0)
 	if d := cmp.Diff([]string{"survey-cordoned shop/web failed:  / "}, p.records(t)); d != "" {
 		t.Errorf("what a run has told is told in other words: %s", d)
 	}
 	tell(gone, 0, 1)
-	record(events.Settled, events.Fixed)
+	record(event.Settled, event.Fixed)
 	tell(gone, 0, 0)
 	if d := cmp.Diff([]string{"survey-cordoned shop/web fixed:  / "}, p.records(t)); d != "" {
 		t.Errorf("what a fix has closed is closed again: %s", d)
@@ -155,16 +155,16 @@ func TestPatrolRefuses(t *testing.T) {
 }
 
 // append writes a record into the journal, as a run or another release would.
-func (p *Patrol) append(t *testing.T, uid, class string, change func(*events.Record)) {
+func (p *Patrol) append(t *testing.T, uid, class string, change func(*event.Record)) {
 	t.Helper()
-	r := events.Record{Case: uid[:8] + "-x", Cluster: "c1", Class: class, Phase: events.Settled, Result: events.Asked, At: p.now(),
-		Service: events.Service{Namespace: "shop", Name: "web", UID: uid}}
+	r := event.Record{Case: uid[:8] + "-x", Cluster: "c1", Class: class, Phase: event.Settled, Result: event.Asked, At: p.now(),
+		Service: event.Service{Namespace: "shop", Name: "web", UID: uid}}
 	change(&r)
-	e, err := events.NewRecord(r)
+	e, err := event.NewRecord(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	header, data, err := events.EncodeNATS(e)
+	header, data, err := event.EncodeNATS(e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func (p *Patrol) write(t *testing.T, uid, class string, header map[string][]stri
 func (p *Patrol) count(t *testing.T) int {
 	t.Helper()
 	n := 0
-	if err := p.Env.Stream.Each(t.Context(), stream.Cases, events.CaseSubjects, time.Time{}, func(stream.Message) error { n++; return nil }); err != nil {
+	if err := p.Env.Stream.Each(t.Context(), stream.Cases, event.CaseSubjects, time.Time{}, func(stream.Message) error { n++; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -232,24 +232,24 @@ func TestPatrolBoundaries(t *testing.T) {
 		"nobody knows whether it was made again":                             {told1(stands), 0, nil, blind, 0, 0, 1},
 		"a record that is none":                                              {func(t *testing.T, p *Patrol) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, stands, 1, 0, 2},
 		"a record that is none, and nothing is found":                        {func(t *testing.T, p *Patrol) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, gone, 0, 0, 1},
-		"of a release that did not keep what it found":                       {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*events.Record) {}) }, 0, nil, stands, 0, 0, 2},
-		"of such a release, and gone":                                        {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*events.Record) {}) }, 0, nil, gone, 0, 1, 2},
-		"of such a release, and it can't be told":                            {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*events.Record) {}) }, 0, nil, blind, 0, 0, 1},
-		"a check that there is no more":                                      {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-older", func(*events.Record) {}) }, 0, nil, gone, 0, 1, 2},
+		"of a release that did not keep what it found":                       {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, stands, 0, 0, 2},
+		"of such a release, and gone":                                        {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
+		"of such a release, and it can't be told":                            {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, blind, 0, 0, 1},
+		"a check that there is no more":                                      {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-older", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
 		"a class writes to the Service": {func(t *testing.T, p *Patrol) {
-			p.append(t, uid1, "arrearage", func(r *events.Record) { r.Phase, r.Result = events.Intent, "" })
+			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Phase, r.Result = event.Intent, "" })
 		}, time.Minute, nil, stands, 0, 0, 1},
 		"one that was to write and was killed": {func(t *testing.T, p *Patrol) {
-			p.append(t, uid1, "arrearage", func(r *events.Record) { r.Phase, r.Result = events.Intent, "" })
+			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Phase, r.Result = event.Intent, "" })
 		}, time.Hour, nil, stands, 1, 0, 2},
 		"one that waits": {func(t *testing.T, p *Patrol) {
-			p.append(t, uid1, "arrearage", func(r *events.Record) { r.Result, r.Wait = events.Waiting, time.Hour })
+			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Result, r.Wait = event.Waiting, time.Hour })
 		}, time.Minute, nil, stands, 1, 0, 2},
 		"a fix that was killed": {func(t *testing.T, p *Patrol) {
-			p.append(t, uid1, "survey-cordoned", func(r *events.Record) { r.Phase, r.Result = events.Step, "" })
+			p.append(t, uid1, "survey-cordoned", func(r *event.Record) { r.Phase, r.Result = event.Step, "" })
 		}, time.Hour, nil, stands, 1, 0, 2},
 		"a fix that did not work": {func(t *testing.T, p *Patrol) {
-			p.append(t, uid1, "survey-cordoned", func(r *events.Record) { r.Result = events.Unsettled })
+			p.append(t, uid1, "survey-cordoned", func(r *event.Record) { r.Result = event.Unsettled })
 		}, time.Hour, nil, stands, 1, 0, 2},
 		"very many findings":                {told1(many(1200, "z")), 0, nil, many(1200, "z"), 0, 0, 1},
 		"very many, and another at the end": {told1(many(1200, "z")), 0, nil, many(1200, "y"), 1, 0, 2},
@@ -298,15 +298,15 @@ func TestPatrolRenews(t *testing.T) {
 	p := patrol(t)
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
 	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: "So.", Do: "Do."}}}
-	p.append(t, uid1, "survey-cordoned", func(r *events.Record) {
-		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), "d", []events.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, "So it is.", "Agree."
+	p.append(t, uid1, "survey-cordoned", func(r *event.Record) {
+		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), "d", []event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, "So it is.", "Agree."
 	})
-	read := func() events.Record {
-		m, err := p.Env.Stream.Last(t.Context(), stream.Cases, events.CaseSubject("c1", uid1, "survey-cordoned"))
+	read := func() event.Record {
+		m, err := p.Env.Stream.Last(t.Context(), stream.Cases, event.CaseSubject("c1", uid1, "survey-cordoned"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := events.DecodeRecord(m.Header, m.Data)
+		r, err := event.DecodeRecord(m.Header, m.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func TestPatrolRenews(t *testing.T) {
 		if !after.At.After(before.At) {
 			t.Error("it was not written again")
 		}
-		before.At, before.Who, before.Found = after.At, after.Who, []events.Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do."}}
+		before.At, before.Who, before.Found = after.At, after.Who, []event.Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do."}}
 		if d := cmp.Diff(before, after); d != "" {
 			t.Error(d)
 		}
@@ -406,7 +406,7 @@ func TestPatrolNamesCases(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	err := p.Env.Stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c1.>", func(m stream.Message) error {
-		rec, err := events.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Header, m.Data)
 		ids[rec.Case] = true
 		return err
 	})

@@ -9,14 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // ClassPrefix begins the class IDs of checks, under which their findings stand in the
 // journal.
-const ClassPrefix = events.SurveyPrefix
+const ClassPrefix = event.SurveyPrefix
 
 // Remedy returns the remedy that ends the findings of a check about a Service, for the
 // engine. It gathers the Service again, and asks the check itself whether the finding

@@ -11,12 +11,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
 // SchemaFile is where the JSON Schema of a Result lies, from the root of the module.
-const SchemaFile = "events/schema/survey.v1.json"
+const SchemaFile = "shared/event/schema/survey.v1.json"
 
 // A Result is what a survey found, and what it could not tell.
 type Result struct {
@@ -61,7 +61,7 @@ func Examine(s *Snapshot, checks []*Check) Result {
 	for _, c := range checks {
 		r.Checks = append(r.Checks, c.ID)
 		if err := s.Err(c.Needs...); err != nil {
-			r.Unknown = append(r.Unknown, Unknown{Check: c.ID, Why: events.Redact(err.Error())})
+			r.Unknown = append(r.Unknown, Unknown{Check: c.ID, Why: event.Redact(err.Error())})
 			continue
 		}
 		found := run(s, c)
@@ -71,7 +71,7 @@ func Examine(s *Snapshot, checks []*Check) Result {
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		f.Text, f.Do = events.Redact(f.Text), events.Redact(f.Do)
+		f.Text, f.Do = event.Redact(f.Text), event.Redact(f.Do)
 	}
 	arrange(r.Findings, order)
 	arrange(r.Unknown, func(a, b Unknown) int {

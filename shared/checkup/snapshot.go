@@ -10,8 +10,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -85,11 +85,11 @@ type Claim struct {
 }
 
 // Possible reports whether a Service can have the UID of what the Event is about.
-func (c Claim) Possible() bool { return events.ValidUID(c.Object.UID) == nil }
+func (c Claim) Possible() bool { return event.ValidUID(c.Object.UID) == nil }
 
 // Failed reports whether the Event tells of a failed sync of Alibaba Cloud's controller.
 func (e Event) Failed() bool {
-	return e.Type == corev1.EventTypeWarning && events.Watched(e.Reason) && !events.DryRun(e.Message) && controllers(e.Component)
+	return e.Type == corev1.EventTypeWarning && event.Watched(e.Reason) && !event.DryRun(e.Message) && controllers(e.Component)
 }
 
 // controllers reports whether this is what the controller calls itself in Events.

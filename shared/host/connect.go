@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -64,7 +64,7 @@ func (c Config) Validate() error {
 	var errs []error
 	if c.Cluster == "" {
 		errs = append(errs, errors.New("no cluster is named: set --cluster or LBREMEDY_CLUSTER to the ID of the ACK cluster"))
-	} else if err := events.ValidCluster(c.Cluster); err != nil {
+	} else if err := event.ValidCluster(c.Cluster); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Region == "" {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -42,11 +42,11 @@ func approvalKey(cluster, uid, class string) string {
 // The failure must then be delivered again: it is diagnosed again, and the plan is
 // applied if it is still the same. An approval of another plan of the case is
 // replaced; of the same plan the first one stays.
-func Approve(ctx context.Context, s *stream.Stream, rec events.Record, by string, now time.Time, life time.Duration) (Approval, error) {
+func Approve(ctx context.Context, s *stream.Stream, rec event.Record, by string, now time.Time, life time.Duration) (Approval, error) {
 	switch {
-	case rec.Result == events.Planned:
+	case rec.Result == event.Planned:
 		return Approval{}, fmt.Errorf("case %s is only observed: %s An approval does not change the mode", rec.Case, rec.Rule)
-	case rec.Result != events.Asked || len(rec.Steps) == 0 || rec.Digest == "":
+	case rec.Result != event.Asked || len(rec.Steps) == 0 || rec.Digest == "":
 		return Approval{}, fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", rec.Case, rec.Result, rec.Rule)
 	}
 	a := Approval{Case: rec.Case, Digest: rec.Digest, By: by, At: now, Until: now.Add(life)}
@@ -90,7 +90,7 @@ func Approve(ctx context.Context, s *stream.Stream, rec events.Record, by string
 // stands takes the approval back if the journal says by now that the plan waits for none:
 // it was applied on another person's word, say. Left there, it would be one for a plan
 // that nobody has seen yet.
-func (a Approval) stands(ctx context.Context, s *stream.Stream, asked events.Record) error {
+func (a Approval) stands(ctx context.Context, s *stream.Stream, asked event.Record) error {
 	err := a.waits(ctx, s, asked)
 	if err == nil {
 		return nil
@@ -102,8 +102,8 @@ func (a Approval) stands(ctx context.Context, s *stream.Stream, asked events.Rec
 }
 
 // waits returns an error if the journal says by now that the plan waits for no approval.
-func (a Approval) waits(ctx context.Context, s *stream.Stream, asked events.Record) error {
-	m, err := s.Last(ctx, stream.Cases, events.CaseSubject(asked.Cluster, asked.Service.UID, asked.Class))
+func (a Approval) waits(ctx context.Context, s *stream.Stream, asked event.Record) error {
+	m, err := s.Last(ctx, stream.Cases, event.CaseSubject(asked.Cluster, asked.Service.UID, asked.Class))
 	if errors.Is(err, stream.ErrNotFound) {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (a Approval) waits(ctx context.Context, s *stream.Stream, asked events.Reco
 		return err
 	}
 	now, err := decode(m)
-	if err != nil || now.Result == events.Asked && now.Digest == a.Digest {
+	if err != nil || now.Result == event.Asked && now.Digest == a.Digest {
 		return err
 	}
 	return fmt.Errorf("case %s has no plan that waits for an approval: it is %s. %s", now.Case, cmp.Or(string(now.Result), "being worked on"), now.Rule)
@@ -152,7 +152,7 @@ func (x *run) approved(ctx context.Context) (bool, error) {
 	case !a.good(digest, x.c.Attempt, x.env.now()):
 		return false, nil
 	}
-	x.rec.Approved = &events.Approved{By: a.By, At: a.At}
+	x.rec.Approved = &event.Approved{By: a.By, At: a.At}
 	x.rec.Rule = fmt.Sprintf("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339))
 	return true, nil
 }

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -41,7 +41,7 @@ func account(t *testing.T, w sim.World, edit func(*corev1.Service)) (*remedy.Cas
 	if edit != nil {
 		edit(svc)
 	}
-	return &remedy.Case{Service: svc, Cloud: read, Event: events.Failure{Cluster: "c-1"}}, s
+	return &remedy.Case{Service: svc, Cloud: read, Event: event.Failure{Cluster: "c-1"}}, s
 }
 
 func ingress(ip string) func(*corev1.Service) {

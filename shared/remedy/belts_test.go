@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -101,10 +101,10 @@ func TestFrozen(t *testing.T) {
 }
 
 // held answers the rig's event, and wants it to be held back and nothing written.
-func (r *rig) held(by events.Hold, rule string) events.Record {
+func (r *rig) held(by event.Hold, rule string) event.Record {
 	r.Helper()
 	wrote := r.patches.Load()
-	rec := r.ends(events.Waiting)
+	rec := r.ends(event.Waiting)
 	if rec.Held != by || !strings.Contains(rec.Rule, rule) || rec.Wait <= 0 || rec.Next != 0 {
 		r.Errorf("held by %q (%s) for %s, want %q (%s)", rec.Held, rec.Rule, rec.Wait, by, rule)
 	}
@@ -126,7 +126,7 @@ func TestPause(t *testing.T) {
 	ctx, s := t.Context(), r.env.Stream
 	r.must(remedy.SetPause(ctx, s, remedy.Pause{Cluster: r.env.Cluster, By: "ann", At: time.Now(), Why: "night"}))
 	r.must(remedy.SetPause(ctx, s, remedy.Pause{Cluster: r.env.Cluster, By: "bob"}))
-	rec := r.held(events.HeldByPause, "Paused by ann")
+	rec := r.held(event.HeldByPause, "Paused by ann")
 	if rec.Wait > 10*time.Second || !strings.HasSuffix(rec.Rule, ": night.") {
 		t.Errorf("held for %s: %s", rec.Wait, rec.Rule)
 	}
@@ -138,7 +138,7 @@ func TestPause(t *testing.T) {
 	}
 	before := r.count("diagnose")
 	r.advance(rec.Wait)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	if r.wrote(1); r.count("diagnose") != before+1 {
 		t.Error("it was not diagnosed afresh")
 	}
@@ -149,7 +149,7 @@ func TestPause(t *testing.T) {
 	r.on("after 1", func(ctx context.Context) error {
 		return r.env.Stream.Put(ctx, "pause."+r.env.Cluster, []byte("{"))
 	})
-	rec = r.ends(events.Waiting)
+	rec = r.ends(event.Waiting)
 	if r.wrote(1); rec.Next != 1 || !strings.Contains(rec.Rule, "Paused by somebody") {
 		t.Errorf("%d steps are written: %s", rec.Next, rec.Rule)
 	}
@@ -157,7 +157,7 @@ func TestPause(t *testing.T) {
 	_, err := remedy.Resume(ctx, r.env.Stream, r.env.Cluster)
 	r.must(err)
 	r.advance(rec.Wait)
-	if rec := r.ends(events.Waiting); rec.Next != 2 {
+	if rec := r.ends(event.Waiting); rec.Next != 2 {
 		t.Errorf("%d steps are written", rec.Next)
 	}
 	r.wrote(2)
@@ -170,13 +170,13 @@ func TestUnreadablePolicy(t *testing.T) {
 	r.on("policy", func(context.Context) error { return errors.New("garbage") })
 	for range 200 {
 		rec := r.fails("read the policy: garbage")
-		if rec.Result != events.Waiting || rec.Errors != 0 {
+		if rec.Result != event.Waiting || rec.Errors != 0 {
 			t.Fatalf("ended as %q after %d errors", rec.Result, rec.Errors)
 		}
 		r.advance(rec.Wait)
 	}
 	r.on("policy", nil)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(1)
 }
 
@@ -185,18 +185,18 @@ func TestFreeze(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.policy.Freezes = []remedy.Freeze{{Name: "sale", Start: r.now().Add(-time.Hour), End: r.now().Add(2 * time.Minute)}}
-	rec := r.held(events.HeldByFreeze, `the freeze "sale"`)
+	rec := r.held(event.HeldByFreeze, `the freeze "sale"`)
 	if rec.Wait > 2*time.Minute {
 		t.Errorf("waits %s", rec.Wait)
 	}
 	// While it lasts nothing is looked up.
 	before := r.count("diagnose")
 	r.advance(rec.Wait)
-	if rec := r.ends(events.Waiting); rec.Wait <= 0 || r.count("diagnose") != before {
+	if rec := r.ends(event.Waiting); rec.Wait <= 0 || r.count("diagnose") != before {
 		t.Errorf("diagnosed %d times, and waits %s", r.count("diagnose")-before, rec.Wait)
 	}
 	r.advance(2 * time.Minute)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(1)
 }
 
@@ -226,7 +226,7 @@ func TestBudgets(t *testing.T) {
 					r.env.Cluster, r.event.Failure.Cluster = first.env.Cluster, first.env.Cluster
 				}
 				if tt.count != "" {
-					r.must(r.env.Stream.Put(t.Context(), events.CountKey(r.env.Cluster), []byte(tt.count)))
+					r.must(r.env.Stream.Put(t.Context(), event.CountKey(r.env.Cluster), []byte(tt.count)))
 				}
 				class := r.class.Class
 				left, err := remedy.PlacesLeft(t.Context(), r.env.Stream, r.env.Cluster, []string{class, "busy"}, tt.budgets)
@@ -235,32 +235,32 @@ func TestBudgets(t *testing.T) {
 					t.Errorf("after %d Services the places left are %+v", n, left)
 				}
 				if n < tt.most {
-					r.ends(events.Waiting)
+					r.ends(event.Waiting)
 					r.wrote(1)
 					continue
 				}
-				rec := r.held(events.HeldByBudget, tt.rule)
+				rec := r.held(event.HeldByBudget, tt.rule)
 				for range 100 {
-					if r.advance(rec.Wait); rec.Result == events.Waiting {
+					if r.advance(rec.Wait); rec.Result == event.Waiting {
 						rec = r.run()
 					}
 				}
-				if rec.Result != events.Asked || !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
+				if rec.Result != event.Asked || !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
 					t.Fatalf("ended as %q: %s", rec.Result, rec.Ask)
 				}
 				_, err = remedy.Approve(t.Context(), r.env.Stream, rec, "ann", r.now(), time.Hour)
 				r.must(err)
-				if rec := r.ends(events.Waiting); rec.Approved == nil || rec.Approved.By != "ann" {
+				if rec := r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "ann" {
 					t.Errorf("approved by %+v", rec.Approved)
 				}
 				r.wrote(1)
 			}
 			// The first one again: it has its place.
 			first.advance(8 * time.Minute)
-			first.ends(events.Unsettled)
+			first.ends(event.Unsettled)
 			first.advance(6 * time.Second)
 			first.annotate("old")
-			if rec := first.ends(events.Waiting); rec.Held != "" {
+			if rec := first.ends(event.Waiting); rec.Held != "" {
 				t.Errorf("held by %q: %s", rec.Held, rec.Rule)
 			}
 		})
@@ -294,12 +294,12 @@ func TestBreaker(t *testing.T) {
 			}
 			for range tt.bears {
 				r := next()
-				r.ends(events.Waiting)
+				r.ends(event.Waiting)
 				r.advance(8 * time.Minute)
-				r.ends(events.Unsettled)
+				r.ends(event.Unsettled)
 			}
 			r := next()
-			rec := r.ends(events.Asked)
+			rec := r.ends(event.Asked)
 			if r.wrote(0); !strings.Contains(rec.Rule, "The breaker of the class fake is open since") || !strings.Contains(rec.Rule, tt.why) {
 				t.Errorf("the rule is %q", rec.Rule)
 			}
@@ -311,7 +311,7 @@ func TestBreaker(t *testing.T) {
 			other.class.Class = "another"
 			other.event = other.failure("another", other.now())
 			other.event.Failure.Cluster = other.env.Cluster
-			other.ends(events.Waiting)
+			other.ends(event.Waiting)
 			other.wrote(1)
 			closed, err := remedy.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class)
 			if err != nil || !closed {
@@ -322,7 +322,7 @@ func TestBreaker(t *testing.T) {
 			}
 			// What opened it counts no more.
 			r = next()
-			r.ends(events.Waiting)
+			r.ends(event.Waiting)
 			r.wrote(1)
 		})
 	}
@@ -331,17 +331,17 @@ func TestBreaker(t *testing.T) {
 // A plan that asks is applied once a person agrees to it, unless it has changed.
 func TestApprove(t *testing.T) {
 	t.Parallel()
-	ask := func(t *testing.T) (*rig, events.Record) {
+	ask := func(t *testing.T) (*rig, event.Record) {
 		r := build(t)
 		r.policy.Risk = remedy.Low
 		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
-		rec := r.ends(events.Asked)
+		rec := r.ends(event.Asked)
 		if !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
 			t.Errorf("asks %q", rec.Ask)
 		}
 		return r, rec
 	}
-	agree := func(r *rig, rec events.Record, by string) remedy.Approval {
+	agree := func(r *rig, rec event.Record, by string) remedy.Approval {
 		r.Helper()
 		a, err := remedy.Approve(r.Context(), r.env.Stream, rec, by, r.now(), remedy.ApprovalLife)
 		r.must(err)
@@ -351,26 +351,26 @@ func TestApprove(t *testing.T) {
 	asksAgain := func(r *rig) {
 		r.Helper()
 		r.advance(8 * time.Minute)
-		r.ends(events.Unsettled)
+		r.ends(event.Unsettled)
 		r.annotate("old")
 		r.advance(6 * time.Second)
-		r.ends(events.Asked)
+		r.ends(event.Asked)
 		r.wrote(1)
 	}
 	t.Run("applied, once", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
-		r.ends(events.Asked) // the same event again
+		r.ends(event.Asked) // the same event again
 		agree(r, rec, "ann")
 		if again := agree(r, rec, "bob"); again.By != "ann" {
 			t.Errorf("the first word is %s's", again.By)
 		}
-		rec = r.ends(events.Waiting)
+		rec = r.ends(event.Waiting)
 		if r.wrote(1); rec.Approved == nil || rec.Approved.By != "ann" || rec.Attempt != 1 {
 			t.Errorf("the record is %+v", rec)
 		}
 		for _, in := range r.journal() {
-			if in.Phase == events.Intent && (in.Approved == nil || !strings.Contains(in.Rule, "ann approved this plan")) {
+			if in.Phase == event.Intent && (in.Approved == nil || !strings.Contains(in.Rule, "ann approved this plan")) {
 				t.Errorf("the intent says %q", in.Rule)
 			}
 		}
@@ -380,7 +380,7 @@ func TestApprove(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
 		agree(r, rec, "ann")
-		r.ends(events.Waiting)
+		r.ends(event.Waiting)
 		if _, err := remedy.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), remedy.ApprovalLife); err == nil || !strings.Contains(err.Error(), "has no plan that waits for an approval") {
 			t.Errorf("bob agreed to a plan that was applied: %v", err)
 		}
@@ -396,7 +396,7 @@ func TestApprove(t *testing.T) {
 			t.Errorf("bob agreed to a plan that is being applied: %v", err)
 		}
 		r.advance(3 * time.Minute)
-		if rec := r.ends(events.Waiting); rec.Approved == nil || rec.Approved.By != "ann" {
+		if rec := r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "ann" {
 			t.Errorf("approved by %+v", rec.Approved)
 		}
 		r.wrote(1)
@@ -420,12 +420,12 @@ func TestApprove(t *testing.T) {
 		r, rec := ask(t)
 		agree(r, rec, "ann")
 		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "newer", "old")}}
-		now := r.ends(events.Asked)
+		now := r.ends(event.Asked)
 		if r.wrote(0); now.Digest == rec.Digest || !strings.Contains(now.Note, "ann approved another plan ("+rec.Digest+")") {
 			t.Errorf("the note is %q", now.Note)
 		}
 		agree(r, now, "bob")
-		if rec := r.ends(events.Waiting); rec.Approved == nil || rec.Approved.By != "bob" {
+		if rec := r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "bob" {
 			t.Errorf("approved by %+v", rec.Approved)
 		}
 		r.wrote(1)
@@ -435,7 +435,7 @@ func TestApprove(t *testing.T) {
 		r, rec := ask(t)
 		agree(r, rec, "ann")
 		r.advance(25 * time.Hour)
-		r.ends(events.Asked)
+		r.ends(event.Asked)
 		r.wrote(0)
 	})
 	t.Run("not against a pause", func(t *testing.T) {
@@ -443,21 +443,21 @@ func TestApprove(t *testing.T) {
 		r, rec := ask(t)
 		agree(r, rec, "ann")
 		r.must(remedy.SetPause(t.Context(), r.env.Stream, remedy.Pause{Cluster: r.env.Cluster, By: "bob"}))
-		rec = r.held(events.HeldByPause, "Paused by bob")
+		rec = r.held(event.HeldByPause, "Paused by bob")
 		_, err := remedy.Resume(t.Context(), r.env.Stream, r.env.Cluster)
 		r.must(err)
 		r.advance(rec.Wait)
-		r.ends(events.Waiting)
+		r.ends(event.Waiting)
 		r.wrote(1)
 	})
 	t.Run("nothing to agree to", func(t *testing.T) {
 		t.Parallel()
 		r := build(t)
 		r.policy.Mode = remedy.Observe
-		for rec, want := range map[*events.Record]string{
-			new(r.ends(events.Planned)):                           "only observed",
-			{Case: "c", Result: events.Fixed, Digest: "d"}:        "has no plan that waits",
-			{Case: "c", Result: events.Asked, Rule: "Ask first."}: "Ask first.",
+		for rec, want := range map[*event.Record]string{
+			new(r.ends(event.Planned)):                           "only observed",
+			{Case: "c", Result: event.Fixed, Digest: "d"}:        "has no plan that waits",
+			{Case: "c", Result: event.Asked, Rule: "Ask first."}: "Ask first.",
 		} {
 			if _, err := remedy.Approve(t.Context(), r.env.Stream, *rec, "ann", r.now(), time.Hour); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
@@ -475,13 +475,13 @@ func TestOneWay(t *testing.T) {
 	r.class.Steps = append(r.class.Steps, elsewhere{})
 	r.steps = nil
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Steps: []remedy.Step{far}})
-	if rec := r.ends(events.Asked); made != 0 || !strings.Contains(rec.Rule, "There is no way back from a step of the plan: write elsewhere.") {
+	if rec := r.ends(event.Asked); made != 0 || !strings.Contains(rec.Rule, "There is no way back from a step of the plan: write elsewhere.") {
 		t.Errorf("made %d times: %s", made, rec.Rule)
 	}
 	// A touch leaves nothing behind.
 	r = build(t)
 	r.steps = []remedy.Step{step.Touch{}}
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(1)
 }
 
@@ -489,7 +489,7 @@ func TestOneWay(t *testing.T) {
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	r := build(t, labels(map[string]string{remedy.ModeLabel: "observe"}))
-	if rec := r.ends(events.Planned); rec.Mode != "observe" || !strings.Contains(rec.Rule, "lbremedy.io/mode=observe") {
+	if rec := r.ends(event.Planned); rec.Mode != "observe" || !strings.Contains(rec.Rule, "lbremedy.io/mode=observe") {
 		t.Errorf("mode %q: %s", rec.Mode, rec.Rule)
 	}
 	r.wrote(0)
@@ -498,12 +498,12 @@ func TestLabels(t *testing.T) {
 	_, err := r.kube.Client().CoreV1().Namespaces().Patch(t.Context(), r.svc.Namespace, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"lbremedy.io/mute":"true"}}}`), metav1.PatchOptions{})
 	r.must(err)
-	if rec := r.ends(events.Planned); !rec.Muted || !strings.Contains(rec.Rule, "The namespace has the label lbremedy.io/mute=true") {
+	if rec := r.ends(event.Planned); !rec.Muted || !strings.Contains(rec.Rule, "The namespace has the label lbremedy.io/mute=true") {
 		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
 	}
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
 	r.event.Again = true
-	if rec := r.ends(events.Planned); !rec.Muted || !strings.Contains(rec.Rule, "Nobody is asked.") {
+	if rec := r.ends(event.Planned); !rec.Muted || !strings.Contains(rec.Rule, "Nobody is asked.") {
 		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
 	}
 	r.wrote(0)
@@ -513,7 +513,7 @@ func TestLabels(t *testing.T) {
 func TestTakenBackAsks(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.advance(3 * time.Minute)
 	applied, back := remedy.Applied(r.journal())
 	if len(applied) != 1 || !back.IsZero() {
@@ -527,7 +527,7 @@ func TestTakenBackAsks(t *testing.T) {
 	r.advance(3 * time.Minute)
 	for range 2 {
 		r.event = r.failure(class, r.now())
-		rec := r.ends(events.Asked)
+		rec := r.ends(event.Asked)
 		if !strings.Contains(rec.Rule, "was taken back at") {
 			t.Errorf("the rule is %q", rec.Rule)
 		}
@@ -537,7 +537,7 @@ func TestTakenBackAsks(t *testing.T) {
 	rec := r.journal()[len(r.journal())-1]
 	_, err = remedy.Approve(t.Context(), r.env.Stream, rec, "ann", r.now(), time.Hour)
 	r.must(err)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(3)
 }
 
@@ -551,9 +551,9 @@ func TestUndoOfSeveralAttempts(t *testing.T) {
 		return remedy.Plan{Finding: "f", Steps: r.bind([]remedy.Step{act{Name: "1", Annotate: set(key, values[c.Attempt-1], was)}})}, nil
 	}
 	for range values {
-		r.ends(events.Waiting)
+		r.ends(event.Waiting)
 		r.advance(8 * time.Minute)
-		r.ends(events.Unsettled)
+		r.ends(event.Unsettled)
 		r.advance(6 * time.Second)
 	}
 	if got := r.live().Annotations[key]; got != "c" {
@@ -577,17 +577,17 @@ func TestTakeBack(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		r := build(t)
 		r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
-		r.ends(events.Waiting)
+		r.ends(event.Waiting)
 		r.advance(8 * time.Minute)
-		rec := r.ends(events.Waiting)
-		if rec.Held != events.TakenBack {
+		rec := r.ends(event.Waiting)
+		if rec.Held != event.TakenBack {
 			t.Fatalf("held by %q", rec.Held)
 		}
 		if killed {
 			r.restart()
 		}
 		r.advance(rec.Wait)
-		r.ends(events.Undone)
+		r.ends(event.Undone)
 		if got := r.live().Annotations[key]; got != "old" {
 			t.Errorf("the annotation is %q", got)
 		}
@@ -595,18 +595,18 @@ func TestTakeBack(t *testing.T) {
 		// It stops there.
 		r.advance(time.Minute)
 		r.event = r.failure(class, r.now())
-		r.ends(events.Asked)
+		r.ends(event.Asked)
 		r.wrote(2)
 	}
 	// Who has moved on is left alone.
 	r := build(t)
 	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.advance(8 * time.Minute)
-	rec := r.ends(events.Waiting)
+	rec := r.ends(event.Waiting)
 	r.annotate("mine")
 	r.advance(rec.Wait)
-	if rec := r.ends(events.Failed); !strings.Contains(rec.Note, "It was not taken back") || rec.Ask == "" {
+	if rec := r.ends(event.Failed); !strings.Contains(rec.Note, "It was not taken back") || rec.Ask == "" {
 		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
 	}
 	r.wrote(1)
@@ -635,11 +635,11 @@ func TestTakeBackHeld(t *testing.T) {
 	})
 	for name, tt := range map[string]struct {
 		stop, goOn func(*rig)
-		held       events.Hold
+		held       event.Hold
 		says       string // of what is left to a person
 	}{
-		"pause":   {pause, resume, events.HeldByPause, ""},
-		"freeze":  {freeze, change(func(p *remedy.Policy) { p.Freezes = nil }), events.HeldByFreeze, ""},
+		"pause":   {pause, resume, event.HeldByPause, ""},
+		"freeze":  {freeze, change(func(p *remedy.Policy) { p.Freezes = nil }), event.HeldByFreeze, ""},
 		"observe": {change(func(p *remedy.Policy) { p.Mode = remedy.Observe }), nil, "", "Observe mode"},
 		"label":   {func(r *rig) { r.patch("", `{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`) }, nil, "", "Observe mode"},
 		"risk":    {change(func(p *remedy.Policy) { p.Risk = remedy.Low }), nil, "", "risk is medium"},
@@ -654,9 +654,9 @@ func TestTakeBackHeld(t *testing.T) {
 					r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}, act{Name: "2", Annotate: set("example.com/second", "yes", "no")}}
 				}
 				r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
-				r.ends(events.Waiting)
+				r.ends(event.Waiting)
 				r.advance(20 * time.Minute)
-				r.advance(r.ends(events.Waiting).Wait)
+				r.advance(r.ends(event.Waiting).Wait)
 				if done == 0 {
 					tt.stop(r)
 				} else {
@@ -664,20 +664,20 @@ func TestTakeBackHeld(t *testing.T) {
 				}
 				before := func() int { return r.count("after 2 back") + r.count("after 1 back") }
 				if tt.held == "" {
-					rec := r.ends(events.Failed)
+					rec := r.ends(event.Failed)
 					if before() != done || rec.Ask == "" || !strings.Contains(rec.Rule, tt.says) {
 						t.Errorf("%d steps were taken back: rule %q, ask %q", before(), rec.Rule, rec.Ask)
 					}
 					return
 				}
-				rec := r.ends(events.Waiting)
+				rec := r.ends(event.Waiting)
 				if rec.Held != tt.held || rec.Wait <= 0 || before() != done {
 					t.Errorf("held by %q for %s, %d steps were taken back", rec.Held, rec.Wait, before())
 				}
 				records := len(r.journal())
 				for range 3 {
 					r.advance(rec.Wait)
-					rec = r.ends(events.Waiting)
+					rec = r.ends(event.Waiting)
 				}
 				if got := len(r.journal()); got != records || before() != done {
 					t.Errorf("while it lasts %d records were written, and %d steps taken back", got-records, before())
@@ -685,7 +685,7 @@ func TestTakeBackHeld(t *testing.T) {
 				r.restart()
 				tt.goOn(r)
 				r.advance(rec.Wait)
-				r.ends(events.Undone)
+				r.ends(event.Undone)
 				if svc := r.live(); svc.Annotations[key] != "old" || svc.Annotations["example.com/second"] != "no" {
 					t.Errorf("it is left with %v", svc.Annotations)
 				}
@@ -734,7 +734,7 @@ func TestHeldBetweenSteps(t *testing.T) {
 				r.steps = append(r.steps, left)
 				r.once("after 1", func(context.Context) error { tt.stop(r); return nil })
 				for range 3 {
-					rec := r.ends(events.Waiting)
+					rec := r.ends(event.Waiting)
 					if rec.Next != 1 || !strings.Contains(rec.Rule, tt.says) {
 						t.Errorf("%d steps were made: %s", rec.Next, rec.Rule)
 					}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -108,7 +108,7 @@ func (x *run) spend(ctx context.Context) (why string, wait time.Duration, err er
 // services returns how many LoadBalancer Services the cluster has, as the exporter
 // has counted; 0 if it has not yet.
 func services(ctx context.Context, s *stream.Stream, cluster string) (int, error) {
-	data, err := s.Get(ctx, events.CountKey(cluster))
+	data, err := s.Get(ctx, event.CountKey(cluster))
 	if errors.Is(err, stream.ErrNotFound) {
 		return 0, nil
 	}

@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
@@ -17,7 +17,7 @@ import (
 type Case struct {
 	ID      string          // first 8 digits of the UID, "-", time of the first event
 	Attempt int             // number that an attempt to write has, or would have; from 1
-	Event   events.Failure  // what was reported: a hint, never a value to write
+	Event   event.Failure   // what was reported: a hint, never a value to write
 	Service *corev1.Service // as it is now; of a case about the cluster an empty one
 	Cloud   *cloud.Reader
 	Kube    *kube.Cluster
@@ -50,7 +50,7 @@ func (c *Case) Mark() string { return fmt.Sprintf("%s.%d", c.ID, c.Attempt) }
 const Resync = "lbremedy.io/resync"
 
 // caseID returns the ID of the case that begins with this failure.
-func caseID(f events.Failure) string {
+func caseID(f event.Failure) string {
 	uid := f.Service.UID
 	if len(uid) > 8 {
 		uid = uid[:8]

@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
@@ -84,10 +84,10 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 			told = append(told, d.Text)
 		}
 		if d.What != "" {
-			p.Changes = append(p.Changes, events.Change{Balancer: on, What: d.What, How: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts && !d.Unknown, Unknown: d.Unknown})
+			p.Changes = append(p.Changes, event.Change{Balancer: on, What: d.What, How: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts && !d.Unknown, Unknown: d.Unknown})
 		}
 	}
-	rank := func(e events.Change) int {
+	rank := func(e event.Change) int {
 		switch {
 		case e.Down:
 			return 0
@@ -96,9 +96,9 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 		}
 		return 2
 	}
-	slices.SortStableFunc(p.Changes, func(a, b events.Change) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(p.Changes, func(a, b event.Change) int { return rank(a) - rank(b) })
 	if n := len(p.Changes); n > mostChanges {
-		p.Changes = append(p.Changes[:mostChanges-1], events.Change{Balancer: on, What: "more", How: fmt.Sprintf("%d more changes, which are not listed", n-mostChanges+1), Unknown: true})
+		p.Changes = append(p.Changes[:mostChanges-1], event.Change{Balancer: on, What: "more", How: fmt.Sprintf("%d more changes, which are not listed", n-mostChanges+1), Unknown: true})
 		p.Risk = High
 	}
 	switch {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -20,16 +20,16 @@ func TestAttempts(t *testing.T) {
 	r := build(t)
 	var marks []string
 	for n := 1; n <= 3; n++ {
-		rec := r.ends(events.Waiting)
+		rec := r.ends(event.Waiting)
 		if len(rec.Attempts) != n {
 			t.Fatalf("attempt %d is counted as %d", n, len(rec.Attempts))
 		}
 		marks = append(marks, r.live().Annotations[remedy.Resync])
 		r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`) // somebody puts it back
-		r.ends(events.Waiting)
+		r.ends(event.Waiting)
 		r.advance(time.Second)
 	}
-	rec := r.ends(events.Failed)
+	rec := r.ends(event.Failed)
 	if rec.Ask == "" || len(rec.Steps) != 1 || rec.Next != 0 {
 		t.Errorf("the fourth attempt asks %q, with %d of %d steps", rec.Ask, rec.Next, len(rec.Steps))
 	}
@@ -37,7 +37,7 @@ func TestAttempts(t *testing.T) {
 
 	r.advance(25 * time.Hour)
 	r.event = r.failure(class, r.now())
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(4)
 	marks = append(marks, r.live().Annotations[remedy.Resync])
 	seen := map[string]bool{}
@@ -56,18 +56,18 @@ func TestMarkIsNew(t *testing.T) {
 	r := build(t)
 	r.steps = []remedy.Step{act{Name: "1"}} // a touch
 	r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	first := r.live()
 	r.advance(8 * time.Minute)
-	r.ends(events.Unsettled)
+	r.ends(event.Unsettled)
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
-	r.ends(events.Asked)
+	r.ends(event.Asked)
 	r.advance(25 * time.Hour)
 	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{Finding: "f", Steps: r.bind(r.steps)}, nil
 	}
 	r.event.Again = true
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	if got := r.live(); got.ResourceVersion == first.ResourceVersion {
 		t.Errorf("the second touch changed nothing: %s", got.Annotations[remedy.Resync])
 	}
@@ -93,17 +93,17 @@ func TestClockJumpsBack(t *testing.T) {
 				r.once(tt.point, kill)
 				r.dies()
 			} else {
-				r.ends(events.Waiting)
+				r.ends(event.Waiting)
 			}
 			r.advance(-48 * time.Hour)
-			rec := r.ends(events.Waiting)
+			rec := r.ends(event.Waiting)
 			if rec.Wait > tt.most {
 				t.Errorf("waits %s, want at most %s", rec.Wait, tt.most)
 			}
 			r.advance(48*time.Hour + tt.most)
 			r.env.Watch = 20 * time.Second
 			r.on("after 1", r.syncs)
-			r.ends(events.Fixed)
+			r.ends(event.Fixed)
 			r.wrote(1)
 		})
 	}
@@ -117,20 +117,20 @@ func TestSettle(t *testing.T) {
 		act{Name: "1", Annotate: set("example.com/a", "1", "0")},
 		settling{act{Name: "2", Annotate: set(key, "new", "old")}},
 	}
-	rec := r.ends(events.Waiting)
+	rec := r.ends(event.Waiting)
 	if rec.Next != 1 || rec.Wait > time.Minute || rec.Wait < 50*time.Second {
 		t.Fatalf("parked after %d steps for %s", rec.Next, rec.Wait)
 	}
 	r.wrote(1)
 	r.advance(30 * time.Second)
-	if rec := r.ends(events.Waiting); rec.Wait > 30*time.Second {
+	if rec := r.ends(event.Waiting); rec.Wait > 30*time.Second {
 		t.Errorf("half-way it waits %s", rec.Wait)
 	}
 	r.wrote(1)
 	r.advance(30 * time.Second)
 	r.env.Watch = 20 * time.Second
 	r.on("after 2", r.syncs)
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.wrote(2)
 }
 
@@ -144,7 +144,7 @@ func TestWokenByItself(t *testing.T) {
 		step.Touch{After: time.Minute},
 	}
 	r.class.Steps = append(r.class.Steps, step.Touch{})
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(1)
 	r.sync("h2", "192.168.0.9")
 	ok := &corev1.Event{
@@ -155,7 +155,7 @@ func TestWokenByItself(t *testing.T) {
 	_, err := r.kube.Client().CoreV1().Events(r.svc.Namespace).Create(r.Context(), ok, metav1.CreateOptions{})
 	r.must(err)
 	r.advance(61 * time.Second)
-	if rec := r.ends(events.Fixed); rec.Next != 1 || !strings.Contains(rec.Note, "no need to wake") {
+	if rec := r.ends(event.Fixed); rec.Next != 1 || !strings.Contains(rec.Note, "no need to wake") {
 		t.Errorf("%d steps were made, with the note %q", rec.Next, rec.Note)
 	}
 	r.wrote(1)
@@ -172,11 +172,11 @@ func TestChangedBeforeTouch(t *testing.T) {
 		r.patch("", `{"metadata":{"annotations":{"a/b":"c"}}}`)
 		return nil
 	})
-	if rec := r.ends(events.Waiting); rec.Note == "" || len(rec.Attempts) != 0 {
+	if rec := r.ends(event.Waiting); rec.Note == "" || len(rec.Attempts) != 0 {
 		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
 	}
 	r.wrote(0)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(1)
 }
 
@@ -186,7 +186,7 @@ func TestStale(t *testing.T) {
 	for name, lie := range map[string]func(*rig){
 		"parked": func(r *rig) {
 			r.steps = []remedy.Step{settling{act{Name: "1", Annotate: set(key, "new", "old")}}}
-			r.ends(events.Waiting)
+			r.ends(event.Waiting)
 		},
 		"open": func(r *rig) { r.once("before 1", kill); r.dies() },
 	} {
@@ -196,7 +196,7 @@ func TestStale(t *testing.T) {
 			lie(r)
 			plans := r.count("diagnose")
 			r.advance(18 * time.Minute)
-			r.ends(events.Waiting)
+			r.ends(event.Waiting)
 			if r.count("diagnose") != plans+1 {
 				t.Error("it was not diagnosed again")
 			}
@@ -213,18 +213,18 @@ func TestPolicyBetweenSteps(t *testing.T) {
 		act{Name: "2", Annotate: set(key, "new", "old")},
 	}
 	r.once("after 1", func(context.Context) error { r.setPolicy(remedy.Policy{}); return nil })
-	if rec := r.ends(events.Waiting); rec.Next != 1 || rec.Wait != time.Minute {
+	if rec := r.ends(event.Waiting); rec.Next != 1 || rec.Wait != time.Minute {
 		t.Errorf("parked after %d steps for %s", rec.Next, rec.Wait)
 	}
 	r.wrote(1)
 	r.advance(time.Minute)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(1)
 	r.setPolicy(remedy.Policy{Mode: remedy.Fix})
 	r.advance(time.Minute)
 	r.env.Watch = 20 * time.Second
 	r.on("after 2", r.syncs)
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.wrote(2)
 }
 
@@ -251,7 +251,7 @@ func TestPolicyUnreadable(t *testing.T) {
 	r.fails("read the policy: boom")
 	r.on("policy", nil)
 	r.advance(time.Minute)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(1)
 	r.on("policy", boom)
 	r.fails("read the policy: boom")
@@ -265,16 +265,16 @@ func TestNoTime(t *testing.T) {
 	})
 	r.sync("h1", "192.168.0.9")
 	r.event.Failure.Last, r.event.Failure.First = time.Time{}, time.Time{}
-	if rec := r.ends(events.Waiting); rec.Timings.Queue != 0 {
+	if rec := r.ends(event.Waiting); rec.Timings.Queue != 0 {
 		t.Errorf("it queued for %s", rec.Timings.Queue)
 	}
 	r.wrote(1)
 	r.sync("h2", "192.168.0.9")
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	// Another event without a time may be newer than the fix.
 	r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`)
 	r.event.ID = "other"
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(2)
 }
 
@@ -285,7 +285,7 @@ func TestFuture(t *testing.T) {
 	r.event = r.failure(class, time.Now().Add(24*time.Hour))
 	r.env.Watch = 20 * time.Second
 	r.on("after 1", r.syncs)
-	if rec := r.ends(events.Fixed); rec.Timings.Queue > time.Second {
+	if rec := r.ends(event.Fixed); rec.Timings.Queue > time.Second {
 		t.Errorf("it queued for %s", rec.Timings.Queue)
 	}
 }
@@ -298,11 +298,11 @@ func TestWaitingEnds(t *testing.T) {
 		t.Parallel()
 		r := build(t)
 		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "It is busy.", Wait: time.Minute})
-		if rec := r.ends(events.Waiting); rec.Wait != time.Minute || rec.Ask != "" {
+		if rec := r.ends(event.Waiting); rec.Wait != time.Minute || rec.Ask != "" {
 			t.Errorf("it waits %s and asks %q", rec.Wait, rec.Ask)
 		}
 		r.advance(18 * time.Minute)
-		if rec := r.ends(events.Asked); rec.Wait != 0 || rec.Ask == "" || rec.Rule == "" {
+		if rec := r.ends(event.Asked); rec.Wait != 0 || rec.Ask == "" || rec.Rule == "" {
 			t.Errorf("after 16 minutes it waits %s, asks %q, by the rule %q", rec.Wait, rec.Ask, rec.Rule)
 		}
 	})
@@ -310,19 +310,19 @@ func TestWaitingEnds(t *testing.T) {
 		t.Parallel()
 		r := build(t)
 		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
-		r.ends(events.Asked)
+		r.ends(event.Asked)
 		r.advance(20 * time.Hour)
 		r.event = r.failure(class, r.now())
 		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "It is busy.", Wait: time.Minute})
-		r.ends(events.Waiting) // it begins to wait now
+		r.ends(event.Waiting) // it begins to wait now
 	})
 	t.Run("unknown", func(t *testing.T) {
 		t.Parallel()
 		r := build(t)
 		r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
-		r.ends(events.Waiting)
+		r.ends(event.Waiting)
 		r.advance(61 * time.Minute)
-		if rec := r.ends(events.Asked); rec.Ask == "" {
+		if rec := r.ends(event.Asked); rec.Ask == "" {
 			t.Error("after an hour it asks nothing")
 		}
 		r.wrote(0)

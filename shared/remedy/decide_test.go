@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -29,22 +29,22 @@ func TestDecide(t *testing.T) {
 		risk   remedy.Risk // of the step
 		raised remedy.Risk // of the plan
 		optIn  bool
-		want   events.Result
+		want   event.Result
 		rule   string
 	}{
-		{name: "no policy", want: events.Planned, rule: "Observe mode"},
-		{name: "observe", policy: remedy.Policy{Mode: remedy.Observe, Risk: high}, want: events.Planned, rule: "Observe mode"},
-		{name: "a mode that nobody knows", policy: remedy.Policy{Mode: "banana"}, want: events.Planned, rule: "Observe mode"},
-		{name: "fix, low", policy: fix, want: events.Waiting, rule: "Written"},
-		{name: "fix, medium", policy: fix, risk: medium, want: events.Asked, rule: "risk is medium"},
-		{name: "fix, raised by the plan", policy: fix, raised: high, want: events.Asked, rule: "risk is high"},
-		{name: "fix up to medium", policy: remedy.Policy{Mode: remedy.Fix, Risk: medium}, risk: medium, want: events.Waiting, rule: "Written"},
-		{name: "the class up to medium", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {Risk: &medium}}}, risk: medium, want: events.Waiting, rule: "Written"},
-		{name: "the class observes", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {Mode: remedy.Observe}}}, want: events.Planned, rule: "Observe mode"},
-		{name: "the class alone fixes", policy: remedy.Policy{Classes: map[string]remedy.Class{class: {Mode: remedy.Fix}}}, want: events.Waiting, rule: "Written"},
-		{name: "another class is named", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{"other": {}}}, optIn: true, want: events.Asked, rule: "does not name"},
-		{name: "opted in", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {}}}, optIn: true, want: events.Waiting, rule: "Written"},
-		{name: "not opted in, observe", optIn: true, want: events.Planned, rule: "Observe mode"},
+		{name: "no policy", want: event.Planned, rule: "Observe mode"},
+		{name: "observe", policy: remedy.Policy{Mode: remedy.Observe, Risk: high}, want: event.Planned, rule: "Observe mode"},
+		{name: "a mode that nobody knows", policy: remedy.Policy{Mode: "banana"}, want: event.Planned, rule: "Observe mode"},
+		{name: "fix, low", policy: fix, want: event.Waiting, rule: "Written"},
+		{name: "fix, medium", policy: fix, risk: medium, want: event.Asked, rule: "risk is medium"},
+		{name: "fix, raised by the plan", policy: fix, raised: high, want: event.Asked, rule: "risk is high"},
+		{name: "fix up to medium", policy: remedy.Policy{Mode: remedy.Fix, Risk: medium}, risk: medium, want: event.Waiting, rule: "Written"},
+		{name: "the class up to medium", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {Risk: &medium}}}, risk: medium, want: event.Waiting, rule: "Written"},
+		{name: "the class observes", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {Mode: remedy.Observe}}}, want: event.Planned, rule: "Observe mode"},
+		{name: "the class alone fixes", policy: remedy.Policy{Classes: map[string]remedy.Class{class: {Mode: remedy.Fix}}}, want: event.Waiting, rule: "Written"},
+		{name: "another class is named", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{"other": {}}}, optIn: true, want: event.Asked, rule: "does not name"},
+		{name: "opted in", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {}}}, optIn: true, want: event.Waiting, rule: "Written"},
+		{name: "not opted in, observe", optIn: true, want: event.Planned, rule: "Observe mode"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +62,7 @@ func TestDecide(t *testing.T) {
 			if want := max(tt.risk, tt.raised).String(); rec.Risk != want {
 				t.Errorf("the risk is %q, want %q", rec.Risk, want)
 			}
-			if tt.want == events.Waiting {
+			if tt.want == event.Waiting {
 				r.wrote(1)
 				return
 			}
@@ -70,7 +70,7 @@ func TestDecide(t *testing.T) {
 			if len(rec.Steps) != 1 || rec.Digest == "" || rec.Digest != look.Digest {
 				t.Errorf("%d steps with digest %q; a look has %q", len(rec.Steps), rec.Digest, look.Digest)
 			}
-			if (rec.Ask != "") != (tt.want == events.Asked) {
+			if (rec.Ask != "") != (tt.want == event.Asked) {
 				t.Errorf("asks %q", rec.Ask)
 			}
 		})
@@ -82,11 +82,11 @@ func TestPlansWithoutSteps(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		plan remedy.Plan
-		want events.Result
+		want event.Result
 	}{
-		{remedy.Plan{Finding: "f", Ask: "a", Note: "n", Cause: "c"}, events.Asked},
-		{remedy.Plan{Finding: "f", Wait: time.Minute}, events.Waiting},
-		{remedy.Plan{Finding: "f", Wait: time.Minute, Ask: "a"}, events.Waiting},
+		{remedy.Plan{Finding: "f", Ask: "a", Note: "n", Cause: "c"}, event.Asked},
+		{remedy.Plan{Finding: "f", Wait: time.Minute}, event.Waiting},
+		{remedy.Plan{Finding: "f", Wait: time.Minute, Ask: "a"}, event.Waiting},
 	} {
 		r := build(t)
 		r.class.Diagnose = remedy.Always(tt.plan)
@@ -96,8 +96,8 @@ func TestPlansWithoutSteps(t *testing.T) {
 		}
 		// One that waits is diagnosed again each time it comes.
 		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "g", Ask: "b"})
-		if tt.want == events.Waiting {
-			r.ends(events.Asked)
+		if tt.want == event.Waiting {
+			r.ends(event.Asked)
 		}
 		r.wrote(0)
 	}
@@ -152,7 +152,7 @@ func TestGitOps(t *testing.T) {
 			r.steps = []remedy.Step{act{Name: "1", Annotate: tt.step}}
 			rec := r.run()
 			if tt.owner != "" {
-				if rec.Result != events.Asked || !strings.Contains(rec.Rule, tt.owner) || !strings.Contains(rec.Ask, `"`+key+`":"new"`) {
+				if rec.Result != event.Asked || !strings.Contains(rec.Rule, tt.owner) || !strings.Contains(rec.Ask, `"`+key+`":"new"`) {
 					t.Errorf("ended as %q, rule %q, ask %q; want %s to own it", rec.Result, rec.Rule, rec.Ask, tt.owner)
 				}
 				r.wrote(0)
@@ -178,16 +178,16 @@ func TestDigest(t *testing.T) {
 	}
 	same := plan(step.Annotate{Set: map[string]string{"b": "2", "a": "1"}, Was: map[string]string{"a": "0"}}, step.Touch{})
 	same.Finding, same.Note, same.Ask = "another", "n", "a"
-	same.Changes = []events.Change{{Balancer: "lb-1", What: "group g", How: "the group g gets i-1:30080"}}
+	same.Changes = []event.Change{{Balancer: "lb-1", What: "group g", How: "the group g gets i-1:30080"}}
 	if same.Digest(class, "uid") != digest {
 		t.Error("the digest depends on the words")
 	}
-	with := func(changes ...events.Change) string {
+	with := func(changes ...event.Change) string {
 		p := base
 		p.Changes = changes
 		return p.Digest(class, "uid")
 	}
-	if with(events.Change{What: "a", Down: true}, events.Change{What: "b", Sets: true}) != with(events.Change{What: "b", Sets: true, How: "h"}, events.Change{What: "a", Down: true}, events.Change{What: "a", Down: true}) {
+	if with(event.Change{What: "a", Down: true}, event.Change{What: "b", Sets: true}) != with(event.Change{What: "b", Sets: true, How: "h"}, event.Change{What: "a", Down: true}, event.Change{What: "a", Down: true}) {
 		t.Error("the digest depends on the order or the words of changes")
 	}
 	seen := map[string]string{digest: "base"}
@@ -196,10 +196,10 @@ func TestDigest(t *testing.T) {
 		"UID":         base.Digest(class, "uid2"),
 		"value":       plan(step.Annotate{Set: map[string]string{"a": "1", "b": "3"}, Was: map[string]string{"a": "0"}}, step.Touch{}).Digest(class, "uid"),
 		"Was":         plan(step.Annotate{Set: map[string]string{"a": "1", "b": "2"}, Was: map[string]string{"a": "x"}}, step.Touch{}).Digest(class, "uid"),
-		"down":        with(events.Change{Balancer: "lb-1", What: "listener tcp:80", Down: true}),
-		"sets":        with(events.Change{Balancer: "lb-1", What: "listener tcp:80", Sets: true}),
-		"sets more":   with(events.Change{Balancer: "lb-1", What: "listener tcp:80", Sets: true}, events.Change{Balancer: "lb-1", What: "spec", Sets: true}),
-		"sets others": with(events.Change{Balancer: "lb-2", What: "listener tcp:80", Sets: true}),
+		"down":        with(event.Change{Balancer: "lb-1", What: "listener tcp:80", Down: true}),
+		"sets":        with(event.Change{Balancer: "lb-1", What: "listener tcp:80", Sets: true}),
+		"sets more":   with(event.Change{Balancer: "lb-1", What: "listener tcp:80", Sets: true}, event.Change{Balancer: "lb-1", What: "spec", Sets: true}),
+		"sets others": with(event.Change{Balancer: "lb-2", What: "listener tcp:80", Sets: true}),
 		"fewer":       plan(base.Steps[0]).Digest(class, "uid"),
 		"order":       plan(base.Steps[1], base.Steps[0]).Digest(class, "uid"),
 		"kind":        plan(step.TagLB{LB: "lb", Key: "k", Value: "v"}).Digest(class, "uid"),
@@ -214,10 +214,10 @@ func TestDigest(t *testing.T) {
 	// In a run it stays, whatever happens to the Service beside the plan.
 	r := build(t)
 	r.policy = remedy.Policy{}
-	first := r.ends(events.Planned).Digest
+	first := r.ends(event.Planned).Digest
 	r.patch("", `{"metadata":{"annotations":{"a/b":"c","`+remedy.Resync+`":"x"}}}`)
 	r.event.Again = true
-	if got := r.ends(events.Planned).Digest; got != first {
+	if got := r.ends(event.Planned).Digest; got != first {
 		t.Errorf("the digest changed from %s to %s", first, got)
 	}
 
@@ -236,7 +236,7 @@ func TestLook(t *testing.T) {
 	env := *r.env
 	env.Stream = nil
 	rec, err := remedy.Look(t.Context(), &env, r.class, r.event)
-	if err != nil || rec.Result != events.Planned || len(rec.Steps) != 1 {
+	if err != nil || rec.Result != event.Planned || len(rec.Steps) != 1 {
 		t.Errorf("ended as %q, %v", rec.Result, err)
 	}
 	r.wrote(0)
@@ -336,9 +336,9 @@ func TestPolicyValues(t *testing.T) {
 	// The number of attempts is the operator's.
 	r := build(t)
 	r.policy.Budgets.Attempts = 1
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.advance(8 * time.Minute)
-	r.ends(events.Failed)
+	r.ends(event.Failed)
 }
 
 // What a class may change of a Service follows from its steps and its annotations.

@@ -22,7 +22,7 @@ var DriftReads = []grant.Grant{grant.DescribeLoadBalancerListeners}
 // A Difference is one thing that a full sync of a Service would change on its load
 // balancer.
 type Difference struct {
-	What string // as in events.Change; empty: nothing is changed
+	What string // as in event.Change; empty: nothing is changed
 	Text string // a clause: what it is, and what it would be
 	// Keep and Is are the short name of the annotation that decides it and the value
 	// that would keep what is there; empty if there is no such annotation.

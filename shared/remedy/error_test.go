@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -23,7 +23,7 @@ func TestErrors(t *testing.T) {
 	var total time.Duration
 	for n := 1; ; n++ {
 		rec := r.fails("diagnose: boom")
-		if rec.Result == events.Failed {
+		if rec.Result == event.Failed {
 			if rec.Ask == "" || total < time.Hour-time.Minute {
 				t.Errorf("after %s it asks %q", total, rec.Ask)
 			}
@@ -42,7 +42,7 @@ func TestErrors(t *testing.T) {
 		t.Errorf("the last pause was %s", last)
 	}
 	r.wrote(0)
-	r.ends(events.Failed) // the journal answers
+	r.ends(event.Failed) // the journal answers
 }
 
 // A case that was open for long outlives one bad minute.
@@ -50,14 +50,14 @@ func TestOneErrorIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Wait: time.Hour})
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.advance(2 * time.Hour)
 	r.once("holds", boom)
 	rec := r.fails("boom")
-	if rec.Result != events.Waiting {
+	if rec.Result != event.Waiting {
 		t.Errorf("ended as %q", rec.Result)
 	}
-	rec = r.ends(events.Asked) // what the plan waits for has lasted too long by now
+	rec = r.ends(event.Asked) // what the plan waits for has lasted too long by now
 	if rec.Errors != 0 || rec.Error != "" {
 		t.Errorf("after a good run %d errors are counted: %s", rec.Errors, rec.Error)
 	}
@@ -71,7 +71,7 @@ func TestPanic(t *testing.T) {
 	for _, point := range []string{"holds", "diagnose", "before 1", "check 1", "holds after"} {
 		r.once(point, crash)
 		rec := r.fails("class fake panicked: oh no")
-		if rec.Result != events.Waiting || rec.Wait <= 0 {
+		if rec.Result != event.Waiting || rec.Wait <= 0 {
 			t.Errorf("%s: ended as %q", point, rec.Result)
 		}
 		r.advance(rec.Wait)
@@ -80,7 +80,7 @@ func TestPanic(t *testing.T) {
 			r.env.Watch = long
 		}
 	}
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.wrote(1)
 
 	r = build(t)
@@ -98,14 +98,14 @@ func TestMoved(t *testing.T) {
 		r.patch("", `{"metadata":{"annotations":{"a/b":"c"}}}`)
 		return nil
 	})
-	rec := r.ends(events.Waiting)
+	rec := r.ends(event.Waiting)
 	if rec.Note == "" || len(rec.Steps) != 0 || len(rec.Attempts) != 0 || rec.Wait <= 0 {
 		t.Errorf("noted %q, %d steps, %d attempts, waits %s", rec.Note, len(rec.Steps), len(rec.Attempts), rec.Wait)
 	}
 	r.wrote(0)
 	r.env.Watch = long
 	r.on("after 1", r.syncs)
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.wrote(1)
 
 	r = build(t)
@@ -113,7 +113,7 @@ func TestMoved(t *testing.T) {
 	last := time.Duration(0)
 	for n := 1; ; n++ {
 		rec = r.run()
-		if rec.Result != events.Waiting {
+		if rec.Result != event.Waiting {
 			break
 		}
 		if rec.Wait < last || n > 100 {
@@ -122,14 +122,14 @@ func TestMoved(t *testing.T) {
 		last = rec.Wait
 		r.advance(rec.Wait)
 	}
-	if rec.Result != events.Failed || rec.Ask == "" || last != time.Minute {
+	if rec.Result != event.Failed || rec.Ask == "" || last != time.Minute {
 		t.Errorf("ended as %q, asks %q; the last pause was %s", rec.Result, rec.Ask, last)
 	}
 
 	// A second step that finds something else keeps what was written as an attempt.
 	r = build(t)
 	r.steps = append(r.steps, act{Name: "2", Annotate: set("a/b", "2", "1")})
-	rec = r.ends(events.Waiting)
+	rec = r.ends(event.Waiting)
 	if len(rec.Attempts) != 1 || !strings.Contains(rec.Note, "a/b=2") {
 		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
 	}
@@ -151,13 +151,13 @@ func TestMovedInTheCloud(t *testing.T) {
 		})
 		return remedy.Plan{Finding: "f", Steps: []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}}}, nil
 	}
-	if rec := r.ends(events.Waiting); rec.Note == "" || len(rec.Attempts) != 0 {
+	if rec := r.ends(event.Waiting); rec.Note == "" || len(rec.Attempts) != 0 {
 		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
 	}
 	if got := r.tags()["k"]; got != "theirs" {
 		t.Errorf("the tag is %q now", got)
 	}
-	r.ends(events.Asked)
+	r.ends(event.Asked)
 }
 
 // A step that fails is tried again with the same attempt.
@@ -169,10 +169,10 @@ func TestStepFails(t *testing.T) {
 			r := build(t)
 			r.once(point, boom)
 			rec := r.fails("boom")
-			if rec.Result != events.Waiting || rec.Next != 0 || len(rec.Steps) != 1 {
+			if rec.Result != event.Waiting || rec.Next != 0 || len(rec.Steps) != 1 {
 				t.Errorf("ended as %q with %d of %d steps", rec.Result, rec.Next, len(rec.Steps))
 			}
-			if early := r.ends(events.Waiting); early.Wait > rec.Wait {
+			if early := r.ends(event.Waiting); early.Wait > rec.Wait {
 				t.Errorf("waits %s, then %s", rec.Wait, early.Wait)
 			}
 			r.advance(rec.Wait)
@@ -181,7 +181,7 @@ func TestStepFails(t *testing.T) {
 			}
 			r.on("after 1", r.syncs)
 			r.env.Watch = long
-			rec = r.ends(events.Fixed)
+			rec = r.ends(event.Fixed)
 			r.wrote(1)
 			if len(rec.Attempts) != 1 {
 				t.Errorf("%d attempts", len(rec.Attempts))
@@ -234,22 +234,22 @@ func TestReadsFail(t *testing.T) {
 	r.fails("prove that it worked: describe load balancer ")
 	r.once("holds after", boom)
 	r.fails("prove that it worked: ask whether the failure holds: boom")
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.wrote(1)
 
 	// While nothing shows: the class is asked because another failure came.
 	r = build(t)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.publish(r.failure("other", r.now().Add(5*time.Second)))
 	r.on("holds after", boom)
 	r.fails("boom")
 
 	// While it watches.
 	r = build(t)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.env.Bound, r.env.Watch = 300*time.Millisecond, long
 	rec := r.fails("watch Service")
-	if rec.Result != events.Waiting || !rec.Done() {
+	if rec.Result != event.Waiting || !rec.Done() {
 		t.Errorf("ended as %q", rec.Result)
 	}
 }
@@ -259,7 +259,7 @@ func TestStaleReads(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.once("diagnose", func(context.Context) error { r.advance(6 * time.Second); return nil })
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	if got := r.count("diagnose"); got != 2 {
 		t.Errorf("diagnosed %d times", got)
 	}
@@ -364,7 +364,7 @@ func TestJournalUnreadable(t *testing.T) {
 				t.Parallel()
 				r := build(t)
 				r.must(r.env.Stream.Journal(r.env.Cluster, string(r.svc.UID), of).Append(t.Context(), "x", map[string][]string{"ce-type": {"x"}}, []byte(data)))
-				if rec := r.fails("read the journal"); rec.Result != events.Waiting || rec.Wait < 10*time.Second {
+				if rec := r.fails("read the journal"); rec.Result != event.Waiting || rec.Wait < 10*time.Second {
 					t.Errorf("ended as %q, comes back after %s", rec.Result, rec.Wait)
 				}
 				r.wrote(0)
@@ -385,7 +385,7 @@ func TestUnknownStep(t *testing.T) {
 	decode := r.env.Decode
 	r.env.Decode = func(kind string, data []byte) (remedy.Step, error) { return nil, errBoom }
 	r.advance(2 * time.Minute)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.env.Decode = decode
 	r.wrote(1)
 }

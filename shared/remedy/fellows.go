@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
@@ -37,9 +37,9 @@ func (f Fellow) String() string { return f.Namespace + "/" + f.Name }
 func (c *Case) Fellows(ctx context.Context) ([]Fellow, error) {
 	own := string(c.Service.UID)
 	seen := map[string]*history{own: {Fellow: Fellow{Namespace: c.Service.Namespace, Name: c.Service.Name}}}
-	row := events.NewClassifier([]events.Row{{Class: c.remedy.Class, Codes: c.remedy.Codes, Texts: c.remedy.Texts}})
+	row := event.NewClassifier([]event.Row{{Class: c.remedy.Class, Codes: c.remedy.Codes, Texts: c.remedy.Texts}})
 	_, err := c.Kube.ListEvents(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
-		match := row.Classify(events.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
+		match := row.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
 		kind := signOf(e, match.Class)
 		if kind == noSign || e.Object.UID == "" {
 			return nil
@@ -99,7 +99,7 @@ func signOf(e kube.Event, class string) sign {
 		return good
 	case e.Reason == "CleanLoadBalancer":
 		return cleaned
-	case class != events.Ignored && e.Type == corev1.EventTypeWarning && strings.HasSuffix(e.Reason, "Failed") && !events.DryRun(e.Message):
+	case class != event.Ignored && e.Type == corev1.EventTypeWarning && strings.HasSuffix(e.Reason, "Failed") && !event.DryRun(e.Message):
 		return failed
 	}
 	return noSign

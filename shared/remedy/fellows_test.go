@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -79,7 +79,7 @@ func TestFellows(t *testing.T) {
 		}
 		return remedy.Plan{Finding: "f", Ask: "a"}, err
 	}
-	r.ends(events.Asked)
+	r.ends(event.Asked)
 	want := []remedy.Fellow{
 		{Namespace: "ns", Name: "web", Failed: 4, Fails: true, Same: true},
 		{Namespace: "ns", Name: "b", Failed: 30, Good: 1},
@@ -124,16 +124,16 @@ func TestPauses(t *testing.T) {
 		}
 		return remedy.Plan{Finding: "It is busy.", Wait: c.Pause()}, nil
 	}
-	look := func(want events.Result) {
+	look := func(want event.Result) {
 		t.Helper()
 		if rec, err := remedy.Look(t.Context(), r.env, r.class, r.event); err != nil || rec.Result != want {
 			t.Errorf("a look ends as %s, %v, want %s", rec.Result, err, want)
 		}
 	}
-	look(events.Waiting)
+	look(event.Waiting)
 	var pauses []time.Duration
 	for range 8 {
-		rec := r.ends(events.Waiting)
+		rec := r.ends(event.Waiting)
 		pauses = append(pauses, rec.Wait.Round(10*time.Second))
 		r.advance(rec.Wait)
 	}
@@ -141,15 +141,15 @@ func TestPauses(t *testing.T) {
 	if diff := cmp.Diff([]time.Duration{30 * s, 30 * s, m, 2 * m, 3 * m, 3 * m, 3 * m, 3 * m}, pauses); diff != "" {
 		t.Errorf("pauses (-want +got):\n%s", diff)
 	}
-	look(events.Asked)
-	r.ends(events.Asked)
-	look(events.Asked)
+	look(event.Asked)
+	r.ends(event.Asked)
+	look(event.Asked)
 	r.advance(5 * m)
 	r.event = r.failure(class, r.now())
-	r.ends(events.Asked)
+	r.ends(event.Asked)
 	r.advance(time.Hour)
 	r.event = r.failure(class, r.now())
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(0)
 }
 
@@ -169,7 +169,7 @@ func TestSaid(t *testing.T) {
 		"call DescribeX: SDK.ServerError\nErrorCode: X\nMessage: No such thing.\nMore: map[]":              `"No such thing"`,
 		"": `""`,
 	} {
-		c := remedy.Case{Event: events.Failure{Message: message}}
+		c := remedy.Case{Event: event.Failure{Message: message}}
 		if got := c.Said(); got != want {
 			t.Errorf("of %q it said %s, want %s", message, got, want)
 		}

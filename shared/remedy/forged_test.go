@@ -8,24 +8,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // forge stores a record after the last one of the rig's class, changed as somebody
 // would who may write to the journal.
-func (r *rig) forge(change func(*events.Record)) {
+func (r *rig) forge(change func(*event.Record)) {
 	r.Helper()
 	j := r.env.Stream.Journal(r.env.Cluster, string(r.svc.UID), class)
 	last, err := j.Load(r.Context())
 	r.must(err)
-	rec, err := events.DecodeRecord(last.Header, last.Data)
+	rec, err := event.DecodeRecord(last.Header, last.Data)
 	r.must(err)
 	change(&rec)
 	rec.At = r.now()
-	e, err := events.NewRecord(rec)
+	e, err := event.NewRecord(rec)
 	r.must(err)
-	header, data, err := events.EncodeNATS(e)
+	header, data, err := event.EncodeNATS(e)
 	r.must(err)
 	r.must(j.Append(r.Context(), e.ID(), header, data))
 }
@@ -35,16 +35,16 @@ func (r *rig) forge(change func(*events.Record)) {
 func TestForgedPlan(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		change func(*events.Record)
+		change func(*event.Record)
 		want   string
 	}{
-		"a kind of another class":  {func(rec *events.Record) { rec.Steps[0].Kind = "elsewhere" }, `a step "elsewhere", which the class does not declare`},
-		"a kind that nobody knows": {func(rec *events.Record) { rec.Steps[0].Kind = "gone" }, `a step "gone", which the class does not declare`},
-		"an annotation of another class": {func(rec *events.Record) {
+		"a kind of another class":  {func(rec *event.Record) { rec.Steps[0].Kind = "elsewhere" }, `a step "elsewhere", which the class does not declare`},
+		"a kind that nobody knows": {func(rec *event.Record) { rec.Steps[0].Kind = "gone" }, `a step "gone", which the class does not declare`},
+		"an annotation of another class": {func(rec *event.Record) {
 			rec.Steps[0].Step = json.RawMessage(`{"name":"1","set":{"example.com/other":"x"},"was":{}}`)
 		}, "a step writes example.com/other, which the class does not declare"},
-		"more done than there is": {func(rec *events.Record) { rec.Next = 2 }, "2 of 1 steps are done"},
-		"less than nothing done":  {func(rec *events.Record) { rec.Next = -1 }, "-1 of 1 steps are done"},
+		"more done than there is": {func(rec *event.Record) { rec.Next = 2 }, "2 of 1 steps are done"},
+		"less than nothing done":  {func(rec *event.Record) { rec.Next = -1 }, "-1 of 1 steps are done"},
 	} {
 		for _, parked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, parked %t", name, parked), func(t *testing.T) {
@@ -52,20 +52,20 @@ func TestForgedPlan(t *testing.T) {
 				r := build(t)
 				r.once("before 1", kill)
 				r.dies()
-				r.forge(func(rec *events.Record) {
+				r.forge(func(rec *event.Record) {
 					if parked {
-						rec.Phase, rec.Result, rec.Wait = events.Settled, events.Waiting, time.Second
+						rec.Phase, rec.Result, rec.Wait = event.Settled, event.Waiting, time.Second
 					}
 					tt.change(rec)
 				})
 				r.advance(3 * time.Minute)
-				rec := r.ends(events.Failed)
+				rec := r.ends(event.Failed)
 				if !strings.Contains(rec.Finding, tt.want) || rec.Ask == "" || len(rec.Steps) != 0 {
 					t.Errorf("finding %q, ask %q, %d steps", rec.Finding, rec.Ask, len(rec.Steps))
 				}
 				r.wrote(0)
 				r.event = r.failure(class, r.now())
-				r.ends(events.Waiting)
+				r.ends(event.Waiting)
 				r.wrote(1)
 			})
 		}
@@ -76,16 +76,16 @@ func TestForgedPlan(t *testing.T) {
 // less does not get by the policy, and one that says more keeps nothing back.
 func TestForgedRisk(t *testing.T) {
 	t.Parallel()
-	high := func(rec *events.Record) {
+	high := func(rec *event.Record) {
 		last := len(rec.Steps) - 1
 		rec.Steps[last].Step = json.RawMessage(`{"name":"` + fmt.Sprint(last+1) + `","how":"high","set":{"` + key + `":"new"},"was":{"` + key + `":"old"}}`)
 	}
-	says := func(risk string) func(*events.Record) { return func(rec *events.Record) { rec.Risk = risk } }
+	says := func(risk string) func(*event.Record) { return func(rec *event.Record) { rec.Risk = risk } }
 	for _, tt := range []struct {
 		name   string
 		steps  int
 		raise  remedy.Risk // by the class, while the policy allows it
-		change func(*events.Record)
+		change func(*event.Record)
 		want   string // why it waits; empty: it goes on
 		wrote  int64
 	}{
@@ -112,7 +112,7 @@ func TestForgedRisk(t *testing.T) {
 			r.setPolicy(lower)
 			r.advance(3 * time.Minute)
 			rec, _, _ := r.try(r.event)
-			if why := rec.Rule + rec.Note; tt.want != "" && (rec.Result != events.Waiting || !strings.Contains(why, tt.want)) {
+			if why := rec.Rule + rec.Note; tt.want != "" && (rec.Result != event.Waiting || !strings.Contains(why, tt.want)) {
 				t.Errorf("ended as %s: %s", rec.Result, why)
 			}
 			r.wrote(tt.wrote)
@@ -132,7 +132,7 @@ func TestJudgedWhenMade(t *testing.T) {
 	})
 	r.dies()
 	r.advance(3 * time.Minute)
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.wrote(1)
 }
 
@@ -140,7 +140,7 @@ func TestJudgedWhenMade(t *testing.T) {
 // for this attempt: that a record says so is nothing.
 func TestForgedApproval(t *testing.T) {
 	t.Parallel()
-	evil := func(rec *events.Record) {
+	evil := func(rec *event.Record) {
 		last := len(rec.Steps) - 1
 		rec.Steps[last].Step = json.RawMessage(`{"name":"` + fmt.Sprint(last+1) + `","how":"medium","set":{"` + key + `":"evil"},"was":{"` + key + `":"old"}}`)
 	}
@@ -148,16 +148,16 @@ func TestForgedApproval(t *testing.T) {
 		name   string
 		steps  int
 		agreed bool // a person has, to the true plan
-		forge  func(*events.Record)
+		forge  func(*event.Record)
 	}{
-		{"nobody has agreed", 1, false, func(*events.Record) {}},
-		{"nobody has agreed, and a step is made", 2, false, func(*events.Record) {}},
+		{"nobody has agreed", 1, false, func(*event.Record) {}},
+		{"nobody has agreed, and a step is made", 2, false, func(*event.Record) {}},
 		{"somebody has agreed to another plan", 1, true, evil},
 		{"somebody has agreed to another plan, and a step is made", 2, true, evil},
-		{"somebody has agreed, and the record lists more", 2, true, func(rec *events.Record) {
-			rec.Changes = []events.Change{{Balancer: "lb-1", What: "listener tcp:80", Down: true}}
+		{"somebody has agreed, and the record lists more", 2, true, func(rec *event.Record) {
+			rec.Changes = []event.Change{{Balancer: "lb-1", What: "listener tcp:80", Down: true}}
 		}},
-		{"for an attempt that is over", 1, true, func(rec *events.Record) { rec.Attempt++ }},
+		{"for an attempt that is over", 1, true, func(rec *event.Record) { rec.Attempt++ }},
 	} {
 		for _, parked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, parked %t", tt.name, parked), func(t *testing.T) {
@@ -171,16 +171,16 @@ func TestForgedApproval(t *testing.T) {
 				lower.Risk = remedy.Low
 				if tt.agreed {
 					r.setPolicy(lower)
-					_, err := remedy.Approve(t.Context(), r.env.Stream, r.ends(events.Asked), "ann", r.now(), remedy.ApprovalLife)
+					_, err := remedy.Approve(t.Context(), r.env.Stream, r.ends(event.Asked), "ann", r.now(), remedy.ApprovalLife)
 					r.must(err)
 				}
 				r.once(fmt.Sprintf("before %d", tt.steps), kill)
 				r.dies()
 				r.setPolicy(lower)
-				r.forge(func(rec *events.Record) {
-					rec.Approved, rec.Risk = &events.Approved{By: "eve", At: r.now()}, "low"
+				r.forge(func(rec *event.Record) {
+					rec.Approved, rec.Risk = &event.Approved{By: "eve", At: r.now()}, "low"
 					if parked {
-						rec.Phase, rec.Result, rec.Wait = events.Settled, events.Waiting, time.Second
+						rec.Phase, rec.Result, rec.Wait = event.Settled, event.Waiting, time.Second
 					}
 					tt.forge(rec)
 				})

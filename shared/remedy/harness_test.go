@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -192,10 +192,10 @@ func (r *rig) create(svc *corev1.Service) *corev1.Service {
 // failure returns an event about the rig's Service.
 func (r *rig) failure(class string, at time.Time) remedy.Event {
 	at = at.Truncate(time.Second)
-	return remedy.Event{ID: fmt.Sprintf("%s-%d", class, at.Unix()), Failure: events.Failure{
+	return remedy.Event{ID: fmt.Sprintf("%s-%d", class, at.Unix()), Failure: event.Failure{
 		Cluster: "c-" + r.svc.Namespace, Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: "it is old",
-		Service: events.Service{Namespace: r.svc.Namespace, Name: r.svc.Name, UID: string(r.svc.UID)},
-		Event:   events.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: fmt.Sprint(at.Unix())},
+		Service: event.Service{Namespace: r.svc.Namespace, Name: r.svc.Name, UID: string(r.svc.UID)},
+		Event:   event.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: fmt.Sprint(at.Unix())},
 		Count:   1, First: at, Last: at,
 	}}
 }
@@ -203,12 +203,12 @@ func (r *rig) failure(class string, at time.Time) remedy.Event {
 // publish puts a failure into the stream, where runs see which one is newest.
 func (r *rig) publish(ev remedy.Event) {
 	r.Helper()
-	e, err := events.NewFailed(ev.Failure)
+	e, err := event.NewFailed(ev.Failure)
 	r.must(err)
-	header, data, err := events.EncodeNATS(e)
+	header, data, err := event.EncodeNATS(e)
 	r.must(err)
 	f := ev.Failure
-	_, _, err = r.env.Stream.PublishNewer(r.Context(), events.FailedSubject(f.Cluster, f.Class, f.Service.UID), e.ID(), header, data, func(stream.Message) bool { return true })
+	_, _, err = r.env.Stream.PublishNewer(r.Context(), event.FailedSubject(f.Cluster, f.Class, f.Service.UID), e.ID(), header, data, func(stream.Message) bool { return true })
 	r.must(err)
 }
 
@@ -273,7 +273,7 @@ func kill(context.Context) error {
 }
 
 // run answers the rig's event. killed is true if the run was killed.
-func (r *rig) try(ev remedy.Event) (rec events.Record, err error, killed bool) {
+func (r *rig) try(ev remedy.Event) (rec event.Record, err error, killed bool) {
 	killed = true
 	done := make(chan struct{})
 	go func() {
@@ -286,7 +286,7 @@ func (r *rig) try(ev remedy.Event) (rec events.Record, err error, killed bool) {
 }
 
 // run answers the rig's event, and wants no error.
-func (r *rig) run() events.Record {
+func (r *rig) run() event.Record {
 	r.Helper()
 	rec, err, killed := r.try(r.event)
 	if err != nil || killed {
@@ -296,7 +296,7 @@ func (r *rig) run() events.Record {
 }
 
 // ends answers the rig's event and wants this result.
-func (r *rig) ends(want events.Result) events.Record {
+func (r *rig) ends(want event.Result) event.Record {
 	r.Helper()
 	rec := r.run()
 	if rec.Result != want {
@@ -306,7 +306,7 @@ func (r *rig) ends(want events.Result) events.Record {
 }
 
 // fails answers the rig's event and wants an error that says this.
-func (r *rig) fails(want string) events.Record {
+func (r *rig) fails(want string) event.Record {
 	r.Helper()
 	rec, err, killed := r.try(r.event)
 	if killed || err == nil || !strings.Contains(err.Error(), want) {
@@ -332,11 +332,11 @@ func (r *rig) wrote(want int64) {
 }
 
 // journal returns all records of the Service.
-func (r *rig) journal() []events.Record {
+func (r *rig) journal() []event.Record {
 	r.Helper()
-	var all []events.Record
-	r.must(r.env.Stream.Each(r.Context(), stream.Cases, events.CaseFilter(r.env.Cluster, string(r.svc.UID)), time.Time{}, func(m stream.Message) error {
-		rec, err := events.DecodeRecord(m.Header, m.Data)
+	var all []event.Record
+	r.must(r.env.Stream.Each(r.Context(), stream.Cases, event.CaseFilter(r.env.Cluster, string(r.svc.UID)), time.Time{}, func(m stream.Message) error {
+		rec, err := event.DecodeRecord(m.Header, m.Data)
 		all = append(all, rec)
 		return err
 	}))

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // A hold is what keeps a plan from being applied now, though it is allowed.
 type hold struct {
-	by   events.Hold
+	by   event.Hold
 	rule string        // as a sentence
 	wait time.Duration // until the case is looked at again
 }
@@ -30,20 +30,20 @@ func (x *run) hold(ctx context.Context, p Policy) (*hold, error) {
 			return nil, unreadable{err}
 		}
 		if pause != nil {
-			return &hold{events.HeldByPause, pause.String(), pausedWait}, nil
+			return &hold{event.HeldByPause, pause.String(), pausedWait}, nil
 		}
 	}
 	now := x.env.now()
 	if text, until := p.Frozen(now); text != "" {
-		return &hold{events.HeldByFreeze, text, max(time.Second, min(until.Sub(now), frozenWait))}, nil
+		return &hold{event.HeldByFreeze, text, max(time.Second, min(until.Sub(now), frozenWait))}, nil
 	}
 	return nil, nil
 }
 
 // stands returns the pause or freeze that held the case back and still does; nil if
 // it is over. While it stands, nothing else needs to be read.
-func (x *run) stands(ctx context.Context, prev events.Record) *hold {
-	if prev.Held != events.HeldByPause && prev.Held != events.HeldByFreeze {
+func (x *run) stands(ctx context.Context, prev event.Record) *hold {
+	if prev.Held != event.HeldByPause && prev.Held != event.HeldByFreeze {
 		return nil
 	}
 	p, err := x.policy(ctx)
@@ -59,7 +59,7 @@ func (x *run) stands(ctx context.Context, prev events.Record) *hold {
 
 // keep puts a hold into the record: the case waits, and is diagnosed afresh then.
 func (x *run) keep(h *hold) {
-	x.rec.Result, x.rec.Held, x.rec.Rule, x.rec.Wait = events.Waiting, h.by, h.rule, h.wait
+	x.rec.Result, x.rec.Held, x.rec.Rule, x.rec.Wait = event.Waiting, h.by, h.rule, h.wait
 }
 
 // afford takes the places in the budgets that a plan needs which nobody has agreed
@@ -76,11 +76,11 @@ func (x *run) afford(ctx context.Context) (bool, error) {
 		return agreed, err
 	}
 	if x.waited() > patience {
-		x.rec.Result, x.rec.Rule = events.Asked, why
+		x.rec.Result, x.rec.Rule = event.Asked, why
 		x.rec.Ask = join(x.rec.Ask, fmt.Sprintf("It has waited for an hour. Agree to the plan: lbremedy approve %s. Or allow more in the policy file.", x.rec.Case))
 		return false, nil
 	}
-	x.keep(&hold{events.HeldByBudget, why, wait})
+	x.keep(&hold{event.HeldByBudget, why, wait})
 	return false, nil
 }
 
@@ -93,8 +93,8 @@ func (x *run) broken(ctx context.Context) (*Breaker, error) {
 }
 
 // agreed reports whether a person has approved the plan that a record asks about.
-func (x *run) agreed(ctx context.Context, prev events.Record) (bool, error) {
-	if prev.Phase != events.Settled || prev.Result != events.Asked || prev.Digest == "" {
+func (x *run) agreed(ctx context.Context, prev event.Record) (bool, error) {
+	if prev.Phase != event.Settled || prev.Result != event.Asked || prev.Digest == "" {
 		return false, nil
 	}
 	a, err := approval(ctx, x.env.Stream, x.env.Cluster, prev.Service.UID, x.r.Class)

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -497,7 +497,7 @@ func TestCompare(t *testing.T) {
 				heal()
 				heal = s.Fault(sim.Fault{Product: call.Product, Action: call.Action, Status: 403, Code: "NoPermission"})
 				p, err := ask(t.Context())
-				if unknown := slices.ContainsFunc(p.Changes, func(e events.Change) bool { return e.Unknown }); err != nil || !unknown || p.Risk != remedy.High || !strings.Contains(p.Note, call.Action) {
+				if unknown := slices.ContainsFunc(p.Changes, func(e event.Change) bool { return e.Unknown }); err != nil || !unknown || p.Risk != remedy.High || !strings.Contains(p.Note, call.Action) {
 					t.Errorf("%s is not allowed: %v, %s, %q, %v", call.Action, err, p.Risk, p.Note, p.Changes)
 				}
 				heal()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // What the journal says of a plan is for people. A run that takes one over works out anew
@@ -14,13 +14,13 @@ import (
 
 // judge works out what a plan that was taken over may do. What the class would not plan
 // any more ends the run, with nothing written.
-func (x *run) judge(ctx context.Context) (rec events.Record, ended bool, err error) {
-	ends := func(rec events.Record, err error) (events.Record, bool, error) { return rec, true, err }
+func (x *run) judge(ctx context.Context) (rec event.Record, ended bool, err error) {
+	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	// While nothing may be written anyway, nothing else needs to be read.
 	if h, err := x.hold(ctx, x.c.Policy); err != nil {
 		return ends(x.fail(ctx, err))
 	} else if h != nil {
-		return ends(x.park(ctx, h.wait, events.ForPolicy, h.rule))
+		return ends(x.park(ctx, h.wait, event.ForPolicy, h.rule))
 	}
 	plan, left := Plan{Steps: x.steps}, x.steps[x.rec.Next:]
 	if len(left) > 0 {
@@ -65,7 +65,7 @@ func (x *run) judge(ctx context.Context) (rec events.Record, ended bool, err err
 		return ends(x.fail(ctx, err))
 	}
 	if a != nil && less && a.good(digest, x.rec.Attempt, x.env.now()) {
-		x.rec.Approved = &events.Approved{By: a.By, At: a.At}
+		x.rec.Approved = &event.Approved{By: a.By, At: a.At}
 	}
-	return events.Record{}, false, nil
+	return event.Record{}, false, nil
 }

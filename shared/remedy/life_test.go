@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -17,22 +17,22 @@ func TestFix(t *testing.T) {
 	r := build(t)
 	r.env.Watch = 20 * time.Second
 	r.on("after 1", r.syncs)
-	rec := r.ends(events.Fixed)
+	rec := r.ends(event.Fixed)
 	if len(rec.Attempts) != 1 || rec.Attempt != 1 || rec.Next != 1 || rec.Error != "" || rec.Digest == "" || rec.Mode != "fix" {
 		t.Errorf("the record is %+v", rec)
 	}
-	var phases []events.Phase
+	var phases []event.Phase
 	for _, rec := range r.journal() {
 		phases = append(phases, rec.Phase)
 	}
-	equal(t, phases, []events.Phase{events.Intent, events.Step, events.Settled})
+	equal(t, phases, []event.Phase{event.Intent, event.Step, event.Settled})
 	r.wrote(1)
 
 	// Again: the journal has the answer, whoever asks and however late.
 	reads := r.count("GET")
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second)) // older than the fix
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	if got := r.count("GET"); got != reads {
 		t.Errorf("an answered event made %d requests", got-reads)
 	}
@@ -43,7 +43,7 @@ func TestFix(t *testing.T) {
 
 	// A person asks: it is looked at again, and nothing is written.
 	r.event.Again = true
-	r.ends(events.Gone)
+	r.ends(event.Gone)
 	r.wrote(1)
 }
 
@@ -51,7 +51,7 @@ func TestFix(t *testing.T) {
 func TestRuleStays(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	rec := r.ends(events.Waiting)
+	rec := r.ends(event.Waiting)
 	if rec.Rule != "Written; waits for the controller's sync to show." || !strings.HasPrefix(rec.Decided, "Fix mode applies") {
 		t.Errorf("it waits by the rule %q, and was decided by %q", rec.Rule, rec.Decided)
 	}
@@ -59,7 +59,7 @@ func TestRuleStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.advance(rec.Wait)
-	if rec := r.ends(events.Fixed); !strings.HasPrefix(rec.Rule, "Fix mode applies") {
+	if rec := r.ends(event.Fixed); !strings.HasPrefix(rec.Rule, "Fix mode applies") {
 		t.Errorf("what is fixed was decided by the rule %q", rec.Rule)
 	}
 }
@@ -92,7 +92,7 @@ func TestKill(t *testing.T) {
 			r.once(tt.point, kill)
 			r.dies()
 			r.restart()
-			rec := r.ends(events.Waiting)
+			rec := r.ends(event.Waiting)
 			if rec.Wait <= 0 || rec.Wait > tt.lease {
 				t.Errorf("a run right behind waits %s, want at most %s", rec.Wait, tt.lease)
 			}
@@ -102,7 +102,7 @@ func TestKill(t *testing.T) {
 			if rec.Done() || r.count("after 2") > 0 {
 				r.sync("h2", "192.168.0.9")
 			}
-			rec = r.ends(events.Fixed)
+			rec = r.ends(event.Fixed)
 			r.wrote(2)
 			if len(rec.Attempts) != 1 {
 				t.Errorf("%d attempts are counted, want 1", len(rec.Attempts))
@@ -127,7 +127,7 @@ func TestJournalLost(t *testing.T) {
 			if r.patches.Load() > 0 { // the journal went away in the middle of the step
 				r.sync("h2", "192.168.0.9")
 			}
-			r.ends(events.Fixed)
+			r.ends(event.Fixed)
 			r.wrote(1)
 		})
 	}
@@ -141,12 +141,12 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r.once("after 1", func(context.Context) error { cancel(); return nil })
 	rec, err := remedy.Run(ctx, r.env, r.class, r.event)
-	if err == nil || rec.Result != events.Waiting {
+	if err == nil || rec.Result != event.Waiting {
 		t.Fatalf("ended as %q, %v", rec.Result, err)
 	}
 	r.advance(rec.Wait)
 	r.sync("h2", "192.168.0.9")
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.wrote(1)
 }
 
@@ -165,7 +165,7 @@ func TestCrashLoop(t *testing.T) {
 			r.on(point, kill)
 			for range 3 {
 				if rec, _, killed := r.try(r.event); !killed {
-					if rec.Result == events.Failed && point == "check 1" {
+					if rec.Result == event.Failed && point == "check 1" {
 						break
 					}
 					t.Fatalf("not killed: %q, wait %s", rec.Result, rec.Wait)
@@ -173,12 +173,12 @@ func TestCrashLoop(t *testing.T) {
 				r.restart()
 				r.advance(2 * time.Minute)
 			}
-			rec := r.ends(events.Failed)
+			rec := r.ends(event.Failed)
 			if rec.Ask == "" || rec.Crashes == 0 && rec.Finding == "" {
 				t.Errorf("it asks %q and finds %q", rec.Ask, rec.Finding)
 			}
 			records := len(r.journal())
-			r.ends(events.Failed)
+			r.ends(event.Failed)
 			if got := len(r.journal()); got != records {
 				t.Error("the answer is not in the journal")
 			}
@@ -217,14 +217,14 @@ func TestTrace(t *testing.T) {
 	r.advance(unproven.Wait)
 	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second))
 	r.event.Failure.Trace = second
-	fixed := r.ends(events.Fixed)
+	fixed := r.ends(event.Fixed)
 	if fixed.Trace != second || fixed.Opened != first || !fixed.Prior.IsZero() || !fixed.Recorded.IsZero() || !fixed.Steps[0].Began.Before(fixed.Began) {
 		t.Errorf("the third run says trace %q, opened %q, prior %s, recorded %s", fixed.Trace, fixed.Opened, fixed.Prior, fixed.Recorded)
 	}
 
 	// Without a trace of its own an event has the one that everybody gives it.
 	r.event = r.failure(class, r.now().Add(time.Hour))
-	if rec := r.ends(events.Gone); rec.Trace != events.TraceOf(r.env.Cluster, r.event.ID) || rec.Opened != "" {
+	if rec := r.ends(event.Gone); rec.Trace != event.TraceOf(r.env.Cluster, r.event.ID) || rec.Opened != "" {
 		t.Errorf("an event without a trace has %q, opened %q", rec.Trace, rec.Opened)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -21,12 +21,12 @@ func TestQuietReasons(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		reason string
-		want   events.Result
+		want   event.Result
 	}{
-		{"SyncLoadBalancerFailed", events.Gone},
-		{"UnAvailableLoadBalancer", events.Asked},
-		{"NoBackend", events.Asked},
-		{"SkipSyncBackends", events.Asked},
+		{"SyncLoadBalancerFailed", event.Gone},
+		{"UnAvailableLoadBalancer", event.Asked},
+		{"NoBackend", event.Asked},
+		{"SkipSyncBackends", event.Asked},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +38,7 @@ func TestQuietReasons(t *testing.T) {
 			r.on("holds", nil)
 			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
 			r.event.Again = true
-			r.ends(events.Gone)
+			r.ends(event.Gone)
 		})
 	}
 }
@@ -54,7 +54,7 @@ func TestWaited(t *testing.T) {
 	}
 	about := func(want time.Duration) {
 		t.Helper()
-		r.ends(events.Waiting)
+		r.ends(event.Waiting)
 		if waited < want || waited > want+20*time.Second {
 			t.Errorf("it has waited %s, want %s", waited, want)
 		}
@@ -75,12 +75,12 @@ func TestPatience(t *testing.T) {
 	r := build(t)
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Wait: time.Hour, Patience: 48 * time.Hour})
 	for range 47 {
-		r.ends(events.Waiting)
+		r.ends(event.Waiting)
 		r.advance(time.Hour)
 	}
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.advance(2 * time.Hour)
-	if rec := r.ends(events.Asked); !strings.Contains(rec.Rule, "has lasted 49h") {
+	if rec := r.ends(event.Asked); !strings.Contains(rec.Rule, "has lasted 49h") {
 		t.Errorf("the rule is %q", rec.Rule)
 	}
 }
@@ -110,18 +110,18 @@ func TestByCause(t *testing.T) {
 		}
 		return remedy.Plan{Finding: "Somebody decides about it.", Wait: time.Minute, Patience: time.Hour}, nil
 	}
-	rec := r.ends(events.Waiting)
-	if made != 1 || !rec.Done() || rec.Reason != events.ByCause || rec.Wait != 30*time.Second {
+	rec := r.ends(event.Waiting)
+	if made != 1 || !rec.Done() || rec.Reason != event.ByCause || rec.Wait != 30*time.Second {
 		t.Fatalf("made %d times, then %+v", made, rec)
 	}
 	r.advance(rec.Wait)
-	rec = r.ends(events.Waiting)
+	rec = r.ends(event.Waiting)
 	if made != 1 || len(rec.Steps) != 0 || rec.Finding != "Somebody decides about it." {
 		t.Errorf("made %d times, then %+v", made, rec)
 	}
 	gone = true
 	r.advance(rec.Wait)
-	if rec := r.ends(events.Fixed); made != 1 {
+	if rec := r.ends(event.Fixed); made != 1 {
 		t.Errorf("made %d times, then %+v", made, rec)
 	}
 	r.wrote(0)
@@ -143,7 +143,7 @@ func TestByCause(t *testing.T) {
 	r.dies()
 	r.advance(3 * time.Minute)
 	r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
-	if r.ends(events.Fixed); made != 1 {
+	if r.ends(event.Fixed); made != 1 {
 		t.Errorf("made %d times", made)
 	}
 
@@ -151,7 +151,7 @@ func TestByCause(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		write func()
-		want  events.Result
+		want  event.Result
 		err   string
 	}{
 		{"an error", func() {
@@ -159,7 +159,7 @@ func TestByCause(t *testing.T) {
 		}, "", "ask whether the failure holds: boom"},
 		{"unknown", func() {
 			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
-		}, events.Waiting, ""},
+		}, event.Waiting, ""},
 	} {
 		made = 0
 		r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
@@ -246,12 +246,12 @@ func TestOwnedPorts(t *testing.T) {
 			rec, err := remedy.Look(t.Context(), r.env, r.class, r.event)
 			r.must(err)
 			if tt.owner == "" {
-				if rec.Result != events.Planned || !strings.Contains(rec.Note, tt.note) || (tt.note == "") != (rec.Note == "") {
+				if rec.Result != event.Planned || !strings.Contains(rec.Note, tt.note) || (tt.note == "") != (rec.Note == "") {
 					t.Errorf("ended as %q, note %q", rec.Result, rec.Note)
 				}
 				return
 			}
-			if rec.Result != events.Asked || !strings.Contains(rec.Rule, tt.owner) || !strings.Contains(rec.Ask, "Commit this patch") {
+			if rec.Result != event.Asked || !strings.Contains(rec.Rule, tt.owner) || !strings.Contains(rec.Ask, "Commit this patch") {
 				t.Errorf("ended as %q, rule %q, ask %q", rec.Result, rec.Rule, rec.Ask)
 			}
 		})

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -19,7 +19,7 @@ func TestManyRuns(t *testing.T) {
 	r := build(t)
 	const n = 12
 	var wait sync.WaitGroup
-	results := make([]events.Record, n)
+	results := make([]event.Record, n)
 	for i := range n {
 		env := *r.env
 		env.Stream = r.connect()
@@ -32,17 +32,17 @@ func TestManyRuns(t *testing.T) {
 	}
 	wait.Wait()
 	for _, rec := range results {
-		if rec.Result != events.Waiting {
+		if rec.Result != event.Waiting {
 			t.Errorf("a run ended as %q: %s", rec.Result, rec.Finding)
 		}
 	}
 	r.wrote(1)
 	r.sync("h2", "192.168.0.9")
 	r.advance(10 * time.Second)
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	intents := 0
 	for _, rec := range r.journal() {
-		if rec.Phase == events.Intent {
+		if rec.Phase == event.Intent {
 			intents++
 		}
 	}
@@ -57,10 +57,10 @@ func TestOvertaken(t *testing.T) {
 	r := build(t)
 	r.once("diagnose", func(ctx context.Context) error {
 		r.advance(time.Minute)
-		r.ends(events.Waiting) // writes; the sync doesn't show yet
+		r.ends(event.Waiting) // writes; the sync doesn't show yet
 		return nil
 	})
-	rec := r.ends(events.Waiting)
+	rec := r.ends(event.Waiting)
 	if rec.Wait <= 0 {
 		t.Error("the one overtaken doesn't come back")
 	}
@@ -73,7 +73,7 @@ func TestManyClasses(t *testing.T) {
 	r := build(t)
 	other := *r.class
 	other.Class = "other"
-	var theirs events.Record
+	var theirs event.Record
 	r.once("before 1", func(ctx context.Context) error {
 		var err error
 		theirs, err = remedy.Run(ctx, r.env, &other, r.failure("other", time.Now().Add(-time.Minute)))
@@ -81,8 +81,8 @@ func TestManyClasses(t *testing.T) {
 	})
 	r.env.Watch = 20 * time.Second
 	r.on("after 1", r.syncs)
-	r.ends(events.Fixed)
-	if theirs.Result != events.Waiting || theirs.Wait <= 0 {
+	r.ends(event.Fixed)
+	if theirs.Result != event.Waiting || theirs.Wait <= 0 {
 		t.Errorf("the other class ended as %q", theirs.Result)
 	}
 	r.wrote(1)
@@ -98,12 +98,12 @@ func TestManyClasses(t *testing.T) {
 	r.dies()
 	ev := r.failure("other", time.Now().Add(-time.Minute))
 	rec, err := remedy.Run(t.Context(), r.env, &other, ev)
-	if err != nil || rec.Result != events.Waiting {
+	if err != nil || rec.Result != event.Waiting {
 		t.Errorf("the other class ended as %q, %v", rec.Result, err)
 	}
 	r.advance(2 * time.Minute)
 	rec, err = remedy.Run(t.Context(), r.env, &other, ev)
-	if err != nil || rec.Result != events.Gone {
+	if err != nil || rec.Result != event.Gone {
 		t.Errorf("behind the lease the other class ended as %q, %v", rec.Result, err)
 	}
 }
@@ -124,11 +124,11 @@ func TestLostIsNoCrash(t *testing.T) {
 		return nil
 	})
 	for range 5 {
-		r.ends(events.Waiting)
+		r.ends(event.Waiting)
 		r.advance(time.Minute)
 	}
 	r.on("diagnose", nil)
-	rec := r.ends(events.Waiting)
+	rec := r.ends(event.Waiting)
 	if !rec.Done() || rec.Crashes != 0 {
 		t.Errorf("ended with %d steps and %d crashes: %s", rec.Next, rec.Crashes, rec.Finding)
 	}
@@ -148,10 +148,10 @@ func TestClaims(t *testing.T) {
 			return remedy.Plan{Finding: "There is room.", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
 		}
 		switch rec := r.run(); rec.Result {
-		case events.Asked:
+		case event.Asked:
 			full++
 			r.wrote(0)
-		case events.Waiting:
+		case event.Waiting:
 			taken++
 			r.wrote(1)
 		}
@@ -190,7 +190,7 @@ func TestClaims(t *testing.T) {
 				}
 				return remedy.Plan{Finding: "f", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
 			}
-			r.ends(events.Gone)
+			r.ends(event.Gone)
 		} else {
 			r.fails("boom")
 		}
@@ -207,17 +207,17 @@ func TestTargets(t *testing.T) {
 		r.steps = []remedy.Step{act{Name: "1", At: target, Annotate: set(key, "new", "old")}}
 	}
 	a.once("before 1", func(context.Context) error {
-		rec := b.ends(events.Waiting)
+		rec := b.ends(event.Waiting)
 		if rec.Next != 0 || rec.Wait <= 0 {
 			t.Errorf("the second case wrote %d steps", rec.Next)
 		}
 		b.wrote(0)
 		return nil
 	})
-	a.ends(events.Waiting)
+	a.ends(event.Waiting)
 	a.wrote(1)
 	b.advance(5 * time.Second)
-	b.ends(events.Waiting)
+	b.ends(event.Waiting)
 	b.wrote(1)
 
 	// A lock that can't be taken is an error, and those before it are given back.
@@ -250,7 +250,7 @@ func TestPace(t *testing.T) {
 	written := 0
 	var waits []time.Duration
 	for i, r := range rigs {
-		rec := r.ends(events.Waiting)
+		rec := r.ends(event.Waiting)
 		if rec.Next == 1 {
 			written++
 			continue
@@ -265,7 +265,7 @@ func TestPace(t *testing.T) {
 	}
 	for i, r := range rigs[1:] {
 		r.advance(waits[i])
-		if rec := r.ends(events.Waiting); rec.Next != 1 {
+		if rec := r.ends(event.Waiting); rec.Next != 1 {
 			t.Errorf("case %d came back at its moment and was sent away for %s: %s", i+1, rec.Wait, rec.Rule)
 		}
 		r.wrote(1)
@@ -287,6 +287,6 @@ func TestPaceSoon(t *testing.T) {
 	r.env.Bound = 0
 	r.advance(time.Until(at) + 10*time.Second)
 	r.on("after 1", r.syncs)
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.wrote(1)
 }

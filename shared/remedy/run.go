@@ -17,8 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -90,7 +90,7 @@ func (e *Env) log() *slog.Logger {
 // An Event is what a run answers.
 type Event struct {
 	ID      string // of the CloudEvent
-	Failure events.Failure
+	Failure event.Failure
 	Again   bool // a person asks: answer also if the event is settled
 }
 
@@ -98,15 +98,15 @@ type Event struct {
 // returns is in the journal. An error means that the run could not find out or
 // could not write; the record, if it has a Wait, says when to come back, and the
 // event must be delivered again.
-func Run(ctx context.Context, env *Env, r *Remedy, ev Event) (events.Record, error) {
+func Run(ctx context.Context, env *Env, r *Remedy, ev Event) (event.Record, error) {
 	return answer(ctx, env, r, ev,
-		func(ctx context.Context, x *run) (events.Record, error) {
+		func(ctx context.Context, x *run) (event.Record, error) {
 			defer x.still()
 			rec, err := x.run(ctx)
 			x.release(ctx)
 			return rec, err
 		},
-		func(ctx context.Context, x *run, err error) (events.Record, error) {
+		func(ctx context.Context, x *run, err error) (event.Record, error) {
 			rec, err := x.fail(ctx, err)
 			x.release(ctx)
 			return rec, err
@@ -115,21 +115,21 @@ func Run(ctx context.Context, env *Env, r *Remedy, ev Event) (events.Record, err
 
 // Look answers what Run would do, and writes nothing, neither in the cluster nor
 // in the cloud nor in the journal.
-func Look(ctx context.Context, env *Env, r *Remedy, ev Event) (events.Record, error) {
+func Look(ctx context.Context, env *Env, r *Remedy, ev Event) (event.Record, error) {
 	return answer(ctx, env, r, ev,
-		func(ctx context.Context, x *run) (events.Record, error) { return x.look(ctx) },
-		func(_ context.Context, x *run, err error) (events.Record, error) { return x.rec, err })
+		func(ctx context.Context, x *run) (event.Record, error) { return x.look(ctx) },
+		func(_ context.Context, x *run, err error) (event.Record, error) { return x.rec, err })
 }
 
 // answer has a run do what it is for, within its time. A panic of the class is an
 // error that ends as broken says.
-func answer(ctx context.Context, env *Env, r *Remedy, ev Event, do func(context.Context, *run) (events.Record, error),
-	broken func(context.Context, *run, error) (events.Record, error)) (rec events.Record, err error) {
+func answer(ctx context.Context, env *Env, r *Remedy, ev Event, do func(context.Context, *run) (event.Record, error),
+	broken func(context.Context, *run, error) (event.Record, error)) (rec event.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
 	x, err := newRun(env, r, ev)
 	if err != nil {
-		return events.Record{}, err
+		return event.Record{}, err
 	}
 	defer func() { err = safe(err) }()
 	defer func() {
@@ -141,8 +141,8 @@ func answer(ctx context.Context, env *Env, r *Remedy, ev Event, do func(context.
 }
 
 // look finds out what run would do.
-func (x *run) look(ctx context.Context) (events.Record, error) {
-	x.begin(events.Record{})
+func (x *run) look(ctx context.Context) (event.Record, error) {
+	x.begin(event.Record{})
 	x.sign()
 	if x.env.Stream != nil {
 		x.journal = x.env.Stream.Journal(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
@@ -154,7 +154,7 @@ func (x *run) look(ctx context.Context) (events.Record, error) {
 	}
 	_, ok, err := x.plan(ctx)
 	if ok && x.rec.Result == "" {
-		x.rec.Result = events.Planned
+		x.rec.Result = event.Planned
 	}
 	return x.rec, err
 }
@@ -162,7 +162,7 @@ func (x *run) look(ctx context.Context) (events.Record, error) {
 // panicked returns a class's panic as an error: it must not take the other
 // classes down. The stack goes to the log.
 func (x *run) panicked(p any) error {
-	x.log.Error("class panicked", "panic", events.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
+	x.log.Error("class panicked", "panic", event.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
 	return fmt.Errorf("class %s panicked: %v", x.r.Class, p)
 }
 
@@ -172,7 +172,7 @@ func safe(err error) error {
 		return nil
 	}
 	text := err.Error()
-	if clean := events.Redact(text); clean != text {
+	if clean := event.Redact(text); clean != text {
 		return &redacted{err, clean}
 	}
 	return err
@@ -195,28 +195,28 @@ type run struct {
 	c       *Case
 	w       *Writers
 	journal *stream.Journal
-	rec     events.Record // what the next append says
-	steps   []Step        // of the plan
-	risk    Risk          // of the plan, worked out in this run
-	taken   bool          // the plan was taken over from the journal, and must be judged
-	intent  bool          // the journal holds the plan as one to apply
+	rec     event.Record // what the next append says
+	steps   []Step       // of the plan
+	risk    Risk         // of the plan, worked out in this run
+	taken   bool         // the plan was taken over from the journal, and must be judged
+	intent  bool         // the journal holds the plan as one to apply
 	log     *slog.Logger
 	clock   time.Time         // when the present phase began
 	into    *time.Duration    // where its time is told if the run ends in it; nil: it is over
 	around  map[string]string // labels of the namespace
 
-	prev       events.Record // the last record of the class
+	prev       event.Record // the last record of the class
 	lease      *lease
-	journalled bool          // this run has appended to the journal,
-	settled    bool          // also how it ended,
-	repeated   bool          // or it ended as the last record says
-	other      events.Record // the last record of the Service, if it is another class's
-	tried      bool          // this case has had an attempt before
-	reserved   bool          // the plan was parked until a moment that is its own
+	journalled bool         // this run has appended to the journal,
+	settled    bool         // also how it ended,
+	repeated   bool         // or it ended as the last record says
+	other      event.Record // the last record of the Service, if it is another class's
+	tried      bool         // this case has had an attempt before
+	reserved   bool         // the plan was parked until a moment that is its own
 }
 
 func newRun(env *Env, r *Remedy, ev Event) (*run, error) {
-	ev.Failure.Message = events.Redact(ev.Failure.Message)
+	ev.Failure.Message = event.Redact(ev.Failure.Message)
 	ev.Failure = dated(ev.Failure, env.now())
 	f := ev.Failure
 	if f.Cluster != env.Cluster {
@@ -234,7 +234,7 @@ func newRun(env *Env, r *Remedy, ev Event) (*run, error) {
 var ErrForeign = errors.New("not for this host")
 
 // run is the phases in order.
-func (x *run) run(ctx context.Context) (events.Record, error) {
+func (x *run) run(ctx context.Context) (event.Record, error) {
 	x.journal = x.env.Stream.Journal(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
 	prev, err := x.load(ctx)
 	if err != nil {
@@ -269,11 +269,11 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 	if x.rec.Crashes >= maxCrashes {
 		x.rec.Finding = fmt.Sprintf("%d runs on this event in a row never ended.", x.rec.Crashes)
 		x.rec.Ask = "Look at the log of the function for why it stops, then replay the event."
-		return x.settle(ctx, events.Failed)
+		return x.settle(ctx, event.Failed)
 	}
 	switch next {
 	case refuse:
-		return x.settle(ctx, events.Failed)
+		return x.settle(ctx, event.Failed)
 	case takeBack:
 		return x.takeBack(ctx)
 	case goOn:
@@ -293,19 +293,19 @@ func (x *run) run(ctx context.Context) (events.Record, error) {
 
 // unread ends a run that can't read the journal: a record that no version of
 // this program can read blocks the Service, and asking each second won't help.
-var unread = events.Record{Result: events.Waiting, Wait: time.Minute}
+var unread = event.Record{Result: event.Waiting, Wait: time.Minute}
 
 // load reads the last record of this Service and class, and what is known of the runs.
-func (x *run) load(ctx context.Context) (events.Record, error) {
+func (x *run) load(ctx context.Context) (event.Record, error) {
 	if err := x.remember(ctx); err != nil {
-		return events.Record{}, err
+		return event.Record{}, err
 	}
 	last, err := x.journal.Load(ctx)
 	if err != nil {
-		return events.Record{}, fmt.Errorf("read the journal: %w", err)
+		return event.Record{}, fmt.Errorf("read the journal: %w", err)
 	}
 	if last == nil {
-		return events.Record{}, nil
+		return event.Record{}, nil
 	}
 	return decode(*last)
 }
@@ -313,32 +313,32 @@ func (x *run) load(ctx context.Context) (events.Record, error) {
 // others returns the last record of the Service if it is another class's; the
 // zero record if it is this one's. It is read after this class's own: a record
 // that came in between makes the next append fail.
-func (x *run) others(ctx context.Context) (events.Record, error) {
+func (x *run) others(ctx context.Context) (event.Record, error) {
 	uid := x.ev.Failure.Service.UID
-	last, err := x.env.Stream.Last(ctx, stream.Cases, events.CaseFilter(x.env.Cluster, uid))
+	last, err := x.env.Stream.Last(ctx, stream.Cases, event.CaseFilter(x.env.Cluster, uid))
 	switch {
 	case errors.Is(err, stream.ErrNotFound):
-		return events.Record{}, nil
+		return event.Record{}, nil
 	case err != nil:
-		return events.Record{}, fmt.Errorf("read the journal: %w", err)
-	case last.Subject == events.CaseSubject(x.env.Cluster, uid, x.r.Class):
-		return events.Record{}, nil
+		return event.Record{}, fmt.Errorf("read the journal: %w", err)
+	case last.Subject == event.CaseSubject(x.env.Cluster, uid, x.r.Class):
+		return event.Record{}, nil
 	}
 	return decode(last)
 }
 
 // writing returns for how long the run that wrote the record may still be writing.
-func (x *run) writing(rec events.Record) time.Duration {
-	if rec.Phase != events.Intent && rec.Phase != events.Step || rec.Done() {
+func (x *run) writing(rec event.Record) time.Duration {
+	if rec.Phase != event.Intent && rec.Phase != event.Step || rec.Done() {
 		return 0
 	}
 	return x.env.bound() - x.since(rec.At)
 }
 
-func decode(m stream.Message) (events.Record, error) {
-	rec, err := events.DecodeRecord(m.Header, m.Data)
+func decode(m stream.Message) (event.Record, error) {
+	rec, err := event.DecodeRecord(m.Header, m.Data)
 	if err != nil {
-		return events.Record{}, fmt.Errorf("read the journal: %w", err)
+		return event.Record{}, fmt.Errorf("read the journal: %w", err)
 	}
 	return rec, nil
 }
@@ -357,19 +357,19 @@ const (
 
 // resume decides from the last record how to go on, and begins the new one. agreed
 // says that a person has approved the plan that the last record asks about.
-func (x *run) resume(prev events.Record, agreed bool) (next, events.Record) {
+func (x *run) resume(prev event.Record, agreed bool) (next, event.Record) {
 	x.begin(prev)
 	x.sign()
 	if prev.Phase == "" {
-		return afresh, events.Record{}
+		return afresh, event.Record{}
 	}
-	later := func(d time.Duration) (next, events.Record) {
-		prev.Result, prev.Wait = events.Waiting, max(d, time.Second)
+	later := func(d time.Duration) (next, event.Record) {
+		prev.Result, prev.Wait = event.Waiting, max(d, time.Second)
 		return answered, prev
 	}
-	open := prev.Phase == events.Intent || prev.Phase == events.Step
-	held := prev.Phase == events.Settled && prev.Held != ""
-	parked := prev.Phase == events.Settled && prev.Result == events.Waiting && len(prev.Steps) > 0 && !held
+	open := prev.Phase == event.Intent || prev.Phase == event.Step
+	held := prev.Phase == event.Settled && prev.Held != ""
+	parked := prev.Phase == event.Settled && prev.Result == event.Waiting && len(prev.Steps) > 0 && !held
 	var left time.Duration // until the run that wrote prev, or what it waits for, is over
 	switch {
 	case open && !prev.Done():
@@ -381,28 +381,28 @@ func (x *run) resume(prev events.Record, agreed bool) (next, events.Record) {
 		return later(left)
 	}
 	switch {
-	case prev.Held == events.TakenBack, prev.Undoing && !final(prev.Result):
-		return takeBack, events.Record{}
+	case prev.Held == event.TakenBack, prev.Undoing && !final(prev.Result):
+		return takeBack, event.Record{}
 	case held || agreed:
-		return afresh, events.Record{}
-	case parked && prev.Done() && prev.Reason == events.ByCause:
-		return afresh, events.Record{}
+		return afresh, event.Record{}
+	case parked && prev.Done() && prev.Reason == event.ByCause:
+		return afresh, event.Record{}
 	case (open || parked) && prev.Done():
 		return x.take(prev, prove)
 	case (open || parked) && len(prev.Attempts) > 0 && x.since(prev.Attempts[len(prev.Attempts)-1]) > stale:
-		return afresh, events.Record{}
+		return afresh, event.Record{}
 	case open || parked:
 		return x.take(prev, goOn)
-	case prev.Phase == events.Started:
-		return afresh, events.Record{}
+	case prev.Phase == event.Started:
+		return afresh, event.Record{}
 	case x.ev.Again:
-		return afresh, events.Record{}
+		return afresh, event.Record{}
 	case (prev.Event == x.ev.ID || x.lease.state.Event == x.ev.ID) && prev.Result.Settled():
 		return answered, prev
-	case prev.Result == events.Fixed && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.IsZero():
+	case prev.Result == event.Fixed && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.IsZero():
 		return answered, prev
 	}
-	return afresh, events.Record{}
+	return afresh, event.Record{}
 }
 
 // since returns how long ago a time was. A clock that jumped back must not make
@@ -411,15 +411,15 @@ func (x *run) since(at time.Time) time.Duration { return max(0, x.env.now().Sub(
 
 // begin starts the record of this run. An open case goes on under its ID; after
 // one that ended, another begins.
-func (x *run) begin(prev events.Record) {
+func (x *run) begin(prev event.Record) {
 	f := x.ev.Failure
-	x.rec = events.Record{
+	x.rec = event.Record{
 		Case: caseID(f), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service,
 		Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
-		Recorded: f.Recorded, Trace: cmp.Or(f.Trace, events.TraceOf(f.Cluster, x.ev.ID)),
+		Recorded: f.Recorded, Trace: cmp.Or(f.Trace, event.TraceOf(f.Cluster, x.ev.ID)),
 		Who: x.env.Who, First: x.env.now(), Began: x.clock,
 	}
-	if prev.Event == x.ev.ID && prev.Phase == events.Settled {
+	if prev.Event == x.ev.ID && prev.Phase == event.Settled {
 		x.rec.Prior = prev.At
 	}
 	for _, at := range prev.Attempts {
@@ -427,17 +427,17 @@ func (x *run) begin(prev events.Record) {
 			x.rec.Attempts = append(x.rec.Attempts, at)
 		}
 	}
-	ended := prev.Phase == "" || prev.Phase == events.Settled && final(prev.Result)
+	ended := prev.Phase == "" || prev.Phase == event.Settled && final(prev.Result)
 	if !ended {
 		x.rec.Case, x.rec.First = prev.Case, prev.First
-		if opened := cmp.Or(prev.Opened, prev.Trace); events.TraceID(opened) != events.TraceID(x.rec.Trace) {
+		if opened := cmp.Or(prev.Opened, prev.Trace); event.TraceID(opened) != event.TraceID(x.rec.Trace) {
 			x.rec.Opened = opened
 		}
 		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
 	}
 	x.rec.Errors = x.errors(prev)
 	switch {
-	case prev.Phase == events.Settled && prev.Result == events.Undone:
+	case prev.Phase == event.Settled && prev.Result == event.Undone:
 		x.rec.Back = prev.At
 	case !ended:
 		x.rec.Back = prev.Back
@@ -458,9 +458,9 @@ func (x *run) sign() {
 	x.c.Log = x.log
 }
 
-func final(r events.Result) bool {
+func final(r event.Result) bool {
 	switch r {
-	case events.Gone, events.Superseded, events.Fixed, events.Foreign, events.Failed, events.Undone:
+	case event.Gone, event.Superseded, event.Fixed, event.Foreign, event.Failed, event.Undone:
 		return true
 	}
 	return false
@@ -468,34 +468,34 @@ func final(r events.Result) bool {
 
 // take takes a plan over from the record that it stands in. What stands there is data:
 // what is no plan of the class is refused.
-func (x *run) take(prev events.Record, n next) (next, events.Record) {
+func (x *run) take(prev event.Record, n next) (next, event.Record) {
 	steps, err := x.r.planned(x.env, prev)
 	switch {
 	case errors.Is(err, ErrUndeclared):
 		x.log.Error("journalled plan refused", "error", err)
 		x.rec.Finding = fmt.Sprintf("The journal holds what is no plan of the class, and nothing of it was applied: %s.", err)
 		x.rec.Ask = "Find out who has written it there. The next failure of the Service is diagnosed afresh."
-		return refuse, events.Record{}
+		return refuse, event.Record{}
 	case err != nil:
 		x.log.Error("journalled step can't be read", "error", err)
-		return afresh, events.Record{}
+		return afresh, event.Record{}
 	}
 	crashes := x.rec.Crashes
-	x.reserved = prev.Phase == events.Settled && prev.Reason == events.AfterOthers
+	x.reserved = prev.Phase == event.Settled && prev.Reason == event.AfterOthers
 	rec := prev
 	rec.Event, rec.Message, rec.EventTime, rec.Who = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who
 	rec.Recorded, rec.Trace, rec.Opened, rec.Prior, rec.Began = x.rec.Recorded, x.rec.Trace, x.rec.Opened, x.rec.Prior, x.rec.Began
 	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason, rec.Crashes = x.rec.Timings, "", 0, "", "", crashes
 	x.rec, x.steps, x.intent = rec, steps, true
 	x.c.ID, x.c.Attempt = rec.Case, rec.Attempt
-	return n, events.Record{}
+	return n, event.Record{}
 }
 
 // diagnose finds out whether the failure still stands, and asks the class what
 // to do. ended means that the record's result says it all.
 func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 	defer x.lap(&x.rec.Timings.Diagnose)
-	end := func(r events.Result, finding string) (Plan, bool, error) {
+	end := func(r event.Result, finding string) (Plan, bool, error) {
 		x.rec.Result, x.rec.Finding = r, finding
 		return Plan{}, true, nil
 	}
@@ -515,7 +515,7 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 			return Plan{}, false, err
 		}
 		if over != "" {
-			return end(events.Gone, over)
+			return end(event.Gone, over)
 		}
 		if x.ev.Failure.Service.Kind == "" {
 			x.rec.Impact = impact(x.c.Service)
@@ -529,7 +529,7 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 		}
 		superseded := fmt.Sprintf("The newest failure of the Service is of another class: %s.", newer)
 		if newer != "" && !x.r.Sees {
-			return end(events.Superseded, superseded)
+			return end(event.Superseded, superseded)
 		}
 		proof, told, err := x.succeeded(ctx, x.ev.Failure.Last)
 		if err != nil {
@@ -547,17 +547,17 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 			}
 			switch {
 			case newer != "" && v != Yes:
-				return end(events.Superseded, superseded)
+				return end(event.Superseded, superseded)
 			case v == No:
 				return end(x.ended(), cmp.Or(proof, "The cause of the failure is gone; the controller tries again by itself."))
 			case v == Unknown:
 				const finding = "Whether the failure still holds can't be told."
 				if x.waited() > patience {
 					x.rec.Ask = "Look at the Service and its load balancer by hand."
-					return end(events.Asked, finding)
+					return end(event.Asked, finding)
 				}
 				x.rec.Wait = 30 * time.Second
-				return end(events.Waiting, finding)
+				return end(event.Waiting, finding)
 			}
 		}
 		plan, err = x.r.Diagnose(ctx, x.c)
@@ -579,19 +579,19 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 }
 
 // idle reports whether the record is one of a case that waits and writes nothing.
-func idle(rec events.Record) bool {
-	return rec.Phase == events.Settled && rec.Result == events.Waiting && (len(rec.Steps) == 0 || rec.Held != "")
+func idle(rec event.Record) bool {
+	return rec.Phase == event.Settled && rec.Result == event.Waiting && (len(rec.Steps) == 0 || rec.Held != "")
 }
 
 // lasting reports whether the record is one of a case that has asked because it
 // waited in vain. It need not wait again as long as its failure comes back.
-func lasting(rec events.Record) bool {
-	return rec.Phase == events.Settled && rec.Result == events.Asked && !rec.Since.IsZero()
+func lasting(rec event.Record) bool {
+	return rec.Phase == event.Settled && rec.Result == event.Asked && !rec.Since.IsZero()
 }
 
 // waitsSince returns since when the case waits whose last record this is; zero if
 // it doesn't.
-func (x *run) waitsSince(prev events.Record) time.Time {
+func (x *run) waitsSince(prev event.Record) time.Time {
 	if idle(prev) || lasting(prev) && x.since(x.last(prev)) < stale {
 		return prev.Since
 	}
@@ -608,11 +608,11 @@ func (x *run) waited() time.Duration {
 
 // ended returns how a failure has ended that is over: one that is over after we
 // have written was fixed.
-func (x *run) ended() events.Result {
+func (x *run) ended() event.Result {
 	if x.tried {
-		return events.Fixed
+		return event.Fixed
 	}
-	return events.Gone
+	return event.Gone
 }
 
 // readService reads the Service as it is now. over says, as a sentence, why there
@@ -711,18 +711,18 @@ func (x *run) newer(ctx context.Context) (string, error) {
 }
 
 // newest returns the newest failure of the Service in the stream, of one class or of any ("*").
-func (x *run) newest(ctx context.Context, class string) (events.Failure, bool, error) {
+func (x *run) newest(ctx context.Context, class string) (event.Failure, bool, error) {
 	subject := fmt.Sprintf("lbremedy.failed.%s.%s.%s", x.env.Cluster, class, x.ev.Failure.Service.UID)
 	msg, err := x.env.Stream.Last(ctx, stream.Failed, subject)
 	if errors.Is(err, stream.ErrNotFound) {
-		return events.Failure{}, false, nil
+		return event.Failure{}, false, nil
 	}
 	if err != nil {
-		return events.Failure{}, false, fmt.Errorf("read the newest failure: %w", err)
+		return event.Failure{}, false, fmt.Errorf("read the newest failure: %w", err)
 	}
 	f, mine, err := x.kept(msg)
 	if err != nil {
-		return events.Failure{}, false, err
+		return event.Failure{}, false, err
 	}
 	if !mine || f.Last.IsZero() {
 		return x.newestOfOurs(ctx, subject)
@@ -749,24 +749,24 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 		return false, err
 	}
 	x.steps, x.risk = plan.Steps, plan.Highest()
-	x.rec.Finding, x.rec.Cause, x.rec.Wait = events.Redact(plan.Finding), events.Redact(plan.Cause), plan.Wait
-	x.rec.Ask, x.rec.Note = events.Redact(plan.Ask), events.Redact(plan.Note)
+	x.rec.Finding, x.rec.Cause, x.rec.Wait = event.Redact(plan.Finding), event.Redact(plan.Cause), plan.Wait
+	x.rec.Ask, x.rec.Note = event.Redact(plan.Ask), event.Redact(plan.Note)
 	x.rec.Steps, x.rec.Changes, x.rec.Risk = steps, plan.Changes, ""
 	x.rec.Held, x.rec.Approved, x.rec.Digest, x.rec.Decided = "", nil, "", ""
 	leave := x.leave(x.c.Policy)
 	if len(plan.Steps) == 0 {
-		x.rec.Result = events.Asked
+		x.rec.Result = event.Asked
 		switch lasted := x.waited(); {
 		case plan.Wait == 0:
 		case lasted <= max(enough, plan.Patience):
-			x.rec.Result = events.Waiting
+			x.rec.Result = event.Waiting
 		default:
 			x.rec.Wait = 0
 			x.rec.Rule = fmt.Sprintf("It was to pass by itself, and has lasted %s.", lasted.Round(time.Minute))
 			x.rec.Ask = join(x.rec.Ask, "Look why it lasts.")
 		}
-		if leave.Muted && x.rec.Result == events.Asked {
-			x.rec.Result, x.rec.Rule = events.Planned, join(leave.Why, "Nobody is asked.")
+		if leave.Muted && x.rec.Result == event.Asked {
+			x.rec.Result, x.rec.Rule = event.Planned, join(leave.Why, "Nobody is asked.")
 		}
 		return false, nil
 	}
@@ -776,7 +776,7 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 	x.rec.Note = join(x.rec.Note, own.note)
 	if own.manager != "" && !leave.Muted {
 		// Without a digest: to agree would not help.
-		x.rec.Result, x.rec.Rule = events.Asked, fmt.Sprintf("%s owns what the plan would write and would put it back.", own.manager)
+		x.rec.Result, x.rec.Rule = event.Asked, fmt.Sprintf("%s owns what the plan would write and would put it back.", own.manager)
 		x.rec.Ask = join(x.rec.Ask, "Commit this patch where the Service is kept: "+x.patches(plan))
 		return false, nil
 	}
@@ -789,7 +789,7 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 func (x *run) permit(ctx context.Context, leave Leave, risk Risk, oneWay string) (bool, error) {
 	allowed, rule := leave.Allows(x.r, risk, oneWay)
 	if leave.Mode != Fix {
-		x.rec.Result, x.rec.Rule = events.Planned, rule
+		x.rec.Result, x.rec.Rule = event.Planned, rule
 		return false, nil
 	}
 	if allowed && !x.rec.Back.IsZero() {
@@ -811,13 +811,13 @@ func (x *run) permit(ctx context.Context, leave Leave, risk Risk, oneWay string)
 			return false, err
 		}
 		if !agreed {
-			x.rec.Result = events.Asked
+			x.rec.Result = event.Asked
 			x.rec.Ask = join(x.rec.Ask, fmt.Sprintf("Agree to the plan: lbremedy approve %s. Or allow it in the policy file, or do it by hand.", x.rec.Case))
 			return false, nil
 		}
 	}
 	if most := x.c.Policy.Budgets.attempts(); len(x.rec.Attempts) >= most {
-		x.rec.Result = events.Failed
+		x.rec.Result = event.Failed
 		x.rec.Rule = fmt.Sprintf("%d attempts to write on this Service for this class in 24 h are the limit.", most)
 		x.rec.Ask = join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
 		return false, nil
@@ -869,8 +869,8 @@ func (x *run) patches(plan Plan) string {
 
 // later ends a run that must come back soon, without a word in the journal: it
 // holds nothing and has found out nothing.
-func (x *run) later(d time.Duration) (events.Record, error) {
-	x.rec.Result, x.rec.Wait = events.Waiting, d
+func (x *run) later(d time.Duration) (event.Record, error) {
+	x.rec.Result, x.rec.Wait = event.Waiting, d
 	return x.rec, nil
 }
 
@@ -890,23 +890,23 @@ func (x *run) policy(ctx context.Context) (Policy, error) {
 
 // lost ends a run whose append failed: another run on the Service was first, or
 // the journal is away.
-func (x *run) lost(err error) (events.Record, error) {
+func (x *run) lost(err error) (event.Record, error) {
 	if errors.Is(err, stream.ErrConflict) {
 		return x.later(time.Second)
 	}
-	return events.Record{}, err
+	return event.Record{}, err
 }
 
 // fail ends a run with an error. Errors come back, less often each time; after an
 // hour they become a question to a person.
-func (x *run) fail(ctx context.Context, cause error) (events.Record, error) {
+func (x *run) fail(ctx context.Context, cause error) (event.Record, error) {
 	if !x.intent {
 		x.rec.Steps = nil
 	}
-	result := events.Waiting
+	result := event.Waiting
 	if errors.As(cause, new(unreadable)) {
 		// Nobody knows what is allowed: that is a pause, however long it lasts.
-		x.rec.Error, x.rec.Wait = events.Redact(cause.Error()), pausedWait
+		x.rec.Error, x.rec.Wait = event.Redact(cause.Error()), pausedWait
 	} else {
 		result = x.backOff(cause)
 	}
@@ -921,28 +921,28 @@ func (x *run) fail(ctx context.Context, cause error) (events.Record, error) {
 //
 // How long errors have lasted is the sum of the pauses between them, not the time
 // since the case began: a case that was open for days must outlive one bad minute.
-func (x *run) backOff(cause error) events.Result {
+func (x *run) backOff(cause error) event.Result {
 	x.rec.Errors++
-	x.rec.Error = events.Redact(cause.Error())
+	x.rec.Error = event.Redact(cause.Error())
 	var lasted time.Duration
 	for n := 1; n <= x.rec.Errors && lasted <= patience; n++ {
 		x.rec.Wait = min(time.Second<<min(n, 6), time.Minute)
 		lasted += x.rec.Wait
 	}
 	if lasted <= patience {
-		return events.Waiting
+		return event.Waiting
 	}
 	x.rec.Ask = "Look at the error, set it right, and replay the event."
-	return events.Failed
+	return event.Failed
 }
 
 // settle journals how the run ended.
-func (x *run) settle(ctx context.Context, r events.Result) (events.Record, error) {
+func (x *run) settle(ctx context.Context, r event.Result) (event.Record, error) {
 	if x.into != nil {
 		x.lap(x.into)
 	}
 	x.rec.Result = r
-	if r != events.Waiting && x.rec.Decided != "" {
+	if r != event.Waiting && x.rec.Decided != "" {
 		x.rec.Rule = x.rec.Decided // it waits for nothing any more
 	}
 	if x.repeats(r) {
@@ -950,10 +950,10 @@ func (x *run) settle(ctx context.Context, r events.Result) (events.Record, error
 		if x.rec.Error == "" {
 			x.rec.Errors = 0
 		}
-		x.rec.Case, x.rec.First, x.rec.Phase, x.rec.At, x.rec.Repeats = x.prev.Case, x.prev.First, events.Settled, x.env.now(), true
+		x.rec.Case, x.rec.First, x.rec.Phase, x.rec.At, x.rec.Repeats = x.prev.Case, x.prev.First, event.Settled, x.env.now(), true
 		return x.rec, nil
 	}
-	if err := x.append(ctx, events.Settled); err != nil {
+	if err := x.append(ctx, event.Settled); err != nil {
 		return x.lost(err)
 	}
 	x.settled = true
@@ -962,29 +962,29 @@ func (x *run) settle(ctx context.Context, r events.Result) (events.Record, error
 
 // append journals the record as it stands. It fails with stream.ErrConflict if
 // another run on the Service has appended since this one read the journal.
-func (x *run) append(ctx context.Context, phase events.Phase) error {
+func (x *run) append(ctx context.Context, phase event.Phase) error {
 	x.rec.Phase, x.rec.At = phase, x.env.now()
 	switch {
-	case !idle(x.rec) && !lasting(x.rec) && phase == events.Settled:
+	case !idle(x.rec) && !lasting(x.rec) && phase == event.Settled:
 		x.rec.Since = time.Time{}
 	case idle(x.rec) && x.rec.Since.IsZero() && x.rec.Error == "":
 		x.rec.Since = x.rec.At
 	}
-	if phase == events.Settled {
+	if phase == event.Settled {
 		x.rec.Crashes = 0
 		if x.rec.Error == "" {
 			x.rec.Errors = 0
 		}
 	}
-	e, err := events.NewRecord(x.rec)
+	e, err := event.NewRecord(x.rec)
 	if err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
-	header, data, err := events.EncodeNATS(e)
+	header, data, err := event.EncodeNATS(e)
 	if err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
-	if phase != events.Intent && ctx.Err() != nil {
+	if phase != event.Intent && ctx.Err() != nil {
 		// The run's time is up; what it has done is told all the same.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

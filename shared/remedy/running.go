@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -24,7 +24,7 @@ const (
 // A lease is a run's hold on the key that says who runs on its Service and class. While
 // it reads, however slowly, it renews the lease; who dies stops to.
 type lease struct {
-	state    events.Running
+	state    event.Running
 	revision uint64
 	found    bool // the key was there
 	ends     chan struct{}
@@ -44,18 +44,18 @@ func (x *run) remember(ctx context.Context) error {
 	x.lease.found = true
 	if err := json.Unmarshal(e.Value, &x.lease.state); err != nil {
 		x.log.Error("who runs can't be read", "key", x.key(), "error", err)
-		x.lease.state = events.Running{}
+		x.lease.state = event.Running{}
 	}
 	return nil
 }
 
 func (x *run) key() string {
-	return events.RunKey(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
+	return event.RunKey(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
 }
 
 // enter takes the lease. If another run has it, or is faster, it returns how long to
 // wait. A run that left its lease behind never ended.
-func (x *run) enter(ctx context.Context, prev events.Record) (wait time.Duration, err error) {
+func (x *run) enter(ctx context.Context, prev event.Record) (wait time.Duration, err error) {
 	l := x.lease
 	switch {
 	case l.state.Holder != "":
@@ -63,7 +63,7 @@ func (x *run) enter(ctx context.Context, prev events.Record) (wait time.Duration
 			return min(left, soon), nil
 		}
 		l.state.Crashes++
-	case !l.found && prev.Phase != "" && prev.Phase != events.Settled && x.other.Phase == "":
+	case !l.found && prev.Phase != "" && prev.Phase != event.Settled && x.other.Phase == "":
 		l.state.Crashes = prev.Crashes + 1 // of a release that had no leases
 	}
 	l.state.Holder, l.state.Renewed = rand.Text(), x.env.now()
@@ -149,7 +149,7 @@ func (x *run) release(ctx context.Context) {
 }
 
 // last returns when a run last ended as the record says.
-func (x *run) last(rec events.Record) time.Time {
+func (x *run) last(rec event.Record) time.Time {
 	if x.lease != nil && x.lease.state.Last.After(rec.At) {
 		return x.lease.state.Last
 	}
@@ -158,9 +158,9 @@ func (x *run) last(rec events.Record) time.Time {
 
 // errors returns how many runs before this one have ended with an error, in a row. A
 // question that errors have led to stands while they come back.
-func (x *run) errors(prev events.Record) int {
+func (x *run) errors(prev event.Record) int {
 	switch {
-	case prev.Phase == "", prev.Phase == events.Settled && final(prev.Result) && (prev.Error == "" || x.since(x.last(prev)) >= stale):
+	case prev.Phase == "", prev.Phase == event.Settled && final(prev.Result) && (prev.Error == "" || x.since(x.last(prev)) >= stale):
 		return 0
 	case x.lease != nil && x.lease.state.Last.After(prev.At):
 		return x.lease.state.Errors
@@ -170,13 +170,13 @@ func (x *run) errors(prev events.Record) int {
 
 // repeats reports whether the run has ended as the last record says already, and has
 // written nothing: then that record stands for it, too.
-func (x *run) repeats(r events.Result) bool {
+func (x *run) repeats(r event.Result) bool {
 	// Without a count that it could be added to, it is told again: the first time after an
 	// upgrade, and when a person has closed the incident.
 	if x.lease == nil || x.lease.state.Seen == 0 {
 		return false
 	}
-	if x.prev.Phase != events.Settled || x.journalled || r == events.Fixed || r == events.Unsettled || r == events.Undone {
+	if x.prev.Phase != event.Settled || x.journalled || r == event.Fixed || r == event.Unsettled || r == event.Undone {
 		return false
 	}
 	now := x.rec
@@ -189,12 +189,12 @@ var digits = regexp.MustCompile(`[0-9]+`)
 
 // sameEnd reports whether two records of a Service and class say the same, but for
 // numbers: how long something lasts, how much is left.
-func sameEnd(a, b events.Record) bool {
+func sameEnd(a, b event.Record) bool {
 	return endOf(a) == endOf(b)
 }
 
 // endOf digests what a record says of how its run ended.
-func endOf(r events.Record) string {
+func endOf(r event.Record) string {
 	h := sha256.New()
 	steps := 0
 	for _, s := range r.Steps {

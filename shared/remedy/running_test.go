@@ -9,24 +9,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
 // running returns what is known of the runs on the rig's Service.
-func (r *rig) running() events.Running {
+func (r *rig) running() event.Running {
 	r.Helper()
-	data, err := r.env.Stream.Get(r.Context(), events.RunKey(r.env.Cluster, string(r.svc.UID), class))
+	data, err := r.env.Stream.Get(r.Context(), event.RunKey(r.env.Cluster, string(r.svc.UID), class))
 	r.must(err)
-	var known events.Running
+	var known event.Running
 	r.must(json.Unmarshal(data, &known))
 	return known
 }
 
 // recurs answers the failure as it comes back.
-func (r *rig) recurs(want events.Result) events.Record {
+func (r *rig) recurs(want event.Result) event.Record {
 	r.Helper()
 	r.advance(remedy.Retry)
 	r.event = r.failure(class, r.now())
@@ -39,10 +39,10 @@ func TestRecurrence(t *testing.T) {
 	r := build(t)
 	asks := func(finding string) { r.class.Diagnose = remedy.Always(remedy.Plan{Finding: finding, Ask: "a"}) }
 	asks("12 addresses are left.")
-	first := r.ends(events.Asked)
+	first := r.ends(event.Asked)
 	for n := 2; n <= 5; n++ {
 		asks(fmt.Sprintf("%d addresses are left.", n))
-		rec := r.recurs(events.Asked)
+		rec := r.recurs(event.Asked)
 		if rec.Case != first.Case || !rec.First.Equal(first.First) || !rec.Repeats || first.Repeats {
 			t.Errorf("recurrence %d is of case %s", n, rec.Case)
 		}
@@ -51,7 +51,7 @@ func TestRecurrence(t *testing.T) {
 		}
 	}
 	// The same event again has its answer, and counts for nothing.
-	r.ends(events.Asked)
+	r.ends(event.Asked)
 	if k := r.running(); len(r.journal()) != 1 || k.Seen != 5 {
 		t.Errorf("%d records stand in the journal, and %d runs are counted", len(r.journal()), k.Seen)
 	}
@@ -61,14 +61,14 @@ func TestRecurrence(t *testing.T) {
 		func() { r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Cause: "vsw-2", Ask: "a"}) },
 	} {
 		change()
-		r.recurs(events.Asked)
+		r.recurs(event.Asked)
 		if k := r.running(); len(r.journal()) != 2+n || k.Seen != 1 {
 			t.Errorf("after change %d %d records stand in the journal, and %d runs are counted", n, len(r.journal()), k.Seen)
 		}
 	}
 	// Where the count is gone, what stands is told again: a person has closed its incident.
-	r.must(r.env.Stream.Delete(t.Context(), events.RunKey(r.env.Cluster, string(r.svc.UID), class)))
-	r.recurs(events.Asked)
+	r.must(r.env.Stream.Delete(t.Context(), event.RunKey(r.env.Cluster, string(r.svc.UID), class)))
+	r.recurs(event.Asked)
 	if k := r.running(); len(r.journal()) != 5 || k.Seen != 1 {
 		t.Errorf("without the count %d records stand in the journal, and %d runs are counted", len(r.journal()), k.Seen)
 	}
@@ -82,8 +82,8 @@ func TestRecurrenceCrash(t *testing.T) {
 	r.class.Diagnose = func(ctx context.Context, _ *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{Finding: "f", Ask: "a"}, r.hit(ctx, "diagnose")
 	}
-	r.ends(events.Asked)
-	r.recurs(events.Asked)
+	r.ends(event.Asked)
+	r.recurs(event.Asked)
 	r.on("diagnose", kill)
 	for n := range 3 {
 		r.advance(remedy.Retry)
@@ -93,11 +93,11 @@ func TestRecurrenceCrash(t *testing.T) {
 		if k := r.running(); k.Crashes != n || k.Holder == "" {
 			t.Errorf("after %d crashes it says %+v", n+1, k)
 		}
-		if rec := r.ends(events.Waiting); rec.Wait <= 0 || rec.Wait > 10*time.Second {
+		if rec := r.ends(event.Waiting); rec.Wait <= 0 || rec.Wait > 10*time.Second {
 			t.Errorf("a run right behind waits %s", rec.Wait)
 		}
 	}
-	if rec := r.recurs(events.Failed); !strings.HasPrefix(rec.Finding, "3 runs") || rec.Ask == "" {
+	if rec := r.recurs(event.Failed); !strings.HasPrefix(rec.Finding, "3 runs") || rec.Ask == "" {
 		t.Errorf("finds %q, asks %q", rec.Finding, rec.Ask)
 	}
 	if k := r.running(); k.Crashes != 0 || k.Holder != "" {
@@ -114,8 +114,8 @@ func TestSlow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	followed := make(chan error, 1)
 	go func() {
-		followed <- r.env.Stream.FollowSince(ctx, "KV_lbremedy", "$KV.lbremedy."+events.RunKey(r.env.Cluster, string(r.svc.UID), class), time.Now(), func(m stream.Message) error {
-			var k events.Running
+		followed <- r.env.Stream.FollowSince(ctx, "KV_lbremedy", "$KV.lbremedy."+event.RunKey(r.env.Cluster, string(r.svc.UID), class), time.Now(), func(m stream.Message) error {
+			var k event.Running
 			err := json.Unmarshal(m.Data, &k)
 			renewed <- k.Renewed
 			return err
@@ -126,7 +126,7 @@ func TestSlow(t *testing.T) {
 			r.advance(9 * time.Second)
 			now := r.now()
 			r.event = r.failure(class, now)
-			if rec := r.ends(events.Waiting); rec.Wait <= 0 || rec.Wait > 5*time.Second || rec.Crashes != 0 {
+			if rec := r.ends(event.Waiting); rec.Wait <= 0 || rec.Wait > 5*time.Second || rec.Crashes != 0 {
 				t.Errorf("a run beside a slow one waits %s, and counts %d crashes", rec.Wait, rec.Crashes)
 			}
 			for at := range renewed {
@@ -138,7 +138,7 @@ func TestSlow(t *testing.T) {
 		return nil
 	})
 	// What it read is too old for a write by now: it reads again.
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	if got := r.count("diagnose"); got != 2 {
 		t.Errorf("it was diagnosed %d times", got)
 	}
@@ -167,7 +167,7 @@ func TestStaysBroken(t *testing.T) {
 		name string
 		days time.Duration
 		set  func(*rig)
-		end  events.Result
+		end  event.Result
 	}{
 		{"asks", 30, func(r *rig) {
 			n := 0
@@ -178,18 +178,18 @@ func TestStaysBroken(t *testing.T) {
 					Cause:   "vsw-bp1", Ask: "Free addresses, or add a vSwitch to the VPC of the cluster.",
 				}, nil
 			}
-		}, events.Asked},
+		}, event.Asked},
 		{"would write", 2, func(r *rig) {
 			r.policy.Risk = remedy.Low
 			r.steps = []remedy.Step{act{Name: "1", How: remedy.High, Annotate: set(key, "new", "old")}}
-		}, events.Asked},
+		}, event.Asked},
 		{"fails each time", 2, func(r *rig) { // until the breaker of the class asks a person
 			r.steps = []remedy.Step{act{Name: "1"}}
 			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
-		}, events.Asked},
+		}, event.Asked},
 		{"can't be read", 2, func(r *rig) {
 			r.on("diagnose", func(context.Context) error { return errors.New("list vSwitches: Forbidden.RAM, request 5D2A-1") })
-		}, events.Failed},
+		}, event.Failed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +204,7 @@ func TestStaysBroken(t *testing.T) {
 			r.must(err)
 			r.env.Stream = s
 			tt.set(r)
-			var rec events.Record
+			var rec event.Record
 			runs := 0
 			for start := r.now(); r.now().Sub(start) < tt.days*24*time.Hour; runs++ {
 				r.event = r.failure(class, r.now())

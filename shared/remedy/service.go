@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // Prefixes of the controller's annotations. The legacy one is still read; where
@@ -97,11 +97,11 @@ func Address(svc *corev1.Service) string {
 }
 
 // impact returns what the users of the Service notice while its syncs fail.
-func impact(svc *corev1.Service) events.Impact {
+func impact(svc *corev1.Service) event.Impact {
 	if !Synced(svc) {
-		return events.NeverUp
+		return event.NeverUp
 	}
-	return events.Frozen
+	return event.Frozen
 }
 
 // leaving returns how the Service stops being the controller's, as the end of a

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -52,13 +52,13 @@ func (r *Remedy) reads(g grant.Grant) bool { return slices.Contains(r.Reads, g) 
 // A Snapshot is how the load balancers of a case stood before a plan of medium or
 // high risk was applied. It is for people: nothing is put back from it by itself.
 type Snapshot struct {
-	Case      string         `json:"case"`
-	Cluster   string         `json:"cluster"`
-	Class     string         `json:"class"`
-	Service   events.Service `json:"service"`
-	Attempt   int            `json:"attempt"` // that was about to write
-	At        time.Time      `json:"at"`
-	Balancers []Standing     `json:"balancers"` // none: the Service has no load balancer that can be found
+	Case      string        `json:"case"`
+	Cluster   string        `json:"cluster"`
+	Class     string        `json:"class"`
+	Service   event.Service `json:"service"`
+	Attempt   int           `json:"attempt"` // that was about to write
+	At        time.Time     `json:"at"`
+	Balancers []Standing    `json:"balancers"` // none: the Service has no load balancer that can be found
 }
 
 // A Standing is how one load balancer stood.

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -22,12 +22,12 @@ import (
 // held an intent by then.
 func (r *rig) snapshots() (kept []remedy.Snapshot, intents []bool) {
 	r.Helper()
-	subject := events.KeptSubject(r.env.Cluster, string(r.svc.UID), class)
+	subject := event.KeptSubject(r.env.Cluster, string(r.svc.UID), class)
 	r.must(r.env.Stream.Each(r.Context(), stream.Cases, subject, time.Time{}, func(m stream.Message) error {
 		s, err := remedy.ReadSnapshot(m)
 		kept = append(kept, s)
 		intent := false
-		r.must(r.env.Stream.Each(r.Context(), stream.Cases, events.CaseFilter(r.env.Cluster, string(r.svc.UID)), time.Time{}, func(at stream.Message) error {
+		r.must(r.env.Stream.Each(r.Context(), stream.Cases, event.CaseFilter(r.env.Cluster, string(r.svc.UID)), time.Time{}, func(at stream.Message) error {
 			if at.Sequence < m.Sequence && strings.Contains(string(at.Data), `"phase":"intent"`) {
 				intent = true
 			}
@@ -117,7 +117,7 @@ func TestNoSnapshotNoWrite(t *testing.T) {
 		r.fails("take a snapshot before the write: ")
 		r.wrote(0)
 		for _, rec := range r.journal() {
-			if rec.Phase == events.Intent {
+			if rec.Phase == event.Intent {
 				t.Errorf("with %s failing there is an intent", action)
 			}
 		}
@@ -125,7 +125,7 @@ func TestNoSnapshotNoWrite(t *testing.T) {
 		r.on("after 1", r.syncs)
 		r.advance(time.Minute)
 		r.env.Watch = long
-		r.ends(events.Fixed)
+		r.ends(event.Fixed)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // What a stranger has put under the UID of a Service, or dated in the future, is not its
@@ -12,12 +12,12 @@ import (
 func TestStrangersFailures(t *testing.T) {
 	t.Parallel()
 	year2100 := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
-	for name, change := range map[string]func(*events.Failure){
-		"of another namespace":              func(f *events.Failure) { f.Service.Namespace = "strangers" },
-		"of another name":                   func(f *events.Failure) { f.Service.Name = "strange" },
-		"dated 2100":                        func(f *events.Failure) { f.Last = year2100 },
-		"dated 2100, of another namespace":  func(f *events.Failure) { f.Last, f.Service.Namespace = year2100, "strangers" },
-		"dated 2100, made before the event": func(f *events.Failure) { f.Last, f.Recorded = year2100, f.First.Add(-time.Hour) },
+	for name, change := range map[string]func(*event.Failure){
+		"of another namespace":              func(f *event.Failure) { f.Service.Namespace = "strangers" },
+		"of another name":                   func(f *event.Failure) { f.Service.Name = "strange" },
+		"dated 2100":                        func(f *event.Failure) { f.Last = year2100 },
+		"dated 2100, of another namespace":  func(f *event.Failure) { f.Last, f.Service.Namespace = year2100, "strangers" },
+		"dated 2100, made before the event": func(f *event.Failure) { f.Last, f.Recorded = year2100, f.First.Add(-time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -25,7 +25,7 @@ func TestStrangersFailures(t *testing.T) {
 			forged := r.failure("other", r.event.Failure.Last.Add(2*time.Second))
 			change(&forged.Failure)
 			r.publish(forged)
-			r.ends(events.Waiting)
+			r.ends(event.Waiting)
 			r.wrote(1)
 		})
 		t.Run("beside a newer one, "+name, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestStrangersFailures(t *testing.T) {
 			forged := r.failure("other", r.event.Failure.Last.Add(3*time.Second))
 			change(&forged.Failure)
 			r.publish(forged)
-			r.ends(events.Superseded)
+			r.ends(event.Superseded)
 		})
 	}
 }

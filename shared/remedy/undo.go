@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -17,10 +17,10 @@ var ErrNoUndo = errors.New("there is no way back")
 // Applied returns what there is to take back in the history of one case, the oldest
 // record first: of each attempt that wrote something the record that tells the most,
 // the newest attempt first. back is when it was taken back; zero if it was not.
-func Applied(history []events.Record) (applied []events.Record, back time.Time) {
+func Applied(history []event.Record) (applied []event.Record, back time.Time) {
 	for _, r := range slices.Backward(history) {
 		switch {
-		case r.Result == events.Undone:
+		case r.Result == event.Undone:
 			return nil, r.At
 		case r.Next == 0 || r.Undoing:
 		case len(applied) == 0 || applied[len(applied)-1].Attempt != r.Attempt:
@@ -39,38 +39,38 @@ func Applied(history []events.Record) (applied []events.Record, back time.Time) 
 // empty has written nothing.
 //
 // It is a person's word: neither a pause nor a freeze nor observe mode keeps it.
-func Undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record) (out events.Record, err error) {
+func Undo(ctx context.Context, env *Env, r *Remedy, applied []event.Record) (out event.Record, err error) {
 	return undo(ctx, env, r, applied, false)
 }
 
 // undo is Undo, by a person's word or by the policy's: what holds back every write of
 // a run holds back each step of an undo that nobody has asked for.
-func undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record, byPolicy bool) (out events.Record, err error) {
+func undo(ctx context.Context, env *Env, r *Remedy, applied []event.Record, byPolicy bool) (out event.Record, err error) {
 	defer func() { err = safe(err) }()
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
 	if len(applied) == 0 {
-		return events.Record{}, errors.New("no step was applied")
+		return event.Record{}, errors.New("no step was applied")
 	}
 	rec := applied[0]
-	ev := Event{ID: rec.Event, Failure: events.Failure{
+	ev := Event{ID: rec.Event, Failure: event.Failure{
 		Cluster: rec.Cluster, Class: rec.Class, Service: rec.Service, Message: rec.Message, Last: rec.EventTime,
 		Recorded: rec.Recorded, Trace: rec.Trace,
 	}}
 	x, err := newRun(env, r, ev)
 	if err != nil {
-		return events.Record{}, err
+		return event.Record{}, err
 	}
 	x.journal = env.Stream.Journal(env.Cluster, rec.Service.UID, r.Class)
 	prev, err := x.load(ctx)
 	if err != nil {
-		return events.Record{}, err
+		return event.Record{}, err
 	}
 	if x.other, err = x.others(ctx); err != nil {
-		return events.Record{}, err
+		return event.Record{}, err
 	}
 	if left := max(x.writing(prev), x.writing(x.other)); left > 0 {
-		return events.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
+		return event.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
 	}
 	x.begin(prev)
 	x.c.ID = rec.Case
@@ -78,19 +78,19 @@ func undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record, byP
 	x.rec.Case, x.rec.Finding = rec.Case, "Undo of "+rec.Case+": "+rec.Finding
 	x.sign()
 	if x.steps, err = inverse(env, r, applied); err != nil {
-		return events.Record{}, fmt.Errorf("case %s: %w", rec.Case, err)
+		return event.Record{}, fmt.Errorf("case %s: %w", rec.Case, err)
 	}
 	if x.rec.Steps, err = records(x.steps); err != nil {
-		return events.Record{}, err
+		return event.Record{}, err
 	}
 	if _, err := x.readService(ctx); err != nil {
-		return events.Record{}, err
+		return event.Record{}, err
 	}
 	if x.c.Service == nil || string(x.c.Service.UID) != rec.Service.UID {
-		return events.Record{}, fmt.Errorf("case %s: the Service was deleted since", rec.Case)
+		return event.Record{}, fmt.Errorf("case %s: the Service was deleted since", rec.Case)
 	}
 	if byPolicy {
-		x.rec.Held = events.TakenBack
+		x.rec.Held = event.TakenBack
 		if rec, ended, err := x.stays(ctx); ended {
 			return rec, err
 		}
@@ -98,22 +98,22 @@ func undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record, byP
 	unlock, held, err := x.lockTargets(ctx)
 	defer unlock()
 	if err != nil {
-		return events.Record{}, err
+		return event.Record{}, err
 	}
 	if !held {
-		return events.Record{}, fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", rec.Case)
+		return event.Record{}, fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", rec.Case)
 	}
 	// What can't begin leaves nothing behind, not even in the journal.
 	if _, err := x.reversible(ctx, 0); err != nil {
-		return events.Record{}, err
+		return event.Record{}, err
 	}
 	if err := x.preserve(ctx, Plan{Steps: x.steps}.Highest(), x.steps); err != nil {
-		return events.Record{}, err
+		return event.Record{}, err
 	}
 	x.rec.Attempts = append(x.rec.Attempts, env.now())
-	x.rec.Attempt, x.rec.Held = x.c.Attempt, events.TakenBack // who finds it open goes on with it
-	if err := x.append(ctx, events.Intent); err != nil {
-		return events.Record{}, err
+	x.rec.Attempt, x.rec.Held = x.c.Attempt, event.TakenBack // who finds it open goes on with it
+	if err := x.append(ctx, event.Intent); err != nil {
+		return event.Record{}, err
 	}
 	x.intent = true
 	x.clock, x.into = env.now(), &x.rec.Timings.Apply
@@ -137,12 +137,12 @@ func undo(ctx context.Context, env *Env, r *Remedy, applied []events.Record, byP
 		x.rec.Steps[i].Ended = x.rec.Written
 	}
 	x.rec.Held = ""
-	return x.settle(ctx, events.Undone)
+	return x.settle(ctx, event.Undone)
 }
 
 // inverse returns the steps that take attempts back, in the order to apply them. The
 // way back is worked out from each step: what the journal says of it is for people.
-func inverse(env *Env, r *Remedy, applied []events.Record) ([]Step, error) {
+func inverse(env *Env, r *Remedy, applied []event.Record) ([]Step, error) {
 	var steps []Step
 	for _, rec := range applied {
 		planned, err := r.planned(env, rec)
@@ -192,8 +192,8 @@ func (x *run) reversible(ctx context.Context, i int) (State, error) {
 // stays ends a take-back by the policy that must not go on now. What a pause or a
 // freeze holds goes on when that is over; where the policy only observes, allows less
 // risk or takes nothing back any more, the rest is left to a person. It reads the Service anew: a label of it may say so.
-func (x *run) stays(ctx context.Context) (rec events.Record, ended bool, err error) {
-	ends := func(rec events.Record, err error) (events.Record, bool, error) { return rec, true, err }
+func (x *run) stays(ctx context.Context) (rec event.Record, ended bool, err error) {
+	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	if x.c.Policy, err = x.policy(ctx); err != nil {
 		return ends(x.fail(ctx, err))
 	}
@@ -214,7 +214,7 @@ func (x *run) stays(ctx context.Context) (rec events.Record, ended bool, err err
 	if !ok {
 		x.rec.Held, x.rec.Rule = "", rule
 		x.rec.Ask = fmt.Sprintf("The fix did not work, and %d of %d steps were taken back. Take the others back, or leave them: lbremedy undo %s.", x.rec.Next, len(x.rec.Steps), x.rec.Case)
-		return ends(x.settle(ctx, events.Failed))
+		return ends(x.settle(ctx, event.Failed))
 	}
 	h, err := x.hold(ctx, x.c.Policy)
 	switch {
@@ -222,25 +222,25 @@ func (x *run) stays(ctx context.Context) (rec events.Record, ended bool, err err
 		return ends(x.fail(ctx, err))
 	case h != nil:
 		x.keep(h)
-		return ends(x.settle(ctx, events.Waiting))
+		return ends(x.settle(ctx, event.Waiting))
 	}
 	return rec, false, nil
 }
 
 // halfUndone ends an undo that stopped on its way: a person must look.
-func (x *run) halfUndone(ctx context.Context, cause error) (events.Record, error) {
-	x.rec.Error, x.rec.Held = events.Redact(cause.Error()), ""
+func (x *run) halfUndone(ctx context.Context, cause error) (event.Record, error) {
+	x.rec.Error, x.rec.Held = event.Redact(cause.Error()), ""
 	x.rec.Ask = fmt.Sprintf("%d of %d steps were taken back. Take the others back by hand, or leave them.", x.rec.Next, len(x.rec.Steps))
-	rec, err := x.settle(ctx, events.Failed)
+	rec, err := x.settle(ctx, event.Failed)
 	return rec, errors.Join(cause, err)
 }
 
 // takeBack undoes what the attempts of the case have written, as the policy wants it
 // where they are spent. What can't be taken back is left, and a person is told.
-func (x *run) takeBack(ctx context.Context) (events.Record, error) {
-	x.rec.Held = events.TakenBack // also where it must be tried again
-	var history []events.Record
-	subject := events.CaseSubject(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
+func (x *run) takeBack(ctx context.Context) (event.Record, error) {
+	x.rec.Held = event.TakenBack // also where it must be tried again
+	var history []event.Record
+	subject := event.CaseSubject(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
 	err := x.env.Stream.Each(ctx, stream.Cases, subject, time.Time{}, func(m stream.Message) error {
 		rec, err := decode(m)
 		if err == nil && rec.Case == x.rec.Case {
@@ -258,9 +258,9 @@ func (x *run) takeBack(ctx context.Context) (events.Record, error) {
 		return rec, err
 	case errors.Is(err, ErrMoved), errors.Is(err, ErrNoUndo), errors.Is(err, ErrUndeclared):
 		x.rec.Held = ""
-		x.rec.Note = join(x.rec.Note, fmt.Sprintf("It was not taken back: %s.", events.Redact(err.Error())))
+		x.rec.Note = join(x.rec.Note, fmt.Sprintf("It was not taken back: %s.", event.Redact(err.Error())))
 		x.rec.Ask = join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
-		return x.settle(ctx, events.Failed)
+		return x.settle(ctx, event.Failed)
 	}
 	return x.fail(ctx, err)
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 // undone builds a rig whose plan of three steps is written.
-func undone(t *testing.T) (*rig, events.Record) {
+func undone(t *testing.T) (*rig, event.Record) {
 	t.Helper()
 	r := build(t)
 	r.steps = []remedy.Step{
@@ -21,7 +21,7 @@ func undone(t *testing.T) (*rig, events.Record) {
 		act{Name: "1", At: "slb/" + r.lb, Annotate: set(key, "new", "old")},
 		step.Touch{},
 	}
-	rec := r.ends(events.Waiting)
+	rec := r.ends(event.Waiting)
 	if !rec.Done() {
 		t.Fatalf("%d steps are written", rec.Next)
 	}
@@ -39,11 +39,11 @@ func (r *rig) tags() map[string]string {
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	r, rec := undone(t)
-	back, err := remedy.Undo(t.Context(), r.env, r.class, []events.Record{rec})
+	back, err := remedy.Undo(t.Context(), r.env, r.class, []event.Record{rec})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back.Result != events.Undone || back.Case != rec.Case || len(back.Steps) != 2 || back.Next != 2 || back.Attempt <= rec.Attempt {
+	if back.Result != event.Undone || back.Case != rec.Case || len(back.Steps) != 2 || back.Next != 2 || back.Attempt <= rec.Attempt {
 		t.Errorf("the record is %+v", back)
 	}
 	if got := r.live().Annotations[key]; got != "old" {
@@ -53,14 +53,14 @@ func TestUndo(t *testing.T) {
 		t.Error("the tag is still there")
 	}
 	all := r.journal()
-	if last := all[len(all)-1]; last.Result != events.Undone {
+	if last := all[len(all)-1]; last.Result != event.Undone {
 		t.Errorf("the journal ends with %q", last.Result)
 	}
 	// The event that led to it is settled.
-	r.ends(events.Undone)
+	r.ends(event.Undone)
 	// Once more: all is as it was, and nothing is written.
 	wrote := r.patches.Load()
-	if _, err := remedy.Undo(t.Context(), r.env, r.class, []events.Record{rec}); err != nil {
+	if _, err := remedy.Undo(t.Context(), r.env, r.class, []event.Record{rec}); err != nil {
 		t.Error(err)
 	}
 	r.wrote(wrote)
@@ -71,40 +71,40 @@ func TestUndoRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
-		before func(*rig, *events.Record)
+		before func(*rig, *event.Record)
 		want   string
 	}{
-		{"changed since", func(r *rig, _ *events.Record) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"newer"}}}`) }, `has changed since it was read. The annotation ` + key + ` is "newer", and was "new" when lbremedy left it.`},
-		{"deleted", func(r *rig, _ *events.Record) { r.remove() }, "deleted since"},
-		{"replaced", func(r *rig, _ *events.Record) { r.replace() }, "deleted since"},
-		{"unreadable", func(r *rig, _ *events.Record) { r.once("GET", boom) }, "boom"},
-		{"no way back", func(_ *rig, rec *events.Record) { rec.Steps[0].Kind = step.ClearStatus{}.Kind() }, "no way back"},
-		{"nothing written", func(_ *rig, rec *events.Record) { rec.Next = 0 }, "no step was applied"},
-		{"an unknown step", func(_ *rig, rec *events.Record) { rec.Steps[1].Kind = "gone" }, "gone"},
-		{"a step of another class", func(_ *rig, rec *events.Record) { rec.Steps[1].Kind = "elsewhere" }, `a step "elsewhere", which the class does not declare`},
-		{"an annotation of another class", func(_ *rig, rec *events.Record) {
+		{"changed since", func(r *rig, _ *event.Record) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"newer"}}}`) }, `has changed since it was read. The annotation ` + key + ` is "newer", and was "new" when lbremedy left it.`},
+		{"deleted", func(r *rig, _ *event.Record) { r.remove() }, "deleted since"},
+		{"replaced", func(r *rig, _ *event.Record) { r.replace() }, "deleted since"},
+		{"unreadable", func(r *rig, _ *event.Record) { r.once("GET", boom) }, "boom"},
+		{"no way back", func(_ *rig, rec *event.Record) { rec.Steps[0].Kind = step.ClearStatus{}.Kind() }, "no way back"},
+		{"nothing written", func(_ *rig, rec *event.Record) { rec.Next = 0 }, "no step was applied"},
+		{"an unknown step", func(_ *rig, rec *event.Record) { rec.Steps[1].Kind = "gone" }, "gone"},
+		{"a step of another class", func(_ *rig, rec *event.Record) { rec.Steps[1].Kind = "elsewhere" }, `a step "elsewhere", which the class does not declare`},
+		{"an annotation of another class", func(_ *rig, rec *event.Record) {
 			rec.Steps[1].Step = []byte(`{"set":{"example.com/other":"new"},"was":{"example.com/other":"old"}}`)
 		}, "a step writes example.com/other, which the class does not declare"},
-		{"steps that are not there", func(_ *rig, rec *events.Record) { rec.Next = 9 }, "9 of 3 steps are done"},
-		{"a check fails", func(r *rig, _ *events.Record) { r.on("check 1 back", boom) }, "check undo 1: boom"},
-		{"a write fails", func(r *rig, _ *events.Record) { r.once("PATCH", boom) }, "undo 1, "},
-		{"another case writes to the same", func(r *rig, _ *events.Record) {
+		{"steps that are not there", func(_ *rig, rec *event.Record) { rec.Next = 9 }, "9 of 3 steps are done"},
+		{"a check fails", func(r *rig, _ *event.Record) { r.on("check 1 back", boom) }, "check undo 1: boom"},
+		{"a write fails", func(r *rig, _ *event.Record) { r.once("PATCH", boom) }, "undo 1, "},
+		{"another case writes to the same", func(r *rig, _ *event.Record) {
 			_, held, err := r.env.Stream.Lock(r.Context(), "target.slb/"+r.lb, "test", time.Minute)
 			if err != nil || !held {
 				t.Errorf("lock: %t, %v", held, err)
 			}
 		}, "another case is writing"},
-		{"the lock can't be taken", func(_ *rig, rec *events.Record) {
+		{"the lock can't be taken", func(_ *rig, rec *event.Record) {
 			rec.Steps[1].Step = []byte(`{"name":"1","at":"a..b","set":{"` + key + `":"new"},"was":{"` + key + `":"old"}}`)
 		}, "lock a..b"},
-		{"a run writes", func(r *rig, _ *events.Record) {
+		{"a run writes", func(r *rig, _ *event.Record) {
 			r.steps = []remedy.Step{act{Name: "9", Annotate: set(key, "new", "old")}}
 			r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`)
-			r.ends(events.Waiting)
+			r.ends(event.Waiting)
 			r.once("before 9", kill)
 			r.dies()
 		}, "a run may be writing"},
-		{"another class writes", func(r *rig, _ *events.Record) {
+		{"another class writes", func(r *rig, _ *event.Record) {
 			other, ev := *r.class, r.failure("other", r.now())
 			other.Class = "other"
 			other.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
@@ -117,15 +117,15 @@ func TestUndoRefuses(t *testing.T) {
 			}()
 			<-done
 		}, "a run may be writing"},
-		{"the journal is away", func(r *rig, _ *events.Record) { r.env.Stream.Close() }, "NATS is not available"},
-		{"another cluster's", func(_ *rig, rec *events.Record) { rec.Cluster = "c-other" }, "not for this host"},
+		{"the journal is away", func(r *rig, _ *event.Record) { r.env.Stream.Close() }, "NATS is not available"},
+		{"another cluster's", func(_ *rig, rec *event.Record) { rec.Cluster = "c-other" }, "not for this host"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r, rec := undone(t)
 			tt.before(r, &rec)
 			wrote := r.patches.Load()
-			_, err := remedy.Undo(t.Context(), r.env, r.class, []events.Record{rec})
+			_, err := remedy.Undo(t.Context(), r.env, r.class, []event.Record{rec})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
@@ -149,7 +149,7 @@ func TestUndoOfItsOwn(t *testing.T) {
 	r, rec := undone(t)
 	rec.Steps[0].Undo = nil
 	rec.Steps[1].Undo.Kind, rec.Steps[1].Undo.Step = "annotate", []byte(`{"set":{"`+key+`":"forged"},"was":{"`+key+`":"new"}}`)
-	_, err := remedy.Undo(t.Context(), r.env, r.class, []events.Record{rec})
+	_, err := remedy.Undo(t.Context(), r.env, r.class, []event.Record{rec})
 	r.must(err)
 	if got := r.live().Annotations[key]; got != "old" || r.tags()["k"] != "" {
 		t.Errorf("the annotation is %q, and the tags are %v", got, r.tags())
@@ -162,14 +162,14 @@ func TestUndoAgainstRun(t *testing.T) {
 	r, rec := undone(t)
 	r.steps = []remedy.Step{act{Name: "9", Annotate: set(key, "new", "old")}}
 	r.advance(8 * time.Minute)
-	r.ends(events.Unsettled)
+	r.ends(event.Unsettled)
 	r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`)
 	r.once("diagnose", func(ctx context.Context) error {
 		r.patch("", `{"metadata":{"annotations":{"`+key+`":"new"}}}`)
-		_, err := remedy.Undo(ctx, r.env, r.class, []events.Record{rec})
+		_, err := remedy.Undo(ctx, r.env, r.class, []event.Record{rec})
 		return err
 	})
 	wrote := r.patches.Load()
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.wrote(wrote + 1) // the undo's own
 }

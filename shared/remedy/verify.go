@@ -9,16 +9,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
 // prove looks whether what an earlier run has written worked.
-func (x *run) prove(ctx context.Context, prev events.Record) (events.Record, error) {
+func (x *run) prove(ctx context.Context, prev event.Record) (event.Record, error) {
 	// A record of its own, so that runs that never end are counted here too.
-	if prev.Phase != events.Settled {
-		if err := x.append(ctx, events.Step); err != nil {
+	if prev.Phase != event.Settled {
+		if err := x.append(ctx, event.Step); err != nil {
 			return x.lost(err)
 		}
 	}
@@ -33,7 +33,7 @@ func (x *run) prove(ctx context.Context, prev events.Record) (events.Record, err
 // all of them together are success: the same Service, as we left it, with a new
 // hash label, an address that its load balancer has, and a class that no longer
 // finds its cause.
-func (x *run) verify(ctx context.Context) (events.Record, error) {
+func (x *run) verify(ctx context.Context) (event.Record, error) {
 	x.clock, x.into = x.env.now(), &x.rec.Timings.Verify
 	if x.c.Service == nil {
 		over, err := x.readService(ctx)
@@ -83,7 +83,7 @@ func (x *run) verify(ctx context.Context) (events.Record, error) {
 			return x.fail(ctx, fmt.Errorf("prove that it worked: %w", err))
 		case proven:
 			x.lap(&x.rec.Timings.Verify)
-			return x.settle(ctx, events.Fixed)
+			return x.settle(ctx, event.Fixed)
 		}
 	}
 }
@@ -91,16 +91,16 @@ func (x *run) verify(ctx context.Context) (events.Record, error) {
 // byCause ends a run whose plan wrote nothing to the Service: no mark of the controller
 // tells whether it worked. The case is diagnosed again until the class no longer finds
 // its cause.
-func (x *run) byCause(ctx context.Context) (events.Record, error) {
+func (x *run) byCause(ctx context.Context) (event.Record, error) {
 	v, err := x.r.Holds(ctx, x.c)
 	if err != nil {
 		return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
 	}
 	x.lap(&x.rec.Timings.Verify)
 	if v == No {
-		return x.settle(ctx, events.Fixed)
+		return x.settle(ctx, event.Fixed)
 	}
-	return x.park(ctx, shortPause, events.ByCause, "Written; whether it worked shows in the cause alone, which is looked at again.")
+	return x.park(ctx, shortPause, event.ByCause, "Written; whether it worked shows in the cause alone, which is looked at again.")
 }
 
 // marked reports whether the Service shows a full sync after our write.
@@ -147,14 +147,14 @@ func ownAddress(svc *corev1.Service) bool {
 
 // changed ends a run whose Service somebody else changed after our write: what
 // we wait for will not come.
-func (x *run) changed(ctx context.Context) (events.Record, error) {
+func (x *run) changed(ctx context.Context) (event.Record, error) {
 	x.rec.Note = join(x.rec.Note, "Somebody changed the Service after the write; the case is diagnosed again.")
 	x.rec.Steps, x.rec.Next, x.rec.Wait = nil, 0, time.Second
-	return x.settle(ctx, events.Waiting)
+	return x.settle(ctx, event.Waiting)
 }
 
 // unproven ends a run that saw no success in its time.
-func (x *run) unproven(ctx context.Context) (events.Record, error) {
+func (x *run) unproven(ctx context.Context) (event.Record, error) {
 	x.lap(&x.rec.Timings.Verify)
 	f, found, err := x.newest(ctx, "*")
 	if err != nil {
@@ -184,7 +184,7 @@ func (x *run) unproven(ctx context.Context) (events.Record, error) {
 		}
 		if v == No {
 			x.rec.Note = join(x.rec.Note, fmt.Sprintf("This cause is gone. The Service now fails for another: %s.", f.Class))
-			return x.settle(ctx, events.Fixed)
+			return x.settle(ctx, event.Fixed)
 		}
 	case sameFound && same.Last.After(written.Add(echo)):
 		return x.unsettled(ctx, "The same failure came back after the write.")
@@ -192,11 +192,11 @@ func (x *run) unproven(ctx context.Context) (events.Record, error) {
 	if x.env.now().Sub(written) > limit {
 		return x.unsettled(ctx, fmt.Sprintf("Nothing shows that the controller has synced the Service in the %s since the write.", limit))
 	}
-	return x.park(ctx, 10*time.Second, events.ForSync, "Written; waits for the controller's sync to show.")
+	return x.park(ctx, 10*time.Second, event.ForSync, "Written; waits for the controller's sync to show.")
 }
 
 // unsettled ends an attempt that did not work. It comes back until the attempts are spent.
-func (x *run) unsettled(ctx context.Context, why string) (events.Record, error) {
+func (x *run) unsettled(ctx context.Context, why string) (event.Record, error) {
 	if err := x.trip(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
@@ -204,12 +204,12 @@ func (x *run) unsettled(ctx context.Context, why string) (events.Record, error) 
 	if len(x.rec.Attempts) >= x.c.Policy.Budgets.attempts() {
 		x.rec.Ask = join(x.rec.Ask, fmt.Sprintf("%d attempts did not end the failure. Find out why; lbremedy stops here.", len(x.rec.Attempts)))
 		if x.c.Policy.TakeBack {
-			x.rec.Held, x.rec.Wait = events.TakenBack, time.Second
+			x.rec.Held, x.rec.Wait = event.TakenBack, time.Second
 			x.rec.Rule = "The policy takes back what did not work."
-			return x.settle(ctx, events.Waiting)
+			return x.settle(ctx, event.Waiting)
 		}
-		return x.settle(ctx, events.Failed)
+		return x.settle(ctx, event.Failed)
 	}
 	x.rec.Wait = 5 * time.Second
-	return x.settle(ctx, events.Unsettled)
+	return x.settle(ctx, event.Unsettled)
 }

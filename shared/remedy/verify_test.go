@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -29,37 +29,37 @@ func TestVerify(t *testing.T) {
 		name  string
 		edit  func(*corev1.Service)
 		after func(*rig) // happens right after the write
-		want  events.Result
+		want  event.Result
 		note  string
 	}{
-		{name: "a new hash, its address", after: func(r *rig) { r.sync("h2", "192.168.0.9") }, want: events.Fixed},
-		{name: "nothing happens", after: func(*rig) {}, want: events.Waiting},
+		{name: "a new hash, its address", after: func(r *rig) { r.sync("h2", "192.168.0.9") }, want: event.Fixed},
+		{name: "nothing happens", after: func(*rig) {}, want: event.Waiting},
 		{name: "the hash of before", edit: labels(map[string]string{remedy.HashLabel: "h1"}),
-			after: func(r *rig) { r.sync("h1", "192.168.0.9") }, want: events.Waiting},
-		{name: "no address", after: func(r *rig) { r.patch("status", `{"metadata":{"labels":{"`+remedy.HashLabel+`":"h2"}}}`) }, want: events.Waiting},
-		{name: "not the load balancer's address", after: func(r *rig) { r.sync("h2", "192.168.0.8") }, want: events.Waiting},
-		{name: "no such load balancer", after: func(r *rig) { r.cloud.DropLoadBalancer(r.lb); r.sync("h2", "192.168.0.9") }, want: events.Waiting},
-		{name: "an EIP's address", edit: annotated("external-ip-type", "eip"), after: func(r *rig) { r.sync("h2", "8.8.8.8") }, want: events.Fixed},
-		{name: "a host name", edit: annotated("hostname", "web.example.com"), after: func(r *rig) { r.sync("h2", "8.8.8.8") }, want: events.Fixed},
+			after: func(r *rig) { r.sync("h1", "192.168.0.9") }, want: event.Waiting},
+		{name: "no address", after: func(r *rig) { r.patch("status", `{"metadata":{"labels":{"`+remedy.HashLabel+`":"h2"}}}`) }, want: event.Waiting},
+		{name: "not the load balancer's address", after: func(r *rig) { r.sync("h2", "192.168.0.8") }, want: event.Waiting},
+		{name: "no such load balancer", after: func(r *rig) { r.cloud.DropLoadBalancer(r.lb); r.sync("h2", "192.168.0.9") }, want: event.Waiting},
+		{name: "an EIP's address", edit: annotated("external-ip-type", "eip"), after: func(r *rig) { r.sync("h2", "8.8.8.8") }, want: event.Fixed},
+		{name: "a host name", edit: annotated("hostname", "web.example.com"), after: func(r *rig) { r.sync("h2", "8.8.8.8") }, want: event.Fixed},
 		{name: "an NLB", edit: func(svc *corev1.Service) {
 			nlb := remedy.NLBClass
 			svc.Spec.LoadBalancerClass = &nlb
-		}, after: func(r *rig) { r.sync("h2", "8.8.8.8") }, want: events.Fixed},
+		}, after: func(r *rig) { r.sync("h2", "8.8.8.8") }, want: event.Fixed},
 		{name: "the cause still stands", after: func(r *rig) {
 			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 			r.sync("h2", "192.168.0.9")
-		}, want: events.Waiting},
+		}, want: event.Waiting},
 		{name: "whether the cause stands can't be told", after: func(r *rig) {
 			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
 			r.sync("h2", "192.168.0.9")
-		}, want: events.Waiting},
+		}, want: event.Waiting},
 		{name: "somebody else changed an annotation", after: func(r *rig) { r.patch("", `{"metadata":{"annotations":{"a/b":"c"}}}`) },
-			want: events.Waiting, note: "Somebody changed the Service"},
+			want: event.Waiting, note: "Somebody changed the Service"},
 		{name: "somebody else changed the spec", after: func(r *rig) { r.patch("", `{"spec":{"sessionAffinity":"ClientIP"}}`) },
-			want: events.Waiting, note: "Somebody changed the Service"},
-		{name: "deleted", after: func(r *rig) { r.remove() }, want: events.Gone, note: "deleted"},
-		{name: "being deleted", edit: finalizer("example.com/f"), after: func(r *rig) { r.remove() }, want: events.Gone, note: "deleted"},
-		{name: "replaced", after: func(r *rig) { r.replace() }, want: events.Gone, note: "another one has its name"},
+			want: event.Waiting, note: "Somebody changed the Service"},
+		{name: "deleted", after: func(r *rig) { r.remove() }, want: event.Gone, note: "deleted"},
+		{name: "being deleted", edit: finalizer("example.com/f"), after: func(r *rig) { r.remove() }, want: event.Gone, note: "deleted"},
+		{name: "replaced", after: func(r *rig) { r.replace() }, want: event.Gone, note: "another one has its name"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +69,7 @@ func TestVerify(t *testing.T) {
 			}
 			r := build(t, edit)
 			r.on("after 1", func(context.Context) error { tt.after(r); return nil })
-			if tt.want != events.Waiting || tt.note != "" {
+			if tt.want != event.Waiting || tt.note != "" {
 				r.env.Watch = long
 			} else {
 				r.env.Watch = time.Second
@@ -78,7 +78,7 @@ func TestVerify(t *testing.T) {
 			if !strings.Contains(rec.Note, tt.note) {
 				t.Errorf("the note is %q, want it to say %q", rec.Note, tt.note)
 			}
-			if tt.want == events.Waiting && tt.note == "" && !rec.Done() {
+			if tt.want == event.Waiting && tt.note == "" && !rec.Done() {
 				t.Error("it forgot its plan")
 			}
 		})
@@ -89,18 +89,18 @@ func TestVerify(t *testing.T) {
 func TestSignComesLate(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	rec := r.ends(events.Waiting)
+	rec := r.ends(event.Waiting)
 	if rec.Wait != 10*time.Second {
 		t.Errorf("waits %s", rec.Wait)
 	}
 	// The write met a controller that had just begun its longest back-off.
 	for range 2 {
 		r.advance(remedy.Retry/2 + 15*time.Second)
-		r.ends(events.Waiting)
+		r.ends(event.Waiting)
 	}
 	r.sync("h2", "192.168.0.9")
 	r.env.Watch = long
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.wrote(1)
 }
 
@@ -110,11 +110,11 @@ func TestNoTimeToProve(t *testing.T) {
 	r := build(t)
 	r.on("after 1", r.syncs)
 	r.once("holds after", func(context.Context) error { return errors.Join(cloud.ErrThrottled, context.DeadlineExceeded) })
-	if rec := r.ends(events.Waiting); rec.Reason != events.ForSync {
+	if rec := r.ends(event.Waiting); rec.Reason != event.ForSync {
 		t.Errorf("it waits for %q", rec.Reason)
 	}
 	r.env.Watch = long
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.wrote(1)
 }
 
@@ -132,11 +132,11 @@ func TestNoSign(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := build(t, tt.edit)
-			r.ends(events.Waiting)
+			r.ends(event.Waiting)
 			r.advance(tt.limit - 30*time.Second)
-			r.ends(events.Waiting)
+			r.ends(event.Waiting)
 			r.advance(31 * time.Second)
-			rec := r.ends(events.Unsettled)
+			rec := r.ends(event.Unsettled)
 			if !strings.Contains(rec.Note, "Nothing shows") || rec.Wait <= 0 {
 				t.Errorf("the note is %q, it waits %s", rec.Note, rec.Wait)
 			}
@@ -153,14 +153,14 @@ func TestFailuresAfterWrite(t *testing.T) {
 		class string
 		after time.Duration // of the write
 		holds remedy.Verdict
-		want  events.Result
+		want  event.Result
 		note  string
 	}{
-		{"the same, an echo of before", class, 20 * time.Second, remedy.No, events.Waiting, ""},
-		{"the same again", class, 40 * time.Second, remedy.No, events.Unsettled, "came back"},
-		{"another one", "other", 2 * time.Second, remedy.No, events.Fixed, "another: other"},
-		{"another one, and the cause stands", "other", 2 * time.Second, remedy.Yes, events.Waiting, ""},
-		{"another one of before", "other", -5 * time.Second, remedy.No, events.Waiting, ""},
+		{"the same, an echo of before", class, 20 * time.Second, remedy.No, event.Waiting, ""},
+		{"the same again", class, 40 * time.Second, remedy.No, event.Unsettled, "came back"},
+		{"another one", "other", 2 * time.Second, remedy.No, event.Fixed, "another: other"},
+		{"another one, and the cause stands", "other", 2 * time.Second, remedy.Yes, event.Waiting, ""},
+		{"another one of before", "other", -5 * time.Second, remedy.No, event.Waiting, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -188,10 +188,10 @@ func TestFailuresAfterWrite(t *testing.T) {
 func TestHoldsWithoutWatch(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.publish(r.failure("other", r.now().Add(5*time.Second)))
 	r.env.Watch = time.Nanosecond
-	rec := r.ends(events.Fixed)
+	rec := r.ends(event.Fixed)
 	if rec.Error != "" {
 		t.Error(rec.Error)
 	}
@@ -202,7 +202,7 @@ func TestUnsettledThrice(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	for n := 1; n <= 3; n++ {
-		rec := r.ends(events.Waiting)
+		rec := r.ends(event.Waiting)
 		if !rec.Done() {
 			t.Fatalf("attempt %d wrote nothing", n)
 		}
@@ -210,13 +210,13 @@ func TestUnsettledThrice(t *testing.T) {
 		r.steps[0] = act{Name: "1", Annotate: set(key, "old", "old")} // writes no change but the mark
 		r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 		if n == 1 {
-			r.ends(events.Waiting) // changed by somebody
+			r.ends(event.Waiting) // changed by somebody
 			continue
 		}
 		r.advance(8 * time.Minute)
-		want := events.Unsettled
+		want := event.Unsettled
 		if n == 3 {
-			want = events.Failed
+			want = event.Failed
 		}
 		rec = r.ends(want)
 		if n == 3 && rec.Ask == "" {
@@ -229,11 +229,11 @@ func TestUnsettledThrice(t *testing.T) {
 func TestGoneAfterWriteIsFixed(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.ends(events.Waiting)
+	r.ends(event.Waiting)
 	r.advance(8 * time.Minute)
-	r.ends(events.Unsettled)
+	r.ends(event.Unsettled)
 	r.sync("h2", "192.168.0.9")
-	r.ends(events.Fixed)
+	r.ends(event.Fixed)
 	r.wrote(1)
 }
 
@@ -249,7 +249,7 @@ func TestCleanUp(t *testing.T) {
 		},
 		"by the next": func(r *rig) {
 			r.env.Watch = 200 * time.Millisecond
-			r.ends(events.Waiting)
+			r.ends(event.Waiting)
 			release(r)
 		},
 		"type changed": func(*rig) {},
@@ -266,7 +266,7 @@ func TestCleanUp(t *testing.T) {
 				leaving(r)
 			}
 			before(r)
-			r.ends(events.Fixed)
+			r.ends(event.Fixed)
 			r.wrote(1)
 		})
 	}
@@ -278,7 +278,7 @@ func TestGone(t *testing.T) {
 	synced := func(svc *corev1.Service) {
 		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.168.0.9"}}
 	}
-	event := func(r *rig, edit func(*corev1.Event)) {
+	told := func(r *rig, edit func(*corev1.Event)) {
 		at := metav1.NewTime(r.event.Failure.Last.Add(time.Second))
 		e := &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: "web.ok"},
@@ -293,10 +293,10 @@ func TestGone(t *testing.T) {
 		name   string
 		edit   func(*corev1.Service)
 		before func(*rig)
-		want   events.Result
+		want   event.Result
 		says   string
 	}{
-		{name: "the hash, written by the controller", edit: synced, before: func(r *rig) { r.sync("h1", "192.168.0.9") }, want: events.Gone, says: "hash label"},
+		{name: "the hash, written by the controller", edit: synced, before: func(r *rig) { r.sync("h1", "192.168.0.9") }, want: event.Gone, says: "hash label"},
 		{name: "the hash, in the second of the failure", edit: synced, before: func(r *rig) {
 			r.sync("h1", "192.168.0.9")
 			for _, f := range r.live().ManagedFields {
@@ -304,62 +304,62 @@ func TestGone(t *testing.T) {
 					r.event = r.failure(class, f.Time.Time)
 				}
 			}
-		}, want: events.Waiting},
-		{name: "the hash, sent along by a person", edit: synced, before: func(r *rig) { r.patch("", `{"metadata":{"labels":{"`+remedy.HashLabel+`":"h1"}}}`) }, want: events.Waiting},
-		{name: "an event", edit: synced, before: func(r *rig) { event(r, func(*corev1.Event) {}) }, want: events.Gone, says: "EnsuredLoadBalancer"},
+		}, want: event.Waiting},
+		{name: "the hash, sent along by a person", edit: synced, before: func(r *rig) { r.patch("", `{"metadata":{"labels":{"`+remedy.HashLabel+`":"h1"}}}`) }, want: event.Waiting},
+		{name: "an event", edit: synced, before: func(r *rig) { told(r, func(*corev1.Event) {}) }, want: event.Gone, says: "EnsuredLoadBalancer"},
 		{name: "an event, for a class that sees the failure", edit: synced, before: func(r *rig) {
 			r.class.Sees = true
-			event(r, func(*corev1.Event) {})
-		}, want: events.Waiting},
+			told(r, func(*corev1.Event) {})
+		}, want: event.Waiting},
 		{name: "an event, in the second of the failure", edit: synced, before: func(r *rig) {
-			event(r, func(e *corev1.Event) { e.LastTimestamp = metav1.NewTime(r.event.Failure.Last) })
-		}, want: events.Waiting},
+			told(r, func(e *corev1.Event) { e.LastTimestamp = metav1.NewTime(r.event.Failure.Last) })
+		}, want: event.Waiting},
 		{name: "an event of a day to come", edit: synced, before: func(r *rig) {
-			event(r, func(e *corev1.Event) { e.LastTimestamp = metav1.NewTime(time.Now().AddDate(70, 0, 0)) })
-		}, want: events.Waiting},
+			told(r, func(e *corev1.Event) { e.LastTimestamp = metav1.NewTime(time.Now().AddDate(70, 0, 0)) })
+		}, want: event.Waiting},
 		{name: "an event of another reason", edit: synced, before: func(r *rig) {
-			event(r, func(e *corev1.Event) { e.Reason = "EnsuringLoadBalancer" })
-		}, want: events.Waiting},
+			told(r, func(e *corev1.Event) { e.Reason = "EnsuringLoadBalancer" })
+		}, want: event.Waiting},
 		{name: "an event by its time", edit: synced, before: func(r *rig) {
-			event(r, func(e *corev1.Event) {
+			told(r, func(e *corev1.Event) {
 				e.EventTime, e.LastTimestamp = metav1.NewMicroTime(e.LastTimestamp.Time), metav1.Time{}
 				e.ReportingController, e.ReportingInstance, e.Action = "c", "i", "a"
 			})
-		}, want: events.Gone, says: "EnsuredLoadBalancer"},
+		}, want: event.Gone, says: "EnsuredLoadBalancer"},
 		{name: "an event of a series", edit: synced, before: func(r *rig) {
-			event(r, func(e *corev1.Event) {
+			told(r, func(e *corev1.Event) {
 				e.Series = &corev1.EventSeries{Count: 2, LastObservedTime: metav1.NewMicroTime(e.LastTimestamp.Time)}
 				e.LastTimestamp = metav1.NewTime(r.event.Failure.Last.Add(-time.Hour))
 				e.EventTime = metav1.NewMicroTime(e.LastTimestamp.Time)
 				e.ReportingController, e.ReportingInstance, e.Action = "c", "i", "a"
 			})
-		}, want: events.Gone, says: "EnsuredLoadBalancer"},
-		{name: "the cause is gone", before: func(r *rig) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"other"}}}`) }, want: events.Gone, says: "cause of the failure is gone"},
+		}, want: event.Gone, says: "EnsuredLoadBalancer"},
+		{name: "the cause is gone", before: func(r *rig) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"other"}}}`) }, want: event.Gone, says: "cause of the failure is gone"},
 		{name: "unknown", before: func(r *rig) {
 			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
-		}, want: events.Waiting, says: "can't be told"},
-		{name: "deleted", before: func(r *rig) { r.remove() }, want: events.Gone, says: "does not exist"},
-		{name: "being deleted", edit: finalizer(remedy.CLBFinalizer), before: func(r *rig) { r.remove() }, want: events.Gone, says: "being deleted"},
-		{name: "being deleted, for a class that answers", edit: finalizer(remedy.CLBFinalizer), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: events.Waiting},
-		{name: "being deleted, and the controller has let go", edit: finalizer("example.com/f"), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: events.Gone, says: "let go"},
-		{name: "another of its name", before: func(r *rig) { r.event.Failure.Service.UID = "00000000-0000-0000-0000-000000000000" }, want: events.Gone, says: "another one has its name"},
-		{name: "another type", before: func(r *rig) { r.patch("", `{"spec":{"type":"ClusterIP"}}`) }, want: events.Gone, says: "ClusterIP"},
-		{name: "another type, not cleaned up", edit: finalizer(remedy.CLBFinalizer), before: func(r *rig) { r.patch("", `{"spec":{"type":"NodePort"}}`) }, want: events.Gone, says: "NodePort"},
+		}, want: event.Waiting, says: "can't be told"},
+		{name: "deleted", before: func(r *rig) { r.remove() }, want: event.Gone, says: "does not exist"},
+		{name: "being deleted", edit: finalizer(remedy.CLBFinalizer), before: func(r *rig) { r.remove() }, want: event.Gone, says: "being deleted"},
+		{name: "being deleted, for a class that answers", edit: finalizer(remedy.CLBFinalizer), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: event.Waiting},
+		{name: "being deleted, and the controller has let go", edit: finalizer("example.com/f"), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: event.Gone, says: "let go"},
+		{name: "another of its name", before: func(r *rig) { r.event.Failure.Service.UID = "00000000-0000-0000-0000-000000000000" }, want: event.Gone, says: "another one has its name"},
+		{name: "another type", before: func(r *rig) { r.patch("", `{"spec":{"type":"ClusterIP"}}`) }, want: event.Gone, says: "ClusterIP"},
+		{name: "another type, not cleaned up", edit: finalizer(remedy.CLBFinalizer), before: func(r *rig) { r.patch("", `{"spec":{"type":"NodePort"}}`) }, want: event.Gone, says: "NodePort"},
 		{name: "another type, not cleaned up, for a class that answers", edit: finalizer(remedy.NLBFinalizer), before: func(r *rig) {
 			r.class.Deleting = true
 			r.patch("", `{"spec":{"type":"NodePort"}}`)
-		}, want: events.Waiting},
-		{name: "a newer failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(2*time.Second))) }, want: events.Superseded, says: "other"},
+		}, want: event.Waiting},
+		{name: "a newer failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(2*time.Second))) }, want: event.Superseded, says: "other"},
 		{name: "a newer failure of another class, for a class that sees its own", before: func(r *rig) {
 			r.class.Sees = true
 			r.publish(r.failure("other", r.event.Failure.Last.Add(2*time.Second)))
-		}, want: events.Waiting},
-		{name: "an older failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(-2*time.Second))) }, want: events.Waiting},
+		}, want: event.Waiting},
+		{name: "an older failure of another class", before: func(r *rig) { r.publish(r.failure("other", r.event.Failure.Last.Add(-2*time.Second))) }, want: event.Waiting},
 		{name: "newer news of another class that is no failure", before: func(r *rig) {
 			ev := r.failure("other", r.event.Failure.Last.Add(2*time.Second))
 			ev.Failure.Type = "Normal"
 			r.publish(ev)
-		}, want: events.Waiting},
+		}, want: event.Waiting},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -374,15 +374,15 @@ func TestGone(t *testing.T) {
 			if !strings.Contains(rec.Finding, tt.says) {
 				t.Errorf("finds %q, want it to say %q", rec.Finding, tt.says)
 			}
-			if wrote := r.patches.Load() > patched; wrote != (tt.want == events.Waiting && tt.says == "") {
+			if wrote := r.patches.Load() > patched; wrote != (tt.want == event.Waiting && tt.says == "") {
 				t.Errorf("wrote: %t", wrote)
 			}
-			if tt.want != events.Gone || tt.name == "another of its name" {
+			if tt.want != event.Gone || tt.name == "another of its name" {
 				return
 			}
 			// The journal has the answer, and a look gives the same one.
 			look, err := remedy.Look(t.Context(), r.env, r.class, r.event)
-			if err != nil || look.Result != events.Gone || look.Finding != rec.Finding {
+			if err != nil || look.Result != event.Gone || look.Finding != rec.Finding {
 				t.Errorf("a look ends as %q: %s, %v", look.Result, look.Finding, err)
 			}
 		})
@@ -417,12 +417,12 @@ func TestGoneBetweenSteps(t *testing.T) {
 					return nil
 				})
 				if parked {
-					r.ends(events.Waiting)
+					r.ends(event.Waiting)
 					tt.after(r)
 					r.setPolicy(remedy.Policy{Mode: remedy.Fix})
 					r.advance(time.Minute)
 				}
-				if rec := r.ends(events.Gone); rec.Note == "" {
+				if rec := r.ends(event.Gone); rec.Note == "" {
 					t.Error("the record doesn't say that the plan is not done")
 				}
 				r.wrote(1)

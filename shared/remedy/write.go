@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
 // write claims what the plan needs, journals the intent and applies the steps.
-func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
+func (x *run) write(ctx context.Context, plan Plan) (event.Record, error) {
 	if ok, err := x.afford(ctx); err != nil {
 		return x.fail(ctx, err)
 	} else if !ok {
@@ -47,7 +47,7 @@ func (x *run) write(ctx context.Context, plan Plan) (events.Record, error) {
 	if err := x.bind(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
-	if err := x.append(ctx, events.Intent); err != nil {
+	if err := x.append(ctx, event.Intent); err != nil {
 		return x.lost(err)
 	}
 	x.intent = true
@@ -76,16 +76,16 @@ func (x *run) claim(ctx context.Context, claims []Claim) (bool, error) {
 }
 
 // goOn applies the rest of a plan that an earlier run left open or parked.
-func (x *run) goOn(ctx context.Context) (events.Record, error) {
+func (x *run) goOn(ctx context.Context) (event.Record, error) {
 	var err error
 	if x.c.Policy, err = x.policy(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
 	// The append takes the plan over: a run that is slower than its lease loses
 	// the right to its next step here.
-	phase := events.Step
+	phase := event.Step
 	if x.rec.Next == 0 {
-		phase = events.Intent
+		phase = event.Intent
 	}
 	if err := x.append(ctx, phase); err != nil {
 		return x.lost(err)
@@ -106,21 +106,21 @@ func (x *run) goOn(ctx context.Context) (events.Record, error) {
 
 // gone ends a run whose Service went while the plan was under way. A clean-up has
 // worked then, if all of it is written.
-func (x *run) gone(ctx context.Context, over string) (events.Record, error) {
+func (x *run) gone(ctx context.Context, over string) (event.Record, error) {
 	if x.r.Deleting && x.rec.Done() {
-		return x.settle(ctx, events.Fixed)
+		return x.settle(ctx, event.Fixed)
 	}
 	when := "before the plan was done"
 	if x.rec.Done() {
 		when = "after the write"
 	}
 	x.rec.Note = join(x.rec.Note, over+" That was "+when+".")
-	return x.settle(ctx, events.Gone)
+	return x.settle(ctx, event.Gone)
 }
 
 // apply makes the steps from rec.Next on, each journalled before and after.
 // check is set when a step may have been made already.
-func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
+func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
 	x.into = &x.rec.Timings.Apply
 	unlock, held, err := x.lockTargets(ctx)
 	defer unlock()
@@ -128,7 +128,7 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 		return x.fail(ctx, err)
 	}
 	if !held {
-		return x.park(ctx, 2*time.Second, events.ForTarget, "Another case is writing to the same target.")
+		return x.park(ctx, 2*time.Second, event.ForTarget, "Another case is writing to the same target.")
 	}
 	if x.taken {
 		if rec, ended, err := x.judge(ctx); ended {
@@ -149,7 +149,7 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 			}
 			if proof != "" {
 				x.rec.Note = join(x.rec.Note, proof+" There was no need to wake it.")
-				return x.settle(ctx, events.Fixed)
+				return x.settle(ctx, event.Fixed)
 			}
 			// A full sync overwrites what the plan has compared: it must be as it was.
 			if left(x.c.Service) != x.rec.Left && !x.c.Written() {
@@ -157,13 +157,13 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 			}
 		}
 		if wait := x.due(s); wait > 0 {
-			return x.park(ctx, wait, events.ForStep, fmt.Sprintf("Waits before it goes on: %s.", s))
+			return x.park(ctx, wait, event.ForStep, fmt.Sprintf("Waits before it goes on: %s.", s))
 		}
 		if wakes && !x.reserved {
 			if parked, err := x.pace(ctx, waker.Pace()); err != nil {
 				return x.fail(ctx, err)
 			} else if parked > 0 {
-				return x.park(ctx, parked, events.AfterOthers, "Other writes of this kind come first.")
+				return x.park(ctx, parked, event.AfterOthers, "Other writes of this kind come first.")
 			}
 		}
 		x.reserved = false
@@ -184,7 +184,7 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 		if h, err := x.stopped(ctx); err != nil {
 			return x.fail(ctx, err)
 		} else if h != nil {
-			return x.park(ctx, h.wait, events.ForPolicy, h.rule)
+			return x.park(ctx, h.wait, event.ForPolicy, h.rule)
 		}
 		x.rec.Steps[x.rec.Next].Began = x.env.now()
 		state := Todo
@@ -200,12 +200,12 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 			if err := s.Apply(ctx, x.c, x.w); err != nil {
 				// Who has written before us may well be the controller, which needs no waking then.
 				if wakes && errors.Is(err, kube.ErrConflict) {
-					return x.park(ctx, time.Second, events.AfterOthers, "Somebody else has just written to the Service.")
+					return x.park(ctx, time.Second, event.AfterOthers, "Somebody else has just written to the Service.")
 				}
 				if errors.Is(err, kube.ErrConflict) || errors.Is(err, ErrMoved) {
 					return x.moved(ctx, s)
 				}
-				log.Error("step not applied", "error", events.Redact(err.Error()))
+				log.Error("step not applied", "error", event.Redact(err.Error()))
 				return x.fail(ctx, fmt.Errorf("step %d, %s: %w", x.rec.Next+1, s, err))
 			}
 			log.Info("step applied", "text", s.String())
@@ -213,7 +213,7 @@ func (x *run) apply(ctx context.Context, check bool) (events.Record, error) {
 		x.rec.Written, x.rec.Left = x.env.now(), left(x.c.Service)
 		x.rec.Steps[x.rec.Next].Ended = x.rec.Written
 		x.rec.Next++
-		if err := x.append(ctx, events.Step); err != nil {
+		if err := x.append(ctx, event.Step); err != nil {
 			return x.lost(err)
 		}
 	}
@@ -254,7 +254,7 @@ func (x *run) awake(ctx context.Context) (over, proof string, err error) {
 
 // moved ends a run whose step found something else than it was planned on. What
 // is not written yet is dropped, and the case is diagnosed afresh.
-func (x *run) moved(ctx context.Context, s Step) (events.Record, error) {
+func (x *run) moved(ctx context.Context, s Step) (event.Record, error) {
 	x.rec.Note = join(x.rec.Note, fmt.Sprintf("What the step %q would change has changed since; the case is diagnosed again.", s))
 	x.rec.Steps, x.rec.Next = nil, 0
 	if n := len(x.rec.Attempts); n > 0 && x.rec.Written.IsZero() {
@@ -267,9 +267,9 @@ func (x *run) moved(ctx context.Context, s Step) (events.Record, error) {
 // park ends a run between two steps, or after the last one. The next delivery goes on
 // after wait. Who has reserved a moment to write doesn't reserve another one then, behind
 // all who did meanwhile: with many waiting, nobody's moment would ever be near.
-func (x *run) park(ctx context.Context, wait time.Duration, reason events.Reason, why string) (events.Record, error) {
+func (x *run) park(ctx context.Context, wait time.Duration, reason event.Reason, why string) (event.Record, error) {
 	x.rec.Wait, x.rec.Reason, x.rec.Rule = wait, reason, why
-	return x.settle(ctx, events.Waiting)
+	return x.settle(ctx, event.Waiting)
 }
 
 // due returns how long the step must still wait for the one before it.

@@ -16,8 +16,8 @@ import (
 	"github.com/aliyun/fc-runtime-go-sdk/fc"
 	"github.com/aliyun/fc-runtime-go-sdk/fccontext"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -96,7 +96,7 @@ func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, err
 	case reply.Dead != "":
 		return nil, Dead(d.failed(id, reply.Dead))
 	case reply.Retry > 0 && reply.Record.Class != "": // the host has logged the run
-		return nil, errors.New(events.Redact(because(reply)))
+		return nil, errors.New(event.Redact(because(reply)))
 	case reply.Retry > 0:
 		return nil, errors.New(d.failed(id, because(reply)))
 	}
@@ -120,7 +120,7 @@ func (m Misdirected) Error() string { return string(m) }
 
 // failed logs why an invocation fails, and returns it without secrets.
 func (d *Door) failed(id, text string) string {
-	text = events.Redact(text)
+	text = event.Redact(text)
 	if d.Log != nil {
 		d.Log.Warn("event not settled", "request", id, "error", text)
 	}
@@ -235,7 +235,7 @@ func (m *mended) RoundTrip(r *http.Request) (*http.Response, error) {
 // initializer: a panic is how one fails, and the SDK hands its text on.
 func (d *Door) initialize(ctx context.Context) {
 	if err := d.prepared(ctx); err != nil {
-		panic(events.Redact(err.Error()))
+		panic(event.Redact(err.Error()))
 	}
 }
 

@@ -59,7 +59,7 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -139,7 +139,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // ready answers whether an event would find all it needs.
 func (d *Door) ready(w http.ResponseWriter, r *http.Request) {
 	if err := d.prepared(r.Context()); err != nil {
-		http.Error(w, events.Redact(err.Error()), http.StatusServiceUnavailable)
+		http.Error(w, event.Redact(err.Error()), http.StatusServiceUnavailable)
 		return
 	}
 	w.WriteHeader(http.StatusOK)
@@ -209,7 +209,7 @@ func (d *Door) event(w http.ResponseWriter, r *http.Request) {
 	case reply.Retry > 0:
 		w.Header().Set("Retry-After", seconds(reply.Retry))
 		if reply.Record.Class != "" { // the host has logged the run
-			http.Error(w, events.Redact(because(reply)), http.StatusServiceUnavailable)
+			http.Error(w, event.Redact(because(reply)), http.StatusServiceUnavailable)
 			return
 		}
 		d.refuse(w, r, http.StatusServiceUnavailable, unsettled, because(reply))
@@ -264,7 +264,7 @@ func (d *Door) one(ctx context.Context, e cloudevents.Event) (r host.Reply) {
 	defer func() {
 		if v := recover(); v != nil {
 			if d.Log != nil {
-				d.Log.Error("run panicked", "event", e.ID(), "panic", events.Redact(fmt.Sprint(v)), "stack", string(debug.Stack()))
+				d.Log.Error("run panicked", "event", e.ID(), "panic", event.Redact(fmt.Sprint(v)), "stack", string(debug.Stack()))
 			}
 			r = host.Reply{Retry: time.Second, Err: errors.New("the run panicked")}
 		}
@@ -274,7 +274,7 @@ func (d *Door) one(ctx context.Context, e cloudevents.Event) (r host.Reply) {
 
 // refuse answers with a status and one sentence.
 func (d *Door) refuse(w http.ResponseWriter, r *http.Request, status int, what, text string) {
-	text = events.Redact(text)
+	text = event.Redact(text)
 	if d.Log != nil {
 		log := d.Log
 		if id := r.Header.Get("x-fc-request-id"); d.FC && id != "" {
@@ -294,7 +294,7 @@ func Main(r *remedy.Remedy) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := run(ctx, r, log); err != nil {
-		log.Error("function ends", "error", events.Redact(err.Error()))
+		log.Error("function ends", "error", event.Redact(err.Error()))
 		os.Exit(1)
 	}
 }

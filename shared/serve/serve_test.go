@@ -23,8 +23,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -57,10 +57,10 @@ func TestMain(m *testing.M) {
 }
 
 func failure(svc *corev1.Service) cloudevents.Event {
-	e, err := events.NewFailed(events.Failure{
+	e, err := event.NewFailed(event.Failure{
 		Cluster: "c-1", Class: "asks", Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: "no",
-		Service: events.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)},
-		Event:   events.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"},
+		Service: event.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)},
+		Event:   event.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"},
 		Count:   1, First: time.Now(), Last: time.Now(),
 	})
 	if err != nil {
@@ -237,7 +237,7 @@ func TestInvoke(t *testing.T) {
 		reply      host.Reply
 		want, err  string
 	}{
-		{name: "settled", body: marshal(t, e), reply: host.Reply{Record: events.Record{Case: "22222222-1", Result: events.Fixed}}, want: `{"case":"22222222-1","result":"fixed"}`},
+		{name: "settled", body: marshal(t, e), reply: host.Reply{Record: event.Record{Case: "22222222-1", Result: event.Fixed}}, want: `{"case":"22222222-1","result":"fixed"}`},
 		{name: "dead", body: marshal(t, e), reply: host.Reply{Dead: "nobody knows AccessKeyId=LTAI4FakeFakeFake1234"}, err: "nobody knows AccessKeyId=***"},
 		{name: "an error", body: marshal(t, e), reply: host.Reply{Retry: time.Second, Err: errors.New("boom")}, err: "boom"},
 		{name: "later", body: marshal(t, e), reply: host.Reply{Retry: 5 * time.Second}, err: "again in 5s"},

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -31,7 +31,7 @@ func Timer(ctx context.Context, name string, do func(context.Context, *remedy.En
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := runTimer(ctx, os.Args[1:], do, log); err != nil {
-		log.Error("function ends", "error", events.Redact(err.Error()))
+		log.Error("function ends", "error", event.Redact(err.Error()))
 		os.Exit(1)
 	}
 }
@@ -118,7 +118,7 @@ func (d *Door) done(ctx context.Context, do func(context.Context) error) (err er
 	defer func() {
 		if v := recover(); v != nil {
 			if d.Log != nil {
-				d.Log.Error("call panicked", "panic", events.Redact(fmt.Sprint(v)), "stack", string(debug.Stack()))
+				d.Log.Error("call panicked", "panic", event.Redact(fmt.Sprint(v)), "stack", string(debug.Stack()))
 			}
 			err = errors.New("the call panicked")
 		}

@@ -40,7 +40,7 @@
 //   - courier: messages that wait, until a function in this process has answered the
 //     last, beside a loop that posts the same bodies with as many hands. The function
 //     answers at once, or after a run of 5 ms.
-//   - classify: one message of the corpus of package events.
+//   - classify: one message of the corpus of package event.
 package bench
 
 import (

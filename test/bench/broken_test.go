@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -79,7 +79,7 @@ func (r *rig) broken(b *testing.B) {
 	var mu sync.Mutex
 	answered := map[string]string{} // by UID: the event
 	others := map[string]int{}      // how runs ended that were no answer
-	h := &host.Host{Env: env, Remedies: functions.All, Seen: func(rec events.Record, err error) {
+	h := &host.Host{Env: env, Remedies: functions.All, Seen: func(rec event.Record, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err == nil && rec.Result.Settled() {
@@ -145,19 +145,19 @@ func (r *rig) broken(b *testing.B) {
 
 // fail stores a failure of a Service, as an exporter does, and returns its ID.
 func fail(ctx context.Context, st *stream.Stream, svc *corev1.Service, class, message string, n int, at time.Time) (string, error) {
-	e, err := events.NewFailed(events.Failure{
+	e, err := event.NewFailed(event.Failure{
 		Cluster: clusterID, Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: message,
-		Service: events.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)},
-		Event:   events.Reference{Name: svc.Name + ".1", UID: string(svc.UID), ResourceVersion: fmt.Sprint(n + 1)}, Count: n + 1, Last: at.Truncate(time.Second),
+		Service: event.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)},
+		Event:   event.Reference{Name: svc.Name + ".1", UID: string(svc.UID), ResourceVersion: fmt.Sprint(n + 1)}, Count: n + 1, Last: at.Truncate(time.Second),
 	})
 	if err != nil {
 		return "", err
 	}
-	header, data, err := events.EncodeNATS(e)
+	header, data, err := event.EncodeNATS(e)
 	if err != nil {
 		return "", err
 	}
 	newer := func(stream.Message) bool { return true }
-	_, _, err = st.PublishNewer(ctx, events.FailedSubject(clusterID, class, string(svc.UID)), events.MessageID(e), header, data, newer)
+	_, _, err = st.PublishNewer(ctx, event.FailedSubject(clusterID, class, string(svc.UID)), event.MessageID(e), header, data, newer)
 	return e.ID(), err
 }

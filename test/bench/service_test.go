@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/scene"
@@ -111,7 +111,7 @@ type street struct {
 }
 
 // way are the stations between an Event and the write, as the streams have them.
-var way = []string{"exported", string(events.Intent), string(events.Step)}
+var way = []string{"exported", string(event.Intent), string(event.Step)}
 
 func (r *rig) street(b *testing.B, u *up, n int) *street {
 	b.Helper()
@@ -161,19 +161,19 @@ func (s *street) follow(b *testing.B, st *stream.Stream) {
 		})
 	}
 	b.Cleanup(func() { cancel(); following.Wait() })
-	follow(stream.Failed, events.FailedSubjects, func(m stream.Message) error {
+	follow(stream.Failed, event.FailedSubjects, func(m stream.Message) error {
 		s.stored["exported"].seeAt(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], m.Time)
 		return nil
 	})
 	follow(stream.Cases, "lbremedy.case.>", func(m stream.Message) error {
-		rec, err := events.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Header, m.Data)
 		if err != nil {
 			return err
 		}
 		if at := s.stored[string(rec.Phase)]; at != nil {
 			at.seeAt(rec.Service.UID, m.Time)
 		}
-		if rec.Phase == events.Settled && rec.Result == events.Fixed {
+		if rec.Phase == event.Settled && rec.Result == event.Fixed {
 			s.settled.see(rec.Service.UID)
 		}
 		return nil

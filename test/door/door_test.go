@@ -25,8 +25,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -119,17 +119,17 @@ func (w *world) event(t *testing.T, version string) []byte {
 // failure returns a failure of any class and Service.
 func failure(t *testing.T, class, version, namespace, name, uid string) []byte {
 	t.Helper()
-	e, err := events.NewFailed(events.Failure{
+	e, err := event.NewFailed(event.Failure{
 		Cluster: "c-1", Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller",
 		Message: "Error syncing load balancer []: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:x]",
-		Service: events.Service{Namespace: namespace, Name: name, UID: uid},
-		Event:   events.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: version},
+		Service: event.Service{Namespace: namespace, Name: name, UID: uid},
+		Event:   event.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: version},
 		Count:   1, First: time.Now(), Last: time.Now(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := events.EncodeJSON(e)
+	text, err := event.EncodeJSON(e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,10 +368,10 @@ const structured = "application/cloudevents+json"
 
 // settled returns the event of the world's Service that was settled last, and how. Both
 // are empty if none was.
-func (w *world) settled(t *testing.T) (string, events.Result) {
+func (w *world) settled(t *testing.T) (string, event.Result) {
 	t.Helper()
 	r := w.last(t, class, string(w.svc.UID))
-	if r.Phase != events.Settled {
+	if r.Phase != event.Settled {
 		return "", ""
 	}
 	return r.Event, r.Result
@@ -379,9 +379,9 @@ func (w *world) settled(t *testing.T) (string, events.Result) {
 
 // last returns the last record of a Service and class, as it stands since the last run
 // that ended as it says; the zero record if there is none.
-func (w *world) last(t *testing.T, class, uid string) events.Record {
+func (w *world) last(t *testing.T, class, uid string) event.Record {
 	t.Helper()
-	var r events.Record
+	var r event.Record
 	m, err := w.stream.Journal("c-1", uid, class).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -392,8 +392,8 @@ func (w *world) last(t *testing.T, class, uid string) events.Record {
 	if err := json.Unmarshal(m.Data, &r); err != nil {
 		t.Fatal(err)
 	}
-	var since events.Running
-	data, err := w.stream.Get(t.Context(), events.RunKey("c-1", uid, class))
+	var since event.Running
+	data, err := w.stream.Get(t.Context(), event.RunKey("c-1", uid, class))
 	if err == nil {
 		err = json.Unmarshal(data, &since)
 	}

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
@@ -314,7 +314,7 @@ func TestEveryProgram(t *testing.T) {
 			uid := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
 			settled := func(version string) {
 				t.Helper()
-				if rec := w.last(t, r.Class, uid); rec.Result != events.Gone || !strings.HasSuffix(rec.Event, "."+version) {
+				if rec := w.last(t, r.Class, uid); rec.Result != event.Gone || !strings.HasSuffix(rec.Event, "."+version) {
 					t.Errorf("version %s: it is settled as %s of %q", version, rec.Result, rec.Event)
 				}
 			}

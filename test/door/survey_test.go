@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -38,12 +38,12 @@ func misspelled(t *testing.T) *world {
 func (w *world) surveyed(t *testing.T) int {
 	t.Helper()
 	n := 0
-	err := w.stream.EachLast(t.Context(), stream.Cases, events.CaseSubject("c-1", string(w.svc.UID), "*"), func(m stream.Message) error {
-		var r events.Record
+	err := w.stream.EachLast(t.Context(), stream.Cases, event.CaseSubject("c-1", string(w.svc.UID), "*"), func(m stream.Message) error {
+		var r event.Record
 		if err := json.Unmarshal(m.Data, &r); err != nil {
 			return err
 		}
-		if strings.HasPrefix(r.Class, checkup.ClassPrefix) && r.Result == events.Asked {
+		if strings.HasPrefix(r.Class, checkup.ClassPrefix) && r.Result == event.Asked {
 			n++
 		}
 		return nil

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -237,7 +237,7 @@ func allFixed(t *testing.T, s *stream.Stream, c *cluster.Cluster, namespace stri
 			open["not synced"]++
 			continue
 		}
-		msg, err := s.Last(t.Context(), stream.Cases, events.CaseSubject(clusterID, string(svc.UID), "vswitch-ip-exhausted"))
+		msg, err := s.Last(t.Context(), stream.Cases, event.CaseSubject(clusterID, string(svc.UID), "vswitch-ip-exhausted"))
 		if errors.Is(err, stream.ErrNotFound) {
 			open["no record"]++
 			continue
@@ -245,11 +245,11 @@ func allFixed(t *testing.T, s *stream.Stream, c *cluster.Cluster, namespace stri
 		if err != nil {
 			return err
 		}
-		rec, err := events.DecodeRecord(msg.Header, msg.Data)
+		rec, err := event.DecodeRecord(msg.Header, msg.Data)
 		if err != nil {
 			return err
 		}
-		if rec.Result != events.Fixed {
+		if rec.Result != event.Fixed {
 			open[fmt.Sprintf("%s %s", rec.Phase, rec.Result)]++
 		}
 	}

@@ -50,17 +50,17 @@ var rows = []row{
 		may: []string{"..."},
 	},
 	{
-		who: []string{"events", "shared/grant"},
+		who: []string{"shared/event", "shared/grant"},
 		why: "everything stands on it",
 	},
 	{
-		who: []string{"events/table", "events/schema"},
-		may: []string{"events"},
+		who: []string{"shared/event/table", "shared/event/schema"},
+		may: []string{"shared/event"},
 		why: "it says what is on the wire and moves nothing",
 	},
 	{
 		who: []string{"events/exporter"},
-		may: []string{"events", "events/table", "shared/grant", "shared/kube", "shared/stream", "shared/observe"},
+		may: []string{"shared/event", "shared/event/table", "shared/grant", "shared/kube", "shared/stream", "shared/observe"},
 		why: "it moves events and knows no class",
 	},
 	{
@@ -70,17 +70,17 @@ var rows = []row{
 	},
 	{
 		who: []string{"events/courier"},
-		may: []string{"events", "events/courier/invoke", "shared/stream", "shared/observe"},
+		may: []string{"shared/event", "events/courier/invoke", "shared/stream", "shared/observe"},
 		why: "it moves events and knows no class",
 	},
 	{
 		who: []string{"events/program"},
-		may: []string{"events", "events/table", "shared/stream"},
+		may: []string{"shared/event", "shared/event/table", "shared/stream"},
 		why: "it is the frame of programs that move events, and knows nothing of what they do",
 	},
 	{
 		who: []string{"events/cmd/*"},
-		may: []string{"events/...", "shared/kube", "shared/stream", "shared/observe/..."},
+		may: []string{"events/...", "shared/event/...", "shared/kube", "shared/stream", "shared/observe/..."},
 		why: "it moves events and knows no class",
 	},
 	{
@@ -89,48 +89,48 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/cloud"},
-		may: []string{"shared/accesskey", "shared/grant", "events"},
+		may: []string{"shared/accesskey", "shared/event", "shared/grant"},
 		why: "it shows the outside as it is and decides nothing",
 	},
 	{
 		who: []string{"shared/kube", "shared/stream", "shared/stream/embedded"},
-		may: []string{"shared/grant", "events"},
+		may: []string{"shared/event", "shared/grant"},
 		why: "it shows the outside as it is and decides nothing",
 	},
 	{
 		who: []string{"shared/observe"},
-		may: []string{"shared/grant", "events", "shared/stream"},
+		may: []string{"shared/event", "shared/grant", "shared/stream"},
 		why: "it measures what others tell it, in the words of the wire and the stream",
 	},
 	{
 		who: []string{"shared/observe/trace"},
-		may: []string{"events"},
+		may: []string{"shared/event"},
 		why: "it makes spans from records alone, in the words of the wire",
 	},
 	{
 		who: []string{"shared/command"},
-		may: []string{"events"},
+		may: []string{"shared/event"},
 		why: "it is how the programs with commands talk, and knows nothing of what they do",
 	},
 	{
 		who: []string{"shared/remedy"},
-		may: []string{"shared/grant", "events", "shared/cloud", "shared/kube", "shared/stream"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream"},
 		why: "the engine knows no step and no door",
 	},
 	{
 		who: []string{"shared/step"},
-		may: []string{"shared/grant", "events", "shared/cloud", "shared/kube", "shared/stream", "shared/remedy"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/remedy"},
 		why: "a step knows the engine and no door",
 	},
 	{
 		who: []string{"shared/host", "shared/serve", "shared/ticket", "shared/policy"},
-		may: []string{"events", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/remedy",
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/remedy",
 			"shared/step", "shared/policy", "shared/ticket", "shared/host"},
 		why: "it is part of every function program, and these stay small",
 	},
 	{
 		who: []string{"shared/checkup"},
-		may: []string{"events", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/remedy"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/remedy"},
 		why: "it gathers for the checks and knows none",
 	},
 	{
@@ -194,8 +194,8 @@ var homes = map[string][]string{
 	"github.com/aliyun/fc-runtime-go-sdk":    {"shared/serve"},
 	"github.com/golang-jwt/jwt/v5":           {"shared/serve", "events/courier"},
 	"github.com/google/go-containerregistry": {"infra/images"},
-	"github.com/google/uuid":                 {"events"},
-	"github.com/invopop/jsonschema":          {"events/schema"},
+	"github.com/google/uuid":                 {"shared/event"},
+	"github.com/invopop/jsonschema":          {"shared/event/schema"},
 	"github.com/jedib0t/go-pretty/v6":        {"shared/command", "functions/cmd/lbremedy"},
 	"github.com/nats-io/nats-server/v2":      {"shared/stream/embedded"},
 	"github.com/nats-io/nats.go":             {"shared/stream"},
@@ -212,7 +212,7 @@ var homes = map[string][]string{
 	"k8s.io/client-go/rest":                  {"shared/kube", "infra/deploy"},
 
 	// Vocabulary: types that are spoken between packages.
-	"github.com/cloudevents/sdk-go/v2": {"events/...", "shared/host", "shared/serve", "shared/ticket", "functions/cmd/lbremedy"},
+	"github.com/cloudevents/sdk-go/v2": {"events/...", "shared/event", "shared/host", "shared/serve", "shared/ticket", "functions/cmd/lbremedy"},
 	"k8s.io/api":                       {"shared/...", "events/exporter", "functions/...", "infra/gen"},
 	"k8s.io/apimachinery":              {"shared/...", "events/exporter", "functions/cmd/lbremedy"},
 

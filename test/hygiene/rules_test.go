@@ -32,7 +32,7 @@ func TestRules(t *testing.T) {
 		{name: "the operator's program", rule: imports, file: "functions/cmd/lbremedy/main.go", text: "package main\n" + ours + `shared/stream/embedded"`},
 		{name: "exporter to class", rule: imports, file: "events/exporter/e.go", text: "package exporter\n" + ours + `functions/busy"`,
 			want: []string{"events/exporter must not import functions/busy"}},
-		{name: "events to cloud", rule: imports, file: "events/e.go", text: "package events\n" + ours + `shared/cloud"`,
+		{name: "event to cloud", rule: imports, file: "shared/event/e.go", text: "package event\n" + ours + `shared/cloud"`,
 			want: []string{"nothing of ours"}},
 		{name: "host to embedded", rule: imports, file: "shared/host/h.go", text: "package host\n" + ours + `shared/stream/embedded"`,
 			want: []string{"shared/host must not import shared/stream/embedded"}},

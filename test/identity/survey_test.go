@@ -13,9 +13,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -241,7 +241,7 @@ func TestSurveyPermitNeeded(t *testing.T) {
 	const uid = "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
 	admin := as("admin")
 	for name := range may {
-		_, _, err := admin.PublishNewer(t.Context(), events.FailedSubject(name, "quota", uid), name, nil, []byte("{}"), func(stream.Message) bool { return true })
+		_, _, err := admin.PublishNewer(t.Context(), event.FailedSubject(name, "quota", uid), name, nil, []byte("{}"), func(stream.Message) bool { return true })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,9 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -130,7 +130,7 @@ func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.S
 
 // tell hands the class a forged failure. The error is what it could not read; what it does
 // or advises is one of the test.
-func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *remedy.Env, *remedy.Remedy, remedy.Event) (events.Record, error)) error {
+func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *remedy.Env, *remedy.Remedy, remedy.Event) (event.Record, error)) error {
 	t.Helper()
 	w.event.Failure.Class, w.event.Failure.Message = r.Class, text
 	rec, err := answer(t.Context(), w.env, r, w.event)
@@ -232,7 +232,7 @@ func forgeries(r *remedy.Remedy, said, names []string) []string {
 // corpus returns the messages of the classifier's corpus by their class.
 func corpus(t *testing.T) map[string][]string {
 	t.Helper()
-	f, err := os.Open("../../events/testdata/corpus.jsonl")
+	f, err := os.Open("../../shared/event/testdata/corpus.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func corpus(t *testing.T) map[string][]string {
 			t.Fatal(err)
 		}
 		if row.Type == corev1.EventTypeWarning {
-			all[row.Want] = append(all[row.Want], events.Redact(row.Message))
+			all[row.Want] = append(all[row.Want], event.Redact(row.Message))
 		}
 	}
 	if err := lines.Err(); err != nil {

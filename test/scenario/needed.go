@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -152,8 +152,8 @@ func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase,
 			if p == watching {
 				w.controllerAfterWrite(t)
 			}
-			var seen []events.Record
-			rec, err := w.run(t, func(rec events.Record) bool {
+			var seen []event.Record
+			rec, err := w.run(t, func(rec event.Record) bool {
 				seen = append(seen, rec)
 				return !rec.Done() && rec.Wait < undecided
 			})
@@ -171,7 +171,7 @@ func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase,
 }
 
 // refusal returns an error unless one of the runs was refused with words that name the grant.
-func refusal(s script, g grant.Grant, err error, runs ...events.Record) error {
+func refusal(s script, g grant.Grant, err error, runs ...event.Record) error {
 	name := g.Action
 	if !g.RAM() {
 		name = fmt.Sprintf("cannot %s resource %q in API group %q", g.Verb, g.Resource, g.Group)

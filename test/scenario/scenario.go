@@ -58,8 +58,8 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -151,7 +151,7 @@ func read(t *testing.T, file string) script {
 }
 
 // An event is what the scenario says of the failure beside its message.
-type event struct {
+type heading struct {
 	Reason    string `json:"reason"`
 	Type      string `json:"type"`
 	Component string `json:"component"`
@@ -159,8 +159,8 @@ type event struct {
 	Waited    string `json:"waited"` // for how long the case has waited with nothing to write; a duration
 }
 
-func (s script) event() (event, error) {
-	e := event{Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Ago: "10s", Waited: "0s"}
+func (s script) event() (heading, error) {
+	e := heading{Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Ago: "10s", Waited: "0s"}
 	err := yaml.UnmarshalStrict([]byte(s.parts["event"]), &e)
 	return e, err
 }
@@ -184,7 +184,7 @@ func classified(_ *testing.T, _ *ground, r *remedy.Remedy, s script, _ *usage) e
 	if err != nil {
 		return err
 	}
-	m := events.NewClassifier(table.Table()).Classify(events.Input{
+	m := event.NewClassifier(table.Table()).Classify(event.Input{
 		Reason: e.Reason, Type: e.Type, Component: e.Component, Message: strings.TrimSpace(s.parts["message"]),
 	})
 	if m.Class != r.Class {
@@ -235,8 +235,8 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 
 // cautious reports whether a record says that something could not be compared, and is of
 // high risk for that.
-func cautious(rec events.Record) bool {
-	unknown := slices.ContainsFunc(rec.Changes, func(c events.Change) bool { return c.Unknown })
+func cautious(rec event.Record) bool {
+	unknown := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.Unknown })
 	return unknown && rec.Risk == remedy.High.String()
 }
 
@@ -248,7 +248,7 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	w := build(t, on, r, s)
 	before := w.snapshot(t)
 	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
-	rec, err := w.run(t, func(rec events.Record) bool { return !rec.Done() && rec.Wait < undecided })
+	rec, err := w.run(t, func(rec event.Record) bool { return !rec.Done() && rec.Wait < undecided })
 	if err != nil && s.parts["fault"] == "" {
 		return err
 	}
@@ -273,7 +273,7 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	if !undoable {
 		return nil
 	}
-	if _, err := remedy.Undo(t.Context(), w.undoEnv(t), r, []events.Record{rec}); err != nil {
+	if _, err := remedy.Undo(t.Context(), w.undoEnv(t), r, []event.Record{rec}); err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
 	back := w.snapshot(t).settled()
@@ -299,7 +299,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	if rec.Attempt == 0 || rec.Risk == remedy.Low.String() {
 		return nil
 	}
-	m, err := w.env.Stream.Last(t.Context(), stream.Cases, events.KeptSubject(rec.Cluster, rec.Service.UID, r.Class))
+	m, err := w.env.Stream.Last(t.Context(), stream.Cases, event.KeptSubject(rec.Cluster, rec.Service.UID, r.Class))
 	if err != nil {
 		return fmt.Errorf("read the snapshot: %w", err)
 	}
@@ -328,7 +328,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	w := build(t, on, r, s)
 	w.controllerAfterWrite(t)
-	rec, err := w.run(t, func(rec events.Record) bool { return len(rec.Steps) > 0 && rec.Reason != events.ByCause })
+	rec, err := w.run(t, func(rec event.Record) bool { return len(rec.Steps) > 0 && rec.Reason != event.ByCause })
 	w.record(used, watching)
 	if err != nil && s.parts["fault"] == "" {
 		return err
@@ -340,7 +340,7 @@ func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) err
 	if diff := cmp.Diff(strings.TrimSpace(s.parts["want"]), got); diff != "" {
 		return fmt.Errorf("(-want +got; run with -update to accept):\n%s", diff)
 	}
-	if rec.Result != events.Fixed {
+	if rec.Result != event.Fixed {
 		return nil
 	}
 	before := w.snapshot(t)
@@ -351,7 +351,7 @@ func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) err
 		if err != nil {
 			return fmt.Errorf("the same event again: %w", err)
 		}
-		if again && rec.Result != events.Gone {
+		if again && rec.Result != event.Gone {
 			return fmt.Errorf("asked again after the fix, it ended as %s: %s", rec.Result, rec.Finding)
 		}
 	}
@@ -377,7 +377,7 @@ func (s script) write(got string) error {
 }
 
 // report writes a record as the want section has it.
-func (w *world) report(rec events.Record, err error) string {
+func (w *world) report(rec event.Record, err error) string {
 	var b strings.Builder
 	line := func(key, text string) {
 		if text != "" {

@@ -25,9 +25,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -410,11 +410,11 @@ func (w *world) newEvent(t *testing.T) remedy.Event {
 		t.Fatalf("section event: %v", err)
 	}
 	at := time.Now().Add(-ago).Truncate(time.Second)
-	return remedy.Event{ID: "event-1.1.100", Failure: events.Failure{
+	return remedy.Event{ID: "event-1.1.100", Failure: event.Failure{
 		Cluster: clusterID, Class: w.class.Class, Reason: e.Reason, Type: e.Type, Component: e.Component,
 		Message: strings.TrimSpace(w.fill(w.script.parts["message"])),
-		Service: events.Service{Namespace: w.svc.Namespace, Name: w.svc.Name, UID: string(w.svc.UID)},
-		Event:   events.Reference{Name: w.svc.Name + ".1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "100"},
+		Service: event.Service{Namespace: w.svc.Namespace, Name: w.svc.Name, UID: string(w.svc.UID)},
+		Event:   event.Reference{Name: w.svc.Name + ".1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "100"},
 		Count:   1, First: at, Last: at,
 	}}
 }
@@ -433,7 +433,7 @@ func (w *world) wait(t *testing.T) {
 	}
 	for w.clock < long {
 		rec, err := remedy.Run(t.Context(), w.env, w.class, w.event)
-		if err != nil || rec.Result != events.Waiting || len(rec.Steps) > 0 {
+		if err != nil || rec.Result != event.Waiting || len(rec.Steps) > 0 {
 			t.Fatalf("after %s the case does not wait: it ended as %s, %v", w.clock, rec.Result, err)
 		}
 		w.advance(rec.Wait)
@@ -446,7 +446,7 @@ func (w *world) wait(t *testing.T) {
 
 // run answers the event, again and again while it is to wait and goOn says so,
 // with the clock put forward by each wait.
-func (w *world) run(t *testing.T, goOn func(events.Record) bool) (events.Record, error) {
+func (w *world) run(t *testing.T, goOn func(event.Record) bool) (event.Record, error) {
 	t.Helper()
 	for range 20 {
 		rec, err := remedy.Run(t.Context(), w.env, w.class, w.event)
@@ -456,7 +456,7 @@ func (w *world) run(t *testing.T, goOn func(events.Record) bool) (events.Record,
 		w.advance(rec.Wait)
 	}
 	t.Fatal("the case still waits after 20 runs")
-	return events.Record{}, nil
+	return event.Record{}, nil
 }
 
 // observe sets the policy to observe.
@@ -570,7 +570,7 @@ func (w *world) snapshot(t *testing.T) snapshot {
 }
 
 // allow returns the snapshot without what the steps name as their targets.
-func (s snapshot) allow(steps []events.StepRecord) snapshot {
+func (s snapshot) allow(steps []event.StepRecord) snapshot {
 	s = s.clone()
 	for _, rec := range steps {
 		made, err := step.Decode(rec.Kind, rec.Step)

@@ -8,10 +8,10 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/infra/ram"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -141,7 +141,7 @@ func (s *Stage) Exporter(ctx context.Context, st *stream.Stream) (*exporter.Expo
 	if err != nil {
 		return nil, fmt.Errorf("act as the exporter: %w", err)
 	}
-	return exporter.New(exporter.Config{Cluster: s.ID, Kube: reader, Stream: st, Classifier: events.NewClassifier(table.Table())})
+	return exporter.New(exporter.Config{Cluster: s.ID, Kube: reader, Stream: st, Classifier: event.NewClassifier(table.Table())})
 }
 
 // Environ returns the environment of a program that is to work on the stage with

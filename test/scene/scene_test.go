@@ -13,8 +13,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
@@ -37,7 +37,7 @@ func TestScenes(t *testing.T) {
 		}
 		return !r.Playable()
 	})
-	classes := events.NewClassifier(rows(t))
+	classes := event.NewClassifier(rows(t))
 	for _, cast := range Casts(roles) {
 		t.Run(name(cast[0].On), func(t *testing.T) {
 			if bin == "" {
@@ -71,7 +71,7 @@ func name(on Setting) string {
 	return n
 }
 
-func play(t *testing.T, c *cluster.Cluster, classes *events.Classifier, cast []Role) {
+func play(t *testing.T, c *cluster.Cluster, classes *event.Classifier, cast []Role) {
 	namespace := c.Namespace(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -157,22 +157,22 @@ func TestOtherFailure(t *testing.T) {
 
 // rows returns the table of the classifier: of the classes that exist, their
 // own rows, and of the others what the tests of the classifier know of them.
-func rows(t *testing.T) []events.Row {
-	file, err := os.Open("../../events/testdata/table.txt")
+func rows(t *testing.T) []event.Row {
+	file, err := os.Open("../../shared/event/testdata/table.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
 	all := table.Table()
-	var row *events.Row
+	var row *event.Row
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		kind, value, _ := strings.Cut(lines.Text(), " ")
 		switch {
 		case kind == "" || kind == "#":
 		case value == "":
 			row = nil
-			if !slices.ContainsFunc(all, func(r events.Row) bool { return r.Class == kind }) {
-				all = append(all, events.Row{Class: kind})
+			if !slices.ContainsFunc(all, func(r event.Row) bool { return r.Class == kind }) {
+				all = append(all, event.Row{Class: kind})
 				row = &all[len(all)-1]
 			}
 		case row != nil && kind == "code":
@@ -202,7 +202,7 @@ func TestComplete(t *testing.T) {
 			t.Errorf("two scenes are called %s", s.Name)
 		}
 		names[s.Name] = true
-		if s.Story == "" || s.Says == "" || s.Ends == "" || s.spoil == nil || s.Heals != (s.Ends == events.Fixed) {
+		if s.Story == "" || s.Says == "" || s.Ends == "" || s.spoil == nil || s.Heals != (s.Ends == event.Fixed) {
 			t.Errorf("the scene %s is incomplete: %+v", s.Name, s)
 		}
 	}

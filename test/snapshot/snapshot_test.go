@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/scene"
@@ -64,13 +64,13 @@ func of(object any, way ...string) map[string]any {
 	return object.(map[string]any)
 }
 
-var web = events.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-1111-2222-3333-444455556666"}
+var web = event.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-1111-2222-3333-444455556666"}
 
 // webName is by what the controller knows a load balancer that it makes for web.
 const webName = "a3f9a12bc11112222333344445555666"
 
 // fix is a plan that sets an annotation, puts a tag back and extends a policy.
-var fix = events.Record{Service: web, Next: 4, Steps: []events.StepRecord{
+var fix = event.Record{Service: web, Next: 4, Steps: []event.StepRecord{
 	{Kind: "annotate", Text: "annotate", Step: []byte(`{"set":{"example.com/size":"small"}}`)},
 	{Kind: "tag-lb", Text: "tag", Step: []byte(`{"lb":"lb-1","key":"kubernetes.do.not.delete","value":"` + webName + `"}`)},
 	{Kind: "policy-version", Text: "policy", Step: []byte(`{"policy":"Ccm","document":"{2}","was":"v1"}`)},
@@ -253,7 +253,7 @@ func TestUnapplied(t *testing.T) {
 func TestByChanges(t *testing.T) {
 	t.Parallel()
 	rec := fix
-	rec.Changes = []events.Change{{Balancer: "lb-1", What: "listener tcp:80"}, {Balancer: "lb-1", What: "group k8s/30080/web/shop/" + scene.ClusterID}, {Balancer: "lb-1", What: "tag team"}, {Balancer: "lb-1", What: "bandwidth"}}
+	rec.Changes = []event.Change{{Balancer: "lb-1", What: "listener tcp:80"}, {Balancer: "lb-1", What: "group k8s/30080/web/shop/" + scene.ClusterID}, {Balancer: "lb-1", What: "tag team"}, {Balancer: "lb-1", What: "bandwidth"}}
 	for name, tt := range map[string]struct {
 		change func(*sim.LoadBalancer)
 		want   bool

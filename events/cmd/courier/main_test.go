@@ -24,8 +24,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -208,7 +208,7 @@ func TestHealsThroughKills(t *testing.T) {
 	marks := watchWrites(t, ctx, c)
 	all := scene.All()
 	full := all[slices.IndexFunc(all, func(s scene.Scene) bool {
-		return s.Class == class && s.Ends == events.Fixed && s.On == scene.Setting{} && s.Playable()
+		return s.Class == class && s.Ends == event.Fixed && s.On == scene.Setting{} && s.Playable()
 	})]
 	roles := scene.Bulk(full, "web", services)
 	if err := stage.Play(ctx, roles...); err != nil {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -98,8 +98,8 @@ func whoami() string {
 }
 
 // deliver has the failure of a case delivered again, as it was kept.
-func deliver(ctx context.Context, s *stream.Stream, r events.Record, id string) error {
-	subject := events.FailedSubject(r.Cluster, r.Class, r.Service.UID)
+func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) error {
+	subject := event.FailedSubject(r.Cluster, r.Class, r.Service.UID)
 	kept, err := s.Last(ctx, stream.Failed, subject)
 	if errors.Is(err, stream.ErrNotFound) {
 		return command.Wrong("the failure of case %s is not kept any more, and does not come back: there is nothing to apply the plan to", r.Case)

@@ -18,11 +18,11 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -103,7 +103,7 @@ func (p *program) settle(cmd *cobra.Command) error {
 	one("log-level", p.level, "debug", "info", "warn", "error")
 	one("log-format", p.format, "text", "json")
 	if p.cluster != "" {
-		if err := events.ValidCluster(p.cluster); err != nil {
+		if err := event.ValidCluster(p.cluster); err != nil {
 			errs = append(errs, command.Wrong("--cluster: %w", err))
 		}
 	}

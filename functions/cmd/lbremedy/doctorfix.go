@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -95,7 +95,7 @@ func (p *program) inForce(ctx context.Context, env *remedy.Env) {
 		s.Close()
 	}
 	if err != nil {
-		p.note("The policy in force is not known, and taken for observe: %s.", command.Clean(events.Redact(err.Error())))
+		p.note("The policy in force is not known, and taken for observe: %s.", command.Clean(event.Redact(err.Error())))
 		return
 	}
 	env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }
@@ -114,14 +114,14 @@ func (p *program) toFix(r checkup.Result, check *checkup.Check) ([]item, error) 
 			continue
 		}
 		seen[f.About.UID] = true
-		if err := events.ValidUID(f.About.UID); err != nil {
+		if err := event.ValidUID(f.About.UID); err != nil {
 			return nil, err
 		}
 		items = append(items, item{remedy: class, event: remedy.Event{
 			ID: fmt.Sprintf("%s.%s.%s", f.About.UID, class.Class, r.At.UTC().Format("20060102T150405")),
-			Failure: events.Failure{
+			Failure: event.Failure{
 				Cluster: r.Cluster, Class: class.Class, Reason: "Survey", Component: "lbremedy", Message: f.Text, Count: 1,
-				Service: events.Service{Namespace: f.About.Namespace, Name: f.About.Name, UID: f.About.UID},
+				Service: event.Service{Namespace: f.About.Namespace, Name: f.About.Name, UID: f.About.UID},
 				First:   r.At.Truncate(time.Second), Last: r.At.Truncate(time.Second),
 			},
 		}})

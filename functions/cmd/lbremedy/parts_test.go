@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -87,9 +87,9 @@ func TestTellers(t *testing.T) {
 	const causes = 6
 	at := time.Now()
 	for i := range 3 * causes {
-		r := events.Record{
-			Case: fmt.Sprintf("4444%04d-20260102T150405", i), Cluster: "c1", Class: "vswitch-ip-exhausted", Service: events.Service{Namespace: "shop", Name: fmt.Sprint("web", i), UID: uidOf(i)},
-			Event: "e", Message: "full", EventTime: at, Phase: events.Settled, Result: events.Asked, At: at, First: at, Who: "fc", Finding: "It is full.", Cause: fmt.Sprint("vsw-", i%causes), Ask: "Make room.",
+		r := event.Record{
+			Case: fmt.Sprintf("4444%04d-20260102T150405", i), Cluster: "c1", Class: "vswitch-ip-exhausted", Service: event.Service{Namespace: "shop", Name: fmt.Sprint("web", i), UID: uidOf(i)},
+			Event: "e", Message: "full", EventTime: at, Phase: event.Settled, Result: event.Asked, At: at, First: at, Who: "fc", Finding: "It is full.", Cause: fmt.Sprint("vsw-", i%causes), Ask: "Make room.",
 		}
 		if err := seed(t.Context(), admin, r); err != nil {
 			t.Fatal(err)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -110,17 +110,17 @@ func (p *program) kept(ctx context.Context, env *remedy.Env) ([]item, error) {
 
 // again classifies the failures anew and adds what was said of them then.
 func (p *program) again(ctx context.Context, env *remedy.Env, items []item) error {
-	by := events.NewClassifier(table.Table())
+	by := event.NewClassifier(table.Table())
 	for i := range items {
 		f := &items[i].event.Failure
 		was := &verdictThen{Class: f.Class}
 		if env.Stream != nil {
-			m, err := env.Stream.Last(ctx, stream.Cases, events.CaseSubject(f.Cluster, f.Service.UID, f.Class))
+			m, err := env.Stream.Last(ctx, stream.Cases, event.CaseSubject(f.Cluster, f.Service.UID, f.Class))
 			if err != nil && !errors.Is(err, stream.ErrNotFound) {
 				return err
 			}
 			if err == nil {
-				r, err := events.DecodeRecord(m.Header, m.Data)
+				r, err := event.DecodeRecord(m.Header, m.Data)
 				if err != nil {
 					return err
 				}
@@ -128,8 +128,8 @@ func (p *program) again(ctx context.Context, env *remedy.Env, items []item) erro
 			}
 		}
 		items[i].was = was
-		m := by.Classify(events.Input{Reason: f.Reason, Type: f.Type, Component: f.Component, Message: f.Message})
-		if m.Class != events.Ignored { // the stream holds no foreign ones; a cut or redacted text must not make it one
+		m := by.Classify(event.Input{Reason: f.Reason, Type: f.Type, Component: f.Component, Message: f.Message})
+		if m.Class != event.Ignored { // the stream holds no foreign ones; a cut or redacted text must not make it one
 			f.Class = m.Class
 		}
 		r, err := classOf(f.Class)

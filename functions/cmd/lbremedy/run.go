@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -84,14 +84,14 @@ func (a *answering) flags(cmd *cobra.Command) {
 // A verdict is what is said of a failure, and in a replay what was said before.
 type verdict struct {
 	Was *verdictThen `json:"was,omitempty"`
-	events.Record
+	event.Record
 	err error
 }
 
 // A verdictThen is what was said of a failure when it happened.
 type verdictThen struct {
-	Class  string        `json:"class"`
-	Result events.Result `json:"result,omitempty"` // empty: nobody has answered it
+	Class  string       `json:"class"`
+	Result event.Result `json:"result,omitempty"` // empty: nobody has answered it
 }
 
 const atOnce = 8 // failures that are answered at a time
@@ -121,7 +121,7 @@ func (p *program) answer(ctx context.Context, env *remedy.Env, items []item, a a
 			rec, err := p.one(ctx, env, it, a)
 			if err != nil {
 				rec.Service, rec.Class, rec.Cluster, rec.Event = it.event.Failure.Service, it.remedy.Class, env.Cluster, it.event.ID
-				rec.Error = events.Redact(err.Error())
+				rec.Error = event.Redact(err.Error())
 			}
 			verdicts[i] = verdict{it.was, rec, err}
 			mu.Lock()
@@ -161,7 +161,7 @@ func (p *program) every(d time.Duration, f func()) (stop func()) {
 }
 
 // one answers one failure. A case that waits is looked at again while there is time.
-func (p *program) one(ctx context.Context, env *remedy.Env, it item, a answering) (events.Record, error) {
+func (p *program) one(ctx context.Context, env *remedy.Env, it item, a answering) (event.Record, error) {
 	if !a.apply {
 		return remedy.Look(ctx, env, it.remedy, it.event)
 	}
@@ -170,7 +170,7 @@ func (p *program) one(ctx context.Context, env *remedy.Env, it item, a answering
 	for {
 		rec, err := remedy.Run(ctx, env, it.remedy, it.event)
 		again := max(rec.Wait, time.Second)
-		if err != nil || rec.Result != events.Waiting || time.Now().Add(again).After(end) {
+		if err != nil || rec.Result != event.Waiting || time.Now().Add(again).After(end) {
 			return rec, err
 		}
 		select {
@@ -221,7 +221,7 @@ func (p *program) verdicts(all []verdict, a answering) {
 }
 
 // steps returns the steps of a record in words.
-func steps(r events.Record) []string {
+func steps(r event.Record) []string {
 	var texts []string
 	for _, s := range r.Steps {
 		texts = append(texts, s.Text)
@@ -237,9 +237,9 @@ func (p *program) code(all []verdict, a answering) error {
 		case v.err != nil:
 			failed = true
 			fmt.Fprintf(p.err, "%s %s: %s\n", p.paintOn(p.err, red, "error:"), v.Service, command.Clean(v.Error))
-		case v.Result == events.Failed:
+		case v.Result == event.Failed:
 			failed = true
-		case v.Result == events.Planned && !a.apply:
+		case v.Result == event.Planned && !a.apply:
 		case isOpen(v.Record):
 			open = true
 		}

@@ -7,17 +7,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // showSnapshots prints how the load balancers of a case stood before each attempt.
-func (p *program) showSnapshots(ctx context.Context, s *stream.Stream, r events.Record) error {
+func (p *program) showSnapshots(ctx context.Context, s *stream.Stream, r event.Record) error {
 	list := []remedy.Snapshot{}
-	err := s.Each(ctx, stream.Cases, events.KeptSubject(r.Cluster, r.Service.UID, r.Class), time.Time{}, func(m stream.Message) error {
+	err := s.Each(ctx, stream.Cases, event.KeptSubject(r.Cluster, r.Service.UID, r.Class), time.Time{}, func(m stream.Message) error {
 		kept, err := remedy.ReadSnapshot(m)
 		if err != nil {
 			return fmt.Errorf("message %d of the journal: %w", m.Sequence, err)

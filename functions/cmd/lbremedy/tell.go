@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -151,7 +151,7 @@ func (t *teller) change(ctx context.Context) *teller {
 		next := &teller{upping: t.upping, env: t.env}
 		if err := next.take(sinks); err != nil {
 			refused = sinks
-			t.log().Error("the sinks of the policy are not taken; the last good ones stay", "error", events.Redact(err.Error()))
+			t.log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
 			continue
 		}
 		return next

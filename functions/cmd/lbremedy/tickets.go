@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
@@ -225,7 +225,7 @@ them, mute the Service with the label lbremedy.io/mute.`,
 }
 
 // ticketsOf names the tickets of a case, one in a line.
-func ticketsOf(ctx context.Context, s *stream.Stream, r events.Record) (string, error) {
+func ticketsOf(ctx context.Context, s *stream.Stream, r event.Record) (string, error) {
 	found, err := ticket.Of(ctx, s, r.Class, r.Service.UID)
 	if err != nil {
 		return "", err

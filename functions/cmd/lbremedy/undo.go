@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -68,7 +68,7 @@ policy (unsettled: undo), and not a person's.`,
 
 // applied returns what a case has applied and not taken back: a record of each
 // attempt, the newest first.
-func applied(h history) ([]events.Record, error) {
+func applied(h history) ([]event.Record, error) {
 	steps, back := remedy.Applied(h)
 	switch {
 	case !back.IsZero():
@@ -80,7 +80,7 @@ func applied(h history) ([]events.Record, error) {
 }
 
 // back tells what undo would do.
-func (p *program) back(attempts []events.Record) {
+func (p *program) back(attempts []event.Record) {
 	fmt.Fprintf(p.out, "%s of %s:\n", attempts[0].Case, command.Clean(attempts[0].Service.String()))
 	for _, r := range attempts {
 		for i := min(r.Next, len(r.Steps)) - 1; i >= 0; i-- {

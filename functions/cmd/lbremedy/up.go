@@ -13,15 +13,15 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
 	frame "github.com/lbremedy/lbremedy/events/program"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/observe/trace"
@@ -199,7 +199,7 @@ func (u *upping) endTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := u.traces.Shutdown(ctx); err != nil {
-		u.log().Warn("the last traces were not sent", "error", events.Redact(err.Error()))
+		u.log().Warn("the last traces were not sent", "error", event.Redact(err.Error()))
 	}
 }
 
@@ -262,7 +262,7 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 	var err error
 	if u.parts.exporter {
 		x, err = exporter.New(exporter.Config{
-			Cluster: u.cluster, Kube: env.Kube, Stream: env.Stream, Classifier: events.NewClassifier(table.Table()), Log: env.Log,
+			Cluster: u.cluster, Kube: env.Kube, Stream: env.Stream, Classifier: event.NewClassifier(table.Table()), Log: env.Log,
 			Rate: u.rate, Burst: u.burst, Now: env.Now,
 		})
 		if err != nil {
@@ -364,7 +364,7 @@ func (u *upping) patrol(ctx context.Context, p *checkup.Patrol, said *observe.Su
 			u.log().Info("the cluster is being surveyed by another process")
 		case err != nil:
 			said.Failed()
-			u.log().Error("the survey failed; it is tried again at the next time", "error", events.Redact(err.Error()))
+			u.log().Error("the survey failed; it is tried again at the next time", "error", event.Redact(err.Error()))
 		default:
 			surveyed(said, u.now(), r.Result)
 			u.note("Survey: %s opened, %d closed, %d stand, %d unknown. What was found: lbremedy doctor.",
@@ -486,7 +486,7 @@ func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State,
 }
 
 // seen counts and traces a run, and prints how the case stands, if that is new.
-func (u *upping) seen(r events.Record, err error) {
+func (u *upping) seen(r event.Record, err error) {
 	u.metrics.Seen(r, err)
 	u.traces.Seen(r)
 	if err != nil || r.Case == "" {

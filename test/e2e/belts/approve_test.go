@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -31,7 +31,7 @@ func TestApprove(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, tt.scene.On, careful).start()
 			r.must(r.stage.Play(r.ctx, tt.scene.As("web")))
-			asked := r.ends("web", events.Asked)
+			asked := r.ends("web", event.Asked)
 			if asked.Risk != tt.risk || asked.Digest == "" || !strings.Contains(asked.Ask, "lbremedy approve "+asked.Case) || asked.Next != 0 {
 				t.Errorf("it asks %q of risk %s, with %d steps done", asked.Ask, asked.Risk, asked.Next)
 			}
@@ -46,7 +46,7 @@ func TestApprove(t *testing.T) {
 				wait.Go(func() { both[i] = r.call("approve", asked.Case, "--as", by) })
 			}
 			wait.Wait()
-			fixed := r.ends("web", events.Fixed)
+			fixed := r.ends("web", event.Fixed)
 			if fixed.Approved == nil || fixed.Approved.By != "ann" && fixed.Approved.By != "bob" {
 				t.Fatalf("approved by %+v", fixed.Approved)
 			}
@@ -57,7 +57,7 @@ func TestApprove(t *testing.T) {
 					t.Errorf("of two approvals at once, one by %s, one said %+v", fixed.Approved.By, got)
 				}
 			}
-			intents := slices.DeleteFunc(r.records("web"), func(rec events.Record) bool { return rec.Phase != events.Intent })
+			intents := slices.DeleteFunc(r.records("web"), func(rec event.Record) bool { return rec.Phase != event.Intent })
 			if writes := r.stage.WorkerWrites(); len(writes) != 1 || len(intents) != 1 || intents[0].Approved == nil {
 				t.Errorf("the worker wrote %v, with %d intents", writes, len(intents))
 			}
@@ -86,13 +86,13 @@ func TestApproveTooLate(t *testing.T) {
 			role := scene.NoListener().As("web")
 			r := newRig(t, role.On, careful).start()
 			r.must(r.stage.Play(r.ctx, role))
-			asked := r.ends("web", events.Asked)
+			asked := r.ends("web", event.Asked)
 			r.says(0, "All clusters: Paused by cat", "", "pause", "--as", "cat")
 			r.says(0, "ann agreed to the plan "+asked.Digest, "", "approve", asked.Case, "--as", "ann")
-			r.held("web", events.HeldByPause)
+			r.held("web", event.HeldByPause)
 			tt.meanwhile(r)
 			r.says(0, "Ended. All clusters: Paused by cat", "", "resume")
-			again := r.ends("web", events.Asked)
+			again := r.ends("web", event.Asked)
 			if !strings.Contains(again.Note, tt.note) || (tt.note != "") != (again.Digest != asked.Digest) || again.Approved != nil {
 				t.Errorf("it asks about %s with %q, and asked about %s; approved: %+v", again.Digest, again.Note, asked.Digest, again.Approved)
 			}
@@ -104,7 +104,7 @@ func TestApproveTooLate(t *testing.T) {
 			}
 			r.says(command.CodeWrong, "", "the plan of case "+again.Case+" is "+again.Digest+" now", "approve", again.Case, "--digest", asked.Digest)
 			r.says(0, "bob agreed to the plan "+again.Digest, "", "approve", again.Case, "--as", "bob")
-			if fixed := r.ends("web", events.Fixed); fixed.Approved == nil || fixed.Approved.By != "bob" {
+			if fixed := r.ends("web", event.Fixed); fixed.Approved == nil || fixed.Approved.By != "bob" {
 				t.Errorf("approved by %+v", fixed.Approved)
 			}
 		})

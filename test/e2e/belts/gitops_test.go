@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
 
@@ -19,7 +19,7 @@ import (
 // since, is no tool's.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
-	const asks, fixes = events.Asked, events.Fixed
+	const asks, fixes = event.Asked, event.Fixed
 	vswitch := prefix + "vswitch-id"
 	apply := func(manager string) write {
 		return func(r *rig, svc *corev1.Service) { r.apply(svc, manager) }
@@ -30,7 +30,7 @@ func TestGitOps(t *testing.T) {
 	for name, tt := range map[string]struct {
 		labels, annotations map[string]string
 		write               write
-		result              events.Result
+		result              event.Result
 		manager             string // who owns it, as the rule says
 	}{
 		"argo-server-side": {labels: map[string]string{"argocd.argoproj.io/instance": "shop"}, write: apply("argocd-controller"), result: asks, manager: "argocd-controller"},

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
@@ -32,7 +32,7 @@ func TestFreeze(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, scene.Setting{}, careful+"freezes:\n- "+freeze+"\n").start()
 			r.create("web", nil)
-			rec := r.held("web", events.HeldByFreeze)
+			rec := r.held("web", event.HeldByFreeze)
 			if !strings.Contains(rec.Rule, `the freeze "office", which ends at`) || len(rec.Steps) == 0 || rec.Next != 0 {
 				t.Errorf("with %d of %d steps done the rule is %q", rec.Next, len(rec.Steps), rec.Rule)
 			}
@@ -41,7 +41,7 @@ func TestFreeze(t *testing.T) {
 				t.Fatalf("in the freeze it was moved to %s", at)
 			}
 			r.advance(2*time.Hour + time.Minute)
-			r.ends("web", events.Fixed)
+			r.ends("web", event.Fixed)
 			if at := r.vswitch("web"); at == scene.FullVSwitchH {
 				t.Error("it was not moved")
 			}
@@ -72,13 +72,13 @@ func TestBudget(t *testing.T) {
 		for i := range services {
 			all := r.records(name(i))
 			for at := len(all) - 1; at >= 0; at-- {
-				if all[at].Phase != events.Settled {
+				if all[at].Phase != event.Settled {
 					continue
 				}
-				if all[at].Result == events.Fixed {
+				if all[at].Result == event.Fixed {
 					fixed++
 				}
-				if all[at].Held == events.HeldByBudget && strings.Contains(all[at].Rule, "it writes to 2 Services in 10 minutes") {
+				if all[at].Held == event.HeldByBudget && strings.Contains(all[at].Rule, "it writes to 2 Services in 10 minutes") {
 					waiting++
 				}
 				break
@@ -123,7 +123,7 @@ func TestBreaker(t *testing.T) {
 		t.Helper()
 		r.create(name, nil)
 		r.complain(name, fullMessage)
-		r.until(name, "written", func(rec events.Record) bool { return rec.Next == 1 })
+		r.until(name, "written", func(rec event.Record) bool { return rec.Next == 1 })
 		if meanwhile != nil {
 			meanwhile(r.service(name))
 		}
@@ -136,37 +136,37 @@ func TestBreaker(t *testing.T) {
 		return len(all)
 	}
 	fails("one", nil)
-	r.ends("one", events.Unsettled)
+	r.ends("one", event.Unsettled)
 	fails("gone", func(svc *corev1.Service) {
 		r.must(r.stage.Cluster.Client().CoreV1().Services(svc.Namespace).Delete(r.ctx, svc.Name, metav1.DeleteOptions{}))
 	})
-	r.ends("gone", events.Gone)
+	r.ends("gone", event.Gone)
 	// Since the write it fails for another cause: that one is gone.
 	fails("another", func(svc *corev1.Service) {
 		r.complainLater(svc.Name, "Message: the listener is busy with something new")
-		r.until(svc.Name, "heard of", func(rec events.Record) bool { return rec.Class != full })
+		r.until(svc.Name, "heard of", func(rec event.Record) bool { return rec.Class != full })
 	})
-	r.until("another", "over", func(rec events.Record) bool {
-		return rec.Phase == events.Settled && rec.Class == full && rec.Result != events.Waiting
+	r.until("another", "over", func(rec event.Record) bool {
+		return rec.Phase == event.Settled && rec.Class == full && rec.Result != event.Waiting
 	})
 	fails("two", nil)
-	r.ends("two", events.Unsettled)
+	r.ends("two", event.Unsettled)
 	r.says(0, "No breaker is open.", "", "breaker", "ls")
 	if n := open(); n != 0 {
 		t.Fatalf("%d breakers are open after two fixes that did not work", n)
 	}
 	fails("three", nil)
-	r.ends("three", events.Unsettled)
+	r.ends("three", event.Unsettled)
 	r.says(0, "3 fixes did not work within 10 minutes", "", "breaker", "ls")
 
 	r.create("next", nil)
 	r.complain("next", fullMessage)
-	asked := r.ends("next", events.Asked)
+	asked := r.ends("next", event.Asked)
 	if !strings.Contains(asked.Rule, "The breaker of the class "+full+" is open since") || r.vswitch("next") != scene.FullVSwitchH {
 		t.Errorf("the rule is %q, and the Service is in %s", asked.Rule, r.vswitch("next"))
 	}
 	r.says(0, full+" may write again in cluster", "", "breaker", "close", full)
 	r.says(0, "The breaker of "+full+" is not open.", "", "breaker", "close", full)
 	r.stage.Resume(r.ctx)
-	r.ends("next", events.Fixed)
+	r.ends("next", event.Fixed)
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
@@ -23,18 +23,18 @@ func TestLabels(t *testing.T) {
 		name            string
 		policy          string
 		around, service map[string]any // labels of namespace and Service
-		result          events.Result
+		result          event.Result
 		rule            string
 		muted           bool
 	}{
-		{"none", careful, nil, nil, events.Fixed, "Fix mode applies plans up to low risk", false},
-		{"the Service observes", careful, nil, label(remedy.ModeLabel, "observe"), events.Planned, "The Service has the label lbremedy.io/mode=observe.", false},
-		{"the namespace observes", careful, label(remedy.ModeLabel, "observe"), label(remedy.ModeLabel, "fix"), events.Planned, "The namespace has the label lbremedy.io/mode=observe.", false},
-		{"a word that is no mode", careful, nil, label(remedy.ModeLabel, "fixx"), events.Planned, "lbremedy.io/mode=fixx", false},
-		{"the Service is muted", careful, nil, label(remedy.MuteLabel, "true"), events.Planned, "The Service has the label lbremedy.io/mute=true.", true},
-		{"the namespace is muted", careful, label(remedy.MuteLabel, "true"), label(remedy.MuteLabel, "false"), events.Planned, "The namespace has the label lbremedy.io/mute=true.", true},
-		{"fix does not loosen", "mode: observe\n", label(remedy.ModeLabel, "fix"), label(remedy.ModeLabel, "fix"), events.Planned, "Observe mode", false},
-		{"nor does it a class", careful + "classes: {" + full + ": {mode: observe}}\n", nil, label(remedy.ModeLabel, "fix"), events.Planned, "Observe mode", false},
+		{"none", careful, nil, nil, event.Fixed, "Fix mode applies plans up to low risk", false},
+		{"the Service observes", careful, nil, label(remedy.ModeLabel, "observe"), event.Planned, "The Service has the label lbremedy.io/mode=observe.", false},
+		{"the namespace observes", careful, label(remedy.ModeLabel, "observe"), label(remedy.ModeLabel, "fix"), event.Planned, "The namespace has the label lbremedy.io/mode=observe.", false},
+		{"a word that is no mode", careful, nil, label(remedy.ModeLabel, "fixx"), event.Planned, "lbremedy.io/mode=fixx", false},
+		{"the Service is muted", careful, nil, label(remedy.MuteLabel, "true"), event.Planned, "The Service has the label lbremedy.io/mute=true.", true},
+		{"the namespace is muted", careful, label(remedy.MuteLabel, "true"), label(remedy.MuteLabel, "false"), event.Planned, "The namespace has the label lbremedy.io/mute=true.", true},
+		{"fix does not loosen", "mode: observe\n", label(remedy.ModeLabel, "fix"), label(remedy.ModeLabel, "fix"), event.Planned, "Observe mode", false},
+		{"nor does it a class", careful + "classes: {" + full + ": {mode: observe}}\n", nil, label(remedy.ModeLabel, "fix"), event.Planned, "Observe mode", false},
 	} {
 		name := "web-" + string(rune('a'+i))
 		r.policy(tt.policy)
@@ -45,13 +45,13 @@ func TestLabels(t *testing.T) {
 				svc.Labels[k], _ = v.(string)
 			}
 		})
-		rec := r.until(name, string(tt.result), func(rec events.Record) bool {
-			return rec.Phase == events.Settled && rec.Result != events.Waiting
+		rec := r.until(name, string(tt.result), func(rec event.Record) bool {
+			return rec.Phase == event.Settled && rec.Result != event.Waiting
 		})
 		if rec.Result != tt.result || !strings.Contains(rec.Rule, tt.rule) || rec.Muted != tt.muted {
 			t.Errorf("%s: it ended as %s, muted: %t, by %q", tt.name, rec.Result, rec.Muted, rec.Rule)
 		}
-		if at := r.vswitch(name); (at == scene.FullVSwitchH) != (tt.result == events.Planned) {
+		if at := r.vswitch(name); (at == scene.FullVSwitchH) != (tt.result == event.Planned) {
 			t.Errorf("%s: it ended as %s, and the Service is in %s", tt.name, rec.Result, at)
 		}
 		if tt.around != nil { // labels go one by one

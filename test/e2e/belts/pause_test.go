@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/shell"
@@ -41,8 +41,8 @@ func TestPause(t *testing.T) {
 	r.says(0, "All clusters: Paused by ann", "", "pause", "--as", "ann", "--why", "too much at once")
 	stopped := time.Now().Add(time.Second)
 	for _, role := range roles {
-		r.until(role.Service, "touched or stopped", func(rec events.Record) bool {
-			return rec.Done() || rec.Phase == events.Settled && strings.Contains(rec.Rule, "Paused by ann")
+		r.until(role.Service, "touched or stopped", func(rec event.Record) bool {
+			return rec.Done() || rec.Phase == event.Settled && strings.Contains(rec.Rule, "Paused by ann")
 		})
 	}
 	before := r.touched(roles)
@@ -64,7 +64,7 @@ func TestPause(t *testing.T) {
 	r.must(r.stage.Until(r.ctx, func() bool { return len(r.touched(roles)) == len(roles) }))
 	r.stage.Resume(r.ctx)
 	for _, role := range roles {
-		r.ends(role.Service, events.Fixed)
+		r.ends(role.Service, event.Fixed)
 	}
 	extended := 0
 	for _, c := range r.stage.Cloud.Calls() {
@@ -83,11 +83,11 @@ func TestPauseUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		key  string
-		says func(events.Record) string
+		says func(event.Record) string
 		want string
 	}{
-		"pause":  {"pause." + scene.ClusterID, func(rec events.Record) string { return rec.Rule }, "Paused by somebody"},
-		"policy": {"policy." + scene.ClusterID, func(rec events.Record) string { return rec.Error }, "read the policy in force"},
+		"pause":  {"pause." + scene.ClusterID, func(rec event.Record) string { return rec.Rule }, "Paused by somebody"},
+		"policy": {"policy." + scene.ClusterID, func(rec event.Record) string { return rec.Error }, "read the policy in force"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,8 +95,8 @@ func TestPauseUnreadable(t *testing.T) {
 			r.must(r.stream.Put(r.ctx, tt.key, []byte("{")))
 			r.start()
 			r.create("web", nil)
-			r.until("web", "paused", func(rec events.Record) bool {
-				return rec.Phase == events.Settled && rec.Result == events.Waiting && strings.Contains(tt.says(rec), tt.want)
+			r.until("web", "paused", func(rec event.Record) bool {
+				return rec.Phase == event.Settled && rec.Result == event.Waiting && strings.Contains(tt.says(rec), tt.want)
 			})
 			if at := r.vswitch("web"); at != scene.FullVSwitchH {
 				t.Errorf("it was moved to %s", at)
@@ -106,7 +106,7 @@ func TestPauseUnreadable(t *testing.T) {
 			} else {
 				r.policy(careful)
 			}
-			r.ends("web", events.Fixed)
+			r.ends("web", event.Fixed)
 		})
 	}
 }
@@ -120,19 +120,19 @@ func TestPauseLong(t *testing.T) {
 	r.must(r.stage.Play(r.ctx, role))
 	r.must(r.stage.Halt(r.ctx))
 	r.start()
-	r.until("web", "half done", func(rec events.Record) bool { return rec.Next == 1 && len(rec.Steps) == 2 })
+	r.until("web", "half done", func(rec event.Record) bool { return rec.Next == 1 && len(rec.Steps) == 2 })
 	r.says(0, "", "", "pause", "--as", "ann")
-	half := r.until("web", "stopped", func(rec events.Record) bool {
-		return rec.Phase == events.Settled && strings.Contains(rec.Rule, "Paused by ann")
+	half := r.until("web", "stopped", func(rec event.Record) bool {
+		return rec.Phase == event.Settled && strings.Contains(rec.Rule, "Paused by ann")
 	})
 	r.advance(16 * time.Minute)
 	r.says(0, "", "", "resume")
-	again := r.until("web", "planned anew", func(rec events.Record) bool { return rec.Phase == events.Intent })
+	again := r.until("web", "planned anew", func(rec event.Record) bool { return rec.Phase == event.Intent })
 	if len(again.Steps) != 1 || again.Steps[0].Kind != "touch" {
 		t.Errorf("the plan is %+v", again.Steps)
 	}
 	r.stage.Resume(r.ctx)
-	r.ends("web", events.Fixed)
+	r.ends("web", event.Fixed)
 	if n := r.stage.WorkerCalls("CreatePolicyVersion"); n != 1 || half.Next != 1 {
 		t.Errorf("the policy was extended %d times, and it was stopped after %d steps", n, half.Next)
 	}
@@ -144,7 +144,7 @@ func (r *rig) touched(roles []scene.Role) []string {
 	defer r.mu.Unlock()
 	var all []string
 	for _, role := range roles {
-		if slices.ContainsFunc(r.journal, func(rec events.Record) bool { return rec.Service.Name == role.Service && rec.Done() }) {
+		if slices.ContainsFunc(r.journal, func(rec event.Record) bool { return rec.Service.Name == role.Service && rec.Done() }) {
 			all = append(all, role.Service)
 		}
 	}
@@ -174,7 +174,7 @@ func (r *rig) up() *upping {
 		lines := bufio.NewScanner(out)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			if rec := (events.Record{}); json.Unmarshal(lines.Bytes(), &rec) != nil {
+			if rec := (event.Record{}); json.Unmarshal(lines.Bytes(), &rec) != nil {
 				r.Errorf("up printed %q", lines.Text())
 			}
 		}

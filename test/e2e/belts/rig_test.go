@@ -36,12 +36,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -88,7 +88,7 @@ type rig struct {
 	url    string       // of NATS
 
 	mu      sync.Mutex
-	journal []events.Record
+	journal []event.Record
 	read    map[string]int // by Service: how far until has looked
 }
 
@@ -118,7 +118,7 @@ func newRig(t *testing.T, on scene.Setting, rules string) *rig {
 	r.policy(rules)
 	r.env = r.worker()
 	r.beside("the journal", func(ctx context.Context) error {
-		return r.stream.Tail(ctx, stream.Cases, events.CaseSubjects, 0, r.see)
+		return r.stream.Tail(ctx, stream.Cases, event.CaseSubjects, 0, r.see)
 	})
 	return r
 }
@@ -126,7 +126,7 @@ func newRig(t *testing.T, on scene.Setting, rules string) *rig {
 // start starts exporter and worker.
 func (r *rig) start() *rig {
 	r.Helper()
-	x, err := exporter.New(exporter.Config{Cluster: scene.ClusterID, Kube: r.env.Kube, Stream: r.stream, Classifier: events.NewClassifier(table.Table()),
+	x, err := exporter.New(exporter.Config{Cluster: scene.ClusterID, Kube: r.env.Kube, Stream: r.stream, Classifier: event.NewClassifier(table.Table()),
 		Rate: 100_000, Burst: 100_000, Now: r.env.Now})
 	r.must(err)
 	r.beside("the exporter", x.Run)
@@ -198,7 +198,7 @@ func (r *rig) must(err error) {
 
 // see takes in a record of the journal.
 func (r *rig) see(m stream.Message) error {
-	rec, err := events.DecodeRecord(m.Header, m.Data)
+	rec, err := event.DecodeRecord(m.Header, m.Data)
 	if err != nil {
 		return err
 	}
@@ -210,17 +210,17 @@ func (r *rig) see(m stream.Message) error {
 }
 
 // records returns what the journal says of a Service, the oldest record first.
-func (r *rig) records(service string) []events.Record {
+func (r *rig) records(service string) []event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.journal), func(rec events.Record) bool { return rec.Service.Name != service })
+	return slices.DeleteFunc(slices.Clone(r.journal), func(rec event.Record) bool { return rec.Service.Name != service })
 }
 
 // until returns the next record of a Service that is as wanted, after the one that it
 // returned before.
-func (r *rig) until(service, what string, wanted func(events.Record) bool) events.Record {
+func (r *rig) until(service, what string, wanted func(event.Record) bool) event.Record {
 	r.Helper()
-	var found, last events.Record
+	var found, last event.Record
 	err := r.stage.Until(r.ctx, func() bool {
 		all := r.records(service)
 		for ; r.read[service] < len(all); r.read[service]++ {
@@ -240,15 +240,15 @@ func (r *rig) until(service, what string, wanted func(events.Record) bool) event
 }
 
 // ends returns the next record of a Service that ends a run with this result.
-func (r *rig) ends(service string, result events.Result) events.Record {
+func (r *rig) ends(service string, result event.Result) event.Record {
 	r.Helper()
-	return r.until(service, string(result), func(rec events.Record) bool { return rec.Phase == events.Settled && rec.Result == result })
+	return r.until(service, string(result), func(rec event.Record) bool { return rec.Phase == event.Settled && rec.Result == result })
 }
 
 // held returns the next record of a Service that is held back by this.
-func (r *rig) held(service string, by events.Hold) events.Record {
+func (r *rig) held(service string, by event.Hold) event.Record {
 	r.Helper()
-	return r.until(service, "held by "+string(by), func(rec events.Record) bool { return rec.Phase == events.Settled && rec.Held == by })
+	return r.until(service, "held by "+string(by), func(rec event.Record) bool { return rec.Phase == event.Settled && rec.Held == by })
 }
 
 // service returns a Service as it is now.

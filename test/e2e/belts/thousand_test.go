@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
 
@@ -37,7 +37,7 @@ func TestThousand(t *testing.T) {
 	began := time.Now()
 	r.start()
 	r.tell()
-	asked := func() int { return r.stand(func(rec events.Record) bool { return rec.Result == events.Asked }) }
+	asked := func() int { return r.stand(func(rec event.Record) bool { return rec.Result == event.Asked }) }
 	if err := r.stage.Until(r.ctx, func() bool { return asked() == thousand }); err != nil {
 		t.Fatalf("of %d Services %d have asked: %v; %v", thousand, asked(), err, r.tally())
 	}
@@ -55,8 +55,8 @@ func TestThousand(t *testing.T) {
 	for i := range again {
 		r.complainAt(r.service(crowded(i)), failed.Message, at)
 	}
-	written := func(rec events.Record) bool { return rec.Done() }
-	held := func(rec events.Record) bool { return rec.Held == events.HeldByBudget }
+	written := func(rec event.Record) bool { return rec.Done() }
+	held := func(rec event.Record) bool { return rec.Held == event.HeldByBudget }
 	if err := r.stage.Until(r.ctx, func() bool { return r.stand(written) == places && r.stand(held) == again-places }); err != nil {
 		t.Fatalf("%d are written to and %d wait: %v; %v", r.stand(written), r.stand(held), err, r.tally())
 	}
@@ -118,12 +118,12 @@ func (r *rig) crowd(n int, message string) {
 }
 
 // stand returns of how many Services the newest record is as wanted.
-func (r *rig) stand(wanted func(events.Record) bool) (n int) {
+func (r *rig) stand(wanted func(event.Record) bool) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen := map[string]bool{}
 	for _, rec := range slices.Backward(r.journal) {
-		if rec.Phase == events.Started || seen[rec.Service.UID] {
+		if rec.Phase == event.Started || seen[rec.Service.UID] {
 			continue
 		}
 		seen[rec.Service.UID] = true
@@ -138,7 +138,7 @@ func (r *rig) stand(wanted func(events.Record) bool) (n int) {
 func (r *rig) tally() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := map[string]events.Record{}
+	last := map[string]event.Record{}
 	for _, rec := range r.journal {
 		last[rec.Service.UID] = rec
 	}

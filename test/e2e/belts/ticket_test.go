@@ -19,7 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -164,7 +164,7 @@ func TestTicket(t *testing.T) {
 	room(0)
 	r.create("one", nil)
 	first := up.hears("it is open", func(t telling) bool { return t.Type == ticket.TypeOpened })
-	if f := first.Data.Facts; f.Failing != 1 || f.Cause != scene.FullVSwitchH || f.Impact != events.NeverUp || f.Services[0].Service.Name != "one" {
+	if f := first.Data.Facts; f.Failing != 1 || f.Cause != scene.FullVSwitchH || f.Impact != event.NeverUp || f.Services[0].Service.Name != "one" {
 		t.Errorf("the ticket tells of %+v", f)
 	}
 	for _, part := range []string{"Add a vSwitch to the VPC", "never worked", first.Data.LogQuery} {
@@ -177,7 +177,7 @@ func TestTicket(t *testing.T) {
 
 	// Another Service joins.
 	r.create("two", nil)
-	r.ends("two", events.Asked)
+	r.ends("two", event.Asked)
 	r.advance(time.Minute)
 	joined := up.hears("two Services fail", func(t telling) bool { return t.Type == ticket.TypeUpdate && t.Data.Failing == 2 })
 	r.support(func(k sim.Ticket) bool { return strings.Contains(strings.Join(k.Notes, "\n"), "/two") })
@@ -186,11 +186,11 @@ func TestTicket(t *testing.T) {
 
 	// Closed, with the outcome.
 	room(50)
-	r.ends("one", events.Fixed)
-	r.ends("two", events.Fixed)
+	r.ends("one", event.Fixed)
+	r.ends("two", event.Fixed)
 	r.advance(time.Minute)
 	over := up.hears("it is over", func(t telling) bool { return t.Type == ticket.TypeClosed && t.Data.Failing == 0 })
-	if over.Data.Outcomes[events.Fixed] != 2 || over.Data.Over != 2 {
+	if over.Data.Outcomes[event.Fixed] != 2 || over.Data.Over != 2 {
 		t.Errorf("it ended with %v", over.Data.Outcomes)
 	}
 	r.event("one", "LBRemedyFixed", corev1.EventTypeNormal, "")
@@ -223,9 +223,9 @@ func TestTicket(t *testing.T) {
 		t.Errorf("there are the tickets %v, and there is one incident at two desks", keys)
 	}
 	room(50)
-	r.ends("three", events.Fixed)
+	r.ends("three", event.Fixed)
 	r.advance(time.Minute)
-	down.hears("it is over", func(t telling) bool { return t.Type == ticket.TypeClosed && t.Data.Outcomes[events.Fixed] == 3 })
+	down.hears("it is over", func(t telling) bool { return t.Type == ticket.TypeClosed && t.Data.Outcomes[event.Fixed] == 3 })
 }
 
 // event waits until there is this Event about a Service: what "kubectl describe service"

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
 
@@ -18,7 +18,7 @@ func TestUndo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, scene.Setting{}, careful).start()
 	r.must(r.stage.Play(r.ctx, scene.FullVSwitch(scene.FullVSwitchH).As("web")))
-	fixed := r.ends("web", events.Fixed)
+	fixed := r.ends("web", event.Fixed)
 	to := r.vswitch("web")
 	if to == scene.FullVSwitchH {
 		t.Fatal("the Service was not moved")
@@ -45,7 +45,7 @@ func TestUndo(t *testing.T) {
 	if now := r.vswitch("web"); now != scene.FullVSwitchH {
 		t.Errorf("after the undo the Service asks for %s", now)
 	}
-	undone := r.ends("web", events.Undone)
+	undone := r.ends("web", event.Undone)
 	r.says(command.CodeWrong, "", "case "+fixed.Case+" was taken back at", "undo", fixed.Case)
 	r.says(command.CodeWrong, "", "case "+fixed.Case+" was taken back at", "undo", undone.Case, "--apply")
 	r.says(0, "undone", "", "show", fixed.Case, "--history")

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -130,8 +130,8 @@ func (r *rig) fix(f fix, files map[string]string) {
 	name := namespace + "/" + f.service
 	before := snapshot.Look(r.T, r.stage)
 	out, errs := d.says(codeFine, f.args(files["fix"], "--apply")...)
-	var records []events.Record
-	if err := json.Unmarshal([]byte(out), &records); err != nil || len(records) != 1 || records[0].Result != events.Fixed || records[0].Next != len(records[0].Steps) {
+	var records []event.Record
+	if err := json.Unmarshal([]byte(out), &records); err != nil || len(records) != 1 || records[0].Result != event.Fixed || records[0].Next != len(records[0].Steps) {
 		r.Errorf("%s of %s is not fixed: %v %s %s", f.check, name, err, out, errs)
 		return
 	}

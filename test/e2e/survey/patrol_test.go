@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -65,12 +65,12 @@ func checks(matters []string) []string {
 }
 
 // journal returns the cases of checks whose newest record has this result, sorted.
-func (r *rig) journal(result events.Result) []string {
+func (r *rig) journal(result event.Result) []string {
 	r.Helper()
 	var all []string
 	r.must(r.env.Stream.EachLast(r.ctx, stream.Cases, caseSubjects, func(m stream.Message) error {
-		rec, err := events.DecodeRecord(m.Header, m.Data)
-		if err == nil && rec.Phase == events.Settled && rec.Result == result {
+		rec, err := event.DecodeRecord(m.Header, m.Data)
+		if err == nil && rec.Phase == event.Settled && rec.Result == result {
 			all = append(all, nameOf(rec))
 		}
 		return err
@@ -84,7 +84,7 @@ func (r *rig) told() []string {
 	r.Helper()
 	var all []string
 	r.must(r.env.Stream.Each(r.ctx, stream.Cases, caseSubjects, time.Time{}, func(m stream.Message) error {
-		rec, err := events.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Header, m.Data)
 		all = append(all, nameOf(rec))
 		return err
 	}))
@@ -96,7 +96,7 @@ func (r *rig) told() []string {
 const caseSubjects = "lbremedy.case." + scene.ClusterID + ".>"
 
 // nameOf returns the case of a check by check and what it is about.
-func nameOf(rec events.Record) string {
+func nameOf(rec event.Record) string {
 	return strings.TrimPrefix(rec.Class, checkup.ClassPrefix) + " " + rec.Service.Name
 }
 

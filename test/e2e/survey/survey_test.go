@@ -27,9 +27,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions/survey"
 	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
@@ -66,7 +66,7 @@ func TestSurvey(t *testing.T) {
 	open := matters(want)
 	told := r.kill()
 	r.patrol("the first whole round", r.env, len(open)-len(told), 0)
-	r.same("cases that ask", open, r.journal(events.Asked))
+	r.same("cases that ask", open, r.journal(event.Asked))
 	r.same("all that was ever told", open, r.told())
 	desk.hears("opened", checks(open))
 	r.patrol("the same again", r.env, 0, 0)
@@ -83,14 +83,14 @@ func TestSurvey(t *testing.T) {
 	blind := r.as("lbremedy-survey-blind", nil)
 	blind.Stream, blind.Policy = r.env.Stream, r.env.Policy
 	r.patrol("a round that sees nothing", blind, 0, 0)
-	r.same("cases that ask", open, r.journal(events.Asked))
+	r.same("cases that ask", open, r.journal(event.Asked))
 
 	left := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(mended, line) })
 	r.looks("a world half mended", left)
 	gone := slices.DeleteFunc(matters(mended), func(m string) bool { return slices.Contains(matters(left), m) })
 	r.patrol("the round after", r.env, 0, len(gone))
-	r.same("cases that are gone", gone, r.journal(events.Gone))
-	r.same("cases that ask", matters(left), r.journal(events.Asked))
+	r.same("cases that are gone", gone, r.journal(event.Gone))
+	r.same("cases that ask", matters(left), r.journal(event.Asked))
 	r.ahead.Add(int64(time.Minute)) // a ticket is told of every ten seconds at most
 	desk.hears("closed", slices.DeleteFunc(checks(gone), func(c string) bool { return slices.Contains(checks(matters(left)), c) }))
 	desk.hears("opened", checks(open))

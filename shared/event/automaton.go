@@ -1,4 +1,4 @@
-package events
+package event
 
 // An automaton finds all of a set of patterns in one pass over a text, after
 // Aho and Corasick: the time depends on the length of the text alone, so that

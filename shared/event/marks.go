@@ -1,4 +1,4 @@
-package events
+package event
 
 // A mark is a text that shows the structure of a message.
 type mark uint8

@@ -1,11 +1,11 @@
-// Package events is what lbremedy puts on the wire: the payloads, their
+// Package event is what lbremedy puts on the wire: the payloads, their
 // CloudEvents types and subjects, the classifier that names the error class of
 // a message, the redaction of secrets, and the binding to NATS headers.
 //
 // It knows no class: the classifier takes its table as a value. It imports
 // nothing else of lbremedy and no NATS client, so that whatever reads or writes
 // the wire can use it.
-package events
+package event
 
 import (
 	"strings"

@@ -3,11 +3,13 @@
 // Package table holds what the classifier looks for: one row for each error class.
 package table
 
-import "github.com/lbremedy/lbremedy/events"
+import (
+	"github.com/lbremedy/lbremedy/shared/event"
+)
 
 // Table returns the rows of all classes that look for something, sorted by class.
-func Table() []events.Row {
-	return []events.Row{
+func Table() []event.Row {
+	return []event.Row{
 		{
 			Class: "account-gate",
 			Codes: []string{

@@ -1,6 +1,6 @@
-//go:build !race
+//go:build race
 
-package events
+package event
 
 // slowdown is how much slower code runs with the race detector, roughly.
-const slowdown = 1
+const slowdown = 20

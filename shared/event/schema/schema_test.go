@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 var update = flag.Bool("update", false, "write the schemas")
@@ -33,7 +33,7 @@ func TestFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s is not what the types say; run make gen, or go test ./events/schema -update (-want +got):\n%s", name, diff)
+			t.Errorf("%s is not what the types say; run make gen, or go test ./shared/event/schema -update (-want +got):\n%s", name, diff)
 		}
 	}
 }
@@ -43,10 +43,10 @@ func TestFilesNeedsTheSource(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	root := t.TempDir()
-	if err := os.Mkdir(root+"/events", 0o755); err != nil {
+	if err := os.MkdirAll(root+"/shared/event", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(root+"/events/broken.go", []byte("pack"), 0o644); err != nil {
+	if err := os.WriteFile(root+"/shared/event/broken.go", []byte("pack"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Files(root); err == nil || !strings.Contains(err.Error(), "broken.go") {
@@ -79,14 +79,14 @@ func validate(t *testing.T, s *jsonschema.Schema, data []byte, change func(map[s
 
 var at = time.Date(2026, 11, 20, 8, 9, 10, 11, time.UTC)
 
-var service = events.Service{Namespace: "shop", Name: "web", UID: "b32ada40-f984-4606-a1e9-9e67a58ba421"}
+var service = event.Service{Namespace: "shop", Name: "web", UID: "b32ada40-f984-4606-a1e9-9e67a58ba421"}
 
 func TestFailedValidates(t *testing.T) {
 	s := compiled(t, Failed)
-	e, err := events.NewFailed(events.Failure{
+	e, err := event.NewFailed(event.Failure{
 		Cluster: "c1", Class: "arrearage", Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller",
 		Message: "Error syncing load balancer []: Message: The account is arrearage.", Service: service,
-		Event: events.Reference{Name: "web.17a", UID: "e", ResourceVersion: "1"}, Count: 1, First: at, Last: at,
+		Event: event.Reference{Name: "web.17a", UID: "e", ResourceVersion: "1"}, Count: 1, First: at, Last: at,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -111,20 +111,20 @@ func TestFailedValidates(t *testing.T) {
 
 func TestRecordValidates(t *testing.T) {
 	s := compiled(t, Record)
-	least := events.Record{
+	least := event.Record{
 		Case: "b32ada40-20261120T080910Z", Cluster: "c1", Class: "arrearage", Service: service, Event: "e.1.1", Message: "m",
-		EventTime: at, Phase: events.Started, At: at, Who: "worker", First: at,
+		EventTime: at, Phase: event.Started, At: at, Who: "worker", First: at,
 	}
 	full := least
-	full.Phase, full.Result, full.Impact, full.Written, full.Wait = events.Settled, events.Fixed, events.NeverUp, at, time.Minute
-	full.Attempt, full.Attempts, full.Next, full.Timings = 1, []time.Time{at}, 1, events.Timings{Queue: time.Second}
+	full.Phase, full.Result, full.Impact, full.Written, full.Wait = event.Settled, event.Fixed, event.NeverUp, at, time.Minute
+	full.Attempt, full.Attempts, full.Next, full.Timings = 1, []time.Time{at}, 1, event.Timings{Queue: time.Second}
 	step := json.RawMessage(`{"key":"a","value":"b"}`)
-	full.Steps = []events.StepRecord{{
-		Kind: "annotate", Text: "annotate a=b", Target: "service/x", Risk: "low", Step: step, Undo: &events.Undo{Kind: "annotate", Text: "annotate a=", Step: step},
+	full.Steps = []event.StepRecord{{
+		Kind: "annotate", Text: "annotate a=b", Target: "service/x", Risk: "low", Step: step, Undo: &event.Undo{Kind: "annotate", Text: "annotate a=", Step: step},
 	}}
 	for _, tt := range []struct {
 		name   string
-		record events.Record
+		record event.Record
 		change func(map[string]any)
 		good   bool
 	}{
@@ -137,7 +137,7 @@ func TestRecordValidates(t *testing.T) {
 		{"a step without a kind", full, func(v map[string]any) { delete(v["steps"].([]any)[0].(map[string]any), "kind") }, false},
 		{"a wait in words", full, func(v map[string]any) { v["wait"] = "1m" }, false},
 	} {
-		e, err := events.NewRecord(tt.record)
+		e, err := event.NewRecord(tt.record)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
 // Package schema derives the JSON Schemas of what is on the wire from the types
-// of package events.
+// of package event.
 //
 // The schemas are checked in beside it, for readers in other languages. They
 // allow unknown properties, since every reader of an event must: a later
@@ -19,30 +19,30 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // Names of the files, by what they describe.
 const (
-	Failed = "failed.v1.json" // the data of events.TypeFailed
-	Record = "record.v1.json" // the data of events.TypeIntent and events.TypeSettled
+	Failed = "failed.v1.json" // the data of event.TypeFailed
+	Record = "record.v1.json" // the data of event.TypeIntent and events.TypeSettled
 )
 
 // base begins the IDs of the schemas.
 const base = "urn:lbremedy:schema:"
 
 // Files returns the schemas by file name. Their descriptions are the comments
-// in the source of package events, which is read in the module's root folder.
+// in the source of package event, which is read in the module's root folder.
 func Files(root string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, s := range []struct {
 		name, title string
 		value       any
 	}{
-		{Failed, "A failed sync of a Service", events.Failure{}},
-		{Record, "An entry of the journal", events.Record{}},
+		{Failed, "A failed sync of a Service", event.Failure{}},
+		{Record, "An entry of the journal", event.Record{}},
 	} {
-		text, err := Of(filepath.Join(root, "events"), s.name, s.title, s.value, true)
+		text, err := Of(filepath.Join(root, "shared", "event"), s.name, s.title, s.value, true)
 		if err != nil {
 			return nil, err
 		}
@@ -93,19 +93,19 @@ func derive(said map[string]string, name, title string, value any, open bool) ([
 func enumerate(t reflect.Type) *jsonschema.Schema {
 	var values []any
 	switch t {
-	case reflect.TypeFor[events.Result]():
+	case reflect.TypeFor[event.Result]():
 		values = []any{
-			events.Gone, events.Superseded, events.Planned, events.Asked, events.Waiting,
-			events.Fixed, events.Unsettled, events.Failed, events.Undone, events.Foreign,
+			event.Gone, event.Superseded, event.Planned, event.Asked, event.Waiting,
+			event.Fixed, event.Unsettled, event.Failed, event.Undone, event.Foreign,
 		}
-	case reflect.TypeFor[events.Hold]():
-		values = []any{events.HeldByPause, events.HeldByFreeze, events.HeldByBudget, events.TakenBack}
-	case reflect.TypeFor[events.Reason]():
-		values = []any{events.ForTarget, events.ForStep, events.AfterOthers, events.ForPolicy, events.ForSync, events.ByCause}
-	case reflect.TypeFor[events.Impact]():
-		values = []any{events.NeverUp, events.Frozen, events.Serving}
-	case reflect.TypeFor[events.Phase]():
-		values = []any{events.Started, events.Intent, events.Step, events.Settled}
+	case reflect.TypeFor[event.Hold]():
+		values = []any{event.HeldByPause, event.HeldByFreeze, event.HeldByBudget, event.TakenBack}
+	case reflect.TypeFor[event.Reason]():
+		values = []any{event.ForTarget, event.ForStep, event.AfterOthers, event.ForPolicy, event.ForSync, event.ByCause}
+	case reflect.TypeFor[event.Impact]():
+		values = []any{event.NeverUp, event.Frozen, event.Serving}
+	case reflect.TypeFor[event.Phase]():
+		values = []any{event.Started, event.Intent, event.Step, event.Settled}
 	default:
 		return nil
 	}

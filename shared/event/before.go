@@ -1,4 +1,4 @@
-package events
+package event
 
 // reasons are the sentences by which releases without codes in their records decided.
 var reasons = map[string]Reason{
