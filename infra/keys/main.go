@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/survey"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -55,7 +55,7 @@ func users(clusters []string) (all []nats.User, accounts []byte, err error) {
 		classes = append(classes, r.Class)
 	}
 	var findings []string
-	for _, r := range survey.Remedies() {
+	for _, r := range checks.Remedies() {
 		findings = append(findings, r.Class)
 	}
 	if all, err = nats.Users(clusters, classes, findings); err != nil {

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -43,7 +43,7 @@ func (w *world) surveyed(t *testing.T) int {
 		if err := json.Unmarshal(m.Data, &r); err != nil {
 			return err
 		}
-		if strings.HasPrefix(r.Class, checkup.ClassPrefix) && r.Result == event.Asked {
+		if strings.HasPrefix(r.Class, doctor.ClassPrefix) && r.Result == event.Asked {
 			n++
 		}
 		return nil

@@ -129,13 +129,13 @@ var rows = []row{
 		why: "it is part of every function program, and these stay small",
 	},
 	{
-		who: []string{"shared/checkup"},
+		who: []string{"shared/doctor"},
 		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/remedy"},
 		why: "it gathers for the checks and knows none",
 	},
 	{
-		who: []string{"functions/survey"},
-		may: []string{"shared/grant", "shared/cloud", "shared/remedy", "shared/step", "shared/checkup"},
+		who: []string{"functions/doctor"},
+		may: []string{"shared/grant", "shared/cloud", "shared/remedy", "shared/step", "shared/doctor"},
 		why: "a check looks at a snapshot and reads nothing",
 	},
 	{
@@ -176,7 +176,7 @@ func imports(tr *tree) []string {
 				out = append(out, tr.at(pos, "%s imports %s: nothing that is shipped may import what serves tests; move what both need to shared", f.dir(), ours))
 			case !matches(ours, r.may...):
 				out = append(out, tr.at(pos, "%s must not import %s (%s): it may import %s", f.dir(), ours, r.why, list(r.may)))
-			case matches(f.dir(), "functions/*/cmd/*") && strings.HasPrefix(ours, "functions/") && path.Base(ours) != path.Base(f.dir()):
+			case matches(f.dir(), "functions/*/cmd/*") && strings.HasPrefix(ours, "functions/") && ours != path.Dir(path.Dir(f.dir())):
 				out = append(out, tr.at(pos, "%s imports another class, %s: run make gen", f.dir(), ours))
 			}
 		}

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/survey"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -267,7 +267,7 @@ func TestRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(survey.Grants(), all.Grants()); d != "" {
+	if d := cmp.Diff(checks.Grants(), all.Grants()); d != "" {
 		t.Errorf("the survey (-declared +granted):\n%s", d)
 	}
 	for _, g := range all.Grants() {

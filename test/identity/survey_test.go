@@ -13,8 +13,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -68,7 +68,7 @@ func users(t *testing.T, may map[string]stream.Permissions) func(name string) *s
 func permitted(t *testing.T, cluster string) stream.Permissions {
 	t.Helper()
 	var findings []string
-	for _, r := range survey.Remedies() {
+	for _, r := range checks.Remedies() {
 		findings = append(findings, r.Class)
 	}
 	all, err := stream.Users(cluster, nil, findings)
@@ -79,8 +79,8 @@ func permitted(t *testing.T, cluster string) stream.Permissions {
 }
 
 // round surveys once and returns what could not be done or told of it; nil: all could.
-func round(ctx context.Context, env *remedy.Env, checks []*checkup.Check) (checkup.Round, error) {
-	r, err := (&checkup.Patrol{Env: env, Checks: checks}).Run(ctx)
+func round(ctx context.Context, env *remedy.Env, checks []*doctor.Check) (doctor.Round, error) {
+	r, err := (&doctor.Patrol{Env: env, Checks: checks}).Run(ctx)
 	if err == nil && len(r.Result.Unknown) > 0 {
 		u := r.Result.Unknown[0]
 		err = fmt.Errorf("%s, %s: %s", u.Check, u.About, u.Why)
@@ -154,7 +154,7 @@ func TestSurvey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := round(ctx, env, survey.Checks()); err != nil || r.Opened == 0 {
+	if r, err := round(ctx, env, checks.Checks()); err != nil || r.Opened == 0 {
 		t.Fatalf("with all rights: %d cases opened, %v", r.Opened, err)
 	}
 
@@ -179,7 +179,7 @@ func TestSurvey(t *testing.T) {
 		if g == grant.GetNamespaces { // asked for what is told, and all stands in the other stream
 			lacking.Stream = fresh()
 		}
-		if _, err := round(ctx, &lacking, survey.Checks()); err == nil {
+		if _, err := round(ctx, &lacking, checks.Checks()); err == nil {
 			t.Errorf("nothing fails without %q: it is not needed", g)
 		}
 	}
@@ -202,17 +202,17 @@ func TestSurveyPermitNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Of each check one finding, of a snapshot with what lies in the cluster and in the stream.
-	var inStream []checkup.Part
-	for _, p := range checkup.AllParts() {
-		reads := (&checkup.Check{Needs: []checkup.Part{p}}).Reads()
+	var inStream []doctor.Part
+	for _, p := range doctor.AllParts() {
+		reads := (&doctor.Check{Needs: []doctor.Part{p}}).Reads()
 		if !slices.ContainsFunc(reads, grant.Grant.RAM) {
 			inStream = append(inStream, p)
 		}
 	}
-	var checks []*checkup.Check
-	for _, check := range survey.Checks() {
-		checks = append(checks, &checkup.Check{ID: check.ID, Doc: check.Doc, Needs: inStream, Find: func(s *checkup.Snapshot, r *checkup.Report) {
-			r.Add(checkup.Finding{Severity: checkup.Warning, About: checkup.About{Kind: checkup.Cluster, Name: s.Cluster}, Text: "It is so.", Do: "Let it be."})
+	var inParts []*doctor.Check
+	for _, check := range checks.Checks() {
+		inParts = append(inParts, &doctor.Check{ID: check.ID, Doc: check.Doc, Needs: inStream, Find: func(s *doctor.Snapshot, r *doctor.Report) {
+			r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.About{Kind: doctor.Cluster, Name: s.Cluster}, Text: "It is so.", Do: "Let it be."})
 		}})
 	}
 	// The cloud is asked for nothing.
@@ -258,13 +258,13 @@ func TestSurveyPermitNeeded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), late)
 		defer cancel()
 		do := func() {
-			r, err := round(ctx, &own, checks)
+			r, err := round(ctx, &own, inParts)
 			mu.Lock()
 			defer mu.Unlock()
 			switch lack, ok := lacks[name]; {
-			case !ok && (err != nil || r.Opened != len(checks)):
+			case !ok && (err != nil || r.Opened != len(inParts)):
 				t.Errorf("with all subjects: %d cases opened, %v", r.Opened, err)
-			case ok && err == nil && r.Opened == len(checks):
+			case ok && err == nil && r.Opened == len(inParts):
 				t.Errorf("nothing fails without %q: it is not needed", lack)
 			}
 		}

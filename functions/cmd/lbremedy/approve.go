@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -56,7 +56,7 @@ the journal.`,
 			if digest != "" && !strings.HasPrefix(r.Digest, digest) {
 				return command.Wrong("the plan of case %s is %s now: look at it again with \"lbremedy show %s\"", r.Case, r.Digest, r.Case)
 			}
-			check, surveyed := strings.CutPrefix(r.Class, checkup.ClassPrefix)
+			check, surveyed := strings.CutPrefix(r.Class, doctor.ClassPrefix)
 			if surveyed && (r.Service.Kind != "" || len(r.Steps) == 0) {
 				return command.Wrong("case %s is a finding of the survey without a plan to agree to: \"lbremedy show %s\" says what to do", r.Case, r.Case)
 			}

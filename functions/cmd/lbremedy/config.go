@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/survey"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -260,12 +260,12 @@ func classes() []string {
 }
 
 // remedies returns all that cases can be of: the classes, and the checks of the survey.
-func remedies() []*remedy.Remedy { return slices.Concat(functions.All, survey.Remedies()) }
+func remedies() []*remedy.Remedy { return slices.Concat(functions.All, checks.Remedies()) }
 
 // ruled returns the IDs that a policy file can name: those of remedies.
 func ruled() []string {
 	ids := classes()
-	for _, r := range survey.Remedies() {
+	for _, r := range checks.Remedies() {
 		ids = append(ids, r.Class)
 	}
 	return ids

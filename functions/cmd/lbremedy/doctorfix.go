@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -102,8 +102,8 @@ func (p *program) inForce(ctx context.Context, env *remedy.Env) {
 }
 
 // toFix returns one item for each Service with findings that the check can end.
-func (p *program) toFix(r checkup.Result, check *checkup.Check) ([]item, error) {
-	class, err := classOf(checkup.ClassPrefix + check.ID)
+func (p *program) toFix(r doctor.Result, check *doctor.Check) ([]item, error) {
+	class, err := classOf(doctor.ClassPrefix + check.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/rampermission"
-	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -71,8 +71,8 @@ missing; with --apply as those of run.`,
 					return command.Wrong("--target: %q is no release of the controller, such as %s", target, remedy.Newest())
 				}
 			}
-			needs := []checkup.Part{checkup.Services, checkup.Detail, checkup.Controller}
-			s, err := p.readParts(ctx, checkup.Source{}, append(needs, checkup.Rights))
+			needs := []doctor.Part{doctor.Services, doctor.Detail, doctor.Controller}
+			s, err := p.readParts(ctx, doctor.Source{}, append(needs, doctor.Rights))
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ missing; with --apply as those of run.`,
 }
 
 // gapOf returns the gap of a release; of the one that runs if none is named.
-func gapOf(s *checkup.Snapshot, to remedy.Version) (ramGap, error) {
+func gapOf(s *doctor.Snapshot, to remedy.Version) (ramGap, error) {
 	running := s.Controller.Version
 	switch {
 	case s.Detail.Managed():
@@ -123,7 +123,7 @@ func gapOf(s *checkup.Snapshot, to remedy.Version) (ramGap, error) {
 	case to == remedy.Version{}:
 		to = running
 	}
-	if err := s.Err(checkup.Rights); err != nil {
+	if err := s.Err(doctor.Rights); err != nil {
 		return ramGap{}, err
 	}
 	role := s.Role

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -44,7 +44,7 @@ func (p *program) report(r event.Record) {
 	dry := r.Phase == ""
 	fmt.Fprintf(p.out, "%s  %s\n", p.paint(bold, command.Clean(r.Service.String())), p.outcome(r))
 	p.field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
-	if check, found := strings.CutPrefix(r.Class, checkup.ClassPrefix); found {
+	if check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix); found {
 		p.field("Found", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago, by the check "+check+" of the survey")
 	} else if strings.HasPrefix(r.Message, byPerson) {
 		p.field("Begun", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago\n"+r.Message)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -214,7 +214,7 @@ them, mute the Service with the label lbremedy.io/mute.`,
 				return err
 			}
 			return p.print(map[string]any{"incident": i.ID, "closed": n}, func() {
-				if strings.HasPrefix(i.Class, checkup.ClassPrefix) {
+				if strings.HasPrefix(i.Class, doctor.ClassPrefix) {
 					fmt.Fprintf(p.out, "Closed %s, of which %s stood.\n", i.ID, remedy.Count(n, "case"))
 					return
 				}

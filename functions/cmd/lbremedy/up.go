@@ -16,10 +16,10 @@ import (
 	"github.com/lbremedy/lbremedy/events/exporter"
 	frame "github.com/lbremedy/lbremedy/events/program"
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -279,7 +279,7 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 			func() error { return h.Work(ctx, u.workers) },
 			func() error { return (&ticket.Looker{Env: env, Remedies: functions.All}).Run(ctx) })
 		if u.every > 0 {
-			p := &checkup.Patrol{Env: env, Checks: survey.Checks()}
+			p := &doctor.Patrol{Env: env, Checks: checks.Checks()}
 			said := u.metrics.Survey(checkIDs(p.Checks), u.every)
 			begin = append(begin, func() error { return u.patrol(ctx, p, said) })
 		}
@@ -343,7 +343,7 @@ const oftenest = 5 * time.Minute
 // patrol surveys the cluster soon and each time again. A survey that fails is tried
 // again at the next time. The first one waits for a moment that chance chooses: programs
 // that start together would take the account's calls together.
-func (u *upping) patrol(ctx context.Context, p *checkup.Patrol, said *observe.Survey) error {
+func (u *upping) patrol(ctx context.Context, p *doctor.Patrol, said *observe.Survey) error {
 	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
 	defer next.Stop()
 	tick := time.NewTicker(u.every)
@@ -359,7 +359,7 @@ func (u *upping) patrol(ctx context.Context, p *checkup.Patrol, said *observe.Su
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, checkup.ErrElsewhere):
+		case errors.Is(err, doctor.ErrElsewhere):
 			said.Elsewhere(u.now())
 			u.log().Info("the cluster is being surveyed by another process")
 		case err != nil:
@@ -374,7 +374,7 @@ func (u *upping) patrol(ctx context.Context, p *checkup.Patrol, said *observe.Su
 }
 
 // checkIDs returns the IDs of checks.
-func checkIDs(checks []*checkup.Check) []string {
+func checkIDs(checks []*doctor.Check) []string {
 	var ids []string
 	for _, c := range checks {
 		ids = append(ids, c.ID)
@@ -386,7 +386,7 @@ func checkIDs(checks []*checkup.Check) []string {
 const startWithin = time.Minute
 
 // surveyed says in the metrics what a survey found.
-func surveyed(said *observe.Survey, at time.Time, r checkup.Result) {
+func surveyed(said *observe.Survey, at time.Time, r doctor.Result) {
 	findings, unknown := map[[2]string]int{}, map[string]int{}
 	for _, f := range r.Findings {
 		findings[[2]string{f.Check, f.Severity.String()}]++

@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "write the schemas")
 
 func TestFresh(t *testing.T) {
-	files, err := Files("../..")
+	files, err := Files("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}

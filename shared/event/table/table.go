@@ -3,9 +3,7 @@
 // Package table holds what the classifier looks for: one row for each error class.
 package table
 
-import (
-	"github.com/lbremedy/lbremedy/shared/event"
-)
+import "github.com/lbremedy/lbremedy/shared/event"
 
 // Table returns the rows of all classes that look for something, sorted by class.
 func Table() []event.Row {

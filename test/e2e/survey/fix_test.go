@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -69,7 +69,7 @@ func (r *rig) fixable() []fix {
 func (r *rig) fixed() {
 	r.Helper()
 	all := r.fixable()
-	for _, c := range survey.Checks() {
+	for _, c := range checks.Checks() {
 		if there := slices.ContainsFunc(all, func(f fix) bool { return f.check == c.ID }); there != (c.Fix != nil) {
 			r.Errorf("the check %s has a fix: %t; it is fixed here: %t", c.ID, c.Fix != nil, there)
 		}
@@ -116,7 +116,7 @@ func (r *rig) stopped(f fix, files map[string]string) {
 
 // class returns the class under which the findings of the check stand in the journal.
 func (f fix) class() *remedy.Remedy {
-	return survey.Remedies()[slices.IndexFunc(survey.Checks(), func(c *checkup.Check) bool { return c.ID == f.check })]
+	return checks.Remedies()[slices.IndexFunc(checks.Checks(), func(c *doctor.Check) bool { return c.ID == f.check })]
 }
 
 func (f fix) args(policy string, more ...string) []string {

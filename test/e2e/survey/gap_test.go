@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -15,7 +15,7 @@ import (
 // unknown, with a reason.
 func (r *rig) gaps() {
 	r.Helper()
-	whole := lines(r.survey(r.env), checkup.Info)
+	whole := lines(r.survey(r.env), doctor.Info)
 	var all []string
 	for _, g := range patrolGrants() {
 		all = append(all, place(g))
@@ -46,7 +46,7 @@ func place(g grant.Grant) string {
 }
 
 // lacks holds a survey that could not read all to the one that could.
-func (r *rig) lacks(what string, whole []string, result checkup.Result, unknown bool) {
+func (r *rig) lacks(what string, whole []string, result doctor.Result, unknown bool) {
 	r.Helper()
 	blind := map[string]bool{}
 	for _, u := range result.Unknown {
@@ -58,7 +58,7 @@ func (r *rig) lacks(what string, whole []string, result checkup.Result, unknown 
 	if len(blind) > 0 != unknown {
 		r.Errorf("%s: unknown is %q", what, unknowns(result))
 	}
-	got := lines(result, checkup.Info)
+	got := lines(result, doctor.Info)
 	for _, line := range got {
 		if !slices.Contains(whole, line) {
 			r.Errorf("%s: it finds what is not there: %s", what, line)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/test/scene"
@@ -31,7 +31,7 @@ func round() error {
 		return err
 	}
 	defer env.Stream.Close()
-	return survey.Patrol(ctx, env)
+	return checks.Patrol(ctx, env)
 }
 
 // killed has a process of its own survey the cluster, and kills it as a power cut would
@@ -93,7 +93,7 @@ func (r *rig) kill() []string {
 // lock away.
 func (r *rig) unlocked() {
 	r.Helper()
-	if _, err := (&checkup.Patrol{Env: r.env, Checks: survey.Checks()}).Run(r.ctx); !errors.Is(err, checkup.ErrElsewhere) {
+	if _, err := (&doctor.Patrol{Env: r.env, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
 		r.Errorf("while the lock of a round that was killed stands, the next one ends with %v", err)
 	}
 	r.must(r.env.Stream.Delete(r.ctx, "lock.survey."+scene.ClusterID))
@@ -102,7 +102,7 @@ func (r *rig) unlocked() {
 // patrolGrants is what a patrol needs: what the checks declare, and the labels of a
 // Service's namespace, which may say that nobody is to be asked.
 func patrolGrants() []grant.Grant {
-	return grant.Set(checkup.Grants(survey.Checks()), []grant.Grant{grant.GetNamespaces})
+	return grant.Set(doctor.Grants(checks.Checks()), []grant.Grant{grant.GetNamespaces})
 }
 
 // environ returns the environment of a program that works on the stage by a kubeconfig,

@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -28,7 +28,7 @@ import (
 // many cases it was to open and to close.
 func (r *rig) patrol(what string, env *remedy.Env, opened, closed int) {
 	r.Helper()
-	round, err := (&checkup.Patrol{Env: env, Checks: survey.Checks()}).Run(r.ctx)
+	round, err := (&doctor.Patrol{Env: env, Checks: checks.Checks()}).Run(r.ctx)
 	if err != nil {
 		r.Fatalf("%s: %v", what, err)
 	}
@@ -53,8 +53,8 @@ func matters(lines []string) []string {
 	return slices.Compact(all)
 }
 
-// checks returns the checks that cases are of, each once, sorted.
-func checks(matters []string) []string {
+// checksOf returns the checks that cases are of, each once, sorted.
+func checksOf(matters []string) []string {
 	var all []string
 	for _, m := range matters {
 		check, _, _ := strings.Cut(m, " ")
@@ -97,7 +97,7 @@ const caseSubjects = "lbremedy.case." + scene.ClusterID + ".>"
 
 // nameOf returns the case of a check by check and what it is about.
 func nameOf(rec event.Record) string {
-	return strings.TrimPrefix(rec.Class, checkup.ClassPrefix) + " " + rec.Service.Name
+	return strings.TrimPrefix(rec.Class, doctor.ClassPrefix) + " " + rec.Service.Name
 }
 
 // same fails the test where what is there is not what is wanted.
@@ -125,7 +125,7 @@ func (r *rig) tell() *desk {
 	secret := filepath.Join(r.TempDir(), "secret")
 	r.must(os.WriteFile(secret, []byte("c2l4dGVlbiBieXRlcyBvciBtb3Jl"), 0o600))
 	follower, err := ticket.New(ticket.Config{
-		Stream: r.env.Stream, Remedies: survey.Remedies(), Cluster: scene.ClusterID, Now: r.now,
+		Stream: r.env.Stream, Remedies: checks.Remedies(), Cluster: scene.ClusterID, Now: r.now,
 		Sinks: []policy.Sink{{Name: "desk", Kind: policy.Webhook, URL: server.URL, SecretFrom: policy.Reference{File: secret}}},
 	})
 	r.must(err)
@@ -151,7 +151,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	kind := map[string]string{ticket.TypeOpened: "opened", ticket.TypeClosed: "closed"}[e.Type]
 	d.mu.Lock()
-	d.came[kind+" "+strings.TrimPrefix(e.Data.Class, checkup.ClassPrefix)]++
+	d.came[kind+" "+strings.TrimPrefix(e.Data.Class, doctor.ClassPrefix)]++
 	d.mu.Unlock()
 	d.r.stage.Wake()
 }

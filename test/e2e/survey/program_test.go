@@ -12,8 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/test/shell"
 )
@@ -36,19 +36,19 @@ const (
 )
 
 // A doctor is the operator's program in the hands of a person with certain rights.
-type doctor struct {
+type operator struct {
 	*rig
 	env []string
 }
 
 // person returns the program for somebody who has these rights.
-func (r *rig) person(name string, grants []grant.Grant) doctor {
+func (r *rig) person(name string, grants []grant.Grant) operator {
 	r.Helper()
-	return doctor{r, r.environ(r.proxy(name, grants, nil), name, grants)}
+	return operator{r, r.environ(r.proxy(name, grants, nil), name, grants)}
 }
 
 // says runs the program, wants this exit code, and returns what it prints.
-func (d doctor) says(code int, args ...string) (out, errs string) {
+func (d operator) says(code int, args ...string) (out, errs string) {
 	d.Helper()
 	file, err := program()
 	d.must(err)
@@ -65,10 +65,10 @@ func (d doctor) says(code int, args ...string) (out, errs string) {
 }
 
 // finds runs doctor and returns its result.
-func (d doctor) finds(code int, args ...string) checkup.Result {
+func (d operator) finds(code int, args ...string) doctor.Result {
 	d.Helper()
 	out, errs := d.says(code, append([]string{"doctor", "-o", "json"}, args...)...)
-	var result checkup.Result
+	var result doctor.Result
 	if err := json.Unmarshal([]byte(out), &result); err != nil {
 		d.Fatalf("lbremedy doctor %s: %v: %s", strings.Join(args, " "), err, errs)
 	}
@@ -80,7 +80,7 @@ func (r *rig) examined(want []string) {
 	r.Helper()
 	d := r.person(caller, patrolGrants())
 	wants := r.file("wants.yaml", policyText)
-	r.same("what the program finds", want, lines(d.finds(codeCritical, "--policy", wants), checkup.Warning))
+	r.same("what the program finds", want, lines(d.finds(codeCritical, "--policy", wants), doctor.Warning))
 	table, errs := d.says(codeCritical, "doctor", "--policy", wants)
 	rows := strings.Split(strings.TrimSpace(table), "\n")
 	if len(rows) != len(want)+1 {
@@ -95,7 +95,7 @@ func (r *rig) examined(want []string) {
 			r.Errorf("the table has no row for %s:\n%s", line, table)
 		}
 	}
-	if total := fmt.Sprintf("%d checks looked at", len(survey.Checks())); !strings.Contains(errs, total) || !strings.Contains(errs, fmt.Sprintf("%d findings, 0 unknown", len(want))) {
+	if total := fmt.Sprintf("%d checks looked at", len(checks.Checks())); !strings.Contains(errs, total) || !strings.Contains(errs, fmt.Sprintf("%d findings, 0 unknown", len(want))) {
 		r.Errorf("the program says %q", errs)
 	}
 	d.finds(codeFine, "--policy", wants, namespace+"/web")
@@ -104,7 +104,7 @@ func (r *rig) examined(want []string) {
 
 	short := r.person("lbremedy-survey-short", slices.DeleteFunc(patrolGrants(), func(g grant.Grant) bool { return g == grant.DescribeLoadBalancers }))
 	got := short.finds(codeUnknown, "--policy", wants, "--checks", "scale,charge-types")
-	r.same("what somebody finds who may not list CLBs", []string{"warning scale crowd endpoints"}, lines(got, checkup.Warning))
+	r.same("what somebody finds who may not list CLBs", []string{"warning scale crowd endpoints"}, lines(got, doctor.Warning))
 	if why := strings.Join(unknowns(got), "\n"); !strings.Contains(why, "charge-types") || !strings.Contains(why, "slb:DescribeLoadBalancers") && !strings.Contains(why, "DescribeLoadBalancers") {
 		r.Errorf("why it can't tell: %s", why)
 	}

@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	policies "github.com/lbremedy/lbremedy/shared/policy"
@@ -139,21 +139,21 @@ func (r *rig) must(err error) {
 }
 
 // survey looks at the whole cluster.
-func (r *rig) survey(env *remedy.Env) checkup.Result {
+func (r *rig) survey(env *remedy.Env) doctor.Result {
 	r.Helper()
-	_, result, err := checkup.Survey(r.ctx, checkup.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: r.now(), Policy: env.Policy,
-		Stream: func(context.Context) (*stream.Stream, error) { return cmp.Or(env.Stream, r.env.Stream), nil }}, survey.Checks())
+	_, result, err := doctor.Survey(r.ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: r.now(), Policy: env.Policy,
+		Stream: func(context.Context) (*stream.Stream, error) { return cmp.Or(env.Stream, r.env.Stream), nil }}, checks.Checks())
 	r.must(err)
 	return result
 }
 
 // lines returns findings from a severity on, one line each: severity, check, what it is
 // about, and key. Load balancers are called by their Services.
-func lines(result checkup.Result, least checkup.Severity) []string {
+func lines(result doctor.Result, least doctor.Severity) []string {
 	var all []string
 	for _, f := range result.AtLeast(least).Findings {
 		about := strings.TrimPrefix(f.About.String(), namespace+"/")
-		if f.About.Kind == checkup.Balancer {
+		if f.About.Kind == doctor.Balancer {
 			about = "of/" + strings.Join(f.Services, "+")
 		}
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", f.Severity, f.Check, about, f.Key)))
@@ -163,7 +163,7 @@ func lines(result checkup.Result, least checkup.Severity) []string {
 }
 
 // unknowns returns what could not be told, one line each.
-func unknowns(result checkup.Result) []string {
+func unknowns(result doctor.Result) []string {
 	var all []string
 	for _, u := range result.Unknown {
 		all = append(all, fmt.Sprintf("%s %s: %s", u.Check, u.About, u.Why))

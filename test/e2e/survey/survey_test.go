@@ -27,8 +27,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -54,8 +54,8 @@ func TestSurvey(t *testing.T) {
 	}
 	want := table(ills)
 	r.looks("a sick world", want)
-	for _, c := range survey.Checks() {
-		if !slices.Contains(checks(matters(want)), c.ID) {
+	for _, c := range checks.Checks() {
+		if !slices.Contains(checksOf(matters(want)), c.ID) {
 			t.Errorf("the check %s has nothing to find", c.ID)
 		}
 	}
@@ -68,7 +68,7 @@ func TestSurvey(t *testing.T) {
 	r.patrol("the first whole round", r.env, len(open)-len(told), 0)
 	r.same("cases that ask", open, r.journal(event.Asked))
 	r.same("all that was ever told", open, r.told())
-	desk.hears("opened", checks(open))
+	desk.hears("opened", checksOf(open))
 	r.patrol("the same again", r.env, 0, 0)
 
 	// A round that can't read closes nothing and opens nothing, whatever has changed.
@@ -92,8 +92,8 @@ func TestSurvey(t *testing.T) {
 	r.same("cases that are gone", gone, r.journal(event.Gone))
 	r.same("cases that ask", matters(left), r.journal(event.Asked))
 	r.ahead.Add(int64(time.Minute)) // a ticket is told of every ten seconds at most
-	desk.hears("closed", slices.DeleteFunc(checks(gone), func(c string) bool { return slices.Contains(checks(matters(left)), c) }))
-	desk.hears("opened", checks(open))
+	desk.hears("closed", slices.DeleteFunc(checksOf(gone), func(c string) bool { return slices.Contains(checksOf(matters(left)), c) }))
+	desk.hears("opened", checksOf(open))
 	r.patrol("the same again", r.env, 0, 0)
 
 	r.fixed()
@@ -129,17 +129,17 @@ func table(ills []illness) []string {
 func (r *rig) looks(what string, want []string) {
 	r.Helper()
 	result := r.survey(r.env)
-	got := lines(result, checkup.Warning)
+	got := lines(result, doctor.Warning)
 	if !slices.Equal(want, got) {
 		r.same(what, want, got)
-		for _, f := range result.AtLeast(checkup.Warning).Findings {
+		for _, f := range result.AtLeast(doctor.Warning).Findings {
 			r.Logf("%s %s %s %s: %s", f.Severity, f.Check, f.About, f.Key, f.Text)
 		}
 	}
 	for _, u := range unknowns(result) {
 		r.Errorf("%s: %s", what, u)
 	}
-	if len(result.Checks) != len(survey.Checks()) {
+	if len(result.Checks) != len(checks.Checks()) {
 		r.Errorf("%s: %d checks have looked", what, len(result.Checks))
 	}
 }
