@@ -42,7 +42,7 @@ func (s *state) other(group, name string, servers int) {
 	whose := "groups that a person made"
 	if t, ok := remedy.ParseTrace(name); ok {
 		whose = t.String()
-		if t.Of(s.c.Service, s.c.Event.Cluster) {
+		if t.Of(s.c.Service, s.c.Cluster) {
 			whose = "ports that the Service had before"
 		}
 	}

@@ -46,7 +46,7 @@ func service(network bool, name, value string) *remedy.Case {
 		class := remedy.NLBClass
 		svc.Spec.LoadBalancerClass = &class
 	}
-	return &remedy.Case{Service: svc}
+	return &remedy.Case{View: remedy.View{Service: svc}}
 }
 
 // What the documentation lists is taken, and nothing like it.

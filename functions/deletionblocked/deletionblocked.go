@@ -106,7 +106,7 @@ func others(ctx context.Context, c *remedy.Case, lb *remedy.Instance) ([]string,
 		switch t, ok := remedy.ParseTrace(description); {
 		case !ok:
 			list = append(list, text+" was made by hand")
-		case !t.Of(c.Service, c.Event.Cluster):
+		case !t.Of(c.Service, c.Cluster):
 			list = append(list, fmt.Sprintf("%s is of the Service %s", text, t))
 		}
 	}

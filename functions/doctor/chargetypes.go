@@ -219,7 +219,7 @@ func fixCharges(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding)
 	var edits []step.Edit
 	var texts, asks []string
 	risk := remedy.Low
-	k := &remedy.Case{Service: svc}
+	k := &remedy.Case{View: remedy.View{Service: svc}}
 	for _, f := range found {
 		byItself := f.Key == "charge-type-conflict" || f.Key == "shared-instance-discontinued" && !s.Controller.Version.Before(chooses)
 		if !byItself {

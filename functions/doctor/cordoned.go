@@ -39,7 +39,7 @@ var cordoned = &doctor.Check{
 				Finding: found[0].Text,
 				Risk:    remedy.High, // the connections over these nodes end
 				Note:    "From then on the controller takes every cordoned node out by itself.",
-				Steps:   []remedy.Step{step.With(&remedy.Case{Service: svc}, removeUnscheduled, "on")},
+				Steps:   []remedy.Step{step.With(&remedy.Case{View: remedy.View{Service: svc}}, removeUnscheduled, "on")},
 			}
 		},
 	},

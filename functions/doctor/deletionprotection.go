@@ -32,7 +32,7 @@ var protection = &doctor.Check{
 			case want == "on": // it says so already
 				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Touch{}}}
 			}
-			return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.With(&remedy.Case{Service: svc}, deleteProtection, "on")}}
+			return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.With(&remedy.Case{View: remedy.View{Service: svc}}, deleteProtection, "on")}}
 		},
 	},
 }

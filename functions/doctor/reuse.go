@@ -341,7 +341,7 @@ func (l *reuseLook) namesakes(b *doctor.LoadBalancer, names []string) {
 func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	var edits []step.Edit
 	var texts, asks []string
-	k := &remedy.Case{Service: svc}
+	k := &remedy.Case{View: remedy.View{Service: svc}}
 	b, err := s.Balancer(svc)
 	up := err == nil && b != nil && remedy.Synced(svc) && has(svc, b)
 	for _, f := range found {

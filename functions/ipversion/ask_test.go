@@ -26,7 +26,7 @@ func TestLess(t *testing.T) {
 		{nil, "", "the Service names no IP family", "get endpointslices"},
 		{[]corev1.IPFamily{v4, v6}, "ipv6", "the annotation backend-ip-version is \"ipv6\"", "backend-ip-version-"},
 	} {
-		c := &remedy.Case{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}}}}
+		c := &remedy.Case{View: remedy.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}}}}}
 		c.Service.Spec.IPFamilies = tt.families
 		if tt.note != "" {
 			c.Service.Annotations[remedy.Prefix+backendVersion] = tt.note

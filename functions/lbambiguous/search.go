@@ -44,14 +44,14 @@ func (s search) find(ctx context.Context, c *remedy.Case, name string) ([]match,
 			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 		}
 		for _, l := range listeners {
-			found[i].use(fmt.Sprintf("listener %s:%d", l.Protocol, l.Port), l.Description, c.Event.Cluster)
+			found[i].use(fmt.Sprintf("listener %s:%d", l.Protocol, l.Port), l.Description, c.Cluster)
 		}
 		groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
 		if err != nil {
 			return nil, fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
 		}
 		for _, g := range groups {
-			found[i].use("vServer group", g.Name, c.Event.Cluster)
+			found[i].use("vServer group", g.Name, c.Cluster)
 		}
 	}
 	return found, nil
@@ -77,7 +77,7 @@ func (s search) networks(ctx context.Context, c *remedy.Case, name string) ([]ma
 			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 		}
 		for _, l := range listeners {
-			found[i].use(fmt.Sprintf("listener %s:%d", l.Protocol, l.Port), l.Description, c.Event.Cluster)
+			found[i].use(fmt.Sprintf("listener %s:%d", l.Protocol, l.Port), l.Description, c.Cluster)
 		}
 	}
 	return found, nil

@@ -65,7 +65,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			if int(p.Port) < l.port || int(p.Port) > l.last || !shares(string(p.Protocol), l.protocol) {
 				continue
 			}
-			if t, ok := remedy.ParseTrace(l.description); ok && t.Of(c.Service, c.Event.Cluster) {
+			if t, ok := remedy.ParseTrace(l.description); ok && t.Of(c.Service, c.Cluster) {
 				own = append(own, l.String())
 				continue
 			}
@@ -167,7 +167,7 @@ func (l listener) owner(c *remedy.Case) string {
 		return "was made by hand and has no description"
 	case !ok:
 		return "was made by hand and is described as " + remedy.Quote(l.description)
-	case t.Cluster != c.Event.Cluster:
+	case t.Cluster != c.Cluster:
 		return fmt.Sprintf("belongs to the Service %s of the cluster %s", t, t.Cluster)
 	}
 	return fmt.Sprintf("belongs to the Service %s of this cluster", t)

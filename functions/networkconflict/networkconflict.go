@@ -81,7 +81,7 @@ func (n *network) readGroups(ctx context.Context, c *remedy.Case, lb *remedy.Ins
 		return fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
 	}
 	for _, g := range groups {
-		if t, ok := remedy.ParseTrace(g.Name); ok && t.Of(c.Service, c.Event.Cluster) {
+		if t, ok := remedy.ParseTrace(g.Name); ok && t.Of(c.Service, c.Cluster) {
 			n.left = append(n.left, g)
 		}
 		whole, err := c.Cloud.SLB.VServerGroup(ctx, g.ID)

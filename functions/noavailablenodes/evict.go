@@ -33,7 +33,7 @@ func (s *state) evict(ready []remedy.Endpoint, plan remedy.Plan) remedy.Plan {
 			return s.wait(fmt.Sprintf("%s %s has Pods that are on their way, and one is moved at a time: %s.", owner(pod).Kind, owner(pod).Name, remedy.Clauses(on, 5)),
 				"Look where these Pods run, and why they are not ready.")
 		}
-		key := "evict." + s.c.Event.Cluster + "." + pod.Namespace + "." + owner(pod).Name
+		key := "evict." + s.c.Cluster + "." + pod.Namespace + "." + owner(pod).Name
 		if s.c.Full(key) {
 			return s.wait(fmt.Sprintf("A Pod of %s was evicted less than 10 minutes ago: one after the other.", owner(pod).Name), "Look where the new Pod runs, and whether it is ready.")
 		}

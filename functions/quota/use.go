@@ -68,7 +68,7 @@ func oneMore(c *remedy.Case, kind string, tags []map[string]string, limit cloud.
 	for _, t := range tags {
 		switch t[remedy.ClusterTag] {
 		case "":
-		case c.Event.Cluster:
+		case c.Cluster:
 			here++
 		default:
 			elsewhere++

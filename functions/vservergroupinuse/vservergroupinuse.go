@@ -108,7 +108,7 @@ func read(ctx context.Context, c *remedy.Case, lb string) (groups, error) {
 	}
 	return groups{mode: mode, list: slices.DeleteFunc(all, func(g cloud.VServerGroup) bool {
 		t, ok := remedy.ParseTrace(g.Name)
-		return !ok || !t.Of(c.Service, c.Event.Cluster)
+		return !ok || !t.Of(c.Service, c.Cluster)
 	})}, nil
 }
 
@@ -266,7 +266,7 @@ func (a *answer) foreign(ctx context.Context, old cloud.VServerGroup, to string)
 	var out []string
 	for _, b := range have[0] {
 		t, ok := remedy.ParseTrace(b.Description)
-		own := ok && t.Of(a.c.Service, a.c.Event.Cluster)
+		own := ok && t.Of(a.c.Service, a.c.Cluster)
 		if !own && !slices.ContainsFunc(have[1], func(o cloud.Backend) bool { return o.ID == b.ID && o.IP == b.IP }) {
 			out = append(out, strings.TrimSpace(b.ID+" "+b.IP))
 		}

@@ -94,15 +94,15 @@ func diagnoseCLB(c *remedy.Case, vsws remedy.VPC) remedy.Plan {
 		}
 		full, zone, cause = fmt.Sprintf("The vSwitch is full: %s.", remedy.DescribeVSwitch(now)), now.Zone, id
 	}
-	to, ok := vsws.Best(c, zone, id, false)
+	to, ok := c.BestVSwitch(vsws, zone, id, false)
 	if !ok {
-		return noRoom(full, cause, vsws, vsws.Held(c, zone, id, false))
+		return noRoom(full, cause, vsws, c.HeldVSwitches(vsws, zone, id, false))
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("%s %s.", full, remedy.DescribeVSwitch(to)),
 		Cause:   cause,
 		Steps:   []remedy.Step{step.With(c, vswitchID, to.ID)},
-		Claims:  []remedy.Claim{vsws.Place(c, to)},
+		Claims:  []remedy.Claim{c.PlaceIn(to)},
 	}
 }
 
@@ -146,8 +146,8 @@ func diagnoseNLB(c *remedy.Case, vsws remedy.VPC) remedy.Plan {
 				Ask:     fmt.Sprintf("Free addresses in the vSwitch, or take the address out of the annotation, or name another vSwitch of the zone: %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 			}
 		}
-		to, ok := vsws.Best(c, now.Zone, now.ID, true)
-		if held := vsws.Held(c, now.Zone, now.ID, true); !ok && held != "" {
+		to, ok := c.BestVSwitch(vsws, now.Zone, now.ID, true)
+		if held := c.HeldVSwitches(vsws, now.Zone, now.ID, true); !ok && held != "" {
 			return remedy.Plan{
 				Finding: fmt.Sprintf("The vSwitch is full: %s. %s", remedy.DescribeVSwitch(now), held),
 				Cause:   now.ID,
@@ -163,7 +163,7 @@ func diagnoseNLB(c *remedy.Case, vsws remedy.VPC) remedy.Plan {
 		}
 		findings = append(findings, fmt.Sprintf("The vSwitch is full: %s. %s.", remedy.DescribeVSwitch(now), remedy.DescribeVSwitch(to)))
 		parts = append(parts, fields[0]+":"+to.ID)
-		claims = append(claims, vsws.Place(c, to))
+		claims = append(claims, c.PlaceIn(to))
 	}
 	if len(claims) == 0 {
 		return remedy.Plan{

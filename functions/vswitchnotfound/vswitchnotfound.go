@@ -76,9 +76,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	cause := cut(id)
 	finding := fmt.Sprintf("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", remedy.Quote(id), vpc.ID)
-	to, ok := vpc.Best(c, "", id, false)
+	to, ok := c.BestVSwitch(vpc, "", id, false)
 	if !ok {
-		return noRoom(c, finding, cause, vpc, vpc.Held(c, "", id, false)), nil
+		return noRoom(c, finding, cause, vpc, c.HeldVSwitches(vpc, "", id, false)), nil
 	}
 	if !c.Policy.VSwitches.ReplaceMissing {
 		return remedy.Plan{
@@ -92,7 +92,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		Finding: fmt.Sprintf("%s Of those that may be used, %s.", finding, remedy.DescribeVSwitch(to)),
 		Cause:   cause,
 		Steps:   []remedy.Step{step.With(c, vswitchID, to.ID)},
-		Claims:  []remedy.Claim{vpc.Place(c, to)},
+		Claims:  []remedy.Claim{c.PlaceIn(to)},
 	}, nil
 }
 
@@ -106,16 +106,16 @@ func cut(id string) string { return strings.ToValidUTF8(id[:min(len(id), longest
 // own configuration names a vSwitch that is gone.
 func unnamed(c *remedy.Case, vpc remedy.VPC) remedy.Plan {
 	finding := fmt.Sprintf("The Service names no vSwitch, and the one that the controller takes by default does not exist. %s.", own(vpc))
-	to, ok := vpc.Best(c, "", "", false)
+	to, ok := c.BestVSwitch(vpc, "", "", false)
 	if !ok {
-		return noRoom(c, finding, vpc.OwnIDs(), vpc, vpc.Held(c, "", "", false))
+		return noRoom(c, finding, vpc.OwnIDs(), vpc, c.HeldVSwitches(vpc, "", "", false))
 	}
 	return remedy.Plan{
 		Finding: finding,
 		Cause:   vpc.OwnIDs(),
 		Note:    "The controller's configuration still names the missing vSwitch: other new Services fail the same way until it is put right.",
 		Steps:   []remedy.Step{step.With(c, vswitchID, to.ID)},
-		Claims:  []remedy.Claim{vpc.Place(c, to)},
+		Claims:  []remedy.Claim{c.PlaceIn(to)},
 	}
 }
 
@@ -140,14 +140,14 @@ func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
 		}
 		gone = append(gone, cut(fields[1]))
 		bound = bound || len(fields) > 2
-		to, ok := vpc.Best(c, fields[0], fields[1], true)
+		to, ok := c.BestVSwitch(vpc, fields[0], fields[1], true)
 		if !ok {
-			full, held = true, vpc.Held(c, fields[0], fields[1], true)
+			full, held = true, c.HeldVSwitches(vpc, fields[0], fields[1], true)
 			continue
 		}
 		found = append(found, remedy.DescribeVSwitch(to))
 		parts = append(parts, fields[0]+":"+to.ID)
-		claims = append(claims, vpc.Place(c, to))
+		claims = append(claims, c.PlaceIn(to))
 	}
 	if len(gone) == 0 {
 		return remedy.Plan{

@@ -13,7 +13,7 @@ import (
 // A primary zone without a standby takes the old standby's annotation away, which
 // would ask for a pair that has no stock.
 func TestCommand(t *testing.T) {
-	c := &remedy.Case{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{remedy.LegacyPrefix + slaveZone: "z-b"}}}}
+	c := &remedy.Case{View: remedy.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{remedy.LegacyPrefix + slaveZone: "z-b"}}}}}
 	for _, tt := range []struct {
 		to   cloud.ZonePair
 		want string

@@ -102,7 +102,7 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		if err != nil {
 			return remedy.Plan{}, err
 		}
-		if i := slices.IndexFunc(others, func(z cloud.ZonePair) bool { _, ok := vpc.Best(c, z.Zone, "", true); return ok }); i >= 0 {
+		if i := slices.IndexFunc(others, func(z cloud.ZonePair) bool { _, ok := c.BestVSwitch(vpc, z.Zone, "", true); return ok }); i >= 0 {
 			to = others[i]
 		}
 		where = fmt.Sprintf(" The cluster's own vSwitches: %s.", vpc.DescribeOwn())
@@ -133,7 +133,7 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 	}
 	var other []cloud.VSwitch // the best of each zone that is not in the map
 	for _, zone := range zonesOf(vpc) {
-		if best, ok := vpc.Best(c, zone, "", true); ok && !used[zone] {
+		if best, ok := c.BestVSwitch(vpc, zone, "", true); ok && !used[zone] {
 			other = append(other, best)
 		}
 	}

@@ -153,7 +153,7 @@ func (g *gathering) part(ctx context.Context, p Part) (int, error) {
 		g.s.Detail = detail
 		return 1, err
 	case Controller:
-		c := remedy.Case{Kube: g.Kube, Cloud: g.cloud}
+		c := remedy.Case{View: remedy.View{Kube: g.Kube, Cloud: g.cloud}}
 		ctl, err := c.Controller(ctx)
 		g.s.Controller = ctl
 		return 1, err
@@ -190,7 +190,7 @@ func (g *gathering) part(ctx context.Context, p Part) (int, error) {
 		}
 		return len(g.s.Quotas), nil
 	case Rights:
-		c := remedy.Case{Kube: g.Kube, Cloud: g.cloud}
+		c := remedy.Case{View: remedy.View{Kube: g.Kube, Cloud: g.cloud}}
 		role, err := c.MasterRole(ctx)
 		g.s.Role = role
 		return len(role.Policies), err

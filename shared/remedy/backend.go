@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sort"
 	"strconv"
@@ -35,7 +34,7 @@ const (
 // BackendMode returns what the controller takes for the backends of the case's Service:
 // what the annotation says, else Pods where the cluster's network is Terway. It
 // needs DescribeClusterDetail.
-func (c *Case) BackendMode(ctx context.Context) (BackendMode, error) {
+func (c *View) BackendMode(ctx context.Context) (BackendMode, error) {
 	if c.Service.Annotations[BackendType] != "" {
 		return ModeOf(c.Service, ""), nil
 	}
@@ -65,25 +64,6 @@ type Endpoint struct {
 	Port int
 	Pod  string // its name; empty if the EndpointSlice names none
 	Node string // its node's name; empty if the EndpointSlice names none
-}
-
-// Family returns which addresses of Pods the controller takes for the backends of
-// the case's Service: those of IPv4, or of IPv6 where the load balancer and its
-// backends are annotated so and the controller has the feature gates for it, which
-// can't be read (pkg/controller/service/reconcile/backend/backend.go). Where the
-// event names an address, that tells more.
-func (c *Case) Family() discoveryv1.AddressType {
-	for word := range strings.FieldsFuncSeq(c.Event.Message, func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF.:", r) }) {
-		ip, err := netip.ParseAddr(word)
-		switch {
-		case err != nil || ip.IsUnspecified():
-		case ip.Is4():
-			return discoveryv1.AddressTypeIPv4
-		default:
-			return discoveryv1.AddressTypeIPv6
-		}
-	}
-	return FamilyOf(c.Service)
 }
 
 // FamilyOf returns what Family does where no event tells more.
@@ -253,10 +233,10 @@ var (
 // Groups returns the group of each port of the case's Service, in their order, and
 // the ID of the load balancer; of an NLB it is empty, since its groups are found
 // by their own tags. Where no load balancer is found no group has an ID.
-func (c *Case) Groups(ctx context.Context, mode BackendMode) ([]Group, string, error) {
+func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, error) {
 	groups := make([]Group, len(c.Service.Spec.Ports))
 	for i, p := range c.Service.Spec.Ports {
-		groups[i] = Group{Port: p, Name: GroupName(c.Service, p, mode, c.Event.Cluster)}
+		groups[i] = Group{Port: p, Name: GroupName(c.Service, p, mode, c.Cluster)}
 	}
 	if NLB(c.Service) {
 		all, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, DefaultName(c.Service))
@@ -299,7 +279,7 @@ func (c *Case) Groups(ctx context.Context, mode BackendMode) ([]Group, string, e
 }
 
 // Backends returns what a group of the Service holds; nothing if there is no group.
-func (c *Case) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
+func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	if g.ID == "" {
 		return nil, nil
 	}

@@ -52,7 +52,7 @@ func (s Sought) Bind() bool {
 // ID; an empty list proves nothing, because permissions that are limited by resource
 // give empty lists. It needs BalancerReads, or NetworkReads and GetCallerIdentity
 // for an NLB.
-func (c *Case) Seek(ctx context.Context) (Sought, error) {
+func (c *View) Seek(ctx context.Context) (Sought, error) {
 	who, err := c.Cloud.STS.Identity(ctx)
 	if err != nil {
 		return Sought{}, fmt.Errorf("ask which account this is: %w", err)
@@ -79,7 +79,7 @@ func (c *Case) Seek(ctx context.Context) (Sought, error) {
 // byLabel looks the load balancer up by the ID that the controller left on the
 // Service. The label is evidence, and the DNS name of an NLB is better evidence. The
 // address of a CLB is not: it may be that of an EIP in front of it.
-func (c *Case) byLabel(ctx context.Context, s *Sought) error {
+func (c *View) byLabel(ctx context.Context, s *Sought) error {
 	id := c.Service.Labels[BalancerLabel]
 	if id == "" {
 		return nil
@@ -101,7 +101,7 @@ func (c *Case) byLabel(ctx context.Context, s *Sought) error {
 // NLB is the cloud's own, so that one is proof whatever the VPC. Private addresses
 // repeat across VPCs, so that one of a CLB counts only in the cluster's; any may be
 // that of an EIP in front of it.
-func (c *Case) byAddress(ctx context.Context, s *Sought) error {
+func (c *View) byAddress(ctx context.Context, s *Sought) error {
 	address := Address(c.Service)
 	if address == "" {
 		return nil
@@ -147,7 +147,7 @@ func (c *Case) byAddress(ctx context.Context, s *Sought) error {
 
 // byMark takes the one load balancer that has the Service's name tag, and where none
 // has it the one that has its default name.
-func (c *Case) byMark(ctx context.Context, s *Sought) error {
+func (c *View) byMark(ctx context.Context, s *Sought) error {
 	switch len(s.Tagged) {
 	case 0:
 	case 1:
@@ -163,7 +163,7 @@ func (c *Case) byMark(ctx context.Context, s *Sought) error {
 }
 
 // found writes down the load balancer with this ID, whole.
-func (c *Case) found(ctx context.Context, s *Sought, id, by string) error {
+func (c *View) found(ctx context.Context, s *Sought, id, by string) error {
 	lb, err := c.read(ctx, id)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ type Serving struct {
 
 // Serving finds the load balancer that has the Service's ingress address, of
 // either kind, with its tags, and whose it is. It needs what Seek and Owner need.
-func (c *Case) Serving(ctx context.Context) (Serving, error) {
+func (c *View) Serving(ctx context.Context) (Serving, error) {
 	s, err := c.Seek(ctx)
 	if err != nil {
 		return Serving{}, err
@@ -207,7 +207,7 @@ func (c *Case) Serving(ctx context.Context) (Serving, error) {
 // else the one that has the Service's name tag, else the one that has its default
 // name (pkg/controller/service/clbv1/loadbalancer.go). It is nil if there is none,
 // or not exactly one. An empty list proves nothing: see Seek.
-func (c *Case) Bound(ctx context.Context) (*Instance, error) {
+func (c *View) Bound(ctx context.Context) (*Instance, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" {
 		return c.Named(ctx, id)
 	}
@@ -222,7 +222,7 @@ func (c *Case) Bound(ctx context.Context) (*Instance, error) {
 // address, and none has its name tag or its default name. Where that is so,
 // annotations still decide how one is made. An empty list is all that there is to
 // go by, and a later look may find more. It needs BoundReads, or NetworkReads.
-func (c *Case) None(ctx context.Context) (bool, error) {
+func (c *View) None(ctx context.Context) (bool, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" || Synced(c.Service) {
 		return false, nil
 	}
@@ -233,7 +233,7 @@ func (c *Case) None(ctx context.Context) (bool, error) {
 // Made returns what is known of the load balancer that the case's Service has
 // already, an ID or an address, for a sentence; empty if it has none. What is
 // decided when a load balancer is made can't be changed any more then.
-func (c *Case) Made(ctx context.Context) (string, error) {
+func (c *View) Made(ctx context.Context) (string, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" {
 		return clipped(id), nil
 	}
@@ -256,7 +256,7 @@ func Identifier(id string) bool { return identifier.MatchString(id) }
 
 // Named returns the load balancer with this ID, of the kind that the Service
 // wants, with all its tags; nil if the API says that there is none.
-func (c *Case) Named(ctx context.Context, id string) (*Instance, error) {
+func (c *View) Named(ctx context.Context, id string) (*Instance, error) {
 	if !identifier.MatchString(id) {
 		return nil, nil
 	}
@@ -269,7 +269,7 @@ func (c *Case) Named(ctx context.Context, id string) (*Instance, error) {
 
 // read returns the load balancer with this ID with its ports and all its tags,
 // which no single call returns.
-func (c *Case) read(ctx context.Context, id string) (*Instance, error) {
+func (c *View) read(ctx context.Context, id string) (*Instance, error) {
 	lb, err := c.describe(ctx, id)
 	if err != nil {
 		return nil, err
@@ -289,7 +289,7 @@ func (c *Case) read(ctx context.Context, id string) (*Instance, error) {
 
 // describe returns the load balancer with this ID, of the kind that the Service
 // wants, not with all its tags. The error is ErrNotFound if there is none.
-func (c *Case) describe(ctx context.Context, id string) (*Instance, error) {
+func (c *View) describe(ctx context.Context, id string) (*Instance, error) {
 	var lb *Instance
 	var err error
 	if NLB(c.Service) {
@@ -309,7 +309,7 @@ func (c *Case) describe(ctx context.Context, id string) (*Instance, error) {
 
 // marked returns the load balancers that have the Service's name tag, and where none
 // has it those that have its default name.
-func (c *Case) marked(ctx context.Context) ([]*Instance, error) {
+func (c *View) marked(ctx context.Context) ([]*Instance, error) {
 	name := DefaultName(c.Service)
 	lbs, err := c.list(ctx, search{tag: name})
 	if err != nil || len(lbs) > 0 {
@@ -340,7 +340,7 @@ func (s search) String() string {
 
 // list returns the load balancers of the kind that the Service wants that the search
 // finds, exactly: the API may match names loosely.
-func (c *Case) list(ctx context.Context, by search) ([]*Instance, error) {
+func (c *View) list(ctx context.Context, by search) ([]*Instance, error) {
 	key := ""
 	if by.tag != "" {
 		key = NameTag
@@ -366,29 +366,4 @@ func (c *Case) list(ctx context.Context, by search) ([]*Instance, error) {
 	return slices.DeleteFunc(out, func(lb *Instance) bool {
 		return by.name != "" && lb.Name != by.name || by.address != "" && lb.Address != by.address
 	}), nil
-}
-
-// Unfound is the plan for a failure about a load balancer that Bound does not
-// find: there is nothing to compare the annotations with. What is, as the end of a
-// sentence, is what a person would compare, such as "its resource group".
-func (c *Case) Unfound(what string) Plan {
-	name := DefaultName(c.Service)
-	finding := fmt.Sprintf("Not exactly one load balancer of the Service was found, neither by the tag %s=%s nor by the name %s, so that there is nothing to compare its annotations with. An empty list is no proof that there is none.", NameTag, name, name)
-	if id, _ := Annotation(c.Service, "id"); id != "" {
-		finding = fmt.Sprintf("The annotation id names %s, and the API knows no such load balancer in %s, so that there is nothing to compare the other annotations with.", Quote(id), c.Cloud.Region())
-	}
-	ask := fmt.Sprintf("Find the load balancer of the Service in the console and compare %s with the annotations of the Service.", what)
-	if address := Address(c.Service); address != "" {
-		ask += fmt.Sprintf(" The Service's address is %s.", address)
-	}
-	return Plan{Finding: finding, Ask: ask}
-}
-
-// Misdirected is the plan for a failure of CLBs on a Service that an NLB serves. The
-// finding says what the event is about.
-func Misdirected(finding string) Plan {
-	return Plan{
-		Finding: finding,
-		Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + NLBClass + " alone.",
-	}
 }

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -41,7 +40,7 @@ func account(t *testing.T, w sim.World, edit func(*corev1.Service)) (*remedy.Cas
 	if edit != nil {
 		edit(svc)
 	}
-	return &remedy.Case{Service: svc, Cloud: read, Event: event.Failure{Cluster: "c-1"}}, s
+	return &remedy.Case{View: remedy.View{Cluster: "c-1", Service: svc, Cloud: read}}, s
 }
 
 func ingress(ip string) func(*corev1.Service) {

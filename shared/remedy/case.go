@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -15,12 +13,10 @@ import (
 // A Case is one failed Service as a remedy sees it. What can be reached from it
 // only reads: what writes is a type of its own, Writers, that only steps get.
 type Case struct {
-	ID      string          // first 8 digits of the UID, "-", time of the first event
-	Attempt int             // number that an attempt to write has, or would have; from 1
-	Event   event.Failure   // what was reported: a hint, never a value to write
-	Service *corev1.Service // as it is now; of a case about the cluster an empty one
-	Cloud   *cloud.Reader
-	Kube    *kube.Cluster
+	View                  // of a case about the cluster the Service is an empty one
+	ID      string        // first 8 digits of the UID, "-", time of the first event
+	Attempt int           // number that an attempt to write has, or would have; from 1
+	Event   event.Failure // what was reported: a hint, never a value to write
 	Policy  Policy
 	Now     time.Time // when the run began; classes read no clock
 	Log     *slog.Logger

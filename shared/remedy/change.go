@@ -11,112 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
-
-// A step that writes to the Service has the controller sync it in full, perhaps for the
-// first time in months. Compare finds out, for every plan with such a step, what that
-// sync changes beside what the plan writes: on the load balancer, its listeners, its
-// groups and their servers. It is made to list too much rather than too little.
-//
-// What a release older than v2.14.0 would leave alone is listed all the same.
-
-// clusterReads is what Compare reads beside what a snapshot reads.
-var clusterReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices}
-
-// Compares returns what the engine reads to tell what the sync after a plan will change;
-// nil for a class that has no plan with such a sync. A class that reads no load balancer
-// has plans only for Services without one, of which it is found out that there is none.
-func (r *Remedy) Compares() []grant.Grant {
-	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
-	switch {
-	case !slices.Contains(r.Fields(), MarkField):
-		return nil
-	case !classic && !network:
-		return []grant.Grant{grant.DescribeLoadBalancers, grant.ListNLBs}
-	}
-	out := slices.Clone(clusterReads)
-	if classic {
-		out = append(append(out, snapshotReads...), grant.DescribeDomainExtensions)
-	}
-	if network {
-		out = append(append(out, snapshotNetworkReads...), grant.ListServerGroups, grant.ListListenerCertificates)
-	}
-	return grant.Set(out)
-}
-
-// mostChanges is how many changes a plan holds, mostTold how many of them its note tells.
-const (
-	mostChanges = 100
-	mostTold    = 10
-)
-
-// Compare returns the plan with what the full sync that its steps bring about will change
-// beside what they write. What overwrites something that is there stands in its note, too,
-// and makes its risk high; so does what could not be compared because a permission lacks,
-// or because the API knows no such cluster. Any other read that fails is an error: it may
-// succeed later.
-func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
-	if !slices.ContainsFunc(p.Steps, syncs) {
-		return p, nil
-	}
-	after, err := c.after(p.Steps)
-	if err != nil {
-		return Plan{}, err
-	}
-	lb, list, err := after.changes(ctx, p.Steps)
-	if err != nil {
-		return Plan{}, err
-	}
-	on := ""
-	if lb != nil {
-		on = lb.ID
-	}
-	var told []string
-	for _, d := range list {
-		if d.Fails && d.What != "" {
-			continue // no sync changes it: that is a failure of its own
-		}
-		if !d.Quiet {
-			p.Risk = High
-			told = append(told, d.Text)
-		}
-		if d.What != "" {
-			p.Changes = append(p.Changes, event.Change{Balancer: on, What: d.What, How: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts && !d.Unknown, Unknown: d.Unknown})
-		}
-	}
-	rank := func(e event.Change) int {
-		switch {
-		case e.Down:
-			return 0
-		case e.Unknown:
-			return 1
-		}
-		return 2
-	}
-	slices.SortStableFunc(p.Changes, func(a, b event.Change) int { return rank(a) - rank(b) })
-	if n := len(p.Changes); n > mostChanges {
-		p.Changes = append(p.Changes[:mostChanges-1], event.Change{Balancer: on, What: "more", How: fmt.Sprintf("%d more changes, which are not listed", n-mostChanges+1), Unknown: true})
-		p.Risk = High
-	}
-	switch {
-	case len(told) == 0:
-	case lb == nil:
-		p.Note = join(p.Note, fmt.Sprintf("The Service's load balancer %s.", strings.Join(told, "; ")))
-	default:
-		p.Note = join(p.Note, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", lb.ID, Clauses(told, mostTold)))
-	}
-	return p, nil
-}
-
-// syncs reports whether a step leaves our mark on the Service, which has the controller
-// sync it in full.
-func syncs(s Step) bool {
-	c, ok := s.(Changer)
-	return ok && slices.Contains(c.Fields(), MarkField)
-}
 
 // untold returns a difference that says that a part could not be compared. An error that
 // may pass is returned as it is.
@@ -127,13 +23,14 @@ func untold(what string, err error) ([]Difference, error) {
 	return []Difference{{What: what, Text: fmt.Sprintf("the %s could not be compared (%v)", what, err), Unknown: true}}, nil
 }
 
-// changes returns what a full sync of the case's Service, as the steps leave it, changes,
-// and the load balancer on which; nil if none was found.
-func (c *Case) changes(ctx context.Context, steps []Step) (*Instance, []Difference, error) {
+// Changes returns what a full sync of the Service, as the view has it, changes, and the load
+// balancer on which; nil if none was found. What is written to before that sync is named by
+// targets, as steps have them: such as "slb/lb-1".
+func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Difference, error) {
 	if leaves := leaving(c.Service); leaves != "" {
 		return nil, []Difference{{What: "load balancer", Text: "goes, with all that the controller made for the Service, which " + leaves, Quiet: true}}, nil
 	}
-	lb, err := c.synced(ctx, steps)
+	lb, err := c.synced(ctx, targets)
 	if err != nil {
 		list, err := untold("load balancer", err)
 		for i := range list {
@@ -157,7 +54,7 @@ func (c *Case) changes(ctx context.Context, steps []Step) (*Instance, []Differen
 	if lb.NLB != nil {
 		list = append(list, uncompared(c.Service, lb.NLB)...)
 	}
-	if !written(steps, lb) {
+	if !written(targets, lb) {
 		list = append(list, tagsAdded(c.Service, lb, reused)...)
 	}
 	ports, err := c.portChanges(ctx, lb)
@@ -176,10 +73,9 @@ func (c *Case) changes(ctx context.Context, steps []Step) (*Instance, []Differen
 	return lb, list, nil
 }
 
-// synced returns the load balancer that the controller will sync the Service with, as the
-// steps leave both: the one that it finds, or one that the steps write to, which it finds
-// by what they write.
-func (c *Case) synced(ctx context.Context, steps []Step) (*Instance, error) {
+// synced returns the load balancer that the controller will sync the Service with: the one
+// that it finds, or one that is written to, which it finds by what is written.
+func (c *View) synced(ctx context.Context, targets []string) (*Instance, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil || lb != nil {
 		return lb, err
@@ -187,9 +83,9 @@ func (c *Case) synced(ctx context.Context, steps []Step) (*Instance, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" {
 		return nil, nil
 	}
-	for _, s := range steps {
+	for _, target := range targets {
 		for _, kind := range []string{"slb/", "nlb/"} {
-			if id, ok := strings.CutPrefix(s.Target(), kind); ok {
+			if id, ok := strings.CutPrefix(target, kind); ok {
 				return c.Named(ctx, id)
 			}
 		}
@@ -197,13 +93,13 @@ func (c *Case) synced(ctx context.Context, steps []Step) (*Instance, error) {
 	return nil, nil
 }
 
-// written reports whether a step writes to the load balancer itself.
-func written(steps []Step, lb *Instance) bool {
-	return slices.ContainsFunc(steps, func(s Step) bool { return s.Target() == "slb/"+lb.ID || s.Target() == "nlb/"+lb.ID })
+// written reports whether the load balancer itself is among what is written to.
+func written(targets []string, lb *Instance) bool {
+	return slices.Contains(targets, "slb/"+lb.ID) || slices.Contains(targets, "nlb/"+lb.ID)
 }
 
 // portChanges returns what a full sync changes on listeners, groups and servers.
-func (c *Case) portChanges(ctx context.Context, lb *Instance) ([]Difference, error) {
+func (c *View) portChanges(ctx context.Context, lb *Instance) ([]Difference, error) {
 	var list []Difference
 	var listeners []port
 	if OwnsListeners(c.Service) {
@@ -240,7 +136,7 @@ type port struct {
 	own         string // the description that the controller gives it
 }
 
-func (c *Case) classicListeners(ctx context.Context, id string) ([]Difference, []port, error) {
+func (c *View) classicListeners(ctx context.Context, id string) ([]Difference, []port, error) {
 	all, err := c.Cloud.SLB.Listeners(ctx, id)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list listeners of %s: %w", id, err)
@@ -251,12 +147,12 @@ func (c *Case) classicListeners(ctx context.Context, id string) ([]Difference, [
 		for _, l := range all {
 			// One that redirects has no group, and is left alone or made anew.
 			if fmt.Sprintf("%s:%d", l.Protocol, l.Port) == key && l.Config["ListenerForward"] != "on" && (l.Protocol != "http" || forwardOf(c.Service, p) == 0) {
-				own := strings.Join([]string{"k8s", fmt.Sprint(p.Port), c.Service.Name, c.Service.Namespace, c.Event.Cluster}, "/")
+				own := strings.Join([]string{"k8s", fmt.Sprint(p.Port), c.Service.Name, c.Service.Namespace, c.Cluster}, "/")
 				kept = append(kept, port{key: key, of: int(p.Port), group: l.VServerGroup, description: l.Description, own: own})
 			}
 		}
 	}
-	list := ListenerDifferences(c.Service, all, c.Event.Cluster)
+	list := ListenerDifferences(c.Service, all, c.Cluster)
 	for _, p := range kept {
 		if !strings.HasPrefix(p.key, "https:") {
 			continue
@@ -272,7 +168,7 @@ func (c *Case) classicListeners(ctx context.Context, id string) ([]Difference, [
 
 // domains returns what a full sync changes on the further domains of an HTTPS listener; an
 // empty annotation says nothing of them (clbv1/listeners.go).
-func (c *Case) domains(ctx context.Context, id string, p port) ([]Difference, error) {
+func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, error) {
 	asked, _ := Annotation(c.Service, "domain-extensions")
 	if asked == "" {
 		return nil, nil
@@ -301,7 +197,7 @@ func unreadPart(what, part string, err error) ([]Difference, error) {
 	return list, err
 }
 
-func (c *Case) networkListeners(ctx context.Context, id string) ([]Difference, []port, error) {
+func (c *View) networkListeners(ctx context.Context, id string) ([]Difference, []port, error) {
 	all, err := c.Cloud.NLB.Listeners(ctx, id)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list listeners of %s: %w", id, err)
@@ -312,12 +208,12 @@ func (c *Case) networkListeners(ctx context.Context, id string) ([]Difference, [
 		for _, l := range all {
 			if keyOf(l) == key {
 				protocol, number, _ := strings.Cut(key, ":")
-				own := strings.Join([]string{"k8s", strings.ReplaceAll(number, "-", "_"), protocol, c.Service.Name, c.Service.Namespace, c.Event.Cluster}, ".")
+				own := strings.Join([]string{"k8s", strings.ReplaceAll(number, "-", "_"), protocol, c.Service.Name, c.Service.Namespace, c.Cluster}, ".")
 				kept = append(kept, port{key: key, id: l.ID, of: int(p.Port), group: l.ServerGroup, description: l.Description, own: own})
 			}
 		}
 	}
-	list := NetworkListenerDifferences(c.Service, all, c.Event.Cluster)
+	list := NetworkListenerDifferences(c.Service, all, c.Cluster)
 	for _, p := range kept {
 		if !strings.HasPrefix(p.key, "TCPSSL:") {
 			continue
@@ -333,7 +229,7 @@ func (c *Case) networkListeners(ctx context.Context, id string) ([]Difference, [
 
 // certificates returns what a full sync changes on the further certificates of a listener
 // with TLS. An annotation that is empty has all of them go: it has one part, which is empty.
-func (c *Case) certificates(ctx context.Context, p port) ([]Difference, error) {
+func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
 	asked, ok := Annotation(c.Service, "additional-cert-ids")
 	if !ok {
 		return nil, nil

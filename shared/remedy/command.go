@@ -69,7 +69,7 @@ func ClearCommand(svc *corev1.Service) string {
 
 // TagCommand returns the command by which a person gives a load balancer, of the
 // kind that the Service wants, a tag.
-func (c *Case) TagCommand(id, key, value string) string {
+func (c *View) TagCommand(id, key, value string) string {
 	return TagCommand(c.Service, c.Cloud.Region(), id, key, value)
 }
 
@@ -81,7 +81,7 @@ func TagCommand(svc *corev1.Service, region, id, key, value string) string {
 
 // UntagCommand returns the command by which a person takes tags off a load
 // balancer, of the kind that the Service wants.
-func (c *Case) UntagCommand(id string, keys ...string) string {
+func (c *View) UntagCommand(id string, keys ...string) string {
 	return UntagCommand(c.Service, c.Cloud.Region(), id, keys...)
 }
 

@@ -77,7 +77,7 @@ const daemonSet = "cloud-controller-manager"
 
 // Controller reads the controller's version: from its DaemonSet's image, which is
 // what runs, else from the list of add-ons.
-func (c *Case) Controller(ctx context.Context) (Controller, error) {
+func (c *View) Controller(ctx context.Context) (Controller, error) {
 	sets, err := c.Kube.DaemonSets(ctx, "kube-system")
 	if err != nil {
 		return Controller{}, fmt.Errorf("list DaemonSets of kube-system: %w", err)

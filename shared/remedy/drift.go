@@ -2,7 +2,6 @@ package remedy
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -216,7 +215,7 @@ func protocolsOf(annotation string) map[string]string {
 
 // differs returns what a full sync would change on the load balancer, of either kind, and
 // on its listeners, one clause each, without what it fails on.
-func (c *Case) differs(ctx context.Context, lb *Instance) ([]string, error) {
+func (c *View) differs(ctx context.Context, lb *Instance) ([]string, error) {
 	list := Differences(c.Service, lb)
 	if OwnsListeners(c.Service) {
 		read := c.classicListeners
@@ -236,49 +235,6 @@ func (c *Case) differs(ctx context.Context, lb *Instance) ([]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// after returns the case with its Service as the steps will leave it, but for a charge type and a spec that a step sets: who sets those means
-// the load balancer to change, and says so.
-func (c *Case) after(steps []Step) (*Case, error) {
-	out := *c
-	out.Service = c.Service.DeepCopy()
-	for _, s := range steps {
-		if ch, ok := s.(Changer); ok && slices.Contains(ch.Fields(), StatusField) {
-			out.Service.Status.LoadBalancer.Ingress = nil
-		}
-		k, ok := s.(Keyed)
-		if !ok {
-			continue
-		}
-		var patch struct {
-			Metadata struct{ Annotations map[string]*string }
-			Spec     struct{ Ports []corev1.ServicePort }
-		}
-		if err := json.Unmarshal(k.Patch(c), &patch); err != nil {
-			return nil, fmt.Errorf("read the patch of step %s: %w", s.Kind(), err)
-		}
-		if len(patch.Spec.Ports) > 0 {
-			out.Service.Spec.Ports = patch.Spec.Ports
-		}
-		for key, v := range patch.Metadata.Annotations {
-			if v == nil {
-				delete(out.Service.Annotations, key)
-				continue
-			}
-			if out.Service.Annotations == nil {
-				out.Service.Annotations = map[string]string{}
-			}
-			out.Service.Annotations[key] = *v
-			for _, short := range []string{"instance-charge-type", "spec"} {
-				if strings.HasSuffix(key, "-loadbalancer-"+short) {
-					delete(out.Service.Annotations, Prefix+short)
-					delete(out.Service.Annotations, LegacyPrefix+short)
-				}
-			}
-		}
-	}
-	return &out, nil
 }
 
 // clipped returns a value as it is, and one that is too long for a sentence cut and

@@ -79,7 +79,7 @@ const (
 // annotation id: in use by nobody as far as their tags tell, with the kind of
 // address that the Service asks for, within reach of the cluster's VPC, and with
 // no listener on a port of the Service.
-func (c *Case) Reusable(ctx context.Context) ([]Instance, error) {
+func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("describe the cluster: %w", err)
@@ -111,7 +111,7 @@ func (c *Case) Reusable(ctx context.Context) ([]Instance, error) {
 }
 
 // takes reports whether the load balancer has a listener on a port of the Service.
-func (c *Case) takes(ctx context.Context, lb *Instance) (bool, error) {
+func (c *View) takes(ctx context.Context, lb *Instance) (bool, error) {
 	var ports []int
 	if lb.NLB != nil {
 		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)

@@ -24,8 +24,8 @@ const (
 // controller names the Services that it made things for: in the names of the vServer
 // groups of a CLB, and in the descriptions of the listeners of an NLB. It needs
 // BalancerReads, or NetworkReads for an NLB.
-func (c *Case) Owner(ctx context.Context, lb *Instance) (Owner, string, error) {
-	m := traces{id: lb.ID, tags: lb.Tags, cluster: c.Event.Cluster, unmarked: lb.CLB != nil && lb.Name == DefaultName(c.Service)}
+func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, string, error) {
+	m := traces{id: lb.ID, tags: lb.Tags, cluster: c.Cluster, unmarked: lb.CLB != nil && lb.Name == DefaultName(c.Service)}
 	var ports []int
 	if lb.NLB != nil {
 		m.reason, m.what = lb.NLB.ProtectionReason, "listener"
@@ -42,7 +42,7 @@ func (c *Case) Owner(ctx context.Context, lb *Instance) (Owner, string, error) {
 		for _, p := range lb.CLB.Ports {
 			ports = append(ports, p.Port)
 			t, ok := ParseTrace(p.Description)
-			m.unmarked = m.unmarked || ok && t.Of(c.Service, c.Event.Cluster)
+			m.unmarked = m.unmarked || ok && t.Of(c.Service, c.Cluster)
 		}
 	}
 	switch {
@@ -80,7 +80,7 @@ type traces struct {
 }
 
 // add notes a name that the controller may have given.
-func (m *traces) add(c *Case, name string) {
+func (m *traces) add(c *View, name string) {
 	switch svc, ok := traceService(name, m.cluster); {
 	case !ok:
 	case svc == c.Service.Namespace+"/"+c.Service.Name:

@@ -24,7 +24,7 @@ type Role struct {
 
 // MasterRole reads the RAM role of the cluster's masters, under which the
 // controller of a dedicated cluster runs, with its policies.
-func (c *Case) MasterRole(ctx context.Context) (Role, error) {
+func (c *View) MasterRole(ctx context.Context) (Role, error) {
 	name, err := c.Cloud.CS.MasterRole(ctx)
 	if errors.Is(err, cloud.ErrNotFound) {
 		return Role{}, nil

@@ -225,7 +225,7 @@ func newRun(env *Env, r *Remedy, ev Event) (*run, error) {
 	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
 	return &run{
 		env: env, r: r, ev: ev, log: log, clock: env.now(),
-		c: &Case{Event: f, Cloud: env.Cloud, Kube: env.Kube, Now: env.now(), Log: log, full: map[string]bool{}, remedy: r},
+		c: &Case{View: View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log, full: map[string]bool{}, remedy: r},
 		w: &Writers{Cloud: env.CloudWriter, Kube: env.KubeWriter},
 	}, nil
 }

@@ -24,7 +24,7 @@ type pool struct {
 
 // groupChanges returns what a full sync changes on the groups of the Service and their
 // servers, and which of the listeners it has use another group.
-func (c *Case) groupChanges(ctx context.Context, lb *Instance, listeners []port) ([]Difference, error) {
+func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port) ([]Difference, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {
 		return nil, err
@@ -38,8 +38,8 @@ func (c *Case) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 	behind := map[int]pool{}
 	world := &backing{c: c, mode: mode}
 	for _, p := range c.Service.Spec.Ports {
-		want := pool{id: AdoptedGroup(c.Service, p), name: GroupName(c.Service, p, mode, c.Event.Cluster)}
-		if span := rangeName(c.Service, p, c.Event.Cluster); span != "" {
+		want := pool{id: AdoptedGroup(c.Service, p), name: GroupName(c.Service, p, mode, c.Cluster)}
+		if span := rangeName(c.Service, p, c.Cluster); span != "" {
 			want.name = span
 		}
 		if want.id != "" {
@@ -87,7 +87,7 @@ func (c *Case) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 		}
 		if l.description != l.own {
 			t, ok := ParseTrace(l.description)
-			taken := ok && !t.Of(c.Service, c.Event.Cluster)
+			taken := ok && !t.Of(c.Service, c.Cluster)
 			text := fmt.Sprintf("the description of listener %s would be set", l.key)
 			if taken {
 				text = fmt.Sprintf("listener %s is that of the Service %s of the cluster %s and would be taken over", l.key, t, t.Cluster)
@@ -99,11 +99,11 @@ func (c *Case) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 }
 
 // pools returns the groups of a CLB, and those of an NLB that carry the Service's tag.
-func (c *Case) pools(ctx context.Context, lb *Instance) ([]pool, error) {
+func (c *View) pools(ctx context.Context, lb *Instance) ([]pool, error) {
 	var out []pool
 	add := func(id, name string, network *cloud.ServerGroup) {
 		t, ok := ParseTrace(name)
-		out = append(out, pool{id: id, name: name, own: ok && t.Of(c.Service, c.Event.Cluster), network: network})
+		out = append(out, pool{id: id, name: name, own: ok && t.Of(c.Service, c.Cluster), network: network})
 	}
 	if lb.NLB != nil {
 		all, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, DefaultName(c.Service))
@@ -140,7 +140,7 @@ func rangeName(svc *corev1.Service, p corev1.ServicePort, cluster string) string
 
 // A backing is what the cluster has for the groups of a Service, read when it is first needed.
 type backing struct {
-	c     *Case
+	c     *View
 	mode  BackendMode
 	read  bool
 	ends  []discoveryv1.EndpointSlice
@@ -185,7 +185,7 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 		there[key] = true
 		weight, ok := want[key]
 		t, traced := ParseTrace(s.Description)
-		ours := traced && t.Of(b.c.Service, b.c.Event.Cluster)
+		ours := traced && t.Of(b.c.Service, b.c.Cluster)
 		switch {
 		case !ours && !ok:
 			foreign = true

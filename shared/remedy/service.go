@@ -2,14 +2,10 @@ package remedy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // Prefixes of the controller's annotations. The legacy one is still read; where
@@ -96,14 +92,6 @@ func Address(svc *corev1.Service) string {
 	return ingress[0].Hostname
 }
 
-// impact returns what the users of the Service notice while its syncs fail.
-func impact(svc *corev1.Service) event.Impact {
-	if !Synced(svc) {
-		return event.NeverUp
-	}
-	return event.Frozen
-}
-
 // leaving returns how the Service stops being the controller's, as the end of a
 // sentence; empty if it doesn't.
 func leaving(svc *corev1.Service) string {
@@ -114,12 +102,6 @@ func leaving(svc *corev1.Service) string {
 		return fmt.Sprintf("is of type %s now", svc.Spec.Type)
 	}
 	return ""
-}
-
-// released reports whether the controller has let go of a Service that leaves: it
-// has cleaned up, or there was nothing to clean up.
-func released(svc *corev1.Service) bool {
-	return !slices.Contains(svc.Finalizers, CLBFinalizer) && !slices.Contains(svc.Finalizers, NLBFinalizer)
 }
 
 // HashWritten returns when the controller last wrote the hash label, from
@@ -137,36 +119,4 @@ func HashWritten(svc *corev1.Service) time.Time {
 		}
 	}
 	return at
-}
-
-// succeeded returns the evidence that a sync has succeeded after the failure, as
-// a sentence; empty if there is none. Times on both sides have whole seconds, so
-// that the same second proves nothing.
-func succeeded(svc *corev1.Service, happened []corev1.Event, failure time.Time) string {
-	if failure.IsZero() {
-		return "" // nobody knows what came after it
-	}
-	if at := HashWritten(svc); at.After(failure) {
-		return "The controller has synced the Service since: it wrote its hash label at " + at.UTC().Format(time.RFC3339) + "."
-	}
-	for _, e := range happened {
-		if e.Reason != "EnsuredLoadBalancer" {
-			continue
-		}
-		if at := lastSeen(e); at.After(failure) {
-			return "The controller has synced the Service since: EnsuredLoadBalancer at " + at.UTC().Format(time.RFC3339) + "."
-		}
-	}
-	return ""
-}
-
-func lastSeen(e corev1.Event) time.Time {
-	at := e.LastTimestamp
-	if e.Series != nil && e.Series.LastObservedTime.After(at.Time) {
-		at = metav1.Time(e.Series.LastObservedTime)
-	}
-	if e.EventTime.After(at.Time) {
-		at = metav1.Time(e.EventTime)
-	}
-	return at.Time
 }

@@ -35,7 +35,7 @@ type Elsewhere struct {
 
 // Elsewhere compares the CLBs of the cluster's Services with their annotations, up
 // to 20 of them. It needs BoundReads and DriftReads.
-func (c *Case) Elsewhere(ctx context.Context, services []corev1.Service) (Elsewhere, error) {
+func (c *View) Elsewhere(ctx context.Context, services []corev1.Service) (Elsewhere, error) {
 	var e Elsewhere
 	services = slices.Clone(services)
 	slices.SortFunc(services, func(a, b corev1.Service) int {

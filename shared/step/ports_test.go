@@ -42,8 +42,8 @@ func TestTargetPorts(t *testing.T) {
 	r.is(r.undo(back), remedy.Todo)
 
 	equal(t, set.Keys(), []string{remedy.PortsKey})
-	equal(t, string(step.TargetPorts{Ports: set.Ports[:1]}.Patch(&remedy.Case{Service: &corev1.Service{Spec: corev1.ServiceSpec{
-		Ports: []corev1.ServicePort{{Port: 80, Protocol: "TCP", TargetPort: intstr.FromString("http"), NodePort: 30080}}}}})),
+	equal(t, string(step.TargetPorts{Ports: set.Ports[:1]}.Patch(&remedy.Case{View: remedy.View{Service: &corev1.Service{Spec: corev1.ServiceSpec{
+		Ports: []corev1.ServicePort{{Port: 80, Protocol: "TCP", TargetPort: intstr.FromString("http"), NodePort: 30080}}}}}})),
 		`{"spec":{"ports":[{"protocol":"TCP","port":80,"targetPort":8080,"nodePort":30080}]}}`)
 
 	r.patch(`{"metadata":{"annotations":{"a/b":"c"}}}`)

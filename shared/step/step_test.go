@@ -192,9 +192,9 @@ func TestAnnotations(t *testing.T) {
 // Both prefixes of the controller are seen; the current one is written.
 func TestByShortName(t *testing.T) {
 	t.Parallel()
-	c := &remedy.Case{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+	c := &remedy.Case{View: remedy.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 		remedy.Prefix + "spec": "a", remedy.LegacyPrefix + "spec": "b", remedy.LegacyPrefix + "id": "c",
-	}}}}
+	}}}}}
 	equal(t, step.Without(c, "spec"), step.RemoveAnnotation{
 		Names: []string{remedy.Prefix + "spec", remedy.LegacyPrefix + "spec"},
 		Was:   map[string]string{remedy.Prefix + "spec": "a", remedy.LegacyPrefix + "spec": "b"},

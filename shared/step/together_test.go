@@ -14,9 +14,9 @@ import (
 // Several edits are one patch, with the way back of all of them.
 func TestTogether(t *testing.T) {
 	const p, old = remedy.Prefix, remedy.LegacyPrefix
-	c := &remedy.Case{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+	c := &remedy.Case{View: remedy.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 		p + "spec": "slb.s1.small", old + "spec": "slb.s2.small", old + "ip-version": "ipv6", "other": "x",
-	}}}}
+	}}}}}
 	for _, tt := range []struct {
 		name  string
 		edits []step.Edit
@@ -76,7 +76,7 @@ func TestTogether(t *testing.T) {
 
 // What changes a load balancer for good has no way back, and is an edit all the same.
 func TestConvert(t *testing.T) {
-	c := &remedy.Case{Service: &corev1.Service{}}
+	c := &remedy.Case{View: remedy.View{Service: &corev1.Service{}}}
 	s := step.Convert{Annotate: step.With(c, "instance-charge-type", "PayByCLCU"), LB: "lb-1"}
 	if back, ok := s.Undo(); ok {
 		t.Errorf("it is taken back by %s", back)
