@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/fixture"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -40,10 +41,10 @@ func TestBackendMode(t *testing.T) {
 		{"flannel", annotate(remedy.BackendType, "ENI"), remedy.ClusterMode}, // the controller compares with case
 		{"terway-eniip", nil, remedy.PodMode},
 		{"terway-eniip", local, remedy.PodMode},
-		{"terway-eniip", edits(local, annotate(remedy.BackendType, "ecs")), remedy.LocalMode},
+		{"terway-eniip", fixture.Edits(local, annotate(remedy.BackendType, "ecs")), remedy.LocalMode},
 		{"terway-eniip", annotate(remedy.BackendType, strings.Repeat("x", 1e5)), remedy.ClusterMode},
 	} {
-		c, s := account(t, sim.World{Cluster: sim.Cluster{Network: tt.network}}, tt.edit)
+		c, s := fixture.Account(t, sim.World{Cluster: sim.Cluster{Network: tt.network}}, tt.edit)
 		got, err := c.BackendMode(t.Context())
 		if err != nil || got != tt.want {
 			t.Errorf("%s: got %s, %v, want %s", tt.network, got, err, tt.want)
@@ -104,38 +105,6 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// Which addresses are the backends: what the event says, else the annotations.
-func TestFamily(t *testing.T) {
-	t.Parallel()
-	const v4, v6 = discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6
-	for _, tt := range []struct {
-		message string
-		notes   []string
-		nlb     bool
-		want    discoveryv1.AddressType
-	}{
-		{want: v4},
-		{message: "There are no available nodes for LoadBalancer", notes: []string{"ip-version", "ipv6", "backend-ip-version", "ipv6"}, want: v6},
-		{notes: []string{"ip-version", "ipv6"}, want: v4},
-		{notes: []string{"backend-ip-version", "ipv6"}, want: v4},
-		{notes: []string{"ip-version", "DualStack", "backend-ip-version", "ipv6"}, want: v4},
-		{notes: []string{"ip-version", "DualStack", "backend-ip-version", "ipv6"}, nlb: true, want: v6},
-		{notes: []string{"ip-version", "ipv6", "backend-ip-version", "ipv6"}, nlb: true, want: v4},
-		{message: "Error syncing load balancer [lb-1]: can not find eniid for ip 2408:4005:3cd::1 in vpc vpc-1", want: v6},
-		{message: "Not sync pods [10.1.5.9] whose eni is invalid", notes: []string{"ip-version", "ipv6", "backend-ip-version", "ipv6"}, want: v4},
-		{message: "at 12:34:56 k8s::", want: v4},
-	} {
-		c, _ := account(t, sim.World{}, notes(tt.notes...))
-		c.Event.Message = tt.message
-		if tt.nlb {
-			network("")(c.Service)
-		}
-		if got := c.Family(); got != tt.want {
-			t.Errorf("%q, %v: got %s, want %s", tt.message, tt.notes, got, tt.want)
-		}
-	}
-}
-
 // Which nodes the controller leaves out, and why.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
@@ -165,17 +134,17 @@ func TestLeftOut(t *testing.T) {
 		{"excluded by Alibaba of old", with(map[string]string{"service.beta.kubernetes.io/exclude-node": ""}), nil, remedy.Excluded, "has the label service.beta.kubernetes.io/exclude-node"},
 		{"going", going, nil, remedy.Going, "has the taint ToBeDeletedByClusterAutoscaler"},
 		{"cordoned", cordoned, nil, remedy.Serves, ""},
-		{"cordoned, and those are removed", cordoned, notes("remove-unscheduled-backend", "on"), remedy.Cordoned, "is cordoned"},
-		{"cordoned, and nobody knows what that is", cordoned, notes("remove-unscheduled-backend", "true"), remedy.Serves, ""},
+		{"cordoned, and those are removed", cordoned, fixture.Notes("remove-unscheduled-backend", "on"), remedy.Cordoned, "is cordoned"},
+		{"cordoned, and nobody knows what that is", cordoned, fixture.Notes("remove-unscheduled-backend", "true"), remedy.Serves, ""},
 		{"virtual", with(map[string]string{"type": "virtual-kubelet"}), nil, remedy.Virtual, "is a virtual node"},
 		{"unknown", down, nil, remedy.NotReady, "is not ready (NodeStatusUnknown)"},
 		{"not ready", down2, nil, remedy.NotReady, "is not ready"},
 		{"new", &corev1.Node{}, nil, remedy.NotReady, "has reported no condition yet"},
-		{"labelled", with(map[string]string{"a": "b", "c": "d"}), notes("backend-label", "a=b,c=d"), remedy.Serves, ""},
-		{"another value", with(map[string]string{"a": "x"}), notes("backend-label", "a=b"), remedy.Unlabel, "lacks the label a=b"},
+		{"labelled", with(map[string]string{"a": "b", "c": "d"}), fixture.Notes("backend-label", "a=b,c=d"), remedy.Serves, ""},
+		{"another value", with(map[string]string{"a": "x"}), fixture.Notes("backend-label", "a=b"), remedy.Unlabel, "lacks the label a=b"},
 		{"no label", with(nil), annotate(remedy.LegacyPrefix+"backend-label", "a=b,c"), remedy.Unlabel, "lacks the label a=b"},
-		{"no pair", with(map[string]string{"a": ""}), notes("backend-label", "a"), remedy.Unlabel, "lacks the label a"},
-		{"huge", with(nil), notes("backend-label", "a="+strings.Repeat("x", 1e5)), remedy.Unlabel, `lacks the label "a=` + strings.Repeat("x", 78) + `"…`},
+		{"no pair", with(map[string]string{"a": ""}), fixture.Notes("backend-label", "a"), remedy.Unlabel, "lacks the label a"},
+		{"huge", with(nil), fixture.Notes("backend-label", "a="+strings.Repeat("x", 1e5)), remedy.Unlabel, `lacks the label "a=` + strings.Repeat("x", 78) + `"…`},
 	} {
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
 		if tt.edit != nil {
@@ -190,7 +159,7 @@ func TestLeftOut(t *testing.T) {
 // What stands behind the ports of a Service.
 func TestGroups(t *testing.T) {
 	t.Parallel()
-	own := map[string]string{remedy.NameTag: lbName}
+	own := map[string]string{remedy.NameTag: fixture.BalancerName}
 	world := sim.World{
 		LoadBalancers: []sim.LoadBalancer{
 			{ID: "lb-1", Tags: own, VGroups: []sim.VGroup{
@@ -220,17 +189,17 @@ func TestGroups(t *testing.T) {
 	}{
 		{"nodes", two, remedy.ClusterMode, "lb-1: rsp-1 2, none 0", "i-1  30080, i-2  30080"},
 		{"Pods", two, remedy.PodMode, "lb-1: rsp-2 1, none 0", "eni-1 10.0.0.1 8080"},
-		{"the user's group", edits(two, notes("id", "lb-1"), notes("vgroup-port", "rsp-9:443, rsp-5:80")), remedy.LocalMode, "lb-1: rsp-5 0, none 0", ""},
-		{"a user's group on the controller's own", edits(two, notes("vgroup-port", "rsp-5:80")), remedy.ClusterMode, "lb-1: rsp-1 2, none 0", "i-1  30080, i-2  30080"},
-		{"a group that is not there", edits(two, notes("id", "lb-1"), notes("vgroup-port", "rsp-9:80,nonsense")), remedy.LocalMode, "lb-1: none 0, none 0", ""},
-		{"another load balancer", edits(two, notes("id", "lb-2")), remedy.ClusterMode, "lb-2: none 0, none 0", ""},
-		{"no load balancer", edits(two, notes("id", "lb-3")), remedy.ClusterMode, ": none 0, none 0", ""},
-		{"nodes of an NLB", edits(two, network("")), remedy.ClusterMode, ": sgp-1 1, none 0", "i-1  30080"},
-		{"Pods of an NLB, with TLS", edits(two, network(""), notes("protocol-port", "tcpssl:80")), remedy.PodMode, ": sgp-2 1, none 0", "eni-1 10.0.0.1 8080"},
+		{"the user's group", fixture.Edits(two, fixture.Notes("id", "lb-1"), fixture.Notes("vgroup-port", "rsp-9:443, rsp-5:80")), remedy.LocalMode, "lb-1: rsp-5 0, none 0", ""},
+		{"a user's group on the controller's own", fixture.Edits(two, fixture.Notes("vgroup-port", "rsp-5:80")), remedy.ClusterMode, "lb-1: rsp-1 2, none 0", "i-1  30080, i-2  30080"},
+		{"a group that is not there", fixture.Edits(two, fixture.Notes("id", "lb-1"), fixture.Notes("vgroup-port", "rsp-9:80,nonsense")), remedy.LocalMode, "lb-1: none 0, none 0", ""},
+		{"another load balancer", fixture.Edits(two, fixture.Notes("id", "lb-2")), remedy.ClusterMode, "lb-2: none 0, none 0", ""},
+		{"no load balancer", fixture.Edits(two, fixture.Notes("id", "lb-3")), remedy.ClusterMode, ": none 0, none 0", ""},
+		{"nodes of an NLB", fixture.Edits(two, fixture.Network("")), remedy.ClusterMode, ": sgp-1 1, none 0", "i-1  30080"},
+		{"Pods of an NLB, with TLS", fixture.Edits(two, fixture.Network(""), fixture.Notes("protocol-port", "tcpssl:80")), remedy.PodMode, ": sgp-2 1, none 0", "eni-1 10.0.0.1 8080"},
 		{"no ports", func(svc *corev1.Service) { svc.Spec.Ports = nil }, remedy.ClusterMode, "lb-1:", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c, s := account(t, world, tt.edit)
+			c, s := fixture.Account(t, world, tt.edit)
 			ask := func() (string, string, error) {
 				groups, lb, err := c.Groups(t.Context(), tt.mode)
 				got := lb + ":"

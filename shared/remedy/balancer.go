@@ -188,7 +188,7 @@ func (c *View) Serving(ctx context.Context) (Serving, error) {
 	if err != nil {
 		return Serving{}, err
 	}
-	if s.By == "label" && s.Address != Address(c.Service) && ownAddress(c.Service) { // the label may be older than the address
+	if s.By == "label" && s.Address != Address(c.Service) && OwnAddress(c.Service) { // the label may be older than the address
 		s.Instance, s.By = nil, ""
 		if err := c.byAddress(ctx, &s); err != nil {
 			return Serving{}, err

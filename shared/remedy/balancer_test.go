@@ -1,7 +1,6 @@
 package remedy_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,46 +10,14 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/fixture"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
-
-const uid = "a1b2c3d4-0000-1111-2222-333344445555"
-
-// lbName is the name that the controller gives to the load balancer of a Service with uid.
-const lbName = "aa1b2c3d400001111222233334444555"
-
-// account returns the case of a Service in an account, which needs no API server.
-func account(t *testing.T, w sim.World, edit func(*corev1.Service)) (*remedy.Case, *sim.Cloud) {
-	t.Helper()
-	w.Cluster.ID = "c-1"
-	w.VPCs = []sim.VPC{{ID: "vpc-1"}, {ID: "vpc-2"}}
-	w.VSwitches = []sim.VSwitch{{ID: "vsw-1", VPC: "vpc-1"}, {ID: "vsw-2", VPC: "vpc-2"}}
-	w.Cluster.VPC = "vpc-1"
-	s := sim.New(t, &w)
-	k := s.Client("case", "*:*")
-	read, _, err := cloud.New(cloud.Config{Region: s.Region(), ClusterID: "c-1", Endpoint: s.Addr(), Scheme: "HTTP", Credentials: func(context.Context) (cloud.Key, error) {
-		return cloud.Key{ID: k.AccessKeyID, Secret: k.Secret, Token: k.Token}, nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(read.Close)
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Labels: map[string]string{}, Annotations: map[string]string{}},
-		Spec: corev1.ServiceSpec{Type: "LoadBalancer", Ports: []corev1.ServicePort{{Port: 80, Protocol: "TCP"}}}}
-	if edit != nil {
-		edit(svc)
-	}
-	return &remedy.Case{View: remedy.View{Cluster: "c-1", Service: svc, Cloud: read}}, s
-}
-
-func ingress(ip string) func(*corev1.Service) {
-	return func(svc *corev1.Service) { svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}} }
-}
 
 // How a Service's load balancer is found, and what proves that it is gone.
 func TestSeek(t *testing.T) {
 	t.Parallel()
-	own := map[string]string{remedy.NameTag: lbName}
+	own := map[string]string{remedy.NameTag: fixture.BalancerName}
 	host := "nlb-1.cn-hangzhou.nlb.aliyuncs.com"
 	nlb := sim.World{NLBs: []sim.NLB{{ID: "nlb-1"}}}
 	for _, tt := range []struct {
@@ -62,35 +29,35 @@ func TestSeek(t *testing.T) {
 		tagged int
 	}{
 		{name: "by its label", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: map[string]string{"a": "b"}, Listeners: []sim.Listener{{Port: 80}}}}},
-			edit: labels(map[string]string{remedy.BalancerLabel: "lb-1"}), lb: "lb-1", by: "label"},
+			edit: fixture.Labels(map[string]string{remedy.BalancerLabel: "lb-1"}), lb: "lb-1", by: "label"},
 		{name: "gone by its label, there by its address", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Address: "10.1.1.1", VSwitch: "vsw-1"}}},
 			edit: func(svc *corev1.Service) {
-				labels(map[string]string{remedy.BalancerLabel: "lb-0"})(svc)
-				ingress("10.1.1.1")(svc)
+				fixture.Labels(map[string]string{remedy.BalancerLabel: "lb-0"})(svc)
+				fixture.Ingress("10.1.1.1")(svc)
 			}, lb: "lb-1", by: "address", gone: "lb-0"},
-		{name: "gone", edit: labels(map[string]string{remedy.BalancerLabel: "lb-0"}), gone: "lb-0"},
-		{name: "the address in another VPC", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Address: "10.1.1.1", VSwitch: "vsw-2"}}}, edit: ingress("10.1.1.1")},
-		{name: "an address of the internet", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Address: "47.1.1.1", AddressType: "internet"}}}, edit: ingress("47.1.1.1"), lb: "lb-1", by: "address"},
+		{name: "gone", edit: fixture.Labels(map[string]string{remedy.BalancerLabel: "lb-0"}), gone: "lb-0"},
+		{name: "the address in another VPC", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Address: "10.1.1.1", VSwitch: "vsw-2"}}}, edit: fixture.Ingress("10.1.1.1")},
+		{name: "an address of the internet", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Address: "47.1.1.1", AddressType: "internet"}}}, edit: fixture.Ingress("47.1.1.1"), lb: "lb-1", by: "address"},
 		{name: "behind an EIP", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-1"}}, EIPs: []sim.EIP{
-			{ID: "eip-1", IP: "47.1.1.1", Instance: "lb-1", InstanceType: "SlbInstance"}}}, edit: ingress("47.1.1.1"), lb: "lb-1", by: "EIP"},
-		{name: "an EIP of a server", world: sim.World{Instances: []sim.Instance{{ID: "i-1"}}, EIPs: []sim.EIP{{ID: "eip-1", IP: "47.1.1.1", Instance: "i-1", InstanceType: "EcsInstance"}}}, edit: ingress("47.1.1.1")},
+			{ID: "eip-1", IP: "47.1.1.1", Instance: "lb-1", InstanceType: "SlbInstance"}}}, edit: fixture.Ingress("47.1.1.1"), lb: "lb-1", by: "EIP"},
+		{name: "an EIP of a server", world: sim.World{Instances: []sim.Instance{{ID: "i-1"}}, EIPs: []sim.EIP{{ID: "eip-1", IP: "47.1.1.1", Instance: "i-1", InstanceType: "EcsInstance"}}}, edit: fixture.Ingress("47.1.1.1")},
 		{name: "by its tag", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}}}, lb: "lb-1", by: "tag", tagged: 1},
 		{name: "several tagged", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}, {ID: "lb-2", Tags: own}}}, tagged: 2},
-		{name: "by its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName}, {ID: "lb-2", Name: lbName + "-x"}}}, lb: "lb-1", by: "name"},
-		{name: "several of its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName}, {ID: "lb-2", Name: lbName}}}},
+		{name: "by its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: fixture.BalancerName}, {ID: "lb-2", Name: fixture.BalancerName + "-x"}}}, lb: "lb-1", by: "name"},
+		{name: "several of its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: fixture.BalancerName}, {ID: "lb-2", Name: fixture.BalancerName}}}},
 		{name: "none"},
-		{name: "an NLB by its label", world: nlb, edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), lb: "nlb-1", by: "label"},
-		{name: "an NLB by its label before it was synced", world: nlb, edit: edits(network(""), labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), lb: "nlb-1", by: "label"},
-		{name: "an NLB gone by its label, there by its DNS name", world: nlb, edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-0"})), lb: "nlb-1", by: "DNS name", gone: "nlb-0"},
-		{name: "an NLB that is gone", edit: edits(network(host), labels(map[string]string{remedy.BalancerLabel: "nlb-0"})), gone: "nlb-0"},
-		{name: "an NLB by its tag", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}}}, edit: network(""), lb: "nlb-1", by: "tag", tagged: 1},
-		{name: "several NLBs tagged", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}, {ID: "nlb-2", Tags: own}}}, edit: network(""), tagged: 2},
-		{name: "an NLB by its name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Name: lbName}, {ID: "nlb-2", Name: lbName + "-x"}}}, edit: network(""), lb: "nlb-1", by: "name"},
-		{name: "no NLB", edit: network("")},
+		{name: "an NLB by its label", world: nlb, edit: fixture.Edits(fixture.Network(host), fixture.Labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), lb: "nlb-1", by: "label"},
+		{name: "an NLB by its label before it was synced", world: nlb, edit: fixture.Edits(fixture.Network(""), fixture.Labels(map[string]string{remedy.BalancerLabel: "nlb-1"})), lb: "nlb-1", by: "label"},
+		{name: "an NLB gone by its label, there by its DNS name", world: nlb, edit: fixture.Edits(fixture.Network(host), fixture.Labels(map[string]string{remedy.BalancerLabel: "nlb-0"})), lb: "nlb-1", by: "DNS name", gone: "nlb-0"},
+		{name: "an NLB that is gone", edit: fixture.Edits(fixture.Network(host), fixture.Labels(map[string]string{remedy.BalancerLabel: "nlb-0"})), gone: "nlb-0"},
+		{name: "an NLB by its tag", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}}}, edit: fixture.Network(""), lb: "nlb-1", by: "tag", tagged: 1},
+		{name: "several NLBs tagged", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}, {ID: "nlb-2", Tags: own}}}, edit: fixture.Network(""), tagged: 2},
+		{name: "an NLB by its name", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Name: fixture.BalancerName}, {ID: "nlb-2", Name: fixture.BalancerName + "-x"}}}, edit: fixture.Network(""), lb: "nlb-1", by: "name"},
+		{name: "no NLB", edit: fixture.Network("")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c, s := account(t, tt.world, tt.edit)
+			c, s := fixture.Account(t, tt.world, tt.edit)
 			got, err := c.Seek(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -105,7 +72,7 @@ func TestSeek(t *testing.T) {
 			if tt.name == "by its label" && (got.Tags["a"] != "b" || len(got.CLB.Ports) != 1) {
 				t.Errorf("it is not whole: %+v", got.CLB)
 			}
-			declared(t, s, servingReads...)
+			fixture.Declared(t, s, servingReads...)
 			// Whichever of the calls fails, it is an error and not "none".
 			failing(t, s, func() error { _, err := c.Seek(t.Context()); return err })
 		})
@@ -129,10 +96,10 @@ func TestOwner(t *testing.T) {
 		{"the tag of another cluster", sim.LoadBalancer{Tags: map[string]string{remedy.ClusterTag: "c-2"}, VGroups: vgroup("k8s/80/web/shop/c-1")}, remedy.Unproven, "of another cluster"},
 		{"reused", sim.LoadBalancer{Tags: map[string]string{remedy.ReusedTag: "true"}}, remedy.Users, "reused"},
 		{"made by hand", sim.LoadBalancer{}, remedy.Users, "a person made it"},
-		{"a name tag and nothing more", sim.LoadBalancer{Tags: map[string]string{remedy.NameTag: lbName}}, remedy.Unproven, "no mark"},
+		{"a name tag and nothing more", sim.LoadBalancer{Tags: map[string]string{remedy.NameTag: fixture.BalancerName}}, remedy.Unproven, "no mark"},
 		{"a group of the Service, and no mark at all, as v1.9.3.101 leaves it without its name tag", sim.LoadBalancer{VGroups: vgroup("k8s/80/web/shop/c-1")}, remedy.Unproven, "no mark of the controller, and 1 vServer group"},
 		{"a listener of the Service, and no mark at all", sim.LoadBalancer{Listeners: []sim.Listener{{Port: 80, Description: "k8s/80/web/shop/c-1"}}}, remedy.Unproven, "no mark"},
-		{"the default name, and no mark at all", sim.LoadBalancer{Name: lbName}, remedy.Unproven, "no mark"},
+		{"the default name, and no mark at all", sim.LoadBalancer{Name: fixture.BalancerName}, remedy.Unproven, "no mark"},
 		{"reused, with a group of the Service", sim.LoadBalancer{Tags: map[string]string{remedy.ReusedTag: "true"}, VGroups: vgroup("k8s/80/web/shop/c-1")}, remedy.Users, "reused"},
 		{"made by hand, with a group of another cluster", sim.LoadBalancer{VGroups: vgroup("k8s/80/web/shop/c-2")}, remedy.Users, "a person made it"},
 		{"the API server's", sim.LoadBalancer{Tags: map[string]string{remedy.ClusterTag: "c-1"}, Listeners: []sim.Listener{{Port: 6443}}}, remedy.APIServer, "API server"},
@@ -140,7 +107,7 @@ func TestOwner(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.lb.ID = "lb-1"
-			c, s := account(t, sim.World{LoadBalancers: []sim.LoadBalancer{tt.lb}}, nil)
+			c, s := fixture.Account(t, sim.World{LoadBalancers: []sim.LoadBalancer{tt.lb}}, nil)
 			lb, err := c.Named(t.Context(), "lb-1")
 			if err != nil {
 				t.Fatal(err)
@@ -242,7 +209,7 @@ func TestDrift(t *testing.T) {
 			if tt.lb != nil {
 				tt.lb(&lb)
 			}
-			c, _ := account(t, sim.World{LoadBalancers: []sim.LoadBalancer{lb}}, func(svc *corev1.Service) {
+			c, _ := fixture.Account(t, sim.World{LoadBalancers: []sim.LoadBalancer{lb}}, func(svc *corev1.Service) {
 				for short, v := range tt.notes {
 					svc.Annotations[remedy.Prefix+short] = v
 				}
@@ -273,24 +240,24 @@ func TestDrift(t *testing.T) {
 // The legacy prefix is read too; the current one wins.
 func TestAnnotation(t *testing.T) {
 	t.Parallel()
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{UID: uid, Annotations: map[string]string{remedy.LegacyPrefix + "id": "a", remedy.LegacyPrefix + "spec": "b", remedy.Prefix + "spec": "c"}}}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{UID: fixture.UID, Annotations: map[string]string{remedy.LegacyPrefix + "id": "a", remedy.LegacyPrefix + "spec": "b", remedy.Prefix + "spec": "c"}}}
 	for short, want := range map[string]string{"id": "a", "spec": "c", "none": ""} {
 		got, ok := remedy.Annotation(svc, short)
 		if got != want || ok != (want != "") {
 			t.Errorf("%s is %q, %t", short, got, ok)
 		}
 	}
-	equal(t, []string{remedy.AnnotationKey(svc, "id"), remedy.AnnotationKey(svc, "spec"), remedy.AnnotationKey(svc, "none")},
+	fixture.Equal(t, []string{remedy.AnnotationKey(svc, "id"), remedy.AnnotationKey(svc, "spec"), remedy.AnnotationKey(svc, "none")},
 		[]string{remedy.LegacyPrefix + "id", remedy.Prefix + "spec", remedy.Prefix + "none"})
 	svc.Namespace, svc.Name = "shop", "web"
-	equal(t, remedy.SetCommand(svc, "id", "lb-1"), "kubectl -n shop annotate service web "+remedy.Prefix+"id=lb-1 --overwrite")
-	equal(t, remedy.SetCommand(svc, "zone-maps", "a;rm -rf 'x'"), "kubectl -n shop annotate service web '"+remedy.Prefix+`zone-maps=a;rm -rf '\''x'\''' --overwrite`)
-	equal(t, remedy.SetCommand(svc, "zone-maps", "a:b,c$(d)"), "kubectl -n shop annotate service web '"+remedy.Prefix+"zone-maps=a:b,c$(d)' --overwrite")
-	equal(t, remedy.RemoveCommand(svc, "spec"), "kubectl -n shop annotate service web "+remedy.Prefix+"spec- "+remedy.LegacyPrefix+"spec-")
-	equal(t, remedy.Quote("a"), `"a"`)
-	equal(t, remedy.Quote(strings.Repeat("ä", 41)), `"`+strings.Repeat("ä", 40)+`"…`)
-	equal(t, remedy.DefaultName(svc), lbName)
-	equal(t, remedy.DefaultName(&corev1.Service{}), "a")
+	fixture.Equal(t, remedy.SetCommand(svc, "id", "lb-1"), "kubectl -n shop annotate service web "+remedy.Prefix+"id=lb-1 --overwrite")
+	fixture.Equal(t, remedy.SetCommand(svc, "zone-maps", "a;rm -rf 'x'"), "kubectl -n shop annotate service web '"+remedy.Prefix+`zone-maps=a;rm -rf '\''x'\''' --overwrite`)
+	fixture.Equal(t, remedy.SetCommand(svc, "zone-maps", "a:b,c$(d)"), "kubectl -n shop annotate service web '"+remedy.Prefix+"zone-maps=a:b,c$(d)' --overwrite")
+	fixture.Equal(t, remedy.RemoveCommand(svc, "spec"), "kubectl -n shop annotate service web "+remedy.Prefix+"spec- "+remedy.LegacyPrefix+"spec-")
+	fixture.Equal(t, remedy.Quote("a"), `"a"`)
+	fixture.Equal(t, remedy.Quote(strings.Repeat("ä", 41)), `"`+strings.Repeat("ä", 40)+`"…`)
+	fixture.Equal(t, remedy.DefaultName(svc), fixture.BalancerName)
+	fixture.Equal(t, remedy.DefaultName(&corev1.Service{}), "a")
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "h"}}
-	equal(t, remedy.Address(svc), "h")
+	fixture.Equal(t, remedy.Address(svc), "h")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
 // Rules are for some places, and labels only make them stricter.
@@ -488,7 +489,7 @@ func TestOneWay(t *testing.T) {
 // People make the policy stricter by labels, for one Service or a namespace.
 func TestLabels(t *testing.T) {
 	t.Parallel()
-	r := build(t, labels(map[string]string{remedy.ModeLabel: "observe"}))
+	r := build(t, fixture.Labels(map[string]string{remedy.ModeLabel: "observe"}))
 	if rec := r.ends(event.Planned); rec.Mode != "observe" || !strings.Contains(rec.Rule, "lbremedy.io/mode=observe") {
 		t.Errorf("mode %q: %s", rec.Mode, rec.Rule)
 	}

@@ -27,7 +27,7 @@ func untold(what string, err error) ([]Difference, error) {
 // balancer on which; nil if none was found. What is written to before that sync is named by
 // targets, as steps have them: such as "slb/lb-1".
 func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Difference, error) {
-	if leaves := leaving(c.Service); leaves != "" {
+	if leaves := Leaving(c.Service); leaves != "" {
 		return nil, []Difference{{What: "load balancer", Text: "goes, with all that the controller made for the Service, which " + leaves, Quiet: true}}, nil
 	}
 	lb, err := c.synced(ctx, targets)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/fixture"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -62,9 +63,9 @@ func TestNeeds(t *testing.T) {
 		{"ecs:DescribeNetworkInterfaces", remedy.Version{1, 9, 3, 0}, remedy.Version{}, use("flannel", func(svc *corev1.Service) {
 			svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni"
 		}), nil},
-		{"vpc:DescribeEipAddresses", remedy.Version{1, 9, 3, 0}, remedy.Version{}, use("", notes("external-ip-type", "eip")), use("", notes("external-ip-type", "lb"))},
-		{"nlb:CreateLoadBalancer", remedy.Version{2, 5, 0, 0}, remedy.Version{}, use("", network("")), use("")},
-		{"ecs:CreateSecurityGroup", remedy.Version{2, 14, 0, 0}, remedy.Version{}, use("", ranges), use("", network(""), func(svc *corev1.Service) {
+		{"vpc:DescribeEipAddresses", remedy.Version{1, 9, 3, 0}, remedy.Version{}, use("", fixture.Notes("external-ip-type", "eip")), use("", fixture.Notes("external-ip-type", "lb"))},
+		{"nlb:CreateLoadBalancer", remedy.Version{2, 5, 0, 0}, remedy.Version{}, use("", fixture.Network("")), use("")},
+		{"ecs:CreateSecurityGroup", remedy.Version{2, 14, 0, 0}, remedy.Version{}, use("", ranges), use("", fixture.Network(""), func(svc *corev1.Service) {
 			ranges(svc)
 			svc.Spec.Type = corev1.ServiceTypeClusterIP
 		})},
@@ -108,30 +109,30 @@ func TestGains(t *testing.T) {
 // Only what has no load balancer by any sign is to get one.
 func TestNone(t *testing.T) {
 	t.Parallel()
-	own := map[string]string{remedy.NameTag: lbName}
+	own := map[string]string{remedy.NameTag: fixture.BalancerName}
 	for _, tt := range []struct {
 		name  string
 		world sim.World
 		edit  func(*corev1.Service)
 		want  bool
 	}{
-		{name: "none", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName + "-x"}}}, want: true},
+		{name: "none", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: fixture.BalancerName + "-x"}}}, want: true},
 		{name: "by its tag", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}}}},
 		{name: "several tagged", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}, {ID: "lb-2", Tags: own}}}},
-		{name: "by its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: lbName}}}},
-		{name: "one is named", edit: notes("id", "lb-1")},
-		{name: "it has an address", edit: ingress("47.1.1.1")},
-		{name: "no NLB", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}}}, edit: network(""), want: true},
-		{name: "an NLB", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}}}, edit: network("")},
+		{name: "by its name", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Name: fixture.BalancerName}}}},
+		{name: "one is named", edit: fixture.Notes("id", "lb-1")},
+		{name: "it has an address", edit: fixture.Ingress("47.1.1.1")},
+		{name: "no NLB", world: sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: own}}}, edit: fixture.Network(""), want: true},
+		{name: "an NLB", world: sim.World{NLBs: []sim.NLB{{ID: "nlb-1", Tags: own}}}, edit: fixture.Network("")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c, s := account(t, tt.world, tt.edit)
+			c, s := fixture.Account(t, tt.world, tt.edit)
 			got, err := c.None(t.Context())
 			if got != tt.want || err != nil {
 				t.Errorf("got %t, %v", got, err)
 			}
-			declared(t, s, remedy.BoundReads, remedy.NetworkReads)
+			fixture.Declared(t, s, remedy.BoundReads, remedy.NetworkReads)
 			failing(t, s, func() error { _, err := c.None(t.Context()); return err })
 		})
 	}
@@ -155,30 +156,30 @@ func TestElsewhere(t *testing.T) {
 		lb.Listeners = []sim.Listener{{Port: 80}}
 		world.LoadBalancers = append(world.LoadBalancers, lb)
 	}
-	add("b", sim.LoadBalancer{Name: "x"}, notes("name", "y"))
-	add("a", sim.LoadBalancer{}, notes("resource-group-id", "rg-x"))
-	add("new", sim.LoadBalancer{Name: "x"}, edits(notes("name", "y"), func(svc *corev1.Service) { svc.Status = corev1.ServiceStatus{} }))
-	add("nlb", sim.LoadBalancer{Name: "x"}, edits(notes("name", "y"), network("h")))
-	add("inside", sim.LoadBalancer{Name: "x"}, edits(notes("name", "y"), func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }))
-	add("lost", sim.LoadBalancer{}, notes("id", "lb-gone"))
-	c, s := account(t, world, nil)
+	add("b", sim.LoadBalancer{Name: "x"}, fixture.Notes("name", "y"))
+	add("a", sim.LoadBalancer{}, fixture.Notes("resource-group-id", "rg-x"))
+	add("new", sim.LoadBalancer{Name: "x"}, fixture.Edits(fixture.Notes("name", "y"), func(svc *corev1.Service) { svc.Status = corev1.ServiceStatus{} }))
+	add("nlb", sim.LoadBalancer{Name: "x"}, fixture.Edits(fixture.Notes("name", "y"), fixture.Network("h")))
+	add("inside", sim.LoadBalancer{Name: "x"}, fixture.Edits(fixture.Notes("name", "y"), func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }))
+	add("lost", sim.LoadBalancer{}, fixture.Notes("id", "lb-gone"))
+	c, s := fixture.Account(t, world, nil)
 	ask := func() error { _, err := c.Elsewhere(t.Context(), services); return err }
 	before := services[1].DeepCopy()
 	e, err := c.Elsewhere(t.Context(), services)
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, e.String(), "Of 3 Services with a CLB 2 were compared, and it would change: shop/b on lb-b: the name is x and the annotations say y.")
-	equal(t, &services[1], before)
-	declared(t, s, remedy.BoundReads, remedy.DriftReads)
+	fixture.Equal(t, e.String(), "Of 3 Services with a CLB 2 were compared, and it would change: shop/b on lb-b: the name is x and the annotations say y.")
+	fixture.Equal(t, &services[1], before)
+	fixture.Declared(t, s, remedy.BoundReads, remedy.DriftReads)
 	failing(t, s, ask)
 
 	for i := range 30 {
 		add(fmt.Sprintf("z%02d", i), sim.LoadBalancer{}, nil)
 	}
-	c, _ = account(t, world, nil)
+	c, _ = fixture.Account(t, world, nil)
 	if e, err := c.Elsewhere(t.Context(), services[6:]); err != nil || e.String() != "Of 30 Services with a CLB 20 were compared, and nothing differs." {
 		t.Errorf("%s, %v", e, err)
 	}
-	equal(t, remedy.Elsewhere{}.String(), "No other Service has a CLB that it would change.")
+	fixture.Equal(t, remedy.Elsewhere{}.String(), "No other Service has a CLB that it would change.")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
 // What the policy allows, and what it doesn't, with the rule that decided.
@@ -106,7 +107,7 @@ func TestPlansWithoutSteps(t *testing.T) {
 // What a GitOps tool owns is not written: it would be put back.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
-	argo := labels(map[string]string{"argocd.argoproj.io/instance": "shop"})
+	argo := fixture.Labels(map[string]string{"argocd.argoproj.io/instance": "shop"})
 	applied := func(svc *corev1.Service) {
 		last, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: "old"}}})
 		svc.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = string(last)
@@ -127,11 +128,11 @@ func TestGitOps(t *testing.T) {
 		{name: "a person, on an object with a mark", edit: []func(*corev1.Service){argo}, manager: "kubectl"},
 		{name: "a mark, and the last applied has the key", edit: []func(*corev1.Service){argo, applied}, owner: "argocd.argoproj.io/instance"},
 		{name: "a mark as an annotation", edit: []func(*corev1.Service){applied, func(svc *corev1.Service) { svc.Annotations["meta.helm.sh/release-name"] = "shop" }}, owner: "meta.helm.sh/release-name"},
-		{name: "Helm's label", edit: []func(*corev1.Service){applied, labels(map[string]string{"app.kubernetes.io/managed-by": "Helm"})}, owner: "managed-by=Helm"},
-		{name: "somebody's label", edit: []func(*corev1.Service){labels(map[string]string{"app.kubernetes.io/managed-by": "me"})}},
+		{name: "Helm's label", edit: []func(*corev1.Service){applied, fixture.Labels(map[string]string{"app.kubernetes.io/managed-by": "Helm"})}, owner: "managed-by=Helm"},
+		{name: "somebody's label", edit: []func(*corev1.Service){fixture.Labels(map[string]string{"app.kubernetes.io/managed-by": "me"})}},
 		{name: "a mark, and a new key", edit: []func(*corev1.Service){argo}, step: step.Annotate{Set: map[string]string{"a/b": "c"}}},
-		{name: "drift is allowed", edit: []func(*corev1.Service){argo, applied, labels(map[string]string{"lbremedy.io/allow-drift": "true"})}},
-		{name: "drift is not quite allowed", edit: []func(*corev1.Service){argo, applied, labels(map[string]string{"lbremedy.io/allow-drift": "yes"})}, owner: "argocd"},
+		{name: "drift is allowed", edit: []func(*corev1.Service){argo, applied, fixture.Labels(map[string]string{"lbremedy.io/allow-drift": "true"})}},
+		{name: "drift is not quite allowed", edit: []func(*corev1.Service){argo, applied, fixture.Labels(map[string]string{"lbremedy.io/allow-drift": "yes"})}, owner: "argocd"},
 		{name: "kubectl apply", edit: []func(*corev1.Service){applied}, note: "next kubectl apply reverts"},
 		{name: "a last applied that nobody can read", edit: []func(*corev1.Service){func(svc *corev1.Service) {
 			svc.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "{"
@@ -270,9 +271,9 @@ func TestDeclaration(t *testing.T) {
 		}
 		return strings.Join(all, ", ")
 	}
-	equal(t, names(), "get namespaces, get services, list events, vpc:DescribeVSwitches")
+	fixture.Equal(t, names(), "get namespaces, get services, list events, vpc:DescribeVSwitches")
 	r.Steps = []remedy.Step{step.TagLB{}}
-	equal(t, names(), "get namespaces, get services, list events, nlb:GetLoadBalancerAttribute, nlb:ListListeners, nlb:ListLoadBalancers, nlb:ListServerGroupServers, nlb:ListTagResources, nlb:TagResources, "+
+	fixture.Equal(t, names(), "get namespaces, get services, list events, nlb:GetLoadBalancerAttribute, nlb:ListListeners, nlb:ListLoadBalancers, nlb:ListServerGroupServers, nlb:ListTagResources, nlb:TagResources, "+
 		"slb:DescribeLoadBalancerAttribute, slb:DescribeLoadBalancerListeners, slb:DescribeLoadBalancers, slb:DescribeVServerGroupAttribute, slb:DescribeVServerGroups, slb:ListTagResources, slb:TagResources, vpc:DescribeVSwitches")
 	if err := r.Validate(); err == nil || !strings.Contains(err.Error(), "no Holds") {
 		t.Errorf("got %v", err)
@@ -293,7 +294,7 @@ func TestWords(t *testing.T) {
 	for _, w := range got {
 		words = append(words, w.(interface{ String() string }).String())
 	}
-	equal(t, words, []string{"unknown", "yes", "no", "yes", "no", "todo", "done", "conflict"})
+	fixture.Equal(t, words, []string{"unknown", "yes", "no", "yes", "no", "todo", "done", "conflict"})
 	for _, risk := range []remedy.Risk{remedy.Low, remedy.Medium, remedy.High} {
 		data, err := json.Marshal(risk)
 		var back remedy.Risk

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"runtime"
@@ -15,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -514,16 +512,6 @@ func (r *rig) decode(kind string, data []byte) (remedy.Step, error) {
 	return r.bind([]remedy.Step{s})[0], err
 }
 
-// labels returns an edit that adds labels.
-func labels(add map[string]string) func(*corev1.Service) {
-	return func(svc *corev1.Service) {
-		if svc.Labels == nil {
-			svc.Labels = map[string]string{}
-		}
-		maps.Copy(svc.Labels, add)
-	}
-}
-
 // finalizer returns an edit that adds a finalizer.
 func finalizer(name string) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Finalizers = append(svc.Finalizers, name) }
@@ -532,11 +520,3 @@ func finalizer(name string) func(*corev1.Service) {
 var errBoom = errors.New("boom")
 
 func boom(context.Context) error { return errBoom }
-
-// equal compares what a test got with what it wants.
-func equal(t testing.TB, got, want any) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
 // The straight way: one write, seen to work, and the journal tells it all.
@@ -25,7 +26,7 @@ func TestFix(t *testing.T) {
 	for _, rec := range r.journal() {
 		phases = append(phases, rec.Phase)
 	}
-	equal(t, phases, []event.Phase{event.Intent, event.Step, event.Settled})
+	fixture.Equal(t, phases, []event.Phase{event.Intent, event.Step, event.Settled})
 	r.wrote(1)
 
 	// Again: the journal has the answer, whoever asks and however late.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
 // A sync that says that it leaves backends out succeeds all the same: only the
@@ -30,7 +31,7 @@ func TestQuietReasons(t *testing.T) {
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			t.Parallel()
-			r := build(t, ingress("192.168.0.9"))
+			r := build(t, fixture.Ingress("192.168.0.9"))
 			r.sync("h1", "192.168.0.9")
 			r.event.Failure.Reason = tt.reason
 			r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
@@ -89,7 +90,7 @@ func TestPatience(t *testing.T) {
 // cause is asked, and while it stands the case is diagnosed afresh.
 func TestByCause(t *testing.T) {
 	t.Parallel()
-	r := build(t, labels(map[string]string{remedy.HashLabel: "h1"}), ingress("192.168.0.9"))
+	r := build(t, fixture.Labels(map[string]string{remedy.HashLabel: "h1"}), fixture.Ingress("192.168.0.9"))
 	r.policy.Classes = map[string]remedy.Class{class: {OneWay: true}}
 	far, made, gone := elsewhere{At: "quota/x"}, 0, false
 	r.class.Steps = append(r.class.Steps, elsewhere{})
@@ -222,7 +223,7 @@ func TestOwnedPorts(t *testing.T) {
 		{name: "Argo CD's", manager: "argocd-controller", owner: "argocd-controller"},
 		{name: "a person's", manager: "kubectl"},
 		{name: "last applied", edit: applied, note: "next kubectl apply reverts"},
-		{name: "last applied on an object with a mark", edit: edits(applied, labels(map[string]string{"argocd.argoproj.io/instance": "shop"})), owner: "argocd.argoproj.io/instance"},
+		{name: "last applied on an object with a mark", edit: fixture.Edits(applied, fixture.Labels(map[string]string{"argocd.argoproj.io/instance": "shop"})), owner: "argocd.argoproj.io/instance"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

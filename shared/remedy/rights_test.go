@@ -88,3 +88,23 @@ func TestExtendable(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParsePolicy reads anything as a RAM policy and asks it for an action.
+func FuzzParsePolicy(f *testing.F) {
+	for _, s := range []string{
+		`{"Version":"1","Statement":[{"Effect":"Allow","Action":["slb:*"],"Resource":"*"}]}`, `{"Statement":[{"Effect":"Deny","NotAction":"slb:Tag*","Condition":{}}]}`,
+		`{"Statement":[{"Action":7}]}`, `{"Statement":null}`, `[]`, `{"Statement":[{"Effect":"Allow","Action":"**?*[","Resource":["*"]}]}`,
+	} {
+		f.Add(s, "slb:TagResources")
+	}
+	f.Fuzz(func(t *testing.T, document, action string) {
+		rules, err := remedy.ParsePolicy(document)
+		if (err == nil) != (len(rules) > 0) {
+			t.Fatalf("%d statements, %v", len(rules), err)
+		}
+		before := remedy.Says(rules, action)
+		if got := remedy.Says(append(rules, remedy.Statement{Effect: "Deny", Action: []string{"*"}, Resource: []string{"*"}}), action); got != remedy.Denied && before != remedy.Denied {
+			t.Errorf("%s: %v before all was denied, %v after", document, before, got)
+		}
+	})
+}

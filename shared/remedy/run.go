@@ -662,7 +662,7 @@ func (x *run) leave(p Policy) Leave {
 
 // over returns why there is nothing to do for a Service, as a sentence; empty if there is.
 func (x *run) over(svc *corev1.Service) string {
-	leaves := leaving(svc)
+	leaves := Leaving(svc)
 	switch {
 	case string(svc.UID) != x.ev.Failure.Service.UID:
 		return "The Service was deleted; another one has its name now."

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
 // What the controller takes for servers, and what they weigh.
@@ -50,7 +51,7 @@ func TestServers(t *testing.T) {
 		{"labelled nodes", remedy.ClusterMode, []string{"backend-label", "a=b"}, map[string]int{}},
 	} {
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
-		notes(tt.notes...)(svc)
-		t.Run(tt.name, func(t *testing.T) { equal(t, remedy.Servers(svc, port, tt.mode, ends, nodes), tt.want) })
+		fixture.Notes(tt.notes...)(svc)
+		t.Run(tt.name, func(t *testing.T) { fixture.Equal(t, remedy.Servers(svc, port, tt.mode, ends, nodes), tt.want) })
 	}
 }

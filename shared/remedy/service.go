@@ -92,9 +92,9 @@ func Address(svc *corev1.Service) string {
 	return ingress[0].Hostname
 }
 
-// leaving returns how the Service stops being the controller's, as the end of a
+// Leaving returns how the Service stops being the controller's, as the end of a
 // sentence; empty if it doesn't.
-func leaving(svc *corev1.Service) string {
+func Leaving(svc *corev1.Service) string {
 	switch {
 	case svc.DeletionTimestamp != nil:
 		return "is being deleted"
@@ -119,4 +119,14 @@ func HashWritten(svc *corev1.Service) time.Time {
 		}
 	}
 	return at
+}
+
+// OwnAddress reports whether the controller writes the load balancer's own
+// address into the status: not with the hostname annotation nor in EIP mode.
+func OwnAddress(svc *corev1.Service) bool {
+	if name, _ := Annotation(svc, "hostname"); name != "" {
+		return false
+	}
+	mode, _ := Annotation(svc, "external-ip-type")
+	return mode != "eip"
 }

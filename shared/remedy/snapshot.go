@@ -110,7 +110,7 @@ func (c *Case) snapshot(ctx context.Context, now *cloud.Reader, steps []Step) (S
 			}
 		}
 	}
-	if id := c.Service.Labels[BalancerLabel]; identifier.MatchString(id) {
+	if id := c.Service.Labels[BalancerLabel]; Identifier(id) {
 		ids = append(ids, id)
 	}
 	bound, err := at.Bound(ctx)

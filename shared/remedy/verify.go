@@ -116,7 +116,7 @@ func (x *run) marked(svc *corev1.Service) bool {
 // balancer's, and that the class no longer finds its cause.
 func (x *run) proven(ctx context.Context) (bool, error) {
 	svc := x.c.Service
-	if id := svc.Labels[BalancerLabel]; id != "" && !NLB(svc) && ownAddress(svc) {
+	if id := svc.Labels[BalancerLabel]; id != "" && !NLB(svc) && OwnAddress(svc) {
 		lb, err := x.c.Cloud.SLB.LoadBalancer(ctx, id)
 		if errors.Is(err, cloud.ErrNotFound) {
 			return false, nil
@@ -133,16 +133,6 @@ func (x *run) proven(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("ask whether the failure holds: %w", err)
 	}
 	return v == No, nil
-}
-
-// ownAddress reports whether the controller writes the load balancer's own
-// address into the status: not with the hostname annotation nor in EIP mode.
-func ownAddress(svc *corev1.Service) bool {
-	if name, _ := Annotation(svc, "hostname"); name != "" {
-		return false
-	}
-	mode, _ := Annotation(svc, "external-ip-type")
-	return mode != "eip"
 }
 
 // changed ends a run whose Service somebody else changed after our write: what

@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
 // long is a time to watch that no test uses up: what it waits for comes.
@@ -34,7 +35,7 @@ func TestVerify(t *testing.T) {
 	}{
 		{name: "a new hash, its address", after: func(r *rig) { r.sync("h2", "192.168.0.9") }, want: event.Fixed},
 		{name: "nothing happens", after: func(*rig) {}, want: event.Waiting},
-		{name: "the hash of before", edit: labels(map[string]string{remedy.HashLabel: "h1"}),
+		{name: "the hash of before", edit: fixture.Labels(map[string]string{remedy.HashLabel: "h1"}),
 			after: func(r *rig) { r.sync("h1", "192.168.0.9") }, want: event.Waiting},
 		{name: "no address", after: func(r *rig) { r.patch("status", `{"metadata":{"labels":{"`+remedy.HashLabel+`":"h2"}}}`) }, want: event.Waiting},
 		{name: "not the load balancer's address", after: func(r *rig) { r.sync("h2", "192.168.0.8") }, want: event.Waiting},
