@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -48,7 +49,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	g := gateOf(c.Event.Message, remedy.NLB(c.Service))
+	g := gateOf(c.Event.Message, ccm.NLB(c.Service))
 	return remedy.Plan{
 		Finding: fmt.Sprintf("%s The account is %s; the message is %s.", g.finding, who.Account, c.Said()),
 		Cause:   g.name,

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -36,7 +37,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	creates := !remedy.Synced(c.Service) && c.Service.DeletionTimestamp == nil
+	creates := !ccm.Synced(c.Service) && c.Service.DeletionTimestamp == nil
 	plan := decide(p, creates, c.Lasts())
 	plan.Cause = p.Account
 	return plan, nil

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -31,9 +32,9 @@ var annotations = &doctor.Check{
 
 func findAnnotations(s *doctor.Snapshot, r *doctor.Report) {
 	_, versionErr := versionOf(s)
-	known, rules := table(), remedy.ValueRules()
+	known, rules := table(), ccm.ValueRules()
 	for _, svc := range s.OfType() {
-		l := annotationLook{snapshot: s, report: r, svc: svc, known: known, rules: rules, network: remedy.NLB(svc), byVersion: versionErr == nil}
+		l := annotationLook{snapshot: s, report: r, svc: svc, known: known, rules: rules, network: ccm.NLB(svc), byVersion: versionErr == nil}
 		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
 			l.key(key)
 		}
@@ -50,7 +51,7 @@ type annotationLook struct {
 	report    *doctor.Report
 	svc       *corev1.Service
 	known     names
-	rules     []remedy.ValueRule
+	rules     []ccm.ValueRule
 	network   bool
 	byVersion bool // the controller's version is known
 	asks      bool // an annotation depends on the version
@@ -79,7 +80,7 @@ func (l *annotationLook) key(key string) {
 	known, ok := l.known[short]
 	read := ok && known.Read(l.network) != nil
 	if legacy {
-		if current, both := l.svc.Annotations[remedy.Prefix+short]; both {
+		if current, both := l.svc.Annotations[ccm.Prefix+short]; both {
 			if read {
 				l.twice(short, value, current)
 			}
@@ -113,17 +114,17 @@ func (l *annotationLook) remove(short, key string) string {
 	if strings.Contains(short, "/") {
 		return remove(l.svc, key)
 	}
-	return remedy.RemoveCommand(l.svc, short)
+	return ccm.RemoveCommand(l.svc, short)
 }
 
 // twice reports an annotation that stands under both prefixes.
 func (l *annotationLook) twice(short, old, current string) {
 	severity, what := doctor.Info, "with the same value"
 	if old != current {
-		severity, what = doctor.Warning, fmt.Sprintf("as %s and as %s; the controller takes the second", remedy.Quote(old), remedy.Quote(current))
+		severity, what = doctor.Warning, fmt.Sprintf("as %s and as %s; the controller takes the second", ccm.Quote(old), ccm.Quote(current))
 	}
 	l.add(severity, "both/"+short, fmt.Sprintf("The annotation %s stands under the legacy prefix and the current one, %s.", short, what),
-		"Remove the legacy one: "+remove(l.svc, remedy.LegacyPrefix+short)+".", map[string]string{"legacy": old, "current": current})
+		"Remove the legacy one: "+remove(l.svc, ccm.LegacyPrefix+short)+".", map[string]string{"legacy": old, "current": current})
 }
 
 // value looks at what the annotation says, and reports whether the controller takes it.
@@ -138,7 +139,7 @@ func (l *annotationLook) value(short, value string) bool {
 		if len(rule.Calls) > 0 {
 			severity = doctor.Critical
 		}
-		l.add(severity, short, fmt.Sprintf("The annotation %s is %s, and it takes %s.", short, remedy.Quote(value), rule.Allowed),
+		l.add(severity, short, fmt.Sprintf("The annotation %s is %s, and it takes %s.", short, ccm.Quote(value), rule.Allowed),
 			"Set it to what is meant: "+set(l.svc, short)+".", map[string]string{"value": value, "takes": rule.Allowed})
 		return false
 	}
@@ -178,12 +179,12 @@ func (l *annotationLook) ports(short, value string) {
 
 // version compares the releases that know the annotation with the cluster's, and
 // reports whether that reads it, as far as is known.
-func (l *annotationLook) version(short string, known remedy.KnownKey) bool {
+func (l *annotationLook) version(short string, known ccm.KnownKey) bool {
 	span := known.Read(l.network)
-	if *span == (remedy.Span{}) {
+	if *span == (ccm.Span{}) {
 		return true
 	}
-	if l.network && span.From == remedy.FirstNLB() && span.Until == (remedy.Version{}) {
+	if l.network && span.From == ccm.FirstNLB() && span.Until == (ccm.Version{}) {
 		return true // without it there is no NLB at all, and missing says so
 	}
 	l.asks = true
@@ -207,7 +208,7 @@ func (l *annotationLook) version(short string, known remedy.KnownKey) bool {
 // renamed says what took the place of an annotation.
 func renamed(short string) string {
 	if short == "slb-network-type" {
-		return fmt.Sprintf("Set %s in its place.", remedy.Prefix+"network-type")
+		return fmt.Sprintf("Set %s in its place.", ccm.Prefix+"network-type")
 	}
 	return "Remove it."
 }
@@ -217,8 +218,8 @@ func (l *annotationLook) missing() {
 	if !l.network {
 		return
 	}
-	id, _ := remedy.Annotation(l.svc, "id")
-	if zones, _ := remedy.Annotation(l.svc, "zone-maps"); zones == "" && id == "" {
+	id, _ := ccm.Annotation(l.svc, "id")
+	if zones, _ := ccm.Annotation(l.svc, "zone-maps"); zones == "" && id == "" {
 		l.add(doctor.Critical, "zone-maps", "The annotation zone-maps is missing, without which no NLB can be made.",
 			"Set it to a vSwitch in each of two zones: "+set(l.svc, "zone-maps")+".", nil)
 	}
@@ -227,19 +228,19 @@ func (l *annotationLook) missing() {
 	if !l.byVersion {
 		return
 	}
-	if v.Before(remedy.FirstNLB()) {
-		l.add(doctor.Critical, "loadBalancerClass", fmt.Sprintf("CCM %s knows no NLBs, which need %s or later: nobody answers for the Service.", v, remedy.FirstNLB()),
-			fmt.Sprintf("Upgrade the controller to %s or later, or make the Service again without the loadBalancerClass.", remedy.FirstNLB()),
+	if v.Before(ccm.FirstNLB()) {
+		l.add(doctor.Critical, "loadBalancerClass", fmt.Sprintf("CCM %s knows no NLBs, which need %s or later: nobody answers for the Service.", v, ccm.FirstNLB()),
+			fmt.Sprintf("Upgrade the controller to %s or later, or make the Service again without the loadBalancerClass.", ccm.FirstNLB()),
 			map[string]string{"CCM": v.String()})
 		return
 	}
-	if zones, _ := remedy.Annotation(l.svc, "zone-maps"); v.Before(remedy.FirstZoneEIP()) && slices.ContainsFunc(strings.Split(zones, ","), withEIP) {
-		l.add(doctor.Warning, "zone-maps/eip", fmt.Sprintf("The annotation zone-maps names an EIP, which CCM %s does not read: that needs %s or later.", v, remedy.FirstZoneEIP()),
-			fmt.Sprintf("Upgrade the controller to %s or later, or leave the EIP out.", remedy.FirstZoneEIP()), map[string]string{"CCM": v.String(), "value": zones})
+	if zones, _ := ccm.Annotation(l.svc, "zone-maps"); v.Before(ccm.FirstZoneEIP()) && slices.ContainsFunc(strings.Split(zones, ","), withEIP) {
+		l.add(doctor.Warning, "zone-maps/eip", fmt.Sprintf("The annotation zone-maps names an EIP, which CCM %s does not read: that needs %s or later.", v, ccm.FirstZoneEIP()),
+			fmt.Sprintf("Upgrade the controller to %s or later, or leave the EIP out.", ccm.FirstZoneEIP()), map[string]string{"CCM": v.String(), "value": zones})
 	}
-	if v.Before(remedy.FirstRanges()) && len(l.svc.Spec.LoadBalancerSourceRanges) > 0 {
-		l.add(doctor.Warning, "loadBalancerSourceRanges", fmt.Sprintf("CCM %s does not keep to the source ranges of a Service with an NLB, which needs %s or later: everybody gets through.", v, remedy.FirstRanges()),
-			fmt.Sprintf("Upgrade the controller to %s or later, or limit the sources by security groups: %s.", remedy.FirstRanges(), set(l.svc, "security-group-ids")), map[string]string{"CCM": v.String()})
+	if v.Before(ccm.FirstRanges()) && len(l.svc.Spec.LoadBalancerSourceRanges) > 0 {
+		l.add(doctor.Warning, "loadBalancerSourceRanges", fmt.Sprintf("CCM %s does not keep to the source ranges of a Service with an NLB, which needs %s or later: everybody gets through.", v, ccm.FirstRanges()),
+			fmt.Sprintf("Upgrade the controller to %s or later, or limit the sources by security groups: %s.", ccm.FirstRanges(), set(l.svc, "security-group-ids")), map[string]string{"CCM": v.String()})
 	}
 }
 
@@ -260,7 +261,7 @@ func fixAnnotations(_ *doctor.Snapshot, svc *corev1.Service, found []doctor.Find
 			asks = append(asks, f.Text+" "+f.Do)
 			continue
 		}
-		key := remedy.LegacyPrefix + short
+		key := ccm.LegacyPrefix + short
 		remove.Names, remove.Was[key] = append(remove.Names, key), svc.Annotations[key]
 	}
 	ask := strings.Join(asks, " ")
@@ -281,11 +282,11 @@ func stand(n int) string {
 }
 
 // names are the annotations that the controller reads, by name.
-type names map[string]remedy.KnownKey
+type names map[string]ccm.KnownKey
 
 func table() names {
 	all := names{}
-	for _, k := range remedy.KnownKeys() {
+	for _, k := range ccm.KnownKeys() {
 		all[k.Name] = k
 	}
 	return all
@@ -295,10 +296,10 @@ func table() names {
 // key where it has another prefix, and whether it has the legacy prefix; empty if it is
 // none of the controller's.
 func (n names) short(key string) (short string, legacy bool) {
-	if short, ok := strings.CutPrefix(key, remedy.Prefix); ok {
+	if short, ok := strings.CutPrefix(key, ccm.Prefix); ok {
 		return short, false
 	}
-	if short, ok := strings.CutPrefix(key, remedy.LegacyPrefix); ok {
+	if short, ok := strings.CutPrefix(key, ccm.LegacyPrefix); ok {
 		return short, true
 	}
 	if _, ok := n[key]; ok && strings.Contains(key, "/") {
@@ -310,8 +311,8 @@ func (n names) short(key string) (short string, legacy bool) {
 // nearPrefix returns the annotation that a key with another prefix was probably meant to
 // be, and whether there is one.
 func (n names) nearPrefix(key string) (string, bool) {
-	if key != remedy.BackendType && distance(key, remedy.BackendType) <= 3 {
-		return remedy.BackendType, true
+	if key != ccm.BackendType && distance(key, ccm.BackendType) <= 3 {
+		return ccm.BackendType, true
 	}
 	lower := strings.ToLower(key)
 	if !strings.Contains(lower, "alibaba") && !strings.Contains(lower, "alicloud") && !strings.Contains(lower, "aliyun") {
@@ -324,7 +325,7 @@ func (n names) nearPrefix(key string) (string, bool) {
 		}
 		short := lower[i+len(mark):]
 		if _, ok := n[short]; ok && !strings.Contains(short, "/") {
-			return remedy.Prefix + short, true
+			return ccm.Prefix + short, true
 		}
 	}
 	return "", false
@@ -336,10 +337,10 @@ func (l *annotationLook) nearest(short string) string {
 	best, least := "", max(2, len(short)/4)+1
 	for _, name := range sorted(l.known) {
 		span := l.known[name].Read(l.network)
-		if span == nil || span.Until != (remedy.Version{}) && !(l.byVersion && span.Fits(l.snapshot.Controller.Version)) {
+		if span == nil || span.Until != (ccm.Version{}) && !(l.byVersion && span.Fits(l.snapshot.Controller.Version)) {
 			continue
 		}
-		key, spelled := remedy.Prefix+name, name
+		key, spelled := ccm.Prefix+name, name
 		if i := strings.LastIndex(name, "/"); i >= 0 {
 			key, spelled = name, name[i+1:]
 		}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -40,18 +41,18 @@ const (
 // Those before mutes ask for a spec whatever the charge type
 // (pkg/controller/service/clbv1/loadbalancer.go).
 var (
-	chooses      = remedy.Version{Major: 2, Minor: 4}
-	mutes        = remedy.Version{Major: 2, Minor: 8}
-	chargesByLCU = remedy.Version{Major: 2, Minor: 12, Patch: 1}
+	chooses      = ccm.Version{Major: 2, Minor: 4}
+	mutes        = ccm.Version{Major: 2, Minor: 8}
+	chargesByLCU = ccm.Version{Major: 2, Minor: 12, Patch: 1}
 )
 
 func findCharges(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
-		if remedy.NLB(svc) {
+		if ccm.NLB(svc) {
 			continue // there is one kind of them
 		}
 		about := doctor.OfService(svc)
-		if id, _ := remedy.Annotation(svc, "id"); svc.UID == "" && id == "" {
+		if id, _ := ccm.Annotation(svc, "id"); svc.UID == "" && id == "" {
 			unborn(s, r, svc)
 			continue
 		}
@@ -60,7 +61,7 @@ func findCharges(s *doctor.Snapshot, r *doctor.Report) {
 		case err != nil:
 			r.Unknown(about, err)
 		case b == nil && !synced(svc):
-			if id, _ := remedy.Annotation(svc, "id"); id == "" {
+			if id, _ := ccm.Annotation(svc, "id"); id == "" {
 				unborn(s, r, svc)
 			}
 		case b != nil && b.CLB != nil:
@@ -74,17 +75,17 @@ func findCharges(s *doctor.Snapshot, r *doctor.Report) {
 // unborn reports on a Service whose CLB is still to be made: of a kind that is sold.
 func unborn(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	about, v := doctor.OfService(svc), s.Controller.Version
-	if v == (remedy.Version{}) {
+	if v == (ccm.Version{}) {
 		r.Unknown(about, errNoVersion)
 		return
 	}
-	want, _ := remedy.Annotation(svc, chargeType)
-	size, sized := remedy.Annotation(svc, spec)
+	want, _ := ccm.Annotation(svc, chargeType)
+	size, sized := ccm.Annotation(svc, spec)
 	if want == byLCU && sized && !v.Before(chooses) && v.Before(mutes) {
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "charge-type-conflict",
-			Evidence: map[string]string{"CCM": v.String(), spec: remedy.Quote(size)},
-			Text:     fmt.Sprintf("The Service is to get a CLB that pays by LCU, and its annotation %s is %s: CCM %s asks for that all the same, and no way leads there (charge-type-conflict).", spec, remedy.Quote(size), v),
-			Do:       "Take it away: " + remedy.RemoveCommand(svc, spec) + "."})
+			Evidence: map[string]string{"CCM": v.String(), spec: ccm.Quote(size)},
+			Text:     fmt.Sprintf("The Service is to get a CLB that pays by LCU, and its annotation %s is %s: CCM %s asks for that all the same, and no way leads there (charge-type-conflict).", spec, ccm.Quote(size), v),
+			Do:       "Take it away: " + ccm.RemoveCommand(svc, spec) + "."})
 	}
 	if why := unsold(s, svc); why != "" {
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "shared-instance-discontinued",
@@ -98,8 +99,8 @@ func unborn(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 // empty: it would not. It needs the version of the controller.
 func unsold(s *doctor.Snapshot, svc *corev1.Service) string {
 	v := s.Controller.Version
-	want, asked := remedy.Annotation(svc, chargeType)
-	size, sized := remedy.Annotation(svc, spec)
+	want, asked := ccm.Annotation(svc, chargeType)
+	size, sized := ccm.Annotation(svc, spec)
 	switch {
 	case s.Policy.PayBySpec && (want == "" || want == bySpec) && (sized || !v.Before(chooses)):
 		return "" // it is still sold to this account; without a size the controller asks for the smallest
@@ -108,9 +109,9 @@ func unsold(s *doctor.Snapshot, svc *corev1.Service) string {
 	case want == byLCU, !asked && !sized && !v.Before(chargesByLCU):
 		return ""
 	case asked:
-		return fmt.Sprintf("its annotation %s is %s", chargeType, remedy.Quote(want))
+		return fmt.Sprintf("its annotation %s is %s", chargeType, ccm.Quote(want))
 	case sized:
-		return fmt.Sprintf("its annotation %s is %s, which only a CLB by spec has", spec, remedy.Quote(size))
+		return fmt.Sprintf("its annotation %s is %s, which only a CLB by spec has", spec, ccm.Quote(size))
 	}
 	return fmt.Sprintf("it names no charge type, and CCM %s then asks for one by spec", v)
 }
@@ -120,20 +121,20 @@ func sold(s *doctor.Snapshot, svc *corev1.Service) string {
 	if s.Controller.Version.Before(chooses) {
 		return fmt.Sprintf("Upgrade the add-on cloud-controller-manager to %s or later, which makes CLBs that pay by LCU.", chargesByLCU)
 	}
-	do := fmt.Sprintf("Have it pay by LCU, which costs by what it carries: %s.", remedy.SetCommand(svc, chargeType, byLCU))
-	if _, sized := remedy.Annotation(svc, spec); sized {
-		do += " And take the spec away: " + remedy.RemoveCommand(svc, spec) + "."
+	do := fmt.Sprintf("Have it pay by LCU, which costs by what it carries: %s.", ccm.SetCommand(svc, chargeType, byLCU))
+	if _, sized := ccm.Annotation(svc, spec); sized {
+		do += " And take the spec away: " + ccm.RemoveCommand(svc, spec) + "."
 	}
 	return do
 }
 
 // bought reports a CLB by spec that could not be made again as its Service asks.
 func bought(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
-	if id, _ := remedy.Annotation(svc, "id"); id != "" || !b.ByController() || b.CLB.ChargeType != bySpec || b.CLB.Spec == "" {
+	if id, _ := ccm.Annotation(svc, "id"); id != "" || !b.ByController() || b.CLB.ChargeType != bySpec || b.CLB.Spec == "" {
 		return // its owner makes it, or it is of another kind
 	}
 	v := s.Controller.Version
-	if v == (remedy.Version{}) {
+	if v == (ccm.Version{}) {
 		r.Unknown(doctor.OfService(svc), errNoVersion)
 		return
 	}
@@ -156,17 +157,17 @@ func conflicting(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *d
 	}
 	v := s.Controller.Version
 	var wishes, ways []string
-	if want, _ := remedy.Annotation(svc, chargeType); want != "" && want != byLCU {
-		wishes = append(wishes, chargeType+" "+remedy.Quote(want))
-		ways = append(ways, remedy.SetCommand(svc, chargeType, byLCU))
+	if want, _ := ccm.Annotation(svc, chargeType); want != "" && want != byLCU {
+		wishes = append(wishes, chargeType+" "+ccm.Quote(want))
+		ways = append(ways, ccm.SetCommand(svc, chargeType, byLCU))
 	}
-	size, _ := remedy.Annotation(svc, spec)
-	if size != "" && v == (remedy.Version{}) {
+	size, _ := ccm.Annotation(svc, spec)
+	if size != "" && v == (ccm.Version{}) {
 		r.Unknown(doctor.OfService(svc), errNoVersion)
 	}
-	if size != "" && (len(wishes) > 0 || v != (remedy.Version{}) && v.Before(mutes)) {
-		wishes = append(wishes, spec+" "+remedy.Quote(size))
-		ways = append(ways, remedy.RemoveCommand(svc, spec))
+	if size != "" && (len(wishes) > 0 || v != (ccm.Version{}) && v.Before(mutes)) {
+		wishes = append(wishes, spec+" "+ccm.Quote(size))
+		ways = append(ways, ccm.RemoveCommand(svc, spec))
 	}
 	if len(wishes) == 0 {
 		return
@@ -188,24 +189,24 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 		return
 	}
 	evidence := map[string]string{"load balancer": b.ID, "charge type": b.CLB.ChargeType, "pays": b.CLB.PayType}
-	way := fmt.Sprintf("To pay by LCU interrupts its traffic for 10 to 30 seconds, and there is no way back: %s, with CCM %s or later.", remedy.SetCommand(svc, chargeType, byLCU), chooses)
-	if id, _ := remedy.Annotation(svc, "id"); id != "" || !b.ByController() {
+	way := fmt.Sprintf("To pay by LCU interrupts its traffic for 10 to 30 seconds, and there is no way back: %s, with CCM %s or later.", ccm.SetCommand(svc, chargeType, byLCU), chooses)
+	if id, _ := ccm.Annotation(svc, "id"); id != "" || !b.ByController() {
 		way = fmt.Sprintf("Ask those who use it: to pay by LCU interrupts its traffic for 10 to 30 seconds, and there is no way back: aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s.", s.Region, b.ID, byLCU)
 	}
 	if err := s.Err(doctor.Detail); err != nil {
 		r.Unknown(about, err)
 		return
 	}
-	if s.Mode(svc) == remedy.PodMode {
+	if s.Mode(svc) == ccm.PodMode {
 		r.Add(doctor.Finding{Severity: doctor.Critical, About: about, Key: "eni-unsupported", Evidence: evidence,
 			Text: fmt.Sprintf("The CLB %s is a shared-resource instance, which takes no network interfaces, and Pods are the backends of the Service: the sync of a new Pod fails (eni-unsupported).", b.ID),
-			Do:   fmt.Sprintf("%s Or have nodes as the backends: kubectl -n %s annotate service %s %s=ecs --overwrite.", way, svc.Namespace, svc.Name, remedy.BackendType)})
+			Do:   fmt.Sprintf("%s Or have nodes as the backends: kubectl -n %s annotate service %s %s=ecs --overwrite.", way, svc.Namespace, svc.Name, ccm.BackendType)})
 		return
 	}
 	evidence["CCM"] = s.Controller.Version.String()
 	text := fmt.Sprintf("The CLB %s is a shared-resource instance, which is no longer sold and takes no network interfaces: backend-type eni would fail (eni-unsupported)", b.ID)
 	severity := doctor.Info
-	if v := s.Controller.Version; v != (remedy.Version{}) && v.Before(chooses) {
+	if v := s.Controller.Version; v != (ccm.Version{}) && v.Before(chooses) {
 		severity = doctor.Warning
 		text += fmt.Sprintf(", and with CCM %s the Service could not be made again (shared-instance-discontinued)", v)
 		way += fmt.Sprintf(" Before the Service is made again, upgrade the controller to %s or later.", chargesByLCU)
@@ -219,7 +220,6 @@ func fixCharges(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding)
 	var edits []step.Edit
 	var texts, asks []string
 	risk := remedy.Low
-	k := &remedy.Case{View: remedy.View{Service: svc}}
 	for _, f := range found {
 		byItself := f.Key == "charge-type-conflict" || f.Key == "shared-instance-discontinued" && !s.Controller.Version.Before(chooses)
 		if !byItself {
@@ -227,15 +227,15 @@ func fixCharges(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding)
 			continue
 		}
 		texts = append(texts, f.Text)
-		if _, sized := remedy.Annotation(svc, spec); sized {
-			edits = append(edits, step.Without(k, spec))
+		if _, sized := ccm.Annotation(svc, spec); sized {
+			edits = append(edits, step.Without(svc, spec))
 		}
-		want, asked := remedy.Annotation(svc, chargeType)
+		want, asked := ccm.Annotation(svc, chargeType)
 		if f.Key == "shared-instance-discontinued" {
 			risk, asked = remedy.Medium, true // it costs otherwise
 		}
 		if asked && want != byLCU {
-			edits = append(edits, step.With(k, chargeType, byLCU))
+			edits = append(edits, step.With(svc, chargeType, byLCU))
 		}
 	}
 	if len(edits) == 0 {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -39,7 +40,7 @@ var cordoned = &doctor.Check{
 				Finding: found[0].Text,
 				Risk:    remedy.High, // the connections over these nodes end
 				Note:    "From then on the controller takes every cordoned node out by itself.",
-				Steps:   []remedy.Step{step.With(&remedy.Case{View: remedy.View{Service: svc}}, removeUnscheduled, "on")},
+				Steps:   []remedy.Step{step.With(svc, removeUnscheduled, "on")},
 			}
 		},
 	},
@@ -72,7 +73,7 @@ func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
 		return
 	}
 	for _, svc := range s.OfType() {
-		if s.Mode(svc) == remedy.PodMode {
+		if s.Mode(svc) == ccm.PodMode {
 			continue
 		}
 		backends, err := backendsOf(s, svc)
@@ -93,16 +94,16 @@ func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
 			continue
 		}
 		slices.Sort(nodes)
-		if on, _ := remedy.Annotation(svc, removeUnscheduled); on == "on" {
+		if on, _ := ccm.Annotation(svc, removeUnscheduled); on == "on" {
 			left(s, r, svc, backends, off)
 			continue
 		}
 		f := doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "some",
 			Evidence: map[string]string{"cordoned": strings.Join(nodes, ", "), "other backends": fmt.Sprint(rest)},
 			Text: fmt.Sprintf("%d of %s behind the Service %s cordoned and still in the load balancer: connections that go that way end with the node. Cordoned: %s.",
-				len(nodes), remedy.Count(len(backends), "node"), remedy.Are(len(nodes)), remedy.Clauses(nodes, 5)),
+				len(nodes), ccm.Count(len(backends), "node"), ccm.Are(len(nodes)), ccm.Clauses(nodes, 5)),
 			Do: fmt.Sprintf("Have the controller take cordoned nodes out: %s. Turn on connection-drain first, so that connections may end by themselves: %s.",
-				remedy.SetCommand(svc, removeUnscheduled, "on"), remedy.SetCommand(svc, "connection-drain", "on"))}
+				ccm.SetCommand(svc, removeUnscheduled, "on"), ccm.SetCommand(svc, "connection-drain", "on"))}
 		if rest == 0 {
 			f.Key = "all"
 			f.Do = "Bring other nodes into service, or uncordon one: kubectl uncordon " + nodes[0] + ". With " + removeUnscheduled + " the Service would have no backend left."
@@ -130,8 +131,8 @@ func left(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, backends []
 	r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: "left",
 		Evidence: map[string]string{"cordoned": strings.Join(nodes, ", ")},
 		Text: fmt.Sprintf("The Service has %s: \"on\", and %d of %s behind it %s cordoned for more than ten minutes and still in the load balancer: %s.",
-			removeUnscheduled, len(nodes), remedy.Count(len(backends), "node"), remedy.Are(len(nodes)), remedy.Clauses(nodes, 5)),
-		Do: fmt.Sprintf("Look why the controller does not take them out: %s. If it says nothing, wake it: %s.", remedy.LogQuery(name(svc)), remedy.WakeCommand(svc))})
+			removeUnscheduled, len(nodes), ccm.Count(len(backends), "node"), ccm.Are(len(nodes)), ccm.Clauses(nodes, 5)),
+		Do: fmt.Sprintf("Look why the controller does not take them out: %s. If it says nothing, wake it: %s.", remedy.LogQuery(name(svc)), ccm.WakeCommand(svc))})
 }
 
 // backendsOf returns the IDs of the servers behind the Service's ports, each once,

@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 //go:embed deletion.md
@@ -26,12 +26,12 @@ var deletion = &doctor.Check{
 }
 
 // preserves is the first release that can keep a load balancer that it made.
-var preserves = remedy.Version{Major: 2, Minor: 10}
+var preserves = ccm.Version{Major: 2, Minor: 10}
 
 func findDeletion(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
 		about := doctor.OfService(svc)
-		id, _ := remedy.Annotation(svc, "id")
+		id, _ := ccm.Annotation(svc, "id")
 		if id != "" {
 			reused(s, r, svc, id)
 			continue
@@ -40,7 +40,7 @@ func findDeletion(s *doctor.Snapshot, r *doctor.Report) {
 			f := doctor.Finding{Severity: doctor.Info, About: about,
 				Text: "The controller makes a load balancer for the Service, and deletes it with the Service or when its type changes.",
 				Do:   "To keep it then, with CCM v2.10.0 or later, set the annotation preserve-lb-on-delete."}
-			if keep, _ := remedy.Annotation(svc, "preserve-lb-on-delete"); keep != "" {
+			if keep, _ := ccm.Annotation(svc, "preserve-lb-on-delete"); keep != "" {
 				f.Text = "The controller makes a load balancer for the Service, and keeps it when the Service is deleted or changes its type, as the annotation preserve-lb-on-delete says."
 				f.Do = "Make sure that the controller is of v2.10.0 or later: older ones do not know the annotation."
 			}
@@ -62,14 +62,14 @@ func findDeletion(s *doctor.Snapshot, r *doctor.Report) {
 func reused(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, id string) {
 	about := doctor.OfService(svc)
 	r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: map[string]string{"load balancer": cut(id)},
-		Text: fmt.Sprintf("The load balancer %s is reused: it is kept when the Service is deleted or changes its type.", remedy.Quote(id)),
+		Text: fmt.Sprintf("The load balancer %s is reused: it is kept when the Service is deleted or changes its type.", ccm.Quote(id)),
 		Do:   "Nothing. Delete it by hand when nobody needs it any more."})
 	if svc.UID == "" {
 		return
 	}
 	own := svc.DeepCopy()
-	delete(own.Annotations, remedy.Prefix+"id")
-	delete(own.Annotations, remedy.LegacyPrefix+"id")
+	delete(own.Annotations, ccm.Prefix+"id")
+	delete(own.Annotations, ccm.LegacyPrefix+"id")
 	old, err := s.Balancer(own)
 	switch {
 	case err != nil:
@@ -77,8 +77,8 @@ func reused(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, id string
 	case old != nil && old.ID != id:
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "orphan",
 			Evidence: map[string]string{"load balancer": cut(id), "made": old.ID, "address": old.Address},
-			Text:     fmt.Sprintf("The Service names the load balancer %s, and the controller made %s for it before: nobody deletes that one, and it goes on to cost.", remedy.Quote(id), old.ID),
-			Do:       fmt.Sprintf("If the switch is meant, move who still uses %s, and delete %s by hand. If not, remove the annotation: %s.", old.Address, old.ID, remedy.RemoveCommand(svc, "id"))})
+			Text:     fmt.Sprintf("The Service names the load balancer %s, and the controller made %s for it before: nobody deletes that one, and it goes on to cost.", ccm.Quote(id), old.ID),
+			Do:       fmt.Sprintf("If the switch is meant, move who still uses %s, and delete %s by hand. If not, remove the annotation: %s.", old.Address, old.ID, ccm.RemoveCommand(svc, "id"))})
 	}
 }
 
@@ -86,13 +86,13 @@ func reused(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, id string
 func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	about := doctor.OfService(svc)
 	evidence := map[string]string{"load balancer": b.ID, "address": b.Address}
-	if keep, _ := remedy.Annotation(svc, "preserve-lb-on-delete"); keep != "" {
+	if keep, _ := ccm.Annotation(svc, "preserve-lb-on-delete"); keep != "" {
 		kept(s, r, svc, b)
 		return
 	}
 	r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: evidence,
 		Text: fmt.Sprintf("The controller made the load balancer %s: it is deleted, and its address %s lost, when the Service is deleted or changes its type.", b.ID, b.Address),
-		Do:   fmt.Sprintf("To keep it then, with CCM v2.10.0 or later: %s.", remedy.SetCommand(svc, "preserve-lb-on-delete", "true"))})
+		Do:   fmt.Sprintf("To keep it then, with CCM v2.10.0 or later: %s.", ccm.SetCommand(svc, "preserve-lb-on-delete", "true"))})
 	if err := s.Err(doctor.Listeners); err != nil {
 		r.Unknown(about, err)
 		return
@@ -103,8 +103,8 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 	}
 	if others := foreign(s, svc, b); len(others) > 0 {
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "others", Evidence: evidence,
-			Text: fmt.Sprintf("The load balancer %s is deleted with the Service, and has listeners of others, whose traffic would stop: %s.", b.ID, remedy.Clauses(others, 5)),
-			Do:   "Move them to a load balancer of their own, or keep this one: with CCM v2.10.0 or later, " + remedy.SetCommand(svc, "preserve-lb-on-delete", "true") + "."})
+			Text: fmt.Sprintf("The load balancer %s is deleted with the Service, and has listeners of others, whose traffic would stop: %s.", b.ID, ccm.Clauses(others, 5)),
+			Do:   "Move them to a load balancer of their own, or keep this one: with CCM v2.10.0 or later, " + ccm.SetCommand(svc, "preserve-lb-on-delete", "true") + "."})
 	}
 }
 
@@ -133,9 +133,9 @@ func foreign(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []
 	add := func(protocol string, port int, description string) {
 		text := fmt.Sprintf("%s:%d", strings.ToLower(protocol), port)
 		key := func(p corev1.ServicePort) bool {
-			return strings.EqualFold(remedy.ListenerKey(svc, p), text)
+			return strings.EqualFold(ccm.ListenerKey(svc, p), text)
 		}
-		switch t, ok := remedy.ParseTrace(description); {
+		switch t, ok := ccm.ParseTrace(description); {
 		case !ok && slices.ContainsFunc(svc.Spec.Ports, key):
 			// Old releases of the controller left no description; and who wrote another
 			// one over it did not make the listener another's.

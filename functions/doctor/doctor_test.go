@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -107,7 +108,7 @@ func expand(text []byte) []byte {
 	text = named.ReplaceAllFunc(text, func(m []byte) []byte {
 		svc := corev1.Service{}
 		svc.UID = uid(string(named.FindSubmatch(m)[1]))
-		return []byte(remedy.DefaultName(&svc))
+		return []byte(ccm.DefaultName(&svc))
 	})
 	text = uids.ReplaceAllFunc(text, func(m []byte) []byte { return []byte(uid(string(uids.FindSubmatch(m)[1]))) })
 	return times.ReplaceAllFunc(text, func(m []byte) []byte {
@@ -163,7 +164,7 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 		w.Controller = "v2.12.1"
 		fallthrough
 	default:
-		v, ok := remedy.ParseVersion(w.Controller)
+		v, ok := ccm.ParseVersion(w.Controller)
 		if !ok {
 			t.Fatalf("%q is no version", w.Controller)
 		}
@@ -177,12 +178,12 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 	s.Balancers = map[string]*doctor.LoadBalancer{}
 	for _, b := range w.CLBs {
 		s.Balancers[b.ID] = &doctor.LoadBalancer{
-			Instance: *remedy.Classic(b.LoadBalancer), Listeners: b.Listeners, Groups: b.Groups, Near: b.Near, Gone: b.Gone, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
+			Instance: *ccm.Classic(b.LoadBalancer), Listeners: b.Listeners, Groups: b.Groups, Near: b.Near, Gone: b.Gone, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
 		}
 	}
 	for _, b := range w.NLBs {
 		s.Balancers[b.ID] = &doctor.LoadBalancer{
-			Instance: *remedy.Network(b.NetworkLoadBalancer), NetworkListeners: b.Listeners, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
+			Instance: *ccm.Network(b.NetworkLoadBalancer), NetworkListeners: b.Listeners, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
 		}
 	}
 	s.Named = map[string]error{}
@@ -236,7 +237,7 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 	s.Role.Name = w.Role
 	s.Policy = w.Policy
 	for i, document := range w.Policies {
-		rules, err := remedy.ParsePolicy(document)
+		rules, err := ccm.ParsePolicy(document)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,8 +343,8 @@ func TestHealthy(t *testing.T) {
 			s := load(t, a)
 			for i := range s.Services {
 				svc := &s.Services[i]
-				if svc.Labels[remedy.BalancerLabel] != "" {
-					svc.Labels[remedy.HashLabel], _ = remedy.Hash(svc, s.Controller.Version)
+				if svc.Labels[ccm.BalancerLabel] != "" {
+					svc.Labels[ccm.HashLabel], _ = ccm.Hash(svc, s.Controller.Version)
 				}
 			}
 			r := doctor.Examine(s, Checks())

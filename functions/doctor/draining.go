@@ -10,9 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 //go:embed draining.md
@@ -37,11 +37,11 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 		if drains(svc) || syncs < often {
 			continue
 		}
-		if err := s.Err(doctor.Detail); err != nil && svc.Annotations[remedy.BackendType] != "eni" && svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		if err := s.Err(doctor.Detail); err != nil && svc.Annotations[ccm.BackendType] != "eni" && svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 			r.Unknown(about(svc), fmt.Errorf("whether a change of its Pods changes its backends: %w", err))
 			continue
 		}
-		if s.Mode(svc) == remedy.ClusterMode {
+		if s.Mode(svc) == ccm.ClusterMode {
 			continue // its backends are all nodes, whatever its Pods do
 		}
 		b, err := s.Balancer(svc)
@@ -56,8 +56,8 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 		if b == nil || len(cut) == 0 {
 			continue
 		}
-		do := fmt.Sprintf("Let connections end by themselves: %s, then %s.", remedy.SetCommand(svc, "connection-drain", "on"), remedy.SetCommand(svc, "connection-drain-timeout", "30"))
-		if !remedy.OwnsListeners(svc) {
+		do := fmt.Sprintf("Let connections end by themselves: %s, then %s.", ccm.SetCommand(svc, "connection-drain", "on"), ccm.SetCommand(svc, "connection-drain-timeout", "30"))
+		if !ccm.OwnsListeners(svc) {
 			do = fmt.Sprintf("Turn on connection draining for these listeners of the reused %s in the console: without force-override-listeners the annotation does nothing.", b.ID)
 		}
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Do: do,
@@ -70,11 +70,11 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 // drains reports whether the annotation has the controller turn on draining: on listeners
 // of a CLB only where it sets them, on the groups of an NLB, which are its own, always.
 func drains(svc *corev1.Service) bool {
-	drain, _ := remedy.Annotation(svc, "connection-drain")
-	if remedy.NLB(svc) {
+	drain, _ := ccm.Annotation(svc, "connection-drain")
+	if ccm.NLB(svc) {
 		return strings.EqualFold(drain, "on")
 	}
-	return drain == "on" && remedy.OwnsListeners(svc)
+	return drain == "on" && ccm.OwnsListeners(svc)
 }
 
 // backendSyncs returns how many syncs an hour followed no change of the Service itself,
@@ -113,7 +113,7 @@ func cuts(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) ([]st
 	}
 	var cut []string
 	for _, p := range svc.Spec.Ports {
-		key := remedy.ListenerKey(svc, p)
+		key := ccm.ListenerKey(svc, p)
 		if b.NLB != nil {
 			cut = append(cut, key)
 			continue

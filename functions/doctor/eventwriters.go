@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 //go:embed eventwriters.md
@@ -79,10 +79,10 @@ func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
 		})
 	}
 	if nobody > 0 {
-		r.Unknown(s.OfCluster(), fmt.Errorf("who wrote %s in the name of the controller: the API server has kept no writer", remedy.Count(nobody, "Event")))
+		r.Unknown(s.OfCluster(), fmt.Errorf("who wrote %s in the name of the controller: the API server has kept no writer", ccm.Count(nobody, "Event")))
 	}
 	if s.Unclaimed > 0 {
-		r.Unknown(s.OfCluster(), fmt.Errorf("what %s more in the name of the controller tell: they are too many", remedy.Count(s.Unclaimed, "Event")))
+		r.Unknown(s.OfCluster(), fmt.Errorf("what %s more in the name of the controller tell: they are too many", ccm.Count(s.Unclaimed, "Event")))
 	}
 	guarded(s, r)
 }
@@ -90,9 +90,9 @@ func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
 // calls returns what a writer calls himself, and where he says that he is.
 func calls(writer, host string) string {
 	if host != "" {
-		return fmt.Sprintf("%s on %s", remedy.Quote(writer), remedy.Quote(host))
+		return fmt.Sprintf("%s on %s", ccm.Quote(writer), ccm.Quote(host))
 	}
-	return remedy.Quote(writer)
+	return ccm.Quote(writer)
 }
 
 // untrue says of each kind of contradiction what Events are said to do.
@@ -129,14 +129,14 @@ func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Ser
 // name. One that it has not let go of, or that has another type now, it may answer for.
 func misnamed(svc *corev1.Service, component string) bool {
 	network := component == "nlb-controller"
-	finalizer := remedy.CLBFinalizer
+	finalizer := ccm.CLBFinalizer
 	if network {
-		finalizer = remedy.NLBFinalizer
+		finalizer = ccm.NLBFinalizer
 	}
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || slices.Contains(svc.Finalizers, finalizer) {
 		return false
 	}
-	return !doctor.Ours(svc) || remedy.NLB(svc) != network
+	return !doctor.Ours(svc) || ccm.NLB(svc) != network
 }
 
 // changed returns when anybody last changed what the controller syncs a Service by.
@@ -189,9 +189,9 @@ func (t tally) String() string {
 		for _, of := range t[key] {
 			n += of
 		}
-		list = append(list, fmt.Sprintf("%s (%s)", cut(key), remedy.Count(n, "Event")))
+		list = append(list, fmt.Sprintf("%s (%s)", cut(key), ccm.Count(n, "Event")))
 	}
-	return remedy.Clauses(list, most)
+	return ccm.Clauses(list, most)
 }
 
 // services returns what Services some of them are about.

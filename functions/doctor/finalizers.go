@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -43,19 +44,19 @@ var finalizers = &doctor.Check{
 
 // finalizes is the first release that puts finalizers on Services: v1.9.3, which was
 // another program, learns of a deletion afterwards.
-var finalizes = remedy.Version{Major: 2}
+var finalizes = ccm.Version{Major: 2}
 
 func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
 	controller := s.Err(doctor.Controller)
-	if controller == nil && s.Controller.Version == (remedy.Version{}) {
+	if controller == nil && s.Controller.Version == (ccm.Version{}) {
 		controller = errNoVersion
 	}
 	for i := range s.Services {
 		svc := &s.Services[i]
-		clb, nlb := slices.Contains(svc.Finalizers, remedy.CLBFinalizer), slices.Contains(svc.Finalizers, remedy.NLBFinalizer)
-		want, has, other, foreign := remedy.CLBFinalizer, clb, remedy.NLBFinalizer, nlb
-		if remedy.NLB(svc) {
-			want, has, other, foreign = remedy.NLBFinalizer, nlb, remedy.CLBFinalizer, clb
+		clb, nlb := slices.Contains(svc.Finalizers, ccm.CLBFinalizer), slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
+		want, has, other, foreign := ccm.CLBFinalizer, clb, ccm.NLBFinalizer, nlb
+		if ccm.NLB(svc) {
+			want, has, other, foreign = ccm.NLBFinalizer, nlb, ccm.CLBFinalizer, clb
 		}
 		add := func(severity doctor.Severity, key, text, do string) {
 			r.Add(doctor.Finding{Severity: severity, About: doctor.OfService(svc), Key: key, Text: text, Do: do,
@@ -78,7 +79,7 @@ func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
 			r.Unknown(about(svc), fmt.Errorf("whether the controller is to have put the finalizer %s on it: %w", want, controller))
 		case !s.Controller.Version.Before(finalizes):
 			add(doctor.Critical, "missing", fmt.Sprintf("The Service has a load balancer and not the finalizer %s: who deletes the Service leaves the load balancer behind.", want),
-				"Wake the controller, which puts the finalizer back: "+remedy.WakeCommand(svc)+". Find out who took it away, such as a kubectl replace or a tool that writes whole objects.")
+				"Wake the controller, which puts the finalizer back: "+ccm.WakeCommand(svc)+". Find out who took it away, such as a kubectl replace or a tool that writes whole objects.")
 		}
 		if foreign {
 			add(doctor.Warning, "foreign", fmt.Sprintf("The Service has the finalizer %s, and the one for its load balancer is %s: nobody takes the other away, so that the Service could not be deleted.", other, want),
@@ -97,5 +98,5 @@ func became(svc *corev1.Service) string {
 
 // synced reports whether a sync has left something on the Service.
 func synced(svc *corev1.Service) bool {
-	return remedy.Synced(svc) || svc.Labels[remedy.HashLabel] != ""
+	return ccm.Synced(svc) || svc.Labels[ccm.HashLabel] != ""
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -54,15 +55,15 @@ func nodesTake(svc *corev1.Service) bool {
 
 // virtual reports whether a node is none: Pods there have no such rules.
 func virtual(node *corev1.Node) bool {
-	why, _ := remedy.LeftOut(node, &corev1.Service{})
-	return why == remedy.Virtual
+	why, _ := ccm.LeftOut(node, &corev1.Service{})
+	return why == ccm.Virtual
 }
 
 // harm returns how much it matters that the Service's address does not work from inside.
 // Clients of a private address are inside the VPC, and Pods the first of them. One that
 // faces the internet is for others, and almost each cluster has such a Service.
 func harm(svc *corev1.Service) doctor.Severity {
-	if ip, err := netip.ParseAddr(remedy.Address(svc)); err == nil && ip.IsPrivate() {
+	if ip, err := netip.ParseAddr(ccm.Address(svc)); err == nil && ip.IsPrivate() {
 		return doctor.Warning
 	}
 	return doctor.Info
@@ -80,10 +81,10 @@ func byName(svc *corev1.Service) string {
 // byHost says how traffic from inside is made to go by way of the load balancer; empty
 // where nodes behind a private one could not reach themselves by it.
 func byHost(s *doctor.Snapshot, svc *corev1.Service) string {
-	if harm(svc) == doctor.Warning && (s.Err(doctor.Detail) != nil || s.Mode(svc) != remedy.PodMode) {
+	if harm(svc) == doctor.Warning && (s.Err(doctor.Detail) != nil || s.Mode(svc) != ccm.PodMode) {
 		return ""
 	}
-	return fmt.Sprintf("Or have nodes leave the address alone, with CCM v2.3.0 or later: %s, with a DNS name that leads to %s.", remedy.SetCommand(svc, "hostname", "NAME"), remedy.Address(svc))
+	return fmt.Sprintf("Or have nodes leave the address alone, with CCM v2.3.0 or later: %s, with a DNS name that leads to %s.", ccm.SetCommand(svc, "hostname", "NAME"), ccm.Address(svc))
 }
 
 // insideLocal looks for nodes that hold no Pod of a Service in Local mode: from there
@@ -122,17 +123,17 @@ func insideLocal(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	policy := fmt.Sprintf("kubectl -n %s patch service %s -p '{\"spec\":{\"externalTrafficPolicy\":\"Cluster\"}}'", svc.Namespace, svc.Name)
 	var way string
 	switch {
-	case s.Mode(svc) == remedy.PodMode:
+	case s.Mode(svc) == ccm.PodMode:
 		way = fmt.Sprintf("Or take the policy Cluster, with which Pods still see the clients' addresses, as they are the backends themselves: %s.", policy)
 	case strings.HasPrefix(s.Detail.Network, "terway"):
-		way = fmt.Sprintf("Or take the policy Cluster and Pods as the backends, which still see the clients' addresses: kubectl -n %s annotate service %s %s=eni --overwrite, then %s.", svc.Namespace, svc.Name, remedy.BackendType, policy)
+		way = fmt.Sprintf("Or take the policy Cluster and Pods as the backends, which still see the clients' addresses: kubectl -n %s annotate service %s %s=eni --overwrite, then %s.", svc.Namespace, svc.Name, ccm.BackendType, policy)
 	default:
 		way = fmt.Sprintf("Or take the policy Cluster, with which Pods no longer see the clients' addresses: %s.", policy)
 	}
 	r.Add(doctor.Finding{Severity: harm(svc), About: about(svc), Key: "local",
-		Evidence: map[string]string{"address": remedy.Address(svc), "nodes without a Pod": cut(strings.Join(without, ", ")), "network": s.Detail.Network},
+		Evidence: map[string]string{"address": ccm.Address(svc), "nodes without a Pod": cut(strings.Join(without, ", ")), "network": s.Detail.Network},
 		Text: fmt.Sprintf("With externalTrafficPolicy Local the address %s can't be reached from %d of %s, which hold no ready Pod of the Service: %s.",
-			remedy.Address(svc), len(without), remedy.Count(all, "node"), remedy.Clauses(without, shown)),
+			ccm.Address(svc), len(without), ccm.Count(all, "node"), ccm.Clauses(without, shown)),
 		Do: strings.TrimSpace(byName(svc) + " " + way + " " + byHost(s, svc))})
 }
 
@@ -151,21 +152,21 @@ func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) 
 		return
 	}
 	add := func(severity doctor.Severity, key, text string) {
-		r.Add(doctor.Finding{Severity: severity, About: about(svc), Key: key, Evidence: map[string]string{"load balancer": b.ID, "address": remedy.Address(svc)}, Text: text,
+		r.Add(doctor.Finding{Severity: severity, About: about(svc), Key: key, Evidence: map[string]string{"load balancer": b.ID, "address": ccm.Address(svc)}, Text: text,
 			Do: strings.TrimSpace(byName(svc) + " " + byHost(s, svc))})
 	}
 	for _, l := range b.Listeners {
 		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-			return int(p.Port) == l.Port && alike(remedy.ListenerKey(svc, p), fmt.Sprintf("%s:%d", l.Protocol, l.Port))
+			return int(p.Port) == l.Port && alike(ccm.ListenerKey(svc, p), fmt.Sprintf("%s:%d", l.Protocol, l.Port))
 		}) {
 			continue
 		}
 		at := fmt.Sprintf("%s:%d", l.Protocol, l.Port)
 		switch {
 		case l.Config["ProxyProtocolV2Enabled"] == "true":
-			add(harm(svc), "proxy/"+at, fmt.Sprintf("The listener %s of %s speaks the proxy protocol, and nodes that take traffic to %s themselves don't: Pods refuse what comes from inside the cluster.", at, b.ID, remedy.Address(svc)))
+			add(harm(svc), "proxy/"+at, fmt.Sprintf("The listener %s of %s speaks the proxy protocol, and nodes that take traffic to %s themselves don't: Pods refuse what comes from inside the cluster.", at, b.ID, ccm.Address(svc)))
 		case l.Protocol == "https":
-			add(harm(svc), at, fmt.Sprintf("The listener %s of %s ends TLS, and nodes that take traffic to %s themselves don't: from inside the cluster HTTPS meets what the Pods speak behind it.", at, b.ID, remedy.Address(svc)))
+			add(harm(svc), at, fmt.Sprintf("The listener %s of %s ends TLS, and nodes that take traffic to %s themselves don't: from inside the cluster HTTPS meets what the Pods speak behind it.", at, b.ID, ccm.Address(svc)))
 		case l.Protocol == "http":
 			add(doctor.Info, at, fmt.Sprintf("The listener %s of %s does not see traffic from inside the cluster, which nodes take themselves: no X-Forwarded-For, no redirect and no sticky session there.", at, b.ID))
 		}
@@ -214,12 +215,12 @@ func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 		nodes = slices.Compact(nodes)
 		do := "From inside the cluster use the cluster address or the DNS name of the Service behind it. Or use a load balancer with a public address for it."
 		if strings.HasPrefix(s.Detail.Network, "terway") {
-			do += fmt.Sprintf(" Or, where a Service has the port, take Pods as the backends with the annotation %s: eni.", remedy.BackendType)
+			do += fmt.Sprintf(" Or, where a Service has the port, take Pods as the backends with the annotation %s: eni.", ccm.BackendType)
 		}
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfBalancer(b.ID), Key: "hairpin", Services: users[b.ID],
 			Evidence: map[string]string{"listeners": cut(strings.Join(at, ", ")), "address": b.Address, "nodes": cut(strings.Join(nodes, ", "))},
 			Text: fmt.Sprintf("No Service has nodes take traffic to %s of the private %s (%s), whose backends are nodes of the cluster: a client on one of them that is sent back to its own node gets no answer (%s).",
-				remedy.List(at, shown), b.ID, b.Address, remedy.Clauses(nodes, shown)),
+				remedy.List(at, shown), b.ID, b.Address, ccm.Clauses(nodes, shown)),
 			Do: do})
 	}
 }

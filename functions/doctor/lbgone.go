@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -41,7 +42,7 @@ func findLBGone(s *doctor.Snapshot, r *doctor.Report) {
 		return
 	}
 	for _, svc := range s.OfType() {
-		if doctor.NamedBy(svc) == "" && !remedy.Synced(svc) {
+		if doctor.NamedBy(svc) == "" && !ccm.Synced(svc) {
 			continue // it has none yet
 		}
 		switch b, err := s.Balancer(svc); {
@@ -79,7 +80,7 @@ func (g *goneLook) apiServer() {
 			continue
 		}
 		for _, z := range b.NLB.Zones {
-			if z.Address == address || z.Address == "" && b.Tags[remedy.ClusterTag] != "" {
+			if z.Address == address || z.Address == "" && b.Tags[ccm.ClusterTag] != "" {
 				return
 			}
 		}
@@ -88,7 +89,7 @@ func (g *goneLook) apiServer() {
 		g.report.Unknown(g.OfCluster(), errEmpty)
 		return
 	}
-	none := fmt.Sprintf("The API server has the address %s:%d, which no load balancer of the region has, of %s listed", address, apiServerPort, remedy.Count(g.count[false], "CLB"))
+	none := fmt.Sprintf("The API server has the address %s:%d, which no load balancer of the region has, of %s listed", address, apiServerPort, ccm.Count(g.count[false], "CLB"))
 	sure := fmt.Sprintf("Make sure: aliyun slb DescribeLoadBalancers --RegionId %s --Address %s.", g.Region, address)
 	f := doctor.Finding{Severity: doctor.Critical, About: g.OfCluster(), Key: "api-server", Evidence: map[string]string{"address": address},
 		Text: none + ": its load balancer is gone.",
@@ -105,7 +106,7 @@ func (g *goneLook) apiServer() {
 
 // service reports on a Service whose load balancer the controller does not find.
 func (g *goneLook) service(svc *corev1.Service) {
-	id, _ := remedy.Annotation(svc, "id")
+	id, _ := ccm.Annotation(svc, "id")
 	if id == "" {
 		b, err := g.Left(svc)
 		if err != nil {
@@ -122,7 +123,7 @@ func (g *goneLook) service(svc *corev1.Service) {
 	switch {
 	case err != nil:
 		g.report.Unknown(about(svc), err)
-	case !gone && id == "" && remedy.Synced(svc):
+	case !gone && id == "" && ccm.Synced(svc):
 		g.report.Unknown(about(svc), fmt.Errorf("the load balancer %s that its label names is not its own, and which was nobody says", was))
 	case gone:
 		g.add(svc, id, was)
@@ -133,13 +134,13 @@ func (g *goneLook) service(svc *corev1.Service) {
 // Where nothing names it, no load balancer having the Service's address has to do.
 func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 	if was == "" {
-		eip, _ := remedy.Annotation(svc, "external-ip-type")
-		host, _ := remedy.Annotation(svc, "hostname")
+		eip, _ := ccm.Annotation(svc, "external-ip-type")
+		host, _ := ccm.Annotation(svc, "hostname")
 		switch {
-		case g.count[remedy.NLB(svc)] == 0:
+		case g.count[ccm.NLB(svc)] == 0:
 			return false, errEmpty
-		case !remedy.NLB(svc) && (eip == "eip" || host != ""):
-			return false, fmt.Errorf("the address %s is not its load balancer's own, and nothing else says which it had", remedy.Address(svc))
+		case !ccm.NLB(svc) && (eip == "eip" || host != ""):
+			return false, fmt.Errorf("the address %s is not its load balancer's own, and nothing else says which it had", ccm.Address(svc))
 		}
 		return true, nil
 	}
@@ -152,32 +153,32 @@ func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 	err, asked := g.Named[was]
 	switch {
 	case !asked:
-		return false, fmt.Errorf("the list has no %s, and it was not asked for", remedy.Quote(was))
+		return false, fmt.Errorf("the list has no %s, and it was not asked for", ccm.Quote(was))
 	case errors.Is(err, cloud.ErrNotFound):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("whether %s exists: %w", remedy.Quote(was), err)
+		return false, fmt.Errorf("whether %s exists: %w", ccm.Quote(was), err)
 	}
-	return false, fmt.Errorf("%s exists, and the list of load balancers lacks it: permissions limited by resource hide some", remedy.Quote(was))
+	return false, fmt.Errorf("%s exists, and the list of load balancers lacks it: permissions limited by resource hide some", ccm.Quote(was))
 }
 
 // lost reports a load balancer that the controller does not find any more.
 func (g *goneLook) lost(svc *corev1.Service, b *doctor.LoadBalancer) {
-	tag := fmt.Sprintf("%s, then %s", remedy.TagCommand(svc, g.Region, b.ID, remedy.NameTag, remedy.DefaultName(svc)), remedy.WakeCommand(svc))
+	tag := fmt.Sprintf("%s, then %s", ccm.TagCommand(svc, g.Region, b.ID, ccm.NameTag, ccm.DefaultName(svc)), ccm.WakeCommand(svc))
 	do := fmt.Sprintf("Give it its tag: %s.", tag)
 	if why := doubt(g.Snapshot, svc, b); why != "" {
-		do = fmt.Sprintf("%s If the controller made it for this Service alone, give it its tag: %s. If a person made it, name it: %s.", why, tag, remedy.SetCommand(svc, "id", b.ID))
+		do = fmt.Sprintf("%s If the controller made it for this Service alone, give it its tag: %s. If a person made it, name it: %s.", why, tag, ccm.SetCommand(svc, "id", b.ID))
 	}
-	g.report.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "lost", Evidence: map[string]string{"load balancer": b.ID, "address": remedy.Address(svc)},
-		Text: fmt.Sprintf("%s of the Service still exists, and the controller does not find it: it has lost the tag %s and its name. Its backends stay as they are.", b.ID, remedy.NameTag),
+	g.report.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "lost", Evidence: map[string]string{"load balancer": b.ID, "address": ccm.Address(svc)},
+		Text: fmt.Sprintf("%s of the Service still exists, and the controller does not find it: it has lost the tag %s and its name. Its backends stay as they are.", b.ID, ccm.NameTag),
 		Do:   do})
 }
 
 // add reports a load balancer that is gone.
 func (g *goneLook) add(svc *corev1.Service, id, was string) {
-	address := remedy.Address(svc)
+	address := ccm.Address(svc)
 	f := doctor.Finding{Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"load balancer": cut(was), "address": address}}
-	what, sure := remedy.Quote(was), ""
+	what, sure := ccm.Quote(was), ""
 	if was == "" {
 		what = "with the address " + address
 		sure = "Make sure that it is gone: permissions limited by resource hide load balancers. "
@@ -186,7 +187,7 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 	switch {
 	case id != "" && address == "":
 		f.Text = fmt.Sprintf("The Service names the load balancer %s, which does not exist in the region: it never comes up.", what)
-		f.Do = fmt.Sprintf("Name one that exists: %s. Or have the controller make one: %s.", set(svc, "id"), remedy.RemoveCommand(svc, "id"))
+		f.Do = fmt.Sprintf("Name one that exists: %s. Or have the controller make one: %s.", set(svc, "id"), ccm.RemoveCommand(svc, "id"))
 	case id != "":
 		f.Text = fmt.Sprintf("The Service names the load balancer %s, which does not exist in the region: nobody answers at %s.", what, address)
 		f.Do = "Delete the Service and create it again, with the annotation of one that exists or without it: its address changes, and while the Service has its old one the controller takes no other."
@@ -195,7 +196,7 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 		f.Text = fmt.Sprintf("The load balancer %s of the cluster's ingress is gone: nobody answers%s, for all that comes in by Ingresses.", what, at(address))
 		f.Do = sure + again + " The manifest to create it again is on the page of this check: lbremedy doctor checks lb-gone. Afterwards point the DNS names of the Ingresses to the new address."
 	case was == "":
-		f.Text = fmt.Sprintf("No load balancer of the region has the address %s of the Service, of %s listed: nobody answers there, and the controller makes no other while the Service is as it is.", address, remedy.Count(g.count[remedy.NLB(svc)], kind(svc)))
+		f.Text = fmt.Sprintf("No load balancer of the region has the address %s of the Service, of %s listed: nobody answers there, and the controller makes no other while the Service is as it is.", address, ccm.Count(g.count[ccm.NLB(svc)], kind(svc)))
 		f.Do = sure + again
 	default:
 		f.Text = fmt.Sprintf("The load balancer %s of the Service is gone: nobody answers%s, and the controller makes no other while the Service is as it is.", what, at(address))
@@ -206,7 +207,7 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 
 // kind returns which kind of load balancer a Service has.
 func kind(svc *corev1.Service) string {
-	if remedy.NLB(svc) {
+	if ccm.NLB(svc) {
 		return "NLB"
 	}
 	return "CLB"
@@ -224,10 +225,10 @@ func at(address string) string {
 // the place of one that is gone: while the status has an address it makes none, and a
 // change of the status alone wakes nobody.
 func anew(svc *corev1.Service) string {
-	if !remedy.Synced(svc) {
-		return remedy.WakeCommand(svc)
+	if !ccm.Synced(svc) {
+		return ccm.WakeCommand(svc)
 	}
-	return remedy.ClearCommand(svc) + ", then " + remedy.WakeCommand(svc)
+	return ccm.ClearCommand(svc) + ", then " + ccm.WakeCommand(svc)
 }
 
 // ingress is the Service of the ingress controller that clusters are made with.
@@ -239,14 +240,14 @@ const ingress = "kube-system/nginx-ingress-lb"
 func fixLBGone(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	p := remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
 	was := doctor.NamedBy(svc)
-	id, _ := remedy.Annotation(svc, "id")
+	id, _ := ccm.Annotation(svc, "id")
 	look := goneLook{Snapshot: s, count: map[bool]int{}}
 	switch b, err := s.Left(svc); {
 	case id != "" || err != nil:
 	case b != nil && doubt(s, svc, b) == "":
 		p.Ask = ""
 		p.Note = fmt.Sprintf("With this tag the controller deletes %s when the Service is deleted.", b.ID)
-		p.Steps = []remedy.Step{step.TagLB{LB: b.ID, Key: remedy.NameTag, Value: remedy.DefaultName(svc), Network: b.NLB != nil}, step.Touch{}}
+		p.Steps = []remedy.Step{step.TagLB{LB: b.ID, Key: ccm.NameTag, Value: ccm.DefaultName(svc), Network: b.NLB != nil}, step.Touch{}}
 	case b == nil && was != "":
 		if gone, err := look.gone(svc, was); err != nil || !gone {
 			return p
@@ -254,7 +255,7 @@ func fixLBGone(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) 
 		p.Ask, p.Risk = "", remedy.High
 		p.Note = "The new load balancer has another address. A controller that still remembers the token of the old creation may need a restart. The other way is to delete the Service and create it again."
 		p.Steps = []remedy.Step{step.Touch{}}
-		if remedy.Synced(svc) {
+		if ccm.Synced(svc) {
 			p.Steps = []remedy.Step{step.ClearStatus{Was: svc.Status.LoadBalancer.Ingress}, step.Touch{}}
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 //go:embed listenersmissing.md
@@ -28,7 +28,7 @@ var listenersMissing = &doctor.Check{
 
 func findListenersMissing(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
-		if remedy.OwnsListeners(svc) {
+		if ccm.OwnsListeners(svc) {
 			continue // the controller makes them
 		}
 		b, err := s.Balancer(svc)
@@ -88,14 +88,14 @@ func on(listeners []standing, key string) (standing, bool) {
 // missing looks at the ports of one Service that reuses a load balancer.
 func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	listeners := standings(b)
-	ranges, _ := remedy.Annotation(svc, "listener-port-range")
-	override := fmt.Sprintf("let the controller: %s. There is nothing that it would replace.", remedy.SetCommand(svc, forceOverride, "true"))
+	ranges, _ := ccm.Annotation(svc, "listener-port-range")
+	override := fmt.Sprintf("let the controller: %s. There is nothing that it would replace.", ccm.SetCommand(svc, forceOverride, "true"))
 	if replaced := overridden(s, svc, b, listeners); len(replaced) > 0 {
-		override = fmt.Sprintf("let the controller: %s. That replaces what stands there now: %s.", remedy.SetCommand(svc, forceOverride, "true"), remedy.Clauses(replaced, shown))
+		override = fmt.Sprintf("let the controller: %s. That replaces what stands there now: %s.", ccm.SetCommand(svc, forceOverride, "true"), ccm.Clauses(replaced, shown))
 	}
 	var lacks, groups []string
 	for _, p := range svc.Spec.Ports {
-		key := remedy.ListenerKey(svc, p)
+		key := ccm.ListenerKey(svc, p)
 		at, ok := on(listeners, key)
 		if !ok {
 			ranged := slices.ContainsFunc(listeners, func(l standing) bool { return l.port == 0 && l.first <= int(p.Port) && int(p.Port) <= l.last })
@@ -137,11 +137,11 @@ func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.
 		Evidence: map[string]string{"load balancer": b.ID, "listener": at.key, "sends to": at.group}}
 	to := cmp.Or(at.group, "no group of that kind")
 	switch {
-	case g == nil && !remedy.Synced(svc):
+	case g == nil && !ccm.Synced(svc):
 		return // the first sync makes the group
 	case g == nil:
 		f.Text = fmt.Sprintf("The listener %s of the reused %s sends to %s, and the Service has no group there (%s): its traffic does not reach the Service.", at.key, b.ID, to, groupFor(s, svc, p))
-		f.Do = fmt.Sprintf("If the port is meant for the Service, wake the controller, which makes the group: %s. Then have the listener use it in the console, or %s", remedy.WakeCommand(svc), override)
+		f.Do = fmt.Sprintf("If the port is meant for the Service, wake the controller, which makes the group: %s. Then have the listener use it in the console, or %s", ccm.WakeCommand(svc), override)
 	case g.Rules > 0 || at.group == g.ID && !at.stopped:
 		return
 	case at.group == g.ID:
@@ -158,13 +158,13 @@ func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.
 
 // groupFor returns what the group for a port of the Service is called.
 func groupFor(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) string {
-	if id := remedy.AdoptedGroup(svc, p); id != "" {
+	if id := ccm.AdoptedGroup(svc, p); id != "" {
 		return id
 	}
 	if s.Err(doctor.Detail) != nil {
 		return fmt.Sprintf("k8s/…/%s/%s/%s", svc.Name, svc.Namespace, s.Cluster)
 	}
-	return remedy.GroupName(svc, p, s.Mode(svc), s.Cluster)
+	return ccm.GroupName(svc, p, s.Mode(svc), s.Cluster)
 }
 
 // overridden returns what the controller would replace on the load balancer if the
@@ -173,11 +173,11 @@ func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer,
 	var list []string
 	for _, l := range listeners {
 		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-			return int(p.Port) == l.port && alike(remedy.ListenerKey(svc, p), l.key)
+			return int(p.Port) == l.port && alike(ccm.ListenerKey(svc, p), l.key)
 		}) {
 			continue
 		}
-		switch t, ok := remedy.ParseTrace(l.trace); {
+		switch t, ok := ccm.ParseTrace(l.trace); {
 		case !ok:
 			list = append(list, fmt.Sprintf("%s, which was made by hand and sends to %s", l.key, cmp.Or(l.group, "no group of that kind")))
 		case !t.Of(svc, s.Cluster):
@@ -193,11 +193,11 @@ func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer,
 }
 
 // listenerDrift returns what a sync that sets the listeners would change on them.
-func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []remedy.Difference {
+func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []ccm.Difference {
 	if b.NLB != nil {
-		return remedy.NetworkListenerDifferences(svc, b.NetworkListeners, s.Cluster)
+		return ccm.NetworkListenerDifferences(svc, b.NetworkListeners, s.Cluster)
 	}
-	return remedy.ListenerDifferences(svc, b.Listeners, s.Cluster)
+	return ccm.ListenerDifferences(svc, b.Listeners, s.Cluster)
 }
 
 // alike reports whether two listeners, such as "tcp:80" and "http:80", can't both be:

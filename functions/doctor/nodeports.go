@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -83,7 +84,7 @@ func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports) {
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "local-ports",
 		Evidence: map[string]string{"node ports": list, "local ports": local.String()},
 		Text: fmt.Sprintf("Nodes take the ports for connections of their own from %s, where the Service has %s: a connection that gets the same port fails now and then, and nobody sees why. Node ports there: %s.",
-			local, remedy.Count(len(ports), "node port"), strings.Join(ports, ", ")),
+			local, ccm.Count(len(ports), "node port"), strings.Join(ports, ", ")),
 		Do: do + fmt.Sprintf(" these ports free on every node: sysctl -w net.ipv4.ip_local_reserved_ports=%s. If the nodes have another range, write it to the policy file: survey.localPorts.", list)})
 }
 
@@ -101,7 +102,7 @@ func unread(r *doctor.Report, svc *corev1.Service, known names) {
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "annotations",
 		Evidence: map[string]string{"type": string(svc.Spec.Type), "annotations": strings.Join(found, ", ")},
 		Text: fmt.Sprintf("The Service is of type NodePort and has %s for a load balancer, which nobody reads: %s. Only Services of type LoadBalancer get listeners.",
-			remedy.Count(len(found), "annotation"), remedy.Clauses(found, 5)),
+			ccm.Count(len(found), "annotation"), ccm.Clauses(found, 5)),
 		Do: fmt.Sprintf(`If it is to have a load balancer: kubectl -n %[1]s patch service %[2]s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'. If not: kubectl -n %[1]s annotate service %[2]s %[3]s.`,
 			svc.Namespace, svc.Name, strings.Join(keys, " "))})
 }
@@ -132,7 +133,7 @@ func reach(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 			Do:   "To reach it from outside, make it a Service of type LoadBalancer, or give a node an EIP and let the port through in its security group."})
 	} else {
 		r.Add(doctor.Finding{Severity: doctor.Info, About: about, Key: "outside", Evidence: evidence,
-			Text: fmt.Sprintf("From outside the VPC the node ports of the Service are reached through the public address of %d of %s alone, where its security group lets them through: %s.", len(public), remedy.Count(len(nodes), "node"), remedy.Clauses(public, 5)),
+			Text: fmt.Sprintf("From outside the VPC the node ports of the Service are reached through the public address of %d of %s alone, where its security group lets them through: %s.", len(public), ccm.Count(len(nodes), "node"), ccm.Clauses(public, 5)),
 			Do:   "Nothing, if that is meant. If nobody outside is to reach it, close the node ports in the security group of these nodes; if everybody is, make it a Service of type LoadBalancer."})
 	}
 	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
@@ -152,7 +153,7 @@ func localNodes(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, nodes
 	for _, p := range svc.Spec.Ports {
 		// Nodes forward to Pods of either family; no annotation chooses one.
 		list := s.Slices[name(svc)]
-		for _, e := range slices.Concat(remedy.Ready(list, p, discoveryv1.AddressTypeIPv4), remedy.Ready(list, p, discoveryv1.AddressTypeIPv6)) {
+		for _, e := range slices.Concat(ccm.Ready(list, p, discoveryv1.AddressTypeIPv4), ccm.Ready(list, p, discoveryv1.AddressTypeIPv6)) {
 			if e.Node == "" {
 				r.Unknown(about, fmt.Errorf("on which node its Pod %s is, which its EndpointSlice does not say", e.IP))
 				return
@@ -167,7 +168,7 @@ func localNodes(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, nodes
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "local",
 		Evidence: map[string]string{"nodes": fmt.Sprint(len(nodes)), "without a Pod": strings.Join(empty, ", ")},
 		Text: fmt.Sprintf("The Service has externalTrafficPolicy: Local, and %d of %s %s none of its ready Pods: what comes to its node ports there is dropped: %s.",
-			len(empty), remedy.Count(len(nodes), "node"), holds(len(empty)), remedy.Clauses(empty, 5)),
+			len(empty), ccm.Count(len(nodes), "node"), holds(len(empty)), ccm.Clauses(empty, 5)),
 		Do: fmt.Sprintf(`Send clients to the nodes that hold a Pod alone, or run one on every node, by a DaemonSet. Or let every node pass the traffic on, whose source address is lost then: kubectl -n %s patch service %s --type=merge -p '{"spec":{"externalTrafficPolicy":"Cluster"}}'.`,
 			svc.Namespace, svc.Name)})
 }

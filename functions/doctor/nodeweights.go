@@ -10,9 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 //go:embed nodeweights.md
@@ -36,10 +36,10 @@ const uneven = 2.0
 
 func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
-		if s.Mode(svc) != remedy.LocalMode {
+		if s.Mode(svc) != ccm.LocalMode {
 			continue
 		}
-		if keep, _ := remedy.Annotation(svc, "ignore-weight-update"); strings.EqualFold(keep, "on") {
+		if keep, _ := ccm.Annotation(svc, "ignore-weight-update"); strings.EqualFold(keep, "on") {
 			v, err := versionOf(s)
 			if err != nil {
 				r.Unknown(about(svc), fmt.Errorf("whether the controller leaves its weights alone: %w", err))
@@ -58,15 +58,15 @@ func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
 }
 
 // leavesWeights is the first release that reads the annotation ignore-weight-update.
-var leavesWeights = remedy.Version{Major: 2, Minor: 11, Patch: 1}
+var leavesWeights = ccm.Version{Major: 2, Minor: 11, Patch: 1}
 
 // podsByNode returns how many ready Pods of a port each node has that the controller
 // takes for a backend.
 func podsByNode(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) map[string]int {
 	serve := map[string]bool{}
 	for i := range s.Nodes {
-		why, _ := remedy.LeftOut(&s.Nodes[i], svc)
-		serve[s.Nodes[i].Name] = why == remedy.Serves
+		why, _ := ccm.LeftOut(&s.Nodes[i], svc)
+		serve[s.Nodes[i].Name] = why == ccm.Serves
 	}
 	nodes := map[string]int{}
 	for _, e := range s.Ready(svc, p) {
@@ -85,13 +85,13 @@ func schedulerOf(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) 
 		return "", err
 	}
 	if b.NLB != nil {
-		want, _ := remedy.Annotation(svc, "scheduler")
+		want, _ := ccm.Annotation(svc, "scheduler")
 		return strings.ToLower(cmp.Or(want, "wrr")), nil
 	}
 	if err := cmp.Or(s.Err(doctor.Listeners), b.Err(doctor.Listeners)); err != nil {
 		return "", err
 	}
-	key := remedy.ListenerKey(svc, p)
+	key := ccm.ListenerKey(svc, p)
 	i := slices.IndexFunc(b.Listeners, func(l cloud.Listener) bool { return fmt.Sprintf("%s:%d", l.Protocol, l.Port) == key })
 	if i < 0 {
 		return "", nil
@@ -114,7 +114,7 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 		return // there is no listener, which others report
 	}
 	w := weighing{svc: svc, v: v, scheduler: scheduler}
-	w.own, w.shared = remedy.OwnWeight(svc, v)
+	w.own, w.shared = ccm.OwnWeight(svc, v)
 	for _, n := range pods {
 		w.all += n
 	}
@@ -135,14 +135,14 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 		n := pods[node]
 		each := 100 * float64(w.counts(n)) / float64(sum) / float64(n)
 		least, most = min(least, each), max(most, each)
-		clauses = append(clauses, fmt.Sprintf("%s has %s and the weight %d", node, remedy.Count(n, "Pod"), w.weight(n)))
+		clauses = append(clauses, fmt.Sprintf("%s has %s and the weight %d", node, ccm.Count(n, "Pod"), w.weight(n)))
 		if len(f.Evidence) < mostEvidence {
-			f.Evidence["node "+node] = fmt.Sprintf("%s; weight %d before v1.9.3.164, %d before v1.9.3.276, %d since", remedy.Count(n, "Pod"), remedy.NodeWeight(remedy.Version{}, n, w.all),
-				remedy.NodeWeight(remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 164}, n, w.all), remedy.NodeWeight(remedy.WeighsPods(), n, w.all))
+			f.Evidence["node "+node] = fmt.Sprintf("%s; weight %d before v1.9.3.164, %d before v1.9.3.276, %d since", ccm.Count(n, "Pod"), ccm.NodeWeight(ccm.Version{}, n, w.all),
+				ccm.NodeWeight(ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 164}, n, w.all), ccm.NodeWeight(ccm.WeighsPods(), n, w.all))
 		}
 	}
 	f.Evidence["least"], f.Evidence["most"] = percentage(least), percentage(most)
-	f.Text = fmt.Sprintf("Behind port %d the nodes get traffic in Local mode %s (scheduler %s): %s, so that of all traffic a Pod gets from %s to %s.", p.Port, w.rule(), scheduler, remedy.Clauses(clauses, shown), percentage(least), percentage(most))
+	f.Text = fmt.Sprintf("Behind port %d the nodes get traffic in Local mode %s (scheduler %s): %s, so that of all traffic a Pod gets from %s to %s.", p.Port, w.rule(), scheduler, ccm.Clauses(clauses, shown), percentage(least), percentage(most))
 	f.Do = "Nothing: the Pods get about the same."
 	if most >= uneven*least {
 		f.Severity, f.Do = doctor.Warning, strings.TrimSpace(w.way()+" Spread the Pods evenly over the nodes, with topologySpreadConstraints on the label kubernetes.io/hostname.")
@@ -153,7 +153,7 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 // A weighing is how the nodes behind a port come to their share of its traffic.
 type weighing struct {
 	svc       *corev1.Service
-	v         remedy.Version
+	v         ccm.Version
 	scheduler string
 	all       int // Pods
 	own       int // what the annotation weight says
@@ -165,7 +165,7 @@ type weighing struct {
 func (w weighing) weighted() bool { return w.scheduler == "wrr" || w.scheduler == "wlc" }
 
 // weight returns the weight of a node with so many Pods.
-func (w weighing) weight(n int) int { return remedy.LocalWeight(w.svc, w.v, n, w.all) }
+func (w weighing) weight(n int) int { return ccm.LocalWeight(w.svc, w.v, n, w.all) }
 
 // counts returns the weight by which such a node gets traffic.
 func (w weighing) counts(n int) int {
@@ -190,13 +190,13 @@ func (w weighing) rule() string {
 func (w weighing) way() string {
 	switch {
 	case w.scheduler == "rr":
-		return fmt.Sprintf("Let the weights count: %s.", remedy.SetCommand(w.svc, "scheduler", "wrr"))
+		return fmt.Sprintf("Let the weights count: %s.", ccm.SetCommand(w.svc, "scheduler", "wrr"))
 	case !w.weighted():
 		return "" // by the clients' addresses, which somebody chose
 	case w.shared:
-		return fmt.Sprintf("Give the Service a weight of at least as many as it has Pods: %s.", remedy.SetCommand(w.svc, "weight", strconv.Itoa(min(w.all, 100))))
-	case w.v.Before(remedy.WeighsPods()):
-		return fmt.Sprintf("Upgrade the controller to %s or later, which weighs a node by its Pods.", remedy.WeighsPods())
+		return fmt.Sprintf("Give the Service a weight of at least as many as it has Pods: %s.", ccm.SetCommand(w.svc, "weight", strconv.Itoa(min(w.all, 100))))
+	case w.v.Before(ccm.WeighsPods()):
+		return fmt.Sprintf("Upgrade the controller to %s or later, which weighs a node by its Pods.", ccm.WeighsPods())
 	}
 	return ""
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -27,7 +28,7 @@ var notRenamable = &doctor.Check{
 
 func findNotRenamable(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
-		if id, _ := remedy.Annotation(svc, "id"); id != "" {
+		if id, _ := ccm.Annotation(svc, "id"); id != "" {
 			continue // found by its ID
 		}
 		b, err := s.Balancer(svc)
@@ -35,16 +36,16 @@ func findNotRenamable(s *doctor.Snapshot, r *doctor.Report) {
 			r.Unknown(about(svc), err)
 			continue
 		}
-		tag := remedy.DefaultName(svc)
-		if b == nil || b.Tags[remedy.NameTag] == tag {
+		tag := ccm.DefaultName(svc)
+		if b == nil || b.Tags[ccm.NameTag] == tag {
 			continue
 		}
-		do := fmt.Sprintf("Don't rename it before it has the tag: %s.", remedy.TagCommand(svc, s.Region, b.ID, remedy.NameTag, tag))
+		do := fmt.Sprintf("Don't rename it before it has the tag: %s.", ccm.TagCommand(svc, s.Region, b.ID, ccm.NameTag, tag))
 		if doubt := doubt(s, svc, b); doubt != "" {
-			do = doubt + " Don't rename it. If it is this Service's alone, tag it: " + remedy.TagCommand(svc, s.Region, b.ID, remedy.NameTag, tag) + "."
+			do = doubt + " Don't rename it. If it is this Service's alone, tag it: " + ccm.TagCommand(svc, s.Region, b.ID, ccm.NameTag, tag) + "."
 		}
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Do: do, Evidence: map[string]string{"load balancer": b.ID, "name": b.Name, "address": b.Address},
-			Text: fmt.Sprintf("%s has no tag %s: %s, as controllers before v1.9.3.10 made them: the controller finds it by its name %s alone, and who renames it takes it from the Service.", b.ID, remedy.NameTag, tag, b.Name)})
+			Text: fmt.Sprintf("%s has no tag %s: %s, as controllers before v1.9.3.10 made them: the controller finds it by its name %s alone, and who renames it takes it from the Service.", b.ID, ccm.NameTag, tag, b.Name)})
 	}
 }
 
@@ -57,7 +58,7 @@ func fixNotRenamable(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Fin
 		return p
 	}
 	p.Note = fmt.Sprintf("With this tag the controller deletes %s when the Service is deleted, as it does now while the name stands.", b.ID)
-	p.Steps = []remedy.Step{step.TagLB{LB: b.ID, Key: remedy.NameTag, Value: remedy.DefaultName(svc), Network: b.NLB != nil}}
+	p.Steps = []remedy.Step{step.TagLB{LB: b.ID, Key: ccm.NameTag, Value: ccm.DefaultName(svc), Network: b.NLB != nil}}
 	return p
 }
 
@@ -65,13 +66,13 @@ func fixNotRenamable(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Fin
 // tagged, as sentences; empty if there is no doubt. Beside its name, which has the
 // Service's UID in it, something on it has to name the Service, and nothing another.
 func doubt(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) string {
-	if value, ok := b.Tags[remedy.NameTag]; ok {
-		return fmt.Sprintf("It has the tag %s with another value, %s: find out whose it is.", remedy.NameTag, remedy.Quote(value))
+	if value, ok := b.Tags[ccm.NameTag]; ok {
+		return fmt.Sprintf("It has the tag %s with another value, %s: find out whose it is.", ccm.NameTag, ccm.Quote(value))
 	}
-	if b.Tags[remedy.ReusedTag] != "" {
-		return fmt.Sprintf("It has the tag %s: a person made it, and the tag would have the controller delete it with the Service.", remedy.ReusedTag)
+	if b.Tags[ccm.ReusedTag] != "" {
+		return fmt.Sprintf("It has the tag %s: a person made it, and the tag would have the controller delete it with the Service.", ccm.ReusedTag)
 	}
-	if remedy.TagsFull(&b.Instance) {
+	if ccm.TagsFull(&b.Instance) {
 		return fmt.Sprintf("It has %d tags, which is the most it can: take one off that nobody needs.", len(b.Tags))
 	}
 	if err := cmp.Or(s.Err(doctor.Listeners, doctor.Groups), b.Err(doctor.Listeners, doctor.Groups)); err != nil {
@@ -86,7 +87,7 @@ func doubt(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) stri
 	}
 	ours := false
 	for _, text := range names {
-		switch t, ok := remedy.ParseTrace(text); {
+		switch t, ok := ccm.ParseTrace(text); {
 		case ok && t.Of(svc, s.Cluster):
 			ours = true
 		case ok:

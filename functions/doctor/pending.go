@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -41,12 +42,12 @@ const tooLong = 10 * time.Minute
 
 // speaks is the first release that writes Events
 // (v1.9.3.276-g372aa98-aliyun, of the Service FAQ of ACK).
-var speaks = remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 276}
+var speaks = ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 276}
 
 // waits returns for how long a Service has waited for an address; 0 if it does not, or
 // if it may be of the type LoadBalancer only since it was last changed.
 func waits(s *doctor.Snapshot, svc *corev1.Service) time.Duration {
-	if remedy.Synced(svc) || svc.CreationTimestamp.IsZero() {
+	if ccm.Synced(svc) || svc.CreationTimestamp.IsZero() {
 		return 0
 	}
 	since, heard := svc.CreationTimestamp.Time, false
@@ -75,7 +76,7 @@ func findPending(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
 		waited := waits(s, svc)
 		if waited < tooLong {
-			if err := s.Err(doctor.Events); err != nil && !remedy.Synced(svc) && !svc.CreationTimestamp.IsZero() && s.Time.Sub(svc.CreationTimestamp.Time) >= tooLong {
+			if err := s.Err(doctor.Events); err != nil && !ccm.Synced(svc) && !svc.CreationTimestamp.IsZero() && s.Time.Sub(svc.CreationTimestamp.Time) >= tooLong {
 				r.Unknown(about(svc), fmt.Errorf("since when it waits: %w", err))
 			}
 			continue
@@ -85,7 +86,7 @@ func findPending(s *doctor.Snapshot, r *doctor.Report) {
 		if err := s.Err(doctor.Events); err == nil {
 			why, do = "and no Event says why", "Look what the controller's log says: "+remedy.LogQuery(name(svc))+"."
 			if e, ok := failure(s.Events[svc.UID]); ok {
-				why, do = "and its newest Event says: "+remedy.Quote(e.Message), fmt.Sprintf("Find the cause: lbremedy plan %s.", name(svc))
+				why, do = "and its newest Event says: "+ccm.Quote(e.Message), fmt.Sprintf("Find the cause: lbremedy plan %s.", name(svc))
 				evidence["event"], evidence["count"] = e.Reason, fmt.Sprint(e.Count)
 			}
 		} else {
@@ -126,7 +127,7 @@ func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
 	switch {
 	case len(services) == 0:
 		return
-	case v == (remedy.Version{}):
+	case v == (ccm.Version{}):
 		r.Unknown(doctor.About{}, errNoVersion)
 		return
 	case v.Before(speaks):
@@ -142,7 +143,7 @@ func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
 			r.Add(doctor.Finding{
 				Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"CCM": v.String()},
 				Text: fmt.Sprintf("The Service has waited for its load balancer for %s, and CCM %s, which writes Events, has written none about it in the last hour.", round(waited), v),
-				Do: "Wake the controller, since some failures it tells of once and does not try again: " + remedy.WakeCommand(svc) + ". If that brings no Event, look whether it runs, and what it logs: " +
+				Do: "Wake the controller, since some failures it tells of once and does not try again: " + ccm.WakeCommand(svc) + ". If that brings no Event, look whether it runs, and what it logs: " +
 					remedy.LogQuery(name(svc)) + ". If it says nothing there, open a ticket with Alibaba Cloud.",
 			})
 		}

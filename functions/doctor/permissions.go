@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 //go:embed permissions.md
@@ -39,7 +39,7 @@ func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 	switch {
 	case s.Controller.AccessKey:
 		err = errAccessKey
-	case s.Controller.Version == (remedy.Version{}):
+	case s.Controller.Version == (ccm.Version{}):
 		err = errNoVersion
 	case err == nil && s.Role.Name == "":
 		err = errNoRole
@@ -48,8 +48,8 @@ func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 		r.Unknown(about, err)
 		return
 	}
-	use, runs := remedy.InUse(s.Detail, s.Services), s.Controller.Version
-	now := s.Role.Lacks(remedy.Needs(runs, use))
+	use, runs := ccm.InUse(s.Detail, s.Services), s.Controller.Version
+	now := s.Role.Lacks(ccm.Needs(runs, use))
 	gap(s, r, now, "", doctor.Warning, fmt.Sprintf("CCM %s, which runs, calls", runs))
 
 	if err := s.Err(doctor.Policy); err != nil {
@@ -57,13 +57,13 @@ func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 		return
 	}
 	target, severity := s.Policy.Survey.Target, doctor.Warning
-	if target == (remedy.Version{}) {
-		target, severity = remedy.Newest(), doctor.Info
+	if target == (ccm.Version{}) {
+		target, severity = ccm.Newest(), doctor.Info
 	}
 	if !runs.Before(target) {
 		return
 	}
-	gap(s, r, s.Role.Lacks(remedy.Gains(runs, target, use)), "target/", severity, fmt.Sprintf("CCM %s, to which an upgrade may lead, calls", target))
+	gap(s, r, s.Role.Lacks(ccm.Gains(runs, target, use)), "target/", severity, fmt.Sprintf("CCM %s, to which an upgrade may lead, calls", target))
 }
 
 // taken ends a command that makes a policy.
@@ -71,7 +71,7 @@ const taken = ". If there is a policy of this name already, give it another."
 
 // gap reports what a role lacks of what the controller calls. The key begins with a
 // prefix; what is said of the actions begins with the caller.
-func gap(s *doctor.Snapshot, r *doctor.Report, g remedy.Gap, prefix string, severity doctor.Severity, calls string) {
+func gap(s *doctor.Snapshot, r *doctor.Report, g ccm.Gap, prefix string, severity doctor.Severity, calls string) {
 	role := s.Role.Name
 	add := func(key, how string, actions []string, do string) {
 		if len(actions) == 0 {
@@ -79,12 +79,12 @@ func gap(s *doctor.Snapshot, r *doctor.Report, g remedy.Gap, prefix string, seve
 		}
 		r.Add(doctor.Finding{Severity: severity, About: s.OfCluster(), Key: prefix + key,
 			Evidence: map[string]string{"role": role, "actions": strings.Join(actions, ", ")},
-			Text:     fmt.Sprintf("%s %s that %s: %s.", calls, remedy.Count(len(actions), "action"), fmt.Sprintf(how, role), remedy.Clauses(actions, 8)),
+			Text:     fmt.Sprintf("%s %s that %s: %s.", calls, ccm.Count(len(actions), "action"), fmt.Sprintf(how, role), ccm.Clauses(actions, 8)),
 			Do:       do})
 	}
-	add("missing", "the masters' RAM role %s does not allow", g.Absent, "Allow them: "+remedy.AllowCommand(role, g.Absent)+taken)
+	add("missing", "the masters' RAM role %s does not allow", g.Absent, "Allow them: "+ccm.AllowCommand(role, g.Absent)+taken)
 	add("limited", "the masters' RAM role %s allows under conditions or for some resources only", g.Limited,
-		"Find out what the limits are for. If the controller may do without them: "+remedy.AllowCommand(role, g.Limited)+taken)
+		"Find out what the limits are for. If the controller may do without them: "+ccm.AllowCommand(role, g.Limited)+taken)
 	add("denied", "a statement denies to the masters' RAM role %s, so that no Allow helps", g.Denied,
 		fmt.Sprintf("Find out who wrote the Deny statement, in one of the policies %s, and take these actions out of it.", strings.Join(policies(s), ", ")))
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -36,11 +37,11 @@ var reuse = &doctor.Check{
 
 // reuses is the first release whose reuse of load balancers the FAQ vouches for,
 // v1.9.3.105-gfd4e547.
-var reuses = remedy.Version{Major: 1, Minor: 9, Patch: 3, Build: 105}
+var reuses = ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 105}
 
 // asks is the first release that asks whether a Service has the address of another load
 // balancer than it names.
-var asks = remedy.Version{Major: 2}
+var asks = ccm.Version{Major: 2}
 
 // apiServerPort is where the API server's load balancer listens.
 const apiServerPort = 6443
@@ -48,7 +49,7 @@ const apiServerPort = 6443
 func findReuse(s *doctor.Snapshot, r *doctor.Report) {
 	sharing := map[string][]*corev1.Service{} // Services by the load balancer that they name
 	for _, svc := range s.OfType() {
-		if id, _ := remedy.Annotation(svc, "id"); id != "" {
+		if id, _ := ccm.Annotation(svc, "id"); id != "" {
 			sharing[id] = append(sharing[id], svc)
 		}
 	}
@@ -59,7 +60,7 @@ func findReuse(s *doctor.Snapshot, r *doctor.Report) {
 			l.ports(sharing[id])
 			b, err := s.Balancer(svc)
 			if err != nil {
-				r.Unknown(about(svc), fmt.Errorf("whether it can use %s: %w", remedy.Quote(id), err))
+				r.Unknown(about(svc), fmt.Errorf("whether it can use %s: %w", ccm.Quote(id), err))
 			} else if b != nil {
 				l.balancer(b)
 			} else if svc.UID == "" { // that of a Service in the cluster is another check's
@@ -84,7 +85,7 @@ func (l *reuseLook) add(severity doctor.Severity, key, text, do string) {
 // failing is critical for a Service that was never up: its syncs fail now. What is up
 // fails with its next full sync, and a manifest when it is applied.
 func (l *reuseLook) failing() doctor.Severity {
-	if remedy.Synced(l.svc) || l.svc.UID == "" {
+	if ccm.Synced(l.svc) || l.svc.UID == "" {
 		return doctor.Warning
 	}
 	return doctor.Critical
@@ -92,14 +93,14 @@ func (l *reuseLook) failing() doctor.Severity {
 
 func (l *reuseLook) controller() {
 	err := l.Err(doctor.Controller)
-	if err == nil && l.Controller.Version == (remedy.Version{}) {
+	if err == nil && l.Controller.Version == (ccm.Version{}) {
 		err = errNoVersion
 	}
 	switch v := l.Controller.Version; {
 	case err != nil:
 		l.report.Unknown(about(l.svc), fmt.Errorf("whether the controller can reuse a load balancer: %w", err))
 	case v.Before(reuses):
-		l.add(doctor.Warning, "controller", fmt.Sprintf("The Service reuses %s, and CCM %s is older than %s, from which on that works.", remedy.Quote(l.id), v, reuses),
+		l.add(doctor.Warning, "controller", fmt.Sprintf("The Service reuses %s, and CCM %s is older than %s, from which on that works.", ccm.Quote(l.id), v, reuses),
 			fmt.Sprintf("Upgrade the controller to %s or later.", reuses))
 	}
 }
@@ -111,19 +112,19 @@ func (l *reuseLook) ports(sharing []*corev1.Service) {
 			continue
 		}
 		for _, p := range l.svc.Spec.Ports {
-			key := remedy.ListenerKey(l.svc, p)
+			key := ccm.ListenerKey(l.svc, p)
 			if !slices.ContainsFunc(other.Spec.Ports, func(q corev1.ServicePort) bool {
 				// By one group that a person made they share the listener on purpose.
-				shared := remedy.AdoptedGroup(l.svc, p)
-				return alike(key, remedy.ListenerKey(other, q)) && (shared == "" || shared != remedy.AdoptedGroup(other, q))
+				shared := ccm.AdoptedGroup(l.svc, p)
+				return alike(key, ccm.ListenerKey(other, q)) && (shared == "" || shared != ccm.AdoptedGroup(other, q))
 			}) {
 				continue
 			}
 			severity, what := doctor.Warning, "only one of them can have the listener"
-			if remedy.OwnsListeners(l.svc) && remedy.OwnsListeners(other) {
+			if ccm.OwnsListeners(l.svc) && ccm.OwnsListeners(other) {
 				severity, what = doctor.Critical, "both override its listeners, so that each takes it from the other"
 			}
-			l.add(severity, "port/"+strings.ToLower(key)+"/"+name(other), fmt.Sprintf("The Services %s and %s both have %s on %s: %s.", name(l.svc), name(other), key, remedy.Quote(l.id), what),
+			l.add(severity, "port/"+strings.ToLower(key)+"/"+name(other), fmt.Sprintf("The Services %s and %s both have %s on %s: %s.", name(l.svc), name(other), key, ccm.Quote(l.id), what),
 				fmt.Sprintf("Give one of them another port, or another load balancer: %s.", set(l.svc, "id")))
 		}
 	}
@@ -132,19 +133,19 @@ func (l *reuseLook) ports(sharing []*corev1.Service) {
 // nowhere reports a manifest that names a load balancer which is not there.
 func (l *reuseLook) nowhere() {
 	if err := l.Err(doctor.CLBs, doctor.NLBs); err != nil {
-		l.report.Unknown(about(l.svc), fmt.Errorf("whether there is %s: %w", remedy.Quote(l.id), err))
+		l.report.Unknown(about(l.svc), fmt.Errorf("whether there is %s: %w", ccm.Quote(l.id), err))
 		return
 	}
-	l.add(doctor.Warning, "gone", fmt.Sprintf("The Service names %s, and no load balancer of %s has that ID, of %d listed.", remedy.Quote(l.id), l.Region, len(l.List())),
-		fmt.Sprintf("Name one that is there by the annotation %s, or take the annotation out.", remedy.AnnotationKey(l.svc, "id")))
+	l.add(doctor.Warning, "gone", fmt.Sprintf("The Service names %s, and no load balancer of %s has that ID, of %d listed.", ccm.Quote(l.id), l.Region, len(l.List())),
+		fmt.Sprintf("Name one that is there by the annotation %s, or take the annotation out.", ccm.AnnotationKey(l.svc, "id")))
 }
 
 // balancer looks at the load balancer itself.
 func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
-	if (b.NLB != nil) != remedy.NLB(l.svc) {
-		wants := "of the loadBalancerClass " + remedy.NLBClass + ", which takes NLBs"
+	if (b.NLB != nil) != ccm.NLB(l.svc) {
+		wants := "of the loadBalancerClass " + ccm.NLBClass + ", which takes NLBs"
 		if b.NLB != nil {
-			wants = "not of the loadBalancerClass " + remedy.NLBClass + ", and so takes CLBs"
+			wants = "not of the loadBalancerClass " + ccm.NLBClass + ", and so takes CLBs"
 		}
 		l.add(l.failing(), "kind", fmt.Sprintf("The Service is %s, and %s is %s: the controller does not find it.", wants, b.ID, a(b.Kind())),
 			fmt.Sprintf("Name a load balancer of the other kind: %s. The class of a Service can't be changed: for another one, delete it and create it again.", set(l.svc, "id")))
@@ -162,9 +163,9 @@ func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
 	if b.CLB == nil {
 		return // an NLB may stand in another VPC, and its address type can be changed
 	}
-	if want, _ := remedy.Annotation(l.svc, "address-type"); want != "" && want != b.AddressType {
-		l.add(l.failing(), "address-type", fmt.Sprintf("The Service asks for a load balancer of the type %s, and %s is of the type %s: its next full sync fails.", remedy.Quote(want), b.ID, b.AddressType),
-			fmt.Sprintf("Say what it is: %s. Or name another: %s.", remedy.SetCommand(l.svc, "address-type", b.AddressType), set(l.svc, "id")))
+	if want, _ := ccm.Annotation(l.svc, "address-type"); want != "" && want != b.AddressType {
+		l.add(l.failing(), "address-type", fmt.Sprintf("The Service asks for a load balancer of the type %s, and %s is of the type %s: its next full sync fails.", ccm.Quote(want), b.ID, b.AddressType),
+			fmt.Sprintf("Say what it is: %s. Or name another: %s.", ccm.SetCommand(l.svc, "address-type", b.AddressType), set(l.svc, "id")))
 	}
 	l.vpc(b)
 }
@@ -244,18 +245,18 @@ func (l *reuseLook) bound(b *doctor.LoadBalancer) {
 	if b.ByController() || has(l.svc, b) || l.Err(doctor.Controller) != nil || l.Controller.Version.Before(asks) {
 		return // it is refused before that is asked, or not asked at all; of an unknown release more is said elsewhere
 	}
-	l.add(doctor.Warning, "bound", fmt.Sprintf("The Service has the address %s, and names %s, whose address is %s: a Service never moves to another load balancer, and its next full sync fails.", remedy.Address(l.svc), b.ID, b.Address),
+	l.add(doctor.Warning, "bound", fmt.Sprintf("The Service has the address %s, and names %s, whose address is %s: a Service never moves to another load balancer, and its next full sync fails.", ccm.Address(l.svc), b.ID, b.Address),
 		fmt.Sprintf("Name the load balancer that has its address: %s. Or remove the annotation, if the controller made that one: %s. To move, delete the Service and create it again: its address changes.",
-			set(l.svc, "id"), remedy.RemoveCommand(l.svc, "id")))
+			set(l.svc, "id"), ccm.RemoveCommand(l.svc, "id")))
 }
 
 // has reports whether the Service has the address of the load balancer, as far as the
 // controller asks: of one without an address it does not.
 func has(svc *corev1.Service, b *doctor.LoadBalancer) bool {
-	if mode, _ := remedy.Annotation(svc, "external-ip-type"); mode == "eip" && b.NLB == nil {
+	if mode, _ := ccm.Annotation(svc, "external-ip-type"); mode == "eip" && b.NLB == nil {
 		return true
 	}
-	return !remedy.Synced(svc) || slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
+	return !ccm.Synced(svc) || slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
 		if b.NLB != nil {
 			return i.Hostname == b.Address
 		}
@@ -278,24 +279,24 @@ func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 			fmt.Sprintf("Never use it for a Service, and leave its tags alone. Name another: %s.", set(l.svc, "id")))
 		return
 	}
-	if known && b.Tags[remedy.ClusterTag] != "" && slices.ContainsFunc(standings(b), func(at standing) bool { return at.port == apiServerPort }) {
-		l.add(doctor.Critical, "tags", fmt.Sprintf("%s is an API server's: it has the tag %s and a listener on port %d. The controller does not reuse it.", b.ID, remedy.ClusterTag, apiServerPort),
+	if known && b.Tags[ccm.ClusterTag] != "" && slices.ContainsFunc(standings(b), func(at standing) bool { return at.port == apiServerPort }) {
+		l.add(doctor.Critical, "tags", fmt.Sprintf("%s is an API server's: it has the tag %s and a listener on port %d. The controller does not reuse it.", b.ID, ccm.ClusterTag, apiServerPort),
 			fmt.Sprintf("Never use it for a Service, and leave its tags alone. Name another: %s.", set(l.svc, "id")))
 		return
 	}
-	if b.Tags[remedy.NameTag] == remedy.DefaultName(l.svc) {
+	if b.Tags[ccm.NameTag] == ccm.DefaultName(l.svc) {
 		l.add(l.failing(), "tags", fmt.Sprintf("The Service names %s, which the controller made for it and does not reuse: its next full sync fails.", b.ID),
-			fmt.Sprintf("Remove the annotation, the controller finds it by its tag: %s.", remedy.RemoveCommand(l.svc, "id")))
+			fmt.Sprintf("Remove the annotation, the controller finds it by its tag: %s.", ccm.RemoveCommand(l.svc, "id")))
 		return
 	}
 	var keys []string
-	for _, key := range []string{remedy.NameTag, remedy.ClusterTag} {
+	for _, key := range []string{ccm.NameTag, ccm.ClusterTag} {
 		if _, ok := b.Tags[key]; ok {
 			keys = append(keys, key)
 		}
 	}
 	l.add(l.failing(), "tags", fmt.Sprintf("The Service names %s, which has a tag of the controller (%s) and so is not reused: its next full sync fails.", b.ID, strings.Join(keys, ", ")),
-		fmt.Sprintf("Name one that a person made: %s. Only if the Service that it was made for is gone, take the tags off: %s.", set(l.svc, "id"), remedy.UntagCommand(l.svc, l.Region, b.ID, keys...)))
+		fmt.Sprintf("Name one that a person made: %s. Only if the Service that it was made for is gone, take the tags off: %s.", set(l.svc, "id"), ccm.UntagCommand(l.svc, l.Region, b.ID, keys...)))
 }
 
 // listeners looks for Services of other clusters.
@@ -303,13 +304,13 @@ func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 	var names []string
 	for _, at := range standings(b) {
 		names = append(names, at.trace)
-		t, ok := remedy.ParseTrace(at.trace)
+		t, ok := ccm.ParseTrace(at.trace)
 		if !ok || t.Cluster == l.Cluster {
 			continue
 		}
 		for _, p := range l.svc.Spec.Ports {
 			// By a group that a person made two clusters share a listener on purpose.
-			if key := remedy.ListenerKey(l.svc, p); alike(key, at.key) && (at.group == "" || at.group != remedy.AdoptedGroup(l.svc, p)) {
+			if key := ccm.ListenerKey(l.svc, p); alike(key, at.key) && (at.group == "" || at.group != ccm.AdoptedGroup(l.svc, p)) {
 				l.add(doctor.Warning, "port/"+strings.ToLower(key)+"/"+t.Cluster, fmt.Sprintf("The listener %s of %s is of the Service %s of the cluster %s: only one of the two can have it.", at.key, b.ID, t, t.Cluster),
 					fmt.Sprintf("Give one of them another port, or another load balancer: %s.", set(l.svc, "id")))
 			}
@@ -325,7 +326,7 @@ func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 func (l *reuseLook) namesakes(b *doctor.LoadBalancer, names []string) {
 	var clusters []string
 	for _, text := range names {
-		if t, ok := remedy.ParseTrace(text); ok && t.Cluster != l.Cluster && t.String() == name(l.svc) {
+		if t, ok := ccm.ParseTrace(text); ok && t.Cluster != l.Cluster && t.String() == name(l.svc) {
 			clusters = append(clusters, t.Cluster)
 		}
 	}
@@ -341,15 +342,14 @@ func (l *reuseLook) namesakes(b *doctor.LoadBalancer, names []string) {
 func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	var edits []step.Edit
 	var texts, asks []string
-	k := &remedy.Case{View: remedy.View{Service: svc}}
 	b, err := s.Balancer(svc)
-	up := err == nil && b != nil && remedy.Synced(svc) && has(svc, b)
+	up := err == nil && b != nil && ccm.Synced(svc) && has(svc, b)
 	for _, f := range found {
 		switch {
 		case up && f.Key == "tags" && unnamed(s, svc, b):
-			edits = append(edits, step.Without(k, "id"))
+			edits = append(edits, step.Without(svc, "id"))
 		case up && f.Key == "address-type":
-			edits = append(edits, step.With(k, "address-type", b.AddressType))
+			edits = append(edits, step.With(svc, "address-type", b.AddressType))
 		default:
 			asks = append(asks, f.Text+" "+f.Do)
 			continue
@@ -365,12 +365,12 @@ func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) r
 // unnamed reports whether the controller finds this load balancer for the Service, and
 // no other, without the annotation id.
 func unnamed(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) bool {
-	if b.Tags[remedy.NameTag] != remedy.DefaultName(svc) {
+	if b.Tags[ccm.NameTag] != ccm.DefaultName(svc) {
 		return false
 	}
 	own := svc.DeepCopy()
-	delete(own.Annotations, remedy.Prefix+"id")
-	delete(own.Annotations, remedy.LegacyPrefix+"id")
+	delete(own.Annotations, ccm.Prefix+"id")
+	delete(own.Annotations, ccm.LegacyPrefix+"id")
 	found, err := s.Balancer(own)
 	return err == nil && found != nil && found.ID == b.ID
 }

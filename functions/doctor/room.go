@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 //go:embed room.md
@@ -264,12 +264,12 @@ func (m *measuring) inUse() []string {
 		}
 	}
 	for _, svc := range m.OfType() {
-		if id, _ := remedy.Annotation(svc, "vswitch-id"); id != "" {
+		if id, _ := ccm.Annotation(svc, "vswitch-id"); id != "" {
 			ids = append(ids, id)
 		}
-		zones, _ := remedy.Annotation(svc, "zone-maps")
+		zones, _ := ccm.Annotation(svc, "zone-maps")
 		for zone := range strings.SplitSeq(zones, ",") {
-			if parts := strings.Split(zone, ":"); remedy.NLB(svc) && len(parts) > 1 {
+			if parts := strings.Split(zone, ":"); ccm.NLB(svc) && len(parts) > 1 {
 				ids = append(ids, strings.TrimSpace(parts[1]))
 			}
 		}

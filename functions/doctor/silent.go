@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -48,7 +49,7 @@ var errNoHash = errors.New("what releases before v2 leave as their hash is not k
 
 func findSilent(s *doctor.Snapshot, r *doctor.Report) {
 	hashErr := s.Err(doctor.Controller)
-	if hashErr == nil && s.Controller.Version == (remedy.Version{}) {
+	if hashErr == nil && s.Controller.Version == (ccm.Version{}) {
 		hashErr = errNoVersion
 	}
 	eventsErr := s.Err(doctor.Events)
@@ -59,7 +60,7 @@ func findSilent(s *doctor.Snapshot, r *doctor.Report) {
 	}
 	for _, svc := range s.OfType() {
 		late := false
-		if svc.Labels[remedy.HashLabel] != "" {
+		if svc.Labels[ccm.HashLabel] != "" {
 			var err error
 			if late, err = stuck(s, r, svc, hashErr); err != nil {
 				r.Unknown(about(svc), fmt.Errorf("whether it was synced since it changed: %w", err))
@@ -82,13 +83,13 @@ func findSilent(s *doctor.Snapshot, r *doctor.Report) {
 // Service has not changed, and the sync in full that follows an upgrade says for itself
 // how it went. It reports whether there is one.
 func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error) (bool, error) {
-	if remedy.InForce(svc) {
+	if ccm.InForce(svc) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	want, ok := remedy.Hash(svc, s.Controller.Version)
+	want, ok := ccm.Hash(svc, s.Controller.Version)
 	if !ok {
 		return false, errNoHash
 	}
@@ -101,10 +102,10 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 	if lasted <= overdue {
 		return false, nil
 	}
-	evidence := map[string]string{"hash": svc.Labels[remedy.HashLabel], "wanted": want, "changed": changed.UTC().Format(time.RFC3339)}
+	evidence := map[string]string{"hash": svc.Labels[ccm.HashLabel], "wanted": want, "changed": changed.UTC().Format(time.RFC3339)}
 	why := "The controller neither succeeds nor says why"
 	if e, ok := failure(s.Events[svc.UID]); ok && !e.Last.Before(changed) { // both in whole seconds
-		why = "Its newest Event says: " + remedy.Quote(e.Message)
+		why = "Its newest Event says: " + ccm.Quote(e.Message)
 		evidence["event"] = e.Reason
 	}
 	if known(s, svc, changed) == unheardOf {
@@ -113,7 +114,7 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 	r.Add(doctor.Finding{
 		Severity: doctor.Critical, About: about(svc), Key: "hash", Evidence: evidence,
 		Text: fmt.Sprintf("The Service was changed %s ago and has not been synced in full since: its hash label does not fit it. %s.", round(lasted), why),
-		Do:   "Look at the controller's log: " + remedy.LogQuery(name(svc)) + ". If it says nothing there, wake it: " + remedy.WakeCommand(svc) + ".",
+		Do:   "Look at the controller's log: " + remedy.LogQuery(name(svc)) + ". If it says nothing there, wake it: " + ccm.WakeCommand(svc) + ".",
 	})
 	return true, nil
 }
@@ -190,12 +191,12 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	evidence := map[string]string{}
 	if waited := waits(s, svc); waited >= tooLong {
 		why, since = fmt.Sprintf("it has waited for its load balancer for %s", round(waited)), svc.CreationTimestamp.Time
-		do = "Wake the controller, so that it says again what is wrong: " + remedy.WakeCommand(svc) + "."
+		do = "Wake the controller, so that it says again what is wrong: " + ccm.WakeCommand(svc) + "."
 		evidence["created"] = since.UTC().Format(time.RFC3339)
 	}
 	if s.Err(doctor.Events) == nil {
 		if e, first := failing(s, svc); !first.IsZero() && s.Time.Sub(first) >= overdue {
-			why, since = "the controller has said for "+round(s.Time.Sub(first))+": "+remedy.Quote(e.Message), first
+			why, since = "the controller has said for "+round(s.Time.Sub(first))+": "+ccm.Quote(e.Message), first
 			do = "Have it answered now: lbremedy run " + name(svc) + "."
 			evidence["event"], evidence["first"] = e.Reason, first.UTC().Format(time.RFC3339)
 		}
@@ -242,7 +243,7 @@ func swallowed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		r.Add(doctor.Finding{
 			Severity: doctor.Warning, About: about(svc), Key: "events/" + component,
 			Evidence: map[string]string{"events": fmt.Sprint(n), "newest": newest},
-			Text:     fmt.Sprintf("%s has written %s about the Service in the last hour: beyond %d its filter lets one through in five minutes, so that failures go unheard.", component, remedy.Count(n, "Event"), burst),
+			Text:     fmt.Sprintf("%s has written %s about the Service in the last hour: beyond %d its filter lets one through in five minutes, so that failures go unheard.", component, ccm.Count(n, "Event"), burst),
 			Do:       "Find out what changes the Service or its endpoints so often, or why its syncs fail: kubectl -n " + svc.Namespace + " describe service " + svc.Name + ".",
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -36,7 +37,7 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 		nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
 	for _, svc := range s.OfType() {
-		if !remedy.Synced(svc) || s.Time.Sub(s.Moved[name(svc)]) < settling || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
+		if !ccm.Synced(svc) || s.Time.Sub(s.Moved[name(svc)]) < settling || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
 			continue // the first sync makes the groups; and what has just changed is on its way
 		}
 		b, err := s.Balancer(svc)
@@ -65,22 +66,22 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 // environment variable of the controller's can have Pods for backends on any network, or
 // not have them on Terway (pkg/controller/helper/service_utils.go): then the name of the
 // group that is there shows it.
-func groupOf(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, port corev1.ServicePort) (remedy.BackendMode, *doctor.Group, error) {
+func groupOf(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, port corev1.ServicePort) (ccm.BackendMode, *doctor.Group, error) {
 	mode := s.Mode(svc)
 	g, err := s.GroupAs(svc, b, port, mode)
 	if g != nil || err != nil {
 		return mode, g, err
 	}
-	if svc.Annotations[remedy.BackendType] == "" {
-		other := remedy.ModeOf(svc, "")
-		if mode != remedy.PodMode {
-			other = remedy.PodMode
+	if svc.Annotations[ccm.BackendType] == "" {
+		other := ccm.ModeOf(svc, "")
+		if mode != ccm.PodMode {
+			other = ccm.PodMode
 		}
 		if g, err = s.GroupAs(svc, b, port, other); g != nil || err != nil {
 			return other, g, err
 		}
 	}
-	if ranges, _ := remedy.Annotation(svc, "listener-port-range"); b.NLB != nil && (ranges != "" || remedy.AdoptedGroup(svc, port) != "") {
+	if ranges, _ := ccm.Annotation(svc, "listener-port-range"); b.NLB != nil && (ranges != "" || ccm.AdoptedGroup(svc, port) != "") {
 		return mode, nil, fmt.Errorf("the server group behind port %d is not among those of the cluster", port.Port)
 	}
 	return mode, nil, nil
@@ -92,7 +93,7 @@ type grouping struct {
 	svc   *corev1.Service
 	b     *doctor.LoadBalancer
 	port  corev1.ServicePort
-	mode  remedy.BackendMode
+	mode  ccm.BackendMode
 	nodes map[string]*corev1.Node
 }
 
@@ -129,16 +130,16 @@ func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 	}
 	var parts []string
 	if len(missing) > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s missing (%s)", remedy.Count(len(missing), "backend"), remedy.Are(len(missing)), remedy.List(missing, 3)))
+		parts = append(parts, fmt.Sprintf("%s %s missing (%s)", ccm.Count(len(missing), "backend"), ccm.Are(len(missing)), remedy.List(missing, 3)))
 	}
 	if len(extra) > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s there that should not be (%s)", remedy.Count(len(extra), "backend"), remedy.Are(len(extra)), remedy.List(extra, 3)))
+		parts = append(parts, fmt.Sprintf("%s %s there that should not be (%s)", ccm.Count(len(extra), "backend"), ccm.Are(len(extra)), remedy.List(extra, 3)))
 	}
 	if len(want) > 0 && len(missing) == len(want) && len(p.s.Ready(p.svc, p.port)) > 0 {
 		f.Severity = doctor.Critical // no traffic gets through
 	}
 	f.Text = fmt.Sprintf("Behind port %d of the Service on %s: %s.", p.port.Port, p.b.ID, strings.Join(parts, ", and "))
-	f.Do = "Look why the controller does not bring them up to date: " + remedy.LogQuery(name(p.svc)) + ". If it says nothing, wake it: " + remedy.WakeCommand(p.svc) + "."
+	f.Do = "Look why the controller does not bring them up to date: " + remedy.LogQuery(name(p.svc)) + ". If it says nothing, wake it: " + ccm.WakeCommand(p.svc) + "."
 	r.Add(f)
 }
 
@@ -154,15 +155,15 @@ func (p grouping) want() (want, moved map[string]bool) {
 		with[e.Node] = true
 		// Pods on virtual nodes are backends themselves in each mode.
 		node := p.nodes[e.Node]
-		if p.mode == remedy.PodMode {
+		if p.mode == ccm.PodMode {
 			want[e.IP] = true
 		} else if node != nil {
-			if why, _ := remedy.LeftOut(node, p.svc); why == remedy.Virtual {
+			if why, _ := ccm.LeftOut(node, p.svc); why == ccm.Virtual {
 				want[e.IP] = true
 			}
 		}
 	}
-	if p.mode == remedy.PodMode {
+	if p.mode == ccm.PodMode {
 		return want, moved
 	}
 	for _, node := range p.nodes {
@@ -170,8 +171,8 @@ func (p grouping) want() (want, moved map[string]bool) {
 		if key == "" {
 			continue // no load balancer knows it; what that fails is a class of its own
 		}
-		why, _ := remedy.LeftOut(node, p.svc)
-		if why == remedy.Serves && (p.mode == remedy.ClusterMode || with[node.Name]) {
+		why, _ := ccm.LeftOut(node, p.svc)
+		if why == ccm.Serves && (p.mode == ccm.ClusterMode || with[node.Name]) {
 			want[key] = true
 		}
 		moved[key] = moving(node, p.s.Time)
@@ -199,7 +200,7 @@ func moving(node *corev1.Node, now time.Time) bool {
 // byIP reports whether all servers of the group of an NLB's port are known by their
 // addresses, nodes too.
 func (p grouping) byIP() bool {
-	kind, _ := remedy.Annotation(p.svc, "server-group-type")
+	kind, _ := ccm.Annotation(p.svc, "server-group-type")
 	return p.b.NLB != nil && strings.EqualFold(kind, "ip")
 }
 
@@ -224,7 +225,7 @@ func server(node *corev1.Node) string {
 
 // key returns what a backend is called among those that are wanted.
 func (p grouping) key(e cloud.Backend) string {
-	if e.Type != "ecs" || p.mode == remedy.PodMode {
+	if e.Type != "ecs" || p.mode == ccm.PodMode {
 		return cmp.Or(e.IP, e.ID)
 	}
 	return e.ID
@@ -235,8 +236,8 @@ func (p grouping) key(e cloud.Backend) string {
 // NLBs, and in older answers, the description is not known.
 func (p grouping) ours(e cloud.Backend) bool {
 	if e.Description == "" {
-		return remedy.AdoptedGroup(p.svc, p.port) == ""
+		return ccm.AdoptedGroup(p.svc, p.port) == ""
 	}
-	t, ok := remedy.ParseTrace(e.Description)
+	t, ok := ccm.ParseTrace(e.Description)
 	return ok && t.Of(p.svc, p.s.Cluster)
 }

@@ -9,20 +9,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // errNoVersion says that the controller was found and does not say which it is.
 var errNoVersion = errors.New("the version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons")
 
 // versionOf returns the release of the controller. The error says why it is not known.
-func versionOf(s *doctor.Snapshot) (remedy.Version, error) {
+func versionOf(s *doctor.Snapshot) (ccm.Version, error) {
 	if err := s.Err(doctor.Controller); err != nil {
-		return remedy.Version{}, err
+		return ccm.Version{}, err
 	}
-	if s.Controller.Version == (remedy.Version{}) {
-		return remedy.Version{}, errNoVersion
+	if s.Controller.Version == (ccm.Version{}) {
+		return ccm.Version{}, errNoVersion
 	}
 	return s.Controller.Version, nil
 }
@@ -40,11 +40,11 @@ func about(svc *corev1.Service) doctor.About { return doctor.OfService(svc) }
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // set returns the command by which a person sets an annotation to a VALUE.
-func set(svc *corev1.Service, short string) string { return remedy.SetCommand(svc, short, "VALUE") }
+func set(svc *corev1.Service, short string) string { return ccm.SetCommand(svc, short, "VALUE") }
 
 // remove returns the command by which a person removes an annotation by its key.
 func remove(svc *corev1.Service, key string) string {
-	return fmt.Sprintf("kubectl -n %s annotate service %s %s", svc.Namespace, svc.Name, remedy.Shell(key+"-"))
+	return fmt.Sprintf("kubectl -n %s annotate service %s %s", svc.Namespace, svc.Name, ccm.Shell(key+"-"))
 }
 
 // percent returns how much of the whole a part is; 0 if there is no whole.

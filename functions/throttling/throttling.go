@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -33,7 +34,7 @@ var Remedy = &remedy.Remedy{
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	product := productOf(c.Event.Message, remedy.NLB(c.Service))
+	product := productOf(c.Event.Message, ccm.NLB(c.Service))
 	finding := fmt.Sprintf("Alibaba Cloud throttles the controller's calls of %s: they came faster than %s allows.", names[product], limitOf(c.Event.Message))
 	if !c.Lasts() {
 		return remedy.Plan{

@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -205,7 +205,7 @@ func TestBareServices(t *testing.T) {
 		case 2:
 			svc.Spec.Type = corev1.ServiceTypeNodePort
 		case 3:
-			svc.Spec.LoadBalancerClass = new(remedy.NLBClass)
+			svc.Spec.LoadBalancerClass = new(ccm.NLBClass)
 		}
 		return svc
 	}), account, account.Admin())

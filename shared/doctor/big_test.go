@@ -23,10 +23,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -50,7 +50,7 @@ func (z size) world() *sim.World {
 		Quotas:  []sim.Quota{{Product: "slb", Name: "slb_quota_instances_num", Total: 1000, Max: 1000}},
 	}
 	for i := range z.balancers {
-		w.LoadBalancers = append(w.LoadBalancers, sim.LoadBalancer{ID: z.id(i), Address: z.address(i), Tags: map[string]string{remedy.ReusedTag: "true"}})
+		w.LoadBalancers = append(w.LoadBalancers, sim.LoadBalancer{ID: z.id(i), Address: z.address(i), Tags: map[string]string{ccm.ReusedTag: "true"}})
 	}
 	for i := range z.services {
 		lb := &w.LoadBalancers[i%z.balancers]
@@ -79,12 +79,12 @@ func (z size) service(i int) any {
 		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": fmt.Sprint("web-", i)}, ClusterIP: "172.16.0.1",
 		Ports: []corev1.ServicePort{{Name: "http", Port: int32(8000 + i/z.balancers), Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(8080)}},
 	}}
-	svc.Annotations = map[string]string{remedy.Prefix + "id": z.id(i), "kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 800)}
-	svc.Finalizers = []string{remedy.CLBFinalizer}
+	svc.Annotations = map[string]string{ccm.Prefix + "id": z.id(i), "kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 800)}
+	svc.Finalizers = []string{ccm.CLBFinalizer}
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: z.address(i)}}
-	v, _ := remedy.ParseVersion("v2.12.1")
-	hash, _ := remedy.Hash(&svc, v)
-	svc.Labels = map[string]string{remedy.HashLabel: hash, remedy.BalancerLabel: z.id(i)}
+	v, _ := ccm.ParseVersion("v2.12.1")
+	hash, _ := ccm.Hash(&svc, v)
+	svc.Labels = map[string]string{ccm.HashLabel: hash, ccm.BalancerLabel: z.id(i)}
 	return svc
 }
 

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -153,7 +154,7 @@ func (g *gathering) part(ctx context.Context, p Part) (int, error) {
 		g.s.Detail = detail
 		return 1, err
 	case Controller:
-		c := remedy.Case{View: remedy.View{Kube: g.Kube, Cloud: g.cloud}}
+		c := ccm.View{Kube: g.Kube, Cloud: g.cloud}
 		ctl, err := c.Controller(ctx)
 		g.s.Controller = ctl
 		return 1, err
@@ -190,7 +191,7 @@ func (g *gathering) part(ctx context.Context, p Part) (int, error) {
 		}
 		return len(g.s.Quotas), nil
 	case Rights:
-		c := remedy.Case{View: remedy.View{Kube: g.Kube, Cloud: g.cloud}}
+		c := ccm.View{Kube: g.Kube, Cloud: g.cloud}
 		role, err := c.MasterRole(ctx)
 		g.s.Role = role
 		return len(role.Policies), err
@@ -246,13 +247,13 @@ func (g *gathering) services(ctx context.Context) (int, error) {
 // ports, or the controller has not let go of it.
 func watched(svc *corev1.Service) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || svc.Spec.Type == corev1.ServiceTypeNodePort ||
-		slices.Contains(svc.Finalizers, remedy.CLBFinalizer) || slices.Contains(svc.Finalizers, remedy.NLBFinalizer)
+		slices.Contains(svc.Finalizers, ccm.CLBFinalizer) || slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
 }
 
 // markOf keeps of the managed fields what checks read. Who has written labels or
 // finalizers alone has changed nothing that the controller syncs by.
 func markOf(svc *corev1.Service) Mark {
-	m := Mark{Synced: remedy.HashWritten(svc)}
+	m := Mark{Synced: ccm.HashWritten(svc)}
 	for _, f := range svc.ManagedFields {
 		if f.Subresource == "" && f.Time != nil && f.Time.After(m.Changed) && wrote(f, `"f:spec"`, `"f:annotations"`) {
 			m.Changed = f.Time.Time
@@ -438,7 +439,7 @@ func (g *gathering) classic(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	for _, lb := range list {
-		b := &LoadBalancer{Instance: *remedy.Classic(lb)}
+		b := &LoadBalancer{Instance: *ccm.Classic(lb)}
 		all, ok := tags[lb.ID]
 		b.Tags, b.CLB.Tags, b.Gone = all, all, !ok
 		g.put(b)
@@ -449,7 +450,7 @@ func (g *gathering) classic(ctx context.Context) (int, error) {
 func (g *gathering) network(ctx context.Context) (int, error) {
 	list, err := g.cloud.NLB.Find(ctx, cloud.NLBFilter{})
 	for _, lb := range list {
-		g.put(&LoadBalancer{Instance: *remedy.Network(lb)})
+		g.put(&LoadBalancer{Instance: *ccm.Network(lb)})
 	}
 	return len(list), err
 }
@@ -478,7 +479,7 @@ func (g *gathering) named(ctx context.Context) (int, error) {
 			continue // it is there, or nobody knows
 		}
 		if b := g.s.Balancers[id]; b == nil || b.Gone {
-			network[id] = remedy.NLB(svc)
+			network[id] = ccm.NLB(svc)
 		}
 	}
 	g.mu.Unlock()
@@ -487,7 +488,7 @@ func (g *gathering) named(ctx context.Context) (int, error) {
 	err := g.each(ctx, Named, len(ids), func(i int) {
 		id := ids[i]
 		switch {
-		case !remedy.Identifier(id):
+		case !ccm.Identifier(id):
 			answers[i] = cloud.ErrNotFound // nothing can be called so
 		case network[id]:
 			_, answers[i] = g.cloud.NLB.LoadBalancer(ctx, id)
@@ -521,7 +522,7 @@ func (g *gathering) used() []*LoadBalancer {
 	}
 	var list []*LoadBalancer
 	for _, b := range g.s.List() {
-		b.Used = b.Used || g.Only == "" && b.Tags[remedy.ClusterTag] == g.Cluster
+		b.Used = b.Used || g.Only == "" && b.Tags[ccm.ClusterTag] == g.Cluster
 		if b.Used {
 			list = append(list, b)
 		}
@@ -666,10 +667,10 @@ func (g *gathering) groups(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !slices.ContainsFunc(g.s.Services, func(svc corev1.Service) bool { return remedy.NLB(&svc) }) {
+	if !slices.ContainsFunc(g.s.Services, func(svc corev1.Service) bool { return ccm.NLB(&svc) }) {
 		return sum(counts), nil // nobody has server groups
 	}
-	network, err := g.cloud.NLB.ServerGroups(ctx, remedy.ClusterTag, g.Cluster)
+	network, err := g.cloud.NLB.ServerGroups(ctx, ccm.ClusterTag, g.Cluster)
 	for _, v := range network {
 		g.s.ServerGroups = append(g.s.ServerGroups, Group{ID: v.ID, Name: v.Name})
 	}

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -51,10 +51,10 @@ func gathered(t *testing.T, w *sim.World, services []corev1.Service, parts ...do
 func balanced(name, address, label, id string) corev1.Service {
 	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
 	if label != "" {
-		svc.Labels = map[string]string{remedy.BalancerLabel: label}
+		svc.Labels = map[string]string{ccm.BalancerLabel: label}
 	}
 	if id != "" {
-		svc.Annotations = map[string]string{remedy.Prefix + "id": id}
+		svc.Annotations = map[string]string{ccm.Prefix + "id": id}
 	}
 	if address != "" {
 		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
@@ -71,7 +71,7 @@ func TestNamed(t *testing.T) {
 		{ID: "lb-2", Address: "203.0.113.2", AddressType: "internet"},
 	}}
 	net := balanced("net", "", "", "nlb-gone")
-	class := remedy.NLBClass
+	class := ccm.NLBClass
 	net.Spec.LoadBalancerClass = &class
 	s := gathered(t, w, []corev1.Service{
 		balanced("lost", "203.0.113.1", "lb-1", ""), balanced("gone", "203.0.113.9", "lb-gone", ""),
@@ -107,7 +107,7 @@ func TestPrivate(t *testing.T) {
 	near.VGroups = []sim.VGroup{{ID: "rsp-1", Name: "by hand", Backends: []sim.Backend{{Server: "i-1", Type: "ecs", Port: 80}}}, {ID: "rsp-2", Name: "idle"}}
 	w := &sim.World{
 		Cluster: sim.Cluster{ID: "c1", VPC: "vpc-1", APIServer: "lb-api"}, VPCs: []sim.VPC{{ID: "vpc-1"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1", VPC: "vpc-1"}},
-		LoadBalancers: []sim.LoadBalancer{near, private("lb-other", "192.168.0.9", map[string]string{remedy.ClusterTag: "c2"})},
+		LoadBalancers: []sim.LoadBalancer{near, private("lb-other", "192.168.0.9", map[string]string{ccm.ClusterTag: "c2"})},
 	}
 	s := gathered(t, w, nil, doctor.Private)
 	if err := s.Err(doctor.Private); err != nil {

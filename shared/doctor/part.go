@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // A Part is one part of a snapshot: it is read as a whole, and fails as a whole unless
@@ -47,7 +47,7 @@ var parts = map[Part]struct {
 	Events:     {reads: []grant.Grant{grant.ListEvents}, needs: []Part{Services}},
 	Guard:      {reads: []grant.Grant{grant.GetAdmissionPolicies, grant.GetAdmissionBindings}},
 	Detail:     {reads: []grant.Grant{grant.DescribeClusterDetail}},
-	Controller: {reads: remedy.ControllerReads},
+	Controller: {reads: ccm.ControllerReads},
 	CLBs:       {reads: []grant.Grant{grant.DescribeLoadBalancers, grant.ListSLBTags}},
 	NLBs:       {reads: []grant.Grant{grant.ListNLBs}},
 	Named:      {reads: []grant.Grant{grant.DescribeLoadBalancerAttribute, grant.GetNLB}, needs: []Part{Services, CLBs, NLBs}},
@@ -58,7 +58,7 @@ var parts = map[Part]struct {
 	VSwitches:  {reads: []grant.Grant{grant.DescribeVSwitches}, needs: []Part{Detail}},
 	Routes:     {reads: []grant.Grant{grant.DescribeRouteTableList, grant.DescribeRouteEntryList}, needs: []Part{Detail}},
 	Quotas:     {reads: []grant.Grant{grant.ListProductQuotas}},
-	Rights:     {reads: remedy.RoleReads, needs: []Part{Detail}},
+	Rights:     {reads: ccm.RoleReads, needs: []Part{Detail}},
 	Policy:     {},                        // it lies in the stream or in a file
 	Failures:   {needs: []Part{Services}}, // permissions of NATS: see Patrol
 }

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -495,7 +496,7 @@ func (m *matter) words() (finding, ask string) {
 		texts, asks = append(texts, event.Cut(f.Text)), append(asks, event.Cut(f.Do))
 	}
 	if more > 0 {
-		texts = append(texts, fmt.Sprintf("And %s: lbremedy doctor --checks %s.", remedy.Count(more, "finding"), m.check))
+		texts = append(texts, fmt.Sprintf("And %s: lbremedy doctor --checks %s.", ccm.Count(more, "finding"), m.check))
 	}
 	return strings.Join(texts, " "), strings.Join(asks, " ")
 }

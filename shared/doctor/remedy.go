@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -54,7 +55,7 @@ func Remedy(c *Check) *remedy.Remedy {
 	}
 	if c.Fix != nil {
 		r.Steps, r.Annotations = c.Fix.Steps, c.Fix.Annotations
-		r.Reads = slices.Concat(r.Reads, remedy.BoundReads, remedy.NetworkReads)
+		r.Reads = slices.Concat(r.Reads, ccm.BoundReads, ccm.NetworkReads)
 	}
 	return r
 }

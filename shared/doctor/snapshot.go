@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -33,7 +34,7 @@ type Snapshot struct {
 	Unclaimed  int                                    // how many more of these there were than are kept
 	Guard      kube.Binding                           // of the policy of who may write these
 	Detail     cloud.Cluster
-	Controller remedy.Controller
+	Controller ccm.Controller
 	Balancers  map[string]*LoadBalancer // of both kinds, by ID
 	// Named says of each load balancer that a Service names, by its annotation or its
 	// label, and that no list has, what the API said when it was asked for it: nil if it
@@ -43,7 +44,7 @@ type Snapshot struct {
 	VSwitches    map[string]cloud.VSwitch // by ID
 	Routes       map[string][]cloud.Route // by the route table's ID
 	Quotas       []cloud.Quota
-	Role         remedy.Role
+	Role         ccm.Role
 	Policy       remedy.Policy
 	// Failures says when the failure happened that the stream keeps of a Service, the
 	// newest of all classes; of a Service that is not in it the stream keeps none, which
@@ -99,7 +100,7 @@ func controllers(component string) bool {
 
 // A LoadBalancer is a CLB or an NLB with what stands on it.
 type LoadBalancer struct {
-	remedy.Instance
+	ccm.Instance
 	Listeners        []cloud.Listener        // of a CLB
 	NetworkListeners []cloud.NetworkListener // of an NLB
 	Groups           []Group                 // of a CLB
@@ -175,7 +176,7 @@ func Ours(svc *corev1.Service) bool {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.Annotations["service.beta.kubernetes.io/class"] != "" {
 		return false
 	}
-	return svc.Spec.LoadBalancerClass == nil || remedy.NLB(svc)
+	return svc.Spec.LoadBalancerClass == nil || ccm.NLB(svc)
 }
 
 // errAmbiguous says that several load balancers have the marks of one Service.
@@ -186,13 +187,13 @@ var errAmbiguous = errors.New("several load balancers have its tag or name")
 // default name. It is nil if there is none. The error says why it can't be told.
 func (s *Snapshot) Balancer(svc *corev1.Service) (*LoadBalancer, error) {
 	part := CLBs
-	if remedy.NLB(svc) {
+	if ccm.NLB(svc) {
 		part = NLBs
 	}
 	if err := s.Err(part); err != nil {
 		return nil, err
 	}
-	if id, _ := remedy.Annotation(svc, "id"); id != "" {
+	if id, _ := ccm.Annotation(svc, "id"); id != "" {
 		if b := s.Balancers[id]; b != nil && !b.Gone {
 			return b, nil
 		}
@@ -202,9 +203,9 @@ func (s *Snapshot) Balancer(svc *corev1.Service) (*LoadBalancer, error) {
 		return nil, nil // a manifest
 	}
 	s.index()
-	name := remedy.DefaultName(svc)
+	name := ccm.DefaultName(svc)
 	for _, found := range [][]*LoadBalancer{s.byTag[name], s.byName[name]} {
-		found = slices.DeleteFunc(slices.Clone(found), func(b *LoadBalancer) bool { return b.Gone || (b.NLB != nil) != remedy.NLB(svc) })
+		found = slices.DeleteFunc(slices.Clone(found), func(b *LoadBalancer) bool { return b.Gone || (b.NLB != nil) != ccm.NLB(svc) })
 		switch {
 		case len(found) == 1:
 			return found[0], nil
@@ -218,10 +219,10 @@ func (s *Snapshot) Balancer(svc *corev1.Service) (*LoadBalancer, error) {
 // NamedBy returns the IDs of load balancers that the Service names: by the annotation
 // id, else by the label that the controller left on it.
 func NamedBy(svc *corev1.Service) string {
-	if id, _ := remedy.Annotation(svc, "id"); id != "" {
+	if id, _ := ccm.Annotation(svc, "id"); id != "" {
 		return id
 	}
-	return svc.Labels[remedy.BalancerLabel]
+	return svc.Labels[ccm.BalancerLabel]
 }
 
 // Left returns the load balancer of a Service with an address that the controller does
@@ -231,7 +232,7 @@ func NamedBy(svc *corev1.Service) string {
 // cluster's alone, which needs Detail.
 func (s *Snapshot) Left(svc *corev1.Service) (*LoadBalancer, error) {
 	for _, b := range s.leftovers(svc) {
-		if b.VPC == "" || b.NLB != nil || b.ID == svc.Labels[remedy.BalancerLabel] {
+		if b.VPC == "" || b.NLB != nil || b.ID == svc.Labels[ccm.BalancerLabel] {
 			return b, nil
 		}
 		if err := s.Err(Detail); err != nil {
@@ -246,19 +247,19 @@ func (s *Snapshot) Left(svc *corev1.Service) (*LoadBalancer, error) {
 
 // leftovers returns what Left chooses from, the likelier ones first.
 func (s *Snapshot) leftovers(svc *corev1.Service) []*LoadBalancer {
-	if !remedy.Synced(svc) {
+	if !ccm.Synced(svc) {
 		return nil
 	}
 	// With these the address is not the load balancer's own.
-	kind, _ := remedy.Annotation(svc, "external-ip-type")
-	host, _ := remedy.Annotation(svc, "hostname")
-	foreign := !remedy.NLB(svc) && (kind == "eip" || host != "")
+	kind, _ := ccm.Annotation(svc, "external-ip-type")
+	host, _ := ccm.Annotation(svc, "hostname")
+	foreign := !ccm.NLB(svc) && (kind == "eip" || host != "")
 	fits := func(b *LoadBalancer) bool {
-		tag, tagged := b.Tags[remedy.NameTag]
-		return !b.Gone && (b.NLB != nil) == remedy.NLB(svc) && (!tagged || tag == remedy.DefaultName(svc)) && (foreign || b.Address == remedy.Address(svc))
+		tag, tagged := b.Tags[ccm.NameTag]
+		return !b.Gone && (b.NLB != nil) == ccm.NLB(svc) && (!tagged || tag == ccm.DefaultName(svc)) && (foreign || b.Address == ccm.Address(svc))
 	}
 	var list []*LoadBalancer
-	labelled := s.Balancers[svc.Labels[remedy.BalancerLabel]]
+	labelled := s.Balancers[svc.Labels[ccm.BalancerLabel]]
 	if labelled != nil && fits(labelled) {
 		list = append(list, labelled)
 	}
@@ -266,7 +267,7 @@ func (s *Snapshot) leftovers(svc *corev1.Service) []*LoadBalancer {
 		return list
 	}
 	s.index()
-	for _, b := range s.byAddress[remedy.Address(svc)] {
+	for _, b := range s.byAddress[ccm.Address(svc)] {
 		if b != labelled && fits(b) {
 			list = append(list, b)
 		}
@@ -282,7 +283,7 @@ func (s *Snapshot) index() {
 	s.byTag, s.byName, s.byAddress = map[string][]*LoadBalancer{}, map[string][]*LoadBalancer{}, map[string][]*LoadBalancer{}
 	for _, id := range sortedKeys(s.Balancers) {
 		b := s.Balancers[id]
-		if name := b.Tags[remedy.NameTag]; name != "" {
+		if name := b.Tags[ccm.NameTag]; name != "" {
 			s.byTag[name] = append(s.byTag[name], b)
 		}
 		s.byName[b.Name] = append(s.byName[b.Name], b)
@@ -312,19 +313,19 @@ func (s *Snapshot) Group(svc *corev1.Service, b *LoadBalancer, port corev1.Servi
 }
 
 // GroupAs returns what Group does if the controller takes this for the backends.
-func (s *Snapshot) GroupAs(svc *corev1.Service, b *LoadBalancer, port corev1.ServicePort, mode remedy.BackendMode) (*Group, error) {
+func (s *Snapshot) GroupAs(svc *corev1.Service, b *LoadBalancer, port corev1.ServicePort, mode ccm.BackendMode) (*Group, error) {
 	if err := s.Err(Groups); err != nil {
 		return nil, err
 	}
-	name := remedy.GroupName(svc, port, mode, s.Cluster)
+	name := ccm.GroupName(svc, port, mode, s.Cluster)
 	groups := s.ServerGroups
-	if !remedy.NLB(svc) {
+	if !ccm.NLB(svc) {
 		if err := b.Err(Groups); err != nil {
 			return nil, err
 		}
 		groups = b.Groups
 	}
-	adopted := remedy.AdoptedGroup(svc, port)
+	adopted := ccm.AdoptedGroup(svc, port)
 	for i := range groups {
 		if g := &groups[i]; adopted != "" && g.ID == adopted || adopted == "" && g.Name == name {
 			return g, nil
@@ -335,17 +336,17 @@ func (s *Snapshot) GroupAs(svc *corev1.Service, b *LoadBalancer, port corev1.Ser
 
 // Mode returns what the controller takes for the backends of the Service. It needs
 // Detail. A serverless cluster has no nodes that could be backends.
-func (s *Snapshot) Mode(svc *corev1.Service) remedy.BackendMode {
-	if s.Detail.Profile == "Serverless" && svc.Annotations[remedy.BackendType] == "" {
-		return remedy.PodMode
+func (s *Snapshot) Mode(svc *corev1.Service) ccm.BackendMode {
+	if s.Detail.Profile == "Serverless" && svc.Annotations[ccm.BackendType] == "" {
+		return ccm.PodMode
 	}
-	return remedy.ModeOf(svc, s.Detail.Network)
+	return ccm.ModeOf(svc, s.Detail.Network)
 }
 
 // Ready returns the endpoints behind a port of the Service that the controller counts.
 // It needs Endpoints.
-func (s *Snapshot) Ready(svc *corev1.Service, port corev1.ServicePort) []remedy.Endpoint {
-	return remedy.Ready(s.Slices[svc.Namespace+"/"+svc.Name], port, remedy.FamilyOf(svc))
+func (s *Snapshot) Ready(svc *corev1.Service, port corev1.ServicePort) []ccm.Endpoint {
+	return ccm.Ready(s.Slices[svc.Namespace+"/"+svc.Name], port, ccm.FamilyOf(svc))
 }
 
 // Quota returns the account's limit with this name; false if it is not known.

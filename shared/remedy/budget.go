@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -100,7 +101,7 @@ func (x *run) spend(ctx context.Context) (why string, wait time.Duration, err er
 		return "", 0, fmt.Errorf("take a place in the budget of the cluster: %w", err)
 	}
 	if !ok {
-		return fmt.Sprintf("The budget of the cluster is spent: of its %s, %d are written to in an hour.", Count(services, "LoadBalancer Service"), most), clusterWait, nil
+		return fmt.Sprintf("The budget of the cluster is spent: of its %s, %d are written to in an hour.", ccm.Count(services, "LoadBalancer Service"), most), clusterWait, nil
 	}
 	return "", 0, nil
 }

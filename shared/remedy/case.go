@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -13,13 +14,13 @@ import (
 // A Case is one failed Service as a remedy sees it. What can be reached from it
 // only reads: what writes is a type of its own, Writers, that only steps get.
 type Case struct {
-	View                  // of a case about the cluster the Service is an empty one
-	ID      string        // first 8 digits of the UID, "-", time of the first event
-	Attempt int           // number that an attempt to write has, or would have; from 1
-	Event   event.Failure // what was reported: a hint, never a value to write
-	Policy  Policy
-	Now     time.Time // when the run began; classes read no clock
-	Log     *slog.Logger
+	ccm.View               // of a case about the cluster the Service is an empty one
+	ID       string        // first 8 digits of the UID, "-", time of the first event
+	Attempt  int           // number that an attempt to write has, or would have; from 1
+	Event    event.Failure // what was reported: a hint, never a value to write
+	Policy   Policy
+	Now      time.Time // when the run began; classes read no clock
+	Log      *slog.Logger
 
 	full   map[string]bool // keys of claims that had no place left
 	remedy *Remedy         // whose case it is
@@ -40,11 +41,6 @@ func (c *Case) Full(key string) bool { return c.full[key] }
 // wakes the controller and tells our own writes from others'.
 func (c *Case) Mark() string { return fmt.Sprintf("%s.%d", c.ID, c.Attempt) }
 
-// Resync is the one annotation that lbremedy writes for its own sake. Its change
-// wakes the controller and changes the hash that the controller leaves behind
-// after a full sync, so that success shows.
-const Resync = "lbremedy.io/resync"
-
 // caseID returns the ID of the case that begins with this failure.
 func caseID(f event.Failure) string {
 	uid := f.Service.UID
@@ -56,4 +52,4 @@ func caseID(f event.Failure) string {
 
 // Written reports whether the Service carries the mark of this attempt: what it
 // shows now came after our write.
-func (c *Case) Written() bool { return c.Service.Annotations[Resync] == c.Mark() }
+func (c *Case) Written() bool { return c.Service.Annotations[ccm.Resync] == c.Mark() }

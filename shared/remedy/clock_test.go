@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -24,7 +25,7 @@ func TestAttempts(t *testing.T) {
 		if len(rec.Attempts) != n {
 			t.Fatalf("attempt %d is counted as %d", n, len(rec.Attempts))
 		}
-		marks = append(marks, r.live().Annotations[remedy.Resync])
+		marks = append(marks, r.live().Annotations[ccm.Resync])
 		r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`) // somebody puts it back
 		r.ends(event.Waiting)
 		r.advance(time.Second)
@@ -39,7 +40,7 @@ func TestAttempts(t *testing.T) {
 	r.event = r.failure(class, r.now())
 	r.ends(event.Waiting)
 	r.wrote(4)
-	marks = append(marks, r.live().Annotations[remedy.Resync])
+	marks = append(marks, r.live().Annotations[ccm.Resync])
 	seen := map[string]bool{}
 	for _, m := range marks {
 		if seen[m] {
@@ -69,7 +70,7 @@ func TestMarkIsNew(t *testing.T) {
 	r.event.Again = true
 	r.ends(event.Waiting)
 	if got := r.live(); got.ResourceVersion == first.ResourceVersion {
-		t.Errorf("the second touch changed nothing: %s", got.Annotations[remedy.Resync])
+		t.Errorf("the second touch changed nothing: %s", got.Annotations[ccm.Resync])
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
@@ -107,7 +108,7 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	case lb == nil:
 		p.Note = join(p.Note, fmt.Sprintf("The Service's load balancer %s.", strings.Join(told, "; ")))
 	default:
-		p.Note = join(p.Note, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", lb.ID, Clauses(told, mostTold)))
+		p.Note = join(p.Note, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", lb.ID, ccm.Clauses(told, mostTold)))
 	}
 	return p, nil
 }
@@ -153,8 +154,8 @@ func (c *Case) after(steps []Step) (*Case, error) {
 			out.Service.Annotations[key] = *v
 			for _, short := range []string{"instance-charge-type", "spec"} {
 				if strings.HasSuffix(key, "-loadbalancer-"+short) {
-					delete(out.Service.Annotations, Prefix+short)
-					delete(out.Service.Annotations, LegacyPrefix+short)
+					delete(out.Service.Annotations, ccm.Prefix+short)
+					delete(out.Service.Annotations, ccm.LegacyPrefix+short)
 				}
 			}
 		}

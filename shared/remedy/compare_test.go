@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -44,7 +45,7 @@ func (k keyed) Patch(*remedy.Case) []byte {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	clb := func(edit func(*sim.LoadBalancer)) sim.World {
-		lb := sim.LoadBalancer{ID: "lb-1", Address: "10.1.1.1", VSwitch: "vsw-1", Name: "a", DeleteProtection: true, Tags: map[string]string{remedy.NameTag: fixture.BalancerName},
+		lb := sim.LoadBalancer{ID: "lb-1", Address: "10.1.1.1", VSwitch: "vsw-1", Name: "a", DeleteProtection: true, Tags: map[string]string{ccm.NameTag: fixture.BalancerName},
 			ModificationProtection: sim.Protection{Status: "ConsoleProtection"},
 			VGroups:                []sim.VGroup{{ID: "rsp-1", Name: "k8s/0/web/shop/c-1"}},
 			Listeners:              []sim.Listener{{Port: 80, Description: "k8s/80/web/shop/c-1", VGroup: "rsp-1"}}}
@@ -52,10 +53,10 @@ func TestCompare(t *testing.T) {
 		return sim.World{LoadBalancers: []sim.LoadBalancer{lb}}
 	}
 	nlb := func(edit func(*sim.NLB)) sim.World {
-		lb := sim.NLB{ID: "nlb-1", Name: "a", Tags: map[string]string{remedy.NameTag: fixture.BalancerName}, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}},
+		lb := sim.NLB{ID: "nlb-1", Name: "a", Tags: map[string]string{ccm.NameTag: fixture.BalancerName}, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}},
 			Listeners: []sim.NLBListener{{Port: 80, ServerGroup: "sgp-1", Description: "k8s.80.TCP.web.shop.c-1"}}}
 		edit(&lb)
-		groups := []sim.ServerGroup{{ID: "sgp-1", Name: "k8s.0.TCP.web.shop.c-1", Tags: map[string]string{remedy.NameTag: fixture.BalancerName}}, {ID: "sgp-9", Name: "mine"}}
+		groups := []sim.ServerGroup{{ID: "sgp-1", Name: "k8s.0.TCP.web.shop.c-1", Tags: map[string]string{ccm.NameTag: fixture.BalancerName}}, {ID: "sgp-9", Name: "mine"}}
 		return sim.World{NLBs: []sim.NLB{lb}, ServerGroups: groups, SecurityGroups: []sim.SecurityGroup{{ID: "sg-1"}}}
 	}
 	tls := nlb(func(n *sim.NLB) {
@@ -74,7 +75,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods := func(svc *corev1.Service) { svc.Annotations[remedy.BackendType] = "eni" }
+	pods := func(svc *corev1.Service) { svc.Annotations[ccm.BackendType] = "eni" }
 	synced, host := fixture.Ingress("10.1.1.1"), fixture.Network("nlb-1.cn-hangzhou.nlb.aliyuncs.com")
 	for _, tt := range []struct {
 		name  string
@@ -91,7 +92,7 @@ func TestCompare(t *testing.T) {
 		{name: "what the step removes", world: clb(same), edit: fixture.Edits(synced, fixture.Notes("name", "b")), set: map[string]string{"name": ""}},
 		{name: "what the step sets", world: clb(same), edit: synced, set: map[string]string{"name": "b"}, want: "the name is a and the annotations say b"},
 		{name: "what the step means to change", world: clb(same), edit: synced, set: map[string]string{"instance-charge-type": "PayBySpec", "spec": "slb.s1.small"}},
-		{name: "what the step means to change, in place of a legacy one", world: clb(same), edit: fixture.Edits(synced, func(svc *corev1.Service) { svc.Annotations[remedy.LegacyPrefix+"instance-charge-type"] = "PayBySpec" }),
+		{name: "what the step means to change, in place of a legacy one", world: clb(same), edit: fixture.Edits(synced, func(svc *corev1.Service) { svc.Annotations[ccm.LegacyPrefix+"instance-charge-type"] = "PayBySpec" }),
 			set: map[string]string{"instance-charge-type": "PayByCLCU"}},
 		{name: "what a sync fails on", world: clb(same), edit: fixture.Edits(synced, fixture.Notes("resource-group-id", "rg-x", "address-type", "internet"))},
 		{name: "a reused one that is the controller's", world: clb(same), edit: fixture.Edits(synced, fixture.Notes("id", "lb-1")), want: "the reuse check fails"},
@@ -183,9 +184,9 @@ func TestCompare(t *testing.T) {
 			s.ResetCalls()
 			step := keyed{set: map[string]*string{}}
 			for short, v := range tt.set {
-				step.set[remedy.Prefix+short] = &v
+				step.set[ccm.Prefix+short] = &v
 				if v == "" {
-					step.set[remedy.Prefix+short] = nil
+					step.set[ccm.Prefix+short] = nil
 				}
 			}
 			before := c.Service.DeepCopy()
@@ -208,7 +209,7 @@ func TestCompare(t *testing.T) {
 				t.Errorf("that it takes something down is %t: %v", down, p.Changes)
 			}
 			fixture.Equal(t, c.Service, before)
-			all := remedy.Remedy{Steps: []remedy.Step{keyed{}}, Reads: slices.Concat(remedy.BoundReads, remedy.NetworkReads)}
+			all := remedy.Remedy{Steps: []remedy.Step{keyed{}}, Reads: slices.Concat(ccm.BoundReads, ccm.NetworkReads)}
 			fixture.Declared(t, s, all.Compares())
 			calls := s.Calls()
 			for _, call := range calls {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -216,7 +217,7 @@ func TestDigest(t *testing.T) {
 	r := build(t)
 	r.policy = remedy.Policy{}
 	first := r.ends(event.Planned).Digest
-	r.patch("", `{"metadata":{"annotations":{"a/b":"c","`+remedy.Resync+`":"x"}}}`)
+	r.patch("", `{"metadata":{"annotations":{"a/b":"c","`+ccm.Resync+`":"x"}}}`)
 	r.event.Again = true
 	if got := r.ends(event.Planned).Digest; got != first {
 		t.Errorf("the digest changed from %s to %s", first, got)
@@ -346,12 +347,12 @@ func TestPolicyValues(t *testing.T) {
 func TestFields(t *testing.T) {
 	r := &remedy.Remedy{
 		Steps:       []remedy.Step{step.TagLB{}, step.Touch{}, step.ClearStatus{}, step.RemoveAnnotation{}},
-		Annotations: []string{"spec", remedy.BackendType},
+		Annotations: []string{"spec", ccm.BackendType},
 	}
 	if d := cmp.Diff([]remedy.Field{remedy.MarkField, remedy.RemoveField, remedy.StatusField}, r.Fields()); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{remedy.Prefix + "spec", remedy.LegacyPrefix + "spec", remedy.BackendType}, r.Keys()); d != "" {
+	if d := cmp.Diff([]string{ccm.Prefix + "spec", ccm.LegacyPrefix + "spec", ccm.BackendType}, r.Keys()); d != "" {
 		t.Error(d)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -70,7 +71,7 @@ func (c *Case) Fellows(ctx context.Context) ([]Fellow, error) {
 		if h == nil || string(services[i].UID) == own {
 			continue
 		}
-		if HashWritten(&services[i]).After(h.last) {
+		if ccm.HashWritten(&services[i]).After(h.last) {
 			h.Fails, h.Same = false, false
 		}
 		out = append(out, h.Fellow)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -51,7 +52,7 @@ func TestMain(m *testing.M) {
 
 // The cause of the failure that the tests' class heals: this annotation is "old".
 const (
-	key   = remedy.Prefix + "vswitch-id"
+	key   = ccm.Prefix + "vswitch-id"
 	class = "fake"
 )
 
@@ -345,7 +346,7 @@ func (r *rig) journal() []event.Record {
 // in the way it does it: labels and status in one patch of the status.
 func (r *rig) sync(hash, ip string) {
 	r.Helper()
-	r.patch("status", fmt.Sprintf(`{"metadata":{"labels":{%q:%q,%q:%q}},"status":{"loadBalancer":{"ingress":[{"ip":%q}]}}}`, remedy.HashLabel, hash, remedy.BalancerLabel, r.lb, ip))
+	r.patch("status", fmt.Sprintf(`{"metadata":{"labels":{%q:%q,%q:%q}},"status":{"loadBalancer":{"ingress":[{"ip":%q}]}}}`, ccm.HashLabel, hash, ccm.BalancerLabel, r.lb, ip))
 }
 
 // syncs is sync as a hook, with the address of the load balancer.

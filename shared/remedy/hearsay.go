@@ -1,6 +1,10 @@
 package remedy
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+)
 
 // hearsay returns the plan, unless an Event alone tells of the failure. Whoever may
 // create Events in the namespace can write one in the controller's name. So about a
@@ -12,7 +16,7 @@ func (x *run) hearsay(p Plan) Plan {
 	switch {
 	case x.ev.Failure.Service.Kind != "", p.Seen, x.r.Sees, len(p.Steps) == 0 && p.Ask == "":
 		return p
-	case !Synced(svc), !InForce(svc):
+	case !ccm.Synced(svc), !ccm.InForce(svc):
 		return p
 	}
 	return Plan{

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
 // LogQuery returns a command that shows what the controller has logged about a
@@ -61,5 +63,5 @@ func (c *Case) Family() discoveryv1.AddressType {
 			return discoveryv1.AddressTypeIPv6
 		}
 	}
-	return FamilyOf(c.Service)
+	return ccm.FamilyOf(c.Service)
 }

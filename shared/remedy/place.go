@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
@@ -15,7 +16,7 @@ import (
 // where the Service asks for it, and not the one called not. One of the zone comes
 // first, then the one with most free addresses, then the first by ID, so that the
 // choice is the same each time; with onlyZone no other zone's counts.
-func (c *Case) BestVSwitch(v VPC, zone, not string, onlyZone bool) (cloud.VSwitch, bool) {
+func (c *Case) BestVSwitch(v ccm.VPC, zone, not string, onlyZone bool) (cloud.VSwitch, bool) {
 	fit := slices.DeleteFunc(c.fit(v, zone, not, onlyZone), func(vsw cloud.VSwitch) bool { return c.Full(vswitchKey(vsw.ID)) })
 	if len(fit) == 0 {
 		return cloud.VSwitch{}, false
@@ -33,8 +34,8 @@ func (c *Case) BestVSwitch(v VPC, zone, not string, onlyZone bool) (cloud.VSwitc
 
 // fit returns the vSwitches that BestVSwitch may choose from, also those whose room others
 // have claimed.
-func (c *Case) fit(v VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
-	ipv6, _ := Annotation(c.Service, "ip-version")
+func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
+	ipv6, _ := ccm.Annotation(c.Service, "ip-version")
 	var fit []cloud.VSwitch
 	for id, vsw := range v.All {
 		switch {
@@ -53,7 +54,7 @@ func (c *Case) fit(v VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 // HeldVSwitches says, as a sentence, that BestVSwitch finds none because others hold the room that
 // there is: by the time that they let go of it, the cloud's figures show what they
 // took. It is empty where that is not why.
-func (c *Case) HeldVSwitches(v VPC, zone, not string, onlyZone bool) string {
+func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) string {
 	var held []string
 	for _, vsw := range c.fit(v, zone, not, onlyZone) {
 		if c.Full(vswitchKey(vsw.ID)) {

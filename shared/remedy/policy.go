@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
 // A Mode says whether plans are applied.
@@ -37,9 +39,9 @@ type Policy struct {
 // A Survey is what the operator wants of the cluster beyond syncs that succeed. The
 // checks of the survey compare the cluster with it.
 type Survey struct {
-	Protect    []string `json:"protect,omitzero"`    // patterns of namespaces whose load balancers nobody may delete
-	Target     Version  `json:"target,omitzero"`     // to which the controller is to be upgraded; zero: the operator named none
-	LocalPorts Ports    `json:"localPorts,omitzero"` // from which nodes take ports for connections of their own; zero: DefaultLocalPorts
+	Protect    []string    `json:"protect,omitzero"`    // patterns of namespaces whose load balancers nobody may delete
+	Target     ccm.Version `json:"target,omitzero"`     // to which the controller is to be upgraded; zero: the operator named none
+	LocalPorts Ports       `json:"localPorts,omitzero"` // from which nodes take ports for connections of their own; zero: DefaultLocalPorts
 }
 
 // Protects reports whether the operator wants the load balancers of a namespace

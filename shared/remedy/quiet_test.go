@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/fixture"
@@ -90,7 +91,7 @@ func TestPatience(t *testing.T) {
 // cause is asked, and while it stands the case is diagnosed afresh.
 func TestByCause(t *testing.T) {
 	t.Parallel()
-	r := build(t, fixture.Labels(map[string]string{remedy.HashLabel: "h1"}), fixture.Ingress("192.168.0.9"))
+	r := build(t, fixture.Labels(map[string]string{ccm.HashLabel: "h1"}), fixture.Ingress("192.168.0.9"))
 	r.policy.Classes = map[string]remedy.Class{class: {OneWay: true}}
 	far, made, gone := elsewhere{At: "quota/x"}, 0, false
 	r.class.Steps = append(r.class.Steps, elsewhere{})

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -225,7 +226,7 @@ func newRun(env *Env, r *Remedy, ev Event) (*run, error) {
 	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
 	return &run{
 		env: env, r: r, ev: ev, log: log, clock: env.now(),
-		c: &Case{View: View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log, full: map[string]bool{}, remedy: r},
+		c: &Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log, full: map[string]bool{}, remedy: r},
 		w: &Writers{Cloud: env.CloudWriter, Kube: env.KubeWriter},
 	}, nil
 }
@@ -662,7 +663,7 @@ func (x *run) leave(p Policy) Leave {
 
 // over returns why there is nothing to do for a Service, as a sentence; empty if there is.
 func (x *run) over(svc *corev1.Service) string {
-	leaves := Leaving(svc)
+	leaves := ccm.Leaving(svc)
 	switch {
 	case string(svc.UID) != x.ev.Failure.Service.UID:
 		return "The Service was deleted; another one has its name now."
@@ -678,7 +679,7 @@ func (x *run) over(svc *corev1.Service) string {
 // says that it is an Event's.
 func (x *run) succeeded(ctx context.Context, since time.Time) (proof string, told bool, err error) {
 	svc := x.c.Service
-	if quiet(x.ev.Failure.Reason) || !Synced(svc) && svc.Labels[HashLabel] == "" {
+	if quiet(x.ev.Failure.Reason) || !ccm.Synced(svc) && svc.Labels[ccm.HashLabel] == "" {
 		return "", false, nil // a sync that succeeded proves nothing, or none ever has
 	}
 	happened, err := x.env.Kube.Events(ctx, svc.Namespace, string(svc.UID))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -110,7 +111,7 @@ func (c *Case) snapshot(ctx context.Context, now *cloud.Reader, steps []Step) (S
 			}
 		}
 	}
-	if id := c.Service.Labels[BalancerLabel]; Identifier(id) {
+	if id := c.Service.Labels[ccm.BalancerLabel]; ccm.Identifier(id) {
 		ids = append(ids, id)
 	}
 	bound, err := at.Bound(ctx)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -82,7 +83,7 @@ func TestSnapshot(t *testing.T) {
 func TestSnapshotOfNLB(t *testing.T) {
 	t.Parallel()
 	nlb := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id"
-	class := remedy.NLBClass
+	class := ccm.NLBClass
 	r := build(t, func(svc *corev1.Service) {
 		svc.Spec.LoadBalancerClass = &class
 		svc.Annotations[nlb] = "nlb-1"
@@ -156,10 +157,10 @@ func TestSnapshots(t *testing.T) {
 		remedy           remedy.Remedy
 		classic, network bool
 	}{
-		"it asks only":                     {remedy.Remedy{Reads: remedy.DriftReads}, false, false},
+		"it asks only":                     {remedy.Remedy{Reads: ccm.DriftReads}, false, false},
 		"it has no load balancer to read":  {remedy.Remedy{Steps: low}, false, false},
 		"a sync may raise its plans":       {remedy.Remedy{Steps: low, Reads: clb}, true, false},
-		"a sync of NLBs may":               {remedy.Remedy{Steps: low, Reads: remedy.NetworkReads}, false, true},
+		"a sync of NLBs may":               {remedy.Remedy{Steps: low, Reads: ccm.NetworkReads}, false, true},
 		"a step is high, on CLBs":          {remedy.Remedy{Steps: high, Reads: clb}, true, false},
 		"a step is high, on NLBs":          {remedy.Remedy{Steps: high, Reads: nlb}, false, true},
 		"a step is high, on both":          {remedy.Remedy{Steps: high, Reads: append(clb, nlb...)}, true, true},

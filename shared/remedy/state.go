@@ -7,12 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // impact returns what the users of the Service notice while its syncs fail.
 func impact(svc *corev1.Service) event.Impact {
-	if !Synced(svc) {
+	if !ccm.Synced(svc) {
 		return event.NeverUp
 	}
 	return event.Frozen
@@ -21,7 +22,7 @@ func impact(svc *corev1.Service) event.Impact {
 // released reports whether the controller has let go of a Service that leaves: it
 // has cleaned up, or there was nothing to clean up.
 func released(svc *corev1.Service) bool {
-	return !slices.Contains(svc.Finalizers, CLBFinalizer) && !slices.Contains(svc.Finalizers, NLBFinalizer)
+	return !slices.Contains(svc.Finalizers, ccm.CLBFinalizer) && !slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
 }
 
 // succeeded returns the evidence that a sync has succeeded after the failure, as
@@ -31,7 +32,7 @@ func succeeded(svc *corev1.Service, happened []corev1.Event, failure time.Time) 
 	if failure.IsZero() {
 		return "" // nobody knows what came after it
 	}
-	if at := HashWritten(svc); at.After(failure) {
+	if at := ccm.HashWritten(svc); at.After(failure) {
 		return "The controller has synced the Service since: it wrote its hash label at " + at.UTC().Format(time.RFC3339) + "."
 	}
 	for _, e := range happened {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -108,15 +109,15 @@ func (x *run) marked(svc *corev1.Service) bool {
 	if svc.DeletionTimestamp != nil {
 		return false
 	}
-	hash := svc.Labels[HashLabel]
-	return hash != "" && hash != x.rec.Hash && Synced(svc)
+	hash := svc.Labels[ccm.HashLabel]
+	return hash != "" && hash != x.rec.Hash && ccm.Synced(svc)
 }
 
 // proven reports what the marks alone can't tell: that the address is the load
 // balancer's, and that the class no longer finds its cause.
 func (x *run) proven(ctx context.Context) (bool, error) {
 	svc := x.c.Service
-	if id := svc.Labels[BalancerLabel]; id != "" && !NLB(svc) && OwnAddress(svc) {
+	if id := svc.Labels[ccm.BalancerLabel]; id != "" && !ccm.NLB(svc) && ccm.OwnAddress(svc) {
 		lb, err := x.c.Cloud.SLB.LoadBalancer(ctx, id)
 		if errors.Is(err, cloud.ErrNotFound) {
 			return false, nil
@@ -124,7 +125,7 @@ func (x *run) proven(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("describe load balancer %s: %w", id, err)
 		}
-		if lb.Address != Address(svc) {
+		if lb.Address != ccm.Address(svc) {
 			return false, nil
 		}
 	}
@@ -155,7 +156,7 @@ func (x *run) unproven(ctx context.Context) (event.Record, error) {
 		return x.fail(ctx, err)
 	}
 	limit := proofCLB
-	if x.c.Service != nil && NLB(x.c.Service) {
+	if x.c.Service != nil && ccm.NLB(x.c.Service) {
 		limit = proofNLB
 	}
 	written := x.rec.Written

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -24,7 +25,7 @@ const long = 30 * time.Second
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	annotated := func(short, value string) func(*corev1.Service) {
-		return func(svc *corev1.Service) { svc.Annotations[remedy.Prefix+short] = value }
+		return func(svc *corev1.Service) { svc.Annotations[ccm.Prefix+short] = value }
 	}
 	for _, tt := range []struct {
 		name  string
@@ -35,15 +36,15 @@ func TestVerify(t *testing.T) {
 	}{
 		{name: "a new hash, its address", after: func(r *rig) { r.sync("h2", "192.168.0.9") }, want: event.Fixed},
 		{name: "nothing happens", after: func(*rig) {}, want: event.Waiting},
-		{name: "the hash of before", edit: fixture.Labels(map[string]string{remedy.HashLabel: "h1"}),
+		{name: "the hash of before", edit: fixture.Labels(map[string]string{ccm.HashLabel: "h1"}),
 			after: func(r *rig) { r.sync("h1", "192.168.0.9") }, want: event.Waiting},
-		{name: "no address", after: func(r *rig) { r.patch("status", `{"metadata":{"labels":{"`+remedy.HashLabel+`":"h2"}}}`) }, want: event.Waiting},
+		{name: "no address", after: func(r *rig) { r.patch("status", `{"metadata":{"labels":{"`+ccm.HashLabel+`":"h2"}}}`) }, want: event.Waiting},
 		{name: "not the load balancer's address", after: func(r *rig) { r.sync("h2", "192.168.0.8") }, want: event.Waiting},
 		{name: "no such load balancer", after: func(r *rig) { r.cloud.DropLoadBalancer(r.lb); r.sync("h2", "192.168.0.9") }, want: event.Waiting},
 		{name: "an EIP's address", edit: annotated("external-ip-type", "eip"), after: func(r *rig) { r.sync("h2", "8.8.8.8") }, want: event.Fixed},
 		{name: "a host name", edit: annotated("hostname", "web.example.com"), after: func(r *rig) { r.sync("h2", "8.8.8.8") }, want: event.Fixed},
 		{name: "an NLB", edit: func(svc *corev1.Service) {
-			nlb := remedy.NLBClass
+			nlb := ccm.NLBClass
 			svc.Spec.LoadBalancerClass = &nlb
 		}, after: func(r *rig) { r.sync("h2", "8.8.8.8") }, want: event.Fixed},
 		{name: "the cause still stands", after: func(r *rig) {
@@ -128,7 +129,7 @@ func TestNoSign(t *testing.T) {
 		edit  func(*corev1.Service)
 	}{
 		{"CLB", 7 * time.Minute, func(*corev1.Service) {}},
-		{"NLB", 10 * time.Minute, func(svc *corev1.Service) { c := remedy.NLBClass; svc.Spec.LoadBalancerClass = &c }},
+		{"NLB", 10 * time.Minute, func(svc *corev1.Service) { c := ccm.NLBClass; svc.Spec.LoadBalancerClass = &c }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -257,7 +258,7 @@ func TestCleanUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := build(t, finalizer(remedy.CLBFinalizer), finalizer("example.com/f"))
+			r := build(t, finalizer(ccm.CLBFinalizer), finalizer("example.com/f"))
 			r.env.Watch = long
 			if name == "type changed" {
 				r.class.Deleting = true
@@ -306,7 +307,7 @@ func TestGone(t *testing.T) {
 				}
 			}
 		}, want: event.Waiting},
-		{name: "the hash, sent along by a person", edit: synced, before: func(r *rig) { r.patch("", `{"metadata":{"labels":{"`+remedy.HashLabel+`":"h1"}}}`) }, want: event.Waiting},
+		{name: "the hash, sent along by a person", edit: synced, before: func(r *rig) { r.patch("", `{"metadata":{"labels":{"`+ccm.HashLabel+`":"h1"}}}`) }, want: event.Waiting},
 		{name: "an event", edit: synced, before: func(r *rig) { told(r, func(*corev1.Event) {}) }, want: event.Gone, says: "EnsuredLoadBalancer"},
 		{name: "an event, for a class that sees the failure", edit: synced, before: func(r *rig) {
 			r.class.Sees = true
@@ -340,13 +341,13 @@ func TestGone(t *testing.T) {
 			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
 		}, want: event.Waiting, says: "can't be told"},
 		{name: "deleted", before: func(r *rig) { r.remove() }, want: event.Gone, says: "does not exist"},
-		{name: "being deleted", edit: finalizer(remedy.CLBFinalizer), before: func(r *rig) { r.remove() }, want: event.Gone, says: "being deleted"},
-		{name: "being deleted, for a class that answers", edit: finalizer(remedy.CLBFinalizer), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: event.Waiting},
+		{name: "being deleted", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.remove() }, want: event.Gone, says: "being deleted"},
+		{name: "being deleted, for a class that answers", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: event.Waiting},
 		{name: "being deleted, and the controller has let go", edit: finalizer("example.com/f"), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: event.Gone, says: "let go"},
 		{name: "another of its name", before: func(r *rig) { r.event.Failure.Service.UID = "00000000-0000-0000-0000-000000000000" }, want: event.Gone, says: "another one has its name"},
 		{name: "another type", before: func(r *rig) { r.patch("", `{"spec":{"type":"ClusterIP"}}`) }, want: event.Gone, says: "ClusterIP"},
-		{name: "another type, not cleaned up", edit: finalizer(remedy.CLBFinalizer), before: func(r *rig) { r.patch("", `{"spec":{"type":"NodePort"}}`) }, want: event.Gone, says: "NodePort"},
-		{name: "another type, not cleaned up, for a class that answers", edit: finalizer(remedy.NLBFinalizer), before: func(r *rig) {
+		{name: "another type, not cleaned up", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.patch("", `{"spec":{"type":"NodePort"}}`) }, want: event.Gone, says: "NodePort"},
+		{name: "another type, not cleaned up, for a class that answers", edit: finalizer(ccm.NLBFinalizer), before: func(r *rig) {
 			r.class.Deleting = true
 			r.patch("", `{"spec":{"type":"NodePort"}}`)
 		}, want: event.Waiting},

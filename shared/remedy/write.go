@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
@@ -41,7 +42,7 @@ func (x *run) write(ctx context.Context, plan Plan) (event.Record, error) {
 	}
 	x.clock = x.env.now()
 	x.rec.Attempts = append(x.rec.Attempts, x.clock)
-	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[HashLabel]
+	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[ccm.HashLabel]
 	x.rec.Next, x.rec.Written, x.rec.Left, x.rec.Back = 0, time.Time{}, left(x.c.Service), time.Time{}
 	x.rec.Decided = x.rec.Rule
 	if err := x.bind(ctx); err != nil {

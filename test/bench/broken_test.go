@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -64,7 +65,7 @@ func (r *rig) broken(b *testing.B) {
 	client := r.client(b).CoreV1().Services(r.namespace(b, "broken"))
 	err = alike(16, services, func(i int) error {
 		svc := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%04d", i), Annotations: map[string]string{remedy.Prefix + "address-type": "intranet", remedy.Prefix + "vswitch-id": "vsw-full"}},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%04d", i), Annotations: map[string]string{ccm.Prefix + "address-type": "intranet", ccm.Prefix + "vswitch-id": "vsw-full"}},
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(false), Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		var err error

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim/fc"
@@ -26,7 +26,7 @@ import (
 func misspelled(t *testing.T) *world {
 	t.Helper()
 	w := build(t)
-	patch := []byte(`{"metadata":{"annotations":{"` + remedy.Prefix + `adress-type":"intranet"}}}`)
+	patch := []byte(`{"metadata":{"annotations":{"` + ccm.Prefix + `adress-type":"intranet"}}}`)
 	if _, err := cluster.Join(t).Client().CoreV1().Services(w.svc.Namespace).Patch(t.Context(), w.svc.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

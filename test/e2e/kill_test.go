@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -177,7 +178,7 @@ func createServices(t *testing.T, c *cluster.Cluster, namespace string, n int) *
 		for i := range n {
 			svc := &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%03d", i), Annotations: map[string]string{
-					remedy.Prefix + "address-type": "intranet", remedy.Prefix + "vswitch-id": "vsw-full",
+					ccm.Prefix + "address-type": "intranet", ccm.Prefix + "vswitch-id": "vsw-full",
 				}},
 				Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 			}
@@ -205,7 +206,7 @@ func watchWrites(t *testing.T, c *cluster.Cluster) func() map[string][]string {
 			if !ok {
 				continue
 			}
-			mark := svc.Annotations[remedy.Resync]
+			mark := svc.Annotations[ccm.Resync]
 			mu.Lock()
 			if uid := string(svc.UID); mark != "" && !slices.Contains(seen[uid], mark) {
 				seen[uid] = append(seen[uid], mark)
@@ -233,7 +234,7 @@ func allFixed(t *testing.T, s *stream.Stream, c *cluster.Cluster, namespace stri
 	}
 	open := map[string]int{}
 	for _, svc := range list.Items {
-		if !remedy.Synced(&svc) {
+		if !ccm.Synced(&svc) {
 			open["not synced"]++
 			continue
 		}

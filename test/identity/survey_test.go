@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -108,11 +109,11 @@ func TestSurvey(t *testing.T) {
 	services := c.Client().CoreV1().Services("shop")
 	for name, class := range map[string]*string{"classic": nil, "network": new("alibabacloud.com/nlb")} {
 		svc := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{remedy.Prefix + "bandwith": "5"}}, // there is something to find
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{ccm.Prefix + "bandwith": "5"}}, // there is something to find
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class, Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		if class != nil {
-			svc.Annotations[remedy.Prefix+"zone-maps"] = "cn-hangzhou-h:" + scene.FullVSwitchH + ",cn-hangzhou-i:" + scene.RoomyVSwitchI
+			svc.Annotations[ccm.Prefix+"zone-maps"] = "cn-hangzhou-h:" + scene.FullVSwitchH + ",cn-hangzhou-i:" + scene.RoomyVSwitchI
 		}
 		slice := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
@@ -126,7 +127,7 @@ func TestSurvey(t *testing.T) {
 		}
 		err := stage.Until(ctx, func() bool {
 			now, err := services.Get(t.Context(), name, metav1.GetOptions{})
-			return err == nil && now.Labels[remedy.HashLabel] != ""
+			return err == nil && now.Labels[ccm.HashLabel] != ""
 		})
 		if err != nil {
 			t.Fatalf("wait for %s: %v", name, err)
@@ -136,7 +137,7 @@ func TestSurvey(t *testing.T) {
 	// The load balancers of two more are gone, and of a managed controller the API says which it is.
 	for name, class := range map[string]*string{"lb-nowhere": nil, "nlb-nowhere": new("alibabacloud.com/nlb")} {
 		svc := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{remedy.Prefix + "id": name}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{ccm.Prefix + "id": name}},
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class, Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		if _, err := services.Create(ctx, svc, metav1.CreateOptions{}); err != nil {

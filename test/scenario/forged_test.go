@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -177,7 +178,7 @@ func (w *world) sync(t *testing.T) {
 	}
 	defer watch.Stop()
 	for change := range watch.ResultChan() {
-		if svc, ok := change.Object.(*corev1.Service); ok && remedy.Synced(svc) && remedy.InForce(svc) {
+		if svc, ok := change.Object.(*corev1.Service); ok && ccm.Synced(svc) && ccm.InForce(svc) {
 			w.svc = svc
 			return
 		}

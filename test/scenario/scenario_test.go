@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -20,7 +21,7 @@ import (
 )
 
 const (
-	vswitchID = remedy.Prefix + "vswitch-id"
+	vswitchID = ccm.Prefix + "vswitch-id"
 	example   = `The Service moves to the vSwitch with room.
 -- message --
 Error syncing load balancer []: Message: The specified VSwitch has no available ip.
@@ -49,7 +50,7 @@ func lawful() *remedy.Remedy {
 			if _, err := full(ctx, c); err != nil {
 				return remedy.Plan{}, err
 			}
-			return remedy.Plan{Finding: "vsw-a is full.", Steps: []remedy.Step{step.With(c, "vswitch-id", "vsw-b")}}, nil
+			return remedy.Plan{Finding: "vsw-a is full.", Steps: []remedy.Step{step.With(c.Service, "vswitch-id", "vsw-b")}}, nil
 		},
 		Holds: func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 			is, err := full(ctx, c)

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/infra/ram"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -209,7 +210,7 @@ func (w *world) fill(text string) string {
 		}
 		return time.Now().Add(-d).UTC().Format(time.RFC3339)
 	})
-	return strings.NewReplacer("${uid}", string(w.svc.UID), "${name}", remedy.DefaultName(w.svc),
+	return strings.NewReplacer("${uid}", string(w.svc.UID), "${name}", ccm.DefaultName(w.svc),
 		"${namespace}", w.svc.Namespace, "${cluster}", clusterID).Replace(text)
 }
 
@@ -227,7 +228,7 @@ func (w *world) unfill(text string) string {
 	text = timestamp.ReplaceAllLiteralString(text, "${time}")
 	text = caseName.ReplaceAllLiteralString(text, "${case}")
 	text = requestID.ReplaceAllLiteralString(text, "[request ${request}]")
-	return strings.NewReplacer(string(w.svc.UID), "${uid}", remedy.DefaultName(w.svc), "${name}").Replace(text)
+	return strings.NewReplacer(string(w.svc.UID), "${uid}", ccm.DefaultName(w.svc), "${name}").Replace(text)
 }
 
 // createService creates the scenario's Service as it stands, with labels,
@@ -510,7 +511,7 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 		}
 		defer watch.Stop()
 		for change := range watch.ResultChan() {
-			if svc, ok := change.Object.(*corev1.Service); ok && svc.Annotations[remedy.Resync] != "" {
+			if svc, ok := change.Object.(*corev1.Service); ok && svc.Annotations[ccm.Resync] != "" {
 				break
 			}
 		}
@@ -627,7 +628,7 @@ func (s snapshot) allow(steps []event.StepRecord) snapshot {
 		}
 	}
 	if len(steps) > 0 {
-		delete(s.Service.Annotations, remedy.Resync)
+		delete(s.Service.Annotations, ccm.Resync)
 		s.Service.ResourceVersion = ""
 	}
 	if len(s.Service.Annotations) == 0 {
@@ -691,7 +692,7 @@ func (s snapshot) dropListener(lb string, port int, protocol string) {
 // annotation, and policy versions that are no longer the default.
 func (s snapshot) settled() snapshot {
 	s = s.clone()
-	delete(s.Service.Annotations, remedy.Resync)
+	delete(s.Service.Annotations, ccm.Resync)
 	if len(s.Service.Annotations) == 0 {
 		s.Service.Annotations = nil
 	}

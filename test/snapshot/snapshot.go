@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -191,7 +192,7 @@ func BySteps(t *testing.T, rec event.Record) []Allowance {
 			t.Fatal(err)
 		}
 		may := func(parts ...string) { all = append(all, Allowance{At(parts...), s.Text}) }
-		may(svc, "metadata", "annotations", remedy.Resync)
+		may(svc, "metadata", "annotations", ccm.Resync)
 		if keyed, ok := made.(remedy.Keyed); ok {
 			for _, key := range keyed.Keys() {
 				may(svc, "metadata", "annotations", key)
@@ -215,8 +216,8 @@ func BySteps(t *testing.T, rec event.Record) []Allowance {
 func marks(svc event.Service) []Allowance {
 	path := service(svc)
 	return []Allowance{
-		{At(path, "metadata", "labels", remedy.HashLabel), "the hash of what was synced"},
-		{At(path, "metadata", "labels", remedy.BalancerLabel), "the ID of the load balancer"},
+		{At(path, "metadata", "labels", ccm.HashLabel), "the hash of what was synced"},
+		{At(path, "metadata", "labels", ccm.BalancerLabel), "the ID of the load balancer"},
 		{At(path, "metadata", "finalizers"), "so that the Service does not go before its load balancer"},
 		{At(path, "status", "loadBalancer"), "the address"},
 	}
@@ -306,7 +307,7 @@ func ByChanges(t *testing.T, before, after Snapshot, rec event.Record) []Allowan
 			for _, w := range worlds {
 				for _, lb := range w.LoadBalancers {
 					if lb.Tags[nameTag] == nameOwn(rec.Service) {
-						setting(s.Text, lb.ID, strings.TrimPrefix(key, remedy.Prefix))
+						setting(s.Text, lb.ID, strings.TrimPrefix(key, ccm.Prefix))
 					}
 				}
 			}
@@ -420,7 +421,7 @@ func made(before, after Snapshot, svc event.Service) []Allowance {
 func ByNodes(but []event.Service, worlds ...*sim.World) []Allowance {
 	const why = "backends of nodes that have come or gone"
 	left := func(group string) bool {
-		t, ok := remedy.ParseTrace(group)
+		t, ok := ccm.ParseTrace(group)
 		return ok && t.Cluster == scene.ClusterID && !slices.ContainsFunc(but, func(s event.Service) bool { return s.Namespace == t.Namespace && s.Name == t.Service })
 	}
 	var all []Allowance
@@ -446,7 +447,7 @@ func ByNodes(but []event.Service, worlds ...*sim.World) []Allowance {
 // longer in force.
 func ByUndo(t *testing.T, after Snapshot, rec event.Record) []Allowance {
 	t.Helper()
-	all := []Allowance{{At(service(rec.Service), "metadata", "annotations", remedy.Resync), "the mark"}}
+	all := []Allowance{{At(service(rec.Service), "metadata", "annotations", ccm.Resync), "the mark"}}
 	for _, s := range rec.Steps[:rec.Next] {
 		made, err := step.Decode(s.Kind, s.Step)
 		if err != nil {

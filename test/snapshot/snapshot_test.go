@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -27,7 +27,7 @@ func shop(t *testing.T, change func(objects map[string]any, world *sim.World)) S
 		"services > shop/web": map[string]any{
 			"metadata": map[string]any{
 				"annotations": map[string]any{"example.com/team": "blue"},
-				"labels":      map[string]any{remedy.HashLabel: "one", remedy.BalancerLabel: "lb-1"},
+				"labels":      map[string]any{ccm.HashLabel: "one", ccm.BalancerLabel: "lb-1"},
 				"finalizers":  []string{"service.k8s.alibaba/resources"},
 			},
 			"spec":   map[string]any{"ports": []map[string]any{{"name": "web", "port": 80}}},
@@ -89,13 +89,13 @@ func TestCompare(t *testing.T) {
 		// explain the change. Nodes explain backends, and nothing else.
 		steps, sync, undo bool
 	}{
-		{"our mark", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")[remedy.Resync] = "1" }, true, false, true},
+		{"our mark", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")[ccm.Resync] = "1" }, true, false, true},
 		{"the annotation of the plan", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")["example.com/size"] = "small" }, true, false, false},
 		{"another annotation", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")["example.com/team"] = "red" }, false, false, false},
 		{"an annotation whose name begins the same", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")["example.com/sizes"] = "small" }, false, false, false},
 		{"an annotation that is gone", func(o objects, _ *sim.World) { delete(of(o[mine], "metadata", "annotations"), "example.com/team") }, false, false, false},
 		{"our mark on another Service", func(o objects, _ *sim.World) {
-			of(o[theirs], "metadata")["annotations"] = objects{remedy.Resync: "1"}
+			of(o[theirs], "metadata")["annotations"] = objects{ccm.Resync: "1"}
 		}, false, false, false},
 		{"the tag of the plan", func(_ objects, w *sim.World) { w.LoadBalancers[0].Tags["kubernetes.do.not.delete"] = webName }, true, true, false},
 		{"another tag", func(_ objects, w *sim.World) { w.LoadBalancers[0].Tags["team"] = "red" }, false, false, false},
@@ -113,10 +113,10 @@ func TestCompare(t *testing.T) {
 			p.Versions = append(p.Versions, sim.PolicyVersion{ID: "v2", Document: "{3}"})
 		}, true, false, false},
 		{"another policy", func(_ objects, w *sim.World) { w.Policies = append(w.Policies, sim.Policy{Name: "Mine"}) }, false, false, false},
-		{"the hash", func(o objects, _ *sim.World) { of(o[mine], "metadata", "labels")[remedy.HashLabel] = "two" }, false, true, false},
-		{"the ID of the load balancer", func(o objects, _ *sim.World) { of(o[mine], "metadata", "labels")[remedy.BalancerLabel] = "lb-2" }, false, true, false},
+		{"the hash", func(o objects, _ *sim.World) { of(o[mine], "metadata", "labels")[ccm.HashLabel] = "two" }, false, true, false},
+		{"the ID of the load balancer", func(o objects, _ *sim.World) { of(o[mine], "metadata", "labels")[ccm.BalancerLabel] = "lb-2" }, false, true, false},
 		{"another label", func(o objects, _ *sim.World) { of(o[mine], "metadata", "labels")["app"] = "web" }, false, false, false},
-		{"the hash of another Service", func(o objects, _ *sim.World) { of(o[theirs], "metadata", "labels")[remedy.HashLabel] = "two" }, false, false, false},
+		{"the hash of another Service", func(o objects, _ *sim.World) { of(o[theirs], "metadata", "labels")[ccm.HashLabel] = "two" }, false, false, false},
 		{"the address", func(o objects, _ *sim.World) { delete(of(o[mine], "status"), "loadBalancer") }, false, true, false},
 		{"the finalizer", func(o objects, _ *sim.World) { delete(of(o[mine], "metadata"), "finalizers") }, false, true, false},
 		{"the ports", func(o objects, _ *sim.World) { of(o[mine])["spec"] = objects{} }, false, false, false},

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -312,7 +313,7 @@ func watchWrites(t *testing.T, ctx context.Context, c *cluster.Cluster) func() m
 				continue
 			}
 			mu.Lock()
-			uid, mark := string(svc.UID), svc.Annotations[remedy.Resync]
+			uid, mark := string(svc.UID), svc.Annotations[ccm.Resync]
 			if mark != "" && !slices.Contains(seen[uid], mark) {
 				seen[uid] = append(seen[uid], mark)
 			}

@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // completeChecks completes the ID of a check, with its title.
@@ -51,7 +51,7 @@ func (p *program) completeServices(cmd *cobra.Command, args []string, _ string) 
 	for _, svc := range p.balanced(cmd) {
 		name := svc.Namespace + "/" + svc.Name
 		if !slices.Contains(args, name) {
-			all = append(all, cobra.CompletionWithDesc(name, remedy.Address(&svc)))
+			all = append(all, cobra.CompletionWithDesc(name, ccm.Address(&svc)))
 		}
 	}
 	return all, cobra.ShellCompDirectiveNoFileComp

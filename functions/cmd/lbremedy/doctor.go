@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -308,7 +309,7 @@ func (p *program) examined(r doctor.Result, least doctor.Severity, explain bool)
 		return err
 	}
 	if n := len(r.Findings) - len(shown.Findings); n > 0 && p.output == "table" {
-		p.note("%s of lower severity %s not shown: --severity info.", remedy.Count(n, "finding"), remedy.Are(n))
+		p.note("%s of lower severity %s not shown: --severity info.", ccm.Count(n, "finding"), ccm.Are(n))
 	}
 	worst, any := shown.Worst()
 	switch {
@@ -346,8 +347,8 @@ func (p *program) findings(r doctor.Result, explain bool) {
 	if r.Took > 0 {
 		took = " in " + short(r.Took)
 	}
-	p.note("%s looked at %s%s: %s, %d unknown.", remedy.Count(len(r.Checks), "check"), remedy.Count(r.Services, "Service"), took,
-		remedy.Count(len(r.Findings), "finding"), len(r.Unknown))
+	p.note("%s looked at %s%s: %s, %d unknown.", ccm.Count(len(r.Checks), "check"), ccm.Count(r.Services, "Service"), took,
+		ccm.Count(len(r.Findings), "finding"), len(r.Unknown))
 	for _, read := range r.Read {
 		if read.Left != "" {
 			p.note("The %s were left out: %s.", read.Part, read.Left)

@@ -17,9 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // examineFiles checks Services before they are applied.
@@ -61,7 +61,7 @@ func (p *program) examineFiles(ctx context.Context, e examining, args []string) 
 	r.Read = append(r.Read, read...)
 	r.Services = concerned(list, e.namespace, services)
 	if facts == nil && len(r.Unknown) > 0 {
-		p.note("What depends on the cluster is left open, since none was named: %s.", remedy.Count(len(r.Unknown), "question"))
+		p.note("What depends on the cluster is left open, since none was named: %s.", ccm.Count(len(r.Unknown), "question"))
 		r.Unknown = []doctor.Unknown{}
 	}
 	return p.examined(about(r, e.namespace, services), least, e.explain)

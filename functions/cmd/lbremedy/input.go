@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
@@ -101,7 +102,7 @@ func (p *program) newest(ctx context.Context, env *remedy.Env, ref event.Service
 	switch {
 	case err != nil:
 		return nil, err
-	case svc.Spec.Type != "LoadBalancer" && !slices.Contains(svc.Finalizers, remedy.CLBFinalizer) && !slices.Contains(svc.Finalizers, remedy.NLBFinalizer):
+	case svc.Spec.Type != "LoadBalancer" && !slices.Contains(svc.Finalizers, ccm.CLBFinalizer) && !slices.Contains(svc.Finalizers, ccm.NLBFinalizer):
 		return nil, command.Wrong("the Service %s is of type %s: only one of type LoadBalancer has a load balancer that can fail", ref, svc.Spec.Type)
 	}
 	ref.UID = string(svc.UID)

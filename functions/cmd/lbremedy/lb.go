@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 func (p *program) lb() *cobra.Command {
@@ -130,11 +130,11 @@ func (b balancing) ofLimit() string {
 
 // balancingOf returns what a snapshot says of a Service's load balancer.
 func balancingOf(s *doctor.Snapshot, svc *corev1.Service) balancing {
-	b := balancing{Namespace: svc.Namespace, Name: svc.Name, Address: remedy.Address(svc), Kind: "CLB", Made: "own"}
-	if remedy.NLB(svc) {
+	b := balancing{Namespace: svc.Namespace, Name: svc.Name, Address: ccm.Address(svc), Kind: "CLB", Made: "own"}
+	if ccm.NLB(svc) {
 		b.Kind = "NLB"
 	}
-	if id, _ := remedy.Annotation(svc, "id"); id != "" {
+	if id, _ := ccm.Annotation(svc, "id"); id != "" {
 		b.Made, b.ID = "reused", id
 	}
 	lb, err := s.Balancer(svc)
@@ -179,7 +179,7 @@ func balancingOf(s *doctor.Snapshot, svc *corev1.Service) balancing {
 // lost says of a load balancer that the controller does not find what became of it.
 func (b *balancing) lost(s *doctor.Snapshot, svc *corev1.Service) {
 	if b.ID == "" {
-		b.ID = svc.Labels[remedy.BalancerLabel] // that the controller had
+		b.ID = svc.Labels[ccm.BalancerLabel] // that the controller had
 	}
 	if b.ID == "" {
 		b.Made = ""
@@ -390,7 +390,7 @@ no weights of their own.`,
 			if err := s.Err(needs...); err != nil {
 				return err
 			}
-			if mode := s.Mode(svc); mode != remedy.LocalMode {
+			if mode := s.Mode(svc); mode != ccm.LocalMode {
 				return command.Wrong("the backends of %s are those of the mode %s: only with the policy Local do nodes have weights by their Pods", args[0], mode)
 			}
 			list, err := weights(s, svc)
@@ -421,14 +421,14 @@ func weights(s *doctor.Snapshot, svc *corev1.Service) ([]weight, error) {
 		return nil, err
 	case b == nil:
 		return nil, command.Wrong("the Service %s/%s has no load balancer", svc.Namespace, svc.Name)
-	case s.Controller.Version == remedy.Version{}:
+	case s.Controller.Version == ccm.Version{}:
 		return nil, fmt.Errorf("the version of the controller can't be told")
 	}
 	servers, serves := map[string]string{}, map[string]bool{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		why, _ := remedy.LeftOut(n, svc)
-		serves[n.Name] = why == remedy.Serves
+		why, _ := ccm.LeftOut(n, svc)
+		serves[n.Name] = why == ccm.Serves
 		servers[n.Name] = n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, ".")+1:]
 	}
 	list := []weight{}
@@ -457,7 +457,7 @@ func weights(s *doctor.Snapshot, svc *corev1.Service) ([]weight, error) {
 		for node, n := range pods {
 			wants := 0
 			if serves[node] {
-				wants = remedy.LocalWeight(svc, s.Controller.Version, n, behind)
+				wants = ccm.LocalWeight(svc, s.Controller.Version, n, behind)
 			}
 			w := weight{Port: port.Port, Node: node, Server: servers[node], Pods: n, Weight: is[servers[node]], Wants: wants, Release: s.Controller.Version.String()}
 			if w.Weight != nil && all > 0 {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // The backends of an NLB are those of the groups that its listeners use, each once;
@@ -33,7 +33,7 @@ func TestServersOf(t *testing.T) {
 			s := &doctor.Snapshot{Given: doctor.AllParts(), Failed: tt.failed, ServerGroups: []doctor.Group{
 				{ID: "sgp-a", Servers: 3}, {ID: "sgp-b", Servers: 2}, {ID: "sgp-bad", Failed: errors.New("no answer")}, {ID: "sgp-unused", Servers: 9},
 			}}
-			lb := &doctor.LoadBalancer{Instance: *remedy.Network(cloud.NetworkLoadBalancer{ID: "nlb-1"})}
+			lb := &doctor.LoadBalancer{Instance: *ccm.Network(cloud.NetworkLoadBalancer{ID: "nlb-1"})}
 			for _, g := range tt.groups {
 				lb.NetworkListeners = append(lb.NetworkListeners, cloud.NetworkListener{ServerGroup: g})
 			}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -241,7 +241,7 @@ func TestRAMGapOfCluster(t *testing.T) {
 		t.Parallel()
 		c, account := api{}.against(t, world())
 		sc := &scene{call: c, cloud: account}
-		sc.wants(t, codeWarning, "is newer than "+remedy.Newest().String(), "", "ram", "gap", "--target", "v9.0.0")
+		sc.wants(t, codeWarning, "is newer than "+ccm.Newest().String(), "", "ram", "gap", "--target", "v9.0.0")
 		sc.wants(t, command.CodeWrong, "", "is no release of the controller, such as", "ram", "gap", "--target", "latest")
 	})
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 const margin = 11 // columns before the text of a report
@@ -170,7 +170,7 @@ func changes(r event.Record) string {
 
 // brief returns what a step does with the controller's annotations under the short names
 // by which its documentation calls them. The journal has them in full.
-func brief(text string) string { return strings.ReplaceAll(text, remedy.Prefix, "") }
+func brief(text string) string { return strings.ReplaceAll(text, ccm.Prefix, "") }
 
 // change tells what stood where a step writes, and what stands there after it. Steps
 // keep the one under "was", as one value or as one by key, where a key that is not
@@ -195,7 +195,7 @@ func change(step json.RawMessage) []string {
 			if !ok {
 				was = "absent"
 			}
-			key = strings.TrimPrefix(key, remedy.Prefix)
+			key = strings.TrimPrefix(key, ccm.Prefix)
 			lines = append(lines, "before: "+key+" "+was, "after: "+key+" "+after)
 		}
 		for _, key := range sortedKeys(s.Set) {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
@@ -215,10 +215,10 @@ them, mute the Service with the label lbremedy.io/mute.`,
 			}
 			return p.print(map[string]any{"incident": i.ID, "closed": n}, func() {
 				if strings.HasPrefix(i.Class, doctor.ClassPrefix) {
-					fmt.Fprintf(p.out, "Closed %s, of which %s stood.\n", i.ID, remedy.Count(n, "case"))
+					fmt.Fprintf(p.out, "Closed %s, of which %s stood.\n", i.ID, ccm.Count(n, "case"))
 					return
 				}
-				fmt.Fprintf(p.out, "Closed %s, over which %s failed.\n", i.ID, remedy.Count(n, "Service"))
+				fmt.Fprintf(p.out, "Closed %s, over which %s failed.\n", i.ID, ccm.Count(n, "Service"))
 			})
 		},
 	}

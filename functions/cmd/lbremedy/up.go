@@ -17,6 +17,7 @@ import (
 	frame "github.com/lbremedy/lbremedy/events/program"
 	"github.com/lbremedy/lbremedy/functions"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
@@ -368,7 +369,7 @@ func (u *upping) patrol(ctx context.Context, p *doctor.Patrol, said *observe.Sur
 		default:
 			surveyed(said, u.now(), r.Result)
 			u.note("Survey: %s opened, %d closed, %d stand, %d unknown. What was found: lbremedy doctor.",
-				remedy.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
+				ccm.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
 		}
 	}
 }

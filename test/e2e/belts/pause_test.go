@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/shell"
 )
@@ -55,7 +55,7 @@ func TestPause(t *testing.T) {
 				t.Errorf("%s was written to at %s, and the pause was in force since %s", role.Service, rec.Written, stopped)
 			}
 		}
-		if mark := r.service(role.Service).Annotations[remedy.Resync]; (mark != "") != slices.Contains(before, role.Service) {
+		if mark := r.service(role.Service).Annotations[ccm.Resync]; (mark != "") != slices.Contains(before, role.Service) {
 			t.Errorf("%s bears the mark %q, and those that the journal calls touched are %v", role.Service, mark, before)
 		}
 	}

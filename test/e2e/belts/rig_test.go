@@ -38,6 +38,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -69,7 +70,7 @@ var program = sync.OnceValues(func() (string, error) {
 const (
 	token  = "belts"
 	worker = "lbremedy-worker" // by that name the simulated cloud knows the worker's calls
-	prefix = remedy.Prefix
+	prefix = ccm.Prefix
 )
 
 // full is the class of most scenes, since its plan is one write.

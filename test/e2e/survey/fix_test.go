@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -52,11 +53,11 @@ func (r *rig) fixable() []fix {
 		}},
 		{check: "lb-gone", service: "gone", oneWay: true},
 		{check: "not-renamable", service: "untagged", again: func(r *rig) {
-			r.stage.Cloud.LoseTag(r.balancerOf("untagged"), remedy.NameTag)
+			r.stage.Cloud.LoseTag(r.balancerOf("untagged"), ccm.NameTag)
 		}},
 		{check: "reuse", service: "retyped", also: inCLB("the mark of a reused one", "tags kubernetes.reused.by.user")},
 		{check: "silent", service: "unheeded", touch: true, again: func(r *rig) {
-			r.patch("unheeded", `{"metadata":{"labels":{"`+remedy.HashLabel+`":"00"}}}`)
+			r.patch("unheeded", `{"metadata":{"labels":{"`+ccm.HashLabel+`":"00"}}}`)
 		}},
 	}
 }

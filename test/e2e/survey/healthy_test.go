@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -91,12 +91,12 @@ func (r *rig) build() {
 // to call, whatever its release.
 func (r *rig) allow() {
 	r.Helper()
-	v, ok := remedy.ParseVersion(r.stage.Version())
+	v, ok := ccm.ParseVersion(r.stage.Version())
 	if !ok {
 		r.Fatalf("the controller is of the release %q", r.stage.Version())
 	}
 	of := corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: new("alibabacloud.com/nlb")}}
-	actions := remedy.Needs(v, remedy.InUse(cloud.Cluster{Network: "flannel"}, []corev1.Service{of}))
+	actions := ccm.Needs(v, ccm.InUse(cloud.Cluster{Network: "flannel"}, []corev1.Service{of}))
 	document := r.json(map[string]any{"Version": "1", "Statement": []any{map[string]any{"Effect": "Allow", "Action": actions, "Resource": []string{"*"}}}})
 	r.stage.Cloud.Edit(func(st *sim.State) {
 		for _, p := range st.Policies {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -48,7 +49,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	prefix    = remedy.Prefix
+	prefix    = ccm.Prefix
 	namespace = "shop"
 	caller    = "lbremedy-survey" // by that name the simulated cloud knows the survey's calls
 	apiServer = "lb-api"
@@ -304,7 +305,7 @@ func (r *rig) synced(services ...string) {
 	for _, name := range services {
 		r.until("wait for "+name+" to be synced", func() bool {
 			svc := r.service(name)
-			return len(svc.Status.LoadBalancer.Ingress) > 0 && svc.Labels[remedy.HashLabel] != ""
+			return len(svc.Status.LoadBalancer.Ingress) > 0 && svc.Labels[ccm.HashLabel] != ""
 		})
 	}
 }
@@ -354,7 +355,7 @@ func (r *rig) balancer(service string, change func(*sim.LoadBalancer)) {
 // balancerOf returns the ID of the load balancer of a Service that was synced.
 func (r *rig) balancerOf(service string) string {
 	r.Helper()
-	id := r.service(service).Labels[remedy.BalancerLabel]
+	id := r.service(service).Labels[ccm.BalancerLabel]
 	if id == "" {
 		r.Fatalf("%s has no load balancer", service)
 	}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -52,7 +52,7 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "both-prefixes", pods: everywhere, waits: "sync",
-			changes: []change{with("scheduler", "wrr", remedy.LegacyPrefix+"scheduler", "wlc")},
+			changes: []change{with("scheduler", "wrr", ccm.LegacyPrefix+"scheduler", "wlc")},
 			finds:   []string{"warning annotations both-prefixes both/scheduler"},
 		},
 		{
@@ -125,7 +125,7 @@ func (r *rig) sick() []illness {
 			quiet: func(r *rig) { r.patch("unguarded", `{"metadata":{"finalizers":null}}`) },
 			finds: []string{"critical finalizers unguarded missing"},
 			mend: func(r *rig) {
-				r.patch("unguarded", fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, remedy.CLBFinalizer))
+				r.patch("unguarded", fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, ccm.CLBFinalizer))
 			},
 		},
 		{
@@ -146,13 +146,13 @@ func (r *rig) sick() []illness {
 			quiet: func(r *rig) {
 				r.balancer("lost", func(lb *sim.LoadBalancer) {
 					lb.Name = "renamed"
-					delete(lb.Tags, remedy.NameTag)
+					delete(lb.Tags, ccm.NameTag)
 				})
 			},
 			finds: []string{"warning lb-gone lost lost"},
 			mend: func(r *rig) {
 				svc := r.service("lost")
-				r.balancer("lost", func(lb *sim.LoadBalancer) { lb.Tags[remedy.NameTag] = remedy.DefaultName(svc) })
+				r.balancer("lost", func(lb *sim.LoadBalancer) { lb.Tags[ccm.NameTag] = ccm.DefaultName(svc) })
 			},
 		},
 		{
@@ -196,11 +196,11 @@ func (r *rig) sick() []illness {
 		},
 		{
 			service: "untagged", pods: everywhere, waits: "sync",
-			quiet: func(r *rig) { r.stage.Cloud.LoseTag(r.balancerOf("untagged"), remedy.NameTag) },
+			quiet: func(r *rig) { r.stage.Cloud.LoseTag(r.balancerOf("untagged"), ccm.NameTag) },
 			finds: []string{"warning not-renamable untagged"},
 			mend: func(r *rig) {
 				svc := r.service("untagged")
-				r.balancer("untagged", func(lb *sim.LoadBalancer) { lb.Tags[remedy.NameTag] = remedy.DefaultName(svc) })
+				r.balancer("untagged", func(lb *sim.LoadBalancer) { lb.Tags[ccm.NameTag] = ccm.DefaultName(svc) })
 			},
 		},
 		{
