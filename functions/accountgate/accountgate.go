@@ -53,6 +53,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{
 		Finding: fmt.Sprintf("%s The account is %s; the message is %s.", g.finding, who.Account, c.Said()),
 		Cause:   g.name,
-		Ask:     fmt.Sprintf("%s Then the controller tries again by itself within %.0f minutes. %s", g.ask, remedy.Retry.Minutes(), remedy.Together(fellows)),
+		Ask:     fmt.Sprintf("%s Then the controller tries again by itself within %.0f minutes. %s", g.ask, ccm.Retry.Minutes(), remedy.Together(fellows)),
 	}, nil
 }

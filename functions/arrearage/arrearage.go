@@ -46,7 +46,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // decide says what to do about the balance. creates tells that the Service still
 // needs its load balancer, lasts that the failure outlasts the controller's retries.
 func decide(p remedy.Purse, creates, lasts bool) remedy.Plan {
-	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", remedy.Retry.Minutes(), remedy.Together(p.Fellows))
+	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Fellows))
 	lacks, known := p.Shortfall()
 	short := known && lacks > 0 && creates
 	topUp := fmt.Sprintf("%s %s brings it to the %s %s that must be available before a load balancer can be created.", p.Currency, lacks, p.Currency, cloud.Needed)
@@ -73,7 +73,7 @@ func decide(p remedy.Purse, creates, lasts bool) remedy.Plan {
 		}
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("Account %s has %s available and is not in debt: the bills are paid, it seems, and the controller tries again by itself within %.0f minutes.", p.Account, p.Balance, remedy.Retry.Minutes()),
-		Wait:    remedy.Retry,
+		Finding: fmt.Sprintf("Account %s has %s available and is not in debt: the bills are paid, it seems, and the controller tries again by itself within %.0f minutes.", p.Account, p.Balance, ccm.Retry.Minutes()),
+		Wait:    ccm.Retry,
 	}
 }

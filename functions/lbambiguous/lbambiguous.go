@@ -57,7 +57,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	plan := remedy.Plan{Finding: fmt.Sprintf("The controller finds several load balancers by %s, and now there is %s.", s.by, one(found))}
 	if !c.Lasts() {
-		plan.Finding += fmt.Sprintf(" It tries again by itself within %.0f minutes.", remedy.Retry.Minutes())
+		plan.Finding += fmt.Sprintf(" It tries again by itself within %.0f minutes.", ccm.Retry.Minutes())
 		plan.Wait = c.Pause()
 		return plan, nil
 	}

@@ -42,7 +42,7 @@ var Remedy = &remedy.Remedy{
 
 // calm is how long after a failure its not coming back tells something: the
 // controller has tried again by then.
-const calm = remedy.Retry + time.Minute
+const calm = ccm.Retry + time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	f, err := find(ctx, c)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
@@ -106,3 +107,8 @@ func (c *View) Controller(ctx context.Context) (Controller, error) {
 	ctl.Version, _ = ParseVersion(addons[daemonSet])
 	return ctl, nil
 }
+
+// Retry is the longest that the controller waits before it tries a failed sync
+// again: 5 s, doubled each time, at most this
+// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
+const Retry = 5 * time.Minute

@@ -30,3 +30,11 @@ func Are(n int) string {
 	}
 	return "are"
 }
+
+// Join returns two sentences as one text; either may be empty.
+func Join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + " " + b
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -147,7 +148,7 @@ func (x *run) approved(ctx context.Context) (bool, error) {
 	case a == nil || !x.env.now().Before(a.Until):
 		return false, nil
 	case a.Digest != digest:
-		x.rec.Note = join(x.rec.Note, fmt.Sprintf("%s approved another plan (%s) at %s; this one is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), digest))
+		x.rec.Note = ccm.Join(x.rec.Note, fmt.Sprintf("%s approved another plan (%s) at %s; this one is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), digest))
 		return false, nil
 	case !a.good(digest, x.c.Attempt, x.env.now()):
 		return false, nil

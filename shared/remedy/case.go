@@ -22,9 +22,9 @@ type Case struct {
 	Now      time.Time // when the run began; classes read no clock
 	Log      *slog.Logger
 
-	full   map[string]bool // keys of claims that had no place left
-	remedy *Remedy         // whose case it is
-	waited time.Duration   // with nothing to write
+	Remedy *Remedy         // whose case it is
+	Taken  map[string]bool // keys of claims that had no place left: see Full
+	Idle   time.Duration   // for how long the case has waited with nothing to write
 }
 
 // Writers are what steps write with.
@@ -35,20 +35,11 @@ type Writers struct {
 
 // Full reports whether a claim with this key had no place left in this run, so
 // that the class chooses something else.
-func (c *Case) Full(key string) bool { return c.full[key] }
+func (c *Case) Full(key string) bool { return c.Taken[key] }
 
 // Mark returns the value of the resync annotation that this attempt writes: it
 // wakes the controller and tells our own writes from others'.
 func (c *Case) Mark() string { return fmt.Sprintf("%s.%d", c.ID, c.Attempt) }
-
-// caseID returns the ID of the case that begins with this failure.
-func caseID(f event.Failure) string {
-	uid := f.Service.UID
-	if len(uid) > 8 {
-		uid = uid[:8]
-	}
-	return fmt.Sprintf("%s-%s", uid, f.Last.UTC().Format("20060102T150405"))
-}
 
 // Written reports whether the Service carries the mark of this attempt: what it
 // shows now came after our write.

@@ -57,7 +57,7 @@ const (
 // or because the API knows no such cluster. Any other read that fails is an error: it may
 // succeed later.
 func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
-	if !slices.ContainsFunc(p.Steps, syncs) {
+	if !slices.ContainsFunc(p.Steps, Syncs) {
 		return p, nil
 	}
 	after, err := c.after(p.Steps)
@@ -106,16 +106,16 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	switch {
 	case len(told) == 0:
 	case lb == nil:
-		p.Note = join(p.Note, fmt.Sprintf("The Service's load balancer %s.", strings.Join(told, "; ")))
+		p.Note = ccm.Join(p.Note, fmt.Sprintf("The Service's load balancer %s.", strings.Join(told, "; ")))
 	default:
-		p.Note = join(p.Note, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", lb.ID, ccm.Clauses(told, mostTold)))
+		p.Note = ccm.Join(p.Note, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", lb.ID, ccm.Clauses(told, mostTold)))
 	}
 	return p, nil
 }
 
-// syncs reports whether a step leaves our mark on the Service, which has the controller
+// Syncs reports whether a step leaves our mark on the Service, which has the controller
 // sync it in full.
-func syncs(s Step) bool {
+func Syncs(s Step) bool {
 	c, ok := s.(Changer)
 	return ok && slices.Contains(c.Fields(), MarkField)
 }
@@ -162,3 +162,34 @@ func (c *Case) after(steps []Step) (*Case, error) {
 	}
 	return &out, nil
 }
+
+// What a snapshot reads: of CLBs, and of NLBs.
+var (
+	snapshotReads = []grant.Grant{
+		grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags,
+		grant.DescribeLoadBalancerListeners, grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute,
+	}
+	snapshotNetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners, grant.ListServerGroupServers}
+)
+
+// Snapshots returns what the engine reads to keep a snapshot before it applies a
+// plan of medium or high risk; nil for a class that has no such plan. A plan can have
+// one if a step of the class has it, or if what the sync after it changes is compared,
+// which raises the risk. A class that reads load balancers of one kind
+// only answers for none of the other.
+func (r *Remedy) Snapshots() []grant.Grant {
+	reaches := slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Risk() > Low }) ||
+		len(r.Compares()) > 0 && (r.reads(grant.DescribeLoadBalancerAttribute) || r.reads(grant.GetNLB))
+	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
+	switch {
+	case !reaches:
+		return nil
+	case classic && !network:
+		return snapshotReads
+	case network && !classic:
+		return snapshotNetworkReads
+	}
+	return slices.Concat(snapshotReads, snapshotNetworkReads)
+}
+
+func (r *Remedy) reads(g grant.Grant) bool { return slices.Contains(r.Reads, g) }

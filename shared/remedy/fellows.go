@@ -38,7 +38,7 @@ func (f Fellow) String() string { return f.Namespace + "/" + f.Name }
 func (c *Case) Fellows(ctx context.Context) ([]Fellow, error) {
 	own := string(c.Service.UID)
 	seen := map[string]*history{own: {Fellow: Fellow{Namespace: c.Service.Namespace, Name: c.Service.Name}}}
-	row := event.NewClassifier([]event.Row{{Class: c.remedy.Class, Codes: c.remedy.Codes, Texts: c.remedy.Texts}})
+	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
 	_, err := c.Kube.ListEvents(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
 		match := row.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
 		kind := signOf(e, match.Class)
@@ -50,7 +50,7 @@ func (c *Case) Fellows(ctx context.Context) ([]Fellow, error) {
 			h = &history{Fellow: Fellow{Namespace: e.Object.Namespace, Name: e.Object.Name}}
 			seen[e.Object.UID] = h
 		}
-		h.add(e, kind, match.Class == c.remedy.Class)
+		h.add(e, kind, match.Class == c.Remedy.Class)
 		return nil
 	})
 	if err != nil {

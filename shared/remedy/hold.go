@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
@@ -77,7 +78,7 @@ func (x *run) afford(ctx context.Context) (bool, error) {
 	}
 	if x.waited() > patience {
 		x.rec.Result, x.rec.Rule = event.Asked, why
-		x.rec.Ask = join(x.rec.Ask, fmt.Sprintf("It has waited for an hour. Agree to the plan: lbremedy approve %s. Or allow more in the policy file.", x.rec.Case))
+		x.rec.Ask = ccm.Join(x.rec.Ask, fmt.Sprintf("It has waited for an hour. Agree to the plan: lbremedy approve %s. Or allow more in the policy file.", x.rec.Case))
 		return false, nil
 	}
 	x.keep(&hold{event.HeldByBudget, why, wait})

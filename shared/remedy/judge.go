@@ -35,7 +35,7 @@ func (x *run) judge(ctx context.Context) (rec event.Record, ended bool, err erro
 	made := len(left) < len(x.steps)
 	if made {
 		// What is made, the controller may have synced, too: only what is left brings a sync.
-		if slices.ContainsFunc(left, syncs) {
+		if slices.ContainsFunc(left, Syncs) {
 			plan, err = x.c.Compare(ctx, plan)
 		}
 	} else {
@@ -54,7 +54,7 @@ func (x *run) judge(ctx context.Context) (rec event.Record, ended bool, err erro
 	// That the record lists what was agreed to shows in the digest. Of that, what a step has
 	// made since will not be changed any more.
 	said := Plan{Steps: x.steps, Changes: x.rec.Changes}
-	digest, less := said.Digest(x.r.Class, uid), within(plan.Changes, said.Changes)
+	digest, less := said.Digest(x.r.Class, uid), Within(plan.Changes, said.Changes)
 	if !made {
 		x.rec.Changes = plan.Changes
 	}

@@ -26,7 +26,7 @@ func TestWithin(t *testing.T) {
 		{list(unknown), nil, false},
 		{list(down), list(event.Change{Balancer: "lb-2", What: "a", Down: true}), false},
 	} {
-		if got := within(tt.now, tt.agreed); got != tt.want {
+		if got := Within(tt.now, tt.agreed); got != tt.want {
 			t.Errorf("that %v is within %v is %t", tt.now, tt.agreed, got)
 		}
 	}

@@ -89,8 +89,8 @@ func weighs(changes []event.Change) (down, sets []string) {
 	return slices.Compact(down), slices.Compact(sets)
 }
 
-// within reports whether changes weigh no more than those that somebody has agreed to.
-func within(changes, agreed []event.Change) bool {
+// Within reports whether changes weigh no more than those that somebody has agreed to.
+func Within(changes, agreed []event.Change) bool {
 	down, sets := weighs(changes)
 	most, more := weighs(agreed)
 	lacks := func(list []string) func(string) bool {
@@ -104,15 +104,15 @@ type digestStep struct {
 	Step Step
 }
 
-// records returns the steps as the journal keeps them, each with its way back.
-func records(steps []Step) ([]event.StepRecord, error) {
+// Records returns the steps as the journal keeps them, each with its way back.
+func Records(steps []Step) ([]event.StepRecord, error) {
 	var out []event.StepRecord
 	for _, s := range steps {
 		data, err := json.Marshal(s)
 		if err != nil {
 			return nil, fmt.Errorf("encode step %s: %w", s.Kind(), err)
 		}
-		rec := event.StepRecord{Kind: s.Kind(), Text: s.String(), Target: s.Target(), Risk: s.Risk().String(), Step: data, Wakes: wakes(s)}
+		rec := event.StepRecord{Kind: s.Kind(), Text: s.String(), Target: s.Target(), Risk: s.Risk().String(), Step: data, Wakes: Wakes(s)}
 		if back, ok := s.Undo(); ok {
 			data, err := json.Marshal(back)
 			if err != nil {
@@ -125,9 +125,10 @@ func records(steps []Step) ([]event.StepRecord, error) {
 	return out, nil
 }
 
-// planned returns the steps of a record of the class. They are data: a step that the
-// class doesn't declare is an ErrUndeclared, whatever release has journalled it.
-func (r *Remedy) planned(env *Env, rec event.Record) ([]Step, error) {
+// Planned returns the steps of a record of the class, which decode makes again. They are
+// data: a step that the class doesn't declare is an ErrUndeclared, whatever release has
+// journalled it.
+func (r *Remedy) Planned(decode func(kind string, data []byte) (Step, error), rec event.Record) ([]Step, error) {
 	if rec.Next < 0 || rec.Next > len(rec.Steps) {
 		return nil, fmt.Errorf("class %s: %d of %d steps are done, %w", r.Class, rec.Next, len(rec.Steps), ErrUndeclared)
 	}
@@ -136,7 +137,7 @@ func (r *Remedy) planned(env *Env, rec event.Record) ([]Step, error) {
 		if !r.declares(s.Kind) {
 			return nil, fmt.Errorf("class %s: there is a step %q, %w", r.Class, s.Kind, ErrUndeclared)
 		}
-		step, err := env.Decode(s.Kind, s.Step)
+		step, err := decode(s.Kind, s.Step)
 		if err != nil {
 			return nil, err
 		}

@@ -213,17 +213,17 @@ func (r Rule) String() string {
 func (l Leave) Allows(r *Remedy, risk Risk, oneWay string) (bool, string) {
 	switch {
 	case l.Muted:
-		return false, join(l.Why, "Nothing is written, and nobody is asked.")
+		return false, ccm.Join(l.Why, "Nothing is written, and nobody is asked.")
 	case l.Mode != Fix:
-		return false, join("Observe mode: plans are shown and never applied.", l.Why)
+		return false, ccm.Join("Observe mode: plans are shown and never applied.", l.Why)
 	case r.OptIn && !l.Named:
 		return false, fmt.Sprintf("The policy file does not name the class %s, and this class is applied only where it does.", r.Class)
 	case risk > l.Risk:
-		return false, join(fmt.Sprintf("The plan's risk is %s, and the policy applies plans up to %s by itself.", risk, l.Risk), l.Why)
+		return false, ccm.Join(fmt.Sprintf("The plan's risk is %s, and the policy applies plans up to %s by itself.", risk, l.Risk), l.Why)
 	case oneWay != "" && !l.OneWay:
 		return false, fmt.Sprintf("There is no way back from a step of the plan: %s.", oneWay)
 	}
-	return true, join(fmt.Sprintf("Fix mode applies plans up to %s risk; this one is %s.", l.Risk, risk), l.Why)
+	return true, ccm.Join(fmt.Sprintf("Fix mode applies plans up to %s risk; this one is %s.", l.Risk, risk), l.Why)
 }
 
 // RAMSettle returns how long to wait for RAM to act on a new policy version.

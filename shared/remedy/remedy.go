@@ -273,8 +273,8 @@ type Keyed interface {
 	Patch(*Case) []byte // the merge patch that it would apply, for a person to commit
 }
 
-// Validate returns what is wrong with a plan of this class, or nil.
-func (r *Remedy) validate(p Plan) error {
+// Check returns what is wrong with a plan of this class, or nil.
+func (r *Remedy) Check(p Plan) error {
 	switch {
 	case p.Finding == "" && len(p.Steps) == 0 && p.Ask == "" && p.Wait == 0:
 		return fmt.Errorf("class %s: Diagnose returned an empty plan", r.Class)
@@ -320,4 +320,10 @@ func (r *Remedy) declares(kind string) bool {
 		}
 	}
 	return false
+}
+
+// Wakes reports whether the step does nothing but wake the controller.
+func Wakes(s Step) bool {
+	_, ok := s.(Waker)
+	return ok
 }

@@ -46,18 +46,17 @@ type Env struct {
 const (
 	defaultBound = 2 * time.Minute
 	defaultWatch = time.Minute
-	fresh        = 5 * time.Second  // reads older than this are made again before a write
-	stale        = 15 * time.Minute // work that waited longer is diagnosed afresh
-	attemptsFor  = 24 * time.Hour   // attempts to write are counted over this
-	patience     = time.Hour        // errors that last longer become a question to a person
-	claimFor     = 10 * time.Minute // how long a claim is held
-	proofCLB     = Retry + grace    // without a sign of success by then a write did not work
-	proofNLB     = 2 * Retry        //
-	grace        = 2 * time.Minute  // that a sync takes, with what it queues for
-	enough       = 15 * time.Minute // what was to pass by itself and lasts longer becomes a question, too
-	echo         = 30 * time.Second // a failure this soon after a write may be from before it
-	maxCrashes   = 3                // runs that never ended, in a row
-	soon         = 5 * time.Second  // another class is asked again after this for the Service
+	fresh        = 5 * time.Second   // reads older than this are made again before a write
+	stale        = 15 * time.Minute  // work that waited longer is diagnosed afresh
+	attemptsFor  = 24 * time.Hour    // attempts to write are counted over this
+	patience     = time.Hour         // errors that last longer become a question to a person
+	claimFor     = 10 * time.Minute  // how long a claim is held
+	proofCLB     = ccm.Retry + grace // without a sign of success by then a write did not work
+	proofNLB     = 2 * ccm.Retry     //
+	grace        = 2 * time.Minute   // that a sync takes, with what it queues for
+	echo         = 30 * time.Second  // a failure this soon after a write may be from before it
+	maxCrashes   = 3                 // runs that never ended, in a row
+	soon         = 5 * time.Second   // another class is asked again after this for the Service
 )
 
 func (e *Env) now() time.Time {
@@ -226,7 +225,7 @@ func newRun(env *Env, r *Remedy, ev Event) (*run, error) {
 	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
 	return &run{
 		env: env, r: r, ev: ev, log: log, clock: env.now(),
-		c: &Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log, full: map[string]bool{}, remedy: r},
+		c: &Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log, Taken: map[string]bool{}, Remedy: r},
 		w: &Writers{Cloud: env.CloudWriter, Kube: env.KubeWriter},
 	}, nil
 }
@@ -470,7 +469,7 @@ func final(r event.Result) bool {
 // take takes a plan over from the record that it stands in. What stands there is data:
 // what is no plan of the class is refused.
 func (x *run) take(prev event.Record, n next) (next, event.Record) {
-	steps, err := x.r.planned(x.env, prev)
+	steps, err := x.r.Planned(x.env.Decode, prev)
 	switch {
 	case errors.Is(err, ErrUndeclared):
 		x.log.Error("journalled plan refused", "error", err)
@@ -503,7 +502,7 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 	if x.c.Policy, err = x.policy(ctx); err != nil {
 		return Plan{}, false, err
 	}
-	x.c.waited = x.waited()
+	x.c.Idle = x.waited()
 	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
 	for range 3 {
 		began := x.env.now()
@@ -565,7 +564,7 @@ func (x *run) diagnose(ctx context.Context) (plan Plan, ended bool, err error) {
 		if err != nil {
 			return Plan{}, false, fmt.Errorf("diagnose: %w", err)
 		}
-		if err := x.r.validate(plan); err != nil {
+		if err := x.r.Check(plan); err != nil {
 			return Plan{}, false, err
 		}
 		plan = x.hearsay(plan)
@@ -745,7 +744,7 @@ func (x *run) plan(ctx context.Context) (plan Plan, ok bool, err error) {
 // decide says whether the plan is applied. If not, the record's result says what happens instead.
 func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 	defer x.lap(&x.rec.Timings.Decide)
-	steps, err := records(plan.Steps)
+	steps, err := Records(plan.Steps)
 	if err != nil {
 		return false, err
 	}
@@ -759,26 +758,26 @@ func (x *run) decide(ctx context.Context, plan Plan) (bool, error) {
 		x.rec.Result = event.Asked
 		switch lasted := x.waited(); {
 		case plan.Wait == 0:
-		case lasted <= max(enough, plan.Patience):
+		case lasted <= max(Lasting, plan.Patience):
 			x.rec.Result = event.Waiting
 		default:
 			x.rec.Wait = 0
 			x.rec.Rule = fmt.Sprintf("It was to pass by itself, and has lasted %s.", lasted.Round(time.Minute))
-			x.rec.Ask = join(x.rec.Ask, "Look why it lasts.")
+			x.rec.Ask = ccm.Join(x.rec.Ask, "Look why it lasts.")
 		}
 		if leave.Muted && x.rec.Result == event.Asked {
-			x.rec.Result, x.rec.Rule = event.Planned, join(leave.Why, "Nobody is asked.")
+			x.rec.Result, x.rec.Rule = event.Planned, ccm.Join(leave.Why, "Nobody is asked.")
 		}
 		return false, nil
 	}
 	x.rec.Risk = x.risk.String()
 
 	own := x.owner(plan)
-	x.rec.Note = join(x.rec.Note, own.note)
+	x.rec.Note = ccm.Join(x.rec.Note, own.note)
 	if own.manager != "" && !leave.Muted {
 		// Without a digest: to agree would not help.
 		x.rec.Result, x.rec.Rule = event.Asked, fmt.Sprintf("%s owns what the plan would write and would put it back.", own.manager)
-		x.rec.Ask = join(x.rec.Ask, "Commit this patch where the Service is kept: "+x.patches(plan))
+		x.rec.Ask = ccm.Join(x.rec.Ask, "Commit this patch where the Service is kept: "+x.patches(plan))
 		return false, nil
 	}
 	x.rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
@@ -813,14 +812,14 @@ func (x *run) permit(ctx context.Context, leave Leave, risk Risk, oneWay string)
 		}
 		if !agreed {
 			x.rec.Result = event.Asked
-			x.rec.Ask = join(x.rec.Ask, fmt.Sprintf("Agree to the plan: lbremedy approve %s. Or allow it in the policy file, or do it by hand.", x.rec.Case))
+			x.rec.Ask = ccm.Join(x.rec.Ask, fmt.Sprintf("Agree to the plan: lbremedy approve %s. Or allow it in the policy file, or do it by hand.", x.rec.Case))
 			return false, nil
 		}
 	}
 	if most := x.c.Policy.Budgets.attempts(); len(x.rec.Attempts) >= most {
 		x.rec.Result = event.Failed
 		x.rec.Rule = fmt.Sprintf("%d attempts to write on this Service for this class in 24 h are the limit.", most)
-		x.rec.Ask = join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
+		x.rec.Ask = ccm.Join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
 		return false, nil
 	}
 	h, err := x.hold(ctx, x.c.Policy)
@@ -835,17 +834,11 @@ func (x *run) permit(ctx context.Context, leave Leave, risk Risk, oneWay string)
 // controller is no such step: there is nothing to take back.
 func oneWay(steps []Step) string {
 	for _, s := range steps {
-		if _, ok := s.Undo(); !ok && !wakes(s) {
+		if _, ok := s.Undo(); !ok && !Wakes(s) {
 			return s.String()
 		}
 	}
 	return ""
-}
-
-// wakes reports whether the step does nothing but wake the controller.
-func wakes(s Step) bool {
-	_, ok := s.(Waker)
-	return ok
 }
 
 func (x *run) owner(plan Plan) ownership {
@@ -862,7 +855,7 @@ func (x *run) patches(plan Plan) string {
 	var all string
 	for _, s := range plan.Steps {
 		if k, ok := s.(Keyed); ok {
-			all = join(all, string(k.Patch(x.c)))
+			all = ccm.Join(all, string(k.Patch(x.c)))
 		}
 	}
 	return all
@@ -1005,13 +998,6 @@ func (x *run) lap(into *time.Duration) {
 	x.clock, x.into = now, nil
 }
 
-func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + " " + b
-}
-
 // left digests what a full sync depends on, as we left it: annotations and spec.
 func left(svc *corev1.Service) string {
 	data, err := json.Marshal(struct {
@@ -1024,4 +1010,13 @@ func left(svc *corev1.Service) string {
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
+}
+
+// caseID returns the ID of the case that begins with this failure.
+func caseID(f event.Failure) string {
+	uid := f.Service.UID
+	if len(uid) > 8 {
+		uid = uid[:8]
+	}
+	return fmt.Sprintf("%s-%s", uid, f.Last.UTC().Format("20060102T150405"))
 }

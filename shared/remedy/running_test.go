@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -28,7 +29,7 @@ func (r *rig) running() event.Running {
 // recurs answers the failure as it comes back.
 func (r *rig) recurs(want event.Result) event.Record {
 	r.Helper()
-	r.advance(remedy.Retry)
+	r.advance(ccm.Retry)
 	r.event = r.failure(class, r.now())
 	return r.ends(want)
 }
@@ -86,7 +87,7 @@ func TestRecurrenceCrash(t *testing.T) {
 	r.recurs(event.Asked)
 	r.on("diagnose", kill)
 	for n := range 3 {
-		r.advance(remedy.Retry)
+		r.advance(ccm.Retry)
 		r.event = r.failure(class, r.now())
 		r.dies()
 		r.restart()
@@ -218,7 +219,7 @@ func TestStaysBroken(t *testing.T) {
 					}
 					r.advance(rec.Wait)
 				}
-				r.advance(remedy.Retry)
+				r.advance(ccm.Retry)
 			}
 			if rec.Result != tt.end {
 				t.Errorf("it ended as %q: %s", rec.Result, rec.Error)

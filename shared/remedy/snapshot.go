@@ -15,40 +15,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
-
-// What a snapshot reads: of CLBs, and of NLBs.
-var (
-	snapshotReads = []grant.Grant{
-		grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags,
-		grant.DescribeLoadBalancerListeners, grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute,
-	}
-	snapshotNetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners, grant.ListServerGroupServers}
-)
-
-// Snapshots returns what the engine reads to keep a snapshot before it applies a
-// plan of medium or high risk; nil for a class that has no such plan. A plan can have
-// one if a step of the class has it, or if what the sync after it changes is compared,
-// which raises the risk. A class that reads load balancers of one kind
-// only answers for none of the other.
-func (r *Remedy) Snapshots() []grant.Grant {
-	reaches := slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Risk() > Low }) ||
-		len(r.Compares()) > 0 && (r.reads(grant.DescribeLoadBalancerAttribute) || r.reads(grant.GetNLB))
-	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
-	switch {
-	case !reaches:
-		return nil
-	case classic && !network:
-		return snapshotReads
-	case network && !classic:
-		return snapshotNetworkReads
-	}
-	return slices.Concat(snapshotReads, snapshotNetworkReads)
-}
-
-func (r *Remedy) reads(g grant.Grant) bool { return slices.Contains(r.Reads, g) }
 
 // A Snapshot is how the load balancers of a case stood before a plan of medium or
 // high risk was applied. It is for people: nothing is put back from it by itself.
@@ -102,7 +70,7 @@ func (x *run) preserve(ctx context.Context, risk Risk, steps []Step) error {
 func (c *Case) snapshot(ctx context.Context, now *cloud.Reader, steps []Step) (Snapshot, error) {
 	at := *c
 	at.Cloud = now
-	s := Snapshot{Case: c.ID, Cluster: c.Event.Cluster, Class: c.remedy.Class, Service: c.Event.Service, Attempt: c.Attempt, Balancers: []Standing{}}
+	s := Snapshot{Case: c.ID, Cluster: c.Event.Cluster, Class: c.Remedy.Class, Service: c.Event.Service, Attempt: c.Attempt, Balancers: []Standing{}}
 	var ids []string
 	for _, step := range steps {
 		for _, kind := range []string{"slb/", "nlb/"} {

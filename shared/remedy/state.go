@@ -56,3 +56,10 @@ func lastSeen(e corev1.Event) time.Time {
 	}
 	return at.Time
 }
+
+// quiet reports whether Events with this reason come with a sync that succeeds: it
+// leaves backends out and says so. That the controller has synced the Service
+// since then proves nothing (pkg/controller/service/clbv1/vgroups.go).
+func quiet(reason string) bool {
+	return slices.Contains([]string{"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends"}, reason)
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -80,7 +81,7 @@ func undo(ctx context.Context, env *Env, r *Remedy, applied []event.Record, byPo
 	if x.steps, err = inverse(env, r, applied); err != nil {
 		return event.Record{}, fmt.Errorf("case %s: %w", rec.Case, err)
 	}
-	if x.rec.Steps, err = records(x.steps); err != nil {
+	if x.rec.Steps, err = Records(x.steps); err != nil {
 		return event.Record{}, err
 	}
 	if _, err := x.readService(ctx); err != nil {
@@ -145,7 +146,7 @@ func undo(ctx context.Context, env *Env, r *Remedy, applied []event.Record, byPo
 func inverse(env *Env, r *Remedy, applied []event.Record) ([]Step, error) {
 	var steps []Step
 	for _, rec := range applied {
-		planned, err := r.planned(env, rec)
+		planned, err := r.Planned(env.Decode, rec)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +155,7 @@ func inverse(env *Env, r *Remedy, applied []event.Record) ([]Step, error) {
 			switch {
 			case ok:
 				steps = append(steps, back)
-			case !wakes(s):
+			case !Wakes(s):
 				return nil, fmt.Errorf("step %d, %s: %w", i+1, s, ErrNoUndo)
 			}
 		}
@@ -258,8 +259,8 @@ func (x *run) takeBack(ctx context.Context) (event.Record, error) {
 		return rec, err
 	case errors.Is(err, ErrMoved), errors.Is(err, ErrNoUndo), errors.Is(err, ErrUndeclared):
 		x.rec.Held = ""
-		x.rec.Note = join(x.rec.Note, fmt.Sprintf("It was not taken back: %s.", event.Redact(err.Error())))
-		x.rec.Ask = join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
+		x.rec.Note = ccm.Join(x.rec.Note, fmt.Sprintf("It was not taken back: %s.", event.Redact(err.Error())))
+		x.rec.Ask = ccm.Join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
 		return x.settle(ctx, event.Failed)
 	}
 	return x.fail(ctx, err)

@@ -101,7 +101,7 @@ func (x *run) byCause(ctx context.Context) (event.Record, error) {
 	if v == No {
 		return x.settle(ctx, event.Fixed)
 	}
-	return x.park(ctx, shortPause, event.ByCause, "Written; whether it worked shows in the cause alone, which is looked at again.")
+	return x.park(ctx, 30*time.Second, event.ByCause, "Written; whether it worked shows in the cause alone, which is looked at again.")
 }
 
 // marked reports whether the Service shows a full sync after our write.
@@ -139,7 +139,7 @@ func (x *run) proven(ctx context.Context) (bool, error) {
 // changed ends a run whose Service somebody else changed after our write: what
 // we wait for will not come.
 func (x *run) changed(ctx context.Context) (event.Record, error) {
-	x.rec.Note = join(x.rec.Note, "Somebody changed the Service after the write; the case is diagnosed again.")
+	x.rec.Note = ccm.Join(x.rec.Note, "Somebody changed the Service after the write; the case is diagnosed again.")
 	x.rec.Steps, x.rec.Next, x.rec.Wait = nil, 0, time.Second
 	return x.settle(ctx, event.Waiting)
 }
@@ -174,7 +174,7 @@ func (x *run) unproven(ctx context.Context) (event.Record, error) {
 			return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
 		}
 		if v == No {
-			x.rec.Note = join(x.rec.Note, fmt.Sprintf("This cause is gone. The Service now fails for another: %s.", f.Class))
+			x.rec.Note = ccm.Join(x.rec.Note, fmt.Sprintf("This cause is gone. The Service now fails for another: %s.", f.Class))
 			return x.settle(ctx, event.Fixed)
 		}
 	case sameFound && same.Last.After(written.Add(echo)):
@@ -191,9 +191,9 @@ func (x *run) unsettled(ctx context.Context, why string) (event.Record, error) {
 	if err := x.trip(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
-	x.rec.Note = join(x.rec.Note, why)
+	x.rec.Note = ccm.Join(x.rec.Note, why)
 	if len(x.rec.Attempts) >= x.c.Policy.Budgets.attempts() {
-		x.rec.Ask = join(x.rec.Ask, fmt.Sprintf("%d attempts did not end the failure. Find out why; lbremedy stops here.", len(x.rec.Attempts)))
+		x.rec.Ask = ccm.Join(x.rec.Ask, fmt.Sprintf("%d attempts did not end the failure. Find out why; lbremedy stops here.", len(x.rec.Attempts)))
 		if x.c.Policy.TakeBack {
 			x.rec.Held, x.rec.Wait = event.TakenBack, time.Second
 			x.rec.Rule = "The policy takes back what did not work."

@@ -97,7 +97,7 @@ func TestSignComesLate(t *testing.T) {
 	}
 	// The write met a controller that had just begun its longest back-off.
 	for range 2 {
-		r.advance(remedy.Retry/2 + 15*time.Second)
+		r.advance(ccm.Retry/2 + 15*time.Second)
 		r.ends(event.Waiting)
 	}
 	r.sync("h2", "192.168.0.9")

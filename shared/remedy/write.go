@@ -67,10 +67,10 @@ func (x *run) claim(ctx context.Context, claims []Claim) (bool, error) {
 		if ok {
 			continue
 		}
-		if x.c.full[cl.Key] {
+		if x.c.Taken[cl.Key] {
 			return false, fmt.Errorf("class %s chose %s again, which has no place left", x.r.Class, cl.Key)
 		}
-		x.c.full[cl.Key] = true
+		x.c.Taken[cl.Key] = true
 		return false, nil
 	}
 	return true, nil
@@ -115,7 +115,7 @@ func (x *run) gone(ctx context.Context, over string) (event.Record, error) {
 	if x.rec.Done() {
 		when = "after the write"
 	}
-	x.rec.Note = join(x.rec.Note, over+" That was "+when+".")
+	x.rec.Note = ccm.Join(x.rec.Note, over+" That was "+when+".")
 	return x.settle(ctx, event.Gone)
 }
 
@@ -149,7 +149,7 @@ func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
 				return x.gone(ctx, over)
 			}
 			if proof != "" {
-				x.rec.Note = join(x.rec.Note, proof+" There was no need to wake it.")
+				x.rec.Note = ccm.Join(x.rec.Note, proof+" There was no need to wake it.")
 				return x.settle(ctx, event.Fixed)
 			}
 			// A full sync overwrites what the plan has compared: it must be as it was.
@@ -256,7 +256,7 @@ func (x *run) awake(ctx context.Context) (over, proof string, err error) {
 // moved ends a run whose step found something else than it was planned on. What
 // is not written yet is dropped, and the case is diagnosed afresh.
 func (x *run) moved(ctx context.Context, s Step) (event.Record, error) {
-	x.rec.Note = join(x.rec.Note, fmt.Sprintf("What the step %q would change has changed since; the case is diagnosed again.", s))
+	x.rec.Note = ccm.Join(x.rec.Note, fmt.Sprintf("What the step %q would change has changed since; the case is diagnosed again.", s))
 	x.rec.Steps, x.rec.Next = nil, 0
 	if n := len(x.rec.Attempts); n > 0 && x.rec.Written.IsZero() {
 		x.rec.Attempts = x.rec.Attempts[:n-1] // nothing was written
