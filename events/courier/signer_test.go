@@ -30,8 +30,8 @@ import (
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -192,7 +192,7 @@ func TestUnhandled(t *testing.T) {
 		}
 	}
 	door.Handle = func(context.Context, cloudevents.Event) host.Reply {
-		return host.Reply{Dead: "no", Err: remedy.ErrForeign}
+		return host.Reply{Dead: "no", Err: engine.ErrForeign}
 	}
 	if _, err := door.Invoke(t.Context(), []byte(`{"specversion":"1.0","id":"1","type":"t","source":"s"}`)); err == nil || reflect.TypeOf(err).Name() != misdirected {
 		t.Errorf("another cluster's: got %T", err)

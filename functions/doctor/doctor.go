@@ -11,7 +11,7 @@
 // follow from the parts. What it can do without, it says for itself.
 //
 // A snapshot holds objects of Kubernetes without what no check reads, not types of its
-// own: checks then ask the functions of shared/remedy that the classes ask, which know
+// own: checks then ask the functions of shared/ccm that the classes ask, which know
 // how the controller finds a load balancer, names a group and leaves a node out.
 //
 // Fixes go through the engine like a failure's: Remedies makes one remedy for each
@@ -21,6 +21,7 @@ package doctor
 
 import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -62,3 +63,7 @@ func Remedies() []*remedy.Remedy {
 	}
 	return all
 }
+
+// Grants returns all that a scheduled run of the checks does in a cluster and on Alibaba
+// Cloud: it reads.
+func Grants() []grant.Grant { return doctor.PatrolGrants(Checks()) }

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -42,7 +43,7 @@ import (
 // checks, those of older releases too where their cases are to be closed, and the key
 // lock.survey.*.
 type Patrol struct {
-	Env    *remedy.Env // with a stream
+	Env    *engine.Env // with a stream
 	Checks []*Check
 }
 

@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -26,7 +26,7 @@ func patrol(t *testing.T) *Patrol {
 	t.Helper()
 	s := nats.Streams(t)
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	return &Patrol{Env: &remedy.Env{Cluster: "c1", Who: "worker", Stream: s, Now: func() time.Time { now = now.Add(time.Minute); return now }}}
+	return &Patrol{Env: &engine.Env{Cluster: "c1", Who: "worker", Stream: s, Now: func() time.Time { now = now.Add(time.Minute); return now }}}
 }
 
 // records returns the last records of the cluster's cases, one line each.
@@ -380,7 +380,7 @@ func TestPatrolWithoutStream(t *testing.T) {
 	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	p := &Patrol{Env: &remedy.Env{Cluster: "c1", Who: "worker", Stream: s}}
+	p := &Patrol{Env: &engine.Env{Cluster: "c1", Who: "worker", Stream: s}}
 	server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

@@ -16,6 +16,7 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -23,7 +24,7 @@ import (
 
 // A Host runs remedies on events. Its methods may be called side by side.
 type Host struct {
-	Env      *remedy.Env
+	Env      *engine.Env
 	Remedies []*remedy.Remedy
 	Seen     func(event.Record, error) // called after each run; nil: nobody listens
 }
@@ -76,13 +77,13 @@ func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
 	if !ok {
 		return Reply{Dead: fmt.Sprintf("the class %q is not known here; known are %v", f.Class, h.Classes())}
 	}
-	rec, err := remedy.Run(ctx, h.Env, r, remedy.Event{ID: e.ID(), Failure: f})
+	rec, err := engine.Run(ctx, h.Env, r, engine.Event{ID: e.ID(), Failure: f})
 	h.log(ctx, e, rec, err)
 	if h.Seen != nil {
 		h.Seen(rec, err)
 	}
 	switch {
-	case errors.Is(err, remedy.ErrForeign):
+	case errors.Is(err, engine.ErrForeign):
 		return Reply{Dead: err.Error(), Err: err}
 	case err != nil && rec.Result.Settled() && rec.Result != "":
 		return Reply{Record: rec, Err: err} // it failed for good, and the journal says so

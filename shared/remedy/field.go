@@ -61,3 +61,7 @@ func (r *Remedy) mayWrite(key string) bool {
 	}
 	return slices.Contains(r.Keys(), key)
 }
+
+// PortsKey stands for the ports of the Service among the keys of a step, beside
+// the keys of annotations.
+const PortsKey = "spec.ports"

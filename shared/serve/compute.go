@@ -17,9 +17,9 @@ import (
 	"github.com/aliyun/fc-runtime-go-sdk/fccontext"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // margin is how long before Function Compute ends an invocation a run has to end, so
@@ -91,7 +91,7 @@ func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, err
 	}
 	reply := d.handle(ctx, list)
 	switch {
-	case errors.Is(reply.Err, remedy.ErrForeign):
+	case errors.Is(reply.Err, engine.ErrForeign):
 		return nil, Misdirected(d.failed(id, reply.Dead))
 	case reply.Dead != "":
 		return nil, Dead(d.failed(id, reply.Dead))

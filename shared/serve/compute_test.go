@@ -20,8 +20,8 @@ import (
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // fcTrigger returns what an HTTP trigger hands to the Go runtime.
@@ -61,7 +61,7 @@ func TestTrigger(t *testing.T) {
 		{"forged headers", fcTrigger(t, "POST", "/", forged, structured, false), host.Reply{}, 204, "", ""},
 		{"later", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Retry: 7 * time.Second}, 503, "7", "again in 7s"},
 		{"dead", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Dead: "nobody knows"}, 422, "", "nobody knows"},
-		{"of another cluster", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Dead: "not for this host", Err: remedy.ErrForeign}, 421, "", "not for this host"},
+		{"of another cluster", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Dead: "not for this host", Err: engine.ErrForeign}, 421, "", "not for this host"},
 		{"no token", fcTrigger(t, "POST", "/", nil, structured, false), host.Reply{}, 401, "", "shows none"},
 		{"a reader", fcTrigger(t, "GET", "/", media, "", false), host.Reply{}, 405, "", ""},
 		{"live", fcTrigger(t, "GET", "/healthz", nil, "", false), host.Reply{}, 200, "", ""},

@@ -59,6 +59,7 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -147,7 +148,7 @@ func (d *Door) ready(w http.ResponseWriter, r *http.Request) {
 
 // ready returns a function that answers whether NATS answers and the policy in force can
 // be read: without it nothing is written.
-func ready(env *remedy.Env) func(context.Context) error {
+func ready(env *engine.Env) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := env.Stream.Wake(ctx)
 		if err == nil {
@@ -202,7 +203,7 @@ func (d *Door) event(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	reply := d.handle(ctx, list)
 	switch {
-	case errors.Is(reply.Err, remedy.ErrForeign):
+	case errors.Is(reply.Err, engine.ErrForeign):
 		d.refuse(w, r, http.StatusMisdirectedRequest, unsettled, reply.Dead)
 	case reply.Dead != "":
 		d.refuse(w, r, http.StatusUnprocessableEntity, unsettled, reply.Dead)

@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -110,7 +111,7 @@ func TestDoor(t *testing.T) {
 		{name: "an error", body: structured, reply: host.Reply{Retry: time.Second, Err: errors.New("read " + secret)}, status: 503, fc: "404", after: "1", says: "read https://slb.aliyuncs.com/"},
 		{name: "failed for good", body: structured, reply: host.Reply{Err: errors.New("no")}, status: 204, fc: "200"},
 		{name: "dead", body: structured, reply: host.Reply{Dead: "nobody knows " + secret}, status: 422, fc: "404", says: "nobody knows"},
-		{name: "of another cluster", body: structured, reply: host.Reply{Dead: "not for this host", Err: fmt.Errorf("%w: it is of c2", remedy.ErrForeign)}, status: 421, fc: "404", says: "not for this host"},
+		{name: "of another cluster", body: structured, reply: host.Reply{Dead: "not for this host", Err: fmt.Errorf("%w: it is of c2", engine.ErrForeign)}, status: 421, fc: "404", says: "not for this host"},
 		{name: "text", headers: map[string]string{"Content-Type": "text/plain"}, body: structured, status: 422, fc: "404", says: `content type "text/plain"`},
 		{name: "a batch of one", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[" + structured + "]", status: 204, fc: "200"},
 		{name: "a batch of none", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[]", status: 422, fc: "404", says: "the batch has 0 events"},
@@ -542,7 +543,7 @@ func (w *world) start(t *testing.T, more ...string) (*exec.Cmd, func()) {
 func TestNotReadyWithoutPolicy(t *testing.T) {
 	t.Parallel()
 	var reads error
-	env := &remedy.Env{Stream: nats.Streams(t), Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{}, reads }}
+	env := &engine.Env{Stream: nats.Streams(t), Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{}, reads }}
 	if err := ready(env)(t.Context()); err != nil {
 		t.Error(err)
 	}

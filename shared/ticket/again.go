@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -23,7 +24,7 @@ import (
 // checks, whoever told of them, and one look at one of them would read all load
 // balancers of the account.
 type Looker struct {
-	Env      *remedy.Env
+	Env      *engine.Env
 	Remedies []*remedy.Remedy
 
 	looked map[string]time.Time // by member's key
@@ -149,11 +150,11 @@ func (l *Looker) look(ctx context.Context, class string, m Member) error {
 	if err != nil {
 		return err
 	}
-	found, err := remedy.Look(ctx, l.Env, l.Remedies[i], remedy.Event{ID: e.ID(), Failure: f})
+	found, err := engine.Look(ctx, l.Env, l.Remedies[i], engine.Event{ID: e.ID(), Failure: f})
 	if err != nil || !ends(found.Result) {
 		return err
 	}
 	// Under the event's own ID the journal would answer with what it said before.
-	_, err = remedy.Run(ctx, l.Env, l.Remedies[i], remedy.Event{ID: e.ID() + ".again", Failure: f})
+	_, err = engine.Run(ctx, l.Env, l.Remedies[i], engine.Event{ID: e.ID() + ".again", Failure: f})
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -35,7 +36,7 @@ func TestLookAgain(t *testing.T) {
 		asks++
 		return remedy.Plan{Finding: "It is busy.", Cause: "slb", Ask: "Wait."}, nil
 	}}
-	env := &remedy.Env{
+	env := &engine.Env{
 		Cluster: "c1", Stream: w.s, Kube: k, KubeWriter: kube.NewWriter(k), Decode: step.Decode, Who: "worker", Now: w.now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
 	}
@@ -63,7 +64,7 @@ func TestLookAgain(t *testing.T) {
 		if _, _, err := w.s.PublishNewer(w.ctx, event.FailedSubject("c1", "busy", f.Service.UID), "", header, data, func(stream.Message) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
-		if rec, err := remedy.Run(w.ctx, env, class, remedy.Event{ID: e.ID(), Failure: f}); err != nil || rec.Result != event.Asked {
+		if rec, err := engine.Run(w.ctx, env, class, engine.Event{ID: e.ID(), Failure: f}); err != nil || rec.Result != event.Asked {
 			t.Fatalf("got %+v, %v", rec, err)
 		}
 	}
@@ -131,7 +132,7 @@ func TestLookPastTheSurvey(t *testing.T) {
 	q.pass(time.Minute)
 	q.put(w.write(w.record(looks+1, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(2 * time.Hour)
-	l := &Looker{Env: &remedy.Env{Cluster: "c1", Stream: w.s, Now: w.now}}
+	l := &Looker{Env: &engine.Env{Cluster: "c1", Stream: w.s, Now: w.now}}
 	due, err := l.due(w.ctx)
 	if err != nil || len(due) != 1 || due[0].incident.class != "vswitch-ip-exhausted" {
 		t.Errorf("%d are due: %+v, %v", len(due), due, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -56,7 +57,7 @@ func (r *rig) broken(b *testing.B) {
 	}
 	b.Cleanup(looks.Close)
 	var ahead atomic.Int64
-	env := &remedy.Env{
+	env := &engine.Env{
 		Cluster: clusterID, Stream: st, Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: looks, CloudWriter: writes,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, clusterID) },
 		Decode: step.Decode, Who: "worker", Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },

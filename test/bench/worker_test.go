@@ -13,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -38,7 +39,7 @@ func (r *rig) worker(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	env := &remedy.Env{
+	env := &engine.Env{
 		Cluster: clusterID, Stream: st, Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, clusterID) },
 		Decode: step.Decode, Who: "worker",
@@ -89,7 +90,7 @@ func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.
 
 // answer runs a worker until it has answered n events with the result, and returns
 // how long that took.
-func answer(b *testing.B, env *remedy.Env, n int, want event.Result) time.Duration {
+func answer(b *testing.B, env *engine.Env, n int, want event.Result) time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
 	defer cancel()

@@ -22,6 +22,10 @@ func TestRules(t *testing.T) {
 		{name: "free", rule: imports, file: "functions/busy/busy.go", text: "package busy\n" + ours + `shared/remedy"`},
 		{name: "class to class", rule: imports, file: "functions/busy/busy.go", text: "package busy\n" + ours + `functions/quota"`,
 			want: []string{"functions/busy must not import functions/quota"}},
+		{name: "class to engine", rule: imports, file: "functions/busy/busy.go", text: "package busy\n" + ours + `shared/engine"`,
+			want: []string{"functions/busy must not import shared/engine"}},
+		{name: "shared to events", rule: imports, file: "shared/host/h.go", text: "package host\n" + ours + `events/courier"`,
+			want: []string{"shared/host must not import events/courier"}},
 		{name: "class to stream", rule: imports, file: "functions/busy/busy.go", text: "package busy\n" + ours + `shared/stream"`,
 			want: []string{"functions/busy must not import shared/stream"}},
 		{name: "the doctor is held to it, too", rule: imports, file: "functions/doctor/doctor.go", text: "package doctor\n" + ours + `functions/quota"`,
@@ -38,8 +42,8 @@ func TestRules(t *testing.T) {
 			want: []string{"shared/host must not import shared/stream/embedded"}},
 		{name: "host to observe", rule: imports, file: "shared/host/h.go", text: "package host\n" + ours + `shared/observe"`,
 			want: []string{"shared/host must not import shared/observe"}},
-		{name: "engine to step", rule: imports, file: "shared/remedy/r.go", text: "package remedy\n" + ours + `shared/step"`,
-			want: []string{"shared/remedy must not import shared/step"}},
+		{name: "engine to step", rule: imports, file: "shared/engine/r.go", text: "package engine\n" + ours + `shared/step"`,
+			want: []string{"shared/engine must not import shared/step"}},
 		{name: "shipped to test", rule: imports, file: "functions/cmd/lbremedy/main.go", text: "package main\n" + ours + `test/sim"`,
 			want: []string{"serves tests"}},
 		{name: "tests import anything", rule: imports, file: "events/e_test.go", text: "package events\n" + ours + `test/sim"`},
@@ -163,7 +167,7 @@ func TestRules(t *testing.T) {
 			}`,
 			want: []string{"the log key \"svc\"", "the log key \"\""}},
 
-		{name: "sentences", rule: sentences, file: "shared/remedy/r.go", text: `package remedy
+		{name: "sentences", rule: sentences, file: "shared/engine/r.go", text: `package engine
 			import "strings"
 			var a = prev.Rule == afterOthers || "x" != p.Ask || r.Finding == "" || r.Reason == b
 			func f() {

@@ -16,6 +16,7 @@ import (
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -80,7 +81,7 @@ func permitted(t *testing.T, cluster string) stream.Permissions {
 }
 
 // round surveys once and returns what could not be done or told of it; nil: all could.
-func round(ctx context.Context, env *remedy.Env, checks []*doctor.Check) (doctor.Round, error) {
+func round(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor.Round, error) {
 	r, err := (&doctor.Patrol{Env: env, Checks: checks}).Run(ctx)
 	if err == nil && len(r.Result.Unknown) > 0 {
 		u := r.Result.Unknown[0]
@@ -250,7 +251,7 @@ func TestSurveyPermitNeeded(t *testing.T) {
 	var wait sync.WaitGroup
 	var mu sync.Mutex
 	for name := range may {
-		own := remedy.Env{Cluster: name, Who: "http", Kube: reader, Cloud: account, Stream: as(name)}
+		own := engine.Env{Cluster: name, Who: "http", Kube: reader, Cloud: account, Stream: as(name)}
 		own.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, own.Stream, own.Cluster) }
 		late := 10 * time.Second // the server does not answer who is refused
 		if name == "all" {

@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -72,7 +73,7 @@ func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 		for _, g := range r.Grants() {
 			w.script.without = []grant.Grant{g}
 			w.as(t, on, r, journal)
-			switch err := w.tell(t, r, text, remedy.Look); {
+			switch err := w.tell(t, r, text, engine.Look); {
 			case errors.Is(err, kube.ErrDenied), errors.Is(err, cloud.ErrDenied):
 				denied++
 			case err != nil:
@@ -104,9 +105,9 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 		for i, text := range texts {
 			// The answer is the same for a look and a run; a run of the first one
 			// of each class shows it.
-			answer := remedy.Look
+			answer := engine.Look
 			if i == 0 {
-				answer = remedy.Run
+				answer = engine.Run
 			}
 			if err := w.tell(t, r, text, answer); err != nil {
 				t.Errorf("%s: %q: %v", r.Class, text, err)
@@ -131,7 +132,7 @@ func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.S
 
 // tell hands the class a forged failure. The error is what it could not read; what it does
 // or advises is one of the test.
-func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *remedy.Env, *remedy.Remedy, remedy.Event) (event.Record, error)) error {
+func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *engine.Env, *remedy.Remedy, engine.Event) (event.Record, error)) error {
 	t.Helper()
 	w.event.Failure.Class, w.event.Failure.Message = r.Class, text
 	rec, err := answer(t.Context(), w.env, r, w.event)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -94,7 +95,7 @@ func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 	}
 	for _, g := range rest {
 		// How much there is to compare and to keep of a load balancer is not the class's: what
-		// reads it all is tried in shared/remedy.
+		// reads it all is tried in shared/engine.
 		if (slices.Contains(r.Snapshots(), g) || slices.Contains(r.Compares(), g)) && !slices.Contains(r.Reads, g) {
 			continue
 		}
@@ -135,7 +136,7 @@ func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, 
 				t.Fatal(err)
 			}
 		}
-		rec, err := remedy.Look(t.Context(), &env, r, w.event)
+		rec, err := engine.Look(t.Context(), &env, r, w.event)
 		errs = append(errs, refusal(s, g, err, rec))
 	}
 	return errs

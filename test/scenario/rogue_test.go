@@ -12,6 +12,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -84,7 +85,7 @@ func TestRogue(t *testing.T) {
 				return made, err
 			}
 			before := w.snapshot(t)
-			rec, err := remedy.Run(t.Context(), w.env, r, w.event)
+			rec, err := engine.Run(t.Context(), w.env, r, w.event)
 			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(rec.Error, tt.says) {
 				t.Errorf("got %v, and the record says %q; want %q", err, rec.Error, tt.says)
 			}

@@ -58,6 +58,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -196,7 +197,7 @@ func classified(_ *testing.T, _ *ground, r *remedy.Remedy, s script, _ *usage) e
 func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	w := build(t, on, r, s)
 	before := w.snapshot(t)
-	rec, err := remedy.Look(t.Context(), w.env, r, w.event)
+	rec, err := engine.Look(t.Context(), w.env, r, w.event)
 	if s.parts["fault"] != "" {
 		if err == nil {
 			return fmt.Errorf("a read failed and no error came back; the look ended as %s", rec.Result)
@@ -214,7 +215,7 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	}
 	for _, call := range reads {
 		heal := w.refuse(call)
-		rec, err := remedy.Look(t.Context(), w.env, r, w.event)
+		rec, err := engine.Look(t.Context(), w.env, r, w.event)
 		heal()
 		if err == nil && !cautious(rec) {
 			return fmt.Errorf("with %q failing no error came back; the look ended as %s: %s", call, rec.Result, rec.Finding)
@@ -224,7 +225,7 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 		return fmt.Errorf("a look with a failing read wrote (-before +after):\n%s", diff)
 	}
 	w.observe(t)
-	if _, err := remedy.Run(t.Context(), w.env, r, w.event); err != nil {
+	if _, err := engine.Run(t.Context(), w.env, r, w.event); err != nil {
 		return fmt.Errorf("observe mode: %w", err)
 	}
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
@@ -273,7 +274,7 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	if !undoable {
 		return nil
 	}
-	if _, err := remedy.Undo(t.Context(), w.undoEnv(t), r, []event.Record{rec}); err != nil {
+	if _, err := engine.Undo(t.Context(), w.undoEnv(t), r, []event.Record{rec}); err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
 	back := w.snapshot(t).settled()
@@ -292,7 +293,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	}
 	w := build(t, on, r, s)
 	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
-	rec, err := remedy.Run(t.Context(), w.env, r, w.event)
+	rec, err := engine.Run(t.Context(), w.env, r, w.event)
 	if err != nil {
 		return err
 	}
@@ -303,7 +304,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	if err != nil {
 		return fmt.Errorf("read the snapshot: %w", err)
 	}
-	if kept, err := remedy.ReadSnapshot(m); err != nil || kept.Case != rec.Case {
+	if kept, err := engine.ReadSnapshot(m); err != nil || kept.Case != rec.Case {
 		return fmt.Errorf("the snapshot is of case %s, and this is %s: %w", kept.Case, rec.Case, err)
 	}
 	w.record(used, writing)
@@ -315,7 +316,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 		w := build(t, on, r, s)
 		before := w.snapshot(t)
 		defer w.refuse(g.String())()
-		if rec, err := remedy.Run(t.Context(), w.env, r, w.event); err == nil && !cautious(rec) {
+		if rec, err := engine.Run(t.Context(), w.env, r, w.event); err == nil && !cautious(rec) {
 			return fmt.Errorf("with %q failing no error came back; the run ended as %s: %s", g, rec.Result, rec.Finding)
 		}
 		if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
@@ -347,7 +348,7 @@ func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) err
 	for _, again := range []bool{false, true} {
 		ev := w.event
 		ev.Again = again
-		rec, err := remedy.Run(t.Context(), w.env, r, ev)
+		rec, err := engine.Run(t.Context(), w.env, r, ev)
 		if err != nil {
 			return fmt.Errorf("the same event again: %w", err)
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -51,8 +52,8 @@ type world struct {
 	class  *remedy.Remedy
 	kube   *cluster.Cluster
 	cloud  *sim.Cloud
-	env    *remedy.Env
-	event  remedy.Event
+	env    *engine.Env
+	event  engine.Event
 	svc    *corev1.Service
 	calls  *recorder
 	plan   remedy.Policy
@@ -119,7 +120,7 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 		t.Fatal(err)
 	}
 	account, accountWriter := w.client(t, r.Class, rights)
-	w.env = &remedy.Env{
+	w.env = &engine.Env{
 		Cluster: clusterID, Stream: on.stream(t),
 		Kube: reads, KubeWriter: kube.NewWriter(reads), Cloud: account, CloudWriter: accountWriter,
 		Policy: func(context.Context) (remedy.Policy, error) { return w.plan, nil },
@@ -400,7 +401,7 @@ func create(t *testing.T, ctx context.Context, c kubernetes.Interface, object an
 }
 
 // newEvent makes the failure event that the scenario is about.
-func (w *world) newEvent(t *testing.T) remedy.Event {
+func (w *world) newEvent(t *testing.T) engine.Event {
 	t.Helper()
 	e, err := w.script.event()
 	if err != nil {
@@ -411,7 +412,7 @@ func (w *world) newEvent(t *testing.T) remedy.Event {
 		t.Fatalf("section event: %v", err)
 	}
 	at := time.Now().Add(-ago).Truncate(time.Second)
-	return remedy.Event{ID: "event-1.1.100", Failure: event.Failure{
+	return engine.Event{ID: "event-1.1.100", Failure: event.Failure{
 		Cluster: clusterID, Class: w.class.Class, Reason: e.Reason, Type: e.Type, Component: e.Component,
 		Message: strings.TrimSpace(w.fill(w.script.parts["message"])),
 		Service: event.Service{Namespace: w.svc.Namespace, Name: w.svc.Name, UID: string(w.svc.UID)},
@@ -433,7 +434,7 @@ func (w *world) wait(t *testing.T) {
 		t.Fatalf("section event: %v", err)
 	}
 	for w.clock < long {
-		rec, err := remedy.Run(t.Context(), w.env, w.class, w.event)
+		rec, err := engine.Run(t.Context(), w.env, w.class, w.event)
 		if err != nil || rec.Result != event.Waiting || len(rec.Steps) > 0 {
 			t.Fatalf("after %s the case does not wait: it ended as %s, %v", w.clock, rec.Result, err)
 		}
@@ -450,7 +451,7 @@ func (w *world) wait(t *testing.T) {
 func (w *world) run(t *testing.T, goOn func(event.Record) bool) (event.Record, error) {
 	t.Helper()
 	for range 20 {
-		rec, err := remedy.Run(t.Context(), w.env, w.class, w.event)
+		rec, err := engine.Run(t.Context(), w.env, w.class, w.event)
 		if err != nil || rec.Result.Settled() || !goOn(rec) {
 			return rec, err
 		}
@@ -468,7 +469,7 @@ func (w *world) observe(t *testing.T) {
 
 // undoEnv is the environment of a person who takes a fix back: with the rights of the
 // class and with what the steps' undo needs. The admission policy doesn't judge people.
-func (w *world) undoEnv(t *testing.T) *remedy.Env {
+func (w *world) undoEnv(t *testing.T) *engine.Env {
 	t.Helper()
 	env := *w.env
 	rights, err := w.script.rights(w.class)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -63,7 +63,7 @@ the journal.`,
 			if !surveyed && r.Service.Kind != "" {
 				return command.Wrong("case %s was begun by hand, and no failure brings it again: \"lbremedy ram gap --apply\" asks anew", r.Case)
 			}
-			a, err := remedy.Approve(ctx, s, r, by, p.now(), life)
+			a, err := engine.Approve(ctx, s, r, by, p.now(), life)
 			if err != nil {
 				return command.Mistake{Err: err}
 			}
@@ -82,7 +82,7 @@ the journal.`,
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&life, "for", remedy.ApprovalLife, "how `long` the approval lasts if the plan can't be applied at once")
+	cmd.Flags().DurationVar(&life, "for", engine.ApprovalLife, "how `long` the approval lasts if the plan can't be applied at once")
 	cmd.Flags().StringVar(&by, "as", whoami(), "`who` agrees, for the journal")
 	cmd.Flags().StringVar(&digest, "digest", "", "agree to the plan with this `digest` only, or the beginning of it")
 	return cmd

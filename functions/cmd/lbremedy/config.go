@@ -22,6 +22,7 @@ import (
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -193,7 +194,7 @@ func (p *program) host() host.Config {
 
 // look connects to the cluster and the cloud, and finds out whether there is a key
 // and whether the cluster is the one that the flags name, before a class asks.
-func (p *program) look(ctx context.Context, c host.Config) (*remedy.Env, error) {
+func (p *program) look(ctx context.Context, c host.Config) (*engine.Env, error) {
 	c.Credentials = p.keys
 	env, err := host.Look(c)
 	if err != nil {
@@ -235,7 +236,7 @@ func policyFile(path string) (remedy.Policy, error) {
 
 // setPolicy makes the environment answer with the file's policy, or else with the
 // one in force in the stream, or else with observing.
-func setPolicy(env *remedy.Env, path string, s *stream.Stream) error {
+func setPolicy(env *engine.Env, path string, s *stream.Stream) error {
 	switch {
 	case path != "":
 		allowed, err := policyFile(path)

@@ -14,9 +14,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -219,7 +219,7 @@ func (p *program) examine(ctx context.Context, e examining, args []string) error
 
 // there refuses a namespace and Services that the cluster does not have: what nobody
 // looked at is not well. What can't be read here is left to the survey.
-func (p *program) there(ctx context.Context, env *remedy.Env, namespace string, services []string) error {
+func (p *program) there(ctx context.Context, env *engine.Env, namespace string, services []string) error {
 	for _, name := range services {
 		ns, svc, _ := strings.Cut(name, "/")
 		if _, err := service(ctx, env, event.Service{Namespace: ns, Name: svc}); errors.As(err, new(command.Mistake)) {
@@ -236,7 +236,7 @@ func (p *program) there(ctx context.Context, env *remedy.Env, namespace string, 
 }
 
 // survey reads the cluster, with progress, and asks the checks.
-func (p *program) survey(ctx context.Context, env *remedy.Env, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
+func (p *program) survey(ctx context.Context, env *engine.Env, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
 	g := p.progress()
 	defer g.done()
 	from := p.source(env, g)
@@ -256,7 +256,7 @@ func (p *program) survey(ctx context.Context, env *remedy.Env, checks []*doctor.
 
 // failures connects to the stream in which failures are kept; nil: none is named, and
 // "lbremedy up" does not run on the state directory.
-func (p *program) failures(ctx context.Context, env *remedy.Env) (*stream.Stream, error) {
+func (p *program) failures(ctx context.Context, env *engine.Env) (*stream.Stream, error) {
 	if env.Stream != nil {
 		return env.Stream, nil
 	}
@@ -271,7 +271,7 @@ func (p *program) failures(ctx context.Context, env *remedy.Env) (*stream.Stream
 }
 
 // source returns what a snapshot is read from, with progress said to a terminal.
-func (p *program) source(env *remedy.Env, g *progress) doctor.Source {
+func (p *program) source(env *engine.Env, g *progress) doctor.Source {
 	var mu sync.Mutex
 	return doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: p.now(), Policy: env.Policy, Progress: func(part doctor.Part, done, total int) {
 		mu.Lock()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -28,14 +29,14 @@ import (
 
 // An item is a failure to answer, and the class that answers it.
 type item struct {
-	event  remedy.Event
+	event  engine.Event
 	remedy *remedy.Remedy
 	was    *verdictThen // replay: what was said of it
 }
 
 // items returns the failures that arguments mean: Services of the cluster, files and
 // standard input. Files are read first, so that a broken one costs no connection.
-func (p *program) items(ctx context.Context, args []string, connect func() (*remedy.Env, error)) ([]item, *remedy.Env, error) {
+func (p *program) items(ctx context.Context, args []string, connect func() (*engine.Env, error)) ([]item, *engine.Env, error) {
 	if err := p.host().Validate(); err != nil {
 		return nil, nil, command.Mistake{Err: err}
 	}
@@ -87,7 +88,7 @@ func serviceArg(arg string) (event.Service, bool, error) {
 }
 
 // service reads a Service that a person names.
-func service(ctx context.Context, env *remedy.Env, ref event.Service) (*corev1.Service, error) {
+func service(ctx context.Context, env *engine.Env, ref event.Service) (*corev1.Service, error) {
 	svc, err := env.Kube.Service(ctx, ref.Namespace, ref.Name)
 	if errors.Is(err, kube.ErrNotFound) {
 		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", ref)
@@ -97,7 +98,7 @@ func service(ctx context.Context, env *remedy.Env, ref event.Service) (*corev1.S
 
 // newest returns the newest failure of a Service: from its Events, else from the
 // stream, which keeps them longer; nil if there is none.
-func (p *program) newest(ctx context.Context, env *remedy.Env, ref event.Service) (*item, error) {
+func (p *program) newest(ctx context.Context, env *engine.Env, ref event.Service) (*item, error) {
 	svc, err := service(ctx, env, ref)
 	switch {
 	case err != nil:
@@ -153,7 +154,7 @@ func kept(m stream.Message) (item, error) {
 	if err != nil {
 		return item{}, err
 	}
-	it := item{event: remedy.Event{ID: e.ID(), Failure: f}}
+	it := item{event: engine.Event{ID: e.ID(), Failure: f}}
 	it.remedy, err = classOf(f.Class)
 	return it, err
 }
@@ -187,7 +188,7 @@ func (p *program) item(by *event.Classifier, e kube.Event) (it item, passed stri
 		return item{}, "", command.Wrong("the Event %s: %w", name, err)
 	}
 	r, err := classOf(m.Class)
-	return item{event: remedy.Event{ID: ce.ID(), Failure: f}, remedy: r}, "", err
+	return item{event: engine.Event{ID: ce.ID(), Failure: f}, remedy: r}, "", err
 }
 
 // lowerFirst makes a sentence the end of another one.
@@ -357,7 +358,7 @@ func (r *reading) cloudEvent(doc json.RawMessage) error {
 	if err != nil {
 		return command.Wrong("the CloudEvent %s: %w", e.ID(), err)
 	}
-	r.add(item{event: remedy.Event{ID: e.ID(), Failure: f}, remedy: class})
+	r.add(item{event: engine.Event{ID: e.ID(), Failure: f}, remedy: class})
 	return nil
 }
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -265,7 +265,7 @@ func TestShowSnapshot(t *testing.T) {
 	if got := c.run(t.Context(), "show", fixed.Case, "--snapshot"); got.code != command.CodeWrong || !strings.Contains(got.err, "has no snapshot") {
 		t.Errorf("without a snapshot: %+v", got)
 	}
-	kept := remedy.Snapshot{Case: fixed.Case, Cluster: "c1", Class: fixed.Class, Service: fixed.Service, Attempt: 1, At: began, Balancers: []remedy.Standing{{
+	kept := engine.Snapshot{Case: fixed.Case, Cluster: "c1", Class: fixed.Class, Service: fixed.Service, Attempt: 1, At: began, Balancers: []engine.Standing{{
 		ID: "lb-1", CLB: &cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.1", Status: "active", Tags: map[string]string{"a": "b"}},
 		Listeners: []cloud.Listener{{Port: 80, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1"}},
 		Groups:    []cloud.VServerGroup{{ID: "rsp-1", Name: "g", Backends: []cloud.Backend{{ID: "i-1", Type: "ecs", Port: 30080, Weight: 100}}}},

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -160,9 +160,9 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (ramGap, error) {
 
 // gap prints a gap with what would be done about it. That this can't be told does not
 // hide the gap.
-func (p *program) gap(ctx context.Context, env *remedy.Env, v ramGap, it item) error {
+func (p *program) gap(ctx context.Context, env *engine.Env, v ramGap, it item) error {
 	var failed error
-	if rec, err := remedy.Look(ctx, env, it.remedy, it.event); err != nil {
+	if rec, err := engine.Look(ctx, env, it.remedy, it.event); err != nil {
 		failed = fmt.Errorf("what --apply would do: %w", err)
 	} else if len(rec.Steps) == 0 {
 		v.Ask = strings.TrimSpace(rec.Finding + " " + rec.Ask)

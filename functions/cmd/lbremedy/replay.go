@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -43,7 +43,7 @@ A file is read as by "lbremedy plan". With one, and without --apply, no NATS is 
 				return command.Wrong("replay --apply without a choice would answer all that the stream keeps: choose with --class, --namespace, --service, --since or -f, or say --all")
 			}
 			fromStream := len(files) == 0
-			items, env, err := p.items(ctx, files, func() (*remedy.Env, error) {
+			items, env, err := p.items(ctx, files, func() (*engine.Env, error) {
 				if fromStream || a.apply || p.known() {
 					return p.connect(ctx, file)
 				}
@@ -90,7 +90,7 @@ A file is read as by "lbremedy plan". With one, and without --apply, no NATS is 
 }
 
 // kept returns the failures of the cluster that the stream keeps, as they were classified.
-func (p *program) kept(ctx context.Context, env *remedy.Env) ([]item, error) {
+func (p *program) kept(ctx context.Context, env *engine.Env) ([]item, error) {
 	var list []item
 	g := p.progress()
 	defer g.done()
@@ -109,7 +109,7 @@ func (p *program) kept(ctx context.Context, env *remedy.Env) ([]item, error) {
 }
 
 // again classifies the failures anew and adds what was said of them then.
-func (p *program) again(ctx context.Context, env *remedy.Env, items []item) error {
+func (p *program) again(ctx context.Context, env *engine.Env, items []item) error {
 	by := event.NewClassifier(table.Table())
 	for i := range items {
 		f := &items[i].event.Failure

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 func (p *program) runCommand() *cobra.Command {
@@ -31,7 +31,7 @@ at again until it is settled or --wait is over; a worker goes on from there.`,
   lbremedy run shop/web --policy fix.yaml --apply`,
 		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			items, env, err := p.items(cmd.Context(), args, func() (*remedy.Env, error) { return p.connect(cmd.Context(), file) })
+			items, env, err := p.items(cmd.Context(), args, func() (*engine.Env, error) { return p.connect(cmd.Context(), file) })
 			if env != nil {
 				defer env.Stream.Close()
 			}
@@ -47,7 +47,7 @@ at again until it is settled or --wait is over; a worker goes on from there.`,
 }
 
 // connect connects to the cluster, the cloud and the stream.
-func (p *program) connect(ctx context.Context, policyPath string) (*remedy.Env, error) {
+func (p *program) connect(ctx context.Context, policyPath string) (*engine.Env, error) {
 	if policyPath != "" {
 		if _, err := policyFile(policyPath); err != nil {
 			return nil, err
@@ -98,7 +98,7 @@ const atOnce = 8 // failures that are answered at a time
 
 // answer answers the failures, prints what came of them, and returns what the exit
 // code follows from.
-func (p *program) answer(ctx context.Context, env *remedy.Env, items []item, a answering) error {
+func (p *program) answer(ctx context.Context, env *engine.Env, items []item, a answering) error {
 	verdicts := make([]verdict, len(items))
 	g := p.progress()
 	var mu sync.Mutex
@@ -161,14 +161,14 @@ func (p *program) every(d time.Duration, f func()) (stop func()) {
 }
 
 // one answers one failure. A case that waits is looked at again while there is time.
-func (p *program) one(ctx context.Context, env *remedy.Env, it item, a answering) (event.Record, error) {
+func (p *program) one(ctx context.Context, env *engine.Env, it item, a answering) (event.Record, error) {
 	if !a.apply {
-		return remedy.Look(ctx, env, it.remedy, it.event)
+		return engine.Look(ctx, env, it.remedy, it.event)
 	}
 	it.event.Again = true
 	end := time.Now().Add(a.wait)
 	for {
-		rec, err := remedy.Run(ctx, env, it.remedy, it.event)
+		rec, err := engine.Run(ctx, env, it.remedy, it.event)
 		again := max(rec.Wait, time.Second)
 		if err != nil || rec.Result != event.Waiting || time.Now().Add(again).After(end) {
 			return rec, err

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 func (p *program) undo() *cobra.Command {
@@ -55,7 +55,7 @@ policy (unsettled: undo), and not a person's.`,
 				return err
 			}
 			env.Stream = s
-			rec, err := remedy.Undo(ctx, env, class, steps)
+			rec, err := engine.Undo(ctx, env, class, steps)
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ policy (unsettled: undo), and not a person's.`,
 // applied returns what a case has applied and not taken back: a record of each
 // attempt, the newest first.
 func applied(h history) ([]event.Record, error) {
-	steps, back := remedy.Applied(h)
+	steps, back := engine.Applied(h)
 	switch {
 	case !back.IsZero():
 		return nil, command.Wrong("case %s was taken back at %s already", h.last().Case, clock(back))

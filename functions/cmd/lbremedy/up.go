@@ -21,6 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -175,7 +176,7 @@ func (u *upping) run(ctx context.Context) error {
 
 // env connects to the cluster and the cloud. A teller alone asks neither before there is
 // something to tell: a sink of kind event or alibaba is all that needs one.
-func (u *upping) env(ctx context.Context, config host.Config) (*remedy.Env, error) {
+func (u *upping) env(ctx context.Context, config host.Config) (*engine.Env, error) {
 	if u.parts.teller && !u.parts.exporter && !u.parts.worker {
 		config.Credentials = u.keys
 		env, err := host.Look(config)
@@ -256,7 +257,7 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 }
 
 // work runs the parts until ctx ends.
-func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) error {
+func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var begin []func() error // once all parts are known to be in order
 	var x *exporter.Exporter
@@ -454,19 +455,19 @@ func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State,
 	if err != nil {
 		return now, err
 	}
-	left, err := remedy.PlacesLeft(ctx, s, u.cluster, now.Classes, allowed.Budgets)
+	left, err := engine.PlacesLeft(ctx, s, u.cluster, now.Classes, allowed.Budgets)
 	if err != nil {
 		return now, err
 	}
 	now.Left, now.ClusterLeft = left.Class, left.Cluster
-	open, err := remedy.Breakers(ctx, s, u.cluster)
+	open, err := engine.Breakers(ctx, s, u.cluster)
 	if err != nil {
 		return now, err
 	}
 	for _, b := range open {
 		now.Open = append(now.Open, b.Class)
 	}
-	paused, err := remedy.Paused(ctx, s, u.cluster)
+	paused, err := engine.Paused(ctx, s, u.cluster)
 	if err != nil {
 		return now, err
 	}

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
 
@@ -131,7 +131,7 @@ func TestBreaker(t *testing.T) {
 	}
 	open := func() int {
 		t.Helper()
-		all, err := remedy.Breakers(context.WithoutCancel(r.ctx), r.stream, scene.ClusterID)
+		all, err := engine.Breakers(context.WithoutCancel(r.ctx), r.stream, scene.ClusterID)
 		r.must(err)
 		return len(all)
 	}

@@ -41,6 +41,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
@@ -82,7 +83,7 @@ type rig struct {
 	ctx    context.Context
 	stage  *scene.Stage
 	stream *stream.Stream
-	env    *remedy.Env
+	env    *engine.Env
 	ahead  atomic.Int64 // how far the clock of worker and sinks is put forward
 	step   atomic.Int64 // how far it was last put forward
 	file   string       // of the kubeconfig that shows one namespace
@@ -154,7 +155,7 @@ func (r *rig) tell() {
 }
 
 // worker returns what a worker runs on.
-func (r *rig) worker() *remedy.Env {
+func (r *rig) worker() *engine.Env {
 	r.Helper()
 	key := r.stage.Cloud.Client(worker, "*")
 	env, err := host.Look(host.Config{

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -496,9 +497,9 @@ func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role s
 	if stuck != slices.Contains(noWayBack, role.Name) {
 		t.Errorf("%s: the steps are %v, and that some have no way back is %t", role.Name, rec.Steps, stuck)
 	}
-	out, err := remedy.Undo(ctx, r.person(t, ctx, stage), functions.All[i], []event.Record{rec})
+	out, err := engine.Undo(ctx, r.person(t, ctx, stage), functions.All[i], []event.Record{rec})
 	switch {
-	case stuck && !errors.Is(err, remedy.ErrNoUndo):
+	case stuck && !errors.Is(err, engine.ErrNoUndo):
 		t.Errorf("%s: what has no way back was taken back: %+v, %v", role.Name, out, err)
 	case stuck || !back:
 		return snapshot.BySteps(t, rec)
@@ -512,7 +513,7 @@ func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role s
 
 // person returns the environment of somebody who takes fixes back: what that
 // writes is not among the rights of the classes.
-func (r *rig) person(t *testing.T, ctx context.Context, stage *scene.Stage) *remedy.Env {
+func (r *rig) person(t *testing.T, ctx context.Context, stage *scene.Stage) *engine.Env {
 	t.Helper()
 	env, err := stage.Person(ctx, r.stream, functions.All)
 	if err != nil {

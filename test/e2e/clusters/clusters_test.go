@@ -25,6 +25,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -375,7 +376,7 @@ func TestClusters(t *testing.T) {
 		return func(rec event.Record) bool { return strings.Contains(rec.Rule, text) }
 	}
 	freeze := careful + fmt.Sprintf("freezes: [{name: office, from: %q, until: %q}]\n", time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339))
-	breaker, err := json.Marshal(remedy.Breaker{Cluster: one, Class: full, At: time.Now(), Why: "It is a test."})
+	breaker, err := json.Marshal(engine.Breaker{Cluster: one, Class: full, At: time.Now(), Why: "It is a test."})
 	r.must(err)
 	for _, tt := range []struct {
 		name      string

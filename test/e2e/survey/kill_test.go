@@ -31,7 +31,7 @@ func round() error {
 		return err
 	}
 	defer env.Stream.Close()
-	return checks.Patrol(ctx, env)
+	return doctor.OnTimer(ctx, env, checks.Checks())
 }
 
 // killed has a process of its own survey the cluster, and kills it as a power cut would

@@ -16,9 +16,9 @@ import (
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 	"github.com/lbremedy/lbremedy/test/scene"
@@ -26,7 +26,7 @@ import (
 
 // patrol surveys the cluster as the timer's function does, and holds what it did to how
 // many cases it was to open and to close.
-func (r *rig) patrol(what string, env *remedy.Env, opened, closed int) {
+func (r *rig) patrol(what string, env *engine.Env, opened, closed int) {
 	r.Helper()
 	round, err := (&doctor.Patrol{Env: env, Checks: checks.Checks()}).Run(r.ctx)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	policies "github.com/lbremedy/lbremedy/shared/policy"
@@ -69,7 +70,7 @@ type rig struct {
 	*testing.T
 	ctx   context.Context
 	stage *scene.Stage
-	env   *remedy.Env
+	env   *engine.Env
 	nats  string       // URL of JetStream
 	ahead atomic.Int64 // how far the survey's clock is put forward
 	pods  int          // addresses of Pods that were given
@@ -102,7 +103,7 @@ func newRig(t *testing.T) *rig {
 }
 
 // as returns what a survey runs on that has these rights.
-func (r *rig) as(name string, grants []grant.Grant) *remedy.Env {
+func (r *rig) as(name string, grants []grant.Grant) *engine.Env {
 	r.Helper()
 	config, err := r.stage.Cluster.Impersonate(r.ctx, name, rules(grants))
 	r.must(err)
@@ -115,7 +116,7 @@ func (r *rig) as(name string, grants []grant.Grant) *remedy.Env {
 	})
 	r.must(err)
 	r.Cleanup(account.Close)
-	return &remedy.Env{Cluster: scene.ClusterID, Who: "worker", Kube: reader, Cloud: account, Now: r.now}
+	return &engine.Env{Cluster: scene.ClusterID, Who: "worker", Kube: reader, Cloud: account, Now: r.now}
 }
 
 // rules returns the RBAC rules of grants.
@@ -140,7 +141,7 @@ func (r *rig) must(err error) {
 }
 
 // survey looks at the whole cluster.
-func (r *rig) survey(env *remedy.Env) doctor.Result {
+func (r *rig) survey(env *engine.Env) doctor.Result {
 	r.Helper()
 	_, result, err := doctor.Survey(r.ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: r.now(), Policy: env.Policy,
 		Stream: func(context.Context) (*stream.Stream, error) { return cmp.Or(env.Stream, r.env.Stream), nil }}, checks.Checks())

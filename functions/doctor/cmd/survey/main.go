@@ -4,8 +4,14 @@ package main
 import (
 	"context"
 
-	"github.com/lbremedy/lbremedy/functions/doctor"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/serve"
 )
 
-func main() { serve.Timer(context.Background(), "survey", doctor.Patrol) }
+func main() {
+	serve.Timer(context.Background(), "survey", func(ctx context.Context, env *engine.Env) error {
+		return doctor.OnTimer(ctx, env, checks.Checks())
+	})
+}
