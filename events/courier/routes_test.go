@@ -247,7 +247,7 @@ func TestParseRefuses(t *testing.T) {
 // The schema says the same of fields and kinds as Parse.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	s, err := jsonschema.NewCompiler().Compile("../schema/routes.v1.json")
+	s, err := jsonschema.NewCompiler().Compile("../../shared/event/schema/routes.v1.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,119 +1,13 @@
 package event
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/test/corpus"
 )
-
-// A labelled is one row of the corpus: an Event and the class it belongs to.
-type labelled struct {
-	Want      string `json:"want"`
-	Reason    string `json:"reason"`
-	Type      string `json:"type"`
-	Component string `json:"component"`
-	Message   string `json:"message"`
-}
-
-func (l labelled) input() Input {
-	return Input{Reason: l.Reason, Type: l.Type, Component: l.Component, Message: l.Message}
-}
-
-// corpus returns the rows of testdata/corpus.jsonl.
-func corpus(t testing.TB) []labelled {
-	t.Helper()
-	f, err := os.Open("testdata/corpus.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var rows []labelled
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var l labelled
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			t.Fatalf("%s: %v", lines.Text(), err)
-		}
-		rows = append(rows, l)
-	}
-	return rows
-}
-
-// table returns the rows of testdata/table.txt.
-func table(t testing.TB) []Row {
-	t.Helper()
-	data, err := os.ReadFile("testdata/table.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []Row
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSuffix(line, "\n")
-		switch kind, value, _ := strings.Cut(line, " "); {
-		case line == "" || kind == "#":
-		case kind == "code":
-			rows[len(rows)-1].Codes = append(rows[len(rows)-1].Codes, value)
-		case kind == "text":
-			rows[len(rows)-1].Texts = append(rows[len(rows)-1].Texts, value)
-		default:
-			rows = append(rows, Row{Class: line})
-		}
-	}
-	return rows
-}
-
-func TestCorpus(t *testing.T) {
-	c := NewClassifier(table(t))
-	rows := map[string]int{}
-	for _, l := range corpus(t) {
-		rows[l.Want]++
-		if got := c.Classify(l.input()); got.Class != l.Want {
-			t.Errorf("%s %q by %q:\n%s\ngot %+v, want %s", l.Type, l.Reason, l.Component, l.Message, got, l.Want)
-		}
-	}
-	for _, r := range table(t) {
-		if rows[r.Class] < 10 {
-			t.Errorf("%s has %d rows in the corpus; give it 10", r.Class, rows[r.Class])
-		}
-	}
-	if n := rows[Ignored] + rows[Unclassified]; n < 100 {
-		t.Errorf("%d negatives are in the corpus; give it 100", n)
-	}
-}
-
-// What hides a secret must not hide what a message says.
-func TestCorpusRedacted(t *testing.T) {
-	c := NewClassifier(table(t))
-	for _, l := range corpus(t) {
-		in := l.input()
-		in.Message = Cut(Redact(in.Message + " at https://a.aliyuncs.com/?AccessKeyId=LTAI5tExample0123&Signature=x%3D"))
-		l.Message += " at https://a.aliyuncs.com/?x"
-		if got, want := c.Classify(in), c.Classify(l.input()); got.Class != want.Class {
-			t.Errorf("%s\ngot %+v, without a secret in it %+v", in.Message, got, want)
-		}
-	}
-}
-
-func TestClassifyAtOnce(t *testing.T) {
-	c := NewClassifier(table(t))
-	rows := corpus(t)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for _, l := range rows {
-				if got := c.Classify(l.input()); got.Class != l.Want {
-					t.Errorf("%s: got %s, want %s", l.Message, got.Class, l.Want)
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
 
 func TestClassifyExplains(t *testing.T) {
 	c := NewClassifier([]Row{
@@ -186,7 +80,7 @@ func TestClassifyExplains(t *testing.T) {
 
 // An ignored Event says why, and quotes no more of it than needed.
 func TestClassifyIgnored(t *testing.T) {
-	c := NewClassifier(table(t))
+	c := NewClassifier(nil)
 	for _, tt := range []struct {
 		in   Input
 		want string
@@ -210,12 +104,12 @@ func TestClassifyIgnored(t *testing.T) {
 // A classifier without classes still tells a failure from anything else.
 func TestClassifyWithoutTable(t *testing.T) {
 	c := NewClassifier(nil)
-	for _, l := range corpus(t) {
+	for _, l := range corpus.Rows(t) {
 		want := Unclassified
 		if l.Want == Ignored {
 			want = Ignored
 		}
-		got := c.Classify(l.input()).Class
+		got := c.Classify(Input{Reason: l.Reason, Type: l.Type, Component: l.Component, Message: l.Message}).Class
 		// Without the texts nothing shows whose a message is that has no wrapper.
 		if got != want && !(got == Ignored && (l.Reason == "" || l.Component == "")) {
 			t.Errorf("%s: got %s, want %s", l.Message, got, want)
@@ -284,88 +178,5 @@ func TestDryRun(t *testing.T) {
 		if got := DryRun(message); got != want {
 			t.Errorf("DryRun(%q) = %v, want %v", message, got, want)
 		}
-	}
-}
-
-// hostile are messages made to be slow to read or to break a reader.
-func hostile(t testing.TB) []string {
-	big := func(s string) string { return strings.Repeat(s, 1<<20/len(s)) }
-	texts := []string{
-		big("a"), big(" "), big("\xff"), big("世"), big("["), big("data: {"), big("respheaders: map["), big("code: "), big("code:x"),
-		big("message: "), big("https://"), big("[SDKError] "), big("Error syncing load balancer ["), big("alicloud: "),
-		big("the quota of "), big("(combined from similar events): "), big("DryRun:"), big("Signature="), big("LTAI"), big("eyJ"),
-		big("bearer "), big("://a@"), big("token='"), big("-----BEGIN PRIVATE KEY-----"), big("authorization: a "), big(`\"`), big("STS.a"),
-		"\xff\xfe", "\x00", "", "[", "data: {", "got [", "code:", "Error syncing load balancer [", "%", "\\",
-	}
-	for _, r := range table(t) {
-		for _, text := range r.Texts {
-			texts = append(texts, strings.Repeat(text+" ", 8192/len(text)))
-		}
-	}
-	return texts
-}
-
-// within reports whether f takes no longer than the limit, in the best of some
-// runs: what others do on the machine is not its fault.
-func within(limit time.Duration, f func()) (time.Duration, bool) {
-	least := time.Hour
-	for range 20 {
-		begin := time.Now()
-		f()
-		if least = min(least, time.Since(begin)); least <= limit*slowdown {
-			return least, true
-		}
-	}
-	return least, false
-}
-
-func TestClassifyIsBounded(t *testing.T) {
-	c := NewClassifier(table(t))
-	for _, message := range hostile(t) {
-		in := Input{Reason: "SyncLoadBalancerFailed", Component: "service-controller", Message: message}
-		if took, ok := within(time.Millisecond, func() { c.Classify(in) }); !ok {
-			t.Errorf("%.40q… took %v, more than 1 ms", message, took)
-		}
-	}
-}
-
-func FuzzClassify(f *testing.F) {
-	c := NewClassifier(table(f))
-	known := map[string]bool{Unclassified: true, Ignored: true}
-	for _, r := range table(f) {
-		known[r.Class] = true
-	}
-	for i, l := range corpus(f) {
-		if i%10 == 0 {
-			f.Add(l.Reason, l.Component, l.Message)
-		}
-	}
-	f.Fuzz(func(t *testing.T, reason, component, message string) {
-		in := Input{Reason: reason, Component: component, Message: message}
-		var got Match
-		if took, ok := within(time.Millisecond, func() { got = c.Classify(in) }); !ok {
-			t.Errorf("took %v, more than 1 ms", took)
-		}
-		if !known[got.Class] || got.Why == "" || got.RunnerUp == got.Class {
-			t.Errorf("got %+v", got)
-		}
-		if (got.By == "") != (got.Matched == "") || (got.By == "") != (got.Class == Unclassified || got.Class == Ignored) {
-			t.Errorf("got %+v", got)
-		}
-		in.Message = Cut(message)
-		if cut := c.Classify(in); cut != got {
-			t.Errorf("got %+v, and %+v of the cut message", got, cut)
-		}
-	})
-}
-
-func BenchmarkClassify(b *testing.B) {
-	c := NewClassifier(table(b))
-	rows := corpus(b)
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		c.Classify(rows[i%len(rows)].input())
-		i++
 	}
 }

@@ -1,12 +1,8 @@
 package bench
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/corpus"
 )
 
 // worker measures how many events a second a worker answers that it need not act on.
@@ -121,18 +118,9 @@ func answer(b *testing.B, env *engine.Env, n int, want event.Result) time.Durati
 // classify measures how long it takes to name the class of a message.
 func (r *rig) classify(b *testing.B) {
 	const times = 50_000
-	f, err := os.Open(filepath.Join("..", "..", "shared", "event", "testdata", "corpus.jsonl"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
 	var rows []event.Input
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var row event.Input
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			b.Fatal(err)
-		}
-		rows = append(rows, row)
+	for _, row := range corpus.Rows(b) {
+		rows = append(rows, event.Input{Reason: row.Reason, Type: row.Type, Component: row.Component, Message: row.Message})
 	}
 	c := event.NewClassifier(table.Table())
 	took := make([]time.Duration, 0, times)

@@ -1,12 +1,9 @@
 package scenario
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,6 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/corpus"
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -41,7 +39,7 @@ func TestForged(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no healthy world in testdata: %v", err)
 	}
-	said := corpus(t)
+	said := messages(t)
 	on := newGround(t, lawful().Class)
 	if err := identity.Admit(t.Context(), on.cluster); err != nil {
 		t.Fatal(err)
@@ -231,28 +229,14 @@ func forgeries(r *remedy.Remedy, said, names []string) []string {
 	return all
 }
 
-// corpus returns the messages of the classifier's corpus by their class.
-func corpus(t *testing.T) map[string][]string {
+// messages returns the Warnings of the classifier's corpus by their class.
+func messages(t *testing.T) map[string][]string {
 	t.Helper()
-	f, err := os.Open("../../shared/event/testdata/corpus.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	all := map[string][]string{}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var row struct{ Want, Type, Message string }
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+	for _, row := range corpus.Rows(t) {
 		if row.Type == corev1.EventTypeWarning {
 			all[row.Want] = append(all[row.Want], event.Redact(row.Message))
 		}
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
 	}
 	return all
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/corpus"
 )
 
 // A call is one call of the program, without a terminal.
@@ -279,14 +280,16 @@ func TestClassify(t *testing.T) {
 		}
 	})
 	t.Run("corpus", func(t *testing.T) {
-		got := call{"", home(t)}.run(t.Context(), "classify", "-o", "json", "../../../shared/event/testdata/corpus.jsonl")
-		data, err := os.ReadFile("../../../shared/event/testdata/corpus.jsonl")
-		if err != nil {
-			t.Fatal(err)
-		}
-		asked, answers := strings.Count(string(data), "\n"), strings.Count(got.out, "\n")
-		if got.code != 0 || asked != answers {
-			t.Errorf("code %d, %d answers to %d messages: %s", got.code, answers, asked, got.err)
+		for _, file := range corpus.Files(t) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := call{"", home(t)}.run(t.Context(), "classify", "-o", "json", file)
+			asked, answers := strings.Count(string(data), "\n"), strings.Count(got.out, "\n")
+			if got.code != 0 || asked != answers {
+				t.Errorf("%s: code %d, %d answers to %d messages: %s", file, got.code, answers, asked, got.err)
+			}
 		}
 	})
 }
