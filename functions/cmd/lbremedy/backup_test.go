@@ -40,7 +40,7 @@ func TestExport(t *testing.T) {
 	if err := seed(t.Context(), s, append(records, undone)...); err != nil {
 		t.Fatal(err)
 	}
-	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "..", "events", "schema", "record.v1.json"))
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "..", "shared", "event", "schema", "record.v1.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
