@@ -165,7 +165,7 @@ func TestDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := &serve.Door{JWT: verifier, Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} }}
+	door := &serve.Endpoint{JWT: verifier, Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} }}
 	function := httptest.NewServer(door.Handler())
 	t.Cleanup(function.Close)
 	p := newPlace(t, time.Second, "busy", "quota")
@@ -185,7 +185,7 @@ func TestDoor(t *testing.T) {
 // name of its type.
 func TestUnhandled(t *testing.T) {
 	t.Parallel()
-	door := &serve.Door{Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{Dead: "no"} }}
+	door := &serve.Endpoint{Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{Dead: "no"} }}
 	for _, payload := range []string{"no event", `{"specversion":"1.0","id":"1","type":"t","source":"s"}`} {
 		if _, err := door.Invoke(t.Context(), []byte(payload)); err == nil || reflect.TypeOf(err).Name() != unhandled {
 			t.Errorf("%s: got %T", payload, err)

@@ -23,7 +23,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{addressType},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // addressType is the short name of the annotation that asks for a kind of address.
@@ -31,14 +31,14 @@ const addressType = "address-type"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if ccm.NLB(c.Service) {
-		return remedy.Misdirected("The event says that a CLB's address type can't change, and the Service is served by an NLB, whose address type the controller changes in place."), nil
+		return remedy.WrongController("The event says that a CLB's address type can't change, and the Service is served by an NLB, whose address type the controller changes in place."), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its address type"), nil
+		return c.NoBalancer("its address type"), nil
 	}
 	want, _ := ccm.Annotation(c.Service, addressType)
 	keep := "Before you delete the Service: " + ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true") + " (CCM v2.10.0 or newer): then the load balancer and its address stay, and a Service can use it by the annotation id."

@@ -26,14 +26,14 @@ var Remedy = &remedy.Remedy{
 		"instance has unsettled bills",
 		"because of UnpaidBill",
 	},
-	Reads:    remedy.PurseReads,
+	Reads:    remedy.AccountBalanceReads,
 	Scope:    remedy.Account,
 	Deleting: true,
 	Diagnose: diagnose,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	p, err := c.Purse(ctx)
+	p, err := c.AccountBalance(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
@@ -45,8 +45,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // decide says what to do about the balance. creates tells that the Service still
 // needs its load balancer, lasts that the failure outlasts the controller's retries.
-func decide(p remedy.Purse, creates, lasts bool) remedy.Plan {
-	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Fellows))
+func decide(p remedy.AccountBalance, creates, lasts bool) remedy.Plan {
+	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()
 	short := known && lacks > 0 && creates
 	topUp := fmt.Sprintf("%s %s brings it to the %s %s that must be available before a load balancer can be created.", p.Currency, lacks, p.Currency, cloud.Needed)

@@ -28,7 +28,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{"master-zoneid", "slave-zoneid", "ip-version", "network-type", "slb-network-type", "ip"},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -37,7 +37,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its zones, IP version, network type and address"), nil
+		return c.NoBalancer("its zones, IP version, network type and address"), nil
 	}
 	return putBack(ctx, c, lb)
 }
@@ -66,7 +66,7 @@ func putBack(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan
 	if len(parts) == 0 { // it was found, or put right, since holds has looked
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The annotations ask %s for nothing that it does not have now; the controller tries again by itself.", lb.ID),
-			Wait:    c.Pause(),
+			Wait:    c.PollInterval(),
 		}, nil
 	}
 	finding := strings.Join(parts, "; ")

@@ -33,11 +33,11 @@ var Remedy = &remedy.Remedy{
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices, grant.ListServices, grant.ListProductQuotas},
 		ccm.GroupReads, ccm.NetworkReads, step.RaiseReads),
-	Steps:    []remedy.Step{step.ApplyQuota{}},
-	Scope:    remedy.Account,
-	Diagnose: diagnose,
-	Holds:    holds,
-	Sees:     true,
+	Steps:      []remedy.Step{step.ApplyQuota{}},
+	Scope:      remedy.Account,
+	Diagnose:   diagnose,
+	StillFails: holds,
+	Sees:       true,
 }
 
 // The limits that this failure can be about:
@@ -59,7 +59,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if s.lb == "" {
-		return c.Unfound("how many backends it has"), nil
+		return c.NoBalancer("how many backends it has"), nil
 	}
 	product, name := "slb", perBalancer
 	if s.nlb {
@@ -75,7 +75,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	plan := remedy.Plan{Finding: s.says(limit), Cause: s.lb}
 	if left := cycle - c.Waited(); left > 0 {
 		plan.Finding += " The controller removes backends that are gone and adds the others again: it gets a minute for that."
-		plan.Wait = max(time.Second, min(left, c.Pause()))
+		plan.Wait = max(time.Second, min(left, c.PollInterval()))
 		return plan, nil
 	}
 	if total := s.total(); float64(total) > limit.Total {
@@ -91,7 +91,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // compare completes a plan where no figure explains the failure.
 func compare(c *remedy.Case, plan remedy.Plan) remedy.Plan {
-	plan.Wait = c.Pause()
+	plan.Wait = c.PollInterval()
 	plan.Ask = "Compare the limits in the quota center with what the load balancer has in the console, and look which group the controller could not fill: " + c.LogQuery() + "."
 	return plan
 }

@@ -67,7 +67,7 @@ func (s *state) need(mode ccm.BackendMode, p corev1.ServicePort, keep func(*core
 	n := 0
 	for i := range s.nodes {
 		node := &s.nodes[i]
-		switch why, _ := ccm.LeftOut(node, s.c.Service); {
+		switch why, _ := ccm.ExclusionOf(node, s.c.Service); {
 		case why == ccm.Virtual && s.nlb:
 			// its Pods are backends themselves, and the limit of NLBs leaves them out
 		case why == ccm.Virtual:
@@ -174,7 +174,7 @@ func (s *state) label(limit int) (label string, nodes, backends int) {
 	count := map[string]int{}
 	serving := 0
 	for i := range s.nodes {
-		if why, _ := ccm.LeftOut(&s.nodes[i], s.c.Service); why != ccm.Serves {
+		if why, _ := ccm.ExclusionOf(&s.nodes[i], s.c.Service); why != ccm.Serves {
 			continue
 		}
 		serving++

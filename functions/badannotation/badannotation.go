@@ -40,7 +40,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: mendable(),
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // Names of the annotations that can be set right by themselves.

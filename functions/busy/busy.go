@@ -43,7 +43,7 @@ var Remedy = &remedy.Remedy{
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	why := causeOf(c.Event.Message)
 	if !c.Lasts() {
-		return remedy.Plan{Finding: why.finding + " It ends by itself, and the controller tries again.", Wait: c.Pause()}, nil
+		return remedy.Plan{Finding: why.finding + " It ends by itself, and the controller tries again.", Wait: c.PollInterval()}, nil
 	}
 	state, err := state(ctx, c)
 	if err != nil {

@@ -30,7 +30,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{chargeType, spec},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // Short names of the annotations that say how a CLB pays, and how large it is if
@@ -45,14 +45,14 @@ const byLCU = "PayByCLCU"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if ccm.NLB(c.Service) {
-		return remedy.Misdirected("The event is about the charge type of a CLB, and the Service is served by an NLB, which has none to choose."), nil
+		return remedy.WrongController("The event is about the charge type of a CLB, and the Service is served by an NLB, which has none to choose."), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its charge type and spec"), nil
+		return c.NoBalancer("its charge type and spec"), nil
 	}
 	asked := wishes(c)
 	if lb.CLB.ChargeType != byLCU {

@@ -66,4 +66,4 @@ func Remedies() []*remedy.Remedy {
 
 // Grants returns all that a scheduled run of the checks does in a cluster and on Alibaba
 // Cloud: it reads.
-func Grants() []grant.Grant { return doctor.PatrolGrants(Checks()) }
+func Grants() []grant.Grant { return doctor.ScheduledRunGrants(Checks()) }

@@ -55,7 +55,7 @@ func nodesTake(svc *corev1.Service) bool {
 
 // virtual reports whether a node is none: Pods there have no such rules.
 func virtual(node *corev1.Node) bool {
-	why, _ := ccm.LeftOut(node, &corev1.Service{})
+	why, _ := ccm.ExclusionOf(node, &corev1.Service{})
 	return why == ccm.Virtual
 }
 

@@ -65,7 +65,7 @@ var leavesWeights = ccm.Version{Major: 2, Minor: 11, Patch: 1}
 func podsByNode(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) map[string]int {
 	serve := map[string]bool{}
 	for i := range s.Nodes {
-		why, _ := ccm.LeftOut(&s.Nodes[i], svc)
+		why, _ := ccm.ExclusionOf(&s.Nodes[i], svc)
 		serve[s.Nodes[i].Name] = why == ccm.Serves
 	}
 	nodes := map[string]int{}

@@ -158,7 +158,7 @@ func (p grouping) want() (want, moved map[string]bool) {
 		if p.mode == ccm.PodMode {
 			want[e.IP] = true
 		} else if node != nil {
-			if why, _ := ccm.LeftOut(node, p.svc); why == ccm.Virtual {
+			if why, _ := ccm.ExclusionOf(node, p.svc); why == ccm.Virtual {
 				want[e.IP] = true
 			}
 		}
@@ -171,7 +171,7 @@ func (p grouping) want() (want, moved map[string]bool) {
 		if key == "" {
 			continue // no load balancer knows it; what that fails is a class of its own
 		}
-		why, _ := ccm.LeftOut(node, p.svc)
+		why, _ := ccm.ExclusionOf(node, p.svc)
 		if why == ccm.Serves && (p.mode == ccm.ClusterMode || with[node.Name]) {
 			want[key] = true
 		}

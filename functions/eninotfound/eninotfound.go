@@ -36,7 +36,7 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{ccm.BackendType},
 	Sees:        true,
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -120,10 +120,10 @@ func terway(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 			s.outside.anew(c.Service), c.Service.Namespace, c.Service.Name, ccm.BackendType)
 	case len(s.missing) > 0 || len(s.pending) > 0:
 		late := slices.Concat(s.missing, s.pending)
-		plan.Wait = c.Pause()
+		plan.Wait = c.PollInterval()
 		plan.Ask = "Look into the log of Terway on the node: kubectl -n kube-system get pod -o wide finds its Pod there. " + late.anew(c.Service)
 	default:
-		plan.Wait = c.Pause()
+		plan.Wait = c.PollInterval()
 		plan.Ask = "Look into the controller's log for why it does not add these Pods to the load balancer: " + c.LogQuery() + "."
 	}
 	return plan

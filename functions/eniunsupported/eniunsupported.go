@@ -30,7 +30,7 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{chargeType, spec},
 	OptIn:       true,
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // Short names of the annotations that say how a CLB pays, and how large it is if
@@ -63,14 +63,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		nodes += fmt.Sprintf(" The Service needs node ports for that: kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"allocateLoadBalancerNodePorts\":true}}'.", c.Service.Namespace, c.Service.Name)
 	}
 	if ccm.NLB(c.Service) {
-		return remedy.Misdirected("The event says that a CLB takes no network interfaces as backends, and the Service is served by an NLB, which does."), nil
+		return remedy.WrongController("The event says that a CLB takes no network interfaces as backends, and the Service is served by an NLB, which does."), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its spec and charge type"), nil
+		return c.NoBalancer("its spec and charge type"), nil
 	}
 	finding := fmt.Sprintf("The CLB %s is a shared-resource instance (no spec, %s, %s), which takes no network interfaces as backends.", lb.ID, lb.CLB.ChargeType, lb.CLB.PayType)
 	ask := func(why, what string) (remedy.Plan, error) {

@@ -31,7 +31,7 @@ var Remedy = &remedy.Remedy{
 		"No payment method is specified for your account",
 		partner, order,
 	},
-	Reads:    remedy.PurseReads,
+	Reads:    remedy.AccountBalanceReads,
 	Scope:    remedy.Account,
 	Diagnose: diagnose,
 }
@@ -48,7 +48,7 @@ const (
 )
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	p, err := c.Purse(ctx)
+	p, err := c.AccountBalance(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
@@ -70,8 +70,8 @@ type told struct {
 }
 
 // decide says what to do about the balance.
-func decide(p remedy.Purse, t told) remedy.Plan {
-	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Fellows))
+func decide(p remedy.AccountBalance, t told) remedy.Plan {
+	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()
 	switch {
 	case t.resold:

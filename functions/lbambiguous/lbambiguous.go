@@ -58,7 +58,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	plan := remedy.Plan{Finding: fmt.Sprintf("The controller finds several load balancers by %s, and now there is %s.", s.by, one(found))}
 	if !c.Lasts() {
 		plan.Finding += fmt.Sprintf(" It tries again by itself within %.0f minutes.", ccm.Retry.Minutes())
-		plan.Wait = c.Pause()
+		plan.Wait = c.PollInterval()
 		return plan, nil
 	}
 	plan.Ask = fmt.Sprintf("Look in the console for the load balancers with %s, with the rights of the account's owner: permissions that are limited by resource hide some of them from lbremedy. "+

@@ -52,7 +52,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its listeners"), nil
+		return c.NoBalancer("its listeners"), nil
 	}
 	listeners, err := read(ctx, c, lb)
 	if err != nil {

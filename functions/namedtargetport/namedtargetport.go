@@ -31,9 +31,9 @@ var Remedy = &remedy.Remedy{
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, ccm.ControllerReads,
 		ccm.BoundReads, []grant.Grant{grant.ListSLBTags}, ccm.NetworkReads),
-	Steps:    []remedy.Step{step.TargetPorts{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Steps:      []remedy.Step{step.TargetPorts{}},
+	Diagnose:   diagnose,
+	StillFails: holds,
 }
 
 // resolves is the first release that asks the EndpointSlices what a name means

@@ -44,7 +44,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its VPC"), nil
+		return c.NoBalancer("its VPC"), nil
 	}
 	n := network{at: lb.VPC}
 	if lb.CLB != nil {

@@ -22,7 +22,7 @@ func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 			continue
 		}
 		pod := &s.pods[i]
-		if why, _ := ccm.LeftOut(s.node(e.Node), s.c.Service); why != ccm.Master {
+		if why, _ := ccm.ExclusionOf(s.node(e.Node), s.c.Service); why != ccm.Master {
 			continue
 		}
 		to, hurdle := s.way(pod)
@@ -91,7 +91,7 @@ func (s *state) way(pod *corev1.Pod) (to []string, hurdle string) {
 		if !fits(pod, n) {
 			continue
 		}
-		why, text := ccm.LeftOut(n, s.c.Service)
+		why, text := ccm.ExclusionOf(n, s.c.Service)
 		if why != ccm.Serves && why != ccm.Virtual {
 			return nil, fmt.Sprintf("could come to %s, which %s", n.Name, text)
 		}

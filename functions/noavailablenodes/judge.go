@@ -37,14 +37,14 @@ type state struct {
 func (s *state) ask(finding, ask string) remedy.Plan {
 	plan := remedy.Plan{Finding: s.opening + " " + finding, Ask: ask}
 	if left := settled - s.c.Waited(); left > 0 {
-		plan.Wait = max(time.Second, min(left, s.c.Pause()))
+		plan.Wait = max(time.Second, min(left, s.c.PollInterval()))
 	}
 	return plan
 }
 
 // wait is the plan for what passes by itself; ask is for when it doesn't.
 func (s *state) wait(finding, ask string) remedy.Plan {
-	return remedy.Plan{Finding: s.opening + " " + finding, Ask: ask, Wait: s.c.Pause()}
+	return remedy.Plan{Finding: s.opening + " " + finding, Ask: ask, Wait: s.c.PollInterval()}
 }
 
 // ready returns the endpoints that are to be backends, or whose nodes are, of the

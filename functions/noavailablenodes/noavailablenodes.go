@@ -30,10 +30,10 @@ var Remedy = &remedy.Remedy{
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListPods, grant.ListEndpointSlices, grant.DescribeNetworkInterfaces},
 		ccm.GroupReads),
-	Steps:    []remedy.Step{step.Evict{}},
-	Diagnose: diagnose,
-	Holds:    holds,
-	Sees:     true,
+	Steps:      []remedy.Step{step.Evict{}},
+	Diagnose:   diagnose,
+	StillFails: holds,
+	Sees:       true,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {

@@ -12,16 +12,16 @@ import (
 
 // out are nodes by why the controller leaves them out.
 type out struct {
-	of    map[ccm.Why][]string // names
-	texts []string             // one clause for each that is left out
-	label map[string]string    // that excludes a node, by the node's name
+	of    map[ccm.Exclusion][]string // names
+	texts []string                   // one clause for each that is left out
+	label map[string]string          // that excludes a node, by the node's name
 }
 
 func (s *state) leftOut(nodes []corev1.Node) out {
-	o := out{of: map[ccm.Why][]string{}, label: map[string]string{}}
+	o := out{of: map[ccm.Exclusion][]string{}, label: map[string]string{}}
 	for i := range nodes {
 		n := &nodes[i]
-		why, text := ccm.LeftOut(n, s.c.Service)
+		why, text := ccm.ExclusionOf(n, s.c.Service)
 		o.of[why] = append(o.of[why], n.Name)
 		if why == ccm.Serves {
 			continue
@@ -41,7 +41,7 @@ func (o out) passes() bool { return len(o.of[ccm.NotReady])+len(o.of[ccm.Going])
 // remedies says what a person can do about each kind, as sentences.
 func (o out) remedies(svc *corev1.Service) string {
 	var parts []string
-	say := func(why ccm.Why, format string, args ...any) {
+	say := func(why ccm.Exclusion, format string, args ...any) {
 		if list := o.of[why]; len(list) > 0 {
 			parts = append(parts, fmt.Sprintf(format, append([]any{remedy.List(list, 5), list[0]}, args...)...))
 		}

@@ -52,7 +52,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	// What the controller leaves out it need not tell.
 	nodes := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
-		why, _ := ccm.LeftOut(&n, c.Service)
+		why, _ := ccm.ExclusionOf(&n, c.Service)
 		return why != ccm.Serves
 	})
 	var ids []string
@@ -83,7 +83,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}
 		return remedy.Plan{
 			Finding: "The controller could not tell the server of a node. " + now,
-			Wait:    c.Pause(),
+			Wait:    c.PollInterval(),
 			Ask:     "Look which node or server the controller names in its log, and compare the node's spec.providerID with the ECS console: " + c.LogQuery() + ".",
 		}, nil
 	}

@@ -18,12 +18,12 @@ var doc string
 
 // Remedy asks: whether a Service faces the internet is for its owner to say.
 var Remedy = &remedy.Remedy{
-	Class:    "public-lb-forbidden",
-	Doc:      doc,
-	Texts:    []string{"create public address slb is not allowed"},
-	Reads:    []grant.Grant{grant.DescribeLoadBalancerAttribute},
-	Diagnose: diagnose,
-	Holds:    holds,
+	Class:      "public-lb-forbidden",
+	Doc:        doc,
+	Texts:      []string{"create public address slb is not allowed"},
+	Reads:      []grant.Grant{grant.DescribeLoadBalancerAttribute},
+	Diagnose:   diagnose,
+	StillFails: holds,
 }
 
 const addressType = "address-type"

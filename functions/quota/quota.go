@@ -34,10 +34,10 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat(
 		[]grant.Grant{grant.ListProductQuotas, grant.DescribeLoadBalancerListeners}, step.RaiseReads, ccm.BoundReads, ccm.NetworkReads),
-	Steps:    []remedy.Step{step.ApplyQuota{}},
-	Scope:    remedy.Account,
-	Diagnose: diagnose,
-	Holds:    holds,
+	Steps:      []remedy.Step{step.ApplyQuota{}},
+	Scope:      remedy.Account,
+	Diagnose:   diagnose,
+	StillFails: holds,
 }
 
 // calm is how long after a failure its not coming back tells something: the
@@ -62,7 +62,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if f.use.need <= f.limit.Total {
 		plan.Finding += " By these figures, which may lag, there is room."
-		plan.Wait = c.Pause()
+		plan.Wait = c.PollInterval()
 		plan.Ask = "Compare the figures with the quota center, and look which API was refused: " + c.LogQuery() + ". " + plan.Ask
 		return plan, nil
 	}

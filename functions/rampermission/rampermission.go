@@ -35,12 +35,12 @@ var Remedy = &remedy.Remedy{
 	Reads: slices.Concat([]grant.Grant{
 		grant.DescribeClusterDetail, grant.ListServices, grant.ListPolicyVersions, grant.ListEntitiesForPolicy,
 	}, ccm.RoleReads, ccm.ControllerReads, ccm.BoundReads, ccm.NetworkReads),
-	Steps:    []remedy.Step{step.PolicyVersion{}, step.Touch{}},
-	Scope:    remedy.Cluster,
-	OptIn:    true,
-	Deleting: true,
-	Diagnose: diagnose,
-	Holds:    holds,
+	Steps:      []remedy.Step{step.PolicyVersion{}, step.Touch{}},
+	Scope:      remedy.Cluster,
+	OptIn:      true,
+	Deleting:   true,
+	Diagnose:   diagnose,
+	StillFails: holds,
 }
 
 // Limits of RAM.

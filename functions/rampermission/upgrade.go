@@ -26,7 +26,7 @@ func For(release ccm.Version) *remedy.Remedy {
 		}
 		return extend(ctx, c, g, v)
 	}
-	r.Holds = func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	r.StillFails = func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		g, _, plan, err := compare(ctx, c, release)
 		if err != nil {
 			return remedy.Unknown, err

@@ -28,7 +28,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.RemoveAnnotation{}},
 	Annotations: []string{groupID},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // groupID is the short name of the annotation that asks for a resource group.
@@ -40,7 +40,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its resource group"), nil
+		return c.NoBalancer("its resource group"), nil
 	}
 	want, _ := ccm.Annotation(c.Service, groupID)
 	return remedy.Plan{

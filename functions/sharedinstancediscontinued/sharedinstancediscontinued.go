@@ -33,7 +33,7 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{chargeType, spec},
 	Scope:       remedy.Cluster,
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // Short names of the annotations that say how a CLB pays, and how large it is if
@@ -57,7 +57,7 @@ var (
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	name := c.Service.Namespace + "/" + c.Service.Name
 	if ccm.NLB(c.Service) {
-		p := remedy.Misdirected("The event is about the making of a CLB, and the Service " + name + " is served by an NLB, of which there is one kind.")
+		p := remedy.WrongController("The event is about the making of a CLB, and the Service " + name + " is served by an NLB, of which there is one kind.")
 		p.Cause = name
 		return p, nil
 	}

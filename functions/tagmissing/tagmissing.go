@@ -36,11 +36,11 @@ var Remedy = &remedy.Remedy{
 	Annotations: []string{"id"},
 	Sees:        true,
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	s, err := c.Seek(ctx)
+	s, err := c.Find(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
@@ -96,20 +96,20 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // byTag returns the commands by which a person gives the load balancer its name
 // tag back and wakes the controller.
-func byTag(c *remedy.Case, s ccm.Sought) string {
+func byTag(c *remedy.Case, s ccm.Found) string {
 	return c.TagCommand(s.ID, ccm.NameTag, ccm.DefaultName(c.Service)) + ", then " + ccm.WakeCommand(c.Service)
 }
 
 // elsewhere reports whether the load balancer was found by the label alone: the
 // Service has another address, and says of none that it is not the load balancer's own.
-func elsewhere(c *remedy.Case, s ccm.Sought) bool {
+func elsewhere(c *remedy.Case, s ccm.Found) bool {
 	mode, _ := ccm.Annotation(c.Service, "external-ip-type")
 	host, _ := ccm.Annotation(c.Service, "hostname")
 	return s.By == "label" && s.CLB != nil && ccm.Synced(c.Service) && mode != "eip" && host == "" && s.Address != ccm.Address(c.Service)
 }
 
 // named answers for a Service whose annotation names a load balancer that does not exist.
-func named(c *remedy.Case, s ccm.Sought, id string) remedy.Plan {
+func named(c *remedy.Case, s ccm.Found, id string) remedy.Plan {
 	finding := fmt.Sprintf("The annotation id names the load balancer %s, which does not exist in %s.", ccm.Quote(id), s.Where)
 	set, remove := ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), ccm.RemoveCommand(c.Service, "id")
 	address := ccm.Address(c.Service)
@@ -139,7 +139,7 @@ func named(c *remedy.Case, s ccm.Sought, id string) remedy.Plan {
 }
 
 // retag plans the name tag for a load balancer that is the Service's own.
-func retag(ctx context.Context, c *remedy.Case, s ccm.Sought, finding string) (remedy.Plan, error) {
+func retag(ctx context.Context, c *remedy.Case, s ccm.Found, finding string) (remedy.Plan, error) {
 	name := ccm.DefaultName(c.Service)
 	if value, ok := s.Tags[ccm.NameTag]; ok && value != name {
 		return remedy.Plan{
@@ -161,7 +161,7 @@ func retag(ctx context.Context, c *remedy.Case, s ccm.Sought, finding string) (r
 }
 
 // rebind points the Service at the person's load balancer that it was bound to.
-func rebind(ctx context.Context, c *remedy.Case, s ccm.Sought, finding string) (remedy.Plan, error) {
+func rebind(ctx context.Context, c *remedy.Case, s ccm.Found, finding string) (remedy.Plan, error) {
 	name := ccm.SetCommand(c.Service, "id", s.ID)
 	switch {
 	case s.ByController():
@@ -182,7 +182,7 @@ func rebind(ctx context.Context, c *remedy.Case, s ccm.Sought, finding string) (
 }
 
 // lost answers when no load balancer was found.
-func lost(c *remedy.Case, s ccm.Sought) remedy.Plan {
+func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
 	again := ccm.WakeCommand(c.Service)
 	if ccm.Synced(c.Service) {
 		again = ccm.ClearCommand(c.Service) + ", then " + again

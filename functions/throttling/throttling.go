@@ -27,7 +27,7 @@ var Remedy = &remedy.Remedy{
 		"Request was denied due to api flow control",
 		"Request was denied due to request throttling",
 	},
-	Reads:    append([]grant.Grant{grant.ListProductQuotas}, remedy.FellowReads...),
+	Reads:    append([]grant.Grant{grant.ListProductQuotas}, remedy.PeerReads...),
 	Scope:    remedy.Cluster,
 	Deleting: true,
 	Diagnose: diagnose,
@@ -40,10 +40,10 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{
 			Finding: finding + " The controller tries again by itself, less often each time.",
 			Cause:   product,
-			Wait:    c.Pause(),
+			Wait:    c.PollInterval(),
 		}, nil
 	}
-	fellows, err := c.Fellows(ctx)
+	peers, err := c.Peers(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
@@ -52,9 +52,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, fmt.Errorf("list the rate limits of %s: %w", product, err)
 	}
 	return remedy.Plan{
-		Finding: finding + " It has not passed within 15 minutes. " + remedy.Together(fellows),
+		Finding: finding + " It has not passed within 15 minutes. " + remedy.Together(peers),
 		Cause:   product,
-		Ask:     fmt.Sprintf("Find what makes the calls. %s Other clusters and tools of the account count, too: ActionTrail shows who calls. %s", loads(fellows), limits(product, c.Cloud.Region(), quotas)),
+		Ask:     fmt.Sprintf("Find what makes the calls. %s Other clusters and tools of the account count, too: ActionTrail shows who calls. %s", loads(peers), limits(product, c.Cloud.Region(), quotas)),
 	}, nil
 }
 
@@ -92,9 +92,9 @@ func limitOf(message string) string {
 
 // loads says, as sentences, whose syncs make the calls. A Service that fails is
 // synced again and again, so that the failures of other classes come first.
-func loads(fellows []remedy.Fellow) string {
-	sorted := slices.Clone(fellows)
-	slices.SortStableFunc(sorted, func(a, b remedy.Fellow) int { return b.Failed + b.Good - a.Failed - a.Good })
+func loads(peers []remedy.Peer) string {
+	sorted := slices.Clone(peers)
+	slices.SortStableFunc(sorted, func(a, b remedy.Peer) int { return b.Failed + b.Good - a.Failed - a.Good })
 	var others, all []string
 	for _, f := range sorted {
 		if f.Failed+f.Good > 0 {

@@ -36,10 +36,10 @@ var Remedy = &remedy.Remedy{
 	Reads: slices.Concat(ccm.BoundReads, ccm.NetworkReads, []grant.Grant{
 		grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute, grant.ListSLBTags, grant.ListServerGroups, grant.DescribeClusterDetail,
 	}),
-	Steps:    []remedy.Step{step.MoveListener{}, step.DeleteListener{}, step.Touch{}},
-	Deleting: true,
-	Diagnose: diagnose,
-	Holds:    holds,
+	Steps:      []remedy.Step{step.MoveListener{}, step.DeleteListener{}, step.Touch{}},
+	Deleting:   true,
+	Diagnose:   diagnose,
+	StillFails: holds,
 }
 
 // soon is how long the controller takes to try again by itself at most.
@@ -55,7 +55,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its vServer groups and the listeners that use them"), nil
+		return c.NoBalancer("its vServer groups and the listeners that use them"), nil
 	}
 	if lb.NLB != nil {
 		return network(ctx, c, lb)

@@ -33,7 +33,7 @@ var Remedy = &remedy.Remedy{
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{vswitchID, zoneMaps},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // lag is how long to wait for the cloud's figures of free addresses to follow.

@@ -66,7 +66,7 @@ func writing(class string, texts ...string) *remedy.Remedy {
 	r.Reads = []grant.Grant{grant.DescribeVSwitches}
 	r.Steps = []remedy.Step{step.Touch{}, step.PolicyVersion{}}
 	r.OptIn = true
-	r.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+	r.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 	return r
 }
 

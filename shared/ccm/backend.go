@@ -155,24 +155,24 @@ var excludeLabels = []string{
 }
 
 // Why a node is left out, by kind.
-type Why int
+type Exclusion int
 
 // The kinds. A node that serves has none of them; those that pass by themselves
 // come last.
 const (
-	Serves   Why = iota
-	Virtual      // it is no server: its Pods are backends themselves
-	Unlabel      // it lacks a label of the annotation backend-label
-	Master       // it has the label of masters
-	Excluded     // it has a label that excludes it
-	Cordoned     // it is cordoned, and the annotation remove-unscheduled-backend is on
-	Going        // the autoscaler is about to delete it
-	NotReady     // it is not ready, or has not said yet
+	Serves   Exclusion = iota
+	Virtual            // it is no server: its Pods are backends themselves
+	Unlabel            // it lacks a label of the annotation backend-label
+	Master             // it has the label of masters
+	Excluded           // it has a label that excludes it
+	Cordoned           // it is cordoned, and the annotation remove-unscheduled-backend is on
+	Going              // the autoscaler is about to delete it
+	NotReady           // it is not ready, or has not said yet
 )
 
-// LeftOut returns why the controller leaves a node out of the backends of the
+// ExclusionOf returns why the controller leaves a node out of the backends of the
 // Service, and the evidence, as what follows the node's name in a sentence.
-func LeftOut(node *corev1.Node, svc *corev1.Service) (Why, string) {
+func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, string) {
 	wanted, _ := Annotation(svc, backendLabel)
 	for pair := range strings.SplitSeq(wanted, ",") {
 		key, value, ok := strings.Cut(pair, "=")

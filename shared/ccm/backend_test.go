@@ -122,7 +122,7 @@ func TestLeftOut(t *testing.T) {
 		name string
 		node *corev1.Node
 		edit func(*corev1.Service)
-		want ccm.Why
+		want ccm.Exclusion
 		text string
 	}{
 		{"serves", with(nil), nil, ccm.Serves, ""},
@@ -150,7 +150,7 @@ func TestLeftOut(t *testing.T) {
 		if tt.edit != nil {
 			tt.edit(svc)
 		}
-		if why, text := ccm.LeftOut(tt.node, svc); why != tt.want || text != tt.text {
+		if why, text := ccm.ExclusionOf(tt.node, svc); why != tt.want || text != tt.text {
 			t.Errorf("%s: got %d, %q; want %d, %q", tt.name, why, text, tt.want, tt.text)
 		}
 	}

@@ -13,12 +13,12 @@ import (
 )
 
 // Which load balancer is a Service's is asked here, for CLBs and NLBs alike, and in
-// three ways. Bound is the one that the controller would sync it with. Seek finds
+// three ways. Bound is the one that the controller would sync it with. Find finds
 // whatever the Service left behind, also where the controller finds nothing. Serving
 // is the one that has its address. Whose that one is, Owner tells.
 
 // BalancerReads is what finding a Service's load balancer, and whose it is, reads.
-// A class that calls Seek, Serving or Owner declares it.
+// A class that calls Find, Serving or Owner declares it.
 var BalancerReads = []grant.Grant{
 	grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.DescribeVServerGroups, grant.ListSLBTags,
 	grant.DescribeClusterDetail, grant.DescribeEipAddresses, grant.GetCallerIdentity,
@@ -26,14 +26,14 @@ var BalancerReads = []grant.Grant{
 
 // What finding the load balancer that a Service is synced with reads: BoundReads
 // for CLBs, NetworkReads for NLBs, also whose an NLB is. A class that calls Bound or
-// Seek declares them.
+// Find declares them.
 var (
 	BoundReads   = []grant.Grant{grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags}
 	NetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners}
 )
 
-// A Sought is what could be found out about the load balancer of a Service.
-type Sought struct {
+// A Found is what could be found out about the load balancer of a Service.
+type Found struct {
 	*Instance          // nil: none was found
 	By        string   // how it was found: "label", "address", "DNS name", "EIP", "tag" or "name"
 	Gone      string   // an ID that the Service had and that the API says does not exist
@@ -42,32 +42,32 @@ type Sought struct {
 }
 
 // Bind reports whether how it was found shows that the Service was bound to it.
-func (s Sought) Bind() bool {
+func (s Found) Bind() bool {
 	return s.By == "label" || s.By == "address" || s.By == "EIP" || s.By == "DNS name"
 }
 
-// Seek finds the load balancer of the Service by whatever it left behind:
+// Find finds the load balancer of the Service by whatever it left behind:
 // by the ID that the controller left on it, then by its address, then by name tag
 // and default name. An LB counts as gone only if the API says not found for a known
 // ID; an empty list proves nothing, because permissions that are limited by resource
 // give empty lists. It needs BalancerReads, or NetworkReads and GetCallerIdentity
 // for an NLB.
-func (c *View) Seek(ctx context.Context) (Sought, error) {
+func (c *View) Find(ctx context.Context) (Found, error) {
 	who, err := c.Cloud.STS.Identity(ctx)
 	if err != nil {
-		return Sought{}, fmt.Errorf("ask which account this is: %w", err)
+		return Found{}, fmt.Errorf("ask which account this is: %w", err)
 	}
-	s := Sought{Where: fmt.Sprintf("account %s, region %s", who.Account, c.Cloud.Region())}
+	s := Found{Where: fmt.Sprintf("account %s, region %s", who.Account, c.Cloud.Region())}
 	tagged, err := c.list(ctx, search{tag: DefaultName(c.Service)})
 	if err != nil {
-		return Sought{}, err
+		return Found{}, err
 	}
 	for _, lb := range tagged {
 		s.Tagged = append(s.Tagged, lb.ID)
 	}
-	for _, look := range []func(context.Context, *Sought) error{c.byLabel, c.byAddress, c.byMark} {
+	for _, look := range []func(context.Context, *Found) error{c.byLabel, c.byAddress, c.byMark} {
 		if err := look(ctx, &s); err != nil {
-			return Sought{}, err
+			return Found{}, err
 		}
 		if s.Instance != nil {
 			break
@@ -79,7 +79,7 @@ func (c *View) Seek(ctx context.Context) (Sought, error) {
 // byLabel looks the load balancer up by the ID that the controller left on the
 // Service. The label is evidence, and the DNS name of an NLB is better evidence. The
 // address of a CLB is not: it may be that of an EIP in front of it.
-func (c *View) byLabel(ctx context.Context, s *Sought) error {
+func (c *View) byLabel(ctx context.Context, s *Found) error {
 	id := c.Service.Labels[BalancerLabel]
 	if id == "" {
 		return nil
@@ -101,7 +101,7 @@ func (c *View) byLabel(ctx context.Context, s *Sought) error {
 // NLB is the cloud's own, so that one is proof whatever the VPC. Private addresses
 // repeat across VPCs, so that one of a CLB counts only in the cluster's; any may be
 // that of an EIP in front of it.
-func (c *View) byAddress(ctx context.Context, s *Sought) error {
+func (c *View) byAddress(ctx context.Context, s *Found) error {
 	address := Address(c.Service)
 	if address == "" {
 		return nil
@@ -147,7 +147,7 @@ func (c *View) byAddress(ctx context.Context, s *Sought) error {
 
 // byMark takes the one load balancer that has the Service's name tag, and where none
 // has it the one that has its default name.
-func (c *View) byMark(ctx context.Context, s *Sought) error {
+func (c *View) byMark(ctx context.Context, s *Found) error {
 	switch len(s.Tagged) {
 	case 0:
 	case 1:
@@ -163,7 +163,7 @@ func (c *View) byMark(ctx context.Context, s *Sought) error {
 }
 
 // found writes down the load balancer with this ID, whole.
-func (c *View) found(ctx context.Context, s *Sought, id, by string) error {
+func (c *View) found(ctx context.Context, s *Found, id, by string) error {
 	lb, err := c.read(ctx, id)
 	if err != nil {
 		return err
@@ -182,9 +182,9 @@ type Serving struct {
 }
 
 // Serving finds the load balancer that has the Service's ingress address, of
-// either kind, with its tags, and whose it is. It needs what Seek and Owner need.
+// either kind, with its tags, and whose it is. It needs what Find and Owner need.
 func (c *View) Serving(ctx context.Context) (Serving, error) {
-	s, err := c.Seek(ctx)
+	s, err := c.Find(ctx)
 	if err != nil {
 		return Serving{}, err
 	}
@@ -206,7 +206,7 @@ func (c *View) Serving(ctx context.Context) (Serving, error) {
 // with, found as the controller finds it: the one that the annotation id names,
 // else the one that has the Service's name tag, else the one that has its default
 // name (pkg/controller/service/clbv1/loadbalancer.go). It is nil if there is none,
-// or not exactly one. An empty list proves nothing: see Seek.
+// or not exactly one. An empty list proves nothing: see Find.
 func (c *View) Bound(ctx context.Context) (*Instance, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" {
 		return c.Named(ctx, id)

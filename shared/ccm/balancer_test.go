@@ -58,7 +58,7 @@ func TestSeek(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c, s := fixture.Account(t, tt.world, tt.edit)
-			got, err := c.Seek(t.Context())
+			got, err := c.Find(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func TestSeek(t *testing.T) {
 			}
 			fixture.Declared(t, s, servingReads...)
 			// Whichever of the calls fails, it is an error and not "none".
-			failing(t, s, func() error { _, err := c.Seek(t.Context()); return err })
+			failing(t, s, func() error { _, err := c.Find(t.Context()); return err })
 		})
 	}
 }

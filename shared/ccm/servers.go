@@ -246,7 +246,7 @@ func (b *backing) serves(s cloud.Backend) bool {
 	}
 	for i := range b.nodes {
 		if n := &b.nodes[i]; instanceOf(n) == s.ID {
-			why, _ := LeftOut(n, b.c.Service)
+			why, _ := ExclusionOf(n, b.c.Service)
 			return why != NotReady && why != Going
 		}
 	}
@@ -271,7 +271,7 @@ func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends [
 	}
 	for i := range nodes {
 		n := &nodes[i]
-		switch why, _ := LeftOut(n, svc); {
+		switch why, _ := ExclusionOf(n, svc); {
 		case why == Virtual:
 			for _, e := range ready {
 				if e.Node == n.Name { // in Local mode v2.14.0 takes the first for all of them

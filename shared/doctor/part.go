@@ -60,7 +60,7 @@ var parts = map[Part]struct {
 	Quotas:     {reads: []grant.Grant{grant.ListProductQuotas}},
 	Rights:     {reads: ccm.RoleReads, needs: []Part{Detail}},
 	Policy:     {},                        // it lies in the stream or in a file
-	Failures:   {needs: []Part{Services}}, // permissions of NATS: see Patrol
+	Failures:   {needs: []Part{Services}}, // permissions of NATS: see ScheduledRun
 }
 
 // closure returns the parts with all that these need, each once, in a fixed order.

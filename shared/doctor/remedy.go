@@ -40,7 +40,7 @@ func Remedy(c *Check) *remedy.Remedy {
 			plan.Seen = true
 			return plan, nil
 		},
-		Holds: func(ctx context.Context, k *remedy.Case) (remedy.Verdict, error) {
+		StillFails: func(ctx context.Context, k *remedy.Case) (remedy.Verdict, error) {
 			s, svc, found, err := again(ctx, k, c)
 			if err != nil {
 				return remedy.Unknown, err

@@ -13,7 +13,7 @@ import (
 // that some checks can't tell how things stand; it is one that no check can tell anything
 // of the Services.
 func OnTimer(ctx context.Context, env *engine.Env, checks []*Check) error {
-	round, err := (&Patrol{Env: env, Checks: checks}).Run(ctx)
+	round, err := (&ScheduledRun{Env: env, Checks: checks}).Run(ctx)
 	if errors.Is(err, ErrElsewhere) {
 		if env.Log != nil {
 			env.Log.Info(ErrElsewhere.Error())

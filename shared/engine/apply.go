@@ -232,9 +232,9 @@ func (x *run) stopped(ctx context.Context) (*hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	leave := x.leave(policy)
-	ok, rule := leave.Allows(x.r, x.risk, oneWay(x.steps))
-	if !ok && (x.rec.Approved == nil || leave.Mode != remedy.Fix) {
+	may := x.permission(policy)
+	ok, rule := may.Allows(x.r, x.risk, oneWay(x.steps))
+	if !ok && (x.rec.Approved == nil || may.Mode != remedy.Fix) {
 		return &hold{rule: "The policy was changed before the plan was done. " + rule, wait: time.Minute}, nil
 	}
 	return x.hold(ctx, policy)

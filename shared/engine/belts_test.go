@@ -40,22 +40,22 @@ func TestPolicyAt(t *testing.T) {
 		name  string
 		class string
 		at    remedy.Place
-		want  remedy.Leave
+		want  remedy.Permission
 	}{
-		{"anywhere", "c", remedy.Place{}, remedy.Leave{Mode: remedy.Fix}},
-		{"the class", "a", remedy.Place{}, remedy.Leave{Mode: remedy.Fix, Risk: high, OneWay: true, Named: true}},
-		{"a class that observes", "b", remedy.Place{}, remedy.Leave{Mode: remedy.Observe, Named: true}},
-		{"a namespace", "c", remedy.Place{Namespace: "db"}, remedy.Leave{Mode: remedy.Observe, Why: "Rule 1 of the policy (namespaces prod-*, db) says so."}},
-		{"the later rule", "a", remedy.Place{Namespace: "prod-eu"}, remedy.Leave{Mode: remedy.Fix, Risk: medium, OneWay: true, Named: true, Why: "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."}},
-		{"a rule that names the class", "c", remedy.Place{Namespace: "prod-eu"}, remedy.Leave{Mode: remedy.Fix, Risk: medium, Named: true, Why: "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."}},
-		{"half of a rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "iron")}, remedy.Leave{Mode: remedy.Fix}},
-		{"a whole rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "gold")}, remedy.Leave{Mode: remedy.Observe, Why: "Rule 3 of the policy (clusters c2; label tier=gold) says so."}},
-		{"the Service observes", "a", remedy.Place{Labels: label(remedy.ModeLabel, "observe")}, remedy.Leave{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true, Why: "The Service has the label lbremedy.io/mode=observe."}},
-		{"the namespace observes", "a", remedy.Place{Around: label(remedy.ModeLabel, "observe"), Labels: label(remedy.ModeLabel, "fix")}, remedy.Leave{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true, Why: "The namespace has the label lbremedy.io/mode=observe."}},
-		{"a label does not loosen", "b", remedy.Place{Labels: label(remedy.ModeLabel, "fix")}, remedy.Leave{Mode: remedy.Observe, Named: true}},
-		{"a word that nobody knows", "c", remedy.Place{Labels: label(remedy.ModeLabel, "fixx")}, remedy.Leave{Mode: remedy.Observe, Why: "The Service has the label lbremedy.io/mode=fixx."}},
-		{"muted", "c", remedy.Place{Around: label(remedy.MuteLabel, "true")}, remedy.Leave{Mode: remedy.Observe, Muted: true, Why: "The namespace has the label lbremedy.io/mute=true."}},
-		{"not muted", "c", remedy.Place{Labels: label(remedy.MuteLabel, "false")}, remedy.Leave{Mode: remedy.Fix}},
+		{"anywhere", "c", remedy.Place{}, remedy.Permission{Mode: remedy.Fix}},
+		{"the class", "a", remedy.Place{}, remedy.Permission{Mode: remedy.Fix, Risk: high, OneWay: true, Named: true}},
+		{"a class that observes", "b", remedy.Place{}, remedy.Permission{Mode: remedy.Observe, Named: true}},
+		{"a namespace", "c", remedy.Place{Namespace: "db"}, remedy.Permission{Mode: remedy.Observe, Why: "Rule 1 of the policy (namespaces prod-*, db) says so."}},
+		{"the later rule", "a", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, OneWay: true, Named: true, Why: "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."}},
+		{"a rule that names the class", "c", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, Named: true, Why: "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."}},
+		{"half of a rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "iron")}, remedy.Permission{Mode: remedy.Fix}},
+		{"a whole rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "gold")}, remedy.Permission{Mode: remedy.Observe, Why: "Rule 3 of the policy (clusters c2; label tier=gold) says so."}},
+		{"the Service observes", "a", remedy.Place{Labels: label(remedy.ModeLabel, "observe")}, remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true, Why: "The Service has the label lbremedy.io/mode=observe."}},
+		{"the namespace observes", "a", remedy.Place{Around: label(remedy.ModeLabel, "observe"), Labels: label(remedy.ModeLabel, "fix")}, remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true, Why: "The namespace has the label lbremedy.io/mode=observe."}},
+		{"a label does not loosen", "b", remedy.Place{Labels: label(remedy.ModeLabel, "fix")}, remedy.Permission{Mode: remedy.Observe, Named: true}},
+		{"a word that nobody knows", "c", remedy.Place{Labels: label(remedy.ModeLabel, "fixx")}, remedy.Permission{Mode: remedy.Observe, Why: "The Service has the label lbremedy.io/mode=fixx."}},
+		{"muted", "c", remedy.Place{Around: label(remedy.MuteLabel, "true")}, remedy.Permission{Mode: remedy.Observe, Muted: true, Why: "The namespace has the label lbremedy.io/mute=true."}},
+		{"not muted", "c", remedy.Place{Labels: label(remedy.MuteLabel, "false")}, remedy.Permission{Mode: remedy.Fix}},
 	} {
 		if got := policy.At(tt.class, tt.at); got != tt.want {
 			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
@@ -547,7 +547,7 @@ func TestTakenBackAsks(t *testing.T) {
 func TestUndoOfSeveralAttempts(t *testing.T) {
 	t.Parallel()
 	r, values := build(t), []string{"b", "c"}
-	r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 	r.class.Diagnose = func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 		was := c.Service.Annotations[key]
 		return remedy.Plan{Finding: "f", Steps: r.bind([]remedy.Step{act{Name: "1", Annotate: set(key, values[c.Attempt-1], was)}})}, nil

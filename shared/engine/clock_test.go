@@ -56,7 +56,7 @@ func TestMarkIsNew(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.steps = []remedy.Step{act{Name: "1"}} // a touch
-	r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 	r.ends(event.Waiting)
 	first := r.live()
 	r.advance(8 * time.Minute)
@@ -320,7 +320,7 @@ func TestWaitingEnds(t *testing.T) {
 	t.Run("unknown", func(t *testing.T) {
 		t.Parallel()
 		r := build(t)
-		r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
+		r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
 		r.ends(event.Waiting)
 		r.advance(61 * time.Minute)
 		if rec := r.ends(event.Asked); rec.Ask == "" {

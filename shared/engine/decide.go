@@ -33,7 +33,7 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 	x.rec.Ask, x.rec.Note = event.Redact(plan.Ask), event.Redact(plan.Note)
 	x.rec.Steps, x.rec.Changes, x.rec.Risk = steps, plan.Changes, ""
 	x.rec.Held, x.rec.Approved, x.rec.Digest, x.rec.Decided = "", nil, "", ""
-	leave := x.leave(x.c.Policy)
+	may := x.permission(x.c.Policy)
 	if len(plan.Steps) == 0 {
 		x.rec.Result = event.Asked
 		switch lasted := x.waited(); {
@@ -45,8 +45,8 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 			x.rec.Rule = fmt.Sprintf("It was to pass by itself, and has lasted %s.", lasted.Round(time.Minute))
 			x.rec.Ask = ccm.Join(x.rec.Ask, "Look why it lasts.")
 		}
-		if leave.Muted && x.rec.Result == event.Asked {
-			x.rec.Result, x.rec.Rule = event.Planned, ccm.Join(leave.Why, "Nobody is asked.")
+		if may.Muted && x.rec.Result == event.Asked {
+			x.rec.Result, x.rec.Rule = event.Planned, ccm.Join(may.Why, "Nobody is asked.")
 		}
 		return false, nil
 	}
@@ -54,21 +54,21 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 
 	own := x.owner(plan)
 	x.rec.Note = ccm.Join(x.rec.Note, own.note)
-	if own.manager != "" && !leave.Muted {
+	if own.manager != "" && !may.Muted {
 		// Without a digest: to agree would not help.
 		x.rec.Result, x.rec.Rule = event.Asked, fmt.Sprintf("%s owns what the plan would write and would put it back.", own.manager)
 		x.rec.Ask = ccm.Join(x.rec.Ask, "Commit this patch where the Service is kept: "+x.patches(plan))
 		return false, nil
 	}
 	x.rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
-	return x.permit(ctx, leave, x.risk, oneWay(plan.Steps))
+	return x.permit(ctx, may, x.risk, oneWay(plan.Steps))
 }
 
 // permit says whether a plan with these properties is applied: by the policy, or
 // by a person's word for it.
-func (x *run) permit(ctx context.Context, leave remedy.Leave, risk remedy.Risk, oneWay string) (bool, error) {
-	allowed, rule := leave.Allows(x.r, risk, oneWay)
-	if leave.Mode != remedy.Fix {
+func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Risk, oneWay string) (bool, error) {
+	allowed, rule := may.Allows(x.r, risk, oneWay)
+	if may.Mode != remedy.Fix {
 		x.rec.Result, x.rec.Rule = event.Planned, rule
 		return false, nil
 	}

@@ -277,7 +277,7 @@ func TestDeclaration(t *testing.T) {
 	r.Steps = []remedy.Step{step.TagLB{}}
 	fixture.Equal(t, names(), "get namespaces, get services, list events, nlb:GetLoadBalancerAttribute, nlb:ListListeners, nlb:ListLoadBalancers, nlb:ListServerGroupServers, nlb:ListTagResources, nlb:TagResources, "+
 		"slb:DescribeLoadBalancerAttribute, slb:DescribeLoadBalancerListeners, slb:DescribeLoadBalancers, slb:DescribeVServerGroupAttribute, slb:DescribeVServerGroups, slb:ListTagResources, slb:TagResources, vpc:DescribeVSwitches")
-	if err := r.Validate(); err == nil || !strings.Contains(err.Error(), "no Holds") {
+	if err := r.Validate(); err == nil || !strings.Contains(err.Error(), "no StillFails") {
 		t.Errorf("got %v", err)
 	}
 	err := (&remedy.Remedy{}).Validate()

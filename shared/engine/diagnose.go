@@ -35,7 +35,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
 	for range 3 {
 		began := x.env.now()
-		// Holds and Diagnose are one look: what both ask is read once.
+		// StillFails and Diagnose are one look: what both ask is read once.
 		if x.env.Cloud != nil {
 			x.c.Cloud = x.env.Cloud.Once()
 		}
@@ -69,8 +69,8 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		if proof != "" && !(told && x.r.Sees) {
 			return end(x.ended(), proof)
 		}
-		if x.r.Holds != nil {
-			v, err := x.r.Holds(ctx, x.c)
+		if x.r.StillFails != nil {
+			v, err := x.r.StillFails(ctx, x.c)
 			if err != nil {
 				return remedy.Plan{}, false, fmt.Errorf("ask whether the failure holds: %w", err)
 			}
@@ -149,13 +149,13 @@ func (x *run) locate(ctx context.Context) error {
 			x.around = ns.Labels
 		}
 	}
-	leave := x.leave(x.c.Policy)
-	x.rec.Mode, x.rec.Muted = string(leave.Mode), leave.Muted
+	may := x.permission(x.c.Policy)
+	x.rec.Mode, x.rec.Muted = string(may.Mode), may.Muted
 	return nil
 }
 
-// leave returns what a policy allows the class for the Service as it was read last.
-func (x *run) leave(p remedy.Policy) remedy.Leave {
+// permission returns what a policy allows the class for the Service as it was read last.
+func (x *run) permission(p remedy.Policy) remedy.Permission {
 	return p.At(x.r.Class, remedy.Place{
 		Cluster: x.env.Cluster, Namespace: x.c.Service.Namespace, Labels: x.c.Service.Labels, Around: x.around,
 	})

@@ -126,7 +126,7 @@ func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 		Diagnose: func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			return remedy.Plan{Finding: "It is old.", Steps: r.bind(r.steps)}, r.hit(ctx, "diagnose")
 		},
-		Holds: func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+		StillFails: func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 			point := "holds"
 			if c.Written() {
 				point = "holds after"

@@ -186,7 +186,7 @@ func TestStaysBroken(t *testing.T) {
 		}, event.Asked},
 		{"fails each time", 2, func(r *rig) { // until the breaker of the class asks a person
 			r.steps = []remedy.Step{act{Name: "1"}}
-			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 		}, event.Asked},
 		{"can't be read", 2, func(r *rig) {
 			r.on("diagnose", func(context.Context) error { return errors.New("list vSwitches: Forbidden.RAM, request 5D2A-1") })

@@ -39,7 +39,7 @@ func TestQuietReasons(t *testing.T) {
 			r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
 			r.ends(tt.want)
 			r.on("holds", nil)
-			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
 			r.event.Again = true
 			r.ends(event.Gone)
 		})
@@ -106,7 +106,7 @@ func TestByCause(t *testing.T) {
 		return r.decode(kind, data)
 	}
 	far.did = &made
-	r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Is(!gone), nil }
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Is(!gone), nil }
 	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
 		if made == 0 {
 			return remedy.Plan{Finding: "It is too little.", Steps: []remedy.Step{far}}, nil
@@ -133,7 +133,7 @@ func TestByCause(t *testing.T) {
 	made, gone = 0, false
 	r.event = r.failure(class, r.now().Add(time.Minute))
 	r.advance(2 * time.Minute)
-	r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) {
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) {
 		return remedy.Yes, r.hit(t.Context(), "verdict")
 	}
 	asked := 0
@@ -145,7 +145,7 @@ func TestByCause(t *testing.T) {
 	})
 	r.dies()
 	r.advance(3 * time.Minute)
-	r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
 	if r.ends(event.Fixed); made != 1 {
 		t.Errorf("made %d times", made)
 	}
@@ -158,14 +158,14 @@ func TestByCause(t *testing.T) {
 		err   string
 	}{
 		{"an error", func() {
-			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, errBoom }
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, errBoom }
 		}, "", "ask whether the failure holds: boom"},
 		{"unknown", func() {
-			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
 		}, event.Waiting, ""},
 	} {
 		made = 0
-		r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+		r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 		r.event = r.failure(class, r.now().Add(time.Minute))
 		r.advance(2 * time.Minute)
 		far.then = tt.write

@@ -115,7 +115,7 @@ func TestLostIsNoCrash(t *testing.T) {
 	r := build(t)
 	other := *r.class
 	other.Class, other.Steps = "other", nil
-	other.Holds = nil
+	other.StillFails = nil
 	other.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Wait: time.Second})
 	ev := r.failure("other", time.Now().Add(-time.Minute))
 	r.on("diagnose", func(ctx context.Context) error {

@@ -209,7 +209,7 @@ func (x *run) stays(ctx context.Context) (rec event.Record, ended bool, err erro
 		return ends(x.fail(ctx, err))
 	}
 	// What the journal holds to take back is data, as a plan there is.
-	ok, rule := x.leave(x.c.Policy).Allows(x.r, remedy.Plan{Steps: x.steps[x.rec.Next:]}.Highest(), "")
+	ok, rule := x.permission(x.c.Policy).Allows(x.r, remedy.Plan{Steps: x.steps[x.rec.Next:]}.Highest(), "")
 	if ok && !x.c.Policy.TakeBack {
 		ok, rule = false, "The policy takes nothing back by itself."
 	}

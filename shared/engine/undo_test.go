@@ -108,7 +108,7 @@ func TestUndoRefuses(t *testing.T) {
 		{"another class writes", func(r *rig, _ *event.Record) {
 			other, ev := *r.class, r.failure("other", r.now())
 			other.Class = "other"
-			other.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+			other.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 			done := make(chan struct{})
 			r.steps = []remedy.Step{act{Name: "9", Annotate: set(key, "new", "old")}}
 			r.once("before 9", kill)

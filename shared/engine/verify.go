@@ -94,7 +94,7 @@ func (x *run) verify(ctx context.Context) (event.Record, error) {
 // tells whether it worked. The case is diagnosed again until the class no longer finds
 // its cause.
 func (x *run) byCause(ctx context.Context) (event.Record, error) {
-	v, err := x.r.Holds(ctx, x.c)
+	v, err := x.r.StillFails(ctx, x.c)
 	if err != nil {
 		return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
 	}
@@ -130,7 +130,7 @@ func (x *run) proven(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
-	v, err := x.r.Holds(ctx, x.c)
+	v, err := x.r.StillFails(ctx, x.c)
 	if err != nil {
 		return false, fmt.Errorf("ask whether the failure holds: %w", err)
 	}
@@ -170,7 +170,7 @@ func (x *run) unproven(ctx context.Context) (event.Record, error) {
 		if over != "" {
 			return x.gone(ctx, over)
 		}
-		v, err := x.r.Holds(ctx, x.c)
+		v, err := x.r.StillFails(ctx, x.c)
 		if err != nil {
 			return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
 		}

@@ -49,11 +49,11 @@ func TestVerify(t *testing.T) {
 			svc.Spec.LoadBalancerClass = &nlb
 		}, after: func(r *rig) { r.sync("h2", "8.8.8.8") }, want: event.Fixed},
 		{name: "the cause still stands", after: func(r *rig) {
-			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 			r.sync("h2", "192.168.0.9")
 		}, want: event.Waiting},
 		{name: "whether the cause stands can't be told", after: func(r *rig) {
-			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
 			r.sync("h2", "192.168.0.9")
 		}, want: event.Waiting},
 		{name: "somebody else changed an annotation", after: func(r *rig) { r.patch("", `{"metadata":{"annotations":{"a/b":"c"}}}`) },
@@ -170,7 +170,7 @@ func TestFailuresAfterWrite(t *testing.T) {
 			r := build(t)
 			r.once("after 1", func(context.Context) error {
 				r.publish(r.failure(tt.class, r.now().Add(tt.after)))
-				r.class.Holds = func(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
+				r.class.StillFails = func(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 					if c.Service == nil {
 						t.Error("the class is asked without a Service")
 					}
@@ -211,7 +211,7 @@ func TestUnsettledThrice(t *testing.T) {
 		}
 		r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`)
 		r.steps[0] = act{Name: "1", Annotate: set(key, "old", "old")} // writes no change but the mark
-		r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+		r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 		if n == 1 {
 			r.ends(event.Waiting) // changed by somebody
 			continue
@@ -339,7 +339,7 @@ func TestGone(t *testing.T) {
 		}, want: event.Gone, says: "EnsuredLoadBalancer"},
 		{name: "the cause is gone", before: func(r *rig) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"other"}}}`) }, want: event.Gone, says: "cause of the failure is gone"},
 		{name: "unknown", before: func(r *rig) {
-			r.class.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
 		}, want: event.Waiting, says: "can't be told"},
 		{name: "deleted", before: func(r *rig) { r.remove() }, want: event.Gone, says: "does not exist"},
 		{name: "being deleted", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.remove() }, want: event.Gone, says: "being deleted"},

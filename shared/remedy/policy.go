@@ -121,8 +121,8 @@ const (
 	MuteLabel = "lbremedy.io/mute" // true: nothing is written, and nobody is asked
 )
 
-// A Leave is what the policy allows one class at one place.
-type Leave struct {
+// A Permission is what the policy allows one class at one place.
+type Permission struct {
 	Mode   Mode
 	Risk   Risk // fix mode applies plans up to this risk
 	OneWay bool // also steps that can't be taken back
@@ -132,8 +132,8 @@ type Leave struct {
 }
 
 // At returns what the policy allows a class at a place. Labels only make it stricter.
-func (p Policy) At(class string, at Place) Leave {
-	l := Leave{Mode: p.Mode, Risk: p.Risk}
+func (p Policy) At(class string, at Place) Permission {
+	l := Permission{Mode: p.Mode, Risk: p.Risk}
 	take := func(mode Mode, risk *Risk, why string) {
 		if mode != "" {
 			l.Mode, l.Why = mode, why
@@ -210,7 +210,7 @@ func (r Rule) String() string {
 
 // Allows reports whether a plan of this risk is applied without a person's word, and
 // the rule that says so.
-func (l Leave) Allows(r *Remedy, risk Risk, oneWay string) (bool, string) {
+func (l Permission) Allows(r *Remedy, risk Risk, oneWay string) (bool, string) {
 	switch {
 	case l.Muted:
 		return false, ccm.Join(l.Why, "Nothing is written, and nobody is asked.")

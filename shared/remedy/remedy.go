@@ -33,12 +33,12 @@ type Remedy struct {
 	Doc      string        // Markdown; its first line is the title
 	Codes    []string      // error codes that mean this class, where a message still carries one
 	Texts    []string      // texts looked for in the message; the longest text found wins
-	Reads    []grant.Grant // what Diagnose and Holds read beyond the Service
+	Reads    []grant.Grant // what Diagnose and StillFails read beyond the Service
 	Steps    []Step        // zero values: the kinds of write a plan may hold; their grants follow
 	Scope    Scope         // what one open ticket covers
 	OptIn    bool          // applied only where the policy file names the class
 	Deleting bool          // also answers for Services that are being deleted
-	Sees     bool          // Holds answers Yes on what it has read alone, whatever the Event says: all its plans are Seen
+	Sees     bool          // StillFails answers Yes on what it has read alone, whatever the Event says: all its plans are Seen
 
 	// Annotations are what its steps may set or remove of the Service: names as the
 	// controller's documentation has them, without prefix, or whole keys.
@@ -46,9 +46,9 @@ type Remedy struct {
 
 	// Diagnose finds the cause and says what to do. It only reads.
 	Diagnose func(context.Context, *Case) (Plan, error)
-	// Holds reports whether this failure's own cause still stands. It is asked
+	// StillFails reports whether this failure's own cause still stands. It is asked
 	// before the plan and after it. A class with steps has one.
-	Holds func(context.Context, *Case) (Verdict, error)
+	StillFails func(context.Context, *Case) (Verdict, error)
 }
 
 // Title returns the first line of the class's page, without its Markdown mark.
@@ -90,8 +90,8 @@ func (r *Remedy) Validate() error {
 	if r.Diagnose == nil {
 		errs = append(errs, errors.New("no Diagnose"))
 	}
-	if len(r.Steps) > 0 && r.Holds == nil {
-		errs = append(errs, errors.New("it has steps and no Holds"))
+	if len(r.Steps) > 0 && r.StillFails == nil {
+		errs = append(errs, errors.New("it has steps and no StillFails"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("class %q: %w", r.Class, err)

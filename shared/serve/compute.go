@@ -28,7 +28,7 @@ const margin = 2 * time.Second
 
 // context returns what a request's run stands under: under Function Compute the
 // credentials, the ID and the end of the invocation that its headers say.
-func (d *Door) context(r *http.Request) (context.Context, context.CancelFunc) {
+func (d *Endpoint) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, h := r.Context(), r.Header
 	if !d.FC {
 		return ctx, func() {}
@@ -62,7 +62,7 @@ func before(ctx context.Context, end time.Time) (context.Context, context.Cancel
 // is a request, and the answer says the status; of all else it is one or more
 // CloudEvents in JSON, and an error makes the platform count the invocation as failed; a
 // Dead one is for good, and a Misdirected one is the sender's fault.
-func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
+func (d *Endpoint) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
 	var id string
 	if fcc, ok := fccontext.FromContext(ctx); ok {
 		c := fcc.Credentials
@@ -119,7 +119,7 @@ type Misdirected string
 func (m Misdirected) Error() string { return string(m) }
 
 // failed logs why an invocation fails, and returns it without secrets.
-func (d *Door) failed(id, text string) string {
+func (d *Endpoint) failed(id, text string) string {
 	text = event.Redact(text)
 	if d.Log != nil {
 		d.Log.Warn("event not settled", "request", id, "error", text)
@@ -128,7 +128,7 @@ func (d *Door) failed(id, text string) string {
 }
 
 // triggered answers the request of an HTTP trigger, as the door answers any.
-func (d *Door) triggered(r *http.Request) (json.RawMessage, error) {
+func (d *Endpoint) triggered(r *http.Request) (json.RawMessage, error) {
 	a := &recorder{header: http.Header{}, status: http.StatusOK}
 	d.Handler().ServeHTTP(a, r)
 	headers := map[string]string{}
@@ -157,7 +157,7 @@ func (a *recorder) Write(b []byte) (int, error) { return a.body.Write(b) }
 // goRuntime answers the invocations of Function Compute's Go runtime until ctx ends,
 // then lets those in hand finish. The SDK's loop can't be ended and has no ear for
 // SIGTERM: it goes on until the process ends.
-func (d *Door) goRuntime(ctx context.Context, api string) error {
+func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
 	mend(api, &d.hands)
 	fc.RegisterInitializerFunction(d.initialize)
 	fc.RegisterPreStopFunction(d.hands.wait)
@@ -233,7 +233,7 @@ func (m *mended) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // initialize checks that events can be answered. The SDK takes no error of an
 // initializer: a panic is how one fails, and the SDK hands its text on.
-func (d *Door) initialize(ctx context.Context) {
+func (d *Endpoint) initialize(ctx context.Context) {
 	if err := d.prepared(ctx); err != nil {
 		panic(event.Redact(err.Error()))
 	}

@@ -71,7 +71,7 @@ func TestTrigger(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			d := &Door{FC: true, Tokens: func() ([]string, error) { return []string{"sesame"}, nil }, Handle: func(ctx context.Context, got cloudevents.Event) host.Reply {
+			d := &Endpoint{FC: true, Tokens: func() ([]string, error) { return []string{"sesame"}, nil }, Handle: func(ctx context.Context, got cloudevents.Event) host.Reply {
 				if got.ID() != e.ID() || !bytes.Equal(got.Data(), e.Data()) {
 					t.Errorf("the event became %s", got)
 				}
@@ -95,7 +95,7 @@ func TestTrigger(t *testing.T) {
 			}
 		})
 	}
-	d := &Door{}
+	d := &Endpoint{}
 	for _, payload := range []string{`{"version":"v2","requestContext":{}}`, `{"version":"v1","isBase64Encoded":true,"body":"%","requestContext":{}}`} {
 		if got, err := d.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), "HTTP trigger") {
 			t.Errorf("%s: got %s, %v", payload, got, err)
@@ -128,7 +128,7 @@ func TestBatch(t *testing.T) {
 			parts[i] = marshal(t, e)
 		}
 		var handled atomic.Int64
-		d := &Door{Handle: func(_ context.Context, e cloudevents.Event) host.Reply {
+		d := &Endpoint{Handle: func(_ context.Context, e cloudevents.Event) host.Reply {
 			handled.Add(1)
 			var i int
 			fmt.Sscan(e.ID(), &i)
@@ -146,7 +146,7 @@ func TestBatch(t *testing.T) {
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	d := &Door{Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(context.Context, cloudevents.Event) host.Reply { panic("oh AccessKeyId=LTAI4FakeFakeFake1234") }}
+	d := &Endpoint{Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(context.Context, cloudevents.Event) host.Reply { panic("oh AccessKeyId=LTAI4FakeFakeFake1234") }}
 	text := marshal(t, failure(someService))
 	a := httptest.NewRecorder()
 	d.Handler().ServeHTTP(a, httptest.NewRequest("POST", "/", strings.NewReader("["+text+","+text+"]")))
@@ -163,7 +163,7 @@ func TestInvocation(t *testing.T) {
 		now := time.Now()
 		var left time.Duration
 		var log bytes.Buffer
-		d := &Door{FC: true, Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
+		d := &Endpoint{FC: true, Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
 			left = 0
 			if end, ok := ctx.Deadline(); ok {
 				left = time.Until(end)
@@ -210,7 +210,7 @@ func TestHands(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
-		d := &Door{Handle: func(context.Context, cloudevents.Event) host.Reply { <-end; return host.Reply{} }}
+		d := &Endpoint{Handle: func(context.Context, cloudevents.Event) host.Reply { <-end; return host.Reply{} }}
 		body := marshal(t, failure(someService))
 		post := func(method, path string) int {
 			a := httptest.NewRecorder()
@@ -257,8 +257,8 @@ func TestInitialize(t *testing.T) {
 			t.Errorf("it panics with %v", v)
 		}
 	}()
-	(&Door{}).initialize(t.Context())
-	(&Door{Ready: func(context.Context) error { return errors.New("NATS is away") }}).initialize(t.Context())
+	(&Endpoint{}).initialize(t.Context())
+	(&Endpoint{Ready: func(context.Context) error { return errors.New("NATS is away") }}).initialize(t.Context())
 }
 
 // What the platform leaves out is added, an API that is away is asked after a pause,

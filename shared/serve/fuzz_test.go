@@ -28,7 +28,7 @@ func FuzzDoor(f *testing.F) {
 	f.Add("POST", "/", "", "", "", []byte(wrapped(f, map[string]string{"ce-specversion": "1.0"}, "x")))
 	f.Add("POST", "/", "", "", "", fcTrigger(f, "POST", "/", nil, structured, false))
 	f.Add("POST", "/", "", "", "", fcTrigger(f, "GE T", "%", map[string]string{"a b": "\n"}, "=", true))
-	d := &Door{Handle: func(_ context.Context, e cloudevents.Event) host.Reply {
+	d := &Endpoint{Handle: func(_ context.Context, e cloudevents.Event) host.Reply {
 		if err := e.Validate(); err != nil {
 			panic(err)
 		}

@@ -208,7 +208,7 @@ func TestJWT(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
-			d := &Door{
+			d := &Endpoint{
 				JWT: verifier(t, map[string]string{"KEYS": put(t, or(tt.keys, set256)), "SUBJECT": tt.subject}),
 				Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} },
 			}
@@ -251,7 +251,7 @@ func TestEitherToken(t *testing.T) {
 		{fixed, "fixed", 204}, {fixed, token, 204}, {fixed, "other", 401}, {fixed, "", 401},
 		{gone, token, 204}, {gone, "fixed", 503}, {nil, token, 204}, {nil, "fixed", 401},
 	} {
-		d := &Door{Tokens: tt.tokens, JWT: v, Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} }}
+		d := &Endpoint{Tokens: tt.tokens, JWT: v, Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} }}
 		q := httptest.NewRequest("POST", "/", strings.NewReader(marshal(t, failure(someService))))
 		q.Header.Set("Authorization", "Bearer "+tt.shown)
 		a := httptest.NewRecorder()

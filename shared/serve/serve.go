@@ -69,8 +69,8 @@ import (
 // a quarter of it before it is published.
 const MaxBody = 256 << 10
 
-// A Door answers requests with a host.
-type Door struct {
+// An Endpoint answers requests with a host.
+type Endpoint struct {
 	Handle func(context.Context, cloudevents.Event) host.Reply
 	Ready  func(context.Context) error // nil error: requests can be answered; nil: always ready
 	Log    *slog.Logger                // nil: discarded
@@ -82,7 +82,7 @@ type Door struct {
 }
 
 // Handler returns the door's HTTP handler.
-func (d *Door) Handler() http.Handler {
+func (d *Endpoint) Handler() http.Handler {
 	mux := http.NewServeMux()
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 	mux.HandleFunc("POST /{$}", d.event)
@@ -138,7 +138,7 @@ func (a *answer) Write(b []byte) (int, error) {
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // ready answers whether an event would find all it needs.
-func (d *Door) ready(w http.ResponseWriter, r *http.Request) {
+func (d *Endpoint) ready(w http.ResponseWriter, r *http.Request) {
 	if err := d.prepared(r.Context()); err != nil {
 		http.Error(w, event.Redact(err.Error()), http.StatusServiceUnavailable)
 		return
@@ -160,7 +160,7 @@ func ready(env *engine.Env) func(context.Context) error {
 
 // prepared returns what keeps events from being answered, or nil. The program has
 // connected before it listens, so that asking twice does no harm.
-func (d *Door) prepared(ctx context.Context) error {
+func (d *Endpoint) prepared(ctx context.Context) error {
 	if d.Ready == nil {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (d *Door) prepared(ctx context.Context) error {
 }
 
 // event answers one event, or a batch of them.
-func (d *Door) event(w http.ResponseWriter, r *http.Request) {
+func (d *Endpoint) event(w http.ResponseWriter, r *http.Request) {
 	const unsettled = "event not settled"
 	if status, err := d.admit(r); err != nil {
 		switch status {
@@ -235,7 +235,7 @@ const atOnce = 8
 // handle answers the events of a request as one: with the worst of its replies. That
 // is the one that must come again, because the sender sends all of them again, and
 // what was settled before is told by the journal at once.
-func (d *Door) handle(ctx context.Context, list []cloudevents.Event) host.Reply {
+func (d *Endpoint) handle(ctx context.Context, list []cloudevents.Event) host.Reply {
 	if !d.hands.begin() {
 		return host.Reply{Retry: time.Second, Err: errors.New("the function ends, and takes nothing more")}
 	}
@@ -261,7 +261,7 @@ func (d *Door) handle(ctx context.Context, list []cloudevents.Event) host.Reply 
 }
 
 // one answers one event. A panic is the run's and not the door's: the event comes again.
-func (d *Door) one(ctx context.Context, e cloudevents.Event) (r host.Reply) {
+func (d *Endpoint) one(ctx context.Context, e cloudevents.Event) (r host.Reply) {
 	defer func() {
 		if v := recover(); v != nil {
 			if d.Log != nil {
@@ -274,7 +274,7 @@ func (d *Door) one(ctx context.Context, e cloudevents.Event) (r host.Reply) {
 }
 
 // refuse answers with a status and one sentence.
-func (d *Door) refuse(w http.ResponseWriter, r *http.Request, status int, what, text string) {
+func (d *Endpoint) refuse(w http.ResponseWriter, r *http.Request, status int, what, text string) {
 	text = event.Redact(text)
 	if d.Log != nil {
 		log := d.Log
@@ -321,7 +321,7 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	if err := h.Validate(); err != nil {
 		return err
 	}
-	d := &Door{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: ready(env), Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
+	d := &Endpoint{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: ready(env), Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
 		// An instance that was frozen wakes with a dead connection.
 		if err := env.Stream.Wake(ctx); err != nil {
 			return host.Reply{Retry: time.Second, Err: err}

@@ -147,7 +147,7 @@ func TestDoor(t *testing.T) {
 			t.Parallel()
 			handled := 0
 			var log bytes.Buffer
-			d := &Door{
+			d := &Endpoint{
 				Handle: func(_ context.Context, got cloudevents.Event) host.Reply {
 					if handled++; got.ID() != e.ID() || string(got.Data()) != string(e.Data()) {
 						t.Errorf("the event became %s", got)
@@ -180,7 +180,7 @@ func TestDoor(t *testing.T) {
 	}
 
 	// Nobody asks whether a door without Ready is ready; without a log nothing is logged.
-	d := &Door{Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{Dead: "no"} }}
+	d := &Endpoint{Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{Dead: "no"} }}
 	for path, want := range map[string]int{"/readyz": 200, "/": 422} {
 		method := "GET"
 		if path == "/" {
@@ -219,7 +219,7 @@ func TestBrokenOff(t *testing.T) {
 	t.Parallel()
 	a := httptest.NewRecorder()
 	q := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("{"), broken{}))
-	(&Door{}).Handler().ServeHTTP(a, q)
+	(&Endpoint{}).Handler().ServeHTTP(a, q)
 	if a.Code != http.StatusServiceUnavailable || a.Header().Get("x-fc-status") != "404" {
 		t.Errorf("got %d: %s", a.Code, a.Body)
 	}
@@ -244,7 +244,7 @@ func TestInvoke(t *testing.T) {
 		{name: "later", body: marshal(t, e), reply: host.Reply{Retry: 5 * time.Second}, err: "again in 5s"},
 		{name: "garbage", body: "{", err: "invalid event"},
 	} {
-		d := &Door{Handle: func(context.Context, cloudevents.Event) host.Reply { return tt.reply }}
+		d := &Endpoint{Handle: func(context.Context, cloudevents.Event) host.Reply { return tt.reply }}
 		got, err := d.Invoke(t.Context(), []byte(tt.body))
 		if string(got) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: got %s, %v", tt.name, got, err)
@@ -258,8 +258,8 @@ func TestInvoke(t *testing.T) {
 func TestKey(t *testing.T) {
 	t.Parallel()
 	var got cloud.Key
-	door := func(fc bool) *Door {
-		return &Door{FC: fc, Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
+	door := func(fc bool) *Endpoint {
+		return &Endpoint{FC: fc, Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
 			got, _ = Key(cloud.Static(cloud.Key{ID: "own"}))(ctx)
 			return host.Reply{}
 		}}
@@ -311,7 +311,7 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun, end := make(chan struct{}), make(chan struct{})
-	d := &Door{Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
+	d := &Endpoint{Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
 		close(begun)
 		<-end
 		if ctx.Err() != nil {
@@ -548,7 +548,7 @@ func TestNotReadyWithoutPolicy(t *testing.T) {
 		t.Error(err)
 	}
 	reads = policy.ErrNewer
-	d := &Door{Ready: ready(env)}
+	d := &Endpoint{Ready: ready(env)}
 	w := httptest.NewRecorder()
 	d.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "newer release") {

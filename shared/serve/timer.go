@@ -60,7 +60,7 @@ func runTimer(ctx context.Context, args []string, do func(context.Context, *engi
 	if once {
 		return do(ctx, env)
 	}
-	d := &Door{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: env.Stream.Wake}
+	d := &Endpoint{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: env.Stream.Wake}
 	if d.JWT, err = NewVerifier(ctx, os.Getenv); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func runTimer(ctx context.Context, args []string, do func(context.Context, *engi
 
 // onTime returns a handler that answers a call with 204 when the thing is done, and with
 // 503 when it must be done again. All else is answered as any door does.
-func (d *Door) onTime(do func(context.Context) error) http.Handler {
+func (d *Endpoint) onTime(do func(context.Context) error) http.Handler {
 	call := func(w http.ResponseWriter, r *http.Request) {
 		w = &answer{ResponseWriter: w}
 		if status, err := d.admit(r); err != nil {
@@ -114,7 +114,7 @@ func (d *Door) onTime(do func(context.Context) error) http.Handler {
 }
 
 // done does the thing. Its panic is an error of this call.
-func (d *Door) done(ctx context.Context, do func(context.Context) error) (err error) {
+func (d *Endpoint) done(ctx context.Context, do func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			if d.Log != nil {

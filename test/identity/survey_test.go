@@ -81,8 +81,8 @@ func permitted(t *testing.T, cluster string) stream.Permissions {
 }
 
 // round surveys once and returns what could not be done or told of it; nil: all could.
-func round(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor.Round, error) {
-	r, err := (&doctor.Patrol{Env: env, Checks: checks}).Run(ctx)
+func round(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor.RunResult, error) {
+	r, err := (&doctor.ScheduledRun{Env: env, Checks: checks}).Run(ctx)
 	if err == nil && len(r.Result.Unknown) > 0 {
 		u := r.Result.Unknown[0]
 		err = fmt.Errorf("%s, %s: %s", u.Check, u.About, u.Why)

@@ -54,7 +54,7 @@ func TestClusters(t *testing.T) {
 			hanging.Add(1)
 			<-r.Context().Done()
 		case !bytes.Contains(body, []byte(`"cluster":"`+of+`"`)):
-			w.WriteHeader(http.StatusMisdirectedRequest) // as serve.Door answers
+			w.WriteHeader(http.StatusMisdirectedRequest) // as serve.Endpoint answers
 		default:
 			mu.Lock()
 			got[of]++

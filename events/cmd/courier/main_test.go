@@ -164,7 +164,7 @@ func TestHealsThroughKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Env.Who, h.Env.Watch = "http", 10*time.Second
-	door := &serve.Door{Handle: h.Handle, Tokens: func() ([]string, error) { return []string{"kn0wn"}, nil }}
+	door := &serve.Endpoint{Handle: h.Handle, Tokens: func() ([]string, error) { return []string{"kn0wn"}, nil }}
 	behind := http.StripPrefix("/"+class, door.Handler())
 	courier := &process{}
 	var requests atomic.Int64

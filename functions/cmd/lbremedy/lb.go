@@ -427,7 +427,7 @@ func weights(s *doctor.Snapshot, svc *corev1.Service) ([]weight, error) {
 	servers, serves := map[string]string{}, map[string]bool{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		why, _ := ccm.LeftOut(n, svc)
+		why, _ := ccm.ExclusionOf(n, svc)
 		serves[n.Name] = why == ccm.Serves
 		servers[n.Name] = n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, ".")+1:]
 	}

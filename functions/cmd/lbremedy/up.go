@@ -281,7 +281,7 @@ func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) e
 			func() error { return h.Work(ctx, u.workers) },
 			func() error { return (&ticket.Looker{Env: env, Remedies: functions.All}).Run(ctx) })
 		if u.every > 0 {
-			p := &doctor.Patrol{Env: env, Checks: checks.Checks()}
+			p := &doctor.ScheduledRun{Env: env, Checks: checks.Checks()}
 			said := u.metrics.Survey(checkIDs(p.Checks), u.every)
 			begin = append(begin, func() error { return u.patrol(ctx, p, said) })
 		}
@@ -345,7 +345,7 @@ const oftenest = 5 * time.Minute
 // patrol surveys the cluster soon and each time again. A survey that fails is tried
 // again at the next time. The first one waits for a moment that chance chooses: programs
 // that start together would take the account's calls together.
-func (u *upping) patrol(ctx context.Context, p *doctor.Patrol, said *observe.Survey) error {
+func (u *upping) patrol(ctx context.Context, p *doctor.ScheduledRun, said *observe.Survey) error {
 	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
 	defer next.Stop()
 	tick := time.NewTicker(u.every)

@@ -304,7 +304,7 @@ func (r *rig) functions(cluster string) string {
 		r.must(err)
 		env.Who, env.Watch = "http", 10*time.Second
 		h := &host.Host{Env: env, Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(f *remedy.Remedy) bool { return f.Class != class })}
-		mux.Handle("/"+class+"/", http.StripPrefix("/"+class, (&serve.Door{Handle: h.Handle}).Handler()))
+		mux.Handle("/"+class+"/", http.StripPrefix("/"+class, (&serve.Endpoint{Handle: h.Handle}).Handler()))
 	}
 	server := httptest.NewServer(mux)
 	r.Cleanup(server.Close)

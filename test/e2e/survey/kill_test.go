@@ -93,7 +93,7 @@ func (r *rig) kill() []string {
 // lock away.
 func (r *rig) unlocked() {
 	r.Helper()
-	if _, err := (&doctor.Patrol{Env: r.env, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
+	if _, err := (&doctor.ScheduledRun{Env: r.env, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
 		r.Errorf("while the lock of a round that was killed stands, the next one ends with %v", err)
 	}
 	r.must(r.env.Stream.Delete(r.ctx, "lock.survey."+scene.ClusterID))

@@ -6,10 +6,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// Unfound is the plan for a failure about a load balancer that Bound does not
+// NoBalancer is the plan for a failure about a load balancer that Bound does not
 // find: there is nothing to compare the annotations with. What is, as the end of a
 // sentence, is what a person would compare, such as "its resource group".
-func (c *Case) Unfound(what string) Plan {
+func (c *Case) NoBalancer(what string) Plan {
 	name := ccm.DefaultName(c.Service)
 	finding := fmt.Sprintf("Not exactly one load balancer of the Service was found, neither by the tag %s=%s nor by the name %s, so that there is nothing to compare its annotations with. An empty list is no proof that there is none.", ccm.NameTag, name, name)
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
@@ -22,9 +22,9 @@ func (c *Case) Unfound(what string) Plan {
 	return Plan{Finding: finding, Ask: ask}
 }
 
-// Misdirected is the plan for a failure of CLBs on a Service that an NLB serves. The
+// WrongController is the plan for a failure of CLBs on a Service that an NLB serves. The
 // finding says what the event is about.
-func Misdirected(finding string) Plan {
+func WrongController(finding string) Plan {
 	return Plan{
 		Finding: finding,
 		Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + ccm.NLBClass + " alone.",

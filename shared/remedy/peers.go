@@ -16,12 +16,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// FellowReads is what Fellows reads. A class that calls it declares it.
-var FellowReads = []grant.Grant{grant.ListEvents, grant.ListServices}
+// PeerReads is what Peers reads. A class that calls it declares it.
+var PeerReads = []grant.Grant{grant.ListEvents, grant.ListServices}
 
-// A Fellow is a Service of the cluster as the Events of its syncs show it. The
+// A Peer is a Service of the cluster as the Events of its syncs show it. The
 // API server keeps Events for an hour, if nobody has told it otherwise.
-type Fellow struct {
+type Peer struct {
 	Namespace, Name string
 	Failed          int  // syncs that failed
 	Good            int  // syncs that succeeded
@@ -29,15 +29,15 @@ type Fellow struct {
 	Same            bool // and for the class of the case
 }
 
-// String returns the fellow's name with its namespace.
-func (f Fellow) String() string { return f.Namespace + "/" + f.Name }
+// String returns the peer's name with its namespace.
+func (f Peer) String() string { return f.Namespace + "/" + f.Name }
 
-// Fellows returns the Services of the cluster that have Events of syncs, the
+// Peers returns the Services of the cluster that have Events of syncs, the
 // case's own first, then those that fail most often. The counts are those of the
 // controller's Events, of which it drops some where there are many.
-func (c *Case) Fellows(ctx context.Context) ([]Fellow, error) {
+func (c *Case) Peers(ctx context.Context) ([]Peer, error) {
 	own := string(c.Service.UID)
-	seen := map[string]*history{own: {Fellow: Fellow{Namespace: c.Service.Namespace, Name: c.Service.Name}}}
+	seen := map[string]*history{own: {Peer: Peer{Namespace: c.Service.Namespace, Name: c.Service.Name}}}
 	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
 	_, err := c.Kube.ListEvents(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
 		match := row.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
@@ -47,7 +47,7 @@ func (c *Case) Fellows(ctx context.Context) ([]Fellow, error) {
 		}
 		h := seen[e.Object.UID]
 		if h == nil {
-			h = &history{Fellow: Fellow{Namespace: e.Object.Namespace, Name: e.Object.Name}}
+			h = &history{Peer: Peer{Namespace: e.Object.Namespace, Name: e.Object.Name}}
 			seen[e.Object.UID] = h
 		}
 		h.add(e, kind, match.Class == c.Remedy.Class)
@@ -58,14 +58,14 @@ func (c *Case) Fellows(ctx context.Context) ([]Fellow, error) {
 	}
 	seen[own].Fails, seen[own].Same = true, true
 	if len(seen) == 1 {
-		return []Fellow{seen[own].Fellow}, nil
+		return []Peer{seen[own].Peer}, nil
 	}
 	// Events outlive what they are about, and some are dropped.
 	services, err := c.Kube.Services(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list Services: %w", err)
 	}
-	out := []Fellow{seen[own].Fellow}
+	out := []Peer{seen[own].Peer}
 	for i := range services {
 		h := seen[string(services[i].UID)]
 		if h == nil || string(services[i].UID) == own {
@@ -74,9 +74,9 @@ func (c *Case) Fellows(ctx context.Context) ([]Fellow, error) {
 		if ccm.HashWritten(&services[i]).After(h.last) {
 			h.Fails, h.Same = false, false
 		}
-		out = append(out, h.Fellow)
+		out = append(out, h.Peer)
 	}
-	slices.SortFunc(out[1:], func(a, b Fellow) int {
+	slices.SortFunc(out[1:], func(a, b Peer) int {
 		return cmp.Or(-cmp.Compare(a.Failed, b.Failed), -cmp.Compare(a.Good, b.Good), cmp.Compare(a.String(), b.String()))
 	})
 	return out, nil
@@ -106,9 +106,9 @@ func signOf(e kube.Event, class string) sign {
 	return noSign
 }
 
-// A history is a fellow while its Events are read.
+// A history is a peer while its Events are read.
 type history struct {
-	Fellow
+	Peer
 	last    time.Time // of its newest Event
 	version string
 }
@@ -130,10 +130,10 @@ func (h *history) add(e kube.Event, kind sign, same bool) {
 // named is how many Services a sentence names.
 const named = 5
 
-// Together says, as a sentence, which of the fellows fail like the first of them.
-func Together(fellows []Fellow) string {
+// Together says, as a sentence, which of the peers fail like the first of them.
+func Together(peers []Peer) string {
 	var same []string
-	for _, f := range fellows {
+	for _, f := range peers {
 		if f.Same {
 			same = append(same, f.String())
 		}

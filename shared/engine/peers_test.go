@@ -30,7 +30,7 @@ func (r *rig) tell(svc *corev1.Service, reason, typ, message string, count int, 
 }
 
 // Which Services fail like the one in hand is told by the newest Event of each.
-func TestFellows(t *testing.T) {
+func TestPeers(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.class.Texts = []string{"it is old"}
@@ -69,9 +69,9 @@ func TestFellows(t *testing.T) {
 	failed(cleaned, same, 1, time.Hour)
 	r.tell(cleaned, "CleanLoadBalancer", "Normal", "Clean load balancer", 1, time.Minute)
 
-	var got []remedy.Fellow
+	var got []remedy.Peer
 	r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-		all, err := c.Fellows(ctx)
+		all, err := c.Peers(ctx)
 		for _, f := range all {
 			if f.Namespace == r.svc.Namespace {
 				f.Namespace = "ns"
@@ -81,7 +81,7 @@ func TestFellows(t *testing.T) {
 		return remedy.Plan{Finding: "f", Ask: "a"}, err
 	}
 	r.ends(event.Asked)
-	want := []remedy.Fellow{
+	want := []remedy.Peer{
 		{Namespace: "ns", Name: "web", Failed: 4, Fails: true, Same: true},
 		{Namespace: "ns", Name: "b", Failed: 30, Good: 1},
 		{Namespace: "ns", Name: "a", Failed: 20, Good: 3, Fails: true, Same: true},
@@ -90,7 +90,7 @@ func TestFellows(t *testing.T) {
 		{Namespace: "ns", Name: "cleaned", Failed: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("fellows (-want +got):\n%s", diff)
+		t.Errorf("peers (-want +got):\n%s", diff)
 	}
 	if got, want := remedy.Together(got), "By their Events 3 Services of the cluster fail for this: ns/web, ns/a, ns/d."; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -100,14 +100,14 @@ func TestFellows(t *testing.T) {
 // A sentence about many names a few, and one about nobody says so.
 func TestTogether(t *testing.T) {
 	t.Parallel()
-	fellows := []remedy.Fellow{{Namespace: "shop", Name: "web", Same: true}, {Namespace: "shop", Name: "other", Fails: true}}
-	if got, want := remedy.Together(fellows), "By the Events of the cluster no other Service fails for this."; got != want {
+	peers := []remedy.Peer{{Namespace: "shop", Name: "web", Same: true}, {Namespace: "shop", Name: "other", Fails: true}}
+	if got, want := remedy.Together(peers), "By the Events of the cluster no other Service fails for this."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for i := range 200 {
-		fellows = append(fellows, remedy.Fellow{Namespace: "shop", Name: fmt.Sprintf("s%d", i), Same: true})
+		peers = append(peers, remedy.Peer{Namespace: "shop", Name: fmt.Sprintf("s%d", i), Same: true})
 	}
-	got := remedy.Together(fellows)
+	got := remedy.Together(peers)
 	if !strings.Contains(got, "201 Services") || !strings.HasSuffix(got, "shop/web, shop/s0, shop/s1, shop/s2, shop/s3 and 196 more.") {
 		t.Errorf("got %q", got)
 	}
@@ -123,7 +123,7 @@ func TestPauses(t *testing.T) {
 		if c.Lasts() {
 			return remedy.Plan{Finding: "It lasts.", Ask: "Look why."}, nil
 		}
-		return remedy.Plan{Finding: "It is busy.", Wait: c.Pause()}, nil
+		return remedy.Plan{Finding: "It is busy.", Wait: c.PollInterval()}, nil
 	}
 	look := func(want event.Result) {
 		t.Helper()

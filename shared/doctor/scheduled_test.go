@@ -22,15 +22,15 @@ import (
 )
 
 // patrol returns a patrol with a stream of its own, whose clock stands still.
-func patrol(t *testing.T) *Patrol {
+func patrol(t *testing.T) *ScheduledRun {
 	t.Helper()
 	s := nats.Streams(t)
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	return &Patrol{Env: &engine.Env{Cluster: "c1", Who: "worker", Stream: s, Now: func() time.Time { now = now.Add(time.Minute); return now }}}
+	return &ScheduledRun{Env: &engine.Env{Cluster: "c1", Who: "worker", Stream: s, Now: func() time.Time { now = now.Add(time.Minute); return now }}}
 }
 
 // records returns the last records of the cluster's cases, one line each.
-func (p *Patrol) records(t *testing.T) []string {
+func (p *ScheduledRun) records(t *testing.T) []string {
 	t.Helper()
 	var lines []string
 	err := p.Env.Stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c1.>", func(m stream.Message) error {
@@ -155,7 +155,7 @@ func TestPatrolRefuses(t *testing.T) {
 }
 
 // append writes a record into the journal, as a run or another release would.
-func (p *Patrol) append(t *testing.T, uid, class string, change func(*event.Record)) {
+func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*event.Record)) {
 	t.Helper()
 	r := event.Record{Case: uid[:8] + "-x", Cluster: "c1", Class: class, Phase: event.Settled, Result: event.Asked, At: p.now(),
 		Service: event.Service{Namespace: "shop", Name: "web", UID: uid}}
@@ -171,7 +171,7 @@ func (p *Patrol) append(t *testing.T, uid, class string, change func(*event.Reco
 	p.write(t, uid, class, header, data)
 }
 
-func (p *Patrol) write(t *testing.T, uid, class string, header map[string][]string, data []byte) {
+func (p *ScheduledRun) write(t *testing.T, uid, class string, header map[string][]string, data []byte) {
 	t.Helper()
 	j := p.Env.Stream.Journal("c1", uid, class)
 	_, err := j.Load(t.Context())
@@ -184,7 +184,7 @@ func (p *Patrol) write(t *testing.T, uid, class string, header map[string][]stri
 }
 
 // count returns how many records the journal holds.
-func (p *Patrol) count(t *testing.T) int {
+func (p *ScheduledRun) count(t *testing.T) int {
 	t.Helper()
 	n := 0
 	if err := p.Env.Stream.Each(t.Context(), stream.Cases, event.CaseSubjects, time.Time{}, func(stream.Message) error { n++; return nil }); err != nil {
@@ -215,8 +215,8 @@ func TestPatrolBoundaries(t *testing.T) {
 	real := time.Now()
 	day := 24 * time.Hour
 	for name, tt := range map[string]struct {
-		before         func(*testing.T, *Patrol) // what the journal holds
-		at             time.Duration             // of the clock here, from that of NATS
+		before         func(*testing.T, *ScheduledRun) // what the journal holds
+		at             time.Duration                   // of the clock here, from that of NATS
 		s              *Snapshot
 		r              Result
 		opened, closed int
@@ -230,25 +230,25 @@ func TestPatrolBoundaries(t *testing.T) {
 		"it has gone back, and it is gone": {told1(stands), -40 * day, nil, gone, 0, 1, 2},
 		"the Service was made again, and of the new one nothing can be told": {told1(stands), 0, again, blind, 0, 1, 2},
 		"nobody knows whether it was made again":                             {told1(stands), 0, nil, blind, 0, 0, 1},
-		"a record that is none":                                              {func(t *testing.T, p *Patrol) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, stands, 1, 0, 2},
-		"a record that is none, and nothing is found":                        {func(t *testing.T, p *Patrol) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, gone, 0, 0, 1},
-		"of a release that did not keep what it found":                       {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, stands, 0, 0, 2},
-		"of such a release, and gone":                                        {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
-		"of such a release, and it can't be told":                            {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, blind, 0, 0, 1},
-		"a check that there is no more":                                      {func(t *testing.T, p *Patrol) { p.append(t, uid1, "survey-older", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
-		"a class writes to the Service": {func(t *testing.T, p *Patrol) {
+		"a record that is none":                                              {func(t *testing.T, p *ScheduledRun) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, stands, 1, 0, 2},
+		"a record that is none, and nothing is found":                        {func(t *testing.T, p *ScheduledRun) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, gone, 0, 0, 1},
+		"of a release that did not keep what it found":                       {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, stands, 0, 0, 2},
+		"of such a release, and gone":                                        {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
+		"of such a release, and it can't be told":                            {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, blind, 0, 0, 1},
+		"a check that there is no more":                                      {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-older", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
+		"a class writes to the Service": {func(t *testing.T, p *ScheduledRun) {
 			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Phase, r.Result = event.Intent, "" })
 		}, time.Minute, nil, stands, 0, 0, 1},
-		"one that was to write and was killed": {func(t *testing.T, p *Patrol) {
+		"one that was to write and was killed": {func(t *testing.T, p *ScheduledRun) {
 			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Phase, r.Result = event.Intent, "" })
 		}, time.Hour, nil, stands, 1, 0, 2},
-		"one that waits": {func(t *testing.T, p *Patrol) {
+		"one that waits": {func(t *testing.T, p *ScheduledRun) {
 			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Result, r.Wait = event.Waiting, time.Hour })
 		}, time.Minute, nil, stands, 1, 0, 2},
-		"a fix that was killed": {func(t *testing.T, p *Patrol) {
+		"a fix that was killed": {func(t *testing.T, p *ScheduledRun) {
 			p.append(t, uid1, "survey-cordoned", func(r *event.Record) { r.Phase, r.Result = event.Step, "" })
 		}, time.Hour, nil, stands, 1, 0, 2},
-		"a fix that did not work": {func(t *testing.T, p *Patrol) {
+		"a fix that did not work": {func(t *testing.T, p *ScheduledRun) {
 			p.append(t, uid1, "survey-cordoned", func(r *event.Record) { r.Result = event.Unsettled })
 		}, time.Hour, nil, stands, 1, 0, 2},
 		"very many findings":                {told1(many(1200, "z")), 0, nil, many(1200, "z"), 0, 0, 1},
@@ -283,8 +283,8 @@ func TestPatrolBoundaries(t *testing.T) {
 }
 
 // told1 returns what has one round tell.
-func told1(r Result) func(*testing.T, *Patrol) {
-	return func(t *testing.T, p *Patrol) {
+func told1(r Result) func(*testing.T, *ScheduledRun) {
+	return func(t *testing.T, p *ScheduledRun) {
 		t.Helper()
 		if _, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, r); err != nil {
 			t.Fatal(err)
@@ -380,7 +380,7 @@ func TestPatrolWithoutStream(t *testing.T) {
 	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	p := &Patrol{Env: &engine.Env{Cluster: "c1", Who: "worker", Stream: s}}
+	p := &ScheduledRun{Env: &engine.Env{Cluster: "c1", Who: "worker", Stream: s}}
 	server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

@@ -28,7 +28,7 @@ import (
 // many cases it was to open and to close.
 func (r *rig) patrol(what string, env *engine.Env, opened, closed int) {
 	r.Helper()
-	round, err := (&doctor.Patrol{Env: env, Checks: checks.Checks()}).Run(r.ctx)
+	round, err := (&doctor.ScheduledRun{Env: env, Checks: checks.Checks()}).Run(r.ctx)
 	if err != nil {
 		r.Fatalf("%s: %v", what, err)
 	}

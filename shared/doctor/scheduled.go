@@ -22,7 +22,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Patrol surveys a cluster on a timer and tells what changed since the time before.
+// A ScheduledRun examines a cluster on a timer and tells what changed since the time before.
 //
 // The findings of one check about one thing are a case of the class that Remedy gives
 // the check. It stands in the journal as one that asks a person, and as gone when the
@@ -42,20 +42,20 @@ import (
 // know which cases stand), to write lbremedy.case.*.*.survey-<check> for each of its
 // checks, those of older releases too where their cases are to be closed, and the key
 // lock.survey.*.
-type Patrol struct {
+type ScheduledRun struct {
 	Env    *engine.Env // with a stream
 	Checks []*Check
 }
 
-// PatrolGrants returns what a patrol with these checks reads, and it writes nothing: the
+// ScheduledRunGrants returns what a scheduled run with these checks reads, and it writes nothing: the
 // parts, of all Services at once and never of one, and the labels of the namespaces.
-func PatrolGrants(checks []*Check) []grant.Grant {
+func ScheduledRunGrants(checks []*Check) []grant.Grant {
 	one := func(g grant.Grant) bool { return g == grant.GetServices }
 	return grant.Set(append(slices.DeleteFunc(Grants(checks), one), grant.GetNamespaces))
 }
 
 // A Round is what a survey found to have changed.
-type Round struct {
+type RunResult struct {
 	Result Result
 	Opened int // cases that are new, or of which something else is said
 	Closed int
@@ -77,13 +77,13 @@ const (
 )
 
 // Run surveys the cluster once and tells what changed. ErrElsewhere: another does.
-func (p *Patrol) Run(ctx context.Context) (Round, error) {
+func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	unlock, held, err := p.Env.Stream.Lock(ctx, "survey."+p.Env.Cluster, p.Env.Who, longest)
 	if err != nil {
-		return Round{}, fmt.Errorf("lock the survey: %w", err)
+		return RunResult{}, fmt.Errorf("lock the survey: %w", err)
 	}
 	if !held {
-		return Round{}, ErrElsewhere
+		return RunResult{}, ErrElsewhere
 	}
 	defer unlock()
 	ctx, cancel := context.WithTimeout(ctx, longest)
@@ -93,19 +93,19 @@ func (p *Patrol) Run(ctx context.Context) (Round, error) {
 		Stream: func(context.Context) (*stream.Stream, error) { return p.Env.Stream, nil },
 	}, p.Checks)
 	if err != nil {
-		return Round{}, fmt.Errorf("survey the cluster: %w", err)
+		return RunResult{}, fmt.Errorf("survey the cluster: %w", err)
 	}
 	return p.tell(ctx, s, r)
 }
 
-func (p *Patrol) now() time.Time {
+func (p *ScheduledRun) now() time.Time {
 	if p.Env.Now != nil {
 		return p.Env.Now()
 	}
 	return time.Now()
 }
 
-func (p *Patrol) log() *slog.Logger {
+func (p *ScheduledRun) log() *slog.Logger {
 	if p.Env.Log != nil {
 		return p.Env.Log
 	}
@@ -155,17 +155,17 @@ type standing struct {
 func (s *standing) settled() bool { return s.Phase == event.Settled && s.Result.Settled() }
 
 // tell journals what changed since the last records.
-func (p *Patrol) tell(ctx context.Context, s *Snapshot, r Result) (Round, error) {
+func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResult, error) {
 	now := p.now()
 	open, server, err := p.open(ctx)
 	if err != nil {
-		return Round{}, err
+		return RunResult{}, err
 	}
 	if server.Before(now) {
 		server = now // its own newest record tells that a clock here has gone back
 	}
 	all := p.matters(s, r.AtLeast(Warning), open)
-	round := Round{Result: r}
+	round := RunResult{Result: r}
 	ids := map[string]bool{}
 	var errs []error
 	var dropped []*matter
@@ -205,7 +205,7 @@ func (p *Patrol) tell(ctx context.Context, s *Snapshot, r Result) (Round, error)
 
 // drop closes the cases of checks that there are no more. Where NATS does not let this
 // program write them any more, a person does: nothing else waits for it.
-func (p *Patrol) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[string]bool, round *Round) {
+func (p *ScheduledRun) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[string]bool, round *RunResult) {
 	for i, m := range list {
 		done, err := p.journal(ctx, s, m, ids)
 		switch {
@@ -224,7 +224,7 @@ func (p *Patrol) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[
 // open returns the cases of the survey that stand, by subject, and the time at which
 // the newest record of all was stored. A record that can't be read is passed over: a
 // finding that stands is told anew in its place.
-func (p *Patrol) open(ctx context.Context) (map[string]*standing, time.Time, error) {
+func (p *ScheduledRun) open(ctx context.Context) (map[string]*standing, time.Time, error) {
 	var newest time.Time
 	subjects, err := p.Env.Stream.Subjects(ctx, stream.Cases, event.CaseSubject(p.Env.Cluster, "*", "*"))
 	if err != nil {
@@ -271,7 +271,7 @@ func stands(r event.Record) bool {
 
 // matters returns what there is to tell of, by subject: what is found now, with what of
 // a case that stands can't be told this time.
-func (p *Patrol) matters(s *Snapshot, r Result, open map[string]*standing) map[string]*matter {
+func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*standing) map[string]*matter {
 	all := map[string]*matter{}
 	for _, f := range r.Findings {
 		subject := event.CaseSubject(p.Env.Cluster, serviceOf(p.Env.Cluster, f.About).UID, ClassPrefix+f.Check)
@@ -372,7 +372,7 @@ func foundOf(findings []Finding) []event.Found {
 }
 
 // muted reports whether a label says that nobody is to be asked about the thing.
-func (p *Patrol) muted(ctx context.Context, s *Snapshot, about About) (bool, error) {
+func (p *ScheduledRun) muted(ctx context.Context, s *Snapshot, about About) (bool, error) {
 	var svc *corev1.Service
 	for i := range s.Services {
 		if OfService(&s.Services[i]) == about {
@@ -398,7 +398,7 @@ func (p *Patrol) muted(ctx context.Context, s *Snapshot, about About) (bool, err
 // and stream.ErrConflict where somebody has written since the cases were read. The ID of
 // a new case is none of ids, and is added: several may begin for one Service at once, and
 // people name a case by its ID alone.
-func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool) (bool, error) {
+func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool) (bool, error) {
 	class, svc, now := ClassPrefix+m.check, serviceOf(p.Env.Cluster, m.about), p.now()
 	j := p.Env.Stream.Journal(p.Env.Cluster, svc.UID, class)
 	kept, err := j.Load(ctx)
@@ -466,7 +466,7 @@ func (p *Patrol) journal(ctx context.Context, s *Snapshot, m *matter, ids map[st
 // busy reports whether a run may be at work on a Service, of whatever class: a record
 // in between would end it. It is asked after the journal was loaded, so that a run
 // which begins meanwhile makes the append fail.
-func (p *Patrol) busy(ctx context.Context, uid string, now time.Time) (bool, error) {
+func (p *ScheduledRun) busy(ctx context.Context, uid string, now time.Time) (bool, error) {
 	m, err := p.Env.Stream.Last(ctx, stream.Cases, event.CaseFilter(p.Env.Cluster, uid))
 	if errors.Is(err, stream.ErrNotFound) {
 		return false, nil
