@@ -154,7 +154,7 @@ var excludeLabels = []string{
 	"service.beta.kubernetes.io/exclude-node", "service.alibabacloud.com/exclude-node",
 }
 
-// Why a node is left out, by kind.
+// An Exclusion is why a node is no backend, by kind.
 type Exclusion int
 
 // The kinds. A node that serves has none of them; those that pass by themselves

@@ -15,7 +15,7 @@ import (
 )
 
 // How a Service's load balancer is found, and what proves that it is gone.
-func TestSeek(t *testing.T) {
+func TestFind(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}
 	host := "nlb-1.cn-hangzhou.nlb.aliyuncs.com"

@@ -54,7 +54,7 @@ func ScheduledRunGrants(checks []*Check) []grant.Grant {
 	return grant.Set(append(slices.DeleteFunc(Grants(checks), one), grant.GetNamespaces))
 }
 
-// A Round is what a survey found to have changed.
+// A RunResult is what a survey found to have changed.
 type RunResult struct {
 	Result Result
 	Opened int // cases that are new, or of which something else is said

@@ -1,5 +1,5 @@
 // Package host takes an event in and sees its outcome settled. A worker that
-// pulls from the stream and a door that answers HTTP are the same host.
+// pulls from the stream and an endpoint that answers HTTP are the same host.
 //
 // What a host answers says what becomes of the message: settled, come back
 // later, or dead. An event that can't be read, or that is not for this host, is

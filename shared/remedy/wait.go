@@ -27,7 +27,7 @@ func (c *Case) Waited() time.Duration {
 // person who is asked wants to know.
 func (c *Case) Lasts() bool { return c.Idle > Lasting }
 
-// Pause returns how long to wait before the next look at what is to pass by
+// PollInterval returns how long to wait before the next look at what is to pass by
 // itself: as long as it has lasted, half a minute at least and 3 minutes at most.
 func (c *Case) PollInterval() time.Duration {
 	return min(max(c.Idle, shortPause), longPause).Round(time.Second)

@@ -127,7 +127,7 @@ func (d *Endpoint) failed(id, text string) string {
 	return text
 }
 
-// triggered answers the request of an HTTP trigger, as the door answers any.
+// triggered answers the request of an HTTP trigger, as the endpoint answers any.
 func (d *Endpoint) triggered(r *http.Request) (json.RawMessage, error) {
 	a := &recorder{header: http.Header{}, status: http.StatusOK}
 	d.Handler().ServeHTTP(a, r)

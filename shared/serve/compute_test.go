@@ -37,7 +37,7 @@ func fcTrigger(t testing.TB, method, path string, headers map[string]string, bod
 	return text
 }
 
-// The requests of an HTTP trigger are answered as the door answers any, and what the
+// The requests of an HTTP trigger are answered as the endpoint answers any, and what the
 // caller says is never taken for what the platform says.
 func TestTrigger(t *testing.T) {
 	t.Parallel()
@@ -142,7 +142,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// A panic of a run ends neither the door nor the other events of a batch.
+// A panic of a run ends neither the endpoint nor the other events of a batch.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

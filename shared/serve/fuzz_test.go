@@ -14,9 +14,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 )
 
-// FuzzDoor sends anything to the door. It answers, and hands on nothing but valid
+// FuzzEndpoint sends anything to the endpoint. It answers, and hands on nothing but valid
 // CloudEvents.
-func FuzzDoor(f *testing.F) {
+func FuzzEndpoint(f *testing.F) {
 	structured := `{"specversion":"1.0","id":"1","type":"t","source":"/s","datacontenttype":"application/json","data":{"a":1}}`
 	f.Add("POST", "/", "application/cloudevents+json", "", "", []byte(structured))
 	f.Add("POST", "/invoke", "", "", "", []byte(structured[:40]))

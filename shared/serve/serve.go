@@ -1,7 +1,7 @@
-// Package serve puts a host behind a door: HTTP, as Knative and Function
+// Package serve puts a host behind an endpoint: HTTP, as Knative and Function
 // Compute's custom runtime speak it, or Function Compute's own Go runtime.
 //
-// One answer for every door: 204 the event is settled; 503 with Retry-After it
+// One answer for every endpoint: 204 the event is settled; 503 with Retry-After it
 // must come again; 422 it can never be handled; 421 it is another cluster's; 401 the
 // caller is not known.
 // Function Compute counts an invocation as failed only by the header x-fc-status,
@@ -10,12 +10,12 @@
 // Callers show a bearer token: one of LBREMEDY_DOOR_TOKEN or
 // LBREMEDY_DOOR_TOKEN_FILE, or a JSON Web Token as NewVerifier says, such as the
 // token of a Kubernetes service account that is projected for the audience of the
-// door. Everybody who may create Pods in a cluster can have such a token for any
+// endpoint. Everybody who may create Pods in a cluster can have such a token for any
 // audience, so that there LBREMEDY_DOOR_JWT_SUBJECT should name who may call.
 // Tokens are of use to HTTP callers: the event invocations of Function Compute
 // bring no headers of the caller's, and RAM decides who may invoke.
 //
-// A door that asks for no token says so at the start. It is open where a platform
+// An endpoint that asks for no token says so at the start. It is open where a platform
 // stands before it, which is Function Compute (FC_FUNCTION_NAME) or Knative
 // (K_SERVICE), and where LBREMEDY_DOOR_OPEN is true; everywhere else it listens to
 // its own machine alone. An event that a stranger sends can make a function look at a
@@ -81,7 +81,7 @@ type Endpoint struct {
 	hands hands
 }
 
-// Handler returns the door's HTTP handler.
+// Handler returns the endpoint's HTTP handler.
 func (d *Endpoint) Handler() http.Handler {
 	mux := http.NewServeMux()
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
@@ -260,7 +260,7 @@ func (d *Endpoint) handle(ctx context.Context, list []cloudevents.Event) host.Re
 	return worst
 }
 
-// one answers one event. A panic is the run's and not the door's: the event comes again.
+// one answers one event. A panic is the run's and not the endpoint's: the event comes again.
 func (d *Endpoint) one(ctx context.Context, e cloudevents.Event) (r host.Reply) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -300,13 +300,13 @@ func Main(r *remedy.Remedy) {
 	}
 }
 
-// behindDoor is how long a run watches for success while a caller waits. What
+// whileCallerWaits is how long a run watches for success while a caller waits. What
 // takes longer comes back through the stream.
-const behindDoor = 10 * time.Second
+const whileCallerWaits = 10 * time.Second
 
 func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	config := host.FromEnv()
-	config.Who, config.Watch, config.Log = "http", behindDoor, log
+	config.Who, config.Watch, config.Log = "http", whileCallerWaits, log
 	inFC := os.Getenv("FC_RUNTIME_API") != ""
 	if inFC || os.Getenv("FC_FUNCTION_NAME") != "" {
 		config.Who = "fc"
@@ -346,7 +346,7 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	return Serve(ctx, listener, d.Handler())
 }
 
-// address returns where to listen, and what to warn of. A door that asks for no token
+// address returns where to listen, and what to warn of. An endpoint that asks for no token
 // is open to whoever reaches it: it listens to this machine alone, unless a platform
 // stands before it or a person says so.
 func address(getenv func(string) string, guarded bool) (address, warning string) {
@@ -359,13 +359,13 @@ func address(getenv func(string) string, guarded bool) (address, warning string)
 	case guarded:
 		return ":" + port, ""
 	case getenv("FC_FUNCTION_NAME") != "":
-		return ":" + port, "the door asks for no token: the triggers of the function decide who may call"
+		return ":" + port, "the endpoint asks for no token: the triggers of the function decide who may call"
 	case getenv("K_SERVICE") != "":
-		return ":" + port, "the door asks for no token: whoever reaches the Knative Service may call"
+		return ":" + port, "the endpoint asks for no token: whoever reaches the Knative Service may call"
 	case getenv("LBREMEDY_DOOR_OPEN") == "true":
-		return ":" + port, "the door asks for no token: LBREMEDY_DOOR_OPEN lets whoever reaches it call"
+		return ":" + port, "the endpoint asks for no token: LBREMEDY_DOOR_OPEN lets whoever reaches it call"
 	}
-	return "127.0.0.1:" + port, "the door asks for no token and listens to this machine alone: set LBREMEDY_DOOR_TOKEN, LBREMEDY_DOOR_TOKEN_FILE or LBREMEDY_DOOR_JWT_KEYS, or LBREMEDY_DOOR_OPEN=true"
+	return "127.0.0.1:" + port, "the endpoint asks for no token and listens to this machine alone: set LBREMEDY_DOOR_TOKEN, LBREMEDY_DOOR_TOKEN_FILE or LBREMEDY_DOOR_JWT_KEYS, or LBREMEDY_DOOR_OPEN=true"
 }
 
 // idle is how long a connection without requests is kept: longer than platforms keep

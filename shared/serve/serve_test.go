@@ -82,7 +82,7 @@ func marshal(t testing.TB, e cloudevents.Event) string {
 }
 
 // One answer for every way in.
-func TestDoor(t *testing.T) {
+func TestEndpoint(t *testing.T) {
 	t.Parallel()
 	e := failure(someService)
 	structured := marshal(t, e)
@@ -179,7 +179,7 @@ func TestDoor(t *testing.T) {
 		})
 	}
 
-	// Nobody asks whether a door without Ready is ready; without a log nothing is logged.
+	// Nobody asks whether an endpoint without Ready is ready; without a log nothing is logged.
 	d := &Endpoint{Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{Dead: "no"} }}
 	for path, want := range map[string]int{"/readyz": 200, "/": 422} {
 		method := "GET"
@@ -258,7 +258,7 @@ func TestInvoke(t *testing.T) {
 func TestKey(t *testing.T) {
 	t.Parallel()
 	var got cloud.Key
-	door := func(fc bool) *Endpoint {
+	endpoint := func(fc bool) *Endpoint {
 		return &Endpoint{FC: fc, Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
 			got, _ = Key(cloud.Static(cloud.Key{ID: "own"}))(ctx)
 			return host.Reply{}
@@ -279,13 +279,13 @@ func TestKey(t *testing.T) {
 		}
 		q.Header.Set("x-fc-access-key-secret", "secret")
 		q.Header.Set("x-fc-security-token", "token")
-		door(tt.fc).Handler().ServeHTTP(httptest.NewRecorder(), q)
+		endpoint(tt.fc).Handler().ServeHTTP(httptest.NewRecorder(), q)
 		if got != tt.want {
 			t.Errorf("in FC %t, with the ID %q sent: got %v", tt.fc, tt.id, got)
 		}
 
 		ctx := fccontext.NewContext(t.Context(), &fccontext.FcContext{Credentials: fccontext.Credentials{AccessKeyId: tt.id, AccessKeySecret: "secret", SecurityToken: "token"}})
-		if _, err := door(true).Invoke(ctx, []byte(body)); err != nil {
+		if _, err := endpoint(true).Invoke(ctx, []byte(body)); err != nil {
 			t.Error(err)
 		}
 		if want := map[string]cloud.Key{"id": sent, "": {ID: "own"}}[tt.id]; got != want {
@@ -303,7 +303,7 @@ func TestKeyOfNobody(t *testing.T) {
 	}
 }
 
-// A door that is asked to end lets what it has in hand finish, and takes no more.
+// An endpoint that is asked to end lets what it has in hand finish, and takes no more.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -77,7 +77,7 @@ func runTimer(ctx context.Context, args []string, do func(context.Context, *engi
 }
 
 // onTime returns a handler that answers a call with 204 when the thing is done, and with
-// 503 when it must be done again. All else is answered as any door does.
+// 503 when it must be done again. All else is answered as any endpoint does.
 func (d *Endpoint) onTime(do func(context.Context) error) http.Handler {
 	call := func(w http.ResponseWriter, r *http.Request) {
 		w = &answer{ResponseWriter: w}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Tokens returns what callers of a door must show, as LBREMEDY_DOOR_TOKEN and the
+// Tokens returns what callers of an endpoint must show, as LBREMEDY_DOOR_TOKEN and the
 // file that LBREMEDY_DOOR_TOKEN_FILE names say; nil if neither is set. The file holds
 // a token on each line, so that a new one can be good before the old one ends, and is
 // read for each request: a mounted Secret changes in place.
@@ -44,7 +44,7 @@ func Tokens(getenv func(string) string) func() ([]string, error) {
 func (d *Endpoint) guarded() bool { return d.Tokens != nil || d.JWT != nil }
 
 // admit returns nil if the caller shows a token that is good, else the status to
-// answer with and why. Without a setting for tokens whoever reaches the door may call.
+// answer with and why. Without a setting for tokens whoever reaches the endpoint may call.
 func (d *Endpoint) admit(r *http.Request) (status int, err error) {
 	if !d.guarded() {
 		return 0, nil

@@ -154,7 +154,7 @@ func TestHealsThroughKills(t *testing.T) {
 	if err := policy.Publish(ctx, st, scene.ClusterID, remedy.Policy{Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 100, Least: 100}}); err != nil {
 		t.Fatal(err)
 	}
-	// The function is a door as its program opens it, with the rights of its class and no
+	// The function is an endpoint as its program opens it, with the rights of its class and no
 	// others, and asks for a token.
 	const class = "vswitch-ip-exhausted"
 	// What a killed courier had in hand comes again after this, in place of 30 s.
@@ -164,8 +164,8 @@ func TestHealsThroughKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Env.Who, h.Env.Watch = "http", 10*time.Second
-	door := &serve.Endpoint{Handle: h.Handle, Tokens: func() ([]string, error) { return []string{"kn0wn"}, nil }}
-	behind := http.StripPrefix("/"+class, door.Handler())
+	endpoint := &serve.Endpoint{Handle: h.Handle, Tokens: func() ([]string, error) { return []string{"kn0wn"}, nil }}
+	behind := http.StripPrefix("/"+class, endpoint.Handler())
 	courier := &process{}
 	var requests atomic.Int64
 	kill := make(chan struct{}, 1)
