@@ -449,7 +449,7 @@ func laws(t *testing.T, c *doctor.Check, s *doctor.Snapshot, r doctor.Result) {
 // blind takes each part away in turn: a check is unknown without what it needs, and
 // without what it uses it finds nothing that it did not find with it. What it does not
 // find any more it says it can't tell, of the thing itself or of the whole check: a
-// patrol would close the case otherwise.
+// A scheduled run would close the case otherwise.
 func blind(t *testing.T, c *doctor.Check, a *txtar.Archive, whole doctor.Result) {
 	t.Helper()
 	for _, p := range c.Parts() {

@@ -29,7 +29,7 @@ import (
 // finding is: so tickets are opened and closed for it as for any case, and what a fix
 // of "lbremedy doctor" did counts. Findings of the severity info are no cases.
 //
-// The journal is all that a patrol remembers: each record holds what was found, and the
+// The journal is all that a scheduled run remembers: each record holds what was found, and the
 // next round is compared with it. So a round that ends anywhere, at whatever moment, has
 // told what it told and no more, and the next one tells the rest; of two that look at
 // once one wins each case. What a check could not tell stands as it stood. A case that
@@ -37,7 +37,7 @@ import (
 //
 // # Permissions
 //
-// Of NATS a patrol needs: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of
+// Of NATS a scheduled run needs: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of
 // the three streams, $JS.API.STREAM.INFO of CASES and FAILED, without which it can't
 // know which cases stand), to write lbremedy.case.*.*.survey-<check> for each of its
 // checks, those of older releases too where their cases are to be closed, and the key
@@ -420,7 +420,7 @@ func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids 
 		last := m.was.Record
 		rec.Case, rec.First, rec.Attempts, rec.Attempt = last.Case, last.First, last.Attempts, last.Attempt
 	case kept != nil:
-		// One that stands since the cases were read is another patrol's, or a run's.
+		// One that stands since the cases were read is another scheduled run's, or a case's.
 		if last, err := event.DecodeRecord(kept.Header, kept.Data); err == nil && stands(last) {
 			return false, stream.ErrConflict
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// patrol returns a patrol with a stream of its own, whose clock stands still.
-func patrol(t *testing.T) *ScheduledRun {
+// scheduled returns a scheduled run with a stream of its own, whose clock stands still.
+func scheduled(t *testing.T) *ScheduledRun {
 	t.Helper()
 	s := nats.Streams(t)
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -47,9 +47,9 @@ func (p *ScheduledRun) records(t *testing.T) []string {
 
 // What is new is asked, what is gone is closed, what can't be told stands, and what is
 // told twice changes nothing.
-func TestPatrol(t *testing.T) {
+func TestScheduledRun(t *testing.T) {
 	t.Parallel()
-	p := patrol(t)
+	p := scheduled(t)
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
 	again := web
 	again.UID = "0b5a9a53-6c3e-4a4c-9d5e-222222222222"
@@ -93,9 +93,9 @@ func TestPatrol(t *testing.T) {
 }
 
 // A case that a run works on is left to it, and told when the run has ended.
-func TestPatrolLeavesRunsAlone(t *testing.T) {
+func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 	t.Parallel()
-	p := patrol(t)
+	p := scheduled(t)
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
 	record := func(phase event.Phase, result event.Result) {
 		t.Helper()
@@ -141,9 +141,9 @@ func TestPatrolLeavesRunsAlone(t *testing.T) {
 }
 
 // Of two that survey a cluster at once, one does.
-func TestPatrolRefuses(t *testing.T) {
+func TestScheduledRunRefuses(t *testing.T) {
 	t.Parallel()
-	p := patrol(t)
+	p := scheduled(t)
 	unlock, held, err := p.Env.Stream.Lock(t.Context(), "survey.c1", "another", time.Minute)
 	if err != nil || !held {
 		t.Fatal(held, err)
@@ -196,7 +196,7 @@ func (p *ScheduledRun) count(t *testing.T) int {
 const uid1, uid2 = "0b5a9a53-6c3e-4a4c-9d5e-111111111111", "0b5a9a53-6c3e-4a4c-9d5e-222222222222"
 
 // What may go wrong between two rounds, and what the next one makes of it.
-func TestPatrolBoundaries(t *testing.T) {
+func TestScheduledRunBoundaries(t *testing.T) {
 	t.Parallel()
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
 	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: "So.", Do: "Do."}}}
@@ -259,7 +259,7 @@ func TestPatrolBoundaries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := patrol(t)
+			p := scheduled(t)
 			p.Env.Now = func() time.Time { return real }
 			tt.before(t, p)
 			p.Env.Now = func() time.Time { return real.Add(tt.at) }
@@ -293,9 +293,9 @@ func told1(r Result) func(*testing.T, *ScheduledRun) {
 }
 
 // A case that is written again stays the case that it was.
-func TestPatrolRenews(t *testing.T) {
+func TestScheduledRunRenews(t *testing.T) {
 	t.Parallel()
-	p := patrol(t)
+	p := scheduled(t)
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
 	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: "So.", Do: "Do."}}}
 	p.append(t, uid1, "survey-cordoned", func(r *event.Record) {
@@ -330,9 +330,9 @@ func TestPatrolRenews(t *testing.T) {
 }
 
 // However many survey at once, and wherever one of them ends, each case is told once.
-func TestPatrolOnce(t *testing.T) {
+func TestScheduledRunOnce(t *testing.T) {
 	t.Parallel()
-	p := patrol(t)
+	p := scheduled(t)
 	r := Result{Cluster: "c1", Checks: []string{"room"}}
 	const n = 40
 	for i := range n {
@@ -373,7 +373,7 @@ func TestPatrolOnce(t *testing.T) {
 }
 
 // A stream that is away is an error of the round, and the next one tells all.
-func TestPatrolWithoutStream(t *testing.T) {
+func TestScheduledRunWithoutStream(t *testing.T) {
 	t.Parallel()
 	server := nats.Start(t, embedded.Options{})
 	s := nats.Connect(t, stream.Config{URL: server.URL()})
@@ -392,9 +392,9 @@ func TestPatrolWithoutStream(t *testing.T) {
 
 // Two checks that find something about one Service in one round begin two cases, and
 // each has an ID of its own.
-func TestPatrolNamesCases(t *testing.T) {
+func TestScheduledRunNamesCases(t *testing.T) {
 	t.Parallel()
-	p := patrol(t)
+	p := scheduled(t)
 	now := p.now()
 	p.Env.Now = func() time.Time { return now }
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}

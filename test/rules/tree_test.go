@@ -189,6 +189,7 @@ var rules = []rule{
 	{"log keys", logs},
 	{"sentences", sentences},
 	{"words", words},
+	{"glossary", glossary},
 	{"scripts", scripts},
 	{"Makefile", makefile},
 	{"commands", commands},

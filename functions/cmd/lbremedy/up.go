@@ -283,7 +283,7 @@ func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) e
 		if u.every > 0 {
 			p := &doctor.ScheduledRun{Env: env, Checks: checks.Checks()}
 			said := u.metrics.Survey(checkIDs(p.Checks), u.every)
-			begin = append(begin, func() error { return u.patrol(ctx, p, said) })
+			begin = append(begin, func() error { return u.scheduled(ctx, p, said) })
 		}
 	}
 	var told *teller
@@ -342,10 +342,10 @@ func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Expo
 // those that the account shares with the controller.
 const oftenest = 5 * time.Minute
 
-// patrol surveys the cluster soon and each time again. A survey that fails is tried
+// scheduled surveys the cluster soon and each time again. A survey that fails is tried
 // again at the next time. The first one waits for a moment that chance chooses: programs
 // that start together would take the account's calls together.
-func (u *upping) patrol(ctx context.Context, p *doctor.ScheduledRun, said *observe.Survey) error {
+func (u *upping) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Survey) error {
 	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
 	defer next.Stop()
 	tick := time.NewTicker(u.every)

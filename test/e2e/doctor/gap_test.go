@@ -17,7 +17,7 @@ func (r *rig) gaps() {
 	r.Helper()
 	whole := lines(r.survey(r.env), doctor.Info)
 	var all []string
-	for _, g := range patrolGrants() {
+	for _, g := range scheduledGrants() {
 		all = append(all, place(g))
 	}
 	slices.Sort(all)
@@ -25,7 +25,7 @@ func (r *rig) gaps() {
 		if gap == place(grant.GetNamespaces) {
 			continue // no check reads it
 		}
-		env := r.as("lbremedy-survey-gap", slices.DeleteFunc(patrolGrants(), func(g grant.Grant) bool { return place(g) == gap }))
+		env := r.as("lbremedy-survey-gap", slices.DeleteFunc(scheduledGrants(), func(g grant.Grant) bool { return place(g) == gap }))
 		env.Policy = r.env.Policy
 		r.lacks("without "+gap, whole, r.survey(env), true)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/scene"
 )
 
-// roundVariable makes a test binary one round of a patrol.
+// roundVariable makes a test binary one scheduled run.
 const roundVariable = "LBREMEDY_E2E_ROUND"
 
 // round is the process: it surveys the cluster once, as the timer's program does, on what
@@ -42,7 +42,7 @@ func (r *rig) killed(path string, n int32) {
 	r.must(err)
 	there := make(chan struct{})
 	var asked atomic.Int32
-	kubeconfig := r.proxy(caller, patrolGrants(), func(req *http.Request) {
+	kubeconfig := r.proxy(caller, scheduledGrants(), func(req *http.Request) {
 		if req.URL.Path != path {
 			return
 		}
@@ -56,7 +56,7 @@ func (r *rig) killed(path string, n int32) {
 	})
 	var said strings.Builder
 	cmd := exec.CommandContext(r.ctx, self)
-	cmd.Env, cmd.Stderr = append(r.environ(kubeconfig, caller, patrolGrants()), roundVariable+"=1"), &said
+	cmd.Env, cmd.Stderr = append(r.environ(kubeconfig, caller, scheduledGrants()), roundVariable+"=1"), &said
 	r.must(cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -99,9 +99,9 @@ func (r *rig) unlocked() {
 	r.must(r.env.Stream.Delete(r.ctx, "lock.survey."+scene.ClusterID))
 }
 
-// patrolGrants is what a patrol needs: what the checks declare, and the labels of a
+// scheduledGrants is what a scheduled run needs: what the checks declare, and the labels of a
 // Service's namespace, which may say that nobody is to be asked.
-func patrolGrants() []grant.Grant {
+func scheduledGrants() []grant.Grant {
 	return grant.Set(doctor.Grants(checks.Checks()), []grant.Grant{grant.GetNamespaces})
 }
 

@@ -78,7 +78,7 @@ func (d operator) finds(code int, args ...string) doctor.Result {
 // examined has the program look at the sick world, with the checks' own rights.
 func (r *rig) examined(want []string) {
 	r.Helper()
-	d := r.person(caller, patrolGrants())
+	d := r.person(caller, scheduledGrants())
 	wants := r.file("wants.yaml", policyText)
 	r.same("what the program finds", want, lines(d.finds(codeCritical, "--policy", wants), doctor.Warning))
 	table, errs := d.says(codeCritical, "doctor", "--policy", wants)
@@ -102,7 +102,7 @@ func (r *rig) examined(want []string) {
 	d.finds(codeWarning, "--policy", wants, "--checks", "annotations")
 	d.finds(codeFine, "--policy", wants, "--checks", "annotations", "--severity", "critical")
 
-	short := r.person("lbremedy-survey-short", slices.DeleteFunc(patrolGrants(), func(g grant.Grant) bool { return g == grant.DescribeLoadBalancers }))
+	short := r.person("lbremedy-survey-short", slices.DeleteFunc(scheduledGrants(), func(g grant.Grant) bool { return g == grant.DescribeLoadBalancers }))
 	got := short.finds(codeUnknown, "--policy", wants, "--checks", "scale,charge-types")
 	r.same("what somebody finds who may not list CLBs", []string{"warning scale crowd endpoints"}, lines(got, doctor.Warning))
 	if why := strings.Join(unknowns(got), "\n"); !strings.Contains(why, "charge-types") || !strings.Contains(why, "slb:DescribeLoadBalancers") && !strings.Contains(why, "DescribeLoadBalancers") {

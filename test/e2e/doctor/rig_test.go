@@ -96,7 +96,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(st.Close)
 	_, err = st.Setup(ctx, nil, stream.Settings{})
 	r.must(err)
-	r.env = r.as(caller, patrolGrants())
+	r.env = r.as(caller, scheduledGrants())
 	r.env.Stream = st
 	r.env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policies.InForce(ctx, st, r.env.Cluster) }
 	return r

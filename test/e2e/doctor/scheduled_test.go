@@ -24,9 +24,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/scene"
 )
 
-// patrol surveys the cluster as the timer's function does, and holds what it did to how
+// scheduled surveys the cluster as the timer's function does, and holds what it did to how
 // many cases it was to open and to close.
-func (r *rig) patrol(what string, env *engine.Env, opened, closed int) {
+func (r *rig) scheduled(what string, env *engine.Env, opened, closed int) {
 	r.Helper()
 	round, err := (&doctor.ScheduledRun{Env: env, Checks: checks.Checks()}).Run(r.ctx)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestSurvey(t *testing.T) {
 	r.build()
 	desk := r.tell()
 	r.looks("a healthy world", nil)
-	r.patrol("a healthy world", r.env, 0, 0)
+	r.scheduled("a healthy world", r.env, 0, 0)
 
 	ills := r.sick()
 	r.spoil(ills)
@@ -65,15 +65,15 @@ func TestSurvey(t *testing.T) {
 
 	open := matters(want)
 	told := r.kill()
-	r.patrol("the first whole round", r.env, len(open)-len(told), 0)
+	r.scheduled("the first whole round", r.env, len(open)-len(told), 0)
 	r.same("cases that ask", open, r.journal(event.Asked))
 	r.same("all that was ever told", open, r.told())
 	desk.hears("opened", checksOf(open))
-	r.patrol("the same again", r.env, 0, 0)
+	r.scheduled("the same again", r.env, 0, 0)
 
 	// A round that can't read closes nothing and opens nothing, whatever has changed.
 	lift := r.stage.Cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", Caller: caller, Code: "Forbidden.RAM", Status: 403})
-	r.patrol("a round that sees no CLB", r.env, 0, 0)
+	r.scheduled("a round that sees no CLB", r.env, 0, 0)
 	lift()
 	for _, ill := range ills {
 		if ill.mend != nil {
@@ -82,19 +82,19 @@ func TestSurvey(t *testing.T) {
 	}
 	blind := r.as("lbremedy-survey-blind", nil)
 	blind.Stream, blind.Policy = r.env.Stream, r.env.Policy
-	r.patrol("a round that sees nothing", blind, 0, 0)
+	r.scheduled("a round that sees nothing", blind, 0, 0)
 	r.same("cases that ask", open, r.journal(event.Asked))
 
 	left := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(mended, line) })
 	r.looks("a world half mended", left)
 	gone := slices.DeleteFunc(matters(mended), func(m string) bool { return slices.Contains(matters(left), m) })
-	r.patrol("the round after", r.env, 0, len(gone))
+	r.scheduled("the round after", r.env, 0, len(gone))
 	r.same("cases that are gone", gone, r.journal(event.Gone))
 	r.same("cases that ask", matters(left), r.journal(event.Asked))
 	r.ahead.Add(int64(time.Minute)) // a ticket is told of every ten seconds at most
 	desk.hears("closed", slices.DeleteFunc(checksOf(gone), func(c string) bool { return slices.Contains(checksOf(matters(left)), c) }))
 	desk.hears("opened", checksOf(open))
-	r.patrol("the same again", r.env, 0, 0)
+	r.scheduled("the same again", r.env, 0, 0)
 
 	r.fixed()
 }
