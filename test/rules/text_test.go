@@ -92,6 +92,33 @@ func scripts(tr *tree) []string {
 	return out
 }
 
+// link finds the relative links and pictures of a page.
+var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+
+// links checks that what a page links to is there.
+func links(tr *tree) []string {
+	there := map[string]bool{}
+	for _, f := range tr.files {
+		for name := f.name; name != "."; name = path.Dir(name) {
+			there[name] = true
+		}
+	}
+	var out []string
+	for _, f := range tr.files {
+		if path.Ext(f.name) != ".md" {
+			continue
+		}
+		for i, line := range strings.Split(string(f.text), "\n") {
+			for _, m := range link.FindAllStringSubmatch(line, -1) {
+				if to := path.Join(path.Dir(f.name), m[1]); !there[to] {
+					out = append(out, fmt.Sprintf("%s:%d: the link leads to %s, which does not exist", f.name, i+1, to))
+				}
+			}
+		}
+	}
+	return out
+}
+
 // promised are the targets that newcomers and the continuous integration rely on.
 var promised = []string{"help", "new", "gen", "check", "test", "race", "demo", "e2e", "bench", "build", "clean"}
 

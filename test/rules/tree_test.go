@@ -191,6 +191,7 @@ var rules = []rule{
 	{"words", words},
 	{"glossary", glossary},
 	{"scripts", scripts},
+	{"links", links},
 	{"Makefile", makefile},
 	{"commands", commands},
 }
