@@ -205,8 +205,8 @@ bin/x:
 `,
 			want: []string{"no target clean", "target bench has no help", "target new has no help"}},
 
-		{name: "links", rule: links, file: "shared/README.md", text: "See [it](README.md#a), [us](https://example.com), [them](../events/x.md) and ![it](p.png).\n",
-			want: []string{"events/x.md, which does not exist", "shared/p.png"}},
+		{name: "links", rule: links, file: "shared/README.md", text: "# It: is `a`\n\nSee [it](README.md#it-is-a), [it](#no), [us](https://example.com), [them](../events/x.md) and ![it](p.png).\n",
+			want: []string{"#no of shared/README.md", "events/x.md, which does not exist", "shared/p.png"}},
 		{name: "commands", rule: commands, file: "README.md", text: "# lbremedy\n\n```\nmake demo\nmake test\n```\n\nThen `make tset`; they make sense.\n",
 			want: []string{".ci/run: missing", "make demo", "make test", "make tset"}},
 		{name: "commands out of order", rule: commands, file: ".ci/run", text: "make test\nmake check\nmake race\n",

@@ -92,8 +92,22 @@ func scripts(tr *tree) []string {
 	return out
 }
 
-// link finds the relative links and pictures of a page.
-var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+var (
+	// link finds the links and pictures of a page that lead to a file or a heading here.
+	link    = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	// unlinked is what a heading has and the anchor to it has not.
+	unlinked = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors returns the anchors of a page's headings.
+func anchors(text []byte) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+		out[strings.ReplaceAll(unlinked.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return out
+}
 
 // links checks that what a page links to is there.
 func links(tr *tree) []string {
@@ -110,8 +124,15 @@ func links(tr *tree) []string {
 		}
 		for i, line := range strings.Split(string(f.text), "\n") {
 			for _, m := range link.FindAllStringSubmatch(line, -1) {
-				if to := path.Join(path.Dir(f.name), m[1]); !there[to] {
+				to := f.name
+				if m[1] != "" {
+					to = path.Join(path.Dir(f.name), m[1])
+				}
+				switch page := tr.file(to); {
+				case !there[to]:
 					out = append(out, fmt.Sprintf("%s:%d: the link leads to %s, which does not exist", f.name, i+1, to))
+				case m[2] != "" && page != nil && path.Ext(to) == ".md" && !anchors(page.text)[m[2]]:
+					out = append(out, fmt.Sprintf("%s:%d: the link leads to the heading #%s of %s, which has none", f.name, i+1, m[2], to))
 				}
 			}
 		}
