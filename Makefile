@@ -41,7 +41,7 @@ gen: ## Write the generated files again.
 	@go run ./infra/gen/stage1
 	@go run ./infra/gen
 
-check: ## Check form: gofmt, vet, staticcheck, the rules of test/hygiene, generated files.
+check: ## Check form: gofmt, vet, staticcheck, the rules of test/rules, generated files.
 	@echo 'gofmt'
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) || exit 1; \
 		if [ -n "$$bad" ]; then printf '%s\n' "$$bad" 'These files are not formatted: gofmt -w FILE puts them right.'; exit 1; fi
@@ -54,8 +54,8 @@ check: ## Check form: gofmt, vet, staticcheck, the rules of test/hygiene, genera
 	@echo 'staticcheck'
 	@go tool staticcheck ./...
 	@tool=$$(go tool -n staticcheck) && cd test/sandbox && "$$tool" ./... && cd ../promql && "$$tool" ./... && cd ../deploy && "$$tool" ./... && cd ../../infra/images && "$$tool" ./...
-	@echo 'hygiene and generated files'
-	@go test -count=1 ./test/hygiene/... ./infra/gen/...
+	@echo 'rules and generated files'
+	@go test -count=1 ./test/rules/... ./infra/gen/...
 
 # Modules of their own read files of the others, of whose changes Go knows nothing: their results are not kept.
 test: bin/sandbox ## Run all tests, against a real API server.

@@ -30,8 +30,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -223,10 +223,10 @@ func (l *lane) consume() error {
 // deliver posts one message, and says what becomes of it.
 func (l *lane) deliver(ctx context.Context, d *door, m stream.Message) (end, stream.Reply) {
 	giveBack := stream.Reply{Retry: atOnce}
-	e, err := events.DecodeNATS(m.Header, m.Data)
+	e, err := event.DecodeNATS(m.Header, m.Data)
 	var body []byte
 	if err == nil {
-		body, err = events.EncodeJSON(e)
+		body, err = event.EncodeJSON(e)
 	}
 	if err != nil {
 		l.log.Error("event is dead", "class", l.class, "subject", m.Subject, "reason", err.Error())
@@ -236,7 +236,7 @@ func (l *lane) deliver(ctx context.Context, d *door, m stream.Message) (end, str
 		return returned, giveBack
 	}
 	log := l.log.With("class", l.class, "event", e.ID())
-	a := d.post(ctx, body, events.TraceParent(e))
+	a := d.post(ctx, body, event.TraceParent(e))
 	if ctx.Err() != nil && a.status == 0 { // the grace is over
 		return returned, giveBack
 	}

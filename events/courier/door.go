@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 const (
@@ -93,7 +93,7 @@ func (d *door) post(ctx context.Context, body []byte, trace string) answer {
 	}
 	began := time.Now()
 	if err := d.sign(ctx, r, body, d.keys, began); err != nil {
-		return answer{end: refused, text: events.Redact(err.Error())}
+		return answer{end: refused, text: event.Redact(err.Error())}
 	}
 	resp, err := d.client.Do(r)
 	if err != nil {
@@ -162,12 +162,12 @@ func (d *door) why(ctx context.Context, err error) string {
 	if errors.As(err, &outer) {
 		err = outer.Err
 	}
-	return events.Redact(err.Error())
+	return event.Redact(err.Error())
 }
 
 // said is what a function answered, as one line.
 func said(status int, text string) string {
-	text = strings.Join(strings.Fields(events.Redact(strings.ToValidUTF8(text, "?"))), " ")
+	text = strings.Join(strings.Fields(event.Redact(strings.ToValidUTF8(text, "?"))), " ")
 	if len(text) > 500 {
 		text = strings.ToValidUTF8(text[:500], "") + "…"
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -65,7 +65,7 @@ func Watch(ctx context.Context, path, inForce string, clusters, classes []string
 // Follow hands the records of a cluster's runs outside to seen, each to one of its
 // couriers, until ctx ends. What keeps it from following is tried again, and said when it changes:
 // deliveries go on without it.
-func Follow(ctx context.Context, s *stream.Stream, cluster string, seen func(events.Record), log *slog.Logger) {
+func Follow(ctx context.Context, s *stream.Stream, cluster string, seen func(event.Record), log *slog.Logger) {
 	told := ""
 	for ctx.Err() == nil {
 		name := stream.CourierFollower(cluster)
@@ -96,10 +96,10 @@ func Follow(ctx context.Context, s *stream.Stream, cluster string, seen func(eve
 
 // outside returns the record of a run that has ended in a function outside. Workers
 // count their own.
-func outside(m stream.Message) (events.Record, bool) {
-	r, err := events.DecodeRecord(m.Header, m.Data)
-	if err != nil || r.Phase != events.Settled || r.Who != "http" && r.Who != "fc" {
-		return events.Record{}, false
+func outside(m stream.Message) (event.Record, bool) {
+	r, err := event.DecodeRecord(m.Header, m.Data)
+	if err != nil || r.Phase != event.Settled || r.Who != "http" && r.Who != "fc" {
+		return event.Record{}, false
 	}
 	return r, true
 }

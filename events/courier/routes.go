@@ -14,12 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // SchemaFile is where the JSON Schema of the routes file lies, from the root of the module.
-const SchemaFile = "events/schema/routes.v1.json"
+const SchemaFile = "shared/event/schema/routes.v1.json"
 
 // A File is the routes file: where the messages of each class go. It is YAML or JSON.
 // Unknown fields, classes and clusters are wrong. {class} and {cluster} in a URL, a header
@@ -180,7 +180,7 @@ func (c *checker) clusters(f File, served []string) {
 		c.fail("routes", both)
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.Clusters)) {
-		if err := events.ValidCluster(id); err != nil {
+		if err := event.ValidCluster(id); err != nil {
 			c.fail("clusters."+id, "%v", err)
 		} else if !slices.Contains(served, id) {
 			c.fail("clusters."+id, "the courier does not serve this cluster, but %s: name it with --cluster, or leave it out", strings.Join(served, ", "))

@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 var known = []string{"busy", "quota", "tag-missing"}
@@ -247,7 +247,7 @@ func TestParseRefuses(t *testing.T) {
 // The schema says the same of fields and kinds as Parse.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	s, err := jsonschema.NewCompiler().Compile("../schema/routes.v1.json")
+	s, err := jsonschema.NewCompiler().Compile("../../shared/event/schema/routes.v1.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for cluster, routes := range routes {
-			if events.ValidCluster(cluster) != nil {
+			if event.ValidCluster(cluster) != nil {
 				t.Errorf("%q is no cluster", cluster)
 			}
 			for class, r := range routes {

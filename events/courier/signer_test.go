@@ -30,8 +30,8 @@ import (
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -145,9 +145,9 @@ func TestJWT(t *testing.T) {
 	}
 }
 
-// A function's own door lets the courier in by its tokens, and tells it when it is not
+// A function's own endpoint lets the courier in by its tokens, and tells it when it is not
 // whom the tokens are for.
-func TestDoor(t *testing.T) {
+func TestEndpoint(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -165,8 +165,8 @@ func TestDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := &serve.Door{JWT: verifier, Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} }}
-	function := httptest.NewServer(door.Handler())
+	endpoint := &serve.Endpoint{JWT: verifier, Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} }}
+	function := httptest.NewServer(endpoint.Handler())
 	t.Cleanup(function.Close)
 	p := newPlace(t, time.Second, "busy", "quota")
 	p.fail(t, "busy", 1, 1)
@@ -185,16 +185,16 @@ func TestDoor(t *testing.T) {
 // name of its type.
 func TestUnhandled(t *testing.T) {
 	t.Parallel()
-	door := &serve.Door{Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{Dead: "no"} }}
+	endpoint := &serve.Endpoint{Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{Dead: "no"} }}
 	for _, payload := range []string{"no event", `{"specversion":"1.0","id":"1","type":"t","source":"s"}`} {
-		if _, err := door.Invoke(t.Context(), []byte(payload)); err == nil || reflect.TypeOf(err).Name() != unhandled {
+		if _, err := endpoint.Invoke(t.Context(), []byte(payload)); err == nil || reflect.TypeOf(err).Name() != unhandled {
 			t.Errorf("%s: got %T", payload, err)
 		}
 	}
-	door.Handle = func(context.Context, cloudevents.Event) host.Reply {
-		return host.Reply{Dead: "no", Err: remedy.ErrForeign}
+	endpoint.Handle = func(context.Context, cloudevents.Event) host.Reply {
+		return host.Reply{Dead: "no", Err: engine.ErrForeign}
 	}
-	if _, err := door.Invoke(t.Context(), []byte(`{"specversion":"1.0","id":"1","type":"t","source":"s"}`)); err == nil || reflect.TypeOf(err).Name() != misdirected {
+	if _, err := endpoint.Invoke(t.Context(), []byte(`{"specversion":"1.0","id":"1","type":"t","source":"s"}`)); err == nil || reflect.TypeOf(err).Name() != misdirected {
 		t.Errorf("another cluster's: got %T", err)
 	}
 }

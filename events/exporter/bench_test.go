@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -48,7 +48,7 @@ func quiet(w *world, e *Exporter) *Exporter {
 func BenchmarkLatency(b *testing.B) {
 	w := newWorld(b)
 	stop := w.run(quiet(w, w.exporter(nil)))
-	arrived := w.arrivals(events.FailedSubjects)
+	arrived := w.arrivals(event.FailedSubjects)
 	w.event("warm-up", w.uid(99999), full)
 	<-arrived
 
@@ -69,7 +69,7 @@ func BenchmarkLatency(b *testing.B) {
 	writers.Wait()
 	index := map[string]int{}
 	for i := range n {
-		index[events.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(i))] = i
+		index[event.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(i))] = i
 	}
 	for range n {
 		a := <-arrived
@@ -122,7 +122,7 @@ func BenchmarkBurst(b *testing.B) {
 	b.Run("exporter", func(b *testing.B) {
 		w := newWorld(b)
 		w.run(quiet(w, w.exporter(nil)))
-		arrived := w.arrivals(events.FailedSubjects)
+		arrived := w.arrivals(event.FailedSubjects)
 		w.event("warm-up", w.uid(99999), full)
 		<-arrived
 		b.ReportMetric(burst(w, arrived), "events/s")
@@ -146,7 +146,7 @@ func BenchmarkBurst(b *testing.B) {
 				return err
 			})
 		}()
-		arrived := w.arrivals(events.FailedSubjects)
+		arrived := w.arrivals(event.FailedSubjects)
 		w.event("warm-up", w.uid(99999), full)
 		<-arrived
 		b.ReportMetric(burst(w, arrived), "events/s")
@@ -155,7 +155,7 @@ func BenchmarkBurst(b *testing.B) {
 
 // BenchmarkMessage reports what it costs to make a message of an Event.
 func BenchmarkMessage(b *testing.B) {
-	s := &session{Exporter: &Exporter{c: Config{Classifier: events.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)}}
+	s := &session{Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)}}
 	ev := kube.Event{Namespace: "shop", Name: "web.1", UID: "99999999-1111-2222-3333-444444444444", ResourceVersion: "12345", Reason: "SyncLoadBalancerFailed",
 		Type: "Warning", Message: full, Component: "service-controller", Count: 1, First: time.Now(), Last: time.Now(),
 		Object: kube.Object{Kind: "Service", Namespace: "shop", Name: "web", UID: "11111111-1111-2222-3333-444444444444"}}

@@ -47,7 +47,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -78,10 +78,10 @@ const (
 
 // Config says what to export from where to where. All fields but Log are required.
 type Config struct {
-	Cluster    string // ID of the cluster, as events.ValidCluster has it
+	Cluster    string // ID of the cluster, as event.ValidCluster has it
 	Kube       *kube.Cluster
 	Stream     *stream.Stream
-	Classifier *events.Classifier
+	Classifier *event.Classifier
 	Log        *slog.Logger // nil: nothing is logged
 
 	// Of one namespace so many failures are published in a second, and so many at once.
@@ -133,7 +133,7 @@ type Exporter struct {
 
 // New returns an exporter. It doesn't connect to anything.
 func New(c Config) (*Exporter, error) {
-	if err := events.ValidCluster(c.Cluster); err != nil {
+	if err := event.ValidCluster(c.Cluster); err != nil {
 		return nil, fmt.Errorf("name the cluster: %w", err)
 	}
 	if c.Kube == nil || c.Stream == nil || c.Classifier == nil {
@@ -202,7 +202,7 @@ func (e *Exporter) count(ctx context.Context) {
 			n++
 		})
 		if err == nil {
-			err = e.c.Stream.Put(ctx, events.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
+			err = e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
 		}
 		next := countEvery
 		if err != nil && ctx.Err() == nil {
@@ -705,7 +705,7 @@ func (e *Exporter) watchPrecheck(ctx context.Context) {
 func (e *Exporter) report(ev kube.Event, what string) {
 	e.stats.Reported.Add(1)
 	e.log.Info(what, "kubeevent", ev.Namespace+"/"+ev.Name, "about", ev.Object.Kind+" "+ev.Object.Namespace+"/"+ev.Object.Name,
-		"message", events.Cut(events.Redact(ev.Message)))
+		"message", event.Cut(event.Redact(ev.Message)))
 }
 
 // A wait is a pause that doubles, up to a limit.

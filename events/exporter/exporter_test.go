@@ -29,7 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -37,7 +37,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-var table = []events.Row{
+var table = []event.Row{
 	{Class: "vswitch-ip-exhausted", Texts: []string{"VSwitch has no available ip"}},
 	{Class: "tag-missing", Texts: []string{"not able to find loadbalancer named ["}},
 }
@@ -77,7 +77,7 @@ func worldOn(t testing.TB, join *cluster.Cluster) *world {
 	w.startNATS()
 	t.Cleanup(func() { w.nats.Close() })
 	w.s = w.connect()
-	if _, err := w.s.Setup(ctx, []string{"vswitch-ip-exhausted", "tag-missing", events.Unclassified}, stream.Settings{Clusters: []string{w.id}}); err != nil {
+	if _, err := w.s.Setup(ctx, []string{"vswitch-ip-exhausted", "tag-missing", event.Unclassified}, stream.Settings{Clusters: []string{w.id}}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -117,7 +117,7 @@ func (w *world) budgeted(config *rest.Config, perSecond float64, burst int) *Exp
 	if err != nil {
 		w.Fatal(err)
 	}
-	e, err := New(Config{Cluster: w.id, Kube: k, Stream: w.connect(), Classifier: events.NewClassifier(table), Rate: perSecond, Burst: burst, Log: slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	e, err := New(Config{Cluster: w.id, Kube: k, Stream: w.connect(), Classifier: event.NewClassifier(table), Rate: perSecond, Burst: burst, Log: slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -183,24 +183,24 @@ func (w *world) again(e *corev1.Event) *corev1.Event {
 // A tail is what was stored in FAILED about the world's namespace, in order.
 type tail struct {
 	w    *world
-	ch   chan events.Failure
+	ch   chan event.Failure
 	most map[string]int // the highest count that was read, by the Service's UID
 }
 
 // tail reads all that is stored in FAILED, from the beginning.
 func (w *world) tail() *tail {
-	t := &tail{w: w, ch: make(chan events.Failure, 10000), most: map[string]int{}}
+	t := &tail{w: w, ch: make(chan event.Failure, 10000), most: map[string]int{}}
 	s := w.connect()
 	ctx, cancel := context.WithCancel(w.ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := s.Tail(ctx, stream.Failed, events.FailedSubjects, 0, func(m stream.Message) error {
-			ce, err := events.DecodeNATS(m.Header, m.Data)
+		err := s.Tail(ctx, stream.Failed, event.FailedSubjects, 0, func(m stream.Message) error {
+			ce, err := event.DecodeNATS(m.Header, m.Data)
 			if err != nil {
 				return err
 			}
-			f, err := events.ReadFailed(ce)
+			f, err := event.ReadFailed(ce)
 			if err != nil {
 				return err
 			}
@@ -218,9 +218,9 @@ func (w *world) tail() *tail {
 }
 
 // next returns the next failures that are stored.
-func (t *tail) next(n int) []events.Failure {
+func (t *tail) next(n int) []event.Failure {
 	t.w.Helper()
-	var got []events.Failure
+	var got []event.Failure
 	for len(got) < n {
 		select {
 		case f := <-t.ch:
@@ -290,17 +290,17 @@ func (w *world) named(uid string) string {
 }
 
 // last returns the failure that is stored for a class and a Service.
-func (w *world) last(class, uid string) (events.Failure, stream.Message) {
+func (w *world) last(class, uid string) (event.Failure, stream.Message) {
 	w.Helper()
-	m, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, class, uid))
+	m, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, class, uid))
 	if err != nil {
 		w.Fatal(err)
 	}
-	ce, err := events.DecodeNATS(m.Header, m.Data)
+	ce, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {
 		w.Fatal(err)
 	}
-	f, err := events.ReadFailed(ce)
+	f, err := event.ReadFailed(ce)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestEachOccurrence(t *testing.T) {
 		{"vswitch-ip-exhausted", w.uid(1), "web.1", 2},
 		{"vswitch-ip-exhausted", w.uid(1), "web.1", 3},
 		{"tag-missing", w.uid(2), "web.5", 1},
-		{events.Unclassified, w.uid(4), "web.7", 1},
+		{event.Unclassified, w.uid(4), "web.7", 1},
 		{"vswitch-ip-exhausted", w.uid(5), "web.8", 1},
 	}
 	if diff := gocmp.Diff(want, rows); diff != "" {
@@ -376,7 +376,7 @@ func TestEachOccurrence(t *testing.T) {
 
 	f, m := w.last("vswitch-ip-exhausted", w.uid(5))
 	if f.Message != full || f.Reason != "SyncLoadBalancerFailed" || f.Component != "service-controller" || f.Type != "Warning" ||
-		f.Cluster != w.id || f.Service != (events.Service{Namespace: w.ns, Name: serviceName(5), UID: w.uid(5)}) {
+		f.Cluster != w.id || f.Service != (event.Service{Namespace: w.ns, Name: serviceName(5), UID: w.uid(5)}) {
 		t.Errorf("the failure is %+v", f)
 	}
 	if want := f.Event.UID + "." + f.Event.ResourceVersion; m.ID() != want {
@@ -784,7 +784,7 @@ func TestAlienMessage(t *testing.T) {
 		}
 	}
 	store(w.uid(1), "999999999999")
-	if _, _, err := w.s.PublishNewer(w.ctx, events.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(2)), "", nil, []byte("no failure"), func(stream.Message) bool { return true }); err != nil {
+	if _, _, err := w.s.PublishNewer(w.ctx, event.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(2)), "", nil, []byte("no failure"), func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	w.event("a", w.uid(1), full)
@@ -849,11 +849,11 @@ func TestHostileEvents(t *testing.T) {
 	})
 	w.event("last", w.uid(3), full)
 
-	stored := map[string]events.Failure{}
+	stored := map[string]event.Failure{}
 	for _, f := range got.next(2) {
 		stored[f.Event.Name] = f
 	}
-	if f, ok := stored["long"]; !ok || len(f.Message) > events.MaxMessage || f.Class != "vswitch-ip-exhausted" {
+	if f, ok := stored["long"]; !ok || len(f.Message) > event.MaxMessage || f.Class != "vswitch-ip-exhausted" {
 		t.Errorf("the failure with the long message: %d bytes, class %s", len(f.Message), f.Class)
 	}
 	if _, ok := stored["last"]; !ok {

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -136,7 +136,7 @@ func TestFloodIsCoalesced(t *testing.T) {
 	}
 	for _, id := range names {
 		w.await("the newest is stored", func() bool {
-			m, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, "vswitch-ip-exhausted", id))
+			m, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, "vswitch-ip-exhausted", id))
 			return err == nil && versionOf(m) == last[id].ResourceVersion
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -21,24 +21,24 @@ type occurrence struct {
 func (s *session) judge(ev kube.Event) (occurrence, bool) {
 	s.stats.Seen.Add(1)
 	s.last.Store(time.Now().UnixNano())
-	if !events.Watched(ev.Reason) {
+	if !event.Watched(ev.Reason) {
 		s.stats.Ignored.Add(1)
 		return occurrence{}, false
 	}
-	if events.DryRun(ev.Message) {
+	if event.DryRun(ev.Message) {
 		s.report(ev, "the controller's check before an upgrade foresees a failure")
 		s.stats.Foreseen.Add(1)
 		return occurrence{}, false
 	}
-	m := s.c.Classifier.Classify(events.Input{Reason: ev.Reason, Type: ev.Type, Component: ev.Component, Message: ev.Message})
-	if m.Class == events.Ignored {
+	m := s.c.Classifier.Classify(event.Input{Reason: ev.Reason, Type: ev.Type, Component: ev.Component, Message: ev.Message})
+	if m.Class == event.Ignored {
 		s.stats.Ignored.Add(1)
 		return occurrence{}, false
 	}
 	ev.Writers, ev.Host = nil, "" // they are read by nobody, and many Events may wait at once
 	// The API server takes messages of a megabyte, and many may wait at once.
-	if len(ev.Message) > events.MaxMessage {
-		ev.Message = events.Cut(events.Redact(ev.Message))
+	if len(ev.Message) > event.MaxMessage {
+		ev.Message = event.Cut(event.Redact(ev.Message))
 	}
 	now := s.c.Now()
 	ev.First, ev.Last = datable(ev.First, ev.Created, now), datable(ev.Last, ev.Created, now)
@@ -84,7 +84,7 @@ func inOrder(a, b occurrence) int {
 // invalid says why no Service can be the one that the Event is about. The API
 // server doesn't check that: whoever may create Events may write anything.
 func (o occurrence) invalid() error {
-	if err := events.ValidUID(o.Object.UID); err != nil {
+	if err := event.ValidUID(o.Object.UID); err != nil {
 		return err
 	}
 	if !kube.ValidName(o.Object.Namespace) || !kube.ValidName(o.Object.Name) {
@@ -108,15 +108,15 @@ func (o occurrence) message(cluster string) (message, error) {
 	if err := o.invalid(); err != nil {
 		return message{}, err
 	}
-	e, err := events.NewFailed(events.Failure{
+	e, err := event.NewFailed(event.Failure{
 		Cluster:   cluster,
 		Class:     o.class,
 		Reason:    o.Reason,
 		Type:      o.Type,
 		Component: o.Component,
 		Message:   o.Message,
-		Service:   events.Service{Namespace: o.Object.Namespace, Name: o.Object.Name, UID: o.Object.UID},
-		Event:     events.Reference{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
+		Service:   event.Service{Namespace: o.Object.Namespace, Name: o.Object.Name, UID: o.Object.UID},
+		Event:     event.Reference{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
 		Count:     o.Count,
 		First:     o.First,
 		Last:      o.Last,
@@ -125,11 +125,11 @@ func (o occurrence) message(cluster string) (message, error) {
 	if err != nil {
 		return message{}, err
 	}
-	header, data, err := events.EncodeNATS(e)
+	header, data, err := event.EncodeNATS(e)
 	if err != nil {
 		return message{}, err
 	}
-	return message{events.FailedSubject(cluster, o.class, o.Object.UID), events.MessageID(e), header, data}, nil
+	return message{event.FailedSubject(cluster, o.class, o.Object.UID), event.MessageID(e), header, data}, nil
 }
 
 // remains returns what DEAD keeps of the Event: a Kubernetes Event again, so that
@@ -153,7 +153,7 @@ func (o occurrence) remains() (header map[string][]string, data []byte) {
 		},
 		"reason":         clip(o.Reason),
 		"type":           clip(o.Type),
-		"message":        events.Cut(events.Redact(o.Message)),
+		"message":        event.Cut(event.Redact(o.Message)),
 		"source":         object{"component": clip(o.Component)},
 		"count":          o.Count,
 		"firstTimestamp": at(o.First),
@@ -174,11 +174,11 @@ func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 512)], "?
 // versionOf returns the resource version of the occurrence that a message of FAILED
 // holds; empty if it holds none, which any occurrence replaces.
 func versionOf(m stream.Message) string {
-	e, err := events.DecodeNATS(m.Header, m.Data)
+	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {
 		return ""
 	}
-	f, err := events.ReadFailed(e)
+	f, err := event.ReadFailed(e)
 	if err != nil {
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -52,7 +52,7 @@ func TestForgedEvents(t *testing.T) {
 	if _, after := w.last("vswitch-ip-exhausted", victim); after.Sequence != before.Sequence {
 		t.Error("a forged Event took the place of the Service's failure")
 	}
-	if _, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, "vswitch-ip-exhausted", "00000000-0000-4000-8000-000000000000")); !errors.Is(err, stream.ErrNotFound) {
+	if _, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, "vswitch-ip-exhausted", "00000000-0000-4000-8000-000000000000")); !errors.Is(err, stream.ErrNotFound) {
 		t.Errorf("a failure of a Service that never was: %v", err)
 	}
 	if n := e.Stats().Dead.Load(); n != 0 {
@@ -108,10 +108,10 @@ func TestUnreadService(t *testing.T) {
 			w.await("the Service was asked for again", func() bool { return e.Stats().Unread.Load() >= 4 })
 			w.event("passes", w.uid(1), untaged) // what is known needs no reading
 			w.await("the known one passes", func() bool {
-				_, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, "tag-missing", w.uid(1)))
+				_, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, "tag-missing", w.uid(1)))
 				return err == nil
 			})
-			if _, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(2))); !errors.Is(err, stream.ErrNotFound) {
+			if _, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(2))); !errors.Is(err, stream.ErrNotFound) {
 				t.Errorf("it was published unproven: %v", err)
 			}
 			// It is not NATS that it waits for, however long that takes.
@@ -232,7 +232,7 @@ func TestDates(t *testing.T) {
 			t.Errorf("dated %s: first %s, last %s", date, f.First, f.Last)
 		}
 		_, m := w.last("vswitch-ip-exhausted", w.uid(i))
-		ce, err := events.DecodeNATS(m.Header, m.Data)
+		ce, err := event.DecodeNATS(m.Header, m.Data)
 		if err != nil || ce.Time().After(time.Now()) || ce.Time().Before(began) {
 			t.Errorf("dated %s: the CloudEvent's time is %s, error %v", date, ce.Time(), err)
 		}

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -56,7 +56,7 @@ func TestMalformedFlood(t *testing.T) {
 	if stored[flooding] != laneSamples || stored[w.ns] != 1 {
 		t.Errorf("DEAD holds %d Events of the namespace and %d of another, want %d and 1", stored[flooding], stored[w.ns], laneSamples)
 	}
-	if _, err := w.s.Last(w.ctx, stream.Failed, events.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(1))); err != nil {
+	if _, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(1))); err != nil {
 		t.Error(err)
 	}
 }

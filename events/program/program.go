@@ -23,8 +23,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -51,7 +51,7 @@ func Main(name string, run Run) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, name+":", events.Redact(err.Error()))
+	fmt.Fprintln(os.Stderr, name+":", event.Redact(err.Error()))
 	if errors.As(err, new(Mistake)) {
 		return 2
 	}
@@ -126,7 +126,7 @@ func (f *Flags) ValidCluster() error {
 	if f.Cluster == "" {
 		return Wrong(errors.New("name the cluster with --cluster or LBREMEDY_CLUSTER"))
 	}
-	if err := events.ValidCluster(f.Cluster); err != nil {
+	if err := event.ValidCluster(f.Cluster); err != nil {
 		return Wrong(fmt.Errorf("--cluster: %w", err))
 	}
 	return nil
@@ -141,7 +141,7 @@ func (f *Flags) Clusters() ([]string, error) {
 	var all []string
 	for _, id := range strings.Split(f.Cluster, ",") {
 		id = strings.TrimSpace(id)
-		if err := events.ValidCluster(id); err != nil {
+		if err := event.ValidCluster(id); err != nil {
 			return nil, Wrong(fmt.Errorf("--cluster: %w", err))
 		}
 		if slices.Contains(all, id) {
@@ -173,7 +173,7 @@ func (f *Flags) Logger(out io.Writer) (*slog.Logger, error) {
 }
 
 // Rows returns the table of classes: the built-in one, or that of the flag's file.
-func (f *Flags) Rows() ([]events.Row, error) {
+func (f *Flags) Rows() ([]event.Row, error) {
 	if f.Table == "" {
 		return table.Table(), nil
 	}
@@ -182,23 +182,23 @@ func (f *Flags) Rows() ([]events.Row, error) {
 		return nil, Wrong(fmt.Errorf("--table: %w", err))
 	}
 	defer file.Close()
-	var rows []events.Row
+	var rows []event.Row
 	dec := json.NewDecoder(file)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&rows); err != nil {
 		return nil, Wrong(fmt.Errorf("--table: read %s: %w", f.Table, err))
 	}
-	if err := events.CheckRows(rows); err != nil {
+	if err := event.CheckRows(rows); err != nil {
 		return nil, Wrong(fmt.Errorf("--table: %s: %w", f.Table, err))
 	}
 	return rows, nil
 }
 
 // Classes returns the IDs of the table's classes and that of failures without one.
-func Classes(rows []events.Row) []string {
-	ids := []string{events.Unclassified}
+func Classes(rows []event.Row) []string {
+	ids := []string{event.Unclassified}
 	for _, r := range rows {
-		if r.Class != events.Unclassified {
+		if r.Class != event.Unclassified {
 			ids = append(ids, r.Class)
 		}
 	}
@@ -242,7 +242,7 @@ func Health(ready func(context.Context) error, metrics http.Handler) http.Handle
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		if err := ready(ctx); err != nil {
-			http.Error(w, events.Redact(err.Error()), http.StatusServiceUnavailable)
+			http.Error(w, event.Redact(err.Error()), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -33,7 +34,7 @@ var Remedy = &remedy.Remedy{
 		"doesn't have Credit Card", "doesn't have card", "did not sign a withholding agreement", "Acount withholding agreement is illegal", "Acount Credit card is invalid", "Acount failed to pay order", "Acount declined to pay", "User profile is not completed", "account information is incomplete",
 		"Account failed to create order", "order account status is illegal", "account order is open to buy", "please submit the application", "needs distributor to audit",
 	},
-	Reads:    append([]grant.Grant{grant.GetCallerIdentity}, remedy.FellowReads...),
+	Reads:    append([]grant.Grant{grant.GetCallerIdentity}, remedy.PeerReads...),
 	Scope:    remedy.Account,
 	Deleting: true,
 	Diagnose: diagnose,
@@ -44,14 +45,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, fmt.Errorf("ask which account this is: %w", err)
 	}
-	fellows, err := c.Fellows(ctx)
+	peers, err := c.Peers(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	g := gateOf(c.Event.Message, remedy.NLB(c.Service))
+	g := gateOf(c.Event.Message, ccm.NLB(c.Service))
 	return remedy.Plan{
 		Finding: fmt.Sprintf("%s The account is %s; the message is %s.", g.finding, who.Account, c.Said()),
 		Cause:   g.name,
-		Ask:     fmt.Sprintf("%s Then the controller tries again by itself within %.0f minutes. %s", g.ask, remedy.Retry.Minutes(), remedy.Together(fellows)),
+		Ask:     fmt.Sprintf("%s Then the controller tries again by itself within %.0f minutes. %s", g.ask, ccm.Retry.Minutes(), remedy.Together(peers)),
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -18,51 +19,51 @@ var Remedy = &remedy.Remedy{
 	Class:       "address-type-immutable",
 	Doc:         doc,
 	Texts:       []string{"can not change LoadBalancer AddressType once created"},
-	Reads:       remedy.BoundReads,
+	Reads:       ccm.BoundReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{addressType},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // addressType is the short name of the annotation that asks for a kind of address.
 const addressType = "address-type"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	if remedy.NLB(c.Service) {
-		return remedy.Misdirected("The event says that a CLB's address type can't change, and the Service is served by an NLB, whose address type the controller changes in place."), nil
+	if ccm.NLB(c.Service) {
+		return remedy.WrongController("The event says that a CLB's address type can't change, and the Service is served by an NLB, whose address type the controller changes in place."), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its address type"), nil
+		return c.NoBalancer("its address type"), nil
 	}
-	want, _ := remedy.Annotation(c.Service, addressType)
-	keep := "Before you delete the Service: " + remedy.SetCommand(c.Service, "preserve-lb-on-delete", "true") + " (CCM v2.10.0 or newer): then the load balancer and its address stay, and a Service can use it by the annotation id."
-	if id, _ := remedy.Annotation(c.Service, "id"); id != "" {
+	want, _ := ccm.Annotation(c.Service, addressType)
+	keep := "Before you delete the Service: " + ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true") + " (CCM v2.10.0 or newer): then the load balancer and its address stay, and a Service can use it by the annotation id."
+	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
 		keep = "The load balancer was made by a person and stays when the Service goes, with its address."
 	}
 	stays := ""
-	if remedy.Synced(c.Service) {
+	if ccm.Synced(c.Service) {
 		stays = fmt.Sprintf("The Service stays reachable at %s. ", lb.Address)
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("The annotation %s asks for %s, and the CLB %s with the address %s is %s. A CLB keeps its address type for life.",
-			addressType, remedy.Quote(want), lb.ID, lb.Address, lb.AddressType),
+			addressType, ccm.Quote(want), lb.ID, lb.Address, lb.AddressType),
 		Note:  stays + "To change the address type, delete the Service and create it again: it then has a new load balancer and a new address. " + keep,
-		Steps: []remedy.Step{step.With(c, addressType, lb.AddressType)},
+		Steps: []remedy.Step{step.With(c.Service, addressType, lb.AddressType)},
 	}, nil
 }
 
 // holds reports whether the annotation still asks for another kind of address. Letter case counts.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	want, _ := remedy.Annotation(c.Service, addressType)
+	want, _ := ccm.Annotation(c.Service, addressType)
 	if want == "" {
 		return remedy.No, nil // the controller compares only what is asked for
 	}
-	if remedy.NLB(c.Service) {
+	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // there is nothing to compare: a person looks
 	}
 	lb, err := c.Bound(ctx)

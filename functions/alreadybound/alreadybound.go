@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -27,11 +28,11 @@ var Remedy = &remedy.Remedy{
 		"service has been associated with ip [",
 		"service has been associated with dnsname [",
 	},
-	Reads:       slices.Concat(remedy.BalancerReads, remedy.NetworkReads, []grant.Grant{grant.GetCallerIdentity}),
+	Reads:       slices.Concat(ccm.BalancerReads, ccm.NetworkReads, []grant.Grant{grant.GetCallerIdentity}),
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{balancerID, externalIP},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // Short names of the annotations that bind a Service to a load balancer, and that
@@ -42,8 +43,8 @@ const (
 )
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	id, _ := remedy.Annotation(c.Service, balancerID)
-	address := remedy.Address(c.Service)
+	id, _ := ccm.Annotation(c.Service, balancerID)
+	address := ccm.Address(c.Service)
 	named, err := c.Named(ctx, id)
 	if err != nil {
 		return remedy.Plan{}, err
@@ -53,7 +54,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		to = "whose address is " + named.Address
 		note = fmt.Sprintf("To move the Service to %s, delete it and create it again with the annotation: its address is then %s.", named.ID, named.Address)
 	}
-	finding := fmt.Sprintf("The annotation id names %s, %s, and the Service has the address %s: a Service never moves from one load balancer to another.", remedy.Quote(id), to, address)
+	finding := fmt.Sprintf("The annotation id names %s, %s, and the Service has the address %s: a Service never moves from one load balancer to another.", ccm.Quote(id), to, address)
 	s, err := c.Serving(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
@@ -61,49 +62,49 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	ask := func(why, what string) (remedy.Plan, error) {
 		return remedy.Plan{Finding: finding + " " + why, Ask: what, Note: note}, nil
 	}
-	remove := remedy.RemoveCommand(c.Service, balancerID)
+	remove := ccm.RemoveCommand(c.Service, balancerID)
 	switch {
 	case s.Instance == nil:
 		return ask(fmt.Sprintf("No load balancer with that address was found in %s.", s.Where),
 			fmt.Sprintf("Find the load balancer that has the address %s. If a person made it, name it: %s. If the controller made it, remove the annotation: %s.",
-				address, remedy.SetCommand(c.Service, balancerID, "ITS-ID"), remove))
+				address, ccm.SetCommand(c.Service, balancerID, "ITS-ID"), remove))
 	case s.ID == id:
 		// Only an EIP in front of it makes the two addresses differ.
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The Service has the address %s, which is that of an EIP of its load balancer %s, and no longer says so: the annotation %s is missing.", address, s.ID, externalIP),
-			Steps:   []remedy.Step{step.With(c, externalIP, "eip")},
+			Steps:   []remedy.Step{step.With(c.Service, externalIP, "eip")},
 		}, nil
-	case s.Owner == remedy.Users && s.ByController():
-		return ask(s.Evidence+fmt.Sprintf(" It also carries a tag of the controller, %s or %s, and with such a tag the controller reuses none.", remedy.NameTag, remedy.ClusterTag),
-			fmt.Sprintf("If no Service owns %s, take these tags off it, then name it: %s.", s.ID, remedy.SetCommand(c.Service, balancerID, s.ID)))
-	case s.Owner == remedy.Users:
+	case s.Owner == ccm.Users && s.ByController():
+		return ask(s.Evidence+fmt.Sprintf(" It also carries a tag of the controller, %s or %s, and with such a tag the controller reuses none.", ccm.NameTag, ccm.ClusterTag),
+			fmt.Sprintf("If no Service owns %s, take these tags off it, then name it: %s.", s.ID, ccm.SetCommand(c.Service, balancerID, s.ID)))
+	case s.Owner == ccm.Users:
 		return remedy.Plan{
 			Finding: finding + " That is the address of " + s.ID + ". " + s.Evidence,
 			Note:    note,
-			Steps:   []remedy.Step{step.With(c, balancerID, s.ID)},
+			Steps:   []remedy.Step{step.With(c.Service, balancerID, s.ID)},
 		}, nil
-	case s.Owner == remedy.Own && s.ByTag:
+	case s.Owner == ccm.Own && s.ByTag:
 		return remedy.Plan{
 			Finding: finding + " " + s.Evidence,
-			Note:    strings.TrimSpace(note + fmt.Sprintf(" The controller deletes %s with the Service, unless the Service is annotated before: %s (CCM v2.10.0 or newer).", s.ID, remedy.SetCommand(c.Service, "preserve-lb-on-delete", "true"))),
-			Steps:   []remedy.Step{step.Without(c, balancerID)},
+			Note:    strings.TrimSpace(note + fmt.Sprintf(" The controller deletes %s with the Service, unless the Service is annotated before: %s (CCM v2.10.0 or newer).", s.ID, ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true"))),
+			Steps:   []remedy.Step{step.Without(c.Service, balancerID)},
 		}, nil
-	case s.Owner == remedy.Own:
-		return ask(fmt.Sprintf("%s It lacks the tag %s=%s, or is not the only one that has it, so that the controller would not find it without the annotation.", s.Evidence, remedy.NameTag, remedy.DefaultName(c.Service)),
+	case s.Owner == ccm.Own:
+		return ask(fmt.Sprintf("%s It lacks the tag %s=%s, or is not the only one that has it, so that the controller would not find it without the annotation.", s.Evidence, ccm.NameTag, ccm.DefaultName(c.Service)),
 			fmt.Sprintf("See to it that %s alone has this tag, then remove the annotation: %s.", s.ID, remove))
 	}
 	return ask(s.Evidence, fmt.Sprintf("Say whose %s is. If a person made it, name it: %s. If the controller made it for this Service, remove the annotation: %s.",
-		s.ID, remedy.SetCommand(c.Service, balancerID, s.ID), remove))
+		s.ID, ccm.SetCommand(c.Service, balancerID, s.ID), remove))
 }
 
 // holds reports whether the Service names a load balancer that doesn't have its
 // address. The controller looks only where the Service has one.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	id, _ := remedy.Annotation(c.Service, balancerID)
-	if id == "" || !remedy.Synced(c.Service) {
+	id, _ := ccm.Annotation(c.Service, balancerID)
+	if id == "" || !ccm.Synced(c.Service) {
 		return remedy.No, nil
 	}
-	if mode, _ := remedy.Annotation(c.Service, externalIP); mode == "eip" && !remedy.NLB(c.Service) {
+	if mode, _ := ccm.Annotation(c.Service, externalIP); mode == "eip" && !ccm.NLB(c.Service) {
 		return remedy.No, nil
 	}
 	named, err := c.Named(ctx, id)
@@ -111,7 +112,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		return remedy.Unknown, err
 	}
 	bound := func(i corev1.LoadBalancerIngress) bool {
-		if remedy.NLB(c.Service) {
+		if ccm.NLB(c.Service) {
 			return i.Hostname == named.Address
 		}
 		return i.IP == named.Address || i.IP == "" && i.Hostname != ""

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -25,18 +26,18 @@ var Remedy = &remedy.Remedy{
 		"instance has unsettled bills",
 		"because of UnpaidBill",
 	},
-	Reads:    remedy.PurseReads,
+	Reads:    remedy.AccountBalanceReads,
 	Scope:    remedy.Account,
 	Deleting: true,
 	Diagnose: diagnose,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	p, err := c.Purse(ctx)
+	p, err := c.AccountBalance(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	creates := !remedy.Synced(c.Service) && c.Service.DeletionTimestamp == nil
+	creates := !ccm.Synced(c.Service) && c.Service.DeletionTimestamp == nil
 	plan := decide(p, creates, c.Lasts())
 	plan.Cause = p.Account
 	return plan, nil
@@ -44,8 +45,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // decide says what to do about the balance. creates tells that the Service still
 // needs its load balancer, lasts that the failure outlasts the controller's retries.
-func decide(p remedy.Purse, creates, lasts bool) remedy.Plan {
-	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", remedy.Retry.Minutes(), remedy.Together(p.Fellows))
+func decide(p remedy.AccountBalance, creates, lasts bool) remedy.Plan {
+	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()
 	short := known && lacks > 0 && creates
 	topUp := fmt.Sprintf("%s %s brings it to the %s %s that must be available before a load balancer can be created.", p.Currency, lacks, p.Currency, cloud.Needed)
@@ -72,7 +73,7 @@ func decide(p remedy.Purse, creates, lasts bool) remedy.Plan {
 		}
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("Account %s has %s available and is not in debt: the bills are paid, it seems, and the controller tries again by itself within %.0f minutes.", p.Account, p.Balance, remedy.Retry.Minutes()),
-		Wait:    remedy.Retry,
+		Finding: fmt.Sprintf("Account %s has %s available and is not in debt: the bills are paid, it seems, and the controller tries again by itself within %.0f minutes.", p.Account, p.Balance, ccm.Retry.Minutes()),
+		Wait:    ccm.Retry,
 	}
 }

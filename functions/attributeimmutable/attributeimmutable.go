@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -23,11 +24,11 @@ var Remedy = &remedy.Remedy{
 		"can not change LoadBalancer * once created",
 		"AddressIpVersion cannot be changed",
 	},
-	Reads:       slices.Concat(remedy.BoundReads, remedy.NetworkReads),
+	Reads:       slices.Concat(ccm.BoundReads, ccm.NetworkReads),
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{"master-zoneid", "slave-zoneid", "ip-version", "network-type", "slb-network-type", "ip"},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -36,13 +37,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its zones, IP version, network type and address"), nil
+		return c.NoBalancer("its zones, IP version, network type and address"), nil
 	}
 	return putBack(ctx, c, lb)
 }
 
 // putBack puts the annotations back to what the load balancer has.
-func putBack(ctx context.Context, c *remedy.Case, lb *remedy.Instance) (remedy.Plan, error) {
+func putBack(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	var edits []step.Edit
 	var parts []string
 	list := differing(c, lb)
@@ -50,29 +51,29 @@ func putBack(ctx context.Context, c *remedy.Case, lb *remedy.Instance) (remedy.P
 		return remedy.Plan{}, err
 	}
 	for _, a := range list {
-		asks := fmt.Sprintf("the annotation %s asks for %s", a.name, remedy.Quote(a.want))
+		asks := fmt.Sprintf("the annotation %s asks for %s", a.name, ccm.Quote(a.want))
 		if a.want == "" {
 			asks = fmt.Sprintf("the annotation %s is missing, which asks for %s", a.name, a.unset)
 		}
 		if a.real == "" {
-			edits = append(edits, step.Without(c, a.name))
+			edits = append(edits, step.Without(c.Service, a.name))
 			parts = append(parts, fmt.Sprintf("%s, and the API names no %s of %s", asks, a.what, lb.ID))
 			continue
 		}
-		edits = append(edits, step.With(c, a.name, a.real))
+		edits = append(edits, step.With(c.Service, a.name, a.real))
 		parts = append(parts, fmt.Sprintf("%s, and the %s of %s is %s", asks, a.what, lb.ID, a.real))
 	}
 	if len(parts) == 0 { // it was found, or put right, since holds has looked
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The annotations ask %s for nothing that it does not have now; the controller tries again by itself.", lb.ID),
-			Wait:    c.Pause(),
+			Wait:    c.PollInterval(),
 		}, nil
 	}
 	finding := strings.Join(parts, "; ")
 	if list[0].told {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("%s%s. No known release of the controller compares the two; an Event alone says that this one does.", strings.ToUpper(finding[:1]), finding[1:]),
-			Ask:     fmt.Sprintf("If the controller's log says so too, %s, put the annotation back to what the %s has, or take it away: %s.", c.LogQuery(), lb.Kind(), remedy.RemoveCommand(c.Service, list[0].name)),
+			Ask:     fmt.Sprintf("If the controller's log says so too, %s, put the annotation back to what the %s has, or take it away: %s.", c.LogQuery(), lb.Kind(), ccm.RemoveCommand(c.Service, list[0].name)),
 		}, nil
 	}
 	return remedy.Plan{
@@ -95,7 +96,7 @@ type attribute struct {
 
 // known returns an error if the API does not say what every load balancer has: no
 // annotation is put back to that.
-func known(lb *remedy.Instance, list []attribute) error {
+func known(lb *ccm.Instance, list []attribute) error {
 	for _, a := range list {
 		if a.real == "" && !a.maybe {
 			return fmt.Errorf("read load balancer %s: the answer has no %s", lb.ID, a.what)
@@ -105,7 +106,7 @@ func known(lb *remedy.Instance, list []attribute) error {
 }
 
 // differing returns the attributes on which a sync of the Service fails.
-func differing(c *remedy.Case, lb *remedy.Instance) []attribute {
+func differing(c *remedy.Case, lb *ccm.Instance) []attribute {
 	if lb.NLB != nil {
 		return slices.DeleteFunc(all(c, []attribute{
 			{name: "ip-version", what: "IP version", real: annotated(lb.IPVersion)},
@@ -124,7 +125,7 @@ func differing(c *remedy.Case, lb *remedy.Instance) []attribute {
 	})
 	// No known release compares the vSwitch: that one does, an Event alone says.
 	if len(list) == 0 && !c.Written() && strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
-		if want, _ := remedy.Annotation(c.Service, "vswitch-id"); want != "" && want != lb.CLB.VSwitch {
+		if want, _ := ccm.Annotation(c.Service, "vswitch-id"); want != "" && want != lb.CLB.VSwitch {
 			list = append(list, attribute{name: "vswitch-id", what: "vSwitch", want: want, real: lb.CLB.VSwitch, maybe: true, told: true})
 		}
 	}
@@ -134,7 +135,7 @@ func differing(c *remedy.Case, lb *remedy.Instance) []attribute {
 // all fills in what the annotations ask for.
 func all(c *remedy.Case, list []attribute) []attribute {
 	for i := range list {
-		list[i].want, _ = remedy.Annotation(c.Service, list[i].name)
+		list[i].want, _ = ccm.Annotation(c.Service, list[i].name)
 	}
 	return list
 }

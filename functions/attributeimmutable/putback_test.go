@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -21,8 +22,8 @@ func TestNotSaid(t *testing.T) {
 	} {
 		lb := whole
 		take(&lb)
-		c := &remedy.Case{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{remedy.Prefix + "ip-version": "ipv6", remedy.Prefix + name: "ipv6"}}}}
-		if plan, err := putBack(t.Context(), c, &remedy.Instance{ID: lb.ID, CLB: &lb}); err == nil {
+		c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ccm.Prefix + "ip-version": "ipv6", ccm.Prefix + name: "ipv6"}}}}}
+		if plan, err := putBack(t.Context(), c, &ccm.Instance{ID: lb.ID, CLB: &lb}); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, plan)
 		}
 	}
@@ -31,8 +32,8 @@ func TestNotSaid(t *testing.T) {
 // The load balancer can come to light, or be put right, between the question whether
 // the failure holds and the plan.
 func TestPutRightMeanwhile(t *testing.T) {
-	c := &remedy.Case{Service: &corev1.Service{}}
-	for _, lb := range []*remedy.Instance{
+	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{}}}
+	for _, lb := range []*ccm.Instance{
 		{ID: "lb-1", CLB: &cloud.LoadBalancer{ID: "lb-1", IPVersion: "ipv4"}},
 		{ID: "nlb-1", IPVersion: "ipv4", NLB: &cloud.NetworkLoadBalancer{ID: "nlb-1"}},
 	} {

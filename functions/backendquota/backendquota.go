@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -31,12 +32,12 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices, grant.ListServices, grant.ListProductQuotas},
-		remedy.GroupReads, remedy.NetworkReads, step.RaiseReads),
-	Steps:    []remedy.Step{step.ApplyQuota{}},
-	Scope:    remedy.Account,
-	Diagnose: diagnose,
-	Holds:    holds,
-	Sees:     true,
+		ccm.GroupReads, ccm.NetworkReads, step.RaiseReads),
+	Steps:      []remedy.Step{step.ApplyQuota{}},
+	Scope:      remedy.Account,
+	Diagnose:   diagnose,
+	StillFails: holds,
+	Sees:       true,
 }
 
 // The limits that this failure can be about:
@@ -58,7 +59,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if s.lb == "" {
-		return c.Unfound("how many backends it has"), nil
+		return c.NoBalancer("how many backends it has"), nil
 	}
 	product, name := "slb", perBalancer
 	if s.nlb {
@@ -74,7 +75,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	plan := remedy.Plan{Finding: s.says(limit), Cause: s.lb}
 	if left := cycle - c.Waited(); left > 0 {
 		plan.Finding += " The controller removes backends that are gone and adds the others again: it gets a minute for that."
-		plan.Wait = max(time.Second, min(left, c.Pause()))
+		plan.Wait = max(time.Second, min(left, c.PollInterval()))
 		return plan, nil
 	}
 	if total := s.total(); float64(total) > limit.Total {
@@ -90,7 +91,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // compare completes a plan where no figure explains the failure.
 func compare(c *remedy.Case, plan remedy.Plan) remedy.Plan {
-	plan.Wait = c.Pause()
+	plan.Wait = c.PollInterval()
 	plan.Ask = "Compare the limits in the quota center with what the load balancer has in the console, and look which group the controller could not fill: " + c.LogQuery() + "."
 	return plan
 }
@@ -119,13 +120,13 @@ func servers(ctx context.Context, c *remedy.Case, s state, plan remedy.Plan) (re
 		return remedy.Plan{}, err
 	}
 	balancers := sharing(services, s.terway, s.lb)
-	if s.mode != remedy.PodMode && float64(balancers) > limit.Total {
+	if s.mode != ccm.PodMode && float64(balancers) > limit.Total {
 		plan.Cause = perServer
-		plan.Finding += fmt.Sprintf(" That fits, but the Services of the cluster put its nodes behind %s, and a server can be behind %.0f (%s).", remedy.Count(balancers, "load balancer"), limit.Total, perServer)
-		plan.Ask = fmt.Sprintf("Let several Services share a load balancer by the annotation %sid, or let each use some nodes alone, by %sbackend-label or with externalTrafficPolicy Local.", remedy.Prefix, remedy.Prefix)
+		plan.Finding += fmt.Sprintf(" That fits, but the Services of the cluster put its nodes behind %s, and a server can be behind %.0f (%s).", ccm.Count(balancers, "load balancer"), limit.Total, perServer)
+		plan.Ask = fmt.Sprintf("Let several Services share a load balancer by the annotation %sid, or let each use some nodes alone, by %sbackend-label or with externalTrafficPolicy Local.", ccm.Prefix, ccm.Prefix)
 		return step.Raise(ctx, c, plan, limit, float64(balancers), fmt.Sprintf("The Services of a Kubernetes cluster put its nodes behind %d load balancers, and %.0f is the limit.", balancers, limit.Total))
 	}
-	plan.Finding += fmt.Sprintf(" By these figures it fits, and its servers are behind no more than %s of %.0f (%s).", remedy.Count(balancers, "load balancer"), limit.Total, perServer)
+	plan.Finding += fmt.Sprintf(" By these figures it fits, and its servers are behind no more than %s of %.0f (%s).", ccm.Count(balancers, "load balancer"), limit.Total, perServer)
 	return compare(c, plan), nil
 }
 
@@ -140,7 +141,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 
 // read reads what the Service needs and what its load balancer has.
 func read(ctx context.Context, c *remedy.Case) (state, error) {
-	s := state{c: c, nlb: remedy.NLB(c.Service)}
+	s := state{c: c, nlb: ccm.NLB(c.Service)}
 	var err error
 	if s.mode, err = c.BackendMode(ctx); err != nil {
 		return s, err

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -18,11 +19,11 @@ import (
 type state struct {
 	c      *remedy.Case
 	nlb    bool
-	mode   remedy.BackendMode
+	mode   ccm.BackendMode
 	terway bool
 	nodes  []corev1.Node
 	ends   []discoveryv1.EndpointSlice
-	groups []remedy.Group // of the Service's ports
+	groups []ccm.Group    // of the Service's ports
 	lb     string         // ID; empty: none was found
 	rest   int            // backends of the load balancer in other groups
 	shares map[string]int // of those, by the Service or owner
@@ -30,7 +31,7 @@ type state struct {
 
 // owns reports whether the group is of a port of the Service.
 func (s *state) owns(group string) bool {
-	return slices.ContainsFunc(s.groups, func(own remedy.Group) bool { return own.ID == group })
+	return slices.ContainsFunc(s.groups, func(own ccm.Group) bool { return own.ID == group })
 }
 
 // other counts the backends of a group that is of no port of the Service; the name
@@ -40,9 +41,9 @@ func (s *state) other(group, name string, servers int) {
 		return
 	}
 	whose := "groups that a person made"
-	if t, ok := remedy.ParseTrace(name); ok {
+	if t, ok := ccm.ParseTrace(name); ok {
 		whose = t.String()
-		if t.Of(s.c.Service, s.c.Event.Cluster) {
+		if t.Of(s.c.Service, s.c.Cluster) {
 			whose = "ports that the Service had before"
 		}
 	}
@@ -54,9 +55,9 @@ func (s *state) other(group, name string, servers int) {
 }
 
 // need returns how many backends a port is to have, of the nodes that keep says.
-func (s *state) need(mode remedy.BackendMode, p corev1.ServicePort, keep func(*corev1.Node) bool) int {
-	ready := remedy.Ready(s.ends, p, s.c.Family())
-	if mode == remedy.PodMode {
+func (s *state) need(mode ccm.BackendMode, p corev1.ServicePort, keep func(*corev1.Node) bool) int {
+	ready := ccm.Ready(s.ends, p, s.c.Family())
+	if mode == ccm.PodMode {
 		return len(ready)
 	}
 	with := map[string]int{} // Pods by node
@@ -66,12 +67,12 @@ func (s *state) need(mode remedy.BackendMode, p corev1.ServicePort, keep func(*c
 	n := 0
 	for i := range s.nodes {
 		node := &s.nodes[i]
-		switch why, _ := remedy.LeftOut(node, s.c.Service); {
-		case why == remedy.Virtual && s.nlb:
+		switch why, _ := ccm.ExclusionOf(node, s.c.Service); {
+		case why == ccm.Virtual && s.nlb:
 			// its Pods are backends themselves, and the limit of NLBs leaves them out
-		case why == remedy.Virtual:
+		case why == ccm.Virtual:
 			n += with[node.Name]
-		case why == remedy.Serves && keep(node) && (mode == remedy.ClusterMode || with[node.Name] > 0):
+		case why == ccm.Serves && keep(node) && (mode == ccm.ClusterMode || with[node.Name] > 0):
 			n++
 		}
 	}
@@ -82,7 +83,7 @@ func every(*corev1.Node) bool { return true }
 
 // own returns how many backends the Service is to have. Ports that share a target
 // share a group.
-func (s *state) own(mode remedy.BackendMode, keep func(*corev1.Node) bool) int {
+func (s *state) own(mode ccm.BackendMode, keep func(*corev1.Node) bool) int {
 	by := map[string]int{}
 	for _, g := range s.groups {
 		by[g.Name] = max(by[g.Name], s.need(mode, g.Port, keep))
@@ -99,14 +100,14 @@ func (s *state) total() int { return s.rest + s.own(s.mode, every) }
 
 // short reports whether a port has fewer backends than it is to have.
 func (s *state) short() bool {
-	return slices.ContainsFunc(s.groups, func(g remedy.Group) bool { return g.Servers < s.need(s.mode, g.Port, every) })
+	return slices.ContainsFunc(s.groups, func(g ccm.Group) bool { return g.Servers < s.need(s.mode, g.Port, every) })
 }
 
 // kinds are what the backends are, by mode.
-var kinds = map[remedy.BackendMode]string{
-	remedy.PodMode:     "the ready Pods are its backends",
-	remedy.LocalMode:   "the nodes of its ready Pods are its backends, by externalTrafficPolicy Local",
-	remedy.ClusterMode: "all nodes that the controller does not leave out are its backends",
+var kinds = map[ccm.BackendMode]string{
+	ccm.PodMode:     "the ready Pods are its backends",
+	ccm.LocalMode:   "the nodes of its ready Pods are its backends, by externalTrafficPolicy Local",
+	ccm.ClusterMode: "all nodes that the controller does not leave out are its backends",
 }
 
 // says returns the figures, as sentences; a limit without a name is not known.
@@ -126,7 +127,7 @@ func (s *state) says(limit cloud.Quota) string {
 		most = fmt.Sprintf(", and %.0f is the most (%s)", limit.Total, limit.Name)
 	}
 	text := fmt.Sprintf("The load balancer %s has %s%s. The Service is to have %d there and has %d: %s; %s.",
-		s.lb, remedy.Count(now+s.rest, "backend"), most, s.own(s.mode, every), now, remedy.List(parts, 5), kinds[s.mode])
+		s.lb, ccm.Count(now+s.rest, "backend"), most, s.own(s.mode, every), now, remedy.List(parts, 5), kinds[s.mode])
 	if len(s.shares) > 0 {
 		var with []string
 		for _, whose := range slices.Sorted(maps.Keys(s.shares)) {
@@ -142,20 +143,20 @@ func (s *state) says(limit cloud.Quota) string {
 func (s *state) ways(limit int) string {
 	svc := s.c.Service
 	var out []string
-	if n := s.own(remedy.LocalMode, every); s.mode == remedy.ClusterMode && n > 0 && s.rest+n <= limit {
+	if n := s.own(ccm.LocalMode, every); s.mode == ccm.ClusterMode && n > 0 && s.rest+n <= limit {
 		out = append(out, fmt.Sprintf("Let only nodes with ready Pods of the Service be backends, which makes %d in all: kubectl -n %s patch service %s -p '{\"spec\":{\"externalTrafficPolicy\":\"Local\"}}'; the Pods then see the clients' addresses, and what comes for a node whose Pods have gone is lost until the controller has removed it.",
 			s.rest+n, svc.Namespace, svc.Name))
 	}
 	if label, nodes, n := s.label(limit); label != "" {
 		value := label
-		if now, _ := remedy.Annotation(svc, "backend-label"); now != "" {
+		if now, _ := ccm.Annotation(svc, "backend-label"); now != "" {
 			value = now + "," + label
 		}
-		out = append(out, fmt.Sprintf("Let only the %s with the label %s be backends, which makes %d in all: %s.", remedy.Count(nodes, "node"), label, s.rest+n, remedy.SetCommand(svc, "backend-label", value)))
+		out = append(out, fmt.Sprintf("Let only the %s with the label %s be backends, which makes %d in all: %s.", ccm.Count(nodes, "node"), label, s.rest+n, ccm.SetCommand(svc, "backend-label", value)))
 	}
-	id, _ := remedy.Annotation(svc, "id")
+	id, _ := ccm.Annotation(svc, "id")
 	if n := s.own(s.mode, every); id != "" && s.rest > 0 && n <= limit {
-		out = append(out, fmt.Sprintf("Give the Service a load balancer of its own, which has room for its %d: delete it and create it again without the annotation %sid; its address changes, and the load balancer costs.", n, remedy.Prefix))
+		out = append(out, fmt.Sprintf("Give the Service a load balancer of its own, which has room for its %d: delete it and create it again without the annotation %sid; its address changes, and the load balancer costs.", n, ccm.Prefix))
 	}
 	if len(out) == 0 {
 		out = append(out, "Split the Service into several, each with a load balancer of its own and fewer ports or Pods.")
@@ -167,13 +168,13 @@ func (s *state) ways(limit int) string {
 // those are and how many backends they make. Of several it is the one that most
 // nodes have.
 func (s *state) label(limit int) (label string, nodes, backends int) {
-	if s.mode == remedy.PodMode {
+	if s.mode == ccm.PodMode {
 		return "", 0, 0
 	}
 	count := map[string]int{}
 	serving := 0
 	for i := range s.nodes {
-		if why, _ := remedy.LeftOut(&s.nodes[i], s.c.Service); why != remedy.Serves {
+		if why, _ := ccm.ExclusionOf(&s.nodes[i], s.c.Service); why != ccm.Serves {
 			continue
 		}
 		serving++
@@ -204,11 +205,11 @@ func sharing(services []corev1.Service, terway bool, lb string) int {
 	balancers := map[string]bool{lb: true}
 	for i := range services {
 		svc := &services[i]
-		kind := svc.Annotations[remedy.BackendType]
-		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || remedy.NLB(svc) || kind == "eni" || kind == "" && terway {
+		kind := svc.Annotations[ccm.BackendType]
+		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || ccm.NLB(svc) || kind == "eni" || kind == "" && terway {
 			continue
 		}
-		if id := svc.Labels[remedy.BalancerLabel]; id != "" {
+		if id := svc.Labels[ccm.BalancerLabel]; id != "" {
 			balancers[id] = true
 		}
 	}

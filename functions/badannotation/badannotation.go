@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -34,12 +35,12 @@ var Remedy = &remedy.Remedy{
 		"vgroupid and protocol format must be like",
 		"weight must be integer in range",
 	},
-	Reads: slices.Concat(remedy.BoundReads, remedy.NetworkReads,
+	Reads: slices.Concat(ccm.BoundReads, ccm.NetworkReads,
 		[]grant.Grant{grant.DescribeClusterDetail, grant.DescribeVSwitches}),
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: mendable(),
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // Names of the annotations that can be set right by themselves.
@@ -77,13 +78,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{
 			Finding: finding + " Nothing else can be meant.",
 			Note:    note,
-			Steps:   []remedy.Step{step.With(c, f.Name, fixed)},
+			Steps:   []remedy.Step{step.With(c.Service, f.Name, fixed)},
 		}, nil
 	}
-	ask := fmt.Sprintf("Set the annotation to what is meant: %s.", remedy.SetCommand(c.Service, f.Name, "VALUE"))
+	ask := fmt.Sprintf("Set the annotation to what is meant: %s.", ccm.SetCommand(c.Service, f.Name, "VALUE"))
 	switch {
 	case is != "":
-		ask += fmt.Sprintf(" To leave the load balancer as it is: %s.", remedy.SetCommand(c.Service, f.Name, is))
+		ask += fmt.Sprintf(" To leave the load balancer as it is: %s.", ccm.SetCommand(c.Service, f.Name, is))
 	case f.Name == zoneMaps:
 		could, err := suggest(ctx, c)
 		if err != nil {
@@ -91,14 +92,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}
 		ask += " " + could
 	default:
-		ask += fmt.Sprintf(" Or remove it: %s.", remedy.RemoveCommand(c.Service, f.Name))
+		ask += fmt.Sprintf(" Or remove it: %s.", ccm.RemoveCommand(c.Service, f.Name))
 	}
 	return remedy.Plan{Finding: finding, Ask: ask, Note: note}, nil
 }
 
 // A fault is an annotation that the controller does not take as it stands.
 type fault struct {
-	remedy.ValueRule
+	ccm.ValueRule
 	value string
 	there bool
 }
@@ -108,7 +109,7 @@ func (f fault) String() string {
 	if !f.there {
 		return fmt.Sprintf("The annotation %s is missing. It takes %s.", f.Name, f.Allowed)
 	}
-	return fmt.Sprintf("The annotation %s is %s. It takes %s.", f.Name, remedy.Quote(f.value), f.Allowed)
+	return fmt.Sprintf("The annotation %s is %s. It takes %s.", f.Name, ccm.Quote(f.value), f.Allowed)
 }
 
 // named reports whether a message of the controller is about the annotation.
@@ -119,14 +120,14 @@ func (f fault) named(message string) bool {
 
 // faults returns what is wrong with the annotations of the case's Service.
 func faults(c *remedy.Case) []fault {
-	network := remedy.NLB(c.Service)
-	id, _ := remedy.Annotation(c.Service, "id")
+	network := ccm.NLB(c.Service)
+	id, _ := ccm.Annotation(c.Service, "id")
 	var out []fault
-	for _, r := range remedy.ValueRules() {
+	for _, r := range ccm.ValueRules() {
 		if !r.Reads(network) {
 			continue
 		}
-		v, ok := remedy.Annotation(c.Service, r.Name)
+		v, ok := ccm.Annotation(c.Service, r.Name)
 		if strings.Contains(r.Name, "/") {
 			v, ok = c.Service.Annotations[r.Name], c.Service.Annotations[r.Name] != ""
 		}
@@ -147,7 +148,7 @@ func others(list []fault, nothing string) string {
 	}
 	var parts []string
 	for _, f := range list {
-		parts = append(parts, fmt.Sprintf("%s is %s and takes %s", f.Name, remedy.Quote(f.value), f.Allowed))
+		parts = append(parts, fmt.Sprintf("%s is %s and takes %s", f.Name, ccm.Quote(f.value), f.Allowed))
 	}
 	return "Other annotations have values that the documentation does not list: " + strings.Join(parts, "; ") + "."
 }
@@ -156,8 +157,8 @@ func others(list []fault, nothing string) string {
 // it names none that is known here, nobody but the controller can tell.
 func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	known := false
-	for _, r := range remedy.ValueRules() {
-		known = known || r.Reads(remedy.NLB(c.Service)) && fault{ValueRule: r}.named(c.Event.Message)
+	for _, r := range ccm.ValueRules() {
+		known = known || r.Reads(ccm.NLB(c.Service)) && fault{ValueRule: r}.named(c.Event.Message)
 	}
 	wrong := slices.ContainsFunc(faults(c), func(f fault) bool { return f.named(c.Event.Message) })
 	return remedy.Is(!known || wrong), nil

@@ -8,13 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // Each annotation has one rule for each kind of load balancer, which says what it takes.
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range remedy.ValueRules() {
+	for _, r := range ccm.ValueRules() {
 		if r.Name == "" || r.Allowed == "" || r.Takes == nil {
 			t.Errorf("the rule of %q says nothing", r.Name)
 		}
@@ -37,16 +38,16 @@ func TestRules(t *testing.T) {
 }
 
 func service(network bool, name, value string) *remedy.Case {
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{remedy.Prefix + name: value, remedy.Prefix + zoneMaps: "z-a:vsw-a"}}}
-	svc.Annotations[remedy.Prefix+name] = value
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ccm.Prefix + name: value, ccm.Prefix + zoneMaps: "z-a:vsw-a"}}}
+	svc.Annotations[ccm.Prefix+name] = value
 	if strings.Contains(name, "/") {
 		svc.Annotations[name] = value
 	}
 	if network {
-		class := remedy.NLBClass
+		class := ccm.NLBClass
 		svc.Spec.LoadBalancerClass = &class
 	}
-	return &remedy.Case{Service: svc}
+	return &remedy.Case{View: ccm.View{Service: svc}}
 }
 
 // What the documentation lists is taken, and nothing like it.
@@ -147,8 +148,8 @@ func TestRepair(t *testing.T) {
 		{name: zoneMaps, value: ",", is: zones},
 		{name: zoneMaps, value: strings.Repeat("vsw-1,", 40000), is: zones},
 	} {
-		all := remedy.ValueRules()
-		of := all[slices.IndexFunc(all, func(r remedy.ValueRule) bool { return r.Name == tt.name })]
+		all := ccm.ValueRules()
+		of := all[slices.IndexFunc(all, func(r ccm.ValueRule) bool { return r.Name == tt.name })]
 		got, ok := repair(fault{ValueRule: of, value: tt.value, there: !tt.missing}, tt.is)
 		if ok != tt.want || ok && got != tt.is {
 			t.Errorf("%s=%.40q where there is %q: got %q, %t", tt.name, tt.value, tt.is, got, ok)
@@ -168,7 +169,7 @@ func TestNamed(t *testing.T) {
 		"Annotation x must be integer, but got [bandwidth]":                                                             "",
 	} {
 		var got []string
-		for _, r := range remedy.ValueRules() {
+		for _, r := range ccm.ValueRules() {
 			if r.Reads(false) && (fault{ValueRule: r}).named(message) {
 				got = append(got, r.Name)
 			}

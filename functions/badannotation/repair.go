@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -16,7 +17,7 @@ import (
 // balancer has: nothing else is ever set right.
 func mendable() []string {
 	var names []string
-	for _, r := range remedy.ValueRules() {
+	for _, r := range ccm.ValueRules() {
 		switch r.Name {
 		case bandwidth, zoneMaps, protocolPort, forwardPort:
 		default:
@@ -33,12 +34,12 @@ func mendable() []string {
 
 // real returns what the load balancer has in place of what the annotation asks
 // for, as the annotation would say it; empty if there is none, or no one value.
-func real(ctx context.Context, c *remedy.Case, lb *remedy.Instance, f fault) (string, error) {
+func real(ctx context.Context, c *remedy.Case, lb *ccm.Instance, f fault) (string, error) {
 	switch {
 	case lb == nil:
 		return "", nil
 	case lb.NLB != nil && f.Name == zoneMaps:
-		return remedy.ZoneMaps(lb.NLB), nil
+		return ccm.ZoneMaps(lb.NLB), nil
 	case lb.NLB != nil && f.Name == protocolPort:
 		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -34,7 +35,7 @@ var Remedy = &remedy.Remedy{
 		"is in creating status", "is creating, please try again later",
 		"due to a temporary failure of the server",
 	},
-	Reads:    slices.Concat(remedy.BoundReads, remedy.NetworkReads, []grant.Grant{grant.DescribeLoadBalancerListeners}),
+	Reads:    slices.Concat(ccm.BoundReads, ccm.NetworkReads, []grant.Grant{grant.DescribeLoadBalancerListeners}),
 	Deleting: true,
 	Diagnose: diagnose,
 }
@@ -42,7 +43,7 @@ var Remedy = &remedy.Remedy{
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	why := causeOf(c.Event.Message)
 	if !c.Lasts() {
-		return remedy.Plan{Finding: why.finding + " It ends by itself, and the controller tries again.", Wait: c.Pause()}, nil
+		return remedy.Plan{Finding: why.finding + " It ends by itself, and the controller tries again.", Wait: c.PollInterval()}, nil
 	}
 	state, err := state(ctx, c)
 	if err != nil {
@@ -63,7 +64,7 @@ func state(ctx context.Context, c *remedy.Case) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	id := c.Service.Labels[remedy.BalancerLabel]
+	id := c.Service.Labels[ccm.BalancerLabel]
 	if m := bracket.FindStringSubmatch(c.Event.Message); id == "" && m != nil {
 		id = m[1]
 	}
@@ -77,9 +78,9 @@ func state(ctx context.Context, c *remedy.Case) (string, error) {
 	var idle []string
 	switch {
 	case lb == nil && id != "":
-		return fmt.Sprintf("The API knows no load balancer %s.", remedy.Quote(id)), nil
+		return fmt.Sprintf("The API knows no load balancer %s.", ccm.Quote(id)), nil
 	case lb == nil:
-		return fmt.Sprintf("No load balancer of the Service was found, neither by the tag %s=%[2]s nor by the name %[2]s.", remedy.NameTag, remedy.DefaultName(c.Service)), nil
+		return fmt.Sprintf("No load balancer of the Service was found, neither by the tag %s=%[2]s nor by the name %[2]s.", ccm.NameTag, ccm.DefaultName(c.Service)), nil
 	case lb.NLB != nil:
 		status = lb.NLB.Status
 		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)

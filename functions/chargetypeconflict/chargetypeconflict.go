@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -25,11 +26,11 @@ var Remedy = &remedy.Remedy{
 		"instanceChargeType of loadbalancer is PayBySpec",
 		"permission modify InstanceChargeType to spec",
 	},
-	Reads:       remedy.BoundReads,
+	Reads:       ccm.BoundReads,
 	Steps:       []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}},
 	Annotations: []string{chargeType, spec},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // Short names of the annotations that say how a CLB pays, and how large it is if
@@ -43,15 +44,15 @@ const (
 const byLCU = "PayByCLCU"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	if remedy.NLB(c.Service) {
-		return remedy.Misdirected("The event is about the charge type of a CLB, and the Service is served by an NLB, which has none to choose."), nil
+	if ccm.NLB(c.Service) {
+		return remedy.WrongController("The event is about the charge type of a CLB, and the Service is served by an NLB, which has none to choose."), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its charge type and spec"), nil
+		return c.NoBalancer("its charge type and spec"), nil
 	}
 	asked := wishes(c)
 	if lb.CLB.ChargeType != byLCU {
@@ -62,11 +63,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}, nil
 	}
 	var edits []step.Edit
-	if want, _ := remedy.Annotation(c.Service, chargeType); want != "" && want != byLCU {
-		edits = append(edits, step.With(c, chargeType, byLCU))
+	if want, _ := ccm.Annotation(c.Service, chargeType); want != "" && want != byLCU {
+		edits = append(edits, step.With(c.Service, chargeType, byLCU))
 	}
-	if _, ok := remedy.Annotation(c.Service, spec); ok {
-		edits = append(edits, step.Without(c, spec))
+	if _, ok := ccm.Annotation(c.Service, spec); ok {
+		edits = append(edits, step.Without(c.Service, spec))
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("The CLB %s pays by LCU (%s), and the annotations ask for %s. No way leads from there to a spec.", lb.ID, byLCU, asked),
@@ -79,8 +80,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 func wishes(c *remedy.Case) string {
 	var out []string
 	for _, name := range []string{chargeType, spec} {
-		if v, _ := remedy.Annotation(c.Service, name); v != "" {
-			out = append(out, name+" "+remedy.Quote(v))
+		if v, _ := ccm.Annotation(c.Service, name); v != "" {
+			out = append(out, name+" "+ccm.Quote(v))
 		}
 	}
 	return strings.Join(out, " and ")
@@ -90,8 +91,8 @@ func wishes(c *remedy.Case) string {
 func takeBack(c *remedy.Case) string {
 	var out []string
 	for _, name := range []string{chargeType, spec} {
-		if _, ok := remedy.Annotation(c.Service, name); ok {
-			out = append(out, remedy.RemoveCommand(c.Service, name))
+		if _, ok := ccm.Annotation(c.Service, name); ok {
+			out = append(out, ccm.RemoveCommand(c.Service, name))
 		}
 	}
 	return strings.Join(out, "; ")
@@ -110,12 +111,12 @@ func pays(lb *cloud.LoadBalancer) string {
 // holds reports whether the annotations still ask for something else than the
 // load balancer has.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	wantCharge, _ := remedy.Annotation(c.Service, chargeType)
-	wantSpec, _ := remedy.Annotation(c.Service, spec)
+	wantCharge, _ := ccm.Annotation(c.Service, chargeType)
+	wantSpec, _ := ccm.Annotation(c.Service, spec)
 	if wantCharge == "" && wantSpec == "" {
 		return remedy.No, nil // the controller compares only what is asked for
 	}
-	if remedy.NLB(c.Service) {
+	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // there is nothing to compare: a person looks
 	}
 	lb, err := c.Bound(ctx)

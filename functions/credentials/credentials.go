@@ -27,7 +27,7 @@ var Remedy = &remedy.Remedy{
 		"SecurityToken is mandatory for this action",
 		"Specified signature is not matched with our calculation", "Specified time stamp or date value is expired",
 	},
-	Reads:    append([]grant.Grant{grant.ListDaemonSets}, remedy.FellowReads...),
+	Reads:    append([]grant.Grant{grant.ListDaemonSets}, remedy.PeerReads...),
 	Scope:    remedy.Cluster,
 	Deleting: true,
 	Diagnose: diagnose,
@@ -38,7 +38,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	fellows, err := c.Fellows(ctx)
+	peers, err := c.Peers(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
@@ -46,7 +46,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{
 		Finding: fmt.Sprintf("%s %s", t.finding, home),
 		Cause:   t.cause,
-		Ask:     fmt.Sprintf("%s %s", t.ask(home), remedy.Together(fellows)),
+		Ask:     fmt.Sprintf("%s %s", t.ask(home), remedy.Together(peers)),
 	}, nil
 }
 

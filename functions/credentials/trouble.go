@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
 // A trouble is what stands between the controller and the API.
@@ -97,6 +97,6 @@ func unreachable(where, why, ask string) trouble {
 		if !h.found {
 			return "Open a ticket with Alibaba Cloud: the network of the control plane is ACK's. If the cluster is not managed: " + strings.ToLower(ask[:1]) + ask[1:]
 		}
-		return fmt.Sprintf("%s The controller tries again by itself within %.0f minutes.", ask, remedy.Retry.Minutes())
+		return fmt.Sprintf("%s The controller tries again by itself within %.0f minutes.", ask, ccm.Retry.Minutes())
 	}}
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -27,7 +28,7 @@ var Remedy = &remedy.Remedy{
 		"because of DeletionProtectionEnabled",
 		"prepay loadBalancer does not support this action",
 	},
-	Reads:    slices.Concat(remedy.BoundReads, remedy.NetworkReads),
+	Reads:    slices.Concat(ccm.BoundReads, ccm.NetworkReads),
 	Deleting: true,
 	Diagnose: diagnose,
 }
@@ -48,11 +49,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if lb == nil {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The controller could not delete the load balancer of the Service, and none is found now by the annotation id, the tag %s=%s or that name.", remedy.NameTag, remedy.DefaultName(c.Service)),
+			Finding: fmt.Sprintf("The controller could not delete the load balancer of the Service, and none is found now by the annotation id, the tag %s=%s or that name.", ccm.NameTag, ccm.DefaultName(c.Service)),
 			Ask:     "If the Service is still there in ten minutes, look in the console for its load balancer. An empty list is no proof that it is gone: permissions limited by resource give empty lists.",
 		}, nil
 	}
-	if id, _ := remedy.Annotation(c.Service, "id"); id != "" {
+	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The annotation id names the %s %s: the controller deletes no load balancer that it reuses, and lets go of the Service when its backends are off it.", lb.Kind(), lb.ID),
 			Ask:     fmt.Sprintf("If the Service hangs all the same, look which load balancer the controller can't delete: %s. It is one that the Service had before the annotation.", c.LogQuery()),
@@ -64,10 +65,10 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	keep := fmt.Sprintf("Or keep it, with CCM v2.10.0 or later: %s. The controller then lets go of the Service, and %s stays with its address and its costs.",
-		remedy.SetCommand(c.Service, "preserve-lb-on-delete", "true"), lb.ID)
+		ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true"), lb.ID)
 	more := ""
 	if len(others) > 0 {
-		more = fmt.Sprintf(" It has listeners that are not of this Service, whose traffic stops when it is deleted: %s.", remedy.Clauses(others, 5))
+		more = fmt.Sprintf(" It has listeners that are not of this Service, whose traffic stops when it is deleted: %s.", ccm.Clauses(others, 5))
 	}
 	what := fmt.Sprintf("The %s %s (%s) of the Service, which %s,", lb.Kind(), lb.ID, lb.Address, how(c))
 	switch {
@@ -99,14 +100,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 }
 
 // others returns the listeners of the load balancer that were not made for the Service.
-func others(ctx context.Context, c *remedy.Case, lb *remedy.Instance) ([]string, error) {
+func others(ctx context.Context, c *remedy.Case, lb *ccm.Instance) ([]string, error) {
 	var list []string
 	add := func(protocol string, port int, description string) {
 		text := fmt.Sprintf("%s:%d", strings.ToLower(protocol), port)
-		switch t, ok := remedy.ParseTrace(description); {
+		switch t, ok := ccm.ParseTrace(description); {
 		case !ok:
 			list = append(list, text+" was made by hand")
-		case !t.Of(c.Service, c.Event.Cluster):
+		case !t.Of(c.Service, c.Cluster):
 			list = append(list, fmt.Sprintf("%s is of the Service %s", text, t))
 		}
 	}

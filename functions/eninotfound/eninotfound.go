@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -30,12 +31,12 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.DescribeVpcAttribute, grant.DescribeNetworkInterfaces},
-		remedy.BackendReads, []grant.Grant{grant.ListSLBTags}, remedy.NetworkReads),
+		ccm.BackendReads, []grant.Grant{grant.ListSLBTags}, ccm.NetworkReads),
 	Steps:       []remedy.Step{step.RemoveAnnotation{}},
-	Annotations: []string{remedy.BackendType},
+	Annotations: []string{ccm.BackendType},
 	Sees:        true,
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -64,7 +65,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return terway(c, cluster, s), nil
 	case cluster.Network != "flannel" || len(s.found) > 0:
 		return unsure(c, cluster, s), nil
-	case c.Service.Annotations[remedy.BackendType] != "eni":
+	case c.Service.Annotations[ccm.BackendType] != "eni":
 		return byDefault(c, cluster, s), nil
 	}
 	return flannel(ctx, c, cluster, s)
@@ -73,18 +74,18 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // flannel takes the annotation away: Flannel gives Pods no interface of the VPC.
 func flannel(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, s sorted) (remedy.Plan, error) {
 	plan := remedy.Plan{
-		Finding: fmt.Sprintf("The annotation %s says eni, so that Pods are to be the backends, and the cluster's network plug-in is Flannel, which gives Pods no network interface. %s", remedy.BackendType, s.says(cluster.VPC)),
+		Finding: fmt.Sprintf("The annotation %s says eni, so that Pods are to be the backends, and the cluster's network plug-in is Flannel, which gives Pods no network interface. %s", ccm.BackendType, s.says(cluster.VPC)),
 		Note:    "Nodes are the backends then, and reach the Pods.",
 	}
 	for _, p := range c.Service.Spec.Ports {
 		if p.NodePort == 0 {
 			plan.Note = ""
 			plan.Ask = fmt.Sprintf("Give the Service node ports and take the annotation away: kubectl -n %s patch service %s --type=merge -p '{\"metadata\":{\"annotations\":{\"%s\":null}},\"spec\":{\"allocateLoadBalancerNodePorts\":true}}'. Without node ports nodes can't be its backends.",
-				c.Service.Namespace, c.Service.Name, remedy.BackendType)
+				c.Service.Namespace, c.Service.Name, ccm.BackendType)
 			return plan, nil
 		}
 	}
-	plan.Steps = []remedy.Step{step.RemoveAnnotation{Names: []string{remedy.BackendType}, Was: map[string]string{remedy.BackendType: "eni"}}}
+	plan.Steps = []remedy.Step{step.RemoveAnnotation{Names: []string{ccm.BackendType}, Was: map[string]string{ccm.BackendType: "eni"}}}
 	return plan, nil
 }
 
@@ -93,7 +94,7 @@ func byDefault(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 	return remedy.Plan{
 		Finding: fmt.Sprintf("The controller takes Pods for the backends though the Service does not ask for it, and the cluster's network plug-in is Flannel, which gives Pods no network interface. %s", s.says(cluster.VPC)),
 		Ask: fmt.Sprintf("Set serviceBackendType in the controller's cloud-config to ecs, and take SERVICE_FORCE_BACKEND_ENI out of its environment; that helps all Services. For this one alone: kubectl -n %s annotate service %s %s=ecs --overwrite.",
-			c.Service.Namespace, c.Service.Name, remedy.BackendType),
+			c.Service.Namespace, c.Service.Name, ccm.BackendType),
 	}
 }
 
@@ -106,7 +107,7 @@ func unsure(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 	return remedy.Plan{
 		Finding: plugin + " " + s.says(cluster.VPC),
 		Ask: fmt.Sprintf("If the plug-in gives Pods no network interface of the VPC, let nodes be the backends: kubectl -n %s annotate service %s %s=ecs --overwrite; the Service needs node ports then. If it does, look why the Pods named have none.",
-			c.Service.Namespace, c.Service.Name, remedy.BackendType),
+			c.Service.Namespace, c.Service.Name, ccm.BackendType),
 	}
 }
 
@@ -116,13 +117,13 @@ func terway(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 	switch {
 	case len(s.outside) > 0:
 		plan.Ask = fmt.Sprintf("Look where these addresses come from: Terway gives Pods addresses of the VPC. %s Or let nodes be the backends: kubectl -n %s annotate service %s %s=ecs --overwrite; the Service needs node ports then.",
-			s.outside.anew(c.Service), c.Service.Namespace, c.Service.Name, remedy.BackendType)
+			s.outside.anew(c.Service), c.Service.Namespace, c.Service.Name, ccm.BackendType)
 	case len(s.missing) > 0 || len(s.pending) > 0:
 		late := slices.Concat(s.missing, s.pending)
-		plan.Wait = c.Pause()
+		plan.Wait = c.PollInterval()
 		plan.Ask = "Look into the log of Terway on the node: kubectl -n kube-system get pod -o wide finds its Pod there. " + late.anew(c.Service)
 	default:
-		plan.Wait = c.Pause()
+		plan.Wait = c.PollInterval()
 		plan.Ask = "Look into the controller's log for why it does not add these Pods to the load balancer: " + c.LogQuery() + "."
 	}
 	return plan
@@ -136,7 +137,7 @@ func behind(ctx context.Context, c *remedy.Case) (endpoints, error) {
 	}
 	var pods endpoints
 	for _, p := range c.Service.Spec.Ports {
-		pods = append(pods, remedy.Ready(all, p, c.Family())...)
+		pods = append(pods, ccm.Ready(all, p, c.Family())...)
 	}
 	return pods.unique(), nil
 }
@@ -148,7 +149,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	if mode != remedy.PodMode && c.Written() {
+	if mode != ccm.PodMode && c.Written() {
 		return remedy.No, nil
 	}
 	all, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
@@ -160,13 +161,13 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		return remedy.Unknown, err
 	}
 	for _, g := range groups {
-		if mode != remedy.PodMode {
+		if mode != ccm.PodMode {
 			if g.Servers == 0 {
 				return remedy.Yes, nil
 			}
 			continue
 		}
-		want := remedy.Ready(all, g.Port, c.Family())
+		want := ccm.Ready(all, g.Port, c.Family())
 		if len(want) == 0 {
 			continue
 		}

@@ -9,17 +9,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // endpoints are Pods behind a Service.
-type endpoints []remedy.Endpoint
+type endpoints []ccm.Endpoint
 
 // unique returns them by address, each once.
 func (e endpoints) unique() endpoints {
-	slices.SortFunc(e, func(a, b remedy.Endpoint) int { return cmp.Compare(a.IP, b.IP) })
-	return slices.CompactFunc(e, func(a, b remedy.Endpoint) bool { return a.IP == b.IP })
+	slices.SortFunc(e, func(a, b ccm.Endpoint) int { return cmp.Compare(a.IP, b.IP) })
+	return slices.CompactFunc(e, func(a, b ccm.Endpoint) bool { return a.IP == b.IP })
 }
 
 // describe names up to five of them, with address and node.
@@ -98,7 +99,7 @@ func (s sorted) says(vpc string) string {
 	var parts []string
 	say := func(list endpoints, format string, more ...any) {
 		if len(list) > 0 {
-			parts = append(parts, fmt.Sprintf(format, append([]any{remedy.Count(len(list), "ready endpoint"), list.describe()}, more...)...))
+			parts = append(parts, fmt.Sprintf(format, append([]any{ccm.Count(len(list), "ready endpoint"), list.describe()}, more...)...))
 		}
 	}
 	var blocks []string

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -24,12 +25,12 @@ var Remedy = &remedy.Remedy{
 	Class:       "eni-unsupported",
 	Doc:         doc,
 	Texts:       []string{"does not support backend servers of eni type"},
-	Reads:       slices.Concat(remedy.BoundReads, remedy.ControllerReads, []grant.Grant{grant.DescribeVServerGroups}),
+	Reads:       slices.Concat(ccm.BoundReads, ccm.ControllerReads, []grant.Grant{grant.DescribeVServerGroups}),
 	Steps:       []remedy.Step{step.Convert{}},
 	Annotations: []string{chargeType, spec},
 	OptIn:       true,
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // Short names of the annotations that say how a CLB pays, and how large it is if
@@ -50,7 +51,7 @@ const (
 )
 
 // chooses is the first release of the controller that reads the charge type.
-var chooses = remedy.Version{Major: 2, Minor: 4}
+var chooses = ccm.Version{Major: 2, Minor: 4}
 
 // retry is when the controller has tried again by itself.
 const retry = time.Minute
@@ -61,15 +62,15 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
 		nodes += fmt.Sprintf(" The Service needs node ports for that: kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"allocateLoadBalancerNodePorts\":true}}'.", c.Service.Namespace, c.Service.Name)
 	}
-	if remedy.NLB(c.Service) {
-		return remedy.Misdirected("The event says that a CLB takes no network interfaces as backends, and the Service is served by an NLB, which does."), nil
+	if ccm.NLB(c.Service) {
+		return remedy.WrongController("The event says that a CLB takes no network interfaces as backends, and the Service is served by an NLB, which does."), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its spec and charge type"), nil
+		return c.NoBalancer("its spec and charge type"), nil
 	}
 	finding := fmt.Sprintf("The CLB %s is a shared-resource instance (no spec, %s, %s), which takes no network interfaces as backends.", lb.ID, lb.CLB.ChargeType, lb.CLB.PayType)
 	ask := func(why, what string) (remedy.Plan, error) {
@@ -83,7 +84,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if id, _ := remedy.Annotation(c.Service, "id"); id != "" || owner != remedy.Own {
+	if id, _ := ccm.Annotation(c.Service, "id"); id != "" || owner != ccm.Own {
 		return ask(evidence, fmt.Sprintf("Ask those who use %[1]s: to pay by LCU interrupts its traffic for 10 to 30 seconds, and there is no way back. Then: aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %[2]s --LoadBalancerId %[1]s --InstanceChargeType %[3]s.",
 			lb.ID, c.Cloud.Region(), byLCU))
 	}
@@ -92,21 +93,21 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	became := fmt.Sprintf("pays by LCU (%s)", byLCU)
-	edits := []step.Edit{step.With(c, chargeType, byLCU)}
-	want, wanted := remedy.Annotation(c.Service, chargeType)
+	edits := []step.Edit{step.With(c.Service, chargeType, byLCU)}
+	want, wanted := ccm.Annotation(c.Service, chargeType)
 	switch {
 	case c.Policy.PayBySpec && lb.CLB.ChargeType == bySpec && want != byLCU:
 		became = "has the spec " + small
-		edits = []step.Edit{step.With(c, spec, small)}
+		edits = []step.Edit{step.With(c.Service, spec, small)}
 		if wanted && want != bySpec {
-			edits = append(edits, step.Without(c, chargeType))
+			edits = append(edits, step.Without(c.Service, chargeType))
 		}
-	case ctl.Version == remedy.Version{}:
+	case ctl.Version == ccm.Version{}:
 		return ask("The version of the controller can't be told, so that what it can change is not known.",
-			fmt.Sprintf("Find out the version of the controller. From %s on: %s.", chooses, remedy.SetCommand(c.Service, chargeType, byLCU)))
+			fmt.Sprintf("Find out the version of the controller. From %s on: %s.", chooses, ccm.SetCommand(c.Service, chargeType, byLCU)))
 	case ctl.Version.Before(chooses):
 		return ask(fmt.Sprintf("Only CCM %s or newer can change how a CLB pays, and this is %s.", chooses, ctl.Version),
-			fmt.Sprintf("Upgrade the add-on cloud-controller-manager, then: %s.", remedy.SetCommand(c.Service, chargeType, byLCU)))
+			fmt.Sprintf("Upgrade the add-on cloud-controller-manager, then: %s.", ccm.SetCommand(c.Service, chargeType, byLCU)))
 	case want == byLCU:
 		return remedy.Plan{
 			Finding: finding + fmt.Sprintf(" The annotation %s asks for %s already; the controller has not changed it yet.", chargeType, byLCU),
@@ -114,13 +115,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			Ask:     "If it stays so, look up in the controller's log why it can't change it: " + c.LogQuery() + ".",
 		}, nil
 	default:
-		if _, ok := remedy.Annotation(c.Service, spec); ok {
-			edits = append(edits, step.Without(c, spec)) // by LCU there is none, and older controllers fail on it
+		if _, ok := ccm.Annotation(c.Service, spec); ok {
+			edits = append(edits, step.Without(c.Service, spec)) // by LCU there is none, and older controllers fail on it
 		}
 	}
 	risk, traffic := remedy.Medium, "It has no listener, so that no traffic is interrupted."
 	if n := len(lb.CLB.Ports); n > 0 {
-		risk, traffic = remedy.High, fmt.Sprintf("The traffic over its %s is interrupted for 10 to 30 seconds.", remedy.Count(n, "listener"))
+		risk, traffic = remedy.High, fmt.Sprintf("The traffic over its %s is interrupted for 10 to 30 seconds.", ccm.Count(n, "listener"))
 	}
 	return remedy.Plan{
 		Finding: finding + " " + evidence,
@@ -133,7 +134,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // holds reports whether the Service still wants network interfaces behind a
 // shared-resource CLB. Without a spec only the charge type tells that it is one.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	if remedy.NLB(c.Service) {
+	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // there is nothing to compare: a person looks
 	}
 	if c.Service.Annotations[backendType] == "ecs" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -30,7 +31,7 @@ var Remedy = &remedy.Remedy{
 		"No payment method is specified for your account",
 		partner, order,
 	},
-	Reads:    remedy.PurseReads,
+	Reads:    remedy.AccountBalanceReads,
 	Scope:    remedy.Account,
 	Diagnose: diagnose,
 }
@@ -47,7 +48,7 @@ const (
 )
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	p, err := c.Purse(ctx)
+	p, err := c.AccountBalance(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
@@ -69,8 +70,8 @@ type told struct {
 }
 
 // decide says what to do about the balance.
-func decide(p remedy.Purse, t told) remedy.Plan {
-	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", remedy.Retry.Minutes(), remedy.Together(p.Fellows))
+func decide(p remedy.AccountBalance, t told) remedy.Plan {
+	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()
 	switch {
 	case t.resold:
@@ -109,13 +110,13 @@ func decide(p remedy.Purse, t told) remedy.Plan {
 	if t.ordered {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("NLB could not place the order for the load balancer, and does not say why. Account %s has %s available, which is enough: it was topped up, or money is not what lacked. The controller tries again by itself within %.0f minutes.",
-				p.Account, p.Balance, remedy.Retry.Minutes()),
-			Wait: remedy.Retry,
+				p.Account, p.Balance, ccm.Retry.Minutes()),
+			Wait: ccm.Retry,
 		}
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("Account %s has %s available, and creating a pay-as-you-go load balancer needs %s %s: it was topped up, it seems, and the controller tries again by itself within %.0f minutes.",
-			p.Account, p.Balance, p.Currency, cloud.Needed, remedy.Retry.Minutes()),
-		Wait: remedy.Retry,
+			p.Account, p.Balance, p.Currency, cloud.Needed, ccm.Retry.Minutes()),
+		Wait: ccm.Retry,
 	}
 }

@@ -7,27 +7,28 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // forVSwitches asks for vSwitches with IPv6, or for a load balancer without it.
-func forVSwitches(c *remedy.Case, lb *remedy.Instance, without []string, able []cloud.VSwitch) string {
+func forVSwitches(c *remedy.Case, lb *ccm.Instance, without []string, able []cloud.VSwitch) string {
 	which := "its vSwitches"
 	if len(without) > 0 {
 		which = remedy.List(without, 5)
 	}
 	ask := fmt.Sprintf("Choose. Either enable IPv6 for %s, and for the VPC if it has none, in the VPC console: nothing else changes. Or %s.", which, others(c, lb, able))
 	if lb == nil {
-		return ask + fmt.Sprintf(" Or do without IPv6: %s.", remedy.SetCommand(c.Service, ipVersion, "ipv4"))
+		return ask + fmt.Sprintf(" Or do without IPv6: %s.", ccm.SetCommand(c.Service, ipVersion, "ipv4"))
 	}
 	if lb.NLB != nil {
 		ask += fmt.Sprintf(" A zone that %s is in keeps its vSwitch.", lb.ID)
 	} else {
 		ask += fmt.Sprintf(" %s keeps its vSwitch for life: for another, delete the Service and create it again, and its address changes.", lb.ID)
 	}
-	if asked, _ := remedy.Annotation(c.Service, ipVersion); lb.IPVersion != "" && !strings.EqualFold(asked, lb.IPVersion) {
-		ask += fmt.Sprintf(" Or ask for what it is: %s.", remedy.SetCommand(c.Service, ipVersion, lb.IPVersion))
+	if asked, _ := ccm.Annotation(c.Service, ipVersion); lb.IPVersion != "" && !strings.EqualFold(asked, lb.IPVersion) {
+		ask += fmt.Sprintf(" Or ask for what it is: %s.", ccm.SetCommand(c.Service, ipVersion, lb.IPVersion))
 	}
 	return ask
 }
@@ -35,12 +36,12 @@ func forVSwitches(c *remedy.Case, lb *remedy.Instance, without []string, able []
 // forIntranet asks for a CLB that is either public or of IPv4.
 func forIntranet(c *remedy.Case) string {
 	return fmt.Sprintf("Choose. Either do without IPv6: %s. Or have a public load balancer, which the whole internet reaches and which costs traffic: %s.",
-		remedy.SetCommand(c.Service, ipVersion, "ipv4"), remedy.SetCommand(c.Service, addressType, "internet"))
+		ccm.SetCommand(c.Service, ipVersion, "ipv4"), ccm.SetCommand(c.Service, addressType, "internet"))
 }
 
 // forZones asks for a CLB in zones that have IPv6, or without it.
 func forZones(c *remedy.Case, pairs []cloud.ZonePair) string {
-	without := remedy.SetCommand(c.Service, ipVersion, "ipv4")
+	without := ccm.SetCommand(c.Service, ipVersion, "ipv4")
 	if len(pairs) == 0 {
 		return fmt.Sprintf("Do without IPv6: %s. No zones of the region %s have public CLBs of IPv6 in stock.", without, c.Cloud.Region())
 	}
@@ -48,21 +49,21 @@ func forZones(c *remedy.Case, pairs []cloud.ZonePair) string {
 	for _, z := range pairs {
 		names = append(names, strings.TrimSuffix(z.Zone+" with "+z.SlaveZone, " with "))
 	}
-	such := remedy.SetCommand(c.Service, "master-zoneid", pairs[0].Zone)
+	such := ccm.SetCommand(c.Service, "master-zoneid", pairs[0].Zone)
 	if pairs[0].SlaveZone != "" {
-		such += " && " + remedy.SetCommand(c.Service, "slave-zoneid", pairs[0].SlaveZone)
+		such += " && " + ccm.SetCommand(c.Service, "slave-zoneid", pairs[0].SlaveZone)
 	}
 	return fmt.Sprintf("Choose. Either have it in zones with IPv6, which are %s, such as: %s. Or do without IPv6: %s.", remedy.List(names, 6), such, without)
 }
 
 // others asks for other vSwitches, as the end of a sentence: for those of the
 // cluster's own that have IPv6.
-func others(c *remedy.Case, lb *remedy.Instance, able []cloud.VSwitch) string {
+func others(c *remedy.Case, lb *ccm.Instance, able []cloud.VSwitch) string {
 	short := vswitchID
-	if remedy.NLB(c.Service) {
+	if ccm.NLB(c.Service) {
 		short = zoneMaps
 	}
-	text := "name other vSwitches in the annotation " + remedy.Prefix + short
+	text := "name other vSwitches in the annotation " + ccm.Prefix + short
 	if len(able) == 0 {
 		return text + "; the cluster has none with IPv6"
 	}
@@ -79,22 +80,22 @@ func others(c *remedy.Case, lb *remedy.Instance, able []cloud.VSwitch) string {
 	switch {
 	case lb != nil:
 	case short == vswitchID:
-		text += ", such as: " + remedy.SetCommand(c.Service, short, able[0].ID)
+		text += ", such as: " + ccm.SetCommand(c.Service, short, able[0].ID)
 	case len(pairs) > 1:
-		text += ", such as: " + remedy.SetCommand(c.Service, short, strings.Join(pairs[:2], ","))
+		text += ", such as: " + ccm.SetCommand(c.Service, short, strings.Join(pairs[:2], ","))
 	}
 	return text
 }
 
 // forBackends asks for backends without IPv6, or for a load balancer that takes them.
-func forBackends(c *remedy.Case, lb *remedy.Instance) string {
+func forBackends(c *remedy.Case, lb *ccm.Instance) string {
 	want := "ipv6"
-	if remedy.NLB(c.Service) {
+	if ccm.NLB(c.Service) {
 		want = "DualStack"
 	}
-	more := fmt.Sprintf("Or have a load balancer that takes IPv6, in vSwitches that have it: %s.", remedy.SetCommand(c.Service, ipVersion, want))
+	more := fmt.Sprintf("Or have a load balancer that takes IPv6, in vSwitches that have it: %s.", ccm.SetCommand(c.Service, ipVersion, want))
 	if lb != nil {
-		more = fmt.Sprintf("Or have a load balancer that takes IPv6: with %s%s=%s, in vSwitches that have it.", remedy.Prefix, ipVersion, want)
+		more = fmt.Sprintf("Or have a load balancer that takes IPv6: with %s%s=%s, in vSwitches that have it.", ccm.Prefix, ipVersion, want)
 		more += fmt.Sprintf(" %s keeps its IP version for life: delete the Service and create it again with this annotation, and its address changes.", lb.ID)
 	}
 	return "Choose. " + less(c) + " " + more
@@ -104,11 +105,11 @@ func forBackends(c *remedy.Case, lb *remedy.Instance) string {
 func less(c *remedy.Case) string {
 	svc := c.Service
 	name := fmt.Sprintf("-n %s patch service %s", svc.Namespace, svc.Name)
-	_, asked := remedy.Annotation(svc, backendVersion)
+	_, asked := ccm.Annotation(svc, backendVersion)
 	list := svc.Spec.IPFamilies
 	switch {
 	case asked:
-		return "Either take the wish for backends of IPv6 back: " + remedy.RemoveCommand(svc, backendVersion) + ". The address stays."
+		return "Either take the wish for backends of IPv6 back: " + ccm.RemoveCommand(svc, backendVersion) + ". The address stays."
 	case len(list) > 1 && list[0] == corev1.IPv4Protocol:
 		return "Either let the Service have IPv4 alone: kubectl " + name + ` --type=merge -p '{"spec":{"ipFamilyPolicy":"SingleStack","ipFamilies":["IPv4"]}}'. The address stays.`
 	case slices.Contains(list, corev1.IPv6Protocol):

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -26,10 +27,10 @@ func TestLess(t *testing.T) {
 		{nil, "", "the Service names no IP family", "get endpointslices"},
 		{[]corev1.IPFamily{v4, v6}, "ipv6", "the annotation backend-ip-version is \"ipv6\"", "backend-ip-version-"},
 	} {
-		c := &remedy.Case{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}}}}
+		c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{}}}}}
 		c.Service.Spec.IPFamilies = tt.families
 		if tt.note != "" {
-			c.Service.Annotations[remedy.Prefix+backendVersion] = tt.note
+			c.Service.Annotations[ccm.Prefix+backendVersion] = tt.note
 		}
 		if got := families(c); !strings.Contains(got, tt.has) {
 			t.Errorf("%v: %s", tt.families, got)

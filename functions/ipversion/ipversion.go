@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -29,7 +30,7 @@ var Remedy = &remedy.Remedy{
 		noZones,
 		noIntranet,
 	},
-	Reads: slices.Concat(remedy.BoundReads, []grant.Grant{
+	Reads: slices.Concat(ccm.BoundReads, []grant.Grant{
 		grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.DescribeClusterDetail, grant.DescribeVSwitches, grant.DescribeAvailableResource,
 	}),
 	Diagnose: diagnose,
@@ -103,15 +104,15 @@ func families(c *remedy.Case) string {
 		text += fmt.Sprintf(" (%s)", *p)
 	}
 	for _, name := range []string{ipVersion, backendVersion, addressType} {
-		if v, ok := remedy.Annotation(c.Service, name); ok {
-			text += fmt.Sprintf(", the annotation %s is %s", name, remedy.Quote(v))
+		if v, ok := ccm.Annotation(c.Service, name); ok {
+			text += fmt.Sprintf(", the annotation %s is %s", name, ccm.Quote(v))
 		}
 	}
 	return text
 }
 
 // places returns the IDs of the vSwitches that the load balancer is in, or is to be in.
-func places(c *remedy.Case, lb *remedy.Instance) []string {
+func places(c *remedy.Case, lb *ccm.Instance) []string {
 	var ids []string
 	switch {
 	case lb != nil && lb.NLB != nil:
@@ -122,7 +123,7 @@ func places(c *remedy.Case, lb *remedy.Instance) []string {
 	case lb != nil:
 		ids = append(ids, lb.CLB.VSwitch)
 	default:
-		id, _ := remedy.Annotation(c.Service, vswitchID)
+		id, _ := ccm.Annotation(c.Service, vswitchID)
 		ids = append(append(ids, id), mapped(c)...)
 	}
 	return ids
@@ -131,7 +132,7 @@ func places(c *remedy.Case, lb *remedy.Instance) []string {
 // mapped returns the IDs of the vSwitches in the annotation of an NLB's zones.
 func mapped(c *remedy.Case) []string {
 	var ids []string
-	maps, _ := remedy.Annotation(c.Service, zoneMaps)
+	maps, _ := ccm.Annotation(c.Service, zoneMaps)
 	for part := range strings.SplitSeq(maps, ",") {
 		if fields := strings.SplitN(part, ":", 3); len(fields) > 1 {
 			ids = append(ids, fields[1])

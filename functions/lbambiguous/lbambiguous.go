@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -40,8 +41,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if strings.Contains(message, strings.ToLower(otherID)) {
 		return mismatch(ctx, c)
 	}
-	name := remedy.DefaultName(c.Service)
-	s := search{by: fmt.Sprintf("the tag %s=%s", remedy.NameTag, name), tag: true, nlb: remedy.NLB(c.Service)}
+	name := ccm.DefaultName(c.Service)
+	s := search{by: fmt.Sprintf("the tag %s=%s", ccm.NameTag, name), tag: true, nlb: ccm.NLB(c.Service)}
 	if strings.Contains(message, byName) {
 		s.by, s.tag = "the name "+name, false
 	}
@@ -56,8 +57,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	plan := remedy.Plan{Finding: fmt.Sprintf("The controller finds several load balancers by %s, and now there is %s.", s.by, one(found))}
 	if !c.Lasts() {
-		plan.Finding += fmt.Sprintf(" It tries again by itself within %.0f minutes.", remedy.Retry.Minutes())
-		plan.Wait = c.Pause()
+		plan.Finding += fmt.Sprintf(" It tries again by itself within %.0f minutes.", ccm.Retry.Minutes())
+		plan.Wait = c.PollInterval()
 		return plan, nil
 	}
 	plan.Ask = fmt.Sprintf("Look in the console for the load balancers with %s, with the rights of the account's owner: permissions that are limited by resource hide some of them from lbremedy. "+
@@ -68,17 +69,17 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // mismatch answers where the API returns another ID than the Service asks for:
 // it is more lenient about how an ID is written than the controller.
 func mismatch(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	value, ok := remedy.Annotation(c.Service, "id")
+	value, ok := ccm.Annotation(c.Service, "id")
 	id := strings.ToLower(strings.TrimSpace(value))
 	p := remedy.Plan{
-		Finding: fmt.Sprintf("The annotation id is %s, and the API answers with a load balancer of another ID: the message is %s.", remedy.Quote(value), c.Said()),
+		Finding: fmt.Sprintf("The annotation id is %s, and the API answers with a load balancer of another ID: the message is %s.", ccm.Quote(value), c.Said()),
 		Ask:     "Write the ID of the load balancer in the annotation id exactly as the console shows it.",
 	}
 	switch {
 	case !ok:
 		p.Finding = "The API has answered with a load balancer of another ID than the controller asked for, and the Service has no annotation id now."
 		p.Ask = "If the next sync does not succeed, open a ticket with Alibaba Cloud with the request ID from the controller's log: " + c.LogQuery() + "."
-	case remedy.NLB(c.Service) || !plain(id):
+	case ccm.NLB(c.Service) || !plain(id):
 	default:
 		lbs, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: []string{id}})
 		if err != nil {
@@ -87,7 +88,7 @@ func mismatch(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		switch {
 		case len(lbs) == 1 && lbs[0].ID != value:
 			p.Finding += fmt.Sprintf(" The region has %s, at %s.", lbs[0].ID, lbs[0].Address)
-			p.Ask += " If that is the one: " + remedy.SetCommand(c.Service, "id", lbs[0].ID) + "."
+			p.Ask += " If that is the one: " + ccm.SetCommand(c.Service, "id", lbs[0].ID) + "."
 		case len(lbs) == 1:
 			p.Finding += fmt.Sprintf(" To lbremedy it answers with %s, as it should.", lbs[0].ID)
 			p.Ask = "If the next sync does not succeed, open a ticket with Alibaba Cloud with the request ID from the controller's log: " + c.LogQuery() + "."

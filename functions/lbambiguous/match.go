@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -19,7 +20,7 @@ type match struct {
 
 // String describes the match.
 func (m match) String() string {
-	parts := []string{fmt.Sprintf("named %s", remedy.Quote(m.name)), "at " + m.address}
+	parts := []string{fmt.Sprintf("named %s", ccm.Quote(m.name)), "at " + m.address}
 	var tags []string
 	for _, k := range slices.Sorted(maps.Keys(m.tags)) {
 		tags = append(tags, fmt.Sprintf("%.60s=%.60s", k, m.tags[k]))
@@ -41,10 +42,10 @@ func (m match) String() string {
 // use notes what a listener or a group is for.
 func (m *match) use(what, name, cluster string) {
 	if name != "" {
-		what += " " + remedy.Quote(name)
+		what += " " + ccm.Quote(name)
 	}
 	m.uses = append(m.uses, what)
-	t, ok := remedy.ParseTrace(name)
+	t, ok := ccm.ParseTrace(name)
 	if !ok {
 		return
 	}

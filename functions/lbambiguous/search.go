@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -27,7 +28,7 @@ func (s search) find(ctx context.Context, c *remedy.Case, name string) ([]match,
 	}
 	filter := cloud.LBFilter{Name: name}
 	if s.tag {
-		filter = cloud.LBFilter{TagKey: remedy.NameTag, TagValue: name}
+		filter = cloud.LBFilter{TagKey: ccm.NameTag, TagValue: name}
 	}
 	lbs, err := c.Cloud.SLB.LoadBalancers(ctx, filter)
 	if err != nil {
@@ -44,14 +45,14 @@ func (s search) find(ctx context.Context, c *remedy.Case, name string) ([]match,
 			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 		}
 		for _, l := range listeners {
-			found[i].use(fmt.Sprintf("listener %s:%d", l.Protocol, l.Port), l.Description, c.Event.Cluster)
+			found[i].use(fmt.Sprintf("listener %s:%d", l.Protocol, l.Port), l.Description, c.Cluster)
 		}
 		groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
 		if err != nil {
 			return nil, fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
 		}
 		for _, g := range groups {
-			found[i].use("vServer group", g.Name, c.Event.Cluster)
+			found[i].use("vServer group", g.Name, c.Cluster)
 		}
 	}
 	return found, nil
@@ -60,7 +61,7 @@ func (s search) find(ctx context.Context, c *remedy.Case, name string) ([]match,
 func (s search) networks(ctx context.Context, c *remedy.Case, name string) ([]match, error) {
 	filter := cloud.NLBFilter{Name: name}
 	if s.tag {
-		filter = cloud.NLBFilter{TagKey: remedy.NameTag, TagValue: name}
+		filter = cloud.NLBFilter{TagKey: ccm.NameTag, TagValue: name}
 	}
 	lbs, err := c.Cloud.NLB.Find(ctx, filter)
 	if err != nil {
@@ -77,7 +78,7 @@ func (s search) networks(ctx context.Context, c *remedy.Case, name string) ([]ma
 			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 		}
 		for _, l := range listeners {
-			found[i].use(fmt.Sprintf("listener %s:%d", l.Protocol, l.Port), l.Description, c.Event.Cluster)
+			found[i].use(fmt.Sprintf("listener %s:%d", l.Protocol, l.Port), l.Description, c.Cluster)
 		}
 	}
 	return found, nil
@@ -119,8 +120,8 @@ func (s search) own(c *remedy.Case, found []match) (id, why string) {
 		why  string
 		fits func(match) bool
 	}{
-		{"it has the address of the Service", func(m match) bool { return m.address != "" && m.address == remedy.Address(c.Service) }},
-		{"the controller left its ID on the Service", func(m match) bool { return m.id == c.Service.Labels[remedy.BalancerLabel] }},
+		{"it has the address of the Service", func(m match) bool { return m.address != "" && m.address == ccm.Address(c.Service) }},
+		{"the controller left its ID on the Service", func(m match) bool { return m.id == c.Service.Labels[ccm.BalancerLabel] }},
 		{"only it has listeners or groups of the Service", func(m match) bool { return slices.Contains(m.users, svc) }},
 	} {
 		var fit []string
@@ -148,9 +149,9 @@ func (s search) what() string {
 func (s search) command(id, region string) string {
 	switch {
 	case s.tag && s.nlb:
-		return fmt.Sprintf("aliyun nlb UntagResources --RegionId %s --ResourceType loadbalancer --ResourceId.1 %s --TagKey.1 %s", region, id, remedy.NameTag)
+		return fmt.Sprintf("aliyun nlb UntagResources --RegionId %s --ResourceType loadbalancer --ResourceId.1 %s --TagKey.1 %s", region, id, ccm.NameTag)
 	case s.tag:
-		return fmt.Sprintf("aliyun slb UntagResources --RegionId %s --ResourceType instance --ResourceId.1 %s --TagKey.1 %s", region, id, remedy.NameTag)
+		return fmt.Sprintf("aliyun slb UntagResources --RegionId %s --ResourceType instance --ResourceId.1 %s --TagKey.1 %s", region, id, ccm.NameTag)
 	case s.nlb:
 		return fmt.Sprintf("aliyun nlb UpdateLoadBalancerAttribute --RegionId %s --LoadBalancerId %s --LoadBalancerName not-%s", region, id, id)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -26,7 +27,7 @@ var Remedy = &remedy.Remedy{
 		"ListenerPort is conflict with other listener",
 		"The Port * is conflict", // of NLB
 	},
-	Reads:    slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.NetworkReads),
+	Reads:    slices.Concat(ccm.BoundReads, ccm.DriftReads, ccm.NetworkReads),
 	Diagnose: diagnose,
 }
 
@@ -51,7 +52,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its listeners"), nil
+		return c.NoBalancer("its listeners"), nil
 	}
 	listeners, err := read(ctx, c, lb)
 	if err != nil {
@@ -65,7 +66,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			if int(p.Port) < l.port || int(p.Port) > l.last || !shares(string(p.Protocol), l.protocol) {
 				continue
 			}
-			if t, ok := remedy.ParseTrace(l.description); ok && t.Of(c.Service, c.Event.Cluster) {
+			if t, ok := ccm.ParseTrace(l.description); ok && t.Of(c.Service, c.Cluster) {
 				own = append(own, l.String())
 				continue
 			}
@@ -87,28 +88,28 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}, nil
 	}
 	zones := ""
-	if named, _ := remedy.Annotation(c.Service, "zone-maps"); lb.NLB != nil && named == "" {
+	if named, _ := ccm.Annotation(c.Service, "zone-maps"); lb.NLB != nil && named == "" {
 		zones = ", and say with zone-maps where the new one is to stand"
 	}
 	ways := []string{fmt.Sprintf("Give the Service another port: %s.", free(ports, listeners, c, lb.ID))}
-	force, _ := remedy.Annotation(c.Service, forceOverride)
-	_, reused := remedy.Annotation(c.Service, "id")
+	force, _ := ccm.Annotation(c.Service, forceOverride)
+	_, reused := ccm.Annotation(c.Service, "id")
 	switch {
-	case reused && remedy.Synced(c.Service):
+	case reused && ccm.Synced(c.Service):
 		// Without the annotation the controller would look for the load balancer of the address, and fail.
-		ways = append(ways, fmt.Sprintf("Or give it a load balancer of its own: delete the Service and create it again without the annotation %s%s; its address changes then.", remedy.AnnotationKey(c.Service, "id"), zones))
+		ways = append(ways, fmt.Sprintf("Or give it a load balancer of its own: delete the Service and create it again without the annotation %s%s; its address changes then.", ccm.AnnotationKey(c.Service, "id"), zones))
 	case reused:
-		ways = append(ways, fmt.Sprintf("Or give it a load balancer of its own%s: %s.", zones, remedy.RemoveCommand(c.Service, "id")))
+		ways = append(ways, fmt.Sprintf("Or give it a load balancer of its own%s: %s.", zones, ccm.RemoveCommand(c.Service, "id")))
 	}
 	ways = append(ways, fmt.Sprintf("Or delete the listener, if nobody uses it: its traffic stops at once, and a Service that it belongs to makes it again. %s.", theirs[0].remove(c, lb)))
-	byHand := slices.DeleteFunc(slices.Clone(theirs), func(l listener) bool { _, made := remedy.ParseTrace(l.description); return made })
+	byHand := slices.DeleteFunc(slices.Clone(theirs), func(l listener) bool { _, made := ccm.ParseTrace(l.description); return made })
 	ranged := func(l listener) bool { return l.port != l.last }
 	switch {
 	case !reused || len(byHand) == 0:
 	case force == "true":
 		ways = append(ways, "The annotation force-override-listeners, which is \"true\", does not help here: the controller takes over only listeners of the same protocol and port.")
 	case !slices.ContainsFunc(byHand, ranged): // what has a range of ports stays in the way
-		ways = append(ways, fmt.Sprintf("Or let the controller take it over: %s. It then replaces the settings of every listener on the Service's ports by those of the annotations.", remedy.SetCommand(c.Service, forceOverride, "true")))
+		ways = append(ways, fmt.Sprintf("Or let the controller take it over: %s. It then replaces the settings of every listener on the Service's ports by those of the annotations.", ccm.SetCommand(c.Service, forceOverride, "true")))
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("On %s the Service wants ports that others have: %s.", lb.ID, strings.Join(taken, "; ")),
@@ -117,7 +118,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-func read(ctx context.Context, c *remedy.Case, lb *remedy.Instance) ([]listener, error) {
+func read(ctx context.Context, c *remedy.Case, lb *ccm.Instance) ([]listener, error) {
 	var out []listener
 	if lb.NLB != nil {
 		list, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
@@ -161,20 +162,20 @@ func (l listener) String() string {
 
 // owner says whose the listener is, as far as its description tells.
 func (l listener) owner(c *remedy.Case) string {
-	t, ok := remedy.ParseTrace(l.description)
+	t, ok := ccm.ParseTrace(l.description)
 	switch {
 	case !ok && l.description == "":
 		return "was made by hand and has no description"
 	case !ok:
-		return "was made by hand and is described as " + remedy.Quote(l.description)
-	case t.Cluster != c.Event.Cluster:
+		return "was made by hand and is described as " + ccm.Quote(l.description)
+	case t.Cluster != c.Cluster:
 		return fmt.Sprintf("belongs to the Service %s of the cluster %s", t, t.Cluster)
 	}
 	return fmt.Sprintf("belongs to the Service %s of this cluster", t)
 }
 
 // remove returns the command that deletes the listener.
-func (l listener) remove(c *remedy.Case, lb *remedy.Instance) string {
+func (l listener) remove(c *remedy.Case, lb *ccm.Instance) string {
 	if lb.NLB != nil {
 		return fmt.Sprintf("aliyun nlb DeleteListener --RegionId %s --ListenerId %s", c.Cloud.Region(), l.id)
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -28,16 +29,16 @@ var Remedy = &remedy.Remedy{
 		"Port value should be in [1, 65535]",
 	},
 	Reads: slices.Concat(
-		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, remedy.ControllerReads,
-		remedy.BoundReads, []grant.Grant{grant.ListSLBTags}, remedy.NetworkReads),
-	Steps:    []remedy.Step{step.TargetPorts{}},
-	Diagnose: diagnose,
-	Holds:    holds,
+		[]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, ccm.ControllerReads,
+		ccm.BoundReads, []grant.Grant{grant.ListSLBTags}, ccm.NetworkReads),
+	Steps:      []remedy.Step{step.TargetPorts{}},
+	Diagnose:   diagnose,
+	StillFails: holds,
 }
 
 // resolves is the first release that asks the EndpointSlices what a name means
 // (pkg/controller/service/clbv1/vgroups.go).
-var resolves = remedy.Version{Major: 2}
+var resolves = ccm.Version{Major: 2}
 
 func lookUp(c *remedy.Case) string {
 	return "Look up in the controller's log which port it sent, in the call that adds backends to the group, and correct it in the Service: " + c.LogQuery() + "."
@@ -48,7 +49,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if mode != remedy.PodMode {
+	if mode != ccm.PodMode {
 		return nodes(c), nil
 	}
 	named := names(c)
@@ -77,7 +78,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}
 		set.Ports = append(set.Ports, step.TargetPort{Port: p.Port, Protocol: p.Protocol, To: intstr.FromInt32(m.number), Was: p.TargetPort})
 	}
-	if ctl.Version != (remedy.Version{}) && !ctl.Version.Before(resolves) {
+	if ctl.Version != (ccm.Version{}) && !ctl.Version.Before(resolves) {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The API refuses a port of a backend. Pods are the backends, and the controller is %s, which resolves targetPorts by name: those are not why. %s", ctl.Version, strings.Join(findings, " ")),
 			Ask:     lookUp(c),
@@ -93,9 +94,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 }
 
 // upgrade says how the name can stay.
-func upgrade(v remedy.Version) string {
+func upgrade(v ccm.Version) string {
 	is := "The version of this one can't be told."
-	if v != (remedy.Version{}) {
+	if v != (ccm.Version{}) {
 		is = "This one is " + v.String() + "."
 	}
 	return "A controller of " + resolves.String() + " or later resolves names by itself. " + is
@@ -113,7 +114,7 @@ func nodes(c *remedy.Case) remedy.Plan {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("Nodes are the backends of the Service, and there is no node port for port %s: the controller sends 0.", strings.Join(without, ", ")),
 			Ask: fmt.Sprintf("Give the ports node ports: kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"allocateLoadBalancerNodePorts\":true}}'. "+
-				"Or, with Terway, make Pods the backends: kubectl -n %[1]s annotate service %[2]s %[3]s=eni --overwrite; traffic then reaches them without nodes.", c.Service.Namespace, c.Service.Name, remedy.BackendType),
+				"Or, with Terway, make Pods the backends: kubectl -n %[1]s annotate service %[2]s %[3]s=eni --overwrite; traffic then reaches them without nodes.", c.Service.Namespace, c.Service.Name, ccm.BackendType),
 		}
 	}
 	return remedy.Plan{
@@ -154,5 +155,5 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if err != nil {
 		return remedy.Unknown, err
 	}
-	return remedy.Is(mode == remedy.PodMode && len(names(c)) > 0), nil
+	return remedy.Is(mode == ccm.PodMode && len(names(c)) > 0), nil
 }

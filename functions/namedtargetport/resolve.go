@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -25,13 +26,13 @@ type meaning struct {
 func resolve(all []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) meaning {
 	m := meaning{by: map[int][]string{}}
 	known := map[string]bool{}
-	for _, e := range remedy.Ready(all, port, family) {
+	for _, e := range ccm.Ready(all, port, family) {
 		known[e.IP] = true
 		m.by[e.Port] = append(m.by[e.Port], called(e))
 	}
 	anyPort := port
 	anyPort.TargetPort = intstr.FromInt32(1)
-	for _, e := range remedy.Ready(all, anyPort, family) {
+	for _, e := range ccm.Ready(all, anyPort, family) {
 		if !known[e.IP] {
 			m.unknown = append(m.unknown, called(e))
 		}
@@ -44,7 +45,7 @@ func resolve(all []discoveryv1.EndpointSlice, port corev1.ServicePort, family di
 	return m
 }
 
-func called(e remedy.Endpoint) string {
+func called(e ccm.Endpoint) string {
 	if e.Pod == "" {
 		return e.IP
 	}
@@ -53,13 +54,13 @@ func called(e remedy.Endpoint) string {
 
 // says returns what the Pods mean, as a sentence.
 func (m meaning) says(p corev1.ServicePort) string {
-	name := remedy.Quote(p.TargetPort.StrVal)
+	name := ccm.Quote(p.TargetPort.StrVal)
 	var parts []string
 	for _, n := range slices.Sorted(maps.Keys(m.by)) {
-		parts = append(parts, fmt.Sprintf("%d on %s (%s)", n, remedy.Count(len(m.by[n]), "ready endpoint"), remedy.List(m.by[n], 3)))
+		parts = append(parts, fmt.Sprintf("%d on %s (%s)", n, ccm.Count(len(m.by[n]), "ready endpoint"), remedy.List(m.by[n], 3)))
 	}
 	if len(m.unknown) > 0 {
-		parts = append(parts, fmt.Sprintf("no port on %s (%s)", remedy.Count(len(m.unknown), "ready endpoint"), remedy.List(m.unknown, 3)))
+		parts = append(parts, fmt.Sprintf("no port on %s (%s)", ccm.Count(len(m.unknown), "ready endpoint"), remedy.List(m.unknown, 3)))
 	}
 	if len(parts) == 0 {
 		return fmt.Sprintf("What %s is for port %d can't be told, since the Service has no ready endpoint.", name, p.Port)
@@ -69,8 +70,8 @@ func (m meaning) says(p corev1.ServicePort) string {
 
 // ask says what a person must do where the name has not one meaning.
 func (m meaning) ask(c *remedy.Case, p corev1.ServicePort) string {
-	patch := remedy.TargetPortCommand(c.Service, p)
-	name := remedy.Quote(p.TargetPort.StrVal)
+	patch := ccm.TargetPortCommand(c.Service, p)
+	name := ccm.Quote(p.TargetPort.StrVal)
 	switch {
 	case len(m.by) == 0 && len(m.unknown) == 0:
 		return fmt.Sprintf("Make Pods of the Service ready, or set the number that they listen on: %s.", patch)

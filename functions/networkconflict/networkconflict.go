@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -27,7 +28,7 @@ var Remedy = &remedy.Remedy{
 		"have to be in the same vpc or all classic",
 		"VpcId is mismatched for * and",
 	},
-	Reads: slices.Concat(remedy.ReusableReads, remedy.NetworkReads, []grant.Grant{
+	Reads: slices.Concat(ccm.ReusableReads, ccm.NetworkReads, []grant.Grant{
 		grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute, grant.ListSLBTags,
 	}),
 	Diagnose: diagnose,
@@ -43,7 +44,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its VPC"), nil
+		return c.NoBalancer("its VPC"), nil
 	}
 	n := network{at: lb.VPC}
 	if lb.CLB != nil {
@@ -71,7 +72,7 @@ type network struct {
 }
 
 // readGroups reads the vServer groups of a CLB and the VPCs of their backends.
-func (n *network) readGroups(ctx context.Context, c *remedy.Case, lb *remedy.Instance) error {
+func (n *network) readGroups(ctx context.Context, c *remedy.Case, lb *ccm.Instance) error {
 	n.others = map[string][]string{}
 	for _, b := range lb.CLB.Backends {
 		n.holds(b.VPC, "the default group")
@@ -81,7 +82,7 @@ func (n *network) readGroups(ctx context.Context, c *remedy.Case, lb *remedy.Ins
 		return fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
 	}
 	for _, g := range groups {
-		if t, ok := remedy.ParseTrace(g.Name); ok && t.Of(c.Service, c.Event.Cluster) {
+		if t, ok := ccm.ParseTrace(g.Name); ok && t.Of(c.Service, c.Cluster) {
 			n.left = append(n.left, g)
 		}
 		whole, err := c.Cloud.SLB.VServerGroup(ctx, g.ID)
@@ -105,7 +106,7 @@ func (n *network) holds(vpc, group string) {
 }
 
 // finding says which VPCs don't fit, and whether any can be seen that does not.
-func (n *network) finding(lb *remedy.Instance, cluster string) (text string, seen bool) {
+func (n *network) finding(lb *ccm.Instance, cluster string) (text string, seen bool) {
 	what := fmt.Sprintf("the %s %s", lb.Kind(), lb.ID)
 	if n.at != "" && n.at != cluster {
 		return fmt.Sprintf("The nodes of the cluster are in the VPC %s, and %s is in %s: its backends have to be in that one.", cluster, what, n.at), true
@@ -132,7 +133,7 @@ func (n *network) finding(lb *remedy.Instance, cluster string) (text string, see
 }
 
 // ask says which load balancers would do, and what stays behind.
-func (n *network) ask(c *remedy.Case, lb *remedy.Instance, reusable []remedy.Instance) string {
+func (n *network) ask(c *remedy.Case, lb *ccm.Instance, reusable []ccm.Instance) string {
 	var ids []string
 	for _, r := range reusable {
 		if r.ID == lb.ID {
@@ -144,22 +145,22 @@ func (n *network) ask(c *remedy.Case, lb *remedy.Instance, reusable []remedy.Ins
 	if len(ids) > 0 {
 		free = fmt.Sprintf("In use by nobody, as far as can be seen, are %s.", strings.Join(ids, ", "))
 	}
-	named, _ := remedy.Annotation(c.Service, "id")
+	named, _ := ccm.Annotation(c.Service, "id")
 	var ways []string
 	switch {
 	case named == "":
 		then := "The controller then makes another one."
-		if remedy.Synced(c.Service) {
-			then = fmt.Sprintf("Only then delete the Service, which is bound to the address %s, and create it again: the controller makes another one, with another address.", remedy.Address(c.Service))
+		if ccm.Synced(c.Service) {
+			then = fmt.Sprintf("Only then delete the Service, which is bound to the address %s, and create it again: the controller makes another one, with another address.", ccm.Address(c.Service))
 		}
 		ways = append(ways, fmt.Sprintf("The Service names no load balancer: the controller found this one by its tag or name, and deletes it with the Service. If a person put them on it, take them off: %s. %s",
-			c.UntagCommand(lb.ID, remedy.NameTag), then))
-	case remedy.Synced(c.Service):
+			c.UntagCommand(lb.ID, ccm.NameTag), then))
+	case ccm.Synced(c.Service):
 		ways = append(ways, fmt.Sprintf("The Service is bound to the address %s, and never moves: delete it and create it again, with the annotation %s of a load balancer in the cluster's VPC, or without it, and the controller makes one. Its address changes. %s",
-			remedy.Address(c.Service), remedy.AnnotationKey(c.Service, "id"), free))
+			ccm.Address(c.Service), ccm.AnnotationKey(c.Service, "id"), free))
 	default:
 		ways = append(ways, fmt.Sprintf("Reuse a load balancer of the cluster's VPC: %s. %s Or let the controller make one: %s.",
-			remedy.SetCommand(c.Service, "id", "ID"), free, remedy.RemoveCommand(c.Service, "id")))
+			ccm.SetCommand(c.Service, "id", "ID"), free, ccm.RemoveCommand(c.Service, "id")))
 	}
 	if len(n.left) > 0 {
 		var left []string

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -13,7 +14,7 @@ import (
 // evict makes a plan that asks into one that moves a Pod off its master, where
 // only that keeps the Service down and the Pod is sure to come to a node that
 // serves: its owner makes it anew, and no node that is left out would take it.
-func (s *state) evict(ready []remedy.Endpoint, plan remedy.Plan) remedy.Plan {
+func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 	var hurdles []string
 	for _, e := range ready {
 		i := slices.IndexFunc(s.pods, func(p corev1.Pod) bool { return p.Name == e.Pod && p.Spec.NodeName == e.Node })
@@ -21,7 +22,7 @@ func (s *state) evict(ready []remedy.Endpoint, plan remedy.Plan) remedy.Plan {
 			continue
 		}
 		pod := &s.pods[i]
-		if why, _ := remedy.LeftOut(s.node(e.Node), s.c.Service); why != remedy.Master {
+		if why, _ := ccm.ExclusionOf(s.node(e.Node), s.c.Service); why != ccm.Master {
 			continue
 		}
 		to, hurdle := s.way(pod)
@@ -30,10 +31,10 @@ func (s *state) evict(ready []remedy.Endpoint, plan remedy.Plan) remedy.Plan {
 			continue
 		}
 		if on := s.onTheirWay(pod); len(on) > 0 {
-			return s.wait(fmt.Sprintf("%s %s has Pods that are on their way, and one is moved at a time: %s.", owner(pod).Kind, owner(pod).Name, remedy.Clauses(on, 5)),
+			return s.wait(fmt.Sprintf("%s %s has Pods that are on their way, and one is moved at a time: %s.", owner(pod).Kind, owner(pod).Name, ccm.Clauses(on, 5)),
 				"Look where these Pods run, and why they are not ready.")
 		}
-		key := "evict." + s.c.Event.Cluster + "." + pod.Namespace + "." + owner(pod).Name
+		key := "evict." + s.c.Cluster + "." + pod.Namespace + "." + owner(pod).Name
 		if s.c.Full(key) {
 			return s.wait(fmt.Sprintf("A Pod of %s was evicted less than 10 minutes ago: one after the other.", owner(pod).Name), "Look where the new Pod runs, and whether it is ready.")
 		}
@@ -45,7 +46,7 @@ func (s *state) evict(ready []remedy.Endpoint, plan remedy.Plan) remedy.Plan {
 		return plan
 	}
 	if len(hurdles) > 0 {
-		plan.Finding += " To evict the Pods would not help: " + remedy.Clauses(hurdles, 5) + "."
+		plan.Finding += " To evict the Pods would not help: " + ccm.Clauses(hurdles, 5) + "."
 	}
 	return plan
 }
@@ -90,8 +91,8 @@ func (s *state) way(pod *corev1.Pod) (to []string, hurdle string) {
 		if !fits(pod, n) {
 			continue
 		}
-		why, text := remedy.LeftOut(n, s.c.Service)
-		if why != remedy.Serves && why != remedy.Virtual {
+		why, text := ccm.ExclusionOf(n, s.c.Service)
+		if why != ccm.Serves && why != ccm.Virtual {
 			return nil, fmt.Sprintf("could come to %s, which %s", n.Name, text)
 		}
 		to = append(to, n.Name)

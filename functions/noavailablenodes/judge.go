@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -22,10 +23,10 @@ const settled = 2 * time.Minute
 // A state is all that was read about the Service.
 type state struct {
 	c          *remedy.Case
-	mode       remedy.BackendMode
+	mode       ccm.BackendMode
 	family     discoveryv1.AddressType // of the Pods' addresses
 	opening    string                  // which ports have no backend, as a sentence
-	empty      []remedy.Group          // of those ports
+	empty      []ccm.Group             // of those ports
 	nodes      []corev1.Node
 	pods       []corev1.Pod // of the namespace
 	ends       []discoveryv1.EndpointSlice
@@ -36,23 +37,23 @@ type state struct {
 func (s *state) ask(finding, ask string) remedy.Plan {
 	plan := remedy.Plan{Finding: s.opening + " " + finding, Ask: ask}
 	if left := settled - s.c.Waited(); left > 0 {
-		plan.Wait = max(time.Second, min(left, s.c.Pause()))
+		plan.Wait = max(time.Second, min(left, s.c.PollInterval()))
 	}
 	return plan
 }
 
 // wait is the plan for what passes by itself; ask is for when it doesn't.
 func (s *state) wait(finding, ask string) remedy.Plan {
-	return remedy.Plan{Finding: s.opening + " " + finding, Ask: ask, Wait: s.c.Pause()}
+	return remedy.Plan{Finding: s.opening + " " + finding, Ask: ask, Wait: s.c.PollInterval()}
 }
 
 // ready returns the endpoints that are to be backends, or whose nodes are, of the
 // ports that have none.
-func (s *state) ready() []remedy.Endpoint {
-	var all []remedy.Endpoint
+func (s *state) ready() []ccm.Endpoint {
+	var all []ccm.Endpoint
 	seen := map[string]bool{}
 	for _, g := range s.empty {
-		for _, e := range remedy.Ready(s.ends, g.Port, s.family) {
+		for _, e := range ccm.Ready(s.ends, g.Port, s.family) {
 			if !seen[e.IP] {
 				seen[e.IP] = true
 				all = append(all, e)
@@ -64,14 +65,14 @@ func (s *state) ready() []remedy.Endpoint {
 
 // judge finds out why there is no backend.
 func (s *state) judge() remedy.Plan {
-	if s.mode == remedy.ClusterMode {
+	if s.mode == ccm.ClusterMode {
 		return s.cluster()
 	}
 	ready := s.ready()
 	switch {
 	case len(ready) == 0:
 		return s.noEndpoint()
-	case s.mode == remedy.PodMode:
+	case s.mode == ccm.PodMode:
 		return s.byInterface(ready)
 	}
 	return s.byNode(ready)
@@ -81,17 +82,17 @@ func (s *state) judge() remedy.Plan {
 func (s *state) cluster() remedy.Plan {
 	out := s.leftOut(s.nodes)
 	for _, e := range s.ready() { // Pods on virtual nodes serve themselves
-		if slices.Contains(out.of[remedy.Virtual], e.Node) {
-			out.of[remedy.Serves] = append(out.of[remedy.Serves], name(e)+" on "+e.Node)
+		if slices.Contains(out.of[ccm.Virtual], e.Node) {
+			out.of[ccm.Serves] = append(out.of[ccm.Serves], name(e)+" on "+e.Node)
 		}
 	}
 	switch {
 	case len(s.nodes) == 0:
 		return s.ask("All nodes are to be backends, and the cluster has none.", "Add nodes to the cluster.")
-	case len(out.of[remedy.Serves]) > 0:
-		return s.wait(fmt.Sprintf("All nodes are to be backends, and nothing keeps %s from it: the controller has not added them yet.", remedy.List(out.of[remedy.Serves], 5)),
+	case len(out.of[ccm.Serves]) > 0:
+		return s.wait(fmt.Sprintf("All nodes are to be backends, and nothing keeps %s from it: the controller has not added them yet.", remedy.List(out.of[ccm.Serves], 5)),
 			"Look into the controller's log for why it does not add these nodes to the load balancer: "+s.c.LogQuery()+".")
-	case len(out.of[remedy.Unlabel]) == len(s.nodes):
+	case len(out.of[ccm.Unlabel]) == len(s.nodes):
 		plan := s.ask("All nodes are to be backends that have the labels of the annotation backend-label, and none has them all: "+s.labels(), s.relabel())
 		plan.Wait = 0 // it is there in writing
 		return plan
@@ -104,20 +105,20 @@ func (s *state) cluster() remedy.Plan {
 }
 
 // byNode answers where the nodes of the ready Pods are to be backends.
-func (s *state) byNode(ready []remedy.Endpoint) remedy.Plan {
+func (s *state) byNode(ready []ccm.Endpoint) remedy.Plan {
 	var on []corev1.Node
 	var lost []string
 	for _, e := range ready {
 		i := slices.IndexFunc(s.nodes, func(n corev1.Node) bool { return n.Name == e.Node })
 		switch {
 		case i < 0:
-			lost = append(lost, fmt.Sprintf("%s on %s", name(e), remedy.Quote(e.Node)))
+			lost = append(lost, fmt.Sprintf("%s on %s", name(e), ccm.Quote(e.Node)))
 		case !slices.ContainsFunc(on, func(n corev1.Node) bool { return n.Name == e.Node }):
 			on = append(on, s.nodes[i])
 		}
 	}
 	out := s.leftOut(on)
-	serve := slices.Concat(out.of[remedy.Serves], out.of[remedy.Virtual])
+	serve := slices.Concat(out.of[ccm.Serves], out.of[ccm.Virtual])
 	const local = "With externalTrafficPolicy Local the nodes of the ready Pods are to be backends"
 	if len(serve) > 0 {
 		return s.wait(fmt.Sprintf("%s, and nothing keeps %s from it: the controller has not added them yet.", local, remedy.List(serve, 5)),
@@ -128,14 +129,14 @@ func (s *state) byNode(ready []remedy.Endpoint) remedy.Plan {
 			"Bring the nodes back, or have the Pods made anew elsewhere. Endpoints that a person wrote need the nodeName of a node.")
 	}
 	finding := fmt.Sprintf("%s, and the controller leaves each of them out: %s.", local, out.sentence())
-	if len(out.of[remedy.Unlabel]) == len(on) {
+	if len(out.of[ccm.Unlabel]) == len(on) {
 		finding += " " + s.labels()
 	}
 	if out.passes() {
 		return s.wait(finding, out.remedies(s.c.Service))
 	}
 	plan := s.ask(finding, out.remedies(s.c.Service)+s.elsewhere())
-	if plan.Wait > 0 || len(out.of[remedy.Master]) == 0 {
+	if plan.Wait > 0 || len(out.of[ccm.Master]) == 0 {
 		return plan
 	}
 	return s.evict(ready, plan)
@@ -144,15 +145,15 @@ func (s *state) byNode(ready []remedy.Endpoint) remedy.Plan {
 // elsewhere says that all nodes could serve, where some would.
 func (s *state) elsewhere() string {
 	out := s.leftOut(s.nodes)
-	if len(out.of[remedy.Serves]) == 0 {
+	if len(out.of[ccm.Serves]) == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" Or let all nodes serve, which lead to the Pods wherever they are, and hide the clients' addresses from them: kubectl -n %s patch service %s -p '{\"spec\":{\"externalTrafficPolicy\":\"Cluster\"}}'; the backends are then %s.",
-		s.c.Service.Namespace, s.c.Service.Name, remedy.List(out.of[remedy.Serves], 5))
+		s.c.Service.Namespace, s.c.Service.Name, remedy.List(out.of[ccm.Serves], 5))
 }
 
 // byInterface answers where the ready Pods themselves are to be backends.
-func (s *state) byInterface(ready []remedy.Endpoint) remedy.Plan {
+func (s *state) byInterface(ready []ccm.Endpoint) remedy.Plan {
 	var have, lack []string
 	for _, e := range ready {
 		i := slices.IndexFunc(s.interfaces, func(i cloud.Interface) bool { return i.IP == e.IP || slices.Contains(i.IPs, e.IP) })
@@ -170,7 +171,7 @@ func (s *state) byInterface(ready []remedy.Endpoint) remedy.Plan {
 			"Look into the controller's log for why it does not add these Pods to the load balancer: "+s.c.LogQuery()+".")
 	}
 	return s.wait(fmt.Sprintf("The ready Pods are to be the backends, by their network interfaces: %s.", remedy.List(lack, 5)),
-		"Look why the Pods have no network interface of the VPC: with Terway in the log of its Pod on their node; with Flannel they never have one, and the annotation "+remedy.BackendType+" must be ecs.")
+		"Look why the Pods have no network interface of the VPC: with Terway in the log of its Pod on their node; with Flannel they never have one, and the annotation "+ccm.BackendType+" must be ecs.")
 }
 
 // noEndpoint answers where no Pod stands behind the Service.
@@ -179,9 +180,9 @@ func (s *state) noEndpoint() remedy.Plan {
 	for _, g := range s.empty {
 		anyPort := g.Port
 		anyPort.TargetPort = intstr.FromInt32(1)
-		if ready := remedy.Ready(s.ends, anyPort, s.family); len(ready) > 0 {
-			return s.ask(fmt.Sprintf("The targetPort %s of port %d is a name that none of the ready Pods gives to a port: %s.", remedy.Quote(g.Port.TargetPort.StrVal), g.Port.Port, names(ready)),
-				fmt.Sprintf("Give a container port of the Pods this name, or set the number that they listen on: %s.", remedy.TargetPortCommand(svc, g.Port)))
+		if ready := ccm.Ready(s.ends, anyPort, s.family); len(ready) > 0 {
+			return s.ask(fmt.Sprintf("The targetPort %s of port %d is a name that none of the ready Pods gives to a port: %s.", ccm.Quote(g.Port.TargetPort.StrVal), g.Port.Port, names(ready)),
+				fmt.Sprintf("Give a container port of the Pods this name, or set the number that they listen on: %s.", ccm.TargetPortCommand(svc, g.Port)))
 		}
 	}
 	if plan, ok := s.otherFamily(); ok {
@@ -199,11 +200,11 @@ func (s *state) noEndpoint() remedy.Plan {
 		}
 	}
 	if len(own) == 0 {
-		return s.ask(fmt.Sprintf("The selector %s matches none of the %s in the namespace %s.%s", selector, remedy.Count(len(s.pods), "Pod"), svc.Namespace, s.nearest()),
+		return s.ask(fmt.Sprintf("The selector %s matches none of the %s in the namespace %s.%s", selector, ccm.Count(len(s.pods), "Pod"), svc.Namespace, s.nearest()),
 			fmt.Sprintf("Start the Pods, or correct the selector to their labels: kubectl -n %s get pods --show-labels.", svc.Namespace))
 	}
 	found := health(own)
-	finding := fmt.Sprintf("The selector %s matches %s, and none is ready: %s.", selector, remedy.Count(len(own), "Pod"), remedy.Clauses(found.texts, 5))
+	finding := fmt.Sprintf("The selector %s matches %s, and none is ready: %s.", selector, ccm.Count(len(own), "Pod"), ccm.Clauses(found.texts, 5))
 	ask := fmt.Sprintf("Make the Pods ready: kubectl -n %s describe pod %s shows why one is not.", svc.Namespace, found.worst)
 	if found.stuck {
 		return s.ask(finding, ask)
@@ -219,11 +220,11 @@ func (s *state) otherFamily() (remedy.Plan, bool) {
 	if s.family == discoveryv1.AddressTypeIPv6 {
 		other, families = discoveryv1.AddressTypeIPv4, `["IPv4","IPv6"]`
 	}
-	var ready []remedy.Endpoint
+	var ready []ccm.Endpoint
 	for _, g := range s.empty {
 		anyPort := g.Port
 		anyPort.TargetPort = intstr.FromInt32(1)
-		ready = append(ready, remedy.Ready(s.ends, anyPort, other)...)
+		ready = append(ready, ccm.Ready(s.ends, anyPort, other)...)
 	}
 	if len(ready) == 0 {
 		return remedy.Plan{}, false
@@ -232,10 +233,10 @@ func (s *state) otherFamily() (remedy.Plan, bool) {
 	found := fmt.Sprintf("The ready endpoints of the Service have addresses of %s alone (%s)", other, names(ready))
 	if s.family == discoveryv1.AddressTypeIPv6 {
 		return s.ask(found+", and its annotations ask for backends of IPv6.",
-			dual+" Or take backends of IPv4: "+remedy.RemoveCommand(svc, "backend-ip-version")+"."), true
+			dual+" Or take backends of IPv4: "+ccm.RemoveCommand(svc, "backend-ip-version")+"."), true
 	}
 	return s.ask(found+", and without the annotations ip-version and backend-ip-version the controller takes those of IPv4.",
-		dual+fmt.Sprintf(" Or, with a controller that has the feature gates IPv6DualStack and EndpointSlice, create the Service again with a load balancer and backends of IPv6, by the annotations %[1]sip-version and %[1]sbackend-ip-version: its address changes.", remedy.Prefix)), true
+		dual+fmt.Sprintf(" Or, with a controller that has the feature gates IPv6DualStack and EndpointSlice, create the Service again with a load balancer and backends of IPv6, by the annotations %[1]sip-version and %[1]sbackend-ip-version: its address changes.", ccm.Prefix)), true
 }
 
 // nearest names what some Pods have of the selector, as a sentence.
@@ -267,12 +268,12 @@ func (s *state) nearest() string {
 
 // labels says what the annotation backend-label asks for and what the nodes have.
 func (s *state) labels() string {
-	wanted, _ := remedy.Annotation(s.c.Service, "backend-label")
+	wanted, _ := ccm.Annotation(s.c.Service, "backend-label")
 	var parts []string
 	for pair := range strings.SplitSeq(wanted, ",") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return fmt.Sprintf("it is %s, and its form is key=value, with commas between.", remedy.Quote(wanted))
+			return fmt.Sprintf("it is %s, and its form is key=value, with commas between.", ccm.Quote(wanted))
 		}
 		var others []string
 		with := 0
@@ -285,7 +286,7 @@ func (s *state) labels() string {
 				others = append(others, have)
 			}
 		}
-		part := fmt.Sprintf("%s is on %s", remedy.Quote(pair), remedy.Count(with, "node"))
+		part := fmt.Sprintf("%s is on %s", ccm.Quote(pair), ccm.Count(with, "node"))
 		if len(others) > 0 {
 			part += fmt.Sprintf(", while others have the values %s", remedy.List(others, 5))
 		}
@@ -300,17 +301,17 @@ func (s *state) labels() string {
 // relabel says how nodes come to serve a Service that wants labels.
 func (s *state) relabel() string {
 	return fmt.Sprintf("Label the nodes that are to serve it, or ask for labels that they have, as in %s, or for none: %s.",
-		remedy.SetCommand(s.c.Service, "backend-label", "KEY=VALUE"), remedy.RemoveCommand(s.c.Service, "backend-label"))
+		ccm.SetCommand(s.c.Service, "backend-label", "KEY=VALUE"), ccm.RemoveCommand(s.c.Service, "backend-label"))
 }
 
-func name(e remedy.Endpoint) string {
+func name(e ccm.Endpoint) string {
 	if e.Pod == "" {
 		return e.IP
 	}
 	return e.Pod
 }
 
-func names(list []remedy.Endpoint) string {
+func names(list []ccm.Endpoint) string {
 	var out []string
 	for _, e := range list {
 		out = append(out, name(e))

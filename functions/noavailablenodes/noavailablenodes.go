@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -28,11 +29,11 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat(
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListPods, grant.ListEndpointSlices, grant.DescribeNetworkInterfaces},
-		remedy.GroupReads),
-	Steps:    []remedy.Step{step.Evict{}},
-	Diagnose: diagnose,
-	Holds:    holds,
-	Sees:     true,
+		ccm.GroupReads),
+	Steps:      []remedy.Step{step.Evict{}},
+	Diagnose:   diagnose,
+	StillFails: holds,
+	Sees:       true,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -54,7 +55,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if s.pods, err = c.Kube.Pods(ctx, c.Service.Namespace, nil); err != nil {
 		return remedy.Plan{}, err
 	}
-	if ready := s.ready(); mode == remedy.PodMode && len(ready) > 0 {
+	if ready := s.ready(); mode == ccm.PodMode && len(ready) > 0 {
 		cluster, err := c.Cloud.CS.Cluster(ctx)
 		if err != nil {
 			return remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
@@ -71,12 +72,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 }
 
 // empty returns the groups that hold no backend.
-func empty(groups []remedy.Group) []remedy.Group {
-	return slices.DeleteFunc(slices.Clone(groups), func(g remedy.Group) bool { return g.Servers > 0 })
+func empty(groups []ccm.Group) []ccm.Group {
+	return slices.DeleteFunc(slices.Clone(groups), func(g ccm.Group) bool { return g.Servers > 0 })
 }
 
 // opening says which ports have no backend, and where.
-func opening(c *remedy.Case, groups []remedy.Group, lb string) string {
+func opening(c *remedy.Case, groups []ccm.Group, lb string) string {
 	var parts []string
 	for _, g := range empty(groups) {
 		part := fmt.Sprintf("port %d, for which there is no group", g.Port.Port)
@@ -88,7 +89,7 @@ func opening(c *remedy.Case, groups []remedy.Group, lb string) string {
 	where := ""
 	if lb != "" {
 		where = " on the load balancer " + lb
-	} else if !remedy.NLB(c.Service) {
+	} else if !ccm.NLB(c.Service) {
 		where = " and no load balancer of the Service was found"
 	}
 	return fmt.Sprintf("No backend is attached%s: %s.", where, strings.Join(parts, "; "))

@@ -6,23 +6,24 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // out are nodes by why the controller leaves them out.
 type out struct {
-	of    map[remedy.Why][]string // names
-	texts []string                // one clause for each that is left out
-	label map[string]string       // that excludes a node, by the node's name
+	of    map[ccm.Exclusion][]string // names
+	texts []string                   // one clause for each that is left out
+	label map[string]string          // that excludes a node, by the node's name
 }
 
 func (s *state) leftOut(nodes []corev1.Node) out {
-	o := out{of: map[remedy.Why][]string{}, label: map[string]string{}}
+	o := out{of: map[ccm.Exclusion][]string{}, label: map[string]string{}}
 	for i := range nodes {
 		n := &nodes[i]
-		why, text := remedy.LeftOut(n, s.c.Service)
+		why, text := ccm.ExclusionOf(n, s.c.Service)
 		o.of[why] = append(o.of[why], n.Name)
-		if why == remedy.Serves {
+		if why == ccm.Serves {
 			continue
 		}
 		o.texts = append(o.texts, n.Name+" "+text)
@@ -32,28 +33,28 @@ func (s *state) leftOut(nodes []corev1.Node) out {
 }
 
 // sentence names up to five nodes and why each is left out.
-func (o out) sentence() string { return remedy.Clauses(o.texts, 5) }
+func (o out) sentence() string { return ccm.Clauses(o.texts, 5) }
 
 // passes reports whether a node may come back by itself.
-func (o out) passes() bool { return len(o.of[remedy.NotReady])+len(o.of[remedy.Going]) > 0 }
+func (o out) passes() bool { return len(o.of[ccm.NotReady])+len(o.of[ccm.Going]) > 0 }
 
 // remedies says what a person can do about each kind, as sentences.
 func (o out) remedies(svc *corev1.Service) string {
 	var parts []string
-	say := func(why remedy.Why, format string, args ...any) {
+	say := func(why ccm.Exclusion, format string, args ...any) {
 		if list := o.of[why]; len(list) > 0 {
 			parts = append(parts, fmt.Sprintf(format, append([]any{remedy.List(list, 5), list[0]}, args...)...))
 		}
 	}
-	say(remedy.NotReady, "Look why %[1]s is not ready: kubectl describe node %[2]s.")
-	say(remedy.Going, "Wait until the autoscaler has deleted %[1]s and the Pods run elsewhere, or stop it.")
-	say(remedy.Cordoned, "Let nodes take Pods again, kubectl uncordon %[2]s, or keep cordoned nodes as backends: %[3]s.", remedy.RemoveCommand(svc, "remove-unscheduled-backend"))
-	if list := o.of[remedy.Excluded]; len(list) > 0 {
+	say(ccm.NotReady, "Look why %[1]s is not ready: kubectl describe node %[2]s.")
+	say(ccm.Going, "Wait until the autoscaler has deleted %[1]s and the Pods run elsewhere, or stop it.")
+	say(ccm.Cordoned, "Let nodes take Pods again, kubectl uncordon %[2]s, or keep cordoned nodes as backends: %[3]s.", ccm.RemoveCommand(svc, "remove-unscheduled-backend"))
+	if list := o.of[ccm.Excluded]; len(list) > 0 {
 		parts = append(parts, fmt.Sprintf("If %s is to serve load balancers, take its label off: kubectl label node %s %s-.", remedy.List(list, 5), list[0], o.label[list[0]]))
 	}
-	say(remedy.Unlabel, "Label the nodes that are to serve, or ask for labels that they have, %[3]s, or for none: %[4]s.",
-		remedy.SetCommand(svc, "backend-label", "KEY=VALUE"), remedy.RemoveCommand(svc, "backend-label"))
-	say(remedy.Master, "Masters such as %[1]s never serve: let the Pods run on workers, or add some.")
-	say(remedy.Virtual, "On virtual nodes such as %[1]s only Pods serve: run some of the Service there, or add nodes that are servers.")
+	say(ccm.Unlabel, "Label the nodes that are to serve, or ask for labels that they have, %[3]s, or for none: %[4]s.",
+		ccm.SetCommand(svc, "backend-label", "KEY=VALUE"), ccm.RemoveCommand(svc, "backend-label"))
+	say(ccm.Master, "Masters such as %[1]s never serve: let the Pods run on workers, or add some.")
+	say(ccm.Virtual, "On virtual nodes such as %[1]s only Pods serve: run some of the Service there, or add nodes that are servers.")
 	return strings.Join(parts, " ")
 }

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
 // A condition is how Pods are.
@@ -82,7 +82,7 @@ func container(c corev1.ContainerStatus) (text string, stuck bool) {
 				return ", which is starting", false
 			}
 		}
-		return fmt.Sprintf(", which waits%s after %s", reason(s.Waiting.Reason, s.Waiting.Message), remedy.Count(int(c.RestartCount), "restart")), true
+		return fmt.Sprintf(", which waits%s after %s", reason(s.Waiting.Reason, s.Waiting.Message), ccm.Count(int(c.RestartCount), "restart")), true
 	case s.Terminated != nil:
 		return fmt.Sprintf(", which ended with exit code %d%s", s.Terminated.ExitCode, reason(s.Terminated.Reason, "")), false
 	case !c.Ready && s.Running != nil:

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -51,8 +52,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	// What the controller leaves out it need not tell.
 	nodes := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
-		why, _ := remedy.LeftOut(&n, c.Service)
-		return why != remedy.Serves
+		why, _ := ccm.ExclusionOf(&n, c.Service)
+		return why != ccm.Serves
 	})
 	var ids []string
 	for _, n := range nodes {
@@ -82,13 +83,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}
 		return remedy.Plan{
 			Finding: "The controller could not tell the server of a node. " + now,
-			Wait:    c.Pause(),
+			Wait:    c.PollInterval(),
 			Ask:     "Look which node or server the controller names in its log, and compare the node's spec.providerID with the ECS console: " + c.LogQuery() + ".",
 		}, nil
 	}
 	slices.Sort(found.names)
 	return remedy.Plan{
-		Finding: "The controller can't tell the servers of all backends: " + remedy.Clauses(found.findings, 5) + ".",
+		Finding: "The controller can't tell the servers of all backends: " + ccm.Clauses(found.findings, 5) + ".",
 		Cause:   remedy.List(slices.Compact(found.names), 20),
 		Ask:     strings.Join(found.asks(c.Service), " "),
 		Seen:    true,
@@ -131,11 +132,11 @@ func (f *faults) judge(n corev1.Node, servers map[string]cloud.Instance) {
 	case id == "":
 		f.add(&f.unset, n.Name, "the node %s has no providerID", n.Name)
 	case !ok:
-		f.add(&f.wrong, n.Name, "the providerID of the node %s is %s, which is not region.instance", n.Name, remedy.Quote(id))
+		f.add(&f.wrong, n.Name, "the providerID of the node %s is %s, which is not region.instance", n.Name, ccm.Quote(id))
 	case region != f.region:
-		f.add(&f.elsewhere, n.Name, "the providerID of the node %s is %s, and the cluster is in the region %s", n.Name, remedy.Quote(id), f.region)
+		f.add(&f.elsewhere, n.Name, "the providerID of the node %s is %s, and the cluster is in the region %s", n.Name, ccm.Quote(id), f.region)
 	case !there:
-		f.add(&f.gone, n.Name, "the providerID of the node %s is %s, and %s has no such server", n.Name, remedy.Quote(id), f.region)
+		f.add(&f.gone, n.Name, "the providerID of the node %s is %s, and %s has no such server", n.Name, ccm.Quote(id), f.region)
 	case server.VPC != f.vpc:
 		f.add(&f.elsewhere, n.Name, "the server %s of the node %s is in %s, and the cluster is in the VPC %s", instance, n.Name, network(server), f.vpc)
 	case server.Status != "Running":
@@ -165,7 +166,7 @@ func (f *faults) lost(c *remedy.Case, ends []discoveryv1.EndpointSlice, nodes []
 	}
 	seen := map[string]bool{}
 	for _, p := range svc.Spec.Ports {
-		for _, e := range remedy.Ready(ends, p, c.Family()) {
+		for _, e := range ccm.Ready(ends, p, c.Family()) {
 			if known[e.Node] || seen[e.IP] {
 				continue
 			}

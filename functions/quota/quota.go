@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -32,16 +33,16 @@ var Remedy = &remedy.Remedy{
 		"The quota of * is exceeded",
 	},
 	Reads: slices.Concat(
-		[]grant.Grant{grant.ListProductQuotas, grant.DescribeLoadBalancerListeners}, step.RaiseReads, remedy.BoundReads, remedy.NetworkReads),
-	Steps:    []remedy.Step{step.ApplyQuota{}},
-	Scope:    remedy.Account,
-	Diagnose: diagnose,
-	Holds:    holds,
+		[]grant.Grant{grant.ListProductQuotas, grant.DescribeLoadBalancerListeners}, step.RaiseReads, ccm.BoundReads, ccm.NetworkReads),
+	Steps:      []remedy.Step{step.ApplyQuota{}},
+	Scope:      remedy.Account,
+	Diagnose:   diagnose,
+	StillFails: holds,
 }
 
 // calm is how long after a failure its not coming back tells something: the
 // controller has tried again by then.
-const calm = remedy.Retry + time.Minute
+const calm = ccm.Retry + time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	f, err := find(ctx, c)
@@ -61,7 +62,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if f.use.need <= f.limit.Total {
 		plan.Finding += " By these figures, which may lag, there is room."
-		plan.Wait = c.Pause()
+		plan.Wait = c.PollInterval()
 		plan.Ask = "Compare the figures with the quota center, and look which API was refused: " + c.LogQuery() + ". " + plan.Ask
 		return plan, nil
 	}
@@ -90,7 +91,7 @@ type found struct {
 // find finds out which limit the failure is about, and how much of it is used. The
 // message only says where to look.
 func find(ctx context.Context, c *remedy.Case) (found, error) {
-	f := found{hint: read(c.Event.Message, remedy.NLB(c.Service))}
+	f := found{hint: read(c.Event.Message, ccm.NLB(c.Service))}
 	if f.hint.name != "" {
 		limit, err := c.Cloud.Quotas.Named(ctx, f.hint.product, f.hint.name)
 		switch {
@@ -143,7 +144,7 @@ func (f found) unknown(c *remedy.Case) remedy.Plan {
 	if f.hint.name != "" {
 		said = fmt.Sprintf("The message is about the limit %s, which the quota center does not have in this region.", f.hint.name)
 	}
-	used := fmt.Sprintf("By the quota center, of %s of the product %s none is used up.", remedy.Count(f.all, "limit"), f.hint.product)
+	used := fmt.Sprintf("By the quota center, of %s of the product %s none is used up.", ccm.Count(f.all, "limit"), f.hint.product)
 	if len(f.full) > 0 {
 		var names []string
 		for _, q := range f.full {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -66,9 +67,9 @@ func count(ctx context.Context, c *remedy.Case, limit cloud.Quota) (use, error) 
 func oneMore(c *remedy.Case, kind string, tags []map[string]string, limit cloud.Quota) use {
 	here, elsewhere := 0, 0
 	for _, t := range tags {
-		switch t[remedy.ClusterTag] {
+		switch t[ccm.ClusterTag] {
 		case "":
-		case c.Event.Cluster:
+		case c.Cluster:
 			here++
 		default:
 			elsewhere++
@@ -77,8 +78,8 @@ func oneMore(c *remedy.Case, kind string, tags []map[string]string, limit cloud.
 	used := max(len(tags), int(limit.Used))
 	return use{
 		need: float64(used) + 1,
-		says: fmt.Sprintf("the account has %s in %s, of which controllers made %d for this cluster and %d for others", remedy.Count(used, kind), c.Cloud.Region(), here, elsewhere),
-		ways: fmt.Sprintf("Delete load balancers that nobody uses, or let the Service use one that exists, on which its ports are free: %s.", remedy.SetCommand(c.Service, "id", "LOAD-BALANCER-ID")),
+		says: fmt.Sprintf("the account has %s in %s, of which controllers made %d for this cluster and %d for others", ccm.Count(used, kind), c.Cloud.Region(), here, elsewhere),
+		ways: fmt.Sprintf("Delete load balancers that nobody uses, or let the Service use one that exists, on which its ports are free: %s.", ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID")),
 	}
 }
 
@@ -92,7 +93,7 @@ func ports(ctx context.Context, c *remedy.Case) (use, error) {
 	const split = "Split the Service into several with fewer ports each"
 	if lb == nil {
 		n := len(c.Service.Spec.Ports)
-		return use{need: float64(n), says: fmt.Sprintf("the Service has %s, and its load balancer was not found", remedy.Count(n, "port")), ways: split + "."}, nil
+		return use{need: float64(n), says: fmt.Sprintf("the Service has %s, and its load balancer was not found", ccm.Count(n, "port")), ways: split + "."}, nil
 	}
 	whose := map[string]string{} // what describes a listener, by protocol and port
 	taken := map[int]bool{}
@@ -125,14 +126,14 @@ func ports(ctx context.Context, c *remedy.Case) (use, error) {
 	}
 	for _, description := range whose {
 		name := "people"
-		if t, ok := remedy.ParseTrace(description); ok {
+		if t, ok := ccm.ParseTrace(description); ok {
 			name = t.String()
 		}
 		by[name]++
 	}
 	u := use{
 		need: float64(len(whose) + lacks),
-		says: fmt.Sprintf("the load balancer %s has %s, and the Service needs %d more", lb.ID, remedy.Count(len(whose), "listener"), lacks),
+		says: fmt.Sprintf("the load balancer %s has %s, and the Service needs %d more", lb.ID, ccm.Count(len(whose), "listener"), lacks),
 		ways: split + ", or delete listeners that nobody uses.",
 	}
 	var parts []string
@@ -142,8 +143,8 @@ func ports(ctx context.Context, c *remedy.Case) (use, error) {
 	if len(parts) > 0 {
 		u.says += "; they are of " + remedy.List(parts, 5)
 	}
-	if id, _ := remedy.Annotation(c.Service, "id"); id != "" {
-		u.ways += fmt.Sprintf(" Or give the Service a load balancer of its own: delete it and create it again without the annotation %sid; its address changes, and the load balancer costs.", remedy.Prefix)
+	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
+		u.ways += fmt.Sprintf(" Or give the Service a load balancer of its own: delete it and create it again without the annotation %sid; its address changes, and the load balancer costs.", ccm.Prefix)
 	}
 	return u, nil
 }

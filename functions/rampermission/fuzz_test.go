@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -18,7 +18,7 @@ func FuzzAllow(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, document string) {
-		out, err := remedy.WithActions(document, []string{"nlb:ListAsynJobs"})
+		out, err := ccm.WithActions(document, []string{"nlb:ListAsynJobs"})
 		if err != nil {
 			return
 		}

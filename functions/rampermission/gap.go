@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -13,7 +14,7 @@ import (
 
 // A gap is what a role lacks of what the controller needs.
 type gap struct {
-	remedy.Gap
+	ccm.Gap
 	role    string
 	needed  int          // how many actions the controller needs here
 	told    string       // an action that an Event alone names, which the role lacks; empty: none
@@ -23,7 +24,7 @@ type gap struct {
 
 // find reads the role's policies and compares them with what this release of the
 // controller needs.
-func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, v remedy.Version) (gap, error) {
+func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, v ccm.Version) (gap, error) {
 	var g gap
 	role, err := c.MasterRole(ctx)
 	if err != nil || role.Name == "" {
@@ -34,8 +35,8 @@ func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, v remedy.V
 	if err != nil {
 		return g, fmt.Errorf("list Services: %w", err)
 	}
-	needs := remedy.Needs(v, remedy.InUse(cluster, services))
-	if m := named.FindStringSubmatch(c.Event.Message); m != nil && !slices.Contains(needs, m[1]) && remedy.Says(role.Rules, m[1]) != remedy.Allowed {
+	needs := ccm.Needs(v, ccm.InUse(cluster, services))
+	if m := named.FindStringSubmatch(c.Event.Message); m != nil && !slices.Contains(needs, m[1]) && ccm.Says(role.Rules, m[1]) != ccm.Allowed {
 		g.told = m[1]
 	}
 	g.needed = len(needs)

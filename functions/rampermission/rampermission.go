@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -33,13 +34,13 @@ var Remedy = &remedy.Remedy{
 	},
 	Reads: slices.Concat([]grant.Grant{
 		grant.DescribeClusterDetail, grant.ListServices, grant.ListPolicyVersions, grant.ListEntitiesForPolicy,
-	}, remedy.RoleReads, remedy.ControllerReads, remedy.BoundReads, remedy.NetworkReads),
-	Steps:    []remedy.Step{step.PolicyVersion{}, step.Touch{}},
-	Scope:    remedy.Cluster,
-	OptIn:    true,
-	Deleting: true,
-	Diagnose: diagnose,
-	Holds:    holds,
+	}, ccm.RoleReads, ccm.ControllerReads, ccm.BoundReads, ccm.NetworkReads),
+	Steps:      []remedy.Step{step.PolicyVersion{}, step.Touch{}},
+	Scope:      remedy.Cluster,
+	OptIn:      true,
+	Deleting:   true,
+	Diagnose:   diagnose,
+	StillFails: holds,
 }
 
 // Limits of RAM.
@@ -49,7 +50,7 @@ const (
 )
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	g, v, plan, err := compare(ctx, c, remedy.Version{})
+	g, v, plan, err := compare(ctx, c, ccm.Version{})
 	switch {
 	case err != nil || plan.Ask != "":
 		return plan, err
@@ -65,12 +66,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // compare returns what the role lacks for a release of the controller, which is the
 // one that runs if none is named. Where the two can't be compared the plan asks.
-func compare(ctx context.Context, c *remedy.Case, v remedy.Version) (gap, remedy.Version, remedy.Plan, error) {
+func compare(ctx context.Context, c *remedy.Case, v ccm.Version) (gap, ccm.Version, remedy.Plan, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
 		return gap{}, v, remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
 	}
-	ask := func(finding, what string) (gap, remedy.Version, remedy.Plan, error) {
+	ask := func(finding, what string) (gap, ccm.Version, remedy.Plan, error) {
 		return gap{}, v, remedy.Plan{Finding: finding, Cause: cluster.ID, Ask: what}, nil
 	}
 	if cluster.Managed() {
@@ -85,10 +86,10 @@ func compare(ctx context.Context, c *remedy.Case, v remedy.Version) (gap, remedy
 		return ask("The controller signs with an access key of its own, so that the masters' RAM role does not count.",
 			fmt.Sprintf("Look up in the controller's log which API was refused, %s, and allow that action to the user of the access key. Or take the access key away, and let the controller use the masters' RAM role.", c.LogQuery()))
 	}
-	if v == (remedy.Version{}) {
+	if v == (ccm.Version{}) {
 		v = ctl.Version
 	}
-	if v == (remedy.Version{}) {
+	if v == (ccm.Version{}) {
 		return ask("The version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons, so that what it needs is not known.",
 			fmt.Sprintf("Look up in the controller's log which API was refused, %s, and add that action to the policy of the masters' RAM role.", c.LogQuery()))
 	}
@@ -105,9 +106,9 @@ func compare(ctx context.Context, c *remedy.Case, v remedy.Version) (gap, remedy
 
 // extend plans a new version of the masters' policy with exactly the missing
 // actions, or asks where that would change what others may do.
-func extend(ctx context.Context, c *remedy.Case, g gap, v remedy.Version) (remedy.Plan, error) {
+func extend(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (remedy.Plan, error) {
 	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", v, strings.Join(g.Missing, ", "), g.role)
-	byHand := fmt.Sprintf("Give the role a policy with these actions: %s. The controller then tries again by itself within 5 minutes.", remedy.AllowCommand(g.role, g.Missing))
+	byHand := fmt.Sprintf("Give the role a policy with these actions: %s. The controller then tries again by itself within 5 minutes.", ccm.AllowCommand(g.role, g.Missing))
 	ask := func(why string) (remedy.Plan, error) {
 		return remedy.Plan{Finding: lacks + " " + why, Cause: g.role, Ask: byHand, Note: g.says(v), Seen: true}, nil
 	}
@@ -133,7 +134,7 @@ func extend(ctx context.Context, c *remedy.Case, g gap, v remedy.Version) (remed
 	if len(holders) > 0 {
 		return ask(fmt.Sprintf("The policy %s is attached to %s as well, who would get the actions too.", g.policy.Name, strings.Join(holders, ", ")))
 	}
-	document, err := remedy.WithActions(g.policy.Document, g.Missing)
+	document, err := ccm.WithActions(g.policy.Document, g.Missing)
 	if err != nil {
 		return ask(fmt.Sprintf("The document of the policy %s can't be extended: %v.", g.policy.Name, err))
 	}
@@ -160,7 +161,7 @@ func extend(ctx context.Context, c *remedy.Case, g gap, v remedy.Version) (remed
 
 // nothingMissing answers when the role has all that the controller needs. If its
 // policy was changed after the failure, the controller has not tried again yet.
-func nothingMissing(ctx context.Context, c *remedy.Case, g gap, v remedy.Version) (remedy.Plan, error) {
+func nothingMissing(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (remedy.Plan, error) {
 	settle := c.Policy.RAMSettle()
 	settled := g.changed.Add(settle)
 	if !g.changed.IsZero() && c.Event.Last.Before(settled) {
@@ -186,7 +187,7 @@ func nothingMissing(ctx context.Context, c *remedy.Case, g gap, v remedy.Version
 
 // says tells of an action that an Event alone names. Whoever may write an Event could have
 // written its name.
-func (g gap) says(v remedy.Version) string {
+func (g gap) says(v ccm.Version) string {
 	if g.told == "" {
 		return ""
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -12,7 +13,7 @@ import (
 // upgrade to it; for the one that runs if the release is zero. It has the class's ID,
 // journal and guards. Its cases are about the cluster: no sync of a Service has failed,
 // and it wakes nothing.
-func For(release remedy.Version) *remedy.Remedy {
+func For(release ccm.Version) *remedy.Remedy {
 	r := *Remedy
 	r.Steps = []remedy.Step{step.PolicyVersion{}}
 	r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -25,7 +26,7 @@ func For(release remedy.Version) *remedy.Remedy {
 		}
 		return extend(ctx, c, g, v)
 	}
-	r.Holds = func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	r.StillFails = func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		g, _, plan, err := compare(ctx, c, release)
 		if err != nil {
 			return remedy.Unknown, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -39,7 +40,7 @@ const soon = 5 * time.Minute
 const most = 10
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	if remedy.NLB(c.Service) {
+	if ccm.NLB(c.Service) {
 		return network(c), nil
 	}
 	certificates, err := c.Cloud.SLB.Certificates(ctx)
@@ -58,14 +59,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		i := slices.IndexFunc(certificates, func(k cloud.Certificate) bool { return k.ID == id })
 		switch {
 		case i < 0:
-			wrong = append(wrong, fmt.Sprintf("the server certificate %s does not exist in %s", remedy.Quote(id), c.Cloud.Region()))
+			wrong = append(wrong, fmt.Sprintf("the server certificate %s does not exist in %s", ccm.Quote(id), c.Cloud.Region()))
 			asks = append(asks, nameCertificate(c, r, certificates, nil))
 		case expired(c, certificates[i]):
 			wrong = append(wrong, fmt.Sprintf("the server certificate %s (%s) expired on %s", id, strings.Join(certificates[i].Domains, ", "), certificates[i].Expires.Format(time.DateOnly)))
 			asks = append(asks, nameCertificate(c, r, certificates, certificates[i].Domains))
 		}
 	}
-	if value, _ := remedy.Annotation(c.Service, "acl-id"); value != "" {
+	if value, _ := ccm.Annotation(c.Service, "acl-id"); value != "" {
 		named = true
 		var keep []string
 		missing := 0
@@ -77,7 +78,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 				keep = append(keep, id)
 			default:
 				missing++
-				wrong = append(wrong, fmt.Sprintf("the access control list %s does not exist in %s", remedy.Quote(id), c.Cloud.Region()))
+				wrong = append(wrong, fmt.Sprintf("the access control list %s does not exist in %s", ccm.Quote(id), c.Cloud.Region()))
 			}
 		}
 		if missing > 0 {
@@ -110,10 +111,10 @@ type reference struct {
 // listeners, and of their additional domains ("domain:id,domain:id").
 func certificatesOf(c *remedy.Case) []reference {
 	var list []reference
-	if id, _ := remedy.Annotation(c.Service, "cert-id"); strings.TrimSpace(id) != "" {
+	if id, _ := ccm.Annotation(c.Service, "cert-id"); strings.TrimSpace(id) != "" {
 		list = append(list, reference{id: strings.TrimSpace(id)})
 	}
-	value, _ := remedy.Annotation(c.Service, "domain-extensions")
+	value, _ := ccm.Annotation(c.Service, "domain-extensions")
 	for pair := range strings.SplitSeq(value, ",") {
 		if domain, id, ok := strings.Cut(pair, ":"); ok && strings.TrimSpace(id) != "" {
 			list = append(list, reference{strings.TrimSpace(id), strings.TrimSpace(domain)})
@@ -155,9 +156,9 @@ func nameCertificate(c *remedy.Case, r reference, all []cloud.Certificate, domai
 		what = fmt.Sprintf("For the same domain: %s.", some(fit))
 	}
 	if r.domain != "" {
-		return fmt.Sprintf("Name a server certificate that is valid for the domain %s in the annotation %s. %s", remedy.Quote(r.domain), remedy.AnnotationKey(c.Service, "domain-extensions"), what)
+		return fmt.Sprintf("Name a server certificate that is valid for the domain %s in the annotation %s. %s", ccm.Quote(r.domain), ccm.AnnotationKey(c.Service, "domain-extensions"), what)
 	}
-	return fmt.Sprintf("Name a server certificate that is valid: %s. %s", remedy.SetCommand(c.Service, "cert-id", "CERTIFICATE-ID"), what)
+	return fmt.Sprintf("Name a server certificate that is valid: %s. %s", ccm.SetCommand(c.Service, "cert-id", "CERTIFICATE-ID"), what)
 }
 
 // nameList asks for another access control list beside those that are kept, and
@@ -172,7 +173,7 @@ func nameList(c *remedy.Case, keep []string, lists []cloud.ACL) string {
 		what = fmt.Sprintf("The region has %s.", some(all))
 	}
 	return fmt.Sprintf("Name an access control list that exists: %s. Or switch the control off, and everybody may connect: %s. %s",
-		remedy.SetCommand(c.Service, "acl-id", strings.Join(append(keep, "ACL-ID"), ",")), remedy.SetCommand(c.Service, "acl-status", "off"), what)
+		ccm.SetCommand(c.Service, "acl-id", strings.Join(append(keep, "ACL-ID"), ",")), ccm.SetCommand(c.Service, "acl-status", "off"), what)
 }
 
 // some joins texts, and says how many it leaves out.
@@ -188,8 +189,8 @@ func some(texts []string) string {
 func network(c *remedy.Case) remedy.Plan {
 	var named []string
 	for _, short := range []string{"cert-id", "cacert-id", "additional-cert-ids"} {
-		if v, ok := remedy.Annotation(c.Service, short); ok {
-			named = append(named, fmt.Sprintf("%s is %s", short, remedy.Quote(v)))
+		if v, ok := ccm.Annotation(c.Service, short); ok {
+			named = append(named, fmt.Sprintf("%s is %s", short, ccm.Quote(v)))
 		}
 	}
 	finding := "The NLB can't have a certificate that the Service asks for."

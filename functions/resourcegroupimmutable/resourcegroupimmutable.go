@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -23,11 +24,11 @@ var Remedy = &remedy.Remedy{
 		"can not change ResourceGroupId once created",
 		"ResourceGroupId cannot be changed",
 	},
-	Reads:       slices.Concat(remedy.BoundReads, remedy.NetworkReads),
+	Reads:       slices.Concat(ccm.BoundReads, ccm.NetworkReads),
 	Steps:       []remedy.Step{step.RemoveAnnotation{}},
 	Annotations: []string{groupID},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // groupID is the short name of the annotation that asks for a resource group.
@@ -39,21 +40,21 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its resource group"), nil
+		return c.NoBalancer("its resource group"), nil
 	}
-	want, _ := remedy.Annotation(c.Service, groupID)
+	want, _ := ccm.Annotation(c.Service, groupID)
 	return remedy.Plan{
 		Finding: fmt.Sprintf("The annotation %s asks for the resource group %s, and the %s %s is in %s. The controller chooses the group when it makes a load balancer, and never changes it.",
-			groupID, remedy.Quote(want), lb.Kind(), lb.ID, lb.ResourceGroup),
+			groupID, ccm.Quote(want), lb.Kind(), lb.ID, lb.ResourceGroup),
 		Note: fmt.Sprintf("%s stays in %s, and its traffic is not touched. To have it in another group, transfer it in the console of Resource Management; then the annotation may name that group again.",
 			lb.ID, lb.ResourceGroup),
-		Steps: []remedy.Step{step.Without(c, groupID)},
+		Steps: []remedy.Step{step.Without(c.Service, groupID)},
 	}, nil
 }
 
 // holds reports whether the annotation still asks for another group than the load balancer's.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	want, _ := remedy.Annotation(c.Service, groupID)
+	want, _ := ccm.Annotation(c.Service, groupID)
 	if want == "" {
 		return remedy.No, nil // the controller compares only what is asked for
 	}

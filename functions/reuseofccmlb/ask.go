@@ -7,17 +7,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // maker says for whom the controller made the load balancer, as far as its tags tell.
-func maker(ctx context.Context, c *remedy.Case, lb *remedy.Instance) (string, error) {
-	value, ok := lb.Tags[remedy.NameTag]
+func maker(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (string, error) {
+	value, ok := lb.Tags[ccm.NameTag]
 	if !ok {
-		return fmt.Sprintf("it has the tag %s=%s", remedy.ClusterTag, lb.Tags[remedy.ClusterTag]), nil
+		return fmt.Sprintf("it has the tag %s=%s", ccm.ClusterTag, lb.Tags[ccm.ClusterTag]), nil
 	}
-	tag := fmt.Sprintf("its tag %s is %s", remedy.NameTag, value)
-	if value == remedy.DefaultName(c.Service) {
+	tag := fmt.Sprintf("its tag %s is %s", ccm.NameTag, value)
+	if value == ccm.DefaultName(c.Service) {
 		return tag + ", this Service's own", nil
 	}
 	all, err := c.Kube.Services(ctx)
@@ -30,7 +31,7 @@ func maker(ctx context.Context, c *remedy.Case, lb *remedy.Instance) (string, er
 // of says which Service gives its load balancer this name.
 func of(all []corev1.Service, name string) string {
 	for _, svc := range all {
-		if remedy.DefaultName(&svc) == name {
+		if ccm.DefaultName(&svc) == name {
 			return fmt.Sprintf("that of the Service %s/%s", svc.Namespace, svc.Name)
 		}
 	}
@@ -38,13 +39,13 @@ func of(all []corev1.Service, name string) string {
 }
 
 // untag returns the command that hands a load balancer of the controller over to people.
-func untag(c *remedy.Case, lb *remedy.Instance) string {
+func untag(c *remedy.Case, lb *ccm.Instance) string {
 	product, kind := "slb", "instance"
 	if lb.NLB != nil {
 		product, kind = "nlb", "loadbalancer"
 	}
 	return fmt.Sprintf("aliyun %s UntagResources --RegionId %s --ResourceType %s --ResourceId.1 %s --TagKey.1 %s --TagKey.2 %s",
-		product, c.Cloud.Region(), kind, lb.ID, remedy.NameTag, remedy.ClusterTag)
+		product, c.Cloud.Region(), kind, lb.ID, ccm.NameTag, ccm.ClusterTag)
 }
 
 // choose asks for another load balancer, with those that could be reused.
@@ -64,6 +65,6 @@ func choose(ctx context.Context, c *remedy.Case, finding, then string) (remedy.P
 	return remedy.Plan{
 		Finding: finding,
 		Ask: fmt.Sprintf("Name a load balancer that a person made: %s. Or remove the annotation, and the controller makes one: %s. %s%s",
-			remedy.SetCommand(c.Service, balancerID, "ITS-ID"), remedy.RemoveCommand(c.Service, balancerID), which, then),
+			ccm.SetCommand(c.Service, balancerID, "ITS-ID"), ccm.RemoveCommand(c.Service, balancerID), which, then),
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -26,13 +27,13 @@ var Remedy = &remedy.Remedy{
 		"share instance has been discontinued",
 		"param LoadBalancerSpec is required",
 	},
-	Reads: slices.Concat(remedy.BoundReads, remedy.DriftReads, remedy.ControllerReads, remedy.RoleReads,
+	Reads: slices.Concat(ccm.BoundReads, ccm.DriftReads, ccm.ControllerReads, ccm.RoleReads,
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListServices}),
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{chargeType, spec},
 	Scope:       remedy.Cluster,
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // Short names of the annotations that say how a CLB pays, and how large it is if
@@ -49,14 +50,14 @@ const retry = time.Minute
 // chooses is the first release of the controller that reads the charge type, and
 // charges the first that asks for PayByCLCU by itself.
 var (
-	chooses = remedy.Version{Major: 2, Minor: 4}
-	charges = remedy.Version{Major: 2, Minor: 12, Patch: 1}
+	chooses = ccm.Version{Major: 2, Minor: 4}
+	charges = ccm.Version{Major: 2, Minor: 12, Patch: 1}
 )
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	name := c.Service.Namespace + "/" + c.Service.Name
-	if remedy.NLB(c.Service) {
-		p := remedy.Misdirected("The event is about the making of a CLB, and the Service " + name + " is served by an NLB, of which there is one kind.")
+	if ccm.NLB(c.Service) {
+		p := remedy.WrongController("The event is about the making of a CLB, and the Service " + name + " is served by an NLB, of which there is one kind.")
 		p.Cause = name
 		return p, nil
 	}
@@ -76,7 +77,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	const finding = "Alibaba Cloud no longer sells shared-resource CLBs, and the Service asks for one:"
-	if want, _ := remedy.Annotation(c.Service, chargeType); want == byLCU && !ctl.Version.Before(chooses) {
+	if want, _ := ccm.Annotation(c.Service, chargeType); want == byLCU && !ctl.Version.Before(chooses) {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("%s that was so when the event was written. By now its annotation %s is %s, which CCM %s understands.", finding, chargeType, byLCU, ctl.Version),
 			Wait:    retry,
@@ -86,14 +87,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if ctl.Version.Before(chooses) {
 		return upgrade(ctx, c, ctl, finding)
 	}
-	edits := []step.Edit{step.With(c, chargeType, byLCU)}
+	edits := []step.Edit{step.With(c.Service, chargeType, byLCU)}
 	asks := "it names no charge type"
-	if want, ok := remedy.Annotation(c.Service, chargeType); ok {
-		asks = fmt.Sprintf("its annotation %s is %s", chargeType, remedy.Quote(want))
+	if want, ok := ccm.Annotation(c.Service, chargeType); ok {
+		asks = fmt.Sprintf("its annotation %s is %s", chargeType, ccm.Quote(want))
 	}
-	if want, ok := remedy.Annotation(c.Service, spec); ok {
-		edits = append(edits, step.Without(c, spec))
-		asks += fmt.Sprintf(", and its annotation %s is %s", spec, remedy.Quote(want))
+	if want, ok := ccm.Annotation(c.Service, spec); ok {
+		edits = append(edits, step.Without(c.Service, spec))
+		asks += fmt.Sprintf(", and its annotation %s is %s", spec, ccm.Quote(want))
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("%s %s. CCM %s can ask for one that pays by LCU.", finding, asks, ctl.Version),
@@ -106,13 +107,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // upgrade asks for a controller that can ask for what is sold, with what the new
 // one needs and what its first syncs overwrite.
-func upgrade(ctx context.Context, c *remedy.Case, ctl remedy.Controller, finding string) (remedy.Plan, error) {
-	if ctl.Version == (remedy.Version{}) {
+func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding string) (remedy.Plan, error) {
+	if ctl.Version == (ccm.Version{}) {
 		return remedy.Plan{
 			Finding: finding + " the version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons, so that what it can ask for is not known.",
 			Cause:   "CCM of unknown version",
 			Ask: fmt.Sprintf("Find out the version of the controller. From %s on: %s, which costs by LCU. If it is older, upgrade it to %s or newer.",
-				chooses, remedy.SetCommand(c.Service, chargeType, byLCU), charges),
+				chooses, ccm.SetCommand(c.Service, chargeType, byLCU), charges),
 		}, nil
 	}
 	cluster, err := c.Cloud.CS.Cluster(ctx)
@@ -127,52 +128,52 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl remedy.Controller, finding
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	newest := remedy.Newest()
+	newest := ccm.Newest()
 	rights := "The service roles of ACK, under which it runs in a managed cluster, get what it needs from Alibaba Cloud; if the console asks to authorise them again, do so first."
 	if !cluster.Managed() {
 		role, err := c.MasterRole(ctx)
 		if err != nil {
 			return remedy.Plan{}, err
 		}
-		rights = lacks(role, ctl.Version, remedy.Needs(newest, remedy.InUse(cluster, services)), remedy.Gains(ctl.Version, newest, remedy.InUse(cluster, services)))
+		rights = lacks(role, ctl.Version, ccm.Needs(newest, ccm.InUse(cluster, services)), ccm.Gains(ctl.Version, newest, ccm.InUse(cluster, services)))
 	}
 	return remedy.Plan{
 		Finding: fmt.Sprintf("%s CCM %s asks for nothing else, and only CCM %s or newer can ask for one that pays by LCU.", finding, ctl.Version, chooses),
 		Cause:   "CCM " + ctl.Version.String(),
 		Ask: fmt.Sprintf("Upgrade the add-on cloud-controller-manager of the cluster %s, in the ACK console under Operations, Add-ons: to %s or newer, which makes CLBs that pay by LCU; from %s on, a Service can ask for one by %s%s=%s. %s",
-			cluster.ID, charges, chooses, remedy.Prefix, chargeType, byLCU, rights),
-		Note: fmt.Sprintf("An upgrade over %s syncs every Service in full once, which puts changes made in the console back. %s", remedy.Rehashed(), drift),
+			cluster.ID, charges, chooses, ccm.Prefix, chargeType, byLCU, rights),
+		Note: fmt.Sprintf("An upgrade over %s syncs every Service in full once, which puts changes made in the console back. %s", ccm.Rehashed(), drift),
 	}, nil
 }
 
 // lacks says, as sentences, which actions a role lacks of those that the newest
 // controller calls here; gains are those that the one which runs does not call.
-func lacks(role remedy.Role, runs remedy.Version, needs, gains []string) string {
+func lacks(role ccm.Role, runs ccm.Version, needs, gains []string) string {
 	if role.Name == "" {
-		return fmt.Sprintf("The cluster names no RAM role of its masters: before that, see to it that the role under which the controller runs allows what CCM %s calls and %s does not: %s.", remedy.Newest(), runs, strings.Join(gains, ", "))
+		return fmt.Sprintf("The cluster names no RAM role of its masters: before that, see to it that the role under which the controller runs allows what CCM %s calls and %s does not: %s.", ccm.Newest(), runs, strings.Join(gains, ", "))
 	}
 	gap := role.Lacks(needs)
 	if len(gap.Missing) == 0 {
-		return fmt.Sprintf("The masters' RAM role %s allows all that CCM %s calls here.", role.Name, remedy.Newest())
+		return fmt.Sprintf("The masters' RAM role %s allows all that CCM %s calls here.", role.Name, ccm.Newest())
 	}
 	denied := gap.Denied
 	missing := slices.DeleteFunc(gap.Missing, func(action string) bool { return slices.Contains(denied, action) })
 	var parts []string
 	if len(missing) > 0 {
-		parts = append(parts, fmt.Sprintf("Before that, give the masters' RAM role %s the %s that CCM %s calls here and it lacks: %s.", role.Name, remedy.Count(len(missing), "action"), remedy.Newest(), remedy.AllowCommand(role.Name, missing)))
+		parts = append(parts, fmt.Sprintf("Before that, give the masters' RAM role %s the %s that CCM %s calls here and it lacks: %s.", role.Name, ccm.Count(len(missing), "action"), ccm.Newest(), ccm.AllowCommand(role.Name, missing)))
 	}
 	if len(denied) > 0 {
-		parts = append(parts, fmt.Sprintf("A Deny statement forbids %s %s, which CCM %s calls here: take it out of the statement before that.", role.Name, strings.Join(denied, ", "), remedy.Newest()))
+		parts = append(parts, fmt.Sprintf("A Deny statement forbids %s %s, which CCM %s calls here: take it out of the statement before that.", role.Name, strings.Join(denied, ", "), ccm.Newest()))
 	}
 	return strings.Join(parts, " ")
 }
 
 // holds reports whether the Service still has no load balancer.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	if remedy.NLB(c.Service) {
+	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // there is nothing to compare: a person looks
 	}
-	if remedy.Synced(c.Service) {
+	if ccm.Synced(c.Service) {
 		return remedy.No, nil
 	}
 	lb, err := c.Bound(ctx)

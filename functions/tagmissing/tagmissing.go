@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -30,27 +31,27 @@ var Remedy = &remedy.Remedy{
 		"user specified loadbalancer[",
 		"The specified resource of loadbalancer is not found",
 	},
-	Reads:       slices.Concat(remedy.BalancerReads, remedy.NetworkReads),
+	Reads:       slices.Concat(ccm.BalancerReads, ccm.NetworkReads),
 	Steps:       []remedy.Step{step.TagLB{}, step.Touch{}, step.Annotate{}, step.ClearStatus{}},
 	Annotations: []string{"id"},
 	Sees:        true,
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	s, err := c.Seek(ctx)
+	s, err := c.Find(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if id, _ := remedy.Annotation(c.Service, "id"); id != "" {
+	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
 		return named(c, s, id), nil
 	}
 	if len(s.Tagged) > 1 {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%d load balancers carry the tag %s=%s: %s.", len(s.Tagged), remedy.NameTag, remedy.DefaultName(c.Service), strings.Join(s.Tagged, ", ")),
+			Finding: fmt.Sprintf("%d load balancers carry the tag %s=%s: %s.", len(s.Tagged), ccm.NameTag, ccm.DefaultName(c.Service), strings.Join(s.Tagged, ", ")),
 			Ask: fmt.Sprintf("Find out which one serves the Service, and take the tag off the others: %s. Delete none before that: the controller deletes what carries the tag when the Service goes.",
-				c.UntagCommand("ID", remedy.NameTag)),
+				c.UntagCommand("ID", ccm.NameTag)),
 		}, nil
 	}
 	if s.Instance == nil {
@@ -62,56 +63,56 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	found := fmt.Sprintf("The load balancer %s still exists, found by its %s.", s.ID, s.By)
 	finding := found + " " + evidence
-	own, other := s.Tags[remedy.NameTag] == remedy.DefaultName(c.Service), s.Tags[remedy.NameTag]
+	own, other := s.Tags[ccm.NameTag] == ccm.DefaultName(c.Service), s.Tags[ccm.NameTag]
 	switch {
-	case owner == remedy.APIServer:
+	case owner == ccm.APIServer:
 		return remedy.Plan{
 			Finding: evidence,
 			Ask:     "Don't use this load balancer for the Service. If it has lost its tag, only a new cluster brings the API server's load balancer back; ask Alibaba Cloud first.",
 		}, nil
 	case elsewhere(c, s):
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%s Its address is %s, and the Service has another one, %s.", finding, s.Address, remedy.Address(c.Service)),
+			Finding: fmt.Sprintf("%s Its address is %s, and the Service has another one, %s.", finding, s.Address, ccm.Address(c.Service)),
 			Ask: fmt.Sprintf("Find the load balancer that has the address %s. The label %s, which a person can write, names %s; it may have come with a copy of another Service.",
-				remedy.Address(c.Service), remedy.BalancerLabel, s.ID),
+				ccm.Address(c.Service), ccm.BalancerLabel, s.ID),
 		}, nil
-	case owner == remedy.Own:
+	case owner == ccm.Own:
 		return retag(ctx, c, s, finding)
-	case owner == remedy.Users:
+	case owner == ccm.Users:
 		return rebind(ctx, c, s, finding)
-	case owner == remedy.OtherService || other != "" && !own:
+	case owner == ccm.OtherService || other != "" && !own:
 		return remedy.Plan{
 			Finding: finding,
 			Ask: fmt.Sprintf("Don't tag %[1]s for this Service: the other one would lose it, and it would be deleted with this one. If a person made it, name it: %[2]s. If the controller made it for another Service, this one needs one of its own: delete it and create it again; its address changes.",
-				s.ID, remedy.SetCommand(c.Service, "id", s.ID)),
+				s.ID, ccm.SetCommand(c.Service, "id", s.ID)),
 		}, nil
 	}
 	return remedy.Plan{
 		Finding: finding,
 		Ask: fmt.Sprintf("Say whose %s is. If the controller made it for this Service: %s, which has the controller delete it with the Service. If a person made it: %s.",
-			s.ID, byTag(c, s), remedy.SetCommand(c.Service, "id", s.ID)),
+			s.ID, byTag(c, s), ccm.SetCommand(c.Service, "id", s.ID)),
 	}, nil
 }
 
 // byTag returns the commands by which a person gives the load balancer its name
 // tag back and wakes the controller.
-func byTag(c *remedy.Case, s remedy.Sought) string {
-	return c.TagCommand(s.ID, remedy.NameTag, remedy.DefaultName(c.Service)) + ", then " + remedy.WakeCommand(c.Service)
+func byTag(c *remedy.Case, s ccm.Found) string {
+	return c.TagCommand(s.ID, ccm.NameTag, ccm.DefaultName(c.Service)) + ", then " + ccm.WakeCommand(c.Service)
 }
 
 // elsewhere reports whether the load balancer was found by the label alone: the
 // Service has another address, and says of none that it is not the load balancer's own.
-func elsewhere(c *remedy.Case, s remedy.Sought) bool {
-	mode, _ := remedy.Annotation(c.Service, "external-ip-type")
-	host, _ := remedy.Annotation(c.Service, "hostname")
-	return s.By == "label" && s.CLB != nil && remedy.Synced(c.Service) && mode != "eip" && host == "" && s.Address != remedy.Address(c.Service)
+func elsewhere(c *remedy.Case, s ccm.Found) bool {
+	mode, _ := ccm.Annotation(c.Service, "external-ip-type")
+	host, _ := ccm.Annotation(c.Service, "hostname")
+	return s.By == "label" && s.CLB != nil && ccm.Synced(c.Service) && mode != "eip" && host == "" && s.Address != ccm.Address(c.Service)
 }
 
 // named answers for a Service whose annotation names a load balancer that does not exist.
-func named(c *remedy.Case, s remedy.Sought, id string) remedy.Plan {
-	finding := fmt.Sprintf("The annotation id names the load balancer %s, which does not exist in %s.", remedy.Quote(id), s.Where)
-	set, remove := remedy.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), remedy.RemoveCommand(c.Service, "id")
-	address := remedy.Address(c.Service)
+func named(c *remedy.Case, s ccm.Found, id string) remedy.Plan {
+	finding := fmt.Sprintf("The annotation id names the load balancer %s, which does not exist in %s.", ccm.Quote(id), s.Where)
+	set, remove := ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), ccm.RemoveCommand(c.Service, "id")
+	address := ccm.Address(c.Service)
 	switch {
 	case s.Instance == nil && address == "":
 		return remedy.Plan{
@@ -133,40 +134,40 @@ func named(c *remedy.Case, s remedy.Sought, id string) remedy.Plan {
 	return remedy.Plan{
 		Finding: finding + fmt.Sprintf(" The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By),
 		Ask: fmt.Sprintf("If a person made %s, name it: %s. If the controller made it for this Service and for no other, give it its name tag: %s, then remove the annotation: %s.",
-			s.ID, remedy.SetCommand(c.Service, "id", s.ID), c.TagCommand(s.ID, remedy.NameTag, remedy.DefaultName(c.Service)), remove),
+			s.ID, ccm.SetCommand(c.Service, "id", s.ID), c.TagCommand(s.ID, ccm.NameTag, ccm.DefaultName(c.Service)), remove),
 	}
 }
 
 // retag plans the name tag for a load balancer that is the Service's own.
-func retag(ctx context.Context, c *remedy.Case, s remedy.Sought, finding string) (remedy.Plan, error) {
-	name := remedy.DefaultName(c.Service)
-	if value, ok := s.Tags[remedy.NameTag]; ok && value != name {
+func retag(ctx context.Context, c *remedy.Case, s ccm.Found, finding string) (remedy.Plan, error) {
+	name := ccm.DefaultName(c.Service)
+	if value, ok := s.Tags[ccm.NameTag]; ok && value != name {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%s Its tag %s is %s, which is another Service's.", finding, remedy.NameTag, value),
+			Finding: fmt.Sprintf("%s Its tag %s is %s, which is another Service's.", finding, ccm.NameTag, value),
 			Ask:     fmt.Sprintf("Find out who changed the tag. If no other Service uses %s, set it: %s.", s.ID, byTag(c, s)),
 		}, nil
 	}
-	if remedy.TagsFull(s.Instance) {
+	if ccm.TagsFull(s.Instance) {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%s It has lost the tag %s, and carries %d tags, which is the most it can.", finding, remedy.NameTag, len(s.Tags)),
+			Finding: fmt.Sprintf("%s It has lost the tag %s, and carries %d tags, which is the most it can.", finding, ccm.NameTag, len(s.Tags)),
 			Ask:     fmt.Sprintf("Take a tag off that nobody needs: %s. Then: %s.", c.UntagCommand(s.ID, "KEY"), byTag(c, s)),
 		}, nil
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s It has lost the tag %s, by which the controller finds it.", finding, remedy.NameTag),
+		Finding: fmt.Sprintf("%s It has lost the tag %s, by which the controller finds it.", finding, ccm.NameTag),
 		Note:    fmt.Sprintf("With this tag the controller deletes %s when the Service is deleted.", s.ID),
-		Steps:   []remedy.Step{step.TagLB{LB: s.ID, Key: remedy.NameTag, Value: name, Network: s.NLB != nil}, step.Touch{}},
+		Steps:   []remedy.Step{step.TagLB{LB: s.ID, Key: ccm.NameTag, Value: name, Network: s.NLB != nil}, step.Touch{}},
 	}, nil
 }
 
 // rebind points the Service at the person's load balancer that it was bound to.
-func rebind(ctx context.Context, c *remedy.Case, s remedy.Sought, finding string) (remedy.Plan, error) {
-	name := remedy.SetCommand(c.Service, "id", s.ID)
+func rebind(ctx context.Context, c *remedy.Case, s ccm.Found, finding string) (remedy.Plan, error) {
+	name := ccm.SetCommand(c.Service, "id", s.ID)
 	switch {
 	case s.ByController():
 		return remedy.Plan{
-			Finding: finding + fmt.Sprintf(" It also carries a tag of the controller, %s or %s, and with such a tag the controller reuses none.", remedy.NameTag, remedy.ClusterTag),
-			Ask:     fmt.Sprintf("If no Service owns %s, take these tags off: %s. Then, if the Service is to use it: %s.", s.ID, c.UntagCommand(s.ID, remedy.NameTag, remedy.ClusterTag), name),
+			Finding: finding + fmt.Sprintf(" It also carries a tag of the controller, %s or %s, and with such a tag the controller reuses none.", ccm.NameTag, ccm.ClusterTag),
+			Ask:     fmt.Sprintf("If no Service owns %s, take these tags off: %s. Then, if the Service is to use it: %s.", s.ID, c.UntagCommand(s.ID, ccm.NameTag, ccm.ClusterTag), name),
 		}, nil
 	case !s.Bind():
 		return remedy.Plan{
@@ -176,21 +177,21 @@ func rebind(ctx context.Context, c *remedy.Case, s remedy.Sought, finding string
 	}
 	return remedy.Plan{
 		Finding: finding + " The Service was bound to it, and no longer says so.",
-		Steps:   []remedy.Step{step.With(c, "id", s.ID)},
+		Steps:   []remedy.Step{step.With(c.Service, "id", s.ID)},
 	}, nil
 }
 
 // lost answers when no load balancer was found.
-func lost(c *remedy.Case, s remedy.Sought) remedy.Plan {
-	again := remedy.WakeCommand(c.Service)
-	if remedy.Synced(c.Service) {
-		again = remedy.ClearCommand(c.Service) + ", then " + again
+func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
+	again := ccm.WakeCommand(c.Service)
+	if ccm.Synced(c.Service) {
+		again = ccm.ClearCommand(c.Service) + ", then " + again
 	}
 	if s.Gone == "" {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("No load balancer of the Service was found in %s by label, address, tag or name. An empty list is no proof that it is gone: permissions limited by resource give empty lists.", s.Where),
 			Ask: fmt.Sprintf("Find the load balancer in the console. If the controller made it: %s. If a person made it: %s. If it is gone, have the controller make a new one, with a new address: %s; or delete the Service and create it again.",
-				c.TagCommand("LOAD-BALANCER-ID", remedy.NameTag, remedy.DefaultName(c.Service))+", then "+remedy.WakeCommand(c.Service), remedy.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), again),
+				c.TagCommand("LOAD-BALANCER-ID", ccm.NameTag, ccm.DefaultName(c.Service))+", then "+ccm.WakeCommand(c.Service), ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), again),
 		}
 	}
 	p := remedy.Plan{
@@ -200,7 +201,7 @@ func lost(c *remedy.Case, s remedy.Sought) remedy.Plan {
 			"By hand that is: %s. The other way is to delete the Service and create it again.", again),
 		Steps: []remedy.Step{step.Touch{}},
 	}
-	if remedy.Synced(c.Service) {
+	if ccm.Synced(c.Service) {
 		p.Steps = []remedy.Step{step.ClearStatus{Was: c.Service.Status.LoadBalancer.Ingress}, step.Touch{}}
 	}
 	return p
@@ -208,7 +209,7 @@ func lost(c *remedy.Case, s remedy.Sought) remedy.Plan {
 
 // holds reports whether the controller still can't find the load balancer.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	if id, _ := remedy.Annotation(c.Service, "id"); id != "" {
+	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
 		lb, err := c.Named(ctx, id)
 		if err != nil {
 			return remedy.Unknown, err

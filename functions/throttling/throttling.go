@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -26,23 +27,23 @@ var Remedy = &remedy.Remedy{
 		"Request was denied due to api flow control",
 		"Request was denied due to request throttling",
 	},
-	Reads:    append([]grant.Grant{grant.ListProductQuotas}, remedy.FellowReads...),
+	Reads:    append([]grant.Grant{grant.ListProductQuotas}, remedy.PeerReads...),
 	Scope:    remedy.Cluster,
 	Deleting: true,
 	Diagnose: diagnose,
 }
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	product := productOf(c.Event.Message, remedy.NLB(c.Service))
+	product := productOf(c.Event.Message, ccm.NLB(c.Service))
 	finding := fmt.Sprintf("Alibaba Cloud throttles the controller's calls of %s: they came faster than %s allows.", names[product], limitOf(c.Event.Message))
 	if !c.Lasts() {
 		return remedy.Plan{
 			Finding: finding + " The controller tries again by itself, less often each time.",
 			Cause:   product,
-			Wait:    c.Pause(),
+			Wait:    c.PollInterval(),
 		}, nil
 	}
-	fellows, err := c.Fellows(ctx)
+	peers, err := c.Peers(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
@@ -51,9 +52,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, fmt.Errorf("list the rate limits of %s: %w", product, err)
 	}
 	return remedy.Plan{
-		Finding: finding + " It has not passed within 15 minutes. " + remedy.Together(fellows),
+		Finding: finding + " It has not passed within 15 minutes. " + remedy.Together(peers),
 		Cause:   product,
-		Ask:     fmt.Sprintf("Find what makes the calls. %s Other clusters and tools of the account count, too: ActionTrail shows who calls. %s", loads(fellows), limits(product, c.Cloud.Region(), quotas)),
+		Ask:     fmt.Sprintf("Find what makes the calls. %s Other clusters and tools of the account count, too: ActionTrail shows who calls. %s", loads(peers), limits(product, c.Cloud.Region(), quotas)),
 	}, nil
 }
 
@@ -91,9 +92,9 @@ func limitOf(message string) string {
 
 // loads says, as sentences, whose syncs make the calls. A Service that fails is
 // synced again and again, so that the failures of other classes come first.
-func loads(fellows []remedy.Fellow) string {
-	sorted := slices.Clone(fellows)
-	slices.SortStableFunc(sorted, func(a, b remedy.Fellow) int { return b.Failed + b.Good - a.Failed - a.Good })
+func loads(peers []remedy.Peer) string {
+	sorted := slices.Clone(peers)
+	slices.SortStableFunc(sorted, func(a, b remedy.Peer) int { return b.Failed + b.Good - a.Failed - a.Good })
 	var others, all []string
 	for _, f := range sorted {
 		if f.Failed+f.Good > 0 {

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -32,13 +33,13 @@ var Remedy = &remedy.Remedy{
 		"there are rules associating with this vServer group",
 		"resource of ServerGroup is in use",
 	},
-	Reads: slices.Concat(remedy.BoundReads, remedy.NetworkReads, []grant.Grant{
+	Reads: slices.Concat(ccm.BoundReads, ccm.NetworkReads, []grant.Grant{
 		grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute, grant.ListSLBTags, grant.ListServerGroups, grant.DescribeClusterDetail,
 	}),
-	Steps:    []remedy.Step{step.MoveListener{}, step.DeleteListener{}, step.Touch{}},
-	Deleting: true,
-	Diagnose: diagnose,
-	Holds:    holds,
+	Steps:      []remedy.Step{step.MoveListener{}, step.DeleteListener{}, step.Touch{}},
+	Deleting:   true,
+	Diagnose:   diagnose,
+	StillFails: holds,
 }
 
 // soon is how long the controller takes to try again by itself at most.
@@ -54,12 +55,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.Unfound("its vServer groups and the listeners that use them"), nil
+		return c.NoBalancer("its vServer groups and the listeners that use them"), nil
 	}
 	if lb.NLB != nil {
 		return network(ctx, c, lb)
 	}
-	if id, _ := remedy.Annotation(c.Service, "id"); id == "" && leaves(c) {
+	if id, _ := ccm.Annotation(c.Service, "id"); id == "" && leaves(c) {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The controller made %s for the Service, which leaves, and deletes it with all that stands on it: no vServer group holds that up.", lb.ID),
 			Wait:    soon,
@@ -94,7 +95,7 @@ func leaves(c *remedy.Case) bool {
 // groups are the vServer groups of a load balancer that were made for the Service.
 type groups struct {
 	list []cloud.VServerGroup
-	mode remedy.BackendMode // by which the controller names those of the Service's ports
+	mode ccm.BackendMode // by which the controller names those of the Service's ports
 }
 
 func read(ctx context.Context, c *remedy.Case, lb string) (groups, error) {
@@ -107,8 +108,8 @@ func read(ctx context.Context, c *remedy.Case, lb string) (groups, error) {
 		return groups{}, fmt.Errorf("list vServer groups of %s: %w", lb, err)
 	}
 	return groups{mode: mode, list: slices.DeleteFunc(all, func(g cloud.VServerGroup) bool {
-		t, ok := remedy.ParseTrace(g.Name)
-		return !ok || !t.Of(c.Service, c.Event.Cluster)
+		t, ok := ccm.ParseTrace(g.Name)
+		return !ok || !t.Of(c.Service, c.Cluster)
 	})}, nil
 }
 
@@ -133,12 +134,12 @@ func (g groups) portOf(c *remedy.Case, group cloud.VServerGroup) int {
 	byNode := func(p corev1.ServicePort) string { return strconv.Itoa(int(p.NodePort)) }
 	byTarget := func(p corev1.ServicePort) string { return p.TargetPort.String() }
 	now, before := byNode, byTarget
-	if g.mode == remedy.PodMode {
+	if g.mode == ccm.PodMode {
 		now, before = byTarget, byNode
 	}
 	ports := c.Service.Spec.Ports
 	number := func(group cloud.VServerGroup) string {
-		t, _ := remedy.ParseTrace(group.Name)
+		t, _ := ccm.ParseTrace(group.Name)
 		return t.Port
 	}
 	if i := slices.IndexFunc(ports, func(p corev1.ServicePort) bool { return now(p) == number(group) }); i >= 0 {
@@ -152,7 +153,7 @@ func (g groups) portOf(c *remedy.Case, group cloud.VServerGroup) int {
 // answer is a plan in the making.
 type answer struct {
 	c         *remedy.Case
-	lb        *remedy.Instance
+	lb        *ccm.Instance
 	groups    groups
 	listeners []cloud.Listener
 	leaves    bool
@@ -193,7 +194,7 @@ func (a *answer) listener(ctx context.Context, old cloud.VServerGroup, l cloud.L
 		return int(p.Port) == l.Port && strings.EqualFold(string(p.Protocol), "udp") == (l.Protocol == "udp")
 	})
 	if i < 0 {
-		if value, _ := remedy.Annotation(a.c.Service, override); value == "true" {
+		if value, _ := ccm.Annotation(a.c.Service, override); value == "true" {
 			return a.drop(ctx, old, l, "the Service has no port "+fmt.Sprint(l.Port)+" any more, and its annotation says that listeners are the controller's")
 		}
 		a.asks = append(a.asks, fmt.Sprintf("The Service has no port %d any more. Delete the listener if nobody uses it: %s. Else point it at another group: %s.", l.Port, a.deleteCommand(l), a.pointCommand(l)))
@@ -265,8 +266,8 @@ func (a *answer) foreign(ctx context.Context, old cloud.VServerGroup, to string)
 	}
 	var out []string
 	for _, b := range have[0] {
-		t, ok := remedy.ParseTrace(b.Description)
-		own := ok && t.Of(a.c.Service, a.c.Event.Cluster)
+		t, ok := ccm.ParseTrace(b.Description)
+		own := ok && t.Of(a.c.Service, a.c.Cluster)
 		if !own && !slices.ContainsFunc(have[1], func(o cloud.Backend) bool { return o.ID == b.ID && o.IP == b.IP }) {
 			out = append(out, strings.TrimSpace(b.ID+" "+b.IP))
 		}
@@ -278,9 +279,9 @@ func (a *answer) foreign(ctx context.Context, old cloud.VServerGroup, to string)
 // the controller fails on what is left, whatever lbremedy does.
 func (a *answer) plan() remedy.Plan {
 	whose := "The Service made it"
-	if id, _ := remedy.Annotation(a.c.Service, "id"); id != "" {
+	if id, _ := ccm.Annotation(a.c.Service, "id"); id != "" {
 		whose = "It is reused"
-		if value, _ := remedy.Annotation(a.c.Service, override); value != "true" {
+		if value, _ := ccm.Annotation(a.c.Service, override); value != "true" {
 			whose += ", and without force-override-listeners the controller never makes its listeners again"
 		}
 	}
@@ -302,15 +303,15 @@ func (a *answer) plan() remedy.Plan {
 
 // network answers for a Service of an NLB: its server groups are no part of it,
 // and may be used by any NLB.
-func network(ctx context.Context, c *remedy.Case, lb *remedy.Instance) (remedy.Plan, error) {
+func network(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
 	if err != nil {
 		return remedy.Plan{}, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 	}
-	name := remedy.DefaultName(c.Service)
-	own, err := c.Cloud.NLB.ServerGroups(ctx, remedy.NameTag, name)
+	name := ccm.DefaultName(c.Service)
+	own, err := c.Cloud.NLB.ServerGroups(ctx, ccm.NameTag, name)
 	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("list server groups with the tag %s=%s: %w", remedy.NameTag, name, err)
+		return remedy.Plan{}, fmt.Errorf("list server groups with the tag %s=%s: %w", ccm.NameTag, name, err)
 	}
 	var used, idle []string
 	for _, g := range own {
@@ -343,7 +344,7 @@ func network(ctx context.Context, c *remedy.Case, lb *remedy.Instance) (remedy.P
 
 // holds reports whether something still uses a group that the controller wants to delete.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	if remedy.NLB(c.Service) {
+	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // the engine has looked for a sync that succeeded
 	}
 	lb, err := c.Bound(ctx)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -28,11 +29,11 @@ var Remedy = &remedy.Remedy{
 		"specified resource of VSwitchIp is not enough",
 		"no available vsw found",
 	},
-	Reads:       remedy.VPCReads,
+	Reads:       ccm.VPCReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{vswitchID, zoneMaps},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // lag is how long to wait for the cloud's figures of free addresses to follow.
@@ -49,10 +50,10 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if exists != "" && remedy.NLB(c.Service) {
+	if exists != "" && ccm.NLB(c.Service) {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("A vSwitch of the zone map is full, and the NLB %s exists already: to change its zones moves traffic.", exists),
-			Ask:     fmt.Sprintf("Free addresses in the vSwitch, or name another vSwitch of the same zone, where the NLB then gets another address: %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
+			Ask:     fmt.Sprintf("Free addresses in the vSwitch, or name another vSwitch of the same zone, where the NLB then gets another address: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 		}, nil
 	}
 	if exists != "" {
@@ -65,73 +66,73 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if remedy.NLB(c.Service) {
+	if ccm.NLB(c.Service) {
 		return diagnoseNLB(c, vsws), nil
 	}
 	return diagnoseCLB(c, vsws), nil
 }
 
 // diagnoseCLB chooses the vSwitch that a new CLB is to take its address from.
-func diagnoseCLB(c *remedy.Case, vsws remedy.VPC) remedy.Plan {
-	if ip, _ := remedy.Annotation(c.Service, "ip"); ip != "" {
+func diagnoseCLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
+	if ip, _ := ccm.Annotation(c.Service, "ip"); ip != "" {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The vSwitch is full, and the annotation ip asks for the address %s, which lies in one vSwitch.", remedy.Quote(ip)),
+			Finding: fmt.Sprintf("The vSwitch is full, and the annotation ip asks for the address %s, which lies in one vSwitch.", ccm.Quote(ip)),
 			Ask: fmt.Sprintf("Free that address. Or let the cloud choose one: %s. Or ask for an address of a vSwitch with room, together with that vSwitch: %s, and %s.",
-				remedy.RemoveCommand(c.Service, "ip"), remedy.SetCommand(c.Service, vswitchID, "VSWITCH"), remedy.SetCommand(c.Service, "ip", "ADDRESS")),
+				ccm.RemoveCommand(c.Service, "ip"), ccm.SetCommand(c.Service, vswitchID, "VSWITCH"), ccm.SetCommand(c.Service, "ip", "ADDRESS")),
 		}
 	}
-	id, _ := remedy.Annotation(c.Service, vswitchID)
+	id, _ := ccm.Annotation(c.Service, vswitchID)
 	full, zone := "The Service names no vSwitch, and not each of the cluster's own has room: "+vsws.DescribeOwn()+".", ""
 	cause := vsws.OwnIDs()
 	if id != "" { // an empty one counts for none
 		now, ok := vsws.All[id]
 		if !ok {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", remedy.Quote(id), vsws.ID),
+				Finding: fmt.Sprintf("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", ccm.Quote(id), vsws.ID),
 				Cause:   cut(id),
-				Ask:     fmt.Sprintf("Name a vSwitch of the cluster's VPC: %s. %s.", remedy.SetCommand(c.Service, vswitchID, "VSWITCH"), considered(vsws)),
+				Ask:     fmt.Sprintf("Name a vSwitch of the cluster's VPC: %s. %s.", ccm.SetCommand(c.Service, vswitchID, "VSWITCH"), considered(vsws)),
 			}
 		}
-		full, zone, cause = fmt.Sprintf("The vSwitch is full: %s.", remedy.DescribeVSwitch(now)), now.Zone, id
+		full, zone, cause = fmt.Sprintf("The vSwitch is full: %s.", ccm.DescribeVSwitch(now)), now.Zone, id
 	}
-	to, ok := vsws.Best(c, zone, id, false)
+	to, ok := c.BestVSwitch(vsws, zone, id, false)
 	if !ok {
-		return noRoom(full, cause, vsws, vsws.Held(c, zone, id, false))
+		return noRoom(full, cause, vsws, c.HeldVSwitches(vsws, zone, id, false))
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s %s.", full, remedy.DescribeVSwitch(to)),
+		Finding: fmt.Sprintf("%s %s.", full, ccm.DescribeVSwitch(to)),
 		Cause:   cause,
-		Steps:   []remedy.Step{step.With(c, vswitchID, to.ID)},
-		Claims:  []remedy.Claim{vsws.Place(c, to)},
+		Steps:   []remedy.Step{step.With(c.Service, vswitchID, to.ID)},
+		Claims:  []remedy.Claim{c.PlaceIn(to)},
 	}
 }
 
 // diagnoseNLB exchanges the full vSwitches in a zone map for others of their zones.
-func diagnoseNLB(c *remedy.Case, vsws remedy.VPC) remedy.Plan {
-	value, _ := remedy.Annotation(c.Service, zoneMaps)
+func diagnoseNLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
+	value, _ := ccm.Annotation(c.Service, zoneMaps)
 	var parts, findings, causes []string
 	var claims []remedy.Claim
 	for _, part := range strings.Split(value, ",") {
 		fields := strings.Split(strings.TrimSpace(part), ":")
 		if len(fields) < 2 {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", remedy.Quote(value)),
-				Ask:     fmt.Sprintf("Write one pair a zone, with commas between: %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
+				Finding: fmt.Sprintf("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", ccm.Quote(value)),
+				Ask:     fmt.Sprintf("Write one pair a zone, with commas between: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 			}
 		}
 		now, ok := vsws.All[fields[1]]
 		if !ok {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", remedy.Quote(fields[1]), vsws.ID),
+				Finding: fmt.Sprintf("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", ccm.Quote(fields[1]), vsws.ID),
 				Cause:   cut(fields[1]),
-				Ask:     fmt.Sprintf("Name vSwitches of the cluster's VPC: %s. %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH"), considered(vsws)),
+				Ask:     fmt.Sprintf("Name vSwitches of the cluster's VPC: %s. %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH"), considered(vsws)),
 			}
 		}
 		if fields[0] != now.Zone {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation zone-maps has %s in the zone %s, and it is in %s.", now.ID, remedy.Quote(fields[0]), now.Zone),
+				Finding: fmt.Sprintf("The annotation zone-maps has %s in the zone %s, and it is in %s.", now.ID, ccm.Quote(fields[0]), now.Zone),
 				Cause:   now.ID,
-				Ask:     fmt.Sprintf("Name each vSwitch with its own zone: %s. %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH"), considered(vsws)),
+				Ask:     fmt.Sprintf("Name each vSwitch with its own zone: %s. %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH"), considered(vsws)),
 			}
 		}
 		if c.Policy.VSwitches.Room(now.Free) > 0 {
@@ -141,47 +142,47 @@ func diagnoseNLB(c *remedy.Case, vsws remedy.VPC) remedy.Plan {
 		causes = append(causes, now.ID)
 		if len(fields) > 2 {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The vSwitch is full: %s, and the zone map asks for an address in it.", remedy.DescribeVSwitch(now)),
+				Finding: fmt.Sprintf("The vSwitch is full: %s, and the zone map asks for an address in it.", ccm.DescribeVSwitch(now)),
 				Cause:   now.ID,
-				Ask:     fmt.Sprintf("Free addresses in the vSwitch, or take the address out of the annotation, or name another vSwitch of the zone: %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
+				Ask:     fmt.Sprintf("Free addresses in the vSwitch, or take the address out of the annotation, or name another vSwitch of the zone: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 			}
 		}
-		to, ok := vsws.Best(c, now.Zone, now.ID, true)
-		if held := vsws.Held(c, now.Zone, now.ID, true); !ok && held != "" {
+		to, ok := c.BestVSwitch(vsws, now.Zone, now.ID, true)
+		if held := c.HeldVSwitches(vsws, now.Zone, now.ID, true); !ok && held != "" {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The vSwitch is full: %s. %s", remedy.DescribeVSwitch(now), held),
+				Finding: fmt.Sprintf("The vSwitch is full: %s. %s", ccm.DescribeVSwitch(now), held),
 				Cause:   now.ID,
 				Wait:    lag,
 			}
 		}
 		if !ok {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The vSwitch is full: %s. No other vSwitch of its zone has more than the reserve. %s.", remedy.DescribeVSwitch(now), considered(vsws)),
+				Finding: fmt.Sprintf("The vSwitch is full: %s. No other vSwitch of its zone has more than the reserve. %s.", ccm.DescribeVSwitch(now), considered(vsws)),
 				Cause:   now.ID,
 				Ask:     "Free addresses in the vSwitch, or add one to its zone, or allow one in the policy file.",
 			}
 		}
-		findings = append(findings, fmt.Sprintf("The vSwitch is full: %s. %s.", remedy.DescribeVSwitch(now), remedy.DescribeVSwitch(to)))
+		findings = append(findings, fmt.Sprintf("The vSwitch is full: %s. %s.", ccm.DescribeVSwitch(now), ccm.DescribeVSwitch(to)))
 		parts = append(parts, fields[0]+":"+to.ID)
-		claims = append(claims, vsws.Place(c, to))
+		claims = append(claims, c.PlaceIn(to))
 	}
 	if len(claims) == 0 {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Every vSwitch of the zone map %s has room by the cloud's own figures, which may lag.", remedy.Quote(value)),
+			Finding: fmt.Sprintf("Every vSwitch of the zone map %s has room by the cloud's own figures, which may lag.", ccm.Quote(value)),
 			Wait:    lag,
 		}
 	}
 	return remedy.Plan{
 		Finding: strings.Join(findings, " "),
 		Cause:   strings.Join(causes, ","),
-		Steps:   []remedy.Step{step.With(c, zoneMaps, strings.Join(parts, ","))},
+		Steps:   []remedy.Step{step.With(c.Service, zoneMaps, strings.Join(parts, ","))},
 		Claims:  claims,
 	}
 }
 
 // noRoom answers where no vSwitch can be chosen; held says why, if others hold the
 // room that there is.
-func noRoom(full, cause string, vsws remedy.VPC, held string) remedy.Plan {
+func noRoom(full, cause string, vsws ccm.VPC, held string) remedy.Plan {
 	p := remedy.Plan{
 		Finding: fmt.Sprintf("%s No other one has more than the reserve. %s.", full, considered(vsws)),
 		Cause:   cause,
@@ -196,7 +197,7 @@ func noRoom(full, cause string, vsws remedy.VPC, held string) remedy.Plan {
 // holds reports whether the vSwitch that the Service asks for is still out of
 // addresses. The cloud's figures lag, so that a few free ones are no evidence.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	if c.Written() && remedy.Synced(c.Service) {
+	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil
 	}
 	vsws, err := c.VPC(ctx)
@@ -204,10 +205,10 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		return remedy.Unknown, err
 	}
 	asked := vsws.Own
-	if id, _ := remedy.Annotation(c.Service, vswitchID); id != "" {
+	if id, _ := ccm.Annotation(c.Service, vswitchID); id != "" {
 		asked = []string{id}
 	}
-	if value, ok := remedy.Annotation(c.Service, zoneMaps); ok && remedy.NLB(c.Service) {
+	if value, ok := ccm.Annotation(c.Service, zoneMaps); ok && ccm.NLB(c.Service) {
 		asked = nil
 		for _, part := range strings.Split(value, ",") {
 			_, rest, ok := strings.Cut(strings.TrimSpace(part), ":")
@@ -232,6 +233,6 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 // cut returns an ID that may be none, as short as IDs are.
 func cut(id string) string { return strings.ToValidUTF8(id[:min(len(id), 64)], "") }
 
-func considered(vsws remedy.VPC) string {
+func considered(vsws ccm.VPC) string {
 	return "The cluster's own vSwitches: " + vsws.DescribeOwn()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -27,11 +28,11 @@ var Remedy = &remedy.Remedy{
 		"resource of vSwitch is not found",
 		"vpc subnet is not exist",
 	},
-	Reads:       remedy.VPCReads,
+	Reads:       ccm.VPCReads,
 	Steps:       []remedy.Step{step.Annotate{}},
 	Annotations: []string{vswitchID, zoneMaps},
 	Diagnose:    diagnose,
-	Holds:       holds,
+	StillFails:  holds,
 }
 
 // Short names of the annotations that name vSwitches.
@@ -55,16 +56,16 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if remedy.NLB(c.Service) {
+	if ccm.NLB(c.Service) {
 		return diagnoseNLB(c, vpc, exists), nil
 	}
 	if exists != "" {
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The load balancer %s exists, and yet the controller asks for a vSwitch that does not.", exists),
-			Ask:     fmt.Sprintf("Find out what the controller wants to make: %s. The vSwitch of a load balancer can't change; the annotation %svswitch-id counts for a new one only.", c.LogQuery(), remedy.Prefix),
+			Ask:     fmt.Sprintf("Find out what the controller wants to make: %s. The vSwitch of a load balancer can't change; the annotation %svswitch-id counts for a new one only.", c.LogQuery(), ccm.Prefix),
 		}, nil
 	}
-	id, _ := remedy.Annotation(c.Service, vswitchID)
+	id, _ := ccm.Annotation(c.Service, vswitchID)
 	if id == "" { // an empty one counts for none
 		return unnamed(c, vpc), nil
 	}
@@ -75,24 +76,24 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}, nil
 	}
 	cause := cut(id)
-	finding := fmt.Sprintf("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", remedy.Quote(id), vpc.ID)
-	to, ok := vpc.Best(c, "", id, false)
+	finding := fmt.Sprintf("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", ccm.Quote(id), vpc.ID)
+	to, ok := c.BestVSwitch(vpc, "", id, false)
 	if !ok {
-		return noRoom(c, finding, cause, vpc, vpc.Held(c, "", id, false)), nil
+		return noRoom(c, finding, cause, vpc, c.HeldVSwitches(vpc, "", id, false)), nil
 	}
 	if !c.Policy.VSwitches.ReplaceMissing {
 		return remedy.Plan{
 			Finding: finding,
 			Cause:   cause,
 			Ask: fmt.Sprintf("Name a vSwitch of the VPC %s. %s. With %s it would be: %s. lbremedy does that by itself where the policy file says vswitches.replaceMissing.",
-				vpc.ID, own(vpc), to.ID, remedy.SetCommand(c.Service, vswitchID, to.ID)),
+				vpc.ID, own(vpc), to.ID, ccm.SetCommand(c.Service, vswitchID, to.ID)),
 		}, nil
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s Of those that may be used, %s.", finding, remedy.DescribeVSwitch(to)),
+		Finding: fmt.Sprintf("%s Of those that may be used, %s.", finding, ccm.DescribeVSwitch(to)),
 		Cause:   cause,
-		Steps:   []remedy.Step{step.With(c, vswitchID, to.ID)},
-		Claims:  []remedy.Claim{vpc.Place(c, to)},
+		Steps:   []remedy.Step{step.With(c.Service, vswitchID, to.ID)},
+		Claims:  []remedy.Claim{c.PlaceIn(to)},
 	}, nil
 }
 
@@ -104,24 +105,24 @@ func cut(id string) string { return strings.ToValidUTF8(id[:min(len(id), longest
 
 // unnamed answers for a Service that leaves the choice to the controller, whose
 // own configuration names a vSwitch that is gone.
-func unnamed(c *remedy.Case, vpc remedy.VPC) remedy.Plan {
+func unnamed(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	finding := fmt.Sprintf("The Service names no vSwitch, and the one that the controller takes by default does not exist. %s.", own(vpc))
-	to, ok := vpc.Best(c, "", "", false)
+	to, ok := c.BestVSwitch(vpc, "", "", false)
 	if !ok {
-		return noRoom(c, finding, vpc.OwnIDs(), vpc, vpc.Held(c, "", "", false))
+		return noRoom(c, finding, vpc.OwnIDs(), vpc, c.HeldVSwitches(vpc, "", "", false))
 	}
 	return remedy.Plan{
 		Finding: finding,
 		Cause:   vpc.OwnIDs(),
 		Note:    "The controller's configuration still names the missing vSwitch: other new Services fail the same way until it is put right.",
-		Steps:   []remedy.Step{step.With(c, vswitchID, to.ID)},
-		Claims:  []remedy.Claim{vpc.Place(c, to)},
+		Steps:   []remedy.Step{step.With(c.Service, vswitchID, to.ID)},
+		Claims:  []remedy.Claim{c.PlaceIn(to)},
 	}
 }
 
 // diagnoseNLB answers for a zone map that names a vSwitch which does not exist.
-func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
-	value, _ := remedy.Annotation(c.Service, zoneMaps)
+func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
+	value, _ := ccm.Annotation(c.Service, zoneMaps)
 	var parts, gone, found []string
 	var claims []remedy.Claim
 	bound, full, held := false, false, ""
@@ -130,8 +131,8 @@ func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
 		fields := strings.Split(part, ":")
 		if len(fields) < 2 {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", remedy.Quote(value)),
-				Ask:     fmt.Sprintf("Write one pair a zone, with commas between: %s.", remedy.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
+				Finding: fmt.Sprintf("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", ccm.Quote(value)),
+				Ask:     fmt.Sprintf("Write one pair a zone, with commas between: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 			}
 		}
 		if _, ok := vpc.All[fields[1]]; ok {
@@ -140,18 +141,18 @@ func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
 		}
 		gone = append(gone, cut(fields[1]))
 		bound = bound || len(fields) > 2
-		to, ok := vpc.Best(c, fields[0], fields[1], true)
+		to, ok := c.BestVSwitch(vpc, fields[0], fields[1], true)
 		if !ok {
-			full, held = true, vpc.Held(c, fields[0], fields[1], true)
+			full, held = true, c.HeldVSwitches(vpc, fields[0], fields[1], true)
 			continue
 		}
-		found = append(found, remedy.DescribeVSwitch(to))
+		found = append(found, ccm.DescribeVSwitch(to))
 		parts = append(parts, fields[0]+":"+to.ID)
-		claims = append(claims, vpc.Place(c, to))
+		claims = append(claims, c.PlaceIn(to))
 	}
 	if len(gone) == 0 {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Every vSwitch of the zone map %s exists by now.", remedy.Quote(value)),
+			Finding: fmt.Sprintf("Every vSwitch of the zone map %s exists by now.", ccm.Quote(value)),
 			Wait:    soon,
 		}
 	}
@@ -163,7 +164,7 @@ func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
 	switch {
 	case exists != "":
 		p.Finding += fmt.Sprintf(" The NLB %s exists, and a change of its zones moves traffic.", exists)
-		p.Ask = fmt.Sprintf("Name vSwitches that exist, one for each zone of the NLB, in the annotation %szone-maps. %s.", remedy.Prefix, own(vpc))
+		p.Ask = fmt.Sprintf("Name vSwitches that exist, one for each zone of the NLB, in the annotation %szone-maps. %s.", ccm.Prefix, own(vpc))
 	case bound:
 		p.Finding += " The zone map asks for an address in it."
 		p.Ask = fmt.Sprintf("Name a vSwitch that exists, and an address of it or none. %s.", own(vpc))
@@ -172,13 +173,13 @@ func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
 		p.Wait = lag
 	case full:
 		p.Finding += " No vSwitch of the same zone has more than the reserve of free addresses."
-		p.Ask = fmt.Sprintf("Name a vSwitch of that zone, or another zone, in the annotation %szone-maps, or add a vSwitch to the zone. %s.", remedy.Prefix, own(vpc))
+		p.Ask = fmt.Sprintf("Name a vSwitch of that zone, or another zone, in the annotation %szone-maps, or add a vSwitch to the zone. %s.", ccm.Prefix, own(vpc))
 	case !c.Policy.VSwitches.ReplaceMissing:
 		p.Ask = fmt.Sprintf("Name vSwitches that exist. %s. The nearest zone map would be: %s. lbremedy writes it by itself where the policy file says vswitches.replaceMissing.",
-			own(vpc), remedy.SetCommand(c.Service, zoneMaps, written))
+			own(vpc), ccm.SetCommand(c.Service, zoneMaps, written))
 	default:
 		p.Finding += fmt.Sprintf(" Of the same zone, %s.", strings.Join(found, ", "))
-		p.Steps = []remedy.Step{step.With(c, zoneMaps, written)}
+		p.Steps = []remedy.Step{step.With(c.Service, zoneMaps, written)}
 		p.Claims = claims
 	}
 	return p
@@ -186,12 +187,12 @@ func diagnoseNLB(c *remedy.Case, vpc remedy.VPC, exists string) remedy.Plan {
 
 // noRoom answers where no vSwitch can be chosen; held says why, if others hold the
 // room that there is.
-func noRoom(c *remedy.Case, finding, cause string, vpc remedy.VPC, held string) remedy.Plan {
+func noRoom(c *remedy.Case, finding, cause string, vpc ccm.VPC, held string) remedy.Plan {
 	p := remedy.Plan{
 		Finding: finding + " No vSwitch that may be used has more than the reserve of free addresses.",
 		Cause:   cause,
 		Ask: fmt.Sprintf("Add a vSwitch to the VPC %s and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file; then name it: %s.",
-			vpc.ID, remedy.SetCommand(c.Service, vswitchID, "VSWITCH")),
+			vpc.ID, ccm.SetCommand(c.Service, vswitchID, "VSWITCH")),
 	}
 	if held != "" {
 		p.Finding, p.Wait = finding+" "+held, lag
@@ -199,13 +200,13 @@ func noRoom(c *remedy.Case, finding, cause string, vpc remedy.VPC, held string) 
 	return p
 }
 
-func own(vpc remedy.VPC) string { return "The cluster's own vSwitches: " + vpc.DescribeOwn() }
+func own(vpc ccm.VPC) string { return "The cluster's own vSwitches: " + vpc.DescribeOwn() }
 
 // holds reports whether the Service still asks for a vSwitch that does not exist.
 // What the controller takes by default can't be read: there only a sync that
 // succeeds is evidence, and the engine has looked for one.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
-	if c.Written() && remedy.Synced(c.Service) {
+	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil
 	}
 	vpc, err := c.VPC(ctx)
@@ -213,8 +214,8 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		return remedy.Unknown, err
 	}
 	var asked []string
-	if remedy.NLB(c.Service) {
-		value, _ := remedy.Annotation(c.Service, zoneMaps)
+	if ccm.NLB(c.Service) {
+		value, _ := ccm.Annotation(c.Service, zoneMaps)
 		for part := range strings.SplitSeq(value, ",") {
 			fields := strings.Split(strings.TrimSpace(part), ":")
 			if len(fields) < 2 {
@@ -222,7 +223,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 			}
 			asked = append(asked, fields[1])
 		}
-	} else if id, _ := remedy.Annotation(c.Service, vswitchID); id != "" {
+	} else if id, _ := ccm.Annotation(c.Service, vswitchID); id != "" {
 		asked = []string{id}
 	}
 	for _, id := range asked {

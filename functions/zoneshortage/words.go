@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -13,14 +14,14 @@ import (
 // oneOf returns the value of an annotation that has two, of which the first is the
 // default; for any other value it returns what is wrong, as a sentence.
 func oneOf(c *remedy.Case, short, usual, other string) (value, bad string) {
-	value, ok := remedy.Annotation(c.Service, short)
+	value, ok := ccm.Annotation(c.Service, short)
 	switch {
 	case !ok || value == "":
 		return usual, ""
 	case value == usual || value == other:
 		return value, ""
 	}
-	return "", fmt.Sprintf("The annotation %s is %s, and can be %s or %s.", short, remedy.Quote(value), usual, other)
+	return "", fmt.Sprintf("The annotation %s is %s, and can be %s or %s.", short, ccm.Quote(value), usual, other)
 }
 
 // describe lists pairs of zones.
@@ -37,11 +38,11 @@ func describe(pairs []cloud.ZonePair) string {
 
 // command returns the command that makes the Service ask for these zones.
 func command(c *remedy.Case, to cloud.ZonePair) string {
-	text := remedy.SetCommand(c.Service, masterZone, to.Zone)
+	text := ccm.SetCommand(c.Service, masterZone, to.Zone)
 	if to.SlaveZone != "" {
-		return strings.Replace(text, " --overwrite", fmt.Sprintf(" %s%s=%s --overwrite", remedy.Prefix, slaveZone, to.SlaveZone), 1)
+		return strings.Replace(text, " --overwrite", fmt.Sprintf(" %s%s=%s --overwrite", ccm.Prefix, slaveZone, to.SlaveZone), 1)
 	}
-	for _, key := range []string{remedy.Prefix + slaveZone, remedy.LegacyPrefix + slaveZone} {
+	for _, key := range []string{ccm.Prefix + slaveZone, ccm.LegacyPrefix + slaveZone} {
 		if _, ok := c.Service.Annotations[key]; ok { // of the zones that were asked for before
 			text = strings.Replace(text, " --overwrite", " "+key+"- --overwrite", 1)
 		}
@@ -50,7 +51,7 @@ func command(c *remedy.Case, to cloud.ZonePair) string {
 }
 
 // zonesOf returns the zones of the VPC's vSwitches, sorted.
-func zonesOf(vpc remedy.VPC) []string {
+func zonesOf(vpc ccm.VPC) []string {
 	var list []string
 	for _, v := range vpc.All {
 		list = append(list, v.Zone)

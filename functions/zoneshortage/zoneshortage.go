@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -29,7 +30,7 @@ var Remedy = &remedy.Remedy{
 		"Instance zone id doesn t support", // without its apostrophe, as the API's description writes it
 		"Instance zone id doesn't support", // as the list of its error codes does
 	},
-	Reads:    append([]grant.Grant{grant.DescribeAvailableResource}, remedy.VPCReads...),
+	Reads:    append([]grant.Grant{grant.DescribeAvailableResource}, ccm.VPCReads...),
 	Diagnose: diagnose,
 }
 
@@ -46,12 +47,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if remedy.NLB(c.Service) {
+	if ccm.NLB(c.Service) {
 		return network(ctx, c, made)
 	}
 	if made != "" {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The zones of the load balancer %s have no room for the change that the Service asks for: the message is %s. A CLB keeps its zones for life.", remedy.Quote(made), c.Said()),
+			Finding: fmt.Sprintf("The zones of the load balancer %s have no room for the change that the Service asks for: the message is %s. A CLB keeps its zones for life.", ccm.Quote(made), c.Said()),
 			Ask: "Put the annotations of the Service back to what was there when it synced last, so that its other changes are made. " +
 				"For the change itself wait until Alibaba Cloud has room there again, or create the Service again in other zones: its address changes then.",
 		}, nil
@@ -64,9 +65,9 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	kind, bad := oneOf(c, "address-type", "internet", "intranet")
 	version, worse := oneOf(c, "ip-version", "ipv4", "ipv6")
 	if bad+worse != "" {
-		right := remedy.SetCommand(c.Service, "address-type", "internet")
+		right := ccm.SetCommand(c.Service, "address-type", "internet")
 		if bad == "" {
-			right = remedy.SetCommand(c.Service, "ip-version", "ipv4")
+			right = ccm.SetCommand(c.Service, "ip-version", "ipv4")
 		}
 		return remedy.Plan{
 			Finding: "Which zones have room depends on the kind of load balancer, and the Service does not say which it wants. " + strings.TrimSpace(bad+" "+worse),
@@ -77,11 +78,11 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, fmt.Errorf("list zones with stock: %w", err)
 	}
-	master, _ := remedy.Annotation(c.Service, masterZone)
-	slave, _ := remedy.Annotation(c.Service, slaveZone)
+	master, _ := ccm.Annotation(c.Service, masterZone)
+	slave, _ := ccm.Annotation(c.Service, slaveZone)
 	asked := "The Service names no zones, and the ones that the cloud chose"
 	if master != "" || slave != "" {
-		asked = fmt.Sprintf("The zones that the Service asks for (primary %s, standby %s)", remedy.Quote(cmp.Or(master, "any")), remedy.Quote(cmp.Or(slave, "any")))
+		asked = fmt.Sprintf("The zones that the Service asks for (primary %s, standby %s)", ccm.Quote(cmp.Or(master, "any")), ccm.Quote(cmp.Or(slave, "any")))
 	}
 	p := remedy.Plan{
 		Finding: fmt.Sprintf("%s have no room for its CLB (%s, %s): the message is %s.", asked, kind, version, c.Said()),
@@ -102,7 +103,7 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		if err != nil {
 			return remedy.Plan{}, err
 		}
-		if i := slices.IndexFunc(others, func(z cloud.ZonePair) bool { _, ok := vpc.Best(c, z.Zone, "", true); return ok }); i >= 0 {
+		if i := slices.IndexFunc(others, func(z cloud.ZonePair) bool { _, ok := c.BestVSwitch(vpc, z.Zone, "", true); return ok }); i >= 0 {
 			to = others[i]
 		}
 		where = fmt.Sprintf(" The cluster's own vSwitches: %s.", vpc.DescribeOwn())
@@ -118,22 +119,22 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	value, _ := remedy.Annotation(c.Service, zoneMaps)
+	value, _ := ccm.Annotation(c.Service, zoneMaps)
 	used := map[string]bool{}
 	for part := range strings.SplitSeq(value, ",") {
 		zone, _, _ := strings.Cut(strings.TrimSpace(part), ":")
 		used[zone] = true
 	}
 	p := remedy.Plan{
-		Finding: fmt.Sprintf("A zone of the zone map %s has no room for the NLB: the message is %s.", remedy.Quote(value), c.Said()),
+		Finding: fmt.Sprintf("A zone of the zone map %s has no room for the NLB: the message is %s.", ccm.Quote(value), c.Said()),
 		Cause:   zones(used),
 	}
 	if made != "" {
-		p.Finding = fmt.Sprintf("A zone of the zone map %s has no room for the NLB %s: the message is %s.", remedy.Quote(value), remedy.Quote(made), c.Said())
+		p.Finding = fmt.Sprintf("A zone of the zone map %s has no room for the NLB %s: the message is %s.", ccm.Quote(value), ccm.Quote(made), c.Said())
 	}
 	var other []cloud.VSwitch // the best of each zone that is not in the map
 	for _, zone := range zonesOf(vpc) {
-		if best, ok := vpc.Best(c, zone, "", true); ok && !used[zone] {
+		if best, ok := c.BestVSwitch(vpc, zone, "", true); ok && !used[zone] {
 			other = append(other, best)
 		}
 	}
@@ -145,11 +146,11 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 	pairs := make([]string, len(other))
 	list := make([]string, len(other))
 	for i, v := range other {
-		pairs[i], list[i] = v.Zone+":"+v.ID, remedy.DescribeVSwitch(v)
+		pairs[i], list[i] = v.Zone+":"+v.ID, ccm.DescribeVSwitch(v)
 	}
-	such := fmt.Sprintf("Such as: %s.", remedy.SetCommand(c.Service, zoneMaps, strings.Join(pairs[:min(2, len(pairs))], ",")))
+	such := fmt.Sprintf("Such as: %s.", ccm.SetCommand(c.Service, zoneMaps, strings.Join(pairs[:min(2, len(pairs))], ",")))
 	if len(pairs) == 1 {
-		such = fmt.Sprintf("Such as, with the pair of the map that has room as its second: %s.", remedy.SetCommand(c.Service, zoneMaps, pairs[0]+",ZONE:VSWITCH"))
+		such = fmt.Sprintf("Such as, with the pair of the map that has room as its second: %s.", ccm.SetCommand(c.Service, zoneMaps, pairs[0]+",ZONE:VSWITCH"))
 	}
 	p.Ask = fmt.Sprintf("Name other zones in the annotation zone-maps. The cluster has vSwitches in: %s. %s An NLB needs two zones to outlive the loss of one.", remedy.List(list, 5), such)
 	if made != "" {

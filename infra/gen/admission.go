@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -57,7 +58,7 @@ func admission(all []*remedy.Remedy) ([]byte, error) {
 				})},
 				{Name: "keys", Expression: choose(all, (*remedy.Remedy).Keys)},
 				{Name: "sets", Expression: fmt.Sprintf(`(%s in variables.fields ? variables.keys : []) + (%s in variables.fields ? [%s] : [])`,
-					quote(string(remedy.SetField)), quote(string(remedy.MarkField)), quote(remedy.Resync))},
+					quote(string(remedy.SetField)), quote(string(remedy.MarkField)), quote(ccm.Resync))},
 				{Name: "removes", Expression: fmt.Sprintf(`%s in variables.fields ? variables.keys : []`, quote(string(remedy.RemoveField)))},
 				{Name: "update", Expression: `request.operation == 'UPDATE'`},
 				{Name: "was", Expression: `variables.update && has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}`},

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/lbremedy/lbremedy/functions/survey"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -69,7 +69,7 @@ func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 		out = append(out, f)
 	}
 	if rt.HTTP {
-		f := functionOf(surveyClass, surveyTitle, survey.Grants())
+		f := functionOf(surveyClass, surveyTitle, checks.Grants())
 		f.CPU, f.Memory, f.Timeout, f.Concurrency, f.Timer = "0.25", 512, 630, 1, true
 		out = append(out, f)
 	}

@@ -66,7 +66,7 @@ func writing(class string, texts ...string) *remedy.Remedy {
 	r.Reads = []grant.Grant{grant.DescribeVSwitches}
 	r.Steps = []remedy.Step{step.Touch{}, step.PolicyVersion{}}
 	r.OptIn = true
-	r.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+	r.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 	return r
 }
 
@@ -80,11 +80,11 @@ func TestFiles(t *testing.T) {
 // Package table holds what the classifier looks for: one row for each error class.
 package table
 
-import "github.com/lbremedy/lbremedy/events"
+import "github.com/lbremedy/lbremedy/shared/event"
 
 // Table returns the rows of all classes that look for something, sorted by class.
-func Table() []events.Row {
-	return []events.Row{
+func Table() []event.Row {
+	return []event.Row{
 		{
 			Class: "busy",
 			Texts: []string{
@@ -103,7 +103,7 @@ func Table() []events.Row {
 	}
 }
 `
-	if d := cmp.Diff(table, string(got["events/table/table.go"])); d != "" {
+	if d := cmp.Diff(table, string(got["shared/event/table/table.go"])); d != "" {
 		t.Errorf("table (-want +got):\n%s", d)
 	}
 
@@ -151,7 +151,7 @@ func TestNoClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parser.ParseFile(token.NewFileSet(), "", got["events/table/table.go"], 0); err != nil {
+	if _, err := parser.ParseFile(token.NewFileSet(), "", got["shared/event/table/table.go"], 0); err != nil {
 		t.Errorf("the table does not parse: %v", err)
 	}
 	if !bytes.Contains(got["functions/README.md"], []byte("make new")) {

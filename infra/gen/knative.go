@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -48,7 +48,7 @@ func plain(r *remedy.Remedy) placing {
 	name := roleOf(r)
 	return placing{
 		Class: r.Class, Name: name, Inbox: stream.InboxOf(r.Class), Namespace: namespace, Image: registry + "/" + r.Class + ":latest", Role: name,
-		Limits: functionResources, Annotations: functionScaling, Type: events.TypeFailed, Component: "function",
+		Limits: functionResources, Annotations: functionScaling, Type: event.TypeFailed, Component: "function",
 		System: slices.ContainsFunc(inSystem, func(g grant.Grant) bool { return slices.Contains(r.Grants(), g) }),
 	}
 }
@@ -60,7 +60,7 @@ func charted() placing {
 		Image:   `{{ include "lbremedy.image" (list $ $class) }}`,
 		Role:    "{{ $.Values.rrsa.rolePrefix }}{{ $class }}",
 		IfToken: `{{- if eq $.Values.functions.delivery "courier" }}`, IfRole: "{{- if $.Values.rrsa.enabled }}", End: "{{- end }}",
-		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}", Type: events.TypeFailed, Broker: "{{ $.Values.functions.brokerClass }}",
+		Limits: "{{ toJson $.Values.functions.resources }}", Annotations: "{{ toJson $.Values.functions.scaling }}", Type: event.TypeFailed, Broker: "{{ $.Values.functions.brokerClass }}",
 		Component: "function",
 	}
 }

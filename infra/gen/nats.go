@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/lbremedy/lbremedy/functions/survey"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -15,7 +15,7 @@ func accounts(all []*remedy.Remedy) ([]byte, error) {
 		classes[i] = r.Class
 	}
 	var findings []string
-	for _, r := range survey.Remedies() {
+	for _, r := range checks.Remedies() {
 		findings = append(findings, r.Class)
 	}
 	users, err := nats.Users([]string{stream.ThisCluster}, classes, findings)

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/lbremedy/lbremedy/functions/survey"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -23,7 +23,7 @@ func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	}
 	grants[upClass] = slices.Concat(together(all).Grants(), ticket.DeskGrants, []grant.Grant{grant.DescribeClusterDetail})
 	grants[tellClass] = ticket.DeskGrants
-	grants[surveyClass] = survey.Grants()
+	grants[surveyClass] = checks.Grants()
 	files, err := ram.Files(grants)
 	for name, text := range files {
 		out["infra/ram/"+name] = text

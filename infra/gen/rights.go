@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/events/exporter"
-	"github.com/lbremedy/lbremedy/functions/survey"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/ticket"
@@ -62,7 +62,7 @@ func holders(all []*remedy.Remedy) []holder {
 		out = append(out, holder{roleOf(r), r.Grants()})
 	}
 	up := together(all)
-	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + tellClass, ticket.EventGrants}, holder{"lbremedy-" + surveyClass, survey.Grants()},
+	return append(out, holder{"lbremedy-exporter", exporter.Grants}, holder{"lbremedy-" + tellClass, ticket.EventGrants}, holder{"lbremedy-" + surveyClass, checks.Grants()},
 		holder{roleOf(up), slices.Concat(up.Grants(), exporter.Grants, ticket.EventGrants)})
 }
 

@@ -118,7 +118,7 @@ func choose(root, only, version string) ([]program, error) {
 		{name: "courier", dir: "events/cmd/courier", stamp: version},
 		{name: "exporter", dir: "events/cmd/exporter", stamp: version},
 		{name: "lbremedy", dir: "functions/cmd/lbremedy", stamp: version},
-		{name: "survey", dir: "functions/survey/cmd/survey"},
+		{name: "survey", dir: "functions/doctor/cmd/survey"},
 	}
 	for line := range strings.Lines(string(text)) {
 		class, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "- ")

@@ -25,7 +25,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -239,7 +239,7 @@ func TestAccounts(t *testing.T) {
 	newer := func(stream.Message) bool { return true }
 	failure := func(s *stream.Stream, class string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, _, err := s.PublishNewer(ctx, events.FailedSubject(cluster, class, uid), time.Now().String(), nil, []byte("{}"), newer)
+			_, _, err := s.PublishNewer(ctx, event.FailedSubject(cluster, class, uid), time.Now().String(), nil, []byte("{}"), newer)
 			return err
 		}
 	}
@@ -303,7 +303,7 @@ func TestAccounts(t *testing.T) {
 			_, fills := s.Fills(ctx)
 			_, ledger := s.Ledger(ctx, cluster, time.Now(), stream.Late)
 			_, keys := s.Entries(ctx, ">")
-			return errors.Join(queues, fills, ledger, keys, s.Each(ctx, stream.Cases, events.CaseSubjects, time.Time{}, func(stream.Message) error { return nil }))
+			return errors.Join(queues, fills, ledger, keys, s.Each(ctx, stream.Cases, event.CaseSubjects, time.Time{}, func(stream.Message) error { return nil }))
 		}
 	}
 	type deed struct {
@@ -332,7 +332,7 @@ func TestAccounts(t *testing.T) {
 		{"exporter keeps its page", func(ctx context.Context) error {
 			return exporter.SavePage(ctx, cluster, stream.Page{Exporter: "e1", At: time.Now()})
 		}},
-		{"exporter counts the Services", put(exporter, events.CountKey(cluster))},
+		{"exporter counts the Services", put(exporter, event.CountKey(cluster))},
 		{"class takes its failure", consume(class, mine)},
 		{"class writes its record", record(class, mine)},
 		{"viewer looks at all", lookAt(viewer)},
@@ -361,12 +361,12 @@ func TestAccounts(t *testing.T) {
 	// Keys of one cluster, which its worker writes.
 	own := []string{
 		"policy." + cluster, "tell." + cluster, "breaker." + cluster + "." + mine, "approval." + cluster + "." + uid + "." + mine,
-		events.RunKey(cluster, uid, mine), "claim.budget." + cluster + ".0", "claim.budget." + cluster + "." + mine + ".0", "claim.unsettled." + cluster + "." + mine + ".0",
+		event.RunKey(cluster, uid, mine), "claim.budget." + cluster + ".0", "claim.budget." + cluster + "." + mine + ".0", "claim.unsettled." + cluster + "." + mine + ".0",
 		"claim.evict." + cluster + ".shop.web.0", "lock.survey." + cluster, "lock.again." + cluster, "pace.touch." + cluster,
-		"progress." + cluster, "ledger." + cluster + ".e1", events.CountKey(cluster),
+		"progress." + cluster, "ledger." + cluster + ".e1", event.CountKey(cluster),
 	}
 	// There is something of the other cluster to take.
-	if _, _, err := operator.PublishNewer(ctx, events.FailedSubject(elsewhere, mine, uid), "elsewhere", nil, []byte("{}"), newer); err != nil {
+	if _, _, err := operator.PublishNewer(ctx, event.FailedSubject(elsewhere, mine, uid), "elsewhere", nil, []byte("{}"), newer); err != nil {
 		t.Fatal(err)
 	}
 	refused := []deed{
@@ -374,12 +374,12 @@ func TestAccounts(t *testing.T) {
 		{"exporter consumes", consume(exporter, mine)},
 		{"exporter follows the journal", follow(exporter, cluster, "x")},
 		{"exporter says that a message of a class is dead", func(ctx context.Context) error {
-			return exporter.Dead(ctx, "it is a test", events.FailedSubject(cluster, mine, uid), nil, []byte("x"))
+			return exporter.Dead(ctx, "it is a test", event.FailedSubject(cluster, mine, uid), nil, []byte("x"))
 		}},
 		{"class publishes a failure", failure(class, mine)},
 		{"class uses another cluster's breaker", put(class, "breaker.c2."+mine)},
 		{"exporter publishes a failure of another cluster", func(ctx context.Context) error {
-			_, _, err := exporter.PublishNewer(ctx, events.FailedSubject("c2", mine, uid), time.Now().String(), nil, []byte("{}"), newer)
+			_, _, err := exporter.PublishNewer(ctx, event.FailedSubject("c2", mine, uid), time.Now().String(), nil, []byte("{}"), newer)
 			return err
 		}},
 		{"exporter forgets another cluster's progress", func(ctx context.Context) error { return exporter.ResetProgress(ctx, "c2") }},
@@ -409,11 +409,11 @@ func TestAccounts(t *testing.T) {
 			return worker.Snapshot(ctx, elsewhere, uid, mine, nil, []byte("{}"))
 		}},
 		{"worker publishes another cluster's failure", func(ctx context.Context) error {
-			_, _, err := worker.PublishNewer(ctx, events.FailedSubject(elsewhere, mine, uid), time.Now().String(), nil, []byte("{}"), newer)
+			_, _, err := worker.PublishNewer(ctx, event.FailedSubject(elsewhere, mine, uid), time.Now().String(), nil, []byte("{}"), newer)
 			return err
 		}},
 		{"worker says that another cluster's message is dead", func(ctx context.Context) error {
-			return worker.Dead(ctx, "it is a test", events.FailedSubject(elsewhere, mine, uid), nil, []byte("x"))
+			return worker.Dead(ctx, "it is a test", event.FailedSubject(elsewhere, mine, uid), nil, []byte("x"))
 		}},
 		{"another cluster's worker hears the answers of this one's", func(ctx context.Context) error {
 			_, err := eavesdropper.Get(ctx, "policy."+elsewhere)
@@ -422,12 +422,12 @@ func TestAccounts(t *testing.T) {
 			}
 			return err
 		}},
-		{"exporter reads another cluster's failures", heard(exporter, stream.Failed, events.FailedSubject(elsewhere, mine, uid))},
-		{"exporter reads all failures", heard(exporter, stream.Failed, events.FailedSubjects)},
-		{"exporter reads the journal", heard(exporter, stream.Cases, events.CaseSubjects)},
+		{"exporter reads another cluster's failures", heard(exporter, stream.Failed, event.FailedSubject(elsewhere, mine, uid))},
+		{"exporter reads all failures", heard(exporter, stream.Failed, event.FailedSubjects)},
+		{"exporter reads the journal", heard(exporter, stream.Cases, event.CaseSubjects)},
 		{"courier reads another cluster's dead letters", heard(courier, stream.Dead, "lbremedy.dead.failed."+elsewhere+".x")},
 		{"courier reads all dead letters", heard(courier, stream.Dead, stream.DeadSubjects)},
-		{"courier reads the failures", heard(courier, stream.Failed, events.FailedSubjects)},
+		{"courier reads the failures", heard(courier, stream.Failed, event.FailedSubjects)},
 		{"courier consumes another cluster", consumeIn(courier, elsewhere, mine)},
 		{"teller pauses", put(teller, "pause")},
 		{"teller approves", put(teller, "approval."+cluster+"."+uid+"."+mine)},

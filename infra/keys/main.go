@@ -26,10 +26,10 @@ import (
 	"github.com/nats-io/nkeys"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/survey"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/infra/nats"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -55,7 +55,7 @@ func users(clusters []string) (all []nats.User, accounts []byte, err error) {
 		classes = append(classes, r.Class)
 	}
 	var findings []string
-	for _, r := range survey.Remedies() {
+	for _, r := range checks.Remedies() {
 		findings = append(findings, r.Class)
 	}
 	if all, err = nats.Users(clusters, classes, findings); err != nil {
@@ -73,7 +73,7 @@ func run(dir string, clusters []string, namespace string, out io.Writer) error {
 		return errors.New("no cluster is named: set -cluster to the ID of the ACK cluster")
 	}
 	for i, cluster := range clusters {
-		if err := events.ValidCluster(cluster); err != nil {
+		if err := event.ValidCluster(cluster); err != nil {
 			return fmt.Errorf("-cluster: %w", err)
 		}
 		if slices.Contains(clusters[:i], cluster) {

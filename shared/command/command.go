@@ -19,7 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // An Exit ends a program with this code and without a word: as an error, it says
@@ -72,7 +72,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, mark string) i
 		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, "interrupted")
 		return CodeFailed
 	}
-	for line := range strings.Lines(events.Redact(err.Error())) {
+	for line := range strings.Lines(event.Redact(err.Error())) {
 		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, Clean(strings.TrimSpace(line)))
 	}
 	var m Mistake

@@ -10,7 +10,7 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -29,7 +29,7 @@ func TestBadMessages(t *testing.T) {
 		t.Helper()
 		e := r.event("asks")
 		change(&e)
-		h, data, err := events.EncodeNATS(e)
+		h, data, err := event.EncodeNATS(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,11 +60,11 @@ func TestBadMessages(t *testing.T) {
 		"with a time that is none":            {message(same, "ce-time", "yesterday"), `time "yesterday"`},
 		"of another media type":               {message(func(e *cloudevents.Event) { e.SetDataContentType("text/plain") }), "text/plain"},
 		"with data that is cut":               {message(func(e *cloudevents.Event) { e.DataEncoded = e.DataEncoded[:100] }), "read the data"},
-		"too large":                           {message(data(`"message":"no"`, `"message":"`+strings.Repeat("x", events.MaxPayload)+`"`)), "too large"},
+		"too large":                           {message(data(`"message":"no"`, `"message":"`+strings.Repeat("x", event.MaxPayload)+`"`)), "too large"},
 		"with a UID that is none":             {message(data(uid, "a.b.>")), "UID"},
 		"with another UID in its data":        {message(data(uid, "00000000-0000-4000-8000-000000000000")), "in its attributes and"},
 		"without a name":                      {message(data(`"name":"web"`, `"name":""`)), "no name"},
-		"of nobody's class":                   {message(func(e *cloudevents.Event) { data(`"asks"`, `"nobody"`)(e); e.SetExtension(events.ExtClass, "nobody") }), `"nobody" is not known here`},
+		"of nobody's class":                   {message(func(e *cloudevents.Event) { data(`"asks"`, `"nobody"`)(e); e.SetExtension(event.ExtClass, "nobody") }), `"nobody" is not known here`},
 		"empty":                               {stream.Message{}, "no ce-specversion"},
 	} {
 		reply := r.message(t.Context(), tt.m)
@@ -81,7 +81,7 @@ func TestBadMessages(t *testing.T) {
 		last = last[:strings.Index(last[8:], `"`)+9]
 		data(last, `"last":"`+at+`"`)(&e)
 		e.SetID(fmt.Sprintf("11111111-1111-1111-1111-111111111111.1.%d", 100+i))
-		h, d, err := events.EncodeNATS(e)
+		h, d, err := event.EncodeNATS(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestFullJournal(t *testing.T) {
 			}
 		}
 	}
-	h, data, err := events.EncodeNATS(r.event("asks"))
+	h, data, err := event.EncodeNATS(r.event("asks"))
 	if err != nil {
 		t.Fatal(err)
 	}

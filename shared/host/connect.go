@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -64,7 +65,7 @@ func (c Config) Validate() error {
 	var errs []error
 	if c.Cluster == "" {
 		errs = append(errs, errors.New("no cluster is named: set --cluster or LBREMEDY_CLUSTER to the ID of the ACK cluster"))
-	} else if err := events.ValidCluster(c.Cluster); err != nil {
+	} else if err := event.ValidCluster(c.Cluster); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Region == "" {
@@ -86,8 +87,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Look connects to the cluster and the cloud alone: enough for remedy.Look.
-func Look(c Config) (*remedy.Env, error) {
+// Look connects to the cluster and the cloud alone: enough for engine.Look.
+func Look(c Config) (*engine.Env, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func Look(c Config) (*remedy.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &remedy.Env{
+	return &engine.Env{
 		Cluster: c.Cluster, Kube: cluster, KubeWriter: kube.NewWriter(cluster), Cloud: account, CloudWriter: accountWriter,
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
 		Decode: step.Decode, Who: c.Who, Watch: c.Watch, Log: c.Log,
@@ -146,7 +147,7 @@ func plain(data string) []byte {
 
 // Connect connects to the cluster, the cloud and the stream. The policy is the
 // one in force, read from the stream each time it is asked for.
-func Connect(ctx context.Context, c Config) (*remedy.Env, error) {
+func Connect(ctx context.Context, c Config) (*engine.Env, error) {
 	env, err := Look(c)
 	if err != nil {
 		return nil, err

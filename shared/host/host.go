@@ -1,5 +1,5 @@
 // Package host takes an event in and sees its outcome settled. A worker that
-// pulls from the stream and a door that answers HTTP are the same host.
+// pulls from the stream and an endpoint that answers HTTP are the same host.
 //
 // What a host answers says what becomes of the message: settled, come back
 // later, or dead. An event that can't be read, or that is not for this host, is
@@ -16,21 +16,22 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A Host runs remedies on events. Its methods may be called side by side.
 type Host struct {
-	Env      *remedy.Env
+	Env      *engine.Env
 	Remedies []*remedy.Remedy
-	Seen     func(events.Record, error) // called after each run; nil: nobody listens
+	Seen     func(event.Record, error) // called after each run; nil: nobody listens
 }
 
 // A Reply says what becomes of an event.
 type Reply struct {
-	Record events.Record
+	Record event.Record
 	Retry  time.Duration // deliver again after this; zero: settled or dead
 	Dead   string        // why it can never be handled; empty: it can
 	Err    error         // why it must come back, for the log; remedy.ErrForeign: it is dead here and another host's to answer
@@ -68,7 +69,7 @@ func (h *Host) Remedy(class string) (*remedy.Remedy, bool) {
 
 // Handle answers one CloudEvent.
 func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
-	f, err := events.ReadFailed(e)
+	f, err := event.ReadFailed(e)
 	if err != nil {
 		return Reply{Dead: err.Error()}
 	}
@@ -76,13 +77,13 @@ func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
 	if !ok {
 		return Reply{Dead: fmt.Sprintf("the class %q is not known here; known are %v", f.Class, h.Classes())}
 	}
-	rec, err := remedy.Run(ctx, h.Env, r, remedy.Event{ID: e.ID(), Failure: f})
+	rec, err := engine.Run(ctx, h.Env, r, engine.Event{ID: e.ID(), Failure: f})
 	h.log(ctx, e, rec, err)
 	if h.Seen != nil {
 		h.Seen(rec, err)
 	}
 	switch {
-	case errors.Is(err, remedy.ErrForeign):
+	case errors.Is(err, engine.ErrForeign):
 		return Reply{Dead: err.Error(), Err: err}
 	case err != nil && rec.Result.Settled() && rec.Result != "":
 		return Reply{Record: rec, Err: err} // it failed for good, and the journal says so
@@ -104,7 +105,7 @@ func WithRequest(ctx context.Context, id string) context.Context {
 }
 
 // log writes one line a run.
-func (h *Host) log(ctx context.Context, e cloudevents.Event, rec events.Record, err error) {
+func (h *Host) log(ctx context.Context, e cloudevents.Event, rec event.Record, err error) {
 	log := h.Env.Log
 	if log == nil {
 		return
@@ -117,7 +118,7 @@ func (h *Host) log(ctx context.Context, e cloudevents.Event, rec events.Record, 
 		"event", e.ID(), "case", rec.Case, "outcome", string(rec.Result),
 	}
 	if err != nil {
-		log.Warn("run failed", append(attrs, "error", events.Redact(err.Error()))...)
+		log.Warn("run failed", append(attrs, "error", event.Redact(err.Error()))...)
 		return
 	}
 	log.Info("run ended", append(attrs, "finding", rec.Finding)...)
@@ -146,7 +147,7 @@ func (h *Host) Work(ctx context.Context, n int) error {
 
 // message answers one message of the stream.
 func (h *Host) message(ctx context.Context, m stream.Message) stream.Reply {
-	e, err := events.DecodeNATS(m.Header, m.Data)
+	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {
 		return stream.Reply{Dead: err.Error()}
 	}

@@ -18,9 +18,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -90,10 +90,10 @@ func class(id string, plan remedy.Plan, err error) *remedy.Remedy {
 // event returns a failure of the rig's Service.
 func (r *rig) event(class string) cloudevents.Event {
 	r.Helper()
-	e, err := events.NewFailed(events.Failure{
+	e, err := event.NewFailed(event.Failure{
 		Cluster: "c-1", Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: "no",
-		Service: events.Service{Namespace: r.svc.Namespace, Name: "web", UID: string(r.svc.UID)},
-		Event:   events.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"},
+		Service: event.Service{Namespace: r.svc.Namespace, Name: "web", UID: string(r.svc.UID)},
+		Event:   event.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"},
 		Count:   1, First: time.Now(), Last: time.Now(),
 	})
 	if err != nil {
@@ -105,11 +105,11 @@ func (r *rig) event(class string) cloudevents.Event {
 // publish puts the event into the stream.
 func (r *rig) publish(e cloudevents.Event, class string) {
 	r.Helper()
-	header, data, err := events.EncodeNATS(e)
+	header, data, err := event.EncodeNATS(e)
 	if err != nil {
 		r.Fatal(err)
 	}
-	subject := events.FailedSubject("c-1", class, string(r.svc.UID))
+	subject := event.FailedSubject("c-1", class, string(r.svc.UID))
 	if _, _, err := r.Env.Stream.PublishNewer(r.Context(), subject, e.ID()+class, header, data, func(stream.Message) bool { return true }); err != nil {
 		r.Fatal(err)
 	}
@@ -127,12 +127,12 @@ func TestHandle(t *testing.T) {
 	)
 	r.Remedies[4].Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) { panic("oh no") }
 	var seen []string
-	r.Seen = func(rec events.Record, err error) {
+	r.Seen = func(rec event.Record, err error) {
 		seen = append(seen, fmt.Sprint(rec.Class, " ", rec.Result, " ", err != nil))
 	}
 	broken := cloudevents.NewEvent()
 	foreign := r.event("asks")
-	foreign.SetExtension(events.ExtCluster, "c-2")
+	foreign.SetExtension(event.ExtCluster, "c-2")
 	foreign.SetData("application/json", bytes.ReplaceAll(foreign.Data(), []byte(`"c-1"`), []byte(`"c-2"`)))
 	foreign.SetSource("/clusters/c-2")
 	for _, tt := range []struct {
@@ -141,14 +141,14 @@ func TestHandle(t *testing.T) {
 		retry time.Duration
 		dead  string
 		err   bool
-		want  events.Result
+		want  event.Result
 	}{
-		{"settled", r.event("asks"), 0, "", false, events.Asked},
-		{"later", r.event("waits"), 3 * time.Minute, "", false, events.Waiting},
-		{"not at once", r.event("soon"), time.Second, "", false, events.Waiting},
-		{"an error", r.event("errs"), 2 * time.Second, "", true, events.Waiting},
-		{"a panic", r.event("panics"), 2 * time.Second, "", true, events.Waiting},
-		{"after the panic", r.event("asks"), 0, "", false, events.Asked},
+		{"settled", r.event("asks"), 0, "", false, event.Asked},
+		{"later", r.event("waits"), 3 * time.Minute, "", false, event.Waiting},
+		{"not at once", r.event("soon"), time.Second, "", false, event.Waiting},
+		{"an error", r.event("errs"), 2 * time.Second, "", true, event.Waiting},
+		{"a panic", r.event("panics"), 2 * time.Second, "", true, event.Waiting},
+		{"after the panic", r.event("asks"), 0, "", false, event.Asked},
 		{"an unknown class", r.event("nobody"), 0, `"nobody" is not known here; known are [asks`, false, ""},
 		{"no event", broken, 0, "not a CloudEvent", false, ""},
 		{"another cluster's", foreign, 0, "not for this host", true, ""},
@@ -172,7 +172,7 @@ func TestHandle(t *testing.T) {
 	e := r.event("errs")
 	for n := 0; ; n++ {
 		reply := r.Handle(t.Context(), e)
-		if reply.Record.Result == events.Failed {
+		if reply.Record.Result == event.Failed {
 			if reply.Retry != 0 || reply.Err == nil {
 				t.Errorf("failed for good: %+v", reply)
 			}
@@ -229,9 +229,9 @@ func TestWork(t *testing.T) {
 	}
 	r := build(t, slow, class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil))
 	var mu sync.Mutex
-	results := map[string]events.Result{}
+	results := map[string]event.Result{}
 	asked := make(chan struct{})
-	r.Seen = func(rec events.Record, err error) {
+	r.Seen = func(rec event.Record, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if results[rec.Class] = rec.Result; rec.Class == "asks" {
@@ -267,7 +267,7 @@ func TestWork(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if results["slow"] != events.Asked || results["asks"] != events.Asked {
+	if results["slow"] != event.Asked || results["asks"] != event.Asked {
 		t.Errorf("the results are %v", results)
 	}
 	if m := r.message(t.Context(), stream.Message{Header: map[string][]string{"ce-specversion": {"9"}}}); m.Dead == "" {
@@ -432,7 +432,7 @@ func TestClustersOnOneNATS(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
 	for _, h := range []*Host{r.Host, other} {
-		h.Seen = func(rec events.Record, err error) {
+		h.Seen = func(rec event.Record, err error) {
 			seen <- fmt.Sprint(h.Env.Cluster, " ", rec.Cluster, " ", rec.Result, " ", err)
 		}
 		wait.Go(func() {
@@ -443,16 +443,16 @@ func TestClustersOnOneNATS(t *testing.T) {
 	}
 	for _, cluster := range []string{"c-1", "c-2"} {
 		e := r.event("asks")
-		e.SetExtension(events.ExtCluster, cluster)
+		e.SetExtension(event.ExtCluster, cluster)
 		if err := e.SetData("application/json", bytes.ReplaceAll(e.Data(), []byte(`"c-1"`), []byte(`"`+cluster+`"`))); err != nil {
 			t.Fatal(err)
 		}
 		e.SetSource("/clusters/" + cluster)
-		header, data, err := events.EncodeNATS(e)
+		header, data, err := event.EncodeNATS(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := env.Stream.PublishNewer(ctx, events.FailedSubject(cluster, "asks", string(r.svc.UID)), e.ID()+cluster, header, data, func(stream.Message) bool { return true }); err != nil {
+		if _, _, err := env.Stream.PublishNewer(ctx, event.FailedSubject(cluster, "asks", string(r.svc.UID)), e.ID()+cluster, header, data, func(stream.Message) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 	}

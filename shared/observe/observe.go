@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // Metrics are the metrics of one program about one cluster. Its methods may be
@@ -116,7 +116,7 @@ func (m *Metrics) Runs(classes []string) {
 	m.calls = m.counters("lbremedy_cloud_calls_total", "Requests to Alibaba Cloud, each try by itself: ok, throttled, refused or unanswered.", "product", "action", "result")
 	m.callTime = m.histograms("lbremedy_cloud_call_seconds", "How long a request to Alibaba Cloud took.", seconds, "product")
 	for _, c := range classes {
-		for _, r := range []events.Result{events.Fixed, events.Unsettled, events.Failed} {
+		for _, r := range []event.Result{event.Fixed, event.Unsettled, event.Failed} {
 			m.runs.WithLabelValues(c, string(r))
 		}
 		m.runErrors.WithLabelValues(c)
@@ -126,7 +126,7 @@ func (m *Metrics) Runs(classes []string) {
 
 // Seen counts a run by its record and the error that it ended with. It is what
 // host.Host.Seen takes. Runs comes first.
-func (m *Metrics) Seen(r events.Record, err error) {
+func (m *Metrics) Seen(r event.Record, err error) {
 	class := r.Class
 	if class == "" {
 		class = "unread" // the journal can't be read, so that there is no record
@@ -161,14 +161,14 @@ func (m *Metrics) Seen(r events.Record, err error) {
 			m.phases.WithLabelValues(class, phase).Observe(d.Seconds())
 		}
 	}
-	if r.Result == events.Fixed && !r.First.IsZero() {
+	if r.Result == event.Fixed && !r.First.IsZero() {
 		m.fixes.WithLabelValues(class).Observe(max(0, r.At.Sub(r.First)).Seconds())
 	}
 }
 
 // since returns the steps that were applied since the last record of the case, and
 // whether the record is new: what the journal has answered before is not.
-func (m *Metrics) since(r events.Record) (steps []events.StepRecord, fresh bool) {
+func (m *Metrics) since(r event.Record) (steps []event.StepRecord, fresh bool) {
 	if r.At.IsZero() {
 		return nil, true // nothing was journalled
 	}
@@ -188,7 +188,7 @@ func (m *Metrics) since(r events.Record) (steps []events.StepRecord, fresh bool)
 		from = was.next
 	}
 	// An undo counts the steps that it took back in the same fields.
-	if r.Result == events.Undone || r.Written.Before(m.began) || from > r.Next || r.Next > len(r.Steps) {
+	if r.Result == event.Undone || r.Written.Before(m.began) || from > r.Next || r.Next > len(r.Steps) {
 		return nil, true
 	}
 	return r.Steps[from:r.Next], true

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -62,7 +62,7 @@ func TestOf(t *testing.T) {
 		m.Runs([]string{"busy"})
 		m.Courier([]string{"busy"})
 	}
-	two.Seen(record(func(*events.Record) {}), nil)
+	two.Seen(record(func(*event.Record) {}), nil)
 	lines := scrape(t, one)
 	for _, want := range []string{
 		`lbremedy_runs_total{class="busy",cluster="c1",outcome="fixed"} 0`,
@@ -75,12 +75,12 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func record(change func(*events.Record)) events.Record {
+func record(change func(*event.Record)) event.Record {
 	now := time.Now().Add(time.Second)
-	r := events.Record{
-		Case: "a", Class: "busy", Result: events.Fixed, Attempt: 1, First: now.Add(-42 * time.Second), At: now, Written: now,
-		Steps:   []events.StepRecord{{Kind: "annotate"}, {Kind: "touch"}},
-		Timings: events.Timings{Queue: 2 * time.Second, Diagnose: 70 * time.Millisecond},
+	r := event.Record{
+		Case: "a", Class: "busy", Result: event.Fixed, Attempt: 1, First: now.Add(-42 * time.Second), At: now, Written: now,
+		Steps:   []event.StepRecord{{Kind: "annotate"}, {Kind: "touch"}},
+		Timings: event.Timings{Queue: 2 * time.Second, Diagnose: 70 * time.Millisecond},
 	}
 	change(&r)
 	return r
@@ -92,9 +92,9 @@ func TestSeen(t *testing.T) {
 	expect(t, m, map[string]string{`lbremedy_runs_total{class="quota",outcome="fixed"}`: "0", `lbremedy_run_errors_total{class="quota"}`: "0", `lbremedy_build_info{version="v1"}`: "1"})
 
 	// A plan of two steps that stops after the first one, and goes on in the next run.
-	half := record(func(r *events.Record) { r.Next, r.Result, r.Error = 1, events.Waiting, "no" })
+	half := record(func(r *event.Record) { r.Next, r.Result, r.Error = 1, event.Waiting, "no" })
 	m.Seen(half, errors.New("no"))
-	whole := record(func(r *events.Record) { r.Next, r.At = 2, half.At.Add(time.Second) })
+	whole := record(func(r *event.Record) { r.Next, r.At = 2, half.At.Add(time.Second) })
 	m.Seen(whole, nil)
 	m.Seen(whole, nil) // the same event again: the journal has the answer
 	expect(t, m, map[string]string{
@@ -113,21 +113,21 @@ func TestSeen(t *testing.T) {
 	})
 
 	// A second attempt writes the same steps again.
-	m.Seen(record(func(r *events.Record) { r.Attempt, r.Next, r.At = 2, 2, whole.At.Add(time.Second) }), nil)
+	m.Seen(record(func(r *event.Record) { r.Attempt, r.Next, r.At = 2, 2, whole.At.Add(time.Second) }), nil)
 	// Another case is held back; a third was answered before this process began.
-	m.Seen(record(func(r *events.Record) {
-		r.Case, r.Result, r.Held, r.Steps, r.Written = "b", events.Waiting, events.HeldByBudget, nil, time.Time{}
+	m.Seen(record(func(r *event.Record) {
+		r.Case, r.Result, r.Held, r.Steps, r.Written = "b", event.Waiting, event.HeldByBudget, nil, time.Time{}
 	}), nil)
-	m.Seen(record(func(r *events.Record) { r.Case, r.Next, r.At = "c", 2, time.Now().Add(-time.Hour) }), nil)
+	m.Seen(record(func(r *event.Record) { r.Case, r.Next, r.At = "c", 2, time.Now().Add(-time.Hour) }), nil)
 	// A question that stands is asked again, and counted.
-	m.Seen(record(func(r *events.Record) {
-		r.Case, r.Result, r.Steps, r.Written, r.Repeats = "e", events.Asked, nil, time.Time{}, true
+	m.Seen(record(func(r *event.Record) {
+		r.Case, r.Result, r.Steps, r.Written, r.Repeats = "e", event.Asked, nil, time.Time{}, true
 	}), nil)
 	// A run that can't read the journal has no record, one that panicked no result.
-	m.Seen(events.Record{Result: events.Waiting}, errors.New("unread"))
-	m.Seen(events.Record{Class: "quota"}, errors.New("panic"))
+	m.Seen(event.Record{Result: event.Waiting}, errors.New("unread"))
+	m.Seen(event.Record{Class: "quota"}, errors.New("panic"))
 	// Steps that are taken back are none that were applied.
-	m.Seen(record(func(r *events.Record) { r.Case, r.Result, r.Next = "d", events.Undone, 2 }), nil)
+	m.Seen(record(func(r *event.Record) { r.Case, r.Result, r.Next = "d", event.Undone, 2 }), nil)
 	expect(t, m, map[string]string{
 		`lbremedy_steps_applied_total{class="busy",kind="annotate"}`: "2",
 		`lbremedy_holds_total{class="busy",hold="budget"}`:           "1",
@@ -146,7 +146,7 @@ func TestMemory(t *testing.T) {
 	m := New("v1", "c1")
 	m.Runs(nil)
 	for i := range 2*most + 1 {
-		m.Seen(record(func(r *events.Record) { r.Case = fmt.Sprint(i) }), nil)
+		m.Seen(record(func(r *event.Record) { r.Case = fmt.Sprint(i) }), nil)
 	}
 	if len(m.met) > most {
 		t.Errorf("%d cases are remembered", len(m.met))
@@ -302,7 +302,7 @@ func TestCatalogue(t *testing.T) {
 	m.Full(func() []string { return []string{"CASES"} })
 	m.Tickets(func() map[string]Tellings { return map[string]Tellings{"desk": {}} })
 	m.Traces(func() Spans { return Spans{} })
-	m.Seen(record(func(r *events.Record) { r.Next, r.Held, r.Repeats = 2, events.HeldByPause, true }), errors.New("e"))
+	m.Seen(record(func(r *event.Record) { r.Next, r.Held, r.Repeats = 2, event.HeldByPause, true }), errors.New("e"))
 	m.Call("slb", "A", 200, false, time.Second)
 	follow(t, m, nil)
 	s := m.Survey([]string{"room"}, time.Hour)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/nats"
 )
@@ -70,7 +71,7 @@ func TestVersions(t *testing.T) {
 		Rules:     []remedy.Rule{{Namespaces: []string{"prod-*"}, Mode: remedy.Observe}},
 		Freezes:   []remedy.Freeze{{Name: "n", Days: []time.Weekday{time.Monday}, From: time.Hour, Until: 2 * time.Hour, Zone: []remedy.Offset{{Seconds: 28800}}}},
 		VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, ReplaceMissing: true}, Budgets: remedy.Budgets{Attempts: 2, Share: 50}, TakeBack: true, RAMDelay: time.Second, PayBySpec: true,
-		Survey: remedy.Survey{Protect: []string{"a"}, Target: remedy.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 1, Last: 2}},
+		Survey: remedy.Survey{Protect: []string{"a"}, Target: ccm.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 1, Last: 2}},
 	}
 	put := func(text string) {
 		t.Helper()

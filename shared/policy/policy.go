@@ -21,6 +21,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -201,7 +202,7 @@ func survey(f Survey, errs *[]error) remedy.Survey {
 	}
 	if f.Target != "" {
 		var ok bool
-		if s.Target, ok = remedy.ParseVersion(f.Target); !ok {
+		if s.Target, ok = ccm.ParseVersion(f.Target); !ok {
 			*errs = append(*errs, fmt.Errorf("survey.target: %q is no version such as v2.14.0", f.Target))
 		}
 	}

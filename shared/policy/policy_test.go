@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -44,7 +45,7 @@ func TestParse(t *testing.T) {
 			remedy.Policy{Mode: remedy.Observe, TakeBack: true, Budgets: remedy.Budgets{Attempts: 1, Class: 50, Share: 100, Least: 10},
 				Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Fix, Risk: &high, OneWay: true}}}},
 		{"what the survey compares with", "survey: {protect: ['prod-*'], target: v2.14.0, localPorts: 20000-60999}",
-			remedy.Policy{Mode: remedy.Observe, Survey: remedy.Survey{Protect: []string{"prod-*"}, Target: remedy.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 20000, Last: 60999}}}},
+			remedy.Policy{Mode: remedy.Observe, Survey: remedy.Survey{Protect: []string{"prod-*"}, Target: ccm.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 20000, Last: 60999}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

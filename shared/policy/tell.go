@@ -14,7 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -93,7 +93,7 @@ const (
 var kinds = []string{Alibaba, Event, DingTalk, Slack, Webhook}
 
 // Told are the results that a sink may be told of.
-var told = []string{string(events.Asked), string(events.Failed), string(events.Unsettled), string(events.Fixed), string(events.Planned)}
+var told = []string{string(event.Asked), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Planned)}
 
 // Wants returns the results that the sink is told of.
 func (s Sink) Wants() []string {

@@ -5,29 +5,26 @@ import (
 	"log/slog"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
 // A Case is one failed Service as a remedy sees it. What can be reached from it
 // only reads: what writes is a type of its own, Writers, that only steps get.
 type Case struct {
-	ID      string          // first 8 digits of the UID, "-", time of the first event
-	Attempt int             // number that an attempt to write has, or would have; from 1
-	Event   events.Failure  // what was reported: a hint, never a value to write
-	Service *corev1.Service // as it is now; of a case about the cluster an empty one
-	Cloud   *cloud.Reader
-	Kube    *kube.Cluster
-	Policy  Policy
-	Now     time.Time // when the run began; classes read no clock
-	Log     *slog.Logger
+	ccm.View               // of a case about the cluster the Service is an empty one
+	ID       string        // first 8 digits of the UID, "-", time of the first event
+	Attempt  int           // number that an attempt to write has, or would have; from 1
+	Event    event.Failure // what was reported: a hint, never a value to write
+	Policy   Policy
+	Now      time.Time // when the run began; classes read no clock
+	Log      *slog.Logger
 
-	full   map[string]bool // keys of claims that had no place left
-	remedy *Remedy         // whose case it is
-	waited time.Duration   // with nothing to write
+	Remedy *Remedy         // whose case it is
+	Taken  map[string]bool // keys of claims that had no place left: see Full
+	Idle   time.Duration   // for how long the case has waited with nothing to write
 }
 
 // Writers are what steps write with.
@@ -38,26 +35,12 @@ type Writers struct {
 
 // Full reports whether a claim with this key had no place left in this run, so
 // that the class chooses something else.
-func (c *Case) Full(key string) bool { return c.full[key] }
+func (c *Case) Full(key string) bool { return c.Taken[key] }
 
 // Mark returns the value of the resync annotation that this attempt writes: it
 // wakes the controller and tells our own writes from others'.
 func (c *Case) Mark() string { return fmt.Sprintf("%s.%d", c.ID, c.Attempt) }
 
-// Resync is the one annotation that lbremedy writes for its own sake. Its change
-// wakes the controller and changes the hash that the controller leaves behind
-// after a full sync, so that success shows.
-const Resync = "lbremedy.io/resync"
-
-// caseID returns the ID of the case that begins with this failure.
-func caseID(f events.Failure) string {
-	uid := f.Service.UID
-	if len(uid) > 8 {
-		uid = uid[:8]
-	}
-	return fmt.Sprintf("%s-%s", uid, f.Last.UTC().Format("20060102T150405"))
-}
-
 // Written reports whether the Service carries the mark of this attempt: what it
 // shows now came after our write.
-func (c *Case) Written() bool { return c.Service.Annotations[Resync] == c.Mark() }
+func (c *Case) Written() bool { return c.Service.Annotations[ccm.Resync] == c.Mark() }

@@ -3,6 +3,8 @@ package remedy
 import (
 	"slices"
 	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
 // A Field is a part of a Service that a step may change. Kubernetes itself can't
@@ -46,7 +48,7 @@ func (r *Remedy) Keys() []string {
 			out = append(out, name)
 			continue
 		}
-		out = append(out, Prefix+name, LegacyPrefix+name)
+		out = append(out, ccm.Prefix+name, ccm.LegacyPrefix+name)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -59,3 +61,7 @@ func (r *Remedy) mayWrite(key string) bool {
 	}
 	return slices.Contains(r.Keys(), key)
 }
+
+// PortsKey stands for the ports of the Service among the keys of a step, beside
+// the keys of annotations.
+const PortsKey = "spec.ports"

@@ -2,8 +2,13 @@ package remedy
 
 import (
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
 // LogQuery returns a command that shows what the controller has logged about a
@@ -40,4 +45,23 @@ func (c *Case) Said() string {
 		return fmt.Sprintf("%q…", strings.ToValidUTF8(text[:saying], ""))
 	}
 	return fmt.Sprintf("%q", text)
+}
+
+// Family returns which addresses of Pods the controller takes for the backends of
+// the case's Service: those of IPv4, or of IPv6 where the load balancer and its
+// backends are annotated so and the controller has the feature gates for it, which
+// can't be read (pkg/controller/service/reconcile/backend/backend.go). Where the
+// event names an address, that tells more.
+func (c *Case) Family() discoveryv1.AddressType {
+	for word := range strings.FieldsFuncSeq(c.Event.Message, func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF.:", r) }) {
+		ip, err := netip.ParseAddr(word)
+		switch {
+		case err != nil || ip.IsUnspecified():
+		case ip.Is4():
+			return discoveryv1.AddressTypeIPv4
+		default:
+			return discoveryv1.AddressTypeIPv6
+		}
+	}
+	return ccm.FamilyOf(c.Service)
 }

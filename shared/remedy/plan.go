@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // A Plan is what to do about a Case: data that can be shown, compared, approved and applied.
@@ -29,7 +29,7 @@ type Plan struct {
 	Seen bool
 	// Changes are what the sync that the steps bring about will change in the cloud beside
 	// them. The engine finds them out: see Compare.
-	Changes []events.Change
+	Changes []event.Change
 }
 
 // A Claim is one of a limited number of places, such as the free addresses of a
@@ -75,7 +75,7 @@ func (p Plan) Digest(class, uid string) string {
 
 // weighs names what of the changes takes traffic down, and what overwrites something that
 // is there, or may: a person who agrees to a plan agrees to these.
-func weighs(changes []events.Change) (down, sets []string) {
+func weighs(changes []event.Change) (down, sets []string) {
 	for _, c := range changes {
 		switch name := c.Balancer + " " + c.What; {
 		case c.Down:
@@ -89,8 +89,8 @@ func weighs(changes []events.Change) (down, sets []string) {
 	return slices.Compact(down), slices.Compact(sets)
 }
 
-// within reports whether changes weigh no more than those that somebody has agreed to.
-func within(changes, agreed []events.Change) bool {
+// Within reports whether changes weigh no more than those that somebody has agreed to.
+func Within(changes, agreed []event.Change) bool {
 	down, sets := weighs(changes)
 	most, more := weighs(agreed)
 	lacks := func(list []string) func(string) bool {
@@ -104,30 +104,31 @@ type digestStep struct {
 	Step Step
 }
 
-// records returns the steps as the journal keeps them, each with its way back.
-func records(steps []Step) ([]events.StepRecord, error) {
-	var out []events.StepRecord
+// Records returns the steps as the journal keeps them, each with its way back.
+func Records(steps []Step) ([]event.StepRecord, error) {
+	var out []event.StepRecord
 	for _, s := range steps {
 		data, err := json.Marshal(s)
 		if err != nil {
 			return nil, fmt.Errorf("encode step %s: %w", s.Kind(), err)
 		}
-		rec := events.StepRecord{Kind: s.Kind(), Text: s.String(), Target: s.Target(), Risk: s.Risk().String(), Step: data, Wakes: wakes(s)}
+		rec := event.StepRecord{Kind: s.Kind(), Text: s.String(), Target: s.Target(), Risk: s.Risk().String(), Step: data, Wakes: Wakes(s)}
 		if back, ok := s.Undo(); ok {
 			data, err := json.Marshal(back)
 			if err != nil {
 				return nil, fmt.Errorf("encode the undo of step %s: %w", s.Kind(), err)
 			}
-			rec.Undo = &events.Undo{Kind: back.Kind(), Text: back.String(), Step: data}
+			rec.Undo = &event.Undo{Kind: back.Kind(), Text: back.String(), Step: data}
 		}
 		out = append(out, rec)
 	}
 	return out, nil
 }
 
-// planned returns the steps of a record of the class. They are data: a step that the
-// class doesn't declare is an ErrUndeclared, whatever release has journalled it.
-func (r *Remedy) planned(env *Env, rec events.Record) ([]Step, error) {
+// Planned returns the steps of a record of the class, which decode makes again. They are
+// data: a step that the class doesn't declare is an ErrUndeclared, whatever release has
+// journalled it.
+func (r *Remedy) Planned(decode func(kind string, data []byte) (Step, error), rec event.Record) ([]Step, error) {
 	if rec.Next < 0 || rec.Next > len(rec.Steps) {
 		return nil, fmt.Errorf("class %s: %d of %d steps are done, %w", r.Class, rec.Next, len(rec.Steps), ErrUndeclared)
 	}
@@ -136,7 +137,7 @@ func (r *Remedy) planned(env *Env, rec events.Record) ([]Step, error) {
 		if !r.declares(s.Kind) {
 			return nil, fmt.Errorf("class %s: there is a step %q, %w", r.Class, s.Kind, ErrUndeclared)
 		}
-		step, err := env.Decode(s.Kind, s.Step)
+		step, err := decode(s.Kind, s.Step)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
 // A Mode says whether plans are applied.
@@ -37,9 +39,9 @@ type Policy struct {
 // A Survey is what the operator wants of the cluster beyond syncs that succeed. The
 // checks of the survey compare the cluster with it.
 type Survey struct {
-	Protect    []string `json:"protect,omitzero"`    // patterns of namespaces whose load balancers nobody may delete
-	Target     Version  `json:"target,omitzero"`     // to which the controller is to be upgraded; zero: the operator named none
-	LocalPorts Ports    `json:"localPorts,omitzero"` // from which nodes take ports for connections of their own; zero: DefaultLocalPorts
+	Protect    []string    `json:"protect,omitzero"`    // patterns of namespaces whose load balancers nobody may delete
+	Target     ccm.Version `json:"target,omitzero"`     // to which the controller is to be upgraded; zero: the operator named none
+	LocalPorts Ports       `json:"localPorts,omitzero"` // from which nodes take ports for connections of their own; zero: DefaultLocalPorts
 }
 
 // Protects reports whether the operator wants the load balancers of a namespace
@@ -119,8 +121,8 @@ const (
 	MuteLabel = "lbremedy.io/mute" // true: nothing is written, and nobody is asked
 )
 
-// A Leave is what the policy allows one class at one place.
-type Leave struct {
+// A Permission is what the policy allows one class at one place.
+type Permission struct {
 	Mode   Mode
 	Risk   Risk // fix mode applies plans up to this risk
 	OneWay bool // also steps that can't be taken back
@@ -130,8 +132,8 @@ type Leave struct {
 }
 
 // At returns what the policy allows a class at a place. Labels only make it stricter.
-func (p Policy) At(class string, at Place) Leave {
-	l := Leave{Mode: p.Mode, Risk: p.Risk}
+func (p Policy) At(class string, at Place) Permission {
+	l := Permission{Mode: p.Mode, Risk: p.Risk}
 	take := func(mode Mode, risk *Risk, why string) {
 		if mode != "" {
 			l.Mode, l.Why = mode, why
@@ -208,20 +210,20 @@ func (r Rule) String() string {
 
 // Allows reports whether a plan of this risk is applied without a person's word, and
 // the rule that says so.
-func (l Leave) Allows(r *Remedy, risk Risk, oneWay string) (bool, string) {
+func (l Permission) Allows(r *Remedy, risk Risk, oneWay string) (bool, string) {
 	switch {
 	case l.Muted:
-		return false, join(l.Why, "Nothing is written, and nobody is asked.")
+		return false, ccm.Join(l.Why, "Nothing is written, and nobody is asked.")
 	case l.Mode != Fix:
-		return false, join("Observe mode: plans are shown and never applied.", l.Why)
+		return false, ccm.Join("Observe mode: plans are shown and never applied.", l.Why)
 	case r.OptIn && !l.Named:
 		return false, fmt.Sprintf("The policy file does not name the class %s, and this class is applied only where it does.", r.Class)
 	case risk > l.Risk:
-		return false, join(fmt.Sprintf("The plan's risk is %s, and the policy applies plans up to %s by itself.", risk, l.Risk), l.Why)
+		return false, ccm.Join(fmt.Sprintf("The plan's risk is %s, and the policy applies plans up to %s by itself.", risk, l.Risk), l.Why)
 	case oneWay != "" && !l.OneWay:
 		return false, fmt.Sprintf("There is no way back from a step of the plan: %s.", oneWay)
 	}
-	return true, join(fmt.Sprintf("Fix mode applies plans up to %s risk; this one is %s.", l.Risk, risk), l.Why)
+	return true, ccm.Join(fmt.Sprintf("Fix mode applies plans up to %s risk; this one is %s.", l.Risk, risk), l.Why)
 }
 
 // RAMSettle returns how long to wait for RAM to act on a new policy version.

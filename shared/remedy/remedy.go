@@ -1,51 +1,17 @@
-// Package remedy is the engine: what a remedy is, and the one function that runs it.
+// Package remedy is the contract between the classes and the engine: what a class declares,
+// what it is given, and what it answers.
 //
-// A Remedy is a value that a class folder declares. Its code reads and decides;
-// it cannot write. What it decides is a Plan: plain data that can be shown,
-// compared, applied and undone. Run is the only place where the phases meet:
-// resume, diagnose, decide, apply, verify. It writes under the journal, which is
-// lock and memory at once: of any runs on one Service exactly one gets to write,
-// and what a killed run left open is taken up where it stood.
-//
-// # Where the code differs from the design it came from
-//
-// A run that waits between two steps (RAM takes a while to act on a new policy)
-// does not sleep: it ends as waiting with its next step in the journal, and goes
-// on from there when the stream delivers the event again.
+// A Remedy is a value that a class folder declares. Its code reads a Case and decides; it
+// cannot write. What it decides is a Plan: plain data that can be shown, compared,
+// approved, applied and undone. The steps of a plan are the only code that writes, and
+// shared/engine is the only one that has them do it.
 //
 // A plan may hold a Claim, one of a limited number of free places, such as the
 // addresses left in a vSwitch. When none is left the class is asked again and
 // told so, so that a hundred Services don't all choose the same last address.
 //
-// Before it diagnoses, a run takes a lease, in a key of the bucket for its Service
-// and class, and renews it until it ends, however slowly it reads: another one comes
-// back later. Who finds a lease that was left behind for ten seconds counts a run that
-// never ended, so that an event which kills its process becomes a question to a person
-// and not an endless loop. A run that was taken for dead and is not loses with its next
-// append. The lease of two minutes counts only from the intent, is in the journal, and
-// holds for all classes of the Service.
-//
-// A run that ends as the last record says, but for numbers in its sentences, leaves no
-// record: the key counts it. Thus a Service that stays broken does not fill the journal.
-//
-// What holds a plan back (a pause, a freeze, a budget) ends the run as waiting with
-// nothing of the plan begun: the case is diagnosed afresh, never applied as it was
-// planned. Budgets are places, as the design has them; a person's approval goes before
-// them, before the allowed risk and before a breaker, and lasts for one attempt.
-//
-// A plan in the journal is data, and what it says of its risk and of who agreed to it is
-// for people. A run that takes it over asks the class again as long as no step is made,
-// and works out the risk anew; that somebody has agreed is proven by the approval, which
-// is kept, for that attempt alone, until all is written.
-//
-// A plan with a step that can't be taken back asks, unless the policy says of the class
-// that it need not. To wake the controller is no such step.
-//
 // What the controller's sync changes beside a plan's steps is no class's matter: Compare
 // works it out for every plan that wakes the controller, and it decides about the risk.
-//
-// A plan that is parked until its moment to wake the controller keeps that moment:
-// who queued again each time would wait for ever where many do.
 package remedy
 
 import (
@@ -67,12 +33,12 @@ type Remedy struct {
 	Doc      string        // Markdown; its first line is the title
 	Codes    []string      // error codes that mean this class, where a message still carries one
 	Texts    []string      // texts looked for in the message; the longest text found wins
-	Reads    []grant.Grant // what Diagnose and Holds read beyond the Service
+	Reads    []grant.Grant // what Diagnose and StillFails read beyond the Service
 	Steps    []Step        // zero values: the kinds of write a plan may hold; their grants follow
 	Scope    Scope         // what one open ticket covers
 	OptIn    bool          // applied only where the policy file names the class
 	Deleting bool          // also answers for Services that are being deleted
-	Sees     bool          // Holds answers Yes on what it has read alone, whatever the Event says: all its plans are Seen
+	Sees     bool          // StillFails answers Yes on what it has read alone, whatever the Event says: all its plans are Seen
 
 	// Annotations are what its steps may set or remove of the Service: names as the
 	// controller's documentation has them, without prefix, or whole keys.
@@ -80,9 +46,9 @@ type Remedy struct {
 
 	// Diagnose finds the cause and says what to do. It only reads.
 	Diagnose func(context.Context, *Case) (Plan, error)
-	// Holds reports whether this failure's own cause still stands. It is asked
+	// StillFails reports whether this failure's own cause still stands. It is asked
 	// before the plan and after it. A class with steps has one.
-	Holds func(context.Context, *Case) (Verdict, error)
+	StillFails func(context.Context, *Case) (Verdict, error)
 }
 
 // Title returns the first line of the class's page, without its Markdown mark.
@@ -124,8 +90,8 @@ func (r *Remedy) Validate() error {
 	if r.Diagnose == nil {
 		errs = append(errs, errors.New("no Diagnose"))
 	}
-	if len(r.Steps) > 0 && r.Holds == nil {
-		errs = append(errs, errors.New("it has steps and no Holds"))
+	if len(r.Steps) > 0 && r.StillFails == nil {
+		errs = append(errs, errors.New("it has steps and no StillFails"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("class %q: %w", r.Class, err)
@@ -273,8 +239,8 @@ type Keyed interface {
 	Patch(*Case) []byte // the merge patch that it would apply, for a person to commit
 }
 
-// Validate returns what is wrong with a plan of this class, or nil.
-func (r *Remedy) validate(p Plan) error {
+// Check returns what is wrong with a plan of this class, or nil.
+func (r *Remedy) Check(p Plan) error {
 	switch {
 	case p.Finding == "" && len(p.Steps) == 0 && p.Ask == "" && p.Wait == 0:
 		return fmt.Errorf("class %s: Diagnose returned an empty plan", r.Class)
@@ -320,4 +286,10 @@ func (r *Remedy) declares(kind string) bool {
 		}
 	}
 	return false
+}
+
+// Wakes reports whether the step does nothing but wake the controller.
+func Wakes(s Step) bool {
+	_, ok := s.(Waker)
+	return ok
 }

@@ -2,24 +2,33 @@ package remedy
 
 import "time"
 
+// Lasting is how long what was to pass by itself may last, before a person is asked.
+const Lasting = 15 * time.Minute
+
 // Between two looks at what is to pass by itself.
 const (
 	shortPause = 30 * time.Second
 	longPause  = 3 * time.Minute
 )
 
-// Retry is the longest that the controller waits before it tries a failed sync
-// again: 5 s, doubled each time, at most this
-// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
-const Retry = 5 * time.Minute
+// Waited returns for how long the failure is known to stand: since its Event, or
+// as long as the case has waited with nothing to write, whichever is more. At both
+// ends somebody looked and found it.
+func (c *Case) Waited() time.Duration {
+	waited := c.Idle
+	if last := c.Event.Last; !last.IsZero() {
+		waited = max(waited, c.Now.Sub(last))
+	}
+	return waited
+}
 
 // Lasts reports whether the case has waited long enough for what was to pass by
-// itself: 15 minutes. Then a plan that waits becomes a question, and a class may
-// read what only a person who is asked wants to know.
-func (c *Case) Lasts() bool { return c.waited > enough }
+// itself. Then a plan that waits becomes a question, and a class may read what only a
+// person who is asked wants to know.
+func (c *Case) Lasts() bool { return c.Idle > Lasting }
 
-// Pause returns how long to wait before the next look at what is to pass by
+// PollInterval returns how long to wait before the next look at what is to pass by
 // itself: as long as it has lasted, half a minute at least and 3 minutes at most.
-func (c *Case) Pause() time.Duration {
-	return min(max(c.waited, shortPause), longPause).Round(time.Second)
+func (c *Case) PollInterval() time.Duration {
+	return min(max(c.Idle, shortPause), longPause).Round(time.Second)
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/aliyun/fc-runtime-go-sdk/fc"
 	"github.com/aliyun/fc-runtime-go-sdk/fccontext"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // margin is how long before Function Compute ends an invocation a run has to end, so
@@ -28,7 +28,7 @@ const margin = 2 * time.Second
 
 // context returns what a request's run stands under: under Function Compute the
 // credentials, the ID and the end of the invocation that its headers say.
-func (d *Door) context(r *http.Request) (context.Context, context.CancelFunc) {
+func (d *Endpoint) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, h := r.Context(), r.Header
 	if !d.FC {
 		return ctx, func() {}
@@ -62,7 +62,7 @@ func before(ctx context.Context, end time.Time) (context.Context, context.Cancel
 // is a request, and the answer says the status; of all else it is one or more
 // CloudEvents in JSON, and an error makes the platform count the invocation as failed; a
 // Dead one is for good, and a Misdirected one is the sender's fault.
-func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
+func (d *Endpoint) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
 	var id string
 	if fcc, ok := fccontext.FromContext(ctx); ok {
 		c := fcc.Credentials
@@ -91,12 +91,12 @@ func (d *Door) Invoke(ctx context.Context, payload []byte) (json.RawMessage, err
 	}
 	reply := d.handle(ctx, list)
 	switch {
-	case errors.Is(reply.Err, remedy.ErrForeign):
+	case errors.Is(reply.Err, engine.ErrForeign):
 		return nil, Misdirected(d.failed(id, reply.Dead))
 	case reply.Dead != "":
 		return nil, Dead(d.failed(id, reply.Dead))
 	case reply.Retry > 0 && reply.Record.Class != "": // the host has logged the run
-		return nil, errors.New(events.Redact(because(reply)))
+		return nil, errors.New(event.Redact(because(reply)))
 	case reply.Retry > 0:
 		return nil, errors.New(d.failed(id, because(reply)))
 	}
@@ -119,16 +119,16 @@ type Misdirected string
 func (m Misdirected) Error() string { return string(m) }
 
 // failed logs why an invocation fails, and returns it without secrets.
-func (d *Door) failed(id, text string) string {
-	text = events.Redact(text)
+func (d *Endpoint) failed(id, text string) string {
+	text = event.Redact(text)
 	if d.Log != nil {
 		d.Log.Warn("event not settled", "request", id, "error", text)
 	}
 	return text
 }
 
-// triggered answers the request of an HTTP trigger, as the door answers any.
-func (d *Door) triggered(r *http.Request) (json.RawMessage, error) {
+// triggered answers the request of an HTTP trigger, as the endpoint answers any.
+func (d *Endpoint) triggered(r *http.Request) (json.RawMessage, error) {
 	a := &recorder{header: http.Header{}, status: http.StatusOK}
 	d.Handler().ServeHTTP(a, r)
 	headers := map[string]string{}
@@ -157,7 +157,7 @@ func (a *recorder) Write(b []byte) (int, error) { return a.body.Write(b) }
 // goRuntime answers the invocations of Function Compute's Go runtime until ctx ends,
 // then lets those in hand finish. The SDK's loop can't be ended and has no ear for
 // SIGTERM: it goes on until the process ends.
-func (d *Door) goRuntime(ctx context.Context, api string) error {
+func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
 	mend(api, &d.hands)
 	fc.RegisterInitializerFunction(d.initialize)
 	fc.RegisterPreStopFunction(d.hands.wait)
@@ -233,9 +233,9 @@ func (m *mended) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // initialize checks that events can be answered. The SDK takes no error of an
 // initializer: a panic is how one fails, and the SDK hands its text on.
-func (d *Door) initialize(ctx context.Context) {
+func (d *Endpoint) initialize(ctx context.Context) {
 	if err := d.prepared(ctx); err != nil {
-		panic(events.Redact(err.Error()))
+		panic(event.Redact(err.Error()))
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // fcTrigger returns what an HTTP trigger hands to the Go runtime.
@@ -37,7 +37,7 @@ func fcTrigger(t testing.TB, method, path string, headers map[string]string, bod
 	return text
 }
 
-// The requests of an HTTP trigger are answered as the door answers any, and what the
+// The requests of an HTTP trigger are answered as the endpoint answers any, and what the
 // caller says is never taken for what the platform says.
 func TestTrigger(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestTrigger(t *testing.T) {
 		{"forged headers", fcTrigger(t, "POST", "/", forged, structured, false), host.Reply{}, 204, "", ""},
 		{"later", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Retry: 7 * time.Second}, 503, "7", "again in 7s"},
 		{"dead", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Dead: "nobody knows"}, 422, "", "nobody knows"},
-		{"of another cluster", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Dead: "not for this host", Err: remedy.ErrForeign}, 421, "", "not for this host"},
+		{"of another cluster", fcTrigger(t, "POST", "/", media, structured, false), host.Reply{Dead: "not for this host", Err: engine.ErrForeign}, 421, "", "not for this host"},
 		{"no token", fcTrigger(t, "POST", "/", nil, structured, false), host.Reply{}, 401, "", "shows none"},
 		{"a reader", fcTrigger(t, "GET", "/", media, "", false), host.Reply{}, 405, "", ""},
 		{"live", fcTrigger(t, "GET", "/healthz", nil, "", false), host.Reply{}, 200, "", ""},
@@ -71,7 +71,7 @@ func TestTrigger(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			d := &Door{FC: true, Tokens: func() ([]string, error) { return []string{"sesame"}, nil }, Handle: func(ctx context.Context, got cloudevents.Event) host.Reply {
+			d := &Endpoint{FC: true, Tokens: func() ([]string, error) { return []string{"sesame"}, nil }, Handle: func(ctx context.Context, got cloudevents.Event) host.Reply {
 				if got.ID() != e.ID() || !bytes.Equal(got.Data(), e.Data()) {
 					t.Errorf("the event became %s", got)
 				}
@@ -95,7 +95,7 @@ func TestTrigger(t *testing.T) {
 			}
 		})
 	}
-	d := &Door{}
+	d := &Endpoint{}
 	for _, payload := range []string{`{"version":"v2","requestContext":{}}`, `{"version":"v1","isBase64Encoded":true,"body":"%","requestContext":{}}`} {
 		if got, err := d.Invoke(t.Context(), []byte(payload)); err == nil || !strings.Contains(err.Error(), "HTTP trigger") {
 			t.Errorf("%s: got %s, %v", payload, got, err)
@@ -128,7 +128,7 @@ func TestBatch(t *testing.T) {
 			parts[i] = marshal(t, e)
 		}
 		var handled atomic.Int64
-		d := &Door{Handle: func(_ context.Context, e cloudevents.Event) host.Reply {
+		d := &Endpoint{Handle: func(_ context.Context, e cloudevents.Event) host.Reply {
 			handled.Add(1)
 			var i int
 			fmt.Sscan(e.ID(), &i)
@@ -142,11 +142,11 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// A panic of a run ends neither the door nor the other events of a batch.
+// A panic of a run ends neither the endpoint nor the other events of a batch.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	d := &Door{Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(context.Context, cloudevents.Event) host.Reply { panic("oh AccessKeyId=LTAI4FakeFakeFake1234") }}
+	d := &Endpoint{Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(context.Context, cloudevents.Event) host.Reply { panic("oh AccessKeyId=LTAI4FakeFakeFake1234") }}
 	text := marshal(t, failure(someService))
 	a := httptest.NewRecorder()
 	d.Handler().ServeHTTP(a, httptest.NewRequest("POST", "/", strings.NewReader("["+text+","+text+"]")))
@@ -163,7 +163,7 @@ func TestInvocation(t *testing.T) {
 		now := time.Now()
 		var left time.Duration
 		var log bytes.Buffer
-		d := &Door{FC: true, Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
+		d := &Endpoint{FC: true, Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
 			left = 0
 			if end, ok := ctx.Deadline(); ok {
 				left = time.Until(end)
@@ -210,7 +210,7 @@ func TestHands(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
-		d := &Door{Handle: func(context.Context, cloudevents.Event) host.Reply { <-end; return host.Reply{} }}
+		d := &Endpoint{Handle: func(context.Context, cloudevents.Event) host.Reply { <-end; return host.Reply{} }}
 		body := marshal(t, failure(someService))
 		post := func(method, path string) int {
 			a := httptest.NewRecorder()
@@ -257,8 +257,8 @@ func TestInitialize(t *testing.T) {
 			t.Errorf("it panics with %v", v)
 		}
 	}()
-	(&Door{}).initialize(t.Context())
-	(&Door{Ready: func(context.Context) error { return errors.New("NATS is away") }}).initialize(t.Context())
+	(&Endpoint{}).initialize(t.Context())
+	(&Endpoint{Ready: func(context.Context) error { return errors.New("NATS is away") }}).initialize(t.Context())
 }
 
 // What the platform leaves out is added, an API that is away is asked after a pause,

@@ -13,7 +13,7 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // mostEvents is how many events a batch may hold.
@@ -45,7 +45,7 @@ func decode(header http.Header, body []byte) ([]cloudevents.Event, error) {
 func read(header http.Header, body []byte) ([]cloudevents.Event, error) {
 	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	if header.Get("Ce-Specversion") != "" && !strings.HasPrefix(kind, "application/cloudevents") {
-		e, err := events.DecodeNATS(header, body) // the bindings of HTTP and NATS are one in this
+		e, err := event.DecodeNATS(header, body) // the bindings of HTTP and NATS are one in this
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +57,7 @@ func read(header http.Header, body []byte) ([]cloudevents.Event, error) {
 		return nil, fmt.Errorf("the content type %q is not one of a CloudEvent: send application/cloudevents+json, or the ce- headers of the binary mode", kind)
 	}
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
-		e, err := events.DecodeJSON(body)
+		e, err := event.DecodeJSON(body)
 		return []cloudevents.Event{e}, err
 	}
 	var parts []json.RawMessage
@@ -70,7 +70,7 @@ func read(header http.Header, body []byte) ([]cloudevents.Event, error) {
 	list := make([]cloudevents.Event, len(parts))
 	for i, part := range parts {
 		var err error
-		if list[i], err = events.DecodeJSON(part); err != nil {
+		if list[i], err = event.DecodeJSON(part); err != nil {
 			return nil, fmt.Errorf("event %d of the batch: %w", i+1, err)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 )
 
-// FuzzDoor sends anything to the door. It answers, and hands on nothing but valid
+// FuzzEndpoint sends anything to the endpoint. It answers, and hands on nothing but valid
 // CloudEvents.
-func FuzzDoor(f *testing.F) {
+func FuzzEndpoint(f *testing.F) {
 	structured := `{"specversion":"1.0","id":"1","type":"t","source":"/s","datacontenttype":"application/json","data":{"a":1}}`
 	f.Add("POST", "/", "application/cloudevents+json", "", "", []byte(structured))
 	f.Add("POST", "/invoke", "", "", "", []byte(structured[:40]))
@@ -28,7 +28,7 @@ func FuzzDoor(f *testing.F) {
 	f.Add("POST", "/", "", "", "", []byte(wrapped(f, map[string]string{"ce-specversion": "1.0"}, "x")))
 	f.Add("POST", "/", "", "", "", fcTrigger(f, "POST", "/", nil, structured, false))
 	f.Add("POST", "/", "", "", "", fcTrigger(f, "GE T", "%", map[string]string{"a b": "\n"}, "=", true))
-	d := &Door{Handle: func(_ context.Context, e cloudevents.Event) host.Reply {
+	d := &Endpoint{Handle: func(_ context.Context, e cloudevents.Event) host.Reply {
 		if err := e.Validate(); err != nil {
 			panic(err)
 		}

@@ -29,7 +29,7 @@ var errStranger = errors.New("the caller's token is not good here")
 var errCritical = errors.New("a critical header")
 
 // A Verifier checks the JSON Web Tokens that callers show: that one of the issuer's
-// keys has signed them, that they are for this door, and that it is their time. The
+// keys has signed them, that they are for this endpoint, and that it is their time. The
 // tokens of Kubernetes service accounts are such tokens.
 type Verifier struct {
 	issuer, audience string

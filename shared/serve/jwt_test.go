@@ -146,7 +146,7 @@ func sign(t testing.TB, method jwt.SigningMethod, key any, header map[string]any
 	return text
 }
 
-// A door lets in who shows a token of its issuer that is for it and in its time, and
+// An endpoint lets in who shows a token of its issuer that is for it and in its time, and
 // tells everybody else why not without showing the token to anybody.
 func TestJWT(t *testing.T) {
 	t.Parallel()
@@ -208,7 +208,7 @@ func TestJWT(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
-			d := &Door{
+			d := &Endpoint{
 				JWT: verifier(t, map[string]string{"KEYS": put(t, or(tt.keys, set256)), "SUBJECT": tt.subject}),
 				Log: slog.New(slog.NewTextHandler(&log, nil)), Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} },
 			}
@@ -235,7 +235,7 @@ func TestJWT(t *testing.T) {
 	}
 }
 
-// A fixed token and a JSON Web Token stand side by side, and what keeps the door from
+// A fixed token and a JSON Web Token stand side by side, and what keeps the endpoint from
 // knowing is not the caller's fault.
 func TestEitherToken(t *testing.T) {
 	t.Parallel()
@@ -251,7 +251,7 @@ func TestEitherToken(t *testing.T) {
 		{fixed, "fixed", 204}, {fixed, token, 204}, {fixed, "other", 401}, {fixed, "", 401},
 		{gone, token, 204}, {gone, "fixed", 503}, {nil, token, 204}, {nil, "fixed", 401},
 	} {
-		d := &Door{Tokens: tt.tokens, JWT: v, Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} }}
+		d := &Endpoint{Tokens: tt.tokens, JWT: v, Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{} }}
 		q := httptest.NewRequest("POST", "/", strings.NewReader(marshal(t, failure(someService))))
 		q.Header.Set("Authorization", "Bearer "+tt.shown)
 		a := httptest.NewRecorder()
@@ -435,7 +435,7 @@ func TestNewVerifier(t *testing.T) {
 	}
 }
 
-// A token that the API server of a cluster gave a service account opens the door that
+// A token that the API server of a cluster gave a service account opens the endpoint that
 // it is for, and no other. The keys come from that API server, which asks for a token
 // of its own.
 func TestServiceAccountToken(t *testing.T) {
@@ -490,7 +490,7 @@ func TestServiceAccountToken(t *testing.T) {
 	}
 }
 
-// Where an open door listens.
+// Where an open endpoint listens.
 func TestAddress(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -190,7 +190,7 @@ func limited(r io.Reader) ([]byte, error) {
 
 // parseKeys reads public keys: a JWKS (RFC 7517), or PEM blocks, which may be
 // certificates too. Keys of a kind or for a use that signs no tokens here are passed
-// over. Private keys are refused: they have no business at a door.
+// over. Private keys are refused: they have no business at an endpoint.
 func parseKeys(text []byte) ([]key, error) {
 	var all []key
 	var err error

@@ -1,7 +1,7 @@
-// Package serve puts a host behind a door: HTTP, as Knative and Function
+// Package serve puts a host behind an endpoint: HTTP, as Knative and Function
 // Compute's custom runtime speak it, or Function Compute's own Go runtime.
 //
-// One answer for every door: 204 the event is settled; 503 with Retry-After it
+// One answer for every endpoint: 204 the event is settled; 503 with Retry-After it
 // must come again; 422 it can never be handled; 421 it is another cluster's; 401 the
 // caller is not known.
 // Function Compute counts an invocation as failed only by the header x-fc-status,
@@ -10,12 +10,12 @@
 // Callers show a bearer token: one of LBREMEDY_DOOR_TOKEN or
 // LBREMEDY_DOOR_TOKEN_FILE, or a JSON Web Token as NewVerifier says, such as the
 // token of a Kubernetes service account that is projected for the audience of the
-// door. Everybody who may create Pods in a cluster can have such a token for any
+// endpoint. Everybody who may create Pods in a cluster can have such a token for any
 // audience, so that there LBREMEDY_DOOR_JWT_SUBJECT should name who may call.
 // Tokens are of use to HTTP callers: the event invocations of Function Compute
 // bring no headers of the caller's, and RAM decides who may invoke.
 //
-// A door that asks for no token says so at the start. It is open where a platform
+// An endpoint that asks for no token says so at the start. It is open where a platform
 // stands before it, which is Function Compute (FC_FUNCTION_NAME) or Knative
 // (K_SERVICE), and where LBREMEDY_DOOR_OPEN is true; everywhere else it listens to
 // its own machine alone. An event that a stranger sends can make a function look at a
@@ -59,7 +59,8 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -68,8 +69,8 @@ import (
 // a quarter of it before it is published.
 const MaxBody = 256 << 10
 
-// A Door answers requests with a host.
-type Door struct {
+// An Endpoint answers requests with a host.
+type Endpoint struct {
 	Handle func(context.Context, cloudevents.Event) host.Reply
 	Ready  func(context.Context) error // nil error: requests can be answered; nil: always ready
 	Log    *slog.Logger                // nil: discarded
@@ -80,8 +81,8 @@ type Door struct {
 	hands hands
 }
 
-// Handler returns the door's HTTP handler.
-func (d *Door) Handler() http.Handler {
+// Handler returns the endpoint's HTTP handler.
+func (d *Endpoint) Handler() http.Handler {
 	mux := http.NewServeMux()
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 	mux.HandleFunc("POST /{$}", d.event)
@@ -137,9 +138,9 @@ func (a *answer) Write(b []byte) (int, error) {
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // ready answers whether an event would find all it needs.
-func (d *Door) ready(w http.ResponseWriter, r *http.Request) {
+func (d *Endpoint) ready(w http.ResponseWriter, r *http.Request) {
 	if err := d.prepared(r.Context()); err != nil {
-		http.Error(w, events.Redact(err.Error()), http.StatusServiceUnavailable)
+		http.Error(w, event.Redact(err.Error()), http.StatusServiceUnavailable)
 		return
 	}
 	w.WriteHeader(http.StatusOK)
@@ -147,7 +148,7 @@ func (d *Door) ready(w http.ResponseWriter, r *http.Request) {
 
 // ready returns a function that answers whether NATS answers and the policy in force can
 // be read: without it nothing is written.
-func ready(env *remedy.Env) func(context.Context) error {
+func ready(env *engine.Env) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := env.Stream.Wake(ctx)
 		if err == nil {
@@ -159,7 +160,7 @@ func ready(env *remedy.Env) func(context.Context) error {
 
 // prepared returns what keeps events from being answered, or nil. The program has
 // connected before it listens, so that asking twice does no harm.
-func (d *Door) prepared(ctx context.Context) error {
+func (d *Endpoint) prepared(ctx context.Context) error {
 	if d.Ready == nil {
 		return nil
 	}
@@ -169,7 +170,7 @@ func (d *Door) prepared(ctx context.Context) error {
 }
 
 // event answers one event, or a batch of them.
-func (d *Door) event(w http.ResponseWriter, r *http.Request) {
+func (d *Endpoint) event(w http.ResponseWriter, r *http.Request) {
 	const unsettled = "event not settled"
 	if status, err := d.admit(r); err != nil {
 		switch status {
@@ -202,14 +203,14 @@ func (d *Door) event(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	reply := d.handle(ctx, list)
 	switch {
-	case errors.Is(reply.Err, remedy.ErrForeign):
+	case errors.Is(reply.Err, engine.ErrForeign):
 		d.refuse(w, r, http.StatusMisdirectedRequest, unsettled, reply.Dead)
 	case reply.Dead != "":
 		d.refuse(w, r, http.StatusUnprocessableEntity, unsettled, reply.Dead)
 	case reply.Retry > 0:
 		w.Header().Set("Retry-After", seconds(reply.Retry))
 		if reply.Record.Class != "" { // the host has logged the run
-			http.Error(w, events.Redact(because(reply)), http.StatusServiceUnavailable)
+			http.Error(w, event.Redact(because(reply)), http.StatusServiceUnavailable)
 			return
 		}
 		d.refuse(w, r, http.StatusServiceUnavailable, unsettled, because(reply))
@@ -234,7 +235,7 @@ const atOnce = 8
 // handle answers the events of a request as one: with the worst of its replies. That
 // is the one that must come again, because the sender sends all of them again, and
 // what was settled before is told by the journal at once.
-func (d *Door) handle(ctx context.Context, list []cloudevents.Event) host.Reply {
+func (d *Endpoint) handle(ctx context.Context, list []cloudevents.Event) host.Reply {
 	if !d.hands.begin() {
 		return host.Reply{Retry: time.Second, Err: errors.New("the function ends, and takes nothing more")}
 	}
@@ -259,12 +260,12 @@ func (d *Door) handle(ctx context.Context, list []cloudevents.Event) host.Reply 
 	return worst
 }
 
-// one answers one event. A panic is the run's and not the door's: the event comes again.
-func (d *Door) one(ctx context.Context, e cloudevents.Event) (r host.Reply) {
+// one answers one event. A panic is the run's and not the endpoint's: the event comes again.
+func (d *Endpoint) one(ctx context.Context, e cloudevents.Event) (r host.Reply) {
 	defer func() {
 		if v := recover(); v != nil {
 			if d.Log != nil {
-				d.Log.Error("run panicked", "event", e.ID(), "panic", events.Redact(fmt.Sprint(v)), "stack", string(debug.Stack()))
+				d.Log.Error("run panicked", "event", e.ID(), "panic", event.Redact(fmt.Sprint(v)), "stack", string(debug.Stack()))
 			}
 			r = host.Reply{Retry: time.Second, Err: errors.New("the run panicked")}
 		}
@@ -273,8 +274,8 @@ func (d *Door) one(ctx context.Context, e cloudevents.Event) (r host.Reply) {
 }
 
 // refuse answers with a status and one sentence.
-func (d *Door) refuse(w http.ResponseWriter, r *http.Request, status int, what, text string) {
-	text = events.Redact(text)
+func (d *Endpoint) refuse(w http.ResponseWriter, r *http.Request, status int, what, text string) {
+	text = event.Redact(text)
 	if d.Log != nil {
 		log := d.Log
 		if id := r.Header.Get("x-fc-request-id"); d.FC && id != "" {
@@ -294,18 +295,18 @@ func Main(r *remedy.Remedy) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := run(ctx, r, log); err != nil {
-		log.Error("function ends", "error", events.Redact(err.Error()))
+		log.Error("function ends", "error", event.Redact(err.Error()))
 		os.Exit(1)
 	}
 }
 
-// behindDoor is how long a run watches for success while a caller waits. What
+// whileCallerWaits is how long a run watches for success while a caller waits. What
 // takes longer comes back through the stream.
-const behindDoor = 10 * time.Second
+const whileCallerWaits = 10 * time.Second
 
 func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	config := host.FromEnv()
-	config.Who, config.Watch, config.Log = "http", behindDoor, log
+	config.Who, config.Watch, config.Log = "http", whileCallerWaits, log
 	inFC := os.Getenv("FC_RUNTIME_API") != ""
 	if inFC || os.Getenv("FC_FUNCTION_NAME") != "" {
 		config.Who = "fc"
@@ -320,7 +321,7 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	if err := h.Validate(); err != nil {
 		return err
 	}
-	d := &Door{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: ready(env), Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
+	d := &Endpoint{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: ready(env), Handle: func(ctx context.Context, e cloudevents.Event) host.Reply {
 		// An instance that was frozen wakes with a dead connection.
 		if err := env.Stream.Wake(ctx); err != nil {
 			return host.Reply{Retry: time.Second, Err: err}
@@ -345,7 +346,7 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	return Serve(ctx, listener, d.Handler())
 }
 
-// address returns where to listen, and what to warn of. A door that asks for no token
+// address returns where to listen, and what to warn of. An endpoint that asks for no token
 // is open to whoever reaches it: it listens to this machine alone, unless a platform
 // stands before it or a person says so.
 func address(getenv func(string) string, guarded bool) (address, warning string) {
@@ -358,13 +359,13 @@ func address(getenv func(string) string, guarded bool) (address, warning string)
 	case guarded:
 		return ":" + port, ""
 	case getenv("FC_FUNCTION_NAME") != "":
-		return ":" + port, "the door asks for no token: the triggers of the function decide who may call"
+		return ":" + port, "the endpoint asks for no token: the triggers of the function decide who may call"
 	case getenv("K_SERVICE") != "":
-		return ":" + port, "the door asks for no token: whoever reaches the Knative Service may call"
+		return ":" + port, "the endpoint asks for no token: whoever reaches the Knative Service may call"
 	case getenv("LBREMEDY_DOOR_OPEN") == "true":
-		return ":" + port, "the door asks for no token: LBREMEDY_DOOR_OPEN lets whoever reaches it call"
+		return ":" + port, "the endpoint asks for no token: LBREMEDY_DOOR_OPEN lets whoever reaches it call"
 	}
-	return "127.0.0.1:" + port, "the door asks for no token and listens to this machine alone: set LBREMEDY_DOOR_TOKEN, LBREMEDY_DOOR_TOKEN_FILE or LBREMEDY_DOOR_JWT_KEYS, or LBREMEDY_DOOR_OPEN=true"
+	return "127.0.0.1:" + port, "the endpoint asks for no token and listens to this machine alone: set LBREMEDY_DOOR_TOKEN, LBREMEDY_DOOR_TOKEN_FILE or LBREMEDY_DOOR_JWT_KEYS, or LBREMEDY_DOOR_OPEN=true"
 }
 
 // idle is how long a connection without requests is kept: longer than platforms keep

@@ -23,8 +23,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -57,10 +58,10 @@ func TestMain(m *testing.M) {
 }
 
 func failure(svc *corev1.Service) cloudevents.Event {
-	e, err := events.NewFailed(events.Failure{
+	e, err := event.NewFailed(event.Failure{
 		Cluster: "c-1", Class: "asks", Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: "no",
-		Service: events.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)},
-		Event:   events.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"},
+		Service: event.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)},
+		Event:   event.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"},
 		Count:   1, First: time.Now(), Last: time.Now(),
 	})
 	if err != nil {
@@ -81,7 +82,7 @@ func marshal(t testing.TB, e cloudevents.Event) string {
 }
 
 // One answer for every way in.
-func TestDoor(t *testing.T) {
+func TestEndpoint(t *testing.T) {
 	t.Parallel()
 	e := failure(someService)
 	structured := marshal(t, e)
@@ -110,7 +111,7 @@ func TestDoor(t *testing.T) {
 		{name: "an error", body: structured, reply: host.Reply{Retry: time.Second, Err: errors.New("read " + secret)}, status: 503, fc: "404", after: "1", says: "read https://slb.aliyuncs.com/"},
 		{name: "failed for good", body: structured, reply: host.Reply{Err: errors.New("no")}, status: 204, fc: "200"},
 		{name: "dead", body: structured, reply: host.Reply{Dead: "nobody knows " + secret}, status: 422, fc: "404", says: "nobody knows"},
-		{name: "of another cluster", body: structured, reply: host.Reply{Dead: "not for this host", Err: fmt.Errorf("%w: it is of c2", remedy.ErrForeign)}, status: 421, fc: "404", says: "not for this host"},
+		{name: "of another cluster", body: structured, reply: host.Reply{Dead: "not for this host", Err: fmt.Errorf("%w: it is of c2", engine.ErrForeign)}, status: 421, fc: "404", says: "not for this host"},
 		{name: "text", headers: map[string]string{"Content-Type": "text/plain"}, body: structured, status: 422, fc: "404", says: `content type "text/plain"`},
 		{name: "a batch of one", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[" + structured + "]", status: 204, fc: "200"},
 		{name: "a batch of none", headers: map[string]string{"Content-Type": "application/cloudevents-batch+json"}, body: "[]", status: 422, fc: "404", says: "the batch has 0 events"},
@@ -146,7 +147,7 @@ func TestDoor(t *testing.T) {
 			t.Parallel()
 			handled := 0
 			var log bytes.Buffer
-			d := &Door{
+			d := &Endpoint{
 				Handle: func(_ context.Context, got cloudevents.Event) host.Reply {
 					if handled++; got.ID() != e.ID() || string(got.Data()) != string(e.Data()) {
 						t.Errorf("the event became %s", got)
@@ -178,8 +179,8 @@ func TestDoor(t *testing.T) {
 		})
 	}
 
-	// Nobody asks whether a door without Ready is ready; without a log nothing is logged.
-	d := &Door{Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{Dead: "no"} }}
+	// Nobody asks whether an endpoint without Ready is ready; without a log nothing is logged.
+	d := &Endpoint{Handle: func(context.Context, cloudevents.Event) host.Reply { return host.Reply{Dead: "no"} }}
 	for path, want := range map[string]int{"/readyz": 200, "/": 422} {
 		method := "GET"
 		if path == "/" {
@@ -218,7 +219,7 @@ func TestBrokenOff(t *testing.T) {
 	t.Parallel()
 	a := httptest.NewRecorder()
 	q := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("{"), broken{}))
-	(&Door{}).Handler().ServeHTTP(a, q)
+	(&Endpoint{}).Handler().ServeHTTP(a, q)
 	if a.Code != http.StatusServiceUnavailable || a.Header().Get("x-fc-status") != "404" {
 		t.Errorf("got %d: %s", a.Code, a.Body)
 	}
@@ -237,13 +238,13 @@ func TestInvoke(t *testing.T) {
 		reply      host.Reply
 		want, err  string
 	}{
-		{name: "settled", body: marshal(t, e), reply: host.Reply{Record: events.Record{Case: "22222222-1", Result: events.Fixed}}, want: `{"case":"22222222-1","result":"fixed"}`},
+		{name: "settled", body: marshal(t, e), reply: host.Reply{Record: event.Record{Case: "22222222-1", Result: event.Fixed}}, want: `{"case":"22222222-1","result":"fixed"}`},
 		{name: "dead", body: marshal(t, e), reply: host.Reply{Dead: "nobody knows AccessKeyId=LTAI4FakeFakeFake1234"}, err: "nobody knows AccessKeyId=***"},
 		{name: "an error", body: marshal(t, e), reply: host.Reply{Retry: time.Second, Err: errors.New("boom")}, err: "boom"},
 		{name: "later", body: marshal(t, e), reply: host.Reply{Retry: 5 * time.Second}, err: "again in 5s"},
 		{name: "garbage", body: "{", err: "invalid event"},
 	} {
-		d := &Door{Handle: func(context.Context, cloudevents.Event) host.Reply { return tt.reply }}
+		d := &Endpoint{Handle: func(context.Context, cloudevents.Event) host.Reply { return tt.reply }}
 		got, err := d.Invoke(t.Context(), []byte(tt.body))
 		if string(got) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: got %s, %v", tt.name, got, err)
@@ -257,8 +258,8 @@ func TestInvoke(t *testing.T) {
 func TestKey(t *testing.T) {
 	t.Parallel()
 	var got cloud.Key
-	door := func(fc bool) *Door {
-		return &Door{FC: fc, Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
+	endpoint := func(fc bool) *Endpoint {
+		return &Endpoint{FC: fc, Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
 			got, _ = Key(cloud.Static(cloud.Key{ID: "own"}))(ctx)
 			return host.Reply{}
 		}}
@@ -278,13 +279,13 @@ func TestKey(t *testing.T) {
 		}
 		q.Header.Set("x-fc-access-key-secret", "secret")
 		q.Header.Set("x-fc-security-token", "token")
-		door(tt.fc).Handler().ServeHTTP(httptest.NewRecorder(), q)
+		endpoint(tt.fc).Handler().ServeHTTP(httptest.NewRecorder(), q)
 		if got != tt.want {
 			t.Errorf("in FC %t, with the ID %q sent: got %v", tt.fc, tt.id, got)
 		}
 
 		ctx := fccontext.NewContext(t.Context(), &fccontext.FcContext{Credentials: fccontext.Credentials{AccessKeyId: tt.id, AccessKeySecret: "secret", SecurityToken: "token"}})
-		if _, err := door(true).Invoke(ctx, []byte(body)); err != nil {
+		if _, err := endpoint(true).Invoke(ctx, []byte(body)); err != nil {
 			t.Error(err)
 		}
 		if want := map[string]cloud.Key{"id": sent, "": {ID: "own"}}[tt.id]; got != want {
@@ -302,7 +303,7 @@ func TestKeyOfNobody(t *testing.T) {
 	}
 }
 
-// A door that is asked to end lets what it has in hand finish, and takes no more.
+// An endpoint that is asked to end lets what it has in hand finish, and takes no more.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -310,7 +311,7 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun, end := make(chan struct{}), make(chan struct{})
-	d := &Door{Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
+	d := &Endpoint{Handle: func(ctx context.Context, _ cloudevents.Event) host.Reply {
 		close(begun)
 		<-end
 		if ctx.Err() != nil {
@@ -542,12 +543,12 @@ func (w *world) start(t *testing.T, more ...string) (*exec.Cmd, func()) {
 func TestNotReadyWithoutPolicy(t *testing.T) {
 	t.Parallel()
 	var reads error
-	env := &remedy.Env{Stream: nats.Streams(t), Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{}, reads }}
+	env := &engine.Env{Stream: nats.Streams(t), Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{}, reads }}
 	if err := ready(env)(t.Context()); err != nil {
 		t.Error(err)
 	}
 	reads = policy.ErrNewer
-	d := &Door{Ready: ready(env)}
+	d := &Endpoint{Ready: ready(env)}
 	w := httptest.NewRecorder()
 	d.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "newer release") {

@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // Timer is the main function of a program that does one thing whenever a timer calls:
@@ -26,12 +26,12 @@ import (
 //
 // With the argument --once it does the thing once and ends, as a CronJob wants it: with
 // the exit code 0 when the thing is done, and 1 when it is not.
-func Timer(ctx context.Context, name string, do func(context.Context, *remedy.Env) error) {
+func Timer(ctx context.Context, name string, do func(context.Context, *engine.Env) error) {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("class", name)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := runTimer(ctx, os.Args[1:], do, log); err != nil {
-		log.Error("function ends", "error", events.Redact(err.Error()))
+		log.Error("function ends", "error", event.Redact(err.Error()))
 		os.Exit(1)
 	}
 }
@@ -39,7 +39,7 @@ func Timer(ctx context.Context, name string, do func(context.Context, *remedy.En
 // errGoRuntime says that a timer's program is no program for that runtime.
 var errGoRuntime = errors.New("FC_RUNTIME_API is set: a function on a timer needs a custom runtime, which calls it over HTTP")
 
-func runTimer(ctx context.Context, args []string, do func(context.Context, *remedy.Env) error, log *slog.Logger) error {
+func runTimer(ctx context.Context, args []string, do func(context.Context, *engine.Env) error, log *slog.Logger) error {
 	once := slices.Equal(args, []string{"--once"})
 	switch {
 	case len(args) > 0 && !once:
@@ -60,7 +60,7 @@ func runTimer(ctx context.Context, args []string, do func(context.Context, *reme
 	if once {
 		return do(ctx, env)
 	}
-	d := &Door{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: env.Stream.Wake}
+	d := &Endpoint{Log: log, Tokens: Tokens(os.Getenv), FC: config.Who == "fc", Ready: env.Stream.Wake}
 	if d.JWT, err = NewVerifier(ctx, os.Getenv); err != nil {
 		return err
 	}
@@ -77,8 +77,8 @@ func runTimer(ctx context.Context, args []string, do func(context.Context, *reme
 }
 
 // onTime returns a handler that answers a call with 204 when the thing is done, and with
-// 503 when it must be done again. All else is answered as any door does.
-func (d *Door) onTime(do func(context.Context) error) http.Handler {
+// 503 when it must be done again. All else is answered as any endpoint does.
+func (d *Endpoint) onTime(do func(context.Context) error) http.Handler {
 	call := func(w http.ResponseWriter, r *http.Request) {
 		w = &answer{ResponseWriter: w}
 		if status, err := d.admit(r); err != nil {
@@ -114,11 +114,11 @@ func (d *Door) onTime(do func(context.Context) error) http.Handler {
 }
 
 // done does the thing. Its panic is an error of this call.
-func (d *Door) done(ctx context.Context, do func(context.Context) error) (err error) {
+func (d *Endpoint) done(ctx context.Context, do func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			if d.Log != nil {
-				d.Log.Error("call panicked", "panic", events.Redact(fmt.Sprint(v)), "stack", string(debug.Stack()))
+				d.Log.Error("call panicked", "panic", event.Redact(fmt.Sprint(v)), "stack", string(debug.Stack()))
 			}
 			err = errors.New("the call panicked")
 		}

@@ -16,7 +16,7 @@ import (
 func TestOnTime(t *testing.T) {
 	t.Parallel()
 	calls, fails := 0, error(nil)
-	d := &Door{Tokens: func() ([]string, error) { return []string{"sesame"}, nil }}
+	d := &Endpoint{Tokens: func() ([]string, error) { return []string{"sesame"}, nil }}
 	h := d.onTime(func(context.Context) error { calls++; return fails })
 	for _, tt := range []struct {
 		what, method, path, token, body string
@@ -48,7 +48,7 @@ func TestOnTime(t *testing.T) {
 // the end waits for what is in hand, and a call that comes after is made again.
 func TestOnTimeEnds(t *testing.T) {
 	t.Parallel()
-	d := &Door{FC: true, Log: slog.New(slog.DiscardHandler)}
+	d := &Endpoint{FC: true, Log: slog.New(slog.DiscardHandler)}
 	call := func(h http.Handler, method, path string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
 		r.Header.Set("x-fc-function-timeout", "60")

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Tokens returns what callers of a door must show, as LBREMEDY_DOOR_TOKEN and the
+// Tokens returns what callers of an endpoint must show, as LBREMEDY_DOOR_TOKEN and the
 // file that LBREMEDY_DOOR_TOKEN_FILE names say; nil if neither is set. The file holds
 // a token on each line, so that a new one can be good before the old one ends, and is
 // read for each request: a mounted Secret changes in place.
@@ -41,11 +41,11 @@ func Tokens(getenv func(string) string) func() ([]string, error) {
 }
 
 // guarded reports whether callers must show a token.
-func (d *Door) guarded() bool { return d.Tokens != nil || d.JWT != nil }
+func (d *Endpoint) guarded() bool { return d.Tokens != nil || d.JWT != nil }
 
 // admit returns nil if the caller shows a token that is good, else the status to
-// answer with and why. Without a setting for tokens whoever reaches the door may call.
-func (d *Door) admit(r *http.Request) (status int, err error) {
+// answer with and why. Without a setting for tokens whoever reaches the endpoint may call.
+func (d *Endpoint) admit(r *http.Request) (status int, err error) {
 	if !d.guarded() {
 		return 0, nil
 	}
@@ -65,7 +65,7 @@ func (d *Door) admit(r *http.Request) (status int, err error) {
 
 // known returns nil if a token is one of the fixed ones or a good JSON Web Token. It
 // is an errStranger if it is neither.
-func (d *Door) known(ctx context.Context, shown string) error {
+func (d *Endpoint) known(ctx context.Context, shown string) error {
 	var away error // what kept it from knowing
 	if d.Tokens != nil {
 		good, err := d.Tokens()

@@ -29,7 +29,7 @@ func TestTokens(t *testing.T) {
 	put("old-one\nnew-one\n")
 	env := map[string]string{"LBREMEDY_DOOR_TOKEN": "fixed", "LBREMEDY_DOOR_TOKEN_FILE": file}
 	handled := 0
-	d := &Door{Tokens: Tokens(func(name string) string { return env[name] }), Handle: func(context.Context, cloudevents.Event) host.Reply {
+	d := &Endpoint{Tokens: Tokens(func(name string) string { return env[name] }), Handle: func(context.Context, cloudevents.Event) host.Reply {
 		handled++
 		return host.Reply{}
 	}}

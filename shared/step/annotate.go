@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -84,7 +87,7 @@ func (a Annotate) Undo() (remedy.Step, bool) {
 func differs(now map[string]string, change map[string]*string, was map[string]string) string {
 	said := func(values map[string]string, key string) string {
 		if v, ok := values[key]; ok {
-			return remedy.Quote(v)
+			return ccm.Quote(v)
 		}
 		return "absent"
 	}
@@ -117,10 +120,10 @@ type RemoveAnnotation struct {
 
 // Without returns the step that removes the controller's annotation with this
 // short name from the case's Service, under both of its prefixes.
-func Without(c *remedy.Case, short string) RemoveAnnotation {
+func Without(svc *corev1.Service, short string) RemoveAnnotation {
 	r := RemoveAnnotation{Was: map[string]string{}}
-	for _, key := range []string{remedy.Prefix + short, remedy.LegacyPrefix + short} {
-		if v, ok := c.Service.Annotations[key]; ok {
+	for _, key := range []string{ccm.Prefix + short, ccm.LegacyPrefix + short} {
+		if v, ok := svc.Annotations[key]; ok {
 			r.Names = append(r.Names, key)
 			r.Was[key] = v
 		}
@@ -129,11 +132,11 @@ func Without(c *remedy.Case, short string) RemoveAnnotation {
 }
 
 // With returns the step that sets the controller's annotation with this short
-// name on the case's Service, under its current prefix, which wins over the legacy one.
-func With(c *remedy.Case, short, value string) Annotate {
-	key := remedy.Prefix + short
+// name on the Service, under its current prefix, which wins over the legacy one.
+func With(svc *corev1.Service, short, value string) Annotate {
+	key := ccm.Prefix + short
 	a := Annotate{Set: map[string]string{key: value}}
-	if v, ok := c.Service.Annotations[key]; ok {
+	if v, ok := svc.Annotations[key]; ok {
 		a.Was = map[string]string{key: v}
 	}
 	return a
@@ -233,7 +236,7 @@ func invert(change map[string]*string, was map[string]string) remedy.Step {
 // version of the Service that the case holds.
 func annotate(ctx context.Context, c *remedy.Case, w *remedy.Writers, change map[string]*string) error {
 	mark := c.Mark()
-	patch := kube.ServicePatch{Annotations: map[string]*string{remedy.Resync: &mark}}
+	patch := kube.ServicePatch{Annotations: map[string]*string{ccm.Resync: &mark}}
 	maps.Copy(patch.Annotations, change)
 	svc, err := w.Kube.PatchService(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion, patch)
 	if err != nil {

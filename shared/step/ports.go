@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -87,7 +88,7 @@ func (t TargetPorts) Check(_ context.Context, c *remedy.Case) (remedy.State, err
 // controller with the same patch.
 func (t TargetPorts) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	mark := c.Mark()
-	patch := kube.ServicePatch{Annotations: map[string]*string{remedy.Resync: &mark}, Spec: t.spec(c.Service.Spec.Ports)}
+	patch := kube.ServicePatch{Annotations: map[string]*string{ccm.Resync: &mark}, Spec: t.spec(c.Service.Spec.Ports)}
 	svc, err := w.Kube.PatchService(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion, patch)
 	if err != nil {
 		return fmt.Errorf("patch Service %s/%s: %w", c.Service.Namespace, c.Service.Name, err)

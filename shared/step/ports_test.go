@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -42,8 +43,8 @@ func TestTargetPorts(t *testing.T) {
 	r.is(r.undo(back), remedy.Todo)
 
 	equal(t, set.Keys(), []string{remedy.PortsKey})
-	equal(t, string(step.TargetPorts{Ports: set.Ports[:1]}.Patch(&remedy.Case{Service: &corev1.Service{Spec: corev1.ServiceSpec{
-		Ports: []corev1.ServicePort{{Port: 80, Protocol: "TCP", TargetPort: intstr.FromString("http"), NodePort: 30080}}}}})),
+	equal(t, string(step.TargetPorts{Ports: set.Ports[:1]}.Patch(&remedy.Case{View: ccm.View{Service: &corev1.Service{Spec: corev1.ServiceSpec{
+		Ports: []corev1.ServicePort{{Port: 80, Protocol: "TCP", TargetPort: intstr.FromString("http"), NodePort: 30080}}}}}})),
 		`{"spec":{"ports":[{"protocol":"TCP","port":80,"targetPort":8080,"nodePort":30080}]}}`)
 
 	r.patch(`{"metadata":{"annotations":{"a/b":"c"}}}`)

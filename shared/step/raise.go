@@ -52,7 +52,7 @@ func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota,
 		return plan, nil
 	case q.Total >= need:
 		plan.Finding += " The limit allows that by now, and the controller tries again within 5 minutes."
-		plan.Wait = c.Pause()
+		plan.Wait = c.PollInterval()
 		plan.Ask = "Look into the controller's log for what it lacks still: " + c.LogQuery() + "."
 		return plan, nil
 	case len(all) > 0 && all[0].Refused() && (all[0].At.IsZero() || c.Now.Sub(all[0].At) < refusal):

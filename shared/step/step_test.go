@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -158,7 +159,7 @@ func TestAnnotations(t *testing.T) {
 			r.read()
 			r.is(tt.step, remedy.Done)
 			r.is(back, remedy.Todo)
-			want := map[string]string{remedy.Resync: "case.1"}
+			want := map[string]string{ccm.Resync: "case.1"}
 			for k, v := range tt.want {
 				want[k] = v
 			}
@@ -168,7 +169,7 @@ func TestAnnotations(t *testing.T) {
 			r.read()
 			r.is(back, remedy.Done)
 			r.is(tt.step, remedy.Todo)
-			want = map[string]string{remedy.Resync: "case.1"}
+			want = map[string]string{ccm.Resync: "case.1"}
 			for k, v := range before {
 				want[k] = v
 			}
@@ -192,32 +193,32 @@ func TestAnnotations(t *testing.T) {
 // Both prefixes of the controller are seen; the current one is written.
 func TestByShortName(t *testing.T) {
 	t.Parallel()
-	c := &remedy.Case{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-		remedy.Prefix + "spec": "a", remedy.LegacyPrefix + "spec": "b", remedy.LegacyPrefix + "id": "c",
-	}}}}
-	equal(t, step.Without(c, "spec"), step.RemoveAnnotation{
-		Names: []string{remedy.Prefix + "spec", remedy.LegacyPrefix + "spec"},
-		Was:   map[string]string{remedy.Prefix + "spec": "a", remedy.LegacyPrefix + "spec": "b"},
+	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		ccm.Prefix + "spec": "a", ccm.LegacyPrefix + "spec": "b", ccm.LegacyPrefix + "id": "c",
+	}}}}}
+	equal(t, step.Without(c.Service, "spec"), step.RemoveAnnotation{
+		Names: []string{ccm.Prefix + "spec", ccm.LegacyPrefix + "spec"},
+		Was:   map[string]string{ccm.Prefix + "spec": "a", ccm.LegacyPrefix + "spec": "b"},
 	})
-	equal(t, step.With(c, "spec", "x"), step.Annotate{Set: map[string]string{remedy.Prefix + "spec": "x"}, Was: map[string]string{remedy.Prefix + "spec": "a"}})
-	equal(t, step.With(c, "id", "x"), step.Annotate{Set: map[string]string{remedy.Prefix + "id": "x"}})
-	equal(t, string(step.Without(c, "id").Patch(c)), `{"metadata":{"annotations":{"`+remedy.LegacyPrefix+`id":null}}}`)
+	equal(t, step.With(c.Service, "spec", "x"), step.Annotate{Set: map[string]string{ccm.Prefix + "spec": "x"}, Was: map[string]string{ccm.Prefix + "spec": "a"}})
+	equal(t, step.With(c.Service, "id", "x"), step.Annotate{Set: map[string]string{ccm.Prefix + "id": "x"}})
+	equal(t, string(step.Without(c.Service, "id").Patch(c)), `{"metadata":{"annotations":{"`+ccm.LegacyPrefix+`id":null}}}`)
 	a := step.Annotate{Set: map[string]string{"b": "2", "a": "1"}, Remove: []string{"c"}}
 	equal(t, string(a.Patch(c)), `{"metadata":{"annotations":{"a":"1","b":"2","c":null}}}`)
 	equal(t, a.Keys(), []string{"a", "b", "c"})
-	equal(t, step.Without(c, "id").Keys(), []string{remedy.LegacyPrefix + "id"})
+	equal(t, step.Without(c.Service, "id").Keys(), []string{ccm.LegacyPrefix + "id"})
 }
 
 // A touch is done by its attempt alone.
 func TestTouch(t *testing.T) {
 	t.Parallel()
-	r := build(t, nil, map[string]string{remedy.Resync: "case.0"})
+	r := build(t, nil, map[string]string{ccm.Resync: "case.0"})
 	touch := step.Touch{After: time.Minute}
 	r.is(touch, remedy.Todo)
 	r.does(touch)
 	r.read()
 	r.is(touch, remedy.Done)
-	equal(t, r.c.Service.Annotations, map[string]string{remedy.Resync: "case.1"})
+	equal(t, r.c.Service.Annotations, map[string]string{ccm.Resync: "case.1"})
 	r.c.Attempt = 2
 	r.is(touch, remedy.Todo)
 	if _, ok := touch.Undo(); ok {

@@ -7,16 +7,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 // Several edits are one patch, with the way back of all of them.
 func TestTogether(t *testing.T) {
-	const p, old = remedy.Prefix, remedy.LegacyPrefix
-	c := &remedy.Case{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+	const p, old = ccm.Prefix, ccm.LegacyPrefix
+	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 		p + "spec": "slb.s1.small", old + "spec": "slb.s2.small", old + "ip-version": "ipv6", "other": "x",
-	}}}}
+	}}}}}
 	for _, tt := range []struct {
 		name  string
 		edits []step.Edit
@@ -25,7 +26,7 @@ func TestTogether(t *testing.T) {
 		back  remedy.Step
 	}{
 		{
-			"sets and removes", []step.Edit{step.With(c, "instance-charge-type", "PayByCLCU"), step.Without(c, "spec")},
+			"sets and removes", []step.Edit{step.With(c.Service, "instance-charge-type", "PayByCLCU"), step.Without(c.Service, "spec")},
 			step.Annotate{
 				Set: map[string]string{p + "instance-charge-type": "PayByCLCU"}, Remove: []string{p + "spec", old + "spec"},
 				Was: map[string]string{p + "spec": "slb.s1.small", old + "spec": "slb.s2.small"},
@@ -37,7 +38,7 @@ func TestTogether(t *testing.T) {
 			},
 		},
 		{
-			"removes alone", []step.Edit{step.Without(c, "spec"), step.Without(c, "ip-version")},
+			"removes alone", []step.Edit{step.Without(c.Service, "spec"), step.Without(c.Service, "ip-version")},
 			step.RemoveAnnotation{
 				Names: []string{p + "spec", old + "ip-version", old + "spec"},
 				Was:   map[string]string{p + "spec": "slb.s1.small", old + "spec": "slb.s2.small", old + "ip-version": "ipv6"},
@@ -49,7 +50,7 @@ func TestTogether(t *testing.T) {
 			},
 		},
 		{
-			"the later one counts", []step.Edit{step.With(c, "spec", "a"), step.With(c, "spec", "b")},
+			"the later one counts", []step.Edit{step.With(c.Service, "spec", "a"), step.With(c.Service, "spec", "b")},
 			step.Annotate{Set: map[string]string{p + "spec": "b"}, Was: map[string]string{p + "spec": "slb.s1.small"}},
 			"annotate " + p + "spec=b",
 			step.Annotate{Set: map[string]string{p + "spec": "slb.s1.small"}, Was: map[string]string{p + "spec": "b"}},
@@ -76,8 +77,8 @@ func TestTogether(t *testing.T) {
 
 // What changes a load balancer for good has no way back, and is an edit all the same.
 func TestConvert(t *testing.T) {
-	c := &remedy.Case{Service: &corev1.Service{}}
-	s := step.Convert{Annotate: step.With(c, "instance-charge-type", "PayByCLCU"), LB: "lb-1"}
+	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{}}}
+	s := step.Convert{Annotate: step.With(c.Service, "instance-charge-type", "PayByCLCU"), LB: "lb-1"}
 	if back, ok := s.Undo(); ok {
 		t.Errorf("it is taken back by %s", back)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -52,7 +53,7 @@ func (Touch) Pace() time.Duration { return every }
 
 // Check reports whether this attempt has touched the Service.
 func (Touch) Check(_ context.Context, c *remedy.Case) (remedy.State, error) {
-	if c.Service.Annotations[remedy.Resync] == c.Mark() {
+	if c.Service.Annotations[ccm.Resync] == c.Mark() {
 		return remedy.Done, nil
 	}
 	return remedy.Todo, nil

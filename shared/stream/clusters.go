@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // ConsumerOf returns the name of the consumer of FAILED that the workers of a class in a
@@ -32,7 +32,7 @@ func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string)
 		for _, cluster := range slices.Sorted(slices.Values(clusters)) {
 			said, _, err := s.setupConsumer(ctx, Failed, jetstream.ConsumerConfig{
 				Name:          ConsumerOf(cluster, class),
-				FilterSubject: events.FailedOf(cluster, class),
+				FilterSubject: event.FailedOf(cluster, class),
 				DeliverPolicy: jetstream.DeliverAllPolicy,
 			})
 			if err := take(said, err); err != nil {
@@ -73,13 +73,13 @@ func (s *Stream) retire(ctx context.Context, class string) ([]string, error) {
 	if old, err := has(class); err != nil || !old {
 		return nil, err
 	}
-	subjects, err := s.Subjects(ctx, Failed, events.FailedOf("*", class))
+	subjects, err := s.Subjects(ctx, Failed, event.FailedOf("*", class))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	var lack []string
 	for _, subject := range subjects {
-		cluster, _, _, err := events.ParseFailedSubject(subject)
+		cluster, _, _, err := event.ParseFailedSubject(subject)
 		if err != nil || slices.Contains(lack, cluster) {
 			continue // what can be no failure is nobody's
 		}

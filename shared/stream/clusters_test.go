@@ -9,14 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
 // failIn publishes a failure of class in a cluster.
 func failIn(t *testing.T, s *Stream, cluster, uid string) {
 	t.Helper()
-	if _, _, err := s.PublishNewer(t.Context(), events.FailedSubject(cluster, class, uid), cluster+uid, nil, []byte("x"), func(Message) bool { return true }); err != nil {
+	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject(cluster, class, uid), cluster+uid, nil, []byte("x"), func(Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -57,7 +57,7 @@ func TestClustersApart(t *testing.T) {
 		}
 	}
 	for _, c := range clusters {
-		want := []string{events.FailedSubject(c, class, uids[0]), events.FailedSubject(c, class, uids[1])}
+		want := []string{event.FailedSubject(c, class, uids[0]), event.FailedSubject(c, class, uids[1])}
 		if diff := cmp.Diff(want, taken(t, s, c, 2)); diff != "" {
 			t.Errorf("%s: %s", c, diff)
 		}
@@ -78,7 +78,7 @@ func TestSharedConsumersAreBroughtOver(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
 	old, err := s.js.CreateConsumer(ctx, Failed, jetstream.ConsumerConfig{
-		Durable: class, FilterSubject: events.FailedOf("*", class), AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1,
+		Durable: class, FilterSubject: event.FailedOf("*", class), AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestSharedConsumersAreBroughtOver(t *testing.T) {
 	for _, c := range []string{"c1", "c2"} {
 		var want []string
 		for _, uid := range uids {
-			want = append(want, events.FailedSubject(c, class, uid))
+			want = append(want, event.FailedSubject(c, class, uid))
 		}
 		if diff := cmp.Diff(want, taken(t, s, c, len(uids))); diff != "" {
 			t.Errorf("%s: %s", c, diff)

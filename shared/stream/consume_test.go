@@ -13,7 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
@@ -72,7 +72,7 @@ func patience(t testing.TB, s *Stream, d time.Duration) {
 func settledAll(t testing.TB, s *Stream) {
 	t.Helper()
 	// The consumer learns of a message a moment after the stream has it.
-	last, err := s.Last(t.Context(), Failed, events.FailedOf("*", class))
+	last, err := s.Last(t.Context(), Failed, event.FailedOf("*", class))
 	if err != nil {
 		t.Fatal(err)
 	}

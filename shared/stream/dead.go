@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // DeadSubjects is the filter for all that DEAD holds.
@@ -54,7 +54,7 @@ func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[str
 	}
 	id := deadID(origin, header, data)
 	m.Header.Set(jetstream.MsgIDHeader, id)
-	m.Header.Set(HeaderReason, cut(events.Redact(reason), maxReason))
+	m.Header.Set(HeaderReason, cut(event.Redact(reason), maxReason))
 	m.Header.Set(HeaderOrigin, cut(origin, maxReason))
 	if len(data) > maxDeadData {
 		m.Header.Set(HeaderCut, strconv.Itoa(len(data)))

@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 func TestDepth(t *testing.T) {
 	s := fresh(t, "busy", "quota")
 	ctx, cancel := context.WithCancel(t.Context())
 	for _, uid := range []string{"u1", "u2", "u3"} {
-		if _, _, err := s.PublishNewer(ctx, events.FailedSubject("c1", "busy", uid), uid, nil, []byte("x"), func(Message) bool { return true }); err != nil {
+		if _, _, err := s.PublishNewer(ctx, event.FailedSubject("c1", "busy", uid), uid, nil, []byte("x"), func(Message) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 	}

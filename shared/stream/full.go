@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // fulls are the streams that took nothing at the last try.
@@ -33,9 +33,9 @@ func (f *fulls) note(subject string, err error) {
 // streamOf returns the stream that a subject belongs to.
 func streamOf(subject string) string {
 	for prefix, name := range map[string]string{
-		strings.TrimSuffix(events.FailedSubjects, ">"): Failed,
-		strings.TrimSuffix(events.CaseSubjects, ">"):   Cases,
-		strings.TrimSuffix(events.KeptSubjects, ">"):   Cases,
+		strings.TrimSuffix(event.FailedSubjects, ">"): Failed,
+		strings.TrimSuffix(event.CaseSubjects, ">"):   Cases,
+		strings.TrimSuffix(event.KeptSubjects, ">"):   Cases,
 		deadPrefix:   Dead,
 		bucketPrefix: bucketStream,
 	} {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // A Journal is the memory of one Service and class, and the lock of the whole
@@ -32,8 +32,8 @@ var caseToken = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 func (s *Stream) Journal(cluster, serviceUID, class string) *Journal {
 	j := &Journal{
 		stream:  s,
-		subject: events.CaseSubject(cluster, serviceUID, class),
-		all:     events.CaseFilter(cluster, serviceUID),
+		subject: event.CaseSubject(cluster, serviceUID, class),
+		all:     event.CaseFilter(cluster, serviceUID),
 	}
 	for _, t := range []string{cluster, serviceUID, class} {
 		if !caseToken.MatchString(t) {
@@ -95,7 +95,7 @@ func (s *Stream) Snapshot(ctx context.Context, cluster, serviceUID, class string
 	if j := s.Journal(cluster, serviceUID, class); j.bad != nil {
 		return j.bad
 	}
-	m := outgoing(events.KeptSubject(cluster, serviceUID, class), header, data)
+	m := outgoing(event.KeptSubject(cluster, serviceUID, class), header, data)
 	m.Header.Set(jetstream.MsgIDHeader, rand.Text())
 	if _, err := s.once(ctx, Cases, m, nil); err != nil {
 		return fmt.Errorf("store a snapshot: %w", err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 const (
@@ -93,35 +93,35 @@ type Account struct {
 
 // A Loss is a failure that was published and that nobody has settled in time.
 type Loss struct {
-	Class     string         `json:"class"`
-	Service   events.Service `json:"service"`
-	Event     string         `json:"event"`          // id of the CloudEvent; empty: it can't be read
-	Published time.Time      `json:"published"`      // when FAILED stored it
-	Case      string         `json:"case,omitempty"` // the open case, if there is one
-	Since     time.Time      `json:"since"`          // when somebody should have looked at it
-	Why       string         `json:"why"`
+	Class     string        `json:"class"`
+	Service   event.Service `json:"service"`
+	Event     string        `json:"event"`          // id of the CloudEvent; empty: it can't be read
+	Published time.Time     `json:"published"`      // when FAILED stored it
+	Case      string        `json:"case,omitempty"` // the open case, if there is one
+	Since     time.Time     `json:"since"`          // when somebody should have looked at it
+	Why       string        `json:"why"`
 }
 
 // Ledger draws the balance of a cluster. A failure is lost if nobody has settled it or
 // looked at it for longer than late after the moment at which somebody should have.
 func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late time.Duration) (Ledger, error) {
-	if err := events.ValidCluster(cluster); err != nil {
+	if err := event.ValidCluster(cluster); err != nil {
 		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
 	}
 	b := &balance{
 		Ledger: Ledger{Cluster: cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
-		late:   late, dead: map[string]time.Time{}, records: map[string]events.Record{}, runs: map[string]events.Running{}, accounts: map[string]*Account{},
+		late:   late, dead: map[string]time.Time{}, records: map[string]event.Record{}, runs: map[string]event.Running{}, accounts: map[string]*Account{},
 	}
 	// FAILED first: what is settled afterwards may be missing in none of the others.
 	var failed []Message
-	err := s.Each(ctx, Failed, events.FailedSubject(cluster, "*", "*"), time.Time{}, func(m Message) error {
+	err := s.Each(ctx, Failed, event.FailedSubject(cluster, "*", "*"), time.Time{}, func(m Message) error {
 		failed = append(failed, m)
 		return nil
 	})
 	if err != nil {
 		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
 	}
-	err = s.Each(ctx, Dead, deadOf(strings.TrimSuffix(events.FailedSubject(cluster, "", ""), "..")), time.Time{}, func(m Message) error {
+	err = s.Each(ctx, Dead, deadOf(strings.TrimSuffix(event.FailedSubject(cluster, "", ""), "..")), time.Time{}, func(m Message) error {
 		origin, _, _ := m.Origin()
 		b.dead[origin] = m.Time
 		return nil
@@ -129,10 +129,10 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 	if err != nil {
 		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
 	}
-	if err := s.EachLast(ctx, Cases, events.CaseSubject(cluster, "*", "*"), b.record); err != nil {
+	if err := s.EachLast(ctx, Cases, event.CaseSubject(cluster, "*", "*"), b.record); err != nil {
 		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
 	}
-	err = s.entries(ctx, events.RunKey(cluster, "*", "*"), b.again)
+	err = s.entries(ctx, event.RunKey(cluster, "*", "*"), b.again)
 	if err != nil {
 		return Ledger{}, fmt.Errorf("draw the balance: %w", err)
 	}
@@ -158,15 +158,15 @@ func (s *Stream) Ledger(ctx context.Context, cluster string, now time.Time, late
 type balance struct {
 	Ledger
 	late     time.Duration
-	dead     map[string]time.Time      // by origin: when its newest dead letter died
-	records  map[string]events.Record  // by subject: the newest record
-	runs     map[string]events.Running // by subject: who runs
+	dead     map[string]time.Time     // by origin: when its newest dead letter died
+	records  map[string]event.Record  // by subject: the newest record
+	runs     map[string]event.Running // by subject: who runs
 	accounts map[string]*Account
 }
 
 // record takes the newest record of a Service and class in.
 func (b *balance) record(m Message) error {
-	r, err := events.DecodeRecord(m.Header, m.Data)
+	r, err := event.DecodeRecord(m.Header, m.Data)
 	if err != nil {
 		b.Problems = append(b.Problems, fmt.Sprintf("The journal holds a record that can't be read, as message %d: %s.", m.Sequence, err))
 		return nil
@@ -177,13 +177,13 @@ func (b *balance) record(m Message) error {
 
 // again takes in that later runs have ended as the newest record says.
 func (b *balance) again(key string, m Message) {
-	var r events.Running
+	var r event.Running
 	parts := strings.Split(key, ".")
 	if err := json.Unmarshal(m.Data, &r); err != nil || len(parts) != 4 {
 		b.Problems = append(b.Problems, fmt.Sprintf("The key %s can't be read: %v.", key, err))
 		return
 	}
-	subject := events.CaseSubject(parts[1], parts[2], parts[3])
+	subject := event.CaseSubject(parts[1], parts[2], parts[3])
 	b.runs[subject] = r
 	if rec, ok := b.records[subject]; ok {
 		b.records[subject] = r.Since(rec)
@@ -192,7 +192,7 @@ func (b *balance) again(key string, m Message) {
 
 // enter puts a failure into its column.
 func (b *balance) enter(m Message) {
-	_, class, uid, err := events.ParseFailedSubject(m.Subject)
+	_, class, uid, err := event.ParseFailedSubject(m.Subject)
 	if err != nil {
 		b.Problems = append(b.Problems, fmt.Sprintf("FAILED holds a message that nobody is given, as message %d: %s.", m.Sequence, err))
 		return
@@ -203,15 +203,15 @@ func (b *balance) enter(m Message) {
 		b.accounts[class] = a
 	}
 	a.Published++
-	loss := Loss{Class: class, Service: events.Service{UID: uid}, Published: m.Time}
-	var f events.Failure
-	e, err := events.DecodeNATS(m.Header, m.Data)
+	loss := Loss{Class: class, Service: event.Service{UID: uid}, Published: m.Time}
+	var f event.Failure
+	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err == nil {
-		if f, err = events.ReadFailed(e); err == nil {
+		if f, err = event.ReadFailed(e); err == nil {
 			loss.Event, loss.Service = e.ID(), f.Service
 		}
 	}
-	r := b.records[events.CaseSubject(b.Cluster, uid, class)]
+	r := b.records[event.CaseSubject(b.Cluster, uid, class)]
 	died, isDead := b.dead[m.Subject]
 	switch {
 	case loss.Event != "" && settles(r, loss.Event, f):
@@ -223,17 +223,17 @@ func (b *balance) enter(m Message) {
 	}
 	// A record that is open stands for later failures too: they wait with it.
 	loss.Since, loss.Why = m.Time, "Nobody has looked at it."
-	open := r.Phase != "" && !(r.Phase == events.Settled && r.Result.Settled())
+	open := r.Phase != "" && !(r.Phase == event.Settled && r.Result.Settled())
 	if open {
 		loss.Case = r.Case
 		if due := r.At.Add(r.Wait); due.After(loss.Since) {
 			loss.Since, loss.Why = due, "A run on it began and never ended."
-			if r.Phase == events.Settled {
+			if r.Phase == event.Settled {
 				loss.Why = "It was to be looked at again, and nobody has."
 			}
 		}
 	}
-	if run := b.runs[events.CaseSubject(b.Cluster, uid, class)]; run.Holder != "" && run.Renewed.After(loss.Since) {
+	if run := b.runs[event.CaseSubject(b.Cluster, uid, class)]; run.Holder != "" && run.Renewed.After(loss.Since) {
 		open, loss.Since, loss.Why = true, run.Renewed, "A run on it began and never ended."
 	}
 	switch {
@@ -248,12 +248,12 @@ func (b *balance) enter(m Message) {
 }
 
 // settles reports whether a record is the end of a failure.
-func settles(r events.Record, event string, f events.Failure) bool {
-	if r.Phase != events.Settled || !r.Result.Settled() {
+func settles(r event.Record, ev string, f event.Failure) bool {
+	if r.Phase != event.Settled || !r.Result.Settled() {
 		return false
 	}
 	// What failed before a fix was proven needs no record of its own.
-	return r.Event == event || r.Result == events.Fixed && !f.Last.After(r.At)
+	return r.Event == ev || r.Result == event.Fixed && !f.Last.After(r.At)
 }
 
 // pages takes in what the exporters say.

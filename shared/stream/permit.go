@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // Permissions are the subjects that a user of NATS may publish to and subscribe to.
@@ -41,7 +41,7 @@ func inboxIn(inbox, cluster string) string {
 // two clusters may put load balancers into one vSwitch, share a load balancer, or have a
 // RAM policy in common, and must not write to it at once.
 func Permit(cluster, class string) (Permissions, error) {
-	if err := cmp.Or(events.ValidCluster(cluster), events.ValidClass(class)); err != nil {
+	if err := cmp.Or(event.ValidCluster(cluster), event.ValidClass(class)); err != nil {
 		return Permissions{}, err
 	}
 	consumer := Failed + "." + ConsumerOf(cluster, class)
@@ -55,8 +55,8 @@ func Permit(cluster, class string) (Permissions, error) {
 		"$JS.API.CONSUMER.INFO."+consumer,
 		"$JS.API.CONSUMER.MSG.NEXT."+consumer,
 		"$JS.ACK."+consumer+".>",
-		events.CaseSubject(cluster, "*", class),
-		events.KeptSubject(cluster, "*", class),
+		event.CaseSubject(cluster, "*", class),
+		event.KeptSubject(cluster, "*", class),
 		dead, lastSubject(Dead, dead), // to put nothing there twice
 		key("claim.vswitch.*.*"), // free addresses
 		key("claim.evict.%s.>", cluster),

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // all are the streams of lbremedy, with the one that the bucket is.
@@ -34,11 +34,11 @@ func reading(inbox string) Permissions {
 // exporting are the subjects that an exporter of a cluster publishes to.
 func exporting(cluster string) []string {
 	return []string{
-		events.FailedSubject(cluster, "*", "*"),
+		event.FailedSubject(cluster, "*", "*"),
 		deadPrefix + "exporter." + cluster,
 		bucketPrefix + "progress." + cluster,
 		bucketPrefix + "ledger." + cluster + ".*",
-		bucketPrefix + events.CountKey(cluster),
+		bucketPrefix + event.CountKey(cluster),
 	}
 }
 
@@ -60,7 +60,7 @@ func PermitExporter(cluster string) Permissions {
 // telling are the subjects with which people of a cluster are told.
 func telling(cluster string) []string {
 	subjects := []string{
-		"$JS.API.CONSUMER.CREATE." + Cases + ".*." + strings.TrimSuffix(events.CaseSubjects, ">") + cluster + ".>",
+		"$JS.API.CONSUMER.CREATE." + Cases + ".*." + strings.TrimSuffix(event.CaseSubjects, ">") + cluster + ".>",
 		"$JS.API.CONSUMER.MSG.NEXT." + Cases + ".*",
 		"$JS.ACK." + Cases + ".>",
 	}
@@ -99,12 +99,12 @@ func PermitSurvey(cluster string, classes []string) (Permissions, error) {
 	for _, stream := range []string{Cases, Failed, bucketStream} {
 		p.Publish = append(p.Publish, getSubject(stream))
 	}
-	p.Publish = append(p.Publish, lastSubject(Cases, events.CaseFilter(cluster, "*")), lastSubject(bucketStream, ">"))
+	p.Publish = append(p.Publish, lastSubject(Cases, event.CaseFilter(cluster, "*")), lastSubject(bucketStream, ">"))
 	for _, class := range classes {
-		if err := events.ValidClass(class); err != nil {
+		if err := event.ValidClass(class); err != nil {
 			return Permissions{}, err
 		}
-		p.Publish = append(p.Publish, events.CaseSubject(cluster, "*", class))
+		p.Publish = append(p.Publish, event.CaseSubject(cluster, "*", class))
 	}
 	return p, nil
 }
@@ -123,8 +123,8 @@ func PermitWorker(cluster string, classes []string) Permissions {
 		p.Publish = append(p.Publish, "$JS.API.CONSUMER.MSG.NEXT."+consumer, "$JS.ACK."+consumer+".>")
 	}
 	p.Publish = append(p.Publish,
-		events.CaseSubject(cluster, "*", "*"),
-		events.KeptSubject(cluster, "*", "*"),
+		event.CaseSubject(cluster, "*", "*"),
+		event.KeptSubject(cluster, "*", "*"),
 		deadPrefix+"failed."+cluster+".>",
 	)
 	for _, keys := range []string{
@@ -179,7 +179,7 @@ const ThisCluster = "THIS-CLUSTER"
 //
 // Findings are the classes under which the survey's findings stand in the journal.
 func Users(cluster string, classes, findings []string) (map[string]Permissions, error) {
-	if err := events.ValidCluster(cluster); err != nil {
+	if err := event.ValidCluster(cluster); err != nil {
 		return nil, fmt.Errorf("permit the users of a cluster: %w", err)
 	}
 	survey, err := PermitSurvey(cluster, findings)

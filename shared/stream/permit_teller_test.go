@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -115,11 +115,11 @@ func TestPermitTeller(t *testing.T) {
 			return err
 		},
 		"publish a failure": func(ctx context.Context) error {
-			_, _, err := s.PublishNewer(ctx, events.FailedSubject(cluster, class, uid), "x", nil, []byte("{}"), func(stream.Message) bool { return true })
+			_, _, err := s.PublishNewer(ctx, event.FailedSubject(cluster, class, uid), "x", nil, []byte("{}"), func(stream.Message) bool { return true })
 			return err
 		},
 		"say that a failure is dead": func(ctx context.Context) error {
-			return s.Dead(ctx, "it is a test", events.FailedSubject(cluster, class, uid), nil, []byte("x"))
+			return s.Dead(ctx, "it is a test", event.FailedSubject(cluster, class, uid), nil, []byte("x"))
 		},
 		"remove what is dead": func(ctx context.Context) error {
 			_, err := s.Remove(ctx, stream.Dead, 1)

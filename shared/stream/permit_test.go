@@ -15,7 +15,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -26,7 +26,7 @@ const uid = "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
 // fail publishes a failure of a class.
 func fail(t *testing.T, admin *stream.Stream, class, cluster string) {
 	t.Helper()
-	_, _, err := admin.PublishNewer(t.Context(), events.FailedSubject(cluster, class, uid), class, nil, []byte("{}"), func(stream.Message) bool { return true })
+	_, _, err := admin.PublishNewer(t.Context(), event.FailedSubject(cluster, class, uid), class, nil, []byte("{}"), func(stream.Message) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func deeds(s, admin *stream.Stream, class, cluster string) map[string]func(conte
 				return stream.Reply{Dead: "it is a test"}
 			})
 			stop()
-			if err != nil || got != events.FailedSubject(cluster, class, uid) {
+			if err != nil || got != event.FailedSubject(cluster, class, uid) {
 				return fmt.Errorf("got %q: %w", got, cmp.Or(err, errors.New("that is not it")))
 			}
 			if _, err := s.Last(ctx, stream.Dead, "lbremedy.dead.failed."+cluster+"."+class+".>"); err != nil {
@@ -65,15 +65,15 @@ func deeds(s, admin *stream.Stream, class, cluster string) map[string]func(conte
 			}
 		},
 		"read the newest failure": func(ctx context.Context) error {
-			_, err := s.Last(ctx, stream.Failed, events.FailedSubject(cluster, class, uid))
+			_, err := s.Last(ctx, stream.Failed, event.FailedSubject(cluster, class, uid))
 			return err
 		},
 		"read the newest failures of all classes": func(ctx context.Context) error {
-			_, err := s.Lasts(ctx, stream.Failed, events.FailedSubject(cluster, "*", uid))
+			_, err := s.Lasts(ctx, stream.Failed, event.FailedSubject(cluster, "*", uid))
 			return err
 		},
 		"read the newest record": func(ctx context.Context) error {
-			_, err := s.Last(ctx, stream.Cases, events.CaseFilter(cluster, uid))
+			_, err := s.Last(ctx, stream.Cases, event.CaseFilter(cluster, uid))
 			if errors.Is(err, stream.ErrNotFound) { // the journal may be read before it is kept
 				return nil
 			}
@@ -95,7 +95,7 @@ func deeds(s, admin *stream.Stream, class, cluster string) map[string]func(conte
 			return err
 		},
 		"take the lease of a run": func(ctx context.Context) error {
-			e, err := s.Entry(ctx, events.RunKey(cluster, uid, class))
+			e, err := s.Entry(ctx, event.RunKey(cluster, uid, class))
 			if err != nil && !errors.Is(err, stream.ErrNotFound) {
 				return err
 			}
@@ -240,7 +240,7 @@ func TestPermit(t *testing.T) {
 			return s.Journal(cluster, uid, theirs).Append(ctx, "1", nil, []byte("{}"))
 		},
 		"publish a failure": func(ctx context.Context) error {
-			_, _, err := s.PublishNewer(ctx, events.FailedSubject(cluster, mine, uid), "x", nil, []byte("{}"), func(stream.Message) bool { return true })
+			_, _, err := s.PublishNewer(ctx, event.FailedSubject(cluster, mine, uid), "x", nil, []byte("{}"), func(stream.Message) bool { return true })
 			return err
 		},
 		"consume another class":   consume(cluster, theirs),
@@ -252,7 +252,7 @@ func TestPermit(t *testing.T) {
 			return s.Snapshot(ctx, elsewhere, uid, mine, nil, []byte("{}"))
 		},
 		"say that a message of another cluster is dead": func(ctx context.Context) error {
-			return s.Dead(ctx, "it is a test", events.FailedSubject(elsewhere, mine, uid), nil, []byte("x"))
+			return s.Dead(ctx, "it is a test", event.FailedSubject(elsewhere, mine, uid), nil, []byte("x"))
 		},
 		"set the streams up": func(ctx context.Context) error {
 			_, err := s.Setup(ctx, []string{mine}, stream.Settings{Clusters: []string{cluster}})
@@ -263,14 +263,14 @@ func TestPermit(t *testing.T) {
 			return err
 		},
 	}
-	for _, key := range []string{"policy", "policy." + cluster, "pause", "pause." + cluster, "services." + cluster, "progress." + cluster, "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs, events.RunKey(cluster, uid, theirs), "incident.x",
-		"breaker." + elsewhere + "." + mine, "approval." + elsewhere + "." + uid + "." + mine, events.RunKey(elsewhere, uid, mine), "pace.touch." + elsewhere,
+	for _, key := range []string{"policy", "policy." + cluster, "pause", "pause." + cluster, "services." + cluster, "progress." + cluster, "breaker." + cluster + "." + theirs, "approval." + cluster + "." + uid + "." + theirs, event.RunKey(cluster, uid, theirs), "incident.x",
+		"breaker." + elsewhere + "." + mine, "approval." + elsewhere + "." + uid + "." + mine, event.RunKey(elsewhere, uid, mine), "pace.touch." + elsewhere,
 		"claim.evict." + elsewhere + ".shop.web.0", "claim.budget." + elsewhere + ".0", "claim.budget." + elsewhere + "." + mine + ".0", "claim.unsettled." + elsewhere + "." + mine + ".0"} {
 		refused["write "+key] = put(key)
 	}
 	nats.Refused(t, refused)
 	// Nothing of it has come through.
-	if m, err := admin.Last(t.Context(), stream.Failed, events.FailedSubject(cluster, mine, uid)); err != nil || m.ID() != mine {
+	if m, err := admin.Last(t.Context(), stream.Failed, event.FailedSubject(cluster, mine, uid)); err != nil || m.ID() != mine {
 		t.Errorf("the failure is %q, %v", m.ID(), err)
 	}
 	if data, err := admin.Get(t.Context(), "pause"); !errors.Is(err, stream.ErrNotFound) {

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // Settings are what may differ from one installation to the next. Zero values take the
@@ -53,14 +53,14 @@ const (
 // streams returns the streams and the bucket as they should be.
 func (c Settings) streams() []jetstream.StreamConfig {
 	all := []jetstream.StreamConfig{{
-		Name: Failed, Subjects: []string{events.FailedSubjects},
+		Name: Failed, Subjects: []string{event.FailedSubjects},
 		Description:       "Failed syncs of LoadBalancer Services: the newest of each Service and class",
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardOld,
 		MaxAge: cmp.Or(c.FailedAge, failedAge), MaxBytes: cmp.Or(c.FailedBytes, 256<<20), Metadata: given(c.FailedBytes, c.FailedAge),
 	}, {
 		// A full journal refuses records, and with them writes: losing old ones silently would
 		// lose the memory of what was written.
-		Name: Cases, Subjects: []string{events.CaseSubjects, events.KeptSubjects},
+		Name: Cases, Subjects: []string{event.CaseSubjects, event.KeptSubjects},
 		Description:       "The journal of lbremedy: every intent, step and outcome",
 		MaxMsgsPerSubject: -1, Discard: jetstream.DiscardNew,
 		MaxAge: cmp.Or(c.CasesAge, CasesAge), MaxBytes: cmp.Or(c.CasesBytes, 1<<30), Metadata: given(c.CasesBytes, c.CasesAge),
@@ -203,12 +203,12 @@ func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]str
 // is an error of kind ErrDenied.
 func (s *Stream) SetupOrUse(ctx context.Context, classes []string, c Settings) (done, lacking []string, err error) {
 	for _, class := range classes {
-		if err := events.ValidClass(class); err != nil {
+		if err := event.ValidClass(class); err != nil {
 			return nil, nil, fmt.Errorf("set up a consumer: %w", err)
 		}
 	}
 	for _, cluster := range c.Clusters {
-		if err := events.ValidCluster(cluster); err != nil {
+		if err := event.ValidCluster(cluster); err != nil {
 			return nil, nil, fmt.Errorf("set up a consumer: %w", err)
 		}
 	}
@@ -234,12 +234,12 @@ func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since
 	if !caseToken.MatchString(name) {
 		return time.Time{}, fmt.Errorf("set up follower %q: the name must match %s", name, caseToken)
 	}
-	filter := events.CaseSubjects
+	filter := event.CaseSubjects
 	if cluster != "" {
-		if err := events.ValidCluster(cluster); err != nil {
+		if err := event.ValidCluster(cluster); err != nil {
 			return time.Time{}, fmt.Errorf("set up follower %s: %w", name, err)
 		}
-		filter = strings.TrimSuffix(events.CaseSubjects, ">") + cluster + ".>"
+		filter = strings.TrimSuffix(event.CaseSubjects, ">") + cluster + ".>"
 	}
 	_, since, err = s.setupConsumer(ctx, Cases, jetstream.ConsumerConfig{
 		Name:              name,

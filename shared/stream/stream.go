@@ -47,7 +47,7 @@ const (
 	Dead   = "DEAD"   // what can't be handled, with the reason
 )
 
-// deadPrefix begins the subjects of DEAD; package events has those of the others.
+// deadPrefix begins the subjects of DEAD; package event has those of the others.
 const deadPrefix = "lbremedy.dead."
 
 // Kinds of errors, for errors.Is.

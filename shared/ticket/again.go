@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -23,7 +24,7 @@ import (
 // checks, whoever told of them, and one look at one of them would read all load
 // balancers of the account.
 type Looker struct {
-	Env      *remedy.Env
+	Env      *engine.Env
 	Remedies []*remedy.Remedy
 
 	looked map[string]time.Time // by member's key
@@ -53,7 +54,7 @@ func (l *Looker) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := l.round(ctx); err != nil && ctx.Err() == nil {
-			l.log().Warn("failures that people were told of are looked at later", "cluster", l.Env.Cluster, "error", events.Redact(err.Error()))
+			l.log().Warn("failures that people were told of are looked at later", "cluster", l.Env.Cluster, "error", event.Redact(err.Error()))
 		}
 	}
 }
@@ -112,8 +113,8 @@ func (l *Looker) due(ctx context.Context) ([]change, error) {
 	last := func(c change) time.Time { return later(c.member.At, l.looked[c.incident.member(c.member.uid)]) }
 	for _, e := range entries {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
-		if err != nil || m.Over || m.Cluster != l.Env.Cluster || m.Result == events.Unsettled || // the stream brings what is unsettled
-			strings.HasPrefix(i.class, events.SurveyPrefix) {
+		if err != nil || m.Over || m.Cluster != l.Env.Cluster || m.Result == event.Unsettled || // the stream brings what is unsettled
+			strings.HasPrefix(i.class, event.SurveyPrefix) {
 			continue
 		}
 		if t, ok := before[e.Key]; ok {
@@ -134,26 +135,26 @@ func (l *Looker) look(ctx context.Context, class string, m Member) error {
 	if i < 0 {
 		return nil // another program's
 	}
-	kept, err := l.Env.Stream.Last(ctx, stream.Failed, events.FailedSubject(m.Cluster, class, m.Service.UID))
+	kept, err := l.Env.Stream.Last(ctx, stream.Failed, event.FailedSubject(m.Cluster, class, m.Service.UID))
 	if errors.Is(err, stream.ErrNotFound) {
 		return nil // it was replaced by a person, or a week has passed: a person closes the ticket
 	}
 	if err != nil {
 		return err
 	}
-	e, err := events.DecodeNATS(kept.Header, kept.Data)
+	e, err := event.DecodeNATS(kept.Header, kept.Data)
 	if err != nil {
 		return err
 	}
-	f, err := events.ReadFailed(e)
+	f, err := event.ReadFailed(e)
 	if err != nil {
 		return err
 	}
-	found, err := remedy.Look(ctx, l.Env, l.Remedies[i], remedy.Event{ID: e.ID(), Failure: f})
+	found, err := engine.Look(ctx, l.Env, l.Remedies[i], engine.Event{ID: e.ID(), Failure: f})
 	if err != nil || !ends(found.Result) {
 		return err
 	}
 	// Under the event's own ID the journal would answer with what it said before.
-	_, err = remedy.Run(ctx, l.Env, l.Remedies[i], remedy.Event{ID: e.ID() + ".again", Failure: f})
+	_, err = engine.Run(ctx, l.Env, l.Remedies[i], engine.Event{ID: e.ID() + ".again", Failure: f})
 	return err
 }

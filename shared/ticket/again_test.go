@@ -11,7 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -35,7 +36,7 @@ func TestLookAgain(t *testing.T) {
 		asks++
 		return remedy.Plan{Finding: "It is busy.", Cause: "slb", Ask: "Wait."}, nil
 	}}
-	env := &remedy.Env{
+	env := &engine.Env{
 		Cluster: "c1", Stream: w.s, Kube: k, KubeWriter: kube.NewWriter(k), Decode: step.Decode, Who: "worker", Now: w.now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Policy: func(context.Context) (remedy.Policy, error) { return remedy.Policy{Mode: remedy.Observe}, nil },
 	}
@@ -48,29 +49,29 @@ func TestLookAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := events.Failure{
+		f := event.Failure{
 			Cluster: "c1", Class: "busy", Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: "It is busy.",
-			Service: events.Service{Namespace: ns, Name: name, UID: string(svc.UID)}, Event: events.Reference{Name: name, UID: uid(1), ResourceVersion: "1"}, First: w.now(), Last: w.now(),
+			Service: event.Service{Namespace: ns, Name: name, UID: string(svc.UID)}, Event: event.Reference{Name: name, UID: uid(1), ResourceVersion: "1"}, First: w.now(), Last: w.now(),
 		}
-		e, err := events.NewFailed(f)
+		e, err := event.NewFailed(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		header, data, err := events.EncodeNATS(e)
+		header, data, err := event.EncodeNATS(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := w.s.PublishNewer(w.ctx, events.FailedSubject("c1", "busy", f.Service.UID), "", header, data, func(stream.Message) bool { return true }); err != nil {
+		if _, _, err := w.s.PublishNewer(w.ctx, event.FailedSubject("c1", "busy", f.Service.UID), "", header, data, func(stream.Message) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
-		if rec, err := remedy.Run(w.ctx, env, class, remedy.Event{ID: e.ID(), Failure: f}); err != nil || rec.Result != events.Asked {
+		if rec, err := engine.Run(w.ctx, env, class, engine.Event{ID: e.ID(), Failure: f}); err != nil || rec.Result != event.Asked {
 			t.Fatalf("got %+v, %v", rec, err)
 		}
 	}
 	seen := uint64(0)
 	feed := func() {
 		t.Helper()
-		err := w.s.Each(w.ctx, stream.Cases, events.CaseSubjects, time.Time{}, func(m stream.Message) error {
+		err := w.s.Each(w.ctx, stream.Cases, event.CaseSubjects, time.Time{}, func(m stream.Message) error {
 			if m.Sequence > seen {
 				seen = m.Sequence
 				q.put(m)
@@ -126,12 +127,12 @@ func TestLookPastTheSurvey(t *testing.T) {
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
 	for n := range looks + 1 {
-		q.put(w.write(w.record(n, "survey-room", events.Asked)))
+		q.put(w.write(w.record(n, "survey-room", event.Asked)))
 	}
 	q.pass(time.Minute)
-	q.put(w.write(w.record(looks+1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(looks+1, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(2 * time.Hour)
-	l := &Looker{Env: &remedy.Env{Cluster: "c1", Stream: w.s, Now: w.now}}
+	l := &Looker{Env: &engine.Env{Cluster: "c1", Stream: w.s, Now: w.now}}
 	due, err := l.due(w.ctx)
 	if err != nil || len(due) != 1 || due[0].incident.class != "vswitch-ip-exhausted" {
 		t.Errorf("%d are due: %+v, %v", len(due), due, err)
@@ -146,16 +147,16 @@ func TestTextOfSurvey(t *testing.T) {
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	q.o.since = at
-	found := func(kind, name string) func(*events.Record) {
-		return func(r *events.Record) {
+	found := func(kind, name string) func(*event.Record) {
+		return func(r *event.Record) {
 			r.At, r.First, r.EventTime, r.Impact, r.Cause, r.Steps, r.Digest, r.Risk = at, at, at, "", "", nil, "", ""
 			r.Message, r.Finding, r.Ask = "It is full.", "It is full.", "Make room."
 			if kind != "" {
-				r.Service = events.Service{Kind: kind, Name: name, UID: r.Service.UID}
+				r.Service = event.Service{Kind: kind, Name: name, UID: r.Service.UID}
 			}
 		}
 	}
-	q.put(w.write(w.record(1, "survey-room", events.Asked, found("load balancer", "lb-1"))))
+	q.put(w.write(w.record(1, "survey-room", event.Asked, found("load balancer", "lb-1"))))
 	_, one := h.take()[0].notice(t)
 	want := `The survey finds it of 1 load balancer, since 2026-01-02 15:04 UTC.
 
@@ -174,13 +175,13 @@ Reference: ` + one.Key
 	if !strings.HasSuffix(one.Title, ", 1 load balancer") {
 		t.Errorf("the title is %q", one.Title)
 	}
-	q.put(w.write(w.record(2, "survey-room", events.Asked, found("", ""))))
+	q.put(w.write(w.record(2, "survey-room", event.Asked, found("", ""))))
 	q.pass(time.Minute)
 	_, two := h.take()[0].notice(t)
 	if !strings.HasSuffix(two.Title, ", 2 things") || !strings.Contains(two.Text, "- shop/web-2 in cluster c1") {
 		t.Errorf("of two kinds: %q, %s", two.Title, two.Text)
 	}
-	q.put(w.write(w.record(1, "survey-room", events.Gone, found("load balancer", "lb-1"))))
+	q.put(w.write(w.record(1, "survey-room", event.Gone, found("load balancer", "lb-1"))))
 	q.pass(time.Minute)
 	_, three := h.take()[0].notice(t)
 	if !strings.Contains(three.Text, "The survey finds it of 1 thing, since 2026-01-02 15:04 UTC. 1 thing: it is over.") {

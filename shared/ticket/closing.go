@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -20,7 +20,7 @@ func (o *outlet) closings(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := o.close(ctx); err != nil && ctx.Err() == nil {
-			o.log.Warn("tickets that a person closed are ended later", "sink", o.Name, "error", events.Redact(err.Error()))
+			o.log.Warn("tickets that a person closed are ended later", "sink", o.Name, "error", event.Redact(err.Error()))
 		}
 		select {
 		case <-ctx.Done():
@@ -277,7 +277,7 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 			}
 			closed++
 			// What is counted alone leaves no record: the next run must begin to count anew.
-			if err := s.Delete(ctx, events.RunKey(m.Cluster, m.Service.UID, i.class)); err != nil {
+			if err := s.Delete(ctx, event.RunKey(m.Cluster, m.Service.UID, i.class)); err != nil {
 				return closed, fmt.Errorf("%s: %w", doing, err)
 			}
 		}

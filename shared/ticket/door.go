@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
@@ -119,7 +119,7 @@ func quote(said []byte) string {
 	if text == "" {
 		return ""
 	}
-	return fmt.Sprintf(": %q", clip(events.Redact(text), answerSaid))
+	return fmt.Sprintf(": %q", clip(event.Redact(text), answerSaid))
 }
 
 // retryAfter adds when to try again, as the header says it: in seconds, or as a time

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
@@ -22,27 +22,27 @@ var EventGrants = []grant.Grant{grant.CreateEvents, grant.PatchEvents}
 // event writes a Kubernetes Event on the Service, one for each class, in place of the
 // one before: what "kubectl describe service" shows. Our own exporter passes it over,
 // since its component is not the controller's.
-type event struct {
+type eventSink struct {
 	to      *kube.Writer
 	cluster string
 }
 
 // reasons are the ones that Events have, by result.
-var reasons = map[events.Result]string{
-	events.Asked: "LBRemedyAsked", events.Failed: "LBRemedyFailed", events.Unsettled: "LBRemedyUnsettled", events.Planned: "LBRemedyPlanned",
-	events.Fixed: "LBRemedyFixed", events.Gone: "LBRemedyGone", events.Undone: "LBRemedyUndone",
+var reasons = map[event.Result]string{
+	event.Asked: "LBRemedyAsked", event.Failed: "LBRemedyFailed", event.Unsettled: "LBRemedyUnsettled", event.Planned: "LBRemedyPlanned",
+	event.Fixed: "LBRemedyFixed", event.Gone: "LBRemedyGone", event.Undone: "LBRemedyUndone",
 }
 
 // Open writes the Event.
-func (e *event) Open(ctx context.Context, t Ticket) (string, error) {
+func (e *eventSink) Open(ctx context.Context, t Ticket) (string, error) {
 	return eventName(t), e.put(ctx, t)
 }
 
 // Update writes the Event.
-func (e *event) Update(ctx context.Context, t Ticket) error { return e.put(ctx, t) }
+func (e *eventSink) Update(ctx context.Context, t Ticket) error { return e.put(ctx, t) }
 
 // Close writes the Event.
-func (e *event) Close(ctx context.Context, t Ticket) error { return e.put(ctx, t) }
+func (e *eventSink) Close(ctx context.Context, t Ticket) error { return e.put(ctx, t) }
 
 // eventName returns the name of the Event: that of the Service and the ticket's key.
 func eventName(t Ticket) string {
@@ -53,7 +53,7 @@ func eventName(t Ticket) string {
 	return name + "." + key
 }
 
-func (e *event) put(ctx context.Context, t Ticket) error {
+func (e *eventSink) put(ctx context.Context, t Ticket) error {
 	m := t.Facts.Lead
 	if m.Service.Name == "" || m.Service.Kind != "" || m.Cluster != e.cluster {
 		return nil // it is no Service, another cluster's worker writes it, or nothing is known of the Service any more
@@ -63,7 +63,7 @@ func (e *event) put(ctx context.Context, t Ticket) error {
 		reason = "LBRemedyOver"
 	}
 	kind := corev1.EventTypeNormal
-	if !m.Over && m.Result != events.Planned {
+	if !m.Over && m.Result != event.Planned {
 		kind = corev1.EventTypeWarning
 	}
 	at := metav1.NewTime(m.At)

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -97,7 +97,7 @@ func New(c Config) (*Follower, error) {
 	if c.Stream == nil {
 		return nil, errors.New("make a follower of the journal: it needs a stream")
 	}
-	if err := events.ValidCluster(c.Cluster); err != nil {
+	if err := event.ValidCluster(c.Cluster); err != nil {
 		return nil, fmt.Errorf("make a follower of the journal: %w", err)
 	}
 	f := &Follower{c: c, log: c.Log, now: c.Now, classes: map[string]*remedy.Remedy{}, gap: 10 * time.Second}
@@ -137,7 +137,7 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		if c.Kube == nil {
 			return nil, kind{}, errors.New("a sink of kind event needs access to the cluster")
 		}
-		return &event{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil
+		return &eventSink{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil
 	case policy.DingTalk:
 		return &dingtalk{newDoor(s, c.Now)}, kind{quiet: true, title: 100, text: 12000}, nil
 	case policy.Slack:
@@ -196,19 +196,19 @@ const (
 
 // handle answers one record of the journal for one sink.
 func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
-	r, err := events.DecodeRecord(m.Header, m.Data)
+	r, err := event.DecodeRecord(m.Header, m.Data)
 	if err != nil {
 		if m.Deliveries < unreads {
 			return stream.Reply{Retry: unread}
 		}
 		o.stats.unreadable.Add(1)
-		o.log.Error("a record of the journal can't be read, and nobody is told of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error", events.Redact(err.Error()))
+		o.log.Error("a record of the journal can't be read, and nobody is told of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
 		return stream.Reply{}
 	}
 	wait, err := o.take(ctx, r, m.Sequence)
 	if err != nil {
 		if ctx.Err() == nil {
-			o.log.Warn("a record of the journal is answered later", "sink", o.Name, "case", r.Case, "class", r.Class, "error", events.Redact(err.Error()))
+			o.log.Warn("a record of the journal is answered later", "sink", o.Name, "case", r.Case, "class", r.Class, "error", event.Redact(err.Error()))
 		}
 		wait = max(wait, busyWait)
 	}
@@ -217,7 +217,7 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 
 // take brings the members of a record's Service up to date and tells the sink of the
 // incidents that they are in. It returns when to come back; zero: all is told.
-func (o *outlet) take(ctx context.Context, r events.Record, sequence uint64) (time.Duration, error) {
+func (o *outlet) take(ctx context.Context, r event.Record, sequence uint64) (time.Duration, error) {
 	var scope remedy.Scope
 	if c := o.classes[r.Class]; c != nil {
 		scope = c.Scope
@@ -238,7 +238,7 @@ func (o *outlet) take(ctx context.Context, r events.Record, sequence uint64) (ti
 }
 
 // update writes the members that a record changes and returns all of its Service and class.
-func (o *outlet) update(ctx context.Context, own incident, r events.Record, sequence uint64) (map[incident]Member, error) {
+func (o *outlet) update(ctx context.Context, own incident, r event.Record, sequence uint64) (map[incident]Member, error) {
 	for {
 		have, err := o.members(ctx, memberRoot+"*."+r.Class+".*."+r.Service.UID)
 		if err != nil {
@@ -263,7 +263,7 @@ func (o *outlet) update(ctx context.Context, own incident, r events.Record, sequ
 				return nil, fmt.Errorf("encode a member: %w", err)
 			}
 			ttl := time.Duration(0)
-			if c.member.Over || c.member.Result == events.Planned {
+			if c.member.Over || c.member.Result == event.Planned {
 				ttl = remembered
 			}
 			c.member.revision, err = o.c.Stream.Swap(ctx, c.incident.member(r.Service.UID), data, revision, ttl)
@@ -306,7 +306,7 @@ func (f *Follower) list(ctx context.Context, filter string) ([]change, error) {
 	for _, e := range entries {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
 		if err != nil {
-			f.log.Error("a member of an incident can't be read and is left out", "key", e.Key, "error", events.Redact(err.Error()))
+			f.log.Error("a member of an incident can't be read and is left out", "key", e.Key, "error", event.Redact(err.Error()))
 			continue
 		}
 		found = append(found, change{i, m})
@@ -324,7 +324,7 @@ func (o *outlet) tell(ctx context.Context, i incident, m Member) (time.Duration,
 	key := headKey(o.Name, i, one)
 	h, err := readHead(ctx, o.c.Stream, key)
 	if errors.Is(err, errUnreadable) {
-		o.log.Error("what a sink was told can't be read; it is told anew", "sink", o.Name, "key", key, "error", events.Redact(err.Error()))
+		o.log.Error("what a sink was told can't be read; it is told anew", "sink", o.Name, "key", key, "error", event.Redact(err.Error()))
 		h, err = Head{Tried: true, entry: h.entry}, nil
 	}
 	if err != nil {
@@ -550,7 +550,7 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 	var err error
 	if t.Title, t.Text, err = o.texts.write(t.Facts, o.kind); err != nil {
 		o.stats.templates.Add(1)
-		o.log.Error("a template fails; the text that lbremedy has is sent instead", "sink", o.Name, "error", events.Redact(err.Error()))
+		o.log.Error("a template fails; the text that lbremedy has is sent instead", "sink", o.Name, "error", event.Redact(err.Error()))
 	}
 	return t
 }

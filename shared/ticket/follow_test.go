@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -33,18 +33,18 @@ func TestLife(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
-	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	same(t, h.told())
 	q.pass(9 * time.Second)
 	same(t, h.told())
 	q.pass(time.Second)
 	same(t, h.told(), "updated vsw-1: 2 fail, 0 over")
 	q.pass(time.Minute)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Fixed)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Fixed)))
 	same(t, h.told(), "updated vsw-1: 1 fail, 1 over")
-	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Gone)))
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Gone)))
 	q.pass(10 * time.Second)
 	posts := h.take()
 	if len(posts) != 1 {
@@ -55,10 +55,10 @@ func TestLife(t *testing.T) {
 		t.Errorf("got %s\n%s", kind, n.Text)
 	}
 	q.pass(time.Hour)
-	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over, again")
 	q.pass(time.Hour)
-	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Undone)))
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Undone)))
 	same(t, h.told(), "closed vsw-1: 0 fail, 1 over")
 	q.empty()
 }
@@ -66,14 +66,14 @@ func TestLife(t *testing.T) {
 // What makes a ticket, and what doesn't.
 func TestResults(t *testing.T) {
 	for _, tt := range []struct {
-		result events.Result
+		result event.Result
 		want   []string
 	}{
-		{events.Asked, []string{"opened vsw-1: 1 fail, 0 over"}},
-		{events.Failed, []string{"opened vsw-1: 1 fail, 0 over"}},
-		{events.Unsettled, []string{"opened vsw-1: 1 fail, 0 over"}},
-		{events.Fixed, []string{"opened vsw-1: 0 fail, 1 over"}},
-		{events.Planned, nil}, {events.Waiting, nil}, {events.Gone, nil}, {events.Superseded, nil}, {events.Undone, nil}, {events.Foreign, nil},
+		{event.Asked, []string{"opened vsw-1: 1 fail, 0 over"}},
+		{event.Failed, []string{"opened vsw-1: 1 fail, 0 over"}},
+		{event.Unsettled, []string{"opened vsw-1: 1 fail, 0 over"}},
+		{event.Fixed, []string{"opened vsw-1: 0 fail, 1 over"}},
+		{event.Planned, nil}, {event.Waiting, nil}, {event.Gone, nil}, {event.Superseded, nil}, {event.Undone, nil}, {event.Foreign, nil},
 	} {
 		t.Run(string(tt.result), func(t *testing.T) {
 			w := newWorld(t)
@@ -93,14 +93,14 @@ func TestMuted(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
-	muted := func(r *events.Record) { r.Muted = true }
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, muted)))
+	muted := func(r *event.Record) { r.Muted = true }
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, muted)))
 	q.pass(time.Minute)
 	same(t, h.told())
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
 	q.pass(time.Minute)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, muted)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, muted)))
 	same(t, h.told(), "closed vsw-1: 0 fail, 1 over")
 	q.empty()
 }
@@ -110,13 +110,13 @@ func TestIncidents(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
-	none := func(r *events.Record) { r.Cause = "" }
-	c2 := func(r *events.Record) { r.Cluster = "c2" }
-	for _, r := range []events.Record{
-		w.record(1, "vswitch-ip-exhausted", events.Asked, cause("vsw-1")), w.record(2, "vswitch-ip-exhausted", events.Asked, cause("vsw-2")),
-		w.record(3, "arrearage", events.Asked, cause("bill")), w.record(4, "arrearage", events.Asked, cause("bill"), c2),
-		w.record(5, "throttling", events.Asked, cause("slb")), w.record(6, "throttling", events.Asked, cause("slb"), c2),
-		w.record(7, "busy", events.Asked, none), w.record(8, "busy", events.Asked, none),
+	none := func(r *event.Record) { r.Cause = "" }
+	c2 := func(r *event.Record) { r.Cluster = "c2" }
+	for _, r := range []event.Record{
+		w.record(1, "vswitch-ip-exhausted", event.Asked, cause("vsw-1")), w.record(2, "vswitch-ip-exhausted", event.Asked, cause("vsw-2")),
+		w.record(3, "arrearage", event.Asked, cause("bill")), w.record(4, "arrearage", event.Asked, cause("bill"), c2),
+		w.record(5, "throttling", event.Asked, cause("slb")), w.record(6, "throttling", event.Asked, cause("slb"), c2),
+		w.record(7, "busy", event.Asked, none), w.record(8, "busy", event.Asked, none),
 	} {
 		q.put(w.write(r))
 	}
@@ -126,13 +126,13 @@ func TestIncidents(t *testing.T) {
 	same(t, got, "opened : 1 fail, 0 over", "opened : 1 fail, 0 over", "opened bill: 1 fail, 0 over", "opened bill: 1 fail, 0 over", "opened slb: 1 fail, 0 over", "opened slb: 1 fail, 0 over",
 		"opened vsw-1: 1 fail, 0 over", "opened vsw-2: 1 fail, 0 over")
 	// A Service whose cause changes leaves one ticket and joins another.
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, cause("vsw-2"))))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, cause("vsw-2"))))
 	q.pass(time.Minute)
 	got = h.told()
 	slices.Sort(got)
 	same(t, got, "closed vsw-1: 0 fail, 1 over", "updated vsw-2: 2 fail, 0 over")
 	// A run that broke off before it found a cause leaves its Service where it is.
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Failed, func(r *events.Record) { r.Cause, r.Finding, r.Error = "", "", "no answer" })))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Failed, func(r *event.Record) { r.Cause, r.Finding, r.Error = "", "", "no answer" })))
 	q.pass(time.Minute)
 	same(t, h.told(), "updated vsw-2: 2 fail, 0 over")
 	q.empty()
@@ -157,8 +157,8 @@ func TestClustersAreToldApart(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	in := func(cluster string) func(*events.Record) {
-		return func(r *events.Record) { r.Cluster, r.Service.Name = cluster, "web-of-"+cluster }
+	in := func(cluster string) func(*event.Record) {
+		return func(r *event.Record) { r.Cluster, r.Service.Name = cluster, "web-of-"+cluster }
 	}
 	hooks := map[string]*hook{}
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -175,8 +175,8 @@ func TestClustersAreToldApart(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		w.write(w.record(10*i+1, "arrearage", events.Asked, cause("bill"), in(cluster)))
-		w.write(w.record(10*i+2, "vswitch-ip-exhausted", events.Asked, cause("vsw-"+cluster), in(cluster)))
+		w.write(w.record(10*i+1, "arrearage", event.Asked, cause("bill"), in(cluster)))
+		w.write(w.record(10*i+2, "vswitch-ip-exhausted", event.Asked, cause("vsw-"+cluster), in(cluster)))
 	}
 	for cluster, h := range hooks {
 		same(t, heard(h, 2), "opened bill: 1 fail, 0 over", "opened vsw-"+cluster+": 1 fail, 0 over")
@@ -202,7 +202,7 @@ func TestAccountOfTheReleaseBefore(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
-	r := w.record(1, "arrearage", events.Asked, cause("bill"))
+	r := w.record(1, "arrearage", event.Asked, cause("bill"))
 	m := w.write(r)
 	before := incident{"account", "arrearage", hash("bill")}
 	for key, v := range map[string]any{
@@ -217,7 +217,7 @@ func TestAccountOfTheReleaseBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	q.put(w.write(w.record(1, "arrearage", events.Asked, cause("bill"))))
+	q.put(w.write(w.record(1, "arrearage", event.Asked, cause("bill"))))
 	q.pass(time.Minute)
 	got := h.told()
 	slices.Sort(got)
@@ -232,7 +232,7 @@ func TestThousand(t *testing.T) {
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
 	var ms []stream.Message
 	for n := range 1000 {
-		ms = append(ms, w.write(w.record(n, "vswitch-ip-exhausted", events.Asked)))
+		ms = append(ms, w.write(w.record(n, "vswitch-ip-exhausted", event.Asked)))
 	}
 	began := time.Now()
 	q.put(ms...)
@@ -254,7 +254,7 @@ func TestThousand(t *testing.T) {
 	// All of them end: one closing.
 	ms = nil
 	for n := range 1000 {
-		ms = append(ms, w.write(w.record(n, "vswitch-ip-exhausted", events.Gone)))
+		ms = append(ms, w.write(w.record(n, "vswitch-ip-exhausted", event.Gone)))
 	}
 	q.put(ms...)
 	q.pass(time.Minute)
@@ -273,7 +273,7 @@ func TestDuplicatesAndReordering(t *testing.T) {
 		a, b := newHook(t), newHook(t)
 		f := w.follower(nil, a.sink("one"), b.sink("two"))
 		var ms []stream.Message
-		for _, r := range []events.Result{events.Asked, events.Gone, events.Asked, events.Fixed, events.Unsettled} {
+		for _, r := range []event.Result{event.Asked, event.Gone, event.Asked, event.Fixed, event.Unsettled} {
 			for n := range 3 {
 				ms = append(ms, w.write(w.record(n, "vswitch-ip-exhausted", r)))
 			}
@@ -314,18 +314,18 @@ func TestDownForAnHour(t *testing.T) {
 	f := w.follower(nil, down.sink("down"), up.sink("up"))
 	lags, runs := w.queue(f, 0), w.queue(f, 1)
 	down.answers(func(int, post) (int, http.Header, string) { return 503, nil, "out of order" })
-	both := func(r events.Record) {
+	both := func(r event.Record) {
 		m := w.write(r)
 		lags.put(m)
 		runs.put(m)
 	}
 	for n := range 50 {
-		both(w.record(n, "vswitch-ip-exhausted", events.Asked, cause(fmt.Sprint("vsw-", n%2))))
+		both(w.record(n, "vswitch-ip-exhausted", event.Asked, cause(fmt.Sprint("vsw-", n%2))))
 	}
-	both(w.record(90, "arrearage", events.Asked, cause("bill")))
+	both(w.record(90, "arrearage", event.Asked, cause("bill")))
 	lags.pass(30 * time.Minute)
-	both(w.record(90, "arrearage", events.Gone, cause("bill")))
-	both(w.record(91, "throttling", events.Fixed, cause("slb")))
+	both(w.record(90, "arrearage", event.Gone, cause("bill")))
+	both(w.record(91, "throttling", event.Fixed, cause("slb")))
 	lags.pass(30 * time.Minute)
 	runs.run()
 	if tries := len(down.take()); tries < 10 || tries > 100 {
@@ -359,7 +359,7 @@ func TestRetryAfter(t *testing.T) {
 		}
 		return 204, nil, ""
 	})
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	var at []time.Duration
 	began := w.now()
 	for range 3 * 3600 / 10 {
@@ -384,10 +384,10 @@ func TestRefused(t *testing.T) {
 	f := w.follower(nil, h.sink("desk"))
 	q := w.queue(f, 0)
 	h.answers(func(int, post) (int, http.Header, string) { return 401, nil, "Authorization: Bearer abcdefgh12345678" })
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	for range 6 {
 		q.pass(5 * time.Minute)
-		q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+		q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	}
 	if n := len(h.take()); n != 1 {
 		t.Errorf("it was tried %d times in half an hour", n)
@@ -403,7 +403,7 @@ func TestRefused(t *testing.T) {
 	// A later record tries again.
 	h.answers(nil)
 	q.pass(time.Hour)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
 	if list, _ := List(w.ctx, w.s); list[0].Tickets[0].Refused || list[0].Tickets[0].Error != "" {
 		t.Errorf("got %+v", list[0].Tickets[0])
@@ -423,7 +423,7 @@ func TestKilledBetweenTellingAndNote(t *testing.T) {
 	})
 	sink := h.sink("desk")
 	q := w.queue(w.follower(nil, sink), 0)
-	m := w.write(w.record(1, "vswitch-ip-exhausted", events.Asked))
+	m := w.write(w.record(1, "vswitch-ip-exhausted", event.Asked))
 	if reply := q.o.handle(w.ctx, m); reply.Retry <= 0 {
 		t.Errorf("a telling that could not be noted was acknowledged: %+v", reply)
 	}
@@ -448,7 +448,7 @@ func TestUnreadable(t *testing.T) {
 	f := w.follower(nil, h.sink("desk"))
 	q := w.queue(f, 0)
 	bad := stream.Message{Subject: "lbremedy.case.c1.x.busy", Data: []byte("{"), Sequence: 1}
-	q.put(bad, w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(bad, w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
 	if stats(f).Unreadable != 0 || len(q.waiting) != 1 {
 		t.Errorf("it was passed over at once")
@@ -465,7 +465,7 @@ func TestBrokenKeys(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
-	r := w.record(1, "vswitch-ip-exhausted", events.Asked)
+	r := w.record(1, "vswitch-ip-exhausted", event.Asked)
 	i := incidentOf("", r)
 	for _, key := range []string{i.member(uid(1)), i.member(uid(2)), headKey("desk", i, "")} {
 		if err := w.s.Put(w.ctx, key, []byte("{")); err != nil {
@@ -477,7 +477,7 @@ func TestBrokenKeys(t *testing.T) {
 	}
 	q.put(w.write(r))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
-	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Minute)
 	same(t, h.told(), "updated vsw-1: 2 fail, 0 over")
 	q.empty()
@@ -509,9 +509,9 @@ func TestWants(t *testing.T) {
 			s := h.sink("desk")
 			tt.change(&s)
 			q := w.queue(w.follower(nil, s), 0)
-			q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+			q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 			q.pass(time.Minute)
-			q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Gone)))
+			q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)))
 			q.pass(time.Minute)
 			if got := h.told(); len(got) != 2*tt.want {
 				t.Errorf("got %q", got)
@@ -528,7 +528,7 @@ func TestNewSink(t *testing.T) {
 	f := w.follower(nil, h.sink("desk"))
 	q := w.queue(f, 0)
 	f.outlets[0].since = w.now().Add(time.Hour)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)), w.write(w.record(2, "throttling", events.Fixed, cause("slb"))))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)), w.write(w.record(2, "throttling", event.Fixed, cause("slb"))))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over")
 	q.empty()
 }
@@ -547,7 +547,7 @@ func TestTwoWorkers(t *testing.T) {
 	}
 	const services, causes = 60, 4
 	for n := range services {
-		w.write(w.record(n, "vswitch-ip-exhausted", events.Asked, cause(fmt.Sprint("vsw-", n%causes)), func(r *events.Record) { r.At = time.Now() }))
+		w.write(w.record(n, "vswitch-ip-exhausted", event.Asked, cause(fmt.Sprint("vsw-", n%causes)), func(r *event.Record) { r.At = time.Now() }))
 	}
 	opened, whole := map[string]int{}, map[string]bool{}
 	for len(whole) < causes {
@@ -582,7 +582,7 @@ func TestCloseByHand(t *testing.T) {
 	h := newHook(t)
 	f := w.follower(nil, h.sink("desk"))
 	q := w.queue(f, 0)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)), w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)), w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Minute)
 	h.take()
 	list, err := List(w.ctx, w.s)
@@ -590,7 +590,7 @@ func TestCloseByHand(t *testing.T) {
 		t.Fatalf("got %d incidents, %v", len(list), err)
 	}
 	m := list[0].Members[0]
-	counted := events.RunKey(m.Cluster, m.Service.UID, "vswitch-ip-exhausted")
+	counted := event.RunKey(m.Cluster, m.Service.UID, "vswitch-ip-exhausted")
 	if err := w.s.Put(w.ctx, counted, []byte(`{"seen":3}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -615,7 +615,7 @@ func TestCloseByHand(t *testing.T) {
 		t.Errorf("it was told twice, %v", err)
 	}
 	q.pass(time.Minute)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	same(t, h.told(), "opened vsw-1: 1 fail, 0 over, again")
 	for _, id := range []string{"x", "cluster-c1.busy.0000", "*.*.*"} {
 		if _, err := Close(w.ctx, w.s, id, "ann", w.now()); err == nil {

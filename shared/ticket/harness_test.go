@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -99,11 +99,11 @@ func (w *world) follower(change func(*Config), sinks ...policy.Sink) *Follower {
 func uid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
 // record returns a settled record of the n-th Service.
-func (w *world) record(n int, class string, result events.Result, change ...func(*events.Record)) events.Record {
-	r := events.Record{
-		Case: uid(n)[:8] + "-20260102T150405", Cluster: "c1", Class: class, Service: events.Service{Namespace: "shop", Name: fmt.Sprintf("web-%d", n), UID: uid(n)},
-		Event: "e.1.1", Message: "Error syncing load balancer []: Message: it is full.", EventTime: w.now(), Phase: events.Settled, Result: result, At: w.now(), First: w.now(),
-		Who: "worker", Impact: events.NeverUp, Risk: "low", Digest: hash(fmt.Sprint(n)), Rule: "Observe mode.",
+func (w *world) record(n int, class string, result event.Result, change ...func(*event.Record)) event.Record {
+	r := event.Record{
+		Case: uid(n)[:8] + "-20260102T150405", Cluster: "c1", Class: class, Service: event.Service{Namespace: "shop", Name: fmt.Sprintf("web-%d", n), UID: uid(n)},
+		Event: "e.1.1", Message: "Error syncing load balancer []: Message: it is full.", EventTime: w.now(), Phase: event.Settled, Result: result, At: w.now(), First: w.now(),
+		Who: "worker", Impact: event.NeverUp, Risk: "low", Digest: hash(fmt.Sprint(n)), Rule: "Observe mode.",
 		Finding: "The vSwitch is full.", Cause: "vsw-1", Ask: "Add a vSwitch.",
 	}
 	for _, f := range change {
@@ -112,18 +112,18 @@ func (w *world) record(n int, class string, result events.Result, change ...func
 	return r
 }
 
-func cause(id string) func(*events.Record) {
-	return func(r *events.Record) { r.Cause, r.Finding = id, "The vSwitch "+id+" is full." }
+func cause(id string) func(*event.Record) {
+	return func(r *event.Record) { r.Cause, r.Finding = id, "The vSwitch "+id+" is full." }
 }
 
 // write appends a record to the journal and returns the message.
-func (w *world) write(r events.Record) stream.Message {
+func (w *world) write(r event.Record) stream.Message {
 	w.Helper()
-	e, err := events.NewRecord(r)
+	e, err := event.NewRecord(r)
 	if err != nil {
 		w.Fatal(err)
 	}
-	header, data, err := events.EncodeNATS(e)
+	header, data, err := event.EncodeNATS(e)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -131,10 +131,10 @@ func (w *world) write(r events.Record) stream.Message {
 	if _, err := j.Load(w.ctx); err != nil {
 		w.Fatal(err)
 	}
-	if err := j.Append(w.ctx, events.MessageID(e), header, data); err != nil {
+	if err := j.Append(w.ctx, event.MessageID(e), header, data); err != nil {
 		w.Fatal(err)
 	}
-	m, err := w.s.Last(w.ctx, stream.Cases, events.CaseSubject(r.Cluster, r.Service.UID, r.Class))
+	m, err := w.s.Last(w.ctx, stream.Cases, event.CaseSubject(r.Cluster, r.Service.UID, r.Class))
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -7,34 +7,34 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // A Member is one Service of an incident: how it stands by the newest record.
 type Member struct {
-	Sequence uint64         `json:"sequence"` // of the journal's record
-	Case     string         `json:"case"`
-	Cluster  string         `json:"cluster"`
-	Service  events.Service `json:"service"`
-	Over     bool           `json:"over"`             // the failure doesn't stand any more
-	Result   events.Result  `json:"result"`           // of the newest record
-	Stood    events.Result  `json:"stood,omitempty"`  // the last result with which the failure stood; empty: it never did
-	Since    time.Time      `json:"since"`            // when it began to stand
-	At       time.Time      `json:"at"`               // of the newest record
-	Impact   events.Impact  `json:"impact,omitempty"` //
-	Message  string         `json:"message"`          // of the failure
-	Failed   time.Time      `json:"failed"`           // when it was last seen
-	Finding  string         `json:"finding,omitempty"`
-	Cause    string         `json:"cause,omitempty"`
-	Risk     string         `json:"risk,omitempty"`
-	Steps    []string       `json:"steps,omitempty"` // of the plan
-	Done     int            `json:"done,omitempty"`  // how many of them were applied
-	Digest   string         `json:"digest,omitempty"`
-	Ask      string         `json:"ask,omitempty"`
-	Note     string         `json:"note,omitempty"`
-	Rule     string         `json:"rule,omitempty"`
-	Error    string         `json:"error,omitempty"`
-	By       string         `json:"by,omitempty"` // who closed it by hand
+	Sequence uint64        `json:"sequence"` // of the journal's record
+	Case     string        `json:"case"`
+	Cluster  string        `json:"cluster"`
+	Service  event.Service `json:"service"`
+	Over     bool          `json:"over"`             // the failure doesn't stand any more
+	Result   event.Result  `json:"result"`           // of the newest record
+	Stood    event.Result  `json:"stood,omitempty"`  // the last result with which the failure stood; empty: it never did
+	Since    time.Time     `json:"since"`            // when it began to stand
+	At       time.Time     `json:"at"`               // of the newest record
+	Impact   event.Impact  `json:"impact,omitempty"` //
+	Message  string        `json:"message"`          // of the failure
+	Failed   time.Time     `json:"failed"`           // when it was last seen
+	Finding  string        `json:"finding,omitempty"`
+	Cause    string        `json:"cause,omitempty"`
+	Risk     string        `json:"risk,omitempty"`
+	Steps    []string      `json:"steps,omitempty"` // of the plan
+	Done     int           `json:"done,omitempty"`  // how many of them were applied
+	Digest   string        `json:"digest,omitempty"`
+	Ask      string        `json:"ask,omitempty"`
+	Note     string        `json:"note,omitempty"`
+	Rule     string        `json:"rule,omitempty"`
+	Error    string        `json:"error,omitempty"`
+	By       string        `json:"by,omitempty"` // who closed it by hand
 
 	revision uint64 // of its key
 	uid      string
@@ -42,9 +42,9 @@ type Member struct {
 
 // Results that a member may have besides those of records.
 const (
-	Moved  events.Result = "moved"  // the Service fails for another cause now
-	ByHand events.Result = "closed" // a person closed the ticket
-	Muted  events.Result = "muted"  // a label says that nobody is to be asked
+	Moved  event.Result = "moved"  // the Service fails for another cause now
+	ByHand event.Result = "closed" // a person closed the ticket
+	Muted  event.Result = "muted"  // a label says that nobody is to be asked
 )
 
 // Longest texts of a member. A thousand of them are read for one telling.
@@ -56,25 +56,25 @@ const (
 )
 
 // stands reports whether a result says that the failure stands and what to do about it.
-func stands(r events.Result) bool {
+func stands(r event.Result) bool {
 	switch r {
-	case events.Asked, events.Failed, events.Unsettled, events.Planned:
+	case event.Asked, event.Failed, event.Unsettled, event.Planned:
 		return true
 	}
 	return false
 }
 
 // ends reports whether a result says that the failure is over.
-func ends(r events.Result) bool {
+func ends(r event.Result) bool {
 	switch r {
-	case events.Fixed, events.Gone, events.Superseded, events.Undone, events.Foreign, Muted:
+	case event.Fixed, event.Gone, event.Superseded, event.Undone, event.Foreign, Muted:
 		return true
 	}
 	return false
 }
 
 // memberOf returns the Service of a record as a member; was is what it was before.
-func memberOf(r events.Record, sequence uint64, was Member) Member {
+func memberOf(r event.Record, sequence uint64, was Member) Member {
 	m := Member{
 		Sequence: sequence, Case: r.Case, Cluster: r.Cluster, Service: r.Service, Result: r.Result, Over: ends(r.Result),
 		Stood: r.Result, Since: r.First, At: r.At, Impact: r.Impact, Message: clip(r.Message, shortText), Failed: r.EventTime,
@@ -86,7 +86,7 @@ func memberOf(r events.Record, sequence uint64, was Member) Member {
 			m.Steps = append(m.Steps, fmt.Sprintf("and %d more steps", len(r.Steps)-mostSteps))
 			break
 		}
-		m.Steps = append(m.Steps, clip(events.Redact(s.Text), stepText))
+		m.Steps = append(m.Steps, clip(event.Redact(s.Text), stepText))
 	}
 	switch stood := was.Sequence > 0 && !was.Over; {
 	case m.Over && stood:
@@ -113,8 +113,8 @@ type change struct {
 // changes returns which members a record changes, in the order in which they are to be
 // written. have are the members of its Service and class, in whatever incidents. An
 // older record changes none, and one that has been applied in part only what is left.
-func changes(own incident, r events.Record, sequence uint64, have map[incident]Member) []change {
-	if r.Phase != events.Settled || !stands(r.Result) && !ends(r.Result) {
+func changes(own incident, r event.Record, sequence uint64, have map[incident]Member) []change {
+	if r.Phase != event.Settled || !stands(r.Result) && !ends(r.Result) {
 		return nil // a run has begun, or it is looked at again
 	}
 	if r.Muted && stands(r.Result) {
@@ -138,7 +138,7 @@ func changes(own incident, r events.Record, sequence uint64, have map[incident]M
 		for _, i := range open {
 			out = append(out, change{i, memberOf(r, sequence, have[i])})
 		}
-		if len(out) == 0 && !applied && r.Result == events.Fixed {
+		if len(out) == 0 && !applied && r.Result == event.Fixed {
 			out = append(out, change{own, memberOf(r, sequence, have[own])})
 		}
 		return out

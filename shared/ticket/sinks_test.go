@@ -20,9 +20,9 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -60,11 +60,11 @@ func TestAlibaba(t *testing.T) {
 		return all[0]
 	}
 	// What needs no help is not told.
-	q.put(w.write(w.record(9, "throttling", events.Fixed, cause("slb"))))
+	q.put(w.write(w.record(9, "throttling", event.Fixed, cause("slb"))))
 	if n := len(s.Snapshot().Tickets); n != 0 {
 		t.Errorf("a fix made %d tickets", n)
 	}
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	got := one("in_progress", 0)
 	if got.Title != "The vSwitch is full (vsw-1), 1 Service" || got.Severity != 2 || got.Category != "53811" ||
 		!strings.Contains(got.Description, "Add a vSwitch.") || !strings.Contains(got.Description, "Reference: lbr-") {
@@ -72,16 +72,16 @@ func TestAlibaba(t *testing.T) {
 	}
 	// A repetition is no news; another Service is a reply.
 	q.pass(time.Minute)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
 	one("in_progress", 0)
-	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
 	one("in_progress", 1)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Gone)), w.write(w.record(2, "vswitch-ip-exhausted", events.Gone)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)), w.write(w.record(2, "vswitch-ip-exhausted", event.Gone)))
 	q.pass(time.Hour)
 	one("completed", 3)
-	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
 	one("in_progress", 4)
 	q.empty()
@@ -100,9 +100,9 @@ func TestAlibabaHalfAnswers(t *testing.T) {
 			s, access := desk(w)
 			q := w.queue(w.follower(access, support), 0)
 			s.Fault(f)
-			q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+			q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 			q.pass(time.Hour)
-			q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Gone)))
+			q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)))
 			q.pass(time.Hour)
 			all := s.Snapshot().Tickets
 			if len(all) != 1 || all[0].Status != "completed" {
@@ -120,7 +120,7 @@ func TestAlibabaRefuses(t *testing.T) {
 	bad.Category = "1"
 	f := w.follower(access, bad)
 	q := w.queue(f, 0)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
 	if n := len(s.CallsOf("teller")); n != 1 || stats(f).Refused != 1 {
 		t.Errorf("%d calls, %d refused", n, stats(f).Refused)
@@ -138,9 +138,9 @@ func TestEvents(t *testing.T) {
 	}
 	f := w.follower(func(c *Config) { c.Kube = kube.NewWriter(k) }, policy.Sink{Name: "events", Kind: policy.Event})
 	q := w.queue(f, 0)
-	here := func(r *events.Record) {
+	here := func(r *event.Record) {
 		r.Service.Namespace = ns
-		r.Steps = []events.StepRecord{{Kind: "annotate", Text: "annotate the Service", Risk: "low"}}
+		r.Steps = []event.StepRecord{{Kind: "annotate", Text: "annotate the Service", Risk: "low"}}
 	}
 	read := func(n int) corev1.Event {
 		t.Helper()
@@ -152,7 +152,7 @@ func TestEvents(t *testing.T) {
 	}
 	// Each Service has its own, though the cause is one.
 	for n := range 3 {
-		q.put(w.write(w.record(n, "vswitch-ip-exhausted", events.Planned, here, func(r *events.Record) { r.Ask = "" })))
+		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Planned, here, func(r *event.Record) { r.Ask = "" })))
 	}
 	for n := range 3 {
 		e := read(n)
@@ -162,7 +162,7 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	q.pass(time.Minute)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, here)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, here)))
 	e := read(1)
 	if e.Reason != "LBRemedyAsked" || e.Type != "Warning" || e.Count != 2 || !strings.Contains(e.Message, "To have it applied: lbremedy approve 00000000-20260102T150405. What to do: Add a vSwitch.") {
 		t.Errorf("got %+v", e)
@@ -172,11 +172,11 @@ func TestEvents(t *testing.T) {
 	if _, err := k.ListEvents(w.ctx, kube.Selection{Namespace: ns, Fields: "involvedObject.kind=Service"}, func(e kube.Event) error { seen = append(seen, e); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	by := events.NewClassifier(table.Table())
+	by := event.NewClassifier(table.Table())
 	for _, e := range seen {
 		for _, text := range []string{e.Message, "Error syncing load balancer []: Message: The specified VSwitch has no available ip."} {
-			m := by.Classify(events.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: text})
-			if m.Class != events.Ignored {
+			m := by.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: text})
+			if m.Class != event.Ignored {
 				t.Errorf("our Event %s counts as a failure of class %s", e.Reason, m.Class)
 			}
 		}
@@ -185,14 +185,14 @@ func TestEvents(t *testing.T) {
 		t.Errorf("saw %d Events", len(seen))
 	}
 	q.pass(time.Minute)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Fixed, here, func(r *events.Record) { r.Next = 1 })))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Fixed, here, func(r *event.Record) { r.Next = 1 })))
 	if e := read(1); e.Reason != "LBRemedyFixed" || e.Type != "Normal" || !strings.HasPrefix(e.Message, "It is over: fixed by lbremedy") {
 		t.Errorf("got %+v", e)
 	}
 	// A huge text fits, and a Service whose namespace is gone holds nobody up.
 	huge := strings.Repeat("漏", 20000)
-	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Failed, here, func(r *events.Record) { r.Finding, r.Ask, r.Error = huge, huge, huge })))
-	q.put(w.write(w.record(5, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) { r.Service.Namespace = ns + "-gone" })))
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Failed, here, func(r *event.Record) { r.Finding, r.Ask, r.Error = huge, huge, huge })))
+	q.put(w.write(w.record(5, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Service.Namespace = ns + "-gone" })))
 	q.pass(time.Minute)
 	if e := read(2); len(e.Message) > 1024 || e.Reason != "LBRemedyFailed" {
 		t.Errorf("got %d bytes, %s", len(e.Message), e.Reason)
@@ -214,7 +214,7 @@ func TestEventsDenied(t *testing.T) {
 	}
 	f := w.follower(func(c *Config) { c.Kube = kube.NewWriter(k) }, policy.Sink{Name: "events", Kind: policy.Event})
 	q := w.queue(f, 0)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) { r.Service.Namespace = ns })))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Service.Namespace = ns })))
 	if stats(f).Refused != 1 {
 		t.Errorf("got %s", w.log.String())
 	}
@@ -231,7 +231,7 @@ func TestDingTalk(t *testing.T) {
 		`{"errcode":310000,"errmsg":"sign not match, access_token=tok3n"}`}
 	i := -1
 	h.answers(func(int, post) (int, http.Header, string) { i++; return 200, nil, answers[i] })
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) { r.Finding = "Look at [this](https://evil.example) @all <!here>." })))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Finding = "Look at [this](https://evil.example) @all <!here>." })))
 	posts := h.take()
 	u, err := url.Parse(posts[0].url)
 	if err != nil {
@@ -253,7 +253,7 @@ func TestDingTalk(t *testing.T) {
 	}
 	// It sends too fast, is busy, says nothing, and takes it: one update in the end.
 	began := w.now()
-	q.put(w.write(w.record(2, "vswitch-ip-exhausted", events.Asked)))
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
 	if n := len(h.take()); n != 4 {
 		t.Errorf("it was tried %d times", n)
@@ -261,7 +261,7 @@ func TestDingTalk(t *testing.T) {
 	if w.now().Sub(began) < dingPause {
 		t.Errorf("a robot that sends too fast paused only %s", w.now().Sub(began))
 	}
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Gone)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)))
 	q.pass(time.Hour)
 	if stats(f).Refused != 1 || strings.Contains(w.log.String(), "tok3n") || strings.Contains(w.log.String(), "SECabc") {
 		t.Errorf("got %d refused, %s", stats(f).Refused, w.log.String())
@@ -284,7 +284,7 @@ func TestSlack(t *testing.T) {
 	q := w.queue(f, 0)
 	// Messages can't be changed: an open ticket is told again after growing pauses.
 	for n := range 200 {
-		q.put(w.write(w.record(n, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) { r.Ask = "Do <!channel> & that." })))
+		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Ask = "Do <!channel> & that." })))
 		q.pass(30 * time.Second)
 	}
 	posts := h.take()
@@ -300,7 +300,7 @@ func TestSlack(t *testing.T) {
 	}
 	h.answers(func(int, post) (int, http.Header, string) { return 410, nil, "channel_is_archived" })
 	for n := range 200 {
-		q.put(w.write(w.record(n, "vswitch-ip-exhausted", events.Gone)))
+		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Gone)))
 	}
 	q.pass(time.Minute)
 	if n := len(h.take()); n != 1 || stats(f).Refused != 1 || strings.Contains(w.log.String(), "s3cr3t") {
@@ -314,9 +314,9 @@ func TestWebhook(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	q := w.queue(w.follower(func(c *Config) { c.Now = nil }, h.sink("desk")), 0)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, func(r *events.Record) {
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
 		r.At = time.Now()
-		r.Steps = []events.StepRecord{{Kind: "x", Text: "send Signature=abcdefghijkl0123456789 there", Risk: "low"}}
+		r.Steps = []event.StepRecord{{Kind: "x", Text: "send Signature=abcdefghijkl0123456789 there", Risk: "low"}}
 		r.Message = "Error https://slb.aliyuncs.com/?AccessKeyId=LTAI5tabcdefghijklmnop12&Signature=xyzxyzxyz%3D"
 	})))
 	p := h.take()[0]
@@ -343,7 +343,7 @@ func TestWebhook(t *testing.T) {
 		}
 	}
 	_, n := p.notice(t)
-	if n.Lead.Service.Name != "web-1" || n.Impact != events.NeverUp || !strings.Contains(n.LogQuery, "grep shop/web-1") {
+	if n.Lead.Service.Name != "web-1" || n.Impact != event.NeverUp || !strings.Contains(n.LogQuery, "grep shop/web-1") {
 		t.Errorf("got %+v", n)
 	}
 }
@@ -435,8 +435,8 @@ func TestTemplates(t *testing.T) {
 	s.Template = file(`{{define "text"}}Mine: {{(index .Services 0).Service.Name}} {{slice .Cause 0 4}}{{end}}`)
 	f := w.follower(nil, s)
 	q := w.queue(f, 0)
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked)))
-	q.put(w.write(w.record(2, "throttling", events.Asked, cause("x"))))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
+	q.put(w.write(w.record(2, "throttling", event.Asked, cause("x"))))
 	posts := h.take()
 	_, first := posts[0].notice(t)
 	_, second := posts[1].notice(t)
@@ -453,16 +453,16 @@ func TestHugeTexts(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
-	huge := func(r *events.Record) {
+	huge := func(r *event.Record) {
 		text := strings.Repeat("满 \x1b[31m ", 4000)
 		r.Message, r.Finding, r.Ask, r.Note, r.Rule, r.Error, r.Cause = text, text, text, text, text, text, text
 		for range 40 {
-			r.Steps = append(r.Steps, events.StepRecord{Kind: "x", Text: text[:5000], Risk: "low"})
+			r.Steps = append(r.Steps, event.StepRecord{Kind: "x", Text: text[:5000], Risk: "low"})
 		}
 	}
 	var last post
 	for n := range 30 {
-		q.put(w.write(w.record(n, "vswitch-ip-exhausted", events.Asked, huge)))
+		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Asked, huge)))
 	}
 	q.pass(time.Minute)
 	for _, p := range h.take() {
@@ -481,14 +481,14 @@ func TestText(t *testing.T) {
 	h := newHook(t)
 	q := w.queue(w.follower(nil, h.sink("desk")), 0)
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
-	full := func(r *events.Record) {
+	full := func(r *event.Record) {
 		r.At, r.First, r.EventTime = at, at, at
-		r.Steps = []events.StepRecord{{Kind: "annotate", Text: "annotate the Service with vsw-b", Risk: "low"}, {Kind: "touch", Text: "wake the controller", Risk: "low"}}
+		r.Steps = []event.StepRecord{{Kind: "annotate", Text: "annotate the Service with vsw-b", Risk: "low"}, {Kind: "touch", Text: "wake the controller", Risk: "low"}}
 		r.Rule = "The plan's risk is medium, and the policy applies plans up to low by itself."
 	}
-	w.write(w.record(2, "vswitch-ip-exhausted", events.Asked, full))
+	w.write(w.record(2, "vswitch-ip-exhausted", event.Asked, full))
 	q.o.since = at
-	q.put(w.write(w.record(1, "vswitch-ip-exhausted", events.Asked, full)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, full)))
 	_, n := h.take()[0].notice(t)
 	want := `1 Service of type LoadBalancer can't be synced, since 2026-01-02 15:04 UTC.
 

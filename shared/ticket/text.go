@@ -13,7 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
@@ -176,7 +176,7 @@ func (t *texts) write(f Facts, k kind) (title, text string, err error) {
 		}
 	}
 	title = strings.Join(strings.Fields(title), " ")
-	return clip(events.Redact(title), k.title), clip(events.Redact(strings.TrimSpace(text)), k.text), err
+	return clip(event.Redact(title), k.title), clip(event.Redact(strings.TrimSpace(text)), k.text), err
 }
 
 func fill(t *template.Template, f Facts) (title, text string, err error) {
@@ -215,38 +215,38 @@ func (b *bounded) Write(p []byte) (int, error) {
 var functions = template.FuncMap{
 	"join":   func(sep string, list []string) string { return strings.Join(list, sep) },
 	"time":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") },
-	"impact": func(i events.Impact) string { return impacts[i] },
+	"impact": func(i event.Impact) string { return impacts[i] },
 	"count": func(n int, one string) string {
 		if n == 1 {
 			return "1 " + one
 		}
 		return fmt.Sprintf("%d %ss", n, one)
 	},
-	"result": func(r events.Result) string { return results[r] },
+	"result": func(r event.Result) string { return results[r] },
 	"inc":    func(n int) int { return n + 1 },
 	"plain":  plain,
 }
 
-var impacts = map[events.Impact]string{
-	events.NeverUp: "never up: a Service has no address and never worked.",
-	events.Frozen:  "backends frozen: traffic still flows, to the backends of the last sync.",
-	events.Serving: "serving: traffic flows, and only the sync of settings fails.",
+var impacts = map[event.Impact]string{
+	event.NeverUp: "never up: a Service has no address and never worked.",
+	event.Frozen:  "backends frozen: traffic still flows, to the backends of the last sync.",
+	event.Serving: "serving: traffic flows, and only the sync of settings fails.",
 }
 
 // results say how a Service stands.
-var results = map[events.Result]string{
-	events.Asked:      "a person must act, or agree",
-	events.Failed:     "lbremedy could not find out or could not write",
-	events.Unsettled:  "written, but the failure came back or nothing proves success",
-	events.Planned:    "only planned, since the policy observes",
-	events.Fixed:      "fixed by lbremedy, and proven to work",
-	events.Gone:       "the failure is gone",
-	events.Superseded: "it fails in another way now",
-	events.Undone:     "what lbremedy wrote was taken back",
-	events.Foreign:    "it is no failed sync of this cloud",
-	Moved:             "it fails for another cause now",
-	ByHand:            "closed by hand",
-	Muted:             "a label says that nobody is to be asked",
+var results = map[event.Result]string{
+	event.Asked:      "a person must act, or agree",
+	event.Failed:     "lbremedy could not find out or could not write",
+	event.Unsettled:  "written, but the failure came back or nothing proves success",
+	event.Planned:    "only planned, since the policy observes",
+	event.Fixed:      "fixed by lbremedy, and proven to work",
+	event.Gone:       "the failure is gone",
+	event.Superseded: "it fails in another way now",
+	event.Undone:     "what lbremedy wrote was taken back",
+	event.Foreign:    "it is no failed sync of this cloud",
+	Moved:            "it fails for another cause now",
+	ByHand:           "closed by hand",
+	Muted:            "a label says that nobody is to be asked",
 }
 
 // plain returns a text without line breaks and without what a chat reads as markup for
@@ -290,18 +290,18 @@ func clip(s string, n int) string {
 func samples() []Facts {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := Member{
-		Case: "3f9a12bc-20260102T030405", Cluster: "c1", Service: events.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-0000-4000-8000-000000000001"},
-		Result: events.Asked, Stood: events.Asked, Since: at, At: at, Impact: events.NeverUp, Message: "Error syncing load balancer", Failed: at,
+		Case: "3f9a12bc-20260102T030405", Cluster: "c1", Service: event.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-0000-4000-8000-000000000001"},
+		Result: event.Asked, Stood: event.Asked, Since: at, At: at, Impact: event.NeverUp, Message: "Error syncing load balancer", Failed: at,
 		Finding: "The vSwitch is full.", Cause: "vsw-1", Risk: "low", Steps: []string{"annotate it"}, Digest: "0123456789abcdef0123456789abcdef", Ask: "Add a vSwitch.",
 		Note: "A note.", Rule: "A rule.", Error: "an error",
 	}
 	f := Facts{
 		Key: "lbr-0123456789abcdef", Incident: "cluster-c1.vswitch-ip-exhausted.0123456789abcdef", Status: Open, Class: "vswitch-ip-exhausted", Title: "A vSwitch is full",
-		Kind: "Service", Cause: "vsw-1", Clusters: []string{"c1"}, Since: at, Impact: events.NeverUp, Lead: m, Services: []Member{m}, Failing: 1, LogQuery: "kubectl logs",
+		Kind: "Service", Cause: "vsw-1", Clusters: []string{"c1"}, Since: at, Impact: event.NeverUp, Lead: m, Services: []Member{m}, Failing: 1, LogQuery: "kubectl logs",
 	}
 	again, over := f, f
 	again.Reopened, again.More = true, 3
-	m.Over, m.Result = true, events.Fixed
-	over.Status, over.Failing, over.Over, over.Lead, over.Services, over.Outcomes = Closed, 0, 1, m, []Member{m}, map[events.Result]int{events.Fixed: 1}
+	m.Over, m.Result = true, event.Fixed
+	over.Status, over.Failing, over.Over, over.Lead, over.Services, over.Outcomes = Closed, 0, 1, m, []Member{m}, map[event.Result]int{event.Fixed: 1}
 	return []Facts{f, again, over}
 }

@@ -50,7 +50,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -114,35 +114,35 @@ func (t Ticket) Reopened() bool { return t.Was == Closed && t.Status == Open }
 
 // Facts are what templates and webhooks are given.
 type Facts struct {
-	Key      string                `json:"key"`
-	Incident string                `json:"incident"`
-	Status   Status                `json:"status"`
-	Reopened bool                  `json:"reopened,omitempty"`
-	Class    string                `json:"class"`
-	Title    string                `json:"title"` // of the class
-	Kind     string                `json:"kind"`  // what it is about: "Service", "load balancer", …; "thing": of several kinds
-	Cause    string                `json:"cause,omitempty"`
-	Clusters []string              `json:"clusters"`
-	Since    time.Time             `json:"since"` // when the first of the Services failed
-	Impact   events.Impact         `json:"impact,omitempty"`
-	Lead     Member                `json:"lead"`     // the Service that the texts are about
-	Services []Member              `json:"services"` // the first of them, those that still fail before the others
-	Failing  int                   `json:"failing"`  // how many of all still fail
-	Over     int                   `json:"over"`     // and how many don't any more
-	More     int                   `json:"more,omitempty"`
-	Outcomes map[events.Result]int `json:"outcomes,omitempty"` // of those that don't fail any more, by result
-	LogQuery string                `json:"logQuery"`           // shows the error code
+	Key      string               `json:"key"`
+	Incident string               `json:"incident"`
+	Status   Status               `json:"status"`
+	Reopened bool                 `json:"reopened,omitempty"`
+	Class    string               `json:"class"`
+	Title    string               `json:"title"` // of the class
+	Kind     string               `json:"kind"`  // what it is about: "Service", "load balancer", …; "thing": of several kinds
+	Cause    string               `json:"cause,omitempty"`
+	Clusters []string             `json:"clusters"`
+	Since    time.Time            `json:"since"` // when the first of the Services failed
+	Impact   event.Impact         `json:"impact,omitempty"`
+	Lead     Member               `json:"lead"`     // the Service that the texts are about
+	Services []Member             `json:"services"` // the first of them, those that still fail before the others
+	Failing  int                  `json:"failing"`  // how many of all still fail
+	Over     int                  `json:"over"`     // and how many don't any more
+	More     int                  `json:"more,omitempty"`
+	Outcomes map[event.Result]int `json:"outcomes,omitempty"` // of those that don't fail any more, by result
+	LogQuery string               `json:"logQuery"`           // shows the error code
 }
 
 // All returns how many Services the ticket is about.
 func (f Facts) All() int { return f.Failing + f.Over }
 
 // Survey reports whether the survey found it: no controller has said a word then.
-func (f Facts) Survey() bool { return strings.HasPrefix(f.Class, events.SurveyPrefix) }
+func (f Facts) Survey() bool { return strings.HasPrefix(f.Class, event.SurveyPrefix) }
 
 // Approve reports whether the plan of the lead waits for a person's consent.
 func (f Facts) Approve() bool {
-	return f.Lead.Result == events.Asked && len(f.Lead.Steps) > 0 && f.Lead.Digest != ""
+	return f.Lead.Result == event.Asked && len(f.Lead.Steps) > 0 && f.Lead.Digest != ""
 }
 
 // An incident names what one ticket is about: scope, class and hash of the cause.
@@ -186,7 +186,7 @@ func hash(cause string) string {
 
 // incidentOf returns the incident that a record is about. A class of scope Service
 // covers the Services of the cluster that share the cause.
-func incidentOf(scope remedy.Scope, r events.Record) incident {
+func incidentOf(scope remedy.Scope, r event.Record) incident {
 	i := incident{class: r.Class, cause: hash(r.Cause)}
 	switch {
 	case scope == remedy.Account:

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -21,7 +21,7 @@ type view struct {
 }
 
 // wants reports whether the sink is told of a member that stands, or stood, with this result.
-func wants(s policy.Sink, class string, m Member, result events.Result) bool {
+func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 	in := func(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
 	return slices.Contains(s.Wants(), string(result)) && in(s.Classes, class) &&
 		in(s.Namespaces, m.Service.Namespace) && in(s.Risks, cmp.Or(m.Risk, "low"))
@@ -39,7 +39,7 @@ func viewOf(s policy.Sink, class string, members []Member, h Head, since time.Ti
 			v.open = append(v.open, m)
 		case !m.Over:
 		case m.revision <= h.ClosedAt, h.Status == None && m.At.Before(since):
-		case m.Stood != "" && wants(s, class, m, m.Stood), m.Result == events.Fixed && wants(s, class, m, events.Fixed):
+		case m.Stood != "" && wants(s, class, m, m.Stood), m.Result == event.Fixed && wants(s, class, m, event.Fixed):
 			v.over = append(v.over, m)
 		}
 	}
@@ -107,7 +107,7 @@ func (v view) facts(key string, i incident, title string, h Head, status Status)
 		}
 		if m.Over {
 			if f.Outcomes == nil {
-				f.Outcomes = map[events.Result]int{}
+				f.Outcomes = map[event.Result]int{}
 			}
 			f.Outcomes[m.Result]++
 		}
@@ -135,7 +135,7 @@ func lead(all []Member) Member {
 		if !m.Over {
 			n += 4
 		}
-		if m.Ask != "" || m.Result == events.Asked {
+		if m.Ask != "" || m.Result == event.Asked {
 			n += 2
 		}
 		if len(m.Steps) > 0 {
@@ -147,7 +147,7 @@ func lead(all []Member) Member {
 }
 
 // worse reports whether users notice more of a than of b.
-func worse(a, b events.Impact) bool {
-	order := []events.Impact{"", events.Serving, events.Frozen, events.NeverUp}
+func worse(a, b event.Impact) bool {
+	order := []event.Impact{"", event.Serving, event.Frozen, event.NeverUp}
 	return slices.Index(order, a) > slices.Index(order, b)
 }

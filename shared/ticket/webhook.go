@@ -11,7 +11,7 @@ import (
 	cloudevents "github.com/cloudevents/sdk-go/v2"
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // Types of the CloudEvents that a webhook gets; data is a Told ticket as Notice has it.
@@ -76,7 +76,7 @@ func (w *webhook) send(ctx context.Context, t Ticket, kind string) error {
 	if err := e.SetData(cloudevents.ApplicationJSON, json.RawMessage(data)); err != nil {
 		return fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
 	}
-	body, err := events.EncodeJSON(e)
+	body, err := event.EncodeJSON(e)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}

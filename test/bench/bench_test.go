@@ -36,11 +36,11 @@
 //     the journal answers. The worker is in this process, NATS in another.
 //   - broken: 1,000 Services that stay broken, in three ways, and what they leave in the
 //     streams after 30 days of a clock that runs fast, at one failure a day. At one in
-//     five minutes it is the same: TestStaysBroken of shared/remedy has 8,640 of them.
+//     five minutes it is the same: TestStaysBroken of shared/engine has 8,640 of them.
 //   - courier: messages that wait, until a function in this process has answered the
 //     last, beside a loop that posts the same bodies with as many hands. The function
 //     answers at once, or after a run of 5 ms.
-//   - classify: one message of the corpus of package events.
+//   - classify: one message of the corpus of package event.
 package bench
 
 import (

@@ -11,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -55,7 +57,7 @@ func (r *rig) broken(b *testing.B) {
 	}
 	b.Cleanup(looks.Close)
 	var ahead atomic.Int64
-	env := &remedy.Env{
+	env := &engine.Env{
 		Cluster: clusterID, Stream: st, Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: looks, CloudWriter: writes,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, clusterID) },
 		Decode: step.Decode, Who: "worker", Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
@@ -64,7 +66,7 @@ func (r *rig) broken(b *testing.B) {
 	client := r.client(b).CoreV1().Services(r.namespace(b, "broken"))
 	err = alike(16, services, func(i int) error {
 		svc := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%04d", i), Annotations: map[string]string{remedy.Prefix + "address-type": "intranet", remedy.Prefix + "vswitch-id": "vsw-full"}},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%04d", i), Annotations: map[string]string{ccm.Prefix + "address-type": "intranet", ccm.Prefix + "vswitch-id": "vsw-full"}},
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(false), Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		var err error
@@ -79,7 +81,7 @@ func (r *rig) broken(b *testing.B) {
 	var mu sync.Mutex
 	answered := map[string]string{} // by UID: the event
 	others := map[string]int{}      // how runs ended that were no answer
-	h := &host.Host{Env: env, Remedies: functions.All, Seen: func(rec events.Record, err error) {
+	h := &host.Host{Env: env, Remedies: functions.All, Seen: func(rec event.Record, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err == nil && rec.Result.Settled() {
@@ -145,19 +147,19 @@ func (r *rig) broken(b *testing.B) {
 
 // fail stores a failure of a Service, as an exporter does, and returns its ID.
 func fail(ctx context.Context, st *stream.Stream, svc *corev1.Service, class, message string, n int, at time.Time) (string, error) {
-	e, err := events.NewFailed(events.Failure{
+	e, err := event.NewFailed(event.Failure{
 		Cluster: clusterID, Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: message,
-		Service: events.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)},
-		Event:   events.Reference{Name: svc.Name + ".1", UID: string(svc.UID), ResourceVersion: fmt.Sprint(n + 1)}, Count: n + 1, Last: at.Truncate(time.Second),
+		Service: event.Service{Namespace: svc.Namespace, Name: svc.Name, UID: string(svc.UID)},
+		Event:   event.Reference{Name: svc.Name + ".1", UID: string(svc.UID), ResourceVersion: fmt.Sprint(n + 1)}, Count: n + 1, Last: at.Truncate(time.Second),
 	})
 	if err != nil {
 		return "", err
 	}
-	header, data, err := events.EncodeNATS(e)
+	header, data, err := event.EncodeNATS(e)
 	if err != nil {
 		return "", err
 	}
 	newer := func(stream.Message) bool { return true }
-	_, _, err = st.PublishNewer(ctx, events.FailedSubject(clusterID, class, string(svc.UID)), events.MessageID(e), header, data, newer)
+	_, _, err = st.PublishNewer(ctx, event.FailedSubject(clusterID, class, string(svc.UID)), event.MessageID(e), header, data, newer)
 	return e.ID(), err
 }

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/courier"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -81,12 +81,12 @@ func (r *rig) courier(b *testing.B) {
 func waiting(b *testing.B, st *stream.Stream, class string) [][]byte {
 	b.Helper()
 	var bodies [][]byte
-	err := st.Each(b.Context(), stream.Failed, events.FailedOf("*", class), time.Time{}, func(m stream.Message) error {
-		e, err := events.DecodeNATS(m.Header, m.Data)
+	err := st.Each(b.Context(), stream.Failed, event.FailedOf("*", class), time.Time{}, func(m stream.Message) error {
+		e, err := event.DecodeNATS(m.Header, m.Data)
 		if err != nil {
 			return err
 		}
-		body, err := events.EncodeJSON(e)
+		body, err := event.EncodeJSON(e)
 		bodies = append(bodies, body)
 		return err
 	})

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
@@ -59,7 +59,7 @@ func (r *rig) disk(b *testing.B) *disk {
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.Tail(ctx, stream.Failed, events.FailedSubjects, 0, func(m stream.Message) error {
+		ended <- s.Tail(ctx, stream.Failed, event.FailedSubjects, 0, func(m stream.Message) error {
 			d.arrived.see(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
 			return nil
 		})

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/shell"
@@ -111,7 +111,7 @@ type street struct {
 }
 
 // way are the stations between an Event and the write, as the streams have them.
-var way = []string{"exported", string(events.Intent), string(events.Step)}
+var way = []string{"exported", string(event.Intent), string(event.Step)}
 
 func (r *rig) street(b *testing.B, u *up, n int) *street {
 	b.Helper()
@@ -127,7 +127,7 @@ func (r *rig) street(b *testing.B, u *up, n int) *street {
 		s.services[i], err = client.Create(b.Context(), &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:        fmt.Sprintf("web-%03d", i),
-				Annotations: map[string]string{remedy.Prefix + "address-type": "intranet", remedy.Prefix + "vswitch-id": scene.FullVSwitchI},
+				Annotations: map[string]string{ccm.Prefix + "address-type": "intranet", ccm.Prefix + "vswitch-id": scene.FullVSwitchI},
 			},
 			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 		}, metav1.CreateOptions{})
@@ -137,7 +137,7 @@ func (r *rig) street(b *testing.B, u *up, n int) *street {
 		b.Fatal(err)
 	}
 	r.services(b, s.namespace, func(svc *corev1.Service) {
-		if svc.Annotations[remedy.Resync] != "" {
+		if svc.Annotations[ccm.Resync] != "" {
 			s.written.see(string(svc.UID))
 		}
 		if svc.Annotations[bareAnnotation] != "" {
@@ -161,19 +161,19 @@ func (s *street) follow(b *testing.B, st *stream.Stream) {
 		})
 	}
 	b.Cleanup(func() { cancel(); following.Wait() })
-	follow(stream.Failed, events.FailedSubjects, func(m stream.Message) error {
+	follow(stream.Failed, event.FailedSubjects, func(m stream.Message) error {
 		s.stored["exported"].seeAt(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], m.Time)
 		return nil
 	})
 	follow(stream.Cases, "lbremedy.case.>", func(m stream.Message) error {
-		rec, err := events.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Header, m.Data)
 		if err != nil {
 			return err
 		}
 		if at := s.stored[string(rec.Phase)]; at != nil {
 			at.seeAt(rec.Service.UID, m.Time)
 		}
-		if rec.Phase == events.Settled && rec.Result == events.Fixed {
+		if rec.Phase == event.Settled && rec.Result == event.Fixed {
 			s.settled.see(rec.Service.UID)
 		}
 		return nil
@@ -197,7 +197,7 @@ func (s *street) fail(ctx context.Context, i int, reason string) error {
 // sync leaves the marks of a sync on a Service, as the controller does.
 func (s *street) sync(ctx context.Context, i int) error {
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"labels": map[string]string{remedy.HashLabel: s.uid(i)}},
+		"metadata": map[string]any{"labels": map[string]string{ccm.HashLabel: s.uid(i)}},
 		"status":   corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}}},
 	})
 	if err != nil {
@@ -306,7 +306,7 @@ func (r *rig) heal(b *testing.B) {
 	u := r.up(b)
 	synced := newSightings()
 	r.services(b, u.stage.Namespace, func(svc *corev1.Service) {
-		if svc.Labels[remedy.HashLabel] != "" && remedy.Synced(svc) {
+		if svc.Labels[ccm.HashLabel] != "" && ccm.Synced(svc) {
 			synced.see(svc.Name)
 		}
 	})

@@ -1,26 +1,24 @@
 package bench
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/corpus"
 )
 
 // worker measures how many events a second a worker answers that it need not act on.
@@ -38,7 +36,7 @@ func (r *rig) worker(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	env := &remedy.Env{
+	env := &engine.Env{
 		Cluster: clusterID, Stream: st, Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, clusterID) },
 		Decode: step.Decode, Who: "worker",
@@ -46,9 +44,9 @@ func (r *rig) worker(b *testing.B) {
 	ids := uids(n)
 	first := publish(b, st, ids, "first")
 	r.note(b, "stored", "events/s", n/first.Seconds())
-	r.note(b, "gone", "events/s", n/answer(b, env, n, events.Gone).Seconds())
+	r.note(b, "gone", "events/s", n/answer(b, env, n, event.Gone).Seconds())
 	publish(b, st, ids, "again")
-	r.atLeast(b, "settled before", "events/s", n/answer(b, env, n, events.Gone).Seconds(), goal)
+	r.atLeast(b, "settled before", "events/s", n/answer(b, env, n, event.Gone).Seconds(), goal)
 }
 
 // publish stores one failure of each Service and returns how long that took.
@@ -58,20 +56,20 @@ func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.
 	pipe := st.Pipe(64)
 	errs := make(chan error, len(ids))
 	for i, uid := range ids {
-		e, err := events.NewFailed(events.Failure{
+		e, err := event.NewFailed(event.Failure{
 			Cluster: clusterID, Class: "vswitch-ip-exhausted", Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: saysFull,
-			Service: events.Service{Namespace: "gone", Name: "web", UID: uid},
-			Event:   events.Reference{Name: "web", UID: uid, ResourceVersion: fmt.Sprint(i + 1)}, Last: time.Unix(1_700_000_000, 0),
+			Service: event.Service{Namespace: "gone", Name: "web", UID: uid},
+			Event:   event.Reference{Name: "web", UID: uid, ResourceVersion: fmt.Sprint(i + 1)}, Last: time.Unix(1_700_000_000, 0),
 		})
 		if err != nil {
 			b.Fatal(err)
 		}
-		header, data, err := events.EncodeNATS(e)
+		header, data, err := event.EncodeNATS(e)
 		if err != nil {
 			b.Fatal(err)
 		}
-		subject := events.FailedSubject(clusterID, "vswitch-ip-exhausted", uid)
-		err = pipe.Publish(b.Context(), subject, events.MessageID(e)+"."+suffix, header, data, func(stream.Message) bool { return true }, func(_ uint64, _ bool, err error) {
+		subject := event.FailedSubject(clusterID, "vswitch-ip-exhausted", uid)
+		err = pipe.Publish(b.Context(), subject, event.MessageID(e)+"."+suffix, header, data, func(stream.Message) bool { return true }, func(_ uint64, _ bool, err error) {
 			errs <- err
 		})
 		if err != nil {
@@ -89,14 +87,14 @@ func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.
 
 // answer runs a worker until it has answered n events with the result, and returns
 // how long that took.
-func answer(b *testing.B, env *remedy.Env, n int, want events.Result) time.Duration {
+func answer(b *testing.B, env *engine.Env, n int, want event.Result) time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
 	defer cancel()
 	var mu sync.Mutex
 	var last time.Time
 	left := n
-	h := &host.Host{Env: env, Remedies: functions.All, Seen: func(rec events.Record, err error) {
+	h := &host.Host{Env: env, Remedies: functions.All, Seen: func(rec event.Record, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil || rec.Result != want {
@@ -120,20 +118,11 @@ func answer(b *testing.B, env *remedy.Env, n int, want events.Result) time.Durat
 // classify measures how long it takes to name the class of a message.
 func (r *rig) classify(b *testing.B) {
 	const times = 50_000
-	f, err := os.Open(filepath.Join("..", "..", "events", "testdata", "corpus.jsonl"))
-	if err != nil {
-		b.Fatal(err)
+	var rows []event.Input
+	for _, row := range corpus.Rows(b) {
+		rows = append(rows, event.Input{Reason: row.Reason, Type: row.Type, Component: row.Component, Message: row.Message})
 	}
-	defer f.Close()
-	var rows []events.Input
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var row events.Input
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			b.Fatal(err)
-		}
-		rows = append(rows, row)
-	}
-	c := events.NewClassifier(table.Table())
+	c := event.NewClassifier(table.Table())
 	took := make([]time.Duration, 0, times)
 	for i := range times {
 		began := time.Now()

@@ -32,8 +32,8 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
@@ -55,7 +55,7 @@ func main() {
 		os.Exit(2)
 	}
 	if err := run(ctx, os.Args[1], os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "capture:", events.Redact(err.Error()))
+		fmt.Fprintln(os.Stderr, "capture:", event.Redact(err.Error()))
 		os.Exit(1)
 	}
 }
@@ -234,7 +234,7 @@ func talk(command func(...string) *exec.Cmd, namespace string) ([]byte, error) {
 	}
 	var cases []struct {
 		Service struct{ Name string }
-		Result  events.Result
+		Result  event.Result
 		Steps   []json.RawMessage
 	}
 	if err := json.Unmarshal(list, &cases); err != nil {
@@ -247,7 +247,7 @@ func talk(command func(...string) *exec.Cmd, namespace string) ([]byte, error) {
 	}
 	shown := 0
 	for _, c := range cases {
-		if c.Result == events.Fixed && shown < 3 {
+		if c.Result == event.Fixed && shown < 3 {
 			shown++
 			if err := ask("show", namespace+"/"+c.Service.Name); err != nil {
 				return nil, err

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -82,11 +82,11 @@ func TestProgram(t *testing.T) {
 // TestMarkdown looks at the rows of classes that fixed, asked and waited, and at
 // the row that a class without Services does not get.
 func TestMarkdown(t *testing.T) {
-	plan := func(risk string, steps ...string) events.Record {
-		rec := events.Record{Risk: risk}
+	plan := func(risk string, steps ...string) event.Record {
+		rec := event.Record{Risk: risk}
 		for _, s := range steps {
 			kind, text, _ := strings.Cut(s, ": ")
-			rec.Steps = append(rec.Steps, events.StepRecord{Kind: kind, Text: text})
+			rec.Steps = append(rec.Steps, event.StepRecord{Kind: kind, Text: text})
 		}
 		return rec
 	}
@@ -95,15 +95,15 @@ func TestMarkdown(t *testing.T) {
 		{Class: "asks", Doc: "# It can't"}, {Class: "may", Doc: "# It may not"}, {Class: "waits", Doc: "# It lasts"},
 	}
 	got := markdown(classes, []outcome{
-		{class: "fixes", result: events.Fixed, plan: plan("low", "annotate: annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id=lb-1"), seconds: 2.04},
-		{class: "both", result: events.Fixed, plan: plan("high", "tag-lb: tag lb-1", "touch: wake the controller"), seconds: 4},
-		{class: "both", result: events.Fixed, plan: plan("high", "tag-lb: tag lb-2", "touch: wake the controller"), seconds: 0.31},
-		{class: "both", result: events.Fixed, plan: plan("low", "annotate: annotate a"), seconds: 1},
-		{class: "both", result: events.Asked},
-		{class: "both", result: events.Waiting},
-		{class: "asks", result: events.Asked},
-		{class: "may", result: events.Asked, plan: plan("medium", "convert: convert it")},
-		{class: "waits", result: events.Waiting},
+		{class: "fixes", result: event.Fixed, plan: plan("low", "annotate: annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id=lb-1"), seconds: 2.04},
+		{class: "both", result: event.Fixed, plan: plan("high", "tag-lb: tag lb-1", "touch: wake the controller"), seconds: 4},
+		{class: "both", result: event.Fixed, plan: plan("high", "tag-lb: tag lb-2", "touch: wake the controller"), seconds: 0.31},
+		{class: "both", result: event.Fixed, plan: plan("low", "annotate: annotate a"), seconds: 1},
+		{class: "both", result: event.Asked},
+		{class: "both", result: event.Waiting},
+		{class: "asks", result: event.Asked},
+		{class: "may", result: event.Asked, plan: plan("medium", "convert: convert it")},
+		{class: "waits", result: event.Waiting},
 	})
 	const want = `| class | cause | what is done | risk | seconds to healed |
 |---|---|---|---|---|

@@ -33,8 +33,8 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -72,7 +72,7 @@ func main() {
 	}
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", events.Redact(err.Error()))
+		fmt.Fprintln(os.Stderr, "demo:", event.Redact(err.Error()))
 	}
 	os.Exit(code)
 }
@@ -239,7 +239,7 @@ func perform(ctx context.Context, s *screen, a act, sum *total, last func(), kee
 	for _, f := range []struct {
 		stream, subjects string
 		see              func(stream.Message) error
-	}{{stream.Failed, events.FailedSubjects, p.failure}, {stream.Cases, events.CaseSubjects, p.record}} {
+	}{{stream.Failed, event.FailedSubjects, p.failure}, {stream.Cases, event.CaseSubjects, p.record}} {
 		wait.Go(func() {
 			if err := h.Env.Stream.Tail(following, f.stream, f.subjects, 0, f.see); err != nil && following.Err() == nil {
 				p.broke(fmt.Errorf("follow the stream %s: %w", f.stream, err))
@@ -334,7 +334,7 @@ func summary(p remedy.Policy) string {
 // leftovers returns what went wrong beside the Services.
 func leftovers(ctx context.Context, stage *scene.Stage, st *stream.Stream, roles []scene.Role) []string {
 	var wrong []string
-	denied := slices.ContainsFunc(roles, func(r scene.Role) bool { return r.Class == "ram-permission" && r.Ends == events.Fixed })
+	denied := slices.ContainsFunc(roles, func(r scene.Role) bool { return r.Class == "ram-permission" && r.Ends == event.Fixed })
 	if n := stage.WorkerCalls("CreatePolicyVersion"); denied && n != 1 {
 		wrong = append(wrong, fmt.Sprintf("The RAM policy got %d new versions; the Services that lack the same right need one.", n))
 	}

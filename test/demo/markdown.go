@@ -5,16 +5,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // An outcome is how one Service ended, as a table of the classes needs it.
 type outcome struct {
 	class   string
-	result  events.Result
-	plan    events.Record // the last of the journal that has steps, else the zero record
-	seconds float64       // from the first failure event to the result
+	result  event.Result
+	plan    event.Record // the last of the journal that has steps, else the zero record
+	seconds float64      // from the first failure event to the result
 }
 
 // markdown returns a table of the classes that were shown, one row each, for a
@@ -26,13 +26,13 @@ func markdown(classes []*remedy.Remedy, outcomes []outcome) string {
 	for _, r := range classes {
 		var done, risks, kinds []string
 		var took []float64
-		ends, bare := map[events.Result]bool{}, map[events.Result]bool{} // bare: without a plan
+		ends, bare := map[event.Result]bool{}, map[event.Result]bool{} // bare: without a plan
 		for _, o := range outcomes {
 			if o.class != r.Class {
 				continue
 			}
 			ends[o.result] = true
-			if o.result == events.Fixed {
+			if o.result == event.Fixed {
 				took = append(took, o.seconds)
 			}
 			kind, what := plan(o)
@@ -49,9 +49,9 @@ func markdown(classes []*remedy.Remedy, outcomes []outcome) string {
 			continue
 		}
 		for _, end := range []struct {
-			result events.Result
+			result event.Result
 			word   string
-		}{{events.Asked, "asks"}, {events.Waiting, "waits"}} {
+		}{{event.Asked, "asks"}, {event.Waiting, "waits"}} {
 			if bare[end.result] {
 				done = append(done, end.word)
 			}
@@ -81,9 +81,9 @@ func plan(o outcome) (kinds, what string) {
 	}
 	what = strings.Join(texts, ", ")
 	switch o.result {
-	case events.Asked:
+	case event.Asked:
 		kinds, what = "asks "+kinds, "asks whether to "+what
-	case events.Waiting:
+	case event.Waiting:
 		kinds, what = "waits "+kinds, "waits, then may "+what
 	}
 	return kinds, what
@@ -91,7 +91,7 @@ func plan(o outcome) (kinds, what string) {
 
 // span returns how long it took until Services were healed, and how those that
 // were not ended.
-func span(took []float64, ends map[events.Result]bool) string {
+func span(took []float64, ends map[event.Result]bool) string {
 	var all []string
 	if len(took) > 0 {
 		low, high := fmt.Sprintf("%.1f", slices.Min(took)), fmt.Sprintf("%.1f", slices.Max(took))
@@ -100,10 +100,10 @@ func span(took []float64, ends map[events.Result]bool) string {
 		}
 		all = append(all, low)
 	}
-	if ends[events.Asked] {
+	if ends[event.Asked] {
 		all = append(all, "asks")
 	}
-	if ends[events.Waiting] {
+	if ends[event.Waiting] {
 		all = append(all, "waits")
 	}
 	return strings.Join(all, ", ")

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
@@ -30,9 +30,9 @@ type part struct {
 	scene.Role
 	finding string
 	done    []string
-	plan    events.Record // of the Service's class, the last that has steps
-	result  events.Result // of the Service's class
-	at      time.Time     // of the result
+	plan    event.Record // of the Service's class, the last that has steps
+	result  event.Result // of the Service's class
+	at      time.Time    // of the result
 	said    map[string]bool
 }
 
@@ -45,7 +45,7 @@ func newPlay(s *screen, stage *scene.Stage, roles []scene.Role) *play {
 }
 
 // part returns the Service's, nil if it plays no part.
-func (p *play) part(svc events.Service) *part {
+func (p *play) part(svc event.Service) *part {
 	i := slices.IndexFunc(p.parts, func(t *part) bool { return svc.Namespace == p.stage.Namespace && svc.Name == t.Service })
 	if i < 0 {
 		return nil
@@ -55,11 +55,11 @@ func (p *play) part(svc events.Service) *part {
 
 // failure takes in a message of FAILED.
 func (p *play) failure(m stream.Message) error {
-	e, err := events.DecodeNATS(m.Header, m.Data)
+	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {
 		return err
 	}
-	f, err := events.ReadFailed(e)
+	f, err := event.ReadFailed(e)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (p *play) failure(m stream.Message) error {
 
 // record takes in a message of CASES.
 func (p *play) record(m stream.Message) error {
-	r, err := events.DecodeRecord(m.Header, m.Data)
+	r, err := event.DecodeRecord(m.Header, m.Data)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (p *play) record(m stream.Message) error {
 	if t == nil {
 		return nil
 	}
-	if r.Finding != "" && r.Result != events.Gone && r.Result != events.Superseded {
+	if r.Finding != "" && r.Result != event.Gone && r.Result != event.Superseded {
 		t.finding = r.Finding
 		p.say(t, finding, r.Finding)
 	}
@@ -91,9 +91,9 @@ func (p *play) record(m stream.Message) error {
 		t.plan = r
 	}
 	switch r.Phase {
-	case events.Step:
+	case event.Step:
 		p.step(t, r.Steps[r.Next-1])
-	case events.Settled:
+	case event.Settled:
 		p.settled(t, r)
 	}
 	p.stage.Wake()
@@ -101,7 +101,7 @@ func (p *play) record(m stream.Message) error {
 }
 
 // step takes in that a step was applied, or found applied.
-func (p *play) step(t *part, s events.StepRecord) {
+func (p *play) step(t *part, s event.StepRecord) {
 	text := brief(s.Text)
 	if s.Target != "" {
 		if by, ok := p.first[s.Text]; ok && by != t.Service {
@@ -117,28 +117,28 @@ func (p *play) step(t *part, s events.StepRecord) {
 }
 
 // settled takes in how a run ended.
-func (p *play) settled(t *part, r events.Record) {
+func (p *play) settled(t *part, r event.Record) {
 	switch {
 	case r.Error != "":
 		p.say(t, trouble, r.Error)
-	case r.Result == events.Asked:
+	case r.Result == event.Asked:
 		p.say(t, asks, r.Ask)
-	case r.Result == events.Waiting:
+	case r.Result == event.Waiting:
 		p.say(t, waits, strings.TrimPrefix(r.Rule, "Waits before it goes on: ")+r.Note)
-	case r.Result == events.Fixed && r.Class == t.Class && t.result != r.Result:
+	case r.Result == event.Fixed && r.Class == t.Class && t.result != r.Result:
 		at, _ := p.stage.Failed(t.Service)
 		p.say(t, fixed, fmt.Sprintf("after %.1f s%s", r.At.Sub(at).Seconds(), spaced(r.Note)))
-	case r.Result != events.Fixed:
+	case r.Result != event.Fixed:
 		p.say(t, string(r.Result), r.Finding+spaced(r.Note))
 	}
 	// What may pass by itself is not waited for: a quarter of an hour is long.
-	ends := r.Result.Settled() || r.Result == events.Waiting && t.Ends == events.Waiting
-	if r.Class == t.Class && ends && r.Result != t.result && r.Result != events.Superseded {
+	ends := r.Result.Settled() || r.Result == event.Waiting && t.Ends == event.Waiting
+	if r.Class == t.Class && ends && r.Result != t.result && r.Result != event.Superseded {
 		t.result, t.at = r.Result, r.At
-		if r.Result == events.Asked {
+		if r.Result == event.Asked {
 			t.done = []string{"asks a person: " + brief(r.Ask)}
 		}
-		if r.Result == events.Waiting {
+		if r.Result == event.Waiting {
 			t.done = []string{"looks again later"}
 		}
 	}
@@ -169,7 +169,7 @@ func (p *play) ended() bool {
 		switch t.result {
 		case "":
 			return true
-		case events.Fixed, events.Gone:
+		case event.Fixed, event.Gone:
 			return !p.stage.Healed(t.Service)
 		}
 		return false

@@ -15,7 +15,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/scene"
 )
 
@@ -108,7 +108,7 @@ func (s *screen) line(service, kind, text string) {
 }
 
 func (s *screen) trouble(format string, args ...any) {
-	s.say(s.paint(colours[trouble], events.Redact(fmt.Sprintf(format, args...))))
+	s.say(s.paint(colours[trouble], event.Redact(fmt.Sprintf(format, args...))))
 }
 
 // A total is what all acts have come to.
@@ -141,17 +141,17 @@ func (p *play) table(sum *total) {
 		ended, colour, seconds := string(part.result), colours[string(part.result)], "-"
 		o := outcome{class: part.Class, result: part.result, plan: part.plan}
 		switch part.result {
-		case events.Asked:
+		case event.Asked:
 			colour = colours[asks]
 			sum.asked++
-		case events.Waiting:
+		case event.Waiting:
 			colour = colours[waits]
 			sum.waiting++
 		}
 		if at, _ := p.stage.Failed(part.Service); !at.IsZero() && !part.at.IsZero() {
 			o.seconds = part.at.Sub(at).Seconds()
 			seconds = fmt.Sprintf("%.1f", o.seconds)
-			if part.result == events.Fixed {
+			if part.result == event.Fixed {
 				sum.seconds = append(sum.seconds, o.seconds)
 			}
 		}

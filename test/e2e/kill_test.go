@@ -15,8 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -177,7 +178,7 @@ func createServices(t *testing.T, c *cluster.Cluster, namespace string, n int) *
 		for i := range n {
 			svc := &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%03d", i), Annotations: map[string]string{
-					remedy.Prefix + "address-type": "intranet", remedy.Prefix + "vswitch-id": "vsw-full",
+					ccm.Prefix + "address-type": "intranet", ccm.Prefix + "vswitch-id": "vsw-full",
 				}},
 				Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 			}
@@ -205,7 +206,7 @@ func watchWrites(t *testing.T, c *cluster.Cluster) func() map[string][]string {
 			if !ok {
 				continue
 			}
-			mark := svc.Annotations[remedy.Resync]
+			mark := svc.Annotations[ccm.Resync]
 			mu.Lock()
 			if uid := string(svc.UID); mark != "" && !slices.Contains(seen[uid], mark) {
 				seen[uid] = append(seen[uid], mark)
@@ -233,11 +234,11 @@ func allFixed(t *testing.T, s *stream.Stream, c *cluster.Cluster, namespace stri
 	}
 	open := map[string]int{}
 	for _, svc := range list.Items {
-		if !remedy.Synced(&svc) {
+		if !ccm.Synced(&svc) {
 			open["not synced"]++
 			continue
 		}
-		msg, err := s.Last(t.Context(), stream.Cases, events.CaseSubject(clusterID, string(svc.UID), "vswitch-ip-exhausted"))
+		msg, err := s.Last(t.Context(), stream.Cases, event.CaseSubject(clusterID, string(svc.UID), "vswitch-ip-exhausted"))
 		if errors.Is(err, stream.ErrNotFound) {
 			open["no record"]++
 			continue
@@ -245,11 +246,11 @@ func allFixed(t *testing.T, s *stream.Stream, c *cluster.Cluster, namespace stri
 		if err != nil {
 			return err
 		}
-		rec, err := events.DecodeRecord(msg.Header, msg.Data)
+		rec, err := event.DecodeRecord(msg.Header, msg.Data)
 		if err != nil {
 			return err
 		}
-		if rec.Result != events.Fixed {
+		if rec.Result != event.Fixed {
 			open[fmt.Sprintf("%s %s", rec.Phase, rec.Result)]++
 		}
 	}

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}()
 	if err := map[string]func(context.Context) error{"nats": natsMain, "exporter": exporterMain, "worker": workerMain}[role](ctx); err != nil {
-		fmt.Fprintln(os.Stderr, role+":", events.Redact(err.Error()))
+		fmt.Fprintln(os.Stderr, role+":", event.Redact(err.Error()))
 		os.Exit(1)
 	}
 }
@@ -78,7 +78,7 @@ func exporterMain(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	x, err := exporter.New(exporter.Config{Cluster: c.Cluster, Kube: cluster, Stream: s, Classifier: events.NewClassifier(table.Table())})
+	x, err := exporter.New(exporter.Config{Cluster: c.Cluster, Kube: cluster, Stream: s, Classifier: event.NewClassifier(table.Table())})
 	if err != nil {
 		return err
 	}

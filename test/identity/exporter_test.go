@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -62,8 +62,8 @@ func TestExporterRights(t *testing.T) {
 			if _, err := s.Setup(ctx, nil, stream.Settings{}); err != nil {
 				t.Fatal(err)
 			}
-			rows := []events.Row{{Class: "vswitch-ip-exhausted", Texts: []string{"VSwitch has no available ip"}}}
-			e, err := exporter.New(exporter.Config{Cluster: "c1", Kube: k, Stream: s, Classifier: events.NewClassifier(rows)})
+			rows := []event.Row{{Class: "vswitch-ip-exhausted", Texts: []string{"VSwitch has no available ip"}}}
+			e, err := exporter.New(exporter.Config{Cluster: "c1", Kube: k, Stream: s, Classifier: event.NewClassifier(rows)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestExporterRights(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- e.Run(running) }()
 			stored := func() bool {
-				_, err := s.Last(ctx, stream.Failed, events.FailedSubject("c1", "vswitch-ip-exhausted", string(svc.UID)))
+				_, err := s.Last(ctx, stream.Failed, event.FailedSubject("c1", "vswitch-ip-exhausted", string(svc.UID)))
 				return err == nil
 			}
 			tick := time.NewTicker(5 * time.Millisecond)

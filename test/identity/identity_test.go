@@ -21,7 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/survey"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -96,7 +97,7 @@ func TestAdmission(t *testing.T) {
 	ns := c.Namespace(t)
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app": "web"}, Finalizers: []string{"service.k8s.alibaba/resources"},
-			Annotations: map[string]string{"example.com/other": "1", remedy.Resync: "0"}},
+			Annotations: map[string]string{"example.com/other": "1", ccm.Resync: "0"}},
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app": "web"},
 			Ports: []corev1.ServicePort{
@@ -175,7 +176,7 @@ func TestAdmission(t *testing.T) {
 					t.Errorf("%s its own annotations: %v", field, err)
 				}
 				if field == remedy.SetField && slices.Contains(r.Fields(), remedy.MarkField) {
-					mine = append(mine, remedy.Resync)
+					mine = append(mine, ccm.Resync)
 				}
 				theirs := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return slices.Contains(mine, k) })
 				err := apply(ctx, client, ns, change{patch: annotated(value, keys...)})
@@ -210,7 +211,7 @@ func TestAdmissionCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := as(t, c, identity.User("vswitch-not-found"))
-	set := change{patch: annotated("new", remedy.Prefix+"vswitch-id")}
+	set := change{patch: annotated("new", ccm.Prefix+"vswitch-id")}
 	ns := c.Namespace(t)
 	many, large := map[string]string{}, map[string]string{"example.com/large": strings.Repeat("x", 250<<10)}
 	for i := range 20_000 {
@@ -267,7 +268,7 @@ func TestRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(survey.Grants(), all.Grants()); d != "" {
+	if d := cmp.Diff(checks.Grants(), all.Grants()); d != "" {
 		t.Errorf("the survey (-declared +granted):\n%s", d)
 	}
 	for _, g := range all.Grants() {

@@ -13,9 +13,11 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -68,7 +70,7 @@ func users(t *testing.T, may map[string]stream.Permissions) func(name string) *s
 func permitted(t *testing.T, cluster string) stream.Permissions {
 	t.Helper()
 	var findings []string
-	for _, r := range survey.Remedies() {
+	for _, r := range checks.Remedies() {
 		findings = append(findings, r.Class)
 	}
 	all, err := stream.Users(cluster, nil, findings)
@@ -79,8 +81,8 @@ func permitted(t *testing.T, cluster string) stream.Permissions {
 }
 
 // round surveys once and returns what could not be done or told of it; nil: all could.
-func round(ctx context.Context, env *remedy.Env, checks []*checkup.Check) (checkup.Round, error) {
-	r, err := (&checkup.Patrol{Env: env, Checks: checks}).Run(ctx)
+func round(ctx context.Context, env *engine.Env, checks []*doctor.Check) (doctor.RunResult, error) {
+	r, err := (&doctor.ScheduledRun{Env: env, Checks: checks}).Run(ctx)
 	if err == nil && len(r.Result.Unknown) > 0 {
 		u := r.Result.Unknown[0]
 		err = fmt.Errorf("%s, %s: %s", u.Check, u.About, u.Why)
@@ -108,11 +110,11 @@ func TestSurvey(t *testing.T) {
 	services := c.Client().CoreV1().Services("shop")
 	for name, class := range map[string]*string{"classic": nil, "network": new("alibabacloud.com/nlb")} {
 		svc := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{remedy.Prefix + "bandwith": "5"}}, // there is something to find
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{ccm.Prefix + "bandwith": "5"}}, // there is something to find
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class, Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		if class != nil {
-			svc.Annotations[remedy.Prefix+"zone-maps"] = "cn-hangzhou-h:" + scene.FullVSwitchH + ",cn-hangzhou-i:" + scene.RoomyVSwitchI
+			svc.Annotations[ccm.Prefix+"zone-maps"] = "cn-hangzhou-h:" + scene.FullVSwitchH + ",cn-hangzhou-i:" + scene.RoomyVSwitchI
 		}
 		slice := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
@@ -126,7 +128,7 @@ func TestSurvey(t *testing.T) {
 		}
 		err := stage.Until(ctx, func() bool {
 			now, err := services.Get(t.Context(), name, metav1.GetOptions{})
-			return err == nil && now.Labels[remedy.HashLabel] != ""
+			return err == nil && now.Labels[ccm.HashLabel] != ""
 		})
 		if err != nil {
 			t.Fatalf("wait for %s: %v", name, err)
@@ -136,7 +138,7 @@ func TestSurvey(t *testing.T) {
 	// The load balancers of two more are gone, and of a managed controller the API says which it is.
 	for name, class := range map[string]*string{"lb-nowhere": nil, "nlb-nowhere": new("alibabacloud.com/nlb")} {
 		svc := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{remedy.Prefix + "id": name}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{ccm.Prefix + "id": name}},
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class, Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		if _, err := services.Create(ctx, svc, metav1.CreateOptions{}); err != nil {
@@ -154,7 +156,7 @@ func TestSurvey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := round(ctx, env, survey.Checks()); err != nil || r.Opened == 0 {
+	if r, err := round(ctx, env, checks.Checks()); err != nil || r.Opened == 0 {
 		t.Fatalf("with all rights: %d cases opened, %v", r.Opened, err)
 	}
 
@@ -179,7 +181,7 @@ func TestSurvey(t *testing.T) {
 		if g == grant.GetNamespaces { // asked for what is told, and all stands in the other stream
 			lacking.Stream = fresh()
 		}
-		if _, err := round(ctx, &lacking, survey.Checks()); err == nil {
+		if _, err := round(ctx, &lacking, checks.Checks()); err == nil {
 			t.Errorf("nothing fails without %q: it is not needed", g)
 		}
 	}
@@ -202,17 +204,17 @@ func TestSurveyPermitNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Of each check one finding, of a snapshot with what lies in the cluster and in the stream.
-	var inStream []checkup.Part
-	for _, p := range checkup.AllParts() {
-		reads := (&checkup.Check{Needs: []checkup.Part{p}}).Reads()
+	var inStream []doctor.Part
+	for _, p := range doctor.AllParts() {
+		reads := (&doctor.Check{Needs: []doctor.Part{p}}).Reads()
 		if !slices.ContainsFunc(reads, grant.Grant.RAM) {
 			inStream = append(inStream, p)
 		}
 	}
-	var checks []*checkup.Check
-	for _, check := range survey.Checks() {
-		checks = append(checks, &checkup.Check{ID: check.ID, Doc: check.Doc, Needs: inStream, Find: func(s *checkup.Snapshot, r *checkup.Report) {
-			r.Add(checkup.Finding{Severity: checkup.Warning, About: checkup.About{Kind: checkup.Cluster, Name: s.Cluster}, Text: "It is so.", Do: "Let it be."})
+	var inParts []*doctor.Check
+	for _, check := range checks.Checks() {
+		inParts = append(inParts, &doctor.Check{ID: check.ID, Doc: check.Doc, Needs: inStream, Find: func(s *doctor.Snapshot, r *doctor.Report) {
+			r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.About{Kind: doctor.Cluster, Name: s.Cluster}, Text: "It is so.", Do: "Let it be."})
 		}})
 	}
 	// The cloud is asked for nothing.
@@ -241,7 +243,7 @@ func TestSurveyPermitNeeded(t *testing.T) {
 	const uid = "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
 	admin := as("admin")
 	for name := range may {
-		_, _, err := admin.PublishNewer(t.Context(), events.FailedSubject(name, "quota", uid), name, nil, []byte("{}"), func(stream.Message) bool { return true })
+		_, _, err := admin.PublishNewer(t.Context(), event.FailedSubject(name, "quota", uid), name, nil, []byte("{}"), func(stream.Message) bool { return true })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +251,7 @@ func TestSurveyPermitNeeded(t *testing.T) {
 	var wait sync.WaitGroup
 	var mu sync.Mutex
 	for name := range may {
-		own := remedy.Env{Cluster: name, Who: "http", Kube: reader, Cloud: account, Stream: as(name)}
+		own := engine.Env{Cluster: name, Who: "http", Kube: reader, Cloud: account, Stream: as(name)}
 		own.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, own.Stream, own.Cluster) }
 		late := 10 * time.Second // the server does not answer who is refused
 		if name == "all" {
@@ -258,13 +260,13 @@ func TestSurveyPermitNeeded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), late)
 		defer cancel()
 		do := func() {
-			r, err := round(ctx, &own, checks)
+			r, err := round(ctx, &own, inParts)
 			mu.Lock()
 			defer mu.Unlock()
 			switch lack, ok := lacks[name]; {
-			case !ok && (err != nil || r.Opened != len(checks)):
+			case !ok && (err != nil || r.Opened != len(inParts)):
 				t.Errorf("with all subjects: %d cases opened, %v", r.Opened, err)
-			case ok && err == nil && r.Opened == len(checks):
+			case ok && err == nil && r.Opened == len(inParts):
 				t.Errorf("nothing fails without %q: it is not needed", lack)
 			}
 		}

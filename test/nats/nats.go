@@ -43,6 +43,22 @@ func Connect(t testing.TB, c stream.Config) *stream.Stream {
 	return s
 }
 
+// JetStream returns a connection to a server's JetStream until the test ends, for what
+// package stream has no need of.
+func JetStream(t testing.TB, url string, options ...natsgo.Option) jetstream.JetStream {
+	t.Helper()
+	conn, err := natsgo.Connect(url, append(options, natsgo.MaxReconnects(-1))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
 // Patience sets how long a server waits for a sign of life of who has a message of the
 // class in a cluster in hand, which is 30 s otherwise. The URL holds the token if there is one.
 func Patience(t testing.TB, url, cluster, class string, d time.Duration) {

@@ -1,12 +1,9 @@
 package scenario
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,14 +13,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/corpus"
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -39,7 +39,7 @@ func TestForged(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no healthy world in testdata: %v", err)
 	}
-	said := corpus(t)
+	said := messages(t)
 	on := newGround(t, lawful().Class)
 	if err := identity.Admit(t.Context(), on.cluster); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 		for _, g := range r.Grants() {
 			w.script.without = []grant.Grant{g}
 			w.as(t, on, r, journal)
-			switch err := w.tell(t, r, text, remedy.Look); {
+			switch err := w.tell(t, r, text, engine.Look); {
 			case errors.Is(err, kube.ErrDenied), errors.Is(err, cloud.ErrDenied):
 				denied++
 			case err != nil:
@@ -103,9 +103,9 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 		for i, text := range texts {
 			// The answer is the same for a look and a run; a run of the first one
 			// of each class shows it.
-			answer := remedy.Look
+			answer := engine.Look
 			if i == 0 {
-				answer = remedy.Run
+				answer = engine.Run
 			}
 			if err := w.tell(t, r, text, answer); err != nil {
 				t.Errorf("%s: %q: %v", r.Class, text, err)
@@ -130,7 +130,7 @@ func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.S
 
 // tell hands the class a forged failure. The error is what it could not read; what it does
 // or advises is one of the test.
-func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *remedy.Env, *remedy.Remedy, remedy.Event) (events.Record, error)) error {
+func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *engine.Env, *remedy.Remedy, engine.Event) (event.Record, error)) error {
 	t.Helper()
 	w.event.Failure.Class, w.event.Failure.Message = r.Class, text
 	rec, err := answer(t.Context(), w.env, r, w.event)
@@ -177,7 +177,7 @@ func (w *world) sync(t *testing.T) {
 	}
 	defer watch.Stop()
 	for change := range watch.ResultChan() {
-		if svc, ok := change.Object.(*corev1.Service); ok && remedy.Synced(svc) && remedy.InForce(svc) {
+		if svc, ok := change.Object.(*corev1.Service); ok && ccm.Synced(svc) && ccm.InForce(svc) {
 			w.svc = svc
 			return
 		}
@@ -229,28 +229,14 @@ func forgeries(r *remedy.Remedy, said, names []string) []string {
 	return all
 }
 
-// corpus returns the messages of the classifier's corpus by their class.
-func corpus(t *testing.T) map[string][]string {
+// messages returns the Warnings of the classifier's corpus by their class.
+func messages(t *testing.T) map[string][]string {
 	t.Helper()
-	f, err := os.Open("../../events/testdata/corpus.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	all := map[string][]string{}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var row struct{ Want, Type, Message string }
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+	for _, row := range corpus.Rows(t) {
 		if row.Type == corev1.EventTypeWarning {
-			all[row.Want] = append(all[row.Want], events.Redact(row.Message))
+			all[row.Want] = append(all[row.Want], event.Redact(row.Message))
 		}
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
 	}
 	return all
 }

@@ -8,7 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -94,7 +95,7 @@ func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 	}
 	for _, g := range rest {
 		// How much there is to compare and to keep of a load balancer is not the class's: what
-		// reads it all is tried in shared/remedy.
+		// reads it all is tried in shared/engine.
 		if (slices.Contains(r.Snapshots(), g) || slices.Contains(r.Compares(), g)) && !slices.Contains(r.Reads, g) {
 			continue
 		}
@@ -135,7 +136,7 @@ func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, 
 				t.Fatal(err)
 			}
 		}
-		rec, err := remedy.Look(t.Context(), &env, r, w.event)
+		rec, err := engine.Look(t.Context(), &env, r, w.event)
 		errs = append(errs, refusal(s, g, err, rec))
 	}
 	return errs
@@ -152,8 +153,8 @@ func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase,
 			if p == watching {
 				w.controllerAfterWrite(t)
 			}
-			var seen []events.Record
-			rec, err := w.run(t, func(rec events.Record) bool {
+			var seen []event.Record
+			rec, err := w.run(t, func(rec event.Record) bool {
 				seen = append(seen, rec)
 				return !rec.Done() && rec.Wait < undecided
 			})
@@ -171,7 +172,7 @@ func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase,
 }
 
 // refusal returns an error unless one of the runs was refused with words that name the grant.
-func refusal(s script, g grant.Grant, err error, runs ...events.Record) error {
+func refusal(s script, g grant.Grant, err error, runs ...event.Record) error {
 	name := g.Action
 	if !g.RAM() {
 		name = fmt.Sprintf("cannot %s resource %q in API group %q", g.Verb, g.Resource, g.Group)

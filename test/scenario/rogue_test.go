@@ -10,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -56,14 +58,14 @@ func TestRogue(t *testing.T) {
 		{"another's eviction", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 			return w.Kube.Evict(ctx, c.Service.Namespace, "web-0", "u")
 		}, kube.ErrDenied, `cannot create resource "pods/eviction"`},
-		{"another's annotation", annotate(remedy.Prefix + "id"), kube.ErrDenied, "may not change the annotation " + remedy.Prefix + "id"},
+		{"another's annotation", annotate(ccm.Prefix + "id"), kube.ErrDenied, "may not change the annotation " + ccm.Prefix + "id"},
 		{"nobody's annotation", annotate("example.com/rogue"), kube.ErrDenied, "may not change the annotation example.com/rogue"},
 		{"another's field", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 			_, err := w.Kube.PatchService(ctx, c.Service.Namespace, c.Service.Name, c.Service.ResourceVersion, kube.ServicePatch{Spec: []byte(`{"externalTrafficPolicy":"Local"}`)})
 			return err
 		}, kube.ErrDenied, "may not change spec."},
 		{"another's tag", func(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
-			return w.Cloud.SLB.Tag(ctx, "lb-1", remedy.NameTag, "rogue")
+			return w.Cloud.SLB.Tag(ctx, "lb-1", ccm.NameTag, "rogue")
 		}, cloud.ErrDenied, "slb:TagResources"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,7 +85,7 @@ func TestRogue(t *testing.T) {
 				return made, err
 			}
 			before := w.snapshot(t)
-			rec, err := remedy.Run(t.Context(), w.env, r, w.event)
+			rec, err := engine.Run(t.Context(), w.env, r, w.event)
 			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(rec.Error, tt.says) {
 				t.Errorf("got %v, and the record says %q; want %q", err, rec.Error, tt.says)
 			}

@@ -58,8 +58,9 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -151,7 +152,7 @@ func read(t *testing.T, file string) script {
 }
 
 // An event is what the scenario says of the failure beside its message.
-type event struct {
+type heading struct {
 	Reason    string `json:"reason"`
 	Type      string `json:"type"`
 	Component string `json:"component"`
@@ -159,8 +160,8 @@ type event struct {
 	Waited    string `json:"waited"` // for how long the case has waited with nothing to write; a duration
 }
 
-func (s script) event() (event, error) {
-	e := event{Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Ago: "10s", Waited: "0s"}
+func (s script) event() (heading, error) {
+	e := heading{Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Ago: "10s", Waited: "0s"}
 	err := yaml.UnmarshalStrict([]byte(s.parts["event"]), &e)
 	return e, err
 }
@@ -184,7 +185,7 @@ func classified(_ *testing.T, _ *ground, r *remedy.Remedy, s script, _ *usage) e
 	if err != nil {
 		return err
 	}
-	m := events.NewClassifier(table.Table()).Classify(events.Input{
+	m := event.NewClassifier(table.Table()).Classify(event.Input{
 		Reason: e.Reason, Type: e.Type, Component: e.Component, Message: strings.TrimSpace(s.parts["message"]),
 	})
 	if m.Class != r.Class {
@@ -196,7 +197,7 @@ func classified(_ *testing.T, _ *ground, r *remedy.Remedy, s script, _ *usage) e
 func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	w := build(t, on, r, s)
 	before := w.snapshot(t)
-	rec, err := remedy.Look(t.Context(), w.env, r, w.event)
+	rec, err := engine.Look(t.Context(), w.env, r, w.event)
 	if s.parts["fault"] != "" {
 		if err == nil {
 			return fmt.Errorf("a read failed and no error came back; the look ended as %s", rec.Result)
@@ -214,7 +215,7 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	}
 	for _, call := range reads {
 		heal := w.refuse(call)
-		rec, err := remedy.Look(t.Context(), w.env, r, w.event)
+		rec, err := engine.Look(t.Context(), w.env, r, w.event)
 		heal()
 		if err == nil && !cautious(rec) {
 			return fmt.Errorf("with %q failing no error came back; the look ended as %s: %s", call, rec.Result, rec.Finding)
@@ -224,7 +225,7 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 		return fmt.Errorf("a look with a failing read wrote (-before +after):\n%s", diff)
 	}
 	w.observe(t)
-	if _, err := remedy.Run(t.Context(), w.env, r, w.event); err != nil {
+	if _, err := engine.Run(t.Context(), w.env, r, w.event); err != nil {
 		return fmt.Errorf("observe mode: %w", err)
 	}
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
@@ -235,8 +236,8 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 
 // cautious reports whether a record says that something could not be compared, and is of
 // high risk for that.
-func cautious(rec events.Record) bool {
-	unknown := slices.ContainsFunc(rec.Changes, func(c events.Change) bool { return c.Unknown })
+func cautious(rec event.Record) bool {
+	unknown := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.Unknown })
 	return unknown && rec.Risk == remedy.High.String()
 }
 
@@ -248,7 +249,7 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	w := build(t, on, r, s)
 	before := w.snapshot(t)
 	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
-	rec, err := w.run(t, func(rec events.Record) bool { return !rec.Done() && rec.Wait < undecided })
+	rec, err := w.run(t, func(rec event.Record) bool { return !rec.Done() && rec.Wait < undecided })
 	if err != nil && s.parts["fault"] == "" {
 		return err
 	}
@@ -273,7 +274,7 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	if !undoable {
 		return nil
 	}
-	if _, err := remedy.Undo(t.Context(), w.undoEnv(t), r, []events.Record{rec}); err != nil {
+	if _, err := engine.Undo(t.Context(), w.undoEnv(t), r, []event.Record{rec}); err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
 	back := w.snapshot(t).settled()
@@ -292,18 +293,18 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	}
 	w := build(t, on, r, s)
 	w.env.Watch = time.Millisecond // nobody syncs the Service: there is nothing to see
-	rec, err := remedy.Run(t.Context(), w.env, r, w.event)
+	rec, err := engine.Run(t.Context(), w.env, r, w.event)
 	if err != nil {
 		return err
 	}
 	if rec.Attempt == 0 || rec.Risk == remedy.Low.String() {
 		return nil
 	}
-	m, err := w.env.Stream.Last(t.Context(), stream.Cases, events.KeptSubject(rec.Cluster, rec.Service.UID, r.Class))
+	m, err := w.env.Stream.Last(t.Context(), stream.Cases, event.KeptSubject(rec.Cluster, rec.Service.UID, r.Class))
 	if err != nil {
 		return fmt.Errorf("read the snapshot: %w", err)
 	}
-	if kept, err := remedy.ReadSnapshot(m); err != nil || kept.Case != rec.Case {
+	if kept, err := engine.ReadSnapshot(m); err != nil || kept.Case != rec.Case {
 		return fmt.Errorf("the snapshot is of case %s, and this is %s: %w", kept.Case, rec.Case, err)
 	}
 	w.record(used, writing)
@@ -315,7 +316,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 		w := build(t, on, r, s)
 		before := w.snapshot(t)
 		defer w.refuse(g.String())()
-		if rec, err := remedy.Run(t.Context(), w.env, r, w.event); err == nil && !cautious(rec) {
+		if rec, err := engine.Run(t.Context(), w.env, r, w.event); err == nil && !cautious(rec) {
 			return fmt.Errorf("with %q failing no error came back; the run ended as %s: %s", g, rec.Result, rec.Finding)
 		}
 		if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
@@ -328,7 +329,7 @@ func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	w := build(t, on, r, s)
 	w.controllerAfterWrite(t)
-	rec, err := w.run(t, func(rec events.Record) bool { return len(rec.Steps) > 0 && rec.Reason != events.ByCause })
+	rec, err := w.run(t, func(rec event.Record) bool { return len(rec.Steps) > 0 && rec.Reason != event.ByCause })
 	w.record(used, watching)
 	if err != nil && s.parts["fault"] == "" {
 		return err
@@ -340,18 +341,18 @@ func ends(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) err
 	if diff := cmp.Diff(strings.TrimSpace(s.parts["want"]), got); diff != "" {
 		return fmt.Errorf("(-want +got; run with -update to accept):\n%s", diff)
 	}
-	if rec.Result != events.Fixed {
+	if rec.Result != event.Fixed {
 		return nil
 	}
 	before := w.snapshot(t)
 	for _, again := range []bool{false, true} {
 		ev := w.event
 		ev.Again = again
-		rec, err := remedy.Run(t.Context(), w.env, r, ev)
+		rec, err := engine.Run(t.Context(), w.env, r, ev)
 		if err != nil {
 			return fmt.Errorf("the same event again: %w", err)
 		}
-		if again && rec.Result != events.Gone {
+		if again && rec.Result != event.Gone {
 			return fmt.Errorf("asked again after the fix, it ended as %s: %s", rec.Result, rec.Finding)
 		}
 	}
@@ -377,7 +378,7 @@ func (s script) write(got string) error {
 }
 
 // report writes a record as the want section has it.
-func (w *world) report(rec events.Record, err error) string {
+func (w *world) report(rec event.Record, err error) string {
 	var b strings.Builder
 	line := func(key, text string) {
 		if text != "" {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
@@ -20,7 +21,7 @@ import (
 )
 
 const (
-	vswitchID = remedy.Prefix + "vswitch-id"
+	vswitchID = ccm.Prefix + "vswitch-id"
 	example   = `The Service moves to the vSwitch with room.
 -- message --
 Error syncing load balancer []: Message: The specified VSwitch has no available ip.
@@ -49,9 +50,9 @@ func lawful() *remedy.Remedy {
 			if _, err := full(ctx, c); err != nil {
 				return remedy.Plan{}, err
 			}
-			return remedy.Plan{Finding: "vsw-a is full.", Steps: []remedy.Step{step.With(c, "vswitch-id", "vsw-b")}}, nil
+			return remedy.Plan{Finding: "vsw-a is full.", Steps: []remedy.Step{step.With(c.Service, "vswitch-id", "vsw-b")}}, nil
 		},
-		Holds: func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+		StillFails: func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 			is, err := full(ctx, c)
 			if err != nil {
 				return remedy.Unknown, err
@@ -109,8 +110,8 @@ func TestLaws(t *testing.T) {
 		{name: "an undeclared read", wrong: func(r *remedy.Remedy) { r.Reads = nil }, law: 1, says: "vpc"},
 		{name: "an undeclared write", wrong: func(r *remedy.Remedy) { r.Steps = []remedy.Step{step.Touch{}} }, law: 1, says: "does not declare"},
 		{name: "swallows an error", wrong: func(r *remedy.Remedy) {
-			holds := r.Holds
-			r.Holds = func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+			holds := r.StillFails
+			r.StillFails = func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 				if v, err := holds(ctx, c); err == nil {
 					return v, nil
 				}
@@ -125,7 +126,7 @@ func TestLaws(t *testing.T) {
 			}
 		}, law: 1, says: `with "vpc:DescribeVSwitches" failing no error came back`},
 		{name: "swallows the error of a scenario", text: strings.Replace(example, "-- want --", "-- fault --\nvpc:DescribeVSwitches\n-- want --", 1), wrong: func(r *remedy.Remedy) {
-			r.Holds = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+			r.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 			r.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
 		}, law: 1, says: "a read failed and no error came back"},
 		{name: "writes while it looks", wrong: func(r *remedy.Remedy) {

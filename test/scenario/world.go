@@ -25,9 +25,11 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/infra/ram"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -50,8 +52,8 @@ type world struct {
 	class  *remedy.Remedy
 	kube   *cluster.Cluster
 	cloud  *sim.Cloud
-	env    *remedy.Env
-	event  remedy.Event
+	env    *engine.Env
+	event  engine.Event
 	svc    *corev1.Service
 	calls  *recorder
 	plan   remedy.Policy
@@ -118,7 +120,7 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 		t.Fatal(err)
 	}
 	account, accountWriter := w.client(t, r.Class, rights)
-	w.env = &remedy.Env{
+	w.env = &engine.Env{
 		Cluster: clusterID, Stream: on.stream(t),
 		Kube: reads, KubeWriter: kube.NewWriter(reads), Cloud: account, CloudWriter: accountWriter,
 		Policy: func(context.Context) (remedy.Policy, error) { return w.plan, nil },
@@ -209,7 +211,7 @@ func (w *world) fill(text string) string {
 		}
 		return time.Now().Add(-d).UTC().Format(time.RFC3339)
 	})
-	return strings.NewReplacer("${uid}", string(w.svc.UID), "${name}", remedy.DefaultName(w.svc),
+	return strings.NewReplacer("${uid}", string(w.svc.UID), "${name}", ccm.DefaultName(w.svc),
 		"${namespace}", w.svc.Namespace, "${cluster}", clusterID).Replace(text)
 }
 
@@ -227,7 +229,7 @@ func (w *world) unfill(text string) string {
 	text = timestamp.ReplaceAllLiteralString(text, "${time}")
 	text = caseName.ReplaceAllLiteralString(text, "${case}")
 	text = requestID.ReplaceAllLiteralString(text, "[request ${request}]")
-	return strings.NewReplacer(string(w.svc.UID), "${uid}", remedy.DefaultName(w.svc), "${name}").Replace(text)
+	return strings.NewReplacer(string(w.svc.UID), "${uid}", ccm.DefaultName(w.svc), "${name}").Replace(text)
 }
 
 // createService creates the scenario's Service as it stands, with labels,
@@ -399,7 +401,7 @@ func create(t *testing.T, ctx context.Context, c kubernetes.Interface, object an
 }
 
 // newEvent makes the failure event that the scenario is about.
-func (w *world) newEvent(t *testing.T) remedy.Event {
+func (w *world) newEvent(t *testing.T) engine.Event {
 	t.Helper()
 	e, err := w.script.event()
 	if err != nil {
@@ -410,11 +412,11 @@ func (w *world) newEvent(t *testing.T) remedy.Event {
 		t.Fatalf("section event: %v", err)
 	}
 	at := time.Now().Add(-ago).Truncate(time.Second)
-	return remedy.Event{ID: "event-1.1.100", Failure: events.Failure{
+	return engine.Event{ID: "event-1.1.100", Failure: event.Failure{
 		Cluster: clusterID, Class: w.class.Class, Reason: e.Reason, Type: e.Type, Component: e.Component,
 		Message: strings.TrimSpace(w.fill(w.script.parts["message"])),
-		Service: events.Service{Namespace: w.svc.Namespace, Name: w.svc.Name, UID: string(w.svc.UID)},
-		Event:   events.Reference{Name: w.svc.Name + ".1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "100"},
+		Service: event.Service{Namespace: w.svc.Namespace, Name: w.svc.Name, UID: string(w.svc.UID)},
+		Event:   event.Reference{Name: w.svc.Name + ".1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "100"},
 		Count:   1, First: at, Last: at,
 	}}
 }
@@ -432,8 +434,8 @@ func (w *world) wait(t *testing.T) {
 		t.Fatalf("section event: %v", err)
 	}
 	for w.clock < long {
-		rec, err := remedy.Run(t.Context(), w.env, w.class, w.event)
-		if err != nil || rec.Result != events.Waiting || len(rec.Steps) > 0 {
+		rec, err := engine.Run(t.Context(), w.env, w.class, w.event)
+		if err != nil || rec.Result != event.Waiting || len(rec.Steps) > 0 {
 			t.Fatalf("after %s the case does not wait: it ended as %s, %v", w.clock, rec.Result, err)
 		}
 		w.advance(rec.Wait)
@@ -446,17 +448,17 @@ func (w *world) wait(t *testing.T) {
 
 // run answers the event, again and again while it is to wait and goOn says so,
 // with the clock put forward by each wait.
-func (w *world) run(t *testing.T, goOn func(events.Record) bool) (events.Record, error) {
+func (w *world) run(t *testing.T, goOn func(event.Record) bool) (event.Record, error) {
 	t.Helper()
 	for range 20 {
-		rec, err := remedy.Run(t.Context(), w.env, w.class, w.event)
+		rec, err := engine.Run(t.Context(), w.env, w.class, w.event)
 		if err != nil || rec.Result.Settled() || !goOn(rec) {
 			return rec, err
 		}
 		w.advance(rec.Wait)
 	}
 	t.Fatal("the case still waits after 20 runs")
-	return events.Record{}, nil
+	return event.Record{}, nil
 }
 
 // observe sets the policy to observe.
@@ -467,7 +469,7 @@ func (w *world) observe(t *testing.T) {
 
 // undoEnv is the environment of a person who takes a fix back: with the rights of the
 // class and with what the steps' undo needs. The admission policy doesn't judge people.
-func (w *world) undoEnv(t *testing.T) *remedy.Env {
+func (w *world) undoEnv(t *testing.T) *engine.Env {
 	t.Helper()
 	env := *w.env
 	rights, err := w.script.rights(w.class)
@@ -510,7 +512,7 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 		}
 		defer watch.Stop()
 		for change := range watch.ResultChan() {
-			if svc, ok := change.Object.(*corev1.Service); ok && svc.Annotations[remedy.Resync] != "" {
+			if svc, ok := change.Object.(*corev1.Service); ok && svc.Annotations[ccm.Resync] != "" {
 				break
 			}
 		}
@@ -570,7 +572,7 @@ func (w *world) snapshot(t *testing.T) snapshot {
 }
 
 // allow returns the snapshot without what the steps name as their targets.
-func (s snapshot) allow(steps []events.StepRecord) snapshot {
+func (s snapshot) allow(steps []event.StepRecord) snapshot {
 	s = s.clone()
 	for _, rec := range steps {
 		made, err := step.Decode(rec.Kind, rec.Step)
@@ -627,7 +629,7 @@ func (s snapshot) allow(steps []events.StepRecord) snapshot {
 		}
 	}
 	if len(steps) > 0 {
-		delete(s.Service.Annotations, remedy.Resync)
+		delete(s.Service.Annotations, ccm.Resync)
 		s.Service.ResourceVersion = ""
 	}
 	if len(s.Service.Annotations) == 0 {
@@ -691,7 +693,7 @@ func (s snapshot) dropListener(lb string, port int, protocol string) {
 // annotation, and policy versions that are no longer the default.
 func (s snapshot) settled() snapshot {
 	s = s.clone()
-	delete(s.Service.Annotations, remedy.Resync)
+	delete(s.Service.Annotations, ccm.Resync)
 	if len(s.Service.Annotations) == 0 {
 		s.Service.Annotations = nil
 	}

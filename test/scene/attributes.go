@@ -1,7 +1,7 @@
 package scene
 
 import (
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -40,7 +40,7 @@ func attributeScenes() []Scene {
 		},
 	} {
 		scenes = append(scenes, Scene{
-			Name: "fixed-" + of.name, Class: of.class, Says: of.says, Ends: events.Fixed, Heals: true, On: of.on,
+			Name: "fixed-" + of.name, Class: of.class, Says: of.says, Ends: event.Fixed, Heals: true, On: of.on,
 			Story: of.what, prepare: created(of.options...), spoil: annotated(of.key, of.value), mend: annotated(of.key, ""),
 		})
 	}
@@ -51,39 +51,39 @@ func annotationScenes() []Scene {
 	https := with("protocol-port", "https:80", "cert-id", validCert)
 	return []Scene{
 		{
-			Name: "words-bandwidth", Class: badAnnotation, Says: "bandwidth must be integer, got [10M]", Ends: events.Asked,
+			Name: "words-bandwidth", Class: badAnnotation, Says: "bandwidth must be integer, got [10M]", Ends: event.Asked,
 			Story: "It is created with a bandwidth that is no number.",
 			spoil: created(with("bandwidth", "10M")),
 			mend:  annotated("bandwidth", "10"),
 		},
 		{
-			Name: "words-interval", Class: badAnnotation, Says: "must be integer, but got [5s]", Ends: events.Asked,
+			Name: "words-interval", Class: badAnnotation, Says: "must be integer, but got [5s]", Ends: event.Asked,
 			Story:   "Its health check is to have an interval that is no number.",
 			prepare: created(),
 			spoil:   annotated("health-check-interval", "5s"),
 			mend:    annotated("health-check-interval", "5"),
 		},
 		{
-			Name: "words-zones-nlb", Class: badAnnotation, Says: "ParameterMissing, zone mappings are required", Ends: events.Asked,
+			Name: "words-zones-nlb", Class: badAnnotation, Says: "ParameterMissing, zone mappings are required", Ends: event.Asked,
 			Story: "It is created with an NLB and does not say in which zones.",
 			spoil: created(network, bare),
 			mend:  annotated("zone-maps", zoneI+":"+RoomyVSwitchI),
 		},
 		{
-			Name: "family-vswitch-nlb", Class: families, Says: "The operation failed because of vSwitchNotSupportIpv6.", Ends: events.Asked,
+			Name: "family-vswitch-nlb", Class: families, Says: "The operation failed because of vSwitchNotSupportIpv6.", Ends: event.Asked,
 			Story: "Its NLB is to have IPv6 addresses, in a vSwitch that has none.",
 			spoil: created(with("ip-version", "DualStack"), network),
 			mend:  annotated("ip-version", ""),
 		},
 		{
-			Name: "cert-expired", Class: noReference, Says: "because it is expired", Ends: events.Asked,
+			Name: "cert-expired", Class: noReference, Says: "because it is expired", Ends: event.Asked,
 			Story:   "Its certificate is to be one that has expired.",
 			prepare: created(https),
 			spoil:   annotated("cert-id", expiredCert),
 			mend:    annotated("cert-id", validCert),
 		},
 		{
-			Name: "public-denied", Class: publicDenied, Says: "create public address slb is not allowed", Ends: events.Asked, On: Setting{NoPublic: true},
+			Name: "public-denied", Class: publicDenied, Says: "create public address slb is not allowed", Ends: event.Asked, On: Setting{NoPublic: true},
 			Story: "It is created with a public address, which the controller is told not to allow.",
 			spoil: created(),
 			mend:  annotated("address-type", "intranet", "vswitch-id", RoomyVSwitchI),

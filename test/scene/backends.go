@@ -1,7 +1,7 @@
 package scene
 
 import (
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -42,78 +42,78 @@ func backendScenes() []Scene {
 	oldest := Setting{Version: "v1.9.3.376", Terway: true}
 	return []Scene{
 		{
-			Name: "quota-grown", Class: tooMany, Says: saysTooMany, Ends: events.Waiting, On: limits,
+			Name: "quota-grown", Class: tooMany, Says: saysTooMany, Ends: event.Waiting, On: limits,
 			Story:   "It has two ports, and the cluster grows to more nodes than its load balancer may have backends for.",
 			prepare: inTurn(account(func(st *sim.State) { limit(st, quotaBackends, 4) }), created(ports(2))),
 			spoil:   inTurn(grown(2), touched),
 			mend:    account(func(st *sim.State) { limit(st, quotaBackends, 8) }),
 		},
 		{
-			Name: "quota-grown-nlb", Class: tooMany, Says: "The quota of " + quotaNetworkServers + " is exceeded", Ends: events.Waiting, On: limits,
+			Name: "quota-grown-nlb", Class: tooMany, Says: "The quota of " + quotaNetworkServers + " is exceeded", Ends: event.Waiting, On: limits,
 			Story:   "It has an NLB, and the cluster grows to more nodes than that may have servers.",
 			prepare: inTurn(account(func(st *sim.State) { limit(st, quotaNetworkServers, 3) }), created(network)),
 			spoil:   inTurn(grown(2), touched),
 			mend:    account(func(st *sim.State) { limit(st, quotaNetworkServers, 8) }),
 		},
 		{
-			Name: "quota-pods", Class: tooMany, Says: saysTooMany, Ends: events.Waiting, On: terway,
+			Name: "quota-pods", Class: tooMany, Says: saysTooMany, Ends: event.Waiting, On: terway,
 			Story: "It is created for 201 Pods, and a load balancer has room for 200 backends.",
 			spoil: created(staffed(crew{n: 201})),
 		},
 		{
-			Name: "quota-shared", Class: tooMany, Says: saysTooMany, Ends: events.Waiting,
+			Name: "quota-shared", Class: tooMany, Says: saysTooMany, Ends: event.Waiting,
 			Story: "It is created to use its owner's load balancer, on which others have left room for one backend.",
 			spoil: inTurn(lent(crowded), lentAs("-new"), created(borrows)),
 			mend:  rebound("lb", "-new"),
 		},
 		{
-			Name: "eni-lent", Class: unsupported, Says: saysUnsupported, Ends: events.Asked, On: terway,
+			Name: "eni-lent", Class: unsupported, Says: saysUnsupported, Ends: event.Asked, On: terway,
 			Story: "Its Pods are to be the backends of its owner's load balancer, which is a shared-resource one.",
 			spoil: inTurn(lent(shared), created(borrows)),
 			mend:  balancer(func(lb *sim.LoadBalancer) { lb.ChargeType = "PayByCLCU" }),
 		},
 		{
-			Name: "eni-old", Class: unsupported, Says: saysUnsupported, Ends: events.Asked, On: terway,
+			Name: "eni-old", Class: unsupported, Says: saysUnsupported, Ends: event.Asked, On: terway,
 			Story:   "Its load balancer is a shared-resource one of old, whose backends are nodes; now the Pods are to be.",
 			prepare: created(nodeBackends),
 			spoil:   inTurn(balancer(shared), byPods),
 			mend:    balancer(func(lb *sim.LoadBalancer) { lb.ChargeType = "PayByCLCU" }),
 		},
 		{
-			Name: "eni-flannel", Class: noInterface, Says: "whose ip is not in vpc cidrs", Ends: events.Fixed, Heals: true,
+			Name: "eni-flannel", Class: noInterface, Says: "whose ip is not in vpc cidrs", Ends: event.Fixed, Heals: true,
 			Story: "Its Pods are to be the backends, and they have addresses of Flannel.",
 			spoil: created(podBackends),
 			mend:  byNodes,
 		},
 		{
-			Name: "eni-flannel-old", Class: noInterface, Says: saysNoInterface, Ends: events.Fixed, Heals: true, On: Setting{Version: "v2.6.0"},
+			Name: "eni-flannel-old", Class: noInterface, Says: saysNoInterface, Ends: event.Fixed, Heals: true, On: Setting{Version: "v2.6.0"},
 			Story: "Its Pods are to be the backends, they have addresses of Flannel, and the controller is an old one.",
 			spoil: created(podBackends),
 			mend:  byNodes,
 		},
 		{
-			Name: "eni-missing", Class: noInterface, Says: saysNoInterface, Ends: events.Waiting, On: terway,
+			Name: "eni-missing", Class: noInterface, Says: saysNoInterface, Ends: event.Waiting, On: terway,
 			until: "v2.13.0",
 			Story: "Its Pod runs, and has no network interface.",
 			spoil: created(staffed(crew{n: 1, real: true, astray: true})),
 			mend:  given,
 		},
 		{
-			Name: "eni-missing-new", Class: noInterface, Says: "whose eni is invalid", Ends: events.Waiting, On: lateStage,
+			Name: "eni-missing-new", Class: noInterface, Says: "whose eni is invalid", Ends: event.Waiting, On: lateStage,
 			Story:   "A Pod more runs, and has no network interface.",
 			prepare: created(staffed(crew{n: 1, real: true})),
 			spoil:   starts(crew{n: 1, real: true, astray: true}),
 			mend:    given,
 		},
 		{
-			Name: "eni-missing-nlb", Class: noInterface, Says: "Not sync pods whose eni is invalid: ", Ends: events.Waiting, On: lateStage,
+			Name: "eni-missing-nlb", Class: noInterface, Says: "Not sync pods whose eni is invalid: ", Ends: event.Waiting, On: lateStage,
 			Story:   "A Pod more of its NLB runs, and has no network interface.",
 			prepare: created(network, staffed(crew{n: 1, real: true})),
 			spoil:   starts(crew{n: 1, real: true, astray: true}),
 			mend:    given,
 		},
 		{
-			Name: "port-named", Class: namedPort, Says: "The specified Port must be between 1 and 65535.", Ends: events.Asked, On: oldest,
+			Name: "port-named", Class: namedPort, Says: "The specified Port must be between 1 and 65535.", Ends: event.Asked, On: oldest,
 			Story: "It names its Pods' port instead of giving the number, and the controller is one of 2021.",
 			spoil: created(with("spec", "slb.s1.small"), named, staffed(crew{n: 1, real: true})),
 			mend:  numbered,
@@ -126,7 +126,7 @@ func nodeScenes() []Scene {
 	unknown := Setting{Own: "node of another cloud"}
 	only := func(name string, on kind, story string, options ...option) Scene {
 		return Scene{
-			Name: "nodes-" + name, Class: noNodes, Says: saysNoNodes, Ends: events.Waiting,
+			Name: "nodes-" + name, Class: noNodes, Says: saysNoNodes, Ends: event.Waiting,
 			Story: "Only nodes with its Pods serve it, and " + story,
 			spoil: created(append(options, local, staffed(crew{n: 1, real: true, on: on}))...),
 			mend:  starts(crew{n: 1, real: true}),
@@ -134,13 +134,13 @@ func nodeScenes() []Scene {
 	}
 	return []Scene{
 		{
-			Name: "nodes-no-pods", Class: noNodes, Says: saysNoNodes, Ends: events.Waiting,
+			Name: "nodes-no-pods", Class: noNodes, Says: saysNoNodes, Ends: event.Waiting,
 			Story: "Only nodes with its Pods serve it, and its selector fits no Pod.",
 			spoil: created(local, staffed(crew{})),
 			mend:  starts(crew{n: 1, real: true}),
 		},
 		{
-			Name: "nodes-idle", Class: noNodes, Says: saysNoNodes, Ends: events.Waiting,
+			Name: "nodes-idle", Class: noNodes, Says: saysNoNodes, Ends: event.Waiting,
 			Story: "Only nodes with its Pods serve it, and its Pods are not ready.",
 			spoil: created(local, staffed(crew{n: 2, real: true, idle: true})),
 			mend:  turnsReady,
@@ -151,38 +151,38 @@ func nodeScenes() []Scene {
 		only("broken", broken, "they run on a node that is not ready."),
 		only("cordoned", cordoned, "they run on a node that takes no new Pods, which it wants out.", with("remove-unscheduled-backend", "on")),
 		{
-			Name: "nodes-label", Class: noNodes, Says: saysNoNodes, Ends: events.Asked,
+			Name: "nodes-label", Class: noNodes, Says: saysNoNodes, Ends: event.Asked,
 			Story: "It wants nodes with a label that none has.",
 			spoil: created(with("backend-label", "pool=frontend")),
 			mend:  annotated("backend-label", ""),
 		},
 		{
-			Name: "nodes-label-nlb", Class: noNodes, Says: "There are no available nodes for NetworkLoadBalancer", Ends: events.Asked,
+			Name: "nodes-label-nlb", Class: noNodes, Says: "There are no available nodes for NetworkLoadBalancer", Ends: event.Asked,
 			Story: "Its NLB wants nodes with a label that none has.",
 			spoil: created(with("backend-label", "pool=frontend"), network),
 			mend:  annotated("backend-label", ""),
 		},
 		{
-			Name: "nodes-idle-pods", Class: noNodes, Says: saysNoNodes, Ends: events.Waiting, On: Setting{Terway: true},
+			Name: "nodes-idle-pods", Class: noNodes, Says: saysNoNodes, Ends: event.Waiting, On: Setting{Terway: true},
 			Story: "Its Pods are the backends, and none is ready.",
 			spoil: created(staffed(crew{n: 2, real: true, idle: true})),
 			mend:  turnsReady,
 		},
 		{
-			Name: "nodes-outage", Class: noNodes, Says: saysNoNodes, Ends: events.Waiting, On: outOfOrder,
+			Name: "nodes-outage", Class: noNodes, Says: saysNoNodes, Ends: event.Waiting, On: outOfOrder,
 			Story: "It is created while no node of the cluster is ready.",
 			spoil: inTurn(outage(false), created()),
 			mend:  outage(true),
 		},
 		{
-			Name: "node-unknown", Class: unresolvable, Says: "unable to split instanceid and region from providerID", Ends: events.Asked, On: unknown,
+			Name: "node-unknown", Class: unresolvable, Says: "unable to split instanceid and region from providerID", Ends: event.Asked, On: unknown,
 			until: "v2.12.4",
 			Story: "It is created, and a node has joined the cluster whose provider ID is none of this cloud.",
 			spoil: inTurn(joins(unnamed), created()),
 			mend:  leaves(unnamed),
 		},
 		{
-			Name: "node-unknown-nlb", Class: unresolvable, Says: "unable to split instanceid and region from providerID", Ends: events.Asked, On: unknown,
+			Name: "node-unknown-nlb", Class: unresolvable, Says: "unable to split instanceid and region from providerID", Ends: event.Asked, On: unknown,
 			Story: "It is created with an NLB, and a node has joined the cluster whose provider ID is none of this cloud.",
 			spoil: inTurn(joins(unnamed), created(network)),
 			mend:  leaves(unnamed),

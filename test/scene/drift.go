@@ -1,7 +1,7 @@
 package scene
 
 import (
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -50,8 +50,8 @@ func detunedNetwork(s *sim.State, n *sim.NLB) {
 // these failures the controller gives up before it does so by itself.
 func driftScenes() []Scene {
 	web := created(with("protocol-port", "http:80"))
-	reused := Scene{Class: reuse, Says: saysReuse, Ends: events.Asked, mend: annotated("id", "")}
-	lost := Scene{Class: missing, Says: saysNoTag, Ends: events.Fixed, Heals: true}
+	reused := Scene{Class: reuse, Says: saysReuse, Ends: event.Asked, mend: annotated("id", "")}
+	lost := Scene{Class: missing, Says: saysNoTag, Ends: event.Fixed, Heals: true}
 	of := func(s Scene, name, story string, prepare, spoil deed) Scene {
 		s.Name, s.Story, s.prepare, s.spoil = name, story, prepare, spoil
 		return s

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -30,7 +30,7 @@ func strayedNetwork(_ *sim.State, n *sim.NLB) { n.Name = "frontend"; delete(n.Ta
 // the console. The controller meets it when it syncs backends.
 func LostTag() Scene {
 	return Scene{
-		Name: "tag-lost", Class: missing, Says: saysNoTag, Ends: events.Fixed, Heals: true,
+		Name: "tag-lost", Class: missing, Says: saysNoTag, Ends: event.Fixed, Heals: true,
 		Story:   "Somebody renames its load balancer and takes the tag off it; then a Pod starts.",
 		prepare: created(),
 		spoil:   inTurn(balancer(strayed), starts(crew{n: 1})),
@@ -62,7 +62,7 @@ func retagged(ctx context.Context, s *Stage, service string) error {
 // then, so a fresh one meets it.
 func Gone() Scene {
 	return Scene{
-		Name: "balancer-gone", Class: missing, Says: saysNoTag, Ends: events.Fixed, Heals: true, restarts: true,
+		Name: "balancer-gone", Class: missing, Says: saysNoTag, Ends: event.Fixed, Heals: true, restarts: true,
 		Story:   "Somebody deletes its load balancer.",
 		prepare: created(),
 		spoil: func(_ context.Context, s *Stage, service string) error {
@@ -80,7 +80,7 @@ func Gone() Scene {
 // NamesNone is a Service that names a load balancer which does not exist.
 func NamesNone() Scene {
 	return Scene{
-		Name: "balancer-none", Class: missing, Says: saysGone, Ends: events.Asked,
+		Name: "balancer-none", Class: missing, Says: saysGone, Ends: event.Asked,
 		Story: "It names a load balancer that does not exist.",
 		spoil: created(with("id", "lb-of-yesteryear")),
 		mend:  annotated("id", ""),
@@ -90,7 +90,7 @@ func NamesNone() Scene {
 // Unbound is a Service that used a person's load balancer and no longer says so.
 func Unbound() Scene {
 	return Scene{
-		Name: "balancer-unnamed", Class: missing, Says: saysNotFound, Ends: events.Fixed, Heals: true,
+		Name: "balancer-unnamed", Class: missing, Says: saysNotFound, Ends: event.Fixed, Heals: true,
 		Story:   "It used a load balancer of its owner's; then its annotation id gets lost.",
 		prepare: inTurn(lent(), created(borrows)),
 		spoil:   annotated("id", ""),
@@ -102,7 +102,7 @@ func identityScenes() []Scene {
 	return []Scene{
 		LostTag(), LostTagFullSync(), Gone(), NamesNone(), Unbound(),
 		{
-			Name: "tag-lost-nlb", Class: missing, Says: saysNoTag, Ends: events.Fixed, Heals: true,
+			Name: "tag-lost-nlb", Class: missing, Says: saysNoTag, Ends: event.Fixed, Heals: true,
 			Story:   "Somebody renames its NLB and takes the tag off it; then a Pod starts.",
 			prepare: created(network),
 			spoil:   inTurn(networkBalancer(strayedNetwork), starts(crew{n: 1})),
@@ -112,13 +112,13 @@ func identityScenes() []Scene {
 			},
 		},
 		{
-			Name: "balancer-none-nlb", Class: missing, Says: "The specified resource of loadbalancer is not found.", Ends: events.Asked,
+			Name: "balancer-none-nlb", Class: missing, Says: "The specified resource of loadbalancer is not found.", Ends: event.Asked,
 			Story: "It names an NLB that does not exist.",
 			spoil: created(with("id", "nlb-of-yesteryear"), network),
 			mend:  inTurn(lentNetwork(), rebound("nlb", "")),
 		},
 		{
-			Name: "balancer-two", Class: ambiguous, Says: "find multiple loadbalances by tag, lbIds[", Ends: events.Asked,
+			Name: "balancer-two", Class: ambiguous, Says: "find multiple loadbalances by tag, lbIds[", Ends: event.Asked,
 			Story:   "Somebody copies its load balancer, tags and all; then a Pod starts.",
 			prepare: created(),
 			spoil: inTurn(func(ctx context.Context, s *Stage, service string) error {
@@ -135,7 +135,7 @@ func identityScenes() []Scene {
 			},
 		},
 		{
-			Name: "balancer-two-nlb", Class: ambiguous, Says: "find multiple loadbalances by tag, lbIds[", Ends: events.Asked,
+			Name: "balancer-two-nlb", Class: ambiguous, Says: "find multiple loadbalances by tag, lbIds[", Ends: event.Asked,
 			Story:   "Somebody copies the tags of its NLB to another one; then a Pod starts.",
 			prepare: created(network),
 			spoil: inTurn(func(ctx context.Context, s *Stage, service string) error {

@@ -1,7 +1,7 @@
 package scene
 
 import (
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -26,7 +26,7 @@ func allowed() deed {
 // listener, since its role's policy was set back to an older document.
 func NoListener() Scene {
 	return Scene{
-		Name: "denied-listener", Class: permission, Says: saysDenied, Ends: events.Fixed, Heals: true,
+		Name: "denied-listener", Class: permission, Says: saysDenied, Ends: event.Fixed, Heals: true,
 		Story: "It is created with a UDP port, and the controller's RAM role has lost the right to UDP listeners.",
 		spoil: inTurn(account(impoverish), created(datagrams)),
 		mend:  allowed(),
@@ -37,7 +37,7 @@ func NoListener() Scene {
 // name: the controller would put the tag back, and may not.
 func NoTagging() Scene {
 	return Scene{
-		Name: "denied-tag", Class: permission, Says: saysDenied, Ends: events.Fixed, Heals: true,
+		Name: "denied-tag", Class: permission, Says: saysDenied, Ends: event.Fixed, Heals: true,
 		Story:   "Its load balancer loses the tag, and the controller's RAM role has lost the right to put it back.",
 		prepare: created(),
 		spoil:   inTurn(account(impoverish), balancer(func(lb *sim.LoadBalancer) { delete(lb.Tags, nameTag) }), touched),
@@ -52,14 +52,14 @@ func permissionScenes() []Scene {
 		{
 			// Whoever extends the policy lets the addresses change, which is of high risk.
 			On:   Setting{Own: "older policy, and a change that waits"},
-			Name: "denied-type-nlb", Class: permission, Says: saysNetworkDenied, Ends: events.Asked,
+			Name: "denied-type-nlb", Class: permission, Says: saysNetworkDenied, Ends: event.Asked,
 			Story:   "Its NLB is to have private addresses, and the controller's RAM role has lost the right to change that.",
 			prepare: created(network),
 			spoil:   inTurn(account(impoverish), annotated("address-type", "intranet")),
 			mend:    allowed(),
 		},
 		{
-			Name: "denied-upgrade-nlb", Class: permission, Says: saysNetworkDenied, Ends: events.Fixed, Heals: true, restarts: true,
+			Name: "denied-upgrade-nlb", Class: permission, Says: saysNetworkDenied, Ends: event.Fixed, Heals: true, restarts: true,
 			On:    Setting{Version: "v2.11.2", Upgrade: "v2.12.1", Own: "policy of before"},
 			Story: "It is created with an NLB after an upgrade of the controller, whose RAM policy stayed as it was.",
 			spoil: inTurn(account(func(st *sim.State) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"maps"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -75,7 +75,7 @@ func reuseScenes() []Scene {
 	terway := Setting{Terway: true}
 	return []Scene{
 		{
-			Name: "reuse-other", Class: reuse, Says: saysReuse, Ends: events.Asked, later: true,
+			Name: "reuse-other", Class: reuse, Says: saysReuse, Ends: event.Asked, later: true,
 			Story:   "It is created to use the load balancer that the controller made for another Service.",
 			prepare: companion(created()),
 			spoil: func(ctx context.Context, s *Stage, service string) error {
@@ -88,90 +88,90 @@ func reuseScenes() []Scene {
 			mend: annotated("id", ""),
 		},
 		{
-			Name: "reuse-own", Class: reuse, Says: saysReuse, Ends: events.Fixed, Heals: true,
+			Name: "reuse-own", Class: reuse, Says: saysReuse, Ends: event.Fixed, Heals: true,
 			Story:   "Somebody writes down in its annotations which load balancer the controller made for it.",
 			prepare: created(),
 			spoil:   takesOver(itself),
 			mend:    annotated("id", ""),
 		},
 		{
-			Name: "reuse-moves", Class: reuse, Says: saysReuse, Ends: events.Fixed, Heals: true,
+			Name: "reuse-moves", Class: reuse, Says: saysReuse, Ends: event.Fixed, Heals: true,
 			Story:   "It has a load balancer of its own, and is to move to that of another Service.",
 			prepare: inTurn(companion(created()), created()),
 			spoil:   takesOver(companionOf),
 			mend:    annotated("id", ""),
 		},
 		{
-			Name: "reuse-own-nlb", Class: reuse, Says: saysReuse, Ends: events.Fixed, Heals: true,
+			Name: "reuse-own-nlb", Class: reuse, Says: saysReuse, Ends: event.Fixed, Heals: true,
 			Story:   "Somebody writes down in its annotations which NLB the controller made for it.",
 			prepare: created(network),
 			spoil:   takesOver(itself),
 			mend:    annotated("id", ""),
 		},
 		{
-			Name: "bound-lent", Class: bound, Says: "service has been associated with ip [", Ends: events.Fixed, Heals: true,
+			Name: "bound-lent", Class: bound, Says: "service has been associated with ip [", Ends: event.Fixed, Heals: true,
 			Story:   "It uses a load balancer of its owner's, and is to move to another one.",
 			prepare: inTurn(lent(), lentAs("-new"), created(borrows)),
 			spoil:   rebound("lb", "-new"),
 			mend:    rebound("lb", ""),
 		},
 		{
-			Name: "bound-own", Class: bound, Says: "service has been associated with ip [", Ends: events.Fixed, Heals: true,
+			Name: "bound-own", Class: bound, Says: "service has been associated with ip [", Ends: event.Fixed, Heals: true,
 			Story:   "It has a load balancer of its own, and is to move to one of its owner's.",
 			prepare: inTurn(lent(), created()),
 			spoil:   rebound("lb", ""),
 			mend:    annotated("id", ""),
 		},
 		{
-			Name: "bound-lent-nlb", Class: bound, Says: "service has been associated with dnsname [", Ends: events.Fixed, Heals: true,
+			Name: "bound-lent-nlb", Class: bound, Says: "service has been associated with dnsname [", Ends: event.Fixed, Heals: true,
 			Story:   "It uses an NLB of its owner's, and is to move to another one.",
 			prepare: inTurn(lentNetwork(), lentNetworkAs("-new"), created(network, bare, borrows)),
 			spoil:   rebound("nlb", "-new"),
 			mend:    rebound("nlb", ""),
 		},
 		{
-			Name: "network-other", Class: conflict, Says: "there are network conflicts in specified parameter.", Ends: events.Asked,
+			Name: "network-other", Class: conflict, Says: "there are network conflicts in specified parameter.", Ends: event.Asked,
 			Story: "It is created to use a load balancer of another VPC.",
 			spoil: inTurn(lent(neighbourly), lentAs("-here"), created(borrows)),
 			mend:  rebound("lb", "-here"),
 		},
 		{
-			Name: "network-other-nlb", Class: conflict, Says: "The VpcId is mismatched for", Ends: events.Asked,
+			Name: "network-other-nlb", Class: conflict, Says: "The VpcId is mismatched for", Ends: event.Asked,
 			Story: "It is created to use an NLB of another VPC.",
 			spoil: inTurn(lentNetwork(func(n *sim.NLB) { n.VPC, n.Zones = otherVPC, []sim.NLBZone{{VSwitch: otherVSW}} }), lentNetworkAs("-here"), created(network, bare, borrows)),
 			// The group that it got in the other VPC would be found again.
 			mend: inTurn(ungrouped, rebound("nlb", "-here")),
 		},
 		{
-			Name: "group-in-use", Class: inUse, Says: saysInUse, Ends: events.Asked, On: terway,
+			Name: "group-in-use", Class: inUse, Says: saysInUse, Ends: event.Asked, On: terway,
 			Story:   "It uses a load balancer of its owner's, whose listener forwards to its Pods; then the Pods get another port.",
 			prepare: inTurn(lent(), created(borrows)),
 			spoil:   inTurn(balancer(pointed), retargeted),
 			mend:    balancer(closed),
 		},
 		{
-			Name: "group-in-use-nlb", Class: inUse, Says: "The specified resource of ServerGroup is in use.", Ends: events.Asked, On: terway,
+			Name: "group-in-use-nlb", Class: inUse, Says: "The specified resource of ServerGroup is in use.", Ends: event.Asked, On: terway,
 			Story:   "It uses an NLB of its owner's, whose listener forwards to its Pods; then the Pods get another port.",
 			prepare: inTurn(lentNetwork(), created(network, bare, borrows)),
 			spoil:   inTurn(pointedNetwork, retargeted),
 			mend:    networkBalancer(closedNetwork),
 		},
 		{
-			Name: "group-left", Class: inUse, Says: saysInUse, Ends: events.Asked,
+			Name: "group-left", Class: inUse, Says: saysInUse, Ends: event.Asked,
 			Story:   "It is deleted while a listener of its owner's still forwards to its nodes.",
 			prepare: inTurn(lent(), created(borrows)),
 			spoil:   inTurn(balancer(pointed), deleted),
 			mend:    balancer(closed),
 		},
 		{
-			Name: "group-left-nlb", Class: inUse, Says: "The specified resource of ServerGroup is in use.", Ends: events.Asked,
+			Name: "group-left-nlb", Class: inUse, Says: "The specified resource of ServerGroup is in use.", Ends: event.Asked,
 			Story:   "It is deleted while a listener of its owner's NLB still forwards to its nodes.",
 			prepare: inTurn(lentNetwork(), created(network, bare, borrows)),
 			spoil:   inTurn(pointedNetwork, deleted),
 			mend:    networkBalancer(closedNetwork),
 		},
 		{
-			Name: "listener-taken", Class: taken, Says: "A listener with the specified port already exists.", Ends: events.Asked,
+			Name: "listener-taken", Class: taken, Says: "A listener with the specified port already exists.", Ends: event.Asked,
 			Story: "It is created to use its owner's load balancer with all that is on it, and an HTTP listener has the port.",
 			spoil: inTurn(lent(func(lb *sim.LoadBalancer) {
 				lb.Listeners = []sim.Listener{{Port: 80, Protocol: "http", Description: "the old shop", Status: "running"}}
@@ -179,7 +179,7 @@ func reuseScenes() []Scene {
 			mend: balancer(closed),
 		},
 		{
-			Name: "listener-taken-nlb", Class: taken, Says: "The Port [80] is conflict.", Ends: events.Asked,
+			Name: "listener-taken-nlb", Class: taken, Says: "The Port [80] is conflict.", Ends: event.Asked,
 			Story: "It is created to use its owner's NLB with all that is on it, and a TCPSSL listener has the port.",
 			spoil: inTurn(lentNetwork(func(n *sim.NLB) {
 				n.Listeners = []sim.NLBListener{{Port: 80, Protocol: "TCPSSL", Description: "the old shop"}}

@@ -8,10 +8,11 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/infra/ram"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -28,7 +29,7 @@ const operator = "operator"
 // Env returns what a class, or "up" for all of them in one program, runs on: the
 // stage's cluster as its ServiceAccount, and its cloud as a caller, with the generated
 // rights and no others. The policy is the one in force in the stream.
-func (s *Stage) Env(ctx context.Context, st *stream.Stream, who string) (*remedy.Env, error) {
+func (s *Stage) Env(ctx context.Context, st *stream.Stream, who string) (*engine.Env, error) {
 	if err := identity.Admit(ctx, s.Cluster); err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func (s *Stage) Env(ctx context.Context, st *stream.Stream, who string) (*remedy
 
 // Person returns what a person works with who takes back what these remedies do: with
 // the rights of all of them, and with what undo writes.
-func (s *Stage) Person(ctx context.Context, st *stream.Stream, remedies []*remedy.Remedy) (*remedy.Env, error) {
+func (s *Stage) Person(ctx context.Context, st *stream.Stream, remedies []*remedy.Remedy) (*engine.Env, error) {
 	rights, err := identity.Of("up")
 	if err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (s *Stage) Person(ctx context.Context, st *stream.Stream, remedies []*remed
 	return env, nil
 }
 
-func (s *Stage) env(st *stream.Stream, config *rest.Config, rights identity.Rights, caller string) (*remedy.Env, error) {
+func (s *Stage) env(st *stream.Stream, config *rest.Config, rights identity.Rights, caller string) (*engine.Env, error) {
 	reader, err := kube.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("act as %s: %w", caller, err)
@@ -89,7 +90,7 @@ func (s *Stage) env(st *stream.Stream, config *rest.Config, rights identity.Righ
 	if err != nil {
 		return nil, err
 	}
-	return &remedy.Env{
+	return &engine.Env{
 		Cluster: s.ID, Stream: st,
 		Kube: reader, KubeWriter: kube.NewWriter(reader), Cloud: account, CloudWriter: writer,
 		Policy: func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, st, s.ID) },
@@ -141,7 +142,7 @@ func (s *Stage) Exporter(ctx context.Context, st *stream.Stream) (*exporter.Expo
 	if err != nil {
 		return nil, fmt.Errorf("act as the exporter: %w", err)
 	}
-	return exporter.New(exporter.Config{Cluster: s.ID, Kube: reader, Stream: st, Classifier: events.NewClassifier(table.Table())})
+	return exporter.New(exporter.Config{Cluster: s.ID, Kube: reader, Stream: st, Classifier: event.NewClassifier(table.Table())})
 }
 
 // Environ returns the environment of a program that is to work on the stage with

@@ -26,7 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -349,7 +349,7 @@ func (s *Stage) Failed(service string) (time.Time, string) {
 }
 
 // Event returns the event of Failed, and whether there was one.
-func (s *Stage) Event(service string) (events.Input, bool) {
+func (s *Stage) Event(service string) (event.Input, bool) {
 	f, ok := s.failure(service)
 	return f.Input, ok
 }

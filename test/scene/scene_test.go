@@ -1,10 +1,8 @@
 package scene
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +11,9 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
@@ -37,7 +36,7 @@ func TestScenes(t *testing.T) {
 		}
 		return !r.Playable()
 	})
-	classes := events.NewClassifier(rows(t))
+	classes := event.NewClassifier(table.Table())
 	for _, cast := range Casts(roles) {
 		t.Run(name(cast[0].On), func(t *testing.T) {
 			if bin == "" {
@@ -71,7 +70,7 @@ func name(on Setting) string {
 	return n
 }
 
-func play(t *testing.T, c *cluster.Cluster, classes *events.Classifier, cast []Role) {
+func play(t *testing.T, c *cluster.Cluster, classes *event.Classifier, cast []Role) {
 	namespace := c.Namespace(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -155,43 +154,6 @@ func TestOtherFailure(t *testing.T) {
 	}
 }
 
-// rows returns the table of the classifier: of the classes that exist, their
-// own rows, and of the others what the tests of the classifier know of them.
-func rows(t *testing.T) []events.Row {
-	file, err := os.Open("../../events/testdata/table.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	all := table.Table()
-	var row *events.Row
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		kind, value, _ := strings.Cut(lines.Text(), " ")
-		switch {
-		case kind == "" || kind == "#":
-		case value == "":
-			row = nil
-			if !slices.ContainsFunc(all, func(r events.Row) bool { return r.Class == kind }) {
-				all = append(all, events.Row{Class: kind})
-				row = &all[len(all)-1]
-			}
-		case row != nil && kind == "code":
-			row.Codes = append(row.Codes, value)
-		case row != nil && kind == "text":
-			row.Texts = append(row.Texts, value)
-		}
-	}
-	return all
-}
-
-// known are the classes of the two tables of error classes, and what is of none.
-const known = `
-vswitch-ip-exhausted vswitch-not-found tag-missing backend-quota eni-unsupported no-available-nodes arrearage insufficient-balance throttling
-vserver-group-in-use network-conflict named-target-port shared-instance-discontinued resource-group-immutable eni-not-found charge-type-conflict
-reuse-of-ccm-lb address-type-immutable already-bound ram-permission
-busy bad-annotation node-not-resolvable credentials quota listener-conflict attribute-immutable ip-version reference-missing deletion-blocked
-account-gate zone-shortage lb-ambiguous public-lb-forbidden unclassified`
-
 // TestComplete holds the scenes to the list of classes, and each to what a scene
 // has to say of itself.
 func TestComplete(t *testing.T) {
@@ -202,15 +164,15 @@ func TestComplete(t *testing.T) {
 			t.Errorf("two scenes are called %s", s.Name)
 		}
 		names[s.Name] = true
-		if s.Story == "" || s.Says == "" || s.Ends == "" || s.spoil == nil || s.Heals != (s.Ends == events.Fixed) {
+		if s.Story == "" || s.Says == "" || s.Ends == "" || s.spoil == nil || s.Heals != (s.Ends == event.Fixed) {
 			t.Errorf("the scene %s is incomplete: %+v", s.Name, s)
 		}
 	}
-	for class := range strings.FieldsSeq(known) {
-		if !has[class] {
-			t.Errorf("no scene shows %s", class)
+	for _, r := range functions.All {
+		if !has[r.Class] {
+			t.Errorf("no scene shows %s", r.Class)
 		}
-		delete(has, class)
+		delete(has, r.Class)
 	}
 	for class := range has {
 		t.Errorf("there is no class %s", class)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
@@ -14,13 +14,13 @@ import (
 // What lbremedy makes of it supposes fix mode with a policy that allows low risk,
 // high risk for tag-missing and medium for ram-permission.
 type Scene struct {
-	Name  string        // in short; a Service can be called so
-	Class string        // of the failure
-	Story string        // what went wrong, as a sentence
-	Says  string        // stands in the controller's event
-	Ends  events.Result // how lbremedy ends it, or waiting if it first sees whether it passes
-	Heals bool          // the Service works in the end
-	On    Setting       // what the stage has to be
+	Name  string       // in short; a Service can be called so
+	Class string       // of the failure
+	Story string       // what went wrong, as a sentence
+	Says  string       // stands in the controller's event
+	Ends  event.Result // how lbremedy ends it, or waiting if it first sees whether it passes
+	Heals bool         // the Service works in the end
+	On    Setting      // what the stage has to be
 
 	until    string // release from which on the controller does not fail so; empty: it always does
 	picks    bool   // depends on the vSwitch that the controller picks, which a real one does by chance

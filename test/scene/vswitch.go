@@ -3,7 +3,7 @@ package scene
 import (
 	"fmt"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -21,7 +21,7 @@ var lateStage = Setting{Version: "v2.14.0", Terway: true}
 // FullVSwitch is a Service that asks for an address in a vSwitch without any.
 func FullVSwitch(vswitch string) Scene {
 	return Scene{
-		Name: "vswitch-full", Class: full, Says: saysFull, Ends: events.Fixed, Heals: true,
+		Name: "vswitch-full", Class: full, Says: saysFull, Ends: event.Fixed, Heals: true,
 		Story: fmt.Sprintf("It is created in the vSwitch %s, which has no free address.", vswitch),
 		spoil: created(with("address-type", "intranet", "vswitch-id", vswitch)),
 		mend:  annotated("vswitch-id", RoomyVSwitchI),
@@ -32,7 +32,7 @@ func FullVSwitch(vswitch string) Scene {
 // which takes a full one. From v2.13.0 on the controller then takes another by itself.
 func AnyVSwitch() Scene {
 	return Scene{
-		Name: "vswitch-any", Class: full, Says: saysFull, Ends: events.Fixed, Heals: true,
+		Name: "vswitch-any", Class: full, Says: saysFull, Ends: event.Fixed, Heals: true,
 		Story: "It is created without a vSwitch, and the controller picks one that is full.",
 		until: "v2.13.0", picks: true,
 		spoil: created(with("address-type", "intranet")),
@@ -44,7 +44,7 @@ func AnyVSwitch() Scene {
 // other vSwitch has it.
 func FixedAddress() Scene {
 	return Scene{
-		Name: "vswitch-address", Class: full, Says: saysFull, Ends: events.Asked,
+		Name: "vswitch-address", Class: full, Says: saysFull, Ends: event.Asked,
 		Story: fmt.Sprintf("It asks for one certain address in %s, which is full.", FullVSwitchH),
 		spoil: created(with("address-type", "intranet", "vswitch-id", FullVSwitchH, "ip", "10.0.0.40")),
 		mend:  annotated("vswitch-id", RoomyVSwitchI, "ip", ""),
@@ -55,13 +55,13 @@ func vswitchScenes() []Scene {
 	return []Scene{
 		FullVSwitch(FullVSwitchH), AnyVSwitch(), FixedAddress(),
 		{
-			Name: "vswitch-full-nlb", Class: full, Says: "The specified resource of VSwitchIp is not enough.", Ends: events.Fixed, Heals: true,
+			Name: "vswitch-full-nlb", Class: full, Says: "The specified resource of VSwitchIp is not enough.", Ends: event.Fixed, Heals: true,
 			Story: "Its NLB is to have an address in a vSwitch that is full.",
 			spoil: created(with("zone-maps", zoneI+":"+FullVSwitchI), network),
 			mend:  annotated("zone-maps", zoneI+":"+RoomyVSwitchI),
 		},
 		{
-			Name: "vswitch-full-all", Class: full, Says: "no available vsw found", Ends: events.Asked, On: lateStage,
+			Name: "vswitch-full-all", Class: full, Says: "no available vsw found", Ends: event.Asked, On: lateStage,
 			Story: "It is created without a vSwitch, and all that the controller knows are full.",
 			spoil: inTurn(account(func(st *sim.State) {
 				st.VSwitches[SmallVSwitchH].Free, st.VSwitches[RoomyVSwitchI].Free = new(0), new(0)
@@ -69,19 +69,19 @@ func vswitchScenes() []Scene {
 			mend: account(func(st *sim.State) { st.VSwitches[RoomyVSwitchI].Free = new(50) }),
 		},
 		{
-			Name: "vswitch-gone", Class: notFound, Says: "The specified VSwitch does not exist.", Ends: events.Asked,
+			Name: "vswitch-gone", Class: notFound, Says: "The specified VSwitch does not exist.", Ends: event.Asked,
 			Story: "It is created in a vSwitch that does not exist.",
 			spoil: created(with("address-type", "intranet", "vswitch-id", "vsw-of-yesteryear")),
 			mend:  annotated("vswitch-id", RoomyVSwitchI),
 		},
 		{
-			Name: "vswitch-gone-nlb", Class: notFound, Says: "The specified resource of vSwitch is not found.", Ends: events.Asked,
+			Name: "vswitch-gone-nlb", Class: notFound, Says: "The specified resource of vSwitch is not found.", Ends: event.Asked,
 			Story: "Its NLB is to have an address in a vSwitch that does not exist.",
 			spoil: created(with("zone-maps", zoneI+":vsw-of-yesteryear"), network),
 			mend:  annotated("zone-maps", zoneI+":"+RoomyVSwitchI),
 		},
 		{
-			Name: "vswitch-deleted", Class: notFound, Says: "The specified VSwitch does not exist.", Ends: events.Fixed, Heals: true,
+			Name: "vswitch-deleted", Class: notFound, Says: "The specified VSwitch does not exist.", Ends: event.Fixed, Heals: true,
 			On:    Setting{Own: "default vSwitch deleted"},
 			picks: true,
 			Story: "It is created without a vSwitch, and somebody has deleted the one that the controller puts load balancers into.",

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // What the controller leaves on a Service after a successful sync.
@@ -39,7 +39,7 @@ type watch struct {
 // A failure is the first sight of an event that says that a sync failed, or left
 // backends out.
 type failure struct {
-	events.Input
+	event.Input
 	at time.Time
 }
 
@@ -99,7 +99,7 @@ func (w *watch) note(o any) {
 		w.services[o.Name] = o
 	case *corev1.Event:
 		name := o.InvolvedObject.Name
-		in := events.Input{Reason: o.Reason, Type: o.Type, Component: o.Source.Component, Message: o.Message}
+		in := event.Input{Reason: o.Reason, Type: o.Type, Component: o.Source.Component, Message: o.Message}
 		known := slices.ContainsFunc(w.failures[name], func(f failure) bool { return f.Input == in })
 		if o.InvolvedObject.Kind == "Service" && slices.Contains(reasons, o.Reason) && !known {
 			w.failures[name] = append(w.failures[name], failure{in, time.Now()})

@@ -64,7 +64,7 @@ func (c *Cloud) there(in *incoming) (*State, *failure) {
 		}
 		c.regions[in.region] = s
 	}
-	// One account, one access control and one purse for all regions.
+	// One account, one access control and one balance for all regions.
 	s.Account, s.RAM, s.Lag, s.ForgetTokens = home.Account, home.RAM, home.Lag, home.ForgetTokens
 	s.Roles, s.Policies, s.Callers, s.parsed, s.documents, s.attachments = home.Roles, home.Policies, home.Callers, home.parsed, home.documents, home.attachments
 	s.OIDCProviders = home.OIDCProviders

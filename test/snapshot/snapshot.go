@@ -14,7 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -63,7 +64,7 @@ func object(kind schema.GroupResource, o metav1.Object) string {
 }
 
 // service returns the path of a Service.
-func service(s events.Service) string { return At("services", s.Namespace+"/"+s.Name) }
+func service(s event.Service) string { return At("services", s.Namespace+"/"+s.Name) }
 
 // listed returns the kinds of objects that the API server can list.
 func listed(t *testing.T, c *cluster.Cluster) []schema.GroupVersionResource {
@@ -181,7 +182,7 @@ func or(s, otherwise string) string {
 
 // BySteps returns what the steps of a plan that were applied name. A kind of step
 // that is not here may change nothing.
-func BySteps(t *testing.T, rec events.Record) []Allowance {
+func BySteps(t *testing.T, rec event.Record) []Allowance {
 	t.Helper()
 	svc := service(rec.Service)
 	var all []Allowance
@@ -191,7 +192,7 @@ func BySteps(t *testing.T, rec events.Record) []Allowance {
 			t.Fatal(err)
 		}
 		may := func(parts ...string) { all = append(all, Allowance{At(parts...), s.Text}) }
-		may(svc, "metadata", "annotations", remedy.Resync)
+		may(svc, "metadata", "annotations", ccm.Resync)
 		if keyed, ok := made.(remedy.Keyed); ok {
 			for _, key := range keyed.Keys() {
 				may(svc, "metadata", "annotations", key)
@@ -212,11 +213,11 @@ func BySteps(t *testing.T, rec events.Record) []Allowance {
 }
 
 // marks returns what the controller leaves on a Service that it has synced.
-func marks(svc events.Service) []Allowance {
+func marks(svc event.Service) []Allowance {
 	path := service(svc)
 	return []Allowance{
-		{At(path, "metadata", "labels", remedy.HashLabel), "the hash of what was synced"},
-		{At(path, "metadata", "labels", remedy.BalancerLabel), "the ID of the load balancer"},
+		{At(path, "metadata", "labels", ccm.HashLabel), "the hash of what was synced"},
+		{At(path, "metadata", "labels", ccm.BalancerLabel), "the ID of the load balancer"},
 		{At(path, "metadata", "finalizers"), "so that the Service does not go before its load balancer"},
 		{At(path, "status", "loadBalancer"), "the address"},
 	}
@@ -234,7 +235,7 @@ var settings = map[string][]string{
 // the marks that it leaves on the Service, and in the cloud what the plan's record says that
 // the sync will change, and nothing else. Settings that a step's annotations ask for are
 // named by the step.
-func ByChanges(t *testing.T, before, after Snapshot, rec events.Record) []Allowance {
+func ByChanges(t *testing.T, before, after Snapshot, rec event.Record) []Allowance {
 	t.Helper()
 	all := marks(rec.Service)
 	cloud := func(why string, parts ...string) {
@@ -306,7 +307,7 @@ func ByChanges(t *testing.T, before, after Snapshot, rec events.Record) []Allowa
 			for _, w := range worlds {
 				for _, lb := range w.LoadBalancers {
 					if lb.Tags[nameTag] == nameOwn(rec.Service) {
-						setting(s.Text, lb.ID, strings.TrimPrefix(key, remedy.Prefix))
+						setting(s.Text, lb.ID, strings.TrimPrefix(key, ccm.Prefix))
 					}
 				}
 			}
@@ -336,13 +337,13 @@ func publicAddresses(worlds []*sim.World, id string) []Allowance {
 const nameTag = "kubernetes.do.not.delete"
 
 // nameOwn returns its value for a Service.
-func nameOwn(svc events.Service) string { return "a" + strings.ReplaceAll(svc.UID, "-", "")[:31] }
+func nameOwn(svc event.Service) string { return "a" + strings.ReplaceAll(svc.UID, "-", "")[:31] }
 
 // ByController returns what the controller changes when it syncs a Service that nobody has
 // written to: its marks, and in the cloud what is the Service's. A
 // load balancer that was there before is the Service's in its groups and
 // listeners, and a new one that the controller has made for it as a whole.
-func ByController(before, after Snapshot, svc events.Service) []Allowance {
+func ByController(before, after Snapshot, svc event.Service) []Allowance {
 	own := marks(svc)
 	name := nameOwn(svc)
 	cloud := func(why string, parts ...string) {
@@ -373,7 +374,7 @@ func ByController(before, after Snapshot, svc events.Service) []Allowance {
 
 // made returns the load balancers that the controller has made for a Service, and what
 // marks one as the Service's that was there before.
-func made(before, after Snapshot, svc events.Service) []Allowance {
+func made(before, after Snapshot, svc event.Service) []Allowance {
 	var own []Allowance
 	name := nameOwn(svc)
 	cloud := func(why string, parts ...string) {
@@ -417,11 +418,11 @@ func made(before, after Snapshot, svc events.Service) []Allowance {
 
 // ByNodes returns what the controller changes of all Services but these when nodes come
 // and go: the backends of their groups. Halt may have cut that short.
-func ByNodes(but []events.Service, worlds ...*sim.World) []Allowance {
+func ByNodes(but []event.Service, worlds ...*sim.World) []Allowance {
 	const why = "backends of nodes that have come or gone"
 	left := func(group string) bool {
-		t, ok := remedy.ParseTrace(group)
-		return ok && t.Cluster == scene.ClusterID && !slices.ContainsFunc(but, func(s events.Service) bool { return s.Namespace == t.Namespace && s.Name == t.Service })
+		t, ok := ccm.ParseTrace(group)
+		return ok && t.Cluster == scene.ClusterID && !slices.ContainsFunc(but, func(s event.Service) bool { return s.Namespace == t.Namespace && s.Name == t.Service })
 	}
 	var all []Allowance
 	for _, w := range worlds {
@@ -444,9 +445,9 @@ func ByNodes(but []events.Service, worlds ...*sim.World) []Allowance {
 // ByUndo returns what stays when a plan is taken back: our mark, which would wake
 // the controller once more if it went, and versions of a RAM policy that are no
 // longer in force.
-func ByUndo(t *testing.T, after Snapshot, rec events.Record) []Allowance {
+func ByUndo(t *testing.T, after Snapshot, rec event.Record) []Allowance {
 	t.Helper()
-	all := []Allowance{{At(service(rec.Service), "metadata", "annotations", remedy.Resync), "the mark"}}
+	all := []Allowance{{At(service(rec.Service), "metadata", "annotations", ccm.Resync), "the mark"}}
 	for _, s := range rec.Steps[:rec.Next] {
 		made, err := step.Decode(s.Kind, s.Step)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -27,7 +27,7 @@ func shop(t *testing.T, change func(objects map[string]any, world *sim.World)) S
 		"services > shop/web": map[string]any{
 			"metadata": map[string]any{
 				"annotations": map[string]any{"example.com/team": "blue"},
-				"labels":      map[string]any{remedy.HashLabel: "one", remedy.BalancerLabel: "lb-1"},
+				"labels":      map[string]any{ccm.HashLabel: "one", ccm.BalancerLabel: "lb-1"},
 				"finalizers":  []string{"service.k8s.alibaba/resources"},
 			},
 			"spec":   map[string]any{"ports": []map[string]any{{"name": "web", "port": 80}}},
@@ -64,13 +64,13 @@ func of(object any, way ...string) map[string]any {
 	return object.(map[string]any)
 }
 
-var web = events.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-1111-2222-3333-444455556666"}
+var web = event.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-1111-2222-3333-444455556666"}
 
 // webName is by what the controller knows a load balancer that it makes for web.
 const webName = "a3f9a12bc11112222333344445555666"
 
 // fix is a plan that sets an annotation, puts a tag back and extends a policy.
-var fix = events.Record{Service: web, Next: 4, Steps: []events.StepRecord{
+var fix = event.Record{Service: web, Next: 4, Steps: []event.StepRecord{
 	{Kind: "annotate", Text: "annotate", Step: []byte(`{"set":{"example.com/size":"small"}}`)},
 	{Kind: "tag-lb", Text: "tag", Step: []byte(`{"lb":"lb-1","key":"kubernetes.do.not.delete","value":"` + webName + `"}`)},
 	{Kind: "policy-version", Text: "policy", Step: []byte(`{"policy":"Ccm","document":"{2}","was":"v1"}`)},
@@ -89,13 +89,13 @@ func TestCompare(t *testing.T) {
 		// explain the change. Nodes explain backends, and nothing else.
 		steps, sync, undo bool
 	}{
-		{"our mark", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")[remedy.Resync] = "1" }, true, false, true},
+		{"our mark", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")[ccm.Resync] = "1" }, true, false, true},
 		{"the annotation of the plan", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")["example.com/size"] = "small" }, true, false, false},
 		{"another annotation", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")["example.com/team"] = "red" }, false, false, false},
 		{"an annotation whose name begins the same", func(o objects, _ *sim.World) { of(o[mine], "metadata", "annotations")["example.com/sizes"] = "small" }, false, false, false},
 		{"an annotation that is gone", func(o objects, _ *sim.World) { delete(of(o[mine], "metadata", "annotations"), "example.com/team") }, false, false, false},
 		{"our mark on another Service", func(o objects, _ *sim.World) {
-			of(o[theirs], "metadata")["annotations"] = objects{remedy.Resync: "1"}
+			of(o[theirs], "metadata")["annotations"] = objects{ccm.Resync: "1"}
 		}, false, false, false},
 		{"the tag of the plan", func(_ objects, w *sim.World) { w.LoadBalancers[0].Tags["kubernetes.do.not.delete"] = webName }, true, true, false},
 		{"another tag", func(_ objects, w *sim.World) { w.LoadBalancers[0].Tags["team"] = "red" }, false, false, false},
@@ -113,10 +113,10 @@ func TestCompare(t *testing.T) {
 			p.Versions = append(p.Versions, sim.PolicyVersion{ID: "v2", Document: "{3}"})
 		}, true, false, false},
 		{"another policy", func(_ objects, w *sim.World) { w.Policies = append(w.Policies, sim.Policy{Name: "Mine"}) }, false, false, false},
-		{"the hash", func(o objects, _ *sim.World) { of(o[mine], "metadata", "labels")[remedy.HashLabel] = "two" }, false, true, false},
-		{"the ID of the load balancer", func(o objects, _ *sim.World) { of(o[mine], "metadata", "labels")[remedy.BalancerLabel] = "lb-2" }, false, true, false},
+		{"the hash", func(o objects, _ *sim.World) { of(o[mine], "metadata", "labels")[ccm.HashLabel] = "two" }, false, true, false},
+		{"the ID of the load balancer", func(o objects, _ *sim.World) { of(o[mine], "metadata", "labels")[ccm.BalancerLabel] = "lb-2" }, false, true, false},
 		{"another label", func(o objects, _ *sim.World) { of(o[mine], "metadata", "labels")["app"] = "web" }, false, false, false},
-		{"the hash of another Service", func(o objects, _ *sim.World) { of(o[theirs], "metadata", "labels")[remedy.HashLabel] = "two" }, false, false, false},
+		{"the hash of another Service", func(o objects, _ *sim.World) { of(o[theirs], "metadata", "labels")[ccm.HashLabel] = "two" }, false, false, false},
 		{"the address", func(o objects, _ *sim.World) { delete(of(o[mine], "status"), "loadBalancer") }, false, true, false},
 		{"the finalizer", func(o objects, _ *sim.World) { delete(of(o[mine], "metadata"), "finalizers") }, false, true, false},
 		{"the ports", func(o objects, _ *sim.World) { of(o[mine])["spec"] = objects{} }, false, false, false},
@@ -253,7 +253,7 @@ func TestUnapplied(t *testing.T) {
 func TestByChanges(t *testing.T) {
 	t.Parallel()
 	rec := fix
-	rec.Changes = []events.Change{{Balancer: "lb-1", What: "listener tcp:80"}, {Balancer: "lb-1", What: "group k8s/30080/web/shop/" + scene.ClusterID}, {Balancer: "lb-1", What: "tag team"}, {Balancer: "lb-1", What: "bandwidth"}}
+	rec.Changes = []event.Change{{Balancer: "lb-1", What: "listener tcp:80"}, {Balancer: "lb-1", What: "group k8s/30080/web/shop/" + scene.ClusterID}, {Balancer: "lb-1", What: "tag team"}, {Balancer: "lb-1", What: "bandwidth"}}
 	for name, tt := range map[string]struct {
 		change func(*sim.LoadBalancer)
 		want   bool

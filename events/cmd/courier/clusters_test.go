@@ -20,7 +20,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -36,7 +36,7 @@ func TestClusters(t *testing.T) {
 	table := shell.File(t, "table", `[{"class": "busy", "texts": ["b"]}, {"class": "quota", "texts": ["q"]}, {"class": "tag-missing", "texts": ["t"]}]`)
 	server := nats.Start(t, embedded.Options{Token: "t0ken"})
 	s := nats.Connect(t, stream.Config{URL: server.URL(), Token: "t0ken"})
-	if _, err := s.Setup(t.Context(), append([]string{events.Unclassified}, classes...), stream.Settings{Clusters: []string{one, two}}); err != nil {
+	if _, err := s.Setup(t.Context(), append([]string{event.Unclassified}, classes...), stream.Settings{Clusters: []string{one, two}}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -54,7 +54,7 @@ func TestClusters(t *testing.T) {
 			hanging.Add(1)
 			<-r.Context().Done()
 		case !bytes.Contains(body, []byte(`"cluster":"`+of+`"`)):
-			w.WriteHeader(http.StatusMisdirectedRequest) // as serve.Door answers
+			w.WriteHeader(http.StatusMisdirectedRequest) // as serve.Endpoint answers
 		default:
 			mu.Lock()
 			got[of]++
@@ -112,7 +112,7 @@ func TestClusters(t *testing.T) {
 		`lbremedy_courier_posts_total{class="tag-missing",cluster="c1",status="4xx"}`: false,
 		`lbremedy_courier_route_up{class="tag-missing",cluster="c1"} 1`:               true,
 		`lbremedy_courier_route_up{class="tag-missing",cluster="c2"} 0`:               true,
-		`lbremedy_courier_route_up{class="` + events.Unclassified + `",cluster="c2"}`: false,
+		`lbremedy_courier_route_up{class="` + event.Unclassified + `",cluster="c2"}`:  false,
 	} {
 		if strings.Contains(metrics, series) != want {
 			t.Errorf("%s: want %t in the metrics", series, want)
@@ -185,7 +185,7 @@ func TestClusterWithoutKey(t *testing.T) {
 		t.Fatal("NATS is not ready")
 	}
 	s := nats.Connect(t, stream.Config{URL: at.ClientURL(), User: "admin", Password: "p"})
-	if _, err := s.Setup(t.Context(), []string{events.Unclassified, "busy"}, stream.Settings{Clusters: []string{one, two}}); err != nil {
+	if _, err := s.Setup(t.Context(), []string{event.Unclassified, "busy"}, stream.Settings{Clusters: []string{one, two}}); err != nil {
 		t.Fatal(err)
 	}
 	function := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) }))
@@ -231,19 +231,19 @@ func failIn(t *testing.T, s *stream.Stream, cluster, class string, first, n int)
 	t.Helper()
 	for i := first; i < first+n; i++ {
 		uid := fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
-		e, err := events.NewFailed(events.Failure{
+		e, err := event.NewFailed(event.Failure{
 			Cluster: cluster, Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: "no",
-			Service: events.Service{Namespace: "shop", Name: "web", UID: uid},
-			Event:   events.Reference{Name: "web.1", UID: uid, ResourceVersion: "7"}, Count: 1, First: time.Now(), Last: time.Now(),
+			Service: event.Service{Namespace: "shop", Name: "web", UID: uid},
+			Event:   event.Reference{Name: "web.1", UID: uid, ResourceVersion: "7"}, Count: 1, First: time.Now(), Last: time.Now(),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		header, data, err := events.EncodeNATS(e)
+		header, data, err := event.EncodeNATS(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = s.PublishNewer(t.Context(), events.FailedSubject(cluster, class, uid), cluster+class+events.MessageID(e), header, data, func(stream.Message) bool { return true })
+		_, _, err = s.PublishNewer(t.Context(), event.FailedSubject(cluster, class, uid), cluster+class+event.MessageID(e), header, data, func(stream.Message) bool { return true })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,8 +24,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -153,7 +154,7 @@ func TestHealsThroughKills(t *testing.T) {
 	if err := policy.Publish(ctx, st, scene.ClusterID, remedy.Policy{Mode: remedy.Fix, Budgets: remedy.Budgets{Class: 100, Least: 100}}); err != nil {
 		t.Fatal(err)
 	}
-	// The function is a door as its program opens it, with the rights of its class and no
+	// The function is an endpoint as its program opens it, with the rights of its class and no
 	// others, and asks for a token.
 	const class = "vswitch-ip-exhausted"
 	// What a killed courier had in hand comes again after this, in place of 30 s.
@@ -163,8 +164,8 @@ func TestHealsThroughKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Env.Who, h.Env.Watch = "http", 10*time.Second
-	door := &serve.Door{Handle: h.Handle, Tokens: func() ([]string, error) { return []string{"kn0wn"}, nil }}
-	behind := http.StripPrefix("/"+class, door.Handler())
+	endpoint := &serve.Endpoint{Handle: h.Handle, Tokens: func() ([]string, error) { return []string{"kn0wn"}, nil }}
+	behind := http.StripPrefix("/"+class, endpoint.Handler())
 	courier := &process{}
 	var requests atomic.Int64
 	kill := make(chan struct{}, 1)
@@ -208,7 +209,7 @@ func TestHealsThroughKills(t *testing.T) {
 	marks := watchWrites(t, ctx, c)
 	all := scene.All()
 	full := all[slices.IndexFunc(all, func(s scene.Scene) bool {
-		return s.Class == class && s.Ends == events.Fixed && s.On == scene.Setting{} && s.Playable()
+		return s.Class == class && s.Ends == event.Fixed && s.On == scene.Setting{} && s.Playable()
 	})]
 	roles := scene.Bulk(full, "web", services)
 	if err := stage.Play(ctx, roles...); err != nil {
@@ -312,7 +313,7 @@ func watchWrites(t *testing.T, ctx context.Context, c *cluster.Cluster) func() m
 				continue
 			}
 			mu.Lock()
-			uid, mark := string(svc.UID), svc.Annotations[remedy.Resync]
+			uid, mark := string(svc.UID), svc.Annotations[ccm.Resync]
 			if mark != "" && !slices.Contains(seen[uid], mark) {
 				seen[uid] = append(seen[uid], mark)
 			}

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/courier"
 	"github.com/lbremedy/lbremedy/events/program"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/observe/trace"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -28,7 +28,7 @@ type served struct {
 	nats    stream.Config
 	metrics *observe.Courier
 	traces  *trace.Sender
-	seen    func(events.Record)
+	seen    func(event.Record)
 
 	mu      sync.Mutex
 	stream  *stream.Stream // nil: not connected yet,
@@ -48,7 +48,7 @@ func newServed(ctx context.Context, o options, cluster string, classes []string,
 	metrics.Runs(classes)
 	metrics.Traces(func() observe.Spans { return observe.Spans(c.traces.Stats()) })
 	c.metrics = metrics.Courier(classes)
-	c.seen = func(r events.Record) {
+	c.seen = func(r event.Record) {
 		metrics.Seen(r, nil)
 		c.traces.Seen(r)
 	}
@@ -145,7 +145,7 @@ func (c *served) await(ctx context.Context, routes courier.Routes, changed <-cha
 		}
 		if err.Error() != told {
 			told = err.Error()
-			c.log.Error("a cluster can't be served; trying again", "error", events.Redact(told), "again", again)
+			c.log.Error("a cluster can't be served; trying again", "error", event.Redact(told), "again", again)
 		}
 		select {
 		case <-ctx.Done():

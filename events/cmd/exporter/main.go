@@ -18,9 +18,9 @@ import (
 	"runtime/debug"
 	"strconv"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/events/program"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -118,7 +118,7 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	if err != nil {
 		return err
 	}
-	e, err := exporter.New(exporter.Config{Cluster: o.Cluster, Kube: cluster, Stream: s, Classifier: events.NewClassifier(rows), Rate: o.rate, Burst: o.burst, Log: log})
+	e, err := exporter.New(exporter.Config{Cluster: o.Cluster, Kube: cluster, Stream: s, Classifier: event.NewClassifier(rows), Rate: o.rate, Burst: o.burst, Log: log})
 	if err != nil {
 		return err
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -56,14 +56,14 @@ the journal.`,
 			if digest != "" && !strings.HasPrefix(r.Digest, digest) {
 				return command.Wrong("the plan of case %s is %s now: look at it again with \"lbremedy show %s\"", r.Case, r.Digest, r.Case)
 			}
-			check, surveyed := strings.CutPrefix(r.Class, checkup.ClassPrefix)
+			check, surveyed := strings.CutPrefix(r.Class, doctor.ClassPrefix)
 			if surveyed && (r.Service.Kind != "" || len(r.Steps) == 0) {
 				return command.Wrong("case %s is a finding of the survey without a plan to agree to: \"lbremedy show %s\" says what to do", r.Case, r.Case)
 			}
 			if !surveyed && r.Service.Kind != "" {
 				return command.Wrong("case %s was begun by hand, and no failure brings it again: \"lbremedy ram gap --apply\" asks anew", r.Case)
 			}
-			a, err := remedy.Approve(ctx, s, r, by, p.now(), life)
+			a, err := engine.Approve(ctx, s, r, by, p.now(), life)
 			if err != nil {
 				return command.Mistake{Err: err}
 			}
@@ -82,7 +82,7 @@ the journal.`,
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&life, "for", remedy.ApprovalLife, "how `long` the approval lasts if the plan can't be applied at once")
+	cmd.Flags().DurationVar(&life, "for", engine.ApprovalLife, "how `long` the approval lasts if the plan can't be applied at once")
 	cmd.Flags().StringVar(&by, "as", whoami(), "`who` agrees, for the journal")
 	cmd.Flags().StringVar(&digest, "digest", "", "agree to the plan with this `digest` only, or the beginning of it")
 	return cmd
@@ -98,8 +98,8 @@ func whoami() string {
 }
 
 // deliver has the failure of a case delivered again, as it was kept.
-func deliver(ctx context.Context, s *stream.Stream, r events.Record, id string) error {
-	subject := events.FailedSubject(r.Cluster, r.Class, r.Service.UID)
+func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) error {
+	subject := event.FailedSubject(r.Cluster, r.Class, r.Service.UID)
 	kept, err := s.Last(ctx, stream.Failed, subject)
 	if errors.Is(err, stream.ErrNotFound) {
 		return command.Wrong("the failure of case %s is not kept any more, and does not come back: there is nothing to apply the plan to", r.Case)

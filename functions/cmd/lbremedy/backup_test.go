@@ -14,15 +14,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // lately returns the records of journalled, moved so that they are of the last hour.
-func lately() []events.Record {
+func lately() []event.Record {
 	records := journalled()
 	by := time.Since(began.Add(30 * time.Minute)).Truncate(time.Second)
 	for i := range records {
@@ -36,11 +36,11 @@ func TestExport(t *testing.T) {
 	c, s := embed(t)
 	records := lately()
 	undone := records[2]
-	undone.Result = events.Undone
+	undone.Result = event.Undone
 	if err := seed(t.Context(), s, append(records, undone)...); err != nil {
 		t.Fatal(err)
 	}
-	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "..", "events", "schema", "record.v1.json"))
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "..", "shared", "event", "schema", "record.v1.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +64,11 @@ func TestExport(t *testing.T) {
 			if err := schema.Validate(value); err != nil {
 				t.Errorf("export %s: %v", args, err)
 			}
-			var r events.Record
+			var r event.Record
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
 				t.Fatal(err)
 			}
-			ends = append(ends, strings.TrimSpace(string(r.Result+" "+events.Result(strings.TrimPrefix(string(r.Phase), "settled")))))
+			ends = append(ends, strings.TrimSpace(string(r.Result+" "+event.Result(strings.TrimPrefix(string(r.Phase), "settled")))))
 		}
 		if diff := cmp.Diff(want, ends); diff != "" || got.code != 0 || got.err != "" {
 			t.Errorf("export %s: %d, %q, %s", args, got.code, got.err, diff)
@@ -98,7 +98,7 @@ func TestBackup(t *testing.T) {
 	}
 	for i := range 3 {
 		header, data := failureOf(t, "tag-missing", uidOf(i), "7")
-		if _, _, err := s.PublishNewer(t.Context(), events.FailedSubject("c1", "tag-missing", uidOf(i)), fmt.Sprint(i), header, data, func(stream.Message) bool { return true }); err != nil {
+		if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "tag-missing", uidOf(i)), fmt.Sprint(i), header, data, func(stream.Message) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestBackup(t *testing.T) {
 		t.Errorf("the copy of CASES: %v, %v; want mode 0600", info, err)
 	}
 	before := c.run(t.Context(), "export").out
-	last, err := s.Last(t.Context(), stream.Cases, events.CaseSubjects)
+	last, err := s.Last(t.Context(), stream.Cases, event.CaseSubjects)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestBackup(t *testing.T) {
 	if diff := cmp.Diff(before, other.run(t.Context(), "export").out); diff != "" || before == "" {
 		t.Errorf("the journal is another one: %s", diff)
 	}
-	if m, err := again.Last(t.Context(), stream.Cases, events.CaseSubjects); err != nil || m.Sequence != last.Sequence || !m.Time.Equal(last.Time) {
+	if m, err := again.Last(t.Context(), stream.Cases, event.CaseSubjects); err != nil || m.Sequence != last.Sequence || !m.Time.Equal(last.Time) {
 		t.Errorf("the last record is %d of %s, %v; want %d of %s", m.Sequence, m.Time, err, last.Sequence, last.Time)
 	}
 	if got := other.run(t.Context(), "dead", "ls"); !strings.Contains(got.out, "tag-missing") {

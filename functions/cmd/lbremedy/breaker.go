@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/engine"
 )
 
 func (p *program) breaker() *cobra.Command {
@@ -28,12 +28,12 @@ person closes it.`,
 				return err
 			}
 			defer s.Close()
-			open, err := remedy.Breakers(cmd.Context(), s, cmp.Or(p.cluster, "*"))
+			open, err := engine.Breakers(cmd.Context(), s, cmp.Or(p.cluster, "*"))
 			if err != nil {
 				return err
 			}
 			if open == nil {
-				open = []remedy.Breaker{}
+				open = []engine.Breaker{}
 			}
 			return p.print(open, func() {
 				if len(open) == 0 {
@@ -63,16 +63,16 @@ person closes it.`,
 				return err
 			}
 			defer s.Close()
-			open, err := remedy.Breakers(cmd.Context(), s, cmp.Or(p.cluster, "*"))
+			open, err := engine.Breakers(cmd.Context(), s, cmp.Or(p.cluster, "*"))
 			if err != nil {
 				return err
 			}
-			closed := []remedy.Breaker{}
+			closed := []engine.Breaker{}
 			for _, b := range open {
 				if b.Class != args[0] {
 					continue
 				}
-				was, err := remedy.CloseBreaker(cmd.Context(), s, b.Cluster, b.Class)
+				was, err := engine.CloseBreaker(cmd.Context(), s, b.Cluster, b.Class)
 				if err != nil {
 					return err
 				}

@@ -14,14 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 )
 
 func (p *program) classify() *cobra.Command {
 	var explain bool
-	var given events.Input
+	var given event.Input
 	cmd := &cobra.Command{
 		Use:   "classify [MESSAGE|FILE|-]...",
 		Short: "Name the class of failure messages",
@@ -45,7 +45,7 @@ order of the messages, with -o json as an object per line.`,
 				}
 				args = []string{"-"}
 			}
-			c := &classifying{program: p, by: events.NewClassifier(table.Table()), explain: explain, out: bufio.NewWriter(p.out)}
+			c := &classifying{program: p, by: event.NewClassifier(table.Table()), explain: explain, out: bufio.NewWriter(p.out)}
 			q := *p
 			q.out, c.program = c.out, &q
 			var err error
@@ -67,13 +67,13 @@ order of the messages, with -o json as an object per line.`,
 // A classifying is one call of classify.
 type classifying struct {
 	*program
-	by      *events.Classifier
+	by      *event.Classifier
 	explain bool
 	out     *bufio.Writer
 }
 
 // argument answers an argument: standard input, a file, or a message.
-func (c *classifying) argument(arg string, given events.Input) error {
+func (c *classifying) argument(arg string, given event.Input) error {
 	if arg == "-" {
 		return c.read("standard input", c.in, given)
 	}
@@ -111,7 +111,7 @@ func looksLikeFile(arg string) bool {
 
 // read answers the lines of a file. It is one of JSON lines if its first line
 // begins as an object does.
-func (c *classifying) read(name string, from io.Reader, given events.Input) error {
+func (c *classifying) read(name string, from io.Reader, given event.Input) error {
 	lines := bufio.NewReaderSize(from, 64<<10)
 	isJSON := false
 	for n, seen := 1, false; ; n++ {
@@ -154,16 +154,16 @@ func (c *classifying) read(name string, from io.Reader, given events.Input) erro
 }
 
 // object reads a line of JSON.
-func object(line []byte) (events.Input, error) {
+func object(line []byte) (event.Input, error) {
 	// Into a struct, a key in other letters would be read, too.
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(line, &keys); err != nil {
-		return events.Input{}, oneLine(jsonError(err))
+		return event.Input{}, oneLine(jsonError(err))
 	}
 	if keys == nil {
-		return events.Input{}, errors.New("it is null")
+		return event.Input{}, errors.New("it is null")
 	}
-	var in events.Input
+	var in event.Input
 	for _, text := range []struct {
 		key string
 		to  *string
@@ -177,7 +177,7 @@ func object(line []byte) (events.Input, error) {
 			if errors.As(err, &kind) {
 				kind.Field = text.key
 			}
-			return events.Input{}, oneLine(jsonError(err))
+			return event.Input{}, oneLine(jsonError(err))
 		}
 	}
 	return in, nil
@@ -209,7 +209,7 @@ type answer struct {
 	Why      *string `json:"why,omitempty"`
 }
 
-func (c *classifying) answer(in events.Input) error {
+func (c *classifying) answer(in event.Input) error {
 	m := c.by.Classify(in)
 	a := answer{Class: m.Class, Matched: m.Matched}
 	if c.explain {
@@ -217,7 +217,7 @@ func (c *classifying) answer(in events.Input) error {
 	}
 	return c.line(a, func() {
 		wide := 0
-		for _, id := range append(classes(), events.Unclassified) {
+		for _, id := range append(classes(), event.Unclassified) {
 			wide = max(wide, len(id))
 		}
 		said := m.Matched

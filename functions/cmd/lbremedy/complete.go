@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // completeChecks completes the ID of a check, with its title.
@@ -20,24 +20,24 @@ func completeChecks(_ *cobra.Command, args []string, _ string) ([]cobra.Completi
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return checksFor("", nil, func(*checkup.Check) bool { return true }), cobra.ShellCompDirectiveNoFileComp
+	return checksFor("", nil, func(*doctor.Check) bool { return true }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeFixes completes the ID of a check whose findings can be ended.
 func completeFixes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return checksFor("", nil, func(c *checkup.Check) bool { return c.Fix != nil }), cobra.ShellCompDirectiveNoFileComp
+	return checksFor("", nil, func(c *doctor.Check) bool { return c.Fix != nil }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeList completes the last of IDs with commas between.
 func completeList(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndex(typed, ",")+1]
-	return checksFor(before, strings.Split(before, ","), func(*checkup.Check) bool { return true }), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return checksFor(before, strings.Split(before, ","), func(*doctor.Check) bool { return true }), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // checksFor returns the checks that fit, each behind what was typed before it.
-func checksFor(before string, without []string, fits func(*checkup.Check) bool) []cobra.Completion {
+func checksFor(before string, without []string, fits func(*doctor.Check) bool) []cobra.Completion {
 	var all []cobra.Completion
-	for _, c := range survey.Checks() {
+	for _, c := range checks.Checks() {
 		if fits(c) && !slices.Contains(without, c.ID) {
 			all = append(all, cobra.CompletionWithDesc(before+c.ID, c.Title()))
 		}
@@ -51,7 +51,7 @@ func (p *program) completeServices(cmd *cobra.Command, args []string, _ string) 
 	for _, svc := range p.balanced(cmd) {
 		name := svc.Namespace + "/" + svc.Name
 		if !slices.Contains(args, name) {
-			all = append(all, cobra.CompletionWithDesc(name, remedy.Address(&svc)))
+			all = append(all, cobra.CompletionWithDesc(name, ccm.Address(&svc)))
 		}
 	}
 	return all, cobra.ShellCompDirectiveNoFileComp

@@ -18,11 +18,12 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/survey"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -103,7 +104,7 @@ func (p *program) settle(cmd *cobra.Command) error {
 	one("log-level", p.level, "debug", "info", "warn", "error")
 	one("log-format", p.format, "text", "json")
 	if p.cluster != "" {
-		if err := events.ValidCluster(p.cluster); err != nil {
+		if err := event.ValidCluster(p.cluster); err != nil {
 			errs = append(errs, command.Wrong("--cluster: %w", err))
 		}
 	}
@@ -193,7 +194,7 @@ func (p *program) host() host.Config {
 
 // look connects to the cluster and the cloud, and finds out whether there is a key
 // and whether the cluster is the one that the flags name, before a class asks.
-func (p *program) look(ctx context.Context, c host.Config) (*remedy.Env, error) {
+func (p *program) look(ctx context.Context, c host.Config) (*engine.Env, error) {
 	c.Credentials = p.keys
 	env, err := host.Look(c)
 	if err != nil {
@@ -235,7 +236,7 @@ func policyFile(path string) (remedy.Policy, error) {
 
 // setPolicy makes the environment answer with the file's policy, or else with the
 // one in force in the stream, or else with observing.
-func setPolicy(env *remedy.Env, path string, s *stream.Stream) error {
+func setPolicy(env *engine.Env, path string, s *stream.Stream) error {
 	switch {
 	case path != "":
 		allowed, err := policyFile(path)
@@ -260,12 +261,12 @@ func classes() []string {
 }
 
 // remedies returns all that cases can be of: the classes, and the checks of the survey.
-func remedies() []*remedy.Remedy { return slices.Concat(functions.All, survey.Remedies()) }
+func remedies() []*remedy.Remedy { return slices.Concat(functions.All, checks.Remedies()) }
 
 // ruled returns the IDs that a policy file can name: those of remedies.
 func ruled() []string {
 	ids := classes()
-	for _, r := range survey.Remedies() {
+	for _, r := range checks.Remedies() {
 		ids = append(ids, r.Class)
 	}
 	return ids

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -41,7 +41,7 @@ type letter struct {
 	Origin  string              `json:"origin"`
 	Cluster string              `json:"cluster,omitempty"`
 	Class   string              `json:"class,omitempty"`
-	Service *events.Service     `json:"service,omitempty"`
+	Service *event.Service      `json:"service,omitempty"`
 	Event   string              `json:"event,omitempty"`   // id of the CloudEvent
 	Message string              `json:"message,omitempty"` // of the failure, without secrets
 	Cut     int                 `json:"cut,omitempty"`     // bytes that its data had; absent: it is whole
@@ -55,9 +55,9 @@ type letter struct {
 func newLetter(m stream.Message) letter {
 	l := letter{ID: m.Sequence, At: m.Time, raw: m}
 	l.Origin, l.Reason, _ = m.Origin()
-	l.Reason = events.Redact(l.Reason)
+	l.Reason = event.Redact(l.Reason)
 	l.Cut, _ = strconv.Atoi(strings.Join(m.Header[stream.HeaderCut], "")) // absent: whole
-	if cluster, class, _, err := events.ParseFailedSubject(l.Origin); err == nil {
+	if cluster, class, _, err := event.ParseFailedSubject(l.Origin); err == nil {
 		l.Cluster, l.Class = cluster, class
 	}
 	if cluster, ok := strings.CutPrefix(l.Origin, exporterOrigin); ok {
@@ -65,13 +65,13 @@ func newLetter(m stream.Message) letter {
 		var e wireEvent
 		if json.Unmarshal(m.Data, &e) == nil {
 			o := e.event().Object
-			l.Service, l.Message = &events.Service{Namespace: o.Namespace, Name: o.Name, UID: o.UID}, events.Redact(e.Message)
+			l.Service, l.Message = &event.Service{Namespace: o.Namespace, Name: o.Name, UID: o.UID}, event.Redact(e.Message)
 		}
 		return l
 	}
-	if e, err := events.DecodeNATS(m.Header, m.Data); err == nil {
+	if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
 		l.Event = e.ID()
-		if f, err := events.ReadFailed(e); err == nil {
+		if f, err := event.ReadFailed(e); err == nil {
 			l.Service, l.Message = &f.Service, f.Message
 			l.Class, l.Cluster = cmp.Or(l.Class, f.Class), cmp.Or(l.Cluster, f.Cluster)
 		}
@@ -86,7 +86,7 @@ const exporterOrigin = "exporter."
 func (l letter) whole() letter {
 	_, _, l.Headers = l.raw.Origin()
 	if l.Data = fmt.Sprintf("%x", l.raw.Data); utf8.Valid(l.raw.Data) {
-		l.Data = events.Redact(string(l.raw.Data))
+		l.Data = event.Redact(string(l.raw.Data))
 	}
 	return l
 }

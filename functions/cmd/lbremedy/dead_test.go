@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -33,20 +33,20 @@ func TestMain(m *testing.M) {
 func bury(t *testing.T, s *stream.Stream, class, uid, version, reason string) {
 	t.Helper()
 	header, data := failureOf(t, class, uid, version)
-	if err := s.Dead(t.Context(), reason, events.FailedSubject("c1", class, uid), header, data); err != nil {
+	if err := s.Dead(t.Context(), reason, event.FailedSubject("c1", class, uid), header, data); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func failureOf(t *testing.T, class, uid, version string) (map[string][]string, []byte) {
 	t.Helper()
-	f := fill(events.Failure{Class: class}, "c1")
+	f := fill(event.Failure{Class: class}, "c1")
 	f.Service.UID, f.Event.ResourceVersion = uid, version
-	e, err := events.NewFailed(f)
+	e, err := event.NewFailed(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	header, data, err := events.EncodeNATS(e)
+	header, data, err := event.EncodeNATS(e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func uidOf(i int) string { return fmt.Sprintf("44444444-0000-4000-8000-%012d", i
 func inFailed(t *testing.T, s *stream.Stream) (map[string]string, uint64) {
 	t.Helper()
 	got, last := map[string]string{}, uint64(0)
-	err := s.Each(t.Context(), stream.Failed, events.FailedSubjects, time.Time{}, func(m stream.Message) error {
+	err := s.Each(t.Context(), stream.Failed, event.FailedSubjects, time.Time{}, func(m stream.Message) error {
 		got[m.Subject], last = versionIn(m.Header, m.Data), m.Sequence
 		return nil
 	})
@@ -86,11 +86,11 @@ func TestDead(t *testing.T) {
 	bury(t, s, "tag-missing", uidOf(1), "7", "the journal is of a later version")         // 1
 	bury(t, s, "gone-class", uidOf(2), "7", "the class \"gone-class\" is not known here") // 2
 	bury(t, s, "tag-missing", uidOf(3), "7", "overtaken")                                 // 3
-	event := `{"metadata":{"namespace":"shop","name":"web.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"9"},
+	ev := `{"metadata":{"namespace":"shop","name":"web.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"9"},
 		"involvedObject":{"kind":"Service","namespace":"shop","name":"web","uid":"%s"},"reason":"SyncLoadBalancerFailed","type":"Warning","message":"` + full + `","source":{"component":"service-controller"},"count":1,"lastTimestamp":"2026-01-02T15:04:05Z"}`
 	for i, dead := range []struct{ origin, data string }{
-		{"exporter.c1", fmt.Sprintf(event, uidOf(4))},                                // 4
-		{"exporter.c1", fmt.Sprintf(event, "no UID")},                                // 5
+		{"exporter.c1", fmt.Sprintf(ev, uidOf(4))},                                   // 4
+		{"exporter.c1", fmt.Sprintf(ev, "no UID")},                                   // 5
 		{"somebody", "\x1b[2J\xff"},                                                  // 6
 		{"lbremedy.failed.c1.tag-missing." + uidOf(7), strings.Repeat("x", 600<<10)}, // 7
 		{"lbremedy.failed.c1.tag-missing." + uidOf(8), "no event"},                   // 8
@@ -100,7 +100,7 @@ func TestDead(t *testing.T) {
 		}
 	}
 	header, data := failureOf(t, "tag-missing", uidOf(3), "8")
-	if _, _, err := s.PublishNewer(t.Context(), events.FailedSubject("c1", "tag-missing", uidOf(3)), "newer", header, data, func(stream.Message) bool { return true }); err != nil {
+	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "tag-missing", uidOf(3)), "newer", header, data, func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 
@@ -176,10 +176,10 @@ func TestDead(t *testing.T) {
 	}
 	in, _ := inFailed(t, s)
 	if diff := cmp.Diff(map[string]string{
-		events.FailedSubject("c1", "tag-missing", uidOf(1)):          "7",
-		events.FailedSubject("c1", "tag-missing", uidOf(3)):          "8",
-		events.FailedSubject("c1", "vswitch-ip-exhausted", uidOf(4)): "9",
-		events.FailedSubject("c1", "tag-missing", uidOf(8)):          "",
+		event.FailedSubject("c1", "tag-missing", uidOf(1)):          "7",
+		event.FailedSubject("c1", "tag-missing", uidOf(3)):          "8",
+		event.FailedSubject("c1", "vswitch-ip-exhausted", uidOf(4)): "9",
+		event.FailedSubject("c1", "tag-missing", uidOf(8)):          "",
 	}, in); diff != "" {
 		t.Error(diff)
 	}
@@ -203,7 +203,7 @@ func TestDead(t *testing.T) {
 func TestDeadTwice(t *testing.T) {
 	c, s := embed(t)
 	uid := uidOf(1)
-	subject := events.FailedSubject("c1", "tag-missing", uid)
+	subject := event.FailedSubject("c1", "tag-missing", uid)
 	bury(t, s, "tag-missing", uid, "7", "first")
 	for i := range 3 {
 		if got := c.run(t.Context(), "dead", "retry", "--all"); got.code != 0 || !strings.Contains(got.out, "sent") {
@@ -229,7 +229,7 @@ func TestDeadKilled(t *testing.T) {
 	sent := make(chan uint64, letters)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go s.Tail(ctx, stream.Failed, events.FailedSubjects, 0, func(m stream.Message) error { sent <- m.Sequence; return nil })
+	go s.Tail(ctx, stream.Failed, event.FailedSubjects, 0, func(m stream.Message) error { sent <- m.Sequence; return nil })
 	kills := 0
 	for next := uint64(every); ; next += every {
 		cmd := exec.Command(os.Args[0], "dead", "retry", "--all")

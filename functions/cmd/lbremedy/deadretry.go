@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -160,7 +160,7 @@ func (p *program) revived(l letter) (subject string, header map[string][]string,
 	if cluster, ok := strings.CutPrefix(l.Origin, exporterOrigin); ok {
 		return p.classified(cluster, l.raw.Data)
 	}
-	_, class, _, err := events.ParseFailedSubject(l.Origin)
+	_, class, _, err := event.ParseFailedSubject(l.Origin)
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("nothing takes what comes from %q", l.Origin)
 	}
@@ -179,7 +179,7 @@ func (p *program) classified(cluster string, data []byte) (subject string, heade
 	}
 	q := *p
 	q.cluster = cluster
-	it, passed, err := q.item(events.NewClassifier(table.Table()), e.event())
+	it, passed, err := q.item(event.NewClassifier(table.Table()), e.event())
 	if err != nil {
 		return "", nil, nil, err
 	}
@@ -187,14 +187,14 @@ func (p *program) classified(cluster string, data []byte) (subject string, heade
 		return "", nil, nil, errors.New(passed)
 	}
 	f := it.event.Failure
-	ce, err := events.NewFailed(f)
+	ce, err := event.NewFailed(f)
 	if err != nil {
 		return "", nil, nil, err
 	}
-	if header, out, err = events.EncodeNATS(ce); err != nil {
+	if header, out, err = event.EncodeNATS(ce); err != nil {
 		return "", nil, nil, err
 	}
-	return events.FailedSubject(cluster, f.Class, f.Service.UID), header, out, nil
+	return event.FailedSubject(cluster, f.Class, f.Service.UID), header, out, nil
 }
 
 // versionIn returns the resource version of the Event that a message of FAILED was

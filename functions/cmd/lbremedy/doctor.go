@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -120,7 +121,7 @@ func (p *program) doctorChecks() *cobra.Command {
 				return p.print(e, func() { fmt.Fprint(p.out, all[0].Doc) })
 			}
 			list := []checkEntry{}
-			for _, c := range survey.Checks() {
+			for _, c := range checks.Checks() {
 				list = append(list, newCheckEntry(c))
 			}
 			return p.print(list, func() {
@@ -134,7 +135,7 @@ func (p *program) doctorChecks() *cobra.Command {
 	}
 }
 
-func newCheckEntry(c *checkup.Check) checkEntry {
+func newCheckEntry(c *doctor.Check) checkEntry {
 	e := checkEntry{Check: c.ID, Title: c.Title(), Fix: []string{}, Manifest: c.Manifest, Reads: []string{}}
 	if c.Fix != nil {
 		for _, s := range c.Fix.Steps {
@@ -155,14 +156,14 @@ func yes(is bool) string {
 }
 
 // chosen returns the checks with these IDs, all of them if there are none.
-func chosen(ids []string) ([]*checkup.Check, error) {
-	all := survey.Checks()
+func chosen(ids []string) ([]*doctor.Check, error) {
+	all := checks.Checks()
 	if len(ids) == 0 {
 		return all, nil
 	}
-	var list []*checkup.Check
+	var list []*doctor.Check
 	for _, id := range ids {
-		i := slices.IndexFunc(all, func(c *checkup.Check) bool { return c.ID == id })
+		i := slices.IndexFunc(all, func(c *doctor.Check) bool { return c.ID == id })
 		if i < 0 {
 			var names []string
 			for _, c := range all {
@@ -177,7 +178,7 @@ func chosen(ids []string) ([]*checkup.Check, error) {
 
 // wanted returns the checks and the severity that are asked for, and the Services
 // that arguments name.
-func (e examining) wanted(args []string) (checks []*checkup.Check, least checkup.Severity, services []string, err error) {
+func (e examining) wanted(args []string) (checks []*doctor.Check, least doctor.Severity, services []string, err error) {
 	if err := least.UnmarshalText([]byte(e.severity)); err != nil {
 		return nil, 0, nil, command.Wrong("--severity: %w", err)
 	}
@@ -218,10 +219,10 @@ func (p *program) examine(ctx context.Context, e examining, args []string) error
 
 // there refuses a namespace and Services that the cluster does not have: what nobody
 // looked at is not well. What can't be read here is left to the survey.
-func (p *program) there(ctx context.Context, env *remedy.Env, namespace string, services []string) error {
+func (p *program) there(ctx context.Context, env *engine.Env, namespace string, services []string) error {
 	for _, name := range services {
 		ns, svc, _ := strings.Cut(name, "/")
-		if _, err := service(ctx, env, events.Service{Namespace: ns, Name: svc}); errors.As(err, new(command.Mistake)) {
+		if _, err := service(ctx, env, event.Service{Namespace: ns, Name: svc}); errors.As(err, new(command.Mistake)) {
 			return err
 		}
 	}
@@ -235,7 +236,7 @@ func (p *program) there(ctx context.Context, env *remedy.Env, namespace string, 
 }
 
 // survey reads the cluster, with progress, and asks the checks.
-func (p *program) survey(ctx context.Context, env *remedy.Env, checks []*checkup.Check) (*checkup.Snapshot, checkup.Result, error) {
+func (p *program) survey(ctx context.Context, env *engine.Env, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
 	g := p.progress()
 	defer g.done()
 	from := p.source(env, g)
@@ -250,12 +251,12 @@ func (p *program) survey(ctx context.Context, env *remedy.Env, checks []*checkup
 			s.Close()
 		}
 	}()
-	return checkup.Survey(ctx, from, checks)
+	return doctor.Survey(ctx, from, checks)
 }
 
 // failures connects to the stream in which failures are kept; nil: none is named, and
 // "lbremedy up" does not run on the state directory.
-func (p *program) failures(ctx context.Context, env *remedy.Env) (*stream.Stream, error) {
+func (p *program) failures(ctx context.Context, env *engine.Env) (*stream.Stream, error) {
 	if env.Stream != nil {
 		return env.Stream, nil
 	}
@@ -270,9 +271,9 @@ func (p *program) failures(ctx context.Context, env *remedy.Env) (*stream.Stream
 }
 
 // source returns what a snapshot is read from, with progress said to a terminal.
-func (p *program) source(env *remedy.Env, g *progress) checkup.Source {
+func (p *program) source(env *engine.Env, g *progress) doctor.Source {
 	var mu sync.Mutex
-	return checkup.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: p.now(), Policy: env.Policy, Progress: func(part checkup.Part, done, total int) {
+	return doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: p.now(), Policy: env.Policy, Progress: func(part doctor.Part, done, total int) {
 		mu.Lock()
 		defer mu.Unlock()
 		if total > 0 {
@@ -285,45 +286,45 @@ func (p *program) source(env *remedy.Env, g *progress) checkup.Source {
 
 // about returns what of a result is about a namespace and about Services; of all where
 // none is named.
-func about(r checkup.Result, namespace string, services []string) checkup.Result {
+func about(r doctor.Result, namespace string, services []string) doctor.Result {
 	if namespace != "" {
 		r = r.Within(namespace)
 	}
 	if len(services) == 0 {
 		return r
 	}
-	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f checkup.Finding) bool {
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f doctor.Finding) bool {
 		return !slices.Contains(services, f.About.String()) && !slices.ContainsFunc(f.Services, func(s string) bool { return slices.Contains(services, s) })
 	})
-	r.Unknown = slices.DeleteFunc(slices.Clone(r.Unknown), func(u checkup.Unknown) bool {
-		return u.About.Kind == checkup.Service && !slices.Contains(services, u.About.String())
+	r.Unknown = slices.DeleteFunc(slices.Clone(r.Unknown), func(u doctor.Unknown) bool {
+		return u.About.Kind == doctor.Service && !slices.Contains(services, u.About.String())
 	})
 	return r
 }
 
 // examined prints a result and returns what the exit code follows from.
-func (p *program) examined(r checkup.Result, least checkup.Severity, explain bool) error {
+func (p *program) examined(r doctor.Result, least doctor.Severity, explain bool) error {
 	shown := r.AtLeast(least)
 	if err := p.print(shown, func() { p.findings(shown, explain) }); err != nil {
 		return err
 	}
 	if n := len(r.Findings) - len(shown.Findings); n > 0 && p.output == "table" {
-		p.note("%s of lower severity %s not shown: --severity info.", remedy.Count(n, "finding"), remedy.Are(n))
+		p.note("%s of lower severity %s not shown: --severity info.", ccm.Count(n, "finding"), ccm.Are(n))
 	}
 	worst, any := shown.Worst()
 	switch {
-	case any && worst == checkup.Critical:
+	case any && worst == doctor.Critical:
 		return command.Exit(codeCritical)
 	case len(r.Unknown) > 0:
 		return command.Exit(codeUnknown)
-	case any && worst == checkup.Warning:
+	case any && worst == doctor.Warning:
 		return command.Exit(codeWarning)
 	}
 	return nil
 }
 
 // findings prints the findings and what could not be told.
-func (p *program) findings(r checkup.Result, explain bool) {
+func (p *program) findings(r doctor.Result, explain bool) {
 	if explain {
 		for _, f := range r.Findings {
 			p.finding(f)
@@ -346,8 +347,8 @@ func (p *program) findings(r checkup.Result, explain bool) {
 	if r.Took > 0 {
 		took = " in " + short(r.Took)
 	}
-	p.note("%s looked at %s%s: %s, %d unknown.", remedy.Count(len(r.Checks), "check"), remedy.Count(r.Services, "Service"), took,
-		remedy.Count(len(r.Findings), "finding"), len(r.Unknown))
+	p.note("%s looked at %s%s: %s, %d unknown.", ccm.Count(len(r.Checks), "check"), ccm.Count(r.Services, "Service"), took,
+		ccm.Count(len(r.Findings), "finding"), len(r.Unknown))
 	for _, read := range r.Read {
 		if read.Left != "" {
 			p.note("The %s were left out: %s.", read.Part, read.Left)
@@ -360,12 +361,12 @@ func (p *program) findings(r checkup.Result, explain bool) {
 
 // together puts the checks that can't tell for one reason into one line, a few of them
 // by name.
-func together(all []checkup.Unknown) []checkup.Unknown {
+func together(all []doctor.Unknown) []doctor.Unknown {
 	const shown = 3
-	var list []checkup.Unknown
+	var list []doctor.Unknown
 	var checks [][]string
 	for _, u := range all {
-		i := slices.IndexFunc(list, func(l checkup.Unknown) bool { return l.Why == u.Why && l.About == u.About })
+		i := slices.IndexFunc(list, func(l doctor.Unknown) bool { return l.Why == u.Why && l.About == u.About })
 		if i < 0 {
 			list, checks = append(list, u), append(checks, []string{u.Check})
 			continue
@@ -382,7 +383,7 @@ func together(all []checkup.Unknown) []checkup.Unknown {
 }
 
 // finding prints all that is known of one finding.
-func (p *program) finding(f checkup.Finding) {
+func (p *program) finding(f doctor.Finding) {
 	fmt.Fprintf(p.out, "%s  %s  %s\n", p.paint(bold, command.Clean(f.About.String())), p.severity(f.Severity), f.Check)
 	p.field("Finding", f.Text)
 	p.field("Do", f.Do)
@@ -398,7 +399,7 @@ func (p *program) finding(f checkup.Finding) {
 }
 
 // severity returns the word for a severity in its colour.
-func (p *program) severity(s checkup.Severity) string {
-	c := map[checkup.Severity]colour{checkup.Critical: red, checkup.Warning: yellow}[s]
+func (p *program) severity(s doctor.Severity) string {
+	c := map[doctor.Severity]colour{doctor.Critical: red, doctor.Warning: yellow}[s]
 	return p.paint(c, s.String())
 }

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -83,7 +83,7 @@ func TestDoctorFile(t *testing.T) {
 	t.Parallel()
 	c := call{manifest, home(t)}
 	got := c.run(t.Context(), "doctor", "-f", "-", "-o", "json")
-	var r checkup.Result
+	var r doctor.Result
 	if err := json.Unmarshal([]byte(got.out), &r); err != nil {
 		t.Fatal(err, got.err)
 	}
@@ -161,7 +161,7 @@ func TestDoctorFiles(t *testing.T) {
 				}
 				return
 			}
-			var r checkup.Result
+			var r doctor.Result
 			if err := json.Unmarshal([]byte(got.out), &r); err != nil || r.Services != tt.want {
 				t.Errorf("code %d, %v: %d Services, want %d: %s", got.code, err, r.Services, tt.want, got.err)
 			}
@@ -208,13 +208,13 @@ func TestDoctor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	examine := func(args ...string) (checkup.Result, said) {
+	examine := func(args ...string) (doctor.Result, said) {
 		t.Helper()
 		if !slices.Contains(args, "--checks") { // what others find here is their own tests'
 			args = append(args, "--checks", "annotations,finalizers,room")
 		}
 		got := sc.run(t.Context(), append([]string{"doctor", "--namespace", sc.namespace, "-o", "json"}, args...)...)
-		var r checkup.Result
+		var r doctor.Result
 		if err := json.Unmarshal([]byte(got.out), &r); err != nil {
 			t.Fatalf("%v: %s", err, got.err)
 		}
@@ -247,7 +247,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("half the pages", func(t *testing.T) {
 		defer sc.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancerListeners", Code: "InternalError", Status: 500})()
 		r, got := examine("--checks", "deletion,room", "--severity", "info")
-		unknown := slices.ContainsFunc(r.Unknown, func(u checkup.Unknown) bool { return u.Check == "deletion" && u.About.Name == "web" })
+		unknown := slices.ContainsFunc(r.Unknown, func(u doctor.Unknown) bool { return u.Check == "deletion" && u.About.Name == "web" })
 		if got.code != codeUnknown || !unknown {
 			t.Errorf("code %d: %s", got.code, got.out)
 		}
@@ -263,7 +263,7 @@ func TestDoctor(t *testing.T) {
 		r, got := examine("--checks", "lb-gone,room", "--severity", "info")
 		lift()
 		of := func(check string) bool {
-			return slices.ContainsFunc(r.Unknown, func(u checkup.Unknown) bool { return u.Check == check })
+			return slices.ContainsFunc(r.Unknown, func(u doctor.Unknown) bool { return u.Check == check })
 		}
 		if got.code != codeUnknown || !of("lb-gone") || !of("room") || len(r.Findings) != 0 {
 			t.Errorf("code %d: %s", got.code, got.out)
@@ -286,12 +286,12 @@ func TestDoctor(t *testing.T) {
 		}
 		until("bare", func(svc *corev1.Service) bool { return len(svc.Status.LoadBalancer.Ingress) > 0 })
 		got := sc.run(t.Context(), "doctor", sc.namespace+"/bare", "--severity", "info", "-o", "json")
-		var r checkup.Result
+		var r doctor.Result
 		if err := json.Unmarshal([]byte(got.out), &r); err != nil {
 			t.Fatalf("%v: %s", err, got.err)
 		}
 		for _, f := range r.Findings {
-			if f.Check == "annotations" || f.Check == "drift" || f.Check == "listeners-missing" || f.Severity == checkup.Critical {
+			if f.Check == "annotations" || f.Check == "drift" || f.Check == "listeners-missing" || f.Severity == doctor.Critical {
 				t.Errorf("found %+v", f)
 			}
 		}

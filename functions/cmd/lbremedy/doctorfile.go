@@ -17,9 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
 // examineFiles checks Services before they are applied.
@@ -38,31 +38,31 @@ func (p *program) examineFiles(ctx context.Context, e examining, args []string) 
 	if err := named(list, e.namespace, services); err != nil {
 		return err
 	}
-	checks = slices.DeleteFunc(checks, func(c *checkup.Check) bool { return !c.Manifest })
+	checks = slices.DeleteFunc(checks, func(c *doctor.Check) bool { return !c.Manifest })
 	if len(checks) == 0 {
 		return command.Wrong("none of the checks %s makes sense of a manifest: see lbremedy doctor checks", strings.Join(e.checks, ", "))
 	}
-	wanted := checkup.PartsOf(checks)
-	var facts *checkup.Snapshot
-	var read []checkup.Reading
+	wanted := doctor.PartsOf(checks)
+	var facts *doctor.Snapshot
+	var read []doctor.Reading
 	if p.cluster != "" {
 		env, err := p.fixing(ctx, e)
 		if err != nil {
 			return err
 		}
 		g := p.progress()
-		facts, read, err = checkup.Gather(ctx, p.source(env, g), checkup.Facts(wanted))
+		facts, read, err = doctor.Gather(ctx, p.source(env, g), doctor.Facts(wanted))
 		g.done()
 		if err != nil {
 			return err
 		}
 	}
-	r := checkup.Examine(checkup.Manifests(facts, list, wanted), checks)
+	r := doctor.Examine(doctor.Manifests(facts, list, wanted), checks)
 	r.Read = append(r.Read, read...)
 	r.Services = concerned(list, e.namespace, services)
 	if facts == nil && len(r.Unknown) > 0 {
-		p.note("What depends on the cluster is left open, since none was named: %s.", remedy.Count(len(r.Unknown), "question"))
-		r.Unknown = []checkup.Unknown{}
+		p.note("What depends on the cluster is left open, since none was named: %s.", ccm.Count(len(r.Unknown), "question"))
+		r.Unknown = []doctor.Unknown{}
 	}
 	return p.examined(about(r, e.namespace, services), least, e.explain)
 }

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/shared/checkup"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -63,7 +64,7 @@ func (p *program) fix(ctx context.Context, e examining, args []string) error {
 // fixing connects to what a fix takes. Without --apply the stream is not needed, but
 // where one is known the policy in force is read from it: a plan is judged by the rule
 // that holds, and the survey compares with what the operator wants.
-func (p *program) fixing(ctx context.Context, e examining) (*remedy.Env, error) {
+func (p *program) fixing(ctx context.Context, e examining) (*engine.Env, error) {
 	if e.apply {
 		return p.connect(ctx, e.policy)
 	}
@@ -84,7 +85,7 @@ func (p *program) fixing(ctx context.Context, e examining) (*remedy.Env, error) 
 
 // inForce has the environment answer with the policy that is in force now. Where no
 // stream is known it observes; that one can't be read is said.
-func (p *program) inForce(ctx context.Context, env *remedy.Env) {
+func (p *program) inForce(ctx context.Context, env *engine.Env) {
 	if !p.known() {
 		return
 	}
@@ -95,15 +96,15 @@ func (p *program) inForce(ctx context.Context, env *remedy.Env) {
 		s.Close()
 	}
 	if err != nil {
-		p.note("The policy in force is not known, and taken for observe: %s.", command.Clean(events.Redact(err.Error())))
+		p.note("The policy in force is not known, and taken for observe: %s.", command.Clean(event.Redact(err.Error())))
 		return
 	}
 	env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }
 }
 
 // toFix returns one item for each Service with findings that the check can end.
-func (p *program) toFix(r checkup.Result, check *checkup.Check) ([]item, error) {
-	class, err := classOf(checkup.ClassPrefix + check.ID)
+func (p *program) toFix(r doctor.Result, check *doctor.Check) ([]item, error) {
+	class, err := classOf(doctor.ClassPrefix + check.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -114,14 +115,14 @@ func (p *program) toFix(r checkup.Result, check *checkup.Check) ([]item, error) 
 			continue
 		}
 		seen[f.About.UID] = true
-		if err := events.ValidUID(f.About.UID); err != nil {
+		if err := event.ValidUID(f.About.UID); err != nil {
 			return nil, err
 		}
-		items = append(items, item{remedy: class, event: remedy.Event{
+		items = append(items, item{remedy: class, event: engine.Event{
 			ID: fmt.Sprintf("%s.%s.%s", f.About.UID, class.Class, r.At.UTC().Format("20060102T150405")),
-			Failure: events.Failure{
+			Failure: event.Failure{
 				Cluster: r.Cluster, Class: class.Class, Reason: "Survey", Component: "lbremedy", Message: f.Text, Count: 1,
-				Service: events.Service{Namespace: f.About.Namespace, Name: f.About.Name, UID: f.About.UID},
+				Service: event.Service{Namespace: f.About.Namespace, Name: f.About.Name, UID: f.About.UID},
 				First:   r.At.Truncate(time.Second), Last: r.At.Truncate(time.Second),
 			},
 		}})

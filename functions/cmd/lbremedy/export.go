@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -20,7 +20,7 @@ func (p *program) export() *cobra.Command {
 		Short: "Write the journal as lines of JSON",
 		Long: `Write the records of the journal, the oldest first, each as a line of JSON: every
 start, intent, step and outcome as it was stored. The schema of a line is
-events/schema/record.v1.json in the source of lbremedy; a reader has to bear keys that
+shared/event/schema/record.v1.json in the source of lbremedy; a reader has to bear keys that
 it doesn't know.
 
 The flags choose records, not cases. If a record can't be read, the rest is written
@@ -41,7 +41,7 @@ back, use "lbremedy backup".`,
 			r := p.reader()
 			var line bytes.Buffer
 			err = s.Each(cmd.Context(), stream.Cases, p.caseFilter(f.classes), f.stored(), func(m stream.Message) error {
-				return r.each(func(rec events.Record) error {
+				return r.each(func(rec event.Record) error {
 					if !f.record(rec) {
 						return nil
 					}

@@ -7,20 +7,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // FuzzReadFile reads anything as a file with failures. What can't be one is a mistake
 // of the caller, in words of the file.
 func FuzzReadFile(f *testing.F) {
-	event := `{"kind":"Event","metadata":{"namespace":"shop","name":"web.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"7"},"involvedObject":{"kind":"Service","namespace":"shop","name":"web","uid":"22222222-2222-2222-2222-222222222222"},"reason":"SyncLoadBalancerFailed","type":"Warning","message":"` + full + `","source":{"component":"service-controller"}}`
-	for _, s := range []string{event, event[:90], "[" + event + "]", event + event, `{"kind":"List","items":[` + event + `,null]}`, "kind: Event\n---\nkind: Pod\n", "null", "[[[]]]", "1", "a: &a [*a]", `{"specversion":"1.0"}`, "--- \r\n"} {
+	ev := `{"kind":"Event","metadata":{"namespace":"shop","name":"web.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"7"},"involvedObject":{"kind":"Service","namespace":"shop","name":"web","uid":"22222222-2222-2222-2222-222222222222"},"reason":"SyncLoadBalancerFailed","type":"Warning","message":"` + full + `","source":{"component":"service-controller"}}`
+	for _, s := range []string{ev, ev[:90], "[" + ev + "]", ev + ev, `{"kind":"List","items":[` + ev + `,null]}`, "kind: Event\n---\nkind: Pod\n", "null", "[[[]]]", "1", "a: &a [*a]", `{"specversion":"1.0"}`, "--- \r\n"} {
 		f.Add(s)
 	}
-	by := events.NewClassifier(table.Table())
+	by := event.NewClassifier(table.Table())
 	f.Fuzz(func(t *testing.T, text string) {
 		p := &program{in: strings.NewReader(text), out: io.Discard, err: io.Discard, now: time.Now, getenv: func(string) string { return "" }, terminal: func(any) int { return 0 }}
 		p.cluster = "c1"
@@ -61,7 +61,7 @@ func FuzzLetter(f *testing.F) {
 			t.Errorf("it printed %q", out.String())
 		}
 		if subject, _, _, err := p.revived(l); err == nil {
-			if _, _, _, err := events.ParseFailedSubject(subject); err != nil {
+			if _, _, _, err := event.ParseFailedSubject(subject); err != nil {
 				t.Errorf("it would be sent to %q: %v", subject, err)
 			}
 		}

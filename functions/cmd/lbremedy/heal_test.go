@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -190,7 +190,7 @@ func TestHeal(t *testing.T) {
 	// up observes.
 	u := sc.up(t, "--listen", "127.0.0.1:0")
 	errs := u.errs
-	planned := func(r events.Record) bool { return r.Result == events.Planned }
+	planned := func(r event.Record) bool { return r.Result == event.Planned }
 	id := u.until(t, planned).Case
 	if said := errs.String(); !strings.Contains(said, "Mode: observe") || !strings.Contains(said, "Watching cluster c-cli") {
 		t.Errorf("up said %q", said)
@@ -309,7 +309,7 @@ func (sc *scene) wants(t *testing.T, code int, out, errs string, args ...string)
 
 // An upRun is a call of up that goes on.
 type upRun struct {
-	records chan events.Record // about the Service of the scene
+	records chan event.Record // about the Service of the scene
 	errs    *shell.Log
 	cancel  context.CancelFunc
 	ended   chan int
@@ -320,7 +320,7 @@ func (sc *scene) up(t *testing.T, args ...string) *upRun {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	out, in := io.Pipe()
-	u := &upRun{records: make(chan events.Record, 1000), errs: &shell.Log{}, cancel: cancel, ended: make(chan int, 1)}
+	u := &upRun{records: make(chan event.Record, 1000), errs: &shell.Log{}, cancel: cancel, ended: make(chan int, 1)}
 	t.Cleanup(cancel)
 	go func() {
 		p := &program{in: strings.NewReader(""), out: in, err: u.errs, now: time.Now, getenv: func(name string) string { return sc.env[name] }, terminal: func(any) int { return 0 }, keys: sc.keys()}
@@ -333,7 +333,7 @@ func (sc *scene) up(t *testing.T, args ...string) *upRun {
 		lines := bufio.NewScanner(out)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			var r events.Record
+			var r event.Record
 			if json.Unmarshal(lines.Bytes(), &r) == nil && r.Service.String() == sc.namespace+"/web" {
 				u.records <- r
 			}
@@ -343,10 +343,10 @@ func (sc *scene) up(t *testing.T, args ...string) *upRun {
 }
 
 // until returns the next record of the Service that is as wanted.
-func (u *upRun) until(t *testing.T, wanted func(events.Record) bool) events.Record {
+func (u *upRun) until(t *testing.T, wanted func(event.Record) bool) event.Record {
 	t.Helper()
 	late := time.After(2 * time.Minute)
-	var last events.Record
+	var last event.Record
 	for {
 		select {
 		case r, ok := <-u.records:

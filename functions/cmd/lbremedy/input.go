@@ -17,9 +17,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -27,19 +29,19 @@ import (
 
 // An item is a failure to answer, and the class that answers it.
 type item struct {
-	event  remedy.Event
+	event  engine.Event
 	remedy *remedy.Remedy
 	was    *verdictThen // replay: what was said of it
 }
 
 // items returns the failures that arguments mean: Services of the cluster, files and
 // standard input. Files are read first, so that a broken one costs no connection.
-func (p *program) items(ctx context.Context, args []string, connect func() (*remedy.Env, error)) ([]item, *remedy.Env, error) {
+func (p *program) items(ctx context.Context, args []string, connect func() (*engine.Env, error)) ([]item, *engine.Env, error) {
 	if err := p.host().Validate(); err != nil {
 		return nil, nil, command.Mistake{Err: err}
 	}
 	var list []item
-	var services []events.Service
+	var services []event.Service
 	for _, arg := range args {
 		ref, ok, err := serviceArg(arg)
 		if err != nil {
@@ -74,19 +76,19 @@ func (p *program) items(ctx context.Context, args []string, connect func() (*rem
 }
 
 // serviceArg reports whether an argument names a Service. A file of that name goes before.
-func serviceArg(arg string) (events.Service, bool, error) {
+func serviceArg(arg string) (event.Service, bool, error) {
 	if info, err := os.Stat(arg); arg == "-" || err == nil && !info.IsDir() {
-		return events.Service{}, false, nil
+		return event.Service{}, false, nil
 	}
 	ns, name, ok := strings.Cut(arg, "/")
 	if ok && kube.ValidName(ns) && kube.ValidName(name) && !looksLikeFile(arg) {
-		return events.Service{Namespace: ns, Name: name}, true, nil
+		return event.Service{Namespace: ns, Name: name}, true, nil
 	}
-	return events.Service{}, false, command.Wrong("%q is no file, and no Service: one is named NAMESPACE/NAME", arg)
+	return event.Service{}, false, command.Wrong("%q is no file, and no Service: one is named NAMESPACE/NAME", arg)
 }
 
 // service reads a Service that a person names.
-func service(ctx context.Context, env *remedy.Env, ref events.Service) (*corev1.Service, error) {
+func service(ctx context.Context, env *engine.Env, ref event.Service) (*corev1.Service, error) {
 	svc, err := env.Kube.Service(ctx, ref.Namespace, ref.Name)
 	if errors.Is(err, kube.ErrNotFound) {
 		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", ref)
@@ -96,19 +98,19 @@ func service(ctx context.Context, env *remedy.Env, ref events.Service) (*corev1.
 
 // newest returns the newest failure of a Service: from its Events, else from the
 // stream, which keeps them longer; nil if there is none.
-func (p *program) newest(ctx context.Context, env *remedy.Env, ref events.Service) (*item, error) {
+func (p *program) newest(ctx context.Context, env *engine.Env, ref event.Service) (*item, error) {
 	svc, err := service(ctx, env, ref)
 	switch {
 	case err != nil:
 		return nil, err
-	case svc.Spec.Type != "LoadBalancer" && !slices.Contains(svc.Finalizers, remedy.CLBFinalizer) && !slices.Contains(svc.Finalizers, remedy.NLBFinalizer):
+	case svc.Spec.Type != "LoadBalancer" && !slices.Contains(svc.Finalizers, ccm.CLBFinalizer) && !slices.Contains(svc.Finalizers, ccm.NLBFinalizer):
 		return nil, command.Wrong("the Service %s is of type %s: only one of type LoadBalancer has a load balancer that can fail", ref, svc.Spec.Type)
 	}
 	ref.UID = string(svc.UID)
-	if err := events.ValidUID(ref.UID); err != nil {
+	if err := event.ValidUID(ref.UID); err != nil {
 		return nil, err
 	}
-	by := events.NewClassifier(table.Table())
+	by := event.NewClassifier(table.Table())
 	var newest *item
 	_, err = env.Kube.ListEvents(ctx, kube.Selection{Namespace: ref.Namespace, Fields: "involvedObject.kind=Service,involvedObject.uid=" + ref.UID}, func(e kube.Event) error {
 		it, passed, err := p.item(by, e)
@@ -135,7 +137,7 @@ func (p *program) newest(ctx context.Context, env *remedy.Env, ref events.Servic
 }
 
 // later reports whether failure a is newer than b.
-func later(a, b events.Failure) bool {
+func later(a, b event.Failure) bool {
 	if !a.Last.Equal(b.Last) {
 		return a.Last.After(b.Last)
 	}
@@ -144,49 +146,49 @@ func later(a, b events.Failure) bool {
 
 // kept returns the failure in a message of the stream, with the class that it has there.
 func kept(m stream.Message) (item, error) {
-	e, err := events.DecodeNATS(m.Header, m.Data)
+	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {
 		return item{}, err
 	}
-	f, err := events.ReadFailed(e)
+	f, err := event.ReadFailed(e)
 	if err != nil {
 		return item{}, err
 	}
-	it := item{event: remedy.Event{ID: e.ID(), Failure: f}}
+	it := item{event: engine.Event{ID: e.ID(), Failure: f}}
 	it.remedy, err = classOf(f.Class)
 	return it, err
 }
 
 // item returns the failure that an Event tells of, or in passed why it tells of none.
-func (p *program) item(by *events.Classifier, e kube.Event) (it item, passed string, err error) {
+func (p *program) item(by *event.Classifier, e kube.Event) (it item, passed string, err error) {
 	name := e.Namespace + "/" + e.Name
 	switch {
 	case e.Object.Kind != "Service":
 		return item{}, fmt.Sprintf("%s is about a %s and not about a Service", name, cmp.Or(e.Object.Kind, "thing without a kind")), nil
-	case !events.Watched(e.Reason):
+	case !event.Watched(e.Reason):
 		return item{}, fmt.Sprintf("the reason %q of %s is not one of a failed sync", e.Reason, name), nil
-	case events.DryRun(e.Message):
+	case event.DryRun(e.Message):
 		return item{}, name + " is of the controller's check before an upgrade", nil
 	}
-	m := by.Classify(events.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
-	if m.Class == events.Ignored {
+	m := by.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
+	if m.Class == event.Ignored {
 		return item{}, name + " is not about a load balancer of Alibaba Cloud: " + lowerFirst(m.Why), nil
 	}
-	ce, err := events.NewFailed(events.Failure{
+	ce, err := event.NewFailed(event.Failure{
 		Cluster: p.cluster, Class: m.Class, Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message,
-		Service: events.Service{Namespace: e.Object.Namespace, Name: e.Object.Name, UID: e.Object.UID},
-		Event:   events.Reference{Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion},
+		Service: event.Service{Namespace: e.Object.Namespace, Name: e.Object.Name, UID: e.Object.UID},
+		Event:   event.Reference{Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion},
 		Count:   e.Count, First: e.First, Last: e.Last,
 	})
 	if err != nil {
 		return item{}, "", command.Wrong("the Event %s: %w", name, err)
 	}
-	f, err := events.ReadFailed(ce)
+	f, err := event.ReadFailed(ce)
 	if err != nil {
 		return item{}, "", command.Wrong("the Event %s: %w", name, err)
 	}
 	r, err := classOf(m.Class)
-	return item{event: remedy.Event{ID: ce.ID(), Failure: f}, remedy: r}, "", err
+	return item{event: engine.Event{ID: ce.ID(), Failure: f}, remedy: r}, "", err
 }
 
 // lowerFirst makes a sentence the end of another one.
@@ -240,7 +242,7 @@ func (p *program) readFile(path string) ([]item, error) {
 	if err != nil {
 		return nil, command.Wrong("%s is neither JSON nor YAML: %w", name, oneLine(err))
 	}
-	r := &reading{program: p, by: events.NewClassifier(table.Table()), at: map[[2]string]int{}}
+	r := &reading{program: p, by: event.NewClassifier(table.Table()), at: map[[2]string]int{}}
 	for _, doc := range docs {
 		if err := r.document(doc); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -296,7 +298,7 @@ func documents(data []byte) ([]json.RawMessage, error) {
 // A reading is one file being read.
 type reading struct {
 	*program
-	by     *events.Classifier
+	by     *event.Classifier
 	list   []item
 	at     map[[2]string]int // index in list by Service UID and class
 	passed int
@@ -341,11 +343,11 @@ func (r *reading) all(docs []json.RawMessage) error {
 }
 
 func (r *reading) cloudEvent(doc json.RawMessage) error {
-	e, err := events.DecodeJSON(doc)
+	e, err := event.DecodeJSON(doc)
 	if err != nil {
 		return command.Mistake{Err: err}
 	}
-	f, err := events.ReadFailed(e)
+	f, err := event.ReadFailed(e)
 	if err != nil {
 		return command.Wrong("the CloudEvent %s: %w", e.ID(), err)
 	}
@@ -356,7 +358,7 @@ func (r *reading) cloudEvent(doc json.RawMessage) error {
 	if err != nil {
 		return command.Wrong("the CloudEvent %s: %w", e.ID(), err)
 	}
-	r.add(item{event: remedy.Event{ID: e.ID(), Failure: f}, remedy: class})
+	r.add(item{event: engine.Event{ID: e.ID(), Failure: f}, remedy: class})
 	return nil
 }
 

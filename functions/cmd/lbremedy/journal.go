@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -49,8 +49,8 @@ func (f *filter) sinceFlag(cmd *cobra.Command, what string) {
 }
 
 var results = []string{
-	string(events.Fixed), string(events.Planned), string(events.Asked), string(events.Waiting), string(events.Unsettled), string(events.Failed),
-	string(events.Gone), string(events.Superseded), string(events.Undone), string(events.Foreign),
+	string(event.Fixed), string(event.Planned), string(event.Asked), string(event.Waiting), string(event.Unsettled), string(event.Failed),
+	string(event.Gone), string(event.Superseded), string(event.Undone), string(event.Foreign),
 }
 
 // check says what is wrong with the flags' values.
@@ -79,26 +79,26 @@ func (f *filter) empty() bool {
 	return len(f.classes)+len(f.results) == 0 && f.namespace+f.service == "" && f.since.IsZero() && f.until.IsZero() && !f.open
 }
 
-func (f *filter) about(class string, s events.Service) bool {
+func (f *filter) about(class string, s event.Service) bool {
 	return (len(f.classes) == 0 || slices.Contains(f.classes, class)) &&
 		(f.namespace == "" || f.namespace == s.Namespace) && (f.service == "" || f.service == s.Name)
 }
 
 // failure reports whether the filter means the failure.
-func (f *filter) failure(e events.Failure) bool {
+func (f *filter) failure(e event.Failure) bool {
 	return f.about(e.Class, e.Service) && !e.Last.Before(f.since.Time) && (f.until.IsZero() || !e.Last.After(f.until.Time))
 }
 
 // record reports whether the filter means the record.
-func (f *filter) record(r events.Record) bool {
+func (f *filter) record(r event.Record) bool {
 	return f.about(r.Class, r.Service) && strings.HasPrefix(r.Case, f.id) && !r.At.Before(f.since.Time) &&
 		(len(f.results) == 0 || slices.Contains(f.results, state(r))) && (!f.open || isOpen(r))
 }
 
 // isOpen reports whether the case of the record is not over.
-func isOpen(r events.Record) bool {
-	switch events.Result(state(r)) {
-	case events.Fixed, events.Gone, events.Superseded, events.Failed, events.Undone, events.Foreign:
+func isOpen(r event.Record) bool {
+	switch event.Result(state(r)) {
+	case event.Fixed, event.Gone, event.Superseded, event.Failed, event.Undone, event.Foreign:
 		return false
 	}
 	return true
@@ -143,13 +143,13 @@ func (p *program) caseFilter(classes []string) string {
 	if len(classes) == 1 {
 		class = classes[0]
 	}
-	return events.CaseSubject(cluster, "*", class)
+	return event.CaseSubject(cluster, "*", class)
 }
 
 // A history is one case: all its records, the oldest first.
-type history []events.Record
+type history []event.Record
 
-func (h history) last() events.Record { return h[len(h)-1] }
+func (h history) last() event.Record { return h[len(h)-1] }
 
 // A reader takes records of the journal in and tells how far it is.
 type reader struct {
@@ -162,9 +162,9 @@ type reader struct {
 func (p *program) reader() *reader { return &reader{program: p, progress: p.progress()} }
 
 // each returns what hands the record of a message on, and counts those that are none.
-func (r *reader) each(f func(events.Record) error) func(stream.Message) error {
+func (r *reader) each(f func(event.Record) error) func(stream.Message) error {
 	return func(m stream.Message) error {
-		rec, err := events.DecodeRecord(m.Header, m.Data)
+		rec, err := event.DecodeRecord(m.Header, m.Data)
 		if err != nil {
 			r.broken++
 			r.why = cmp.Or(r.why, err)
@@ -195,7 +195,7 @@ func newestFirst(a, b history) int {
 func (p *program) latest(ctx context.Context, s *stream.Stream, f *filter) ([]history, error) {
 	var list []history
 	r := p.reader()
-	err := s.EachLast(ctx, stream.Cases, p.caseFilter(f.classes), r.each(func(rec events.Record) error {
+	err := s.EachLast(ctx, stream.Cases, p.caseFilter(f.classes), r.each(func(rec event.Record) error {
 		if f.record(rec) {
 			list = append(list, history{rec})
 		}
@@ -222,7 +222,7 @@ func (p *program) gather(ctx context.Context, s *stream.Stream, subjects []strin
 	found := map[key]history{}
 	r := p.reader()
 	for _, subject := range subjects {
-		err := s.Each(ctx, stream.Cases, subject, f.since.Time, r.each(func(rec events.Record) error {
+		err := s.Each(ctx, stream.Cases, subject, f.since.Time, r.each(func(rec event.Record) error {
 			k := key{rec.Cluster, rec.Service.UID, rec.Class, rec.Case}
 			found[k] = append(found[k], rec)
 			return nil
@@ -257,7 +257,7 @@ func (p *program) find(ctx context.Context, s *stream.Stream, name string) ([]hi
 			return nil, err
 		}
 		for _, h := range latest {
-			subjects[events.CaseFilter(h.last().Cluster, h.last().Service.UID)] = true
+			subjects[event.CaseFilter(h.last().Cluster, h.last().Service.UID)] = true
 		}
 	} else {
 		all, err := s.Subjects(ctx, stream.Cases, p.caseFilter(nil))
@@ -267,7 +267,7 @@ func (p *program) find(ctx context.Context, s *stream.Stream, name string) ([]hi
 		begin := name[:min(len(name), 8)] // of the UID: a case ID holds no more of it
 		for _, subject := range all {
 			if parts := strings.Split(subject, "."); len(parts) == 5 && strings.HasPrefix(parts[3], begin) {
-				subjects[events.CaseFilter(parts[2], parts[3])] = true
+				subjects[event.CaseFilter(parts[2], parts[3])] = true
 			}
 		}
 	}

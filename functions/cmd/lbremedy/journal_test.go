@@ -16,43 +16,43 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 var began = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 
 // journalled returns the records of three cases of two Services.
-func journalled() []events.Record {
-	web := events.Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"}
-	api := events.Service{Namespace: "pay", Name: "api", UID: "33333333-3333-3333-3333-333333333333"}
-	base := func(s events.Service, class string, at time.Time) events.Record {
-		return events.Record{
+func journalled() []event.Record {
+	web := event.Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"}
+	api := event.Service{Namespace: "pay", Name: "api", UID: "33333333-3333-3333-3333-333333333333"}
+	base := func(s event.Service, class string, at time.Time) event.Record {
+		return event.Record{
 			Case: s.UID[:8] + "-" + at.Format("20060102T150405"), Cluster: "c1", Class: class, Service: s, Event: "e." + at.Format("150405") + ".1", Message: full,
-			EventTime: at, At: at.Add(4200 * time.Millisecond), Who: "worker", First: at, Attempts: []time.Time{}, Impact: events.NeverUp, Mode: "fix",
+			EventTime: at, At: at.Add(4200 * time.Millisecond), Who: "worker", First: at, Attempts: []time.Time{}, Impact: event.NeverUp, Mode: "fix",
 		}
 	}
 	old := base(web, "vswitch-ip-exhausted", began.Add(-24*time.Hour))
-	old.Phase, old.Result, old.Finding = events.Settled, events.Gone, "The cause of the failure is gone."
+	old.Phase, old.Result, old.Finding = event.Settled, event.Gone, "The cause of the failure is gone."
 	started := base(web, "vswitch-ip-exhausted", began)
-	started.Phase = events.Started
+	started.Phase = event.Started
 	fixed := started
-	fixed.Phase, fixed.Result, fixed.Attempt, fixed.Attempts = events.Settled, events.Fixed, 1, []time.Time{began}
+	fixed.Phase, fixed.Result, fixed.Attempt, fixed.Attempts = event.Settled, event.Fixed, 1, []time.Time{began}
 	fixed.Finding, fixed.Risk, fixed.Rule = "The vSwitch vsw-a is full; vsw-b has 41 free addresses.", "low", "Fix mode applies plans up to low risk; this one is low."
 	fixed.Digest, fixed.Next, fixed.Written = "0123456789abcdef0123456789abcdef", 1, began.Add(time.Second)
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id"
-	fixed.Steps = []events.StepRecord{{
+	fixed.Steps = []event.StepRecord{{
 		Kind: "annotate", Text: "annotate " + key + "=vsw-b", Risk: "low", Step: json.RawMessage(`{"set":{"` + key + `":"vsw-b"},"was":{"` + key + `":"vsw-a"}}`),
-		Undo: &events.Undo{Kind: "annotate", Text: "annotate " + key + "=vsw-a", Step: json.RawMessage(`{"set":{"` + key + `":"vsw-a"},"was":{"` + key + `":"vsw-b"}}`)},
+		Undo: &event.Undo{Kind: "annotate", Text: "annotate " + key + "=vsw-a", Step: json.RawMessage(`{"set":{"` + key + `":"vsw-a"},"was":{"` + key + `":"vsw-b"}}`)},
 	}}
-	fixed.Timings = events.Timings{Diagnose: 300 * time.Millisecond, Verify: 3 * time.Second}
+	fixed.Timings = event.Timings{Diagnose: 300 * time.Millisecond, Verify: 3 * time.Second}
 	fixed.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	asked := base(api, "ram-permission", began.Add(time.Minute))
-	asked.Phase, asked.Result, asked.Finding, asked.Ask = events.Settled, events.Asked, "The role lacks slb:TagResources.", "Attach the policy.\x1b[2J"
-	return []events.Record{old, started, fixed, asked}
+	asked.Phase, asked.Result, asked.Finding, asked.Ask = event.Settled, event.Asked, "The role lacks slb:TagResources.", "Attach the policy.\x1b[2J"
+	return []event.Record{old, started, fixed, asked}
 }
 
 // embed starts a NATS in a state directory, as up does, and returns the
@@ -115,7 +115,7 @@ func TestJournal(t *testing.T) {
 		{"--cluster c2", nil},
 	} {
 		got := c.run(t.Context(), append([]string{"ls", "-o", "json"}, strings.Fields(tt.args)...)...)
-		var records []events.Record
+		var records []event.Record
 		if err := json.Unmarshal([]byte(got.out), &records); err != nil {
 			t.Fatalf("ls %s: %v: %+v", tt.args, err, got)
 		}
@@ -181,8 +181,8 @@ func TestReport(t *testing.T) {
 	fixed.Steps[0].Step = json.RawMessage(`{"set":{"` + key + `vswitch-id":"vsw-b"},"remove":["` + key + `zone-maps"],"was":{"` + key + `zone-maps":"h:vsw-a"}}`)
 	fixed.Steps[0].Undo.Text = "annotate " + key + "zone-maps=h:vsw-a, remove " + key + "vswitch-id"
 	fixed.Steps = append(fixed.Steps,
-		events.StepRecord{Kind: "listener", Text: "let listener 80/tcp of lb-1 use the group rsp-2", Risk: "high", Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
-		events.StepRecord{Kind: "touch", Text: "wake the controller", Risk: "low", Step: json.RawMessage(`{"after":60000000000}`)})
+		event.StepRecord{Kind: "listener", Text: "let listener 80/tcp of lb-1 use the group rsp-2", Risk: "high", Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
+		event.StepRecord{Kind: "touch", Text: "wake the controller", Risk: "low", Step: json.RawMessage(`{"after":60000000000}`)})
 	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, "Fix mode applies plans up to high risk; this one is high."
 	fixed.Note = "Two other Services were in the same vSwitch."
 	if err := seed(t.Context(), s, journalled()[1], fixed); err != nil {
@@ -217,18 +217,18 @@ func TestShowSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		known events.Running
+		known event.Running
 		want  string
 	}{
-		{events.Running{Seen: 1, First: asked.At, Last: asked.At}, ""},
-		{events.Running{Seen: 8640, First: asked.At, Last: asked.At.Add(720 * time.Hour)}, "8640 times since "},
-		{events.Running{Seen: 12, First: asked.At.Add(-2 * time.Hour), Last: asked.At.Add(-time.Hour)}, ""}, // of an earlier record
+		{event.Running{Seen: 1, First: asked.At, Last: asked.At}, ""},
+		{event.Running{Seen: 8640, First: asked.At, Last: asked.At.Add(720 * time.Hour)}, "8640 times since "},
+		{event.Running{Seen: 12, First: asked.At.Add(-2 * time.Hour), Last: asked.At.Add(-time.Hour)}, ""}, // of an earlier record
 	} {
 		data, err := json.Marshal(tt.known)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Put(t.Context(), events.RunKey(asked.Cluster, asked.Service.UID, asked.Class), data); err != nil {
+		if err := s.Put(t.Context(), event.RunKey(asked.Cluster, asked.Service.UID, asked.Class), data); err != nil {
 			t.Fatal(err)
 		}
 		got := c.run(t.Context(), "show", asked.Case)
@@ -265,7 +265,7 @@ func TestShowSnapshot(t *testing.T) {
 	if got := c.run(t.Context(), "show", fixed.Case, "--snapshot"); got.code != command.CodeWrong || !strings.Contains(got.err, "has no snapshot") {
 		t.Errorf("without a snapshot: %+v", got)
 	}
-	kept := remedy.Snapshot{Case: fixed.Case, Cluster: "c1", Class: fixed.Class, Service: fixed.Service, Attempt: 1, At: began, Balancers: []remedy.Standing{{
+	kept := engine.Snapshot{Case: fixed.Case, Cluster: "c1", Class: fixed.Class, Service: fixed.Service, Attempt: 1, At: began, Balancers: []engine.Standing{{
 		ID: "lb-1", CLB: &cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.1", Status: "active", Tags: map[string]string{"a": "b"}},
 		Listeners: []cloud.Listener{{Port: 80, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1"}},
 		Groups:    []cloud.VServerGroup{{ID: "rsp-1", Name: "g", Backends: []cloud.Backend{{ID: "i-1", Type: "ecs", Port: 30080, Weight: 100}}}},
@@ -332,7 +332,7 @@ func TestWatch(t *testing.T) {
 	}()
 	var got []string
 	for len(got) < 2 && lines.Scan() {
-		var r events.Record
+		var r event.Record
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			t.Error(err)
 			break
@@ -361,7 +361,7 @@ func TestLive(t *testing.T) {
 	p := &program{out: &out, getenv: func(string) string { return "" }, terminal: func(any) int { return 0 }}
 	records := journalled()
 	writing := records[2]
-	writing.Phase, writing.Result, writing.Next = events.Intent, "", 0
+	writing.Phase, writing.Result, writing.Next = event.Intent, "", 0
 	failing := records[3]
 	failing.Error = "list vSwitches: denied"
 	for _, r := range append(records, writing, failing) {

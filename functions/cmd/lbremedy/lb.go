@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 func (p *program) lb() *cobra.Command {
@@ -43,7 +43,7 @@ type balancing struct {
 
 // inventory is what the inventory reads: the groups one by one too, since the list of
 // an NLB's does not tell how many backends each has.
-var inventory = []checkup.Part{checkup.Services, checkup.CLBs, checkup.NLBs, checkup.Listeners, checkup.Groups, checkup.Backends, checkup.Quotas}
+var inventory = []doctor.Part{doctor.Services, doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Groups, doctor.Backends, doctor.Quotas}
 
 func (p *program) lbLs() *cobra.Command {
 	var namespace string
@@ -63,7 +63,7 @@ said on standard error.`,
   lbremedy lb ls --namespace shop -o json`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := p.readParts(cmd.Context(), checkup.Source{Counts: true}, inventory)
+			s, err := p.readParts(cmd.Context(), doctor.Source{Counts: true}, inventory)
 			if err != nil {
 				return err
 			}
@@ -129,12 +129,12 @@ func (b balancing) ofLimit() string {
 }
 
 // balancingOf returns what a snapshot says of a Service's load balancer.
-func balancingOf(s *checkup.Snapshot, svc *corev1.Service) balancing {
-	b := balancing{Namespace: svc.Namespace, Name: svc.Name, Address: remedy.Address(svc), Kind: "CLB", Made: "own"}
-	if remedy.NLB(svc) {
+func balancingOf(s *doctor.Snapshot, svc *corev1.Service) balancing {
+	b := balancing{Namespace: svc.Namespace, Name: svc.Name, Address: ccm.Address(svc), Kind: "CLB", Made: "own"}
+	if ccm.NLB(svc) {
 		b.Kind = "NLB"
 	}
-	if id, _ := remedy.Annotation(svc, "id"); id != "" {
+	if id, _ := ccm.Annotation(svc, "id"); id != "" {
 		b.Made, b.ID = "reused", id
 	}
 	lb, err := s.Balancer(svc)
@@ -154,7 +154,7 @@ func balancingOf(s *checkup.Snapshot, svc *corev1.Service) balancing {
 	if q, ok := s.Quota(limit); ok {
 		b.Limit = new(int(q.Total))
 	}
-	if err := cmp.Or(s.Err(checkup.Listeners), lb.Err(checkup.Listeners)); err != nil {
+	if err := cmp.Or(s.Err(doctor.Listeners), lb.Err(doctor.Listeners)); err != nil {
 		b.Unknown = err.Error()
 	}
 	for _, l := range lb.Listeners {
@@ -163,7 +163,7 @@ func balancingOf(s *checkup.Snapshot, svc *corev1.Service) balancing {
 	for _, l := range lb.NetworkListeners {
 		b.Listeners = append(b.Listeners, fmt.Sprintf("%s:%d", strings.ToLower(l.Protocol), l.Port))
 	}
-	if err := cmp.Or(s.Err(checkup.Groups), lb.Err(checkup.Groups)); err != nil {
+	if err := cmp.Or(s.Err(doctor.Groups), lb.Err(doctor.Groups)); err != nil {
 		b.Unknown = err.Error()
 		return b
 	}
@@ -177,9 +177,9 @@ func balancingOf(s *checkup.Snapshot, svc *corev1.Service) balancing {
 }
 
 // lost says of a load balancer that the controller does not find what became of it.
-func (b *balancing) lost(s *checkup.Snapshot, svc *corev1.Service) {
+func (b *balancing) lost(s *doctor.Snapshot, svc *corev1.Service) {
 	if b.ID == "" {
-		b.ID = svc.Labels[remedy.BalancerLabel] // that the controller had
+		b.ID = svc.Labels[ccm.BalancerLabel] // that the controller had
 	}
 	if b.ID == "" {
 		b.Made = ""
@@ -194,7 +194,7 @@ func (b *balancing) lost(s *checkup.Snapshot, svc *corev1.Service) {
 
 // serversOf counts the backends of a load balancer: of an NLB those of the groups that
 // its listeners use, each group once.
-func serversOf(s *checkup.Snapshot, lb *checkup.LoadBalancer) (int, error) {
+func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
 	n := 0
 	if lb.NLB == nil {
 		for _, g := range lb.Groups {
@@ -202,10 +202,10 @@ func serversOf(s *checkup.Snapshot, lb *checkup.LoadBalancer) (int, error) {
 		}
 		return n, nil
 	}
-	if err := s.Err(checkup.Backends); err != nil {
+	if err := s.Err(doctor.Backends); err != nil {
 		return 0, err
 	}
-	if err := cmp.Or(s.Err(checkup.Listeners), lb.Err(checkup.Listeners)); err != nil {
+	if err := cmp.Or(s.Err(doctor.Listeners), lb.Err(doctor.Listeners)); err != nil {
 		return 0, err
 	}
 	seen := map[string]bool{"": true} // a listener may have no group
@@ -214,7 +214,7 @@ func serversOf(s *checkup.Snapshot, lb *checkup.LoadBalancer) (int, error) {
 			continue
 		}
 		seen[l.ServerGroup] = true
-		i := slices.IndexFunc(s.ServerGroups, func(g checkup.Group) bool { return g.ID == l.ServerGroup })
+		i := slices.IndexFunc(s.ServerGroups, func(g doctor.Group) bool { return g.ID == l.ServerGroup })
 		if i < 0 {
 			return 0, fmt.Errorf("how many backends there are: the server group %s of a listener is not the cluster's", l.ServerGroup)
 		}
@@ -227,7 +227,7 @@ func serversOf(s *checkup.Snapshot, lb *checkup.LoadBalancer) (int, error) {
 }
 
 // readParts reads parts of the cluster, of what Only and Counts of the source say.
-func (p *program) readParts(ctx context.Context, of checkup.Source, list []checkup.Part) (*checkup.Snapshot, error) {
+func (p *program) readParts(ctx context.Context, of doctor.Source, list []doctor.Part) (*doctor.Snapshot, error) {
 	env, err := p.look(ctx, p.host())
 	if err != nil {
 		return nil, err
@@ -236,11 +236,11 @@ func (p *program) readParts(ctx context.Context, of checkup.Source, list []check
 	defer g.done()
 	src := p.source(env, g)
 	src.Only, src.Counts = of.Only, of.Counts
-	s, _, err := checkup.Gather(ctx, src, list)
+	s, _, err := doctor.Gather(ctx, src, list)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Err(checkup.Services); errors.Is(err, kube.ErrNotFound) {
+	if err := s.Err(doctor.Services); errors.Is(err, kube.ErrNotFound) {
 		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", of.Only)
 	} else if err != nil {
 		return nil, err
@@ -249,16 +249,16 @@ func (p *program) readParts(ctx context.Context, of checkup.Source, list []check
 }
 
 // gatherOne gathers one Service, which an argument names.
-func (p *program) gatherOne(ctx context.Context, arg string, list []checkup.Part) (*checkup.Snapshot, *corev1.Service, error) {
+func (p *program) gatherOne(ctx context.Context, arg string, list []doctor.Part) (*doctor.Snapshot, *corev1.Service, error) {
 	ref, ok, err := serviceArg(arg)
 	if err != nil || !ok {
 		return nil, nil, command.Wrong("%q is no Service: one is named NAMESPACE/NAME", arg)
 	}
-	s, err := p.readParts(ctx, checkup.Source{Only: ref.String()}, list)
+	s, err := p.readParts(ctx, doctor.Source{Only: ref.String()}, list)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(s.Services) == 0 || !checkup.Ours(&s.Services[0]) {
+	if len(s.Services) == 0 || !doctor.Ours(&s.Services[0]) {
 		return nil, nil, command.Wrong("the Service %s is not of type LoadBalancer, or another controller answers for it", ref)
 	}
 	return s, &s.Services[0], nil
@@ -289,7 +289,7 @@ func (p *program) lbShow() *cobra.Command {
 		ValidArgsFunction: p.completeService,
 		Args:              command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, svc, err := p.gatherOne(cmd.Context(), args[0], append([]checkup.Part{checkup.Detail}, inventory...))
+			s, svc, err := p.gatherOne(cmd.Context(), args[0], append([]doctor.Part{doctor.Detail}, inventory...))
 			if err != nil {
 				return err
 			}
@@ -311,7 +311,7 @@ func (p *program) lbShow() *cobra.Command {
 }
 
 // groupsOf returns the groups of a load balancer; of an NLB's those that its listeners use.
-func groupsOf(b *checkup.LoadBalancer, groups []checkup.Group) []shownGroup {
+func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []shownGroup {
 	var out []shownGroup
 	for _, g := range groups {
 		uses := b.NLB == nil
@@ -382,7 +382,7 @@ no weights of their own.`,
 		ValidArgsFunction: p.completeService,
 		Args:              command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			needs := []checkup.Part{checkup.Services, checkup.Endpoints, checkup.Nodes, checkup.Detail, checkup.Controller, checkup.Groups, checkup.Backends}
+			needs := []doctor.Part{doctor.Services, doctor.Endpoints, doctor.Nodes, doctor.Detail, doctor.Controller, doctor.Groups, doctor.Backends}
 			s, svc, err := p.gatherOne(cmd.Context(), args[0], needs)
 			if err != nil {
 				return err
@@ -390,7 +390,7 @@ no weights of their own.`,
 			if err := s.Err(needs...); err != nil {
 				return err
 			}
-			if mode := s.Mode(svc); mode != remedy.LocalMode {
+			if mode := s.Mode(svc); mode != ccm.LocalMode {
 				return command.Wrong("the backends of %s are those of the mode %s: only with the policy Local do nodes have weights by their Pods", args[0], mode)
 			}
 			list, err := weights(s, svc)
@@ -414,21 +414,21 @@ no weights of their own.`,
 }
 
 // weights returns the weights of the nodes behind each port.
-func weights(s *checkup.Snapshot, svc *corev1.Service) ([]weight, error) {
+func weights(s *doctor.Snapshot, svc *corev1.Service) ([]weight, error) {
 	b, err := s.Balancer(svc)
 	switch {
 	case err != nil:
 		return nil, err
 	case b == nil:
 		return nil, command.Wrong("the Service %s/%s has no load balancer", svc.Namespace, svc.Name)
-	case s.Controller.Version == remedy.Version{}:
+	case s.Controller.Version == ccm.Version{}:
 		return nil, fmt.Errorf("the version of the controller can't be told")
 	}
 	servers, serves := map[string]string{}, map[string]bool{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		why, _ := remedy.LeftOut(n, svc)
-		serves[n.Name] = why == remedy.Serves
+		why, _ := ccm.ExclusionOf(n, svc)
+		serves[n.Name] = why == ccm.Serves
 		servers[n.Name] = n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, ".")+1:]
 	}
 	list := []weight{}
@@ -457,7 +457,7 @@ func weights(s *checkup.Snapshot, svc *corev1.Service) ([]weight, error) {
 		for node, n := range pods {
 			wants := 0
 			if serves[node] {
-				wants = remedy.LocalWeight(svc, s.Controller.Version, n, behind)
+				wants = ccm.LocalWeight(svc, s.Controller.Version, n, behind)
 			}
 			w := weight{Port: port.Port, Node: node, Server: servers[node], Pods: n, Weight: is[servers[node]], Wants: wants, Release: s.Controller.Version.String()}
 			if w.Weight != nil && all > 0 {

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -33,7 +33,7 @@ func TestBalancers(t *testing.T) {
 		}
 	}
 	until(func(svc *corev1.Service) bool {
-		return len(svc.Status.LoadBalancer.Ingress) > 0 && svc.Labels[remedy.BalancerLabel] != ""
+		return len(svc.Status.LoadBalancer.Ingress) > 0 && svc.Labels[ccm.BalancerLabel] != ""
 	})
 
 	var list []balancing
@@ -45,7 +45,7 @@ func TestBalancers(t *testing.T) {
 		t.Fatalf("got %s", got.out)
 	}
 	id := list[0].ID
-	if got := sc.run(t.Context(), "lb", "show", web); got.code != 0 || !strings.Contains(got.out, id) || !strings.Contains(got.out, remedy.NameTag) {
+	if got := sc.run(t.Context(), "lb", "show", web); got.code != 0 || !strings.Contains(got.out, id) || !strings.Contains(got.out, ccm.NameTag) {
 		t.Errorf("show: code %d, %s %s", got.code, got.out, got.err)
 	}
 	for _, tt := range []struct {
@@ -74,7 +74,7 @@ func TestBalancers(t *testing.T) {
 
 	sc.cloud.Edit(func(s *sim.State) {
 		lb := s.LoadBalancers[id]
-		delete(lb.Tags, remedy.NameTag)
+		delete(lb.Tags, ccm.NameTag)
 		lb.Name = "renamed"
 	})
 	if got := sc.run(t.Context(), "lb", "tag", web, "--policy", policy); got.code != codeOpen || !strings.Contains(got.out, "tag "+id) {
@@ -97,7 +97,7 @@ func TestBalancers(t *testing.T) {
 		t.Errorf("recreate: code %d, %s %s", got.code, got.out, got.err)
 	}
 	svc, err := client.Get(t.Context(), "web", metav1.GetOptions{})
-	if err != nil || svc.Labels[remedy.BalancerLabel] == id || len(svc.Status.LoadBalancer.Ingress) == 0 {
+	if err != nil || svc.Labels[ccm.BalancerLabel] == id || len(svc.Status.LoadBalancer.Ingress) == 0 {
 		t.Errorf("the Service has %v at %v, %v", svc.Labels, svc.Status.LoadBalancer.Ingress, err)
 	}
 }
@@ -123,7 +123,7 @@ func TestWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := watchService(t, sc, "web", func(svc *corev1.Service) bool {
-		return len(svc.Status.LoadBalancer.Ingress) > 0 && svc.Labels[remedy.BalancerLabel] != ""
+		return len(svc.Status.LoadBalancer.Ingress) > 0 && svc.Labels[ccm.BalancerLabel] != ""
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
 // The backends of an NLB are those of the groups that its listeners use, each once;
@@ -16,7 +16,7 @@ func TestServersOf(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		groups []string // of the listeners
-		failed map[checkup.Part]error
+		failed map[doctor.Part]error
 		want   int
 		err    string
 	}{
@@ -25,15 +25,15 @@ func TestServersOf(t *testing.T) {
 		"a listener without a group":    {groups: []string{"", "sgp-b"}, want: 2},
 		"somebody else's group":         {groups: []string{"sgp-x"}, err: "sgp-x of a listener is not the cluster's"},
 		"a group that can't be read":    {groups: []string{"sgp-a", "sgp-bad"}, err: "sgp-bad: no answer"},
-		"no listeners read":             {failed: map[checkup.Part]error{checkup.Listeners: errors.New("no answer")}, err: "no answer"},
-		"no backends read":              {failed: map[checkup.Part]error{checkup.Backends: errors.New("no answer")}, err: "no answer"},
+		"no listeners read":             {failed: map[doctor.Part]error{doctor.Listeners: errors.New("no answer")}, err: "no answer"},
+		"no backends read":              {failed: map[doctor.Part]error{doctor.Backends: errors.New("no answer")}, err: "no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &checkup.Snapshot{Given: checkup.AllParts(), Failed: tt.failed, ServerGroups: []checkup.Group{
+			s := &doctor.Snapshot{Given: doctor.AllParts(), Failed: tt.failed, ServerGroups: []doctor.Group{
 				{ID: "sgp-a", Servers: 3}, {ID: "sgp-b", Servers: 2}, {ID: "sgp-bad", Failed: errors.New("no answer")}, {ID: "sgp-unused", Servers: 9},
 			}}
-			lb := &checkup.LoadBalancer{Instance: *remedy.Network(cloud.NetworkLoadBalancer{ID: "nlb-1"})}
+			lb := &doctor.LoadBalancer{Instance: *ccm.Network(cloud.NetworkLoadBalancer{ID: "nlb-1"})}
 			for _, g := range tt.groups {
 				lb.NetworkListeners = append(lb.NetworkListeners, cloud.NetworkListener{ServerGroup: g})
 			}

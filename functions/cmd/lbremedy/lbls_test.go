@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
@@ -26,11 +26,11 @@ func serviceOn(name, label, id string) corev1.Service {
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}},
 	}
 	if label != "" {
-		svc.Labels = map[string]string{remedy.BalancerLabel: label}
+		svc.Labels = map[string]string{ccm.BalancerLabel: label}
 		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.9"}}
 	}
 	if id != "" {
-		svc.Annotations = map[string]string{remedy.Prefix + "id": id}
+		svc.Annotations = map[string]string{ccm.Prefix + "id": id}
 	}
 	return svc
 }
@@ -45,7 +45,7 @@ func small(t *testing.T) (call, *sim.Cloud) {
 	}}}.against(t, &sim.World{
 		Cluster: sim.Cluster{ID: "c1"},
 		LoadBalancers: []sim.LoadBalancer{
-			{ID: "lb-own", Address: "203.0.113.9", Tags: map[string]string{remedy.NameTag: remedy.DefaultName(&own)}, Listeners: []sim.Listener{{Port: 80}}},
+			{ID: "lb-own", Address: "203.0.113.9", Tags: map[string]string{ccm.NameTag: ccm.DefaultName(&own)}, Listeners: []sim.Listener{{Port: 80}}},
 			{ID: "lb-lent", Address: "203.0.113.10", AddressType: "intranet"},
 			{ID: "lb-untagged", Address: "203.0.113.11"},
 		},
@@ -213,7 +213,7 @@ func TestCompletion(t *testing.T) {
 		"no second one":         {c, []string{"lb", "show", "shop/own", ""}, ":4\n", "shop/"},
 		"a Service to tag":      {c, []string{"lb", "tag", ""}, "shop/own\t", "-\n"},
 		"a Service to weigh":    {c, []string{"lb", "weights", ""}, "shop/own\t", "-\n"},
-		"a release":             {c, []string{"ram", "gap", "--target", ""}, remedy.Newest().String() + "\n:4", "-\n"},
+		"a release":             {c, []string{"ram", "gap", "--target", ""}, ccm.Newest().String() + "\n:4", "-\n"},
 		"nothing without a way": {away, []string{"doctor", ""}, ":4\n", "error"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +233,7 @@ func BenchmarkInventory(b *testing.B) {
 		{Product: "slb", Name: "slb_quota_instances_num", Total: 1000, Max: 1000}, {Product: "slb", Name: "slb_quota_backendservers_num", Total: 200, Max: 200},
 	}}
 	for i := range balancers {
-		world.LoadBalancers = append(world.LoadBalancers, sim.LoadBalancer{ID: fmt.Sprintf("lb-%04d", i), Tags: map[string]string{remedy.ReusedTag: "true"}})
+		world.LoadBalancers = append(world.LoadBalancers, sim.LoadBalancer{ID: fmt.Sprintf("lb-%04d", i), Tags: map[string]string{ccm.ReusedTag: "true"}})
 	}
 	var list []any
 	for i := range services {

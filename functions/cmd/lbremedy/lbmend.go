@@ -11,8 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
@@ -84,7 +85,7 @@ func (p *program) mend(m mending) *cobra.Command {
 }
 
 // lost returns the failure that a Service is said to have.
-func (p *program) lost(ctx context.Context, env *remedy.Env, ref events.Service) (item, error) {
+func (p *program) lost(ctx context.Context, env *engine.Env, ref event.Service) (item, error) {
 	svc, err := service(ctx, env, ref)
 	if err != nil {
 		return item{}, err
@@ -102,11 +103,11 @@ const byPerson = "A person asks for "
 
 // byHand returns the failure that a person has a class answer for a Service or for the
 // cluster. The message says for what.
-func (p *program) byHand(env *remedy.Env, class *remedy.Remedy, ref events.Service, message string) item {
+func (p *program) byHand(env *engine.Env, class *remedy.Remedy, ref event.Service, message string) item {
 	now := p.now().Truncate(time.Second)
-	return item{remedy: class, event: remedy.Event{
+	return item{remedy: class, event: engine.Event{
 		ID: fmt.Sprintf("%s.%s.%s", ref.UID, class.Class, now.UTC().Format("20060102T150405")), Again: true,
-		Failure: events.Failure{
+		Failure: event.Failure{
 			Cluster: env.Cluster, Class: class.Class, Reason: "ByHand", Component: "lbremedy", Count: 1, Service: ref, First: now, Last: now,
 			Message: byPerson + message,
 		},
@@ -114,14 +115,14 @@ func (p *program) byHand(env *remedy.Env, class *remedy.Remedy, ref events.Servi
 }
 
 // mended says what would be done, asks, and does it.
-func (p *program) mended(ctx context.Context, env *remedy.Env, m mending, it item, a answering, sure bool) error {
-	would, err := remedy.Look(ctx, env, it.remedy, it.event)
+func (p *program) mended(ctx context.Context, env *engine.Env, m mending, it item, a answering, sure bool) error {
+	would, err := engine.Look(ctx, env, it.remedy, it.event)
 	if err != nil {
 		return err
 	}
 	if len(would.Steps) == 0 || !slices.Contains(m.kinds, would.Steps[0].Kind) {
 		why := m.otherwise
-		if would.Result != events.Gone { // then nothing was found but that all is well
+		if would.Result != event.Gone { // then nothing was found but that all is well
 			why = strings.TrimSpace(why + ". " + would.Finding + " " + would.Ask)
 		}
 		return command.Wrong("%s is not for %s: %s", cmp.Or(m.name, it.event.Failure.Service.String()), m.use, command.Clean(why))
@@ -137,13 +138,13 @@ func (p *program) mended(ctx context.Context, env *remedy.Env, m mending, it ite
 			return err
 		}
 	}
-	rec, err := remedy.Run(ctx, env, it.remedy, it.event)
+	rec, err := engine.Run(ctx, env, it.remedy, it.event)
 	switch {
 	case err != nil:
 		return err
-	case rec.Result == events.Asked && rec.Digest == would.Digest && rec.Digest != "":
+	case rec.Result == event.Asked && rec.Digest == would.Digest && rec.Digest != "":
 		// The policy leaves it to a person, and one has just agreed to this plan.
-		if _, err := remedy.Approve(ctx, env.Stream, rec, whoami(), p.now(), time.Hour); err != nil {
+		if _, err := engine.Approve(ctx, env.Stream, rec, whoami(), p.now(), time.Hour); err != nil {
 			return err
 		}
 	case rec.Result.Settled():

@@ -14,10 +14,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/corpus"
 )
 
 // A call is one call of the program, without a terminal.
@@ -84,10 +85,10 @@ func write(t testing.TB, name, text string) string {
 func TestMistakes(t *testing.T) {
 	here := []string{"--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere"}
 	with := func(args ...string) []string { return append(args, here...) }
-	event := `{"kind":"Event","metadata":{"namespace":"shop","name":"web.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"7"},
+	ev := `{"kind":"Event","metadata":{"namespace":"shop","name":"web.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"7"},
 		"involvedObject":{"kind":"%s","namespace":"shop","name":"web","uid":"%s"},"reason":"%s","type":"Warning","message":"%s","source":{"component":"%s"}}`
 	uid := "22222222-2222-2222-2222-222222222222"
-	failure := ce(t, events.Failure{Class: "tag-missing"}, "c1")
+	failure := ce(t, event.Failure{Class: "tag-missing"}, "c1")
 	tests := []struct {
 		name string
 		args []string
@@ -120,17 +121,17 @@ func TestMistakes(t *testing.T) {
 		{"broken JSON", with("plan", "-"), `{"kind":`, "standard input is neither JSON nor YAML"},
 		{"broken CloudEvent", with("plan", "-"), `{"specversion":"1.0","type":"x"}`, "standard input:"},
 		{"foreign CloudEvent", with("plan", "-"), `{"specversion":"1.0","type":"com.example","id":"1","source":"/x"}`, "CloudEvent 1"},
-		{"event of another cluster", with("plan", "-"), ce(t, events.Failure{Class: "tag-missing"}, "c2"), `is of the cluster "c2", and this is "c1"`},
-		{"unknown class of an event", with("run", "-"), ce(t, events.Failure{Class: "nope"}, "c1"), `there is no class "nope"`},
+		{"event of another cluster", with("plan", "-"), ce(t, event.Failure{Class: "tag-missing"}, "c2"), `is of the cluster "c2", and this is "c1"`},
+		{"unknown class of an event", with("run", "-"), ce(t, event.Failure{Class: "nope"}, "c1"), `there is no class "nope"`},
 		{"something else", with("plan", "-"), `{"kind":"Pod"}`, "holds a Pod: give a CloudEvent"},
 		{"nothing", with("plan", "-"), "", "standard input holds no event"},
 		{"a number", with("plan", "-"), "[1]", "holds no CloudEvent and no Kubernetes Event"},
 		{"event of another cloud", with("plan", "-"),
-			fmt.Sprintf(event, "Service", uid, "SyncLoadBalancerFailed", "Error syncing load balancer: failed to ensure load balancer: googleapi: Error 403", "service-controller"),
+			fmt.Sprintf(ev, "Service", uid, "SyncLoadBalancerFailed", "Error syncing load balancer: failed to ensure load balancer: googleapi: Error 403", "service-controller"),
 			"not about a load balancer of Alibaba Cloud"},
-		{"event of a Pod", with("plan", "-"), fmt.Sprintf(event, "Pod", uid, "SyncLoadBalancerFailed", "x", ""), "shop/web.1 is about a Pod"},
-		{"event of another kind", with("plan", "-"), fmt.Sprintf(event, "Service", uid, "EnsuredLoadBalancer", "x", ""), `"EnsuredLoadBalancer"`},
-		{"hostile UID", with("plan", "-"), fmt.Sprintf(event, "Service", "a.b>", "SyncLoadBalancerFailed", "Error syncing load balancer []: Message: The specified VSwitch has no available ip.", "service-controller"), "the Event shop/web.1:"},
+		{"event of a Pod", with("plan", "-"), fmt.Sprintf(ev, "Pod", uid, "SyncLoadBalancerFailed", "x", ""), "shop/web.1 is about a Pod"},
+		{"event of another kind", with("plan", "-"), fmt.Sprintf(ev, "Service", uid, "EnsuredLoadBalancer", "x", ""), `"EnsuredLoadBalancer"`},
+		{"hostile UID", with("plan", "-"), fmt.Sprintf(ev, "Service", "a.b>", "SyncLoadBalancerFailed", "Error syncing load balancer []: Message: The specified VSwitch has no available ip.", "service-controller"), "the Event shop/web.1:"},
 		{"replay of everything", with("replay", "--apply"), "", "or say --all"},
 		{"a good event without a cluster to look at", with("plan", "-"), failure, "there is no kubeconfig nowhere"},
 		{"undo of a Service", []string{"undo", "shop/web"}, "", "undo needs a case ID"},
@@ -160,23 +161,23 @@ func TestMistakes(t *testing.T) {
 }
 
 // ce returns the CloudEvent of a failure of Service shop/web, in JSON.
-func ce(t *testing.T, f events.Failure, cluster string) string {
+func ce(t *testing.T, f event.Failure, cluster string) string {
 	t.Helper()
-	e, err := events.NewFailed(fill(f, cluster))
+	e, err := event.NewFailed(fill(f, cluster))
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := events.EncodeJSON(e)
+	data, err := event.EncodeJSON(e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(data)
 }
 
-func fill(f events.Failure, cluster string) events.Failure {
+func fill(f event.Failure, cluster string) event.Failure {
 	f.Cluster, f.Reason, f.Type, f.Component = cluster, "SyncLoadBalancerFailed", "Warning", "service-controller"
-	f.Service = events.Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"}
-	f.Event = events.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"}
+	f.Service = event.Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"}
+	f.Event = event.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"}
 	f.Count, f.First, f.Last = 1, time.Unix(1_700_000_000, 0), time.Unix(1_700_000_000, 0)
 	if f.Message == "" {
 		f.Message = full
@@ -279,34 +280,36 @@ func TestClassify(t *testing.T) {
 		}
 	})
 	t.Run("corpus", func(t *testing.T) {
-		got := call{"", home(t)}.run(t.Context(), "classify", "-o", "json", "../../../events/testdata/corpus.jsonl")
-		data, err := os.ReadFile("../../../events/testdata/corpus.jsonl")
-		if err != nil {
-			t.Fatal(err)
-		}
-		asked, answers := strings.Count(string(data), "\n"), strings.Count(got.out, "\n")
-		if got.code != 0 || asked != answers {
-			t.Errorf("code %d, %d answers to %d messages: %s", got.code, answers, asked, got.err)
+		for _, file := range corpus.Files(t) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := call{"", home(t)}.run(t.Context(), "classify", "-o", "json", file)
+			asked, answers := strings.Count(string(data), "\n"), strings.Count(got.out, "\n")
+			if got.code != 0 || asked != answers {
+				t.Errorf("%s: code %d, %d answers to %d messages: %s", file, got.code, answers, asked, got.err)
+			}
 		}
 	})
 }
 
 // What is read from a file, as "namespace/name class".
 func TestReadFile(t *testing.T) {
-	event := func(name, uid, message, last string) string {
+	ev := func(name, uid, message, last string) string {
 		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Event","metadata":{"namespace":"shop","name":"%s.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"7"},
 			"involvedObject":{"kind":"Service","namespace":"shop","name":"%[1]s","uid":"%s"},"reason":"SyncLoadBalancerFailed","type":"Warning","message":"%s",
 			"source":{"component":"service-controller"},"firstTimestamp":null,"lastTimestamp":"%s","eventTime":null,"series":null,"count":3}`, name, uid, message, last)
 	}
-	one := event("web", "22222222-2222-2222-2222-222222222222", full, "2026-01-02T15:04:05Z")
-	newer := event("web", "22222222-2222-2222-2222-222222222222", full, "2026-01-02T15:14:05Z")
-	two := event("api", "33333333-3333-3333-3333-333333333333", "Error syncing load balancer []: nobody knows this", "2026-01-02T15:04:05Z")
+	one := ev("web", "22222222-2222-2222-2222-222222222222", full, "2026-01-02T15:04:05Z")
+	newer := ev("web", "22222222-2222-2222-2222-222222222222", full, "2026-01-02T15:14:05Z")
+	two := ev("api", "33333333-3333-3333-3333-333333333333", "Error syncing load balancer []: nobody knows this", "2026-01-02T15:04:05Z")
 	other := `{"kind":"Event","involvedObject":{"kind":"Pod"},"reason":"Pulled"}`
 	tests := []struct {
 		name, text string
 		want       []string
 	}{
-		{"CloudEvent", ce(t, events.Failure{Class: "tag-missing"}, "c1"), []string{"shop/web tag-missing 2023-11-14T22:13:20Z"}},
+		{"CloudEvent", ce(t, event.Failure{Class: "tag-missing"}, "c1"), []string{"shop/web tag-missing 2023-11-14T22:13:20Z"}},
 		{"Event", one, []string{"shop/web vswitch-ip-exhausted 2026-01-02T15:04:05Z"}},
 		{"list", `{"kind":"List","items":[` + one + "," + other + "," + two + "," + newer + `]}`,
 			[]string{"shop/web vswitch-ip-exhausted 2026-01-02T15:14:05Z", "shop/api unclassified 2026-01-02T15:04:05Z"}},
@@ -411,7 +414,7 @@ func TestTerminal(t *testing.T) {
 		p := &program{out: &out, err: &out, now: time.Now, getenv: func(name string) string {
 			return map[string]string{"NO_COLOR": quiet}[name]
 		}, terminal: func(any) int { return 60 }}
-		p.list([]seenRecord{{Record: events.Record{Case: "c", Phase: events.Settled, Result: events.Fixed, Service: events.Service{Namespace: "a", Name: "b"}, Finding: strings.Repeat("word ", 30)}}})
+		p.list([]seenRecord{{Record: event.Record{Case: "c", Phase: event.Settled, Result: event.Fixed, Service: event.Service{Namespace: "a", Name: "b"}, Finding: strings.Repeat("word ", 30)}}})
 		if got := strings.Contains(out.String(), string(green)+"fixed"); got != (quiet == "") {
 			t.Errorf("NO_COLOR=%q: colours: %v in %q", quiet, got, out.String())
 		}
@@ -424,13 +427,13 @@ func TestTerminal(t *testing.T) {
 }
 
 // seed stores records in the journal of a stream, in order.
-func seed(ctx context.Context, s *stream.Stream, records ...events.Record) error {
+func seed(ctx context.Context, s *stream.Stream, records ...event.Record) error {
 	for _, r := range records {
-		e, err := events.NewRecord(r)
+		e, err := event.NewRecord(r)
 		if err != nil {
 			return err
 		}
-		header, data, err := events.EncodeNATS(e)
+		header, data, err := event.EncodeNATS(e)
 		if err != nil {
 			return err
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -44,10 +44,10 @@ func TestLedger(t *testing.T) {
 	}
 
 	// One Service for each end that a failure can come to, of the class tag-missing.
-	publish := func(i int) events.Failure {
+	publish := func(i int) event.Failure {
 		t.Helper()
 		header, data := failureOf(t, "tag-missing", uidOf(i), "7")
-		if _, _, err := s.PublishNewer(t.Context(), events.FailedSubject("c1", "tag-missing", uidOf(i)), fmt.Sprint("m", i), header, data, func(stream.Message) bool { return true }); err != nil {
+		if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "tag-missing", uidOf(i)), fmt.Sprint("m", i), header, data, func(stream.Message) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 		it, err := kept(stream.Message{Header: header, Data: data})
@@ -56,41 +56,41 @@ func TestLedger(t *testing.T) {
 		}
 		return it.event.Failure
 	}
-	journal := func(i int, change func(*events.Record)) {
+	journal := func(i int, change func(*event.Record)) {
 		t.Helper()
 		f := publish(i)
-		r := events.Record{Case: uidOf(i)[:8] + "-20260102T150405", Cluster: "c1", Class: "tag-missing", Service: f.Service, Message: full, EventTime: f.Last,
-			Event: f.Event.UID + ".1.7", Phase: events.Settled, At: time.Now(), Who: "worker", Attempts: []time.Time{}}
+		r := event.Record{Case: uidOf(i)[:8] + "-20260102T150405", Cluster: "c1", Class: "tag-missing", Service: f.Service, Message: full, EventTime: f.Last,
+			Event: f.Event.UID + ".1.7", Phase: event.Settled, At: time.Now(), Who: "worker", Attempts: []time.Time{}}
 		change(&r)
 		if err := seed(t.Context(), s, r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
-	journal(1, func(r *events.Record) { r.Result = events.Asked })
-	journal(2, func(r *events.Record) { r.Result, r.Event = events.Fixed, "another.1.6" })
-	journal(3, func(r *events.Record) { r.Result, r.Wait = events.Waiting, time.Hour })
-	journal(4, func(r *events.Record) { r.Result, r.Wait, r.Event = events.Waiting, 48*time.Hour, "another.1.6" })
-	journal(5, func(r *events.Record) { r.Phase = events.Started })
-	journal(6, func(r *events.Record) { r.Result, r.Event = events.Asked, "another.1.6" }) // this one isn't answered
-	publish(7)                                                                             // nobody has looked at it
+	journal(1, func(r *event.Record) { r.Result = event.Asked })
+	journal(2, func(r *event.Record) { r.Result, r.Event = event.Fixed, "another.1.6" })
+	journal(3, func(r *event.Record) { r.Result, r.Wait = event.Waiting, time.Hour })
+	journal(4, func(r *event.Record) { r.Result, r.Wait, r.Event = event.Waiting, 48*time.Hour, "another.1.6" })
+	journal(5, func(r *event.Record) { r.Phase = event.Started })
+	journal(6, func(r *event.Record) { r.Result, r.Event = event.Asked, "another.1.6" }) // this one isn't answered
+	publish(7)                                                                           // nobody has looked at it
 	publish(8)
 	bury(t, s, "tag-missing", uidOf(8), "7", "r")
 	// One that came back and changed nothing, and one that is being looked at for the first time.
-	running := func(i int, k events.Running) {
+	running := func(i int, k event.Running) {
 		t.Helper()
 		data, err := json.Marshal(k)
 		if err == nil {
-			err = s.Put(t.Context(), events.RunKey("c1", uidOf(i), "tag-missing"), data)
+			err = s.Put(t.Context(), event.RunKey("c1", uidOf(i), "tag-missing"), data)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	journal(12, func(r *events.Record) { r.Result, r.Event, r.At = events.Asked, "another.1.6", ago(time.Hour) })
-	running(12, events.Running{Seen: 2, First: ago(time.Hour), Last: time.Now(), Event: "11111111-1111-1111-1111-111111111111.1.7"})
+	journal(12, func(r *event.Record) { r.Result, r.Event, r.At = event.Asked, "another.1.6", ago(time.Hour) })
+	running(12, event.Running{Seen: 2, First: ago(time.Hour), Last: time.Now(), Event: "11111111-1111-1111-1111-111111111111.1.7"})
 	publish(13)
-	running(13, events.Running{Holder: "x", Renewed: time.Now()})
+	running(13, event.Running{Holder: "x", Renewed: time.Now()})
 	draw(0)
 	want := stream.Account{Class: "tag-missing", Published: 10, Queued: 2, Waiting: 4, Settled: 3, Dead: 1, Undelivered: 10}
 	if diff := cmp.Diff([]stream.Account{want}, draw(0).Classes); diff != "" {
@@ -116,7 +116,7 @@ func TestLedger(t *testing.T) {
 	}, lost); diff != "" {
 		t.Error(diff)
 	}
-	journal(9, func(r *events.Record) { r.Result, r.Wait, r.At = events.Waiting, time.Second, ago(time.Hour) })
+	journal(9, func(r *event.Record) { r.Result, r.Wait, r.At = event.Waiting, time.Second, ago(time.Hour) })
 	if got := c.run(t.Context(), "ledger", "--late", "0s"); got.code != command.CodeFailed || !strings.Contains(got.out, "It does not balance: 5 failures are lost") || !strings.Contains(got.out, "LOST ") {
 		t.Errorf("%+v", got)
 	}
@@ -127,7 +127,7 @@ func TestLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	header, data := failureOf(t, "tag-missing", uidOf(11), "7")
-	if _, _, err := s.PublishNewer(t.Context(), events.FailedSubject("c1", "no-class", uidOf(11)), "n", header, data, func(stream.Message) bool { return true }); err != nil {
+	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "no-class", uidOf(11)), "n", header, data, func(stream.Message) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	problems := strings.Join(draw(command.CodeFailed).Problems, "\n")

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 func (p *program) ls() *cobra.Command {
@@ -43,7 +43,7 @@ records are printed as the journal holds them, with that count.`,
 			if err != nil {
 				return err
 			}
-			list := []events.Record{}
+			list := []event.Record{}
 			for _, h := range cases {
 				list = append(list, h.last())
 			}

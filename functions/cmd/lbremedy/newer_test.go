@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // Where the policy in force is of a newer release, up starts, says that it is paused, in
@@ -71,7 +71,7 @@ func TestNewerSinks(t *testing.T) {
 	const newer = `{"version":1,"sinks":[{"name":"e","kind":"event","quiet":"22:00"}]}`
 	const known = `{"version":1,"sinks":[{"name":"e","kind":"event"}]}`
 	put(newer)
-	told, err := u.teller(t.Context(), &remedy.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
+	told, err := u.teller(t.Context(), &engine.Env{Cluster: "c1", Stream: s, KubeWriter: &kube.Writer{}})
 	if err != nil || len(told.sinks) > 0 {
 		t.Fatalf("%v, %+v", err, told)
 	}

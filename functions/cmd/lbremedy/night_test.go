@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -30,18 +30,18 @@ func TestNight(t *testing.T) {
 			t.Fatalf("something wrote: the Service is in %s", got)
 		}
 	}
-	held := func(by events.Hold) func(events.Record) bool {
-		return func(r events.Record) bool { return r.Result == events.Waiting && r.Held == by }
+	held := func(by event.Hold) func(event.Record) bool {
+		return func(r event.Record) bool { return r.Result == event.Waiting && r.Held == by }
 	}
 	u := sc.up(t, "--policy", file)
-	id := u.until(t, func(r events.Record) bool { return r.Result == events.Planned }).Case
+	id := u.until(t, func(r event.Record) bool { return r.Result == event.Planned }).Case
 	sc.wants(t, command.CodeWrong, "", "is only observed", "approve", id)
 
 	// A pause goes before a policy that fixes.
 	sc.wants(t, 0, "All clusters: Paused by ann", "", "pause", "--as", "ann", "--why", "network change")
 	sc.wants(t, 0, "Cluster c-cli: Paused by bob", "", "pause", "--as", "bob", "--this-cluster")
 	policy(sc.fixes() + "freezes: [{name: sale, from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
-	if r := u.until(t, held(events.HeldByPause)); !strings.Contains(r.Rule, "Paused by ann") {
+	if r := u.until(t, held(event.HeldByPause)); !strings.Contains(r.Rule, "Paused by ann") {
 		t.Errorf("the rule is %q", r.Rule)
 	}
 	sc.wants(t, 0, "Cluster c-cli: Paused by bob", "", "policy", "show")
@@ -50,7 +50,7 @@ func TestNight(t *testing.T) {
 	sc.wants(t, 0, "There was no pause to end.", "", "resume")
 
 	// So does a freeze, until the file ends it. A file that is wrong changes nothing.
-	u.until(t, held(events.HeldByFreeze))
+	u.until(t, held(event.HeldByFreeze))
 	policy("mode: fixx\n")
 	sc.wants(t, command.CodeWrong, "", `"fixx" is no mode`, "policy", "check", file)
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
@@ -76,14 +76,14 @@ func TestNight(t *testing.T) {
 	}
 	sc.wants(t, 0, "vswitch-ip-exhausted", "", "breaker", "ls")
 	policy(sc.fixes())
-	asked := u.until(t, func(r events.Record) bool { return r.Result == events.Asked })
+	asked := u.until(t, func(r event.Record) bool { return r.Result == event.Asked })
 	if !strings.Contains(asked.Rule, "The breaker of the class vswitch-ip-exhausted is open") {
 		t.Errorf("the rule is %q", asked.Rule)
 	}
 	untouched()
 	sc.wants(t, command.CodeWrong, "", "look at it again", "approve", asked.Case, "--digest", "0000")
 	sc.wants(t, 0, "ann agreed to the plan "+asked.Digest, "", "approve", asked.Case, "--as", "ann")
-	u.until(t, func(r events.Record) bool { return r.Result == events.Fixed })
+	u.until(t, func(r event.Record) bool { return r.Result == event.Fixed })
 	if got := sc.annotations(t)[annotation+"vswitch-id"]; got != "vsw-b" {
 		t.Errorf("after the fix the Service is in %s", got)
 	}

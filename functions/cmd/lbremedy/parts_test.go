@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -87,9 +87,9 @@ func TestTellers(t *testing.T) {
 	const causes = 6
 	at := time.Now()
 	for i := range 3 * causes {
-		r := events.Record{
-			Case: fmt.Sprintf("4444%04d-20260102T150405", i), Cluster: "c1", Class: "vswitch-ip-exhausted", Service: events.Service{Namespace: "shop", Name: fmt.Sprint("web", i), UID: uidOf(i)},
-			Event: "e", Message: "full", EventTime: at, Phase: events.Settled, Result: events.Asked, At: at, First: at, Who: "fc", Finding: "It is full.", Cause: fmt.Sprint("vsw-", i%causes), Ask: "Make room.",
+		r := event.Record{
+			Case: fmt.Sprintf("4444%04d-20260102T150405", i), Cluster: "c1", Class: "vswitch-ip-exhausted", Service: event.Service{Namespace: "shop", Name: fmt.Sprint("web", i), UID: uidOf(i)},
+			Event: "e", Message: "full", EventTime: at, Phase: event.Settled, Result: event.Asked, At: at, First: at, Who: "fc", Finding: "It is full.", Cause: fmt.Sprint("vsw-", i%causes), Ask: "Make room.",
 		}
 		if err := seed(t.Context(), admin, r); err != nil {
 			t.Fatal(err)
@@ -225,13 +225,13 @@ func metricsOf(t *testing.T, address string, wants ...string) string {
 func TestSurveyed(t *testing.T) {
 	t.Parallel()
 	m := observe.New("v1", "c1")
-	said := m.Survey(checkIDs(survey.Checks()), time.Hour)
-	room := func(s checkup.Severity, id string) checkup.Finding {
-		return checkup.Finding{Check: "room", Severity: s, About: checkup.OfBalancer(id)}
+	said := m.Survey(checkIDs(checks.Checks()), time.Hour)
+	room := func(s doctor.Severity, id string) doctor.Finding {
+		return doctor.Finding{Check: "room", Severity: s, About: doctor.OfBalancer(id)}
 	}
-	surveyed(said, time.Unix(1000, 0), checkup.Result{
-		Took: time.Second, Findings: []checkup.Finding{room(checkup.Critical, "a"), room(checkup.Critical, "b"), room(checkup.Info, "c")},
-		Unknown: []checkup.Unknown{{Check: "drift"}},
+	surveyed(said, time.Unix(1000, 0), doctor.Result{
+		Took: time.Second, Findings: []doctor.Finding{room(doctor.Critical, "a"), room(doctor.Critical, "b"), room(doctor.Info, "c")},
+		Unknown: []doctor.Unknown{{Check: "drift"}},
 	})
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/engine"
 )
 
 func (p *program) pause() *cobra.Command {
@@ -35,10 +35,10 @@ made is finished.`,
 				return err
 			}
 			defer s.Close()
-			if err := remedy.SetPause(cmd.Context(), s, remedy.Pause{Cluster: cluster, By: by, At: p.now(), Why: why}); err != nil {
+			if err := engine.SetPause(cmd.Context(), s, engine.Pause{Cluster: cluster, By: by, At: p.now(), Why: why}); err != nil {
 				return err
 			}
-			all, err := remedy.Pauses(cmd.Context(), s)
+			all, err := engine.Pauses(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
@@ -70,22 +70,22 @@ diagnosed afresh within some seconds, and nothing is applied as it was planned b
 				return err
 			}
 			defer s.Close()
-			all, err := remedy.Pauses(ctx, s)
+			all, err := engine.Pauses(ctx, s)
 			if err != nil {
 				return err
 			}
-			ended, remain := []remedy.Pause{}, []remedy.Pause{}
+			ended, remain := []engine.Pause{}, []engine.Pause{}
 			for _, one := range all {
 				if here && one.Cluster != cluster {
 					remain = append(remain, one)
 					continue
 				}
-				if _, err := remedy.Resume(ctx, s, one.Cluster); err != nil {
+				if _, err := engine.Resume(ctx, s, one.Cluster); err != nil {
 					return err
 				}
 				ended = append(ended, one)
 			}
-			return p.print(map[string][]remedy.Pause{"ended": ended, "remain": remain}, func() {
+			return p.print(map[string][]engine.Pause{"ended": ended, "remain": remain}, func() {
 				if len(ended) == 0 {
 					fmt.Fprintln(p.out, "There was no pause to end.")
 				}
@@ -112,7 +112,7 @@ func (p *program) only(here bool) (string, error) {
 }
 
 // pauses prints the pauses that are in force.
-func (p *program) pauses(all []remedy.Pause) {
+func (p *program) pauses(all []engine.Pause) {
 	for _, one := range all {
 		fmt.Fprintf(p.out, "%s: %s\n", where(one.Cluster), command.Clean(one.String()))
 	}

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/engine"
 )
 
 func (p *program) plan() *cobra.Command {
@@ -22,7 +22,7 @@ json" or "-o yaml" prints; - is standard input.`,
   kubectl get events -n shop -o json | lbremedy plan -`,
 		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			items, env, err := p.items(cmd.Context(), args, func() (*remedy.Env, error) {
+			items, env, err := p.items(cmd.Context(), args, func() (*engine.Env, error) {
 				if file != "" {
 					if _, err := policyFile(file); err != nil {
 						return nil, err

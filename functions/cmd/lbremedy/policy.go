@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/ticket"
@@ -84,7 +85,7 @@ into force.`,
 			if err != nil {
 				return err
 			}
-			paused, err := remedy.Pauses(ctx, s)
+			paused, err := engine.Pauses(ctx, s)
 			if err != nil {
 				return err
 			}

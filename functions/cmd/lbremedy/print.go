@@ -10,8 +10,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // print writes a value as the flags ask for; in the form of a table, show does it.
@@ -69,29 +69,29 @@ func (p *program) paintOn(stream io.Writer, c colour, s string) string {
 }
 
 // outcome returns the word for where a record stands, in its colour.
-func (p *program) outcome(r events.Record) string {
+func (p *program) outcome(r event.Record) string {
 	word := state(r)
-	switch events.Result(word) {
-	case events.Fixed, events.Gone:
+	switch event.Result(word) {
+	case event.Fixed, event.Gone:
 		return p.paint(green, word)
-	case events.Planned, events.Undone, events.Superseded:
+	case event.Planned, event.Undone, event.Superseded:
 		return p.paint(cyan, word)
-	case events.Asked, events.Waiting, events.Unsettled:
+	case event.Asked, event.Waiting, event.Unsettled:
 		return p.paint(yellow, word)
-	case events.Failed, "error":
+	case event.Failed, "error":
 		return p.paint(red, word)
 	}
 	return word
 }
 
 // state returns the word for where a record stands: its result, or that a run is on it.
-func state(r events.Record) string {
+func state(r event.Record) string {
 	switch {
 	case r.Phase == "" && r.Result == "" && r.Error != "":
 		return "error"
-	case r.Phase == events.Settled, r.Phase == "":
+	case r.Phase == event.Settled, r.Phase == "":
 		return cmp.Or(string(r.Result), "unknown")
-	case r.Phase == events.Started:
+	case r.Phase == event.Started:
 		return "looking"
 	}
 	return "writing"

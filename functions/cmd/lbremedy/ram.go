@@ -9,9 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/rampermission"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -64,15 +65,15 @@ missing; with --apply as those of run.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			var to remedy.Version
+			var to ccm.Version
 			if target != "" {
 				var ok bool
-				if to, ok = remedy.ParseVersion(target); !ok {
-					return command.Wrong("--target: %q is no release of the controller, such as %s", target, remedy.Newest())
+				if to, ok = ccm.ParseVersion(target); !ok {
+					return command.Wrong("--target: %q is no release of the controller, such as %s", target, ccm.Newest())
 				}
 			}
-			needs := []checkup.Part{checkup.Services, checkup.Detail, checkup.Controller}
-			s, err := p.readParts(ctx, checkup.Source{}, append(needs, checkup.Rights))
+			needs := []doctor.Part{doctor.Services, doctor.Detail, doctor.Controller}
+			s, err := p.readParts(ctx, doctor.Source{}, append(needs, doctor.Rights))
 			if err != nil {
 				return err
 			}
@@ -103,7 +104,7 @@ missing; with --apply as those of run.`,
 		},
 	}
 	cmd.Flags().StringVar(&target, "target", "", "`release` to look at instead of the one that runs, such as v2.12.1")
-	command.Complete(cmd, "target", cobra.FixedCompletions([]string{remedy.Newest().String()}, cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "target", cobra.FixedCompletions([]string{ccm.Newest().String()}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")
 	cmd.Flags().BoolVar(&sure, "yes", false, "with --apply: don't ask")
 	a.flags(cmd)
@@ -111,33 +112,33 @@ missing; with --apply as those of run.`,
 }
 
 // gapOf returns the gap of a release; of the one that runs if none is named.
-func gapOf(s *checkup.Snapshot, to remedy.Version) (ramGap, error) {
+func gapOf(s *doctor.Snapshot, to ccm.Version) (ramGap, error) {
 	running := s.Controller.Version
 	switch {
 	case s.Detail.Managed():
 		return ramGap{}, command.Wrong("the controller of the managed cluster %s runs under service roles that Alibaba Cloud keeps: what is missing there, authorise again in the ACK console", s.Cluster)
 	case s.Controller.AccessKey:
 		return ramGap{}, command.Wrong("the controller signs with an access key of its own: the masters' RAM role does not count")
-	case to == remedy.Version{} && running == remedy.Version{}:
+	case to == ccm.Version{} && running == ccm.Version{}:
 		return ramGap{}, command.Wrong("the version of the controller can't be told: name one with --target")
-	case to == remedy.Version{}:
+	case to == ccm.Version{}:
 		to = running
 	}
-	if err := s.Err(checkup.Rights); err != nil {
+	if err := s.Err(doctor.Rights); err != nil {
 		return ramGap{}, err
 	}
 	role := s.Role
 	if role.Name == "" {
 		return ramGap{}, command.Wrong("the cluster names no RAM role of its masters")
 	}
-	needs := remedy.Needs(to, remedy.InUse(s.Detail, s.Services))
+	needs := ccm.Needs(to, ccm.InUse(s.Detail, s.Services))
 	g := role.Lacks(needs)
 	v := ramGap{Target: to.String(), Role: role.Name, Needed: len(needs), Missing: g.Missing, Denied: g.Denied, Limited: g.Limited}
-	if running != (remedy.Version{}) {
+	if running != (ccm.Version{}) {
 		v.Running = running.String()
 	}
-	if remedy.Newest().Before(to) {
-		v.Note = fmt.Sprintf("CCM %s is newer than %s, the newest release whose actions are known here: it may need more.", to, remedy.Newest())
+	if ccm.Newest().Before(to) {
+		v.Note = fmt.Sprintf("CCM %s is newer than %s, the newest release whose actions are known here: it may need more.", to, ccm.Newest())
 	}
 	if v.Missing == nil {
 		v.Missing = []string{}
@@ -145,10 +146,10 @@ func gapOf(s *checkup.Snapshot, to remedy.Version) (ramGap, error) {
 	if len(g.Missing) == 0 {
 		return v, nil
 	}
-	v.Command = remedy.AllowCommand(role.Name, g.Missing)
+	v.Command = ccm.AllowCommand(role.Name, g.Missing)
 	if extend := role.Extendable(); extend.Name != "" {
 		v.Policy = extend.Name
-		document, err := remedy.WithActions(extend.Document, g.Missing)
+		document, err := ccm.WithActions(extend.Document, g.Missing)
 		if err != nil {
 			return ramGap{}, fmt.Errorf("read the document of the policy %s: %w", v.Policy, err)
 		}
@@ -159,9 +160,9 @@ func gapOf(s *checkup.Snapshot, to remedy.Version) (ramGap, error) {
 
 // gap prints a gap with what would be done about it. That this can't be told does not
 // hide the gap.
-func (p *program) gap(ctx context.Context, env *remedy.Env, v ramGap, it item) error {
+func (p *program) gap(ctx context.Context, env *engine.Env, v ramGap, it item) error {
 	var failed error
-	if rec, err := remedy.Look(ctx, env, it.remedy, it.event); err != nil {
+	if rec, err := engine.Look(ctx, env, it.remedy, it.event); err != nil {
 		failed = fmt.Errorf("what --apply would do: %w", err)
 	} else if len(rec.Steps) == 0 {
 		v.Ask = strings.TrimSpace(rec.Finding + " " + rec.Ask)
@@ -179,7 +180,7 @@ func (p *program) gap(ctx context.Context, env *remedy.Env, v ramGap, it item) e
 func (p *program) ramGapReport(v ramGap) {
 	fmt.Fprintf(p.out, "%s  CCM %s\n", p.paint(bold, command.Clean(v.Role)), v.Target)
 	p.field("Running", v.Running)
-	p.field("Needs", remedy.Count(v.Needed, "action"))
+	p.field("Needs", ccm.Count(v.Needed, "action"))
 	p.field("Note", v.Note)
 	if len(v.Missing) == 0 {
 		p.field("Missing", "nothing")

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -124,7 +124,7 @@ func TestRAMGap(t *testing.T) {
 	}
 	sc.wants(t, 0, "nothing", "", append(apply, "--yes")...)
 
-	var cases []events.Record
+	var cases []event.Record
 	got := sc.run(t.Context(), "ls", "-o", "json")
 	if err := json.Unmarshal([]byte(got.out), &cases); err != nil || len(cases) != 1 || cases[0].Class != "ram-permission" || cases[0].Approved == nil ||
 		cases[0].Service.Kind != "cluster" || cases[0].Service.Name != "c-cli" {
@@ -189,7 +189,7 @@ func TestRAMGapOfCluster(t *testing.T) {
 		sc.wants(t, 0, "cluster c-cli  fixed", "", "ram", "gap", "--apply", "--yes", "--policy", write(t, "policy.yaml", "mode: fix\n"))
 		sc.wants(t, 0, "nothing", "", "ram", "gap")
 		got := sc.wants(t, 0, `"kind": "cluster"`, "", "ls", "-o", "json", "--service", "c-cli")
-		var cases []events.Record
+		var cases []event.Record
 		if err := json.Unmarshal([]byte(got.out), &cases); err != nil || len(cases) != 1 {
 			t.Fatalf("%v: %s", err, got.out)
 		}
@@ -241,7 +241,7 @@ func TestRAMGapOfCluster(t *testing.T) {
 		t.Parallel()
 		c, account := api{}.against(t, world())
 		sc := &scene{call: c, cloud: account}
-		sc.wants(t, codeWarning, "is newer than "+remedy.Newest().String(), "", "ram", "gap", "--target", "v9.0.0")
+		sc.wants(t, codeWarning, "is newer than "+ccm.Newest().String(), "", "ram", "gap", "--target", "v9.0.0")
 		sc.wants(t, command.CodeWrong, "", "is no release of the controller, such as", "ram", "gap", "--target", "latest")
 	})
 }

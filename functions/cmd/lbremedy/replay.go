@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -43,7 +43,7 @@ A file is read as by "lbremedy plan". With one, and without --apply, no NATS is 
 				return command.Wrong("replay --apply without a choice would answer all that the stream keeps: choose with --class, --namespace, --service, --since or -f, or say --all")
 			}
 			fromStream := len(files) == 0
-			items, env, err := p.items(ctx, files, func() (*remedy.Env, error) {
+			items, env, err := p.items(ctx, files, func() (*engine.Env, error) {
 				if fromStream || a.apply || p.known() {
 					return p.connect(ctx, file)
 				}
@@ -90,7 +90,7 @@ A file is read as by "lbremedy plan". With one, and without --apply, no NATS is 
 }
 
 // kept returns the failures of the cluster that the stream keeps, as they were classified.
-func (p *program) kept(ctx context.Context, env *remedy.Env) ([]item, error) {
+func (p *program) kept(ctx context.Context, env *engine.Env) ([]item, error) {
 	var list []item
 	g := p.progress()
 	defer g.done()
@@ -109,18 +109,18 @@ func (p *program) kept(ctx context.Context, env *remedy.Env) ([]item, error) {
 }
 
 // again classifies the failures anew and adds what was said of them then.
-func (p *program) again(ctx context.Context, env *remedy.Env, items []item) error {
-	by := events.NewClassifier(table.Table())
+func (p *program) again(ctx context.Context, env *engine.Env, items []item) error {
+	by := event.NewClassifier(table.Table())
 	for i := range items {
 		f := &items[i].event.Failure
 		was := &verdictThen{Class: f.Class}
 		if env.Stream != nil {
-			m, err := env.Stream.Last(ctx, stream.Cases, events.CaseSubject(f.Cluster, f.Service.UID, f.Class))
+			m, err := env.Stream.Last(ctx, stream.Cases, event.CaseSubject(f.Cluster, f.Service.UID, f.Class))
 			if err != nil && !errors.Is(err, stream.ErrNotFound) {
 				return err
 			}
 			if err == nil {
-				r, err := events.DecodeRecord(m.Header, m.Data)
+				r, err := event.DecodeRecord(m.Header, m.Data)
 				if err != nil {
 					return err
 				}
@@ -128,8 +128,8 @@ func (p *program) again(ctx context.Context, env *remedy.Env, items []item) erro
 			}
 		}
 		items[i].was = was
-		m := by.Classify(events.Input{Reason: f.Reason, Type: f.Type, Component: f.Component, Message: f.Message})
-		if m.Class != events.Ignored { // the stream holds no foreign ones; a cut or redacted text must not make it one
+		m := by.Classify(event.Input{Reason: f.Reason, Type: f.Type, Component: f.Component, Message: f.Message})
+		if m.Class != event.Ignored { // the stream holds no foreign ones; a cut or redacted text must not make it one
 			f.Class = m.Class
 		}
 		r, err := classOf(f.Class)

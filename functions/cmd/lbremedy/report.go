@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 const margin = 11 // columns before the text of a report
@@ -40,11 +40,11 @@ func (p *program) note(format string, args ...any) { fmt.Fprintf(p.err, format+"
 // report tells of a record as a person would want to read it: what failed and what that
 // meant, why, what was done by which rule, how it ended, and how to take it back. What only
 // helps to find out more comes last.
-func (p *program) report(r events.Record) {
+func (p *program) report(r event.Record) {
 	dry := r.Phase == ""
 	fmt.Fprintf(p.out, "%s  %s\n", p.paint(bold, command.Clean(r.Service.String())), p.outcome(r))
 	p.field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
-	if check, found := strings.CutPrefix(r.Class, checkup.ClassPrefix); found {
+	if check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix); found {
 		p.field("Found", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago, by the check "+check+" of the survey")
 	} else if strings.HasPrefix(r.Message, byPerson) {
 		p.field("Begun", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago\n"+r.Message)
@@ -52,7 +52,7 @@ func (p *program) report(r events.Record) {
 		p.field("Failed", clock(r.EventTime)+", "+p.ago(r.EventTime)+" ago\n"+r.Message)
 	}
 	impact := impacts[r.Impact]
-	if r.Result == events.Fixed || r.Result == events.Gone {
+	if r.Result == event.Fixed || r.Result == event.Gone {
 		p.field("Impact", impact.was)
 	} else {
 		p.field("Impact", impact.is)
@@ -79,7 +79,7 @@ func (p *program) report(r events.Record) {
 }
 
 // ending tells how it ended, and how to take it back.
-func (p *program) ending(r events.Record, dry bool) {
+func (p *program) ending(r event.Record, dry bool) {
 	if dry {
 		p.field("Outcome", "Nothing was written.")
 		return
@@ -99,8 +99,8 @@ func (p *program) ending(r events.Record, dry bool) {
 
 // wayBack says how a person takes back what was written, or that there is no way; empty
 // if there is nothing to take back.
-func wayBack(r events.Record) string {
-	if r.Result == events.Undone {
+func wayBack(r event.Record) string {
+	if r.Result == event.Undone {
 		return ""
 	}
 	text := ""
@@ -117,19 +117,19 @@ func wayBack(r events.Record) string {
 
 // impacts say what the users of a Service notice, and what they noticed of a failure
 // that is over.
-var impacts = map[events.Impact]struct{ is, was string }{
-	events.NeverUp: {"The Service has no address: it never worked.", "The Service had no address: it had never worked."},
-	events.Frozen:  {"Traffic still flows, to the backends of the last sync.", "Traffic still flowed, to the backends of the last sync."},
-	events.Serving: {"Traffic flows; only the sync of settings fails.", "Traffic flowed; only the sync of settings failed."},
+var impacts = map[event.Impact]struct{ is, was string }{
+	event.NeverUp: {"The Service has no address: it never worked.", "The Service had no address: it had never worked."},
+	event.Frozen:  {"Traffic still flows, to the backends of the last sync.", "Traffic still flowed, to the backends of the last sync."},
+	event.Serving: {"Traffic flows; only the sync of settings fails.", "Traffic flowed; only the sync of settings failed."},
 }
 
 // steps tells what was done or would be, what stood there, and the way back.
-func (p *program) steps(r events.Record, dry bool) {
+func (p *program) steps(r event.Record, dry bool) {
 	if len(r.Steps) == 0 {
 		return
 	}
 	head := fmt.Sprintf("%d of %d steps done", min(r.Next, len(r.Steps)), len(r.Steps))
-	if dry || r.Result == events.Planned || r.Result == events.Asked {
+	if dry || r.Result == event.Planned || r.Result == event.Asked {
 		head = "nothing done yet"
 	}
 	if r.Risk != "" { // an undo has none of its own
@@ -154,7 +154,7 @@ func (p *program) steps(r events.Record, dry bool) {
 }
 
 // changes tells what the controller's sync changes beside the steps; empty if nothing.
-func changes(r events.Record) string {
+func changes(r event.Record) string {
 	if len(r.Changes) == 0 {
 		return ""
 	}
@@ -170,7 +170,7 @@ func changes(r events.Record) string {
 
 // brief returns what a step does with the controller's annotations under the short names
 // by which its documentation calls them. The journal has them in full.
-func brief(text string) string { return strings.ReplaceAll(text, remedy.Prefix, "") }
+func brief(text string) string { return strings.ReplaceAll(text, ccm.Prefix, "") }
 
 // change tells what stood where a step writes, and what stands there after it. Steps
 // keep the one under "was", as one value or as one by key, where a key that is not
@@ -195,7 +195,7 @@ func change(step json.RawMessage) []string {
 			if !ok {
 				was = "absent"
 			}
-			key = strings.TrimPrefix(key, remedy.Prefix)
+			key = strings.TrimPrefix(key, ccm.Prefix)
 			lines = append(lines, "before: "+key+" "+was, "after: "+key+" "+after)
 		}
 		for _, key := range sortedKeys(s.Set) {
@@ -232,7 +232,7 @@ func value(data json.RawMessage) string {
 }
 
 // course tells when what happened, counted from the failure.
-func course(r events.Record) string {
+func course(r event.Record) string {
 	var parts []string
 	for _, at := range []struct {
 		what string
@@ -246,15 +246,15 @@ func course(r events.Record) string {
 }
 
 // traceOf names the trace in which the run is told, and that of the event which opened the case.
-func traceOf(r events.Record) string {
-	text := events.TraceID(r.Trace)
-	if opened := events.TraceID(r.Opened); opened != "" {
+func traceOf(r event.Record) string {
+	text := event.TraceID(r.Trace)
+	if opened := event.TraceID(r.Opened); opened != "" {
 		text += "; the case began in " + opened
 	}
 	return text
 }
 
-func timings(t events.Timings) string {
+func timings(t event.Timings) string {
 	var parts []string
 	var sum time.Duration
 	for _, phase := range []struct {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 func (p *program) runCommand() *cobra.Command {
@@ -31,7 +31,7 @@ at again until it is settled or --wait is over; a worker goes on from there.`,
   lbremedy run shop/web --policy fix.yaml --apply`,
 		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			items, env, err := p.items(cmd.Context(), args, func() (*remedy.Env, error) { return p.connect(cmd.Context(), file) })
+			items, env, err := p.items(cmd.Context(), args, func() (*engine.Env, error) { return p.connect(cmd.Context(), file) })
 			if env != nil {
 				defer env.Stream.Close()
 			}
@@ -47,7 +47,7 @@ at again until it is settled or --wait is over; a worker goes on from there.`,
 }
 
 // connect connects to the cluster, the cloud and the stream.
-func (p *program) connect(ctx context.Context, policyPath string) (*remedy.Env, error) {
+func (p *program) connect(ctx context.Context, policyPath string) (*engine.Env, error) {
 	if policyPath != "" {
 		if _, err := policyFile(policyPath); err != nil {
 			return nil, err
@@ -84,21 +84,21 @@ func (a *answering) flags(cmd *cobra.Command) {
 // A verdict is what is said of a failure, and in a replay what was said before.
 type verdict struct {
 	Was *verdictThen `json:"was,omitempty"`
-	events.Record
+	event.Record
 	err error
 }
 
 // A verdictThen is what was said of a failure when it happened.
 type verdictThen struct {
-	Class  string        `json:"class"`
-	Result events.Result `json:"result,omitempty"` // empty: nobody has answered it
+	Class  string       `json:"class"`
+	Result event.Result `json:"result,omitempty"` // empty: nobody has answered it
 }
 
 const atOnce = 8 // failures that are answered at a time
 
 // answer answers the failures, prints what came of them, and returns what the exit
 // code follows from.
-func (p *program) answer(ctx context.Context, env *remedy.Env, items []item, a answering) error {
+func (p *program) answer(ctx context.Context, env *engine.Env, items []item, a answering) error {
 	verdicts := make([]verdict, len(items))
 	g := p.progress()
 	var mu sync.Mutex
@@ -121,7 +121,7 @@ func (p *program) answer(ctx context.Context, env *remedy.Env, items []item, a a
 			rec, err := p.one(ctx, env, it, a)
 			if err != nil {
 				rec.Service, rec.Class, rec.Cluster, rec.Event = it.event.Failure.Service, it.remedy.Class, env.Cluster, it.event.ID
-				rec.Error = events.Redact(err.Error())
+				rec.Error = event.Redact(err.Error())
 			}
 			verdicts[i] = verdict{it.was, rec, err}
 			mu.Lock()
@@ -161,16 +161,16 @@ func (p *program) every(d time.Duration, f func()) (stop func()) {
 }
 
 // one answers one failure. A case that waits is looked at again while there is time.
-func (p *program) one(ctx context.Context, env *remedy.Env, it item, a answering) (events.Record, error) {
+func (p *program) one(ctx context.Context, env *engine.Env, it item, a answering) (event.Record, error) {
 	if !a.apply {
-		return remedy.Look(ctx, env, it.remedy, it.event)
+		return engine.Look(ctx, env, it.remedy, it.event)
 	}
 	it.event.Again = true
 	end := time.Now().Add(a.wait)
 	for {
-		rec, err := remedy.Run(ctx, env, it.remedy, it.event)
+		rec, err := engine.Run(ctx, env, it.remedy, it.event)
 		again := max(rec.Wait, time.Second)
-		if err != nil || rec.Result != events.Waiting || time.Now().Add(again).After(end) {
+		if err != nil || rec.Result != event.Waiting || time.Now().Add(again).After(end) {
 			return rec, err
 		}
 		select {
@@ -221,7 +221,7 @@ func (p *program) verdicts(all []verdict, a answering) {
 }
 
 // steps returns the steps of a record in words.
-func steps(r events.Record) []string {
+func steps(r event.Record) []string {
 	var texts []string
 	for _, s := range r.Steps {
 		texts = append(texts, s.Text)
@@ -237,9 +237,9 @@ func (p *program) code(all []verdict, a answering) error {
 		case v.err != nil:
 			failed = true
 			fmt.Fprintf(p.err, "%s %s: %s\n", p.paintOn(p.err, red, "error:"), v.Service, command.Clean(v.Error))
-		case v.Result == events.Failed:
+		case v.Result == event.Failed:
 			failed = true
-		case v.Result == events.Planned && !a.apply:
+		case v.Result == event.Planned && !a.apply:
 		case isOpen(v.Record):
 			open = true
 		}

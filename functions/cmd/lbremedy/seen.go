@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A seenRecord is a record as it is printed: with how often runs have ended as it says,
 // which the journal does not hold.
 type seenRecord struct {
-	events.Record
+	event.Record
 	Seen *repeats `json:"seen,omitempty"` // absent: only the one that wrote the record did
 }
 
@@ -35,14 +35,14 @@ func (r *repeats) in(p *program) string {
 
 // seen returns the records with how often runs have ended as they say. Of a Service, by
 // its UID, or of all with "*".
-func (p *program) seen(ctx context.Context, s *stream.Stream, uid string, records []events.Record) ([]seenRecord, error) {
-	runs := map[string]events.Running{}
-	entries, err := s.Entries(ctx, events.RunKey(cmp.Or(p.cluster, "*"), uid, "*"))
+func (p *program) seen(ctx context.Context, s *stream.Stream, uid string, records []event.Record) ([]seenRecord, error) {
+	runs := map[string]event.Running{}
+	entries, err := s.Entries(ctx, event.RunKey(cmp.Or(p.cluster, "*"), uid, "*"))
 	if err != nil {
 		return nil, fmt.Errorf("read how often cases were seen: %w", err)
 	}
 	for _, e := range entries {
-		var r events.Running
+		var r event.Running
 		if err := json.Unmarshal(e.Value, &r); err != nil {
 			return nil, fmt.Errorf("read how often a case was seen, key %s: %w", e.Key, err)
 		}
@@ -52,7 +52,7 @@ func (p *program) seen(ctx context.Context, s *stream.Stream, uid string, record
 	for i, rec := range records {
 		list[i].Record = rec
 		// A count of an earlier record is none of this one.
-		if r := runs[events.RunKey(rec.Cluster, rec.Service.UID, rec.Class)]; r.Seen > 1 && !r.Since(rec).At.Equal(rec.At) {
+		if r := runs[event.RunKey(rec.Cluster, rec.Service.UID, rec.Class)]; r.Seen > 1 && !r.Since(rec).At.Equal(rec.At) {
 			list[i].Seen = &repeats{r.Seen, r.First, r.Last}
 		}
 	}

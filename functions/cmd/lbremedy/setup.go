@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -49,7 +49,7 @@ then stays too. With --policy the policy of the file comes into force in these c
 				p.note("No cluster is named with --cluster: consumers stay as they are.")
 			}
 			for _, cluster := range clusters {
-				if err := events.ValidCluster(cluster); err != nil {
+				if err := event.ValidCluster(cluster); err != nil {
 					return command.Wrong("--cluster: %w", err)
 				}
 			}

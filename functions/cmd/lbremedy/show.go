@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 func (p *program) show() *cobra.Command {
@@ -80,11 +80,11 @@ func (p *program) timeline(h history) {
 	for _, r := range h {
 		line := string(r.Phase)
 		switch r.Phase {
-		case events.Step:
+		case event.Step:
 			line = fmt.Sprintf("step %d of %d applied", r.Next, len(r.Steps))
-		case events.Intent:
+		case event.Intent:
 			line = fmt.Sprintf("plan of %d steps decided, attempt %d", len(r.Steps), r.Attempt)
-		case events.Settled:
+		case event.Settled:
 			line = p.outcome(r)
 		}
 		if r.Error != "" {

@@ -7,18 +7,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // showSnapshots prints how the load balancers of a case stood before each attempt.
-func (p *program) showSnapshots(ctx context.Context, s *stream.Stream, r events.Record) error {
-	list := []remedy.Snapshot{}
-	err := s.Each(ctx, stream.Cases, events.KeptSubject(r.Cluster, r.Service.UID, r.Class), time.Time{}, func(m stream.Message) error {
-		kept, err := remedy.ReadSnapshot(m)
+func (p *program) showSnapshots(ctx context.Context, s *stream.Stream, r event.Record) error {
+	list := []engine.Snapshot{}
+	err := s.Each(ctx, stream.Cases, event.KeptSubject(r.Cluster, r.Service.UID, r.Class), time.Time{}, func(m stream.Message) error {
+		kept, err := engine.ReadSnapshot(m)
 		if err != nil {
 			return fmt.Errorf("message %d of the journal: %w", m.Sequence, err)
 		}
@@ -43,7 +43,7 @@ func (p *program) showSnapshots(ctx context.Context, s *stream.Stream, r events.
 	})
 }
 
-func (p *program) snapshot(s remedy.Snapshot) {
+func (p *program) snapshot(s engine.Snapshot) {
 	fmt.Fprintf(p.out, "%s  before attempt %d of %s, at %s\n", p.paint(bold, command.Clean(s.Service.String())), s.Attempt, s.Case, clock(s.At))
 	if len(s.Balancers) == 0 {
 		fmt.Fprintln(p.out, "It had no load balancer that could be found.")

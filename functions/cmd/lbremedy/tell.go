@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
@@ -32,7 +32,7 @@ func publishTell(ctx context.Context, s *stream.Stream, cluster, path string) er
 // A teller tells the sinks in force, whichever those are at the time.
 type teller struct {
 	*upping
-	env      *remedy.Env
+	env      *engine.Env
 	sinks    []policy.Sink
 	follower *ticket.Follower
 
@@ -42,7 +42,7 @@ type teller struct {
 
 // teller returns what tells the sinks in force; an error if one of them can't be told. Of
 // sinks of a newer release it tells none.
-func (u *upping) teller(ctx context.Context, env *remedy.Env) (*teller, error) {
+func (u *upping) teller(ctx context.Context, env *engine.Env) (*teller, error) {
 	t := &teller{upping: u, env: env}
 	sinks, err := policy.TellInForce(ctx, env.Stream, env.Cluster)
 	if errors.Is(err, policy.ErrNewer) {
@@ -151,7 +151,7 @@ func (t *teller) change(ctx context.Context) *teller {
 		next := &teller{upping: t.upping, env: t.env}
 		if err := next.take(sinks); err != nil {
 			refused = sinks
-			t.log().Error("the sinks of the policy are not taken; the last good ones stay", "error", events.Redact(err.Error()))
+			t.log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
 			continue
 		}
 		return next

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
@@ -214,18 +214,18 @@ them, mute the Service with the label lbremedy.io/mute.`,
 				return err
 			}
 			return p.print(map[string]any{"incident": i.ID, "closed": n}, func() {
-				if strings.HasPrefix(i.Class, checkup.ClassPrefix) {
-					fmt.Fprintf(p.out, "Closed %s, of which %s stood.\n", i.ID, remedy.Count(n, "case"))
+				if strings.HasPrefix(i.Class, doctor.ClassPrefix) {
+					fmt.Fprintf(p.out, "Closed %s, of which %s stood.\n", i.ID, ccm.Count(n, "case"))
 					return
 				}
-				fmt.Fprintf(p.out, "Closed %s, over which %s failed.\n", i.ID, remedy.Count(n, "Service"))
+				fmt.Fprintf(p.out, "Closed %s, over which %s failed.\n", i.ID, ccm.Count(n, "Service"))
 			})
 		},
 	}
 }
 
 // ticketsOf names the tickets of a case, one in a line.
-func ticketsOf(ctx context.Context, s *stream.Stream, r events.Record) (string, error) {
+func ticketsOf(ctx context.Context, s *stream.Stream, r event.Record) (string, error) {
 	found, err := ticket.Of(ctx, s, r.Class, r.Service.UID)
 	if err != nil {
 		return "", err

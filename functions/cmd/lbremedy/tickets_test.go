@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
@@ -58,9 +58,9 @@ func TestTickets(t *testing.T) {
 		}
 	}
 	now := time.Now().Add(-time.Minute)
-	r := events.Record{
-		Case: "44444444-20260102T150405", Cluster: "c1", Class: "arrearage", Service: events.Service{Namespace: "shop", Name: "web", UID: uidOf(1)}, Event: "e", Message: "unpaid",
-		EventTime: now, Phase: events.Settled, Result: events.Asked, At: now, First: now, Who: "worker", Finding: "The account is in arrears.", Cause: "bill", Ask: "Pay.",
+	r := event.Record{
+		Case: "44444444-20260102T150405", Cluster: "c1", Class: "arrearage", Service: event.Service{Namespace: "shop", Name: "web", UID: uidOf(1)}, Event: "e", Message: "unpaid",
+		EventTime: now, Phase: event.Settled, Result: event.Asked, At: now, First: now, Who: "worker", Finding: "The account is in arrears.", Cause: "bill", Ask: "Pay.",
 	}
 	if err := seed(ctx, s, r); err != nil {
 		t.Fatal(err)
@@ -90,13 +90,13 @@ func TestSurveyedCase(t *testing.T) {
 	t.Parallel()
 	c, s := embed(t)
 	now := time.Now().Add(-time.Minute)
-	r := events.Record{
-		Case: "44444444-20260102T150405", Cluster: "c1", Class: "survey-room", Service: events.Service{Kind: "load balancer", Name: "lb-1", UID: uidOf(1)}, Event: "e", Message: "It is full.",
-		EventTime: now, Phase: events.Settled, Result: events.Asked, At: now, First: now, Who: "worker", Finding: "It is full.", Ask: "Make room.",
+	r := event.Record{
+		Case: "44444444-20260102T150405", Cluster: "c1", Class: "survey-room", Service: event.Service{Kind: "load balancer", Name: "lb-1", UID: uidOf(1)}, Event: "e", Message: "It is full.",
+		EventTime: now, Phase: event.Settled, Result: event.Asked, At: now, First: now, Who: "worker", Finding: "It is full.", Ask: "Make room.",
 	}
 	planned := r
-	planned.Case, planned.Class, planned.Service = "55555555-20260102T150405", "survey-finalizers", events.Service{Namespace: "shop", Name: "web", UID: "55555555-0000-4000-8000-000000000002"}
-	planned.Steps, planned.Digest = []events.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, strings.Repeat("0", 32)
+	planned.Case, planned.Class, planned.Service = "55555555-20260102T150405", "survey-finalizers", event.Service{Namespace: "shop", Name: "web", UID: "55555555-0000-4000-8000-000000000002"}
+	planned.Steps, planned.Digest = []event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, strings.Repeat("0", 32)
 	if err := seed(t.Context(), s, r, planned); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // From the Kubernetes Event to the fix, all that was done is one trace at a collector,
@@ -50,15 +50,15 @@ func TestTraces(t *testing.T) {
 
 	sc := newScene(t)
 	u := sc.up(t, "--policy", write(t, "fix.yaml", sc.fixes()+"risk: medium\n"))
-	fixed := u.until(t, func(r events.Record) bool { return r.Result == events.Fixed })
-	if got := sc.run(t.Context(), "show", fixed.Case); got.code != 0 || !strings.Contains(got.out, "\nTrace      "+events.TraceID(fixed.Trace)+"\n") {
+	fixed := u.until(t, func(r event.Record) bool { return r.Result == event.Fixed })
+	if got := sc.run(t.Context(), "show", fixed.Case); got.code != 0 || !strings.Contains(got.out, "\nTrace      "+event.TraceID(fixed.Trace)+"\n") {
 		t.Errorf("show names no trace: %+v", got)
 	}
 	u.end(t) // what waits is sent
 
 	// The story of the run that fixed it, each part within the one above.
-	trace := events.TraceID(fixed.Trace)
-	if want := events.TraceID(events.TraceOf("c-cli", fixed.Event)); trace != want {
+	trace := event.TraceID(fixed.Trace)
+	if want := event.TraceID(event.TraceOf("c-cli", fixed.Event)); trace != want {
 		t.Errorf("the record is of trace %q, want %q", trace, want)
 	}
 	said := func(s *otlp.Span, key string) string {

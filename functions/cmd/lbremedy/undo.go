@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 func (p *program) undo() *cobra.Command {
@@ -55,7 +55,7 @@ policy (unsettled: undo), and not a person's.`,
 				return err
 			}
 			env.Stream = s
-			rec, err := remedy.Undo(ctx, env, class, steps)
+			rec, err := engine.Undo(ctx, env, class, steps)
 			if err != nil {
 				return err
 			}
@@ -68,8 +68,8 @@ policy (unsettled: undo), and not a person's.`,
 
 // applied returns what a case has applied and not taken back: a record of each
 // attempt, the newest first.
-func applied(h history) ([]events.Record, error) {
-	steps, back := remedy.Applied(h)
+func applied(h history) ([]event.Record, error) {
+	steps, back := engine.Applied(h)
 	switch {
 	case !back.IsZero():
 		return nil, command.Wrong("case %s was taken back at %s already", h.last().Case, clock(back))
@@ -80,7 +80,7 @@ func applied(h history) ([]events.Record, error) {
 }
 
 // back tells what undo would do.
-func (p *program) back(attempts []events.Record) {
+func (p *program) back(attempts []event.Record) {
 	fmt.Fprintf(p.out, "%s of %s:\n", attempts[0].Case, command.Clean(attempts[0].Service.String()))
 	for _, r := range attempts {
 		for i := min(r.Next, len(r.Steps)) - 1; i >= 0; i-- {

@@ -13,15 +13,17 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/events/exporter"
 	frame "github.com/lbremedy/lbremedy/events/program"
-	"github.com/lbremedy/lbremedy/events/table"
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/survey"
-	"github.com/lbremedy/lbremedy/shared/checkup"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/observe/trace"
@@ -174,7 +176,7 @@ func (u *upping) run(ctx context.Context) error {
 
 // env connects to the cluster and the cloud. A teller alone asks neither before there is
 // something to tell: a sink of kind event or alibaba is all that needs one.
-func (u *upping) env(ctx context.Context, config host.Config) (*remedy.Env, error) {
+func (u *upping) env(ctx context.Context, config host.Config) (*engine.Env, error) {
 	if u.parts.teller && !u.parts.exporter && !u.parts.worker {
 		config.Credentials = u.keys
 		env, err := host.Look(config)
@@ -199,7 +201,7 @@ func (u *upping) endTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := u.traces.Shutdown(ctx); err != nil {
-		u.log().Warn("the last traces were not sent", "error", events.Redact(err.Error()))
+		u.log().Warn("the last traces were not sent", "error", event.Redact(err.Error()))
 	}
 }
 
@@ -255,14 +257,14 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 }
 
 // work runs the parts until ctx ends.
-func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) error {
+func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var begin []func() error // once all parts are known to be in order
 	var x *exporter.Exporter
 	var err error
 	if u.parts.exporter {
 		x, err = exporter.New(exporter.Config{
-			Cluster: u.cluster, Kube: env.Kube, Stream: env.Stream, Classifier: events.NewClassifier(table.Table()), Log: env.Log,
+			Cluster: u.cluster, Kube: env.Kube, Stream: env.Stream, Classifier: event.NewClassifier(table.Table()), Log: env.Log,
 			Rate: u.rate, Burst: u.burst, Now: env.Now,
 		})
 		if err != nil {
@@ -279,9 +281,9 @@ func (u *upping) work(ctx context.Context, env *remedy.Env, door net.Listener) e
 			func() error { return h.Work(ctx, u.workers) },
 			func() error { return (&ticket.Looker{Env: env, Remedies: functions.All}).Run(ctx) })
 		if u.every > 0 {
-			p := &checkup.Patrol{Env: env, Checks: survey.Checks()}
+			p := &doctor.ScheduledRun{Env: env, Checks: checks.Checks()}
 			said := u.metrics.Survey(checkIDs(p.Checks), u.every)
-			begin = append(begin, func() error { return u.patrol(ctx, p, said) })
+			begin = append(begin, func() error { return u.scheduled(ctx, p, said) })
 		}
 	}
 	var told *teller
@@ -340,10 +342,10 @@ func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Expo
 // those that the account shares with the controller.
 const oftenest = 5 * time.Minute
 
-// patrol surveys the cluster soon and each time again. A survey that fails is tried
+// scheduled surveys the cluster soon and each time again. A survey that fails is tried
 // again at the next time. The first one waits for a moment that chance chooses: programs
 // that start together would take the account's calls together.
-func (u *upping) patrol(ctx context.Context, p *checkup.Patrol, said *observe.Survey) error {
+func (u *upping) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Survey) error {
 	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
 	defer next.Stop()
 	tick := time.NewTicker(u.every)
@@ -359,22 +361,22 @@ func (u *upping) patrol(ctx context.Context, p *checkup.Patrol, said *observe.Su
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, checkup.ErrElsewhere):
+		case errors.Is(err, doctor.ErrElsewhere):
 			said.Elsewhere(u.now())
 			u.log().Info("the cluster is being surveyed by another process")
 		case err != nil:
 			said.Failed()
-			u.log().Error("the survey failed; it is tried again at the next time", "error", events.Redact(err.Error()))
+			u.log().Error("the survey failed; it is tried again at the next time", "error", event.Redact(err.Error()))
 		default:
 			surveyed(said, u.now(), r.Result)
 			u.note("Survey: %s opened, %d closed, %d stand, %d unknown. What was found: lbremedy doctor.",
-				remedy.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
+				ccm.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
 		}
 	}
 }
 
 // checkIDs returns the IDs of checks.
-func checkIDs(checks []*checkup.Check) []string {
+func checkIDs(checks []*doctor.Check) []string {
 	var ids []string
 	for _, c := range checks {
 		ids = append(ids, c.ID)
@@ -386,7 +388,7 @@ func checkIDs(checks []*checkup.Check) []string {
 const startWithin = time.Minute
 
 // surveyed says in the metrics what a survey found.
-func surveyed(said *observe.Survey, at time.Time, r checkup.Result) {
+func surveyed(said *observe.Survey, at time.Time, r doctor.Result) {
 	findings, unknown := map[[2]string]int{}, map[string]int{}
 	for _, f := range r.Findings {
 		findings[[2]string{f.Check, f.Severity.String()}]++
@@ -453,19 +455,19 @@ func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State,
 	if err != nil {
 		return now, err
 	}
-	left, err := remedy.PlacesLeft(ctx, s, u.cluster, now.Classes, allowed.Budgets)
+	left, err := engine.PlacesLeft(ctx, s, u.cluster, now.Classes, allowed.Budgets)
 	if err != nil {
 		return now, err
 	}
 	now.Left, now.ClusterLeft = left.Class, left.Cluster
-	open, err := remedy.Breakers(ctx, s, u.cluster)
+	open, err := engine.Breakers(ctx, s, u.cluster)
 	if err != nil {
 		return now, err
 	}
 	for _, b := range open {
 		now.Open = append(now.Open, b.Class)
 	}
-	paused, err := remedy.Paused(ctx, s, u.cluster)
+	paused, err := engine.Paused(ctx, s, u.cluster)
 	if err != nil {
 		return now, err
 	}
@@ -486,7 +488,7 @@ func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State,
 }
 
 // seen counts and traces a run, and prints how the case stands, if that is new.
-func (u *upping) seen(r events.Record, err error) {
+func (u *upping) seen(r event.Record, err error) {
 	u.metrics.Seen(r, err)
 	u.traces.Seen(r)
 	if err != nil || r.Case == "" {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -33,7 +33,7 @@ interrupted. With -o json each record is a line of JSON, with yaml a document.`,
 				p.note("Following the journal; Ctrl-C ends it.")
 			}
 			return s.FollowSince(cmd.Context(), stream.Cases, p.caseFilter(f.classes), f.since.Time, func(m stream.Message) error {
-				r, err := events.DecodeRecord(m.Header, m.Data)
+				r, err := event.DecodeRecord(m.Header, m.Data)
 				if err != nil {
 					p.note("a record can't be read: %s", command.Clean(err.Error()))
 					return nil
@@ -52,18 +52,18 @@ interrupted. With -o json each record is a line of JSON, with yaml a document.`,
 }
 
 // live prints a record in one line.
-func (p *program) live(r events.Record) {
+func (p *program) live(r event.Record) {
 	said := r.Finding
 	switch {
-	case r.Phase == events.Started:
+	case r.Phase == event.Started:
 		said = r.Message
-	case r.Phase == events.Intent, r.Phase == events.Step:
+	case r.Phase == event.Intent, r.Phase == event.Step:
 		if r.Next < len(r.Steps) {
 			said = r.Steps[r.Next].Text
 		}
 	case r.Error != "":
 		said = r.Error
-	case r.Result == events.Fixed && len(r.Steps) > 0:
+	case r.Result == event.Fixed && len(r.Steps) > 0:
 		said = fmt.Sprintf("%s (%s after the failure)", r.Steps[0].Text, short(r.At.Sub(r.EventTime)))
 	}
 	head := fmt.Sprintf("%s  %s  %s  %s  ", r.At.Local().Format("15:04:05"), pad(p.outcome(r), state(r), 10), command.Clean(r.Service.String()), r.Class)

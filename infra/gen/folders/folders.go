@@ -25,7 +25,7 @@ import (
 const functions = "functions"
 
 // notClasses are folders of functions that hold no class.
-var notClasses = []string{"cmd", "survey"}
+var notClasses = []string{"cmd", "doctor", "survey"}
 
 // notPackages are names that the generated files use for something else.
 var notPackages = []string{"main", "init", "remedy", "serve"}

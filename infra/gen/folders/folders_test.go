@@ -51,7 +51,7 @@ func TestGenerate(t *testing.T) {
 				"functions/zoneshortage/zoneshortage.go": file("package zoneshortage"),
 				"functions/busy/busy.go":                 file("package busy"),
 				"functions/halfmade/doc.md":              file("# Half made"),
-				"functions/survey/survey.go":             file("package survey"),
+				"functions/doctor/doctor.go":             file("package doctor"),
 				"functions/cmd/cmd.go":                   file("package cmd"),
 				"functions/cmd/lbremedy/main.go":         file("package main"),
 			},

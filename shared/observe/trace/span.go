@@ -12,7 +12,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	otel "go.opentelemetry.io/otel/trace"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // scope is the name of what makes the spans.
@@ -50,7 +50,7 @@ func digest(parts ...string) (id otel.SpanID) {
 
 // context of W3C as the SDK knows it. A malformed one yields one that is not valid.
 func parse(parent string) otel.SpanContext {
-	if events.TraceID(parent) == "" {
+	if event.TraceID(parent) == "" {
 		return otel.SpanContext{}
 	}
 	of := otel.SpanContextConfig{Remote: true}
@@ -65,7 +65,7 @@ func parse(parent string) otel.SpanContext {
 // A making is the spans of one record.
 type making struct {
 	*Sender
-	r     events.Record
+	r     event.Record
 	trace otel.TraceID
 	attrs []attribute.KeyValue // that all its spans have
 }
@@ -82,7 +82,7 @@ type making struct {
 //
 // The event is the root of its trace where the exporter named that, and a child of
 // what another sender named. Each run on it adds a queue and a run.
-func (s *Sender) make(ctx context.Context, r events.Record) {
+func (s *Sender) make(ctx context.Context, r event.Record) {
 	if !began(&r) {
 		return
 	}
@@ -96,19 +96,19 @@ func (s *Sender) make(ctx context.Context, r events.Record) {
 		clear(s.known)
 	}
 
-	own := events.TraceOf(r.Cluster, r.Event)
+	own := event.TraceOf(r.Cluster, r.Event)
 	parent := parse(r.Trace)
 	if !parent.IsValid() {
 		parent = parse(own)
 	}
 	m.trace = parent.TraceID()
-	event := parent.SpanID()
-	if m.trace.String() != events.TraceID(own) {
+	ev := parent.SpanID()
+	if m.trace.String() != event.TraceID(own) {
 		ctx = otel.ContextWithRemoteSpanContext(ctx, parent)
-		event = digest(m.trace.String(), parent.SpanID().String(), r.Event, "event")
+		ev = digest(m.trace.String(), parent.SpanID().String(), r.Event, "event")
 	}
 	from, published := earlier(r.EventTime, r.Began), within(r.Recorded, r.EventTime, r.Began)
-	ctx, end := m.span(ctx, event, "event", from, otel.WithSpanKind(otel.SpanKindProducer), otel.WithAttributes(m.event()...))
+	ctx, end := m.span(ctx, ev, "event", from, otel.WithSpanKind(otel.SpanKindProducer), otel.WithAttributes(m.event()...))
 	end(published)
 
 	waits := published
@@ -123,9 +123,9 @@ func (s *Sender) make(ctx context.Context, r events.Record) {
 	switch {
 	case r.Error != "":
 		span.SetStatus(codes.Error, clip(r.Error))
-	case r.Result == events.Failed, r.Result == events.Unsettled:
+	case r.Result == event.Failed, r.Result == event.Unsettled:
 		span.SetStatus(codes.Error, clip(r.Rule))
-	case r.Result == events.Fixed:
+	case r.Result == event.Fixed:
 		span.SetStatus(codes.Ok, "")
 	}
 	for _, p := range phases(r) {
@@ -185,7 +185,7 @@ func (m making) service() []attribute.KeyValue {
 func (m making) event() []attribute.KeyValue {
 	return append(m.service(),
 		semconv.CloudEventsEventID(clip(m.r.Event)), semconv.CloudEventsEventSource("/clusters/"+clip(m.r.Cluster)),
-		semconv.CloudEventsEventType(events.TypeFailed), str("lbremedy.message", m.r.Message),
+		semconv.CloudEventsEventType(event.TypeFailed), str("lbremedy.message", m.r.Message),
 	)
 }
 
@@ -219,7 +219,7 @@ type phase struct {
 
 // phases returns the phases that a run came to. The first three follow on each other
 // from its beginning; the last two on each other until its end.
-func phases(r events.Record) []phase {
+func phases(r event.Record) []phase {
 	t, at := r.Timings, r.Began
 	var out []phase
 	for _, p := range []struct {
@@ -245,7 +245,7 @@ func phases(r events.Record) []phase {
 
 // began fills in when a run began that a version before wrote, and reports whether
 // the times of the record can be those of a run.
-func began(r *events.Record) bool {
+func began(r *event.Record) bool {
 	if r.Began.IsZero() {
 		t := r.Timings
 		r.Began = r.At.Add(-max(0, t.Resume) - max(0, t.Diagnose) - max(0, t.Decide) - max(0, t.Apply) - max(0, t.Verify))

@@ -34,7 +34,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 const (
@@ -51,7 +51,7 @@ type Sender struct {
 	exporter sdk.SpanExporter
 	provider *sdk.TracerProvider
 	made     *made
-	queue    chan events.Record
+	queue    chan event.Record
 	stop     context.CancelFunc // ends a request that is under way
 	done     chan struct{}      // closed when all is sent or dropped
 
@@ -101,7 +101,7 @@ func New(ctx context.Context, version, cluster string, log *slog.Logger) (*Sende
 	s := &Sender{
 		log: log, exporter: exporter, made: m,
 		provider: sdk.NewTracerProvider(sdk.WithResource(res), sdk.WithIDGenerator(named{}), sdk.WithSpanProcessor(m)),
-		queue:    make(chan events.Record, waiting), done: make(chan struct{}), known: map[string]bool{},
+		queue:    make(chan event.Record, waiting), done: make(chan struct{}), known: map[string]bool{},
 	}
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go s.run(ctx)
@@ -110,8 +110,8 @@ func New(ctx context.Context, version, cluster string, log *slog.Logger) (*Sende
 
 // Seen takes note of a run by its record, and returns at once. A record of a run that
 // has not ended is passed over: the one that ends it tells all.
-func (s *Sender) Seen(r events.Record) {
-	if s == nil || r.Phase != events.Settled {
+func (s *Sender) Seen(r event.Record) {
+	if s == nil || r.Phase != event.Settled {
 		return
 	}
 	s.mu.RLock()
@@ -228,7 +228,7 @@ const longest = 512
 
 // clip returns a text without secrets, as short as a span or a line of the log bears it.
 func clip(text string) string {
-	text = events.Redact(text)
+	text = event.Redact(text)
 	if len(text) > longest {
 		text = text[:longest] + "…"
 	}

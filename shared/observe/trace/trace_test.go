@@ -26,7 +26,7 @@ import (
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lbremedy/lbremedy/events"
+	"github.com/lbremedy/lbremedy/shared/event"
 )
 
 // A collector takes traces over OTLP as a real one does.
@@ -115,22 +115,22 @@ func end(s *Sender, within time.Duration) error {
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // record is a run that annotated, failed to touch, and was seen to work all the same.
-func record(changes ...func(*events.Record)) events.Record {
+func record(changes ...func(*event.Record)) event.Record {
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
-	r := events.Record{
-		Case: "22222222-20260102T120000", Cluster: "c1", Class: "busy", Service: events.Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"},
+	r := event.Record{
+		Case: "22222222-20260102T120000", Cluster: "c1", Class: "busy", Service: event.Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"},
 		Event: "11111111-1111-1111-1111-111111111111.3.700", Message: "it is busy", EventTime: noon, Recorded: at(500), Began: at(800), At: at(9000),
-		Phase: events.Settled, Result: events.Fixed, Who: "worker", Attempt: 1, Mode: "fix", Next: 2,
-		Steps: []events.StepRecord{
+		Phase: event.Settled, Result: event.Fixed, Who: "worker", Attempt: 1, Mode: "fix", Next: 2,
+		Steps: []event.StepRecord{
 			{Kind: "annotate", Text: "annotate a=b", Target: "service/x", Risk: "low", Began: at(1500), Ended: at(1600)},
 			{Kind: "touch", Text: "wake the controller", Target: "service/x", Risk: "low", Began: at(1700), Ended: at(2000)},
 		},
-		Timings: events.Timings{
+		Timings: event.Timings{
 			Queue: 800 * time.Millisecond, Resume: 50 * time.Millisecond, Diagnose: 400 * time.Millisecond, Decide: 100 * time.Millisecond,
 			Apply: 600 * time.Millisecond, Verify: 7 * time.Second,
 		},
 	}
-	r.Trace = events.TraceOf(r.Cluster, r.Event)
+	r.Trace = event.TraceOf(r.Cluster, r.Event)
 	for _, change := range changes {
 		change(&r)
 	}
@@ -180,18 +180,18 @@ func TestSeen(t *testing.T) {
 	s, log := start(t)
 	r := record()
 	// It comes through the journal, too, and what it is made of comes back from JSON.
-	var again events.Record
+	var again event.Record
 	if data, err := json.Marshal(r); err != nil || json.Unmarshal(data, &again) != nil {
 		t.Fatal(err)
 	}
-	s.Seen(record(func(r *events.Record) { r.Phase = events.Step })) // it has not ended
+	s.Seen(record(func(r *event.Record) { r.Phase = event.Step })) // it has not ended
 	s.Seen(r)
 	s.Seen(again)
 	// A second run on the same event, which fails at a step.
-	s.Seen(record(func(r *events.Record) {
+	s.Seen(record(func(r *event.Record) {
 		r.Prior, r.Began, r.At = r.At, r.At.Add(time.Second), r.At.Add(2*time.Second)
-		r.Result, r.Error = events.Waiting, "token=abcdefgh12345678 is no good"
-		r.Timings = events.Timings{Resume: time.Millisecond, Apply: 999 * time.Millisecond}
+		r.Result, r.Error = event.Waiting, "token=abcdefgh12345678 is no good"
+		r.Timings = event.Timings{Resume: time.Millisecond, Apply: 999 * time.Millisecond}
 		r.Steps[1].Began, r.Steps[1].Ended = r.Began.Add(100*time.Millisecond), time.Time{}
 	}))
 	if err := end(s, time.Minute); err != nil {
@@ -220,8 +220,8 @@ func TestSeen(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	for _, span := range spans {
-		if got := hex.EncodeToString(span.TraceId); got != events.TraceID(r.Trace) {
-			t.Errorf("%s is in trace %s, want %s", span.Name, got, events.TraceID(r.Trace))
+		if got := hex.EncodeToString(span.TraceId); got != event.TraceID(r.Trace) {
+			t.Errorf("%s is in trace %s, want %s", span.Name, got, event.TraceID(r.Trace))
 		}
 		ids[hex.EncodeToString(span.SpanId)] = true
 	}
@@ -289,7 +289,7 @@ func TestParents(t *testing.T) {
 			c := newCollector(t)
 			env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 			s, _ := start(t)
-			s.Seen(record(func(r *events.Record) { r.Trace, r.Opened = tt.trace, tt.opened }))
+			s.Seen(record(func(r *event.Record) { r.Trace, r.Opened = tt.trace, tt.opened }))
 			if err := end(s, time.Minute); err != nil {
 				t.Fatal(err)
 			}
@@ -298,7 +298,7 @@ func TestParents(t *testing.T) {
 				t.Fatalf("got %d spans", len(spans))
 			}
 			for _, span := range spans {
-				if got := hex.EncodeToString(span.TraceId); got != events.TraceID(tt.want) {
+				if got := hex.EncodeToString(span.TraceId); got != event.TraceID(tt.want) {
 					t.Errorf("%s is in trace %s", span.Name, got)
 				}
 				switch span.Name {
@@ -307,7 +307,7 @@ func TestParents(t *testing.T) {
 						t.Errorf("the event is a child of %q, want %q", got, tt.parent)
 					}
 				case "run busy":
-					if linked := len(span.Links) == 1 && hex.EncodeToString(span.Links[0].TraceId) == events.TraceID(tt.opened); linked != (tt.opened == opened) {
+					if linked := len(span.Links) == 1 && hex.EncodeToString(span.Links[0].TraceId) == event.TraceID(tt.opened); linked != (tt.opened == opened) {
 						t.Errorf("the run has the links %v", span.Links)
 					}
 				}
@@ -321,7 +321,7 @@ func TestNotSampled(t *testing.T) {
 	c := newCollector(t)
 	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	s, _ := start(t)
-	s.Seen(record(func(r *events.Record) { r.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00" }))
+	s.Seen(record(func(r *event.Record) { r.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00" }))
 	if err := end(s, time.Minute); err != nil || len(c.spans()) > 0 {
 		t.Errorf("got %v, %v", c.spans(), err)
 	}
@@ -331,17 +331,17 @@ func TestNotSampled(t *testing.T) {
 func TestTimes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		change func(*events.Record)
+		change func(*event.Record)
 		want   string // the spans above the phases
 	}{
-		{"an older version's record", func(r *events.Record) { r.Began, r.Recorded = time.Time{}, time.Time{} }, "event 0-0, queue 0-850, run busy 850-9000"},
-		{"published before it happened", func(r *events.Record) { r.Recorded = noon.Add(-time.Hour) }, "event 0-0, queue 0-800, run busy 800-9000"},
-		{"published after the run", func(r *events.Record) { r.Recorded = noon.Add(time.Hour) }, "event 0-800, queue 800-800, run busy 800-9000"},
-		{"of the future", func(r *events.Record) { r.EventTime = noon.Add(time.Hour) }, "event 800-800, queue 800-800, run busy 800-9000"},
-		{"a clock that jumped back", func(r *events.Record) { r.At = noon.Add(-time.Hour) }, ""},
-		{"no time", func(r *events.Record) { r.EventTime = time.Time{} }, "event 800-800, queue 800-800, run busy 800-9000"},
-		{"nothing", func(r *events.Record) { *r = events.Record{Phase: events.Settled} }, ""},
-		{"phases longer than the run", func(r *events.Record) { r.Timings.Diagnose, r.Timings.Verify = time.Hour, -time.Hour }, "event 0-500, queue 500-800, run busy 800-9000"},
+		{"an older version's record", func(r *event.Record) { r.Began, r.Recorded = time.Time{}, time.Time{} }, "event 0-0, queue 0-850, run busy 850-9000"},
+		{"published before it happened", func(r *event.Record) { r.Recorded = noon.Add(-time.Hour) }, "event 0-0, queue 0-800, run busy 800-9000"},
+		{"published after the run", func(r *event.Record) { r.Recorded = noon.Add(time.Hour) }, "event 0-800, queue 800-800, run busy 800-9000"},
+		{"of the future", func(r *event.Record) { r.EventTime = noon.Add(time.Hour) }, "event 800-800, queue 800-800, run busy 800-9000"},
+		{"a clock that jumped back", func(r *event.Record) { r.At = noon.Add(-time.Hour) }, ""},
+		{"no time", func(r *event.Record) { r.EventTime = time.Time{} }, "event 800-800, queue 800-800, run busy 800-9000"},
+		{"nothing", func(r *event.Record) { *r = event.Record{Phase: event.Settled} }, ""},
+		{"phases longer than the run", func(r *event.Record) { r.Timings.Diagnose, r.Timings.Verify = time.Hour, -time.Hour }, "event 0-500, queue 500-800, run busy 800-9000"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCollector(t)
@@ -387,8 +387,8 @@ func TestRefusal(t *testing.T) {
 	t.Cleanup(front.Close)
 	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", front.URL)
 	s, log := start(t)
-	next := func(i int) events.Record {
-		return record(func(r *events.Record) { r.At = r.At.Add(time.Duration(i) * time.Second) })
+	next := func(i int) event.Record {
+		return record(func(r *event.Record) { r.At = r.At.Add(time.Duration(i) * time.Second) })
 	}
 	for i := range 3 {
 		s.make(t.Context(), next(i)) // as run does, in turn
@@ -425,7 +425,7 @@ func TestHanging(t *testing.T) {
 	s.Seen(record())
 	<-hangs
 	for i := range waiting + 10 {
-		s.Seen(record(func(r *events.Record) { r.At = r.At.Add(time.Duration(i+1) * time.Second) }))
+		s.Seen(record(func(r *event.Record) { r.At = r.At.Add(time.Duration(i+1) * time.Second) }))
 	}
 	if got := s.Stats().Lost; got != 10 {
 		t.Errorf("of %d records that wait %d are lost, want 10", waiting+10, got)
@@ -508,7 +508,7 @@ func FuzzMake(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var r events.Record
+		var r event.Record
 		if json.Unmarshal(data, &r) != nil {
 			return
 		}

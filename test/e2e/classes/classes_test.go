@@ -17,8 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -101,7 +102,7 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 
 	end := r.start(t, ctx)
 	r.until(t, ctx, cast, func(role scene.Role) bool {
-		if role.Ends == events.Fixed {
+		if role.Ends == event.Fixed {
 			return r.written(role).Done()
 		}
 		return r.ended(role).Result == role.Ends
@@ -111,22 +112,22 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 	for _, role := range cast {
 		steps = append(steps, snapshot.BySteps(t, r.written(role))...)
 		rec := r.ended(role)
-		if role.Ends == events.Fixed {
+		if role.Ends == event.Fixed {
 			rec = r.written(role)
 		}
 		if want, ok := listed[role.Name]; ok {
-			named := slices.ContainsFunc(rec.Changes, func(c events.Change) bool { return c.What == want.what && c.Down == want.down })
+			named := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.What == want.what && c.Down == want.down })
 			if !named || rec.Risk != "high" || !strings.Contains(rec.Note, want.what) {
 				t.Errorf("%s is of %s risk, says %q and lists %v", role.Name, rec.Risk, rec.Note, rec.Changes)
 			}
 		}
-		if asked := r.asked(role); role.Ends == events.Asked && len(asked) != 1 || role.Ends != events.Asked && len(asked) > 0 {
+		if asked := r.asked(role); role.Ends == event.Asked && len(asked) != 1 || role.Ends != event.Asked && len(asked) > 0 {
 			t.Errorf("%s (%s) has asked %d questions: %q", role.Name, role.Class, len(asked), asked)
 		}
 	}
 	same(t, "no step names this, and the worker has changed it", snapshot.Compare(broken, written, steps))
 	r.cloudWrites(t, cast)
-	r.tickets(t, ctx, cast, func(role scene.Role) bool { return role.Ends == events.Asked })
+	r.tickets(t, ctx, cast, func(role scene.Role) bool { return role.Ends == event.Asked })
 	writes := stage.WorkerWrites()
 
 	stage.Resume(ctx)
@@ -138,7 +139,7 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 		t.Fatal(err)
 	}
 	healed := snapshot.Look(t, stage)
-	var synced []events.Service
+	var synced []event.Service
 	for _, role := range cast {
 		if rec := r.written(role); role.Heals && rec.Next > 0 {
 			synced = append(synced, rec.Service)
@@ -162,16 +163,16 @@ func playClasses(t *testing.T, cast []scene.Role, rules remedy.Policy) {
 	same(t, "no record says that the sync changes this", snapshot.Compare(written, healed, syncs))
 
 	r.later(t, ctx, cast)
-	r.tickets(t, ctx, cast, func(role scene.Role) bool { return role.Ends == events.Asked || role.Ends == events.Waiting })
+	r.tickets(t, ctx, cast, func(role scene.Role) bool { return role.Ends == event.Asked || role.Ends == event.Waiting })
 	same(t, "a class that waits has changed this", snapshot.Compare(healed, snapshot.Look(t, stage)))
 	if all := stage.WorkerWrites(); len(all) != len(writes) {
 		t.Errorf("the worker has written to the cloud once more: %v, after %v", all, writes)
 	}
 
-	var fixes []events.Record
+	var fixes []event.Record
 	var stays []snapshot.Allowance
 	for _, role := range cast {
-		if role.Ends == events.Fixed {
+		if role.Ends == event.Fixed {
 			fixes = append(fixes, r.written(role))
 			stays = append(stays, r.undo(t, ctx, stage, role)...)
 		}
@@ -203,10 +204,10 @@ type rig struct {
 	ahead  atomic.Int64          // how far the engine's clock is put forward
 
 	mu      sync.Mutex
-	settled map[string]events.Record // the last of each Service and class
-	steps   map[string]events.Record // the last of each that tells of a step that was applied
-	asks    map[string][]string      // findings of questions, without their figures
-	opened  map[string]int           // by ticket: how often somebody was told that there is one
+	settled map[string]event.Record // the last of each Service and class
+	steps   map[string]event.Record // the last of each that tells of a step that was applied
+	asks    map[string][]string     // findings of questions, without their figures
+	opened  map[string]int          // by ticket: how often somebody was told that there is one
 }
 
 // newRig sets lbremedy up on the stage. Nothing of it runs yet.
@@ -215,7 +216,7 @@ func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.
 	st := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL(), Grace: time.Second})
 	r := &rig{
 		stage: stage, stream: st, hosts: map[string]*host.Host{},
-		settled: map[string]events.Record{}, steps: map[string]events.Record{}, asks: map[string][]string{}, opened: map[string]int{},
+		settled: map[string]event.Record{}, steps: map[string]event.Record{}, asks: map[string][]string{}, opened: map[string]int{},
 	}
 	if _, err := st.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{scene.ClusterID}}); err != nil {
 		t.Fatal(err)
@@ -239,7 +240,7 @@ func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.
 	}
 	tells, err := ticket.New(ticket.Config{
 		Stream: st, Remedies: functions.All, Cluster: scene.ClusterID, Now: r.now,
-		Sinks: []policy.Sink{{Name: "desk", Kind: policy.Webhook, URL: desk.URL, SecretFrom: policy.Reference{File: secret}, Results: []string{string(events.Asked)}}},
+		Sinks: []policy.Sink{{Name: "desk", Kind: policy.Webhook, URL: desk.URL, SecretFrom: policy.Reference{File: secret}, Results: []string{string(event.Asked)}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +253,7 @@ func newRig(t *testing.T, ctx context.Context, stage *scene.Stage, rules remedy.
 		}
 	})
 	wait.Go(func() {
-		if err := st.Tail(following, stream.Cases, events.CaseSubjects, 0, r.see); err != nil && following.Err() == nil {
+		if err := st.Tail(following, stream.Cases, event.CaseSubjects, 0, r.see); err != nil && following.Err() == nil {
 			t.Errorf("read the journal: %v", err)
 		}
 	})
@@ -290,7 +291,7 @@ func (r *rig) start(t *testing.T, ctx context.Context) (end func()) {
 
 // see takes in a record of the journal.
 func (r *rig) see(m stream.Message) error {
-	rec, err := events.DecodeRecord(m.Header, m.Data)
+	rec, err := event.DecodeRecord(m.Header, m.Data)
 	if err != nil {
 		return err
 	}
@@ -300,9 +301,9 @@ func (r *rig) see(m stream.Message) error {
 	if rec.Next > 0 {
 		r.steps[k] = rec
 	}
-	if rec.Phase == events.Settled && rec.Result != events.Superseded {
+	if rec.Phase == event.Settled && rec.Result != event.Superseded {
 		r.settled[k] = rec
-		if rec.Result == events.Asked {
+		if rec.Result == event.Asked {
 			r.asks[k] = append(r.asks[k], figures.ReplaceAllString(rec.Finding, ""))
 		}
 	}
@@ -383,7 +384,7 @@ func (r *rig) tickets(t *testing.T, ctx context.Context, cast []scene.Role, asks
 func key(role scene.Role) string { return role.Service + " " + role.Class }
 
 // ended returns how the last run on the role's failure ended.
-func (r *rig) ended(role scene.Role) events.Record {
+func (r *rig) ended(role scene.Role) event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.settled[key(role)]
@@ -391,7 +392,7 @@ func (r *rig) ended(role scene.Role) events.Record {
 
 // written returns the last record of the role's failure that tells of steps which
 // were applied.
-func (r *rig) written(role scene.Role) events.Record {
+func (r *rig) written(role scene.Role) event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.steps[key(role)]
@@ -450,20 +451,20 @@ func (r *rig) cloudWrites(t *testing.T, cast []scene.Role) {
 func (r *rig) later(t *testing.T, ctx context.Context, cast []scene.Role) {
 	t.Helper()
 	for _, role := range cast {
-		if role.Ends != events.Waiting {
+		if role.Ends != event.Waiting {
 			continue
 		}
 		rec := r.ended(role)
-		m, err := r.stream.Last(ctx, stream.Failed, events.FailedSubject(scene.ClusterID, role.Class, rec.Service.UID))
+		m, err := r.stream.Last(ctx, stream.Failed, event.FailedSubject(scene.ClusterID, role.Class, rec.Service.UID))
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := events.DecodeNATS(m.Header, m.Data)
+		e, err := event.DecodeNATS(m.Header, m.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 5 {
-			if rec.Result == events.Asked {
+			if rec.Result == event.Asked {
 				break
 			}
 			r.ahead.Add(int64(rec.Wait + lasts))
@@ -473,10 +474,10 @@ func (r *rig) later(t *testing.T, ctx context.Context, cast []scene.Role) {
 			}
 			rec = reply.Record
 		}
-		if rec.Result != events.Asked || rec.Ask == "" {
+		if rec.Result != event.Asked || rec.Ask == "" {
 			t.Errorf("%s (%s) has waited long and is %s: %s", role.Name, role.Class, rec.Result, rec.Finding)
 		}
-		if again := r.hosts[role.Class].Handle(ctx, e); again.Record.Result != events.Asked || !again.Record.At.Equal(rec.At) {
+		if again := r.hosts[role.Class].Handle(ctx, e); again.Record.Result != event.Asked || !again.Record.At.Equal(rec.At) {
 			t.Errorf("%s (%s) has asked, and then ended as %s at %v", role.Name, role.Class, again.Record.Result, again.Record.At)
 		}
 	}
@@ -491,20 +492,20 @@ func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role s
 	t.Helper()
 	i := slices.IndexFunc(functions.All, func(c *remedy.Remedy) bool { return c.Class == role.Class })
 	rec := r.written(role)
-	back := slices.ContainsFunc(rec.Steps, func(s events.StepRecord) bool { return s.Undo != nil })
-	stuck := slices.ContainsFunc(rec.Steps, func(s events.StepRecord) bool { return s.Undo == nil && !s.Wakes })
+	back := slices.ContainsFunc(rec.Steps, func(s event.StepRecord) bool { return s.Undo != nil })
+	stuck := slices.ContainsFunc(rec.Steps, func(s event.StepRecord) bool { return s.Undo == nil && !s.Wakes })
 	if stuck != slices.Contains(noWayBack, role.Name) {
 		t.Errorf("%s: the steps are %v, and that some have no way back is %t", role.Name, rec.Steps, stuck)
 	}
-	out, err := remedy.Undo(ctx, r.person(t, ctx, stage), functions.All[i], []events.Record{rec})
+	out, err := engine.Undo(ctx, r.person(t, ctx, stage), functions.All[i], []event.Record{rec})
 	switch {
-	case stuck && !errors.Is(err, remedy.ErrNoUndo):
+	case stuck && !errors.Is(err, engine.ErrNoUndo):
 		t.Errorf("%s: what has no way back was taken back: %+v, %v", role.Name, out, err)
 	case stuck || !back:
 		return snapshot.BySteps(t, rec)
 	case err != nil:
 		t.Errorf("%s: %v", role.Name, err)
-	case out.Result != events.Undone:
+	case out.Result != event.Undone:
 		t.Errorf("%s: it was taken back and ended as %s", role.Name, out.Result)
 	}
 	return nil
@@ -512,7 +513,7 @@ func (r *rig) undo(t *testing.T, ctx context.Context, stage *scene.Stage, role s
 
 // person returns the environment of somebody who takes fixes back: what that
 // writes is not among the rights of the classes.
-func (r *rig) person(t *testing.T, ctx context.Context, stage *scene.Stage) *remedy.Env {
+func (r *rig) person(t *testing.T, ctx context.Context, stage *scene.Stage) *engine.Env {
 	t.Helper()
 	env, err := stage.Person(ctx, r.stream, functions.All)
 	if err != nil {

@@ -24,8 +24,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/lbremedy/lbremedy/events"
 	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/serve"
@@ -66,7 +67,7 @@ type rig struct {
 	places   map[string]*place
 
 	mu      sync.Mutex
-	records []events.Record
+	records []event.Record
 }
 
 // A place is one cluster with all that is its own.
@@ -137,7 +138,7 @@ func newRig(t *testing.T) *rig {
 	r.says(one, "Created consumer "+stream.ConsumerOf(two, full)+".", "setup", "--cluster", one, "--cluster", two)
 	r.operator = r.as("", "operator")
 	r.beside("the journal", func(ctx context.Context) error {
-		return r.operator.Tail(ctx, stream.Cases, events.CaseSubjects, 0, r.see)
+		return r.operator.Tail(ctx, stream.Cases, event.CaseSubjects, 0, r.see)
 	})
 	return r
 }
@@ -230,7 +231,7 @@ func (r *rig) start(env []string, name string, args ...string) (end func()) {
 
 // see takes in a record of the journal.
 func (r *rig) see(m stream.Message) error {
-	rec, err := events.DecodeRecord(m.Header, m.Data)
+	rec, err := event.DecodeRecord(m.Header, m.Data)
 	if err != nil {
 		return err
 	}
@@ -244,21 +245,21 @@ func (r *rig) see(m stream.Message) error {
 }
 
 // of returns the records of a cluster's Service, the oldest first; without a name of all.
-func (r *rig) of(cluster, service string) []events.Record {
+func (r *rig) of(cluster, service string) []event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.records), func(rec events.Record) bool {
+	return slices.DeleteFunc(slices.Clone(r.records), func(rec event.Record) bool {
 		return rec.Cluster != cluster || service != "" && rec.Service.Name != service
 	})
 }
 
 // ends waits until a record of a cluster's Service is as wanted, and returns it.
-func (r *rig) ends(cluster, service, what string, wanted func(events.Record) bool) events.Record {
+func (r *rig) ends(cluster, service, what string, wanted func(event.Record) bool) event.Record {
 	r.Helper()
-	var found events.Record
+	var found event.Record
 	err := r.places[cluster].stage.Until(r.ctx, func() bool {
 		all := r.of(cluster, service)
-		i := slices.IndexFunc(all, func(rec events.Record) bool { return rec.Phase == events.Settled && wanted(rec) })
+		i := slices.IndexFunc(all, func(rec event.Record) bool { return rec.Phase == event.Settled && wanted(rec) })
 		if i >= 0 {
 			found = all[i]
 		}
@@ -274,9 +275,9 @@ func (r *rig) ends(cluster, service, what string, wanted func(events.Record) boo
 }
 
 // fixed waits until a cluster's Service is fixed and works.
-func (r *rig) fixed(cluster, service string) events.Record {
+func (r *rig) fixed(cluster, service string) event.Record {
 	r.Helper()
-	rec := r.ends(cluster, service, "fixed", func(rec events.Record) bool { return rec.Result == events.Fixed })
+	rec := r.ends(cluster, service, "fixed", func(rec event.Record) bool { return rec.Result == event.Fixed })
 	r.must(r.places[cluster].stage.Until(r.ctx, func() bool { return r.places[cluster].stage.Healed(service) }))
 	return rec
 }
@@ -288,7 +289,7 @@ func (r *rig) play(cluster, class, service string) {
 	if class == full {
 		all := scene.All()
 		role = all[slices.IndexFunc(all, func(s scene.Scene) bool {
-			return s.Class == full && s.Ends == events.Fixed && s.On == scene.Setting{} && s.Playable()
+			return s.Class == full && s.Ends == event.Fixed && s.On == scene.Setting{} && s.Playable()
 		})].As(service)
 	}
 	r.must(r.places[cluster].stage.Play(r.ctx, role))
@@ -303,7 +304,7 @@ func (r *rig) functions(cluster string) string {
 		r.must(err)
 		env.Who, env.Watch = "http", 10*time.Second
 		h := &host.Host{Env: env, Remedies: slices.DeleteFunc(slices.Clone(functions.All), func(f *remedy.Remedy) bool { return f.Class != class })}
-		mux.Handle("/"+class+"/", http.StripPrefix("/"+class, (&serve.Door{Handle: h.Handle}).Handler()))
+		mux.Handle("/"+class+"/", http.StripPrefix("/"+class, (&serve.Endpoint{Handle: h.Handle}).Handler()))
 	}
 	server := httptest.NewServer(mux)
 	r.Cleanup(server.Close)
@@ -360,34 +361,34 @@ func TestClusters(t *testing.T) {
 
 	// Budgets: a place that one cluster has taken is none of the other's.
 	r.play(one, full, "budget")
-	r.ends(one, "budget", "held by the budget", held(events.HeldByBudget))
+	r.ends(one, "budget", "held by the budget", held(event.HeldByBudget))
 	r.play(two, full, "budget")
 	r.fixed(two, "budget")
 	r.policy(one, careful)
 	r.fixed(one, "budget")
 	r.play(two, full, "budget-2")
-	r.ends(two, "budget-2", "held by the budget", held(events.HeldByBudget))
+	r.ends(two, "budget-2", "held by the budget", held(event.HeldByBudget))
 	r.policy(two, careful+"classes: {tag-missing: {risk: high}}\n")
 	r.fixed(two, "budget-2")
 
 	// Whatever else holds the first cluster, the second goes on.
-	rule := func(text string) func(events.Record) bool {
-		return func(rec events.Record) bool { return strings.Contains(rec.Rule, text) }
+	rule := func(text string) func(event.Record) bool {
+		return func(rec event.Record) bool { return strings.Contains(rec.Rule, text) }
 	}
 	freeze := careful + fmt.Sprintf("freezes: [{name: office, from: %q, until: %q}]\n", time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339))
-	breaker, err := json.Marshal(remedy.Breaker{Cluster: one, Class: full, At: time.Now(), Why: "It is a test."})
+	breaker, err := json.Marshal(engine.Breaker{Cluster: one, Class: full, At: time.Now(), Why: "It is a test."})
 	r.must(err)
 	for _, tt := range []struct {
 		name      string
 		hold, end func()
-		held      func(events.Record) bool
+		held      func(event.Record) bool
 	}{
 		{"pause",
 			func() { r.says(one, "Cluster "+one+": Paused by ann", "pause", "--this-cluster", "--as", "ann") },
 			func() { r.says(one, "Ended. Cluster "+one, "resume", "--this-cluster") },
-			held(events.HeldByPause)},
-		{"freeze", func() { r.policy(one, freeze) }, func() { r.policy(one, careful) }, held(events.HeldByFreeze)},
-		{"observe", func() { r.policy(one, "mode: observe\n") }, func() { r.policy(one, careful) }, func(rec events.Record) bool { return rec.Result == events.Planned }},
+			held(event.HeldByPause)},
+		{"freeze", func() { r.policy(one, freeze) }, func() { r.policy(one, careful) }, held(event.HeldByFreeze)},
+		{"observe", func() { r.policy(one, "mode: observe\n") }, func() { r.policy(one, careful) }, func(rec event.Record) bool { return rec.Result == event.Planned }},
 		{"breaker",
 			func() { r.must(r.operator.Put(r.ctx, "breaker."+one+"."+full, breaker)) },
 			func() { r.says(one, full+" may write again in cluster "+one+".", "breaker", "close", full) },
@@ -409,15 +410,15 @@ func TestClusters(t *testing.T) {
 	r.play(one, lost, "approval")
 	r.play(two, lost, "approval")
 	r.fixed(two, "approval")
-	asked := r.ends(one, "approval", "asked", func(rec events.Record) bool { return rec.Result == events.Asked && rec.Digest != "" })
+	asked := r.ends(one, "approval", "asked", func(rec event.Record) bool { return rec.Result == event.Asked && rec.Digest != "" })
 	r.policy(two, careful)
 	r.play(two, lost, "approval-2")
-	alike := r.ends(two, "approval-2", "asked", func(rec events.Record) bool { return rec.Result == events.Asked && rec.Digest != "" })
+	alike := r.ends(two, "approval-2", "asked", func(rec event.Record) bool { return rec.Result == event.Asked && rec.Digest != "" })
 	r.says(one, "ann agreed", "approve", asked.Case, "--as", "ann")
 	if rec := r.fixed(one, "approval"); rec.Approved == nil || rec.Approved.By != "ann" {
 		t.Errorf("approved by %+v", rec.Approved)
 	}
-	written := func(rec events.Record) bool { return rec.Phase == events.Intent || rec.Next > 0 }
+	written := func(rec event.Record) bool { return rec.Phase == event.Intent || rec.Next > 0 }
 	if slices.ContainsFunc(r.of(two, "approval-2"), written) || r.places[two].stage.Healed("approval-2") {
 		t.Errorf("the Service of %s, whose case is %s, was written to", two, alike.Case)
 	}
@@ -440,8 +441,8 @@ func TestClusters(t *testing.T) {
 }
 
 // held reports of a record whether this holds it back.
-func held(by events.Hold) func(events.Record) bool {
-	return func(rec events.Record) bool { return rec.Held == by }
+func held(by event.Hold) func(event.Record) bool {
+	return func(rec event.Record) bool { return rec.Held == by }
 }
 
 // get returns what an address answers.

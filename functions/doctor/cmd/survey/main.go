@@ -1,0 +1,17 @@
+// Survey looks at the whole cluster whenever a timer calls it.
+package main
+
+import (
+	"context"
+
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/serve"
+)
+
+func main() {
+	serve.Timer(context.Background(), "survey", func(ctx context.Context, env *engine.Env) error {
+		return doctor.OnTimer(ctx, env, checks.Checks())
+	})
+}

@@ -1,0 +1,165 @@
+package doctor
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+//go:embed cordoned.md
+var cordonedDoc string
+
+// cordoned looks for nodes that are to take no more work and still get traffic.
+var cordoned = &doctor.Check{
+	ID:    "cordoned",
+	Doc:   cordonedDoc,
+	Needs: []doctor.Part{doctor.Services, doctor.Nodes, doctor.Detail},
+	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Groups, doctor.Backends},
+	Find:  findCordoned,
+	Fix: &doctor.Fix{
+		Steps:       []remedy.Step{step.Annotate{}, step.Touch{}},
+		Annotations: []string{removeUnscheduled},
+		Plan: func(_ *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
+			switch found[0].Key {
+			case "some":
+			case "left":
+				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Touch{}}}
+			default:
+				return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
+			}
+			return remedy.Plan{
+				Finding: found[0].Text,
+				Risk:    remedy.High, // the connections over these nodes end
+				Note:    "From then on the controller takes every cordoned node out by itself.",
+				Steps:   []remedy.Step{step.With(svc, removeUnscheduled, "on")},
+			}
+		},
+	},
+}
+
+const removeUnscheduled = "remove-unscheduled-backend"
+
+// isOff is a node that is cordoned, since when its taint says; zero: it does not.
+type isOff struct {
+	node  string
+	since time.Time
+}
+
+func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
+	off := map[string]isOff{} // cordoned nodes, by the ID of their instance
+	for i := range s.Nodes {
+		node := &s.Nodes[i]
+		if !node.Spec.Unschedulable || node.Spec.ProviderID == "" {
+			continue
+		}
+		is := isOff{node: node.Name}
+		for _, t := range node.Spec.Taints {
+			if t.Key == corev1.TaintNodeUnschedulable && t.TimeAdded != nil {
+				is.since = t.TimeAdded.Time
+			}
+		}
+		off[server(node)] = is
+	}
+	if len(off) == 0 {
+		return
+	}
+	for _, svc := range s.OfType() {
+		if s.Mode(svc) == ccm.PodMode {
+			continue
+		}
+		backends, err := backendsOf(s, svc)
+		if err != nil {
+			r.Unknown(doctor.OfService(svc), err)
+			continue
+		}
+		var nodes []string
+		rest := 0
+		for _, id := range backends {
+			if is, ok := off[id]; ok {
+				nodes = append(nodes, is.node)
+			} else {
+				rest++
+			}
+		}
+		if len(nodes) == 0 {
+			continue
+		}
+		slices.Sort(nodes)
+		if on, _ := ccm.Annotation(svc, removeUnscheduled); on == "on" {
+			left(s, r, svc, backends, off)
+			continue
+		}
+		f := doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "some",
+			Evidence: map[string]string{"cordoned": strings.Join(nodes, ", "), "other backends": fmt.Sprint(rest)},
+			Text: fmt.Sprintf("%d of %s behind the Service %s cordoned and still in the load balancer: connections that go that way end with the node. Cordoned: %s.",
+				len(nodes), ccm.Count(len(backends), "node"), ccm.Are(len(nodes)), ccm.Clauses(nodes, 5)),
+			Do: fmt.Sprintf("Have the controller take cordoned nodes out: %s. Turn on connection-drain first, so that connections may end by themselves: %s.",
+				ccm.SetCommand(svc, removeUnscheduled, "on"), ccm.SetCommand(svc, "connection-drain", "on"))}
+		if rest == 0 {
+			f.Key = "all"
+			f.Do = "Bring other nodes into service, or uncordon one: kubectl uncordon " + nodes[0] + ". With " + removeUnscheduled + " the Service would have no backend left."
+		}
+		r.Add(f)
+	}
+}
+
+// left reports cordoned nodes that the controller was to take out, and did not.
+func left(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, backends []string, off map[string]isOff) {
+	var nodes []string
+	for _, id := range backends {
+		switch is, ok := off[id]; {
+		case !ok:
+		case is.since.IsZero():
+			r.Unknown(about(svc), fmt.Errorf("whether the controller should have taken the node %s out by now: its taint does not say since when it is cordoned", is.node))
+		case s.Time.Sub(is.since) > overdue:
+			nodes = append(nodes, is.node)
+		}
+	}
+	if len(nodes) == 0 {
+		return
+	}
+	slices.Sort(nodes)
+	r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: "left",
+		Evidence: map[string]string{"cordoned": strings.Join(nodes, ", ")},
+		Text: fmt.Sprintf("The Service has %s: \"on\", and %d of %s behind it %s cordoned for more than ten minutes and still in the load balancer: %s.",
+			removeUnscheduled, len(nodes), ccm.Count(len(backends), "node"), ccm.Are(len(nodes)), ccm.Clauses(nodes, 5)),
+		Do: fmt.Sprintf("Look why the controller does not take them out: %s. If it says nothing, wake it: %s.", remedy.LogQuery(name(svc)), ccm.WakeCommand(svc))})
+}
+
+// backendsOf returns the IDs of the servers behind the Service's ports, each once,
+// sorted; none where it has no load balancer yet.
+func backendsOf(s *doctor.Snapshot, svc *corev1.Service) ([]string, error) {
+	if err := s.Err(doctor.Groups, doctor.Backends); err != nil {
+		return nil, err
+	}
+	b, err := s.Balancer(svc)
+	if err != nil || b == nil {
+		return nil, err
+	}
+	var ids []string
+	for _, p := range svc.Spec.Ports {
+		g, err := s.Group(svc, b, p)
+		switch {
+		case err != nil:
+			return nil, err
+		case g == nil:
+		case g.Failed != nil:
+			return nil, fmt.Errorf("the backends of the group %s could not be read: %w", g.ID, g.Failed)
+		default:
+			for _, backend := range g.Backends {
+				ids = append(ids, backend.ID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}

@@ -1,0 +1,563 @@
+package doctor
+
+import (
+	"bytes"
+	std "cmp"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+var update = flag.Bool("update", false, "write the want sections of the scenarios")
+
+// now is when all snapshots of scenarios were taken.
+var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// A world is the section snapshot of a scenario: what is not said is empty.
+type world struct {
+	Controller   string `json:"controller"` // version; v2.12.1 if empty, "unknown" for none
+	AccessKey    bool   `json:"accessKey"`
+	Detail       cloud.Cluster
+	CLBs         []clb                                  `json:"clbs"`
+	NLBs         []nlb                                  `json:"nlbs"`
+	ServerGroups []doctor.Group                         `json:"serverGroups"`
+	Named        map[string]string                      `json:"named"` // ID to what the API said: "exists", "gone" or why it did not say
+	VSwitches    []cloud.VSwitch                        `json:"vswitches"`
+	Routes       map[string]int                         `json:"routes"` // route table to number of custom entries
+	Quotas       map[string]float64                     `json:"quotas"` // name to total
+	Nodes        []corev1.Node                          `json:"nodes"`
+	Slices       map[string][]discoveryv1.EndpointSlice `json:"slices"` // by Service
+	Moved        map[string]time.Time                   `json:"moved"`  // by Service
+	Events       map[string][]doctor.Event              `json:"events"` // by Service
+	Marks        map[string]doctor.Mark                 `json:"marks"`  // by Service
+	Claims       []claim                                `json:"claims"`
+	Unclaimed    int                                    `json:"unclaimed"`
+	Guard        kube.Binding                           `json:"guard"` // denies if it is not said
+	Policies     []string                               `json:"policies"`
+	Failures     map[string]time.Time                   `json:"failures"` // by Service: what the stream keeps; no stream is named if it is not said
+	Heard        time.Time                              `json:"heard"`    // when an exporter gave a sign of life
+	Role         string                                 `json:"role"`
+	Policy       remedy.Policy                          `json:"policy"`
+	Failed       map[doctor.Part]string                 `json:"failed"`
+	Manifest     bool                                   `json:"manifest"` // the Services are not in the cluster yet
+}
+
+// A claim is a doctor.Claim about the Service of this name, written by the controller,
+// if nothing else is said.
+type claim struct {
+	doctor.Claim
+	About string `json:"about"`
+}
+
+type clb struct {
+	cloud.LoadBalancer
+	Used      *bool // true if it is not said
+	Near      bool
+	Gone      bool
+	Listeners []cloud.Listener
+	Groups    []doctor.Group
+	Failed    map[doctor.Part]string
+}
+
+type nlb struct {
+	cloud.NetworkLoadBalancer
+	Used      *bool
+	Listeners []cloud.NetworkListener
+	Failed    map[doctor.Part]string
+}
+
+// uid returns the UID that a Service of a scenario has if it states none.
+func uid(name string) types.UID {
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
+	return types.UID(strings.Join([]string{sum[:8], sum[8:12], sum[12:16], sum[16:20], sum[20:32]}, "-"))
+}
+
+var (
+	uids  = regexp.MustCompile(`\$\{uid ([a-z0-9-]+/[a-z0-9-]+)\}`)
+	named = regexp.MustCompile(`\$\{name ([a-z0-9-]+/[a-z0-9-]+)\}`)
+	times = regexp.MustCompile(`\$\{(\w+) ago\}`)
+)
+
+// expand puts values in the place of what stands for them: ${name shop/web} the default
+// name of a Service's load balancer, ${uid shop/web} its UID, ${10m ago} that point in time.
+func expand(text []byte) []byte {
+	text = named.ReplaceAllFunc(text, func(m []byte) []byte {
+		svc := corev1.Service{}
+		svc.UID = uid(string(named.FindSubmatch(m)[1]))
+		return []byte(ccm.DefaultName(&svc))
+	})
+	text = uids.ReplaceAllFunc(text, func(m []byte) []byte { return []byte(uid(string(uids.FindSubmatch(m)[1]))) })
+	return times.ReplaceAllFunc(text, func(m []byte) []byte {
+		d, err := time.ParseDuration(string(times.FindSubmatch(m)[1]))
+		if err != nil {
+			return m
+		}
+		return []byte(now.Add(-d).Format(time.RFC3339))
+	})
+}
+
+// load makes a snapshot of a scenario.
+func load(t *testing.T, a *txtar.Archive) *doctor.Snapshot {
+	t.Helper()
+	var w world
+	s := &doctor.Snapshot{Time: now, Cluster: "c1", Region: "cn-hangzhou", Given: doctor.AllParts(), Failed: map[doctor.Part]error{}}
+	for _, f := range a.Files {
+		switch f.Name {
+		case "services":
+			for _, doc := range bytes.Split(expand(f.Data), []byte("\n---\n")) {
+				svc := corev1.Service{}
+				if err := yaml.UnmarshalStrict(doc, &svc); err != nil {
+					t.Fatal(err)
+				}
+				if svc.Spec.Type == "" {
+					svc.Spec.Type = corev1.ServiceTypeLoadBalancer
+				}
+				s.Services = append(s.Services, svc)
+			}
+		case "snapshot":
+			if err := yaml.UnmarshalStrict(expand(f.Data), &w); err != nil {
+				t.Fatal(err)
+			}
+		case "want", "plans":
+		default:
+			t.Fatalf("there is a section %s, which means nothing", f.Name)
+		}
+	}
+	for i := range s.Services {
+		if svc := &s.Services[i]; svc.UID == "" && !w.Manifest {
+			svc.UID = uid(name(svc))
+		}
+	}
+	w.fill(t, s)
+	return s
+}
+
+func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
+	t.Helper()
+	switch w.Controller {
+	case "unknown":
+	case "":
+		w.Controller = "v2.12.1"
+		fallthrough
+	default:
+		v, ok := ccm.ParseVersion(w.Controller)
+		if !ok {
+			t.Fatalf("%q is no version", w.Controller)
+		}
+		s.Controller.Version = v
+	}
+	s.Controller.AccessKey = w.AccessKey
+	s.Detail, s.ServerGroups, s.Nodes, s.Slices, s.Moved = w.Detail, w.ServerGroups, w.Nodes, w.Slices, w.Moved
+	if s.Detail.ID == "" {
+		s.Detail.ID = s.Cluster
+	}
+	s.Balancers = map[string]*doctor.LoadBalancer{}
+	for _, b := range w.CLBs {
+		s.Balancers[b.ID] = &doctor.LoadBalancer{
+			Instance: *ccm.Classic(b.LoadBalancer), Listeners: b.Listeners, Groups: b.Groups, Near: b.Near, Gone: b.Gone, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
+		}
+	}
+	for _, b := range w.NLBs {
+		s.Balancers[b.ID] = &doctor.LoadBalancer{
+			Instance: *ccm.Network(b.NetworkLoadBalancer), NetworkListeners: b.Listeners, Used: b.Used == nil || *b.Used, Failed: failed(b.Failed),
+		}
+	}
+	s.Named = map[string]error{}
+	for id, said := range w.Named {
+		s.Named[id] = map[string]error{"exists": nil, "gone": cloud.ErrNotFound}[said]
+		if said != "exists" && said != "gone" {
+			s.Named[id] = errors.New(said)
+		}
+	}
+	s.VSwitches = map[string]cloud.VSwitch{}
+	for _, v := range w.VSwitches {
+		s.VSwitches[v.ID] = v
+	}
+	s.Routes = map[string][]cloud.Route{}
+	for table, n := range w.Routes {
+		for i := range n {
+			s.Routes[table] = append(s.Routes[table], cloud.Route{Block: fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), Type: "Custom"})
+		}
+		s.Routes[table] = append(s.Routes[table], cloud.Route{Block: "192.168.0.0/24", Type: "System"})
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Quotas)) {
+		s.Quotas = append(s.Quotas, cloud.Quota{Name: name, Total: w.Quotas[name]})
+	}
+	s.Events, s.Marks = map[types.UID][]doctor.Event{}, map[types.UID]doctor.Mark{}
+	for name, list := range w.Events {
+		s.Events[uid(name)] = list
+	}
+	for name, m := range w.Marks {
+		s.Marks[uid(name)] = m
+	}
+	for _, c := range w.Claims {
+		if c.About != "" {
+			namespace, name, _ := strings.Cut(c.About, "/")
+			c.Object = kube.Object{Kind: "Service", Namespace: namespace, Name: name, UID: std.Or(c.Object.UID, string(uid(c.About)))}
+		}
+		if c.Writers == nil {
+			c.Writers = []string{usualWriter}
+		}
+		c.Component = std.Or(c.Component, "service-controller")
+		s.Claims = append(s.Claims, c.Claim)
+	}
+	if s.Unclaimed, s.Guard = w.Unclaimed, w.Guard; s.Guard.Actions == nil {
+		s.Guard.Actions = []string{"Deny"}
+	}
+	if s.Heard = w.Heard; w.Failures != nil {
+		s.Failures = map[types.UID]time.Time{}
+		for name, at := range w.Failures {
+			s.Failures[uid(name)] = at
+		}
+	}
+	s.Role.Name = w.Role
+	s.Policy = w.Policy
+	for i, document := range w.Policies {
+		rules, err := ccm.ParsePolicy(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Role.Policies = append(s.Role.Policies, cloud.Policy{Name: fmt.Sprintf("k8sMasterRolePolicy-%d", i+1), Document: document})
+		s.Role.Rules = append(s.Role.Rules, rules...)
+	}
+	for p, why := range w.Failed {
+		s.Failed[p] = errors.New(why)
+	}
+}
+
+func failed(why map[doctor.Part]string) map[doctor.Part]error {
+	out := map[doctor.Part]error{}
+	for p, text := range why {
+		out[p] = errors.New(text)
+	}
+	return out
+}
+
+// render writes a result as the want sections have it.
+func render(r doctor.Result) string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s %s", f.Severity, f.About)
+		if f.Key != "" {
+			fmt.Fprintf(&b, " [%s]", f.Key)
+		}
+		fmt.Fprintf(&b, ": %s\n  do: %s\n", f.Text, f.Do)
+		if len(f.Services) > 0 {
+			fmt.Fprintf(&b, "  services: %s\n", strings.Join(f.Services, ", "))
+		}
+	}
+	for _, u := range r.Unknown {
+		fmt.Fprintf(&b, "unknown %s: %s\n", u.About, u.Why)
+	}
+	if b.Len() == 0 {
+		return "nothing\n"
+	}
+	return b.String()
+}
+
+// Each check is asked about each of its scenarios, in testdata/<check>/*.txtar. A
+// scenario is one sentence, then the sections services (YAML documents of Services),
+// snapshot (a world) and want; a section plans holds what --fix would do to each Service
+// with findings. -update writes both.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	for _, c := range Checks() {
+		t.Run(c.ID, func(t *testing.T) {
+			t.Parallel()
+			files, err := filepath.Glob(filepath.Join("testdata", c.ID, "*.txtar"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, nothing := false, false
+			for _, file := range files {
+				t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+					a, err := txtar.ParseFile(file)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if line := strings.TrimSpace(string(a.Comment)); !strings.HasSuffix(line, ".") {
+						t.Errorf("the scenario does not begin with a sentence: %q", line)
+					}
+					s := load(t, a)
+					r := doctor.Examine(s, []*doctor.Check{c})
+					got := render(r)
+					if len(r.Findings) > 0 {
+						found = true
+					} else if len(r.Unknown) == 0 {
+						nothing = true
+					}
+					laws(t, c, s, r)
+					blind(t, c, a, r)
+					compare(t, file, a, "want", got)
+					if slices.ContainsFunc(a.Files, func(f txtar.File) bool { return f.Name == "plans" }) {
+						compare(t, file, a, "plans", plans(c, s, r))
+					}
+				})
+			}
+			if !found || !nothing {
+				t.Errorf("check %s has no scenario in which it finds something, or none in which it finds nothing", c.ID)
+			}
+		})
+	}
+}
+
+// In an ordinary cluster nothing is wrong, and all is known: testdata/healthy_*.txtar. The
+// Services with a load balancer have the hash that the controller left.
+func TestHealthy(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/healthy_*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("there are no scenarios", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := load(t, a)
+			for i := range s.Services {
+				svc := &s.Services[i]
+				if svc.Labels[ccm.BalancerLabel] != "" {
+					svc.Labels[ccm.HashLabel], _ = ccm.Hash(svc, s.Controller.Version)
+				}
+			}
+			r := doctor.Examine(s, Checks())
+			if worst, found := r.Worst(); found && worst > doctor.Info || len(r.Unknown) > 0 {
+				t.Error("something is wrong, or not known")
+			}
+			compare(t, file, a, "want", render(r))
+		})
+	}
+}
+
+// plans writes what would be done to each Service with findings, in order.
+func plans(c *doctor.Check, s *doctor.Snapshot, r doctor.Result) string {
+	var b strings.Builder
+	for i := range s.Services {
+		svc := &s.Services[i]
+		mine := slices.DeleteFunc(slices.Clone(r.Findings), func(f doctor.Finding) bool { return f.About != doctor.OfService(svc) })
+		if len(mine) == 0 {
+			continue
+		}
+		p := c.Fix.Plan(s, svc, mine)
+		var parts []string
+		for _, step := range p.Steps {
+			parts = append(parts, fmt.Sprint(step))
+		}
+		if p.Risk > remedy.Low {
+			parts = append(parts, "risk "+p.Risk.String())
+		}
+		if p.Ask != "" {
+			parts = append(parts, "asks")
+		}
+		fmt.Fprintf(&b, "%s: %s\n", name(svc), strings.Join(parts, ", "))
+	}
+	return b.String()
+}
+
+// compare compares what came of a scenario with one of its sections, or writes that.
+func compare(t *testing.T, file string, a *txtar.Archive, section, got string) {
+	t.Helper()
+	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == section })
+	if i < 0 {
+		a.Files = append(a.Files, txtar.File{Name: section})
+		i = len(a.Files) - 1
+	}
+	if *update {
+		a.Files[i].Data = []byte(got)
+		if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(string(a.Files[i].Data), got); d != "" {
+		t.Error(d)
+	}
+}
+
+// laws hold for all findings.
+func laws(t *testing.T, c *doctor.Check, s *doctor.Snapshot, r doctor.Result) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, f := range r.Findings {
+		if seen[f.ID()] {
+			t.Errorf("two findings are known as %s: give them keys", f.ID())
+		}
+		seen[f.ID()] = true
+		for what, text := range map[string]string{"text": f.Text, "do": f.Do} {
+			if !strings.HasSuffix(text, ".") || strings.Contains(text, "  ") {
+				t.Errorf("the %s of %s is no sentence: %q", what, f.ID(), text)
+			}
+		}
+		if f.About.Kind == "" || f.About.Name == "" {
+			t.Errorf("%s is about nothing", f.ID())
+		}
+	}
+	if c.Fix == nil {
+		return
+	}
+	for i := range s.Services {
+		svc := &s.Services[i]
+		mine := slices.DeleteFunc(slices.Clone(r.Findings), func(f doctor.Finding) bool { return f.About != doctor.OfService(svc) })
+		if len(mine) == 0 {
+			continue
+		}
+		plan := c.Fix.Plan(s, svc, mine)
+		if plan.Finding == "" || len(plan.Steps) == 0 && plan.Ask == "" {
+			t.Errorf("the plan for %s does nothing, or says nothing: %+v", name(svc), plan)
+		}
+		for _, step := range plan.Steps {
+			if !slices.ContainsFunc(c.Fix.Steps, func(k remedy.Step) bool { return k.Kind() == step.Kind() }) {
+				t.Errorf("the plan for %s holds the step %s, which the check does not declare", name(svc), step.Kind())
+			}
+			if k, ok := step.(remedy.Keyed); ok {
+				for _, key := range k.Keys() {
+					if !slices.Contains(doctor.Remedy(c).Keys(), key) {
+						t.Errorf("the plan for %s writes the annotation %s, which the check does not declare, so that the engine refuses it", name(svc), key)
+					}
+				}
+			}
+		}
+	}
+}
+
+// blind takes each part away in turn: a check is unknown without what it needs, and
+// without what it uses it finds nothing that it did not find with it. What it does not
+// find any more it says it can't tell, of the thing itself or of the whole check: a
+// A scheduled run would close the case otherwise.
+func blind(t *testing.T, c *doctor.Check, a *txtar.Archive, whole doctor.Result) {
+	t.Helper()
+	for _, p := range c.Parts() {
+		s := load(t, a)
+		if s.Failed[p] != nil {
+			continue
+		}
+		s.Failed[p] = errors.New("no answer")
+		r := doctor.Examine(s, []*doctor.Check{c})
+		if slices.Contains(c.Needs, p) {
+			if len(r.Findings) > 0 || len(r.Unknown) != 1 {
+				t.Errorf("without the %s, which it needs, the check says:\n%s", p, render(r))
+			}
+			continue
+		}
+		for _, f := range r.Findings {
+			if !slices.ContainsFunc(whole.Findings, func(o doctor.Finding) bool { return o.ID() == f.ID() }) {
+				t.Errorf("without the %s the check finds what it does not find with them: %s", p, f.Text)
+			}
+		}
+		for _, f := range whole.Findings {
+			found := slices.ContainsFunc(r.Findings, func(o doctor.Finding) bool { return o.ID() == f.ID() })
+			untold := slices.ContainsFunc(r.Unknown, func(u doctor.Unknown) bool { return u.About.Covers(f.About) })
+			if !found && !untold {
+				t.Errorf("without the %s the check does not find of %s: %s\nand does not say that it can't tell:\n%s", p, f.About, f.Text, render(r))
+			}
+		}
+	}
+}
+
+// What is declared can be used.
+func TestDeclarations(t *testing.T) {
+	t.Parallel()
+	before := ""
+	for _, c := range Checks() {
+		if err := c.Validate(); err != nil {
+			t.Error(err)
+		}
+		if c.ID <= before {
+			t.Errorf("%s stands behind %s: sort Checks by ID", c.ID, before)
+		}
+		before = c.ID
+	}
+	entries, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && !slices.ContainsFunc(Checks(), func(c *doctor.Check) bool { return c.ID == e.Name() }) {
+			t.Errorf("testdata/%s has scenarios of no check", e.Name())
+		}
+	}
+	for _, r := range Remedies() {
+		if err := errors.Join(r.Validate(), event.ValidClass(r.Class)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// So many Services with a load balancer are not too many: those of others, those that are
+// being deleted and those of another type do not count.
+func TestManyServices(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{500, 501} {
+		s := &doctor.Snapshot{Cluster: "c1", Given: doctor.AllParts()}
+		add := func(kind string, change func(*corev1.Service)) {
+			svc := corev1.Service{}
+			svc.Namespace, svc.Name, svc.Spec.Type = "shop", fmt.Sprint(kind, len(s.Services)), corev1.ServiceTypeLoadBalancer
+			change(&svc)
+			s.Services = append(s.Services, svc)
+		}
+		for range n {
+			add("web-", func(*corev1.Service) {})
+		}
+		for range 10 {
+			add("going-", func(svc *corev1.Service) { svc.DeletionTimestamp = &metav1.Time{Time: now} })
+			add("other-", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("example.com/lb") })
+			add("node-", func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeNodePort })
+		}
+		if r := doctor.Examine(s, []*doctor.Check{scale}); len(r.Findings) != n-500 {
+			t.Errorf("%d Services: found %+v", n, r.Findings)
+		}
+	}
+}
+
+// Too many endpoints of one Service, and of all.
+func TestManyEndpoints(t *testing.T) {
+	t.Parallel()
+	s := &doctor.Snapshot{Cluster: "c1", Given: doctor.AllParts(), Slices: map[string][]discoveryv1.EndpointSlice{}}
+	for i, n := range []int{3000, 3001, 58_000} {
+		svc := corev1.Service{}
+		svc.Namespace, svc.Name, svc.Spec.Type = "shop", fmt.Sprint("web-", i), corev1.ServiceTypeLoadBalancer
+		if n > 10_000 {
+			svc.Spec.Type = corev1.ServiceTypeNodePort
+		}
+		s.Services = append(s.Services, svc)
+		s.Slices[name(&svc)] = []discoveryv1.EndpointSlice{ // a Pod of both families is one
+			{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: make([]discoveryv1.Endpoint, n-1000)},
+			{AddressType: discoveryv1.AddressTypeIPv6, Endpoints: make([]discoveryv1.Endpoint, n-7)},
+			{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: make([]discoveryv1.Endpoint, 1000)},
+		}
+	}
+	r := doctor.Examine(s, []*doctor.Check{scale})
+	var got []string
+	for _, f := range r.Findings {
+		got = append(got, f.About.String()+" "+f.Evidence["number"])
+	}
+	if d := cmp.Diff([]string{"c1 64001", "shop/web-1 3001"}, got); d != "" {
+		t.Error(d)
+	}
+}

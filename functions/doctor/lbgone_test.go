@@ -1,0 +1,53 @@
+package doctor
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/lbremedy/lbremedy/shared/doctor"
+)
+
+// Only what the API says is gone is made anew, and only what is proven to be the
+// Service's own is tagged; of the rest a person is asked.
+func TestLBGonePlans(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]map[string][]string{
+		"workload":          {"shop/web": {"clear-status", "touch"}, "shop/hostile": {"clear-status", "touch"}, "shop/old": nil},
+		"ingress":           {"kube-system/nginx-ingress-lb": {"clear-status", "touch"}},
+		"nlb_gone":          {"shop/net": {"clear-status", "touch"}},
+		"cleared":           {"shop/web": {"touch"}},
+		"named":             {"shop/web": nil, "shop/new": nil, "shop/net": nil},
+		"lost":              {"shop/web": nil, "shop/old": nil, "shop/net": nil},
+		"lost_own":          {"shop/web": {"tag-lb", "touch"}, "shop/net": {"tag-lb", "touch"}, "shop/api": nil},
+		"address_of_others": {"shop/labelled": {"tag-lb", "touch"}, "shop/gone": {"clear-status", "touch"}},
+	} {
+		a, err := txtar.ParseFile(filepath.Join("testdata", "lb-gone", file+".txtar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := load(t, a)
+		r := doctor.Examine(s, []*doctor.Check{lbGone})
+		got := map[string][]string{}
+		for _, f := range r.Findings {
+			for _, svc := range s.OfType() {
+				if about(svc) != f.About {
+					continue
+				}
+				plan := fixLBGone(s, svc, []doctor.Finding{f})
+				got[name(svc)] = nil
+				for _, step := range plan.Steps {
+					got[name(svc)] = append(got[name(svc)], step.Kind())
+				}
+				if (plan.Ask == "") != (len(plan.Steps) > 0) {
+					t.Errorf("%s: the plan for %s asks and does: %+v", file, name(svc), plan)
+				}
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", file, d)
+		}
+	}
+}

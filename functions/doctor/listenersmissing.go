@@ -1,0 +1,214 @@
+package doctor
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+)
+
+//go:embed listenersmissing.md
+var listenersMissingDoc string
+
+// listenersMissing looks for ports that nobody gives a listener.
+var listenersMissing = &doctor.Check{
+	ID:    "listeners-missing",
+	Doc:   listenersMissingDoc,
+	Needs: []doctor.Part{doctor.Services, doctor.Listeners},
+	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Groups, doctor.Detail},
+	Find:  findListenersMissing,
+}
+
+func findListenersMissing(s *doctor.Snapshot, r *doctor.Report) {
+	for _, svc := range s.OfType() {
+		if ccm.OwnsListeners(svc) {
+			continue // the controller makes them
+		}
+		b, err := s.Balancer(svc)
+		if err == nil && b != nil {
+			err = b.Err(doctor.Listeners)
+		}
+		if err != nil {
+			r.Unknown(about(svc), err)
+		} else if b != nil {
+			missing(s, r, svc, b)
+		}
+	}
+}
+
+// A standing is a listener of either kind.
+type standing struct {
+	key, trace, group string
+	port              int
+	first, last       int  // of a range of ports, which an NLB's listener may take
+	redirects         bool // HTTP to HTTPS, so that it needs no group
+	stopped           bool
+}
+
+func standings(b *doctor.LoadBalancer) []standing {
+	var list []standing
+	for _, l := range b.Listeners {
+		list = append(list, standing{
+			key: fmt.Sprintf("%s:%d", l.Protocol, l.Port), trace: l.Description, group: l.VServerGroup, port: l.Port,
+			redirects: l.Config["ListenerForward"] == "on", stopped: l.Status == "stopped",
+		})
+	}
+	for _, l := range b.NetworkListeners {
+		first, _ := strconv.Atoi(l.First)
+		last, _ := strconv.Atoi(l.Last)
+		list = append(list, standing{
+			key: fmt.Sprintf("%s:%d", l.Protocol, l.Port), trace: l.Description, group: l.ServerGroup, port: l.Port,
+			first: first, last: last, stopped: l.Status == "Stopped",
+		})
+	}
+	return list
+}
+
+// on returns the listener that has the port by this key: the very one, or one of another
+// protocol that takes its place.
+func on(listeners []standing, key string) (standing, bool) {
+	for _, fits := range []func(standing) bool{
+		func(l standing) bool { return l.key == key },
+		func(l standing) bool { return alike(l.key, key) },
+	} {
+		if i := slices.IndexFunc(listeners, fits); i >= 0 {
+			return listeners[i], true
+		}
+	}
+	return standing{}, false
+}
+
+// missing looks at the ports of one Service that reuses a load balancer.
+func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
+	listeners := standings(b)
+	ranges, _ := ccm.Annotation(svc, "listener-port-range")
+	override := fmt.Sprintf("let the controller: %s. There is nothing that it would replace.", ccm.SetCommand(svc, forceOverride, "true"))
+	if replaced := overridden(s, svc, b, listeners); len(replaced) > 0 {
+		override = fmt.Sprintf("let the controller: %s. That replaces what stands there now: %s.", ccm.SetCommand(svc, forceOverride, "true"), ccm.Clauses(replaced, shown))
+	}
+	var lacks, groups []string
+	for _, p := range svc.Spec.Ports {
+		key := ccm.ListenerKey(svc, p)
+		at, ok := on(listeners, key)
+		if !ok {
+			ranged := slices.ContainsFunc(listeners, func(l standing) bool { return l.port == 0 && l.first <= int(p.Port) && int(p.Port) <= l.last })
+			if ranges == "" && !ranged {
+				lacks = append(lacks, key)
+				groups = append(groups, groupFor(s, svc, p))
+			}
+			continue
+		}
+		leads(s, r, svc, b, p, at, override)
+	}
+	if len(lacks) == 0 {
+		return
+	}
+	verb := "have"
+	if len(lacks) == 1 {
+		verb = "has"
+	}
+	r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"load balancer": b.ID, "address": b.Address, "ports": strings.Join(lacks, ", ")},
+		Text: fmt.Sprintf("%s of the Service %s no listener on the reused %s, and without force-override-listeners: \"true\" the controller makes none: no traffic arrives there.", strings.Join(lacks, ", "), verb, b.ID),
+		Do:   fmt.Sprintf("Make the listener in the console, with the group of the Service (%s), or %s", strings.Join(groups, ", "), override)})
+}
+
+// forceOverride is the annotation by which a Service has the controller set the
+// listeners of a load balancer that it reuses.
+const forceOverride = "force-override-listeners"
+
+// leads looks whether the listener on a port of the Service leads to it.
+func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort, at standing, override string) {
+	if at.redirects {
+		return // where to is the owner's matter
+	}
+	g, err := s.Group(svc, b, p)
+	if err != nil {
+		r.Unknown(about(svc), fmt.Errorf("where the listener %s sends to: %w", at.key, err))
+		return
+	}
+	f := doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "elsewhere/" + at.key,
+		Evidence: map[string]string{"load balancer": b.ID, "listener": at.key, "sends to": at.group}}
+	to := cmp.Or(at.group, "no group of that kind")
+	switch {
+	case g == nil && !ccm.Synced(svc):
+		return // the first sync makes the group
+	case g == nil:
+		f.Text = fmt.Sprintf("The listener %s of the reused %s sends to %s, and the Service has no group there (%s): its traffic does not reach the Service.", at.key, b.ID, to, groupFor(s, svc, p))
+		f.Do = fmt.Sprintf("If the port is meant for the Service, wake the controller, which makes the group: %s. Then have the listener use it in the console, or %s", ccm.WakeCommand(svc), override)
+	case g.Rules > 0 || at.group == g.ID && !at.stopped:
+		return
+	case at.group == g.ID:
+		f.Key = "stopped/" + at.key
+		f.Text = fmt.Sprintf("The listener %s of the reused %s is stopped, and without force-override-listeners: \"true\" the controller does not start it: no traffic arrives there.", at.key, b.ID)
+		f.Do = "If the port is to serve, start the listener in the console, or " + override
+	default:
+		f.Evidence["group of the Service"] = g.ID
+		f.Text = fmt.Sprintf("The listener %s of the reused %s sends to %s and not to the Service's group %s (%s): its traffic does not reach the Service.", at.key, b.ID, to, g.ID, g.Name)
+		f.Do = fmt.Sprintf("If the port is meant for the Service, have the listener use %s in the console, or %s", g.ID, override)
+	}
+	r.Add(f)
+}
+
+// groupFor returns what the group for a port of the Service is called.
+func groupFor(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) string {
+	if id := ccm.AdoptedGroup(svc, p); id != "" {
+		return id
+	}
+	if s.Err(doctor.Detail) != nil {
+		return fmt.Sprintf("k8s/…/%s/%s/%s", svc.Name, svc.Namespace, s.Cluster)
+	}
+	return ccm.GroupName(svc, p, s.Mode(svc), s.Cluster)
+}
+
+// overridden returns what the controller would replace on the load balancer if the
+// Service overrode its listeners, one clause each.
+func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, listeners []standing) []string {
+	var list []string
+	for _, l := range listeners {
+		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+			return int(p.Port) == l.port && alike(ccm.ListenerKey(svc, p), l.key)
+		}) {
+			continue
+		}
+		switch t, ok := ccm.ParseTrace(l.trace); {
+		case !ok:
+			list = append(list, fmt.Sprintf("%s, which was made by hand and sends to %s", l.key, cmp.Or(l.group, "no group of that kind")))
+		case !t.Of(svc, s.Cluster):
+			list = append(list, fmt.Sprintf("%s of the Service %s of the cluster %s", l.key, t, t.Cluster))
+		}
+	}
+	for _, d := range listenerDrift(s, svc, b) {
+		if !d.Down {
+			list = append(list, d.Text)
+		}
+	}
+	return list
+}
+
+// listenerDrift returns what a sync that sets the listeners would change on them.
+func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []ccm.Difference {
+	if b.NLB != nil {
+		return ccm.NetworkListenerDifferences(svc, b.NetworkListeners, s.Cluster)
+	}
+	return ccm.ListenerDifferences(svc, b.Listeners, s.Cluster)
+}
+
+// alike reports whether two listeners, such as "tcp:80" and "http:80", can't both be:
+// all protocols but UDP share their ports.
+func alike(a, b string) bool {
+	of := func(key string) string {
+		protocol, port, _ := strings.Cut(strings.ToLower(key), ":")
+		if protocol != "udp" {
+			protocol = "tcp"
+		}
+		return protocol + ":" + port
+	}
+	return of(a) == of(b)
+}

@@ -1,0 +1,243 @@
+package doctor
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed stalegroups.md
+var staleGroupsDoc string
+
+// staleGroups compares ready endpoints with the backends of the load balancers.
+var staleGroups = &doctor.Check{
+	ID:    "stale-groups",
+	Doc:   staleGroupsDoc,
+	Needs: []doctor.Part{doctor.Services, doctor.Endpoints, doctor.Nodes, doctor.Detail, doctor.Groups, doctor.Backends},
+	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs},
+	Find:  findStaleGroups,
+}
+
+// settling is how long the controller may take to bring backends up to date.
+const settling = 2 * time.Minute
+
+func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
+	nodes := map[string]*corev1.Node{}
+	for i := range s.Nodes {
+		nodes[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	for _, svc := range s.OfType() {
+		if !ccm.Synced(svc) || s.Time.Sub(s.Moved[name(svc)]) < settling || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
+			continue // the first sync makes the groups; and what has just changed is on its way
+		}
+		b, err := s.Balancer(svc)
+		switch {
+		case err != nil:
+			r.Unknown(about(svc), err)
+			continue
+		case b == nil:
+			continue // that it is gone is a finding of its own
+		}
+		for _, port := range svc.Spec.Ports {
+			mode, g, err := groupOf(s, svc, b, port)
+			if err == nil && g != nil {
+				err = g.Failed
+			}
+			if err != nil {
+				r.Unknown(about(svc), err)
+				break
+			}
+			stale(r, grouping{s, svc, b, port, mode, nodes}, g)
+		}
+	}
+}
+
+// groupOf returns the group of a port and what the controller takes for its backends. An
+// environment variable of the controller's can have Pods for backends on any network, or
+// not have them on Terway (pkg/controller/helper/service_utils.go): then the name of the
+// group that is there shows it.
+func groupOf(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, port corev1.ServicePort) (ccm.BackendMode, *doctor.Group, error) {
+	mode := s.Mode(svc)
+	g, err := s.GroupAs(svc, b, port, mode)
+	if g != nil || err != nil {
+		return mode, g, err
+	}
+	if svc.Annotations[ccm.BackendType] == "" {
+		other := ccm.ModeOf(svc, "")
+		if mode != ccm.PodMode {
+			other = ccm.PodMode
+		}
+		if g, err = s.GroupAs(svc, b, port, other); g != nil || err != nil {
+			return other, g, err
+		}
+	}
+	if ranges, _ := ccm.Annotation(svc, "listener-port-range"); b.NLB != nil && (ranges != "" || ccm.AdoptedGroup(svc, port) != "") {
+		return mode, nil, fmt.Errorf("the server group behind port %d is not among those of the cluster", port.Port)
+	}
+	return mode, nil, nil
+}
+
+// A grouping is a port of a Service on its load balancer.
+type grouping struct {
+	s     *doctor.Snapshot
+	svc   *corev1.Service
+	b     *doctor.LoadBalancer
+	port  corev1.ServicePort
+	mode  ccm.BackendMode
+	nodes map[string]*corev1.Node
+}
+
+// stale reports how the group of a port differs from what it is to hold.
+func stale(r *doctor.Report, p grouping, g *doctor.Group) {
+	want, moved := p.want()
+	have := map[string]bool{}
+	var missing, extra []string
+	if g != nil {
+		for _, e := range g.Backends {
+			key := p.key(e)
+			if !have[key] && !want[key] && !moved[key] && p.ours(e) {
+				extra = append(extra, key)
+			}
+			have[key] = true
+		}
+	}
+	for key := range want {
+		if !have[key] && !moved[key] {
+			missing = append(missing, key)
+		}
+	}
+	slices.Sort(missing)
+	slices.Sort(extra)
+	if len(missing)+len(extra) == 0 {
+		return
+	}
+	f := doctor.Finding{
+		Severity: doctor.Warning, About: about(p.svc), Key: fmt.Sprint(p.port.Protocol, ":", p.port.Port),
+		Evidence: map[string]string{"load balancer": p.b.ID, "wanted": fmt.Sprint(len(want)), "there": fmt.Sprint(len(have))},
+	}
+	if g != nil {
+		f.Evidence["group"] = g.ID
+	}
+	var parts []string
+	if len(missing) > 0 {
+		parts = append(parts, fmt.Sprintf("%s %s missing (%s)", ccm.Count(len(missing), "backend"), ccm.Are(len(missing)), remedy.List(missing, 3)))
+	}
+	if len(extra) > 0 {
+		parts = append(parts, fmt.Sprintf("%s %s there that should not be (%s)", ccm.Count(len(extra), "backend"), ccm.Are(len(extra)), remedy.List(extra, 3)))
+	}
+	if len(want) > 0 && len(missing) == len(want) && len(p.s.Ready(p.svc, p.port)) > 0 {
+		f.Severity = doctor.Critical // no traffic gets through
+	}
+	f.Text = fmt.Sprintf("Behind port %d of the Service on %s: %s.", p.port.Port, p.b.ID, strings.Join(parts, ", and "))
+	f.Do = "Look why the controller does not bring them up to date: " + remedy.LogQuery(name(p.svc)) + ". If it says nothing, wake it: " + ccm.WakeCommand(p.svc) + "."
+	r.Add(f)
+}
+
+// want returns the backends that a port is to have, Pods by their address and nodes as
+// key has them, and the nodes that came or changed just now, of which either may be. With
+// the policy Cluster all nodes are added, whether there is a ready Pod or not
+// (clbv1/vgroups.go, nlbv2/server_groups.go).
+func (p grouping) want() (want, moved map[string]bool) {
+	ready := p.s.Ready(p.svc, p.port)
+	want, moved = map[string]bool{}, map[string]bool{}
+	with := map[string]bool{}
+	for _, e := range ready {
+		with[e.Node] = true
+		// Pods on virtual nodes are backends themselves in each mode.
+		node := p.nodes[e.Node]
+		if p.mode == ccm.PodMode {
+			want[e.IP] = true
+		} else if node != nil {
+			if why, _ := ccm.ExclusionOf(node, p.svc); why == ccm.Virtual {
+				want[e.IP] = true
+			}
+		}
+	}
+	if p.mode == ccm.PodMode {
+		return want, moved
+	}
+	for _, node := range p.nodes {
+		key := p.node(node)
+		if key == "" {
+			continue // no load balancer knows it; what that fails is a class of its own
+		}
+		why, _ := ccm.ExclusionOf(node, p.svc)
+		if why == ccm.Serves && (p.mode == ccm.ClusterMode || with[node.Name]) {
+			want[key] = true
+		}
+		moved[key] = moving(node, p.s.Time)
+	}
+	return want, moved
+}
+
+// moving reports whether a node came, became ready or unready or was tainted so little
+// ago that backends may not show it yet.
+func moving(node *corev1.Node, now time.Time) bool {
+	last := node.CreationTimestamp.Time
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.LastTransitionTime.After(last) {
+			last = c.LastTransitionTime.Time
+		}
+	}
+	for _, t := range node.Spec.Taints {
+		if t.TimeAdded != nil && t.TimeAdded.After(last) {
+			last = t.TimeAdded.Time
+		}
+	}
+	return now.Sub(last) < settling
+}
+
+// byIP reports whether all servers of the group of an NLB's port are known by their
+// addresses, nodes too.
+func (p grouping) byIP() bool {
+	kind, _ := ccm.Annotation(p.svc, "server-group-type")
+	return p.b.NLB != nil && strings.EqualFold(kind, "ip")
+}
+
+// node returns what a node is called as a backend: by the ID of its server, which ends
+// its provider ID ("cn-hangzhou.i-1"), or by its address.
+func (p grouping) node(node *corev1.Node) string {
+	if !p.byIP() {
+		return server(node)
+	}
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+// server returns the ID of a node's server.
+func server(node *corev1.Node) string {
+	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, ".")+1:]
+}
+
+// key returns what a backend is called among those that are wanted.
+func (p grouping) key(e cloud.Backend) string {
+	if e.Type != "ecs" || p.mode == ccm.PodMode {
+		return cmp.Or(e.IP, e.ID)
+	}
+	return e.ID
+}
+
+// ours reports whether the controller added a backend for the Service: what has another
+// description is a person's or another cluster's, and left alone (clbv1/vgroups.go). Of
+// NLBs, and in older answers, the description is not known.
+func (p grouping) ours(e cloud.Backend) bool {
+	if e.Description == "" {
+		return ccm.AdoptedGroup(p.svc, p.port) == ""
+	}
+	t, ok := ccm.ParseTrace(e.Description)
+	return ok && t.Of(p.svc, p.s.Cluster)
+}

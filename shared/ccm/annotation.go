@@ -1,0 +1,329 @@
+package ccm
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A ValueRule says which values of an annotation the controller takes, from its
+// documentation and its code (github.com/kubernetes/cloud-provider-alibaba-cloud,
+// docs/zh/usage.md and pkg/controller/service).
+type ValueRule struct {
+	Name    string            // short, or the whole key where it has another prefix
+	Allowed string            // for people
+	Takes   func(string) bool // what is allowed
+	Calls   []string          // how errors call it, in lower case
+	Unit    string            // of a number; empty: none
+	Param   string            // what a CLB's listeners call it in the API; empty: it is none of theirs
+	of      kind
+}
+
+// A kind is the kind of load balancer that reads an annotation.
+type kind int
+
+const (
+	both kind = iota
+	clb
+	nlb
+)
+
+// Reads reports whether the annotation is one for such a load balancer: an NLB, or
+// a CLB.
+func (r ValueRule) Reads(network bool) bool {
+	return r.of == both || (r.of == nlb) == network
+}
+
+// words returns a rule for an annotation that takes one of these words as they are.
+func words(name string, of kind, allowed ...string) ValueRule {
+	return ValueRule{Name: name, of: of, Allowed: either(allowed), Takes: func(v string) bool { return slices.Contains(allowed, v) }}
+}
+
+// anyCase returns a rule for an annotation that takes one of these words in any letters.
+func anyCase(name string, of kind, allowed ...string) ValueRule {
+	return ValueRule{Name: name, of: of, Allowed: either(allowed), Takes: func(v string) bool {
+		return slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, v) })
+	}}
+}
+
+// either lists words for a sentence: "on or off", "a, b or c".
+func either(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " or " + list[last]
+}
+
+// number returns a rule for an annotation that takes whole numbers.
+func number(name string, of kind, low, high int, unit, param string, calls ...string) ValueRule {
+	ofUnit := ""
+	if unit != "" {
+		ofUnit = "of " + unit + " "
+	}
+	calls = append(calls, "loadbalancer-"+name+" must be integer")
+	if param != "" {
+		calls = append(calls, "annotation "+strings.ToLower(param)+" must be integer")
+	}
+	return ValueRule{
+		Name: name, of: of, Unit: unit, Param: param,
+		Allowed: "a whole number " + ofUnit + "from " + strconv.Itoa(low) + " to " + strconv.Itoa(high),
+		Takes: func(v string) bool {
+			n, err := strconv.Atoi(v)
+			return err == nil && n >= low && n <= high
+		},
+		Calls: calls,
+	}
+}
+
+// like returns a rule for an annotation that takes what fits a pattern.
+func like(name string, of kind, allowed, pattern string, calls ...string) ValueRule {
+	return ValueRule{Name: name, of: of, Allowed: allowed, Takes: regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString, Calls: calls}
+}
+
+// listOf is a pattern for one or more of what fits the pattern, with commas between.
+func listOf(pattern string) string { return `(?:` + pattern + `)(?:,(?:` + pattern + `))*` }
+
+// ports returns a rule like that of like, for pairs whose numbers are ports.
+func ports(name string, of kind, allowed, pattern string, calls ...string) ValueRule {
+	r := like(name, of, allowed, pattern, calls...)
+	fits := r.Takes
+	r.Takes = func(v string) bool {
+		if !fits(v) {
+			return false
+		}
+		for word := range strings.FieldsFuncSeq(v, func(c rune) bool { return c == ',' || c == ':' }) {
+			if n, err := strconv.Atoi(word); err == nil && (n < 1 || n > 65535) {
+				return false
+			}
+		}
+		return true
+	}
+	return r
+}
+
+// ValueRules returns the annotations whose values are known, those that fail a sync first.
+func ValueRules() []ValueRule {
+	rules := []ValueRule{
+		like("zone-maps", nlb, "zone:vSwitch pairs with commas between, such as cn-hangzhou-h:vsw-a,cn-hangzhou-i:vsw-b", listOf(`[a-z0-9-]+:vsw-[A-Za-z0-9-]+(?::[^:,]*){0,2}`), "zone mapping", "zonemapping"),
+		ports("protocol-port", clb, "protocol:port pairs with commas between, such as https:443,http:80, of tcp, udp, http and https", listOf(`(?:tcp|udp|http|https):\d{1,5}`), "port and protocol format must be like 'https", "port protocol format must be"),
+		ports("protocol-port", nlb, "protocol:port pairs with commas between, such as tcpssl:443,udp:53, of tcp, udp and tcpssl", listOf(`(?i:tcp|udp|tcpssl):\d{1,5}`), "port and protocol format must be like 'https", "protocol is not supported"),
+		ports("forward-port", clb, "pairs of an HTTP and an HTTPS port with commas between, such as 80:443", listOf(`\d{1,5}:\d{1,5}`), "forward port format error", "forward port is not an integer"),
+		ports("vgroup-port", both, "pairs of a vServer group and a port with commas between, such as rsp-1:443", listOf(`[^:,]+:\d{1,5}`), "vgroupid and protocol format"),
+	}
+	for _, n := range []struct {
+		name        string
+		of          kind
+		low, high   int
+		unit, param string
+		calls       []string
+	}{
+		{"bandwidth", clb, 1, 5120, "Mbit/s", "", []string{"bandwidth must be integer"}},
+		{"default-weight", both, 0, 100, "", "", []string{"default weight must be integer"}},
+		{"weight", both, 0, 100, "", "", []string{"weight must be integer"}},
+		{"persistence-timeout", clb, 0, 3600, "seconds", "PersistenceTimeout", []string{"annotation persistence timeout must be integer"}},
+		{"established-timeout", clb, 10, 900, "seconds", "EstablishedTimeout", nil},
+		{"cookie-timeout", clb, 1, 86400, "seconds", "CookieTimeout", nil},
+		{"idle-timeout", clb, 1, 60, "seconds", "IdleTimeout", nil},
+		{"request-timeout", clb, 1, 180, "seconds", "RequestTimeout", nil},
+		{"connection-drain-timeout", clb, 10, 900, "seconds", "ConnectionDrainTimeout", nil},
+		{"healthy-threshold", both, 2, 10, "", "HealthyThreshold", nil},
+		{"unhealthy-threshold", both, 2, 10, "", "UnhealthyThreshold", nil},
+		{"health-check-connect-timeout", both, 1, 300, "seconds", "HealthCheckConnectTimeout", nil},
+		{"health-check-timeout", clb, 1, 300, "seconds", "HealthCheckTimeout", nil},
+		{"health-check-interval", both, 1, 50, "seconds", "HealthCheckInterval", nil},
+		{"health-check-connect-port", both, 0, 65535, "", "HealthCheckConnectPort", nil},
+		{"idle-timeout", nlb, 1, 900, "seconds", "", nil},
+		{"connection-drain-timeout", nlb, 0, 900, "seconds", "", nil},
+		{"cps", nlb, 0, 1_000_000, "", "", nil},
+	} {
+		rules = append(rules, number(n.name, n.of, n.low, n.high, n.unit, n.param, n.calls...))
+	}
+	for _, n := range []struct {
+		name    string
+		of      kind
+		allowed string
+		pattern string
+		list    bool
+	}{
+		{"id", both, "the ID of a load balancer", `[A-Za-z0-9][A-Za-z0-9_-]{0,127}`, false},
+		{"vswitch-id", clb, "the ID of a vSwitch", `vsw-[A-Za-z0-9-]+`, false},
+		{"resource-group-id", both, "the ID of a resource group", `rg-[A-Za-z0-9-]+`, false},
+		{"additional-resource-tags", both, "tags with commas between, such as team=shop,stage=test", `[^=,]+=[^=,]*`, true},
+		{"security-group-ids", nlb, "IDs of security groups with commas between", `(?:sg-[A-Za-z0-9-]+(?:,sg-[A-Za-z0-9-]+)*)?`, false},
+		{"backend-label", both, "labels of nodes with commas between, such as pool=shop", `[^=,]+=[^=,]*`, true},
+		{"health-check-httpcode", clb, "HTTP codes with commas between, such as http_2xx,http_3xx", `http_[1-5]xx`, true},
+	} {
+		pattern := n.pattern
+		if n.list {
+			pattern = listOf(pattern)
+		}
+		rules = append(rules, like(n.name, n.of, n.allowed, pattern))
+	}
+	for line := range strings.Lines(wordRules) {
+		fields := strings.Fields(line)
+		of := map[string]kind{"clb": clb, "nlb": nlb, "both": both}[fields[0]]
+		if fields[1] == "any" {
+			rules = append(rules, anyCase(fields[2], of, fields[3:]...))
+		} else {
+			rules = append(rules, words(fields[2], of, fields[3:]...))
+		}
+	}
+	return append(rules, ValueRule{Name: "ip", of: clb, Allowed: "an IP address", Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }})
+}
+
+// wordRules has on each line which load balancers read an annotation, whether its words
+// count in any letters (nlbv2/server_groups.go, nlbv2/listeners.go) or in those alone, its
+// name and the words.
+const wordRules = `clb these address-type internet intranet
+nlb any address-type internet intranet
+clb these ip-version ipv4 ipv6
+nlb any ip-version ipv4 DualStack
+nlb any ipv6-address-type internet intranet
+clb these charge-type paybytraffic paybybandwidth
+clb these instance-charge-type PayByCLCU PayBySpec
+clb these network-type vpc classic
+clb these slb-network-type vpc classic
+both these delete-protection on off
+both these modification-protection ConsoleProtection NonProtection
+both these force-override-listeners true false
+clb these external-ip-type eip
+both these service.beta.kubernetes.io/backend-type eni ecs
+both any scheduler wrr rr sch tch qch wlc
+clb these health-check-type tcp http
+clb these sticky-session-type insert server
+clb these acl-type white black
+nlb these alpn-policy HTTP1Only HTTP2Only HTTP2Optional HTTP2Preferred
+nlb any server-group-type instance ip
+clb these health-check-flag on off
+clb these health-check-switch on off
+clb these sticky-session on off
+clb these acl-status on off
+clb these connection-drain on off
+clb these proxy-protocol on off
+clb these http2-enabled on off
+both these remove-unscheduled-backend on off
+clb these xforwardedfor-proto on off
+clb these xforwardedfor-slbport on off
+clb these xforwardedfor-clientsrcport on off
+nlb these cross-zone-enabled on off
+nlb any health-check-flag on off
+nlb any connection-drain on off
+nlb any proxy-protocol on off
+both any ignore-weight-update on off
+nlb any preserve-client-ip on off
+nlb any cacert on off
+nlb any alpn on off
+`
+
+// A KnownKey is an annotation that the controller reads, and from which of its
+// releases on. A zero version stands for all of them, as far as is known.
+type KnownKey struct {
+	Name     string // short, or the whole key where it has another prefix
+	CLB, NLB *Span  // nil: the controller of such load balancers does not read it
+}
+
+// A Span says which releases of the controller read an annotation.
+type Span struct {
+	From  Version // the first one; zero: all up to Until
+	Until Version // the first one that no longer reads it; zero: it still does
+}
+
+// Read returns where the controller of such load balancers, NLBs or CLBs, reads the
+// annotation; nil if it does not.
+func (k KnownKey) Read(network bool) *Span {
+	if network {
+		return k.NLB
+	}
+	return k.CLB
+}
+
+// Fits says whether a release reads the annotation.
+func (s *Span) Fits(v Version) bool {
+	return !v.Before(s.From) && (s.Until == (Version{}) || v.Before(s.Until))
+}
+
+// FirstZoneEIP is the first release of the controller that takes an EIP from the
+// annotation zone-maps.
+func FirstZoneEIP() Version { return v2121 }
+
+// FirstRanges is the first release of the controller that keeps to the source ranges of
+// a Service with an NLB.
+func FirstRanges() Version { return v214 }
+
+// FirstNLB is the first release of the controller that makes NLBs.
+func FirstNLB() Version { return v25 }
+
+// KnownKeys returns the annotations that the controller reads. The releases are
+// those of its documentation (docs/zh/usage.md of
+// github.com/kubernetes/cloud-provider-alibaba-cloud, and
+// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/add-annotations-to-the-yaml-file-of-a-service-to-configure-clb-instances),
+// and else the first one whose source has the key. Where the sources only agree that a
+// release is not later than another, the earlier one stands here: nobody is told to
+// upgrade for a key that may work.
+func KnownKeys() []KnownKey {
+	from := func(text string) *Span {
+		v, _ := ParseVersion(text)
+		return &Span{From: v}
+	}
+	ever, network := from(""), from("v2.5.0")
+	var all []KnownKey
+	for _, row := range []struct {
+		clb, nlb *Span
+		names    string
+	}{
+		// The load balancer.
+		{ever, nil, "vswitch-id charge-type spec external-ip-type"},
+		{ever, network, "address-type additional-resource-tags"},
+		{from("v1.9.3.59"), network, "id force-override-listeners"},
+		{from("v1.9.3.304"), network, "name resource-group-id delete-protection modification-protection"},
+		{from("v1.9.3.10"), nil, "master-zoneid slave-zoneid bandwidth"},
+		{from("v2.4.0"), nil, "instance-charge-type"},
+		{from("v1.9.3.220"), network, "ip-version"},
+		{from("v2.3.0"), nil, "hostname"},
+		{from("v2.7.0"), nil, "ip"},
+		{&Span{Until: Version{2, 12, 0, 0}}, nil, "slb-network-type"},
+		{from("v2.12.0"), nil, "network-type"},
+		{from("v2.10.0"), from("v2.10.0"), "preserve-lb-on-delete"},
+		// Its listeners.
+		{ever, network, "protocol-port scheduler health-check-flag health-check-type health-check-uri health-check-connect-port " +
+			"health-check-interval health-check-connect-timeout health-check-domain health-check-httpcode healthy-threshold unhealthy-threshold"},
+		{ever, nil, "persistence-timeout sticky-session sticky-session-type cookie cookie-timeout health-check-timeout"},
+		{from("v1.9.3.164"), network, "cert-id"},
+		{from("v1.9.3.164"), nil, "acl-status acl-id acl-type forward-port"},
+		{from("v2.1.0"), network, "idle-timeout"},
+		{from("v2.1.0"), nil, "http2-enabled xforwardedfor-proto"},
+		{from("v2.3.0"), nil, "established-timeout request-timeout"},
+		{from("v2.3.0"), network, "health-check-method tls-cipher-policy"},
+		{ever, network, "connection-drain connection-drain-timeout"},
+		{from("v2.6.0"), nil, "health-check-switch"},
+		{from("v2.6.0"), network, "proxy-protocol"},
+		{from("v2.9.1"), nil, "xforwardedfor-slbport xforwardedfor-clientsrcport"},
+		{from("v2.13.0"), nil, "domain-extensions"},
+		// Its backends.
+		{ever, network, "backend-label backend-ip-version"},
+		{from("v1.9.3.164"), network, "service.beta.kubernetes.io/backend-type remove-unscheduled-backend"},
+		{from("v2.0.1"), network, "vgroup-port weight"},
+		{from("v2.11.1"), from("v2.11.1"), "ignore-weight-update"},
+		{from("v2.14.0"), from("v2.14.0"), "default-weight"},
+		// NLBs alone.
+		{nil, network, "zone-maps cacert-id cacert cps preserve-client-ip"},
+		{nil, from("v2.6.0"), "security-group-ids"},
+		{nil, from("v2.8.0"), "server-group-type"},
+		{nil, from("v2.9.1"), "bandwidth-package-id ipv6-address-type ppv2-pvl-ep-id-enabled ppv2-pvl-eps-id-enabled ppv2-pvl-vpc-id-enabled"},
+		{nil, from("v2.10.0"), "alpn alpn-policy"},
+		{nil, from("v2.11.2"), "listener-port-range"},
+		{nil, from("v2.13.0"), "cross-zone-enabled additional-cert-ids"},
+		// Edge load balancers, which the controller knew for a while.
+		{&Span{From: Version{2, 7, 0, 0}, Until: Version{2, 9, 0, 0}}, nil, "network-id associate-eip reuse backend-weight"},
+		// What says whose Service it is: the controller leaves one with these to others.
+		{ever, ever, "service.beta.kubernetes.io/class tunnel-type type"},
+	} {
+		for _, name := range strings.Fields(row.names) {
+			all = append(all, KnownKey{name, row.clb, row.nlb})
+		}
+	}
+	return all
+}

@@ -1,0 +1,334 @@
+package ccm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// BackendType is the annotation that says whether Pods ("eni") or nodes ("ecs")
+// are the backends of a Service.
+const BackendType = "service.beta.kubernetes.io/backend-type"
+
+// A BackendMode says what the controller takes for the backends of a Service.
+type BackendMode string
+
+// The modes.
+const (
+	PodMode     BackendMode = "ENI"     // the ready Pods, by their network interfaces
+	LocalMode   BackendMode = "Local"   // the nodes of the ready Pods
+	ClusterMode BackendMode = "Cluster" // all nodes
+)
+
+// BackendMode returns what the controller takes for the backends of the Service:
+// what the annotation says, else Pods where the cluster's network is Terway. It
+// needs DescribeClusterDetail.
+func (c *View) BackendMode(ctx context.Context) (BackendMode, error) {
+	if c.Service.Annotations[BackendType] != "" {
+		return ModeOf(c.Service, ""), nil
+	}
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return "", fmt.Errorf("describe the cluster: %w", err)
+	}
+	return ModeOf(c.Service, cluster.Network), nil
+}
+
+// ModeOf returns what the controller takes for the backends of a Service in a cluster
+// with this network plug-in.
+func ModeOf(svc *corev1.Service, plugin string) BackendMode {
+	kind := svc.Annotations[BackendType]
+	switch {
+	case kind == "eni", kind == "" && strings.HasPrefix(plugin, "terway"):
+		return PodMode
+	case svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal:
+		return LocalMode
+	}
+	return ClusterMode
+}
+
+// An Endpoint is a Pod behind a port of a Service.
+type Endpoint struct {
+	IP   string
+	Port int
+	Pod  string // its name; empty if the EndpointSlice names none
+	Node string // its node's name; empty if the EndpointSlice names none
+}
+
+// FamilyOf returns what Family does where no event tells more.
+func FamilyOf(svc *corev1.Service) discoveryv1.AddressType {
+	balancer, _ := Annotation(svc, "ip-version")
+	backends, _ := Annotation(svc, "backend-ip-version")
+	wanted := "ipv6"
+	if NLB(svc) {
+		wanted = "dualstack"
+	}
+	if strings.EqualFold(balancer, wanted) && strings.EqualFold(backends, "ipv6") {
+		return discoveryv1.AddressTypeIPv6
+	}
+	return discoveryv1.AddressTypeIPv4
+}
+
+// Ready returns the endpoints behind a port that the controller counts: those of
+// the family that are ready and not about to end. A port by name that no slice has
+// leads to none.
+func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) []Endpoint {
+	seen := map[string]bool{}
+	var out []Endpoint
+	for _, s := range slices {
+		number := port.TargetPort.IntValue()
+		if port.TargetPort.Type == intstr.String {
+			number = numberIn(s, port)
+		}
+		if s.AddressType != family || number == 0 {
+			continue
+		}
+		for _, e := range s.Endpoints {
+			ready := e.Conditions.Ready != nil && *e.Conditions.Ready
+			if !ready || e.Conditions.Terminating != nil && *e.Conditions.Terminating {
+				continue
+			}
+			for _, ip := range e.Addresses {
+				if seen[ip] {
+					continue
+				}
+				seen[ip] = true
+				found := Endpoint{IP: ip, Port: number}
+				if e.TargetRef != nil {
+					found.Pod = e.TargetRef.Name
+				}
+				if e.NodeName != nil {
+					found.Node = *e.NodeName
+				}
+				out = append(out, found)
+			}
+		}
+	}
+	sortEndpoints(out)
+	return out
+}
+
+func sortEndpoints(list []Endpoint) {
+	sort.Slice(list, func(i, k int) bool {
+		return cmp.Or(cmp.Compare(list[i].Pod, list[k].Pod), cmp.Compare(list[i].IP, list[k].IP)) < 0
+	})
+}
+
+// numberIn returns the number that a slice has for a port of the Service; 0 if none.
+func numberIn(s discoveryv1.EndpointSlice, port corev1.ServicePort) int {
+	for _, p := range s.Ports {
+		name := ""
+		if p.Name != nil {
+			name = *p.Name
+		}
+		if name == port.Name && p.Port != nil {
+			return int(*p.Port)
+		}
+	}
+	return 0
+}
+
+// Labels and taints by which the controller leaves nodes out
+// (pkg/controller/helper/node_utils.go). Of the labels for masters only the old
+// one counts.
+const (
+	MasterLabel  = "node-role.kubernetes.io/master"
+	virtualNode  = "virtual-kubelet"
+	goingTaint   = "ToBeDeletedByClusterAutoscaler"
+	backendLabel = "backend-label"
+)
+
+var excludeLabels = []string{
+	corev1.LabelNodeExcludeBalancers, "alpha.service-controller.kubernetes.io/exclude-balancer",
+	"service.beta.kubernetes.io/exclude-node", "service.alibabacloud.com/exclude-node",
+}
+
+// An Exclusion is why a node is no backend, by kind.
+type Exclusion int
+
+// The kinds. A node that serves has none of them; those that pass by themselves
+// come last.
+const (
+	Serves   Exclusion = iota
+	Virtual            // it is no server: its Pods are backends themselves
+	Unlabel            // it lacks a label of the annotation backend-label
+	Master             // it has the label of masters
+	Excluded           // it has a label that excludes it
+	Cordoned           // it is cordoned, and the annotation remove-unscheduled-backend is on
+	Going              // the autoscaler is about to delete it
+	NotReady           // it is not ready, or has not said yet
+)
+
+// ExclusionOf returns why the controller leaves a node out of the backends of the
+// Service, and the evidence, as what follows the node's name in a sentence.
+func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, string) {
+	wanted, _ := Annotation(svc, backendLabel)
+	for pair := range strings.SplitSeq(wanted, ",") {
+		key, value, ok := strings.Cut(pair, "=")
+		if have, there := node.Labels[key]; wanted != "" && (!ok || !there || have != value) {
+			return Unlabel, "lacks the label " + clipped(pair)
+		}
+	}
+	if _, ok := node.Labels[MasterLabel]; ok {
+		return Master, "has the label " + MasterLabel
+	}
+	for _, t := range node.Spec.Taints {
+		if t.Key == goingTaint {
+			return Going, "has the taint " + goingTaint
+		}
+	}
+	if off, _ := Annotation(svc, "remove-unscheduled-backend"); node.Spec.Unschedulable && off == "on" {
+		return Cordoned, "is cordoned"
+	}
+	if node.Labels["type"] == virtualNode {
+		return Virtual, "is a virtual node"
+	}
+	for _, label := range excludeLabels {
+		if _, ok := node.Labels[label]; ok {
+			return Excluded, "has the label " + label
+		}
+	}
+	if len(node.Status.Conditions) == 0 {
+		return NotReady, "has reported no condition yet"
+	}
+	for _, cond := range node.Status.Conditions {
+		if cond.Type == corev1.NodeReady && cond.Status != corev1.ConditionTrue {
+			text := "is not ready"
+			if cond.Reason != "" {
+				text += " (" + cond.Reason + ")"
+			}
+			return NotReady, text
+		}
+	}
+	return Serves, ""
+}
+
+// A Group is what stands behind one port of the Service on its load balancer: a
+// vServer group of a CLB, or a server group of an NLB.
+type Group struct {
+	Port    corev1.ServicePort
+	ID      string // empty: there is none
+	Name    string // as the controller names it
+	Servers int    // how many backends it has
+}
+
+// What Groups and Backends read, for CLBs and NLBs. A class that calls them
+// declares both lists.
+var (
+	GroupReads   = append([]grant.Grant{grant.DescribeVServerGroups, grant.ListServerGroups, grant.ListServerGroupServers}, BoundReads...)
+	BackendReads = append([]grant.Grant{grant.DescribeVServerGroupAttribute}, GroupReads...)
+)
+
+// Groups returns the group of each port of the Service, in their order, and
+// the ID of the load balancer; of an NLB it is empty, since its groups are found
+// by their own tags. Where no load balancer is found no group has an ID.
+func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, error) {
+	groups := make([]Group, len(c.Service.Spec.Ports))
+	for i, p := range c.Service.Spec.Ports {
+		groups[i] = Group{Port: p, Name: GroupName(c.Service, p, mode, c.Cluster)}
+	}
+	if NLB(c.Service) {
+		all, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, DefaultName(c.Service))
+		if err != nil {
+			return nil, "", fmt.Errorf("list server groups with the tag %s=%s: %w", NameTag, DefaultName(c.Service), err)
+		}
+		for i := range groups {
+			g := &groups[i]
+			at := slices.IndexFunc(all, func(s cloud.ServerGroup) bool { return s.Name == g.Name })
+			if at < 0 {
+				continue
+			}
+			servers, err := c.Cloud.NLB.Servers(ctx, all[at].ID)
+			if err != nil {
+				return nil, "", fmt.Errorf("list servers of group %s: %w", all[at].ID, err)
+			}
+			g.ID, g.Servers = all[at].ID, len(servers)
+		}
+		return groups, "", nil
+	}
+	lb, err := c.Bound(ctx)
+	if err != nil || lb == nil {
+		return groups, "", err
+	}
+	all, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
+	if err != nil {
+		return nil, "", fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
+	}
+	for i := range groups {
+		g := &groups[i]
+		adopted := AdoptedGroup(c.Service, g.Port)
+		at := slices.IndexFunc(all, func(v cloud.VServerGroup) bool {
+			return adopted != "" && v.ID == adopted || adopted == "" && v.Name == g.Name
+		})
+		if at >= 0 {
+			g.ID, g.Name, g.Servers = all[at].ID, all[at].Name, all[at].Servers
+		}
+	}
+	return groups, lb.ID, nil
+}
+
+// Backends returns what a group of the Service holds; nothing if there is no group.
+func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
+	if g.ID == "" {
+		return nil, nil
+	}
+	if NLB(c.Service) {
+		servers, err := c.Cloud.NLB.Servers(ctx, g.ID)
+		if err != nil {
+			return nil, fmt.Errorf("list servers of group %s: %w", g.ID, err)
+		}
+		return servers, nil
+	}
+	whole, err := c.Cloud.SLB.VServerGroup(ctx, g.ID)
+	if err != nil {
+		return nil, fmt.Errorf("describe vServer group %s: %w", g.ID, err)
+	}
+	return whole.Backends, nil
+}
+
+// GroupName returns the name that the controller gives to the group of a Service's
+// port: by the node port, or by the target port where Pods are the backends
+// (clbv1/vgroups.go, nlbv2/server_groups.go).
+func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, cluster string) string {
+	number := strconv.Itoa(int(p.NodePort))
+	if mode == PodMode {
+		number = p.TargetPort.String()
+	}
+	if !NLB(svc) {
+		return strings.Join([]string{"k8s", number, svc.Name, svc.Namespace, cluster}, "/")
+	}
+	value, _ := Annotation(svc, "protocol-port")
+	protocol := strings.ToUpper(or(protocolsOf(value)[strconv.Itoa(int(p.Port))], string(p.Protocol)))
+	if protocol == "TCPSSL" {
+		protocol = "TCP" // a group knows no TLS
+	}
+	return strings.Join([]string{"k8s", number, protocol, svc.Name, svc.Namespace, cluster}, ".")
+}
+
+// AdoptedGroup returns the ID of the user's group for a port of the Service, from an
+// annotation such as vgroup-port: "rsp-a:80,rsp-b:443"; empty if there is none. The
+// controller reads the annotation where the load balancer is the user's, too
+// (clbv1/vgroups.go, nlbv2/server_groups.go).
+func AdoptedGroup(svc *corev1.Service, p corev1.ServicePort) string {
+	if id, _ := Annotation(svc, "id"); id == "" {
+		return ""
+	}
+	value, _ := Annotation(svc, "vgroup-port")
+	for pair := range strings.SplitSeq(value, ",") {
+		if id, port, ok := strings.Cut(strings.TrimSpace(pair), ":"); ok && port == strconv.Itoa(int(p.Port)) {
+			return id
+		}
+	}
+	return ""
+}

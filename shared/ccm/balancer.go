@@ -1,0 +1,369 @@
+package ccm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// Which load balancer is a Service's is asked here, for CLBs and NLBs alike, and in
+// three ways. Bound is the one that the controller would sync it with. Find finds
+// whatever the Service left behind, also where the controller finds nothing. Serving
+// is the one that has its address. Whose that one is, Owner tells.
+
+// BalancerReads is what finding a Service's load balancer, and whose it is, reads.
+// A class that calls Find, Serving or Owner declares it.
+var BalancerReads = []grant.Grant{
+	grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.DescribeVServerGroups, grant.ListSLBTags,
+	grant.DescribeClusterDetail, grant.DescribeEipAddresses, grant.GetCallerIdentity,
+}
+
+// What finding the load balancer that a Service is synced with reads: BoundReads
+// for CLBs, NetworkReads for NLBs, also whose an NLB is. A class that calls Bound or
+// Find declares them.
+var (
+	BoundReads   = []grant.Grant{grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags}
+	NetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners}
+)
+
+// A Found is what could be found out about the load balancer of a Service.
+type Found struct {
+	*Instance          // nil: none was found
+	By        string   // how it was found: "label", "address", "DNS name", "EIP", "tag" or "name"
+	Gone      string   // an ID that the Service had and that the API says does not exist
+	Tagged    []string // IDs of all that carry the Service's name tag
+	Where     string   // account and region that were asked
+}
+
+// Bind reports whether how it was found shows that the Service was bound to it.
+func (s Found) Bind() bool {
+	return s.By == "label" || s.By == "address" || s.By == "EIP" || s.By == "DNS name"
+}
+
+// Find finds the load balancer of the Service by whatever it left behind:
+// by the ID that the controller left on it, then by its address, then by name tag
+// and default name. An LB counts as gone only if the API says not found for a known
+// ID; an empty list proves nothing, because permissions that are limited by resource
+// give empty lists. It needs BalancerReads, or NetworkReads and GetCallerIdentity
+// for an NLB.
+func (c *View) Find(ctx context.Context) (Found, error) {
+	who, err := c.Cloud.STS.Identity(ctx)
+	if err != nil {
+		return Found{}, fmt.Errorf("ask which account this is: %w", err)
+	}
+	s := Found{Where: fmt.Sprintf("account %s, region %s", who.Account, c.Cloud.Region())}
+	tagged, err := c.list(ctx, search{tag: DefaultName(c.Service)})
+	if err != nil {
+		return Found{}, err
+	}
+	for _, lb := range tagged {
+		s.Tagged = append(s.Tagged, lb.ID)
+	}
+	for _, look := range []func(context.Context, *Found) error{c.byLabel, c.byAddress, c.byMark} {
+		if err := look(ctx, &s); err != nil {
+			return Found{}, err
+		}
+		if s.Instance != nil {
+			break
+		}
+	}
+	return s, nil
+}
+
+// byLabel looks the load balancer up by the ID that the controller left on the
+// Service. The label is evidence, and the DNS name of an NLB is better evidence. The
+// address of a CLB is not: it may be that of an EIP in front of it.
+func (c *View) byLabel(ctx context.Context, s *Found) error {
+	id := c.Service.Labels[BalancerLabel]
+	if id == "" {
+		return nil
+	}
+	lb, err := c.describe(ctx, id)
+	switch {
+	case errors.Is(err, cloud.ErrNotFound):
+		s.Gone = id
+		return nil
+	case err != nil:
+		return err
+	case lb.NLB != nil && Synced(c.Service) && lb.Address != Address(c.Service):
+		return nil
+	}
+	return c.found(ctx, s, id, "label")
+}
+
+// byAddress looks the load balancer up by the Service's address. The DNS name of an
+// NLB is the cloud's own, so that one is proof whatever the VPC. Private addresses
+// repeat across VPCs, so that one of a CLB counts only in the cluster's; any may be
+// that of an EIP in front of it.
+func (c *View) byAddress(ctx context.Context, s *Found) error {
+	address := Address(c.Service)
+	if address == "" {
+		return nil
+	}
+	if NLB(c.Service) {
+		lbs, err := c.list(ctx, search{address: address})
+		if err != nil || len(lbs) != 1 {
+			return err
+		}
+		return c.found(ctx, s, lbs[0].ID, "DNS name")
+	}
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return fmt.Errorf("describe the cluster: %w", err)
+	}
+	lbs, err := c.list(ctx, search{address: address})
+	if err != nil {
+		return err
+	}
+	for _, lb := range lbs {
+		if lb.VPC == cluster.VPC || lb.AddressType == "internet" {
+			return c.found(ctx, s, lb.ID, "address")
+		}
+	}
+	eips, err := c.Cloud.VPC.EIPs(ctx, address)
+	if err != nil {
+		return fmt.Errorf("list EIPs with the address %s: %w", address, err)
+	}
+	for _, eip := range eips {
+		if !strings.HasPrefix(eip.InstanceID, "lb-") {
+			continue
+		}
+		switch _, err := c.describe(ctx, eip.InstanceID); {
+		case errors.Is(err, cloud.ErrNotFound):
+			continue
+		case err != nil:
+			return err
+		}
+		return c.found(ctx, s, eip.InstanceID, "EIP")
+	}
+	return nil
+}
+
+// byMark takes the one load balancer that has the Service's name tag, and where none
+// has it the one that has its default name.
+func (c *View) byMark(ctx context.Context, s *Found) error {
+	switch len(s.Tagged) {
+	case 0:
+	case 1:
+		return c.found(ctx, s, s.Tagged[0], "tag")
+	default:
+		return nil
+	}
+	named, err := c.list(ctx, search{name: DefaultName(c.Service)})
+	if err != nil || len(named) != 1 {
+		return err
+	}
+	return c.found(ctx, s, named[0].ID, "name")
+}
+
+// found writes down the load balancer with this ID, whole.
+func (c *View) found(ctx context.Context, s *Found, id, by string) error {
+	lb, err := c.read(ctx, id)
+	if err != nil {
+		return err
+	}
+	s.Instance, s.By = lb, by
+	return nil
+}
+
+// A Serving is the load balancer that has a Service's address.
+type Serving struct {
+	*Instance        // nil: none was found
+	Owner     Owner  // whose it is
+	Evidence  string // for that, as a sentence
+	Where     string // account and region that were asked
+	ByTag     bool   // the controller finds it by its name tag, without the annotation id
+}
+
+// Serving finds the load balancer that has the Service's ingress address, of
+// either kind, with its tags, and whose it is. It needs what Find and Owner need.
+func (c *View) Serving(ctx context.Context) (Serving, error) {
+	s, err := c.Find(ctx)
+	if err != nil {
+		return Serving{}, err
+	}
+	if s.By == "label" && s.Address != Address(c.Service) && OwnAddress(c.Service) { // the label may be older than the address
+		s.Instance, s.By = nil, ""
+		if err := c.byAddress(ctx, &s); err != nil {
+			return Serving{}, err
+		}
+	}
+	if !s.Bind() {
+		return Serving{Where: s.Where}, nil
+	}
+	out := Serving{Instance: s.Instance, Where: s.Where, ByTag: len(s.Tagged) == 1 && s.Tagged[0] == s.ID}
+	out.Owner, out.Evidence, err = c.Owner(ctx, s.Instance)
+	return out, err
+}
+
+// Bound returns the load balancer that the controller syncs the Service
+// with, found as the controller finds it: the one that the annotation id names,
+// else the one that has the Service's name tag, else the one that has its default
+// name (pkg/controller/service/clbv1/loadbalancer.go). It is nil if there is none,
+// or not exactly one. An empty list proves nothing: see Find.
+func (c *View) Bound(ctx context.Context) (*Instance, error) {
+	if id, _ := Annotation(c.Service, "id"); id != "" {
+		return c.Named(ctx, id)
+	}
+	marked, err := c.marked(ctx)
+	if err != nil || len(marked) != 1 {
+		return nil, err
+	}
+	return c.Named(ctx, marked[0].ID)
+}
+
+// None reports whether the Service has no load balancer: none is named, it has no
+// address, and none has its name tag or its default name. Where that is so,
+// annotations still decide how one is made. An empty list is all that there is to
+// go by, and a later look may find more. It needs BoundReads, or NetworkReads.
+func (c *View) None(ctx context.Context) (bool, error) {
+	if id, _ := Annotation(c.Service, "id"); id != "" || Synced(c.Service) {
+		return false, nil
+	}
+	marked, err := c.marked(ctx)
+	return err == nil && len(marked) == 0, err
+}
+
+// Made returns what is known of the load balancer that the Service has
+// already, an ID or an address, for a sentence; empty if it has none. What is
+// decided when a load balancer is made can't be changed any more then.
+func (c *View) Made(ctx context.Context) (string, error) {
+	if id, _ := Annotation(c.Service, "id"); id != "" {
+		return clipped(id), nil
+	}
+	if Synced(c.Service) {
+		return Address(c.Service), nil
+	}
+	marked, err := c.marked(ctx)
+	if err != nil || len(marked) == 0 {
+		return "", err
+	}
+	return marked[0].ID, nil
+}
+
+// identifier is what IDs of load balancers look like. What doesn't is no ID: there
+// is no need to ask, and it may be too long for a request.
+var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
+
+// Identifier reports whether a load balancer can have this ID.
+func Identifier(id string) bool { return identifier.MatchString(id) }
+
+// Named returns the load balancer with this ID, of the kind that the Service
+// wants, with all its tags; nil if the API says that there is none.
+func (c *View) Named(ctx context.Context, id string) (*Instance, error) {
+	if !identifier.MatchString(id) {
+		return nil, nil
+	}
+	found, err := c.read(ctx, id)
+	if errors.Is(err, cloud.ErrNotFound) {
+		return nil, nil
+	}
+	return found, err
+}
+
+// read returns the load balancer with this ID with its ports and all its tags,
+// which no single call returns.
+func (c *View) read(ctx context.Context, id string) (*Instance, error) {
+	lb, err := c.describe(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if lb.NLB != nil {
+		lb.Tags, err = c.Cloud.NLB.Tags(ctx, id)
+		lb.NLB.Tags = lb.Tags
+	} else {
+		lb.Tags, err = c.Cloud.SLB.Tags(ctx, id)
+		lb.CLB.Tags = lb.Tags
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list tags of load balancer %s: %w", id, err)
+	}
+	return lb, nil
+}
+
+// describe returns the load balancer with this ID, of the kind that the Service
+// wants, not with all its tags. The error is ErrNotFound if there is none.
+func (c *View) describe(ctx context.Context, id string) (*Instance, error) {
+	var lb *Instance
+	var err error
+	if NLB(c.Service) {
+		var nlb cloud.NetworkLoadBalancer
+		nlb, err = c.Cloud.NLB.LoadBalancer(ctx, id)
+		lb = Network(nlb)
+	} else {
+		var clb cloud.LoadBalancer
+		clb, err = c.Cloud.SLB.LoadBalancer(ctx, id)
+		lb = Classic(clb)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("describe load balancer %s: %w", id, err)
+	}
+	return lb, nil
+}
+
+// marked returns the load balancers that have the Service's name tag, and where none
+// has it those that have its default name.
+func (c *View) marked(ctx context.Context) ([]*Instance, error) {
+	name := DefaultName(c.Service)
+	lbs, err := c.list(ctx, search{tag: name})
+	if err != nil || len(lbs) > 0 {
+		return lbs, err
+	}
+	return c.list(ctx, search{name: name})
+}
+
+// A search is what load balancers are looked for by: one of these, or nothing.
+type search struct {
+	tag     string // value of the name tag
+	name    string
+	address string // IP address; of an NLB its DNS name
+}
+
+// String says it as the end of a sentence about load balancers.
+func (s search) String() string {
+	switch {
+	case s.tag != "":
+		return " with the tag " + NameTag + "=" + s.tag
+	case s.name != "":
+		return " named " + s.name
+	case s.address != "":
+		return " with the address " + s.address
+	}
+	return ""
+}
+
+// list returns the load balancers of the kind that the Service wants that the search
+// finds, exactly: the API may match names loosely.
+func (c *View) list(ctx context.Context, by search) ([]*Instance, error) {
+	key := ""
+	if by.tag != "" {
+		key = NameTag
+	}
+	var out []*Instance
+	var err error
+	if NLB(c.Service) {
+		var lbs []cloud.NetworkLoadBalancer
+		lbs, err = c.Cloud.NLB.Find(ctx, cloud.NLBFilter{TagKey: key, TagValue: by.tag, Name: by.name, DNSName: by.address})
+		for _, lb := range lbs {
+			out = append(out, Network(lb))
+		}
+	} else {
+		var lbs []cloud.LoadBalancer
+		lbs, err = c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{TagKey: key, TagValue: by.tag, Name: by.name, Address: by.address})
+		for _, lb := range lbs {
+			out = append(out, Classic(lb))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list load balancers%s: %w", by, err)
+	}
+	return slices.DeleteFunc(out, func(lb *Instance) bool {
+		return by.name != "" && lb.Name != by.name || by.address != "" && lb.Address != by.address
+	}), nil
+}

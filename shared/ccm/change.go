@@ -1,0 +1,295 @@
+package ccm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// untold returns a difference that says that a part could not be compared. An error that
+// may pass is returned as it is.
+func untold(what string, err error) ([]Difference, error) {
+	if !errors.Is(err, cloud.ErrDenied) && !errors.Is(err, cloud.ErrNotFound) && !errors.Is(err, kube.ErrDenied) {
+		return nil, err
+	}
+	return []Difference{{What: what, Text: fmt.Sprintf("the %s could not be compared (%v)", what, err), Unknown: true}}, nil
+}
+
+// Changes returns what a full sync of the Service, as the view has it, changes, and the load
+// balancer on which; nil if none was found. What is written to before that sync is named by
+// targets, as steps have them: such as "slb/lb-1".
+func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Difference, error) {
+	if leaves := Leaving(c.Service); leaves != "" {
+		return nil, []Difference{{What: "load balancer", Text: "goes, with all that the controller made for the Service, which " + leaves, Quiet: true}}, nil
+	}
+	lb, err := c.synced(ctx, targets)
+	if err != nil {
+		list, err := untold("load balancer", err)
+		for i := range list {
+			list[i].Text = strings.TrimPrefix(list[i].Text, "the load balancer ")
+		}
+		return nil, list, err
+	}
+	if lb == nil {
+		none, err := c.None(ctx)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case none:
+			return nil, []Difference{{What: "load balancer", Text: "is not there yet, and is made with listeners and groups", Quiet: true}}, nil
+		}
+		return nil, []Difference{{What: "load balancer", Text: "was not found, so that what the full sync would change on it can't be told", Unknown: true}}, nil
+	}
+	id, reused := Annotation(c.Service, "id")
+	reused = reused && id != ""
+	list := Differences(c.Service, lb)
+	if lb.NLB != nil {
+		list = append(list, uncompared(c.Service, lb.NLB)...)
+	}
+	if !written(targets, lb) {
+		list = append(list, tagsAdded(c.Service, lb, reused)...)
+	}
+	ports, err := c.portChanges(ctx, lb)
+	if err != nil {
+		return nil, nil, err
+	}
+	list = append(list, ports...)
+	if !Synced(c.Service) {
+		// What a first sync makes overwrites nothing, and of the Service's own load balancer
+		// nobody makes use yet.
+		for i := range list {
+			d := &list[i]
+			d.Quiet = d.Quiet || d.Makes || !reused && !d.Cuts && !d.Unknown
+		}
+	}
+	return lb, list, nil
+}
+
+// synced returns the load balancer that the controller will sync the Service with: the one
+// that it finds, or one that is written to, which it finds by what is written.
+func (c *View) synced(ctx context.Context, targets []string) (*Instance, error) {
+	lb, err := c.Bound(ctx)
+	if err != nil || lb != nil {
+		return lb, err
+	}
+	if id, _ := Annotation(c.Service, "id"); id != "" {
+		return nil, nil
+	}
+	for _, target := range targets {
+		for _, kind := range []string{"slb/", "nlb/"} {
+			if id, ok := strings.CutPrefix(target, kind); ok {
+				return c.Named(ctx, id)
+			}
+		}
+	}
+	return nil, nil
+}
+
+// written reports whether the load balancer itself is among what is written to.
+func written(targets []string, lb *Instance) bool {
+	return slices.Contains(targets, "slb/"+lb.ID) || slices.Contains(targets, "nlb/"+lb.ID)
+}
+
+// portChanges returns what a full sync changes on listeners, groups and servers.
+func (c *View) portChanges(ctx context.Context, lb *Instance) ([]Difference, error) {
+	var list []Difference
+	var listeners []port
+	if OwnsListeners(c.Service) {
+		var drift []Difference
+		var err error
+		if lb.NLB != nil {
+			drift, listeners, err = c.networkListeners(ctx, lb.ID)
+		} else {
+			drift, listeners, err = c.classicListeners(ctx, lb.ID)
+		}
+		if err != nil {
+			if drift, err = untold("listeners", err); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, drift...)
+	}
+	groups, err := c.groupChanges(ctx, lb, listeners)
+	if err != nil {
+		if groups, err = untold("groups", err); err != nil {
+			return nil, err
+		}
+	}
+	return append(list, groups...), nil
+}
+
+// A port is a listener that stays, as far as what stands behind it goes.
+type port struct {
+	key         string
+	id          string // of an NLB's listener
+	of          int    // the Service's port
+	group       string // ID
+	description string
+	own         string // the description that the controller gives it
+}
+
+func (c *View) classicListeners(ctx context.Context, id string) ([]Difference, []port, error) {
+	all, err := c.Cloud.SLB.Listeners(ctx, id)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list listeners of %s: %w", id, err)
+	}
+	var kept []port
+	for _, p := range c.Service.Spec.Ports {
+		key := ListenerKey(c.Service, p)
+		for _, l := range all {
+			// One that redirects has no group, and is left alone or made anew.
+			if fmt.Sprintf("%s:%d", l.Protocol, l.Port) == key && l.Config["ListenerForward"] != "on" && (l.Protocol != "http" || forwardOf(c.Service, p) == 0) {
+				own := strings.Join([]string{"k8s", fmt.Sprint(p.Port), c.Service.Name, c.Service.Namespace, c.Cluster}, "/")
+				kept = append(kept, port{key: key, of: int(p.Port), group: l.VServerGroup, description: l.Description, own: own})
+			}
+		}
+	}
+	list := ListenerDifferences(c.Service, all, c.Cluster)
+	for _, p := range kept {
+		if !strings.HasPrefix(p.key, "https:") {
+			continue
+		}
+		further, err := c.domains(ctx, id, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		list = append(list, further...)
+	}
+	return list, kept, nil
+}
+
+// domains returns what a full sync changes on the further domains of an HTTPS listener; an
+// empty annotation says nothing of them (clbv1/listeners.go).
+func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, error) {
+	asked, _ := Annotation(c.Service, "domain-extensions")
+	if asked == "" {
+		return nil, nil
+	}
+	have, err := c.Cloud.SLB.Domains(ctx, id, p.of)
+	if err != nil {
+		return unreadPart("listener "+p.key, "further domains", err)
+	}
+	var is []string
+	for _, domain := range slices.Sorted(maps.Keys(have)) {
+		is = append(is, domain+":"+have[domain])
+	}
+	if is, want := strings.Join(is, ","), strings.Join(sortedParts(asked), ","); is != want {
+		return []Difference{{What: "listener " + p.key, Text: fmt.Sprintf("the further domains of listener %s are %s and the annotations say %s", p.key, clipped(or(is, "none")), clipped(want)), Keep: "domain-extensions", Is: is}}, nil
+	}
+	return nil, nil
+}
+
+// unreadPart returns a difference that says what of a listener could not be compared. An error
+// that may pass is returned as it is.
+func unreadPart(what, part string, err error) ([]Difference, error) {
+	list, err := untold(part+" of "+what, err)
+	for i := range list {
+		list[i].What = what
+	}
+	return list, err
+}
+
+func (c *View) networkListeners(ctx context.Context, id string) ([]Difference, []port, error) {
+	all, err := c.Cloud.NLB.Listeners(ctx, id)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list listeners of %s: %w", id, err)
+	}
+	var kept []port
+	for _, p := range c.Service.Spec.Ports {
+		key := networkKey(c.Service, p)
+		for _, l := range all {
+			if keyOf(l) == key {
+				protocol, number, _ := strings.Cut(key, ":")
+				own := strings.Join([]string{"k8s", strings.ReplaceAll(number, "-", "_"), protocol, c.Service.Name, c.Service.Namespace, c.Cluster}, ".")
+				kept = append(kept, port{key: key, id: l.ID, of: int(p.Port), group: l.ServerGroup, description: l.Description, own: own})
+			}
+		}
+	}
+	list := NetworkListenerDifferences(c.Service, all, c.Cluster)
+	for _, p := range kept {
+		if !strings.HasPrefix(p.key, "TCPSSL:") {
+			continue
+		}
+		further, err := c.certificates(ctx, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		list = append(list, further...)
+	}
+	return list, kept, nil
+}
+
+// certificates returns what a full sync changes on the further certificates of a listener
+// with TLS. An annotation that is empty has all of them go: it has one part, which is empty.
+func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
+	asked, ok := Annotation(c.Service, "additional-cert-ids")
+	if !ok {
+		return nil, nil
+	}
+	have, err := c.Cloud.NLB.FurtherCertificates(ctx, p.id)
+	if err != nil {
+		return unreadPart("listener "+p.key, "further certificates", err)
+	}
+	var want []string
+	if asked != "" {
+		want = sortedParts(asked)
+	}
+	if is := strings.Join(have, ","); is != strings.Join(want, ",") {
+		return []Difference{{What: "listener " + p.key, Text: fmt.Sprintf("the further certificates of listener %s are %s and the annotations say %s", p.key, clipped(or(is, "none")), clipped(or(asked, "none"))), Keep: "additional-cert-ids", Is: is}}, nil
+	}
+	return nil, nil
+}
+
+// securityGroupLabel is on a Service for which v2.14.0 made a security group of its source
+// ranges (pkg/controller/helper/service_utils.go).
+const securityGroupLabel = "service.k8s.alibaba/security-group-id"
+
+// uncompared returns a difference that names what a full sync may change on an NLB and
+// nothing here reads: the security group that the controller makes of source ranges, which
+// it joins, rewrites, or leaves. On an NLB that is reused it makes none.
+func uncompared(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference {
+	group := svc.Labels[securityGroupLabel]
+	switch id, _ := Annotation(svc, "id"); {
+	case id != "":
+		return nil
+	case len(svc.Spec.LoadBalancerSourceRanges) > 0:
+		return []Difference{{What: "security-group-ids", Text: "what loadBalancerSourceRanges of the Service asks for was not compared", Unknown: true}}
+	case group != "" && slices.Contains(lb.SecurityGroups, group):
+		return []Difference{{What: "security-group-ids", Text: fmt.Sprintf("it leaves the security group %s, since the Service has no source ranges any more", group)}}
+	}
+	return nil
+}
+
+// maxOwnTags is from how many tags on the controller adds none of its own to a CLB.
+const maxOwnTags = 10
+
+// tagsAdded returns the tags that a full sync adds: its own mark, to CLBs alone, and those
+// of the annotation (clbv1/loadbalancer.go, nlbv2/loadbalancer.go).
+func tagsAdded(svc *corev1.Service, lb *Instance, reused bool) []Difference {
+	var list []Difference
+	add := func(key, value string) {
+		if is, ok := lb.Tags[key]; !ok || is != value {
+			list = append(list, Difference{What: "tag " + key, Text: fmt.Sprintf("the tag %s=%s is added", key, clipped(value)), Quiet: true})
+		}
+	}
+	mark, value := NameTag, DefaultName(svc)
+	if reused {
+		mark, value = ReusedTag, "true"
+	}
+	if _, ok := lb.Tags[mark]; lb.CLB != nil && !ok && len(lb.Tags) < maxOwnTags {
+		add(mark, value)
+	}
+	listed := tagsOf(svc)
+	for _, key := range slices.Sorted(maps.Keys(listed)) {
+		add(key, listed[key])
+	}
+	return list
+}

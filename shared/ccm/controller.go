@@ -1,0 +1,114 @@
+package ccm
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// A Version is a release of the controller, such as v2.12.1. The zero value says
+// that it is not known. Build is that of releases with four numbers, such as
+// v1.9.3.380: those before v2 differ in it alone.
+type Version struct {
+	Major int `json:"major,omitzero"`
+	Minor int `json:"minor,omitzero"`
+	Patch int `json:"patch,omitzero"`
+	Build int `json:"build,omitzero"`
+}
+
+// String returns the version as its release is called.
+func (v Version) String() string {
+	text := fmt.Sprintf("v%d.%d.%d", v.Major, v.Minor, v.Patch)
+	if v.Build > 0 {
+		text += fmt.Sprintf(".%d", v.Build)
+	}
+	return text
+}
+
+// Before reports whether v is an older release than o.
+func (v Version) Before(o Version) bool {
+	return slices.Compare([]int{v.Major, v.Minor, v.Patch, v.Build}, []int{o.Major, o.Minor, o.Patch, o.Build}) < 0
+}
+
+// release is what versions begin with. After a suffix nothing counts: the 1 of
+// "v2.12.1-aliyun.1" is no build.
+var release = regexp.MustCompile(`^v(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?`)
+
+// ParseVersion reads "v2.12.1", also with a suffix: "v1.9.3.380-gd6d0962-aliyun".
+// It reports false for what is no version.
+func ParseVersion(s string) (Version, bool) {
+	parts := release.FindStringSubmatch(s)
+	if parts == nil {
+		return Version{}, false
+	}
+	number := func(i int) int {
+		n, err := strconv.Atoi(parts[i])
+		if err != nil {
+			return 0 // there is no build
+		}
+		return n
+	}
+	return Version{number(1), number(2), number(3), number(4)}, true
+}
+
+// imageVersion reads the version from the tag of a container image.
+func imageVersion(image string) (Version, bool) {
+	image, _, _ = strings.Cut(image, "@")
+	i := strings.LastIndex(image, ":")
+	return ParseVersion(image[i+1:])
+}
+
+// ControllerReads is what Controller reads. A class that calls it declares it.
+var ControllerReads = []grant.Grant{grant.ListDaemonSets, grant.DescribeClusterAddons}
+
+// A Controller is what could be found out about the cluster's controller.
+type Controller struct {
+	Version   Version // zero: not known
+	AccessKey bool    // signs with an access key and not with the masters' role
+}
+
+// daemonSet is the controller's name in a dedicated cluster, and its add-on's name.
+const daemonSet = "cloud-controller-manager"
+
+// Controller reads the controller's version: from its DaemonSet's image, which is
+// what runs, else from the list of add-ons.
+func (c *View) Controller(ctx context.Context) (Controller, error) {
+	sets, err := c.Kube.DaemonSets(ctx, "kube-system")
+	if err != nil {
+		return Controller{}, fmt.Errorf("list DaemonSets of kube-system: %w", err)
+	}
+	var ctl Controller
+	for _, ds := range sets {
+		if ds.Name != daemonSet {
+			continue
+		}
+		for _, container := range ds.Spec.Template.Spec.Containers {
+			if v, ok := imageVersion(container.Image); ok {
+				ctl.Version = v
+			}
+			for _, env := range container.Env {
+				ctl.AccessKey = ctl.AccessKey || env.Name == "ACCESS_KEY_ID"
+			}
+		}
+	}
+	if ctl.Version != (Version{}) {
+		return ctl, nil
+	}
+	addons, err := c.Cloud.CS.Addons(ctx)
+	if err != nil {
+		return Controller{}, fmt.Errorf("list add-ons: %w", err)
+	}
+	ctl.Version, _ = ParseVersion(addons[daemonSet])
+	return ctl, nil
+}
+
+// Retry is the longest that the controller waits before it tries a failed sync
+// again: 5 s, doubled each time, at most this
+// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
+const Retry = 5 * time.Minute

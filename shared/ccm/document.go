@@ -1,0 +1,55 @@
+package ccm
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Names of the policies that ACK makes for the masters of a dedicated cluster.
+const (
+	controllerPolicy = "k8sMasterRolePolicy-Ccm-"
+	mastersPolicy    = "k8sMasterRolePolicy-"
+)
+
+// WithActions returns the document of a RAM policy with one more statement that allows the actions.
+// What it held stays as it was.
+func WithActions(document string, actions []string) (string, error) {
+	var doc map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(document), &doc); err != nil {
+		return "", fmt.Errorf("it is no JSON object: %w", err)
+	}
+	var statements []json.RawMessage
+	if err := json.Unmarshal(doc["Statement"], &statements); err != nil {
+		return "", fmt.Errorf("its Statement is no list: %w", err)
+	}
+	added, err := json.Marshal(struct {
+		Effect   string
+		Action   []string
+		Resource []string
+	}{"Allow", actions, []string{"*"}})
+	if err != nil {
+		return "", err
+	}
+	if doc["Statement"], err = json.Marshal(append(statements, added)); err != nil {
+		return "", err
+	}
+	out, err := json.Marshal(doc)
+	return string(out), err
+}
+
+// betterPolicy reports whether the policy with this name is a better one to extend than
+// the other, which may be empty.
+func betterPolicy(name, other string) bool {
+	if !strings.HasPrefix(name, mastersPolicy) {
+		return false
+	}
+	if other == "" {
+		return true
+	}
+	own, otherOwn := strings.HasPrefix(name, controllerPolicy), strings.HasPrefix(other, controllerPolicy)
+	if own != otherOwn {
+		return own
+	}
+	return name < other
+}

@@ -1,0 +1,142 @@
+package ccm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// An Instance is a load balancer of either kind, as far as the two are alike.
+type Instance struct {
+	ID            string
+	Name          string
+	Address       string // IP address; of an NLB its DNS name
+	AddressType   string // "internet" or "intranet", as the annotation has it
+	IPVersion     string // "ipv4", "ipv6", or "DualStack" of an NLB
+	ResourceGroup string
+	VPC           string            // ID; empty for a CLB that faces the internet
+	Tags          map[string]string // all of them, except where Reusable says otherwise
+
+	CLB *cloud.LoadBalancer        // nil: it is an NLB
+	NLB *cloud.NetworkLoadBalancer // nil: it is a CLB
+}
+
+// Kind returns "CLB" or "NLB".
+func (i *Instance) Kind() string {
+	if i.NLB != nil {
+		return "NLB"
+	}
+	return "CLB"
+}
+
+// ByController reports whether the load balancer carries a tag by which the
+// controller refuses to reuse it, whatever its value.
+func (i *Instance) ByController() bool {
+	_, name := i.Tags[NameTag]
+	_, cluster := i.Tags[ClusterTag]
+	return name || cluster
+}
+
+// active reports whether it is in service.
+func (i *Instance) active() bool {
+	if i.NLB != nil {
+		return i.NLB.Status == "Active"
+	}
+	return i.CLB.Status == "active"
+}
+
+// Classic returns a CLB as what both kinds have in common.
+func Classic(lb cloud.LoadBalancer) *Instance {
+	return &Instance{
+		ID: lb.ID, Name: lb.Name, Address: lb.Address, AddressType: lb.AddressType, IPVersion: lb.IPVersion,
+		ResourceGroup: lb.ResourceGroup, VPC: lb.VPC, Tags: lb.Tags, CLB: &lb,
+	}
+}
+
+// Network returns an NLB as what both kinds have in common.
+func Network(lb cloud.NetworkLoadBalancer) *Instance {
+	return &Instance{
+		ID: lb.ID, Name: lb.Name, Address: lb.DNSName, AddressType: strings.ToLower(lb.AddressType), IPVersion: lb.IPVersion,
+		ResourceGroup: lb.ResourceGroup, VPC: lb.VPC, Tags: lb.Tags, NLB: &lb,
+	}
+}
+
+// ReusableReads is what Reusable reads of CLBs; of NLBs it needs NetworkReads and
+// DescribeClusterDetail.
+var ReusableReads = []grant.Grant{grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.DescribeClusterDetail}
+
+const (
+	looked  = 10 // load balancers whose ports are read for Reusable
+	offered = 5  // of them are named
+)
+
+// Reusable returns up to 5 load balancers that the Service could use by the
+// annotation id: in use by nobody as far as their tags tell, with the kind of
+// address that the Service asks for, within reach of the cluster's VPC, and with
+// no listener on a port of the Service.
+func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("describe the cluster: %w", err)
+	}
+	all, err := c.list(ctx, search{})
+	if err != nil {
+		return nil, err
+	}
+	want, _ := Annotation(c.Service, "address-type")
+	want = strings.ToLower(or(want, "internet"))
+	var fit []Instance
+	seen := 0
+	for _, lb := range all {
+		if !lb.active() || lb.ByController() || lb.Tags[ReusedTag] != "" || lb.AddressType != want || lb.VPC != "" && lb.VPC != cluster.VPC {
+			continue
+		}
+		if seen++; seen > looked || len(fit) == offered {
+			break
+		}
+		taken, err := c.takes(ctx, lb)
+		if err != nil {
+			return nil, err
+		}
+		if !taken {
+			fit = append(fit, *lb)
+		}
+	}
+	return fit, nil
+}
+
+// takes reports whether the load balancer has a listener on a port of the Service.
+func (c *View) takes(ctx context.Context, lb *Instance) (bool, error) {
+	var ports []int
+	if lb.NLB != nil {
+		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
+		if err != nil {
+			return false, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+		}
+		for _, l := range listeners {
+			ports = append(ports, l.Port)
+		}
+	} else {
+		whole, err := c.Cloud.SLB.LoadBalancer(ctx, lb.ID)
+		if errors.Is(err, cloud.ErrNotFound) {
+			return true, nil // it went meanwhile
+		}
+		if err != nil {
+			return false, fmt.Errorf("describe load balancer %s: %w", lb.ID, err)
+		}
+		for _, l := range whole.Ports {
+			ports = append(ports, l.Port)
+		}
+	}
+	for _, p := range c.Service.Spec.Ports {
+		if slices.Contains(ports, int(p.Port)) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,143 @@
+package ccm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+)
+
+func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference {
+	var drift []Difference
+	value := func(short string) string { v, _ := Annotation(svc, short); return v }
+	differ := func(what, is, want, short, keep string) {
+		drift = append(drift, Difference{What: short, Text: fmt.Sprintf("%s %s and the annotations say %s", what, is, clipped(want)), Keep: short, Is: keep})
+	}
+	if want := value("address-type"); want != "" && !strings.EqualFold(lb.AddressType, want) {
+		differ("the address type is", or(lb.AddressType, "empty"), want, "address-type", strings.ToLower(lb.AddressType))
+	}
+	if want := value("name"); want != "" && want != lb.Name {
+		differ("the name is", or(lb.Name, "empty"), want, "name", lb.Name)
+	}
+	if maps := value("zone-maps"); maps != "" {
+		want, is := zonesOf(maps), zonesOf(ZoneMaps(lb))
+		switch other := otherAddress(maps, lb); {
+		case !slices.Equal(want, is):
+			differ("its zones are", strings.Join(is, ","), strings.Join(want, ","), "zone-maps", ZoneMaps(lb))
+		case other != "":
+			differ("its zones are", strings.Join(is, ",")+" with other addresses", other, "zone-maps", ZoneMaps(lb))
+		}
+	}
+	if want := value("ipv6-address-type"); want != "" && !strings.EqualFold(lb.IPv6AddressType, want) {
+		differ("the IPv6 address type is", or(lb.IPv6AddressType, "empty"), want, "ipv6-address-type", strings.ToLower(lb.IPv6AddressType))
+	}
+	// Any other text fails the sync.
+	if want := value("cross-zone-enabled"); (want == "on" || want == "off") && want != onOff(lb.CrossZone) {
+		differ("cross-zone forwarding is", onOff(lb.CrossZone), want, "cross-zone-enabled", onOff(lb.CrossZone))
+	}
+	// An annotation that is empty has it leave its package.
+	if want, ok := Annotation(svc, "bandwidth-package-id"); ok && want != lb.BandwidthPackage {
+		differ("the bandwidth package is", or(lb.BandwidthPackage, "none"), or(want, "none"), "bandwidth-package-id", lb.BandwidthPackage)
+	}
+	if groups, ok := svc.Annotations[Prefix+"security-group-ids"]; ok {
+		want := strings.FieldsFunc(groups, func(r rune) bool { return r == ',' })
+		slices.Sort(want)
+		if is := strings.Join(lb.SecurityGroups, ","); !slices.Equal(want, lb.SecurityGroups) {
+			differ("its security groups are", or(is, "none"), or(groups, "none"), "security-group-ids", is)
+		}
+	}
+	return append(drift, tagDrift(svc, lb.Tags)...)
+}
+
+// NetworkListenerDifferences returns what a full sync of the Service of this cluster
+// would change on the listeners of its NLB, if it sets them. Of an NLB that is not reused
+// v2.14.0 deletes all that have no port of the Service, whoever made them
+// (nlbv2/model_applier.go).
+func NetworkListenerDifferences(svc *corev1.Service, listeners []cloud.NetworkListener, cluster string) []Difference {
+	var drift []Difference
+	reused, _ := Annotation(svc, "id")
+	wanted := map[string]bool{}
+	for _, p := range svc.Spec.Ports {
+		key := networkKey(svc, p)
+		wanted[key] = true
+		i := slices.IndexFunc(listeners, func(l cloud.NetworkListener) bool { return keyOf(l) == key })
+		switch {
+		case i < 0:
+			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("there is no listener %s", key), Down: true, Makes: true})
+		case listeners[i].Status == "Stopped":
+			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s is Stopped and would be started", key), Down: true})
+		}
+		if i >= 0 {
+			drift = append(drift, apart(networkSettings, svc, listeners[i].Protocol, listeners[i].Config, "listener "+key, "listener "+key)...)
+		}
+	}
+	for _, l := range listeners {
+		key := keyOf(l)
+		t, ok := ParseTrace(l.Description)
+		if !wanted[key] && (reused == "" || ok && t.Of(svc, cluster)) {
+			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s has no port of the Service and would be deleted", key), Cuts: l.Status != "Stopped"})
+		}
+	}
+	return drift
+}
+
+// networkKey returns which listener of an NLB a port of the Service has: one port, or the
+// range that an annotation such as "1000-2000:80" gives it.
+func networkKey(svc *corev1.Service, p corev1.ServicePort) string {
+	key := ListenerKey(svc, p)
+	ranges, _ := Annotation(svc, "listener-port-range")
+	for pair := range strings.SplitSeq(ranges, ",") {
+		if span, port, ok := strings.Cut(pair, ":"); ok && port == fmt.Sprint(p.Port) {
+			protocol, _, _ := strings.Cut(key, ":")
+			return protocol + ":" + span
+		}
+	}
+	return key
+}
+
+// keyOf returns a listener of an NLB as networkKey has it.
+func keyOf(l cloud.NetworkListener) string {
+	if l.Port == 0 {
+		return fmt.Sprintf("%s:%s-%s", l.Protocol, l.First, l.Last)
+	}
+	return fmt.Sprintf("%s:%d", l.Protocol, l.Port)
+}
+
+// ZoneMaps returns the zones of the NLB as the annotation zone-maps has them.
+func ZoneMaps(lb *cloud.NetworkLoadBalancer) string {
+	var parts []string
+	for _, z := range lb.Zones {
+		parts = append(parts, z.Zone+":"+z.VSwitch)
+	}
+	return strings.Join(parts, ",")
+}
+
+// otherAddress returns the first part of a zone map that names an address or an EIP which
+// the NLB does not have in that zone; empty if there is none.
+func otherAddress(maps string, lb *cloud.NetworkLoadBalancer) string {
+	for part := range strings.SplitSeq(maps, ",") {
+		fields := append(strings.Split(strings.TrimSpace(part), ":"), "", "")
+		there := func(z cloud.NetworkZone) bool {
+			return z.Zone == fields[0] && (fields[2] == "" || z.Address == fields[2]) && (fields[3] == "" || z.EIP == fields[3])
+		}
+		if len(fields) > 3 && !slices.ContainsFunc(lb.Zones, there) {
+			return part
+		}
+	}
+	return ""
+}
+
+// zonesOf returns the zone:vSwitch pairs of a zone map, sorted; addresses behind
+// them are left out.
+func zonesOf(maps string) []string {
+	var out []string
+	for part := range strings.SplitSeq(maps, ",") {
+		fields := strings.Split(strings.TrimSpace(part), ":")
+		out = append(out, strings.Join(fields[:min(len(fields), 2)], ":"))
+	}
+	slices.Sort(out)
+	return out
+}

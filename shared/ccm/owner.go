@@ -1,0 +1,132 @@
+package ccm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An Owner says whose a load balancer is.
+type Owner int
+
+// The owners. Only cloud-side proof makes an LB the Service's own; where neither
+// side is proven, a person is asked.
+const (
+	Unproven     Owner = iota
+	Own                // made by the controller for this Service
+	OtherService       // made by the controller for another Service, or shared with one
+	Users              // made by a person, or reused at a person's wish
+	APIServer          // the cluster's own API server stands behind it
+)
+
+// Owner finds out whose the load balancer is, and the evidence, as a sentence. The
+// controller names the Services that it made things for: in the names of the vServer
+// groups of a CLB, and in the descriptions of the listeners of an NLB. It needs
+// BalancerReads, or NetworkReads for an NLB.
+func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, string, error) {
+	m := traces{id: lb.ID, tags: lb.Tags, cluster: c.Cluster, unmarked: lb.CLB != nil && lb.Name == DefaultName(c.Service)}
+	var ports []int
+	if lb.NLB != nil {
+		m.reason, m.what = lb.NLB.ProtectionReason, "listener"
+		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
+		if err != nil {
+			return Unproven, "", fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+		}
+		for _, l := range listeners {
+			ports = append(ports, l.Port)
+			m.add(c, l.Description)
+		}
+	} else {
+		m.reason, m.what = lb.CLB.ProtectionReason, "vServer group"
+		for _, p := range lb.CLB.Ports {
+			ports = append(ports, p.Port)
+			t, ok := ParseTrace(p.Description)
+			m.unmarked = m.unmarked || ok && t.Of(c.Service, c.Cluster)
+		}
+	}
+	switch {
+	case lb.Tags[ClusterTag] != "" && slices.Contains(ports, apiServerPort):
+		return APIServer, fmt.Sprintf("%s has the tag %s and a listener on port %d: it is the API server's.", lb.ID, ClusterTag, apiServerPort), nil
+	case lb.Tags[ReusedTag] != "":
+		return Users, fmt.Sprintf("%s has the tag %s: a person made it and the Service reused it.", lb.ID, ReusedTag), nil
+	}
+	if lb.CLB != nil {
+		groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
+		if err != nil {
+			return Unproven, "", fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
+		}
+		for _, g := range groups {
+			m.add(c, g.Name)
+		}
+		m.unmarked = m.unmarked || len(m.ours) > 0
+	}
+	owner, evidence := m.judge()
+	return owner, evidence, nil
+}
+
+// traces are what tells whose a load balancer is.
+type traces struct {
+	id           string
+	tags         map[string]string
+	reason       string // of its modification protection
+	cluster      string
+	what         string   // what names Services: "vServer group" or "listener"
+	ours, others []string // names of this Service's; the other Services that are named
+	// unmarked says of a CLB that the controller made something on it, or gave it its name,
+	// for this Service. One that it reuses, it marks with the tag for that; one that it made,
+	// v1.9.3.101 and v1.9.3.239 mark with nothing but the name tag, which can get lost.
+	unmarked bool
+}
+
+// add notes a name that the controller may have given.
+func (m *traces) add(c *View, name string) {
+	switch svc, ok := traceService(name, m.cluster); {
+	case !ok:
+	case svc == c.Service.Namespace+"/"+c.Service.Name:
+		m.ours = append(m.ours, name)
+	default:
+		m.others = append(m.others, svc)
+	}
+}
+
+func (m *traces) judge() (Owner, string) {
+	byController := m.reason == ManagedByACK || m.tags[ClusterTag] == m.cluster
+	switch {
+	case len(m.others) > 0:
+		slices.Sort(m.others)
+		return OtherService, fmt.Sprintf("%s serves other Services too: %s.", m.id, strings.Join(slices.Compact(m.others), ", "))
+	case byController && len(m.ours) > 0:
+		return Own, fmt.Sprintf("%s was made by the controller (%s) and has the %s %s of this Service.", m.id, m.proof(), m.what, m.ours[0])
+	case !byController && !m.unmarked && m.tags[ClusterTag] == "" && m.tags[NameTag] == "":
+		return Users, fmt.Sprintf("%s carries no tag of the controller and is not protected by it: a person made it.", m.id)
+	}
+	return Unproven, fmt.Sprintf("%s is neither proven to be this Service's own nor a person's: %s, and %s of this Service.", m.id, m.proof(), m.count())
+}
+
+// count says how many names of this Service there are.
+func (m *traces) count() string {
+	switch len(m.ours) {
+	case 0:
+		return "no " + m.what
+	case 1:
+		return "1 " + m.what
+	}
+	return fmt.Sprintf("%d %ss", len(m.ours), m.what)
+}
+
+func (m *traces) proof() string {
+	switch {
+	case m.tags[ClusterTag] == m.cluster:
+		return fmt.Sprintf("tag %s=%s", ClusterTag, m.cluster)
+	case m.reason == ManagedByACK:
+		return "protection reason " + ManagedByACK
+	case m.tags[ClusterTag] != "":
+		return fmt.Sprintf("tag %s=%s of another cluster", ClusterTag, m.tags[ClusterTag])
+	}
+	return "no mark of the controller"
+}
+
+// TagsFull reports whether the load balancer can take no further tag. A CLB and
+// an NLB can each carry 20.
+func TagsFull(lb *Instance) bool { return len(lb.Tags) >= maxBalancerTag }

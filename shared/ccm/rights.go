@@ -1,0 +1,214 @@
+package ccm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// RoleReads is what MasterRole reads. A class that calls it declares it.
+var RoleReads = []grant.Grant{grant.DescribeClusterResources, grant.ListPoliciesForRole, grant.GetPolicy}
+
+// A Role is a RAM role with what its policies say.
+type Role struct {
+	Name     string // empty: the cluster names none
+	Policies []cloud.Policy
+	Rules    []Statement // of all its policies
+}
+
+// MasterRole reads the RAM role of the cluster's masters, under which the
+// controller of a dedicated cluster runs, with its policies.
+func (c *View) MasterRole(ctx context.Context) (Role, error) {
+	name, err := c.Cloud.CS.MasterRole(ctx)
+	if errors.Is(err, cloud.ErrNotFound) {
+		return Role{}, nil
+	}
+	if err != nil {
+		return Role{}, fmt.Errorf("read the masters' RAM role: %w", err)
+	}
+	r := Role{Name: name}
+	refs, err := c.Cloud.RAM.RolePolicies(ctx, name)
+	if err != nil {
+		return r, fmt.Errorf("list policies of the role %s: %w", name, err)
+	}
+	for _, ref := range refs {
+		p, err := c.Cloud.RAM.Policy(ctx, ref.Name, ref.Type)
+		if err != nil {
+			return r, fmt.Errorf("read the policy %s: %w", ref.Name, err)
+		}
+		rules, err := ParsePolicy(p.Document)
+		if err != nil {
+			return r, fmt.Errorf("read the document of the policy %s: %w", ref.Name, err)
+		}
+		r.Policies = append(r.Policies, p)
+		r.Rules = append(r.Rules, rules...)
+	}
+	return r, nil
+}
+
+// Extendable returns the role's policy that more actions are added to: the controller's
+// own before the masters' common one, then the first by name. Without a Name there is
+// none: a policy that ACK did not make is not extended.
+func (r Role) Extendable() cloud.Policy {
+	var best cloud.Policy
+	for _, p := range r.Policies {
+		if p.Type == cloud.CustomPolicy && betterPolicy(p.Name, best.Name) {
+			best = p
+		}
+	}
+	return best
+}
+
+// AllowCommand returns the commands by which a person gives a RAM role these
+// actions: in a policy of its own, which touches nobody else's.
+func AllowCommand(role string, actions []string) string {
+	type statement struct {
+		Effect           string
+		Action, Resource []string
+	}
+	document, err := json.Marshal(struct {
+		Version   string
+		Statement []statement
+	}{"1", []statement{{"Allow", actions, []string{"*"}}}})
+	if err != nil {
+		panic(fmt.Sprintf("remedy: a policy does not encode: %v", err)) // strings only
+	}
+	const name = "k8sMasterRolePolicy-Ccm-added"
+	return fmt.Sprintf("aliyun ram CreatePolicy --PolicyName %[1]s --PolicyDocument '%[2]s', then aliyun ram AttachPolicyToRole --PolicyType Custom --PolicyName %[1]s --RoleName %[3]s", name, document, shell(role))
+}
+
+// A Statement is one statement of a RAM policy document.
+type Statement struct {
+	Effect    string
+	Action    list
+	NotAction list
+	Resource  list
+	Condition json.RawMessage
+}
+
+// A list is a string or several of them.
+type list []string
+
+// UnmarshalJSON reads one string or an array of strings.
+func (l *list) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*l = list{one}
+		return nil
+	}
+	var many []string
+	if err := json.Unmarshal(data, &many); err != nil {
+		return err
+	}
+	*l = many
+	return nil
+}
+
+// ParsePolicy returns the statements of a RAM policy document; an error if it is no
+// JSON or has none.
+func ParsePolicy(document string) ([]Statement, error) {
+	var doc struct{ Statement []Statement }
+	if err := json.Unmarshal([]byte(document), &doc); err != nil {
+		return nil, err
+	}
+	if len(doc.Statement) == 0 {
+		return nil, errors.New("it has no statements")
+	}
+	return doc.Statement, nil
+}
+
+// A Permission is what policies say of an action.
+type Permission int
+
+// The permissions.
+const (
+	NotAllowed Permission = iota // nothing allows it
+	Allowed                      // for all resources
+	Limited                      // allowed under a condition, or for some resources only
+	Denied                       // a Deny statement names it, on whatever condition
+)
+
+// Says evaluates statements for one action, as RAM does: a Deny wins.
+func Says(rules []Statement, action string) Permission {
+	found := NotAllowed
+	for _, s := range rules {
+		if !s.names(action) {
+			continue
+		}
+		switch {
+		case s.Effect == "Deny":
+			return Denied
+		case s.Effect != "Allow":
+		case len(s.Condition) > 0 && string(s.Condition) != "{}" && string(s.Condition) != "null", !slices.Contains(s.Resource, "*"):
+			if found == NotAllowed {
+				found = Limited
+			}
+		default:
+			found = Allowed
+		}
+	}
+	return found
+}
+
+func (s Statement) names(action string) bool {
+	match := func(pattern string) bool { return wildcard(strings.ToLower(pattern), strings.ToLower(action)) }
+	if len(s.NotAction) > 0 {
+		return !slices.ContainsFunc(s.NotAction, match)
+	}
+	return slices.ContainsFunc(s.Action, match)
+}
+
+// wildcard reports whether the text fits the pattern, in which * stands for any
+// characters and ? for one.
+func wildcard(pattern, text string) bool {
+	star, mark, p, t := -1, 0, 0, 0
+	for t < len(text) {
+		switch {
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]) && pattern[p] != '*':
+			p++
+			t++
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, t
+			p++
+		case star >= 0:
+			mark++
+			p, t = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// A Gap is what a role lacks of a list of actions. Each of its lists is in the order of
+// that one; every missing action is in one of the other three.
+type Gap struct {
+	Missing []string // all that is not allowed for all resources
+	Absent  []string // of the missing ones: nothing allows them
+	Limited []string // of the missing ones: allowed under conditions or for some resources only
+	Denied  []string // of the missing ones: forbidden by a Deny statement, against which no Allow helps
+}
+
+// Lacks returns which of the actions the role's policies do not allow for all resources.
+func (r Role) Lacks(actions []string) Gap {
+	var g Gap
+	for _, action := range actions {
+		why := &g.Absent
+		switch Says(r.Rules, action) {
+		case Allowed:
+			continue
+		case Limited:
+			why = &g.Limited
+		case Denied:
+			why = &g.Denied
+		}
+		g.Missing, *why = append(g.Missing, action), append(*why, action)
+	}
+	return g
+}

@@ -1,0 +1,326 @@
+package ccm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+)
+
+// A pool is a group of servers behind a load balancer of either kind.
+type pool struct {
+	id, name string
+	own      bool               // it bears the Service's name
+	network  *cloud.ServerGroup // of an NLB; nil: a CLB's, or one that the Service adopts
+}
+
+// groupChanges returns what a full sync changes on the groups of the Service and their
+// servers, and which of the listeners it has use another group.
+func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port) ([]Difference, error) {
+	mode, err := c.BackendMode(ctx)
+	if err != nil {
+		return nil, err
+	}
+	there, err := c.pools(ctx, lb)
+	if err != nil {
+		return nil, err
+	}
+	var list []Difference
+	var wanted []string // names and IDs, of which none is the other
+	behind := map[int]pool{}
+	world := &backing{c: c, mode: mode}
+	for _, p := range c.Service.Spec.Ports {
+		want := pool{id: AdoptedGroup(c.Service, p), name: GroupName(c.Service, p, mode, c.Cluster)}
+		if span := rangeName(c.Service, p, c.Cluster); span != "" {
+			want.name = span
+		}
+		if want.id != "" {
+			want.name = want.id
+		}
+		if i := slices.IndexFunc(there, func(g pool) bool { return want.id != "" && g.id == want.id || want.id == "" && g.name == want.name }); i >= 0 {
+			want.id, want.name, want.network = there[i].id, there[i].name, there[i].network
+		} else if want.id == "" {
+			list = append(list, Difference{What: "group " + want.name, Text: fmt.Sprintf("the group %s is made", want.name), Quiet: true})
+		}
+		behind[int(p.Port)] = want
+		if slices.Contains(wanted, want.name) {
+			continue
+		}
+		wanted = append(wanted, want.name, want.id)
+		if want.id == "" {
+			continue
+		}
+		if want.network != nil {
+			drift := groupDifferences(c.Service, p, *want.network)
+			list = append(list, drift...)
+			if slices.ContainsFunc(drift, func(d Difference) bool { return d.Cuts }) { // it is made anew
+				behind[int(p.Port)] = pool{name: want.name}
+				continue
+			}
+		}
+		d, err := world.compare(ctx, p, want)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, d...)
+	}
+	for _, g := range there {
+		if g.own && !slices.Contains(wanted, g.name) {
+			list = append(list, Difference{What: "group " + g.name, Text: fmt.Sprintf("the group %s has no port of the Service and would be deleted", g.name), Quiet: true})
+		}
+	}
+	for _, l := range listeners {
+		want := behind[l.of]
+		if l.group != want.id || want.id == "" {
+			i := slices.IndexFunc(there, func(g pool) bool { return g.id == l.group })
+			// Its group follows the Service's port, as it did before.
+			follows := i >= 0 && there[i].own && !slices.Contains(wanted, there[i].name)
+			list = append(list, Difference{What: "listener " + l.key, Text: fmt.Sprintf("listener %s sends to %s and would send to %s", l.key, or(l.group, "no group of that kind"), or(want.id, "a group of the Service's own")), Quiet: follows})
+		}
+		if l.description != l.own {
+			t, ok := ParseTrace(l.description)
+			taken := ok && !t.Of(c.Service, c.Cluster)
+			text := fmt.Sprintf("the description of listener %s would be set", l.key)
+			if taken {
+				text = fmt.Sprintf("listener %s is that of the Service %s of the cluster %s and would be taken over", l.key, t, t.Cluster)
+			}
+			list = append(list, Difference{What: "listener " + l.key, Text: text, Quiet: !taken})
+		}
+	}
+	return list, nil
+}
+
+// pools returns the groups of a CLB, and those of an NLB that carry the Service's tag.
+func (c *View) pools(ctx context.Context, lb *Instance) ([]pool, error) {
+	var out []pool
+	add := func(id, name string, network *cloud.ServerGroup) {
+		t, ok := ParseTrace(name)
+		out = append(out, pool{id: id, name: name, own: ok && t.Of(c.Service, c.Cluster), network: network})
+	}
+	if lb.NLB != nil {
+		all, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, DefaultName(c.Service))
+		if err != nil {
+			return nil, fmt.Errorf("list server groups with the tag %s=%s: %w", NameTag, DefaultName(c.Service), err)
+		}
+		for i, g := range all {
+			add(g.ID, g.Name, &all[i])
+		}
+		return out, nil
+	}
+	all, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
+	}
+	for _, g := range all {
+		add(g.ID, g.Name, nil)
+	}
+	return out, nil
+}
+
+// rangeName returns the name of the group of a port that has a range of listener ports;
+// empty if it has none (nlbv2/server_groups.go).
+func rangeName(svc *corev1.Service, p corev1.ServicePort, cluster string) string {
+	protocol, number, _ := strings.Cut(networkKey(svc, p), ":")
+	if !NLB(svc) || !strings.Contains(number, "-") {
+		return ""
+	}
+	if protocol == "TCPSSL" {
+		protocol = "TCP"
+	}
+	return strings.Join([]string{"k8s", strings.ReplaceAll(number, "-", "_"), protocol, svc.Name, svc.Namespace, cluster}, ".")
+}
+
+// A backing is what the cluster has for the groups of a Service, read when it is first needed.
+type backing struct {
+	c     *View
+	mode  BackendMode
+	read  bool
+	ends  []discoveryv1.EndpointSlice
+	nodes []corev1.Node
+}
+
+func (b *backing) load(ctx context.Context) error {
+	if b.read {
+		return nil
+	}
+	var err error
+	if b.ends, err = b.c.Kube.EndpointSlices(ctx, b.c.Service.Namespace, b.c.Service.Name); err != nil {
+		return fmt.Errorf("list EndpointSlices: %w", err)
+	}
+	if b.mode != PodMode {
+		if b.nodes, err = b.c.Kube.Nodes(ctx); err != nil {
+			return fmt.Errorf("list nodes: %w", err)
+		}
+	}
+	b.read = true
+	return nil
+}
+
+// compare returns how the servers of a group differ from what the cluster has for it.
+func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]Difference, error) {
+	have, err := b.c.Backends(ctx, Group{Port: p, ID: g.id, Name: g.name})
+	if errors.Is(err, cloud.ErrNotFound) {
+		return nil, nil // it went meanwhile, or was never there: the sync fails on it
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := b.load(ctx); err != nil {
+		return nil, err
+	}
+	want := Servers(b.c.Service, p, b.mode, b.ends, b.nodes)
+	var gets, loses, weighs []string
+	there, foreign, cuts, woken := map[string]bool{}, false, false, false
+	keep, _ := Annotation(b.c.Service, "ignore-weight-update")
+	for _, s := range have {
+		key := serverKey(s)
+		there[key] = true
+		weight, ok := want[key]
+		t, traced := ParseTrace(s.Description)
+		ours := traced && t.Of(b.c.Service, b.c.Cluster)
+		switch {
+		case !ours && !ok:
+			foreign = true
+		case !ok:
+			loses = append(loses, key)
+			cuts = cuts || s.Weight > 0 && b.serves(s)
+		case weight != s.Weight && !strings.EqualFold(keep, "on"):
+			weighs = append(weighs, key)
+			woken = woken || s.Weight == 0
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if !there[key] {
+			gets = append(gets, key)
+		}
+	}
+	var parts []string
+	for _, of := range []struct {
+		verb string
+		keys []string
+	}{{"gets", gets}, {"loses", loses}, {"weighs otherwise", weighs}} {
+		if len(of.keys) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", of.verb, some(of.keys)))
+		}
+	}
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	cuts = cuts || len(loses) > 0 && len(want) == 0 && !foreign
+	return []Difference{{What: "group " + g.name, Text: fmt.Sprintf("the group %s %s", g.name, strings.Join(parts, ", ")), Cuts: cuts, Quiet: !cuts && !woken}}, nil
+}
+
+// some returns the first few names, and how many more there are.
+func some(names []string) string {
+	const shown = 3
+	text := strings.Join(names[:min(shown, len(names))], " ")
+	if n := len(names) - shown; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+// serverKey returns what tells the servers of a group apart: a node by its instance, a Pod
+// by its address.
+func serverKey(s cloud.Backend) string {
+	if s.Type == "eni" {
+		return fmt.Sprintf("%s:%d", s.IP, s.Port)
+	}
+	return fmt.Sprintf("%s:%d", s.ID, s.Port)
+}
+
+// serves reports whether a server that a sync takes out may take traffic still. A node
+// does not that is gone, not ready or about to go, and neither does a Pod that is no
+// ready one of the Service any more.
+func (b *backing) serves(s cloud.Backend) bool {
+	if s.Type == "eni" {
+		return false
+	}
+	for i := range b.nodes {
+		if n := &b.nodes[i]; instanceOf(n) == s.ID {
+			why, _ := ExclusionOf(n, b.c.Service)
+			return why != NotReady && why != Going
+		}
+	}
+	return b.mode == PodMode
+}
+
+// Servers returns what the controller takes for the servers behind a port of the Service,
+// and what each weighs: nodes as "i-1:30080", Pods as "10.0.0.1:8080". Which Pods have a
+// network interface, and which wait for nothing but the controller, it does not tell.
+func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends []discoveryv1.EndpointSlice, nodes []corev1.Node) map[string]int {
+	ready := Ready(ends, p, FamilyOf(svc))
+	pods := map[string]int{} // by node
+	for _, e := range ready {
+		pods[e.Node]++
+	}
+	out := map[string]int{} // with 0 for what has no weight of its own yet
+	if mode == PodMode {
+		for _, e := range ready {
+			out[fmt.Sprintf("%s:%d", e.IP, e.Port)] = 0
+		}
+		return share(svc, out)
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		switch why, _ := ExclusionOf(n, svc); {
+		case why == Virtual:
+			for _, e := range ready {
+				if e.Node == n.Name { // in Local mode v2.14.0 takes the first for all of them
+					out[fmt.Sprintf("%s:%d", e.IP, e.Port)] = 0
+				}
+			}
+		case why != Serves || mode == LocalMode && pods[n.Name] == 0:
+		case mode == LocalMode:
+			out[fmt.Sprintf("%s:%d", instanceOf(n), p.NodePort)] += pods[n.Name]
+		default:
+			out[fmt.Sprintf("%s:%d", instanceOf(n), p.NodePort)] = 0
+		}
+	}
+	return share(svc, out)
+}
+
+// share gives the servers their weights: their part of what the Service says that they
+// have together, else their own, else the normal one, which an annotation can say.
+func share(svc *corev1.Service, servers map[string]int) map[string]int {
+	normal := 100
+	if text, _ := Annotation(svc, "default-weight"); text != "" {
+		if n, err := strconv.Atoi(text); err == nil && n >= 0 && n <= 100 {
+			normal = n
+		}
+	}
+	own, shared := OwnWeight(svc, Newest())
+	all := 0
+	for _, w := range servers {
+		all += max(w, 1)
+	}
+	for key, w := range servers {
+		switch {
+		case shared && own == 0:
+			servers[key] = 0
+		case shared:
+			servers[key] = max(max(w, 1)*own/all, 1)
+		case w == 0:
+			servers[key] = normal
+		}
+	}
+	return servers
+}
+
+// instanceOf returns the ID of the instance that a node is, from a provider ID such as
+// "cn-hangzhou.i-1"; empty if that is none.
+func instanceOf(n *corev1.Node) string {
+	parts := strings.Split(strings.TrimPrefix(n.Spec.ProviderID, "alicloud://"), ".")
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[1]
+}

@@ -1,0 +1,132 @@
+package ccm
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Prefixes of the controller's annotations. The legacy one is still read; where
+// both stand, the current one wins (github.com/kubernetes/cloud-provider-alibaba-cloud,
+// docs/usage.md).
+const (
+	Prefix       = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
+	LegacyPrefix = "service.beta.kubernetes.io/alicloud-loadbalancer-"
+)
+
+// What the controller leaves on Services and load balancers.
+const (
+	HashLabel      = "service.beta.kubernetes.io/hash"
+	BalancerLabel  = "service.k8s.alibaba/loadbalancer-id"
+	CLBFinalizer   = "service.k8s.alibaba/resources"
+	NLBFinalizer   = "service.k8s.alibaba/nlb"
+	NLBClass       = "alibabacloud.com/nlb"
+	NameTag        = "kubernetes.do.not.delete"
+	ClusterTag     = "ack.aliyun.com"
+	ReusedTag      = "kubernetes.reused.by.user"
+	ManagedByACK   = "managed.by.ack"
+	apiServerPort  = 6443
+	maxBalancerTag = 20
+)
+
+// Annotation returns the value of the controller's annotation with this short
+// name, such as "vswitch-id", under either prefix, and whether it is there.
+func Annotation(svc *corev1.Service, short string) (string, bool) {
+	if v, ok := svc.Annotations[Prefix+short]; ok {
+		return v, true
+	}
+	v, ok := svc.Annotations[LegacyPrefix+short]
+	return v, ok
+}
+
+// AnnotationKey returns the key under which the annotation stands now: the
+// legacy key if only that one is there, else the current one.
+func AnnotationKey(svc *corev1.Service, short string) string {
+	if _, ok := svc.Annotations[Prefix+short]; !ok {
+		if _, ok := svc.Annotations[LegacyPrefix+short]; ok {
+			return LegacyPrefix + short
+		}
+	}
+	return Prefix + short
+}
+
+// longest is how much of an annotation's value a sentence shows.
+const longest = 80
+
+// Quote returns the value of an annotation for a sentence: in quotes, and cut
+// where it is long.
+func Quote(value string) string {
+	if len(value) > longest {
+		return fmt.Sprintf("%q…", strings.ToValidUTF8(value[:longest], ""))
+	}
+	return fmt.Sprintf("%q", value)
+}
+
+// DefaultName returns the name that the controller gives to the load balancer of
+// a Service, which is also the value of its name tag: "a", then the UID without
+// dashes, 32 characters in all.
+func DefaultName(svc *corev1.Service) string {
+	name := "a" + strings.ReplaceAll(string(svc.UID), "-", "")
+	return name[:min(len(name), 32)]
+}
+
+// NLB reports whether the Service is served by a Network Load Balancer.
+func NLB(svc *corev1.Service) bool {
+	return svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == NLBClass
+}
+
+// Synced reports whether the Service has an address: a sync has succeeded once.
+func Synced(svc *corev1.Service) bool { return len(svc.Status.LoadBalancer.Ingress) > 0 }
+
+// Address returns the first ingress address, an IP or a host name; empty if there is none.
+func Address(svc *corev1.Service) string {
+	ingress := svc.Status.LoadBalancer.Ingress
+	switch {
+	case len(ingress) == 0:
+		return ""
+	case ingress[0].IP != "":
+		return ingress[0].IP
+	}
+	return ingress[0].Hostname
+}
+
+// Leaving returns how the Service stops being the controller's, as the end of a
+// sentence; empty if it doesn't.
+func Leaving(svc *corev1.Service) string {
+	switch {
+	case svc.DeletionTimestamp != nil:
+		return "is being deleted"
+	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		return fmt.Sprintf("is of type %s now", svc.Spec.Type)
+	}
+	return ""
+}
+
+// HashWritten returns when the controller last wrote the hash label, from
+// managedFields; zero if it is not there. Times have whole seconds. The controller
+// writes its labels through the status subresource: a person who sends them along
+// with a Service does not.
+func HashWritten(svc *corev1.Service) time.Time {
+	if svc.Labels[HashLabel] == "" {
+		return time.Time{}
+	}
+	var at time.Time
+	for _, f := range svc.ManagedFields {
+		if f.Subresource == "status" && f.Time != nil && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.GetRawBytes()), `"f:`+HashLabel+`"`) && f.Time.After(at) {
+			at = f.Time.Time
+		}
+	}
+	return at
+}
+
+// OwnAddress reports whether the controller writes the load balancer's own
+// address into the status: not with the hostname annotation nor in EIP mode.
+func OwnAddress(svc *corev1.Service) bool {
+	if name, _ := Annotation(svc, "hostname"); name != "" {
+		return false
+	}
+	mode, _ := Annotation(svc, "external-ip-type")
+	return mode != "eip"
+}

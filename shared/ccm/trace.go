@@ -1,0 +1,49 @@
+package ccm
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A Trace is the name that the controller gives to what it makes for a port of a
+// Service: k8s/<port>/<service>/<namespace>/<cluster> for vServer groups and
+// listeners of CLBs, k8s.<port>.<protocol>.<service>.<namespace>.<cluster> for
+// server groups and listeners of NLBs. What has another name is a person's
+// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/model/service.go).
+type Trace struct {
+	Port      string // of a listener the Service's port; of a group the node port, or the target port, which may be a name
+	Namespace string
+	Service   string
+	Cluster   string // ID
+}
+
+// ParseTrace reads a trace, and reports false for any other name.
+func ParseTrace(name string) (Trace, bool) {
+	if p := strings.Split(name, "/"); len(p) == 5 && p[0] == "k8s" {
+		return Trace{Port: p[1], Service: p[2], Namespace: p[3], Cluster: p[4]}, true
+	}
+	// None of the parts can hold a dot: names of Services and namespaces are DNS labels.
+	if p := strings.Split(name, "."); len(p) == 6 && p[0] == "k8s" {
+		return Trace{Port: p[1], Service: p[3], Namespace: p[4], Cluster: p[5]}, true
+	}
+	return Trace{}, false
+}
+
+// Of reports whether it names this Service of this cluster.
+func (t Trace) Of(svc *corev1.Service, cluster string) bool {
+	return t.Cluster == cluster && t.Namespace == svc.Namespace && t.Service == svc.Name
+}
+
+// String returns the Service's name with its namespace.
+func (t Trace) String() string { return t.Namespace + "/" + t.Service }
+
+// traceService returns the "namespace/name" of the Service of this cluster that
+// the name says it was made for.
+func traceService(name, cluster string) (string, bool) {
+	t, ok := ParseTrace(name)
+	if !ok || t.Cluster != cluster {
+		return "", false
+	}
+	return t.String(), true
+}

@@ -1,0 +1,79 @@
+package ccm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// VPCReads is what VPC and Made read. A class that calls them declares it.
+var VPCReads = []grant.Grant{
+	grant.DescribeClusterDetail, grant.DescribeClusterNodePools, grant.DescribeVSwitches,
+	grant.DescribeLoadBalancers, grant.ListNLBs,
+}
+
+// A VPC is the cluster's, with its vSwitches, and which of them a Service may use.
+type VPC struct {
+	ID   string
+	All  map[string]cloud.VSwitch // by ID
+	Own  []string                 // IDs of the cluster's own, without those that are for Pods only; sorted
+	Pods []string                 // IDs of those that are for Pods
+}
+
+// VPC reads the vSwitches of the cluster's VPC. The cluster's own are those of
+// its detail and of its default node pool.
+func (c *View) VPC(ctx context.Context) (VPC, error) {
+	cluster, err := c.Cloud.CS.Cluster(ctx)
+	if err != nil {
+		return VPC{}, fmt.Errorf("describe the cluster: %w", err)
+	}
+	pools, err := c.Cloud.CS.NodePools(ctx)
+	if err != nil {
+		return VPC{}, fmt.Errorf("list node pools: %w", err)
+	}
+	list, err := c.Cloud.VPC.VSwitches(ctx, cluster.VPC)
+	if err != nil {
+		return VPC{}, fmt.Errorf("list vSwitches of %s: %w", cluster.VPC, err)
+	}
+	v := VPC{ID: cluster.VPC, All: map[string]cloud.VSwitch{}, Own: slices.Clone(cluster.VSwitches), Pods: cluster.PodVSwitches}
+	for _, vsw := range list {
+		v.All[vsw.ID] = vsw
+	}
+	for _, p := range pools {
+		if p.Default {
+			v.Own = append(v.Own, p.VSwitches...)
+		}
+	}
+	v.Own = slices.DeleteFunc(v.Own, func(id string) bool { return slices.Contains(v.Pods, id) })
+	slices.Sort(v.Own)
+	v.Own = slices.Compact(v.Own)
+	return v, nil
+}
+
+// OwnIDs returns the IDs of the cluster's own vSwitches, with commas between.
+func (v VPC) OwnIDs() string { return strings.Join(v.Own, ",") }
+
+// DescribeOwn lists the cluster's own vSwitches with their free addresses.
+func (v VPC) DescribeOwn() string {
+	var parts []string
+	for _, id := range v.Own {
+		if vsw, ok := v.All[id]; ok {
+			parts = append(parts, DescribeVSwitch(vsw))
+		} else {
+			parts = append(parts, id+" (does not exist)")
+		}
+	}
+	return or(strings.Join(parts, ", "), "none")
+}
+
+// DescribeVSwitch says where the vSwitch is and how many addresses it has free.
+func DescribeVSwitch(v cloud.VSwitch) string {
+	if v.Free == 1 {
+		return fmt.Sprintf("%s in %s has 1 free address", v.ID, v.Zone)
+	}
+	return fmt.Sprintf("%s in %s has %d free addresses", v.ID, v.Zone, v.Free)
+}

@@ -1,0 +1,152 @@
+package doctor
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func check(id string, find func(*Snapshot, *Report)) *Check {
+	return &Check{ID: id, Doc: "# " + id, Needs: []Part{Services}, Uses: []Part{Quotas}, Find: find}
+}
+
+func finding(key string, s Severity) Finding {
+	return Finding{Severity: s, About: About{Kind: Service, Namespace: "shop", Name: "web"}, Key: key, Text: "It is so.", Do: "Something."}
+}
+
+// What checks find comes sorted, the worst first; one that breaks down is unknown, and
+// the others are not for it.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	s := &Snapshot{Cluster: "c1", Given: []Part{Services, Quotas}, Failed: map[Part]error{}}
+	checks := []*Check{
+		check("a", func(_ *Snapshot, r *Report) { r.Add(finding("2", Warning)); r.Add(finding("1", Warning)) }),
+		check("b", func(*Snapshot, *Report) { panic("no") }),
+		check("c", func(_ *Snapshot, r *Report) {
+			r.Add(finding("", Critical))
+			r.Unknown(About{Kind: Cluster, Name: "c1"}, errors.New("no answer"))
+		}),
+	}
+	r := Examine(s, checks)
+	var got []string
+	for _, f := range r.Findings {
+		got = append(got, f.Severity.String()+" "+f.ID())
+	}
+	for _, u := range r.Unknown {
+		got = append(got, u.Check+" "+u.About.String()+" "+u.Why)
+	}
+	want := []string{
+		"critical c|service|shop/web|", "warning a|service|shop/web|1", "warning a|service|shop/web|2",
+		"b  the check broke down: no", "c c1 no answer",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	s.Failed[Services] = errors.New("denied")
+	if r := Examine(s, checks); len(r.Findings) > 0 || len(r.Unknown) != 3 || r.Unknown[0].Why != "the services could not be read: denied" {
+		t.Errorf("without its needs: %+v", r)
+	}
+	if r := Examine(&Snapshot{}, checks[:1]); len(r.Unknown) != 1 {
+		t.Errorf("what nobody asked for is known: %+v", r)
+	}
+}
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	lb := Finding{About: OfBalancer("lb-1"), Services: []string{"shop/web"}}
+	all := Result{Findings: []Finding{finding("1", Info), {About: About{Kind: Service, Namespace: "other", Name: "web"}}, lb, {About: OfBalancer("lb-2")}},
+		Unknown: []Unknown{{Check: "a"}, {Check: "a", About: About{Kind: Service, Namespace: "other", Name: "web"}}}}
+	if r := all.Within("shop"); len(r.Findings) != 2 || len(r.Unknown) != 1 || len(all.Findings) != 4 {
+		t.Errorf("got %+v", r)
+	}
+	if worst, any := all.AtLeast(Warning).Worst(); any {
+		t.Errorf("the worst of none is %s", worst)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	if err := check("a", func(*Snapshot, *Report) {}).Validate(); err != nil {
+		t.Error(err)
+	}
+	if err := (&Check{Uses: []Part{"moon"}, Fix: &Fix{}}).Validate(); err == nil {
+		t.Error("nothing is wrong with it")
+	}
+	for _, p := range AllParts() {
+		if p != Policy && len(reads([]Part{p})) == 0 {
+			t.Errorf("%s reads nothing", p)
+		}
+	}
+	var s Severity
+	if err := s.UnmarshalText([]byte("worst")); err == nil {
+		t.Error("worst is a severity")
+	}
+	if _, err := Severity(9).MarshalText(); err == nil {
+		t.Error("9 is a severity")
+	}
+}
+
+// A write of labels, finalizers or the status is no change that the controller syncs by.
+func TestMark(t *testing.T) {
+	t.Parallel()
+	at := func(minute int) *metav1.Time {
+		return &metav1.Time{Time: time.Date(2026, 5, 4, 8, minute, 0, 0, time.UTC)}
+	}
+	fields := func(text string) *metav1.FieldsV1 {
+		f := &metav1.FieldsV1{}
+		f.SetRawBytes([]byte(text))
+		return f
+	}
+	for name, tt := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    time.Time
+	}{
+		"none":        {nil, time.Time{}},
+		"spec":        {[]metav1.ManagedFieldsEntry{{Time: at(1), FieldsV1: fields(`{"f:spec":{"f:type":{}}}`)}}, at(1).Time},
+		"annotations": {[]metav1.ManagedFieldsEntry{{Time: at(2), FieldsV1: fields(`{"f:metadata":{"f:annotations":{"f:a":{}}}}`)}}, at(2).Time},
+		"not said":    {[]metav1.ManagedFieldsEntry{{Time: at(3)}}, at(3).Time},
+		"others": {[]metav1.ManagedFieldsEntry{
+			{Time: at(1), FieldsV1: fields(`{"f:spec":{"f:type":{}}}`)},
+			{Time: at(9), FieldsV1: fields(`{"f:metadata":{"f:finalizers":{}}}`)},
+			{Time: at(9), FieldsV1: fields(`{"f:metadata":{"f:labels":{"f:team":{}}}}`)},
+			{Time: at(9), FieldsV1: fields(`{"f:metadata":{"f:annotations":{"f:a":{}}}}`), Subresource: "status"},
+			{FieldsV1: fields(`{"f:spec":{}}`)},
+		}, at(1).Time},
+	} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ManagedFields: tt.entries}}
+		if got := markOf(svc).Changed; !got.Equal(tt.want) {
+			t.Errorf("%s: changed at %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// What a check could not tell of all things of a kind, or at all, it could not tell of
+// one; what it could not tell of another thing has no say.
+func TestUntold(t *testing.T) {
+	t.Parallel()
+	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "u1"}
+	for what, tt := range map[string]struct {
+		check string
+		about About
+		want  bool
+	}{
+		"the thing itself":         {"a", web, true},
+		"without its UID":          {"a", About{Kind: Service, Namespace: "shop", Name: "web"}, true},
+		"each of its kind":         {"a", All(Service), true},
+		"the whole check":          {"a", About{}, true},
+		"another check":            {"b", About{}, false},
+		"another Service":          {"a", About{Kind: Service, Namespace: "shop", Name: "api"}, false},
+		"the cluster":              {"a", About{Kind: Cluster, Name: "c1"}, false},
+		"each of another kind":     {"a", All(Balancer), false},
+		"one of that name, a node": {"a", About{Kind: Node, Namespace: "shop", Name: "web"}, false},
+	} {
+		r := Result{Unknown: []Unknown{{Check: tt.check, About: tt.about, Why: "denied"}}}
+		if got := len(r.untold("a", web)) > 0; got != tt.want {
+			t.Errorf("%s: got %v", what, got)
+		}
+	}
+}

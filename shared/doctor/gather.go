@@ -1,0 +1,752 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Source is what a snapshot is read from, and how.
+type Source struct {
+	Cluster string // ID of the ACK cluster
+	Kube    *kube.Cluster
+	Cloud   *cloud.Reader
+	Now     time.Time
+	// Rate is how many calls a second each product of the cloud gets at most; zero:
+	// 150. The cloud counts them by account, so that the controller's come on top:
+	// where it refuses one, the survey makes fewer (cloud.Reader.Limited).
+	Rate float64
+	// Only names the one Service to read, "namespace/name", with what belongs to it;
+	// empty: all.
+	Only string
+	// Stream returns the stream in which failures are kept. Where it is nil, or returns
+	// nil, none is named, and the part Failures is left out; its error is that of the part.
+	Stream func(context.Context) (*stream.Stream, error)
+	// Counts says that of backends only their number is wanted: those of CLBs, which the
+	// list of their groups tells, are not read one by one.
+	Counts bool
+	// Policy returns what the operator wants; nil: nothing in particular.
+	Policy func(context.Context) (remedy.Policy, error)
+	// Progress is told how many of a part have been read; total is 0 where nobody
+	// knows it yet. Nil: nobody is told.
+	Progress func(p Part, done, total int)
+}
+
+const (
+	usualRate = 150
+	atOnce    = 24  // calls under way; at 50 ms each they fill the rate three times over
+	said      = 300 // bytes of an Event's message
+)
+
+// A Reading says how a part was read.
+type Reading struct {
+	Part  Part          `json:"part"`
+	Count int           `json:"count"` // how many there are
+	Took  time.Duration `json:"took"`  // nanoseconds
+	Error string        `json:"error,omitempty"`
+	Left  string        `json:"left,omitempty"` // why it was left out
+}
+
+// Gather reads the parts, with all that these need. What can't be read stands in the
+// snapshot as failed; the error is of a context that has ended.
+func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading, error) {
+	rate := src.Rate
+	if rate == 0 {
+		rate = usualRate
+	}
+	g := &gathering{
+		Source: src, cloud: src.Cloud.Limited(rate), free: make(chan struct{}, atOnce), done: map[Part]chan struct{}{},
+		s: &Snapshot{Time: src.Now, Cluster: src.Cluster, Region: src.Cloud.Region(), Given: closure(list), Failed: map[Part]error{}},
+	}
+	for _, p := range g.s.Given {
+		g.done[p] = make(chan struct{})
+	}
+	var wait sync.WaitGroup
+	for _, p := range g.s.Given {
+		wait.Go(func() { g.read(ctx, p) })
+	}
+	wait.Wait()
+	arrange(g.readings, func(a, b Reading) int { return strings.Compare(string(a.Part), string(b.Part)) })
+	return g.s, g.readings, ctx.Err()
+}
+
+// A gathering is a snapshot being read.
+type gathering struct {
+	Source
+	cloud *cloud.Reader
+	free  chan struct{}          // holds one for each call under way
+	done  map[Part]chan struct{} // closed when the part has been read
+
+	mu       sync.Mutex // guards what several parts write
+	s        *Snapshot
+	readings []Reading
+}
+
+// read reads a part after those that it needs.
+func (g *gathering) read(ctx context.Context, p Part) {
+	defer close(g.done[p])
+	var err error
+	for _, need := range parts[p].needs {
+		<-g.done[need]
+		g.mu.Lock()
+		// Of two kinds of load balancers one may be missing.
+		if failed := g.s.Failed[need]; failed != nil && need != CLBs && need != NLBs {
+			err = fmt.Errorf("the %s could not be read: %w", need, failed)
+		}
+		g.mu.Unlock()
+	}
+	r := Reading{Part: p}
+	began := time.Now()
+	if err == nil {
+		r.Count, err = g.part(ctx, p)
+	}
+	r.Took = time.Since(began)
+	if p == Failures && err == nil && g.s.Failures == nil {
+		r.Left = "no NATS is named in which failures are kept"
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		r.Error = err.Error()
+		g.s.Failed[p] = err
+	}
+	g.readings = append(g.readings, r)
+}
+
+// part reads one part and returns how many there are of it.
+func (g *gathering) part(ctx context.Context, p Part) (int, error) {
+	switch p {
+	case Services:
+		return g.services(ctx)
+	case Endpoints:
+		return g.endpoints(ctx)
+	case Nodes:
+		return g.nodes(ctx)
+	case Events:
+		return g.events(ctx)
+	case Guard:
+		var err error
+		g.s.Guard, err = g.Kube.BoundPolicy(ctx, GuardPolicy)
+		if errors.Is(err, kube.ErrNotFound) {
+			return 0, nil
+		}
+		return 1, err
+	case Detail:
+		detail, err := g.cloud.CS.Cluster(ctx)
+		g.s.Detail = detail
+		return 1, err
+	case Controller:
+		c := ccm.View{Kube: g.Kube, Cloud: g.cloud}
+		ctl, err := c.Controller(ctx)
+		g.s.Controller = ctl
+		return 1, err
+	case CLBs:
+		return g.classic(ctx)
+	case NLBs:
+		return g.network(ctx)
+	case Named:
+		return g.named(ctx)
+	case Private:
+		return g.private(ctx)
+	case Listeners:
+		return g.listeners(ctx)
+	case Groups:
+		return g.groups(ctx)
+	case Backends:
+		return g.backends(ctx)
+	case VSwitches:
+		list, err := g.cloud.VPC.VSwitches(ctx, g.s.Detail.VPC)
+		g.s.VSwitches = map[string]cloud.VSwitch{}
+		for _, v := range list {
+			g.s.VSwitches[v.ID] = v
+		}
+		return len(list), err
+	case Routes:
+		return g.routes(ctx)
+	case Quotas:
+		for _, product := range []string{"slb", "nlb", "vpc"} {
+			list, err := g.cloud.Quotas.List(ctx, product, cloud.CommonQuota, "")
+			if err != nil {
+				return 0, err
+			}
+			g.s.Quotas = append(g.s.Quotas, list...)
+		}
+		return len(g.s.Quotas), nil
+	case Rights:
+		c := ccm.View{Kube: g.Kube, Cloud: g.cloud}
+		role, err := c.MasterRole(ctx)
+		g.s.Role = role
+		return len(role.Policies), err
+	case Failures:
+		return g.failures(ctx)
+	case Policy:
+		if g.Source.Policy == nil {
+			return 0, nil
+		}
+		wants, err := g.Source.Policy(ctx)
+		g.s.Policy = wants
+		return 1, err
+	}
+	return 0, fmt.Errorf("there is no part %q", p)
+}
+
+// tell reports progress.
+func (g *gathering) tell(p Part, done, total int) {
+	if g.Progress != nil {
+		g.Progress(p, done, total)
+	}
+}
+
+func (g *gathering) services(ctx context.Context) (int, error) {
+	g.s.Marks = map[types.UID]Mark{}
+	add := func(svc *corev1.Service) error {
+		if !watched(svc) {
+			return nil
+		}
+		g.s.Marks[svc.UID] = markOf(svc)
+		svc.ManagedFields = nil
+		g.s.Services = append(g.s.Services, *svc)
+		g.tell(Services, len(g.s.Services), 0)
+		return nil
+	}
+	var err error
+	if g.Only != "" {
+		ns, name, _ := strings.Cut(g.Only, "/")
+		var svc *corev1.Service
+		if svc, err = g.Kube.Service(ctx, ns, name); err == nil {
+			err = add(svc)
+		}
+	} else {
+		err = g.Kube.EachService(ctx, add)
+	}
+	arrange(g.s.Services, func(a, b corev1.Service) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return len(g.s.Services), err
+}
+
+// watched reports whether checks look at the Service: it has a load balancer or node
+// ports, or the controller has not let go of it.
+func watched(svc *corev1.Service) bool {
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || svc.Spec.Type == corev1.ServiceTypeNodePort ||
+		slices.Contains(svc.Finalizers, ccm.CLBFinalizer) || slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
+}
+
+// markOf keeps of the managed fields what checks read. Who has written labels or
+// finalizers alone has changed nothing that the controller syncs by.
+func markOf(svc *corev1.Service) Mark {
+	m := Mark{Synced: ccm.HashWritten(svc)}
+	for _, f := range svc.ManagedFields {
+		if f.Subresource == "" && f.Time != nil && f.Time.After(m.Changed) && wrote(f, `"f:spec"`, `"f:annotations"`) {
+			m.Changed = f.Time.Time
+		}
+	}
+	return m
+}
+
+// wrote reports whether the manager's fields, in JSON, have one of these among them;
+// where they are not said they may.
+func wrote(f metav1.ManagedFieldsEntry, fields ...string) bool {
+	return f.FieldsV1 == nil || slices.ContainsFunc(fields, func(key string) bool { return strings.Contains(string(f.FieldsV1.GetRawBytes()), key) })
+}
+
+func (g *gathering) endpoints(ctx context.Context) (int, error) {
+	wanted := map[string]bool{}
+	for i := range g.s.Services {
+		wanted[g.s.Services[i].Namespace+"/"+g.s.Services[i].Name] = true
+	}
+	g.s.Slices, g.s.Moved = map[string][]discoveryv1.EndpointSlice{}, map[string]time.Time{}
+	nodes := map[string]*string{} // each name once, however many endpoints are there
+	n := 0
+	add := func(slice *discoveryv1.EndpointSlice) error {
+		key := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
+		if !wanted[key] {
+			return nil
+		}
+		slim := discoveryv1.EndpointSlice{AddressType: slice.AddressType, Ports: slice.Ports, Endpoints: make([]discoveryv1.Endpoint, 0, len(slice.Endpoints))}
+		for _, e := range slice.Endpoints {
+			kept := discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: e.Conditions}
+			if e.TargetRef != nil {
+				kept.TargetRef = &corev1.ObjectReference{Name: e.TargetRef.Name}
+			}
+			if e.NodeName != nil {
+				if nodes[*e.NodeName] == nil {
+					nodes[*e.NodeName] = e.NodeName
+				}
+				kept.NodeName = nodes[*e.NodeName]
+			}
+			slim.Endpoints = append(slim.Endpoints, kept)
+		}
+		n += len(slim.Endpoints)
+		g.s.Slices[key] = append(g.s.Slices[key], slim)
+		for _, f := range slice.ManagedFields {
+			if f.Time != nil && f.Time.After(g.s.Moved[key]) {
+				g.s.Moved[key] = f.Time.Time
+			}
+		}
+		g.tell(Endpoints, n, 0)
+		return nil
+	}
+	if g.Only == "" {
+		return n, g.Kube.EachEndpointSlice(ctx, add)
+	}
+	ns, name, _ := strings.Cut(g.Only, "/")
+	list, err := g.Kube.EndpointSlices(ctx, ns, name)
+	for i := range list {
+		_ = add(&list[i]) // it never fails
+	}
+	return n, err
+}
+
+func (g *gathering) nodes(ctx context.Context) (int, error) {
+	list, err := g.Kube.Nodes(ctx)
+	for i := range list {
+		node := &list[i]
+		g.s.Nodes = append(g.s.Nodes, corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: node.Labels, CreationTimestamp: node.CreationTimestamp},
+			Spec:       corev1.NodeSpec{ProviderID: node.Spec.ProviderID, Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable},
+			Status:     corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses},
+		})
+	}
+	arrange(g.s.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return len(list), err
+}
+
+func (g *gathering) events(ctx context.Context) (int, error) {
+	wanted := map[types.UID]bool{}
+	for i := range g.s.Services {
+		wanted[g.s.Services[i].UID] = true
+	}
+	g.s.Events = map[types.UID][]Event{}
+	n := 0
+	which := kube.Selection{Fields: "involvedObject.kind=Service"}
+	if g.Only != "" {
+		which.Namespace, _, _ = strings.Cut(g.Only, "/")
+	}
+	_, err := g.Kube.ListEvents(ctx, which, func(e kube.Event) error {
+		if controllers(e.Component) {
+			g.claim(e)
+		}
+		uid := types.UID(e.Object.UID)
+		if !wanted[uid] {
+			return nil
+		}
+		g.s.Events[uid] = append(g.s.Events[uid], Event{
+			Reason: e.Reason, Type: e.Type, Component: e.Component, Message: strings.Clone(strings.ToValidUTF8(e.Message[:min(len(e.Message), said)], "")),
+			Count: e.Count, First: e.First, Last: e.Last,
+		})
+		n++
+		g.tell(Events, n, 0)
+		return nil
+	})
+	for _, list := range g.s.Events {
+		arrange(list, func(a, b Event) int { return a.Last.Compare(b.Last) })
+	}
+	return n, err
+}
+
+// GuardPolicy is what the policy is called that says who may write Events in the
+// controller's name, and its binding (infra/cluster/event-writers.yaml).
+const GuardPolicy = "lbremedy-event-writers"
+
+// mostClaims is how many Events in the controller's name are kept: more than three of
+// each of 5,000 Services. Whoever floods a cluster with Events must not fill the memory.
+const mostClaims = 16_000
+
+// claim keeps what an Event in the controller's name says of itself.
+func (g *gathering) claim(e kube.Event) {
+	if len(g.s.Claims) == mostClaims {
+		g.s.Unclaimed++
+		return
+	}
+	brief := func(s string) string { return strings.Clone(strings.ToValidUTF8(s[:min(len(s), said)], "")) }
+	o := e.Object
+	g.s.Claims = append(g.s.Claims, Claim{
+		Object:    kube.Object{Kind: o.Kind, Namespace: brief(o.Namespace), Name: brief(o.Name), UID: brief(o.UID)},
+		Component: e.Component, Writers: e.Writers, Host: brief(e.Host), First: e.First, Last: e.Last, Created: e.Created,
+	})
+}
+
+// failures reads what the stream keeps of failed syncs: the newest of each Service and
+// class, and nothing of the journal.
+func (g *gathering) failures(ctx context.Context) (int, error) {
+	if g.Source.Stream == nil {
+		return 0, nil
+	}
+	from, err := g.Source.Stream(ctx)
+	if from == nil || err != nil {
+		return 0, err
+	}
+	heard, err := from.Heard(ctx, g.Cluster)
+	if err != nil && !errors.Is(err, stream.ErrNotFound) {
+		return 0, err
+	}
+	uid := "*"
+	if g.Only != "" && len(g.s.Services) == 1 {
+		uid = string(g.s.Services[0].UID)
+	}
+	found := map[types.UID]time.Time{}
+	err = from.EachLast(ctx, stream.Failed, event.FailedSubject(g.Cluster, "*", uid), func(m stream.Message) error {
+		// One that can't be read is one all the same: whoever is given it says so.
+		at := m.Time
+		if e, err := event.DecodeNATS(m.Header, m.Data); err == nil {
+			if f, err := event.ReadFailed(e); err == nil {
+				at = f.Last
+			}
+		}
+		if of := types.UID(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]); at.After(found[of]) {
+			found[of] = at
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	g.s.Failures, g.s.Heard = found, heard
+	return len(found), nil
+}
+
+func (g *gathering) classic(ctx context.Context) (int, error) {
+	list, err := g.cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{})
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	var ids []string
+	for _, lb := range list {
+		ids = append(ids, lb.ID)
+	}
+	// What the list shows of the tags may not be all of them.
+	tags, err := g.cloud.SLB.TagsOf(ctx, ids)
+	if err != nil {
+		return 0, err
+	}
+	for _, lb := range list {
+		b := &LoadBalancer{Instance: *ccm.Classic(lb)}
+		all, ok := tags[lb.ID]
+		b.Tags, b.CLB.Tags, b.Gone = all, all, !ok
+		g.put(b)
+	}
+	return len(list), nil
+}
+
+func (g *gathering) network(ctx context.Context) (int, error) {
+	list, err := g.cloud.NLB.Find(ctx, cloud.NLBFilter{})
+	for _, lb := range list {
+		g.put(&LoadBalancer{Instance: *ccm.Network(lb)})
+	}
+	return len(list), err
+}
+
+func (g *gathering) put(b *LoadBalancer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.s.Balancers == nil {
+		g.s.Balancers = map[string]*LoadBalancer{}
+	}
+	g.s.Balancers[b.ID] = b
+}
+
+// named asks for the load balancers that Services name and no list has: an entry that a
+// list lacks proves nothing, because permissions that are limited by resource hide some.
+func (g *gathering) named(ctx context.Context) (int, error) {
+	g.mu.Lock()
+	network := map[string]bool{} // by ID: whether it is an NLB's
+	for i := range g.s.Services {
+		svc := &g.s.Services[i]
+		id := NamedBy(svc)
+		if id == "" || !Ours(svc) {
+			continue
+		}
+		if b, err := g.s.Balancer(svc); err != nil || b != nil {
+			continue // it is there, or nobody knows
+		}
+		if b := g.s.Balancers[id]; b == nil || b.Gone {
+			network[id] = ccm.NLB(svc)
+		}
+	}
+	g.mu.Unlock()
+	ids := sortedKeys(network)
+	answers := make([]error, len(ids))
+	err := g.each(ctx, Named, len(ids), func(i int) {
+		id := ids[i]
+		switch {
+		case !ccm.Identifier(id):
+			answers[i] = cloud.ErrNotFound // nothing can be called so
+		case network[id]:
+			_, answers[i] = g.cloud.NLB.LoadBalancer(ctx, id)
+		default:
+			_, answers[i] = g.cloud.SLB.LoadBalancer(ctx, id)
+		}
+	})
+	g.s.Named = map[string]error{}
+	for i, id := range ids {
+		g.s.Named[id] = answers[i]
+	}
+	return len(ids), err
+}
+
+// used marks the load balancers that matter to the cluster and returns them in order.
+func (g *gathering) used() []*LoadBalancer {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.s.Services {
+		b, err := g.s.Balancer(&g.s.Services[i])
+		if err != nil {
+			continue
+		}
+		if b != nil {
+			b.Used = true
+			continue
+		}
+		for _, lost := range g.s.leftovers(&g.s.Services[i]) {
+			lost.Used = true
+		}
+	}
+	var list []*LoadBalancer
+	for _, b := range g.s.List() {
+		b.Used = b.Used || g.Only == "" && b.Tags[ccm.ClusterTag] == g.Cluster
+		if b.Used {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// each calls read for each of n things, several at a time. The error is that of the
+// context; read keeps its own.
+func (g *gathering) each(ctx context.Context, p Part, n int, read func(i int)) error {
+	var mu sync.Mutex
+	done := 0
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range n {
+		select {
+		case g.free <- struct{}{}:
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), group.Wait())
+		}
+		group.Go(func() error {
+			defer func() { <-g.free }()
+			read(i)
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			g.tell(p, done, n)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// failed notes that a part of a load balancer could not be read. One that the API
+// knows no more is gone, and that is no failure.
+func (g *gathering) failed(b *LoadBalancer, p Part, err error) {
+	if err == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if errors.Is(err, cloud.ErrNotFound) {
+		b.Gone = true
+		return
+	}
+	if b.Failed == nil {
+		b.Failed = map[Part]error{}
+	}
+	b.Failed[p] = err
+}
+
+// private reads what stands on the private CLBs of the cluster's VPC that no Service
+// uses: a group names its listeners, so that these take no call. Load balancers of other
+// clusters are left out, and so is the API server's.
+func (g *gathering) private(ctx context.Context) (int, error) {
+	g.used()
+	g.mu.Lock()
+	var list []*LoadBalancer
+	for _, b := range g.s.List() {
+		if b.CLB == nil || b.AddressType != "intranet" || b.VPC == "" || b.VPC != g.s.Detail.VPC || b.Address == g.s.Detail.APIServer {
+			continue
+		}
+		b.Near = !b.Used && g.Only == "" && !b.ByController()
+		if b.Used || b.Near {
+			list = append(list, b)
+		}
+	}
+	g.mu.Unlock()
+	err := g.each(ctx, Private, len(list), func(i int) {
+		b := list[i]
+		whole, err := g.cloud.SLB.LoadBalancer(ctx, b.ID)
+		b.CLB.Backends = whole.Backends
+		if b.Near && err == nil && len(whole.Ports) > 0 {
+			err = g.near(ctx, b, whole.Ports)
+		}
+		g.failed(b, Backends, err)
+	})
+	return len(list), err
+}
+
+// near reads the groups of a load balancer that stand behind its listeners.
+func (g *gathering) near(ctx context.Context, b *LoadBalancer, ports []cloud.ListenerPort) error {
+	groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
+	if err != nil {
+		return err
+	}
+	behind := map[cloud.ListenerPort]string{}
+	for _, v := range groups {
+		if len(v.Listeners) == 0 {
+			continue
+		}
+		for _, l := range v.Listeners {
+			behind[cloud.ListenerPort{Port: l.Port, Protocol: l.Protocol}] = v.ID
+		}
+		to := Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Backends: []cloud.Backend{}}
+		if v.Servers > 0 {
+			whole, err := g.cloud.SLB.VServerGroup(ctx, v.ID)
+			if err != nil {
+				to.Failed = err
+			}
+			to.Backends = whole.Backends
+		}
+		b.Groups = append(b.Groups, to)
+	}
+	for _, p := range ports {
+		b.Listeners = append(b.Listeners, cloud.Listener{Port: p.Port, Protocol: p.Protocol, VServerGroup: behind[cloud.ListenerPort{Port: p.Port, Protocol: p.Protocol}]})
+	}
+	return nil
+}
+
+func (g *gathering) listeners(ctx context.Context) (int, error) {
+	list := g.used()
+	counts := make([]int, len(list))
+	err := g.each(ctx, Listeners, len(list), func(i int) {
+		b := list[i]
+		var err error
+		if b.NLB != nil {
+			b.NetworkListeners, err = g.cloud.NLB.Listeners(ctx, b.ID)
+		} else {
+			b.Listeners, err = g.cloud.SLB.Listeners(ctx, b.ID)
+		}
+		counts[i] = len(b.NetworkListeners) + len(b.Listeners)
+		g.failed(b, Listeners, err)
+	})
+	return sum(counts), err
+}
+
+func (g *gathering) groups(ctx context.Context) (int, error) {
+	list := slices.DeleteFunc(g.used(), func(b *LoadBalancer) bool { return b.CLB == nil })
+	counts := make([]int, len(list))
+	err := g.each(ctx, Groups, len(list), func(i int) {
+		b := list[i]
+		groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
+		for _, v := range groups {
+			b.Groups = append(b.Groups, Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Rules: len(v.Rules)})
+		}
+		counts[i] = len(groups)
+		g.failed(b, Groups, err)
+	})
+	if err != nil {
+		return 0, err
+	}
+	if !slices.ContainsFunc(g.s.Services, func(svc corev1.Service) bool { return ccm.NLB(&svc) }) {
+		return sum(counts), nil // nobody has server groups
+	}
+	network, err := g.cloud.NLB.ServerGroups(ctx, ccm.ClusterTag, g.Cluster)
+	for _, v := range network {
+		g.s.ServerGroups = append(g.s.ServerGroups, Group{ID: v.ID, Name: v.Name})
+	}
+	return sum(counts) + len(network), err
+}
+
+func (g *gathering) backends(ctx context.Context) (int, error) {
+	type place struct {
+		group *Group
+		of    *LoadBalancer // nil: of NLBs
+	}
+	var list []place
+	for _, b := range g.used() {
+		for i := range b.Groups {
+			if !g.Counts {
+				list = append(list, place{&b.Groups[i], b})
+			}
+		}
+	}
+	for i := range g.s.ServerGroups {
+		list = append(list, place{&g.s.ServerGroups[i], nil})
+	}
+	counts := make([]int, len(list))
+	err := g.each(ctx, Backends, len(list), func(i int) {
+		to := list[i].group
+		if list[i].of == nil {
+			to.Backends, to.Failed = g.cloud.NLB.Servers(ctx, to.ID)
+			to.Servers = len(to.Backends)
+		} else if to.Servers > 0 {
+			var whole cloud.VServerGroup
+			whole, to.Failed = g.cloud.SLB.VServerGroup(ctx, to.ID)
+			to.Backends = whole.Backends
+			if errors.Is(to.Failed, cloud.ErrNotFound) { // it went meanwhile, maybe with its load balancer
+				if _, err := g.cloud.SLB.VServerGroups(ctx, list[i].of.ID); errors.Is(err, cloud.ErrNotFound) {
+					g.failed(list[i].of, Backends, err)
+				}
+			}
+		}
+		if to.Backends == nil && to.Failed == nil {
+			to.Backends = []cloud.Backend{}
+		}
+		for k := range to.Backends { // their descriptions are the group's name, each in its own memory
+			if to.Backends[k].Description == to.Name {
+				to.Backends[k].Description = to.Name
+			}
+		}
+		counts[i] = len(to.Backends)
+	})
+	return sum(counts), err
+}
+
+func (g *gathering) routes(ctx context.Context) (int, error) {
+	tables, err := g.cloud.VPC.RouteTables(ctx, g.s.Detail.VPC)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	g.s.Routes = map[string][]cloud.Route{}
+	for _, t := range tables {
+		list, err := g.cloud.VPC.Routes(ctx, t.ID)
+		if err != nil {
+			return 0, err
+		}
+		g.s.Routes[t.ID] = list
+		n += len(list)
+	}
+	return n, nil
+}
+
+func sum(list []int) int {
+	n := 0
+	for _, k := range list {
+		n += k
+	}
+	return n
+}
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,87 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/nats"
+)
+
+// Of each Service the newest failure of all classes is known, of whatever the stream
+// holds; where none is named nothing is, and where it can't be read that is an error.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	s := nats.Streams(t)
+	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	put := func(cluster, class, uid string, last time.Time) {
+		t.Helper()
+		e, err := event.NewFailed(event.Failure{
+			Cluster: cluster, Class: class, Reason: "SyncLoadBalancerFailed", Message: "no", Count: 1, First: last, Last: last,
+			Service: event.Service{Namespace: "shop", Name: "web", UID: uid}, Event: event.Reference{Name: "e", UID: uid2, ResourceVersion: "1"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		header, data, err := event.EncodeNATS(e)
+		if err == nil {
+			_, _, err = s.PublishNewer(t.Context(), event.FailedSubject(cluster, class, uid), "", header, data, func(stream.Message) bool { return true })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("c1", "arrearage", uid1, at)
+	put("c1", "unclassified", uid1, at.Add(-time.Hour))
+	put("c2", "arrearage", uid1, at.Add(time.Hour))
+	const broken = "0b5a9a53-6c3e-4a4c-9d5e-333333333333"
+	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "arrearage", broken), "", nil, []byte("{"), func(stream.Message) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	read := func(from func(context.Context) (*stream.Stream, error), only string) (*Snapshot, error) {
+		g := &gathering{Source: Source{Cluster: "c1", Only: only, Stream: from}, s: &Snapshot{Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{UID: uid1}}}}}
+		_, err := g.part(t.Context(), Failures)
+		return g.s, err
+	}
+	there := func(context.Context) (*stream.Stream, error) { return s, nil }
+	got, err := read(there, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Failures[broken].IsZero() {
+		t.Error("what can't be read is not known")
+	}
+	delete(got.Failures, broken)
+	if d := cmp.Diff(map[types.UID]time.Time{uid1: at}, got.Failures); d != "" || !got.Heard.IsZero() {
+		t.Errorf("an exporter was heard of at %v\n%s", got.Heard, d)
+	}
+	if err := s.SaveProgress(t.Context(), "c1", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = read(there, "shop/web"); err != nil || len(got.Failures) != 1 || time.Since(got.Heard) > time.Minute {
+		t.Errorf("of one Service: %v, heard of an exporter at %v, %v", got.Failures, got.Heard, err)
+	}
+	for name, from := range map[string]func(context.Context) (*stream.Stream, error){
+		"none named": nil, "none there": func(context.Context) (*stream.Stream, error) { return nil, nil },
+	} {
+		if got, err := read(from, ""); err != nil || got.Failures != nil {
+			t.Errorf("%s: %v, %v", name, got.Failures, err)
+		}
+	}
+	away := errors.New("no answer")
+	if got, err := read(func(context.Context) (*stream.Stream, error) { return nil, away }, ""); !errors.Is(err, away) || got.Failures != nil {
+		t.Errorf("away: %v, %v", got.Failures, err)
+	}
+	s.Close()
+	if got, err := read(there, ""); err == nil || got.Failures != nil {
+		t.Errorf("closed: %v, %v", got.Failures, err)
+	}
+}

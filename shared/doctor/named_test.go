@@ -1,0 +1,125 @@
+package doctor_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// gathered reads parts of a cluster with these Services and of an account.
+func gathered(t *testing.T, w *sim.World, services []corev1.Service, parts ...doctor.Part) *doctor.Snapshot {
+	t.Helper()
+	account := sim.New(t, w)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/services", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(corev1.ServiceList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: services})
+	})
+	api := httptest.NewServer(mux)
+	t.Cleanup(api.Close)
+	cluster, err := kube.New(&rest.Config{Host: api.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := account.Admin()
+	reader, _, err := cloud.New(cloud.Config{Region: account.Region(), ClusterID: "c1", Endpoint: account.Addr(), Scheme: "HTTP", Credentials: cloud.Static(cloud.Key{ID: admin.AccessKeyID, Secret: admin.Secret})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := doctor.Gather(t.Context(), doctor.Source{Cluster: "c1", Kube: cluster, Cloud: reader, Now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// balanced returns a Service with an address, a label of the controller's and an
+// annotation id; empty ones are left out.
+func balanced(name, address, label, id string) corev1.Service {
+	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+	if label != "" {
+		svc.Labels = map[string]string{ccm.BalancerLabel: label}
+	}
+	if id != "" {
+		svc.Annotations = map[string]string{ccm.Prefix + "id": id}
+	}
+	if address != "" {
+		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+	}
+	return svc
+}
+
+// What a Service names and no list has is asked for by its ID, and nothing else is; what
+// the controller has lost sight of is read like what is in use.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	w := &sim.World{Cluster: sim.Cluster{ID: "c1"}, LoadBalancers: []sim.LoadBalancer{
+		{ID: "lb-1", Address: "203.0.113.1", AddressType: "internet"},
+		{ID: "lb-2", Address: "203.0.113.2", AddressType: "internet"},
+	}}
+	net := balanced("net", "", "", "nlb-gone")
+	class := ccm.NLBClass
+	net.Spec.LoadBalancerClass = &class
+	s := gathered(t, w, []corev1.Service{
+		balanced("lost", "203.0.113.1", "lb-1", ""), balanced("gone", "203.0.113.9", "lb-gone", ""),
+		balanced("reused", "", "", "lb-gone-too"), balanced("nonsense", "", "", "no; ID"), net, balanced("new", "", "", ""),
+	}, doctor.Named, doctor.Listeners)
+	for _, p := range s.Given {
+		if err := s.Err(p); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, id := range []string{"lb-gone", "lb-gone-too", "no; ID", "nlb-gone"} {
+		if !errors.Is(s.Named[id], cloud.ErrNotFound) {
+			t.Errorf("of %s the API said: %v", id, s.Named[id])
+		}
+	}
+	if len(s.Named) != 4 {
+		t.Errorf("asked for %v", s.Named)
+	}
+	if !s.Balancers["lb-1"].Used || s.Balancers["lb-2"].Used {
+		t.Error("lb-1, which the controller has lost sight of, is to be read, and lb-2 is not")
+	}
+}
+
+// Of private CLBs of the VPC that nobody names, the backends behind their listeners are
+// read; others' and the API server's are left alone.
+func TestPrivate(t *testing.T) {
+	t.Parallel()
+	private := func(id, address string, tags map[string]string) sim.LoadBalancer {
+		return sim.LoadBalancer{ID: id, Address: address, AddressType: "intranet", VSwitch: "vsw-1", VPC: "vpc-1", Tags: tags}
+	}
+	near := private("lb-near", "192.168.0.8", nil)
+	near.Listeners = []sim.Listener{{Port: 80, Protocol: "tcp", VGroup: "rsp-1"}, {Port: 81, Protocol: "tcp"}}
+	near.VGroups = []sim.VGroup{{ID: "rsp-1", Name: "by hand", Backends: []sim.Backend{{Server: "i-1", Type: "ecs", Port: 80}}}, {ID: "rsp-2", Name: "idle"}}
+	w := &sim.World{
+		Cluster: sim.Cluster{ID: "c1", VPC: "vpc-1", APIServer: "lb-api"}, VPCs: []sim.VPC{{ID: "vpc-1"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1", VPC: "vpc-1"}},
+		LoadBalancers: []sim.LoadBalancer{near, private("lb-other", "192.168.0.9", map[string]string{ccm.ClusterTag: "c2"})},
+	}
+	s := gathered(t, w, nil, doctor.Private)
+	if err := s.Err(doctor.Private); err != nil {
+		t.Fatal(err)
+	}
+	b := s.Balancers["lb-near"]
+	if !b.Near || len(b.Listeners) != 2 || b.Listeners[0].VServerGroup != "rsp-1" || b.Listeners[1].VServerGroup != "" || len(b.Groups) != 1 || len(b.Groups[0].Backends) != 1 {
+		t.Errorf("of lb-near was read: %+v", b)
+	}
+	for _, id := range []string{"lb-api", "lb-other"} {
+		if b := s.Balancers[id]; b.Near || b.Listeners != nil {
+			t.Errorf("%s was read: %+v", id, b)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// ClassPrefix begins the class IDs of checks, under which their findings stand in the
+// journal.
+const ClassPrefix = event.SurveyPrefix
+
+// Remedy returns the remedy that ends the findings of a check about a Service, for the
+// engine. It gathers the Service again, and asks the check itself whether the finding
+// still stands. That of a check without a Fix asks a person.
+func Remedy(c *Check) *remedy.Remedy {
+	r := &remedy.Remedy{
+		Class: ClassPrefix + c.ID,
+		Doc:   c.Doc,
+		Reads: c.Reads(),
+		Scope: remedy.Cluster,
+		Diagnose: func(ctx context.Context, k *remedy.Case) (remedy.Plan, error) {
+			s, svc, found, err := again(ctx, k, c)
+			if err != nil {
+				return remedy.Plan{}, err
+			}
+			if len(found) == 0 {
+				return remedy.Plan{}, errOver
+			}
+			plan := c.plan(s, svc, found)
+			plan.Seen = true
+			return plan, nil
+		},
+		StillFails: func(ctx context.Context, k *remedy.Case) (remedy.Verdict, error) {
+			s, svc, found, err := again(ctx, k, c)
+			if err != nil {
+				return remedy.Unknown, err
+			}
+			if len(found) == 0 {
+				return remedy.No, nil
+			}
+			// After the write only what it was about is asked: what a person is to
+			// set right stays.
+			return remedy.Is(!k.Written() || len(c.plan(s, svc, found).Steps) > 0), nil
+		},
+	}
+	if c.Fix != nil {
+		r.Steps, r.Annotations = c.Fix.Steps, c.Fix.Annotations
+		r.Reads = slices.Concat(r.Reads, ccm.BoundReads, ccm.NetworkReads)
+	}
+	return r
+}
+
+// plan says what to do about the findings about one Service.
+func (c *Check) plan(s *Snapshot, svc *corev1.Service, found []Finding) remedy.Plan {
+	if c.Fix != nil {
+		return c.Fix.Plan(s, svc, found)
+	}
+	var texts, asks []string
+	for _, f := range found {
+		texts, asks = append(texts, f.Text), append(asks, f.Do)
+	}
+	return remedy.Plan{Finding: strings.Join(texts, " "), Ask: strings.Join(asks, " ")}
+}
+
+// errOver says that a finding went between two looks at it.
+var errOver = errors.New("the finding is gone since it was looked at")
+
+// again gathers the case's Service anew and returns what the check finds about it.
+func again(ctx context.Context, k *remedy.Case, c *Check) (*Snapshot, *corev1.Service, []Finding, error) {
+	s, _, err := Gather(ctx, Source{
+		Cluster: k.Event.Cluster, Kube: k.Kube, Cloud: k.Cloud, Now: k.Now, Only: k.Service.Namespace + "/" + k.Service.Name,
+		Policy: func(context.Context) (remedy.Policy, error) { return k.Policy, nil },
+	}, c.Parts())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := s.Failed[Services]; errors.Is(err, kube.ErrNotFound) {
+		return s, nil, nil, nil
+	}
+	r := Examine(s, []*Check{c})
+	if why := r.untold(c.ID, OfService(k.Service)); len(why) > 0 {
+		return nil, nil, nil, fmt.Errorf("look whether the finding stands: %s", strings.Join(why, "; "))
+	}
+	var found []Finding
+	for _, f := range r.Findings {
+		if f.About == OfService(k.Service) {
+			found = append(found, f)
+		}
+	}
+	if len(s.Services) == 0 {
+		return s, nil, nil, nil
+	}
+	return s, &s.Services[0], found, nil
+}

@@ -1,0 +1,159 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// SchemaFile is where the JSON Schema of a Result lies, from the root of the module.
+const SchemaFile = "shared/event/schema/survey.v1.json"
+
+// A Result is what a survey found, and what it could not tell.
+type Result struct {
+	Cluster  string        `json:"cluster"`
+	At       time.Time     `json:"at"`   // when it was read
+	Took     time.Duration `json:"took"` // nanoseconds, to read it
+	Checks   []string      `json:"checks"`
+	Services int           `json:"services"` // that were looked at
+	Findings []Finding     `json:"findings"` // the worst first
+	Unknown  []Unknown     `json:"unknown"`
+	Read     []Reading     `json:"read"`
+}
+
+// Survey gathers what the checks look at and examines it.
+func Survey(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result, error) {
+	began := time.Now()
+	s, readings, err := Gather(ctx, src, PartsOf(checks))
+	if err != nil {
+		return nil, Result{}, err
+	}
+	r := Examine(s, checks)
+	r.Read, r.Took = readings, time.Since(began)
+	return s, r, nil
+}
+
+// PartsOf returns what the checks look at, each part once.
+func PartsOf(checks []*Check) []Part {
+	var all []Part
+	for _, c := range checks {
+		all = append(all, c.Parts()...)
+	}
+	return closure(all)
+}
+
+// Grants returns what a survey with these checks reads.
+func Grants(checks []*Check) []grant.Grant { return reads(PartsOf(checks)) }
+
+// Examine runs the checks over a snapshot. A check whose needs could not be read is
+// unknown, and so is one that breaks down.
+func Examine(s *Snapshot, checks []*Check) Result {
+	r := Result{Cluster: s.Cluster, At: s.Time, Services: len(s.Services), Checks: []string{}, Findings: []Finding{}, Unknown: []Unknown{}, Read: []Reading{}}
+	for _, c := range checks {
+		r.Checks = append(r.Checks, c.ID)
+		if err := s.Err(c.Needs...); err != nil {
+			r.Unknown = append(r.Unknown, Unknown{Check: c.ID, Why: event.Redact(err.Error())})
+			continue
+		}
+		found := run(s, c)
+		c.fixable(s, found.findings)
+		r.Findings = append(r.Findings, found.findings...)
+		r.Unknown = append(r.Unknown, found.unknown...)
+	}
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		f.Text, f.Do = event.Redact(f.Text), event.Redact(f.Do)
+	}
+	arrange(r.Findings, order)
+	arrange(r.Unknown, func(a, b Unknown) int {
+		return cmp.Or(cmp.Compare(a.Check, b.Check), cmp.Compare(a.About.String(), b.About.String()))
+	})
+	r.Unknown = slices.Compact(r.Unknown)
+	return r
+}
+
+// run runs one check. Its panic must not take the others down.
+func run(s *Snapshot, c *Check) (r *Report) {
+	r = &Report{check: c}
+	defer func() {
+		if p := recover(); p != nil {
+			r = &Report{check: c}
+			r.Unknown(About{}, fmt.Errorf("the check broke down: %v", p))
+		}
+	}()
+	c.Find(s, r)
+	return r
+}
+
+// fixable marks the findings about Services that the check has a plan with steps for.
+func (c *Check) fixable(s *Snapshot, found []Finding) {
+	if c.Fix == nil {
+		return
+	}
+	services := map[About]*corev1.Service{}
+	for i := range s.Services {
+		if svc := &s.Services[i]; svc.UID != "" { // not a manifest
+			services[OfService(svc)] = svc
+		}
+	}
+	for i := range found {
+		svc := services[found[i].About]
+		found[i].Fixable = svc != nil && len(c.Fix.Plan(s, svc, found[i:i+1]).Steps) > 0
+	}
+}
+
+// Within returns the result for one namespace: what is about its Services or concerns
+// one of them.
+func (r Result) Within(namespace string) Result {
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool {
+		concerns := slices.ContainsFunc(f.Services, func(name string) bool { return strings.HasPrefix(name, namespace+"/") })
+		return f.About.Namespace != namespace && !concerns
+	})
+	r.Unknown = slices.DeleteFunc(slices.Clone(r.Unknown), func(u Unknown) bool {
+		return u.About.Namespace != "" && u.About.Namespace != namespace
+	})
+	return r
+}
+
+// AtLeast returns the result without the findings that matter less.
+func (r Result) AtLeast(least Severity) Result {
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Severity < least })
+	return r
+}
+
+// Worst returns the highest severity among the findings; false if there are none.
+func (r Result) Worst() (Severity, bool) {
+	if len(r.Findings) == 0 {
+		return Info, false
+	}
+	return slices.MaxFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) }).Severity, true
+}
+
+// looked reports whether the check was asked.
+func (r Result) looked(check string) bool { return slices.Contains(r.Checks, check) }
+
+// untold returns why a check could not tell how a thing stands; nothing if it could.
+func (r Result) untold(check string, about About) []string {
+	var why []string
+	for _, u := range r.Unknown {
+		if u.Check == check && u.About.Covers(about) {
+			why = append(why, u.Why)
+		}
+	}
+	return why
+}
+
+// arrange sorts a list, and keeps what is equal as it stands. slices.SortFunc is
+// compiled for each type anew, which the survey's program has no room for.
+func arrange[T any](list []T, compare func(a, b T) int) {
+	sort.SliceStable(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
+}

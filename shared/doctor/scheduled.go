@@ -1,0 +1,522 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A ScheduledRun examines a cluster on a timer and tells what changed since the time before.
+//
+// The findings of one check about one thing are a case of the class that Remedy gives
+// the check. It stands in the journal as one that asks a person, and as gone when the
+// finding is: so tickets are opened and closed for it as for any case, and what a fix
+// of "lbremedy doctor" did counts. Findings of the severity info are no cases.
+//
+// The journal is all that a scheduled run remembers: each record holds what was found, and the
+// next round is compared with it. So a round that ends anywhere, at whatever moment, has
+// told what it told and no more, and the next one tells the rest; of two that look at
+// once one wins each case. What a check could not tell stands as it stood. A case that
+// stands is written again, unchanged, before the journal forgets it.
+//
+// # Permissions
+//
+// Of NATS a scheduled run needs: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of
+// the three streams, $JS.API.STREAM.INFO of CASES and FAILED, without which it can't
+// know which cases stand), to write lbremedy.case.*.*.survey-<check> for each of its
+// checks, those of older releases too where their cases are to be closed, and the key
+// lock.survey.*.
+type ScheduledRun struct {
+	Env    *engine.Env // with a stream
+	Checks []*Check
+}
+
+// ScheduledRunGrants returns what a scheduled run with these checks reads, and it writes nothing: the
+// parts, of all Services at once and never of one, and the labels of the namespaces.
+func ScheduledRunGrants(checks []*Check) []grant.Grant {
+	one := func(g grant.Grant) bool { return g == grant.GetServices }
+	return grant.Set(append(slices.DeleteFunc(Grants(checks), one), grant.GetNamespaces))
+}
+
+// A RunResult is what a survey found to have changed.
+type RunResult struct {
+	Result Result
+	Opened int // cases that are new, or of which something else is said
+	Closed int
+	Stands int // cases that stand now
+}
+
+// ErrElsewhere says that another process surveys the cluster now.
+var ErrElsewhere = errors.New("another process surveys the cluster now")
+
+const (
+	// longest is how long a survey may take before another process begins one. A run
+	// takes less, so that one which has said nothing for as long has ended.
+	longest = 10 * time.Minute
+	// renewed is the age at which a record of a case that stands is written again.
+	renewed = stream.CasesAge / 2
+	// told is how many findings of one check about one thing are told in full, and noted
+	// how many are known by their keys.
+	told, noted = 10, 500
+)
+
+// Run surveys the cluster once and tells what changed. ErrElsewhere: another does.
+func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
+	unlock, held, err := p.Env.Stream.Lock(ctx, "survey."+p.Env.Cluster, p.Env.Who, longest)
+	if err != nil {
+		return RunResult{}, fmt.Errorf("lock the survey: %w", err)
+	}
+	if !held {
+		return RunResult{}, ErrElsewhere
+	}
+	defer unlock()
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	s, r, err := Survey(ctx, Source{
+		Cluster: p.Env.Cluster, Kube: p.Env.Kube, Cloud: p.Env.Cloud, Now: p.now(), Policy: p.Env.Policy,
+		Stream: func(context.Context) (*stream.Stream, error) { return p.Env.Stream, nil },
+	}, p.Checks)
+	if err != nil {
+		return RunResult{}, fmt.Errorf("survey the cluster: %w", err)
+	}
+	return p.tell(ctx, s, r)
+}
+
+func (p *ScheduledRun) now() time.Time {
+	if p.Env.Now != nil {
+		return p.Env.Now()
+	}
+	return time.Now()
+}
+
+func (p *ScheduledRun) log() *slog.Logger {
+	if p.Env.Log != nil {
+		return p.Env.Log
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// A matter is what findings of one check are about, and what stands of it.
+type matter struct {
+	check    string
+	about    About
+	findings []Finding
+	was      *standing // nil: no case of it stands
+	blind    bool      // whether what stood still does can't be told
+	over     string    // why there is nothing to find; empty: there may be
+	dropped  bool      // the check is there no more
+}
+
+// stands reports whether there is something to tell people of.
+func (m *matter) stands() bool { return len(m.findings) > 0 || m.blind && m.was != nil }
+
+// news reports whether people are to be told something else than what stands. What a
+// run has told of a case, in words of its own, says it already.
+func (m *matter) news() bool {
+	switch {
+	case len(m.findings) == 0:
+		return false
+	case m.was == nil, !m.was.settled():
+		return true
+	}
+	return m.was.Found != nil && !same(m.was.Found, m.findings)
+}
+
+// aged reports whether the record of a case is to be written again: the journal forgets
+// it soon, or it does not say what was found.
+func (m *matter) aged(now time.Time) bool {
+	return m.was.settled() && (m.was.Found == nil && len(m.findings) > 0 || now.Sub(m.was.stored) > renewed)
+}
+
+// A standing is a case of the survey that stands, by its last record.
+type standing struct {
+	event.Record
+	sequence uint64
+	stored   time.Time // by the clock of NATS
+}
+
+// settled reports whether no run was to go on with the case.
+func (s *standing) settled() bool { return s.Phase == event.Settled && s.Result.Settled() }
+
+// tell journals what changed since the last records.
+func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResult, error) {
+	now := p.now()
+	open, server, err := p.open(ctx)
+	if err != nil {
+		return RunResult{}, err
+	}
+	if server.Before(now) {
+		server = now // its own newest record tells that a clock here has gone back
+	}
+	all := p.matters(s, r.AtLeast(Warning), open)
+	round := RunResult{Result: r}
+	ids := map[string]bool{}
+	var errs []error
+	var dropped []*matter
+	for _, subject := range sortedKeys(all) {
+		m := all[subject]
+		if m.dropped {
+			dropped = append(dropped, m)
+			continue
+		}
+		if m.was != nil && m.stands() && !m.news() && !m.aged(server) {
+			round.Stands++
+			continue
+		}
+		done, err := p.journal(ctx, s, m, ids)
+		switch {
+		case err != nil && !errors.Is(err, stream.ErrConflict):
+			errs = append(errs, fmt.Errorf("tell of %s, %s: %w", m.about, m.check, err))
+			if errors.Is(err, stream.ErrUnavailable) || ctx.Err() != nil {
+				return round, errors.Join(errs...) // the others would not get through either
+			}
+		case err != nil || !done: // a run is at work on it: the next survey sees what came of it
+			if m.was != nil {
+				round.Stands++
+			}
+		case !m.stands():
+			round.Closed++
+		default:
+			round.Stands++
+			if m.news() {
+				round.Opened++
+			}
+		}
+	}
+	p.drop(ctx, s, dropped, ids, &round)
+	return round, errors.Join(errs...)
+}
+
+// drop closes the cases of checks that there are no more. Where NATS does not let this
+// program write them any more, a person does: nothing else waits for it.
+func (p *ScheduledRun) drop(ctx context.Context, s *Snapshot, list []*matter, ids map[string]bool, round *RunResult) {
+	for i, m := range list {
+		done, err := p.journal(ctx, s, m, ids)
+		switch {
+		case err != nil && !errors.Is(err, stream.ErrConflict):
+			round.Stands += len(list) - i
+			p.log().Warn("cases of a check that there is no more can't be closed: lbremedy tickets close does it", "class", ClassPrefix+m.check, "case", m.was.Case, "error", event.Redact(err.Error()))
+			return
+		case err != nil || !done:
+			round.Stands++
+		default:
+			round.Closed++
+		}
+	}
+}
+
+// open returns the cases of the survey that stand, by subject, and the time at which
+// the newest record of all was stored. A record that can't be read is passed over: a
+// finding that stands is told anew in its place.
+func (p *ScheduledRun) open(ctx context.Context) (map[string]*standing, time.Time, error) {
+	var newest time.Time
+	subjects, err := p.Env.Stream.Subjects(ctx, stream.Cases, event.CaseSubject(p.Env.Cluster, "*", "*"))
+	if err != nil {
+		return nil, newest, fmt.Errorf("read which cases stand: %w", err)
+	}
+	classes := map[string]bool{} // also those of checks that there are no more
+	for _, subject := range subjects {
+		if class := subject[strings.LastIndexByte(subject, '.')+1:]; strings.HasPrefix(class, ClassPrefix) {
+			classes[class] = true
+		}
+	}
+	open := map[string]*standing{}
+	for _, class := range sortedKeys(classes) {
+		err := p.Env.Stream.EachLast(ctx, stream.Cases, event.CaseSubject(p.Env.Cluster, "*", class), func(m stream.Message) error {
+			if m.Time.After(newest) {
+				newest = m.Time
+			}
+			rec, err := event.DecodeRecord(m.Header, m.Data)
+			if err != nil {
+				p.log().Warn("a record of the survey can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
+				return nil
+			}
+			if stands(rec) {
+				open[m.Subject] = &standing{rec, m.Sequence, m.Time}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, newest, fmt.Errorf("read which cases stand: %w", err)
+		}
+	}
+	return open, newest, nil
+}
+
+// stands reports whether the case of a record is not over. A run that was to come back
+// to it does not: nothing delivers it again.
+func stands(r event.Record) bool {
+	switch r.Result {
+	case event.Asked, event.Planned, event.Failed, event.Waiting, event.Unsettled:
+		return true
+	}
+	return r.Phase != event.Settled
+}
+
+// matters returns what there is to tell of, by subject: what is found now, with what of
+// a case that stands can't be told this time.
+func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*standing) map[string]*matter {
+	all := map[string]*matter{}
+	for _, f := range r.Findings {
+		subject := event.CaseSubject(p.Env.Cluster, serviceOf(p.Env.Cluster, f.About).UID, ClassPrefix+f.Check)
+		if all[subject] == nil {
+			all[subject] = &matter{check: f.Check, about: f.About}
+		}
+		all[subject].findings = append(all[subject].findings, f)
+	}
+	for subject, was := range open {
+		m := all[subject]
+		if m == nil {
+			m = &matter{check: strings.TrimPrefix(was.Class, ClassPrefix), about: aboutOf(was.Service)}
+			all[subject] = m
+		}
+		m.was = was
+		switch {
+		case !r.looked(m.check):
+			m.dropped, m.over = true, "The survey does not look for this any more."
+		case s.without(m.about):
+			m.over = "The Service is gone."
+		case len(r.untold(m.check, m.about)) > 0:
+			m.blind = true
+			m.keep()
+		}
+	}
+	for _, m := range all {
+		arrange(m.findings, order)
+	}
+	return all
+}
+
+// keep adds what stood of the matter and was not found this time.
+func (m *matter) keep() {
+	found := map[string]bool{}
+	for _, f := range m.findings {
+		found[f.Key] = true
+	}
+	for _, f := range m.was.Found {
+		if found[f.Key] {
+			continue
+		}
+		kept := Finding{Check: m.check, About: m.about, Key: f.Key, Text: f.Text, Do: f.Do}
+		if err := kept.Severity.UnmarshalText([]byte(f.Severity)); err != nil {
+			kept.Severity = Warning // of another release
+		}
+		m.findings = append(m.findings, kept)
+	}
+}
+
+// without reports whether the snapshot shows that there is no such Service any more.
+func (s *Snapshot) without(about About) bool {
+	if about.Kind != Service || s.Err(Services) != nil {
+		return false
+	}
+	for i := range s.Services {
+		if string(s.Services[i].UID) == about.UID {
+			return false
+		}
+	}
+	return true
+}
+
+// same reports whether nothing is new, gone or of another severity. Figures in the
+// texts may differ.
+func same(was []event.Found, now []Finding) bool {
+	is := foundOf(now)
+	if len(was) != len(is) {
+		return false
+	}
+	for i := range is {
+		if was[i].Key != is[i].Key || was[i].Severity != is[i].Severity {
+			return false
+		}
+	}
+	return true
+}
+
+// foundOf returns findings as the journal keeps them. Of very many the last entry stands
+// for all that are left out, and changes when one of them does.
+func foundOf(findings []Finding) []event.Found {
+	var list []event.Found
+	rest := sha256.New()
+	for i, f := range findings {
+		found := event.Found{Key: f.Key, Severity: f.Severity.String()}
+		if i < told {
+			found.Text, found.Do = event.Cut(f.Text), event.Cut(f.Do)
+		}
+		if i < noted-1 || len(findings) == noted {
+			list = append(list, found)
+			continue
+		}
+		fmt.Fprintf(rest, "%q %q\n", found.Key, found.Severity)
+	}
+	if len(findings) > noted {
+		list = append(list, event.Found{Key: fmt.Sprintf("%x", rest.Sum(nil)[:8]), Severity: findings[noted-1].Severity.String()})
+	}
+	return list
+}
+
+// muted reports whether a label says that nobody is to be asked about the thing.
+func (p *ScheduledRun) muted(ctx context.Context, s *Snapshot, about About) (bool, error) {
+	var svc *corev1.Service
+	for i := range s.Services {
+		if OfService(&s.Services[i]) == about {
+			svc = &s.Services[i]
+		}
+	}
+	if svc == nil {
+		return false, nil
+	}
+	at := remedy.Place{Cluster: s.Cluster, Namespace: about.Namespace, Labels: svc.Labels}
+	ns, err := p.Env.Kube.Namespace(ctx, about.Namespace)
+	switch {
+	case errors.Is(err, kube.ErrNotFound):
+	case err != nil:
+		return false, fmt.Errorf("read the namespace: %w", err)
+	default:
+		at.Around = ns.Labels
+	}
+	return s.Policy.At("", at).Muted, nil
+}
+
+// journal appends how a matter stands. It reports false where a run is at work on it,
+// and stream.ErrConflict where somebody has written since the cases were read. The ID of
+// a new case is none of ids, and is added: several may begin for one Service at once, and
+// people name a case by its ID alone.
+func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool) (bool, error) {
+	class, svc, now := ClassPrefix+m.check, serviceOf(p.Env.Cluster, m.about), p.now()
+	j := p.Env.Stream.Journal(p.Env.Cluster, svc.UID, class)
+	kept, err := j.Load(ctx)
+	if err != nil {
+		return false, err
+	}
+	if m.was != nil && (kept == nil || kept.Sequence != m.was.sequence) {
+		return false, stream.ErrConflict
+	}
+	if busy, err := p.busy(ctx, svc.UID, now); busy || err != nil {
+		return false, err
+	}
+	rec := event.Record{
+		Cluster: p.Env.Cluster, Class: class, Service: svc,
+		EventTime: now, First: now, Attempts: []time.Time{},
+	}
+	switch {
+	case m.was != nil:
+		last := m.was.Record
+		rec.Case, rec.First, rec.Attempts, rec.Attempt = last.Case, last.First, last.Attempts, last.Attempt
+	case kept != nil:
+		// One that stands since the cases were read is another scheduled run's, or a case's.
+		if last, err := event.DecodeRecord(kept.Header, kept.Data); err == nil && stands(last) {
+			return false, stream.ErrConflict
+		}
+	}
+	for at := now; rec.Case == ""; at = at.Add(time.Second) {
+		if id := fmt.Sprintf("%s-%s", svc.UID[:8], at.UTC().Format("20060102T150405")); !ids[id] {
+			rec.Case, ids[id] = id, true
+		}
+	}
+	rec.Event = fmt.Sprintf("%s.%s.%s", svc.UID, class, now.UTC().Format("20060102T150405"))
+	rec.Began, rec.Phase, rec.Mode = now, event.Settled, string(remedy.Observe)
+	rec.Result, rec.Message = event.Gone, cmp.Or(m.over, "The survey finds nothing of it any more.")
+	switch {
+	case m.stands() && !m.news():
+		rec = m.was.Record // as it stands, with what was told of it and may be agreed to
+	case m.stands():
+		rec.Result, rec.Message = event.Asked, m.findings[0].Text
+		rec.Finding, rec.Ask = m.words()
+	}
+	rec.At, rec.Who = now, p.Env.Who
+	if m.stands() {
+		if len(m.findings) > 0 {
+			rec.Found = foundOf(m.findings)
+		}
+		if rec.Muted, err = p.muted(ctx, s, m.about); err != nil {
+			return false, err
+		}
+	}
+	e, err := event.NewRecord(rec)
+	if err != nil {
+		return false, fmt.Errorf("write the journal: %w", err)
+	}
+	header, data, err := event.EncodeNATS(e)
+	if err != nil {
+		return false, fmt.Errorf("write the journal: %w", err)
+	}
+	if err := j.Append(ctx, e.ID(), header, data); err != nil {
+		return false, fmt.Errorf("write the journal: %w", err)
+	}
+	return true, nil
+}
+
+// busy reports whether a run may be at work on a Service, of whatever class: a record
+// in between would end it. It is asked after the journal was loaded, so that a run
+// which begins meanwhile makes the append fail.
+func (p *ScheduledRun) busy(ctx context.Context, uid string, now time.Time) (bool, error) {
+	m, err := p.Env.Stream.Last(ctx, stream.Cases, event.CaseFilter(p.Env.Cluster, uid))
+	if errors.Is(err, stream.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	last, err := event.DecodeRecord(m.Header, m.Data)
+	if err != nil || last.Phase == event.Settled && last.Result.Settled() {
+		return false, nil // what can't be read is of no run that goes on
+	}
+	if last.Phase == event.Settled && !strings.HasPrefix(last.Class, ClassPrefix) {
+		return false, nil // it comes again by itself, and reads the journal first
+	}
+	ago := now.Sub(last.At)
+	return ago < longest+last.Wait && ago > -longest, nil // a clock may have gone back
+}
+
+// words returns what people are told of the findings, and what they are asked to do.
+func (m *matter) words() (finding, ask string) {
+	var texts, asks []string
+	more := 0
+	for _, f := range m.findings {
+		if len(texts) == told || f.Text == "" {
+			more++
+			continue
+		}
+		texts, asks = append(texts, event.Cut(f.Text)), append(asks, event.Cut(f.Do))
+	}
+	if more > 0 {
+		texts = append(texts, fmt.Sprintf("And %s: lbremedy doctor --checks %s.", ccm.Count(more, "finding"), m.check))
+	}
+	return strings.Join(texts, " "), strings.Join(asks, " ")
+}
+
+// serviceOf returns what a matter is called in the journal. What is no Service has a
+// digest for a UID.
+func serviceOf(cluster string, about About) event.Service {
+	if about.Kind == Service {
+		return event.Service{Namespace: about.Namespace, Name: about.Name, UID: about.UID}
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(cluster+"|"+string(about.Kind)+"|"+about.Name)))
+	uid := strings.Join([]string{sum[:8], sum[8:12], sum[12:16], sum[16:20], sum[20:32]}, "-")
+	return event.Service{Kind: string(about.Kind), Name: about.Name, UID: uid}
+}
+
+// aboutOf is the way back.
+func aboutOf(s event.Service) About {
+	if s.Kind != "" {
+		return About{Kind: Kind(s.Kind), Name: s.Name}
+	}
+	return About{Kind: Service, Namespace: s.Namespace, Name: s.Name, UID: s.UID}
+}

@@ -1,0 +1,416 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
+)
+
+// scheduled returns a scheduled run with a stream of its own, whose clock stands still.
+func scheduled(t *testing.T) *ScheduledRun {
+	t.Helper()
+	s := nats.Streams(t)
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	return &ScheduledRun{Env: &engine.Env{Cluster: "c1", Who: "worker", Stream: s, Now: func() time.Time { now = now.Add(time.Minute); return now }}}
+}
+
+// records returns the last records of the cluster's cases, one line each.
+func (p *ScheduledRun) records(t *testing.T) []string {
+	t.Helper()
+	var lines []string
+	err := p.Env.Stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c1.>", func(m stream.Message) error {
+		r, err := event.DecodeRecord(m.Header, m.Data)
+		lines = append(lines, r.Class+" "+r.Service.String()+" "+string(r.Result)+": "+r.Finding+" / "+r.Ask)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// What is new is asked, what is gone is closed, what can't be told stands, and what is
+// told twice changes nothing.
+func TestScheduledRun(t *testing.T) {
+	t.Parallel()
+	p := scheduled(t)
+	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
+	again := web
+	again.UID = "0b5a9a53-6c3e-4a4c-9d5e-222222222222"
+	lb := Finding{Check: "room", Severity: Critical, About: OfBalancer("lb-1"), Text: "It is full.", Do: "Make room."}
+	on := func(about About, key string, s Severity) Finding {
+		return Finding{Check: "cordoned", Severity: s, About: about, Key: key, Text: "It is " + key + ".", Do: "End " + key + "."}
+	}
+	of := func(unknown []Unknown, findings ...Finding) Result {
+		return Result{Cluster: "c1", Checks: []string{"cordoned", "room"}, Findings: findings, Unknown: unknown}
+	}
+	const room = "survey-room load balancer lb-1 asked: It is full. / Make room."
+	for i, step := range []struct {
+		what                  string
+		r                     Result
+		opened, closed, stand int
+		want                  []string
+	}{
+		{"what is good to know is no case", of(nil, on(web, "a", Info)), 0, 0, 0, nil},
+		{"new", of(nil, lb, on(web, "a", Warning)), 2, 0, 2, []string{room, "survey-cordoned shop/web asked: It is a. / End a."}},
+		{"the same", of(nil, lb, on(web, "a", Warning)), 0, 0, 2, []string{room, "survey-cordoned shop/web asked: It is a. / End a."}},
+		{"another beside it", of(nil, lb, on(web, "a", Warning), on(web, "b", Warning)), 1, 0, 2, []string{room, "survey-cordoned shop/web asked: It is a. It is b. / End a. End b."}},
+		{"unknown", of([]Unknown{{Check: "cordoned"}, {Check: "room"}}), 0, 0, 2, []string{room, "survey-cordoned shop/web asked: It is a. It is b. / End a. End b."}},
+		{"one of them gone", of(nil, lb, on(web, "b", Warning)), 1, 0, 2, []string{room, "survey-cordoned shop/web asked: It is b. / End b."}},
+		{"made again", of(nil, lb, on(again, "b", Warning)), 1, 1, 2, []string{room, "survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web asked: It is b. / End b."}},
+		{"all gone", of(nil), 0, 2, 0, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ", "survey-room load balancer lb-1 gone:  / "}},
+		{"and back", of(nil, lb), 1, 0, 1, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ", room}},
+		{"of a check that there is no more", Result{Cluster: "c1", Checks: []string{"cordoned"}}, 0, 1, 0, []string{"survey-cordoned shop/web gone:  / ", "survey-cordoned shop/web gone:  / ", "survey-room load balancer lb-1 gone:  / "}},
+	} {
+		got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, step.r)
+		if err != nil {
+			t.Fatalf("%d, %s: %v", i, step.what, err)
+		}
+		if got.Opened != step.opened || got.Closed != step.closed || got.Stands != step.stand {
+			t.Errorf("%s: %d opened, %d closed, %d stand; want %d, %d, %d", step.what, got.Opened, got.Closed, got.Stands, step.opened, step.closed, step.stand)
+		}
+		slices.Sort(step.want)
+		if d := cmp.Diff(step.want, p.records(t)); d != "" {
+			t.Errorf("%s: %s", step.what, d)
+		}
+	}
+}
+
+// A case that a run works on is left to it, and told when the run has ended.
+func TestScheduledRunLeavesRunsAlone(t *testing.T) {
+	t.Parallel()
+	p := scheduled(t)
+	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
+	record := func(phase event.Phase, result event.Result) {
+		t.Helper()
+		j := p.Env.Stream.Journal("c1", web.UID, "survey-cordoned")
+		if _, err := j.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		e, err := event.NewRecord(event.Record{Case: "0b5a9a53-x", Cluster: "c1", Class: "survey-cordoned", Phase: phase, Result: result, At: p.now(),
+			Service: event.Service{Namespace: "shop", Name: "web", UID: web.UID}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		header, data, err := event.EncodeNATS(e)
+		if err == nil {
+			err = j.Append(t.Context(), e.ID(), header, data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &Snapshot{Cluster: "c1"}
+	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Text: "So.", Do: "No."}}}
+	gone := Result{Cluster: "c1", Checks: []string{"cordoned"}}
+	tell := func(r Result, opened, closed int) {
+		t.Helper()
+		if got, err := p.tell(t.Context(), s, r); err != nil || got.Opened != opened || got.Closed != closed {
+			t.Errorf("%d opened, %d closed, %v; want %d and %d", got.Opened, got.Closed, err, opened, closed)
+		}
+	}
+	record(event.Started, "")
+	tell(stands, 0, 0)
+	record(event.Settled, event.Failed)
+	tell(stands, 0, 0)
+	if d := cmp.Diff([]string{"survey-cordoned shop/web failed:  / "}, p.records(t)); d != "" {
+		t.Errorf("what a run has told is told in other words: %s", d)
+	}
+	tell(gone, 0, 1)
+	record(event.Settled, event.Fixed)
+	tell(gone, 0, 0)
+	if d := cmp.Diff([]string{"survey-cordoned shop/web fixed:  / "}, p.records(t)); d != "" {
+		t.Errorf("what a fix has closed is closed again: %s", d)
+	}
+}
+
+// Of two that survey a cluster at once, one does.
+func TestScheduledRunRefuses(t *testing.T) {
+	t.Parallel()
+	p := scheduled(t)
+	unlock, held, err := p.Env.Stream.Lock(t.Context(), "survey.c1", "another", time.Minute)
+	if err != nil || !held {
+		t.Fatal(held, err)
+	}
+	defer unlock()
+	if _, err := p.Run(t.Context()); !errors.Is(err, ErrElsewhere) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// append writes a record into the journal, as a run or another release would.
+func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*event.Record)) {
+	t.Helper()
+	r := event.Record{Case: uid[:8] + "-x", Cluster: "c1", Class: class, Phase: event.Settled, Result: event.Asked, At: p.now(),
+		Service: event.Service{Namespace: "shop", Name: "web", UID: uid}}
+	change(&r)
+	e, err := event.NewRecord(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, data, err := event.EncodeNATS(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write(t, uid, class, header, data)
+}
+
+func (p *ScheduledRun) write(t *testing.T, uid, class string, header map[string][]string, data []byte) {
+	t.Helper()
+	j := p.Env.Stream.Journal("c1", uid, class)
+	_, err := j.Load(t.Context())
+	if err == nil {
+		err = j.Append(t.Context(), "x", header, data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// count returns how many records the journal holds.
+func (p *ScheduledRun) count(t *testing.T) int {
+	t.Helper()
+	n := 0
+	if err := p.Env.Stream.Each(t.Context(), stream.Cases, event.CaseSubjects, time.Time{}, func(stream.Message) error { n++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+const uid1, uid2 = "0b5a9a53-6c3e-4a4c-9d5e-111111111111", "0b5a9a53-6c3e-4a4c-9d5e-222222222222"
+
+// What may go wrong between two rounds, and what the next one makes of it.
+func TestScheduledRunBoundaries(t *testing.T) {
+	t.Parallel()
+	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
+	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: "So.", Do: "Do."}}}
+	gone := Result{Cluster: "c1", Checks: []string{"cordoned"}}
+	blind := gone
+	blind.Unknown = []Unknown{{Check: "cordoned", About: About{Kind: Service, Namespace: "shop", Name: "web", UID: uid2}, Why: "no answer"}}
+	many := func(n int, last string) Result {
+		r := gone
+		for i := range n {
+			r.Findings = append(r.Findings, Finding{Check: "cordoned", Severity: Warning, About: web, Key: fmt.Sprintf("%05d", i), Text: "So.", Do: "Do."})
+		}
+		r.Findings[n-1].Key = last
+		return r
+	}
+	again := &Snapshot{Cluster: "c1", Given: []Part{Services}, Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid2}}}}
+	real := time.Now()
+	day := 24 * time.Hour
+	for name, tt := range map[string]struct {
+		before         func(*testing.T, *ScheduledRun) // what the journal holds
+		at             time.Duration                   // of the clock here, from that of NATS
+		s              *Snapshot
+		r              Result
+		opened, closed int
+		records        int // in the journal afterwards
+	}{
+		"younger than half of what the journal keeps": {told1(stands), 14 * day, nil, stands, 0, 0, 1},
+		"older":                            {told1(stands), 16 * day, nil, stands, 0, 0, 2},
+		"older, and it can't be told":      {told1(stands), 16 * day, nil, blind, 0, 0, 2},
+		"older, and gone":                  {told1(stands), 16 * day, nil, gone, 0, 1, 2},
+		"the clock has gone back":          {told1(stands), -40 * day, nil, stands, 0, 0, 1},
+		"it has gone back, and it is gone": {told1(stands), -40 * day, nil, gone, 0, 1, 2},
+		"the Service was made again, and of the new one nothing can be told": {told1(stands), 0, again, blind, 0, 1, 2},
+		"nobody knows whether it was made again":                             {told1(stands), 0, nil, blind, 0, 0, 1},
+		"a record that is none":                                              {func(t *testing.T, p *ScheduledRun) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, stands, 1, 0, 2},
+		"a record that is none, and nothing is found":                        {func(t *testing.T, p *ScheduledRun) { p.write(t, uid1, "survey-cordoned", nil, []byte("{")) }, 0, nil, gone, 0, 0, 1},
+		"of a release that did not keep what it found":                       {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, stands, 0, 0, 2},
+		"of such a release, and gone":                                        {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
+		"of such a release, and it can't be told":                            {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-cordoned", func(*event.Record) {}) }, 0, nil, blind, 0, 0, 1},
+		"a check that there is no more":                                      {func(t *testing.T, p *ScheduledRun) { p.append(t, uid1, "survey-older", func(*event.Record) {}) }, 0, nil, gone, 0, 1, 2},
+		"a class writes to the Service": {func(t *testing.T, p *ScheduledRun) {
+			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Phase, r.Result = event.Intent, "" })
+		}, time.Minute, nil, stands, 0, 0, 1},
+		"one that was to write and was killed": {func(t *testing.T, p *ScheduledRun) {
+			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Phase, r.Result = event.Intent, "" })
+		}, time.Hour, nil, stands, 1, 0, 2},
+		"one that waits": {func(t *testing.T, p *ScheduledRun) {
+			p.append(t, uid1, "arrearage", func(r *event.Record) { r.Result, r.Wait = event.Waiting, time.Hour })
+		}, time.Minute, nil, stands, 1, 0, 2},
+		"a fix that was killed": {func(t *testing.T, p *ScheduledRun) {
+			p.append(t, uid1, "survey-cordoned", func(r *event.Record) { r.Phase, r.Result = event.Step, "" })
+		}, time.Hour, nil, stands, 1, 0, 2},
+		"a fix that did not work": {func(t *testing.T, p *ScheduledRun) {
+			p.append(t, uid1, "survey-cordoned", func(r *event.Record) { r.Result = event.Unsettled })
+		}, time.Hour, nil, stands, 1, 0, 2},
+		"very many findings":                {told1(many(1200, "z")), 0, nil, many(1200, "z"), 0, 0, 1},
+		"very many, and another at the end": {told1(many(1200, "z")), 0, nil, many(1200, "y"), 1, 0, 2},
+		"as many as are noted":              {told1(many(noted, "z")), 0, nil, many(noted, "y"), 1, 0, 2},
+		"one more than are noted":           {told1(many(noted, "z")), 0, nil, many(noted+1, "z"), 1, 0, 2},
+		"some of very many can't be told":   {told1(many(1200, "z")), 0, nil, blind, 0, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := scheduled(t)
+			p.Env.Now = func() time.Time { return real }
+			tt.before(t, p)
+			p.Env.Now = func() time.Time { return real.Add(tt.at) }
+			if tt.s == nil {
+				tt.s = &Snapshot{Cluster: "c1"}
+			}
+			for range 2 { // what was told is not told again
+				got, err := p.tell(t.Context(), tt.s, tt.r)
+				if err != nil || got.Opened != tt.opened || got.Closed != tt.closed {
+					t.Errorf("%d opened, %d closed, %v; want %d and %d", got.Opened, got.Closed, err, tt.opened, tt.closed)
+				}
+				if n := p.count(t); n != tt.records {
+					t.Errorf("the journal holds %d records, want %d: %q", n, tt.records, p.records(t))
+				}
+				if tt.opened, tt.closed = 0, 0; tt.at > 15*day { // the record was stored just now, and is as old by the clock here
+					return
+				}
+			}
+		})
+	}
+}
+
+// told1 returns what has one round tell.
+func told1(r Result) func(*testing.T, *ScheduledRun) {
+	return func(t *testing.T, p *ScheduledRun) {
+		t.Helper()
+		if _, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A case that is written again stays the case that it was.
+func TestScheduledRunRenews(t *testing.T) {
+	t.Parallel()
+	p := scheduled(t)
+	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
+	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: "So.", Do: "Do."}}}
+	p.append(t, uid1, "survey-cordoned", func(r *event.Record) {
+		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), "d", []event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, "So it is.", "Agree."
+	})
+	read := func() event.Record {
+		m, err := p.Env.Stream.Last(t.Context(), stream.Cases, event.CaseSubject("c1", uid1, "survey-cordoned"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := event.DecodeRecord(m.Header, m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	before := read()
+	for _, later := range []time.Duration{0, 20 * 24 * time.Hour} {
+		p.Env.Now = func() time.Time { return time.Now().Add(later) }
+		if _, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, stands); err != nil {
+			t.Fatal(err)
+		}
+		after := read()
+		if !after.At.After(before.At) {
+			t.Error("it was not written again")
+		}
+		before.At, before.Who, before.Found = after.At, after.Who, []event.Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do."}}
+		if d := cmp.Diff(before, after); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+// However many survey at once, and wherever one of them ends, each case is told once.
+func TestScheduledRunOnce(t *testing.T) {
+	t.Parallel()
+	p := scheduled(t)
+	r := Result{Cluster: "c1", Checks: []string{"room"}}
+	const n = 40
+	for i := range n {
+		r.Findings = append(r.Findings, Finding{Check: "room", Severity: Warning, About: OfBalancer(fmt.Sprint("lb-", i)), Text: "So.", Do: "Do."})
+	}
+	// One ends in the middle: its clock is asked once for each case.
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	p.Env.Now = func() time.Time {
+		if calls++; calls == n/2 {
+			cancel()
+		}
+		return time.Now()
+	}
+	if _, err := p.tell(ctx, &Snapshot{Cluster: "c1"}, r); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v", err)
+	}
+	if got := p.count(t); got == 0 || got >= n {
+		t.Errorf("it told %d of %d", got, n)
+	}
+	p.Env.Now = time.Now
+	var opened atomic.Int64
+	var wait sync.WaitGroup
+	before := p.count(t)
+	for range 3 {
+		wait.Go(func() {
+			got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, r)
+			if err != nil {
+				t.Error(err)
+			}
+			opened.Add(int64(got.Opened))
+		})
+	}
+	wait.Wait()
+	if got := p.count(t); got != n || int(opened.Load()) != n-before {
+		t.Errorf("%d records of %d cases, %d of %d opened", got, n, opened.Load(), n-before)
+	}
+}
+
+// A stream that is away is an error of the round, and the next one tells all.
+func TestScheduledRunWithoutStream(t *testing.T) {
+	t.Parallel()
+	server := nats.Start(t, embedded.Options{})
+	s := nats.Connect(t, stream.Config{URL: server.URL()})
+	if _, err := s.Setup(t.Context(), nil, stream.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	p := &ScheduledRun{Env: &engine.Env{Cluster: "c1", Who: "worker", Stream: s}}
+	server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	r := Result{Cluster: "c1", Checks: []string{"room"}, Findings: []Finding{{Check: "room", Severity: Warning, About: OfBalancer("lb-1"), Text: "So.", Do: "Do."}}}
+	if got, err := p.tell(ctx, &Snapshot{Cluster: "c1"}, r); err == nil || got.Opened+got.Closed+got.Stands != 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// Two checks that find something about one Service in one round begin two cases, and
+// each has an ID of its own.
+func TestScheduledRunNamesCases(t *testing.T) {
+	t.Parallel()
+	p := scheduled(t)
+	now := p.now()
+	p.Env.Now = func() time.Time { return now }
+	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
+	r := Result{Cluster: "c1", Checks: []string{"reuse", "silent"}, Findings: []Finding{
+		{Check: "reuse", Severity: Warning, About: web, Text: "So.", Do: "No."}, {Check: "silent", Severity: Critical, About: web, Text: "So.", Do: "No."},
+	}}
+	if got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, r); err != nil || got.Opened != 2 {
+		t.Fatalf("%d opened, %v", got.Opened, err)
+	}
+	ids := map[string]bool{}
+	err := p.Env.Stream.EachLast(t.Context(), stream.Cases, "lbremedy.case.c1.>", func(m stream.Message) error {
+		rec, err := event.DecodeRecord(m.Header, m.Data)
+		ids[rec.Case] = true
+		return err
+	})
+	if err != nil || len(ids) != 2 {
+		t.Errorf("the cases are %v, %v", ids, err)
+	}
+}

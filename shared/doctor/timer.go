@@ -1,0 +1,44 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/shared/engine"
+)
+
+// OnTimer examines the cluster once with these checks and opens and closes cases for what
+// changed: what a timer calls. It is no error that another process does so now, and none
+// that some checks can't tell how things stand; it is one that no check can tell anything
+// of the Services.
+func OnTimer(ctx context.Context, env *engine.Env, checks []*Check) error {
+	round, err := (&ScheduledRun{Env: env, Checks: checks}).Run(ctx)
+	if errors.Is(err, ErrElsewhere) {
+		if env.Log != nil {
+			env.Log.Info(ErrElsewhere.Error())
+		}
+		return nil
+	}
+	if err == nil {
+		err = blinded(round.Result)
+	}
+	if err == nil && env.Log != nil {
+		env.Log.Info("survey ended", "cases", fmt.Sprintf("%d opened, %d closed, %d stand", round.Opened, round.Closed, round.Stands), "unknown", len(round.Result.Unknown))
+	}
+	return err
+}
+
+// blinded returns why no check could tell anything of the Services, or nil.
+func blinded(r Result) error {
+	whole := map[string]bool{}
+	for _, u := range r.Unknown {
+		if u.About.Covers(All(Service)) {
+			whole[u.Check] = true
+		}
+	}
+	if len(whole) < len(r.Checks) {
+		return nil
+	}
+	return fmt.Errorf("survey the cluster: no check can tell anything of the Services: %s", r.Unknown[0].Why)
+}

@@ -1,0 +1,338 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// write claims what the plan needs, journals the intent and applies the steps.
+func (x *run) write(ctx context.Context, plan remedy.Plan) (event.Record, error) {
+	if ok, err := x.afford(ctx); err != nil {
+		return x.fail(ctx, err)
+	} else if !ok {
+		return x.settle(ctx, x.rec.Result)
+	}
+	for {
+		taken, err := x.claim(ctx, plan.Claims)
+		if err != nil {
+			return x.fail(ctx, err)
+		}
+		if taken {
+			break
+		}
+		// A place is gone. The class is asked again and told so.
+		var ok bool
+		if plan, ok, err = x.plan(ctx); err != nil {
+			return x.fail(ctx, err)
+		}
+		if !ok {
+			return x.settle(ctx, x.rec.Result)
+		}
+	}
+	began := x.env.now()
+	if err := x.preserve(ctx, plan.Highest(), plan.Steps); err != nil {
+		return x.fail(ctx, err)
+	}
+	x.clock = x.env.now()
+	x.rec.Attempts = append(x.rec.Attempts, x.clock)
+	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[ccm.HashLabel]
+	x.rec.Next, x.rec.Written, x.rec.Left, x.rec.Back = 0, time.Time{}, left(x.c.Service), time.Time{}
+	x.rec.Decided = x.rec.Rule
+	if err := x.bind(ctx); err != nil {
+		return x.fail(ctx, err)
+	}
+	if err := x.append(ctx, event.Intent); err != nil {
+		return x.lost(err)
+	}
+	x.intent = true
+	// A large load balancer takes a while to read: what the plan saw may be stale.
+	return x.apply(ctx, x.clock.Sub(began) > fresh)
+}
+
+// claim takes a place of each claim. false means that one has none left, and
+// that the case now says so.
+func (x *run) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
+	for _, cl := range claims {
+		ok, err := x.env.Stream.Claim(ctx, cl.Key, cl.Of, string(x.c.Service.UID), claimFor)
+		if err != nil {
+			return false, fmt.Errorf("claim a place in %s: %w", cl.Key, err)
+		}
+		if ok {
+			continue
+		}
+		if x.c.Taken[cl.Key] {
+			return false, fmt.Errorf("class %s chose %s again, which has no place left", x.r.Class, cl.Key)
+		}
+		x.c.Taken[cl.Key] = true
+		return false, nil
+	}
+	return true, nil
+}
+
+// goOn applies the rest of a plan that an earlier run left open or parked.
+func (x *run) goOn(ctx context.Context) (event.Record, error) {
+	var err error
+	if x.c.Policy, err = x.policy(ctx); err != nil {
+		return x.fail(ctx, err)
+	}
+	// The append takes the plan over: a run that is slower than its lease loses
+	// the right to its next step here.
+	phase := event.Step
+	if x.rec.Next == 0 {
+		phase = event.Intent
+	}
+	if err := x.append(ctx, phase); err != nil {
+		return x.lost(err)
+	}
+	over, err := x.readService(ctx)
+	if err != nil {
+		return x.fail(ctx, err)
+	}
+	if over != "" {
+		return x.gone(ctx, over)
+	}
+	if err := x.locate(ctx); err != nil {
+		return x.fail(ctx, err)
+	}
+	x.taken = true
+	return x.apply(ctx, true)
+}
+
+// gone ends a run whose Service went while the plan was under way. A clean-up has
+// worked then, if all of it is written.
+func (x *run) gone(ctx context.Context, over string) (event.Record, error) {
+	if x.r.Deleting && x.rec.Done() {
+		return x.settle(ctx, event.Fixed)
+	}
+	when := "before the plan was done"
+	if x.rec.Done() {
+		when = "after the write"
+	}
+	x.rec.Note = ccm.Join(x.rec.Note, over+" That was "+when+".")
+	return x.settle(ctx, event.Gone)
+}
+
+// apply makes the steps from rec.Next on, each journalled before and after.
+// check is set when a step may have been made already.
+func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
+	x.into = &x.rec.Timings.Apply
+	unlock, held, err := x.lockTargets(ctx)
+	defer unlock()
+	if err != nil {
+		return x.fail(ctx, err)
+	}
+	if !held {
+		return x.park(ctx, 2*time.Second, event.ForTarget, "Another case is writing to the same target.")
+	}
+	if x.taken {
+		if rec, ended, err := x.judge(ctx); ended {
+			return rec, err
+		}
+	}
+	for ; x.rec.Next < len(x.steps); check = true {
+		s := x.steps[x.rec.Next]
+		log := x.log.With("step", s.Kind())
+		waker, wakes := s.(remedy.Waker)
+		if wakes {
+			over, proof, err := x.awake(ctx)
+			if err != nil {
+				return x.fail(ctx, err)
+			}
+			if over != "" {
+				return x.gone(ctx, over)
+			}
+			if proof != "" {
+				x.rec.Note = ccm.Join(x.rec.Note, proof+" There was no need to wake it.")
+				return x.settle(ctx, event.Fixed)
+			}
+			// A full sync overwrites what the plan has compared: it must be as it was.
+			if left(x.c.Service) != x.rec.Left && !x.c.Written() {
+				return x.moved(ctx, s)
+			}
+		}
+		if wait := x.due(s); wait > 0 {
+			return x.park(ctx, wait, event.ForStep, fmt.Sprintf("Waits before it goes on: %s.", s))
+		}
+		if wakes && !x.reserved {
+			if parked, err := x.pace(ctx, waker.Pace()); err != nil {
+				return x.fail(ctx, err)
+			} else if parked > 0 {
+				return x.park(ctx, parked, event.AfterOthers, "Other writes of this kind come first.")
+			}
+		}
+		x.reserved = false
+		// Asked anew before each step, so that a person can stop the rest of a plan, also by a
+		// label.
+		if x.rec.Next > 0 || check && x.rec.Written.IsZero() {
+			over, err := x.readService(ctx)
+			if err != nil {
+				return x.fail(ctx, err)
+			}
+			if over != "" {
+				return x.gone(ctx, over)
+			}
+			if err := x.locate(ctx); err != nil {
+				return x.fail(ctx, err)
+			}
+		}
+		if h, err := x.stopped(ctx); err != nil {
+			return x.fail(ctx, err)
+		} else if h != nil {
+			return x.park(ctx, h.wait, event.ForPolicy, h.rule)
+		}
+		x.rec.Steps[x.rec.Next].Began = x.env.now()
+		state := remedy.Todo
+		if check {
+			if state, err = s.Check(ctx, x.c); err != nil {
+				return x.fail(ctx, fmt.Errorf("check step %d: %w", x.rec.Next+1, err))
+			}
+		}
+		switch state {
+		case remedy.Conflict:
+			return x.moved(ctx, s)
+		case remedy.Todo:
+			if err := s.Apply(ctx, x.c, x.w); err != nil {
+				// Who has written before us may well be the controller, which needs no waking then.
+				if wakes && errors.Is(err, kube.ErrConflict) {
+					return x.park(ctx, time.Second, event.AfterOthers, "Somebody else has just written to the Service.")
+				}
+				if errors.Is(err, kube.ErrConflict) || errors.Is(err, remedy.ErrMoved) {
+					return x.moved(ctx, s)
+				}
+				log.Error("step not applied", "error", event.Redact(err.Error()))
+				return x.fail(ctx, fmt.Errorf("step %d, %s: %w", x.rec.Next+1, s, err))
+			}
+			log.Info("step applied", "text", s.String())
+		}
+		x.rec.Written, x.rec.Left = x.env.now(), left(x.c.Service)
+		x.rec.Steps[x.rec.Next].Ended = x.rec.Written
+		x.rec.Next++
+		if err := x.append(ctx, event.Step); err != nil {
+			return x.lost(err)
+		}
+	}
+	if err := x.useUp(ctx); err != nil {
+		return x.fail(ctx, err)
+	}
+	x.lap(&x.rec.Timings.Apply)
+	return x.verify(ctx)
+}
+
+// stopped returns why the rest of a plan must not be applied now; nil if it may.
+func (x *run) stopped(ctx context.Context) (*hold, error) {
+	policy, err := x.policy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	may := x.permission(policy)
+	ok, rule := may.Allows(x.r, x.risk, oneWay(x.steps))
+	if !ok && (x.rec.Approved == nil || may.Mode != remedy.Fix) {
+		return &hold{rule: "The policy was changed before the plan was done. " + rule, wait: time.Minute}, nil
+	}
+	return x.hold(ctx, policy)
+}
+
+// awake returns the evidence that the controller has synced the Service by itself
+// since the failure and since the last step; empty if there is none.
+func (x *run) awake(ctx context.Context) (over, proof string, err error) {
+	if over, err = x.readService(ctx); err != nil || over != "" {
+		return over, "", err
+	}
+	since := x.ev.Failure.Last
+	if x.rec.Written.After(since) {
+		since = x.rec.Written
+	}
+	proof, _, err = x.succeeded(ctx, since)
+	return "", proof, err
+}
+
+// moved ends a run whose step found something else than it was planned on. What
+// is not written yet is dropped, and the case is diagnosed afresh.
+func (x *run) moved(ctx context.Context, s remedy.Step) (event.Record, error) {
+	x.rec.Note = ccm.Join(x.rec.Note, fmt.Sprintf("What the step %q would change has changed since; the case is diagnosed again.", s))
+	x.rec.Steps, x.rec.Next = nil, 0
+	if n := len(x.rec.Attempts); n > 0 && x.rec.Written.IsZero() {
+		x.rec.Attempts = x.rec.Attempts[:n-1] // nothing was written
+	}
+	// What changes all the time must not be tried all the time.
+	return x.settle(ctx, x.backOff(fmt.Errorf("%s: %w", s, remedy.ErrMoved)))
+}
+
+// park ends a run between two steps, or after the last one. The next delivery goes on
+// after wait. Who has reserved a moment to write doesn't reserve another one then, behind
+// all who did meanwhile: with many waiting, nobody's moment would ever be near.
+func (x *run) park(ctx context.Context, wait time.Duration, reason event.Reason, why string) (event.Record, error) {
+	x.rec.Wait, x.rec.Reason, x.rec.Rule = wait, reason, why
+	return x.settle(ctx, event.Waiting)
+}
+
+// due returns how long the step must still wait for the one before it.
+func (x *run) due(s remedy.Step) time.Duration {
+	settler, ok := s.(remedy.Settler)
+	if !ok {
+		return 0
+	}
+	since := x.rec.Written
+	if since.IsZero() {
+		since = x.rec.Attempts[len(x.rec.Attempts)-1]
+	}
+	return settler.Settle() - x.since(since)
+}
+
+// pace waits for the cluster's next free moment for such a step. If it lies beyond
+// this run's time, the time until then is returned.
+func (x *run) pace(ctx context.Context, every time.Duration) (time.Duration, error) {
+	at, err := x.env.Stream.Pace(ctx, "touch."+x.env.Cluster, every)
+	if err != nil {
+		return 0, fmt.Errorf("reserve a moment to write: %w", err)
+	}
+	wait := at.Sub(x.env.now())
+	if wait > x.env.watch() {
+		return wait, nil
+	}
+	timer := time.NewTimer(max(0, wait))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return 0, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// lockTargets takes the locks of all that the rest of the plan writes beside the
+// Service, which the journal locks.
+func (x *run) lockTargets(ctx context.Context) (unlock func(), held bool, err error) {
+	var targets []string
+	for _, s := range x.steps[x.rec.Next:] {
+		if t := s.Target(); t != "" {
+			targets = append(targets, t)
+		}
+	}
+	slices.Sort(targets) // one order for all runs, so that no two wait for each other
+	var unlocks []func()
+	unlock = func() {
+		for _, u := range unlocks {
+			u()
+		}
+	}
+	for _, t := range slices.Compact(targets) {
+		u, ok, err := x.env.Stream.Lock(ctx, "target."+t, string(x.c.Service.UID), x.env.bound())
+		if err != nil {
+			return unlock, false, fmt.Errorf("lock %s: %w", t, err)
+		}
+		if !ok {
+			return unlock, false, nil
+		}
+		unlocks = append(unlocks, u)
+	}
+	return unlock, true, nil
+}

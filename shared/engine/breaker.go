@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Breaker is open when fixes of a class did not work: from then on the class asks,
+// until a person closes it.
+type Breaker struct {
+	Cluster string    `json:"cluster"`
+	Class   string    `json:"class"`
+	At      time.Time `json:"at"`
+	Why     string    `json:"why"` // as a sentence
+}
+
+const (
+	bears    = 3                // fixes of low or medium risk that did not work open a breaker,
+	bearsFor = 10 * time.Minute // if they end within this time of each other
+)
+
+func breakerKey(cluster, class string) string { return "breaker." + cluster + "." + class }
+
+// Breakers returns the open breakers of a cluster, or of all ("*").
+func Breakers(ctx context.Context, s *stream.Stream, cluster string) ([]Breaker, error) {
+	keys, err := s.Keys(ctx, "breaker."+cluster+".*")
+	if err != nil {
+		return nil, err
+	}
+	var all []Breaker
+	for _, k := range keys {
+		parts := strings.SplitN(k, ".", 3)
+		b, err := breaker(ctx, s, parts[1], parts[2])
+		if err != nil {
+			return nil, err
+		}
+		if b != nil {
+			all = append(all, *b)
+		}
+	}
+	return all, nil
+}
+
+// CloseBreaker lets a class write again, and reports whether its breaker was open.
+// The fixes that opened it count no more.
+func CloseBreaker(ctx context.Context, s *stream.Stream, cluster, class string) (bool, error) {
+	b, err := breaker(ctx, s, cluster, class)
+	if err != nil || b == nil {
+		return false, err
+	}
+	keys, err := s.Keys(ctx, "claim."+unsettledKey(cluster, class)+".*")
+	if err != nil {
+		return false, err
+	}
+	for _, k := range append(keys, breakerKey(cluster, class)) {
+		if err := s.Delete(ctx, k); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// breaker returns the breaker of a class if it is open, else nil. One that can't be
+// read is open.
+func breaker(ctx context.Context, s *stream.Stream, cluster, class string) (*Breaker, error) {
+	data, err := s.Get(ctx, breakerKey(cluster, class))
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the breaker: %w", err)
+	}
+	b := Breaker{Why: "What opened it can't be read."}
+	if json.Unmarshal(data, &b) != nil || b.Class != class {
+		b.Cluster, b.Class = cluster, class
+	}
+	return &b, nil
+}
+
+func unsettledKey(cluster, class string) string { return "unsettled." + cluster + "." + class }
+
+// bore returns the risk of a fix that is written. What the class or the comparison found
+// before it shows no more, so that the record counts, too: it opens a breaker, and allows
+// nothing.
+func (x *run) bore() remedy.Risk {
+	said := remedy.High // of a record that doesn't say
+	if err := said.UnmarshalText([]byte(x.rec.Risk)); err != nil {
+		return remedy.High
+	}
+	return remedy.Plan{Risk: said, Steps: x.steps}.Highest()
+}
+
+// trip counts a fix that did not work, and opens the breaker of the class where it
+// has borne enough: one of high risk, or three in ten minutes.
+func (x *run) trip(ctx context.Context) error {
+	b := Breaker{Cluster: x.env.Cluster, Class: x.r.Class, At: x.env.now()}
+	if x.bore() >= remedy.High {
+		b.Why = fmt.Sprintf("A fix of high risk did not work: case %s.", x.rec.Case)
+	} else {
+		// Who asks twice for one attempt holds one place.
+		key := unsettledKey(x.env.Cluster, x.r.Class)
+		if _, err := x.env.Stream.Claim(ctx, key, bears, fmt.Sprintf("%s.%d", x.rec.Case, x.rec.Attempt), bearsFor); err != nil {
+			return fmt.Errorf("count a fix that did not work: %w", err)
+		}
+		taken, err := x.env.Stream.Keys(ctx, "claim."+key+".*")
+		if err != nil {
+			return fmt.Errorf("count the fixes that did not work: %w", err)
+		}
+		if len(taken) < bears {
+			return nil
+		}
+		b.Why = fmt.Sprintf("%d fixes did not work within %d minutes, the last one in case %s.", bears, int(bearsFor.Minutes()), x.rec.Case)
+	}
+	data, err := json.Marshal(b)
+	if err != nil {
+		return fmt.Errorf("encode the breaker: %w", err)
+	}
+	opened, err := x.env.Stream.Create(ctx, breakerKey(b.Cluster, b.Class), data, 0)
+	if err != nil {
+		return fmt.Errorf("open the breaker: %w", err)
+	}
+	if opened {
+		x.log.Error("breaker opened", "reason", b.Why)
+	}
+	return nil
+}

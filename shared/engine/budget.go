@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+const (
+	classWindow   = 10 * time.Minute
+	clusterWindow = time.Hour
+)
+
+func budgetKey(cluster string) string { return "budget." + cluster }
+
+// Places are how many Services may still be written to.
+type Places struct {
+	Cluster int            // within an hour
+	Class   map[string]int // within 10 minutes, by class
+}
+
+// PlacesLeft returns what is left of the budgets of a cluster and of its classes.
+func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes []string, b remedy.Budgets) (Places, error) {
+	count, err := services(ctx, s, cluster)
+	if err != nil {
+		return Places{}, err
+	}
+	slots, err := s.Keys(ctx, "claim."+budgetKey(cluster)+".>")
+	if err != nil {
+		return Places{}, fmt.Errorf("count what is taken of the budgets: %w", err)
+	}
+	p := Places{Cluster: b.OfCluster(count), Class: map[string]int{}}
+	for _, c := range classes {
+		p.Class[c] = b.OfClass()
+	}
+	for _, slot := range slots {
+		class, _, ofClass := strings.Cut(strings.TrimPrefix(slot, "claim."+budgetKey(cluster)+"."), ".")
+		if !ofClass {
+			p.Cluster = max(0, p.Cluster-1)
+		} else if n := p.Class[class]; n > 0 {
+			p.Class[class] = n - 1
+		}
+	}
+	return p, nil
+}
+
+// spend takes the Service's places in the budgets of its class and of the cluster.
+// The reason is empty where it has them, else it comes with how long to wait: a
+// place that is taken is held until its window is over, and counts once for all
+// writes on one Service.
+func (x *run) spend(ctx context.Context) (why string, wait time.Duration, err error) {
+	b, uid := x.c.Policy.Budgets, string(x.c.Service.UID)
+	ok, err := x.env.Stream.Claim(ctx, budgetKey(x.env.Cluster)+"."+x.r.Class, b.OfClass(), uid, classWindow)
+	if err != nil {
+		return "", 0, fmt.Errorf("take a place in the budget of the class: %w", err)
+	}
+	if !ok {
+		return fmt.Sprintf("The budget of the class is spent: it writes to %d Services in %d minutes.", b.OfClass(), int(classWindow.Minutes())), classWait, nil
+	}
+	services, err := services(ctx, x.env.Stream, x.env.Cluster)
+	if err != nil {
+		return "", 0, err
+	}
+	most := b.OfCluster(services)
+	ok, err = x.env.Stream.Claim(ctx, budgetKey(x.env.Cluster), most, uid, clusterWindow)
+	if err != nil {
+		return "", 0, fmt.Errorf("take a place in the budget of the cluster: %w", err)
+	}
+	if !ok {
+		return fmt.Sprintf("The budget of the cluster is spent: of its %s, %d are written to in an hour.", ccm.Count(services, "LoadBalancer Service"), most), clusterWait, nil
+	}
+	return "", 0, nil
+}
+
+// services returns how many LoadBalancer Services the cluster has, as the exporter
+// has counted; 0 if it has not yet.
+func services(ctx context.Context, s *stream.Stream, cluster string) (int, error) {
+	data, err := s.Get(ctx, event.CountKey(cluster))
+	if errors.Is(err, stream.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read how many Services there are: %w", err)
+	}
+	n, err := strconv.Atoi(string(data))
+	if err != nil {
+		return 0, fmt.Errorf("read how many Services there are: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,331 @@
+package engine_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// The fourth attempt in a day is a question; a day later they are forgotten.
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	var marks []string
+	for n := 1; n <= 3; n++ {
+		rec := r.ends(event.Waiting)
+		if len(rec.Attempts) != n {
+			t.Fatalf("attempt %d is counted as %d", n, len(rec.Attempts))
+		}
+		marks = append(marks, r.live().Annotations[ccm.Resync])
+		r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`) // somebody puts it back
+		r.ends(event.Waiting)
+		r.advance(time.Second)
+	}
+	rec := r.ends(event.Failed)
+	if rec.Ask == "" || len(rec.Steps) != 1 || rec.Next != 0 {
+		t.Errorf("the fourth attempt asks %q, with %d of %d steps", rec.Ask, rec.Next, len(rec.Steps))
+	}
+	r.wrote(3)
+
+	r.advance(25 * time.Hour)
+	r.event = r.failure(class, r.now())
+	r.ends(event.Waiting)
+	r.wrote(4)
+	marks = append(marks, r.live().Annotations[ccm.Resync])
+	seen := map[string]bool{}
+	for _, m := range marks {
+		if seen[m] {
+			t.Errorf("two attempts have the mark %q: the controller isn't woken", m)
+		}
+		seen[m] = true
+	}
+}
+
+// The mark of an attempt is new even after all earlier ones are forgotten: a
+// touch that writes what stands there wakes nobody.
+func TestMarkIsNew(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{act{Name: "1"}} // a touch
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+	r.ends(event.Waiting)
+	first := r.live()
+	r.advance(8 * time.Minute)
+	r.ends(event.Unsettled)
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+	r.ends(event.Asked)
+	r.advance(25 * time.Hour)
+	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
+		return remedy.Plan{Finding: "f", Steps: r.bind(r.steps)}, nil
+	}
+	r.event.Again = true
+	r.ends(event.Waiting)
+	if got := r.live(); got.ResourceVersion == first.ResourceVersion {
+		t.Errorf("the second touch changed nothing: %s", got.Annotations[ccm.Resync])
+	}
+}
+
+// A clock that jumps back must not make anything wait for longer than it was to wait.
+func TestClockJumpsBack(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, point string
+		steps       []remedy.Step
+		most        time.Duration
+	}{
+		{"an open intent", "before 1", []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}}, 2 * time.Minute},
+		{"a parked plan", "", []remedy.Step{settling{act{Name: "1", Annotate: set(key, "new", "old")}}}, time.Minute},
+		{"a started run", "diagnose", []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}}, 10 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.steps = tt.steps
+			if tt.point != "" {
+				r.once(tt.point, kill)
+				r.dies()
+			} else {
+				r.ends(event.Waiting)
+			}
+			r.advance(-48 * time.Hour)
+			rec := r.ends(event.Waiting)
+			if rec.Wait > tt.most {
+				t.Errorf("waits %s, want at most %s", rec.Wait, tt.most)
+			}
+			r.advance(48*time.Hour + tt.most)
+			r.env.Watch = 20 * time.Second
+			r.on("after 1", r.syncs)
+			r.ends(event.Fixed)
+			r.wrote(1)
+		})
+	}
+}
+
+// A step that must settle parks the plan, and the rest follows in its time.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{
+		act{Name: "1", Annotate: set("example.com/a", "1", "0")},
+		settling{act{Name: "2", Annotate: set(key, "new", "old")}},
+	}
+	rec := r.ends(event.Waiting)
+	if rec.Next != 1 || rec.Wait > time.Minute || rec.Wait < 50*time.Second {
+		t.Fatalf("parked after %d steps for %s", rec.Next, rec.Wait)
+	}
+	r.wrote(1)
+	r.advance(30 * time.Second)
+	if rec := r.ends(event.Waiting); rec.Wait > 30*time.Second {
+		t.Errorf("half-way it waits %s", rec.Wait)
+	}
+	r.wrote(1)
+	r.advance(30 * time.Second)
+	r.env.Watch = 20 * time.Second
+	r.on("after 2", r.syncs)
+	r.ends(event.Fixed)
+	r.wrote(2)
+}
+
+// The controller tries again by itself while a plan waits to wake it: then it is
+// not woken, and the case is fixed all the same.
+func TestWokenByItself(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{
+		act{Name: "1", Annotate: set("example.com/a", "1", "0")},
+		step.Touch{After: time.Minute},
+	}
+	r.class.Steps = append(r.class.Steps, step.Touch{})
+	r.ends(event.Waiting)
+	r.wrote(1)
+	r.sync("h2", "192.168.0.9")
+	ok := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: "web.ok"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: r.svc.Namespace, Name: "web", UID: r.svc.UID},
+		Reason:         "EnsuredLoadBalancer", Type: "Normal", LastTimestamp: metav1.NewTime(r.now().Add(5 * time.Second)),
+	}
+	_, err := r.kube.Client().CoreV1().Events(r.svc.Namespace).Create(r.Context(), ok, metav1.CreateOptions{})
+	r.must(err)
+	r.advance(61 * time.Second)
+	if rec := r.ends(event.Fixed); rec.Next != 1 || !strings.Contains(rec.Note, "no need to wake") {
+		t.Errorf("%d steps were made, with the note %q", rec.Next, rec.Note)
+	}
+	r.wrote(1)
+}
+
+// What changed between the plan and its first step is planned anew, also where
+// that step only wakes the controller: the plan may have compared what a full
+// sync would overwrite.
+func TestChangedBeforeTouch(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{step.Touch{}}
+	r.once("diagnose", func(context.Context) error {
+		r.patch("", `{"metadata":{"annotations":{"a/b":"c"}}}`)
+		return nil
+	})
+	if rec := r.ends(event.Waiting); rec.Note == "" || len(rec.Attempts) != 0 {
+		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
+	}
+	r.wrote(0)
+	r.ends(event.Waiting)
+	r.wrote(1)
+}
+
+// What lay open or parked for more than 15 minutes is planned anew: the world has moved on.
+func TestStale(t *testing.T) {
+	t.Parallel()
+	for name, lie := range map[string]func(*rig){
+		"parked": func(r *rig) {
+			r.steps = []remedy.Step{settling{act{Name: "1", Annotate: set(key, "new", "old")}}}
+			r.ends(event.Waiting)
+		},
+		"open": func(r *rig) { r.once("before 1", kill); r.dies() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			lie(r)
+			plans := r.count("diagnose")
+			r.advance(18 * time.Minute)
+			r.ends(event.Waiting)
+			if r.count("diagnose") != plans+1 {
+				t.Error("it was not diagnosed again")
+			}
+		})
+	}
+}
+
+// The mode is read before each step: a person can stop the rest of a plan.
+func TestPolicyBetweenSteps(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{
+		act{Name: "1", Annotate: set("example.com/a", "1", "0")},
+		act{Name: "2", Annotate: set(key, "new", "old")},
+	}
+	r.once("after 1", func(context.Context) error { r.setPolicy(remedy.Policy{}); return nil })
+	if rec := r.ends(event.Waiting); rec.Next != 1 || rec.Wait != time.Minute {
+		t.Errorf("parked after %d steps for %s", rec.Next, rec.Wait)
+	}
+	r.wrote(1)
+	r.advance(time.Minute)
+	r.ends(event.Waiting)
+	r.wrote(1)
+	r.setPolicy(remedy.Policy{Mode: remedy.Fix})
+	r.advance(time.Minute)
+	r.env.Watch = 20 * time.Second
+	r.on("after 2", r.syncs)
+	r.ends(event.Fixed)
+	r.wrote(2)
+}
+
+// A policy that can't be read stops everything, wherever a run stands.
+func TestPolicyUnreadable(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	reads := 0
+	for n := 1; n <= 2; n++ { // before the plan, before the step
+		r = build(t)
+		r.on("policy", func(context.Context) error {
+			if reads++; reads == n {
+				return errBoom
+			}
+			return nil
+		})
+		reads = 0
+		r.fails("read the policy: boom")
+		r.wrote(0)
+	}
+	// Parked, and all written.
+	r.on("policy", boom)
+	r.advance(time.Minute)
+	r.fails("read the policy: boom")
+	r.on("policy", nil)
+	r.advance(time.Minute)
+	r.ends(event.Waiting)
+	r.wrote(1)
+	r.on("policy", boom)
+	r.fails("read the policy: boom")
+}
+
+// An event without a time proves nothing, and nothing proves that it is over.
+func TestNoTime(t *testing.T) {
+	t.Parallel()
+	r := build(t, func(svc *corev1.Service) {
+		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.168.0.9"}}
+	})
+	r.sync("h1", "192.168.0.9")
+	r.event.Failure.Last, r.event.Failure.First = time.Time{}, time.Time{}
+	if rec := r.ends(event.Waiting); rec.Timings.Queue != 0 {
+		t.Errorf("it queued for %s", rec.Timings.Queue)
+	}
+	r.wrote(1)
+	r.sync("h2", "192.168.0.9")
+	r.ends(event.Fixed)
+	// Another event without a time may be newer than the fix.
+	r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`)
+	r.event.ID = "other"
+	r.ends(event.Waiting)
+	r.wrote(2)
+}
+
+// An event from the future is an event. It happened now.
+func TestFuture(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.event = r.failure(class, time.Now().Add(24*time.Hour))
+	r.env.Watch = 20 * time.Second
+	r.on("after 1", r.syncs)
+	if rec := r.ends(event.Fixed); rec.Timings.Queue > time.Second {
+		t.Errorf("it queued for %s", rec.Timings.Queue)
+	}
+}
+
+// What was to pass by itself and lasts becomes a question, and so does what
+// can't be told for an hour.
+func TestWaitingEnds(t *testing.T) {
+	t.Parallel()
+	t.Run("a plan that waits", func(t *testing.T) {
+		t.Parallel()
+		r := build(t)
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "It is busy.", Wait: time.Minute})
+		if rec := r.ends(event.Waiting); rec.Wait != time.Minute || rec.Ask != "" {
+			t.Errorf("it waits %s and asks %q", rec.Wait, rec.Ask)
+		}
+		r.advance(18 * time.Minute)
+		if rec := r.ends(event.Asked); rec.Wait != 0 || rec.Ask == "" || rec.Rule == "" {
+			t.Errorf("after 16 minutes it waits %s, asks %q, by the rule %q", rec.Wait, rec.Ask, rec.Rule)
+		}
+	})
+	t.Run("a case that was asked long ago", func(t *testing.T) {
+		t.Parallel()
+		r := build(t)
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+		r.ends(event.Asked)
+		r.advance(20 * time.Hour)
+		r.event = r.failure(class, r.now())
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "It is busy.", Wait: time.Minute})
+		r.ends(event.Waiting) // it begins to wait now
+	})
+	t.Run("unknown", func(t *testing.T) {
+		t.Parallel()
+		r := build(t)
+		r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
+		r.ends(event.Waiting)
+		r.advance(61 * time.Minute)
+		if rec := r.ends(event.Asked); rec.Ask == "" {
+			t.Error("after an hour it asks nothing")
+		}
+		r.wrote(0)
+	})
+}

@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// plan asks the class and decides about its plan; ok says that it is applied. If not,
+// the record's result says how the run ends instead.
+func (x *run) plan(ctx context.Context) (plan remedy.Plan, ok bool, err error) {
+	plan, ended, err := x.diagnose(ctx)
+	if err != nil || ended {
+		return plan, false, err
+	}
+	ok, err = x.decide(ctx, plan)
+	return plan, ok, err
+}
+
+// decide says whether the plan is applied. If not, the record's result says what happens instead.
+func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
+	defer x.lap(&x.rec.Timings.Decide)
+	steps, err := remedy.Records(plan.Steps)
+	if err != nil {
+		return false, err
+	}
+	x.steps, x.risk = plan.Steps, plan.Highest()
+	x.rec.Finding, x.rec.Cause, x.rec.Wait = event.Redact(plan.Finding), event.Redact(plan.Cause), plan.Wait
+	x.rec.Ask, x.rec.Note = event.Redact(plan.Ask), event.Redact(plan.Note)
+	x.rec.Steps, x.rec.Changes, x.rec.Risk = steps, plan.Changes, ""
+	x.rec.Held, x.rec.Approved, x.rec.Digest, x.rec.Decided = "", nil, "", ""
+	may := x.permission(x.c.Policy)
+	if len(plan.Steps) == 0 {
+		x.rec.Result = event.Asked
+		switch lasted := x.waited(); {
+		case plan.Wait == 0:
+		case lasted <= max(remedy.Lasting, plan.Patience):
+			x.rec.Result = event.Waiting
+		default:
+			x.rec.Wait = 0
+			x.rec.Rule = fmt.Sprintf("It was to pass by itself, and has lasted %s.", lasted.Round(time.Minute))
+			x.rec.Ask = ccm.Join(x.rec.Ask, "Look why it lasts.")
+		}
+		if may.Muted && x.rec.Result == event.Asked {
+			x.rec.Result, x.rec.Rule = event.Planned, ccm.Join(may.Why, "Nobody is asked.")
+		}
+		return false, nil
+	}
+	x.rec.Risk = x.risk.String()
+
+	own := x.owner(plan)
+	x.rec.Note = ccm.Join(x.rec.Note, own.note)
+	if own.manager != "" && !may.Muted {
+		// Without a digest: to agree would not help.
+		x.rec.Result, x.rec.Rule = event.Asked, fmt.Sprintf("%s owns what the plan would write and would put it back.", own.manager)
+		x.rec.Ask = ccm.Join(x.rec.Ask, "Commit this patch where the Service is kept: "+x.patches(plan))
+		return false, nil
+	}
+	x.rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
+	return x.permit(ctx, may, x.risk, oneWay(plan.Steps))
+}
+
+// permit says whether a plan with these properties is applied: by the policy, or
+// by a person's word for it.
+func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Risk, oneWay string) (bool, error) {
+	allowed, rule := may.Allows(x.r, risk, oneWay)
+	if may.Mode != remedy.Fix {
+		x.rec.Result, x.rec.Rule = event.Planned, rule
+		return false, nil
+	}
+	if allowed && !x.rec.Back.IsZero() {
+		allowed, rule = false, fmt.Sprintf("What was done for this failure was taken back at %s.", x.rec.Back.Format(time.RFC3339))
+	}
+	if allowed {
+		b, err := x.broken(ctx)
+		if err != nil {
+			return false, err
+		}
+		if b != nil {
+			allowed, rule = false, fmt.Sprintf("The breaker of the class %s is open since %s. %s", b.Class, b.At.Format(time.RFC3339), b.Why)
+		}
+	}
+	x.rec.Rule = rule
+	if !allowed {
+		agreed, err := x.approved(ctx)
+		if err != nil {
+			return false, err
+		}
+		if !agreed {
+			x.rec.Result = event.Asked
+			x.rec.Ask = ccm.Join(x.rec.Ask, fmt.Sprintf("Agree to the plan: lbremedy approve %s. Or allow it in the policy file, or do it by hand.", x.rec.Case))
+			return false, nil
+		}
+	}
+	if most := x.c.Policy.Budgets.Tries(); len(x.rec.Attempts) >= most {
+		x.rec.Result = event.Failed
+		x.rec.Rule = fmt.Sprintf("%d attempts to write on this Service for this class in 24 h are the limit.", most)
+		x.rec.Ask = ccm.Join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
+		return false, nil
+	}
+	h, err := x.hold(ctx, x.c.Policy)
+	if err != nil || h == nil {
+		return err == nil, err
+	}
+	x.keep(h)
+	return false, nil
+}
+
+// oneWay returns the first step that can't be taken back, as text. To wake the
+// controller is no such step: there is nothing to take back.
+func oneWay(steps []remedy.Step) string {
+	for _, s := range steps {
+		if _, ok := s.Undo(); !ok && !remedy.Wakes(s) {
+			return s.String()
+		}
+	}
+	return ""
+}
+
+func (x *run) owner(plan remedy.Plan) ownership {
+	var keys []string
+	for _, s := range plan.Steps {
+		if k, ok := s.(remedy.Keyed); ok {
+			keys = append(keys, k.Keys()...)
+		}
+	}
+	return owner(x.c.Service, keys)
+}
+
+func (x *run) patches(plan remedy.Plan) string {
+	var all string
+	for _, s := range plan.Steps {
+		if k, ok := s.(remedy.Keyed); ok {
+			all = ccm.Join(all, string(k.Patch(x.c)))
+		}
+	}
+	return all
+}

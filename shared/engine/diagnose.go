@@ -1,0 +1,285 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// diagnose finds out whether the failure still stands, and asks the class what
+// to do. ended means that the record's result says it all.
+func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err error) {
+	defer x.lap(&x.rec.Timings.Diagnose)
+	end := func(r event.Result, finding string) (remedy.Plan, bool, error) {
+		x.rec.Result, x.rec.Finding = r, finding
+		return remedy.Plan{}, true, nil
+	}
+	if x.c.Policy, err = x.policy(ctx); err != nil {
+		return remedy.Plan{}, false, err
+	}
+	x.c.Idle = x.waited()
+	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
+	for range 3 {
+		began := x.env.now()
+		// StillFails and Diagnose are one look: what both ask is read once.
+		if x.env.Cloud != nil {
+			x.c.Cloud = x.env.Cloud.Once()
+		}
+		over, err := x.readService(ctx)
+		if err != nil {
+			return remedy.Plan{}, false, err
+		}
+		if over != "" {
+			return end(event.Gone, over)
+		}
+		if x.ev.Failure.Service.Kind == "" {
+			x.rec.Impact = impact(x.c.Service)
+		}
+		if err := x.locate(ctx); err != nil {
+			return remedy.Plan{}, false, err
+		}
+		newer, err := x.newer(ctx)
+		if err != nil {
+			return remedy.Plan{}, false, err
+		}
+		superseded := fmt.Sprintf("The newest failure of the Service is of another class: %s.", newer)
+		if newer != "" && !x.r.Sees {
+			return end(event.Superseded, superseded)
+		}
+		proof, told, err := x.succeeded(ctx, x.ev.Failure.Last)
+		if err != nil {
+			return remedy.Plan{}, false, err
+		}
+		// Whoever may create Events can write one of success, or of another failure, too:
+		// neither ends a case whose cause is seen.
+		if proof != "" && !(told && x.r.Sees) {
+			return end(x.ended(), proof)
+		}
+		if x.r.StillFails != nil {
+			v, err := x.r.StillFails(ctx, x.c)
+			if err != nil {
+				return remedy.Plan{}, false, fmt.Errorf("ask whether the failure holds: %w", err)
+			}
+			switch {
+			case newer != "" && v != remedy.Yes:
+				return end(event.Superseded, superseded)
+			case v == remedy.No:
+				return end(x.ended(), cmp.Or(proof, "The cause of the failure is gone; the controller tries again by itself."))
+			case v == remedy.Unknown:
+				const finding = "Whether the failure still holds can't be told."
+				if x.waited() > patience {
+					x.rec.Ask = "Look at the Service and its load balancer by hand."
+					return end(event.Asked, finding)
+				}
+				x.rec.Wait = 30 * time.Second
+				return end(event.Waiting, finding)
+			}
+		}
+		plan, err = x.r.Diagnose(ctx, x.c)
+		if err != nil {
+			return remedy.Plan{}, false, fmt.Errorf("diagnose: %w", err)
+		}
+		if err := x.r.Check(plan); err != nil {
+			return remedy.Plan{}, false, err
+		}
+		plan = x.hearsay(plan)
+		if plan, err = x.c.Compare(ctx, plan); err != nil {
+			return remedy.Plan{}, false, fmt.Errorf("compare what the sync would change: %w", err)
+		}
+		if len(plan.Steps) == 0 || x.env.now().Sub(began) <= fresh {
+			return plan, false, nil
+		}
+	}
+	return remedy.Plan{}, false, errors.New("the reads before the plan took more than 5 s three times: what they say may be stale")
+}
+
+// ended returns how a failure has ended that is over: one that is over after we
+// have written was fixed.
+func (x *run) ended() event.Result {
+	if x.tried {
+		return event.Fixed
+	}
+	return event.Gone
+}
+
+// readService reads the Service as it is now. over says, as a sentence, why there
+// is nothing to do for it any more. Of a case that is about the cluster, which only a
+// person begins, the Service is one that bears its name and UID alone.
+func (x *run) readService(ctx context.Context) (over string, err error) {
+	ref := x.ev.Failure.Service
+	if ref.Kind != "" {
+		x.c.Service = &corev1.Service{}
+		x.c.Service.Name, x.c.Service.UID = ref.Name, types.UID(ref.UID)
+		return "", nil
+	}
+	svc, err := x.env.Kube.Service(ctx, ref.Namespace, ref.Name)
+	if errors.Is(err, kube.ErrNotFound) {
+		return "The Service does not exist any more.", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read Service %s: %w", ref, err)
+	}
+	x.c.Service = svc
+	return x.over(svc), nil
+}
+
+// locate reads what the namespace says, and notes the mode that holds here.
+func (x *run) locate(ctx context.Context) error {
+	x.around = nil
+	if in := x.ev.Failure.Service.Namespace; in != "" {
+		ns, err := x.env.Kube.Namespace(ctx, in)
+		if err != nil && !errors.Is(err, kube.ErrNotFound) {
+			return fmt.Errorf("read the namespace: %w", err)
+		}
+		if err == nil {
+			x.around = ns.Labels
+		}
+	}
+	may := x.permission(x.c.Policy)
+	x.rec.Mode, x.rec.Muted = string(may.Mode), may.Muted
+	return nil
+}
+
+// permission returns what a policy allows the class for the Service as it was read last.
+func (x *run) permission(p remedy.Policy) remedy.Permission {
+	return p.At(x.r.Class, remedy.Place{
+		Cluster: x.env.Cluster, Namespace: x.c.Service.Namespace, Labels: x.c.Service.Labels, Around: x.around,
+	})
+}
+
+// over returns why there is nothing to do for a Service, as a sentence; empty if there is.
+func (x *run) over(svc *corev1.Service) string {
+	leaves := ccm.Leaving(svc)
+	switch {
+	case string(svc.UID) != x.ev.Failure.Service.UID:
+		return "The Service was deleted; another one has its name now."
+	case leaves != "" && released(svc):
+		return "The Service " + leaves + " and the controller has let go of it."
+	case leaves != "" && !x.r.Deleting:
+		return "The Service " + leaves + "; there is nothing to set right for it."
+	}
+	return ""
+}
+
+// succeeded returns positive evidence that the Service has been synced since then; told
+// says that it is an Event's.
+func (x *run) succeeded(ctx context.Context, since time.Time) (proof string, told bool, err error) {
+	svc := x.c.Service
+	if quiet(x.ev.Failure.Reason) || !ccm.Synced(svc) && svc.Labels[ccm.HashLabel] == "" {
+		return "", false, nil // a sync that succeeded proves nothing, or none ever has
+	}
+	happened, err := x.env.Kube.Events(ctx, svc.Namespace, string(svc.UID))
+	if err != nil {
+		return "", false, fmt.Errorf("list the Service's events: %w", err)
+	}
+	if proof = succeeded(svc, nil, since); proof != "" {
+		return proof, false, nil
+	}
+	// Whoever may create Events dates them: one of a day to come would be a success that
+	// no failure comes after.
+	happened = slices.DeleteFunc(happened, func(e corev1.Event) bool { return lastSeen(e).After(x.env.now().Add(skew)) })
+	return succeeded(svc, happened, since), true, nil
+}
+
+// newer returns the class of a failed sync of the Service that is newer than the
+// event in hand, if it is another one.
+func (x *run) newer(ctx context.Context) (string, error) {
+	if x.env.Stream == nil {
+		return "", nil
+	}
+	f, ok, err := x.newest(ctx, "*")
+	if err != nil || !ok {
+		return "", err
+	}
+	if f.Class != x.r.Class && f.Type == corev1.EventTypeWarning && f.Last.After(x.ev.Failure.Last) {
+		return f.Class, nil
+	}
+	return "", nil
+}
+
+// newest returns the newest failure of the Service in the stream, of one class or of any ("*").
+func (x *run) newest(ctx context.Context, class string) (event.Failure, bool, error) {
+	subject := fmt.Sprintf("lbremedy.failed.%s.%s.%s", x.env.Cluster, class, x.ev.Failure.Service.UID)
+	msg, err := x.env.Stream.Last(ctx, stream.Failed, subject)
+	if errors.Is(err, stream.ErrNotFound) {
+		return event.Failure{}, false, nil
+	}
+	if err != nil {
+		return event.Failure{}, false, fmt.Errorf("read the newest failure: %w", err)
+	}
+	f, mine, err := x.kept(msg)
+	if err != nil {
+		return event.Failure{}, false, err
+	}
+	if !mine || f.Last.IsZero() {
+		return x.newestOfOurs(ctx, subject)
+	}
+	return f, true, nil
+}
+
+// impact returns what the users of the Service notice while its syncs fail.
+func impact(svc *corev1.Service) event.Impact {
+	if !ccm.Synced(svc) {
+		return event.NeverUp
+	}
+	return event.Frozen
+}
+
+// released reports whether the controller has let go of a Service that leaves: it
+// has cleaned up, or there was nothing to clean up.
+func released(svc *corev1.Service) bool {
+	return !slices.Contains(svc.Finalizers, ccm.CLBFinalizer) && !slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
+}
+
+// succeeded returns the evidence that a sync has succeeded after the failure, as
+// a sentence; empty if there is none. Times on both sides have whole seconds, so
+// that the same second proves nothing.
+func succeeded(svc *corev1.Service, happened []corev1.Event, failure time.Time) string {
+	if failure.IsZero() {
+		return "" // nobody knows what came after it
+	}
+	if at := ccm.HashWritten(svc); at.After(failure) {
+		return "The controller has synced the Service since: it wrote its hash label at " + at.UTC().Format(time.RFC3339) + "."
+	}
+	for _, e := range happened {
+		if e.Reason != "EnsuredLoadBalancer" {
+			continue
+		}
+		if at := lastSeen(e); at.After(failure) {
+			return "The controller has synced the Service since: EnsuredLoadBalancer at " + at.UTC().Format(time.RFC3339) + "."
+		}
+	}
+	return ""
+}
+
+func lastSeen(e corev1.Event) time.Time {
+	at := e.LastTimestamp
+	if e.Series != nil && e.Series.LastObservedTime.After(at.Time) {
+		at = metav1.Time(e.Series.LastObservedTime)
+	}
+	if e.EventTime.After(at.Time) {
+		at = metav1.Time(e.EventTime)
+	}
+	return at.Time
+}
+
+// quiet reports whether Events with this reason come with a sync that succeeds: it
+// leaves backends out and says so. That the controller has synced the Service
+// since then proves nothing (pkg/controller/service/clbv1/vgroups.go).
+func quiet(reason string) bool {
+	return slices.Contains([]string{"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends"}, reason)
+}

@@ -1,0 +1,392 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// An error comes back, less often each time; after an hour a person is asked.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.on("diagnose", boom)
+	last := time.Duration(0)
+	var total time.Duration
+	for n := 1; ; n++ {
+		rec := r.fails("diagnose: boom")
+		if rec.Result == event.Failed {
+			if rec.Ask == "" || total < time.Hour-time.Minute {
+				t.Errorf("after %s it asks %q", total, rec.Ask)
+			}
+			break
+		}
+		if rec.Wait < last || rec.Wait > time.Minute || rec.Errors != n || !strings.Contains(rec.Error, "boom") {
+			t.Fatalf("error %d: after %s it waits %s: %s", rec.Errors, last, rec.Wait, rec.Error)
+		}
+		last = rec.Wait
+		if total += rec.Wait; total > 2*time.Hour {
+			t.Fatal("it never asks")
+		}
+		r.advance(rec.Wait)
+	}
+	if last != time.Minute {
+		t.Errorf("the last pause was %s", last)
+	}
+	r.wrote(0)
+	r.ends(event.Failed) // the journal answers
+}
+
+// A case that was open for long outlives one bad minute.
+func TestOneErrorIsNoFailure(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Wait: time.Hour})
+	r.ends(event.Waiting)
+	r.advance(2 * time.Hour)
+	r.once("holds", boom)
+	rec := r.fails("boom")
+	if rec.Result != event.Waiting {
+		t.Errorf("ended as %q", rec.Result)
+	}
+	rec = r.ends(event.Asked) // what the plan waits for has lasted too long by now
+	if rec.Errors != 0 || rec.Error != "" {
+		t.Errorf("after a good run %d errors are counted: %s", rec.Errors, rec.Error)
+	}
+}
+
+// A class that panics is an error of this case, wherever it does so.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	crash := func(context.Context) error { panic("oh no") }
+	for _, point := range []string{"holds", "diagnose", "before 1", "check 1", "holds after"} {
+		r.once(point, crash)
+		rec := r.fails("class fake panicked: oh no")
+		if rec.Result != event.Waiting || rec.Wait <= 0 {
+			t.Errorf("%s: ended as %q", point, rec.Result)
+		}
+		r.advance(rec.Wait)
+		if point == "check 1" {
+			r.on("after 1", r.syncs)
+			r.env.Watch = long
+		}
+	}
+	r.ends(event.Fixed)
+	r.wrote(1)
+
+	r = build(t)
+	r.on("diagnose", crash)
+	if _, err := engine.Look(t.Context(), r.env, r.class, r.event); err == nil || !strings.Contains(err.Error(), "panicked") {
+		t.Errorf("a look got %v", err)
+	}
+}
+
+// What a step was planned on may change; what changes all the time becomes a question.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.once("before 1", func(context.Context) error {
+		r.patch("", `{"metadata":{"annotations":{"a/b":"c"}}}`)
+		return nil
+	})
+	rec := r.ends(event.Waiting)
+	if rec.Note == "" || len(rec.Steps) != 0 || len(rec.Attempts) != 0 || rec.Wait <= 0 {
+		t.Errorf("noted %q, %d steps, %d attempts, waits %s", rec.Note, len(rec.Steps), len(rec.Attempts), rec.Wait)
+	}
+	r.wrote(0)
+	r.env.Watch = long
+	r.on("after 1", r.syncs)
+	r.ends(event.Fixed)
+	r.wrote(1)
+
+	r = build(t)
+	r.on("before 1", func(context.Context) error { return fmt.Errorf("read: %w", remedy.ErrMoved) })
+	last := time.Duration(0)
+	for n := 1; ; n++ {
+		rec = r.run()
+		if rec.Result != event.Waiting {
+			break
+		}
+		if rec.Wait < last || n > 100 {
+			t.Fatalf("try %d waits %s after %s", n, rec.Wait, last)
+		}
+		last = rec.Wait
+		r.advance(rec.Wait)
+	}
+	if rec.Result != event.Failed || rec.Ask == "" || last != time.Minute {
+		t.Errorf("ended as %q, asks %q; the last pause was %s", rec.Result, rec.Ask, last)
+	}
+
+	// A second step that finds something else keeps what was written as an attempt.
+	r = build(t)
+	r.steps = append(r.steps, act{Name: "2", Annotate: set("a/b", "2", "1")})
+	rec = r.ends(event.Waiting)
+	if len(rec.Attempts) != 1 || !strings.Contains(rec.Note, "a/b=2") {
+		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
+	}
+	r.wrote(1)
+}
+
+// A step reads the cloud anew, whatever the plan has read just before.
+func TestMovedInTheCloud(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+		tags, err := c.Cloud.SLB.Tags(ctx, r.lb)
+		if err != nil || len(tags) > 0 {
+			return remedy.Plan{Finding: "It is tagged.", Ask: "a"}, err
+		}
+		r.once("policy", func(context.Context) error { // read before the step
+			r.cloud.Edit(func(s *sim.State) { s.LoadBalancers[r.lb].Tags = map[string]string{"k": "theirs"} })
+			return nil
+		})
+		return remedy.Plan{Finding: "f", Steps: []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}}}, nil
+	}
+	if rec := r.ends(event.Waiting); rec.Note == "" || len(rec.Attempts) != 0 {
+		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
+	}
+	if got := r.tags()["k"]; got != "theirs" {
+		t.Errorf("the tag is %q now", got)
+	}
+	r.ends(event.Asked)
+}
+
+// A step that fails is tried again with the same attempt.
+func TestStepFails(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"before 1", "after 1", "patched"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.once(point, boom)
+			rec := r.fails("boom")
+			if rec.Result != event.Waiting || rec.Next != 0 || len(rec.Steps) != 1 {
+				t.Errorf("ended as %q with %d of %d steps", rec.Result, rec.Next, len(rec.Steps))
+			}
+			if early := r.ends(event.Waiting); early.Wait > rec.Wait {
+				t.Errorf("waits %s, then %s", rec.Wait, early.Wait)
+			}
+			r.advance(rec.Wait)
+			if point != "before 1" { // else nothing is left to write
+				r.sync("h2", "192.168.0.9")
+			}
+			r.on("after 1", r.syncs)
+			r.env.Watch = long
+			rec = r.ends(event.Fixed)
+			r.wrote(1)
+			if len(rec.Attempts) != 1 {
+				t.Errorf("%d attempts", len(rec.Attempts))
+			}
+		})
+	}
+	r := build(t)
+	r.once("before 1", kill)
+	r.dies()
+	r.advance(2 * time.Minute)
+	r.once("check 1", boom)
+	r.fails("check step 1: boom")
+	r.wrote(0)
+}
+
+// Reads that fail are errors, whatever phase makes them, and end in nothing written.
+func TestReadsFail(t *testing.T) {
+	t.Parallel()
+	deny := func(context.Context) error { return errors.New("connection refused") }
+	r := build(t)
+	r.once("GET", deny)
+	r.fails("read Service")
+	r.sync("h0", "192.168.0.9")
+	r.event = r.failure(class, r.now().Add(time.Minute))
+	n := 0
+	r.on("GET", func(ctx context.Context) error {
+		if n++; n == 3 { // the Service, its namespace, its Events
+			return deny(ctx)
+		}
+		return nil
+	})
+	r.fails("list the Service's events")
+	r.on("GET", nil)
+	r.wrote(0)
+
+	// While it goes on with a plan.
+	r = build(t)
+	r.once("before 1", boom)
+	r.fails("boom")
+	r.advance(time.Minute)
+	r.once("GET", deny)
+	r.fails("read Service")
+	r.wrote(0)
+
+	// While it proves: the load balancer, and the class.
+	r = build(t)
+	r.env.Watch = long
+	r.on("after 1", r.syncs)
+	r.cloud.Fault(sim.Fault{Product: "slb", Action: "DescribeLoadBalancerAttribute", Status: 403, Code: "NoPermission", Count: 1})
+	r.fails("prove that it worked: describe load balancer ")
+	r.once("holds after", boom)
+	r.fails("prove that it worked: ask whether the failure holds: boom")
+	r.ends(event.Fixed)
+	r.wrote(1)
+
+	// While nothing shows: the class is asked because another failure came.
+	r = build(t)
+	r.ends(event.Waiting)
+	r.publish(r.failure("other", r.now().Add(5*time.Second)))
+	r.on("holds after", boom)
+	r.fails("boom")
+
+	// While it watches.
+	r = build(t)
+	r.ends(event.Waiting)
+	r.env.Bound, r.env.Watch = 300*time.Millisecond, long
+	rec := r.fails("watch Service")
+	if rec.Result != event.Waiting || !rec.Done() {
+		t.Errorf("ended as %q", rec.Result)
+	}
+}
+
+// Reads that took long are made again; reads that always take long are an error.
+func TestStaleReads(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.once("diagnose", func(context.Context) error { r.advance(6 * time.Second); return nil })
+	r.ends(event.Waiting)
+	if got := r.count("diagnose"); got != 2 {
+		t.Errorf("diagnosed %d times", got)
+	}
+	r = build(t)
+	r.on("diagnose", func(context.Context) error { r.advance(6 * time.Second); return nil })
+	r.fails("took more than 5 s")
+	r.wrote(0)
+}
+
+// No secret gets out, in a record or in an error, wherever it came in.
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	const secret = "https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D&SecurityToken=CAISfaketoken0123456789"
+	r := build(t)
+	r.event.Failure.Message = "Get " + secret
+	var shown string
+	r.class.Diagnose = func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
+		shown = c.Event.Message
+		return remedy.Plan{}, fmt.Errorf("get %s: %w", secret, errBoom)
+	}
+	_, err, _ := r.try(r.event)
+	if !errors.Is(err, errBoom) {
+		t.Errorf("the error lost its kind: %v", err)
+	}
+	texts := []string{shown, err.Error()}
+	_, err = engine.Look(t.Context(), r.env, r.class, r.event)
+	texts = append(texts, err.Error())
+	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) { panic(secret) }
+	_, err, _ = r.try(r.event)
+	texts = append(texts, err.Error())
+	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
+		return remedy.Plan{Finding: secret, Ask: secret, Note: secret, Cause: secret}, nil
+	}
+	rec := r.run()
+	texts = append(texts, fmt.Sprintf("%+v", rec), fmt.Sprintf("%+v", r.journal()))
+	for _, text := range texts {
+		for _, s := range []string{"c2VjcmV0", "CAISfaketoken", "LTAI4FakeFakeFake1234"} {
+			if strings.Contains(text, s) {
+				t.Errorf("%q stands in %q", s, text)
+			}
+		}
+	}
+}
+
+// A plan that says nothing, or too much, is an error of its class.
+func TestBadPlans(t *testing.T) {
+	t.Parallel()
+	for want, plan := range map[string]remedy.Plan{
+		"empty plan":                           {},
+		"has no finding":                       {Ask: "a"},
+		"does nothing":                         {Finding: "f"},
+		"both writes and":                      {Finding: "f", Steps: []remedy.Step{act{}}, Wait: 1},
+		"waits for less":                       {Finding: "f", Wait: -1},
+		"does not declare":                     {Finding: "f", Steps: []remedy.Step{stranger{}}},
+		"a step writes example.com/undeclared": {Finding: "f", Steps: []remedy.Step{step.Annotate{Set: map[string]string{"example.com/undeclared": "1"}}}},
+		"encode step act":                      {Finding: "f", Steps: []remedy.Step{garbled{}}},
+		"encode the undo":                      {Finding: "f", Steps: []remedy.Step{oneWay{}}},
+	} {
+		r := build(t)
+		r.class.Diagnose = remedy.Always(plan)
+		r.fails(want)
+		r.wrote(0)
+	}
+}
+
+type stranger struct{ act }
+
+func (stranger) Kind() string { return "stranger" }
+
+type garbled struct{ act }
+
+func (garbled) MarshalJSON() ([]byte, error) { return nil, errBoom }
+
+type oneWay struct{ act }
+
+func (oneWay) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
+func (oneWay) Undo() (remedy.Step, bool)    { return garbled{}, true }
+
+// An event for another cluster is not for this host.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.event.Failure.Cluster = "c-other"
+	_, err, _ := r.try(r.event)
+	_, lookErr := engine.Look(t.Context(), r.env, r.class, r.event)
+	for _, err := range []error{err, lookErr} {
+		if !errors.Is(err, engine.ErrForeign) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if len(r.journal()) != 0 {
+		t.Error("it wrote to the journal")
+	}
+}
+
+// A journal that can't be read is no journal without an entry.
+func TestJournalUnreadable(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]string{"garbage": "{", "no record": "{}"} {
+		for _, of := range []string{class, "other"} {
+			t.Run(name+" of "+of, func(t *testing.T) {
+				t.Parallel()
+				r := build(t)
+				r.must(r.env.Stream.Journal(r.env.Cluster, string(r.svc.UID), of).Append(t.Context(), "x", map[string][]string{"ce-type": {"x"}}, []byte(data)))
+				if rec := r.fails("read the journal"); rec.Result != event.Waiting || rec.Wait < 10*time.Second {
+					t.Errorf("ended as %q, comes back after %s", rec.Result, rec.Wait)
+				}
+				r.wrote(0)
+			})
+		}
+	}
+	r := build(t)
+	r.event.Failure.Service.UID = "a.b"
+	r.fails("read the journal")
+}
+
+// A journalled step that no program knows any more is planned anew.
+func TestUnknownStep(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.once("before 1", kill)
+	r.dies()
+	decode := r.env.Decode
+	r.env.Decode = func(kind string, data []byte) (remedy.Step, error) { return nil, errBoom }
+	r.advance(2 * time.Minute)
+	r.ends(event.Waiting)
+	r.env.Decode = decode
+	r.wrote(1)
+}

@@ -1,0 +1,197 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// forge stores a record after the last one of the rig's class, changed as somebody
+// would who may write to the journal.
+func (r *rig) forge(change func(*event.Record)) {
+	r.Helper()
+	j := r.env.Stream.Journal(r.env.Cluster, string(r.svc.UID), class)
+	last, err := j.Load(r.Context())
+	r.must(err)
+	rec, err := event.DecodeRecord(last.Header, last.Data)
+	r.must(err)
+	change(&rec)
+	rec.At = r.now()
+	e, err := event.NewRecord(rec)
+	r.must(err)
+	header, data, err := event.EncodeNATS(e)
+	r.must(err)
+	r.must(j.Append(r.Context(), e.ID(), header, data))
+}
+
+// A plan that stands in the journal is data: what the class would not have planned is
+// refused, with nothing written, and the next failure is diagnosed afresh.
+func TestForgedPlan(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(*event.Record)
+		want   string
+	}{
+		"a kind of another class":  {func(rec *event.Record) { rec.Steps[0].Kind = "elsewhere" }, `a step "elsewhere", which the class does not declare`},
+		"a kind that nobody knows": {func(rec *event.Record) { rec.Steps[0].Kind = "gone" }, `a step "gone", which the class does not declare`},
+		"an annotation of another class": {func(rec *event.Record) {
+			rec.Steps[0].Step = json.RawMessage(`{"name":"1","set":{"example.com/other":"x"},"was":{}}`)
+		}, "a step writes example.com/other, which the class does not declare"},
+		"more done than there is": {func(rec *event.Record) { rec.Next = 2 }, "2 of 1 steps are done"},
+		"less than nothing done":  {func(rec *event.Record) { rec.Next = -1 }, "-1 of 1 steps are done"},
+	} {
+		for _, parked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, parked %t", name, parked), func(t *testing.T) {
+				t.Parallel()
+				r := build(t)
+				r.once("before 1", kill)
+				r.dies()
+				r.forge(func(rec *event.Record) {
+					if parked {
+						rec.Phase, rec.Result, rec.Wait = event.Settled, event.Waiting, time.Second
+					}
+					tt.change(rec)
+				})
+				r.advance(3 * time.Minute)
+				rec := r.ends(event.Failed)
+				if !strings.Contains(rec.Finding, tt.want) || rec.Ask == "" || len(rec.Steps) != 0 {
+					t.Errorf("finding %q, ask %q, %d steps", rec.Finding, rec.Ask, len(rec.Steps))
+				}
+				r.wrote(0)
+				r.event = r.failure(class, r.now())
+				r.ends(event.Waiting)
+				r.wrote(1)
+			})
+		}
+	}
+}
+
+// The risk of a plan in the journal is worked out again and never read: a record that says
+// less does not get by the policy, and one that says more keeps nothing back.
+func TestForgedRisk(t *testing.T) {
+	t.Parallel()
+	high := func(rec *event.Record) {
+		last := len(rec.Steps) - 1
+		rec.Steps[last].Step = json.RawMessage(`{"name":"` + fmt.Sprint(last+1) + `","how":"high","set":{"` + key + `":"new"},"was":{"` + key + `":"old"}}`)
+	}
+	says := func(risk string) func(*event.Record) { return func(rec *event.Record) { rec.Risk = risk } }
+	for _, tt := range []struct {
+		name   string
+		steps  int
+		raise  remedy.Risk // by the class, while the policy allows it
+		change func(*event.Record)
+		want   string // why it waits; empty: it goes on
+		wrote  int64
+	}{
+		{name: "steps of higher risk, and none made", steps: 1, change: high, want: "has changed since"},
+		{name: "steps of higher risk, and one made", steps: 2, change: high, want: "risk is high", wrote: 1},
+		{name: "a higher risk of the plan", steps: 1, change: says("high"), wrote: 1},
+		{name: "a risk that is none", steps: 1, change: says("none"), wrote: 1},
+		{name: "a lower risk than the class says", steps: 1, raise: remedy.High, change: says("low"), want: "risk is high"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			if tt.steps == 2 {
+				r.steps = []remedy.Step{act{Name: "1", Annotate: set("a/b", "x", "")}, act{Name: "2", Annotate: set(key, "new", "old")}}
+			}
+			r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
+				return remedy.Plan{Finding: "It is old.", Risk: tt.raise, Steps: r.bind(r.steps)}, nil
+			}
+			r.once(fmt.Sprintf("before %d", tt.steps), kill)
+			r.dies()
+			r.forge(tt.change)
+			lower := r.policy
+			lower.Risk = remedy.Low
+			r.setPolicy(lower)
+			r.advance(3 * time.Minute)
+			rec, _, _ := r.try(r.event)
+			if why := rec.Rule + rec.Note; tt.want != "" && (rec.Result != event.Waiting || !strings.Contains(why, tt.want)) {
+				t.Errorf("ended as %s: %s", rec.Result, why)
+			}
+			r.wrote(tt.wrote)
+		})
+	}
+}
+
+// What is left of a plan is judged, not what is made: of a write that got through, though
+// the run that made it could not say so, nothing is left but the proof.
+func TestJudgedWhenMade(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.policy.Risk = remedy.Low
+	r.once("after 1", func(ctx context.Context) error {
+		r.must(r.syncs(ctx)) // on a load balancer of which much differs
+		return kill(ctx)
+	})
+	r.dies()
+	r.advance(3 * time.Minute)
+	r.ends(event.Fixed)
+	r.wrote(1)
+}
+
+// That somebody has agreed to a plan is proven by the approval itself, of this plan and
+// for this attempt: that a record says so is nothing.
+func TestForgedApproval(t *testing.T) {
+	t.Parallel()
+	evil := func(rec *event.Record) {
+		last := len(rec.Steps) - 1
+		rec.Steps[last].Step = json.RawMessage(`{"name":"` + fmt.Sprint(last+1) + `","how":"medium","set":{"` + key + `":"evil"},"was":{"` + key + `":"old"}}`)
+	}
+	for _, tt := range []struct {
+		name   string
+		steps  int
+		agreed bool // a person has, to the true plan
+		forge  func(*event.Record)
+	}{
+		{"nobody has agreed", 1, false, func(*event.Record) {}},
+		{"nobody has agreed, and a step is made", 2, false, func(*event.Record) {}},
+		{"somebody has agreed to another plan", 1, true, evil},
+		{"somebody has agreed to another plan, and a step is made", 2, true, evil},
+		{"somebody has agreed, and the record lists more", 2, true, func(rec *event.Record) {
+			rec.Changes = []event.Change{{Balancer: "lb-1", What: "listener tcp:80", Down: true}}
+		}},
+		{"for an attempt that is over", 1, true, func(rec *event.Record) { rec.Attempt++ }},
+	} {
+		for _, parked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, parked %t", tt.name, parked), func(t *testing.T) {
+				t.Parallel()
+				r := build(t)
+				r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+				if tt.steps == 2 {
+					r.steps = []remedy.Step{act{Name: "1", Annotate: set("a/b", "x", "")}, act{Name: "2", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+				}
+				lower := r.policy
+				lower.Risk = remedy.Low
+				if tt.agreed {
+					r.setPolicy(lower)
+					_, err := engine.Approve(t.Context(), r.env.Stream, r.ends(event.Asked), "ann", r.now(), engine.ApprovalLife)
+					r.must(err)
+				}
+				r.once(fmt.Sprintf("before %d", tt.steps), kill)
+				r.dies()
+				r.setPolicy(lower)
+				r.forge(func(rec *event.Record) {
+					rec.Approved, rec.Risk = &event.Approved{By: "eve", At: r.now()}, "low"
+					if parked {
+						rec.Phase, rec.Result, rec.Wait = event.Settled, event.Waiting, time.Second
+					}
+					tt.forge(rec)
+				})
+				r.advance(3 * time.Minute)
+				for range 3 {
+					r.try(r.event)
+					r.advance(10 * time.Second)
+				}
+				r.wrote(int64(tt.steps - 1))
+			})
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// allowDrift is the label by which a person allows writes on what a GitOps manager owns.
+const allowDrift = "lbremedy.io/allow-drift"
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// gitops are the field managers of GitOps tools, as they write them into managedFields.
+var gitops = []string{
+	"argocd-controller", "argocd-application-controller", "kustomize-controller", "helm-controller", "helm", "flux", "flux-client-side-apply",
+}
+
+// marks are labels and annotations by which GitOps tools know their objects.
+var marks = []string{
+	"argocd.argoproj.io/instance", "argocd.argoproj.io/tracking-id",
+	"kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name",
+	"meta.helm.sh/release-name",
+}
+
+// ownership says who else writes the keys that a plan would write.
+type ownership struct {
+	manager string // a GitOps manager owns a key and would put it back; empty: none does
+	note    string // a person's next kubectl apply reverts the write
+}
+
+// owner finds out who owns the annotations with these keys, and the ports. A new
+// key that nobody owns is free.
+func owner(svc *corev1.Service, keys []string) ownership {
+	if svc.Labels[allowDrift] == "true" {
+		return ownership{}
+	}
+	mark := gitopsMark(svc)
+	var o ownership
+	for _, key := range keys {
+		_, exists := svc.Annotations[key]
+		exists = exists || key == remedy.PortsKey
+		other := false
+		for _, f := range svc.ManagedFields {
+			if !holdsKey(f, key) {
+				continue
+			}
+			if slices.Contains(gitops, f.Manager) {
+				return ownership{manager: f.Manager}
+			}
+			other = true
+		}
+		applied := appliedKey(svc, key)
+		switch {
+		case mark != "" && (applied || exists && !other):
+			return ownership{manager: mark}
+		case applied:
+			o.note = "The key " + key + " is in kubectl's last applied configuration: the next kubectl apply reverts the write."
+		}
+	}
+	return o
+}
+
+func gitopsMark(svc *corev1.Service) string {
+	for _, m := range marks {
+		if svc.Labels[m] != "" || svc.Annotations[m] != "" {
+			return m
+		}
+	}
+	if svc.Labels["app.kubernetes.io/managed-by"] == "Helm" {
+		return "app.kubernetes.io/managed-by=Helm"
+	}
+	return ""
+}
+
+func holdsKey(f metav1.ManagedFieldsEntry, key string) bool {
+	if f.FieldsV1 == nil {
+		return false
+	}
+	var fields struct {
+		Metadata struct {
+			Annotations map[string]json.RawMessage `json:"f:annotations"`
+		} `json:"f:metadata"`
+		Spec struct {
+			Ports json.RawMessage `json:"f:ports"`
+		} `json:"f:spec"`
+	}
+	if json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields) != nil {
+		return false
+	}
+	if key == remedy.PortsKey {
+		return fields.Spec.Ports != nil
+	}
+	_, ok := fields.Metadata.Annotations["f:"+key]
+	return ok
+}
+
+func appliedKey(svc *corev1.Service, key string) bool {
+	var obj struct {
+		Metadata struct {
+			Annotations map[string]json.RawMessage
+		}
+		Spec struct{ Ports []json.RawMessage }
+	}
+	raw := svc.Annotations[lastApplied]
+	if raw == "" || json.NewDecoder(strings.NewReader(raw)).Decode(&obj) != nil {
+		return false
+	}
+	if key == remedy.PortsKey {
+		return len(obj.Spec.Ports) > 0
+	}
+	_, ok := obj.Metadata.Annotations[key]
+	return ok
+}

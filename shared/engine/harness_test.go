@@ -1,0 +1,524 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// server is the JetStream of all tests. Their clusters and Services differ, so
+// that none sees what another one stores.
+var server *embedded.Server
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "remedy")
+	if err == nil {
+		server, err = embedded.Start(embedded.Options{Dir: dir, Port: -1})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	server.Close()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// The cause of the failure that the tests' class heals: this annotation is "old".
+const (
+	key   = ccm.Prefix + "vswitch-id"
+	class = "fake"
+)
+
+// A rig is one failed Service in a world of its own: an API server, a stream and
+// a cloud that are real at the wire, a class and a clock that the test leads.
+type rig struct {
+	testing.TB
+	kube    *cluster.Cluster
+	cloud   *sim.Cloud
+	env     *engine.Env
+	class   *remedy.Remedy
+	event   engine.Event
+	svc     *corev1.Service // as it was created
+	patches atomic.Int64    // patches that the API server accepted
+	steps   []remedy.Step   // of the default plan
+	lb      string          // ID of the load balancer, at 192.168.0.9
+
+	mu     sync.Mutex
+	skew   time.Duration
+	policy remedy.Policy
+	hooks  map[string]func(context.Context) error
+	hits   map[string]int
+}
+
+// build makes a rig. The Service is as edit leaves it, status and all.
+func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
+	t.Helper()
+	r := &rig{TB: t, kube: cluster.Join(t), policy: remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: plenty}, hooks: map[string]func(context.Context) error{}, hits: map[string]int{}}
+	ns := r.kube.Namespace(t)
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{key: "old"}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	for _, e := range edit {
+		e(svc)
+	}
+	r.svc, r.lb = r.create(svc), "lb-"+ns
+	r.cloud = sim.New(t, &sim.World{
+		Cluster:       sim.Cluster{ID: "c-" + ns},
+		LoadBalancers: []sim.LoadBalancer{{ID: r.lb, Address: "192.168.0.9", AddressType: "intranet"}},
+		Policies:      []sim.Policy{{Name: "p", Versions: []sim.PolicyVersion{{ID: "v1", Default: true, Document: document("slb:DescribeTags")}}}},
+	})
+	caller := r.cloud.Client("fake", "*:*")
+	read, write, err := cloud.New(cloud.Config{
+		Region: r.cloud.Region(), ClusterID: "c-" + ns, Endpoint: r.cloud.Addr(), Scheme: "HTTP",
+		Credentials: func(context.Context) (cloud.Key, error) {
+			return cloud.Key{ID: caller.AccessKeyID, Secret: caller.Secret, Token: caller.Token}, nil
+		},
+	})
+	r.must(err)
+	t.Cleanup(read.Close)
+	config := rest.CopyConfig(r.kube.Config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return tap{r, next} })
+	c, err := kube.New(config)
+	r.must(err)
+	r.env = &engine.Env{
+		Cluster: "c-" + ns, Stream: r.connect(), Kube: c, KubeWriter: kube.NewWriter(c), Cloud: read, CloudWriter: write,
+		Policy: func(ctx context.Context) (remedy.Policy, error) {
+			err := r.hit(ctx, "policy")
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.policy, err
+		},
+		Decode: r.decode, Who: "test", Watch: 200 * time.Millisecond, Now: r.now,
+	}
+	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}}
+	r.class = &remedy.Remedy{
+		Class: class, Doc: "# Fake",
+		Steps: append(step.All(), act{}, paced{}, settling{}), Annotations: []string{key, "a/b", "example.com/a", "example.com/f", "example.com/second"},
+		Diagnose: func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+			return remedy.Plan{Finding: "It is old.", Steps: r.bind(r.steps)}, r.hit(ctx, "diagnose")
+		},
+		StillFails: func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
+			point := "holds"
+			if c.Written() {
+				point = "holds after"
+			}
+			return remedy.Is(c.Service.Annotations[key] == "old"), r.hit(ctx, point)
+		},
+	}
+	r.event = r.failure(class, time.Now().Add(-10*time.Second))
+	return r
+}
+
+// plenty is a budget for tests that are about something else.
+var plenty = remedy.Budgets{Class: 1000, Least: 1000}
+
+// document is a RAM policy that allows one action.
+func document(action string) string {
+	return fmt.Sprintf(`{"Version":"1","Statement":[{"Effect":"Allow","Action":%q,"Resource":"*"}]}`, action)
+}
+
+func set(key, value, was string) step.Annotate {
+	return step.Annotate{Set: map[string]string{key: value}, Was: map[string]string{key: was}}
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// connect returns a connection of its own to the stream, as another process has one.
+func (r *rig) connect() *stream.Stream {
+	r.Helper()
+	s, err := stream.Connect(r.Context(), stream.Config{URL: server.URL()})
+	r.must(err)
+	r.Cleanup(s.Close)
+	_, err = s.Setup(r.Context(), nil, stream.Settings{})
+	r.must(err)
+	return s
+}
+
+// restart makes the rig's env that of a new process.
+func (r *rig) restart() {
+	r.Helper()
+	env := *r.env
+	env.Stream = r.connect()
+	r.env = &env
+}
+
+// create creates the Service with its status, which the API server takes separately.
+func (r *rig) create(svc *corev1.Service) *corev1.Service {
+	r.Helper()
+	made, err := r.kube.Client().CoreV1().Services(svc.Namespace).Create(r.Context(), svc, metav1.CreateOptions{})
+	r.must(err)
+	if len(svc.Status.LoadBalancer.Ingress) > 0 {
+		made.Status = svc.Status
+		made, err = r.kube.Client().CoreV1().Services(svc.Namespace).UpdateStatus(r.Context(), made, metav1.UpdateOptions{})
+		r.must(err)
+	}
+	return made
+}
+
+// failure returns an event about the rig's Service.
+func (r *rig) failure(class string, at time.Time) engine.Event {
+	at = at.Truncate(time.Second)
+	return engine.Event{ID: fmt.Sprintf("%s-%d", class, at.Unix()), Failure: event.Failure{
+		Cluster: "c-" + r.svc.Namespace, Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: "it is old",
+		Service: event.Service{Namespace: r.svc.Namespace, Name: r.svc.Name, UID: string(r.svc.UID)},
+		Event:   event.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: fmt.Sprint(at.Unix())},
+		Count:   1, First: at, Last: at,
+	}}
+}
+
+// publish puts a failure into the stream, where runs see which one is newest.
+func (r *rig) publish(ev engine.Event) {
+	r.Helper()
+	e, err := event.NewFailed(ev.Failure)
+	r.must(err)
+	header, data, err := event.EncodeNATS(e)
+	r.must(err)
+	f := ev.Failure
+	_, _, err = r.env.Stream.PublishNewer(r.Context(), event.FailedSubject(f.Cluster, f.Class, f.Service.UID), e.ID(), header, data, func(stream.Message) bool { return true })
+	r.must(err)
+}
+
+func (r *rig) now() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Now().Add(r.skew)
+}
+
+// advance moves the clock of all runs.
+func (r *rig) advance(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.skew += d
+}
+
+func (r *rig) setPolicy(p remedy.Policy) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.policy = p
+}
+
+// on has f called whenever a run comes to a point: "policy", "diagnose", "holds",
+// "holds after" (the write), and of a fake step "check 1", "before 1", "after 1".
+func (r *rig) on(point string, f func(context.Context) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hooks[point] = f
+}
+
+// once is on for the first time alone.
+func (r *rig) once(point string, f func(context.Context) error) {
+	r.on(point, func(ctx context.Context) error {
+		r.on(point, nil)
+		return f(ctx)
+	})
+}
+
+func (r *rig) hit(ctx context.Context, point string) error {
+	r.mu.Lock()
+	f := r.hooks[point]
+	r.hits[point]++
+	r.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f(ctx)
+}
+
+// count returns how often runs have come to a point.
+func (r *rig) count(point string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hits[point]
+}
+
+// kill ends the goroutine of a run as the end of its process would: nothing that
+// follows happens, whatever error comes.
+func kill(context.Context) error {
+	runtime.Goexit()
+	return nil
+}
+
+// run answers the rig's event. killed is true if the run was killed.
+func (r *rig) try(ev engine.Event) (rec event.Record, err error, killed bool) {
+	killed = true
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		rec, err = engine.Run(r.Context(), r.env, r.class, ev)
+		killed = false
+	}()
+	<-done
+	return rec, err, killed
+}
+
+// run answers the rig's event, and wants no error.
+func (r *rig) run() event.Record {
+	r.Helper()
+	rec, err, killed := r.try(r.event)
+	if err != nil || killed {
+		r.Fatalf("run: %v (killed: %t)", err, killed)
+	}
+	return rec
+}
+
+// ends answers the rig's event and wants this result.
+func (r *rig) ends(want event.Result) event.Record {
+	r.Helper()
+	rec := r.run()
+	if rec.Result != want {
+		r.Fatalf("ended as %q (finding %q, rule %q, note %q, ask %q, error %q), want %q", rec.Result, rec.Finding, rec.Rule, rec.Note, rec.Ask, rec.Error, want)
+	}
+	return rec
+}
+
+// fails answers the rig's event and wants an error that says this.
+func (r *rig) fails(want string) event.Record {
+	r.Helper()
+	rec, err, killed := r.try(r.event)
+	if killed || err == nil || !strings.Contains(err.Error(), want) {
+		r.Fatalf("got error %v (killed: %t, ended as %q), want %q", err, killed, rec.Result, want)
+	}
+	return rec
+}
+
+// dies answers the rig's event and wants the run to be killed.
+func (r *rig) dies() {
+	r.Helper()
+	if rec, err, killed := r.try(r.event); !killed {
+		r.Fatalf("the run was not killed: ended as %q, %v", rec.Result, err)
+	}
+}
+
+// wrote wants this many accepted patches since the rig was built.
+func (r *rig) wrote(want int64) {
+	r.Helper()
+	if got := r.patches.Load(); got != want {
+		r.Errorf("%d patches were written, want %d", got, want)
+	}
+}
+
+// journal returns all records of the Service.
+func (r *rig) journal() []event.Record {
+	r.Helper()
+	var all []event.Record
+	r.must(r.env.Stream.Each(r.Context(), stream.Cases, event.CaseFilter(r.env.Cluster, string(r.svc.UID)), time.Time{}, func(m stream.Message) error {
+		rec, err := event.DecodeRecord(m.Header, m.Data)
+		all = append(all, rec)
+		return err
+	}))
+	return all
+}
+
+// sync does to the Service what the controller does at the end of a full sync,
+// in the way it does it: labels and status in one patch of the status.
+func (r *rig) sync(hash, ip string) {
+	r.Helper()
+	r.patch("status", fmt.Sprintf(`{"metadata":{"labels":{%q:%q,%q:%q}},"status":{"loadBalancer":{"ingress":[{"ip":%q}]}}}`, ccm.HashLabel, hash, ccm.BalancerLabel, r.lb, ip))
+}
+
+// syncs is sync as a hook, with the address of the load balancer.
+func (r *rig) syncs(context.Context) error {
+	r.sync("h2", "192.168.0.9")
+	return nil
+}
+
+// patch changes the Service as somebody else would.
+func (r *rig) patch(subresource, patch string) {
+	r.Helper()
+	var sub []string
+	if subresource != "" {
+		sub = []string{subresource}
+	}
+	_, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Patch(r.Context(), r.svc.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"}, sub...)
+	r.must(err)
+}
+
+// replace deletes the Service and creates another one of its name.
+func (r *rig) replace() {
+	r.Helper()
+	r.remove()
+	r.create(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: r.svc.Name, Annotations: map[string]string{key: "old"}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	})
+}
+
+// remove deletes the Service.
+func (r *rig) remove() {
+	r.Helper()
+	r.must(r.kube.Client().CoreV1().Services(r.svc.Namespace).Delete(r.Context(), r.svc.Name, metav1.DeleteOptions{}))
+}
+
+// live returns the Service as it is now.
+func (r *rig) live() *corev1.Service {
+	r.Helper()
+	svc, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Get(r.Context(), r.svc.Name, metav1.GetOptions{})
+	r.must(err)
+	return svc
+}
+
+// A tap counts the patches that the API server accepts, and is a point where a
+// request can be stopped: "PATCH", "GET", "WATCH".
+type tap struct {
+	rig  *rig
+	next http.RoundTripper
+}
+
+func (t tap) RoundTrip(q *http.Request) (*http.Response, error) {
+	point := q.Method
+	if q.URL.Query().Get("watch") != "" {
+		point = "WATCH"
+	}
+	if err := t.rig.hit(q.Context(), point); err != nil {
+		return nil, err
+	}
+	a, err := t.next.RoundTrip(q)
+	if err == nil && q.Method == http.MethodPatch && a.StatusCode == http.StatusOK {
+		t.rig.patches.Add(1)
+		if err := t.rig.hit(q.Context(), "patched"); err != nil {
+			a.Body.Close()
+			return nil, err
+		}
+	}
+	return a, err
+}
+
+// An act is the annotation step with points where the test can step in.
+type act struct {
+	step.Annotate
+	Name string      `json:"name"`
+	At   string      `json:"at,omitempty"` // target
+	How  remedy.Risk `json:"how"`
+
+	rig *rig
+}
+
+func (a act) Kind() string      { return "act" }
+func (a act) Target() string    { return a.At }
+func (a act) Risk() remedy.Risk { return a.How }
+
+func (a act) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
+	if err := a.rig.hit(ctx, "check "+a.Name); err != nil {
+		return remedy.Todo, err
+	}
+	return a.Annotate.Check(ctx, c)
+}
+
+func (a act) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
+	if err := a.rig.hit(ctx, "before "+a.Name); err != nil {
+		return err
+	}
+	if err := a.Annotate.Apply(ctx, c, w); err != nil {
+		return err
+	}
+	return a.rig.hit(ctx, "after "+a.Name)
+}
+
+// Undo is an act too where it sets the annotation back: its points are "before 1 back" and so on.
+func (a act) Undo() (remedy.Step, bool) {
+	back, ok := a.Annotate.Undo()
+	if sets, is := back.(step.Annotate); is {
+		return act{Annotate: sets, Name: a.Name + " back", At: a.At, How: a.How, rig: a.rig}, ok
+	}
+	return back, ok
+}
+
+// paced is an act that a cluster bears only so often.
+type paced struct{ act }
+
+func (paced) Kind() string        { return "paced" }
+func (paced) Pace() time.Duration { return 5 * time.Second }
+
+// settling is an act that waits a minute for the step before it.
+type settling struct{ act }
+
+func (settling) Kind() string          { return "settling" }
+func (settling) Settle() time.Duration { return time.Minute }
+
+// bind gives the fake steps of a plan their rig.
+func (r *rig) bind(steps []remedy.Step) []remedy.Step {
+	var out []remedy.Step
+	for _, s := range steps {
+		switch s := s.(type) {
+		case act:
+			s.rig = r
+			out = append(out, s)
+		case paced:
+			s.rig = r
+			out = append(out, s)
+		case settling:
+			s.rig = r
+			out = append(out, s)
+		default:
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (r *rig) decode(kind string, data []byte) (remedy.Step, error) {
+	var err error
+	var s remedy.Step
+	switch kind {
+	case "act":
+		var a act
+		err = json.Unmarshal(data, &a)
+		s = a
+	case "paced":
+		var p paced
+		err = json.Unmarshal(data, &p)
+		s = p
+	case "touch":
+		return step.Decode(kind, data)
+	case "settling":
+		var p settling
+		err = json.Unmarshal(data, &p)
+		s = p
+	default:
+		return step.Decode(kind, data)
+	}
+	return r.bind([]remedy.Step{s})[0], err
+}
+
+// finalizer returns an edit that adds a finalizer.
+func finalizer(name string) func(*corev1.Service) {
+	return func(svc *corev1.Service) { svc.Finalizers = append(svc.Finalizers, name) }
+}
+
+var errBoom = errors.New("boom")
+
+func boom(context.Context) error { return errBoom }

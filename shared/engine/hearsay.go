@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// hearsay returns the plan, unless an Event alone tells of the failure. Whoever may
+// create Events in the namespace can write one in the controller's name. So about a
+// Service that the controller has synced as it stands, see InForce, a class acts and
+// advises on what it has read alone: Plan.Seen. Else a person is asked who wrote the
+// Event, and is told nothing to do on its word.
+func (x *run) hearsay(p remedy.Plan) remedy.Plan {
+	svc := x.c.Service
+	switch {
+	case x.ev.Failure.Service.Kind != "", p.Seen, x.r.Sees, len(p.Steps) == 0 && p.Ask == "":
+		return p
+	case !ccm.Synced(svc), !ccm.InForce(svc):
+		return p
+	}
+	return remedy.Plan{
+		Finding: fmt.Sprintf("An Event alone says that the Service fails: %s. The controller has synced the Service as it stands now, and nothing that was read shows that failure.", x.r.Title()),
+		Cause:   hearsayCause,
+		Ask: fmt.Sprintf("Look who wrote the Event: kubectl -n %s get events --field-selector involvedObject.name=%s -o yaml --show-managed-fields. If the controller did, its log tells more: %s. Change nothing on the word of the Event.",
+			svc.Namespace, svc.Name, x.c.LogQuery()),
+		Wait:     p.Wait,
+		Patience: p.Patience,
+	}
+}
+
+// hearsayCause keeps what an Event alone says apart from the incidents that were seen.
+const hearsayCause = "an Event alone"

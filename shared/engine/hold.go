@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// A hold is what keeps a plan from being applied now, though it is allowed.
+type hold struct {
+	by   event.Hold
+	rule string        // as a sentence
+	wait time.Duration // until the case is looked at again
+}
+
+const (
+	pausedWait  = 10 * time.Second
+	frozenWait  = 10 * time.Second // at most; the policy may change meanwhile
+	classWait   = 2 * time.Minute
+	clusterWait = 10 * time.Minute
+)
+
+// hold returns what holds back every write now; nil if nothing does.
+func (x *run) hold(ctx context.Context, p remedy.Policy) (*hold, error) {
+	if x.env.Stream != nil {
+		pause, err := Paused(ctx, x.env.Stream, x.env.Cluster)
+		if err != nil {
+			return nil, unreadable{err}
+		}
+		if pause != nil {
+			return &hold{event.HeldByPause, pause.String(), pausedWait}, nil
+		}
+	}
+	now := x.env.now()
+	if text, until := p.Frozen(now); text != "" {
+		return &hold{event.HeldByFreeze, text, max(time.Second, min(until.Sub(now), frozenWait))}, nil
+	}
+	return nil, nil
+}
+
+// stands returns the pause or freeze that held the case back and still does; nil if
+// it is over. While it stands, nothing else needs to be read.
+func (x *run) stands(ctx context.Context, prev event.Record) *hold {
+	if prev.Held != event.HeldByPause && prev.Held != event.HeldByFreeze {
+		return nil
+	}
+	p, err := x.policy(ctx)
+	if err != nil {
+		return nil // it is read again, and said
+	}
+	h, err := x.hold(ctx, p)
+	if err != nil {
+		return nil
+	}
+	return h
+}
+
+// keep puts a hold into the record: the case waits, and is diagnosed afresh then.
+func (x *run) keep(h *hold) {
+	x.rec.Result, x.rec.Held, x.rec.Rule, x.rec.Wait = event.Waiting, h.by, h.rule, h.wait
+}
+
+// afford takes the places in the budgets that a plan needs which nobody has agreed
+// to, and reports whether it may begin. What waits for an hour becomes a question.
+func (x *run) afford(ctx context.Context) (bool, error) {
+	if x.rec.Approved != nil {
+		return true, nil
+	}
+	why, wait, err := x.spend(ctx)
+	if err != nil || why == "" {
+		return err == nil, err
+	}
+	if agreed, err := x.approved(ctx); err != nil || agreed {
+		return agreed, err
+	}
+	if x.waited() > patience {
+		x.rec.Result, x.rec.Rule = event.Asked, why
+		x.rec.Ask = ccm.Join(x.rec.Ask, fmt.Sprintf("It has waited for an hour. Agree to the plan: lbremedy approve %s. Or allow more in the policy file.", x.rec.Case))
+		return false, nil
+	}
+	x.keep(&hold{event.HeldByBudget, why, wait})
+	return false, nil
+}
+
+// broken returns the open breaker of the class; nil if there is none.
+func (x *run) broken(ctx context.Context) (*Breaker, error) {
+	if x.env.Stream == nil {
+		return nil, nil
+	}
+	return breaker(ctx, x.env.Stream, x.env.Cluster, x.r.Class)
+}
+
+// agreed reports whether a person has approved the plan that a record asks about.
+func (x *run) agreed(ctx context.Context, prev event.Record) (bool, error) {
+	if prev.Phase != event.Settled || prev.Result != event.Asked || prev.Digest == "" {
+		return false, nil
+	}
+	a, err := approval(ctx, x.env.Stream, x.env.Cluster, prev.Service.UID, x.r.Class)
+	return a != nil && a.good(prev.Digest, prev.Attempt+1, x.env.now()), err
+}

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// What the journal says of a plan is for people. A run that takes one over works out anew
+// what risk it has and whether somebody has agreed to it: by the class, as long as no step
+// is made, and after that by the steps and by what the sync after them changes.
+
+// judge works out what a plan that was taken over may do. What the class would not plan
+// any more ends the run, with nothing written.
+func (x *run) judge(ctx context.Context) (rec event.Record, ended bool, err error) {
+	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
+	// While nothing may be written anyway, nothing else needs to be read.
+	if h, err := x.hold(ctx, x.c.Policy); err != nil {
+		return ends(x.fail(ctx, err))
+	} else if h != nil {
+		return ends(x.park(ctx, h.wait, event.ForPolicy, h.rule))
+	}
+	plan, left := remedy.Plan{Steps: x.steps}, x.steps[x.rec.Next:]
+	if len(left) > 0 {
+		state, err := left[0].Check(ctx, x.c)
+		if err != nil {
+			return ends(x.fail(ctx, fmt.Errorf("check step %d: %w", x.rec.Next+1, err)))
+		}
+		if state == remedy.Done { // and the run that made it could not say so
+			left = left[1:]
+		}
+	}
+	made := len(left) < len(x.steps)
+	if made {
+		// What is made, the controller may have synced, too: only what is left brings a sync.
+		if slices.ContainsFunc(left, remedy.Syncs) {
+			plan, err = x.c.Compare(ctx, plan)
+		}
+	} else {
+		var over bool
+		if plan, over, err = x.diagnose(ctx); over {
+			return ends(x.settle(ctx, x.rec.Result))
+		}
+	}
+	if err != nil {
+		return ends(x.fail(ctx, err))
+	}
+	uid := string(x.c.Service.UID)
+	if (remedy.Plan{Steps: plan.Steps}).Digest(x.r.Class, uid) != (remedy.Plan{Steps: x.steps}).Digest(x.r.Class, uid) {
+		return ends(x.moved(ctx, x.steps[0]))
+	}
+	// That the record lists what was agreed to shows in the digest. Of that, what a step has
+	// made since will not be changed any more.
+	said := remedy.Plan{Steps: x.steps, Changes: x.rec.Changes}
+	digest, less := said.Digest(x.r.Class, uid), remedy.Within(plan.Changes, said.Changes)
+	if !made {
+		x.rec.Changes = plan.Changes
+	}
+	x.risk = plan.Highest()
+	x.rec.Risk, x.rec.Approved = x.risk.String(), nil
+	a, err := approval(ctx, x.env.Stream, x.env.Cluster, uid, x.r.Class)
+	if err != nil {
+		return ends(x.fail(ctx, err))
+	}
+	if a != nil && less && a.good(digest, x.rec.Attempt, x.env.now()) {
+		x.rec.Approved = &event.Approved{By: a.By, At: a.At}
+	}
+	return event.Record{}, false, nil
+}

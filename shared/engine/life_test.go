@@ -1,0 +1,231 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/fixture"
+)
+
+// The straight way: one write, seen to work, and the journal tells it all.
+func TestFix(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.env.Watch = 20 * time.Second
+	r.on("after 1", r.syncs)
+	rec := r.ends(event.Fixed)
+	if len(rec.Attempts) != 1 || rec.Attempt != 1 || rec.Next != 1 || rec.Error != "" || rec.Digest == "" || rec.Mode != "fix" {
+		t.Errorf("the record is %+v", rec)
+	}
+	var phases []event.Phase
+	for _, rec := range r.journal() {
+		phases = append(phases, rec.Phase)
+	}
+	fixture.Equal(t, phases, []event.Phase{event.Intent, event.Step, event.Settled})
+	r.wrote(1)
+
+	// Again: the journal has the answer, whoever asks and however late.
+	reads := r.count("GET")
+	r.ends(event.Fixed)
+	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second)) // older than the fix
+	r.ends(event.Fixed)
+	if got := r.count("GET"); got != reads {
+		t.Errorf("an answered event made %d requests", got-reads)
+	}
+	if got := len(r.journal()); got != len(phases) {
+		t.Errorf("an answered event wrote %d records", got-len(phases))
+	}
+	r.wrote(1)
+
+	// A person asks: it is looked at again, and nothing is written.
+	r.event.Again = true
+	r.ends(event.Gone)
+	r.wrote(1)
+}
+
+// What a plan waits for on its way does not take the place of the rule that decided it.
+func TestRuleStays(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	rec := r.ends(event.Waiting)
+	if rec.Rule != "Written; waits for the controller's sync to show." || !strings.HasPrefix(rec.Decided, "Fix mode applies") {
+		t.Errorf("it waits by the rule %q, and was decided by %q", rec.Rule, rec.Decided)
+	}
+	if err := r.syncs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.advance(rec.Wait)
+	if rec := r.ends(event.Fixed); !strings.HasPrefix(rec.Rule, "Fix mode applies") {
+		t.Errorf("what is fixed was decided by the rule %q", rec.Rule)
+	}
+}
+
+// Wherever a run is killed, the next one ends the case, and the write is made once.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		point string
+		lease time.Duration // how long the next run waits
+	}{
+		{"diagnose", 10 * time.Second},    // started
+		{"before 1", 2 * time.Minute},     // intent
+		{"after 1", 2 * time.Minute},      // applied, and not journalled
+		{"before 2", 2 * time.Minute},     // between two steps
+		{"after 2", 2 * time.Minute},      //
+		{"WATCH", 10 * time.Second},       // all written
+		{"holds after", 10 * time.Second}, // about to be proven
+	} {
+		t.Run(tt.point, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.steps = append(r.steps, act{Name: "2", Annotate: set("example.com/second", "yes", "")})
+			r.steps[1].(act).Was["example.com/second"] = "no"
+			r.patch("", `{"metadata":{"annotations":{"example.com/second":"no"}}}`)
+			if tt.point == "holds after" {
+				r.env.Watch = 20 * time.Second
+				r.on("after 2", r.syncs)
+			}
+			r.once(tt.point, kill)
+			r.dies()
+			r.restart()
+			rec := r.ends(event.Waiting)
+			if rec.Wait <= 0 || rec.Wait > tt.lease {
+				t.Errorf("a run right behind waits %s, want at most %s", rec.Wait, tt.lease)
+			}
+			r.advance(tt.lease)
+			r.env.Watch = 20 * time.Second
+			r.on("after 2", r.syncs)
+			if rec.Done() || r.count("after 2") > 0 {
+				r.sync("h2", "192.168.0.9")
+			}
+			rec = r.ends(event.Fixed)
+			r.wrote(2)
+			if len(rec.Attempts) != 1 {
+				t.Errorf("%d attempts are counted, want 1", len(rec.Attempts))
+			}
+		})
+	}
+}
+
+// An attempt that another process closed the journal on is taken up as well.
+func TestJournalLost(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"diagnose", "before 1", "after 1"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.once(point, func(context.Context) error { r.env.Stream.Close(); return nil })
+			r.fails("NATS is not available")
+			r.restart()
+			r.advance(3 * time.Minute)
+			r.env.Watch = 20 * time.Second
+			r.on("after 1", r.syncs)
+			if r.patches.Load() > 0 { // the journal went away in the middle of the step
+				r.sync("h2", "192.168.0.9")
+			}
+			r.ends(event.Fixed)
+			r.wrote(1)
+		})
+	}
+}
+
+// The end of the process that asks its runs to stop is no kill: what is open is
+// parked with its steps, and goes on.
+func TestCancelled(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.once("after 1", func(context.Context) error { cancel(); return nil })
+	rec, err := engine.Run(ctx, r.env, r.class, r.event)
+	if err == nil || rec.Result != event.Waiting {
+		t.Fatalf("ended as %q, %v", rec.Result, err)
+	}
+	r.advance(rec.Wait)
+	r.sync("h2", "192.168.0.9")
+	r.ends(event.Fixed)
+	r.wrote(1)
+}
+
+// What kills its process each time ends as a question, wherever it does so.
+func TestCrashLoop(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"diagnose", "before 1", "check 1", "WATCH"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			if point == "check 1" {
+				r.once("before 1", kill)
+				r.dies()
+				r.advance(2 * time.Minute)
+			}
+			r.on(point, kill)
+			for range 3 {
+				if rec, _, killed := r.try(r.event); !killed {
+					if rec.Result == event.Failed && point == "check 1" {
+						break
+					}
+					t.Fatalf("not killed: %q, wait %s", rec.Result, rec.Wait)
+				}
+				r.restart()
+				r.advance(2 * time.Minute)
+			}
+			rec := r.ends(event.Failed)
+			if rec.Ask == "" || rec.Crashes == 0 && rec.Finding == "" {
+				t.Errorf("it asks %q and finds %q", rec.Ask, rec.Finding)
+			}
+			records := len(r.journal())
+			r.ends(event.Failed)
+			if got := len(r.journal()); got != records {
+				t.Error("the answer is not in the journal")
+			}
+		})
+	}
+}
+
+// Records say what a trace is made of: where the event belongs, and when what began.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.env.Watch = 20 * time.Second
+	const first, second = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	made := r.event.Failure.Last.Add(time.Second)
+	r.event.Failure.Trace, r.event.Failure.Recorded = first, made
+	r.once("before 1", func(context.Context) error { return errors.New("no") })
+	before := r.now()
+	broke := r.fails("no")
+	if broke.Trace != first || !broke.Recorded.Equal(made) || broke.Opened != "" || !broke.Prior.IsZero() || broke.Began.Before(before) || broke.Began.After(broke.At) {
+		t.Errorf("the record says trace %q, opened %q, recorded %s, prior %s, began %s", broke.Trace, broke.Opened, broke.Recorded, broke.Prior, broke.Began)
+	}
+	if s := broke.Steps[0]; s.Began.Before(broke.Began) || !s.Ended.IsZero() || broke.Timings.Apply <= 0 {
+		t.Errorf("of a step that failed it says %s and %s, and of the phase %s", s.Began, s.Ended, broke.Timings.Apply)
+	}
+
+	// The same event again, and the step works.
+	r.advance(broke.Wait)
+	r.on("after 1", r.syncs)
+	r.once("holds after", func(context.Context) error { return errors.New("no") })
+	unproven := r.fails("no")
+	if s := unproven.Steps[0]; !unproven.Prior.Equal(broke.At) || s.Began.Before(unproven.Began) || s.Ended.Before(s.Began) || unproven.Timings.Verify <= 0 {
+		t.Errorf("the second run says prior %s, a step from %s to %s, and verify %s", unproven.Prior, s.Began, s.Ended, unproven.Timings.Verify)
+	}
+
+	// Another Kubernetes Event about the same case: its runs lead back to the first.
+	r.advance(unproven.Wait)
+	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second))
+	r.event.Failure.Trace = second
+	fixed := r.ends(event.Fixed)
+	if fixed.Trace != second || fixed.Opened != first || !fixed.Prior.IsZero() || !fixed.Recorded.IsZero() || !fixed.Steps[0].Began.Before(fixed.Began) {
+		t.Errorf("the third run says trace %q, opened %q, prior %s, recorded %s", fixed.Trace, fixed.Opened, fixed.Prior, fixed.Recorded)
+	}
+
+	// Without a trace of its own an event has the one that everybody gives it.
+	r.event = r.failure(class, r.now().Add(time.Hour))
+	if rec := r.ends(event.Gone); rec.Trace != event.TraceOf(r.env.Cluster, r.event.ID) || rec.Opened != "" {
+		t.Errorf("an event without a trace has %q, opened %q", rec.Trace, rec.Opened)
+	}
+}

@@ -1,0 +1,752 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/step"
+	"github.com/lbremedy/lbremedy/test/fixture"
+)
+
+// Rules are for some places, and labels only make them stricter.
+func TestPolicyAt(t *testing.T) {
+	t.Parallel()
+	medium, high := remedy.Medium, remedy.High
+	policy := remedy.Policy{
+		Mode: remedy.Fix,
+		Classes: map[string]remedy.Class{
+			"a": {Risk: &high, OneWay: true},
+			"b": {Mode: remedy.Observe},
+		},
+		Rules: []remedy.Rule{
+			{Namespaces: []string{"prod-*", "db"}, Mode: remedy.Observe},
+			{Namespaces: []string{"prod-eu"}, Classes: []string{"a", "c"}, Mode: remedy.Fix, Risk: &medium},
+			{Clusters: []string{"c2"}, Labels: map[string]string{"tier": "gold"}, Mode: remedy.Observe},
+		},
+	}
+	label := func(k, v string) map[string]string { return map[string]string{k: v} }
+	for _, tt := range []struct {
+		name  string
+		class string
+		at    remedy.Place
+		want  remedy.Permission
+	}{
+		{"anywhere", "c", remedy.Place{}, remedy.Permission{Mode: remedy.Fix}},
+		{"the class", "a", remedy.Place{}, remedy.Permission{Mode: remedy.Fix, Risk: high, OneWay: true, Named: true}},
+		{"a class that observes", "b", remedy.Place{}, remedy.Permission{Mode: remedy.Observe, Named: true}},
+		{"a namespace", "c", remedy.Place{Namespace: "db"}, remedy.Permission{Mode: remedy.Observe, Why: "Rule 1 of the policy (namespaces prod-*, db) says so."}},
+		{"the later rule", "a", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, OneWay: true, Named: true, Why: "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."}},
+		{"a rule that names the class", "c", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, Named: true, Why: "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."}},
+		{"half of a rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "iron")}, remedy.Permission{Mode: remedy.Fix}},
+		{"a whole rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "gold")}, remedy.Permission{Mode: remedy.Observe, Why: "Rule 3 of the policy (clusters c2; label tier=gold) says so."}},
+		{"the Service observes", "a", remedy.Place{Labels: label(remedy.ModeLabel, "observe")}, remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true, Why: "The Service has the label lbremedy.io/mode=observe."}},
+		{"the namespace observes", "a", remedy.Place{Around: label(remedy.ModeLabel, "observe"), Labels: label(remedy.ModeLabel, "fix")}, remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true, Why: "The namespace has the label lbremedy.io/mode=observe."}},
+		{"a label does not loosen", "b", remedy.Place{Labels: label(remedy.ModeLabel, "fix")}, remedy.Permission{Mode: remedy.Observe, Named: true}},
+		{"a word that nobody knows", "c", remedy.Place{Labels: label(remedy.ModeLabel, "fixx")}, remedy.Permission{Mode: remedy.Observe, Why: "The Service has the label lbremedy.io/mode=fixx."}},
+		{"muted", "c", remedy.Place{Around: label(remedy.MuteLabel, "true")}, remedy.Permission{Mode: remedy.Observe, Muted: true, Why: "The namespace has the label lbremedy.io/mute=true."}},
+		{"not muted", "c", remedy.Place{Labels: label(remedy.MuteLabel, "false")}, remedy.Permission{Mode: remedy.Fix}},
+	} {
+		if got := policy.At(tt.class, tt.at); got != tt.want {
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Freezes hold each week in their zone, over midnight, and once.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := remedy.Policy{Freezes: []remedy.Freeze{
+		{Name: "day", Days: []time.Weekday{time.Monday}, From: 9 * time.Hour, Until: 18 * time.Hour, Zone: []remedy.Offset{{Seconds: 8 * 3600}}},
+		{Name: "night", Days: []time.Weekday{time.Saturday}, From: 22 * time.Hour, Until: 2 * time.Hour},
+		{Name: "sale", Start: time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC), End: time.Date(2026, 11, 12, 0, 0, 0, 0, time.UTC)},
+		{Name: "summer", Days: []time.Weekday{time.Thursday}, From: 12 * time.Hour, Until: 13 * time.Hour, Zone: remedy.Offsets(berlin, time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC))},
+	}}
+	for at, want := range map[string]string{
+		"2026-11-16T00:59:59Z": "",
+		"2026-11-16T01:00:00Z": `"day", which ends at 2026-11-16T18:00:00+08:00`,
+		"2026-11-16T09:59:59Z": `"day"`,
+		"2026-11-16T10:00:00Z": "",
+		"2026-11-14T21:59:59Z": "",
+		"2026-11-14T23:00:00Z": `"night", which ends at 2026-11-15T02:00:00Z`,
+		"2026-11-15T01:59:59Z": `"night"`,
+		"2026-11-15T02:00:00Z": "",
+		"2026-11-15T22:30:00Z": "",
+		"2026-11-11T12:00:00Z": `"sale"`,
+		"2026-11-12T00:00:00Z": "",
+		"2026-07-02T10:30:00Z": `"summer"`, // two hours ahead of UTC
+		"2026-12-03T10:30:00Z": "",
+		"2026-12-03T11:30:00Z": `"summer"`, // one hour
+	} {
+		now, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, end := policy.Frozen(now); want == "" && got != "" || !strings.Contains(got, want) || got != "" && !end.After(now) {
+			t.Errorf("at %s: %q until %s, want %q", at, got, end, want)
+		}
+	}
+}
+
+// held answers the rig's event, and wants it to be held back and nothing written.
+func (r *rig) held(by event.Hold, rule string) event.Record {
+	r.Helper()
+	wrote := r.patches.Load()
+	rec := r.ends(event.Waiting)
+	if rec.Held != by || !strings.Contains(rec.Rule, rule) || rec.Wait <= 0 || rec.Next != 0 {
+		r.Errorf("held by %q (%s) for %s, want %q (%s)", rec.Held, rec.Rule, rec.Wait, by, rule)
+	}
+	r.wrote(wrote)
+	return rec
+}
+
+// annotate changes the annotation that the tests are about, as somebody else would.
+func (r *rig) annotate(value string) {
+	r.Helper()
+	r.patch("", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
+}
+
+// A pause stops what has not started, also between two steps, and what was planned
+// before is diagnosed afresh.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	ctx, s := t.Context(), r.env.Stream
+	r.must(engine.SetPause(ctx, s, engine.Pause{Cluster: r.env.Cluster, By: "ann", At: time.Now(), Why: "night"}))
+	r.must(engine.SetPause(ctx, s, engine.Pause{Cluster: r.env.Cluster, By: "bob"}))
+	rec := r.held(event.HeldByPause, "Paused by ann")
+	if rec.Wait > 10*time.Second || !strings.HasSuffix(rec.Rule, ": night.") {
+		t.Errorf("held for %s: %s", rec.Wait, rec.Rule)
+	}
+	if was, err := engine.Resume(ctx, s, r.env.Cluster); err != nil || was == nil || was.By != "ann" {
+		t.Errorf("resumed %+v, %v", was, err)
+	}
+	if was, err := engine.Resume(ctx, s, r.env.Cluster); err != nil || was != nil {
+		t.Errorf("resumed again %+v, %v", was, err)
+	}
+	before := r.count("diagnose")
+	r.advance(rec.Wait)
+	r.ends(event.Waiting)
+	if r.wrote(1); r.count("diagnose") != before+1 {
+		t.Error("it was not diagnosed afresh")
+	}
+
+	// Between two steps; a pause that can't be read is one.
+	r = build(t)
+	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}, act{Name: "2", Annotate: step.Annotate{Set: map[string]string{"a/b": "c"}}}}
+	r.on("after 1", func(ctx context.Context) error {
+		return r.env.Stream.Put(ctx, "pause."+r.env.Cluster, []byte("{"))
+	})
+	rec = r.ends(event.Waiting)
+	if r.wrote(1); rec.Next != 1 || !strings.Contains(rec.Rule, "Paused by somebody") {
+		t.Errorf("%d steps are written: %s", rec.Next, rec.Rule)
+	}
+	r.on("after 1", nil)
+	_, err := engine.Resume(ctx, r.env.Stream, r.env.Cluster)
+	r.must(err)
+	r.advance(rec.Wait)
+	if rec := r.ends(event.Waiting); rec.Next != 2 {
+		t.Errorf("%d steps are written", rec.Next)
+	}
+	r.wrote(2)
+}
+
+// A policy that nobody can read is a pause, however long it lasts, and no failure.
+func TestUnreadablePolicy(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.on("policy", func(context.Context) error { return errors.New("garbage") })
+	for range 200 {
+		rec := r.fails("read the policy: garbage")
+		if rec.Result != event.Waiting || rec.Errors != 0 {
+			t.Fatalf("ended as %q after %d errors", rec.Result, rec.Errors)
+		}
+		r.advance(rec.Wait)
+	}
+	r.on("policy", nil)
+	r.ends(event.Waiting)
+	r.wrote(1)
+}
+
+// In a freeze a plan waits, and is made afresh when it is over.
+func TestFreeze(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.policy.Freezes = []remedy.Freeze{{Name: "sale", Start: r.now().Add(-time.Hour), End: r.now().Add(2 * time.Minute)}}
+	rec := r.held(event.HeldByFreeze, `the freeze "sale"`)
+	if rec.Wait > 2*time.Minute {
+		t.Errorf("waits %s", rec.Wait)
+	}
+	// While it lasts nothing is looked up.
+	before := r.count("diagnose")
+	r.advance(rec.Wait)
+	if rec := r.ends(event.Waiting); rec.Wait <= 0 || r.count("diagnose") != before {
+		t.Errorf("diagnosed %d times, and waits %s", r.count("diagnose")-before, rec.Wait)
+	}
+	r.advance(2 * time.Minute)
+	r.ends(event.Waiting)
+	r.wrote(1)
+}
+
+// A budget bounds to how many Services is written, and a Service counts once. What
+// has waited for an hour becomes a question, and a person's word goes before it.
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		budgets remedy.Budgets
+		count   string // of LoadBalancer Services, as the exporter says
+		most    int
+		rule    string
+	}{
+		"of the class":                    {remedy.Budgets{Class: 2, Least: 100}, "", 2, "The budget of the class is spent: it writes to 2 Services in 10 minutes."},
+		"of the cluster, not counted yet": {remedy.Budgets{Class: 100}, "", 3, "of its 0 LoadBalancer Services, 3 are written to in an hour."},
+		"of the cluster":                  {remedy.Budgets{Class: 100}, "16", 4, "of its 16 LoadBalancer Services, 4 are written to in an hour."},
+		"half of the cluster":             {remedy.Budgets{Class: 100, Share: 50, Least: 1}, "3", 2, "of its 3 LoadBalancer Services, 2 are"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var first *rig
+			for n := range tt.most + 1 {
+				r := build(t)
+				if r.policy.Budgets = tt.budgets; first == nil {
+					first = r
+				} else { // one cluster for all
+					r.env.Cluster, r.event.Failure.Cluster = first.env.Cluster, first.env.Cluster
+				}
+				if tt.count != "" {
+					r.must(r.env.Stream.Put(t.Context(), event.CountKey(r.env.Cluster), []byte(tt.count)))
+				}
+				class := r.class.Class
+				left, err := engine.PlacesLeft(t.Context(), r.env.Stream, r.env.Cluster, []string{class, "busy"}, tt.budgets)
+				r.must(err)
+				if got := min(left.Class[class], left.Cluster); got != tt.most-n || left.Class["busy"] < 2 {
+					t.Errorf("after %d Services the places left are %+v", n, left)
+				}
+				if n < tt.most {
+					r.ends(event.Waiting)
+					r.wrote(1)
+					continue
+				}
+				rec := r.held(event.HeldByBudget, tt.rule)
+				for range 100 {
+					if r.advance(rec.Wait); rec.Result == event.Waiting {
+						rec = r.run()
+					}
+				}
+				if rec.Result != event.Asked || !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
+					t.Fatalf("ended as %q: %s", rec.Result, rec.Ask)
+				}
+				_, err = engine.Approve(t.Context(), r.env.Stream, rec, "ann", r.now(), time.Hour)
+				r.must(err)
+				if rec := r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "ann" {
+					t.Errorf("approved by %+v", rec.Approved)
+				}
+				r.wrote(1)
+			}
+			// The first one again: it has its place.
+			first.advance(8 * time.Minute)
+			first.ends(event.Unsettled)
+			first.advance(6 * time.Second)
+			first.annotate("old")
+			if rec := first.ends(event.Waiting); rec.Held != "" {
+				t.Errorf("held by %q: %s", rec.Held, rec.Rule)
+			}
+		})
+	}
+}
+
+// Fixes that do not work open the breaker of the class: three of low risk, or one of
+// high. Another class is not meant, and a person closes it.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		risk  remedy.Risk
+		bears int
+		why   string
+	}{
+		"low":    {remedy.Low, 3, "3 fixes did not work within 10 minutes"},
+		"medium": {remedy.Medium, 3, "3 fixes did not work within 10 minutes"},
+		"high":   {remedy.High, 1, "A fix of high risk did not work"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var first *rig
+			next := func() *rig {
+				r := build(t)
+				r.steps = []remedy.Step{act{Name: "1", How: tt.risk, Annotate: set(key, "new", "old")}}
+				if first == nil {
+					first = r
+				}
+				r.env.Cluster, r.event.Failure.Cluster = first.env.Cluster, first.env.Cluster
+				return r
+			}
+			for range tt.bears {
+				r := next()
+				r.ends(event.Waiting)
+				r.advance(8 * time.Minute)
+				r.ends(event.Unsettled)
+			}
+			r := next()
+			rec := r.ends(event.Asked)
+			if r.wrote(0); !strings.Contains(rec.Rule, "The breaker of the class fake is open since") || !strings.Contains(rec.Rule, tt.why) {
+				t.Errorf("the rule is %q", rec.Rule)
+			}
+			open, err := engine.Breakers(t.Context(), r.env.Stream, r.env.Cluster)
+			if err != nil || len(open) != 1 || open[0].Class != class || open[0].Cluster != r.env.Cluster {
+				t.Fatalf("open are %+v, %v", open, err)
+			}
+			other := next()
+			other.class.Class = "another"
+			other.event = other.failure("another", other.now())
+			other.event.Failure.Cluster = other.env.Cluster
+			other.ends(event.Waiting)
+			other.wrote(1)
+			closed, err := engine.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class)
+			if err != nil || !closed {
+				t.Fatalf("closed: %t, %v", closed, err)
+			}
+			if closed, err := engine.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class); err != nil || closed {
+				t.Errorf("closed again: %t, %v", closed, err)
+			}
+			// What opened it counts no more.
+			r = next()
+			r.ends(event.Waiting)
+			r.wrote(1)
+		})
+	}
+}
+
+// A plan that asks is applied once a person agrees to it, unless it has changed.
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	ask := func(t *testing.T) (*rig, event.Record) {
+		r := build(t)
+		r.policy.Risk = remedy.Low
+		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}}
+		rec := r.ends(event.Asked)
+		if !strings.Contains(rec.Ask, "lbremedy approve "+rec.Case) {
+			t.Errorf("asks %q", rec.Ask)
+		}
+		return r, rec
+	}
+	agree := func(r *rig, rec event.Record, by string) engine.Approval {
+		r.Helper()
+		a, err := engine.Approve(r.Context(), r.env.Stream, rec, by, r.now(), engine.ApprovalLife)
+		r.must(err)
+		return a
+	}
+	// asksAgain shows that the approval is used up: the failure that comes back asks again.
+	asksAgain := func(r *rig) {
+		r.Helper()
+		r.advance(8 * time.Minute)
+		r.ends(event.Unsettled)
+		r.annotate("old")
+		r.advance(6 * time.Second)
+		r.ends(event.Asked)
+		r.wrote(1)
+	}
+	t.Run("applied, once", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		r.ends(event.Asked) // the same event again
+		agree(r, rec, "ann")
+		if again := agree(r, rec, "bob"); again.By != "ann" {
+			t.Errorf("the first word is %s's", again.By)
+		}
+		rec = r.ends(event.Waiting)
+		if r.wrote(1); rec.Approved == nil || rec.Approved.By != "ann" || rec.Attempt != 1 {
+			t.Errorf("the record is %+v", rec)
+		}
+		for _, in := range r.journal() {
+			if in.Phase == event.Intent && (in.Approved == nil || !strings.Contains(in.Rule, "ann approved this plan")) {
+				t.Errorf("the intent says %q", in.Rule)
+			}
+		}
+		asksAgain(r)
+	})
+	t.Run("a word that comes too late leaves nothing", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		agree(r, rec, "ann")
+		r.ends(event.Waiting)
+		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), engine.ApprovalLife); err == nil || !strings.Contains(err.Error(), "has no plan that waits for an approval") {
+			t.Errorf("bob agreed to a plan that was applied: %v", err)
+		}
+		asksAgain(r)
+	})
+	t.Run("a word beside an attempt leaves its own", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		agree(r, rec, "ann")
+		r.once("before 1", kill)
+		r.dies()
+		if _, err := engine.Approve(t.Context(), r.env.Stream, rec, "bob", r.now(), engine.ApprovalLife); err == nil || !strings.Contains(err.Error(), "being worked on") {
+			t.Errorf("bob agreed to a plan that is being applied: %v", err)
+		}
+		r.advance(3 * time.Minute)
+		if rec := r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "ann" {
+			t.Errorf("approved by %+v", rec.Approved)
+		}
+		r.wrote(1)
+	})
+	t.Run("killed before and after the intent", func(t *testing.T) {
+		t.Parallel()
+		for _, point := range []string{"diagnose", "before 1", "after 1"} {
+			r, rec := ask(t)
+			agree(r, rec, "ann")
+			r.once(point, kill)
+			r.dies()
+			r.advance(3 * time.Minute)
+			for range 3 {
+				r.run()
+			}
+			r.wrote(1)
+		}
+	})
+	t.Run("the plan has changed", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		agree(r, rec, "ann")
+		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "newer", "old")}}
+		now := r.ends(event.Asked)
+		if r.wrote(0); now.Digest == rec.Digest || !strings.Contains(now.Note, "ann approved another plan ("+rec.Digest+")") {
+			t.Errorf("the note is %q", now.Note)
+		}
+		agree(r, now, "bob")
+		if rec := r.ends(event.Waiting); rec.Approved == nil || rec.Approved.By != "bob" {
+			t.Errorf("approved by %+v", rec.Approved)
+		}
+		r.wrote(1)
+	})
+	t.Run("too late", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		agree(r, rec, "ann")
+		r.advance(25 * time.Hour)
+		r.ends(event.Asked)
+		r.wrote(0)
+	})
+	t.Run("not against a pause", func(t *testing.T) {
+		t.Parallel()
+		r, rec := ask(t)
+		agree(r, rec, "ann")
+		r.must(engine.SetPause(t.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "bob"}))
+		rec = r.held(event.HeldByPause, "Paused by bob")
+		_, err := engine.Resume(t.Context(), r.env.Stream, r.env.Cluster)
+		r.must(err)
+		r.advance(rec.Wait)
+		r.ends(event.Waiting)
+		r.wrote(1)
+	})
+	t.Run("nothing to agree to", func(t *testing.T) {
+		t.Parallel()
+		r := build(t)
+		r.policy.Mode = remedy.Observe
+		for rec, want := range map[*event.Record]string{
+			new(r.ends(event.Planned)):                           "only observed",
+			{Case: "c", Result: event.Fixed, Digest: "d"}:        "has no plan that waits",
+			{Case: "c", Result: event.Asked, Rule: "Ask first."}: "Ask first.",
+		} {
+			if _, err := engine.Approve(t.Context(), r.env.Stream, *rec, "ann", r.now(), time.Hour); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		}
+	})
+}
+
+// A step that can't be taken back asks, unless the policy says of the class that it need not.
+func TestOneWay(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	far, made := elsewhere{At: "quota/x"}, 0
+	far.did = &made
+	r.class.Steps = append(r.class.Steps, elsewhere{})
+	r.steps = nil
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Steps: []remedy.Step{far}})
+	if rec := r.ends(event.Asked); made != 0 || !strings.Contains(rec.Rule, "There is no way back from a step of the plan: write elsewhere.") {
+		t.Errorf("made %d times: %s", made, rec.Rule)
+	}
+	// A touch leaves nothing behind.
+	r = build(t)
+	r.steps = []remedy.Step{step.Touch{}}
+	r.ends(event.Waiting)
+	r.wrote(1)
+}
+
+// People make the policy stricter by labels, for one Service or a namespace.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	r := build(t, fixture.Labels(map[string]string{remedy.ModeLabel: "observe"}))
+	if rec := r.ends(event.Planned); rec.Mode != "observe" || !strings.Contains(rec.Rule, "lbremedy.io/mode=observe") {
+		t.Errorf("mode %q: %s", rec.Mode, rec.Rule)
+	}
+	r.wrote(0)
+
+	r = build(t)
+	_, err := r.kube.Client().CoreV1().Namespaces().Patch(t.Context(), r.svc.Namespace, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"lbremedy.io/mute":"true"}}}`), metav1.PatchOptions{})
+	r.must(err)
+	if rec := r.ends(event.Planned); !rec.Muted || !strings.Contains(rec.Rule, "The namespace has the label lbremedy.io/mute=true") {
+		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
+	}
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+	r.event.Again = true
+	if rec := r.ends(event.Planned); !rec.Muted || !strings.Contains(rec.Rule, "Nobody is asked.") {
+		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
+	}
+	r.wrote(0)
+}
+
+// What a person took back is not done again by itself.
+func TestTakenBackAsks(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.ends(event.Waiting)
+	r.advance(3 * time.Minute)
+	applied, back := engine.Applied(r.journal())
+	if len(applied) != 1 || !back.IsZero() {
+		t.Fatalf("applied are %+v, back at %s", applied, back)
+	}
+	_, err := engine.Undo(t.Context(), r.env, r.class, applied)
+	r.must(err)
+	if applied, back := engine.Applied(r.journal()); applied != nil || back.IsZero() {
+		t.Errorf("applied are %+v, back at %s", applied, back)
+	}
+	r.advance(3 * time.Minute)
+	for range 2 {
+		r.event = r.failure(class, r.now())
+		rec := r.ends(event.Asked)
+		if !strings.Contains(rec.Rule, "was taken back at") {
+			t.Errorf("the rule is %q", rec.Rule)
+		}
+		r.advance(time.Minute)
+	}
+	r.wrote(2) // there and back
+	rec := r.journal()[len(r.journal())-1]
+	_, err = engine.Approve(t.Context(), r.env.Stream, rec, "ann", r.now(), time.Hour)
+	r.must(err)
+	r.ends(event.Waiting)
+	r.wrote(3)
+}
+
+// A case with several attempts is taken back whole.
+func TestUndoOfSeveralAttempts(t *testing.T) {
+	t.Parallel()
+	r, values := build(t), []string{"b", "c"}
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+	r.class.Diagnose = func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
+		was := c.Service.Annotations[key]
+		return remedy.Plan{Finding: "f", Steps: r.bind([]remedy.Step{act{Name: "1", Annotate: set(key, values[c.Attempt-1], was)}})}, nil
+	}
+	for range values {
+		r.ends(event.Waiting)
+		r.advance(8 * time.Minute)
+		r.ends(event.Unsettled)
+		r.advance(6 * time.Second)
+	}
+	if got := r.live().Annotations[key]; got != "c" {
+		t.Fatalf("the annotation is %q", got)
+	}
+	applied, _ := engine.Applied(r.journal())
+	if len(applied) != 2 {
+		t.Fatalf("%d attempts", len(applied))
+	}
+	_, err := engine.Undo(t.Context(), r.env, r.class, applied)
+	r.must(err)
+	if got := r.live().Annotations[key]; got != "old" {
+		t.Errorf("the annotation is %q", got)
+	}
+}
+
+// Where the policy says so, what did not work is taken back when the attempts are
+// spent, also by a run that finds that left open.
+func TestTakeBack(t *testing.T) {
+	t.Parallel()
+	for _, killed := range []bool{false, true} {
+		r := build(t)
+		r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+		r.ends(event.Waiting)
+		r.advance(8 * time.Minute)
+		rec := r.ends(event.Waiting)
+		if rec.Held != event.TakenBack {
+			t.Fatalf("held by %q", rec.Held)
+		}
+		if killed {
+			r.restart()
+		}
+		r.advance(rec.Wait)
+		r.ends(event.Undone)
+		if got := r.live().Annotations[key]; got != "old" {
+			t.Errorf("the annotation is %q", got)
+		}
+		r.wrote(2)
+		// It stops there.
+		r.advance(time.Minute)
+		r.event = r.failure(class, r.now())
+		r.ends(event.Asked)
+		r.wrote(2)
+	}
+	// Who has moved on is left alone.
+	r := build(t)
+	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+	r.ends(event.Waiting)
+	r.advance(8 * time.Minute)
+	rec := r.ends(event.Waiting)
+	r.annotate("mine")
+	r.advance(rec.Wait)
+	if rec := r.ends(event.Failed); !strings.Contains(rec.Note, "It was not taken back") || rec.Ask == "" {
+		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
+	}
+	r.wrote(1)
+}
+
+// A pause, a freeze and observe mode hold the automatic take-back, too, before its
+// first step and between any two of them. What is only paused goes on afterwards.
+func TestTakeBackHeld(t *testing.T) {
+	t.Parallel()
+	pause := func(r *rig) {
+		r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+	}
+	resume := func(r *rig) {
+		_, err := engine.Resume(r.Context(), r.env.Stream, r.env.Cluster)
+		r.must(err)
+	}
+	change := func(edit func(*remedy.Policy)) func(*rig) {
+		return func(r *rig) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			edit(&r.policy)
+		}
+	}
+	freeze := change(func(p *remedy.Policy) {
+		p.Freezes = []remedy.Freeze{{Name: "sale", Start: time.Now().Add(-time.Hour), End: time.Now().Add(1000 * time.Hour)}}
+	})
+	for name, tt := range map[string]struct {
+		stop, goOn func(*rig)
+		held       event.Hold
+		says       string // of what is left to a person
+	}{
+		"pause":   {pause, resume, event.HeldByPause, ""},
+		"freeze":  {freeze, change(func(p *remedy.Policy) { p.Freezes = nil }), event.HeldByFreeze, ""},
+		"observe": {change(func(p *remedy.Policy) { p.Mode = remedy.Observe }), nil, "", "Observe mode"},
+		"label":   {func(r *rig) { r.patch("", `{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`) }, nil, "", "Observe mode"},
+		"risk":    {change(func(p *remedy.Policy) { p.Risk = remedy.Low }), nil, "", "risk is medium"},
+		"no more": {change(func(p *remedy.Policy) { p.TakeBack = false }), nil, "", "The policy takes nothing back"},
+	} {
+		for _, done := range []int{0, 1} { // steps that are taken back before
+			t.Run(fmt.Sprintf("%s after %d", name, done), func(t *testing.T) {
+				t.Parallel()
+				r := build(t, func(svc *corev1.Service) { svc.Annotations["example.com/second"] = "no" })
+				r.steps = append(r.steps, act{Name: "2", How: remedy.Medium, Annotate: set("example.com/second", "yes", "no")})
+				if done == 1 { // what is left must be what is too much
+					r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "new", "old")}, act{Name: "2", Annotate: set("example.com/second", "yes", "no")}}
+				}
+				r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+				r.ends(event.Waiting)
+				r.advance(20 * time.Minute)
+				r.advance(r.ends(event.Waiting).Wait)
+				if done == 0 {
+					tt.stop(r)
+				} else {
+					r.once("after 2 back", func(context.Context) error { tt.stop(r); return nil })
+				}
+				before := func() int { return r.count("after 2 back") + r.count("after 1 back") }
+				if tt.held == "" {
+					rec := r.ends(event.Failed)
+					if before() != done || rec.Ask == "" || !strings.Contains(rec.Rule, tt.says) {
+						t.Errorf("%d steps were taken back: rule %q, ask %q", before(), rec.Rule, rec.Ask)
+					}
+					return
+				}
+				rec := r.ends(event.Waiting)
+				if rec.Held != tt.held || rec.Wait <= 0 || before() != done {
+					t.Errorf("held by %q for %s, %d steps were taken back", rec.Held, rec.Wait, before())
+				}
+				records := len(r.journal())
+				for range 3 {
+					r.advance(rec.Wait)
+					rec = r.ends(event.Waiting)
+				}
+				if got := len(r.journal()); got != records || before() != done {
+					t.Errorf("while it lasts %d records were written, and %d steps taken back", got-records, before())
+				}
+				r.restart()
+				tt.goOn(r)
+				r.advance(rec.Wait)
+				r.ends(event.Undone)
+				if svc := r.live(); svc.Annotations[key] != "old" || svc.Annotations["example.com/second"] != "no" {
+					t.Errorf("it is left with %v", svc.Annotations)
+				}
+				r.wrote(4)
+			})
+		}
+	}
+}
+
+// A pause, a freeze, and a label that has the class observe hold what is left of a plan
+// between any two of its steps, in one run, too.
+func TestHeldBetweenSteps(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		stop func(*rig)
+		says string
+	}{
+		"pause": {func(r *rig) {
+			r.must(engine.SetPause(r.Context(), r.env.Stream, engine.Pause{Cluster: r.env.Cluster, By: "ann"}))
+		}, "Paused by ann"},
+		"freeze": {func(r *rig) {
+			p := r.policy
+			p.Freezes = []remedy.Freeze{{Name: "sale", Start: time.Now().Add(-time.Hour), End: time.Now().Add(1000 * time.Hour)}}
+			r.setPolicy(p)
+		}, "sale"},
+		"observe": {func(r *rig) {
+			p := r.policy
+			p.Mode = remedy.Observe
+			r.setPolicy(p)
+		}, "Observe mode"},
+		"a label of the Service": {func(r *rig) { r.patch("", `{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`) }, "Observe mode"},
+		"a label of the namespace": {func(r *rig) {
+			_, err := r.kube.Client().CoreV1().Namespaces().Patch(r.Context(), r.svc.Namespace, types.MergePatchType,
+				[]byte(`{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`), metav1.PatchOptions{})
+			r.must(err)
+		}, "Observe mode"},
+	} {
+		for _, left := range []remedy.Step{act{Name: "2", Annotate: set("example.com/second", "yes", "")}, step.TagLB{Key: "k", Value: "v"}} {
+			t.Run(fmt.Sprintf("%s before %s", name, left.Kind()), func(t *testing.T) {
+				t.Parallel()
+				r := build(t)
+				if tag, ok := left.(step.TagLB); ok {
+					tag.LB = r.lb
+					left = tag
+				}
+				r.steps = append(r.steps, left)
+				r.once("after 1", func(context.Context) error { tt.stop(r); return nil })
+				for range 3 {
+					rec := r.ends(event.Waiting)
+					if rec.Next != 1 || !strings.Contains(rec.Rule, tt.says) {
+						t.Errorf("%d steps were made: %s", rec.Next, rec.Rule)
+					}
+					r.advance(rec.Wait)
+				}
+				r.wrote(1)
+				if _, ok := r.tags()["k"]; ok {
+					t.Error("the tag was written")
+				}
+			})
+		}
+	}
+}

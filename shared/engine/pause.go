@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// A Pause stops every step that has not started.
+type Pause struct {
+	Cluster string    `json:"cluster,omitempty"` // empty: all clusters
+	By      string    `json:"by"`
+	At      time.Time `json:"at"`
+	Why     string    `json:"why,omitempty"`
+}
+
+// String says who has paused what, as a sentence.
+func (p Pause) String() string {
+	text := "Paused by " + p.By
+	if !p.At.IsZero() {
+		text += " at " + p.At.Format(time.RFC3339)
+	}
+	if p.Why != "" {
+		text += ": " + p.Why
+	}
+	return text + "."
+}
+
+func pauseKey(cluster string) string {
+	if cluster == "" {
+		return "pause"
+	}
+	return "pause." + cluster
+}
+
+// SetPause puts a pause in force. Another one of the same cluster stays as it is.
+func SetPause(ctx context.Context, s *stream.Stream, p Pause) error {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode the pause: %w", err)
+	}
+	if _, err := s.Create(ctx, pauseKey(p.Cluster), data, 0); err != nil {
+		return fmt.Errorf("pause: %w", err)
+	}
+	return nil
+}
+
+// Resume ends the pause of a cluster, or that of all (""), and returns it; nil if
+// there was none.
+func Resume(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
+	p, err := pauseOf(ctx, s, cluster)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	if err := s.Delete(ctx, pauseKey(cluster)); err != nil {
+		return nil, fmt.Errorf("resume: %w", err)
+	}
+	return p, nil
+}
+
+// Pauses returns all pauses that are in force, that of all clusters first.
+func Pauses(ctx context.Context, s *stream.Stream) ([]Pause, error) {
+	keys, err := s.Keys(ctx, "pause.*")
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(keys)
+	all := []Pause{}
+	for _, k := range append([]string{"pause"}, keys...) {
+		p, err := pauseOf(ctx, s, strings.TrimPrefix(strings.TrimPrefix(k, "pause"), "."))
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			all = append(all, *p)
+		}
+	}
+	return all, nil
+}
+
+// Paused returns the pause that is in force in a cluster; nil if there is none. One
+// that can't be decoded is one all the same, and an error leaves it open: who can't
+// tell must not write.
+func Paused(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
+	p, err := pauseOf(ctx, s, "")
+	if err != nil || p != nil || cluster == "" {
+		return p, err
+	}
+	return pauseOf(ctx, s, cluster)
+}
+
+func pauseOf(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
+	data, err := s.Get(ctx, pauseKey(cluster))
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read whether all is paused: %w", err)
+	}
+	var p Pause
+	if json.Unmarshal(data, &p) != nil || p.By == "" || p.Cluster != cluster {
+		p = Pause{Cluster: cluster, By: "somebody", Why: "who and why can't be read"}
+	}
+	return &p, nil
+}

@@ -1,0 +1,178 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// tell writes an Event of the controller about a Service.
+func (r *rig) tell(svc *corev1.Service, reason, typ, message string, count int, ago time.Duration) {
+	r.Helper()
+	at := metav1.NewTime(time.Now().Add(-ago))
+	_, err := r.kube.Client().CoreV1().Events(svc.Namespace).Create(r.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: svc.Name + "."},
+		InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: svc.Namespace, Name: svc.Name, UID: svc.UID},
+		Reason:         reason, Type: typ, Message: message, Source: corev1.EventSource{Component: "service-controller"},
+		Count: int32(count), FirstTimestamp: at, LastTimestamp: at,
+	}, metav1.CreateOptions{})
+	r.must(err)
+}
+
+// Which Services fail like the one in hand is told by the newest Event of each.
+func TestPeers(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.class.Texts = []string{"it is old"}
+	const same = "Error syncing load balancer []: Message: It is old."
+	const other = "Error syncing load balancer []: Message: It is something else."
+	service := func(name string) *corev1.Service {
+		return r.create(&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: r.svc.Namespace, Name: name},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+		})
+	}
+	failed := func(svc *corev1.Service, message string, count int, ago time.Duration) {
+		r.tell(svc, "SyncLoadBalancerFailed", "Warning", message, count, ago)
+	}
+	good := func(svc *corev1.Service, count int, ago time.Duration) {
+		r.tell(svc, "EnsuredLoadBalancer", "Normal", "Ensured load balancer [lb-1]", count, ago)
+	}
+	failed(r.svc, same, 4, time.Minute)
+	a := service("a")
+	failed(a, same, 20, time.Minute)
+	good(a, 3, time.Hour)
+	b := service("b")
+	failed(b, same, 30, time.Hour)
+	good(b, 1, time.Minute)
+	c := service("c")
+	failed(c, same, 10, time.Hour)
+	failed(c, other, 1, time.Minute)
+	d := service("d")
+	r.tell(d, "CleanLoadBalancerFailed", "Warning", "Error deleting load balancer [lb-1]: Message: It is old.", 2, time.Minute)
+	failed(service("e"), "DryRun: "+same, 7, time.Minute)
+	r.tell(service("f"), "UnAvailableLoadBalancer", "Normal", "There are no available nodes for LoadBalancer", 9, time.Minute)
+	gone := service("gone")
+	failed(gone, same, 50, time.Minute)
+	r.must(r.kube.Client().CoreV1().Services(gone.Namespace).Delete(t.Context(), gone.Name, metav1.DeleteOptions{}))
+	cleaned := service("cleaned")
+	failed(cleaned, same, 1, time.Hour)
+	r.tell(cleaned, "CleanLoadBalancer", "Normal", "Clean load balancer", 1, time.Minute)
+
+	var got []remedy.Peer
+	r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+		all, err := c.Peers(ctx)
+		for _, f := range all {
+			if f.Namespace == r.svc.Namespace {
+				f.Namespace = "ns"
+				got = append(got, f)
+			}
+		}
+		return remedy.Plan{Finding: "f", Ask: "a"}, err
+	}
+	r.ends(event.Asked)
+	want := []remedy.Peer{
+		{Namespace: "ns", Name: "web", Failed: 4, Fails: true, Same: true},
+		{Namespace: "ns", Name: "b", Failed: 30, Good: 1},
+		{Namespace: "ns", Name: "a", Failed: 20, Good: 3, Fails: true, Same: true},
+		{Namespace: "ns", Name: "c", Failed: 11, Fails: true},
+		{Namespace: "ns", Name: "d", Failed: 2, Fails: true, Same: true},
+		{Namespace: "ns", Name: "cleaned", Failed: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("peers (-want +got):\n%s", diff)
+	}
+	if got, want := remedy.Together(got), "By their Events 3 Services of the cluster fail for this: ns/web, ns/a, ns/d."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A sentence about many names a few, and one about nobody says so.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	peers := []remedy.Peer{{Namespace: "shop", Name: "web", Same: true}, {Namespace: "shop", Name: "other", Fails: true}}
+	if got, want := remedy.Together(peers), "By the Events of the cluster no other Service fails for this."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for i := range 200 {
+		peers = append(peers, remedy.Peer{Namespace: "shop", Name: fmt.Sprintf("s%d", i), Same: true})
+	}
+	got := remedy.Together(peers)
+	if !strings.Contains(got, "201 Services") || !strings.HasSuffix(got, "shop/web, shop/s0, shop/s1, shop/s2, shop/s3 and 196 more.") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What is to pass by itself is looked at less and less often, until somebody is
+// asked; then it is asked again as long as the failure comes back, and a look
+// says the same.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.class.Diagnose = func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
+		if c.Lasts() {
+			return remedy.Plan{Finding: "It lasts.", Ask: "Look why."}, nil
+		}
+		return remedy.Plan{Finding: "It is busy.", Wait: c.PollInterval()}, nil
+	}
+	look := func(want event.Result) {
+		t.Helper()
+		if rec, err := engine.Look(t.Context(), r.env, r.class, r.event); err != nil || rec.Result != want {
+			t.Errorf("a look ends as %s, %v, want %s", rec.Result, err, want)
+		}
+	}
+	look(event.Waiting)
+	var pauses []time.Duration
+	for range 8 {
+		rec := r.ends(event.Waiting)
+		pauses = append(pauses, rec.Wait.Round(10*time.Second))
+		r.advance(rec.Wait)
+	}
+	const s, m = time.Second, time.Minute
+	if diff := cmp.Diff([]time.Duration{30 * s, 30 * s, m, 2 * m, 3 * m, 3 * m, 3 * m, 3 * m}, pauses); diff != "" {
+		t.Errorf("pauses (-want +got):\n%s", diff)
+	}
+	look(event.Asked)
+	r.ends(event.Asked)
+	look(event.Asked)
+	r.advance(5 * m)
+	r.event = r.failure(class, r.now())
+	r.ends(event.Asked)
+	r.advance(time.Hour)
+	r.event = r.failure(class, r.now())
+	r.ends(event.Waiting)
+	r.wrote(0)
+}
+
+// What the API said is shown without what the controller put around it.
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"Error syncing load balancer [lb-1]: Message: The system is busy.":                                 `"The system is busy"`,
+		"Error syncing load balancer []: Message: code: 400, The Lock [x] is conflict. ":                   `"The Lock [x] is conflict"`,
+		"Error syncing load balancer []: apply model error:\n\tnlb n is in creating status":                `"apply model error: nlb n is in creating status"`,
+		"Error syncing load balancer []: Message: A thing., there are unprocessed listeners in reconcile]": `"A thing"`,
+		"Fail to ensure loadbalancer, error Message: A thing.. k8s/80/web/shop/c1":                         `"A thing"`,
+		"Error syncing load balancer []: expect [lb-1], actual [lb-2]":                                     `"expect [lb-1], actual [lb-2]"`,
+		"Error deleting load balancer: a thing., ":                                                         `"a thing"`,
+		"Error syncing load balancer []: Message: " + strings.Repeat("é", 300):                             `"` + strings.Repeat("é", 100) + `"…`,
+		"Error syncing load balancer []: Message: The \"name\" is \x00odd.":                                `"The \"name\" is \x00odd"`,
+		"call DescribeX: SDK.ServerError\nErrorCode: X\nMessage: No such thing.\nMore: map[]":              `"No such thing"`,
+		"": `""`,
+	} {
+		c := remedy.Case{Event: event.Failure{Message: message}}
+		if got := c.Said(); got != want {
+			t.Errorf("of %q it said %s, want %s", message, got, want)
+		}
+	}
+}

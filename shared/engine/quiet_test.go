@@ -1,0 +1,270 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/fixture"
+)
+
+// A sync that says that it leaves backends out succeeds all the same: only the
+// class's own cause tells whether the failure is over.
+func TestQuietReasons(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		reason string
+		want   event.Result
+	}{
+		{"SyncLoadBalancerFailed", event.Gone},
+		{"UnAvailableLoadBalancer", event.Asked},
+		{"NoBackend", event.Asked},
+		{"SkipSyncBackends", event.Asked},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			t.Parallel()
+			r := build(t, fixture.Ingress("192.168.0.9"))
+			r.sync("h1", "192.168.0.9")
+			r.event.Failure.Reason = tt.reason
+			r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+			r.ends(tt.want)
+			r.on("holds", nil)
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
+			r.event.Again = true
+			r.ends(event.Gone)
+		})
+	}
+}
+
+// How long a failure is known to stand.
+func TestWaited(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	var waited time.Duration
+	r.class.Diagnose = func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
+		waited = c.Waited()
+		return remedy.Plan{Finding: "f", Wait: time.Minute}, nil
+	}
+	about := func(want time.Duration) {
+		t.Helper()
+		r.ends(event.Waiting)
+		if waited < want || waited > want+20*time.Second {
+			t.Errorf("it has waited %s, want %s", waited, want)
+		}
+	}
+	about(10 * time.Second)
+	r.advance(5 * time.Minute)
+	about(5 * time.Minute)
+	// The failure comes back, and the case has waited since before.
+	r.event = r.failure(class, r.now())
+	about(5 * time.Minute)
+	r.event.Failure.Last = time.Time{}
+	about(5 * time.Minute)
+}
+
+// What others decide about may take longer than what passes by itself.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Wait: time.Hour, Patience: 48 * time.Hour})
+	for range 47 {
+		r.ends(event.Waiting)
+		r.advance(time.Hour)
+	}
+	r.ends(event.Waiting)
+	r.advance(2 * time.Hour)
+	if rec := r.ends(event.Asked); !strings.Contains(rec.Rule, "has lasted 49h") {
+		t.Errorf("the rule is %q", rec.Rule)
+	}
+}
+
+// A plan that writes nothing to the Service leaves no mark there: the class's own
+// cause is asked, and while it stands the case is diagnosed afresh.
+func TestByCause(t *testing.T) {
+	t.Parallel()
+	r := build(t, fixture.Labels(map[string]string{ccm.HashLabel: "h1"}), fixture.Ingress("192.168.0.9"))
+	r.policy.Classes = map[string]remedy.Class{class: {OneWay: true}}
+	far, made, gone := elsewhere{At: "quota/x"}, 0, false
+	r.class.Steps = append(r.class.Steps, elsewhere{})
+	r.env.Decode = func(kind string, data []byte) (remedy.Step, error) {
+		if kind == far.Kind() {
+			var s elsewhere
+			err := json.Unmarshal(data, &s)
+			s.did = &made
+			return s, err
+		}
+		return r.decode(kind, data)
+	}
+	far.did = &made
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Is(!gone), nil }
+	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
+		if made == 0 {
+			return remedy.Plan{Finding: "It is too little.", Steps: []remedy.Step{far}}, nil
+		}
+		return remedy.Plan{Finding: "Somebody decides about it.", Wait: time.Minute, Patience: time.Hour}, nil
+	}
+	rec := r.ends(event.Waiting)
+	if made != 1 || !rec.Done() || rec.Reason != event.ByCause || rec.Wait != 30*time.Second {
+		t.Fatalf("made %d times, then %+v", made, rec)
+	}
+	r.advance(rec.Wait)
+	rec = r.ends(event.Waiting)
+	if made != 1 || len(rec.Steps) != 0 || rec.Finding != "Somebody decides about it." {
+		t.Errorf("made %d times, then %+v", made, rec)
+	}
+	gone = true
+	r.advance(rec.Wait)
+	if rec := r.ends(event.Fixed); made != 1 {
+		t.Errorf("made %d times, then %+v", made, rec)
+	}
+	r.wrote(0)
+
+	// A run that was killed after the write takes it up there.
+	made, gone = 0, false
+	r.event = r.failure(class, r.now().Add(time.Minute))
+	r.advance(2 * time.Minute)
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) {
+		return remedy.Yes, r.hit(t.Context(), "verdict")
+	}
+	asked := 0
+	r.on("verdict", func(ctx context.Context) error {
+		if asked++; asked == 2 {
+			return kill(ctx)
+		}
+		return nil
+	})
+	r.dies()
+	r.advance(3 * time.Minute)
+	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
+	if r.ends(event.Fixed); made != 1 {
+		t.Errorf("made %d times", made)
+	}
+
+	// A Service that went meanwhile is no success, and what can't be told is an error.
+	for _, tt := range []struct {
+		name  string
+		write func()
+		want  event.Result
+		err   string
+	}{
+		{"an error", func() {
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, errBoom }
+		}, "", "ask whether the failure holds: boom"},
+		{"unknown", func() {
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
+		}, event.Waiting, ""},
+	} {
+		made = 0
+		r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+		r.event = r.failure(class, r.now().Add(time.Minute))
+		r.advance(2 * time.Minute)
+		far.then = tt.write
+		if tt.err != "" {
+			r.fails(tt.err)
+		} else {
+			r.ends(tt.want)
+		}
+		far.then = nil
+	}
+}
+
+// elsewhere is a step that writes to something else than the Service.
+type elsewhere struct {
+	act
+	At  string `json:"at"`
+	did *int
+
+	then func() // happens right after the write
+}
+
+func (elsewhere) Kind() string     { return "elsewhere" }
+func (e elsewhere) Target() string { return e.At }
+func (elsewhere) String() string   { return "write elsewhere" }
+
+func (e elsewhere) Check(context.Context, *remedy.Case) (remedy.State, error) {
+	if *e.did > 0 {
+		return remedy.Done, nil
+	}
+	return remedy.Todo, nil
+}
+
+func (e elsewhere) Apply(context.Context, *remedy.Case, *remedy.Writers) error {
+	*e.did++
+	if e.then != nil {
+		e.then()
+	}
+	return nil
+}
+
+func (elsewhere) Undo() (remedy.Step, bool) { return nil, false }
+
+// The ports of a Service are somebody's, too.
+func TestOwnedPorts(t *testing.T) {
+	t.Parallel()
+	applied := func(svc *corev1.Service) {
+		svc.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = `{"metadata":{"annotations":{}},"spec":{"ports":[{"port":80,"targetPort":"http"}]}}`
+	}
+	for _, tt := range []struct {
+		name    string
+		edit    func(*corev1.Service)
+		manager string
+		owner   string
+		note    string
+	}{
+		{name: "nobody's"},
+		{name: "Argo CD's", manager: "argocd-controller", owner: "argocd-controller"},
+		{name: "a person's", manager: "kubectl"},
+		{name: "last applied", edit: applied, note: "next kubectl apply reverts"},
+		{name: "last applied on an object with a mark", edit: fixture.Edits(applied, fixture.Labels(map[string]string{"argocd.argoproj.io/instance": "shop"})), owner: "argocd.argoproj.io/instance"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.edit == nil {
+				tt.edit = func(*corev1.Service) {}
+			}
+			r := build(t, tt.edit)
+			r.policy.Classes = map[string]remedy.Class{class: {OneWay: true}}
+			if tt.manager != "" {
+				force := true
+				_, err := r.kube.Client().CoreV1().Services(r.svc.Namespace).Patch(t.Context(), "web", types.ApplyPatchType,
+					[]byte(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"web"},"spec":{"ports":[{"port":80,"protocol":"TCP","targetPort":"http"}]}}`),
+					metav1.PatchOptions{FieldManager: tt.manager, Force: &force})
+				r.must(err)
+			}
+			r.steps = []remedy.Step{ports{act{Name: "1", Annotate: set(key, "new", "old")}}}
+			r.class.Steps = append(r.class.Steps, ports{})
+			r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
+				return remedy.Plan{Finding: "f", Steps: r.steps}, nil
+			}
+			rec, err := engine.Look(t.Context(), r.env, r.class, r.event)
+			r.must(err)
+			if tt.owner == "" {
+				if rec.Result != event.Planned || !strings.Contains(rec.Note, tt.note) || (tt.note == "") != (rec.Note == "") {
+					t.Errorf("ended as %q, note %q", rec.Result, rec.Note)
+				}
+				return
+			}
+			if rec.Result != event.Asked || !strings.Contains(rec.Rule, tt.owner) || !strings.Contains(rec.Ask, "Commit this patch") {
+				t.Errorf("ended as %q, rule %q, ask %q", rec.Result, rec.Rule, rec.Ask)
+			}
+		})
+	}
+}
+
+// ports is a step that changes the Service's ports.
+type ports struct{ act }
+
+func (ports) Kind() string              { return "ports" }
+func (ports) Keys() []string            { return []string{remedy.PortsKey} }
+func (ports) Patch(*remedy.Case) []byte { return []byte(`{"spec":{"ports":[]}}`) }
+func (ports) Undo() (remedy.Step, bool) { return nil, false }

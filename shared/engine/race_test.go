@@ -1,0 +1,293 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// Of many runs on one Service at once exactly one writes, and none of the others
+// takes the ones before it for dead.
+func TestManyRuns(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	const n = 12
+	var wait sync.WaitGroup
+	results := make([]event.Record, n)
+	for i := range n {
+		env := *r.env
+		env.Stream = r.connect()
+		wait.Go(func() {
+			var err error
+			if results[i], err = engine.Run(t.Context(), &env, r.class, r.event); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	for _, rec := range results {
+		if rec.Result != event.Waiting {
+			t.Errorf("a run ended as %q: %s", rec.Result, rec.Finding)
+		}
+	}
+	r.wrote(1)
+	r.sync("h2", "192.168.0.9")
+	r.advance(10 * time.Second)
+	r.ends(event.Fixed)
+	intents := 0
+	for _, rec := range r.journal() {
+		if rec.Phase == event.Intent {
+			intents++
+		}
+	}
+	if intents != 1 {
+		t.Errorf("%d intents stand in the journal", intents)
+	}
+}
+
+// A slow run that another has overtaken loses its right to write with its next append.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.once("diagnose", func(ctx context.Context) error {
+		r.advance(time.Minute)
+		r.ends(event.Waiting) // writes; the sync doesn't show yet
+		return nil
+	})
+	rec := r.ends(event.Waiting)
+	if rec.Wait <= 0 {
+		t.Error("the one overtaken doesn't come back")
+	}
+	r.wrote(1)
+}
+
+// Several classes at once on one Service: what one has begun to write, no other disturbs.
+func TestManyClasses(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	other := *r.class
+	other.Class = "other"
+	var theirs event.Record
+	r.once("before 1", func(ctx context.Context) error {
+		var err error
+		theirs, err = engine.Run(ctx, r.env, &other, r.failure("other", time.Now().Add(-time.Minute)))
+		return err
+	})
+	r.env.Watch = 20 * time.Second
+	r.on("after 1", r.syncs)
+	r.ends(event.Fixed)
+	if theirs.Result != event.Waiting || theirs.Wait <= 0 {
+		t.Errorf("the other class ended as %q", theirs.Result)
+	}
+	r.wrote(1)
+	for i, rec := range r.journal() {
+		if rec.Class == "other" {
+			t.Errorf("record %d is of the other class, in phase %s", i, rec.Phase)
+		}
+	}
+
+	// What the first class left open when it died blocks the other for the lease only.
+	r = build(t)
+	r.once("after 1", kill)
+	r.dies()
+	ev := r.failure("other", time.Now().Add(-time.Minute))
+	rec, err := engine.Run(t.Context(), r.env, &other, ev)
+	if err != nil || rec.Result != event.Waiting {
+		t.Errorf("the other class ended as %q, %v", rec.Result, err)
+	}
+	r.advance(2 * time.Minute)
+	rec, err = engine.Run(t.Context(), r.env, &other, ev)
+	if err != nil || rec.Result != event.Gone {
+		t.Errorf("behind the lease the other class ended as %q, %v", rec.Result, err)
+	}
+}
+
+// A run that another class's record stopped has not crashed.
+func TestLostIsNoCrash(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	other := *r.class
+	other.Class, other.Steps = "other", nil
+	other.StillFails = nil
+	other.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Wait: time.Second})
+	ev := r.failure("other", time.Now().Add(-time.Minute))
+	r.on("diagnose", func(ctx context.Context) error {
+		if _, err := engine.Run(ctx, r.env, &other, ev); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	for range 5 {
+		r.ends(event.Waiting)
+		r.advance(time.Minute)
+	}
+	r.on("diagnose", nil)
+	rec := r.ends(event.Waiting)
+	if !rec.Done() || rec.Crashes != 0 {
+		t.Errorf("ended with %d steps and %d crashes: %s", rec.Next, rec.Crashes, rec.Finding)
+	}
+}
+
+// Services of one place: each gets one or chooses something else, and says so.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	var full, taken int
+	place := "place-" + t.Name() + fmt.Sprint(time.Now().UnixNano())
+	for range 3 {
+		r := build(t)
+		r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+			if c.Full(place) {
+				return remedy.Plan{Finding: "No place is left.", Ask: "Make room."}, nil
+			}
+			return remedy.Plan{Finding: "There is room.", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
+		}
+		switch rec := r.run(); rec.Result {
+		case event.Asked:
+			full++
+			r.wrote(0)
+		case event.Waiting:
+			taken++
+			r.wrote(1)
+		}
+	}
+	if taken != 1 || full != 2 {
+		t.Errorf("%d Services took the only place, %d asked", taken, full)
+	}
+
+	// A class that doesn't listen is stopped.
+	r := build(t)
+	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
+		return remedy.Plan{Finding: "f", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
+	}
+	r.fails("which has no place left")
+	r.wrote(0)
+
+	// So is one whose claim has no name.
+	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
+		return remedy.Plan{Finding: "f", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: "a..b", Of: 1}}}, nil
+	}
+	r.fails("claim a place")
+
+	// What ends while it looks for another place ends there.
+	for _, point := range []string{"holds", "diagnose"} {
+		r = build(t)
+		r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+			if !c.Full(place) {
+				r.on(point, boom)
+			}
+			return remedy.Plan{Finding: "f", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, r.hit(ctx, "diagnose")
+		}
+		if point == "diagnose" {
+			r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+				if !c.Full(place) {
+					r.remove()
+				}
+				return remedy.Plan{Finding: "f", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
+			}
+			r.ends(event.Gone)
+		} else {
+			r.fails("boom")
+		}
+		r.wrote(0)
+	}
+}
+
+// Two cases that write to one thing do it one after the other.
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	target := fmt.Sprint("ram/p", time.Now().UnixNano())
+	a, b := build(t), build(t)
+	for _, r := range []*rig{a, b} {
+		r.steps = []remedy.Step{act{Name: "1", At: target, Annotate: set(key, "new", "old")}}
+	}
+	a.once("before 1", func(context.Context) error {
+		rec := b.ends(event.Waiting)
+		if rec.Next != 0 || rec.Wait <= 0 {
+			t.Errorf("the second case wrote %d steps", rec.Next)
+		}
+		b.wrote(0)
+		return nil
+	})
+	a.ends(event.Waiting)
+	a.wrote(1)
+	b.advance(5 * time.Second)
+	b.ends(event.Waiting)
+	b.wrote(1)
+
+	// A lock that can't be taken is an error, and those before it are given back.
+	r := build(t)
+	r.steps = []remedy.Step{
+		act{Name: "1", At: target, Annotate: set(key, "new", "old")},
+		act{Name: "2", At: "x..y", Annotate: set(key, "newer", "new")},
+	}
+	r.fails("lock x..y")
+	r.wrote(0)
+	_, held, err := r.env.Stream.Lock(t.Context(), "target."+target, "test", time.Second)
+	if err != nil || !held {
+		t.Errorf("the first lock was kept: %t, %v", held, err)
+	}
+}
+
+// However many cases wait for their turn, all get one: who comes back at the
+// moment that it was given doesn't queue again.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	var rigs []*rig
+	for range 6 {
+		r := build(t)
+		r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
+		if len(rigs) > 0 { // one cluster for all
+			r.env.Cluster, r.event.Failure.Cluster = rigs[0].env.Cluster, rigs[0].env.Cluster
+		}
+		rigs = append(rigs, r)
+	}
+	written := 0
+	var waits []time.Duration
+	for i, r := range rigs {
+		rec := r.ends(event.Waiting)
+		if rec.Next == 1 {
+			written++
+			continue
+		}
+		waits = append(waits, rec.Wait)
+		if want := time.Duration(i) * 5 * time.Second; rec.Wait > want || rec.Wait < want-5*time.Second {
+			t.Errorf("case %d waits %s, want about %s", i, rec.Wait, want)
+		}
+	}
+	if written != 1 || !slices.IsSorted(waits) {
+		t.Errorf("%d wrote at once; the others wait %v", written, waits)
+	}
+	for i, r := range rigs[1:] {
+		r.advance(waits[i])
+		if rec := r.ends(event.Waiting); rec.Next != 1 {
+			t.Errorf("case %d came back at its moment and was sent away for %s: %s", i+1, rec.Wait, rec.Rule)
+		}
+		r.wrote(1)
+	}
+}
+
+// A moment that is near is waited for within the run; the end of the run ends it.
+func TestPaceSoon(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
+	at, err := r.env.Stream.Pace(t.Context(), "touch."+r.env.Cluster, 5*time.Second)
+	r.must(err)
+	r.env.Watch = 20 * time.Second
+	r.env.Bound = 500 * time.Millisecond
+	r.fails("deadline exceeded")
+	r.wrote(0)
+
+	r.env.Bound = 0
+	r.advance(time.Until(at) + 10*time.Second)
+	r.on("after 1", r.syncs)
+	r.ends(event.Fixed)
+	r.wrote(1)
+}

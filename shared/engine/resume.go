@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// unread ends a run that can't read the journal: a record that no version of
+// this program can read blocks the Service, and asking each second won't help.
+var unread = event.Record{Result: event.Waiting, Wait: time.Minute}
+
+// load reads the last record of this Service and class, and what is known of the runs.
+func (x *run) load(ctx context.Context) (event.Record, error) {
+	if err := x.remember(ctx); err != nil {
+		return event.Record{}, err
+	}
+	last, err := x.journal.Load(ctx)
+	if err != nil {
+		return event.Record{}, fmt.Errorf("read the journal: %w", err)
+	}
+	if last == nil {
+		return event.Record{}, nil
+	}
+	return decode(*last)
+}
+
+// others returns the last record of the Service if it is another class's; the
+// zero record if it is this one's. It is read after this class's own: a record
+// that came in between makes the next append fail.
+func (x *run) others(ctx context.Context) (event.Record, error) {
+	uid := x.ev.Failure.Service.UID
+	last, err := x.env.Stream.Last(ctx, stream.Cases, event.CaseFilter(x.env.Cluster, uid))
+	switch {
+	case errors.Is(err, stream.ErrNotFound):
+		return event.Record{}, nil
+	case err != nil:
+		return event.Record{}, fmt.Errorf("read the journal: %w", err)
+	case last.Subject == event.CaseSubject(x.env.Cluster, uid, x.r.Class):
+		return event.Record{}, nil
+	}
+	return decode(last)
+}
+
+// writing returns for how long the run that wrote the record may still be writing.
+func (x *run) writing(rec event.Record) time.Duration {
+	if rec.Phase != event.Intent && rec.Phase != event.Step || rec.Done() {
+		return 0
+	}
+	return x.env.bound() - x.since(rec.At)
+}
+
+func decode(m stream.Message) (event.Record, error) {
+	rec, err := event.DecodeRecord(m.Header, m.Data)
+	if err != nil {
+		return event.Record{}, fmt.Errorf("read the journal: %w", err)
+	}
+	return rec, nil
+}
+
+// What a run does after it has read the journal.
+type next int
+
+const (
+	afresh   next = iota // diagnose
+	answered             // nothing: the journal has the answer
+	goOn                 // apply the rest of the steps
+	prove                // all is written; look whether it worked
+	takeBack             // it did not work, and the policy wants it undone
+	refuse               // nothing: the journal holds what is no plan of the class
+)
+
+// resume decides from the last record how to go on, and begins the new one. agreed
+// says that a person has approved the plan that the last record asks about.
+func (x *run) resume(prev event.Record, agreed bool) (next, event.Record) {
+	x.begin(prev)
+	x.sign()
+	if prev.Phase == "" {
+		return afresh, event.Record{}
+	}
+	later := func(d time.Duration) (next, event.Record) {
+		prev.Result, prev.Wait = event.Waiting, max(d, time.Second)
+		return answered, prev
+	}
+	open := prev.Phase == event.Intent || prev.Phase == event.Step
+	held := prev.Phase == event.Settled && prev.Held != ""
+	parked := prev.Phase == event.Settled && prev.Result == event.Waiting && len(prev.Steps) > 0 && !held
+	var left time.Duration // until the run that wrote prev, or what it waits for, is over
+	switch {
+	case open && !prev.Done():
+		left = x.writing(prev)
+	case parked && !prev.Done(), held && prev.Event == x.ev.ID && !x.ev.Again:
+		left = prev.Wait - x.since(prev.At)
+	}
+	if left > 0 {
+		return later(left)
+	}
+	switch {
+	case prev.Held == event.TakenBack, prev.Undoing && !final(prev.Result):
+		return takeBack, event.Record{}
+	case held || agreed:
+		return afresh, event.Record{}
+	case parked && prev.Done() && prev.Reason == event.ByCause:
+		return afresh, event.Record{}
+	case (open || parked) && prev.Done():
+		return x.take(prev, prove)
+	case (open || parked) && len(prev.Attempts) > 0 && x.since(prev.Attempts[len(prev.Attempts)-1]) > stale:
+		return afresh, event.Record{}
+	case open || parked:
+		return x.take(prev, goOn)
+	case prev.Phase == event.Started:
+		return afresh, event.Record{}
+	case x.ev.Again:
+		return afresh, event.Record{}
+	case (prev.Event == x.ev.ID || x.lease.state.Event == x.ev.ID) && prev.Result.Settled():
+		return answered, prev
+	case prev.Result == event.Fixed && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.IsZero():
+		return answered, prev
+	}
+	return afresh, event.Record{}
+}
+
+// since returns how long ago a time was. A clock that jumped back must not make
+// anything wait for longer than it was to wait: it is never negative.
+func (x *run) since(at time.Time) time.Duration { return max(0, x.env.now().Sub(at)) }
+
+// begin starts the record of this run. An open case goes on under its ID; after
+// one that ended, another begins.
+func (x *run) begin(prev event.Record) {
+	f := x.ev.Failure
+	x.rec = event.Record{
+		Case: caseID(f), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service,
+		Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
+		Recorded: f.Recorded, Trace: cmp.Or(f.Trace, event.TraceOf(f.Cluster, x.ev.ID)),
+		Who: x.env.Who, First: x.env.now(), Began: x.clock,
+	}
+	if prev.Event == x.ev.ID && prev.Phase == event.Settled {
+		x.rec.Prior = prev.At
+	}
+	for _, at := range prev.Attempts {
+		if x.since(at) < attemptsFor {
+			x.rec.Attempts = append(x.rec.Attempts, at)
+		}
+	}
+	ended := prev.Phase == "" || prev.Phase == event.Settled && final(prev.Result)
+	if !ended {
+		x.rec.Case, x.rec.First = prev.Case, prev.First
+		if opened := cmp.Or(prev.Opened, prev.Trace); event.TraceID(opened) != event.TraceID(x.rec.Trace) {
+			x.rec.Opened = opened
+		}
+		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
+	}
+	x.rec.Errors = x.errors(prev)
+	switch {
+	case prev.Phase == event.Settled && prev.Result == event.Undone:
+		x.rec.Back = prev.At
+	case !ended:
+		x.rec.Back = prev.Back
+	}
+	x.rec.Since = x.waitsSince(prev)
+	if !f.Last.IsZero() {
+		x.rec.Timings.Queue = x.since(f.Last)
+	}
+	// Numbers go on where attempts are forgotten: a mark that the Service bears
+	// already would wake nobody.
+	x.rec.Attempt = prev.Attempt
+	x.c.ID, x.c.Attempt = x.rec.Case, max(prev.Attempt, len(x.rec.Attempts))+1
+}
+
+// caseID returns the ID of the case that begins with this failure.
+func caseID(f event.Failure) string {
+	uid := f.Service.UID
+	if len(uid) > 8 {
+		uid = uid[:8]
+	}
+	return fmt.Sprintf("%s-%s", uid, f.Last.UTC().Format("20060102T150405"))
+}
+
+// sign lets all further lines of the log bear the case.
+func (x *run) sign() {
+	x.log = x.log.With("case", x.rec.Case)
+	x.c.Log = x.log
+}
+
+func final(r event.Result) bool {
+	switch r {
+	case event.Gone, event.Superseded, event.Fixed, event.Foreign, event.Failed, event.Undone:
+		return true
+	}
+	return false
+}
+
+// take takes a plan over from the record that it stands in. What stands there is data:
+// what is no plan of the class is refused.
+func (x *run) take(prev event.Record, n next) (next, event.Record) {
+	steps, err := x.r.Planned(x.env.Decode, prev)
+	switch {
+	case errors.Is(err, remedy.ErrUndeclared):
+		x.log.Error("journalled plan refused", "error", err)
+		x.rec.Finding = fmt.Sprintf("The journal holds what is no plan of the class, and nothing of it was applied: %s.", err)
+		x.rec.Ask = "Find out who has written it there. The next failure of the Service is diagnosed afresh."
+		return refuse, event.Record{}
+	case err != nil:
+		x.log.Error("journalled step can't be read", "error", err)
+		return afresh, event.Record{}
+	}
+	crashes := x.rec.Crashes
+	x.reserved = prev.Phase == event.Settled && prev.Reason == event.AfterOthers
+	rec := prev
+	rec.Event, rec.Message, rec.EventTime, rec.Who = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who
+	rec.Recorded, rec.Trace, rec.Opened, rec.Prior, rec.Began = x.rec.Recorded, x.rec.Trace, x.rec.Opened, x.rec.Prior, x.rec.Began
+	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason, rec.Crashes = x.rec.Timings, "", 0, "", "", crashes
+	x.rec, x.steps, x.intent = rec, steps, true
+	x.c.ID, x.c.Attempt = rec.Case, rec.Attempt
+	return n, event.Record{}
+}
+
+// idle reports whether the record is one of a case that waits and writes nothing.
+func idle(rec event.Record) bool {
+	return rec.Phase == event.Settled && rec.Result == event.Waiting && (len(rec.Steps) == 0 || rec.Held != "")
+}
+
+// lasting reports whether the record is one of a case that has asked because it
+// waited in vain. It need not wait again as long as its failure comes back.
+func lasting(rec event.Record) bool {
+	return rec.Phase == event.Settled && rec.Result == event.Asked && !rec.Since.IsZero()
+}
+
+// waitsSince returns since when the case waits whose last record this is; zero if
+// it doesn't.
+func (x *run) waitsSince(prev event.Record) time.Time {
+	if idle(prev) || lasting(prev) && x.since(x.last(prev)) < stale {
+		return prev.Since
+	}
+	return time.Time{}
+}
+
+// waited returns for how long the case has waited with nothing to write.
+func (x *run) waited() time.Duration {
+	if x.rec.Since.IsZero() {
+		return 0
+	}
+	return x.since(x.rec.Since)
+}

@@ -1,0 +1,390 @@
+// Package engine runs remedies: Run answers one failure for one class. It is the only place
+// where the phases meet, each in a file: resume, diagnose, decide, apply, verify. It writes
+// under the journal, which is lock and record at once: of any runs on one Service exactly
+// one gets to write, and what a killed run left open is taken up where it stood.
+//
+// # Where the code differs from the design it came from
+//
+// A run that waits between two steps (RAM takes a while to act on a new policy)
+// does not sleep: it ends as waiting with its next step in the journal, and goes
+// on from there when the stream delivers the event again.
+//
+// Before it diagnoses, a run takes a lease, in a key of the bucket for its Service
+// and class, and renews it until it ends, however slowly it reads: another one comes
+// back later. Who finds a lease that was left behind for ten seconds counts a run that
+// never ended, so that an event which kills its process becomes a question to a person
+// and not an endless loop. A run that was taken for dead and is not loses with its next
+// append. The lease of two minutes counts only from the intent, is in the journal, and
+// holds for all classes of the Service.
+//
+// A run that ends as the last record says, but for numbers in its sentences, leaves no
+// record: the key counts it. Thus a Service that stays broken does not fill the journal.
+//
+// What holds a plan back (a pause, a freeze, a budget) ends the run as waiting with
+// nothing of the plan begun: the case is diagnosed afresh, never applied as it was
+// planned. Budgets are places, as the design has them; a person's approval overrides
+// them, the allowed risk and a breaker, and lasts for one attempt.
+//
+// A plan in the journal is data, and what it says of its risk and of who agreed to it is
+// for people. A run that takes it over asks the class again as long as no step is made,
+// and works out the risk anew; that somebody has agreed is proven by the approval, which
+// is kept, for that attempt alone, until all is written.
+//
+// A plan with a step that can't be taken back asks, unless the policy says of the class
+// that it need not. To wake the controller is no such step.
+//
+// A plan that is parked until its moment to wake the controller keeps that moment:
+// who queued again each time would wait for ever where many do.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// An Env is what runs share: the cluster, the cloud, the stream and the policy.
+// It is safe for any number of runs at once.
+type Env struct {
+	Cluster     string         // ID of the cluster
+	Stream      *stream.Stream // the journal, the locks; nil: Look only
+	Kube        *kube.Cluster
+	KubeWriter  *kube.Writer
+	Cloud       *cloud.Reader
+	CloudWriter *cloud.Writer
+	Policy      func(context.Context) (remedy.Policy, error)        // read before each step; an error pauses
+	Decode      func(kind string, data []byte) (remedy.Step, error) // makes a journalled step again
+	Who         string                                              // worker, http, fc or cli, for the journal
+	Bound       time.Duration                                       // a run ends by then; zero: 2 min
+	Watch       time.Duration                                       // how long a run watches for success; zero: 60 s
+	Now         func() time.Time                                    // nil: time.Now
+	Log         *slog.Logger                                        // nil: discarded
+}
+
+// Limits of time.
+const (
+	defaultBound = 2 * time.Minute
+	defaultWatch = time.Minute
+	fresh        = 5 * time.Second   // reads older than this are made again before a write
+	stale        = 15 * time.Minute  // work that waited longer is diagnosed afresh
+	attemptsFor  = 24 * time.Hour    // attempts to write are counted over this
+	patience     = time.Hour         // errors that last longer become a question to a person
+	claimFor     = 10 * time.Minute  // how long a claim is held
+	proofCLB     = ccm.Retry + grace // without a sign of success by then a write did not work
+	proofNLB     = 2 * ccm.Retry     //
+	grace        = 2 * time.Minute   // that a sync takes, with what it queues for
+	echo         = 30 * time.Second  // a failure this soon after a write may be from before it
+	maxCrashes   = 3                 // runs that never ended, in a row
+	soon         = 5 * time.Second   // another class is asked again after this for the Service
+)
+
+func (e *Env) now() time.Time {
+	if e.Now != nil {
+		return e.Now()
+	}
+	return time.Now()
+}
+
+func (e *Env) bound() time.Duration {
+	if e.Bound > 0 {
+		return e.Bound
+	}
+	return defaultBound
+}
+
+func (e *Env) watch() time.Duration {
+	if e.Watch > 0 {
+		return e.Watch
+	}
+	return defaultWatch
+}
+
+func (e *Env) log() *slog.Logger {
+	if e.Log != nil {
+		return e.Log
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// An Event is what a run answers.
+type Event struct {
+	ID      string // of the CloudEvent
+	Failure event.Failure
+	Again   bool // a person asks: answer also if the event is settled
+}
+
+// Run answers one event for one class and returns how it ended. The record it
+// returns is in the journal. An error means that the run could not find out or
+// could not write; the record, if it has a Wait, says when to come back, and the
+// event must be delivered again.
+func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
+	return answer(ctx, env, r, ev,
+		func(ctx context.Context, x *run) (event.Record, error) {
+			defer x.still()
+			rec, err := x.run(ctx)
+			x.release(ctx)
+			return rec, err
+		},
+		func(ctx context.Context, x *run, err error) (event.Record, error) {
+			rec, err := x.fail(ctx, err)
+			x.release(ctx)
+			return rec, err
+		})
+}
+
+// Look answers what Run would do, and writes nothing, neither in the cluster nor
+// in the cloud nor in the journal.
+func Look(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
+	return answer(ctx, env, r, ev,
+		func(ctx context.Context, x *run) (event.Record, error) { return x.look(ctx) },
+		func(_ context.Context, x *run, err error) (event.Record, error) { return x.rec, err })
+}
+
+// answer has a run do what it is for, within its time. A panic of the class is an
+// error that ends as broken says.
+func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(context.Context, *run) (event.Record, error),
+	broken func(context.Context, *run, error) (event.Record, error)) (rec event.Record, err error) {
+	ctx, cancel := context.WithTimeout(ctx, env.bound())
+	defer cancel()
+	x, err := newRun(env, r, ev)
+	if err != nil {
+		return event.Record{}, err
+	}
+	defer func() { err = safe(err) }()
+	defer func() {
+		if p := recover(); p != nil {
+			rec, err = broken(ctx, x, x.panicked(p))
+		}
+	}()
+	return do(ctx, x)
+}
+
+// look finds out what run would do.
+func (x *run) look(ctx context.Context) (event.Record, error) {
+	x.begin(event.Record{})
+	x.sign()
+	if x.env.Stream != nil {
+		x.journal = x.env.Stream.Journal(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
+		prev, err := x.load(ctx)
+		if err != nil {
+			return x.rec, err
+		}
+		x.rec.Since = x.waitsSince(prev) // it decides whether the run would ask
+	}
+	_, ok, err := x.plan(ctx)
+	if ok && x.rec.Result == "" {
+		x.rec.Result = event.Planned
+	}
+	return x.rec, err
+}
+
+// panicked returns a class's panic as an error: it must not take the other
+// classes down. The stack goes to the log.
+func (x *run) panicked(p any) error {
+	x.log.Error("class panicked", "panic", event.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
+	return fmt.Errorf("class %s panicked: %v", x.r.Class, p)
+}
+
+// safe returns an error whose text holds no secret, whoever shows it.
+func safe(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if clean := event.Redact(text); clean != text {
+		return &redacted{err, clean}
+	}
+	return err
+}
+
+// A redacted error is another one without the secrets in its text.
+type redacted struct {
+	error
+	text string
+}
+
+func (r *redacted) Error() string { return r.text }
+func (r *redacted) Unwrap() error { return r.error }
+
+// A run is the state of one Run.
+type run struct {
+	env     *Env
+	r       *remedy.Remedy
+	ev      Event
+	c       *remedy.Case
+	w       *remedy.Writers
+	journal *stream.Journal
+	rec     event.Record  // what the next append says
+	steps   []remedy.Step // of the plan
+	risk    remedy.Risk   // of the plan, worked out in this run
+	taken   bool          // the plan was taken over from the journal, and must be judged
+	intent  bool          // the journal holds the plan as one to apply
+	log     *slog.Logger
+	clock   time.Time         // when the present phase began
+	into    *time.Duration    // where its time is told if the run ends in it; nil: it is over
+	around  map[string]string // labels of the namespace
+
+	prev       event.Record // the last record of the class
+	lease      *lease
+	journalled bool         // this run has appended to the journal,
+	settled    bool         // also how it ended,
+	repeated   bool         // or it ended as the last record says
+	other      event.Record // the last record of the Service, if it is another class's
+	tried      bool         // this case has had an attempt before
+	reserved   bool         // the plan was parked until a moment that is its own
+}
+
+func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
+	ev.Failure.Message = event.Redact(ev.Failure.Message)
+	ev.Failure = dated(ev.Failure, env.now())
+	f := ev.Failure
+	if f.Cluster != env.Cluster {
+		return nil, fmt.Errorf("%w: the event is of cluster %q, and this is %q", ErrForeign, f.Cluster, env.Cluster)
+	}
+	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
+	return &run{
+		env: env, r: r, ev: ev, log: log, clock: env.now(),
+		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log, Taken: map[string]bool{}, Remedy: r},
+		w: &remedy.Writers{Cloud: env.CloudWriter, Kube: env.KubeWriter},
+	}, nil
+}
+
+// ErrForeign says that an event is not for this host: it must not come back.
+var ErrForeign = errors.New("not for this host")
+
+// run is the phases in order.
+func (x *run) run(ctx context.Context) (event.Record, error) {
+	x.journal = x.env.Stream.Journal(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
+	prev, err := x.load(ctx)
+	if err != nil {
+		return unread, err
+	}
+	if x.other, err = x.others(ctx); err != nil {
+		return unread, err
+	}
+	agreed, err := x.agreed(ctx, prev)
+	if err != nil {
+		return unread, err
+	}
+	x.prev = prev
+	next, rec := x.resume(prev, agreed)
+	x.lap(&x.rec.Timings.Resume)
+	if next == answered {
+		return rec, nil
+	}
+	if left := x.writing(x.other); left > 0 {
+		return x.later(min(left, soon))
+	}
+	if h := x.stands(ctx, prev); h != nil && (next == afresh || next == takeBack) && !x.ev.Again {
+		x.keep(h) // the journal says so already
+		x.rec.Undoing = next == takeBack
+		return x.rec, nil
+	}
+	if wait, err := x.enter(ctx, prev); err != nil {
+		return unread, err
+	} else if wait > 0 {
+		return x.later(wait)
+	}
+	if x.rec.Crashes >= maxCrashes {
+		x.rec.Finding = fmt.Sprintf("%d runs on this event in a row never ended.", x.rec.Crashes)
+		x.rec.Ask = "Look at the log of the function for why it stops, then replay the event."
+		return x.settle(ctx, event.Failed)
+	}
+	switch next {
+	case refuse:
+		return x.settle(ctx, event.Failed)
+	case takeBack:
+		return x.takeBack(ctx)
+	case goOn:
+		return x.goOn(ctx)
+	case prove:
+		return x.prove(ctx, prev)
+	}
+	plan, ok, err := x.plan(ctx)
+	if err != nil {
+		return x.fail(ctx, err)
+	}
+	if !ok {
+		return x.settle(ctx, x.rec.Result)
+	}
+	return x.write(ctx, plan)
+}
+
+// later ends a run that must come back soon, without a word in the journal: it
+// holds nothing and has found out nothing.
+func (x *run) later(d time.Duration) (event.Record, error) {
+	x.rec.Result, x.rec.Wait = event.Waiting, d
+	return x.rec, nil
+}
+
+// An unreadable is an error that leaves open what is allowed.
+type unreadable struct{ error }
+
+func (u unreadable) Unwrap() error { return u.error }
+
+// policy reads the policy in force.
+func (x *run) policy(ctx context.Context) (remedy.Policy, error) {
+	p, err := x.env.Policy(ctx)
+	if err != nil {
+		return remedy.Policy{}, unreadable{fmt.Errorf("read the policy: %w", err)}
+	}
+	return p, nil
+}
+
+// lost ends a run whose append failed: another run on the Service was first, or
+// the journal is away.
+func (x *run) lost(err error) (event.Record, error) {
+	if errors.Is(err, stream.ErrConflict) {
+		return x.later(time.Second)
+	}
+	return event.Record{}, err
+}
+
+// fail ends a run with an error. Errors come back, less often each time; after an
+// hour they become a question to a person.
+func (x *run) fail(ctx context.Context, cause error) (event.Record, error) {
+	if !x.intent {
+		x.rec.Steps = nil
+	}
+	result := event.Waiting
+	if errors.As(cause, new(unreadable)) {
+		// Nobody knows what is allowed: that is a pause, however long it lasts.
+		x.rec.Error, x.rec.Wait = event.Redact(cause.Error()), pausedWait
+	} else {
+		result = x.backOff(cause)
+	}
+	rec, err := x.settle(ctx, result)
+	if err != nil {
+		return rec, errors.Join(cause, err)
+	}
+	return rec, cause
+}
+
+// backOff notes an error and says when to come back, or that a person must look.
+//
+// How long errors have lasted is the sum of the pauses between them, not the time
+// since the case began: a case that was open for days must outlive one bad minute.
+func (x *run) backOff(cause error) event.Result {
+	x.rec.Errors++
+	x.rec.Error = event.Redact(cause.Error())
+	var lasted time.Duration
+	for n := 1; n <= x.rec.Errors && lasted <= patience; n++ {
+		x.rec.Wait = min(time.Second<<min(n, 6), time.Minute)
+		lasted += x.rec.Wait
+	}
+	if lasted <= patience {
+		return event.Waiting
+	}
+	x.rec.Ask = "Look at the error, set it right, and replay the event."
+	return event.Failed
+}

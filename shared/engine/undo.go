@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// ErrNoUndo says that a record holds a step that can't be taken back.
+var ErrNoUndo = errors.New("there is no way back")
+
+// Applied returns what there is to take back in the history of one case, the oldest
+// record first: of each attempt that wrote something the record that tells the most,
+// the newest attempt first. back is when it was taken back; zero if it was not.
+func Applied(history []event.Record) (applied []event.Record, back time.Time) {
+	for _, r := range slices.Backward(history) {
+		switch {
+		case r.Result == event.Undone:
+			return nil, r.At
+		case r.Next == 0 || r.Undoing:
+		case len(applied) == 0 || applied[len(applied)-1].Attempt != r.Attempt:
+			applied = append(applied, r)
+		case r.Next > applied[len(applied)-1].Next:
+			applied[len(applied)-1] = r
+		}
+	}
+	return applied, time.Time{}
+}
+
+// Undo takes back the steps of the attempts of a case, as [Applied] returns them, the
+// last step first, and journals it. It stops before the first step whose target is
+// not as the plan left it: then somebody has moved on, and the error says where. A
+// touch has nothing to take back and is passed over. An error that leaves the record
+// empty has written nothing.
+//
+// It is a person's word: neither a pause nor a freeze nor observe mode keeps it.
+func Undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (out event.Record, err error) {
+	return undo(ctx, env, r, applied, false)
+}
+
+// undo is Undo, by a person's word or by the policy's: what holds back every write of
+// a run holds back each step of an undo that nobody has asked for.
+func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record, byPolicy bool) (out event.Record, err error) {
+	defer func() { err = safe(err) }()
+	ctx, cancel := context.WithTimeout(ctx, env.bound())
+	defer cancel()
+	if len(applied) == 0 {
+		return event.Record{}, errors.New("no step was applied")
+	}
+	rec := applied[0]
+	ev := Event{ID: rec.Event, Failure: event.Failure{
+		Cluster: rec.Cluster, Class: rec.Class, Service: rec.Service, Message: rec.Message, Last: rec.EventTime,
+		Recorded: rec.Recorded, Trace: rec.Trace,
+	}}
+	x, err := newRun(env, r, ev)
+	if err != nil {
+		return event.Record{}, err
+	}
+	x.journal = env.Stream.Journal(env.Cluster, rec.Service.UID, r.Class)
+	prev, err := x.load(ctx)
+	if err != nil {
+		return event.Record{}, err
+	}
+	if x.other, err = x.others(ctx); err != nil {
+		return event.Record{}, err
+	}
+	if left := max(x.writing(prev), x.writing(x.other)); left > 0 {
+		return event.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
+	}
+	x.begin(prev)
+	x.c.ID = rec.Case
+	x.rec.Undoing = true
+	x.rec.Case, x.rec.Finding = rec.Case, "Undo of "+rec.Case+": "+rec.Finding
+	x.sign()
+	if x.steps, err = inverse(env, r, applied); err != nil {
+		return event.Record{}, fmt.Errorf("case %s: %w", rec.Case, err)
+	}
+	if x.rec.Steps, err = remedy.Records(x.steps); err != nil {
+		return event.Record{}, err
+	}
+	if _, err := x.readService(ctx); err != nil {
+		return event.Record{}, err
+	}
+	if x.c.Service == nil || string(x.c.Service.UID) != rec.Service.UID {
+		return event.Record{}, fmt.Errorf("case %s: the Service was deleted since", rec.Case)
+	}
+	if byPolicy {
+		x.rec.Held = event.TakenBack
+		if rec, ended, err := x.stays(ctx); ended {
+			return rec, err
+		}
+	}
+	unlock, held, err := x.lockTargets(ctx)
+	defer unlock()
+	if err != nil {
+		return event.Record{}, err
+	}
+	if !held {
+		return event.Record{}, fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", rec.Case)
+	}
+	// What can't begin leaves nothing behind, not even in the journal.
+	if _, err := x.reversible(ctx, 0); err != nil {
+		return event.Record{}, err
+	}
+	if err := x.preserve(ctx, remedy.Plan{Steps: x.steps}.Highest(), x.steps); err != nil {
+		return event.Record{}, err
+	}
+	x.rec.Attempts = append(x.rec.Attempts, env.now())
+	x.rec.Attempt, x.rec.Held = x.c.Attempt, event.TakenBack // who finds it open goes on with it
+	if err := x.append(ctx, event.Intent); err != nil {
+		return event.Record{}, err
+	}
+	x.intent = true
+	x.clock, x.into = env.now(), &x.rec.Timings.Apply
+	for i, s := range x.steps {
+		if byPolicy && i > 0 {
+			if rec, ended, err := x.stays(ctx); ended {
+				return rec, err
+			}
+		}
+		x.rec.Steps[i].Began = env.now()
+		state, err := x.reversible(ctx, i)
+		if err != nil {
+			return x.halfUndone(ctx, err)
+		}
+		if state == remedy.Todo {
+			if err := s.Apply(ctx, x.c, x.w); err != nil {
+				return x.halfUndone(ctx, fmt.Errorf("undo %d, %s: %w", i+1, s, err))
+			}
+		}
+		x.rec.Next, x.rec.Written = i+1, env.now()
+		x.rec.Steps[i].Ended = x.rec.Written
+	}
+	x.rec.Held = ""
+	return x.settle(ctx, event.Undone)
+}
+
+// inverse returns the steps that take attempts back, in the order to apply them. The
+// way back is worked out from each step: what the journal says of it is for people.
+func inverse(env *Env, r *remedy.Remedy, applied []event.Record) ([]remedy.Step, error) {
+	var steps []remedy.Step
+	for _, rec := range applied {
+		planned, err := r.Planned(env.Decode, rec)
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range slices.Backward(planned[:rec.Next]) {
+			back, ok := s.Undo()
+			switch {
+			case ok:
+				steps = append(steps, back)
+			case !remedy.Wakes(s):
+				return nil, fmt.Errorf("step %d, %s: %w", i+1, s, ErrNoUndo)
+			}
+		}
+	}
+	if len(steps) == 0 {
+		return nil, errors.New("no step was applied")
+	}
+	return steps, nil
+}
+
+// A Differ is a step that can say what its target is now, where it is neither as the
+// step found it nor as it would leave it.
+type Differ interface {
+	Differs(*remedy.Case) string // as a sentence
+}
+
+// reversible returns where a step of an undo stands. That it finds something else
+// than what the plan left is an error, which says what differs.
+func (x *run) reversible(ctx context.Context, i int) (remedy.State, error) {
+	s := x.steps[i]
+	state, err := s.Check(ctx, x.c)
+	if err != nil {
+		return state, fmt.Errorf("check undo %d: %w", i+1, err)
+	}
+	if state != remedy.Conflict {
+		return state, nil
+	}
+	what := ""
+	if d, ok := s.(Differ); ok {
+		what = " " + d.Differs(x.c)
+	}
+	return state, fmt.Errorf("undo %d, %s: %w.%s", i+1, s, remedy.ErrMoved, what)
+}
+
+// stays ends a take-back by the policy that must not go on now. What a pause or a
+// freeze holds goes on when that is over; where the policy only observes, allows less
+// risk or takes nothing back any more, the rest is left to a person. It reads the Service anew: a label of it may say so.
+func (x *run) stays(ctx context.Context) (rec event.Record, ended bool, err error) {
+	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
+	if x.c.Policy, err = x.policy(ctx); err != nil {
+		return ends(x.fail(ctx, err))
+	}
+	if over, err := x.readService(ctx); err != nil {
+		return ends(x.fail(ctx, err))
+	} else if over != "" {
+		x.rec.Held = ""
+		return ends(x.gone(ctx, over))
+	}
+	if err := x.locate(ctx); err != nil {
+		return ends(x.fail(ctx, err))
+	}
+	// What the journal holds to take back is data, as a plan there is.
+	ok, rule := x.permission(x.c.Policy).Allows(x.r, remedy.Plan{Steps: x.steps[x.rec.Next:]}.Highest(), "")
+	if ok && !x.c.Policy.TakeBack {
+		ok, rule = false, "The policy takes nothing back by itself."
+	}
+	if !ok {
+		x.rec.Held, x.rec.Rule = "", rule
+		x.rec.Ask = fmt.Sprintf("The fix did not work, and %d of %d steps were taken back. Take the others back, or leave them: lbremedy undo %s.", x.rec.Next, len(x.rec.Steps), x.rec.Case)
+		return ends(x.settle(ctx, event.Failed))
+	}
+	h, err := x.hold(ctx, x.c.Policy)
+	switch {
+	case err != nil:
+		return ends(x.fail(ctx, err))
+	case h != nil:
+		x.keep(h)
+		return ends(x.settle(ctx, event.Waiting))
+	}
+	return rec, false, nil
+}
+
+// halfUndone ends an undo that stopped on its way: a person must look.
+func (x *run) halfUndone(ctx context.Context, cause error) (event.Record, error) {
+	x.rec.Error, x.rec.Held = event.Redact(cause.Error()), ""
+	x.rec.Ask = fmt.Sprintf("%d of %d steps were taken back. Take the others back by hand, or leave them.", x.rec.Next, len(x.rec.Steps))
+	rec, err := x.settle(ctx, event.Failed)
+	return rec, errors.Join(cause, err)
+}
+
+// takeBack undoes what the attempts of the case have written, as the policy wants it
+// where they are spent. What can't be taken back is left, and a person is told.
+func (x *run) takeBack(ctx context.Context) (event.Record, error) {
+	x.rec.Held = event.TakenBack // also where it must be tried again
+	var history []event.Record
+	subject := event.CaseSubject(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
+	err := x.env.Stream.Each(ctx, stream.Cases, subject, time.Time{}, func(m stream.Message) error {
+		rec, err := decode(m)
+		if err == nil && rec.Case == x.rec.Case {
+			history = append(history, rec)
+		}
+		return err
+	})
+	if err != nil {
+		return x.fail(ctx, fmt.Errorf("read what was written: %w", err))
+	}
+	applied, _ := Applied(history)
+	rec, err := undo(ctx, x.env, x.r, applied, true)
+	switch {
+	case err == nil || rec.Result != "":
+		return rec, err
+	case errors.Is(err, remedy.ErrMoved), errors.Is(err, ErrNoUndo), errors.Is(err, remedy.ErrUndeclared):
+		x.rec.Held = ""
+		x.rec.Note = ccm.Join(x.rec.Note, fmt.Sprintf("It was not taken back: %s.", event.Redact(err.Error())))
+		x.rec.Ask = ccm.Join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
+		return x.settle(ctx, event.Failed)
+	}
+	return x.fail(ctx, err)
+}

@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// prove looks whether what an earlier run has written worked.
+func (x *run) prove(ctx context.Context, prev event.Record) (event.Record, error) {
+	// A record of its own, so that runs that never end are counted here too.
+	if prev.Phase != event.Settled {
+		if err := x.append(ctx, event.Step); err != nil {
+			return x.lost(err)
+		}
+	}
+	var err error
+	if x.c.Policy, err = x.policy(ctx); err != nil {
+		return x.fail(ctx, err)
+	}
+	return x.verify(ctx)
+}
+
+// verify watches the Service for the marks of a full sync after our write. Only
+// all of them together are success: the same Service, as we left it, with a new
+// hash label, an address that its load balancer has, and a class that no longer
+// finds its cause.
+func (x *run) verify(ctx context.Context) (event.Record, error) {
+	x.clock, x.into = x.env.now(), &x.rec.Timings.Verify
+	if x.c.Service == nil {
+		over, err := x.readService(ctx)
+		if err != nil {
+			return x.fail(ctx, err)
+		}
+		if over != "" {
+			return x.gone(ctx, over)
+		}
+	}
+	if !x.c.Written() && !slices.ContainsFunc(x.steps, func(s remedy.Step) bool { return s.Target() == "" }) {
+		return x.byCause(ctx)
+	}
+	ref := x.rec.Service
+	watch, cancel := context.WithTimeout(ctx, x.env.watch())
+	defer cancel()
+	var last *corev1.Service
+	for {
+		from := ""
+		if last != nil {
+			from = last.ResourceVersion
+		}
+		err := x.env.Kube.WatchService(watch, ref.Namespace, ref.Name, from, func(svc *corev1.Service) bool {
+			last, x.c.Service = svc, svc
+			return x.over(svc) != "" || left(svc) != x.rec.Left || x.marked(svc)
+		})
+		switch {
+		case errors.Is(err, kube.ErrNotFound):
+			x.lap(&x.rec.Timings.Verify)
+			return x.gone(ctx, "The Service was deleted.")
+		case watch.Err() != nil && ctx.Err() == nil:
+			return x.unproven(ctx)
+		case err != nil:
+			return x.fail(ctx, fmt.Errorf("watch Service %s: %w", ref, err))
+		case x.over(last) != "":
+			x.lap(&x.rec.Timings.Verify)
+			return x.gone(ctx, x.over(last))
+		case left(last) != x.rec.Left:
+			x.lap(&x.rec.Timings.Verify)
+			return x.changed(ctx)
+		}
+		proven, err := x.proven(watch)
+		switch {
+		case err != nil && ctx.Err() == nil && (watch.Err() != nil || errors.Is(err, cloud.ErrThrottled) && errors.Is(err, context.DeadlineExceeded)):
+			return x.unproven(ctx) // the time to watch is over, or too short for another call
+		case err != nil:
+			return x.fail(ctx, fmt.Errorf("prove that it worked: %w", err))
+		case proven:
+			x.lap(&x.rec.Timings.Verify)
+			return x.settle(ctx, event.Fixed)
+		}
+	}
+}
+
+// byCause ends a run whose plan wrote nothing to the Service: no mark of the controller
+// tells whether it worked. The case is diagnosed again until the class no longer finds
+// its cause.
+func (x *run) byCause(ctx context.Context) (event.Record, error) {
+	v, err := x.r.StillFails(ctx, x.c)
+	if err != nil {
+		return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
+	}
+	x.lap(&x.rec.Timings.Verify)
+	if v == remedy.No {
+		return x.settle(ctx, event.Fixed)
+	}
+	return x.park(ctx, 30*time.Second, event.ByCause, "Written; whether it worked shows in the cause alone, which is looked at again.")
+}
+
+// marked reports whether the Service shows a full sync after our write.
+func (x *run) marked(svc *corev1.Service) bool {
+	if svc.DeletionTimestamp != nil {
+		return false
+	}
+	hash := svc.Labels[ccm.HashLabel]
+	return hash != "" && hash != x.rec.Hash && ccm.Synced(svc)
+}
+
+// proven reports what the marks alone can't tell: that the address is the load
+// balancer's, and that the class no longer finds its cause.
+func (x *run) proven(ctx context.Context) (bool, error) {
+	svc := x.c.Service
+	if id := svc.Labels[ccm.BalancerLabel]; id != "" && !ccm.NLB(svc) && ccm.OwnAddress(svc) {
+		lb, err := x.c.Cloud.SLB.LoadBalancer(ctx, id)
+		if errors.Is(err, cloud.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("describe load balancer %s: %w", id, err)
+		}
+		if lb.Address != ccm.Address(svc) {
+			return false, nil
+		}
+	}
+	v, err := x.r.StillFails(ctx, x.c)
+	if err != nil {
+		return false, fmt.Errorf("ask whether the failure holds: %w", err)
+	}
+	return v == remedy.No, nil
+}
+
+// changed ends a run whose Service somebody else changed after our write: what
+// we wait for will not come.
+func (x *run) changed(ctx context.Context) (event.Record, error) {
+	x.rec.Note = ccm.Join(x.rec.Note, "Somebody changed the Service after the write; the case is diagnosed again.")
+	x.rec.Steps, x.rec.Next, x.rec.Wait = nil, 0, time.Second
+	return x.settle(ctx, event.Waiting)
+}
+
+// unproven ends a run that saw no success in its time.
+func (x *run) unproven(ctx context.Context) (event.Record, error) {
+	x.lap(&x.rec.Timings.Verify)
+	f, found, err := x.newest(ctx, "*")
+	if err != nil {
+		return x.fail(ctx, err)
+	}
+	same, sameFound, err := x.newest(ctx, x.r.Class)
+	if err != nil {
+		return x.fail(ctx, err)
+	}
+	limit := proofCLB
+	if x.c.Service != nil && ccm.NLB(x.c.Service) {
+		limit = proofNLB
+	}
+	written := x.rec.Written
+	switch {
+	case found && f.Class != x.r.Class && f.Type == corev1.EventTypeWarning && f.Last.After(written):
+		over, err := x.readService(ctx)
+		if err != nil {
+			return x.fail(ctx, err)
+		}
+		if over != "" {
+			return x.gone(ctx, over)
+		}
+		v, err := x.r.StillFails(ctx, x.c)
+		if err != nil {
+			return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
+		}
+		if v == remedy.No {
+			x.rec.Note = ccm.Join(x.rec.Note, fmt.Sprintf("This cause is gone. The Service now fails for another: %s.", f.Class))
+			return x.settle(ctx, event.Fixed)
+		}
+	case sameFound && same.Last.After(written.Add(echo)):
+		return x.unsettled(ctx, "The same failure came back after the write.")
+	}
+	if x.env.now().Sub(written) > limit {
+		return x.unsettled(ctx, fmt.Sprintf("Nothing shows that the controller has synced the Service in the %s since the write.", limit))
+	}
+	return x.park(ctx, 10*time.Second, event.ForSync, "Written; waits for the controller's sync to show.")
+}
+
+// unsettled ends an attempt that did not work. It comes back until the attempts are spent.
+func (x *run) unsettled(ctx context.Context, why string) (event.Record, error) {
+	if err := x.trip(ctx); err != nil {
+		return x.fail(ctx, err)
+	}
+	x.rec.Note = ccm.Join(x.rec.Note, why)
+	if len(x.rec.Attempts) >= x.c.Policy.Budgets.Tries() {
+		x.rec.Ask = ccm.Join(x.rec.Ask, fmt.Sprintf("%d attempts did not end the failure. Find out why; lbremedy stops here.", len(x.rec.Attempts)))
+		if x.c.Policy.TakeBack {
+			x.rec.Held, x.rec.Wait = event.TakenBack, time.Second
+			x.rec.Rule = "The policy takes back what did not work."
+			return x.settle(ctx, event.Waiting)
+		}
+		return x.settle(ctx, event.Failed)
+	}
+	x.rec.Wait = 5 * time.Second
+	return x.settle(ctx, event.Unsettled)
+}

@@ -1,0 +1,41 @@
+package event
+
+import (
+	"testing"
+	"time"
+)
+
+// A record of the release before the codes is read as that release decided.
+func TestBefore(t *testing.T) {
+	t.Parallel()
+	step := []StepRecord{{Kind: "annotate", Step: []byte(`{}`)}, {Kind: "touch", Step: []byte(`{}`)}}
+	for _, tt := range []struct {
+		name    string
+		rec     Record
+		reason  Reason
+		undoing bool
+	}{
+		{"by cause", Record{Phase: Settled, Result: Waiting, Rule: "Written; whether it worked shows in the cause alone, which is looked at again."}, ByCause, false},
+		{"after others", Record{Phase: Settled, Result: Waiting, Rule: "Other writes of this kind come first."}, AfterOthers, false},
+		{"a rule that nothing depended on", Record{Phase: Settled, Result: Waiting, Rule: "Another case is writing to the same target."}, "", false},
+		{"a sentence somewhere else", Record{Phase: Settled, Result: Asked, Rule: "Other writes of this kind come first."}, "", false},
+		{"the code goes first", Record{Phase: Settled, Result: Waiting, Reason: ForSync, Rule: "Other writes of this kind come first."}, ForSync, false},
+		{"failed without a finding", Record{Phase: Settled, Result: Failed, Next: 1}, "", true},
+		{"failed with one", Record{Phase: Settled, Result: Failed, Next: 1, Finding: "f"}, "", false},
+	} {
+		r := tt.rec
+		r.Case, r.Cluster, r.Class, r.At, r.Steps = "c", "c1", "busy", time.Now(), step
+		r.Service = Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-0000-4000-8000-000000000000"}
+		e, err := NewRecord(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadRecord(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Reason != tt.reason || got.Undoing != tt.undoing || got.Steps[0].Wakes || !got.Steps[1].Wakes {
+			t.Errorf("%s: reason %q, undoing %t, wakes %t and %t", tt.name, got.Reason, got.Undoing, got.Steps[0].Wakes, got.Steps[1].Wakes)
+		}
+	}
+}

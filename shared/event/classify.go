@@ -1,0 +1,261 @@
+package event
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Row names the texts and error codes that one class is known by.
+//
+// A text is looked for in the message without regard to letter case, kinds of
+// white space and its own trailing punctuation. A "*" in it stands for up to
+// 200 bytes of anything. A text begins at the beginning of a word; one without
+// a space is a whole word.
+//
+// A code is looked for where the message has a field for it, without regard to
+// letter case. One that ends in "*" stands for all codes that begin so; one
+// that ends in ".*" for the code before that as well.
+type Row struct {
+	Class string
+	Codes []string
+	Texts []string
+}
+
+// CheckRows reports what is wrong with a table: a class, text or code that is
+// empty, and a text or code that two classes claim.
+func CheckRows(rows []Row) error {
+	texts, codes := map[string]string{}, map[string]string{}
+	claim := func(of map[string]string, key, what, value, class string) error {
+		if key == "" {
+			return fmt.Errorf("class %s has an empty %s", class, what)
+		}
+		if other, taken := of[key]; taken && other != class {
+			return fmt.Errorf("the %s %q belongs to two classes, %s and %s", what, value, other, class)
+		}
+		of[key] = class
+		return nil
+	}
+	for _, r := range rows {
+		if err := ValidClass(r.Class); err != nil {
+			return fmt.Errorf("read the table of classes: %w", err)
+		}
+		for _, t := range r.Texts {
+			if strings.Trim(foldText(t), "* ") == "" {
+				t = ""
+			}
+			if err := claim(texts, foldText(t), "text", t, r.Class); err != nil {
+				return err
+			}
+		}
+		for _, c := range r.Codes {
+			if err := claim(codes, strings.ToLower(c), "code", c, r.Class); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Input is a Kubernetes Event about a Service, as far as it tells the class.
+// Fields that aren't known are empty.
+type Input struct {
+	Reason    string
+	Type      string
+	Component string
+	Message   string
+}
+
+// How a match was made.
+const (
+	ByText = "text"
+	ByCode = "code"
+)
+
+// A Match is the verdict on an Input.
+type Match struct {
+	Class    string // ID of a class, Unclassified or Ignored
+	Matched  string // the text or code of the table that won; empty if none did
+	By       string // ByText or ByCode; empty if none won
+	RunnerUp string // the class that came second; empty if none did
+	Why      string // why the runner-up lost, or else what decided, as a sentence
+}
+
+// A Classifier names the class of a failed load-balancer sync from the Event
+// that tells of it. It is safe for concurrent use.
+type Classifier struct {
+	find     *automaton
+	patterns []pattern // by the automaton's index
+	entries  []entry
+	codes    map[string]int32 // entry, by code in lower case
+	families []family
+	foretold []int32   // by state of the automaton: the entry meant by a message that breaks off there, or ambiguous
+	gaps     int       // number of texts with a "*"
+	scans    sync.Pool // of *scan
+}
+
+// A family is all the codes that begin in one way.
+type family struct {
+	prefix string // in lower case
+	entry  int32
+	alone  bool // the prefix itself, and no code that begins so
+}
+
+// An entry is one text or code of a class.
+type entry struct {
+	class  string
+	text   string // as the table has it
+	length int32  // folded, without gaps
+}
+
+// A pattern is what the automaton looks for: a mark of the message's structure,
+// or a text or a part of one.
+type pattern struct {
+	mark  mark
+	entry int32 // of a text
+	gap   int32 // index of a text with gaps; -1 for one without
+	part  int32 // of a text with gaps
+	parts int32
+	whole bool // a text without a space: found as a whole word
+}
+
+// What foretold holds besides entries.
+const (
+	nothing   = -1 // no text begins so
+	ambiguous = -2 // texts of several classes begin so
+)
+
+// NewClassifier returns a classifier with the table's classes. It panics on a
+// table that CheckRows refuses: that is a mistake in the program.
+func NewClassifier(rows []Row) *Classifier {
+	if err := CheckRows(rows); err != nil {
+		panic(err)
+	}
+	c := &Classifier{codes: map[string]int32{}}
+	var looked []string
+	look := func(text string, p pattern) {
+		looked = append(looked, text)
+		c.patterns = append(c.patterns, p)
+	}
+	for _, m := range marks {
+		look(m.text, pattern{mark: m.mark, entry: -1, gap: -1})
+	}
+	for _, r := range rows {
+		for _, t := range r.Texts {
+			folded := foldText(t)
+			parts := slices.DeleteFunc(strings.Split(folded, "*"), func(s string) bool { return s == "" })
+			id := c.enter(r.Class, t, int32(len(folded)-strings.Count(folded, "*")))
+			if len(parts) == 1 {
+				look(parts[0], pattern{entry: id, gap: -1, whole: !strings.Contains(parts[0], " ")})
+				continue
+			}
+			for i, part := range parts {
+				look(part, pattern{entry: id, gap: int32(c.gaps), part: int32(i), parts: int32(len(parts))})
+			}
+			c.gaps++
+		}
+		for _, code := range r.Codes {
+			id := c.enter(r.Class, code, int32(len(code)))
+			prefix, many := strings.CutSuffix(strings.ToLower(code), "*")
+			if !many {
+				c.codes[prefix] = id
+				continue
+			}
+			c.families = append(c.families, family{prefix: prefix, entry: id})
+			if base, ok := strings.CutSuffix(prefix, "."); ok {
+				c.families = append(c.families, family{prefix: base, entry: id, alone: true})
+			}
+		}
+	}
+	slices.SortStableFunc(c.families, func(a, b family) int { return len(b.prefix) - len(a.prefix) })
+	c.find = newAutomaton(looked)
+	c.foresee(looked)
+	c.scans.New = func() any { return &scan{c: c, gaps: make([]progress, c.gaps)} }
+	return c
+}
+
+func (c *Classifier) enter(class, text string, length int32) int32 {
+	c.entries = append(c.entries, entry{class: class, text: text, length: length})
+	return int32(len(c.entries) - 1)
+}
+
+// foresee fills in which text a message means that breaks off: the shortest of
+// those that begin so, if they are all of one class.
+func (c *Classifier) foresee(looked []string) {
+	c.foretold = slices.Repeat([]int32{nothing}, len(c.find.depth))
+	for id, text := range looked {
+		p := c.patterns[id]
+		if p.mark != noMark || p.gap >= 0 {
+			continue
+		}
+		var row int32
+		for i := range len(text) {
+			row = c.find.next[row+int32(c.find.column[text[i]])]
+			was := &c.foretold[row/c.find.stride]
+			switch {
+			case *was == ambiguous:
+			case *was == nothing:
+				*was = p.entry
+			case c.entries[*was].class != c.entries[p.entry].class:
+				*was = ambiguous
+			case c.entries[p.entry].length < c.entries[*was].length:
+				*was = p.entry
+			}
+		}
+	}
+}
+
+// The reasons of Events that tell of a failed sync. Failed is the kubelet's
+// too: there the controller's own wording decides.
+const reasonFailed = "Failed"
+
+// Watched reports whether Events with this reason can tell of a failed sync.
+func Watched(reason string) bool {
+	switch reason {
+	case "SyncLoadBalancerFailed", "CleanLoadBalancerFailed", "DeleteLoadBalancerFailed",
+		"CreatingLoadBalancerFailed", "DeletingLoadBalancerFailed",
+		"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends", reasonFailed:
+		return true
+	}
+	return false
+}
+
+// DryRun reports whether the message is of the controller's check before an
+// upgrade: such an Event is reported and never acted on.
+func DryRun(message string) bool {
+	text := fold(nil, message[:min(len(message), 256)])
+	return bytes.Contains(text[:start(text)], []byte(prefixDryRun))
+}
+
+// Components of the Alibaba Cloud controller that sync Services.
+const (
+	componentCLB = "service-controller" // the name that other clouds' controllers use too
+	componentNLB = "nlb-controller"
+)
+
+// Classify names the class of the failure that the Event tells of: a class of
+// the table, Unclassified for a failed load-balancer sync that no class
+// covers, and Ignored for everything else, other clouds' failures included.
+//
+// The first error of an API in the message decides, before what follows it and
+// before what the controller found itself; in it the longest text, and its
+// error code if no text is known. It takes microseconds, and never more than a
+// bounded time, since it reads no more than Cut leaves of the message.
+func (c *Classifier) Classify(in Input) Match {
+	if in.Component != "" && in.Component != componentCLB && in.Component != componentNLB {
+		return ignored("The component " + clip(in.Component) + " is not the controller of load balancers.")
+	}
+	if in.Reason != "" && !Watched(in.Reason) {
+		return ignored("The reason " + clip(in.Reason) + " does not tell of a failed sync.")
+	}
+	s := c.scans.Get().(*scan)
+	defer c.scans.Put(s)
+	s.read(in.Message)
+	return s.verdict(in)
+}
+
+func ignored(why string) Match { return Match{Class: Ignored, Why: why} }
+
+func unclassified(why string) Match { return Match{Class: Unclassified, Why: why} }

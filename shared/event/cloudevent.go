@@ -1,0 +1,350 @@
+package event
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+)
+
+// Limits, in bytes.
+const (
+	// MaxMessage is how long the message of a failure may be. Escaping makes it
+	// at most six times as long in JSON, which still fits into MaxPayload.
+	MaxMessage = 8 << 10
+	// MaxPayload is how long the data of a failure may be: what CloudEvents
+	// asks every intermediary to forward.
+	MaxPayload = 64 << 10
+	// MaxRecord is how long the data of a record may be: what a message of NATS
+	// holds by default, less its headers.
+	MaxRecord = 960 << 10
+)
+
+// gap stands in a message where its middle was cut out.
+const gap = " […] "
+
+// headPart is how much of a cut message is its beginning. The error stands
+// there; lists of pods put the telling words at the end.
+const headPart = MaxMessage / 4 * 3
+
+// Cut returns the text with its middle left out where it is longer than
+// MaxMessage, and with valid UTF-8 only. The result is at most MaxMessage
+// bytes long and cutting it again changes nothing. Redact first: a secret that
+// is cut in two is recognised no more.
+func Cut(s string) string {
+	if len(s) > MaxMessage {
+		head, tail := cutPoints(s)
+		s = s[:head] + gap + s[tail:]
+	}
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "?")
+}
+
+// cutPoints returns where the beginning of a long text ends and its end begins.
+func cutPoints(s string) (head, tail int) {
+	head, tail = headPart, len(s)-(MaxMessage-headPart-len(gap))
+	for head > headPart-utf8.UTFMax && !utf8.RuneStart(s[head]) {
+		head--
+	}
+	for tail < len(s) && !utf8.RuneStart(s[tail]) {
+		tail++
+	}
+	return head, tail
+}
+
+// NewFailed returns the CloudEvent of a failure, its message redacted and cut.
+// It is an ErrInvalid if the failure lacks what identifies it or what a
+// subject needs, and an ErrTooLarge if the data stays longer than MaxPayload.
+func NewFailed(f Failure) (event.Event, error) {
+	f.Message = Cut(Redact(f.Message))
+	f.Count = max(f.Count, 1)
+	if err := f.valid(); err != nil {
+		return event.Event{}, err
+	}
+	e, err := newEvent(TypeFailed, f.id(), f.Cluster, f.Service, f.Last, f, MaxPayload)
+	if err != nil {
+		return event.Event{}, err
+	}
+	e.SetExtension(ExtClass, f.Class)
+	if reason := visible(f.Reason); reason != "" {
+		e.SetExtension(ExtReason, reason)
+	}
+	if !f.Recorded.IsZero() {
+		e.SetExtension(ExtRecorded, f.Recorded.UTC().Format(time.RFC3339Nano))
+	}
+	setTrace(&e, f.Trace, TraceOf(f.Cluster, f.id()))
+	return e, check(e)
+}
+
+// id returns the ID of the CloudEvent of the failure.
+func (f Failure) id() string {
+	return f.Event.UID + "." + strconv.Itoa(f.Count) + "." + f.Event.ResourceVersion
+}
+
+// valid reports, as an ErrInvalid, what keeps the failure from being an event.
+func (f Failure) valid() error {
+	if f.Event.UID == "" || f.Event.ResourceVersion == "" {
+		return invalid("the Event %q has no UID or no resourceVersion", clip(f.Event.Name))
+	}
+	if f.Service.Kind != "" {
+		return invalid("the failure is one of a %s, not of a Service", clip(f.Service.Kind))
+	}
+	return valid(f.Cluster, f.Class, f.Service)
+}
+
+func valid(cluster, class string, s Service) error {
+	if err := cmp.Or(ValidCluster(cluster), ValidClass(class), ValidUID(s.UID)); err != nil {
+		return err
+	}
+	if s.Namespace == "" && s.Kind == "" || s.Name == "" {
+		return invalid("the Service with UID %s has no namespace or no name", s.UID)
+	}
+	return nil
+}
+
+// ReadFailed returns the failure that a CloudEvent holds. It accepts the type
+// version before its own, fields that it doesn't know, and data that leaves
+// out what the attributes say. It is an ErrInvalid if the event isn't a
+// failure, lacks what identifies it, or contradicts itself.
+func ReadFailed(e event.Event) (Failure, error) {
+	var f Failure
+	if err := read(e, &f, MaxPayload, TypeFailed); err != nil {
+		return Failure{}, err
+	}
+	fill := func(field *string, name string) {
+		*field = cmp.Or(*field, extension(e, name))
+	}
+	fill(&f.Cluster, ExtCluster)
+	fill(&f.Class, ExtClass)
+	fill(&f.Reason, ExtReason)
+	fill(&f.Service.UID, ExtServiceUID)
+	if f.Last.IsZero() {
+		f.Last = e.Time()
+	}
+	f.Count = max(f.Count, 1)
+	if err := f.valid(); err != nil {
+		return Failure{}, err
+	}
+	if err := agree(e, f.Cluster, f.Class, f.Service.UID); err != nil {
+		return Failure{}, err
+	}
+	f.Trace, f.Recorded = cmp.Or(TraceParent(e), TraceOf(f.Cluster, e.ID())), recorded(e)
+	return f, nil
+}
+
+// NewRecord returns the CloudEvent of an entry of the journal, redacted in all
+// texts but those of the steps, which undoing needs as they are. Its type says
+// whether the run has ended. It is an ErrInvalid if the record lacks what
+// identifies it, and an ErrTooLarge if its data is longer than MaxRecord.
+func NewRecord(r Record) (event.Event, error) {
+	r.Message = Cut(Redact(r.Message))
+	for _, text := range []*string{&r.Rule, &r.Decided, &r.Finding, &r.Cause, &r.Ask, &r.Note, &r.Error} {
+		*text = strings.ToValidUTF8(Redact(*text), "?")
+	}
+	r.Found = slices.Clone(r.Found)
+	for i := range r.Found {
+		f := &r.Found[i]
+		f.Text, f.Do = strings.ToValidUTF8(Redact(f.Text), "?"), strings.ToValidUTF8(Redact(f.Do), "?")
+	}
+	r.Changes = slices.Clone(r.Changes)
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		c.What, c.How = strings.ToValidUTF8(Redact(c.What), "?"), strings.ToValidUTF8(Redact(c.How), "?")
+	}
+	if r.Attempts == nil {
+		r.Attempts = []time.Time{}
+	}
+	if err := r.valid(); err != nil {
+		return event.Event{}, err
+	}
+	kind := TypeIntent
+	if r.Phase == Settled {
+		kind = TypeSettled
+	}
+	e, err := newEvent(kind, r.id(), r.Cluster, r.Service, r.At, r, MaxRecord)
+	if err != nil {
+		return event.Event{}, err
+	}
+	e.SetExtension(ExtClass, r.Class)
+	setTrace(&e, r.Trace, TraceOf(r.Cluster, r.Event))
+	return e, check(e)
+}
+
+// id returns the ID of the CloudEvent of the record: each append of a case has its own.
+func (r Record) id() string {
+	return strings.Join([]string{
+		r.Case, r.Class, string(r.Phase), strconv.Itoa(r.Attempt), strconv.Itoa(r.Next),
+		strconv.FormatInt(r.At.UnixNano(), 10),
+	}, ".")
+}
+
+// valid reports, as an ErrInvalid, what keeps the record from being an event.
+func (r Record) valid() error {
+	if r.Case == "" || r.Phase == "" || r.At.IsZero() {
+		return invalid("the record of %s has no case, no phase or no time", clip(r.Service.String()))
+	}
+	return valid(r.Cluster, r.Class, r.Service)
+}
+
+// ReadRecord returns the entry of the journal that a CloudEvent holds. It is as
+// tolerant as ReadFailed, and errs with the same kinds.
+func ReadRecord(e event.Event) (Record, error) {
+	var r Record
+	if err := read(e, &r, MaxRecord, TypeSettled, TypeIntent); err != nil {
+		return Record{}, err
+	}
+	if len(r.Attempts) == 0 {
+		r.Attempts = nil
+	}
+	if err := r.valid(); err != nil {
+		return Record{}, err
+	}
+	r.translate()
+	if err := agree(e, r.Cluster, r.Class, r.Service.UID); err != nil {
+		return Record{}, err
+	}
+	return r, nil
+}
+
+// MessageID returns what JetStream knows the message of an event by: for a
+// failure "<event uid>.<resourceVersion>", since one version of an Event is
+// published once, whatever its count; else the event's ID.
+func MessageID(e event.Event) string {
+	id := e.ID()
+	if !accepts(e.Type(), TypeFailed) {
+		return id
+	}
+	first, last := strings.IndexByte(id, '.'), strings.LastIndexByte(id, '.')
+	if first == last {
+		return id
+	}
+	return id[:first] + id[last:]
+}
+
+// newEvent returns an event about a Service with data in JSON of at most limit bytes.
+func newEvent(kind, id, cluster string, s Service, at time.Time, data any, limit int) (event.Event, error) {
+	payload, err := json.Marshal(data)
+	if err != nil {
+		return event.Event{}, invalid("encode the data of %s: %v", kind, err)
+	}
+	if len(payload) > limit {
+		return event.Event{}, tooLarge(len(payload), limit)
+	}
+	e := event.New()
+	e.SetID(id)
+	e.SetType(kind)
+	e.SetSource("/clusters/" + cluster)
+	e.SetSubject(s.subject())
+	if !at.IsZero() {
+		e.SetTime(at)
+	}
+	e.SetDataContentType(event.ApplicationJSON)
+	e.DataEncoded = payload
+	e.SetExtension(ExtCluster, cluster)
+	e.SetExtension(ExtServiceUID, s.UID)
+	e.SetExtension(ExtPartition, s.UID)
+	return e, nil
+}
+
+// read decodes the data of an event of one of the types.
+func read(e event.Event, data any, limit int, types ...string) error {
+	if err := check(e); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(types, func(own string) bool { return accepts(e.Type(), own) }) {
+		return invalid("event %q has the type %q, not %s", clip(e.ID()), clip(e.Type()), strings.Join(types, " or "))
+	}
+	if len(e.Data()) > limit {
+		return tooLarge(len(e.Data()), limit)
+	}
+	if media := e.DataMediaType(); media != event.ApplicationJSON && media != "" {
+		return invalid("event %q has data of type %q, not %s", clip(e.ID()), clip(media), event.ApplicationJSON)
+	}
+	if err := json.Unmarshal(e.Data(), data); err != nil {
+		return invalid("read the data of event %q: %v", clip(e.ID()), err)
+	}
+	return nil
+}
+
+// agree reports, as an ErrInvalid, where attributes and data contradict each
+// other: brokers route by the ones, remedies go by the others.
+func agree(e event.Event, cluster, class, uid string) error {
+	for _, pair := range []struct{ name, want string }{
+		{ExtCluster, cluster}, {ExtClass, class}, {ExtServiceUID, uid},
+	} {
+		if got := extension(e, pair.name); got != "" && got != pair.want {
+			return invalid("event %q says %s %q in its attributes and %q in its data", clip(e.ID()), pair.name, clip(got), clip(pair.want))
+		}
+	}
+	return nil
+}
+
+// accepts reports whether a reader of the type own reads the type got: the
+// same name with the same version or the one before.
+func accepts(got, own string) bool {
+	name, version := splitVersion(own)
+	gotName, gotVersion := splitVersion(got)
+	return version > 0 && name == gotName && (gotVersion == version || gotVersion == version-1 && gotVersion > 0)
+}
+
+// splitVersion splits "name.v2" into "name" and 2; the version of other texts is 0.
+func splitVersion(kind string) (string, int) {
+	i := strings.LastIndex(kind, ".v")
+	if i < 0 {
+		return kind, 0
+	}
+	version, err := strconv.ParseUint(kind[i+len(".v"):], 10, 16)
+	if err != nil {
+		return kind, 0
+	}
+	return kind[:i], int(version)
+}
+
+// check returns what the specification of CloudEvents holds against the event, as an ErrInvalid.
+func check(e event.Event) error {
+	err := e.Validate()
+	if err == nil {
+		return nil
+	}
+	var fields event.ValidationError
+	if !errors.As(err, &fields) {
+		return invalid("%v", err)
+	}
+	var faults []string
+	for name, fault := range fields {
+		faults = append(faults, name+": "+clip(fault.Error()))
+	}
+	slices.Sort(faults)
+	return invalid("not a CloudEvent: %s", strings.Join(faults, "; "))
+}
+
+// extension returns an extension as text; empty if there is none.
+func extension(e event.Event, name string) string {
+	if e.Context == nil {
+		return ""
+	}
+	return attribute(e.Extensions()[name])
+}
+
+func tooLarge(size, limit int) error {
+	return fmt.Errorf("%w: %w: its data has %d bytes, the limit is %d", ErrInvalid, ErrTooLarge, size, limit)
+}
+
+// visible returns the text without what can't stand in an attribute: control characters.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,91 @@
+// Package event is what lbremedy puts on the wire: the payloads, their
+// CloudEvents types and subjects, the classifier that names the error class of
+// a message, the redaction of secrets, and the binding to NATS headers.
+//
+// It knows no class: the classifier takes its table as a value. It imports
+// nothing else of lbremedy and no NATS client, so that whatever reads or writes
+// the wire can use it.
+package event
+
+import (
+	"strings"
+	"time"
+)
+
+// CloudEvents types. A reader accepts a type whose version is its own or the one before.
+const (
+	TypeFailed  = "io.lbremedy.service.failed.v1"  // a sync of a Service failed; data is a Failure
+	TypeIntent  = "io.lbremedy.service.intent.v1"  // a run is about to write, or has written a step; data is a Record
+	TypeSettled = "io.lbremedy.service.settled.v1" // a run has ended; data is a Record
+)
+
+// CloudEvents extensions of a failure.
+const (
+	ExtClass      = "class"        // ID of the error class
+	ExtReason     = "reason"       // reason of the Kubernetes Event
+	ExtCluster    = "cluster"      // ID of the cluster
+	ExtServiceUID = "serviceuid"   // UID of the Service
+	ExtPartition  = "partitionkey" // the Service's UID: events of one Service stay in order
+	ExtTrace      = "traceparent"  // W3C trace context, CloudEvents' extension for distributed tracing
+	ExtRecorded   = "recordedtime" // when the exporter made the event, CloudEvents' extension of that name
+)
+
+// Classes that no remedy folder declares by texts.
+const (
+	Unclassified = "unclassified" // a failed load-balancer sync that no class covers
+	Ignored      = "ignored"      // anything else, other clouds' failures included
+)
+
+// A Failure is the data of a TypeFailed event: one occurrence of a Kubernetes
+// Event that says that a load-balancer sync failed. It is a hint, not a fact:
+// nothing in it is used as a value to write.
+type Failure struct {
+	Cluster   string    `json:"cluster"`
+	Class     string    `json:"class"`
+	Reason    string    `json:"reason"`    // of the Event: SyncLoadBalancerFailed, …
+	Type      string    `json:"type"`      // of the Event: Warning or Normal
+	Component string    `json:"component"` // service-controller or nlb-controller
+	Message   string    `json:"message"`   // redacted, at most MaxMessage bytes
+	Service   Service   `json:"service"`
+	Event     Reference `json:"event"`
+	Count     int       `json:"count"` // occurrences so far, at least 1
+	First     time.Time `json:"first"`
+	Last      time.Time `json:"last"`
+
+	// Attributes of the CloudEvent that the data leaves out.
+	Trace    string    `json:"-"` // W3C trace context; empty or malformed: the one that TraceOf names
+	Recorded time.Time `json:"-"` // when the exporter made the event; zero: it isn't said
+}
+
+// A Service names the Service that an event is about. Of what a survey finds it may name
+// something else: then Kind says what, there is no namespace, Name is its ID, and UID a
+// digest that stays the same.
+type Service struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	Kind      string `json:"kind,omitempty"` // "load balancer", "cluster" and the like; empty: a Service
+}
+
+// String returns "namespace/name", or "load balancer lb-1" of what is no Service.
+func (s Service) String() string {
+	if s.Kind != "" {
+		return s.Kind + " " + s.Name
+	}
+	return s.Namespace + "/" + s.Name
+}
+
+// subject returns what a CloudEvent about it has as its subject.
+func (s Service) subject() string {
+	if s.Kind != "" {
+		return strings.ReplaceAll(s.Kind, " ", "-") + "s/" + s.Name
+	}
+	return "namespaces/" + s.Namespace + "/services/" + s.Name
+}
+
+// A Reference names the Kubernetes Event that a failure was read from.
+type Reference struct {
+	Name            string `json:"name"`
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion"`
+}

@@ -1,0 +1,121 @@
+package event
+
+// A mark is a text that shows the structure of a message.
+type mark uint8
+
+const (
+	noMark mark = iota
+	markWrapper
+	markUpstream
+	markController
+	markAPI
+	markForeign
+	markError
+	markMessage
+	markResidue
+	markCode
+	markURL
+	markNested
+	markKubernetes
+)
+
+// marks are the texts that show how a message is built, folded.
+var marks = []struct {
+	mark mark
+	text string
+}{
+	// What the controller begins its messages with. All but the first four are
+	// older than a bracket with the load balancer's ID; other clouds' service
+	// controllers begin theirs in the same way.
+	{markWrapper, "error syncing load balancer"},
+	{markWrapper, "error deleting load balancer"},
+	{markWrapper, "fail to ensure loadbalancer, error"},
+	{markWrapper, "fail to delete loadbalancer, error"},
+	{markWrapper, "error creating load balancer"},
+	{markWrapper, "error deleting:"},
+
+	// How the service controller of Kubernetes, which other clouds use, goes on.
+	{markUpstream, "failed to ensure load balancer"},
+	{markUpstream, "failed to delete load balancer"},
+	{markUpstream, "failed to check if load balancer"},
+	{markUpstream, "failed to add load balancer"},
+	{markUpstream, "failed to remove load balancer"},
+	{markUpstream, "failed to update load balancer"},
+
+	// Words of the Alibaba Cloud controller alone.
+	{markController, "alicloud:"},
+	{markController, "alicloud-loadbalancer"},
+	{markController, "alibaba-cloud-loadbalancer"},
+	{markController, "apply model error"},
+	{markController, "build lb local model error"},
+	{markController, "build nlb local model error"},
+	{markController, "build nlb attribute error"},
+	{markController, "build vserver groups error"},
+	{markController, "update lb attribute error"},
+	{markController, "cleanup lb error"},
+	{markController, "create lb error"},
+	{markController, "create slb error"},
+	{markController, "create nlb error"},
+	{markController, "unprocessed listeners in reconcile"},
+	{markController, "kubernetes.do.not.delete"},
+
+	// Words of Alibaba Cloud's APIs and SDKs.
+	{markAPI, "aliyuncs.com"},
+	{markAPI, "api.aliyun.com"},
+	{markAPI, "[sdk."},
+
+	// Words of other clouds.
+	{markForeign, "googleapi"},
+	{markForeign, "arn:aws"},
+	{markForeign, "amazonaws"},
+	{markForeign, "azure"},
+	{markForeign, "retriable:"},
+	{markForeign, "microsoft."},
+	{markForeign, "original error:"},
+	{markForeign, "openstack"},
+	{markForeign, "tencentcloud"},
+	{markForeign, "huaweicloud"},
+	{markForeign, "volcengine"},
+	{markForeign, "digitalocean"},
+	{markForeign, "hcloud"},
+
+	// Where the error of an API call begins.
+	{markError, "aliyun api error"},
+	{markError, "[sdkerror]"},
+	{markError, "sdkerror:"},
+	{markError, "sdk.servererror"},
+	{markError, "sdk.clienterror"},
+
+	// What an API says, and where it ends: there the next error of an
+	// aggregate follows, or the wrappers of a next one.
+	{markMessage, "message:"},
+	{markResidue, "., "},
+	{markResidue, ". , "},
+	{markResidue, ", alicloud:"},
+
+	{markCode, "code:"},
+	{markCode, "code :"},
+	{markCode, "code="},
+	{markCode, `code":`},
+	{markCode, `code" :`},
+
+	// Parts that say nothing of their own: addresses, and data that was sent or
+	// received. They can hold any word.
+	{markURL, "http://"},
+	{markURL, "https://"},
+	{markNested, "data: {"},
+	{markNested, "data:{"},
+	{markNested, "data: map["},
+	{markNested, "data:map["},
+	{markNested, "respheaders: map["},
+	{markNested, "accessdenieddetail: map["},
+	{markNested, "accessdenieddetail: {"},
+
+	{markNested, "got ["},
+	{markNested, "got=["},
+
+	// The API server of Kubernetes refuses, or can't ask whom it must ask; what
+	// follows is its story.
+	{markKubernetes, `is forbidden: user "`},
+	{markKubernetes, "failed calling webhook"},
+}

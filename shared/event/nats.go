@@ -1,0 +1,275 @@
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/cloudevents/sdk-go/v2/types"
+)
+
+// Names in the NATS protocol binding of CloudEvents, and JetStream's own.
+const (
+	headerPrefix    = "ce-"
+	headerMedia     = "Content-Type"
+	headerMessageID = "Nats-Msg-Id"
+	mediaStructured = "application/cloudevents"
+)
+
+// EncodeNATS returns the event as headers and data of a NATS message in binary
+// mode: attributes as percent-encoded ce- headers, the data as it is, and
+// MessageID as Nats-Msg-Id. It is an ErrInvalid if the event isn't a
+// CloudEvent.
+func EncodeNATS(e event.Event) (header map[string][]string, data []byte, err error) {
+	if err := check(e); err != nil {
+		return nil, nil, err
+	}
+	header = map[string][]string{headerMessageID: {MessageID(e)}}
+	set := func(name, value string) {
+		if value != "" {
+			header[headerPrefix+name] = []string{percentEncode(value)}
+		}
+	}
+	set("specversion", e.SpecVersion())
+	set("id", e.ID())
+	set("source", e.Source())
+	set("type", e.Type())
+	set("subject", e.Subject())
+	set("datacontenttype", e.DataContentType())
+	set("dataschema", e.DataSchema())
+	if !e.Time().IsZero() {
+		set("time", types.FormatTime(e.Time()))
+	}
+	for name, value := range e.Extensions() {
+		set(name, attribute(value))
+	}
+	return header, e.Data(), nil
+}
+
+// DecodeRecord returns the entry of the journal that a NATS message holds, and errs as
+// DecodeNATS and ReadRecord do.
+func DecodeRecord(header map[string][]string, data []byte) (Record, error) {
+	e, err := DecodeNATS(header, data)
+	if err != nil {
+		return Record{}, err
+	}
+	return ReadRecord(e)
+}
+
+// DecodeNATS returns the CloudEvent of a NATS message. A Content-Type of
+// application/cloudevents means structured mode, else a ce-specversion header
+// means binary mode, else data that is a JSON object with a specversion is
+// structured too. Header names count in any case; values may be quoted and
+// need not be encoded. It is an ErrInvalid if the message holds no CloudEvent
+// of version 1.0 or 0.3, or several.
+func DecodeNATS(header map[string][]string, data []byte) (event.Event, error) {
+	media := strings.ToLower(strings.TrimSpace(get(header, headerMedia)))
+	switch {
+	case strings.HasPrefix(media, mediaStructured+"-batch"):
+		return event.Event{}, invalid("a batch of events in one NATS message")
+	case strings.HasPrefix(media, mediaStructured):
+		if format, _, _ := strings.Cut(strings.TrimPrefix(media, mediaStructured), ";"); format != "" && strings.TrimSpace(format) != "+json" {
+			return event.Event{}, invalid("a structured event in the format %q, not JSON", clip(media))
+		}
+		return DecodeJSON(data)
+	case get(header, headerPrefix+"specversion") != "":
+		return decodeBinary(header, data)
+	}
+	var probe struct {
+		SpecVersion *json.RawMessage `json:"specversion"`
+	}
+	if err := json.Unmarshal(data, &probe); err != nil || probe.SpecVersion == nil {
+		return event.Event{}, invalid("the message has no ce-specversion header and its data is no structured event")
+	}
+	return DecodeJSON(data)
+}
+
+// DecodeJSON returns the CloudEvent in the JSON format, which structured mode
+// uses. It is an ErrInvalid if the text isn't one of version 1.0 or 0.3.
+func DecodeJSON(data []byte) (event.Event, error) {
+	var e event.Event
+	if err := json.Unmarshal(data, &e); err != nil {
+		return event.Event{}, invalid("read a structured event: %s", clip(oneLine(err.Error())))
+	}
+	if err := check(e); err != nil {
+		return event.Event{}, err
+	}
+	return e, nil
+}
+
+// EncodeJSON returns the CloudEvent in the JSON format. It is an ErrInvalid if
+// the event isn't a CloudEvent, or says that its data is JSON and it isn't.
+func EncodeJSON(e event.Event) ([]byte, error) {
+	if err := check(e); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		return nil, invalid("write event %q: %v", clip(e.ID()), err)
+	}
+	return data, nil
+}
+
+func decodeBinary(header map[string][]string, data []byte) (event.Event, error) {
+	attributes := map[string]string{}
+	for name, values := range header {
+		lower := strings.ToLower(name)
+		if !strings.HasPrefix(lower, headerPrefix) || len(values) == 0 {
+			continue
+		}
+		// Of two spellings of one name the binding's own counts.
+		if _, twice := attributes[lower]; !twice || name == lower {
+			attributes[lower] = percentDecode(values[0])
+		}
+	}
+	take := func(name string) string {
+		value := attributes[headerPrefix+name]
+		delete(attributes, headerPrefix+name)
+		return value
+	}
+	version := take("specversion")
+	if version != event.CloudEventsVersionV1 && version != event.CloudEventsVersionV03 {
+		return event.Event{}, invalid("the event has version %q of CloudEvents, not 1.0 or 0.3", clip(version))
+	}
+	e := event.New(version)
+	e.DataEncoded = data
+	set := func(value string, set func(string)) {
+		if value != "" {
+			set(value)
+		}
+	}
+	set(take("id"), e.SetID)
+	set(take("type"), e.SetType)
+	set(take("source"), e.SetSource)
+	set(take("subject"), e.SetSubject)
+	set(take("dataschema"), e.SetDataSchema)
+	set(take("schemaurl"), e.SetDataSchema)
+	media := take("datacontenttype")
+	if media == "" {
+		media = get(header, headerMedia)
+	}
+	set(media, e.SetDataContentType)
+	if text := take("time"); text != "" {
+		at, err := types.ParseTime(text)
+		if err != nil {
+			return event.Event{}, invalid("the event has the time %q, not one of RFC 3339", clip(text))
+		}
+		e.SetTime(at)
+	}
+	for name, value := range attributes {
+		if err := e.Context.SetExtension(strings.TrimPrefix(name, headerPrefix), value); err != nil {
+			return event.Event{}, invalid("the event has the header %q: %v", clip(name), clip(err.Error()))
+		}
+	}
+	if err := check(e); err != nil {
+		return event.Event{}, err
+	}
+	return e, nil
+}
+
+// get returns the first value of a header whose name counts in any case.
+func get(header map[string][]string, name string) string {
+	if values := header[name]; len(values) > 0 {
+		return values[0]
+	}
+	for other, values := range header {
+		if strings.EqualFold(other, name) && len(values) > 0 {
+			return values[0]
+		}
+	}
+	return ""
+}
+
+// attribute returns the value of an attribute in its canonical text.
+func attribute(value any) string {
+	if value == nil {
+		return ""
+	}
+	if s, ok := value.(string); ok {
+		return s
+	}
+	text, err := types.Format(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return text
+}
+
+// percentEncode encodes an attribute for a header: space, quote, percent and
+// all but the printable ASCII characters.
+func percentEncode(s string) string {
+	const digits = "0123456789ABCDEF"
+	plain := func(b byte) bool { return b > ' ' && b <= '~' && b != '"' && b != '%' }
+	count := 0
+	for i := range len(s) {
+		if !plain(s[i]) {
+			count++
+		}
+	}
+	if count == 0 {
+		return s
+	}
+	out := make([]byte, 0, len(s)+2*count)
+	for i := range len(s) {
+		if b := s[i]; plain(b) {
+			out = append(out, b)
+		} else {
+			out = append(out, '%', digits[b>>4], digits[b&15])
+		}
+	}
+	return string(out)
+}
+
+// percentDecode is the inverse of percentEncode. It also takes values in
+// double quotes, and values that were never encoded.
+func percentDecode(s string) string {
+	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
+		s = unquote(s[1 : len(s)-1])
+	}
+	if !strings.Contains(s, "%") {
+		return wellFormed(s)
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			high, low := hexDigit(s[i+1]), hexDigit(s[i+2])
+			if high >= 0 && low >= 0 {
+				out = append(out, byte(high<<4|low))
+				i += 2
+				continue
+			}
+		}
+		out = append(out, s[i])
+	}
+	return wellFormed(string(out))
+}
+
+// unquote takes the backslashes out of a quoted string.
+func unquote(s string) string {
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		out.WriteByte(s[i])
+	}
+	return out.String()
+}
+
+func wellFormed(s string) string { return strings.ToValidUTF8(s, string(utf8.RuneError)) }
+
+func hexDigit(b byte) int {
+	switch {
+	case b >= '0' && b <= '9':
+		return int(b - '0')
+	case b >= 'a' && b <= 'f':
+		return int(b-'a') + 10
+	case b >= 'A' && b <= 'F':
+		return int(b-'A') + 10
+	}
+	return -1
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

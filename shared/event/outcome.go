@@ -1,0 +1,193 @@
+package event
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A Result says how a run ended.
+type Result string
+
+// The results. Fixed, gone, superseded, failed, undone and ignored end a case; the others leave it open.
+const (
+	Gone       Result = "gone"       // the failure was over before anything was done
+	Superseded Result = "superseded" // the newest failure of the Service is of another class
+	Planned    Result = "planned"    // observe mode: this is what would be done
+	Asked      Result = "asked"      // a person must act, or agree
+	Waiting    Result = "waiting"    // looked at again later
+	Fixed      Result = "fixed"      // written, and proven to work
+	Unsettled  Result = "unsettled"  // written, and the failure came back or nothing proves success
+	Failed     Result = "failed"     // an error that trying again didn't end
+	Undone     Result = "undone"     // what an earlier run wrote was taken back
+	Foreign    Result = "ignored"    // not a failed load-balancer sync of this cloud
+)
+
+// Settled reports whether the result ends the case for the event that led to it.
+func (r Result) Settled() bool {
+	switch r {
+	case Waiting, Unsettled:
+		return false
+	}
+	return true
+}
+
+// A Hold says what holds back a plan that the policy would apply.
+type Hold string
+
+// The holds.
+const (
+	HeldByPause  Hold = "pause"  // a person has stopped all writes
+	HeldByFreeze Hold = "freeze" // the policy freezes this time
+	HeldByBudget Hold = "budget" // enough has been written lately
+	TakenBack    Hold = "undo"   // the fix did not work and is about to be taken back
+)
+
+// A Reason says why a plan that is to be applied, or is, ends as waiting. What a run does
+// next depends on it; the rule of the record says the same to people, in a sentence.
+type Reason string
+
+// The reasons.
+const (
+	ForTarget   Reason = "target" // another case writes to the same target
+	ForStep     Reason = "step"   // the step before the next one takes a while to act
+	AfterOthers Reason = "others" // a moment to write is reserved, after others
+	ForPolicy   Reason = "policy" // the policy, a pause or a freeze stops the rest of the plan
+	ForSync     Reason = "sync"   // all is written; the controller's sync is to show
+	ByCause     Reason = "cause"  // all is written, nothing of it to the Service; whether it worked shows in the cause alone
+)
+
+// An Approved says who agreed to a plan.
+type Approved struct {
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+}
+
+// An Impact says what the users of the Service notice.
+type Impact string
+
+// The impacts.
+const (
+	NeverUp Impact = "never up"        // no address: the Service never worked
+	Frozen  Impact = "backends frozen" // traffic still flows, to the backends of the last sync
+	Serving Impact = "serving"         // traffic flows; only the sync of settings fails
+)
+
+// A Phase is where in its life a record stands.
+type Phase string
+
+// The phases, in order.
+const (
+	Started Phase = "started" // a run has begun to look; releases that have a Running write no such record
+	Intent  Phase = "intent"  // the plan is decided and about to be applied
+	Step    Phase = "step"    // step Next-1 has been applied; the plan goes on with step Next
+	Settled Phase = "settled" // the run has ended with Result
+)
+
+// A Record is one entry of the journal, and the data of TypeIntent and TypeSettled events.
+//
+// A record is whole: the last one of a Service and class tells everything that
+// a later run needs, without those before it.
+type Record struct {
+	Case      string      `json:"case"` // first 8 digits of the UID, "-", time of the first event
+	Cluster   string      `json:"cluster"`
+	Class     string      `json:"class"`
+	Service   Service     `json:"service"`
+	Event     string      `json:"event"`   // id of the CloudEvent that this run answers
+	Message   string      `json:"message"` // of that event
+	EventTime time.Time   `json:"eventTime"`
+	Recorded  time.Time   `json:"recorded,omitzero"` // when the exporter made the event
+	Trace     string      `json:"trace,omitempty"`   // W3C trace context of the event
+	Opened    string      `json:"opened,omitempty"`  // that of the event which opened the case, where it is of another trace
+	Prior     time.Time   `json:"prior,omitzero"`    // when the run before this one on the same event ended
+	Began     time.Time   `json:"began,omitzero"`    // when this run began
+	Phase     Phase       `json:"phase"`
+	Result    Result      `json:"result,omitempty"` // of a settled run
+	At        time.Time   `json:"at"`
+	Who       string      `json:"who"`              // host that ran: worker, http, fc, cli
+	Attempt   int         `json:"attempt"`          // number of the last attempt to write, from 1; 0 if there was none
+	Attempts  []time.Time `json:"attempts"`         // start of each attempt in the last 24 h
+	First     time.Time   `json:"first"`            // when the first run of this case began
+	Since     time.Time   `json:"since,omitzero"`   // when a case that waits, and has nothing to write, began to wait
+	Impact    Impact      `json:"impact,omitempty"` // what users notice
+	Mode      string      `json:"mode,omitempty"`
+	Rule      string      `json:"rule,omitempty"`     // the rule that decided, as a sentence; of a plan that waits half done, what for
+	Decided   string      `json:"decided,omitempty"`  // the rule by which the plan is applied, whatever it waits for in between
+	Reason    Reason      `json:"reason,omitempty"`   // what a plan waits for that is to be applied, or is
+	Held      Hold        `json:"held,omitempty"`     // what holds back a plan that would be applied; nothing of it is written
+	Approved  *Approved   `json:"approved,omitempty"` // who agreed to the plan
+	Undoing   bool        `json:"undoing,omitempty"`  // the steps take back what was written
+	Muted     bool        `json:"muted,omitempty"`    // a label says that nobody is to be asked
+	Back      time.Time   `json:"back,omitzero"`      // when what was done for this failure was taken back; a plan needs a person's word from then on
+
+	Finding string        `json:"finding,omitempty"`
+	Cause   string        `json:"cause,omitempty"`
+	Risk    string        `json:"risk,omitempty"`
+	Steps   []StepRecord  `json:"steps,omitempty"`
+	Changes []Change      `json:"changes,omitempty"` // what the sync after the steps will change in the cloud beside them; what matters most comes first
+	Next    int           `json:"next,omitempty"`    // index of the first step that isn't applied
+	Written time.Time     `json:"written,omitzero"`
+	Hash    string        `json:"hash,omitempty"` // the controller's hash label before the first write
+	Left    string        `json:"left,omitempty"` // digest of the Service's annotations and spec at the intent and after the last write
+	Ask     string        `json:"ask,omitempty"`
+	Wait    time.Duration `json:"wait,omitempty"`   // nanoseconds until the case is looked at again
+	Digest  string        `json:"digest,omitempty"` // of the plan: 32 hex digits
+	Note    string        `json:"note,omitempty"`   // what else a person should know
+	Error   string        `json:"error,omitempty"`
+	Ticket  string        `json:"ticket,omitempty"`
+	Errors  int           `json:"errors,omitempty"`  // runs in a row that ended with an error
+	Crashes int           `json:"crashes,omitempty"` // runs in a row that never ended
+	Timings Timings       `json:"timings,omitzero"`
+	Repeats bool          `json:"-"`               // the run ended as the record before says: it is counted, and this one is not in the journal
+	Found   []Found       `json:"found,omitempty"` // by a survey: what its next look is compared with
+}
+
+// A Found is one finding of a survey's check about one thing, as the journal keeps it.
+type Found struct {
+	Key      string `json:"key,omitempty"` // tells findings of the check about the thing apart
+	Severity string `json:"severity"`      // warning or critical
+	Text     string `json:"text"`          // empty where there are so many that they are only counted
+	Do       string `json:"do"`
+}
+
+// A Change is one thing that a full sync of the Service will change in the cloud.
+type Change struct {
+	Balancer string `json:"balancer,omitempty"` // ID of the load balancer; empty: of one that is not there yet, or was not found
+	What     string `json:"what"`               // such as "listener tcp:80", "group k8s/30080/web/shop/c1", "tag team", "spec" or "load balancer"
+	How      string `json:"how"`                // a clause
+	Down     bool   `json:"down,omitempty"`     // what takes traffic now takes none any more, for good or for a while
+	Sets     bool   `json:"sets,omitempty"`     // what somebody has set otherwise is overwritten
+	Unknown  bool   `json:"unknown,omitempty"`  // whether it will be changed could not be found out
+}
+
+// Done reports whether all steps of the plan have been applied.
+func (r Record) Done() bool { return len(r.Steps) > 0 && r.Next == len(r.Steps) }
+
+// A StepRecord is one step of a plan as the journal keeps it.
+type StepRecord struct {
+	Kind   string          `json:"kind"`
+	Text   string          `json:"text"` // what it does, in the imperative
+	Target string          `json:"target"`
+	Risk   string          `json:"risk"`
+	Step   json.RawMessage `json:"step"`
+	Undo   *Undo           `json:"undo,omitempty"`  // absent: there is no way back
+	Wakes  bool            `json:"wakes,omitempty"` // it does nothing but wake the controller: there is nothing to take back
+	Began  time.Time       `json:"began,omitzero"`  // when it was about to be applied
+	Ended  time.Time       `json:"ended,omitzero"`  // when it was found to be applied
+}
+
+// An Undo is the step that takes another one back.
+type Undo struct {
+	Kind string          `json:"kind"`
+	Text string          `json:"text"`
+	Step json.RawMessage `json:"step"`
+}
+
+// Timings say how long each phase of a run took, in nanoseconds.
+type Timings struct {
+	Queue    time.Duration `json:"queue,omitempty"` // from the event's time to the start of the run
+	Resume   time.Duration `json:"resume,omitempty"`
+	Diagnose time.Duration `json:"diagnose,omitempty"`
+	Decide   time.Duration `json:"decide,omitempty"`
+	Apply    time.Duration `json:"apply,omitempty"`
+	Verify   time.Duration `json:"verify,omitempty"`
+}

@@ -1,0 +1,292 @@
+package event
+
+import (
+	"strings"
+	"sync"
+)
+
+// hidden stands where a secret stood. It has no byte that a secret could have,
+// so that redacting twice changes nothing.
+const hidden = "***"
+
+// Redact returns the text without the secrets that the controller's errors can
+// hold: signatures, keys and tokens of signed URLs, headers and SDK dumps, in
+// plain and percent-encoded form, access key IDs, bearer tokens, JSON web
+// tokens, private keys, passwords in URLs and RAM's encoded diagnoses. What
+// surrounds them stays readable. It takes time linear in the length of the
+// text, and redacting twice is the same as once.
+func Redact(s string) string {
+	hits := secrets().find([]byte(s), nil)
+	if len(hits) == 0 {
+		return s
+	}
+	var out strings.Builder
+	done := 0
+	for _, h := range hits {
+		if int(h.start) < done {
+			continue
+		}
+		from, to := secretMarks[h.pattern].find(s, int(h.start), int(h.end))
+		if from == to {
+			continue
+		}
+		out.WriteString(s[done:from])
+		out.WriteString(hidden)
+		done = to
+	}
+	if done == 0 {
+		return s
+	}
+	out.WriteString(s[done:])
+	return out.String()
+}
+
+// A secretMark is a text that announces a secret, in lower case. Its find
+// returns where the secret stands that belongs to the mark s[start:end], or
+// two equal numbers if there is none.
+type secretMark struct {
+	text string
+	find func(s string, start, end int) (from, to int)
+}
+
+// secretMarks are tried at each place in this order of length: the longest
+// name that ends there comes first.
+var secretMarks = []secretMark{
+	{"accesskeyid", named}, {"access_key_id", named}, {"access-key-id", named}, {"accesskey-id", named},
+	{"accesskeysecret", named}, {"access_key_secret", named}, {"access-key-secret", named}, {"accesssecret", named},
+	{"securitytoken", named}, {"security_token", named}, {"security-token", named},
+	{"ststoken", named}, {"sts_token", named}, {"sts-token", named},
+	{"signature", named}, {"encodeddiagnosticmessage", named}, {"password", named}, {"passwd", named},
+	{"credential", assigned}, {"secret", assigned}, {"token", assigned}, {"apikey", assigned}, {"api_key", assigned},
+	{"authorization", authorization},
+	{"bearer ", bearer},
+	{"ltai", keyID}, {"sts.", temporaryKeyID},
+	{"eyj", webToken},
+	{"://", userinfo},
+	{"-----begin", privateKey},
+}
+
+// secrets returns the automaton of secretMarks.
+var secrets = sync.OnceValue(func() *automaton {
+	var marks []string
+	for _, m := range secretMarks {
+		marks = append(marks, m.text)
+	}
+	return newAutomaton(marks)
+})
+
+// named finds the value of a name that can only be a secret's: name=value,
+// "name":"value", name: value, Name:[value], name%3Dvalue.
+func named(s string, start, end int) (from, to int) {
+	v := separator(s, end)
+	// The end of another word, such as an error code, is no name before a colon.
+	if v.sep == 0 || v.sep == ':' && !v.quoted && start > 0 && letter(s[start-1]) {
+		return 0, 0
+	}
+	return content(s, v)
+}
+
+// assigned finds the value of a name that prose uses too: whole words only,
+// and only name=value or "name":"value".
+func assigned(s string, start, end int) (from, to int) {
+	if inWord(s, start) {
+		return 0, 0
+	}
+	v := separator(s, end)
+	if v.sep == 0 || v.sep == ':' && !v.quoted {
+		return 0, 0
+	}
+	return content(s, v)
+}
+
+// An assignment stands between a name and its value.
+type assignment struct {
+	sep    byte // '=' or ':'; '%' for an encoded '='; 0 for none
+	quoted bool // the name stands in quotes
+	end    int  // where the value begins
+}
+
+// separator reads the assignment that starts at s[i:].
+func separator(s string, i int) assignment {
+	i, quote := skipQuote(s, i)
+	i = skipSpaces(s, i)
+	switch rest := s[i:]; {
+	case strings.HasPrefix(rest, "="), strings.HasPrefix(rest, ":"):
+		return assignment{sep: rest[0], quoted: quote != "", end: skipSpaces(s, i+1)}
+	case hasPrefixFold(rest, "%3d"):
+		return assignment{sep: '%', end: i + len("%3d")}
+	case hasPrefixFold(rest, "%253d"):
+		return assignment{sep: '%', end: i + len("%253d")}
+	}
+	return assignment{}
+}
+
+// content returns where the value after an assignment begins and ends,
+// without the quotes or bracket around it.
+func content(s string, v assignment) (from, to int) {
+	from, quote := skipQuote(s, v.end)
+	if quote == "" && strings.HasPrefix(s[from:], "[") {
+		from, quote = from+1, "]"
+	}
+	if quote != "" {
+		if n := strings.Index(s[from:], quote); n >= 0 {
+			return from, from + n
+		}
+		return from, len(s)
+	}
+	for to = from; to < len(s) && !ends(s[to]); to++ {
+		if v.sep == '%' && s[to] == '%' && (hasPrefixFold(s[to:], "%26") || hasPrefixFold(s[to:], "%2526")) {
+			break
+		}
+	}
+	return from, to
+}
+
+// ends reports whether an unquoted value stops before the byte.
+func ends(b byte) bool {
+	return b <= ' ' || strings.IndexByte("\"'`&,;]})<>|\\", b) >= 0
+}
+
+// schemes are the words that stand before the secret of an Authorization header.
+var schemes = map[string]bool{
+	"acs": true, "acs3-hmac-sha256": true, "acs3-rsa-sha256": true, "basic": true, "bearer": true,
+	"digest": true, "negotiate": true, "oss": true, "oss4-hmac-sha256": true, "token": true,
+}
+
+// authorization finds the secret of an Authorization header, after its scheme.
+func authorization(s string, _, end int) (from, to int) {
+	v := separator(s, end)
+	if v.sep == 0 {
+		return 0, 0
+	}
+	from, to = content(s, v)
+	if from == to || from > v.end {
+		return from, to
+	}
+	word := s[from:to]
+	next := skipSpaces(s, to)
+	last := next
+	for last < len(s) && s[last] > ' ' && strings.IndexByte("\"']\\", s[last]) < 0 {
+		last++
+	}
+	switch {
+	case last == next || next == to || strings.ContainsFunc(word, func(r rune) bool { return !alnum(r) && r != '-' }):
+		return from, to
+	case schemes[strings.ToLower(word)]:
+		return next, last
+	}
+	return from, last
+}
+
+// bearer finds a token after the word Bearer. Prose has no such words.
+func bearer(s string, start, end int) (from, to int) {
+	if inWord(s, start) {
+		return 0, 0
+	}
+	to = run(s, end, "._~+/=-")
+	if n := to - end; n < 8 || n < 24 && !strings.ContainsAny(s[end:to], "0123456789") {
+		return 0, 0
+	}
+	return end, to
+}
+
+// keyID finds what follows the four letters that access key IDs begin with.
+func keyID(s string, start, end int) (from, to int) {
+	if s[start:end] != "LTAI" {
+		return 0, 0
+	}
+	if to = run(s, end, ""); to-end < 8 {
+		return 0, 0
+	}
+	return end, to
+}
+
+// temporaryKeyID finds the ID of a key of the security token service.
+func temporaryKeyID(s string, start, end int) (from, to int) {
+	if s[start:end] != "STS." {
+		return 0, 0
+	}
+	if to = run(s, end, ""); to-end < 16 || !strings.ContainsAny(s[end:to], "0123456789") {
+		return 0, 0
+	}
+	return end, to
+}
+
+// webToken finds a JSON web token by how its JSON begins in base64.
+func webToken(s string, start, end int) (from, to int) {
+	if s[start:end] != "eyJ" || inWord(s, start) {
+		return 0, 0
+	}
+	if to = run(s, end, "._-"); to-start < 16 {
+		return 0, 0
+	}
+	return start, to
+}
+
+// userinfo finds the name and password, or the token, before the host of a URL.
+func userinfo(s string, _, end int) (from, to int) {
+	for i := end; i < min(len(s), end+512); i++ {
+		switch c := s[i]; {
+		case c == '@':
+			return end, i
+		case c <= ' ', c == '/', c == '?', c == '#', c == '"':
+			return 0, 0
+		}
+	}
+	return 0, 0
+}
+
+// privateKey finds a private key in PEM.
+func privateKey(s string, start, end int) (from, to int) {
+	head := s[end:min(len(s), end+40)]
+	if !strings.Contains(head, "PRIVATE KEY-----") {
+		return 0, 0
+	}
+	const tail = "PRIVATE KEY-----"
+	first := end + strings.Index(head, tail) + len(tail)
+	if n := strings.Index(s[first:], tail); n >= 0 {
+		return start, first + n + len(tail)
+	}
+	return start, len(s)
+}
+
+// run returns the end of the letters, digits and other bytes from s[i:] on.
+func run(s string, i int, others string) int {
+	for i < len(s) && (letterOrDigit(s[i]) || strings.IndexByte(others, s[i]) >= 0) {
+		i++
+	}
+	return i
+}
+
+// skipQuote returns the index after a quote at s[i:], and that quote, which
+// may be escaped; empty if there is none.
+func skipQuote(s string, i int) (int, string) {
+	for _, q := range [...]string{`\"`, `"`, `'`} {
+		if strings.HasPrefix(s[i:], q) {
+			return i + len(q), q
+		}
+	}
+	return i, ""
+}
+
+func skipSpaces(s string, i int) int {
+	for i < len(s) && s[i] == ' ' {
+		i++
+	}
+	return i
+}
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}
+
+// inWord reports whether s[i:] begins inside a word. A percent-encoded byte
+// before it is no part of the word.
+func inWord(s string, i int) bool {
+	escaped := i >= 3 && s[i-3] == '%' || i >= 5 && s[i-5] == '%'
+	return i > 0 && letterOrDigit(s[i-1]) && !escaped
+}
+
+func letter(b byte) bool { return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' }
+
+func letterOrDigit(b byte) bool { return letter(b) || b >= '0' && b <= '9' }

@@ -1,0 +1,334 @@
+package event
+
+import "bytes"
+
+// A scan reads one message. It is used again, so that reading allocates nothing.
+type scan struct {
+	c    *Classifier
+	text []byte // folded
+	hits []hit
+	gaps []progress
+
+	begin      int32 // where the message begins, without what Kubernetes put before it
+	body       int32 // where it goes on behind the wrapper
+	skip       int32 // up to here it says nothing
+	wrapped    wrapper
+	upstream   bool
+	controller bool // words of the controller
+	api        bool // words of Alibaba Cloud
+	foreign    bool // words of another cloud
+
+	region  int32 // number of the error that is being read; 0 before the first
+	message bool  // in the region, what the API says has begun
+	residue bool  // and has ended
+
+	best, second candidate
+}
+
+// A wrapper is what the controller begins a message with.
+type wrapper uint8
+
+const (
+	wrapNone    wrapper = iota // nothing
+	wrapPlain                  // "Error syncing load balancer: "
+	wrapService                // "…: failed to ensure load balancer for service ns/name: "
+	wrapOwn                    // with a bracket, or in words that no other cloud uses
+)
+
+// A progress is how far a text with gaps was found.
+type progress struct{ next, start, end int32 }
+
+// widest is how many bytes a gap of a text may have.
+const widest = 200
+
+// A candidate is a text or code that was found.
+type candidate struct {
+	entry  int32 // -1 for none
+	region int32
+	start  int32
+	code   bool
+	cut    bool // the message breaks off in it
+	late   bool // it stands behind what the API says
+}
+
+var none = candidate{entry: -1}
+
+// order returns the region's rank: what the controller found itself comes last,
+// since it shows an API's error instead where it has one.
+func (x candidate) order() int32 {
+	if x.region == 0 {
+		return 1 << 30
+	}
+	return x.region
+}
+
+// better reports whether a wins over b, and why b lost.
+func (s *scan) better(a, b candidate) (bool, string) {
+	switch {
+	case b.entry < 0 || a.entry < 0:
+		return a.entry >= 0, ""
+	case b.region == 0 && a.region > 0:
+		return true, "is what the controller found itself, and an API's error decides"
+	case a.order() != b.order():
+		return a.order() < b.order(), "stands in a later error of the message"
+	case a.late != b.late:
+		return b.late, "stands behind what the first error says"
+	case a.code != b.code:
+		return b.code, "is a code, and a known text decides"
+	}
+	long, short := s.c.entries[a.entry].length, s.c.entries[b.entry].length
+	if long != short {
+		return long > short, "is shorter"
+	}
+	return a.start < b.start, "is no longer and comes later"
+}
+
+// offer takes a candidate into account.
+func (s *scan) offer(x candidate) {
+	class := func(y candidate) string { return s.c.entries[y.entry].class }
+	if wins, _ := s.better(x, s.best); wins {
+		if s.best.entry >= 0 && class(s.best) != class(x) {
+			s.second = s.best
+		}
+		s.best = x
+		return
+	}
+	if class(x) != class(s.best) {
+		if wins, _ := s.better(x, s.second); wins {
+			s.second = x
+		}
+	}
+}
+
+// read finds what the message says.
+func (s *scan) read(message string) {
+	*s = scan{c: s.c, text: s.text[:0], hits: s.hits[:0], gaps: s.gaps, best: none, second: none}
+	clear(s.gaps)
+	s.text = fold(s.text, Cut(message))
+	s.begin = start(s.text)
+	s.body = s.begin
+	s.hits = s.c.find.find(s.text, s.hits)
+	for _, h := range s.hits {
+		p := &s.c.patterns[h.pattern]
+		switch p.mark { // in an address, too
+		case markAPI:
+			s.api = true
+		case markForeign:
+			s.foreign = s.foreign || s.wordAt(h.start)
+		}
+		if h.start < s.skip {
+			continue
+		}
+		switch p.mark {
+		case noMark:
+			s.found(p, h)
+		case markWrapper:
+			s.unwrap(h)
+		case markUpstream:
+			s.continued(h)
+		case markController:
+			s.controller = true
+		case markError:
+			s.enterError(h)
+		case markMessage:
+			s.message = s.message || s.wordAt(h.start)
+			// No other controller lets it stand alone behind the wrapper.
+			s.controller = s.controller || s.wrapped != wrapNone && h.start == s.body
+		case markResidue:
+			s.residue = s.residue || s.message
+		case markCode:
+			s.code(h)
+		case markURL:
+			s.skip = s.endOfWord(h.end)
+			if ofKubernetes(s.text[h.end:s.skip]) {
+				s.skip = int32(len(s.text)) // why its API server does not answer is its story, too
+			}
+		case markNested:
+			s.skip = s.endOfNested(h.end - 1)
+		case markKubernetes:
+			s.skip = int32(len(s.text))
+		}
+	}
+	if s.best.entry < 0 && s.skip < int32(len(s.text)) {
+		s.broken()
+	}
+}
+
+// unwrap takes in how the message begins. What stood before is of no
+// interest: a pasted table, a line of a log.
+func (s *scan) unwrap(h hit) {
+	if s.wrapped != wrapNone || !s.wordAt(h.start) {
+		return
+	}
+	s.region, s.message, s.residue = 0, false, false
+	s.controller, s.foreign, s.upstream = false, false, false
+	s.best, s.second = none, none
+	clear(s.gaps)
+	s.begin, s.wrapped = h.start, wrapPlain
+	rest := s.text[h.end:]
+	if bytes.HasPrefix(s.text[h.start:], []byte("fail to")) {
+		s.wrapped = wrapOwn
+	} else if bytes.HasPrefix(rest, []byte(" [")) {
+		if n := bytes.IndexByte(rest[:min(len(rest), 256)], ']'); n >= 0 {
+			s.wrapped = wrapOwn
+			rest = rest[n+1:]
+		}
+	}
+	s.skip = int32(len(s.text) - len(rest))
+	rest = bytes.TrimPrefix(rest, []byte(" (will retry)"))
+	rest = bytes.TrimLeft(bytes.TrimPrefix(rest, []byte(":")), " ")
+	s.body = int32(len(s.text) - len(rest))
+}
+
+// continued takes in how Kubernetes's own service controller goes on after its wrapper.
+func (s *scan) continued(h hit) {
+	if s.wrapped == wrapOwn || h.start != s.body {
+		return
+	}
+	rest := s.text[h.end:]
+	if s.wrapped == wrapPlain && bytes.HasPrefix(rest, []byte(" for service ")) {
+		s.wrapped = wrapService
+		if n := bytes.Index(rest, []byte(": ")); n >= 0 {
+			s.body = h.end + int32(n+len(": "))
+		}
+		return
+	}
+	s.upstream = true
+}
+
+// enterError takes in that the error of an API call begins.
+func (s *scan) enterError(h hit) {
+	if !s.wordAt(h.start) {
+		return
+	}
+	s.api = true
+	s.region++
+	s.message, s.residue = false, false
+	clear(s.gaps)
+}
+
+// found takes in a text, or a part of one.
+func (s *scan) found(p *pattern, h hit) {
+	if p.gap >= 0 {
+		g := &s.gaps[p.gap]
+		switch {
+		case p.part > 0 && (p.part != g.next || h.start < g.end || h.start-g.end > widest):
+			return
+		case p.part > 0:
+			g.next, g.end = g.next+1, h.end
+		case s.wordAt(h.start):
+			*g = progress{next: 1, start: h.start, end: h.end}
+		}
+		if p.part == 0 || g.next < p.parts {
+			return
+		}
+		g.next = 0
+		h.start = g.start
+	} else if !s.wordAt(h.start) || p.whole && !s.wordEnds(h.end) {
+		return
+	}
+	s.offer(candidate{entry: p.entry, region: s.region, start: h.start, late: s.residue})
+}
+
+// code takes in the error code of a field "Code: X", "ErrorCode: X",
+// "Code":"X" or Code="X".
+func (s *scan) code(h hit) {
+	field := h.start
+	if bytes.HasSuffix(s.text[:field], []byte("error")) {
+		field -= int32(len("error"))
+	}
+	// What an API says can quote anything, and the data after it repeats it.
+	if s.message || !s.wordAt(field) || field > 0 && s.text[field-1] == '_' {
+		return
+	}
+	i := h.end
+	for i < int32(len(s.text)) && (s.text[i] == ' ' || s.text[i] == '"') && i < h.end+2 {
+		i++
+	}
+	end := i
+	for end < int32(len(s.text)) && (word(s.text[end]) || s.text[end] == '.' || s.text[end] == '_' || s.text[end] == '-') {
+		end++
+	}
+	if end < int32(len(s.text)) && bytes.IndexByte([]byte(` ,;"')]}<`), s.text[end]) < 0 {
+		return
+	}
+	code := bytes.TrimRight(s.text[i:end], ".-_")
+	id, known := s.c.codes[string(code)]
+	for i := 0; !known && i < len(s.c.families); i++ {
+		f := &s.c.families[i]
+		id, known = f.entry, string(code) == f.prefix || !f.alone && bytes.HasPrefix(code, []byte(f.prefix))
+	}
+	if known {
+		s.offer(candidate{entry: id, region: s.region, start: h.start, late: s.residue, code: true})
+	}
+}
+
+// broken looks for a text that the end of the message breaks off: at least 16
+// characters and 7 of 10 of it, and no other class's text begins so.
+func (s *scan) broken() {
+	text := bytes.TrimRight(s.text, " .…")
+	state := s.c.find.state(text[max(0, len(text)-400):])
+	for ; state != 0; state = s.c.find.fail[state] {
+		depth, id := s.c.find.depth[state], s.c.foretold[state]
+		if depth < 16 || id == ambiguous {
+			return
+		}
+		begin := int32(len(text)) - depth
+		if id >= 0 && depth*10 >= s.c.entries[id].length*7 && s.wordAt(begin) {
+			s.offer(candidate{entry: id, region: s.region, start: begin, late: s.residue, cut: true})
+			return
+		}
+	}
+}
+
+// ofKubernetes reports whether a folded address is one of the API of Kubernetes.
+func ofKubernetes(address []byte) bool {
+	return bytes.Contains(address, []byte("/api/v1/")) || bytes.Contains(address, []byte("/apis/"))
+}
+
+// endOfWord returns where an address ends that goes on at s.text[i:].
+func (s *scan) endOfWord(i int32) int32 {
+	if n := bytes.IndexAny(s.text[i:], " \"'<>"); n >= 0 {
+		return i + int32(n)
+	}
+	return int32(len(s.text))
+}
+
+// endOfNested returns where the bracket ends that opens at s.text[i].
+func (s *scan) endOfNested(i int32) int32 {
+	open, shut, depth := s.text[i], s.text[i]+2, 0 // "[" and "]", "{" and "}"
+	for ; i < int32(len(s.text)); i++ {
+		switch s.text[i] {
+		case open:
+			depth++
+		case shut:
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return i
+}
+
+// wordAt reports whether s.text[i:] begins at the beginning of a word.
+func (s *scan) wordAt(i int32) bool {
+	return i == 0 || !word(s.text[i-1]) || !word(s.text[i])
+}
+
+// wordEnds reports whether a word ends at s.text[:i]: a name goes on with
+// hyphens, and with dots that a letter follows.
+func (s *scan) wordEnds(i int32) bool {
+	if int(i) == len(s.text) {
+		return true
+	}
+	switch s.text[i] {
+	case '-', '_', '/':
+		return false
+	case '.':
+		return int(i)+1 == len(s.text) || !word(s.text[i+1])
+	}
+	return !word(s.text[i])
+}
+
+// word reports whether a folded byte belongs to a word.
+func word(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b >= 0x80 }

@@ -1,0 +1,137 @@
+package event
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Kinds of errors, for errors.Is.
+var (
+	ErrInvalid  = errors.New("invalid event")   // what the event says can't be; trying again won't help
+	ErrTooLarge = errors.New("event too large") // even with its message cut; also an ErrInvalid
+)
+
+// Roots of the subjects, one for each stream that carries events.
+const (
+	failedRoot = "lbremedy.failed"
+	caseRoot   = "lbremedy.case"
+	keptRoot   = "lbremedy.snapshot"
+)
+
+// Subjects of whole streams.
+const (
+	FailedSubjects = failedRoot + ".>" // all failures
+	CaseSubjects   = caseRoot + ".>"   // the whole journal
+	KeptSubjects   = keptRoot + ".>"   // how load balancers stood before a write
+)
+
+// FailedSubject returns the subject of the failures of one Service and class.
+// The arguments have passed ValidCluster, ValidClass and ValidUID.
+func FailedSubject(cluster, class, uid string) string {
+	return failedRoot + "." + cluster + "." + class + "." + uid
+}
+
+// FailedOf returns the filter for the failures of a class in a cluster, of any Service.
+// A cluster "*" is any.
+func FailedOf(cluster, class string) string { return failedRoot + "." + cluster + "." + class + ".>" }
+
+// ParseFailedSubject takes a subject of FailedSubject apart. It is an
+// ErrInvalid if the subject isn't one.
+func ParseFailedSubject(subject string) (cluster, class, uid string, err error) {
+	parts := strings.Split(subject, ".")
+	if len(parts) != 5 || parts[0]+"."+parts[1] != failedRoot {
+		return "", "", "", invalid("subject %q is not %s.<cluster>.<class>.<service uid>", clip(subject), failedRoot)
+	}
+	cluster, class, uid = parts[2], parts[3], parts[4]
+	if err := cmp.Or(ValidCluster(cluster), ValidClass(class), ValidUID(uid)); err != nil {
+		return "", "", "", fmt.Errorf("subject %q: %w", clip(subject), err)
+	}
+	return cluster, class, uid, nil
+}
+
+// CaseSubject returns the subject of the journal of one Service and class.
+// The arguments have passed ValidCluster, ValidUID and ValidClass.
+func CaseSubject(cluster, uid, class string) string {
+	return caseRoot + "." + cluster + "." + uid + "." + class
+}
+
+// SurveyPrefix begins the classes under which the findings of the survey stand in the
+// journal; the ID of the check follows.
+const SurveyPrefix = "survey-"
+
+// CaseFilter returns the filter for the journal of one Service, over all classes.
+func CaseFilter(cluster, uid string) string { return caseRoot + "." + cluster + "." + uid + ".>" }
+
+// KeptSubject returns the subject of how the load balancers of one Service stood
+// before writes of one class. It is none of CaseFilter: it locks nobody out.
+// The arguments have passed ValidCluster, ValidUID and ValidClass.
+func KeptSubject(cluster, uid, class string) string {
+	return keptRoot + "." + cluster + "." + uid + "." + class
+}
+
+// ValidCluster reports, as an ErrInvalid, why an ID can't be a cluster's. IDs
+// are tokens of subjects and are checked before they become one.
+func ValidCluster(id string) error {
+	if id == "" {
+		return invalid("the cluster ID is empty")
+	}
+	if len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool { return !alnum(r) && r != '_' && r != '-' }) {
+		return invalid("cluster ID %q is not 1 to 64 letters, digits, hyphens and underscores", clip(id))
+	}
+	return nil
+}
+
+// ValidClass reports, as an ErrInvalid, why an ID can't be a class's.
+func ValidClass(id string) error {
+	if id == "" {
+		return invalid("the class is empty")
+	}
+	bad := func(r rune) bool { return !alnum(r) && r != '-' || r >= 'A' && r <= 'Z' }
+	if len(id) > 64 || id[0] == '-' || id[len(id)-1] == '-' || strings.ContainsFunc(id, bad) {
+		return invalid("class %q is not 1 to 64 lower-case letters, digits and inner hyphens", clip(id))
+	}
+	return nil
+}
+
+// ValidUID reports, as an ErrInvalid, why a text can't be the UID of a Service.
+// The API server accepts any text as the UID of an event's object.
+func ValidUID(uid string) error {
+	if uid == "" {
+		return invalid("the Service has no UID")
+	}
+	if len(uid) != 36 {
+		return invalid("service UID %q is not a UUID", clip(uid))
+	}
+	for i := range len(uid) {
+		c := uid[i]
+		hex := c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+		hyphen := i == 8 || i == 13 || i == 18 || i == 23
+		if hyphen != (c == '-') || !hyphen && !hex {
+			return invalid("service UID %q is not a UUID", clip(uid))
+		}
+	}
+	return nil
+}
+
+// invalid returns an ErrInvalid with what is wrong.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+func alnum(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+}
+
+// clip shortens a text from outside for use in an error.
+func clip(s string) string {
+	if len(s) > 80 {
+		return strings.ToValidUTF8(s[:80], "") + "…"
+	}
+	return s
+}
+
+// CountKey is the key under which the exporter says how many LoadBalancer Services a
+// cluster has.
+func CountKey(cluster string) string { return "services." + cluster }

@@ -1,0 +1,96 @@
+package event
+
+import "bytes"
+
+// verdict decides on the message that was read.
+func (s *scan) verdict(in Input) Match {
+	if why := s.notOurs(in); why != "" {
+		return ignored(why)
+	}
+	if s.best.entry < 0 {
+		if why := s.noFailure(in); why != "" {
+			return ignored(why)
+		}
+		return unclassified("No text or code of any class stands in the message.")
+	}
+	e := s.c.entries[s.best.entry]
+	m := Match{Class: e.class, Matched: e.text, By: ByText}
+	switch {
+	case s.best.code:
+		m.By, m.Why = ByCode, "The message has this error code and no text that is known."
+	case s.best.cut:
+		m.Why = "The message breaks off in this text, and no other begins so."
+	default:
+		m.Why = "The message has this text."
+	}
+	if s.second.entry >= 0 {
+		other := s.c.entries[s.second.entry]
+		_, why := s.better(s.best, s.second)
+		m.RunnerUp = other.class
+		m.Why = `"` + other.text + `" ` + why + "."
+	}
+	return m
+}
+
+// telling is how long a text is that can show by itself that a message is of Alibaba
+// Cloud's controller. A shorter one, such as "dial tcp", anybody's can have.
+const telling = 12
+
+// notOurs returns why the message is not of the controller; empty if it is.
+func (s *scan) notOurs(in Input) string {
+	matched := s.best.entry >= 0 && (s.best.code || s.c.entries[s.best.entry].length >= telling)
+	ours := s.wrapped == wrapOwn || s.controller || s.api
+	switch {
+	case in.Reason == reasonFailed && !s.ownWording():
+		return "The reason Failed counts only with the controller's own wording."
+	case s.upstream && !ours:
+		return "The wording is that of another cloud's service controller."
+	case s.wrapped == wrapService && !ours && !matched:
+		return "The wording is that of another cloud's service controller, and nothing names Alibaba Cloud."
+	case s.foreign && !ours:
+		return "The message names another cloud."
+	case in.Component == "" && in.Reason != "" && !ours && !matched:
+		return "Nothing shows that the message is of Alibaba Cloud's controller."
+	case in.Component == "" && in.Reason == "" && s.wrapped != wrapOwn && !s.controller && !(matched && s.stands()):
+		return "Nothing shows that the message tells of a failed sync of a load balancer."
+	}
+	return ""
+}
+
+// noFailure returns why a message without any known text or code tells of no
+// failed sync; empty if it does.
+func (s *scan) noFailure(in Input) string {
+	if in.Reason == "" && s.wrapped == wrapNone && !s.controller && !s.api {
+		return "Nothing shows that the message tells of a failed sync of a load balancer."
+	}
+	return ""
+}
+
+// ownWording reports whether the message begins as the controller's do under
+// the reason that it shares with the kubelet.
+func (s *scan) ownWording() bool {
+	return s.wrapped == wrapOwn && s.begin == start(s.text) && bytes.HasPrefix(s.text[s.begin:], []byte("fail to "))
+}
+
+// stands reports whether the winner stands at the beginning of the message, as
+// an error that was copied out of a page does: nothing is known of such a
+// message but its words.
+func (s *scan) stands() bool {
+	said := s.text[s.body:max(s.body, s.best.start)]
+	for _, lead := range leads {
+		if bytes.HasPrefix(s.text[s.body:], []byte(lead)) {
+			return true
+		}
+	}
+	// The pages put the bare code before what the API says.
+	if code, after, ok := bytes.Cut(said, []byte(" message:")); ok && !bytes.Contains(code, []byte(" ")) {
+		said = after
+	}
+	// A line of a log begins with the time, and goes on with its own words.
+	return len(said) <= 80 && !bytes.ContainsAny(said, ":;") && !(len(said) > 0 && said[0] >= '0' && said[0] <= '9')
+}
+
+// leads are what an error of an API begins with, folded.
+var leads = []string{
+	"message:", "code:", "errorcode:", "status code:", "aliyun api error", "[sdkerror]", "sdkerror:", "sdk.servererror", "sdk.clienterror", "[sdk.",
+}

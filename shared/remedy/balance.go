@@ -1,0 +1,37 @@
+package remedy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// AccountBalanceReads is what AccountBalance reads. A class that calls it declares it.
+var AccountBalanceReads = slices.Concat(PeerReads, []grant.Grant{grant.GetCallerIdentity, grant.QueryAccountBalance})
+
+// An AccountBalance is the money of the account, and who waits for it.
+type AccountBalance struct {
+	cloud.Balance
+	Account string // ID
+	Peers   []Peer
+}
+
+// AccountBalance reads the account's balance and which Services fail for it.
+func (c *Case) AccountBalance(ctx context.Context) (AccountBalance, error) {
+	who, err := c.Cloud.STS.Identity(ctx)
+	if err != nil {
+		return AccountBalance{}, fmt.Errorf("ask which account this is: %w", err)
+	}
+	balance, err := c.Cloud.Billing.Balance(ctx)
+	if err != nil {
+		return AccountBalance{}, fmt.Errorf("read the balance of account %s: %w", who.Account, err)
+	}
+	peers, err := c.Peers(ctx)
+	if err != nil {
+		return AccountBalance{}, err
+	}
+	return AccountBalance{Balance: balance, Account: who.Account, Peers: peers}, nil
+}

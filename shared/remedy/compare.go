@@ -1,0 +1,195 @@
+package remedy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/grant"
+)
+
+// A step that writes to the Service has the controller sync it in full, perhaps for the
+// first time in months. Compare finds out, for every plan with such a step, what that
+// sync changes beside what the plan writes: on the load balancer, its listeners, its
+// groups and their servers. It is made to list too much rather than too little.
+//
+// What a release older than v2.14.0 would leave alone is listed all the same.
+
+// clusterReads is what Compare reads beside what a snapshot reads.
+var clusterReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices}
+
+// Compares returns what the engine reads to tell what the sync after a plan will change;
+// nil for a class that has no plan with such a sync. A class that reads no load balancer
+// has plans only for Services without one, of which it is found out that there is none.
+func (r *Remedy) Compares() []grant.Grant {
+	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
+	switch {
+	case !slices.Contains(r.Fields(), MarkField):
+		return nil
+	case !classic && !network:
+		return []grant.Grant{grant.DescribeLoadBalancers, grant.ListNLBs}
+	}
+	out := slices.Clone(clusterReads)
+	if classic {
+		out = append(append(out, snapshotReads...), grant.DescribeDomainExtensions)
+	}
+	if network {
+		out = append(append(out, snapshotNetworkReads...), grant.ListServerGroups, grant.ListListenerCertificates)
+	}
+	return grant.Set(out)
+}
+
+// mostChanges is how many changes a plan holds, mostTold how many of them its note tells.
+const (
+	mostChanges = 100
+	mostTold    = 10
+)
+
+// Compare returns the plan with what the full sync that its steps bring about will change
+// beside what they write. What overwrites something that is there stands in its note, too,
+// and makes its risk high; so does what could not be compared because a permission lacks,
+// or because the API knows no such cluster. Any other read that fails is an error: it may
+// succeed later.
+func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
+	if !slices.ContainsFunc(p.Steps, Syncs) {
+		return p, nil
+	}
+	after, err := c.after(p.Steps)
+	if err != nil {
+		return Plan{}, err
+	}
+	var targets []string
+	for _, step := range p.Steps {
+		targets = append(targets, step.Target())
+	}
+	lb, list, err := after.Changes(ctx, targets)
+	if err != nil {
+		return Plan{}, err
+	}
+	on := ""
+	if lb != nil {
+		on = lb.ID
+	}
+	var told []string
+	for _, d := range list {
+		if d.Fails && d.What != "" {
+			continue // no sync changes it: that is a failure of its own
+		}
+		if !d.Quiet {
+			p.Risk = High
+			told = append(told, d.Text)
+		}
+		if d.What != "" {
+			p.Changes = append(p.Changes, event.Change{Balancer: on, What: d.What, How: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts && !d.Unknown, Unknown: d.Unknown})
+		}
+	}
+	rank := func(e event.Change) int {
+		switch {
+		case e.Down:
+			return 0
+		case e.Unknown:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(p.Changes, func(a, b event.Change) int { return rank(a) - rank(b) })
+	if n := len(p.Changes); n > mostChanges {
+		p.Changes = append(p.Changes[:mostChanges-1], event.Change{Balancer: on, What: "more", How: fmt.Sprintf("%d more changes, which are not listed", n-mostChanges+1), Unknown: true})
+		p.Risk = High
+	}
+	switch {
+	case len(told) == 0:
+	case lb == nil:
+		p.Note = ccm.Join(p.Note, fmt.Sprintf("The Service's load balancer %s.", strings.Join(told, "; ")))
+	default:
+		p.Note = ccm.Join(p.Note, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", lb.ID, ccm.Clauses(told, mostTold)))
+	}
+	return p, nil
+}
+
+// Syncs reports whether a step leaves our mark on the Service, which has the controller
+// sync it in full.
+func Syncs(s Step) bool {
+	c, ok := s.(Changer)
+	return ok && slices.Contains(c.Fields(), MarkField)
+}
+
+// after returns the case with its Service as the steps will leave it, but for a charge type and a spec that a step sets: who sets those means
+// the load balancer to change, and says so.
+func (c *Case) after(steps []Step) (*Case, error) {
+	out := *c
+	out.Service = c.Service.DeepCopy()
+	for _, s := range steps {
+		if ch, ok := s.(Changer); ok && slices.Contains(ch.Fields(), StatusField) {
+			out.Service.Status.LoadBalancer.Ingress = nil
+		}
+		k, ok := s.(Keyed)
+		if !ok {
+			continue
+		}
+		var patch struct {
+			Metadata struct{ Annotations map[string]*string }
+			Spec     struct{ Ports []corev1.ServicePort }
+		}
+		if err := json.Unmarshal(k.Patch(c), &patch); err != nil {
+			return nil, fmt.Errorf("read the patch of step %s: %w", s.Kind(), err)
+		}
+		if len(patch.Spec.Ports) > 0 {
+			out.Service.Spec.Ports = patch.Spec.Ports
+		}
+		for key, v := range patch.Metadata.Annotations {
+			if v == nil {
+				delete(out.Service.Annotations, key)
+				continue
+			}
+			if out.Service.Annotations == nil {
+				out.Service.Annotations = map[string]string{}
+			}
+			out.Service.Annotations[key] = *v
+			for _, short := range []string{"instance-charge-type", "spec"} {
+				if strings.HasSuffix(key, "-loadbalancer-"+short) {
+					delete(out.Service.Annotations, ccm.Prefix+short)
+					delete(out.Service.Annotations, ccm.LegacyPrefix+short)
+				}
+			}
+		}
+	}
+	return &out, nil
+}
+
+// What a snapshot reads: of CLBs, and of NLBs.
+var (
+	snapshotReads = []grant.Grant{
+		grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags,
+		grant.DescribeLoadBalancerListeners, grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute,
+	}
+	snapshotNetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners, grant.ListServerGroupServers}
+)
+
+// Snapshots returns what the engine reads to keep a snapshot before it applies a
+// plan of medium or high risk; nil for a class that has no such plan. A plan can have
+// one if a step of the class has it, or if what the sync after it changes is compared,
+// which raises the risk. A class that reads load balancers of one kind
+// only answers for none of the other.
+func (r *Remedy) Snapshots() []grant.Grant {
+	reaches := slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Risk() > Low }) ||
+		len(r.Compares()) > 0 && (r.reads(grant.DescribeLoadBalancerAttribute) || r.reads(grant.GetNLB))
+	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
+	switch {
+	case !reaches:
+		return nil
+	case classic && !network:
+		return snapshotReads
+	case network && !classic:
+		return snapshotNetworkReads
+	}
+	return slices.Concat(snapshotReads, snapshotNetworkReads)
+}
+
+func (r *Remedy) reads(g grant.Grant) bool { return slices.Contains(r.Reads, g) }

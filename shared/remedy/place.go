@@ -1,0 +1,77 @@
+package remedy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+)
+
+// BestVSwitch returns the vSwitch that a new load balancer of the case's Service is to
+// take an address from, and whether there is one: available, with more than the
+// reserve of free addresses, the cluster's own or allowed by the policy, with IPv6
+// where the Service asks for it, and not the one called not. One of the zone comes
+// first, then the one with most free addresses, then the first by ID, so that the
+// choice is the same each time; with onlyZone no other zone's counts.
+func (c *Case) BestVSwitch(v ccm.VPC, zone, not string, onlyZone bool) (cloud.VSwitch, bool) {
+	fit := slices.DeleteFunc(c.fit(v, zone, not, onlyZone), func(vsw cloud.VSwitch) bool { return c.Full(vswitchKey(vsw.ID)) })
+	if len(fit) == 0 {
+		return cloud.VSwitch{}, false
+	}
+	return slices.MinFunc(fit, func(a, b cloud.VSwitch) int {
+		if (a.Zone == zone) != (b.Zone == zone) {
+			if a.Zone == zone {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(-cmp.Compare(a.Free, b.Free), cmp.Compare(a.ID, b.ID))
+	}), true
+}
+
+// fit returns the vSwitches that BestVSwitch may choose from, also those whose room others
+// have claimed.
+func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
+	ipv6, _ := ccm.Annotation(c.Service, "ip-version")
+	var fit []cloud.VSwitch
+	for id, vsw := range v.All {
+		switch {
+		case id == not, vsw.Status != "Available":
+		case onlyZone && vsw.Zone != zone:
+		case !slices.Contains(v.Own, id) && !c.Policy.VSwitches.Allowed(id):
+		case strings.EqualFold(ipv6, "ipv6") && !vsw.IPv6:
+		case c.Policy.VSwitches.Room(vsw.Free) == 0:
+		default:
+			fit = append(fit, vsw)
+		}
+	}
+	return fit
+}
+
+// HeldVSwitches says, as a sentence, that BestVSwitch finds none because others hold the room that
+// there is: by the time that they let go of it, the cloud's figures show what they
+// took. It is empty where that is not why.
+func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) string {
+	var held []string
+	for _, vsw := range c.fit(v, zone, not, onlyZone) {
+		if c.Full(vswitchKey(vsw.ID)) {
+			held = append(held, vsw.ID)
+		}
+	}
+	if len(held) == 0 {
+		return ""
+	}
+	slices.Sort(held)
+	return fmt.Sprintf("What %s has free above the reserve is held for other Services, for 10 minutes at most.", List(held, named))
+}
+
+// PlaceIn is the claim on one address of the vSwitch, so that many Services don't
+// all choose the same last one.
+func (c *Case) PlaceIn(to cloud.VSwitch) Claim {
+	return Claim{Key: vswitchKey(to.ID), Of: c.Policy.VSwitches.Room(to.Free)}
+}
+
+func vswitchKey(id string) string { return "vswitch." + id }

@@ -1,0 +1,91 @@
+// Package corpus reads the messages that the classifier is tested with: those of a class
+// lie in its folder, and those that tell of no failed sync in shared/event.
+package corpus
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// A Row is one message as an Event has it, and the class that it belongs to.
+type Row struct {
+	Want      string `json:"want"` // a class, "unclassified" or "ignored"
+	Reason    string `json:"reason"`
+	Type      string `json:"type"`
+	Component string `json:"component"`
+	Message   string `json:"message"`
+}
+
+// Files returns the files that hold rows, sorted.
+func Files(t testing.TB) []string {
+	t.Helper()
+	root, err := root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, pattern := range []string{"functions/*/testdata/corpus.jsonl", "shared/event/testdata/corpus.jsonl"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("there is no file %s: %v", pattern, err)
+		}
+		all = append(all, found...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Rows returns all rows, in the order of their files.
+func Rows(t testing.TB) []Row {
+	t.Helper()
+	var all []Row
+	for _, name := range Files(t) {
+		rows, err := read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rows...)
+	}
+	return all
+}
+
+// read returns the rows of a file.
+func read(name string) ([]Row, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var rows []Row
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		var r Row
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
+		}
+		rows = append(rows, r)
+	}
+	return rows, lines.Err()
+}
+
+// root returns the folder of go.mod, at or above the one that tests run in.
+func root() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			err = fmt.Errorf("no go.mod at or above %s", dir)
+		}
+		dir = up
+	}
+	return "", err
+}

@@ -1,0 +1,175 @@
+package doctor
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/snapshot"
+)
+
+// Policy files of those who fix.
+const (
+	fixes  = policyText + "\nmode: fix\nrisk: high\nbudgets: {class: 100, share: 100%, least: 100}\nclasses: {survey-lb-gone: {risk: high, oneWay: true}}\n"
+	frozen = fixes + "freezes: [{name: always, days: [mon, tue, wed, thu, fri, sat, sun], from: \"00:00\", until: \"24:00\"}]\n"
+	looks  = policyText + "\nmode: observe\n"
+)
+
+// A fix is a finding that the program ends.
+type fix struct {
+	check, service string
+	again          func(*rig)                           // breaks it again; nil: it is broken
+	also           func(lb string) []snapshot.Allowance // what the controller's sync changes beside the marks of each sync
+	oneWay         bool                                 // there is no way back
+	touch          bool                                 // it only wakes the controller, so that there is nothing to take back
+}
+
+func (r *rig) fixable() []fix {
+	inCLB := func(why, field string) func(string) []snapshot.Allowance {
+		return func(lb string) []snapshot.Allowance {
+			return []snapshot.Allowance{snapshot.Allow(why, append([]string{"cloud", "loadBalancers", lb}, strings.Fields(field)...)...)}
+		}
+	}
+	return []fix{
+		{check: "annotations", service: "both-prefixes"},
+		{check: "charge-types", service: "by-spec", again: func(r *rig) {
+			before := r.counted("by-spec", "SyncLoadBalancerFailed")
+			r.annotate("by-spec", "instance-charge-type", "PayBySpec")
+			r.until("wait for by-spec to fail again", func() bool { return r.counted("by-spec", "SyncLoadBalancerFailed") > before })
+		}},
+		{check: "cordoned", service: "cordoned"},
+		{check: "deletion-protection", service: "unprotected", also: inCLB("the annotation turns it on, and nothing turns it off", "deleteProtection"), again: func(r *rig) {
+			r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false })
+		}},
+		{check: "finalizers", service: "unguarded", touch: true, again: func(r *rig) {
+			r.patch("unguarded", `{"metadata":{"finalizers":null}}`)
+		}},
+		{check: "lb-gone", service: "gone", oneWay: true},
+		{check: "not-renamable", service: "untagged", again: func(r *rig) {
+			r.stage.Cloud.LoseTag(r.balancerOf("untagged"), ccm.NameTag)
+		}},
+		{check: "reuse", service: "retyped", also: inCLB("the mark of a reused one", "tags kubernetes.reused.by.user")},
+		{check: "silent", service: "unheeded", touch: true, again: func(r *rig) {
+			r.patch("unheeded", `{"metadata":{"labels":{"`+ccm.HashLabel+`":"00"}}}`)
+		}},
+	}
+}
+
+// fixed has the program end a finding of each check that has a way to, while the
+// controller runs again: by plan, policy, journal and engine. Whole snapshots of cluster
+// and cloud are compared: nothing changes but what the journalled steps name and what the
+// controller's sync brings, and undo takes the steps back. What a policy does not allow
+// is not done.
+func (r *rig) fixed() {
+	r.Helper()
+	all := r.fixable()
+	for _, c := range checks.Checks() {
+		if there := slices.ContainsFunc(all, func(f fix) bool { return f.check == c.ID }); there != (c.Fix != nil) {
+			r.Errorf("the check %s has a fix: %t; it is fixed here: %t", c.ID, c.Fix != nil, there)
+		}
+	}
+	r.stage.Resume(r.ctx)
+	r.until("wait for the controller", func() bool { // that everything has been its turn
+		full := true
+		r.stage.Cloud.View(func(st *sim.State) {
+			for _, lb := range st.LoadBalancers {
+				for _, g := range lb.VGroups {
+					full = full && (len(g.Backends) > 1 || !strings.Contains(g.Name, "/stale/") && !strings.Contains(g.Name, "/empty/"))
+				}
+			}
+			for _, g := range st.ServerGroups {
+				full = full && (len(g.Servers) > 0 || !strings.Contains(g.Name, ".empty-nlb."))
+			}
+		})
+		return full
+	})
+	for _, f := range all {
+		if f.again != nil {
+			f.again(r)
+		}
+	}
+	files := map[string]string{"fix": r.file("fix.yaml", fixes), "frozen": r.file("frozen.yaml", frozen), "look": r.file("look.yaml", looks)}
+	r.stopped(all[0], files)
+	for _, f := range all {
+		r.fix(f, files)
+	}
+}
+
+// stopped has the program end nothing, since it is not told to or may not.
+func (r *rig) stopped(f fix, files map[string]string) {
+	r.Helper()
+	d := r.person("lbremedy-person-"+f.check, rightsOf(f.class()))
+	before := snapshot.Look(r.T, r.stage)
+	d.says(codeFine, f.args(files["fix"])...)
+	d.says(codeOpen, f.args(files["look"], "--apply")...)
+	d.says(codeOpen, f.args(files["frozen"], "--apply")...)
+	if diff := snapshot.Compare(before, snapshot.Look(r.T, r.stage)); len(diff) > 0 {
+		r.Errorf("a look, a policy that only observes or a freeze has changed this:\n%s", strings.Join(diff, "\n"))
+	}
+}
+
+// class returns the class under which the findings of the check stand in the journal.
+func (f fix) class() *remedy.Remedy {
+	return checks.Remedies()[slices.IndexFunc(checks.Checks(), func(c *doctor.Check) bool { return c.ID == f.check })]
+}
+
+func (f fix) args(policy string, more ...string) []string {
+	return append([]string{"doctor", "--fix", f.check, namespace + "/" + f.service, "-o", "json", "--policy", policy, "--wait", "0s"}, more...)
+}
+
+// fix has the program end one finding, and takes that back.
+func (r *rig) fix(f fix, files map[string]string) {
+	r.Helper()
+	d := r.person("lbremedy-person-"+f.check, rightsOf(f.class()))
+	name := namespace + "/" + f.service
+	before := snapshot.Look(r.T, r.stage)
+	out, errs := d.says(codeFine, f.args(files["fix"], "--apply")...)
+	var records []event.Record
+	if err := json.Unmarshal([]byte(out), &records); err != nil || len(records) != 1 || records[0].Result != event.Fixed || records[0].Next != len(records[0].Steps) {
+		r.Errorf("%s of %s is not fixed: %v %s %s", f.check, name, err, out, errs)
+		return
+	}
+	rec := records[0]
+	found := d.finds(codeFine, "--checks", f.check, "--policy", files["fix"], name)
+	if len(found.Unknown) > 0 {
+		r.Errorf("%s of %s: after the fix it can't be told: %q", f.check, name, unknowns(found))
+	}
+	after := snapshot.Look(r.T, r.stage)
+	may := snapshot.ByController(before, after, rec.Service)
+	if f.also != nil {
+		may = append(may, f.also(r.balancerOf(f.service))...)
+	}
+	if diff := snapshot.Compare(before, after, may, snapshot.BySteps(r.T, rec)); len(diff) > 0 {
+		r.Errorf("%s of %s: neither the journal's steps nor the controller's sync explain this:\n%s", f.check, name, strings.Join(diff, "\n"))
+	}
+	switch {
+	case f.oneWay:
+		d.says(1, "undo", rec.Case, "--apply")
+	case f.touch:
+		d.says(codeFine, "undo", rec.Case)
+	default:
+		d.says(codeFine, "undo", rec.Case, "--apply")
+		restored := snapshot.Look(r.T, r.stage)
+		if diff := snapshot.Compare(before, restored, may, snapshot.ByController(before, restored, rec.Service), snapshot.ByUndo(r.T, restored, rec)); len(diff) > 0 {
+			r.Errorf("%s of %s: this is not as it was before the fix:\n%s", f.check, name, strings.Join(diff, "\n"))
+		}
+	}
+}
+
+// rightsOf returns what somebody needs who fixes the findings of a check and takes that back.
+func rightsOf(r *remedy.Remedy) []grant.Grant {
+	all := [][]grant.Grant{r.Grants()}
+	for _, s := range r.Steps {
+		if undo, ok := s.Undo(); ok {
+			all = append(all, undo.Grants())
+		}
+	}
+	return grant.Set(all...)
+}

@@ -1,0 +1,119 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/test/scene"
+)
+
+// roundVariable makes a test binary one scheduled run.
+const roundVariable = "LBREMEDY_E2E_ROUND"
+
+// round is the process: it surveys the cluster once, as the timer's program does, on what
+// the environment names.
+func round() error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	c := host.FromEnv()
+	c.Who = "fc"
+	env, err := host.Connect(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer env.Stream.Close()
+	return doctor.OnTimer(ctx, env, checks.Checks())
+}
+
+// killed has a process of its own survey the cluster, and kills it as a power cut would
+// when it asks the API server for this path for the nth time, which gets no answer.
+func (r *rig) killed(path string, n int32) {
+	r.Helper()
+	self, err := os.Executable()
+	r.must(err)
+	there := make(chan struct{})
+	var asked atomic.Int32
+	kubeconfig := r.proxy(caller, scheduledGrants(), func(req *http.Request) {
+		if req.URL.Path != path {
+			return
+		}
+		switch now := asked.Add(1); {
+		case now == n:
+			close(there)
+			fallthrough
+		case now > n:
+			<-req.Context().Done()
+		}
+	})
+	var said strings.Builder
+	cmd := exec.CommandContext(r.ctx, self)
+	cmd.Env, cmd.Stderr = append(r.environ(kubeconfig, caller, scheduledGrants()), roundVariable+"=1"), &said
+	r.must(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-there:
+		r.must(cmd.Process.Kill())
+		<-ended
+	case err := <-ended:
+		r.Fatalf("the round has ended before it was killed: %v %s", err, said.String())
+	}
+}
+
+// kill has rounds end in the middle: while they read the cluster, and while they tell. The
+// next round finds the lock of the one that is gone until that has run out, by the clock
+// of NATS, which nobody puts forward: the test takes it away as that would. It returns the
+// cases that were told of.
+func (r *rig) kill() []string {
+	r.Helper()
+	r.killed("/api/v1/nodes", 1)
+	r.unlocked()
+	if told := r.told(); len(told) > 0 {
+		r.Errorf("a round that was killed while it read has told of %q", told)
+	}
+	r.killed("/api/v1/namespaces/"+namespace, 8) // one is asked for each case of a Service
+	r.unlocked()
+	told := r.told()
+	if len(told) == 0 {
+		r.Error("a round that was killed while it told has told of nothing")
+	}
+	return told
+}
+
+// unlocked waits for nobody: it holds the next round to being refused, and then takes the
+// lock away.
+func (r *rig) unlocked() {
+	r.Helper()
+	if _, err := (&doctor.ScheduledRun{Env: r.env, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
+		r.Errorf("while the lock of a round that was killed stands, the next one ends with %v", err)
+	}
+	r.must(r.env.Stream.Delete(r.ctx, "lock.survey."+scene.ClusterID))
+}
+
+// scheduledGrants is what a scheduled run needs: what the checks declare, and the labels of a
+// Service's namespace, which may say that nobody is to be asked.
+func scheduledGrants() []grant.Grant {
+	return grant.Set(doctor.Grants(checks.Checks()), []grant.Grant{grant.GetNamespaces})
+}
+
+// environ returns the environment of a program that works on the stage by a kubeconfig,
+// and in the cloud with the RAM actions of grants.
+func (r *rig) environ(kubeconfig, name string, grants []grant.Grant) []string {
+	key := r.stage.Cloud.Client(name, grant.Actions(grants)...)
+	return []string{
+		"LBREMEDY_CLUSTER=" + scene.ClusterID, "LBREMEDY_REGION=" + r.stage.Cloud.Region(), "LBREMEDY_KUBECONFIG=" + kubeconfig,
+		"LBREMEDY_NATS=" + r.nats, "LBREMEDY_NATS_TOKEN=" + token,
+		"LBREMEDY_CLOUD_ENDPOINT=" + r.stage.Cloud.Addr(), "LBREMEDY_CLOUD_SCHEME=HTTP",
+		"ALIBABA_CLOUD_ACCESS_KEY_ID=" + key.AccessKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET=" + key.Secret,
+		"HOME=" + r.TempDir(), "PATH=" + os.Getenv("PATH"),
+	}
+}

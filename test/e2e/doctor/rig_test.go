@@ -1,0 +1,380 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	policies "github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/shell"
+	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
+)
+
+func TestMain(m *testing.M) {
+	standin.Main()
+	if os.Getenv(roundVariable) != "" {
+		if err := round(); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	shell.Tests(m, &built)
+}
+
+const (
+	prefix    = ccm.Prefix
+	namespace = "shop"
+	caller    = "lbremedy-survey" // by that name the simulated cloud knows the survey's calls
+	apiServer = "lb-api"
+	token     = "survey"
+	room      = 4000 // free addresses of a vSwitch that has 4,092
+
+	// limit is how long one test may take.
+	limit = 8 * time.Minute
+	// later is how far the survey's clock is put forward: beyond all that the checks
+	// wait for, and within the hour that Events are kept.
+	later = 20 * time.Minute
+)
+
+// A rig is a stage with a survey of it, which has the rights that the checks declare
+// and no others.
+type rig struct {
+	*testing.T
+	ctx   context.Context
+	stage *scene.Stage
+	env   *engine.Env
+	nats  string       // URL of JetStream
+	ahead atomic.Int64 // how far the survey's clock is put forward
+	pods  int          // addresses of Pods that were given
+}
+
+// newRig sets the stage in a cluster of its own.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	c := cluster.Alone(t)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
+	t.Cleanup(cancel)
+	r := &rig{T: t, ctx: ctx}
+	var err error
+	r.stage, err = scene.Start(ctx, scene.Options{Cluster: c, Namespace: namespace, Room: room, BackoffBase: 100 * time.Millisecond, BackoffMax: 5 * time.Minute})
+	r.must(err)
+	t.Cleanup(r.stage.Close)
+	server, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Port: -1, Token: token})
+	r.must(err)
+	t.Cleanup(server.Close)
+	r.nats = server.URL()
+	st, err := stream.Connect(ctx, stream.Config{URL: r.nats, Token: token, Grace: time.Second})
+	r.must(err)
+	t.Cleanup(st.Close)
+	_, err = st.Setup(ctx, nil, stream.Settings{})
+	r.must(err)
+	r.env = r.as(caller, scheduledGrants())
+	r.env.Stream = st
+	r.env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policies.InForce(ctx, st, r.env.Cluster) }
+	return r
+}
+
+// as returns what a survey runs on that has these rights.
+func (r *rig) as(name string, grants []grant.Grant) *engine.Env {
+	r.Helper()
+	config, err := r.stage.Cluster.Impersonate(r.ctx, name, rules(grants))
+	r.must(err)
+	reader, err := kube.New(config)
+	r.must(err)
+	key := r.stage.Cloud.Client(name, grant.Actions(grants)...)
+	account, _, err := cloud.New(cloud.Config{
+		Region: r.stage.Cloud.Region(), ClusterID: scene.ClusterID, Endpoint: r.stage.Cloud.Addr(), Scheme: "HTTP",
+		Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),
+	})
+	r.must(err)
+	r.Cleanup(account.Close)
+	return &engine.Env{Cluster: scene.ClusterID, Who: "worker", Kube: reader, Cloud: account, Now: r.now}
+}
+
+// rules returns the RBAC rules of grants.
+func rules(grants []grant.Grant) []rbacv1.PolicyRule {
+	var all []rbacv1.PolicyRule
+	for _, g := range grants {
+		if !g.RAM() {
+			all = append(all, rbacv1.PolicyRule{APIGroups: []string{g.Group}, Resources: []string{g.Resource}, Verbs: []string{g.Verb}})
+		}
+	}
+	return all
+}
+
+// now is the survey's clock.
+func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// survey looks at the whole cluster.
+func (r *rig) survey(env *engine.Env) doctor.Result {
+	r.Helper()
+	_, result, err := doctor.Survey(r.ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: r.now(), Policy: env.Policy,
+		Stream: func(context.Context) (*stream.Stream, error) { return cmp.Or(env.Stream, r.env.Stream), nil }}, checks.Checks())
+	r.must(err)
+	return result
+}
+
+// lines returns findings from a severity on, one line each: severity, check, what it is
+// about, and key. Load balancers are called by their Services.
+func lines(result doctor.Result, least doctor.Severity) []string {
+	var all []string
+	for _, f := range result.AtLeast(least).Findings {
+		about := strings.TrimPrefix(f.About.String(), namespace+"/")
+		if f.About.Kind == doctor.Balancer {
+			about = "of/" + strings.Join(f.Services, "+")
+		}
+		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", f.Severity, f.Check, about, f.Key)))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// unknowns returns what could not be told, one line each.
+func unknowns(result doctor.Result) []string {
+	var all []string
+	for _, u := range result.Unknown {
+		all = append(all, fmt.Sprintf("%s %s: %s", u.Check, u.About, u.Why))
+	}
+	return all
+}
+
+// A change is something about a Service that is about to be created.
+type change func(*corev1.Service)
+
+// with sets annotations: short names, or whole ones, and values.
+func with(pairs ...string) change {
+	return func(svc *corev1.Service) {
+		for i := 0; i < len(pairs); i += 2 {
+			svc.Annotations[long(pairs[i])] = pairs[i+1]
+		}
+	}
+}
+
+func long(name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	return prefix + name
+}
+
+// nlb asks for an NLB.
+func nlb(svc *corev1.Service) {
+	svc.Spec.LoadBalancerClass = new("alibabacloud.com/nlb")
+	if svc.Annotations[prefix+"id"] == "" {
+		svc.Annotations[prefix+"zone-maps"] = "cn-hangzhou-h:" + scene.FullVSwitchH + ",cn-hangzhou-i:" + scene.RoomyVSwitchI
+	}
+}
+
+// local is for Pods of the node alone.
+func local(svc *corev1.Service) {
+	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// port is the port in place of 80.
+func port(n int32) change {
+	return func(svc *corev1.Service) { svc.Spec.Ports[0].Port = n }
+}
+
+// onNode is for a Service without a load balancer, with this port of the nodes.
+func onNode(n int32) change {
+	return func(svc *corev1.Service) {
+		svc.Spec.Type, svc.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, n
+		clear(svc.Annotations)
+	}
+}
+
+// create makes a Service, with ready Pods on these workers, of which the first is 1.
+func (r *rig) create(name string, workers []int, changes ...change) {
+	r.Helper()
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
+		Spec: corev1.ServiceSpec{
+			Type:  corev1.ServiceTypeLoadBalancer,
+			Ports: []corev1.ServicePort{{Name: "web", Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolTCP}},
+		},
+	}
+	with("remove-unscheduled-backend", "on")(svc)
+	for _, c := range changes {
+		c(svc)
+	}
+	r.staff(name, workers)
+	_, err := r.stage.Cluster.Client().CoreV1().Services(namespace).Create(r.ctx, svc, metav1.CreateOptions{})
+	r.must(err)
+}
+
+// staff says that ready Pods on these workers stand behind a Service.
+func (r *rig) staff(service string, workers []int) {
+	r.Helper()
+	slice := &discoveryv1.EndpointSlice{
+		TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
+		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new("web"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
+		Endpoints:   []discoveryv1.Endpoint{},
+	}
+	for _, w := range workers {
+		r.pods++
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses:  []string{fmt.Sprintf("172.20.%d.%d", r.pods/250, r.pods%250+2)},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
+			NodeName:   new(worker(w)), TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: fmt.Sprintf("%s-%d", service, r.pods)},
+		})
+	}
+	r.apply(slice)
+}
+
+// apply writes an EndpointSlice as its controller does.
+func (r *rig) apply(slice *discoveryv1.EndpointSlice) {
+	r.Helper()
+	_, err := r.stage.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Patch(r.ctx, slice.Name, types.ApplyPatchType, r.json(slice), metav1.PatchOptions{FieldManager: "stage", Force: new(true)})
+	r.must(err)
+}
+
+func worker(n int) string { return fmt.Sprintf("%s-worker-%d", namespace, n) }
+
+// patch changes an object as kubectl does.
+func (r *rig) patch(service, text string, subresources ...string) {
+	r.Helper()
+	_, err := r.stage.Cluster.Client().CoreV1().Services(namespace).Patch(r.ctx, service, types.MergePatchType, []byte(text), metav1.PatchOptions{}, subresources...)
+	r.must(err)
+}
+
+// annotate sets an annotation, or takes it away with an empty value.
+func (r *rig) annotate(service, name, value string) {
+	r.Helper()
+	said := "null"
+	if value != "" {
+		said = fmt.Sprintf("%q", value)
+	}
+	r.patch(service, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, long(name), said))
+}
+
+// service returns a Service as it is now.
+func (r *rig) service(name string) *corev1.Service {
+	r.Helper()
+	svc, err := r.stage.Cluster.Client().CoreV1().Services(namespace).Get(r.ctx, name, metav1.GetOptions{})
+	r.must(err)
+	return svc
+}
+
+// until waits until ok, which is asked after each change of a Service or an Event.
+func (r *rig) until(what string, ok func() bool) {
+	r.Helper()
+	if err := r.stage.Until(r.ctx, ok); err != nil {
+		r.Fatalf("%s: %v", what, err)
+	}
+}
+
+// synced waits until the controller has synced Services in full.
+func (r *rig) synced(services ...string) {
+	r.Helper()
+	for _, name := range services {
+		r.until("wait for "+name+" to be synced", func() bool {
+			svc := r.service(name)
+			return len(svc.Status.LoadBalancer.Ingress) > 0 && svc.Labels[ccm.HashLabel] != ""
+		})
+	}
+}
+
+// failed waits until the controller has said that a sync of the Service failed.
+func (r *rig) failed(service string) {
+	r.Helper()
+	r.until("wait for "+service+" to fail", func() bool { return r.counted(service, "SyncLoadBalancerFailed") > 0 })
+}
+
+// counted returns how often an Event about a Service was seen.
+func (r *rig) counted(service, reason string) int {
+	r.Helper()
+	list, err := r.stage.Cluster.Client().CoreV1().Events(namespace).List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service + ",reason=" + reason})
+	r.must(err)
+	n := 0
+	for _, e := range list.Items {
+		n += max(1, int(e.Count))
+	}
+	return n
+}
+
+// aged adds an Event like the controller's of a reason about a Service, which stands for
+// what it has written of that in two hours. Its own Events it may still be writing.
+func (r *rig) aged(service, reason string) {
+	r.Helper()
+	events := r.stage.Cluster.Client().CoreV1().Events(namespace)
+	list, err := events.List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service + ",reason=" + reason})
+	r.must(err)
+	if len(list.Items) == 0 {
+		r.Fatalf("there is no Event %s about %s", reason, service)
+	}
+	e := list.Items[0]
+	e.ObjectMeta = metav1.ObjectMeta{Name: service + ".for-two-hours"}
+	e.FirstTimestamp, e.LastTimestamp, e.Count = metav1.NewTime(time.Now().Add(-2*time.Hour)), metav1.Now(), 20
+	_, err = events.Create(r.ctx, &e, metav1.CreateOptions{})
+	r.must(err)
+}
+
+// balancer changes the CLB of a Service behind the controller's back.
+func (r *rig) balancer(service string, change func(*sim.LoadBalancer)) {
+	r.Helper()
+	id := r.balancerOf(service)
+	r.stage.Cloud.Edit(func(st *sim.State) { change(st.LoadBalancers[id]) })
+}
+
+// balancerOf returns the ID of the load balancer of a Service that was synced.
+func (r *rig) balancerOf(service string) string {
+	r.Helper()
+	id := r.service(service).Labels[ccm.BalancerLabel]
+	if id == "" {
+		r.Fatalf("%s has no load balancer", service)
+	}
+	return id
+}
+
+// json encodes a value.
+func (r *rig) json(v any) []byte {
+	r.Helper()
+	data, err := json.Marshal(v)
+	r.must(err)
+	return data
+}
+
+// policy puts a policy file in force.
+func (r *rig) policy(text string) {
+	r.Helper()
+	rules, err := policies.Parse([]byte(text), nil)
+	r.must(err)
+	r.must(policies.Publish(r.ctx, r.env.Stream, r.env.Cluster, rules))
+}

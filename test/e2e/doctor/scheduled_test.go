@@ -1,0 +1,178 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/ticket"
+	"github.com/lbremedy/lbremedy/test/scene"
+)
+
+// scheduled surveys the cluster as the timer's function does, and holds what it did to how
+// many cases it was to open and to close.
+func (r *rig) scheduled(what string, env *engine.Env, opened, closed int) {
+	r.Helper()
+	round, err := (&doctor.ScheduledRun{Env: env, Checks: checks.Checks()}).Run(r.ctx)
+	if err != nil {
+		r.Fatalf("%s: %v", what, err)
+	}
+	if round.Opened != opened || round.Closed != closed {
+		r.Errorf("%s: %d cases opened and %d closed, want %d and %d", what, round.Opened, round.Closed, opened, closed)
+	}
+}
+
+// matter returns what a line of the table is a case of: check and what it is about.
+func matter(line string) string {
+	words := strings.Fields(line)
+	return words[1] + " " + words[2]
+}
+
+// matters returns the cases that lines are of, each once, sorted.
+func matters(lines []string) []string {
+	var all []string
+	for _, line := range lines {
+		all = append(all, matter(line))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// checksOf returns the checks that cases are of, each once, sorted.
+func checksOf(matters []string) []string {
+	var all []string
+	for _, m := range matters {
+		check, _, _ := strings.Cut(m, " ")
+		all = append(all, check)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// journal returns the cases of checks whose newest record has this result, sorted.
+func (r *rig) journal(result event.Result) []string {
+	r.Helper()
+	var all []string
+	r.must(r.env.Stream.EachLast(r.ctx, stream.Cases, caseSubjects, func(m stream.Message) error {
+		rec, err := event.DecodeRecord(m.Header, m.Data)
+		if err == nil && rec.Phase == event.Settled && rec.Result == result {
+			all = append(all, nameOf(rec))
+		}
+		return err
+	}))
+	slices.Sort(all)
+	return all
+}
+
+// told returns the cases of all records, sorted: one that was told twice is there twice.
+func (r *rig) told() []string {
+	r.Helper()
+	var all []string
+	r.must(r.env.Stream.Each(r.ctx, stream.Cases, caseSubjects, time.Time{}, func(m stream.Message) error {
+		rec, err := event.DecodeRecord(m.Header, m.Data)
+		all = append(all, nameOf(rec))
+		return err
+	}))
+	slices.Sort(all)
+	return all
+}
+
+// caseSubjects are the subjects of the cluster's cases.
+const caseSubjects = "lbremedy.case." + scene.ClusterID + ".>"
+
+// nameOf returns the case of a check by check and what it is about.
+func nameOf(rec event.Record) string {
+	return strings.TrimPrefix(rec.Class, doctor.ClassPrefix) + " " + rec.Service.Name
+}
+
+// same fails the test where what is there is not what is wanted.
+func (r *rig) same(what string, want, got []string) {
+	r.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		r.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+// A desk is a webhook's receiver, which counts tellings by kind and check.
+type desk struct {
+	r *rig
+
+	mu   sync.Mutex
+	came map[string]int // "opened drift" and so on
+}
+
+// tell starts what tells people of the cases in the journal.
+func (r *rig) tell() *desk {
+	r.Helper()
+	d := &desk{r: r, came: map[string]int{}}
+	server := httptest.NewServer(d)
+	r.Cleanup(server.Close)
+	secret := filepath.Join(r.TempDir(), "secret")
+	r.must(os.WriteFile(secret, []byte("c2l4dGVlbiBieXRlcyBvciBtb3Jl"), 0o600))
+	follower, err := ticket.New(ticket.Config{
+		Stream: r.env.Stream, Remedies: checks.Remedies(), Cluster: scene.ClusterID, Now: r.now,
+		Sinks: []policy.Sink{{Name: "desk", Kind: policy.Webhook, URL: server.URL, SecretFrom: policy.Reference{File: secret}}},
+	})
+	r.must(err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if err := follower.Run(ctx); err != nil && ctx.Err() == nil {
+			r.Errorf("the teller has ended: %v", err)
+		}
+	})
+	r.Cleanup(func() { cancel(); wait.Wait() })
+	return d
+}
+
+func (d *desk) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	var e struct {
+		Type string
+		Data ticket.Facts
+	}
+	if err := json.NewDecoder(req.Body).Decode(&e); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	kind := map[string]string{ticket.TypeOpened: "opened", ticket.TypeClosed: "closed"}[e.Type]
+	d.mu.Lock()
+	d.came[kind+" "+strings.TrimPrefix(e.Data.Class, doctor.ClassPrefix)]++
+	d.mu.Unlock()
+	d.r.stage.Wake()
+}
+
+// hears waits until the desk has been told so of these checks, and holds it to once each.
+func (d *desk) hears(kind string, checks []string) {
+	d.r.Helper()
+	told := func() []string {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		var all []string
+		for what, n := range d.came {
+			if check, ok := strings.CutPrefix(what, kind+" "); ok {
+				all = append(all, slices.Repeat([]string{check}, n)...)
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	if err := d.r.stage.Until(d.r.ctx, func() bool { return len(told()) >= len(checks) }); err != nil {
+		d.r.Errorf("wait for tickets: %v", err)
+	}
+	d.r.same("tickets that were "+kind, checks, told())
+}

@@ -1,0 +1,370 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// policyText is what the operator wants of the sick world.
+const policyText = `survey: {protect: [shop], localPorts: 30000-30050}`
+
+// An illness is something wrong in the world, and what the survey is to find of it.
+type illness struct {
+	service string // that is made for it; empty: none
+	pods    []int
+	changes []change
+	waits   string     // "sync" or "failure": for what of the controller; empty: nothing
+	live    func(*rig) // what goes wrong while the controller runs
+	quiet   func(*rig) // what goes wrong while it does not
+	finds   []string   // one line each: severity, check, what it is about, key
+	mend    func(*rig) // what a person does about it without the controller; nil: it stays
+}
+
+// sick is a world in which each check has something to find, and nothing of it is
+// hidden: what breaks one thing is found as one thing, unless two checks are about it.
+// What every check finds could be made here; what a few of them find besides can't:
+//
+//   - no-events, of a release that writes none, and all that depends on older releases:
+//     the stage has one controller, of one release. Its scenarios show these.
+//   - room, of quotas: with few Services a quota is near its end only if it is tiny.
+//   - scale, of 500 Services and of 64,000 endpoints: it would take a minute. The
+//     benchmark of the survey has them.
+//   - silent, of swallowed Events: the filter opens after 25 syncs, which take longer
+//     than all of this.
+//   - lb-gone, of the ingress: its Service is in kube-system, and the stage's controller
+//     keeps to its own namespace.
+func (r *rig) sick() []illness {
+	return []illness{
+		{
+			service: "typo", pods: everywhere, waits: "sync", changes: []change{with("adress-type", "intranet")},
+			finds: []string{"warning annotations typo adress-type"},
+		},
+		{
+			service: "both-prefixes", pods: everywhere, waits: "sync",
+			changes: []change{with("scheduler", "wrr", ccm.LegacyPrefix+"scheduler", "wlc")},
+			finds:   []string{"warning annotations both-prefixes both/scheduler"},
+		},
+		{
+			service: "by-spec", pods: everywhere, waits: "sync",
+			live: func(r *rig) {
+				r.annotate("by-spec", "instance-charge-type", "PayBySpec")
+				r.failed("by-spec")
+			},
+			finds: []string{"critical silent by-spec hash", "warning charge-types by-spec charge-type-conflict"},
+			mend:  func(r *rig) { r.annotate("by-spec", "instance-charge-type", "") },
+		},
+		{
+			service: "cordoned", pods: everywhere, waits: "sync", changes: []change{keepsCordoned},
+			finds: []string{"warning cordoned cordoned some"},
+		},
+		{
+			service: "mixed", pods: everywhere, waits: "sync",
+			quiet: func(r *rig) {
+				r.balancer("mixed", func(lb *sim.LoadBalancer) {
+					lb.Listeners = append(lb.Listeners, sim.Listener{Port: 8080, Protocol: "tcp", Description: "by hand"})
+				})
+			},
+			finds: []string{"warning deletion mixed others"},
+			mend: func(r *rig) {
+				r.balancer("mixed", func(lb *sim.LoadBalancer) {
+					lb.Listeners = slices.DeleteFunc(lb.Listeners, func(l sim.Listener) bool { return l.Port == 8080 })
+				})
+			},
+		},
+		{
+			service: "unprotected", pods: everywhere, waits: "sync",
+			quiet: func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = false }) },
+			finds: []string{"warning deletion-protection unprotected made"},
+			mend:  func(r *rig) { r.balancer("unprotected", func(lb *sim.LoadBalancer) { lb.DeleteProtection = true }) },
+		},
+		{
+			service: "busy", pods: everywhere, waits: "sync", changes: []change{local},
+			live: func(r *rig) {
+				before := r.counted("busy", "EnsuredLoadBalancer")
+				for i := range 7 {
+					r.staff("busy", []int{1, 2, 3, 1 + i%3})
+					r.until("wait for sync after sync", func() bool { return r.counted("busy", "EnsuredLoadBalancer") > before+i })
+				}
+				r.staff("busy", everywhere)
+				r.until("wait for the last sync", func() bool { return r.counted("busy", "EnsuredLoadBalancer") > before+7 })
+			},
+			quiet: func(r *rig) { r.aged("busy", "EnsuredLoadBalancer") },
+			finds: []string{"warning draining busy", "warning event-writers " + scene.ClusterID + " writers"}, // the Event is the test's
+		},
+		{
+			service: "resized", pods: everywhere, waits: "sync", changes: []change{with("charge-type", "paybybandwidth", "bandwidth", "20")},
+			quiet: func(r *rig) { r.balancer("resized", func(lb *sim.LoadBalancer) { lb.Bandwidth = 50 }) },
+			finds: []string{"warning drift resized"},
+			mend:  func(r *rig) { r.balancer("resized", func(lb *sim.LoadBalancer) { lb.Bandwidth = 20 }) },
+		},
+		{
+			service: "tuned", pods: everywhere, waits: "sync", changes: []change{with("scheduler", "wrr")},
+			quiet: func(r *rig) { r.balancer("tuned", func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wlc" }) },
+			finds: []string{"warning drift tuned listeners"},
+			mend:  func(r *rig) { r.balancer("tuned", func(lb *sim.LoadBalancer) { lb.Listeners[0].Scheduler = "wrr" }) },
+		},
+		{
+			service: "stopped", pods: everywhere, waits: "sync",
+			quiet: func(r *rig) { r.balancer("stopped", func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "stopped" }) },
+			finds: []string{"critical drift stopped down"},
+			mend:  func(r *rig) { r.balancer("stopped", func(lb *sim.LoadBalancer) { lb.Listeners[0].Status = "running" }) },
+		},
+		{
+			service: "unguarded", pods: everywhere, waits: "sync",
+			quiet: func(r *rig) { r.patch("unguarded", `{"metadata":{"finalizers":null}}`) },
+			finds: []string{"critical finalizers unguarded missing"},
+			mend: func(r *rig) {
+				r.patch("unguarded", fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, ccm.CLBFinalizer))
+			},
+		},
+		{
+			service: "gone", pods: everywhere, waits: "sync",
+			quiet: func(r *rig) { r.stage.Cloud.DropLoadBalancer(r.balancerOf("gone")) },
+			finds: []string{"critical lb-gone gone"},
+		},
+		{
+			service: "gone-nlb", pods: everywhere, waits: "sync", changes: []change{nlb},
+			quiet: func(r *rig) {
+				id := r.balancerOf("gone-nlb")
+				r.stage.Cloud.Edit(func(st *sim.State) { delete(st.NLBs, id) })
+			},
+			finds: []string{"critical lb-gone gone-nlb"},
+		},
+		{
+			service: "lost", pods: everywhere, waits: "sync",
+			quiet: func(r *rig) {
+				r.balancer("lost", func(lb *sim.LoadBalancer) {
+					lb.Name = "renamed"
+					delete(lb.Tags, ccm.NameTag)
+				})
+			},
+			finds: []string{"warning lb-gone lost lost"},
+			mend: func(r *rig) {
+				svc := r.service("lost")
+				r.balancer("lost", func(lb *sim.LoadBalancer) { lb.Tags[ccm.NameTag] = ccm.DefaultName(svc) })
+			},
+		},
+		{
+			quiet: func(r *rig) { r.stage.Cloud.DropLoadBalancer(apiServer) },
+			finds: []string{"warning lb-gone " + scene.ClusterID + " api-server"}, // it answers all the same
+		},
+		{
+			service: "no-listener", pods: everywhere, waits: "sync", changes: []change{with("id", "lb-of-no-listener")},
+			finds: []string{"critical listeners-missing no-listener"},
+			mend:  func(r *rig) { r.adopt("no-listener") },
+		},
+		{
+			service: "elsewhere", pods: everywhere, waits: "sync", changes: []change{with("id", "lb-of-elsewhere")},
+			quiet: func(r *rig) {
+				r.balancer("elsewhere", func(lb *sim.LoadBalancer) {
+					lb.VGroups = append(lb.VGroups, sim.VGroup{ID: "rsp-by-hand", Name: "by hand"})
+					lb.Listeners = append(lb.Listeners, sim.Listener{Port: 80, Protocol: "tcp", VGroup: "rsp-by-hand"})
+				})
+			},
+			finds: []string{"warning listeners-missing elsewhere elsewhere/tcp:80"},
+		},
+		{
+			service: "full", pods: everywhere, waits: "failure", changes: []change{with("address-type", "intranet", "vswitch-id", scene.FullVSwitchI)},
+			finds: []string{"critical pending full", "critical room " + scene.FullVSwitchI, "critical silent full missed"},
+		},
+		{
+			quiet: func(r *rig) { r.create("unheard", everywhere) },
+			finds: []string{"critical no-events unheard", "critical pending unheard", "critical silent unheard missed"},
+			mend: func(r *rig) {
+				r.must(r.stage.Cluster.Client().CoreV1().Services(namespace).Delete(r.ctx, "unheard", metav1.DeleteOptions{}))
+			},
+		},
+		{
+			service: "on-nodes", pods: []int{1}, changes: []change{onNode(30001), local, with("bandwidth", "20")},
+			finds: []string{"warning node-ports on-nodes annotations", "warning node-ports on-nodes local", "warning node-ports on-nodes local-ports"},
+		},
+		{
+			service: "uneven", pods: []int{1, 1, 1, 1, 2, 3}, waits: "sync", changes: []change{local, with("scheduler", "rr")},
+			finds: []string{"warning node-weights uneven tcp:80"},
+			mend:  func(r *rig) { r.staff("uneven", everywhere) },
+		},
+		{
+			service: "untagged", pods: everywhere, waits: "sync",
+			quiet: func(r *rig) { r.stage.Cloud.LoseTag(r.balancerOf("untagged"), ccm.NameTag) },
+			finds: []string{"warning not-renamable untagged"},
+			mend: func(r *rig) {
+				svc := r.service("untagged")
+				r.balancer("untagged", func(lb *sim.LoadBalancer) { lb.Tags[ccm.NameTag] = ccm.DefaultName(svc) })
+			},
+		},
+		{
+			quiet: func(r *rig) { r.policyVersion("v1") },
+			finds: []string{"warning permissions " + scene.ClusterID + " missing"},
+			mend:  func(r *rig) { r.policyVersion("v2") },
+		},
+		{
+			service: "wrong-type", pods: everywhere, waits: "failure", changes: []change{with("id", "lb-of-wrong-type", "address-type", "intranet", "force-override-listeners", "true")},
+			finds: []string{"critical pending wrong-type", "critical reuse wrong-type address-type", "critical silent wrong-type missed"},
+		},
+		{
+			service: "retyped", pods: everywhere, waits: "sync", changes: []change{with("id", "lb-of-retyped", "force-override-listeners", "true")},
+			live: func(r *rig) {
+				r.annotate("retyped", "address-type", "intranet")
+				r.failed("retyped")
+			},
+			finds: []string{"critical silent retyped hash", "warning reuse retyped address-type"},
+		},
+		{
+			service: "crowd", waits: "sync", changes: []change{with("connection-drain", "on", "connection-drain-timeout", "30")}, live: func(r *rig) { r.crowd("crowd", 3001) },
+			finds: []string{"warning scale crowd endpoints"},
+			mend: func(r *rig) {
+				r.must(r.stage.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Delete(r.ctx, "crowd-3", metav1.DeleteOptions{}))
+			},
+		},
+		{
+			service: "unheeded", pods: everywhere, waits: "sync",
+			quiet: func(r *rig) { r.annotate("unheeded", "example.com/team", "blue") },
+			finds: []string{"critical silent unheeded hash"},
+			mend:  func(r *rig) { r.annotate("unheeded", "example.com/team", "") },
+		},
+		{
+			service: "stale", pods: everywhere, waits: "sync",
+			quiet: func(r *rig) {
+				r.balancer("stale", func(lb *sim.LoadBalancer) { lb.VGroups[0].Backends = lb.VGroups[0].Backends[1:] })
+			},
+			finds: []string{"warning stale-groups stale TCP:80"},
+		},
+		{
+			service: "empty", pods: everywhere, waits: "sync",
+			quiet: func(r *rig) { r.balancer("empty", func(lb *sim.LoadBalancer) { lb.VGroups[0].Backends = nil }) },
+			finds: []string{"critical stale-groups empty TCP:80"},
+		},
+		{
+			service: "empty-nlb", pods: everywhere, waits: "sync", changes: []change{nlb},
+			quiet: func(r *rig) {
+				r.stage.Cloud.Edit(func(st *sim.State) {
+					for _, g := range st.ServerGroups {
+						if strings.Contains(g.Name, ".empty-nlb.") {
+							g.Servers = nil
+						}
+					}
+				})
+			},
+			finds: []string{"critical stale-groups empty-nlb TCP:80"},
+		},
+		{
+			service: "here", pods: []int{1}, waits: "sync", changes: []change{local, with("address-type", "intranet", "vswitch-id", scene.RoomyVSwitchI)},
+			finds: []string{"warning unreachable-inside here local"},
+		},
+	}
+}
+
+// spoil makes the healthy world sick. The controller has ended when it returns: what it
+// would mend stays as it is.
+func (r *rig) spoil(all []illness) {
+	r.Helper()
+	for _, id := range []string{"lb-of-no-listener", "lb-of-elsewhere", "lb-of-wrong-type", "lb-of-retyped"} {
+		r.lend(id)
+	}
+	r.stage.Cloud.SetFree(scene.FullVSwitchI, 0)
+	for _, ill := range all {
+		if ill.service != "" {
+			r.create(ill.service, ill.pods, ill.changes...)
+		}
+	}
+	for _, ill := range all {
+		switch ill.waits {
+		case "sync":
+			r.synced(ill.service)
+		case "failure":
+			r.failed(ill.service)
+		}
+	}
+	for _, ill := range all {
+		if ill.live != nil {
+			ill.live(r)
+		}
+	}
+	r.cordon()
+	r.must(r.stage.Halt(r.ctx))
+	for _, ill := range all {
+		if ill.quiet != nil {
+			ill.quiet(r)
+		}
+	}
+}
+
+// cordon lets the third worker take no new Pods, and waits until the controller has
+// taken it from all Services but the one that says nothing of it.
+func (r *rig) cordon() {
+	r.Helper()
+	_, err := r.stage.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+	r.must(err)
+	r.until("wait for the cordoned node to be taken out", func() bool {
+		in := 0
+		r.stage.Cloud.View(func(st *sim.State) {
+			for _, lb := range st.LoadBalancers {
+				for _, g := range lb.VGroups {
+					if slices.ContainsFunc(g.Backends, func(b sim.Backend) bool { return b.Server == "i-worker3" }) {
+						in++
+					}
+				}
+			}
+			for _, g := range st.ServerGroups {
+				if slices.ContainsFunc(g.Servers, func(b sim.Server) bool { return b.ID == "i-worker3" }) {
+					in++
+				}
+			}
+		})
+		return in <= 1
+	})
+}
+
+// keepsCordoned leaves cordoned nodes behind the Service.
+func keepsCordoned(svc *corev1.Service) { delete(svc.Annotations, prefix+"remove-unscheduled-backend") }
+
+// adopt makes the listener of a reused CLB by hand.
+func (r *rig) adopt(service string) {
+	r.Helper()
+	r.balancer(service, func(lb *sim.LoadBalancer) {
+		lb.Listeners = append(lb.Listeners, sim.Listener{Port: 80, Protocol: "tcp", VGroup: lb.VGroups[0].ID, Description: "by hand"})
+	})
+}
+
+// policyVersion puts a version of the role's policy in force: v1 is the poorer one.
+func (r *rig) policyVersion(id string) {
+	r.stage.Cloud.Edit(func(st *sim.State) {
+		for _, name := range slices.Sorted(maps.Keys(st.Policies)) {
+			for i := range st.Policies[name].Versions {
+				v := &st.Policies[name].Versions[i]
+				v.Default = v.ID == id
+			}
+		}
+	})
+}
+
+// crowd puts so many Pods behind a Service.
+func (r *rig) crowd(service string, n int) {
+	r.Helper()
+	for part := 0; n > 0; part++ {
+		slice := &discoveryv1.EndpointSlice{
+			TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
+			ObjectMeta:  metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", service, part), Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Ports:       []discoveryv1.EndpointPort{{Name: new("web"), Port: new(int32(8080))}},
+		}
+		for i := range min(n, 1000) {
+			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+				Addresses: []string{fmt.Sprintf("172.2%d.%d.%d", part+1, i/250, i%250+2)}, NodeName: new(worker(1)), Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
+			})
+		}
+		n -= len(slice.Endpoints)
+		r.apply(slice)
+	}
+}

@@ -1,0 +1,145 @@
+package safety
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/scene"
+)
+
+// What a GitOps tool keeps is not written to, since it would be put back: a person is
+// given the patch to commit. The tools write as they really do, so that the API server
+// itself notes whose each field is. What a tool has only installed, and a person set
+// since, is no tool's.
+func TestGitOps(t *testing.T) {
+	t.Parallel()
+	const asks, fixes = event.Asked, event.Fixed
+	vswitch := prefix + "vswitch-id"
+	apply := func(manager string) write {
+		return func(r *rig, svc *corev1.Service) { r.apply(svc, manager) }
+	}
+	update := func(manager string) write {
+		return func(r *rig, svc *corev1.Service) { r.update(svc, manager) }
+	}
+	for name, tt := range map[string]struct {
+		labels, annotations map[string]string
+		write               write
+		result              event.Result
+		manager             string // who owns it, as the rule says
+	}{
+		"argo-server-side": {labels: map[string]string{"argocd.argoproj.io/instance": "shop"}, write: apply("argocd-controller"), result: asks, manager: "argocd-controller"},
+		"argo-client-side": {
+			annotations: map[string]string{"argocd.argoproj.io/tracking-id": "shop:/Service:shop/web"}, write: (*rig).lastApplied, result: asks, manager: "argocd.argoproj.io/tracking-id",
+		},
+		"flux-kustomize": {labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "shop"}, write: apply("kustomize-controller"), result: asks, manager: "kustomize-controller"},
+		"flux-helm":      {labels: map[string]string{"helm.toolkit.fluxcd.io/name": "shop"}, write: update("helm-controller"), result: asks, manager: "helm-controller"},
+		"helm": {
+			labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "shop"},
+			write: update("helm"), result: asks, manager: "helm",
+		},
+		"argo-allowed": {
+			labels: map[string]string{"argocd.argoproj.io/instance": "shop", "lbremedy.io/allow-drift": "true"}, write: apply("argocd-controller"), result: fixes,
+		},
+		"helm-allowed": {labels: map[string]string{"lbremedy.io/allow-drift": "true"}, write: update("helm"), result: fixes},
+		// The chart does not set the field: a person has, or nobody.
+		"helm-installed": {
+			labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "shop"},
+			write: func(r *rig, svc *corev1.Service) {
+				delete(svc.Annotations, vswitch)
+				r.update(svc, "helm")
+				r.annotate(svc.Name, map[string]any{vswitch: scene.FullVSwitchH}, "kubectl-annotate")
+			}, result: fixes,
+		},
+		"helm-unset": {
+			labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "shop"},
+			write: func(r *rig, svc *corev1.Service) {
+				delete(svc.Annotations, vswitch)
+				r.update(svc, "helm")
+			}, result: fixes,
+		},
+		"kubectl": {write: (*rig).lastApplied, result: fixes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, scene.Setting{}, careful)
+			svc := bare("web")
+			svc.Labels = tt.labels
+			for k, v := range tt.annotations {
+				svc.Annotations[k] = v
+			}
+			tt.write(r, svc)
+			before := r.vswitch("web")
+			r.start() // once the Service is as it is to be
+			rec := r.ends("web", tt.result)
+			after := r.vswitch("web")
+			if tt.result == fixes {
+				if after == before {
+					t.Error("it was not moved")
+				}
+				if name == "kubectl" && !strings.Contains(rec.Note, "the next kubectl apply reverts the write") {
+					t.Errorf("the note is %q", rec.Note)
+				}
+				return
+			}
+			if after != before || rec.Next != 0 || rec.Digest != "" {
+				t.Errorf("it was moved from %q to %q, and there is a plan %q to agree to", before, after, rec.Digest)
+			}
+			if rec.Rule != tt.manager+" owns what the plan would write and would put it back." {
+				t.Errorf("the rule is %q", rec.Rule)
+			}
+			// The patch is what a person commits: applied, it ends the failure.
+			_, patch, ok := strings.Cut(rec.Ask, "Commit this patch where the Service is kept: ")
+			if !ok || !json.Valid([]byte(patch)) {
+				t.Fatalf("it asks %q", rec.Ask)
+			}
+			_, err := r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace).Patch(r.ctx, "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: tt.manager})
+			r.must(err)
+			r.must(r.stage.Until(r.ctx, func() bool { return len(r.service("web").Status.LoadBalancer.Ingress) > 0 }))
+		})
+	}
+}
+
+// A write creates a Service as a tool does.
+type write func(*rig, *corev1.Service)
+
+// apply applies a Service on the server's side.
+func (r *rig) apply(svc *corev1.Service, manager string) {
+	r.Helper()
+	svc.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
+	data, err := json.Marshal(svc)
+	r.must(err)
+	_, err = r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace).Patch(r.ctx, svc.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: manager, Force: new(true)})
+	r.must(err)
+}
+
+// update creates a Service as a tool does that keeps no list of its fields.
+func (r *rig) update(svc *corev1.Service, manager string) {
+	r.Helper()
+	of := r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace)
+	_, err := of.Create(r.ctx, svc, metav1.CreateOptions{FieldManager: manager})
+	r.must(err)
+}
+
+// lastApplied creates a Service as kubectl apply does on its own side.
+func (r *rig) lastApplied(svc *corev1.Service) {
+	r.Helper()
+	data, err := json.Marshal(svc)
+	r.must(err)
+	svc.Annotations[corev1.LastAppliedConfigAnnotation] = string(data)
+	r.update(svc, "kubectl-client-side-apply")
+}
+
+// annotate changes annotations of a Service; nil removes one.
+func (r *rig) annotate(service string, change map[string]any, manager string) {
+	r.Helper()
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": change}})
+	r.must(err)
+	_, err = r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace).Patch(r.ctx, service, types.MergePatchType, data, metav1.PatchOptions{FieldManager: manager})
+	r.must(err)
+}

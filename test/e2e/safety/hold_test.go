@@ -1,0 +1,172 @@
+package safety
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/scene"
+)
+
+// In a freeze a plan waits, and is applied when it is over.
+func TestFreeze(t *testing.T) {
+	t.Parallel()
+	shanghai, err := time.LoadLocation("Asia/Shanghai")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	clock := func(at time.Time) string { return at.In(shanghai).Format("15:04") }
+	for name, freeze := range map[string]string{
+		"each day, in a zone": fmt.Sprintf(`{name: office, from: %q, until: %q, zone: Asia/Shanghai}`, clock(now.Add(-time.Hour)), clock(now.Add(2*time.Hour))),
+		"once":                fmt.Sprintf(`{name: office, from: %q, until: %q}`, now.Add(-time.Hour).Format(time.RFC3339), now.Add(2*time.Hour).Format(time.RFC3339)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, scene.Setting{}, careful+"freezes:\n- "+freeze+"\n").start()
+			r.create("web", nil)
+			rec := r.held("web", event.HeldByFreeze)
+			if !strings.Contains(rec.Rule, `the freeze "office", which ends at`) || len(rec.Steps) == 0 || rec.Next != 0 {
+				t.Errorf("with %d of %d steps done the rule is %q", rec.Next, len(rec.Steps), rec.Rule)
+			}
+			r.says(0, `Nothing is written during the freeze "office"`, "", "policy", "show")
+			if at := r.vswitch("web"); at != scene.FullVSwitchH {
+				t.Fatalf("in the freeze it was moved to %s", at)
+			}
+			r.advance(2*time.Hour + time.Minute)
+			r.ends("web", event.Fixed)
+			if at := r.vswitch("web"); at == scene.FullVSwitchH {
+				t.Error("it was not moved")
+			}
+		})
+	}
+}
+
+// More Services fail than the budget has places: as many are written as it has, the
+// others wait, and go on when the window is over. None is lost.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	const services, places = 5, 2
+	r := newRig(t, scene.Setting{}, careful+fmt.Sprintf("budgets: {class: %d, least: 100}\n", places)).start()
+	name := func(i int) string { return fmt.Sprintf("web-%d", i) }
+	for i := range services {
+		r.create(name(i), nil)
+	}
+	count := func() (moved int) {
+		for i := range services {
+			if r.vswitch(name(i)) != scene.FullVSwitchH {
+				moved++
+			}
+		}
+		return moved
+	}
+	// standing returns how many Services are fixed, and how many wait for the budget.
+	standing := func() (fixed, waiting int) {
+		for i := range services {
+			all := r.records(name(i))
+			for at := len(all) - 1; at >= 0; at-- {
+				if all[at].Phase != event.Settled {
+					continue
+				}
+				if all[at].Result == event.Fixed {
+					fixed++
+				}
+				if all[at].Held == event.HeldByBudget && strings.Contains(all[at].Rule, "it writes to 2 Services in 10 minutes") {
+					waiting++
+				}
+				break
+			}
+		}
+		return fixed, waiting
+	}
+	for window := 1; ; window++ {
+		most := min(window*places, services)
+		err := r.stage.Until(r.ctx, func() bool {
+			fixed, waiting := standing()
+			return fixed == most && waiting == services-most
+		})
+		if moved := count(); err != nil || moved != most {
+			fixed, waiting := standing()
+			t.Fatalf("in window %d %d were written to, %d are fixed and %d wait: %v", window, moved, fixed, waiting, err)
+		}
+		if most == services {
+			return
+		}
+		// The server drops the places after ten minutes.
+		keys, err := r.stream.Keys(r.ctx, "claim.budget."+scene.ClusterID+"."+full+".*")
+		r.must(err)
+		if len(keys) != places {
+			t.Fatalf("in window %d the places taken are %v", window, keys)
+		}
+		for _, k := range keys {
+			r.must(r.stream.Delete(r.ctx, k))
+		}
+	}
+}
+
+// Three fixes that do not work within ten minutes stop their class, until a person
+// closes the breaker. What waits, goes away or is another class's by then counts for nothing.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, scene.Setting{}, careful+"budgets: {class: 100, least: 100}\n").start()
+	r.must(r.stage.Halt(r.ctx)) // nothing that is written works
+	// fails has a Service fail, with its plan written, and lets minutes pass before anybody
+	// looks whether it worked.
+	fails := func(name string, meanwhile func(*corev1.Service)) {
+		t.Helper()
+		r.create(name, nil)
+		r.complain(name, fullMessage)
+		r.until(name, "written", func(rec event.Record) bool { return rec.Next == 1 })
+		if meanwhile != nil {
+			meanwhile(r.service(name))
+		}
+		r.advance(8 * time.Minute)
+	}
+	open := func() int {
+		t.Helper()
+		all, err := engine.Breakers(context.WithoutCancel(r.ctx), r.stream, scene.ClusterID)
+		r.must(err)
+		return len(all)
+	}
+	fails("one", nil)
+	r.ends("one", event.Unsettled)
+	fails("gone", func(svc *corev1.Service) {
+		r.must(r.stage.Cluster.Client().CoreV1().Services(svc.Namespace).Delete(r.ctx, svc.Name, metav1.DeleteOptions{}))
+	})
+	r.ends("gone", event.Gone)
+	// Since the write it fails for another cause: that one is gone.
+	fails("another", func(svc *corev1.Service) {
+		r.complainLater(svc.Name, "Message: the listener is busy with something new")
+		r.until(svc.Name, "heard of", func(rec event.Record) bool { return rec.Class != full })
+	})
+	r.until("another", "over", func(rec event.Record) bool {
+		return rec.Phase == event.Settled && rec.Class == full && rec.Result != event.Waiting
+	})
+	fails("two", nil)
+	r.ends("two", event.Unsettled)
+	r.says(0, "No breaker is open.", "", "breaker", "ls")
+	if n := open(); n != 0 {
+		t.Fatalf("%d breakers are open after two fixes that did not work", n)
+	}
+	fails("three", nil)
+	r.ends("three", event.Unsettled)
+	r.says(0, "3 fixes did not work within 10 minutes", "", "breaker", "ls")
+
+	r.create("next", nil)
+	r.complain("next", fullMessage)
+	asked := r.ends("next", event.Asked)
+	if !strings.Contains(asked.Rule, "The breaker of the class "+full+" is open since") || r.vswitch("next") != scene.FullVSwitchH {
+		t.Errorf("the rule is %q, and the Service is in %s", asked.Rule, r.vswitch("next"))
+	}
+	r.says(0, full+" may write again in cluster", "", "breaker", "close", full)
+	r.says(0, "The breaker of "+full+" is not open.", "", "breaker", "close", full)
+	r.stage.Resume(r.ctx)
+	r.ends("next", event.Fixed)
+}

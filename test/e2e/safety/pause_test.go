@@ -1,0 +1,195 @@
+package safety
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/shell"
+)
+
+// bold lets the class with two steps a plan write by itself.
+const bold = `mode: fix
+ramDelay: 2s
+classes: {ram-permission: {risk: medium}}
+budgets: {class: 100, least: 100}
+`
+
+// The kill switch stops every step that has not started within a second, whoever would
+// make it: here a worker of the test and "lbremedy up" in a process of its own. What
+// stands half done goes on after it.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	role := scene.NoListener()
+	r := newRig(t, role.On, bold)
+	roles := scene.Bulk(role, "web", 4)
+	r.must(r.stage.Play(r.ctx, roles...))
+	r.must(r.stage.Halt(r.ctx)) // or it would find out about the policy by itself
+	up := r.up()
+	r.beside("the worker", r.work)
+	// Touches are two seconds apart: after the first one there are more to come.
+	r.must(r.stage.Until(r.ctx, func() bool { return len(r.touched(roles)) > 0 }))
+	r.says(0, "All clusters: Paused by ann", "", "pause", "--as", "ann", "--why", "too much at once")
+	stopped := time.Now().Add(time.Second)
+	for _, role := range roles {
+		r.until(role.Service, "touched or stopped", func(rec event.Record) bool {
+			return rec.Done() || rec.Phase == event.Settled && strings.Contains(rec.Rule, "Paused by ann")
+		})
+	}
+	before := r.touched(roles)
+	if len(before) == len(roles) {
+		t.Fatal("all was written before the pause")
+	}
+	for _, role := range roles {
+		for _, rec := range r.records(role.Service) {
+			if rec.Written.After(stopped) {
+				t.Errorf("%s was written to at %s, and the pause was in force since %s", role.Service, rec.Written, stopped)
+			}
+		}
+		if mark := r.service(role.Service).Annotations[ccm.Resync]; (mark != "") != slices.Contains(before, role.Service) {
+			t.Errorf("%s bears the mark %q, and those that the journal calls touched are %v", role.Service, mark, before)
+		}
+	}
+	r.says(0, "Paused by ann", "", "policy", "show")
+	r.says(0, "Ended. All clusters: Paused by ann", "", "resume")
+	r.must(r.stage.Until(r.ctx, func() bool { return len(r.touched(roles)) == len(roles) }))
+	r.stage.Resume(r.ctx)
+	for _, role := range roles {
+		r.ends(role.Service, event.Fixed)
+	}
+	extended := 0
+	for _, c := range r.stage.Cloud.Calls() {
+		if c.Action == "CreatePolicyVersion" && c.Code == "" {
+			extended++
+		}
+	}
+	if extended != 1 {
+		t.Errorf("the policy was extended %d times", extended)
+	}
+	up.end(r)
+}
+
+// A pause that nobody can read is one, and so is a policy.
+func TestPauseUnreadable(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		key  string
+		says func(event.Record) string
+		want string
+	}{
+		"pause":  {"pause." + scene.ClusterID, func(rec event.Record) string { return rec.Rule }, "Paused by somebody"},
+		"policy": {"policy." + scene.ClusterID, func(rec event.Record) string { return rec.Error }, "read the policy in force"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, scene.Setting{}, careful)
+			r.must(r.stream.Put(r.ctx, tt.key, []byte("{")))
+			r.start()
+			r.create("web", nil)
+			r.until("web", "paused", func(rec event.Record) bool {
+				return rec.Phase == event.Settled && rec.Result == event.Waiting && strings.Contains(tt.says(rec), tt.want)
+			})
+			if at := r.vswitch("web"); at != scene.FullVSwitchH {
+				t.Errorf("it was moved to %s", at)
+			}
+			if name == "pause" {
+				r.says(0, "Ended. Cluster "+scene.ClusterID, "", "resume")
+			} else {
+				r.policy(careful)
+			}
+			r.ends("web", event.Fixed)
+		})
+	}
+}
+
+// A plan that stood half done for more than a quarter of an hour is not gone on with: the
+// case is diagnosed afresh, and what is done already is found done.
+func TestPauseLong(t *testing.T) {
+	t.Parallel()
+	role := scene.NoListener().As("web")
+	r := newRig(t, role.On, bold)
+	r.must(r.stage.Play(r.ctx, role))
+	r.must(r.stage.Halt(r.ctx))
+	r.start()
+	r.until("web", "half done", func(rec event.Record) bool { return rec.Next == 1 && len(rec.Steps) == 2 })
+	r.says(0, "", "", "pause", "--as", "ann")
+	half := r.until("web", "stopped", func(rec event.Record) bool {
+		return rec.Phase == event.Settled && strings.Contains(rec.Rule, "Paused by ann")
+	})
+	r.advance(16 * time.Minute)
+	r.says(0, "", "", "resume")
+	again := r.until("web", "planned anew", func(rec event.Record) bool { return rec.Phase == event.Intent })
+	if len(again.Steps) != 1 || again.Steps[0].Kind != "touch" {
+		t.Errorf("the plan is %+v", again.Steps)
+	}
+	r.stage.Resume(r.ctx)
+	r.ends("web", event.Fixed)
+	if n := r.stage.WorkerCalls("CreatePolicyVersion"); n != 1 || half.Next != 1 {
+		t.Errorf("the policy was extended %d times, and it was stopped after %d steps", n, half.Next)
+	}
+}
+
+// touched returns the Services that were woken.
+func (r *rig) touched(roles []scene.Role) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for _, role := range roles {
+		if slices.ContainsFunc(r.journal, func(rec event.Record) bool { return rec.Service.Name == role.Service && rec.Done() }) {
+			all = append(all, role.Service)
+		}
+	}
+	return all
+}
+
+// An upping is "lbremedy up" as a process of its own.
+type upping struct {
+	interrupt func() error
+	wait      func() error
+	errs      shell.Log
+}
+
+// up starts "lbremedy up" with the policy in force, and returns when it watches.
+func (r *rig) up() *upping {
+	r.Helper()
+	u := &upping{}
+	cmd := r.command("up", "-o", "json")
+	out, err := cmd.StdoutPipe()
+	r.must(err)
+	cmd.Stderr = &u.errs
+	r.must(cmd.Start())
+	u.interrupt = func() error { return cmd.Process.Signal(os.Interrupt) }
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if rec := (event.Record{}); json.Unmarshal(lines.Bytes(), &rec) != nil {
+				r.Errorf("up printed %q", lines.Text())
+			}
+		}
+		io.Copy(io.Discard, out)
+	}()
+	u.wait = sync.OnceValue(func() error { <-read; return cmd.Wait() })
+	r.Cleanup(func() { cmd.Process.Kill(); u.wait() })
+	return u
+}
+
+// end ends it as Ctrl-C does, and wants it to end well.
+func (u *upping) end(r *rig) {
+	r.Helper()
+	r.must(u.interrupt())
+	if err := u.wait(); err != nil {
+		r.Errorf("up ended with %v: %s", err, u.errs.String())
+	}
+}

@@ -1,0 +1,378 @@
+// Package safety tries what limits lbremedy (policy, pause, freeze, budgets, breaker,
+// approval) in scenes with all that is real: an API server, JetStream, the exporter, a
+// worker in fix mode, the ticket sinks, and the
+// operator's program as a process of its own. Cloud and controller are simulated.
+//
+// The worker's clock is the test's: where a belt is about hours, the test puts it
+// forward. Keys that run out do so by the clock of the NATS server, which goes its own
+// way; a test that needs the end of a budget's window removes the keys as that would.
+//
+// Scenes share one API server and run side by side. A scene sees its own namespace of
+// it and no other, through a proxy that narrows what spans all namespaces.
+package safety
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/lbremedy/lbremedy/events/exporter"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/shared/ticket"
+	"github.com/lbremedy/lbremedy/test/cluster"
+	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/shell"
+)
+
+// built is where the operator's program is built, once.
+var built string
+
+func TestMain(m *testing.M) {
+	shell.Tests(m, &built)
+}
+
+// program builds the operator's program and returns its file.
+var program = sync.OnceValues(func() (string, error) {
+	return filepath.Join(built, "lbremedy"), shell.Build(built, []string{"./functions/cmd/lbremedy"})
+})
+
+const (
+	token  = "safety"
+	worker = "lbremedy-worker" // by that name the simulated cloud knows the worker's calls
+	prefix = ccm.Prefix
+)
+
+// full is the class of most scenes, since its plan is one write.
+const full = "vswitch-ip-exhausted"
+
+// A rig is a stage with all of lbremedy on it.
+type rig struct {
+	*testing.T
+	ctx    context.Context
+	stage  *scene.Stage
+	stream *stream.Stream
+	env    *engine.Env
+	ahead  atomic.Int64 // how far the clock of worker and sinks is put forward
+	step   atomic.Int64 // how far it was last put forward
+	file   string       // of the kubeconfig that shows one namespace
+	url    string       // of NATS
+
+	mu      sync.Mutex
+	journal []event.Record
+	read    map[string]int // by Service: how far until has looked
+}
+
+// limit is how long one scene may take.
+const limit = 6 * time.Minute
+
+// newRig sets the stage with a policy in force, and journal, exporter and worker on it.
+func newRig(t *testing.T, on scene.Setting, rules string) *rig {
+	t.Helper()
+	if _, err := program(); err != nil {
+		t.Fatal(err)
+	}
+	c := cluster.Join(t)
+	namespace := c.Namespace(t) // while another test has the cluster for itself, this waits
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the scene takes more than %s", limit))
+	t.Cleanup(cancel)
+	r := &rig{T: t, ctx: ctx, read: map[string]int{}}
+	r.file = narrow(t, c, namespace)
+	var err error
+	r.stage, err = scene.Start(ctx, scene.Options{Setting: on, Cluster: c, Namespace: namespace, BackoffBase: time.Second, BackoffMax: 3 * time.Second})
+	r.must(err)
+	t.Cleanup(r.stage.Close)
+	r.url = nats.Start(t, embedded.Options{Token: token}).URL()
+	r.stream = nats.Connect(t, stream.Config{URL: r.url, Token: token, Grace: time.Second})
+	_, err = r.stream.Setup(ctx, (&host.Host{Remedies: functions.All}).Classes(), stream.Settings{Clusters: []string{scene.ClusterID}})
+	r.must(err)
+	r.policy(rules)
+	r.env = r.worker()
+	r.beside("the journal", func(ctx context.Context) error {
+		return r.stream.Tail(ctx, stream.Cases, event.CaseSubjects, 0, r.see)
+	})
+	return r
+}
+
+// start starts exporter and worker.
+func (r *rig) start() *rig {
+	r.Helper()
+	x, err := exporter.New(exporter.Config{Cluster: scene.ClusterID, Kube: r.env.Kube, Stream: r.stream, Classifier: event.NewClassifier(table.Table()),
+		Rate: 100_000, Burst: 100_000, Now: r.env.Now})
+	r.must(err)
+	r.beside("the exporter", x.Run)
+	r.beside("the worker", r.work)
+	return r
+}
+
+// work answers failures until ctx ends.
+func (r *rig) work(ctx context.Context) error {
+	return (&host.Host{Env: r.env, Remedies: functions.All}).Work(ctx, 64)
+}
+
+// tell starts what tells the sinks of the policy in force.
+func (r *rig) tell() {
+	r.Helper()
+	sinks, err := policy.TellInForce(r.ctx, r.stream, scene.ClusterID)
+	r.must(err)
+	f, err := ticket.New(ticket.Config{
+		Stream: r.stream, Sinks: sinks, Remedies: functions.All, Cluster: scene.ClusterID, Kube: r.env.KubeWriter,
+		Cloud: r.env.Cloud, CloudWriter: r.env.CloudWriter, Now: r.env.Now,
+	})
+	r.must(err)
+	r.beside("the sinks", f.Run)
+}
+
+// worker returns what a worker runs on.
+func (r *rig) worker() *engine.Env {
+	r.Helper()
+	key := r.stage.Cloud.Client(worker, "*")
+	env, err := host.Look(host.Config{
+		Cluster: scene.ClusterID, Region: r.stage.Cloud.Region(), Kubeconfig: r.file, Endpoint: r.stage.Cloud.Addr(), Scheme: "HTTP",
+		Who: "worker", Watch: 4 * time.Second, Credentials: cloud.Static(cloud.Key{ID: key.AccessKeyID, Secret: key.Secret, Token: key.Token}),
+	})
+	r.must(err)
+	env.Stream, env.Now = r.stream, r.now
+	env.Policy = func(ctx context.Context) (remedy.Policy, error) {
+		return policy.InForce(ctx, r.stream, scene.ClusterID)
+	}
+	return env
+}
+
+// now is the clock of worker and sinks.
+func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
+
+// advance puts that clock forward.
+func (r *rig) advance(d time.Duration) {
+	r.step.Store(int64(d))
+	r.ahead.Add(int64(d))
+}
+
+// beside runs a part of lbremedy until the test ends.
+func (r *rig) beside(name string, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if err := run(ctx); err != nil && ctx.Err() == nil {
+			r.Errorf("%s has ended: %v", name, err)
+		}
+	})
+	r.Cleanup(func() { cancel(); wait.Wait() })
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// see takes in a record of the journal.
+func (r *rig) see(m stream.Message) error {
+	rec, err := event.DecodeRecord(m.Header, m.Data)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.journal = append(r.journal, rec)
+	r.mu.Unlock()
+	r.stage.Wake()
+	return nil
+}
+
+// records returns what the journal says of a Service, the oldest record first.
+func (r *rig) records(service string) []event.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.journal), func(rec event.Record) bool { return rec.Service.Name != service })
+}
+
+// until returns the next record of a Service that is as wanted, after the one that it
+// returned before.
+func (r *rig) until(service, what string, wanted func(event.Record) bool) event.Record {
+	r.Helper()
+	var found, last event.Record
+	err := r.stage.Until(r.ctx, func() bool {
+		all := r.records(service)
+		for ; r.read[service] < len(all); r.read[service]++ {
+			if last = all[r.read[service]]; wanted(last) {
+				found = last
+				r.read[service]++
+				return true
+			}
+		}
+		return false
+	})
+	if err != nil {
+		r.Fatalf("%s is not %s: %v; the last record is of phase %q, result %q, held %q: %s %s %s %s",
+			service, what, err, last.Phase, last.Result, last.Held, last.Finding, last.Rule, last.Note, last.Error)
+	}
+	return found
+}
+
+// ends returns the next record of a Service that ends a run with this result.
+func (r *rig) ends(service string, result event.Result) event.Record {
+	r.Helper()
+	return r.until(service, string(result), func(rec event.Record) bool { return rec.Phase == event.Settled && rec.Result == result })
+}
+
+// held returns the next record of a Service that is held back by this.
+func (r *rig) held(service string, by event.Hold) event.Record {
+	r.Helper()
+	return r.until(service, "held by "+string(by), func(rec event.Record) bool { return rec.Phase == event.Settled && rec.Held == by })
+}
+
+// service returns a Service as it is now.
+func (r *rig) service(name string) *corev1.Service {
+	r.Helper()
+	svc, err := r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace).Get(r.ctx, name, metav1.GetOptions{})
+	r.must(err)
+	return svc
+}
+
+// vswitch returns which vSwitch a Service asks for.
+func (r *rig) vswitch(service string) string {
+	r.Helper()
+	return r.service(service).Annotations[prefix+"vswitch-id"]
+}
+
+// create creates a Service that asks for an address in the full vSwitch.
+func (r *rig) create(name string, change func(*corev1.Service)) {
+	r.Helper()
+	svc := bare(name)
+	if change != nil {
+		change(svc)
+	}
+	_, err := r.stage.Cluster.Client().CoreV1().Services(r.stage.Namespace).Create(r.ctx, svc, metav1.CreateOptions{})
+	r.must(err)
+}
+
+// bare returns a Service in the full vSwitch whose backends are the nodes.
+func bare(name string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{prefix + "address-type": "intranet", prefix + "vswitch-id": scene.FullVSwitchH}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}},
+	}
+}
+
+// policy puts a policy file in force, as an operator does.
+func (r *rig) policy(text string) {
+	r.Helper()
+	r.says(0, "In force: ", "", "policy", "apply", r.write("policy.yaml", text))
+}
+
+func (r *rig) write(name, text string) string {
+	r.Helper()
+	file := filepath.Join(r.TempDir(), name)
+	r.must(os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+// What a call of the operator's program came to.
+type said struct {
+	code     int
+	out, err string
+}
+
+// call runs the operator's program.
+func (r *rig) call(args ...string) said {
+	r.Helper()
+	var out, errs bytes.Buffer
+	cmd := r.command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		r.Fatal(err)
+	}
+	return said{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// command returns a call of the operator's program, as somebody on another machine makes it.
+func (r *rig) command(args ...string) *exec.Cmd {
+	r.Helper()
+	file, err := program()
+	r.must(err)
+	cmd := exec.CommandContext(r.ctx, file, args...)
+	cmd.Env = append(r.stage.Environ(r.url, token), "HOME="+r.TempDir(), "LBREMEDY_KUBECONFIG="+r.file, "PATH="+os.Getenv("PATH"))
+	return cmd
+}
+
+// says runs the operator's program and wants this code, and these texts in what it prints.
+func (r *rig) says(code int, out, errs string, args ...string) said {
+	r.Helper()
+	got := r.call(args...)
+	if got.code != code || !strings.Contains(got.out, out) || !strings.Contains(got.err, errs) {
+		r.Errorf("%v: code %d, %q, %q; want %d with %q and %q", args, got.code, got.out, got.err, code, out, errs)
+	}
+	if got.code == command.CodeWrong && strings.Count(strings.TrimSpace(got.err), "\n") > 1 {
+		r.Errorf("%v: more than a sentence: %q", args, got.err)
+	}
+	return got
+}
+
+// narrow returns a kubeconfig for the cluster of which one namespace can be seen: lists
+// and watches of Services and Events over all namespaces are of this one.
+func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
+	t.Helper()
+	to, err := url.Parse(c.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(rest.CopyConfig(c.Config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(to)
+			for _, kind := range []string{"services", "events"} {
+				if p.Out.URL.Path == "/api/v1/"+kind {
+					p.Out.URL.Path = "/api/v1/namespaces/" + namespace + "/" + kind
+				}
+			}
+		},
+		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+	})
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	config := clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"stage": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"all": {}},
+		Contexts: map[string]*clientcmdapi.Context{"stage": {Cluster: "stage", AuthInfo: "all"}}, CurrentContext: "stage",
+	}
+	if err := clientcmd.WriteToFile(config, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

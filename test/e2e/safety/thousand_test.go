@@ -1,0 +1,150 @@
+package safety
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/scene"
+)
+
+// A thousand Services fail for one cause, a RAM policy that lacks an action. They are one
+// incident: one ticket lists them all. When the policy file allows the fix, the RAM policy
+// is extended once, no more Services are written to than the budget has places, and they
+// are woken two seconds apart.
+func TestThousand(t *testing.T) {
+	t.Parallel()
+	const thousand, again, places = 1000, 40, 5
+	role := scene.NoListener().As("web-0000")
+	r := newRig(t, role.On, careful)
+	r.must(r.stage.Play(r.ctx, role))
+	r.must(r.stage.Halt(r.ctx)) // a thousand are too many for one controller within a test
+	failed, ok := r.stage.Event(role.Service)
+	if !ok {
+		t.Fatal("nobody says that it failed")
+	}
+	d := r.desk(time.Time{})
+	r.policy(careful + "tell:\n" + d.tells("desk"))
+	r.crowd(thousand-1, failed.Message)
+	began := time.Now()
+	r.start()
+	r.tell()
+	asked := func() int { return r.stand(func(rec event.Record) bool { return rec.Result == event.Asked }) }
+	if err := r.stage.Until(r.ctx, func() bool { return asked() == thousand }); err != nil {
+		t.Fatalf("of %d Services %d have asked: %v; %v", thousand, asked(), err, r.tally())
+	}
+	t.Logf("%d Services have asked after %s", thousand, time.Since(began))
+	told := d.hears("a thousand fail", func(t telling) bool { return t.Data.Failing == thousand })
+	if f := told.Data.Facts; len(f.Services)+f.More != thousand || !strings.Contains(told.Data.Text, fmt.Sprint(thousand)+" Services") {
+		t.Errorf("the ticket tells of %d Services and %d more: %s", len(f.Services), f.More, told.Data.Text)
+	}
+	if keys := d.keys(); len(keys) != 1 {
+		t.Errorf("there are %d tickets", len(keys))
+	}
+
+	r.policy(bold[:strings.Index(bold, "budgets:")] + "budgets: {least: 1000}\ntell:\n" + d.tells("desk"))
+	at := time.Now() // before any fix: what fails long after it fails for something else
+	for i := range again {
+		r.complainAt(r.service(crowded(i)), failed.Message, at)
+	}
+	written := func(rec event.Record) bool { return rec.Done() }
+	held := func(rec event.Record) bool { return rec.Held == event.HeldByBudget }
+	if err := r.stage.Until(r.ctx, func() bool { return r.stand(written) == places && r.stand(held) == again-places }); err != nil {
+		t.Fatalf("%d are written to and %d wait: %v; %v", r.stand(written), r.stand(held), err, r.tally())
+	}
+	if writes := r.stage.WorkerWrites(); !slices.Equal(writes, []string{"ram:CreatePolicyVersion"}) {
+		t.Errorf("the worker has written to the cloud: %v", writes)
+	}
+	var touches []time.Time
+	for i := range again {
+		for _, rec := range r.records(crowded(i)) {
+			if rec.Done() && !slices.Contains(touches, rec.Written) {
+				touches = append(touches, rec.Written)
+			}
+		}
+	}
+	slices.SortFunc(touches, time.Time.Compare)
+	if n := len(touches); n != places || touches[n-1].Sub(touches[0]) < time.Duration(n-1)*2*time.Second-time.Second {
+		t.Errorf("the Services were woken at %v", touches)
+	}
+}
+
+// crowded is the name of a Service of the crowd.
+func crowded(i int) string { return fmt.Sprintf("web-%04d", i) }
+
+// crowd makes n Services that have failed, of whom nobody else says so.
+func (r *rig) crowd(n int, message string) {
+	r.Helper()
+	client := r.stage.Cluster.Client().CoreV1()
+	var wait sync.WaitGroup
+	queue := make(chan int)
+	for range 16 {
+		wait.Go(func() {
+			for i := range queue {
+				svc := bare(crowded(i + 1))
+				svc.Spec.Ports[0].Protocol = corev1.ProtocolUDP
+				svc.Spec.AllocateLoadBalancerNodePorts = new(false) // there are not that many
+				made, err := client.Services(r.stage.Namespace).Create(r.ctx, svc, metav1.CreateOptions{})
+				if err == nil {
+					_, err = client.Events(r.stage.Namespace).Create(r.ctx, complaint(made, message, time.Now()), metav1.CreateOptions{})
+				}
+				if err != nil && r.ctx.Err() == nil {
+					r.Errorf("make Service %d: %v", i, err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		queue <- i
+	}
+	close(queue)
+	wait.Wait()
+	r.Cleanup(func() {
+		zero := int64(0)
+		options := metav1.DeleteOptions{GracePeriodSeconds: &zero}
+		err := client.Events(r.stage.Namespace).DeleteCollection(context.WithoutCancel(r.ctx), options, metav1.ListOptions{})
+		if err != nil {
+			r.Error(err)
+		}
+	})
+}
+
+// stand returns of how many Services the newest record is as wanted.
+func (r *rig) stand(wanted func(event.Record) bool) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := map[string]bool{}
+	for _, rec := range slices.Backward(r.journal) {
+		if rec.Phase == event.Started || seen[rec.Service.UID] {
+			continue
+		}
+		seen[rec.Service.UID] = true
+		if wanted(rec) {
+			n++
+		}
+	}
+	return n
+}
+
+// tally says how many Services stand how, for when it is not as it should be.
+func (r *rig) tally() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := map[string]event.Record{}
+	for _, rec := range r.journal {
+		last[rec.Service.UID] = rec
+	}
+	n := map[string]int{}
+	for _, rec := range last {
+		n[strings.Join([]string{string(rec.Phase), string(rec.Result), string(rec.Held), rec.Error}, " ")]++
+	}
+	return n
+}

@@ -1,0 +1,263 @@
+package safety
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/ticket"
+	"github.com/lbremedy/lbremedy/test/scene"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// secret is what webhooks are signed with, in base64.
+var secret = base64.StdEncoding.EncodeToString([]byte("sixteen bytes or more"))
+
+// A desk is a webhook's receiver. It refuses what is not signed as Standard Webhooks has it.
+type desk struct {
+	r     *rig
+	url   string
+	opens time.Time // by the clock of the sinks: before it nobody is there
+
+	mu   sync.Mutex
+	came []telling
+	late int // calls before it opened
+}
+
+// A telling is what a webhook gets.
+type telling struct {
+	Type string        `json:"type"`
+	Data ticket.Notice `json:"data"`
+}
+
+func (r *rig) desk(opens time.Time) *desk {
+	d := &desk{r: r, opens: opens}
+	server := httptest.NewServer(d)
+	r.Cleanup(server.Close)
+	d.url = server.URL
+	return d
+}
+
+func (d *desk) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err == nil {
+		err = d.take(req.Header, body)
+	}
+	if err != nil {
+		d.r.Errorf("a webhook got what it can't take: %v", err)
+	}
+	if d.r.now().Before(d.opens) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+func (d *desk) take(h http.Header, body []byte) error {
+	id, at := h.Get("webhook-id"), h.Get("webhook-timestamp")
+	key, err := base64.StdEncoding.DecodeString(secret)
+	if err != nil {
+		return err
+	}
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
+	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); h.Get("webhook-signature") != want {
+		return fmt.Errorf("it is signed with %q, want %q", h.Get("webhook-signature"), want)
+	}
+	seconds, err := strconv.ParseInt(at, 10, 64)
+	if err != nil {
+		return err
+	}
+	// What was on its way when the clock was put forward is older by that.
+	most := 5*time.Minute + time.Duration(d.r.step.Load())
+	if old := d.r.now().Sub(time.Unix(seconds, 0)); id == "" || old < -time.Minute || old > most {
+		return fmt.Errorf("the message %q is %s old", id, old)
+	}
+	var t telling
+	if err := json.Unmarshal(body, &t); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	if d.r.now().Before(d.opens) {
+		d.late++
+	} else {
+		d.came = append(d.came, t)
+	}
+	d.mu.Unlock()
+	d.r.stage.Wake()
+	return nil
+}
+
+// hears returns the first telling that is as wanted.
+func (d *desk) hears(what string, wanted func(telling) bool) telling {
+	d.r.Helper()
+	var found telling
+	err := d.r.stage.Until(d.r.ctx, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		i := slices.IndexFunc(d.came, wanted)
+		if i >= 0 {
+			found = d.came[i]
+		}
+		return i >= 0
+	})
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		var last telling
+		if len(d.came) > 0 {
+			last = d.came[len(d.came)-1]
+		}
+		d.r.Fatalf("nobody tells that %s: %v; %d tellings came and %d before the desk opened, the last is %s %s", what, err, len(d.came), d.late, last.Type, last.Data.Text)
+	}
+	return found
+}
+
+// keys returns the tickets that it was told of.
+func (d *desk) keys() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for _, t := range d.came {
+		if !slices.Contains(all, t.Data.Key) {
+			all = append(all, t.Data.Key)
+		}
+	}
+	return all
+}
+
+// tells is a policy file's entry for a desk.
+func (d *desk) tells(name string) string {
+	return fmt.Sprintf("- {name: %s, kind: webhook, url: %q, secretFrom: {file: %q}}\n", name, d.url, d.r.write("key", secret))
+}
+
+// A ticket is opened once, changes in place while Services join, is closed with the
+// outcome, and opens again instead of a second one: at a webhook, at Alibaba Cloud's
+// support, and as Events on the Services. A webhook that is down for an hour holds
+// nobody up and misses nothing.
+func TestTicket(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, scene.Setting{}, careful).start()
+	up, down := r.desk(time.Time{}), r.desk(r.now().Add(time.Hour))
+	r.policy(careful + "budgets: {class: 100, least: 100}\ntell:\n" + up.tells("desk") + down.tells("down") +
+		"- {name: events, kind: event}\n- {name: support, kind: alibaba, category: \"53811\"}\n")
+	r.tell()
+	room := func(free int) {
+		r.stage.Cloud.SetFree(scene.SmallVSwitchH, 0)
+		r.stage.Cloud.SetFree(scene.RoomyVSwitchI, free)
+	}
+
+	// Opened, once.
+	room(0)
+	r.create("one", nil)
+	first := up.hears("it is open", func(t telling) bool { return t.Type == ticket.TypeOpened })
+	if f := first.Data.Facts; f.Failing != 1 || f.Cause != scene.FullVSwitchH || f.Impact != event.NeverUp || f.Services[0].Service.Name != "one" {
+		t.Errorf("the ticket tells of %+v", f)
+	}
+	for _, part := range []string{"Add a vSwitch to the VPC", "never worked", first.Data.LogQuery} {
+		if part == "" || !strings.Contains(first.Data.Text, part) {
+			t.Errorf("the ticket does not say %q: %s", part, first.Data.Text)
+		}
+	}
+	r.event("one", "LBRemedyAsked", corev1.EventTypeWarning, "Add a vSwitch to the VPC")
+	r.support(func(k sim.Ticket) bool { return k.Status == "in_progress" && strings.Contains(k.Description, "/one") })
+
+	// Another Service joins.
+	r.create("two", nil)
+	r.ends("two", event.Asked)
+	r.advance(time.Minute)
+	joined := up.hears("two Services fail", func(t telling) bool { return t.Type == ticket.TypeUpdate && t.Data.Failing == 2 })
+	r.support(func(k sim.Ticket) bool { return strings.Contains(strings.Join(k.Notes, "\n"), "/two") })
+	r.says(0, "cluster-"+scene.ClusterID+"."+full, "", "tickets", "ls")
+	r.says(0, "desk: open, "+joined.Data.Key, "", "show", r.stage.Namespace+"/two")
+
+	// Closed, with the outcome.
+	room(50)
+	r.ends("one", event.Fixed)
+	r.ends("two", event.Fixed)
+	r.advance(time.Minute)
+	over := up.hears("it is over", func(t telling) bool { return t.Type == ticket.TypeClosed && t.Data.Failing == 0 })
+	if over.Data.Outcomes[event.Fixed] != 2 || over.Data.Over != 2 {
+		t.Errorf("it ended with %v", over.Data.Outcomes)
+	}
+	r.event("one", "LBRemedyFixed", corev1.EventTypeNormal, "")
+	r.support(func(k sim.Ticket) bool { return k.Status == "completed" })
+
+	// And open again.
+	room(0)
+	r.advance(time.Minute)
+	r.create("three", nil)
+	again := up.hears("it is open again", func(t telling) bool { return t.Type == ticket.TypeOpened && t.Data.Reopened })
+	if again.Data.Failing != 1 || again.Data.Lead.Service.Name != "three" {
+		t.Errorf("the ticket tells of %+v", again.Data.Facts)
+	}
+	r.support(func(k sim.Ticket) bool { return k.Status != "completed" })
+
+	if down.mu.Lock(); len(down.came) > 0 || down.late == 0 {
+		t.Errorf("the webhook that is down was tried %d times", down.late)
+	}
+	down.mu.Unlock()
+	r.advance(time.Hour)
+	found := down.hears("it is open", func(t telling) bool { return t.Type == ticket.TypeOpened })
+	var names []string
+	for _, m := range found.Data.Services {
+		names = append(names, m.Service.Name+" "+string(m.Result))
+	}
+	if want := []string{"three asked", "one fixed", "two fixed"}; !slices.Equal(names, want) {
+		t.Errorf("the webhook that was down is told of %v, want %v", names, want)
+	}
+	if keys := append(up.keys(), down.keys()...); len(keys) != 2 {
+		t.Errorf("there are the tickets %v, and there is one incident at two desks", keys)
+	}
+	room(50)
+	r.ends("three", event.Fixed)
+	r.advance(time.Minute)
+	down.hears("it is over", func(t telling) bool { return t.Type == ticket.TypeClosed && t.Data.Outcomes[event.Fixed] == 3 })
+}
+
+// event waits until there is this Event about a Service: what "kubectl describe service"
+// shows. There is never a second one of ours.
+func (r *rig) event(service, reason, kind, text string) {
+	r.Helper()
+	var ours []corev1.Event
+	err := r.stage.Until(r.ctx, func() bool {
+		list, err := r.stage.Cluster.Client().CoreV1().Events(r.stage.Namespace).List(r.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + service})
+		if err != nil {
+			return false
+		}
+		ours = slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return e.Source.Component != "lbremedy" })
+		return len(ours) == 1 && ours[0].Reason == reason && ours[0].Type == kind && strings.Contains(ours[0].Message, text)
+	})
+	if err != nil {
+		r.Fatalf("no Event %s is there: %v; there are %+v", reason, err, ours)
+	}
+	if ours[0].InvolvedObject.UID != r.service(service).UID {
+		r.Errorf("the Event is about %+v", ours[0].InvolvedObject)
+	}
+}
+
+// support waits until the one ticket with Alibaba Cloud's support is as wanted.
+func (r *rig) support(wanted func(sim.Ticket) bool) {
+	r.Helper()
+	var all []sim.Ticket
+	err := r.stage.Until(r.ctx, func() bool {
+		all = r.stage.Cloud.Snapshot().Tickets
+		return len(all) == 1 && wanted(all[0])
+	})
+	if err != nil {
+		r.Fatalf("the ticket with support is not as it should be: %v; there are %+v", err, all)
+	}
+}

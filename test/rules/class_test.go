@@ -1,0 +1,148 @@
+package rules
+
+import (
+	"go/ast"
+	"path"
+	"slices"
+	"strings"
+)
+
+// unreachable are the standard packages that class code must not import.
+var unreachable = map[string]string{
+	"net/...":           "a method of shared/cloud reads what is outside",
+	"os/...":            "the engine hands a class all it needs in the Case",
+	"syscall/...":       "the engine hands a class all it needs in the Case",
+	"io/ioutil":         "the engine hands a class all it needs in the Case",
+	"log":               "class code returns what there is to say",
+	"math/rand/...":     "the same case must lead to the same plan",
+	"crypto/rand":       "the same case must lead to the same plan",
+	"plugin":            "a class is a value",
+	"unsafe":            "a class is a value",
+	"runtime/...":       "a class is a value",
+	"database/sql/...":  "a method of shared/cloud reads what is outside",
+	"crypto/tls/...":    "a method of shared/cloud reads what is outside",
+	"testing/...":       "it serves tests",
+	"html/template/...": "findings are plain text",
+}
+
+// pure are packages below an unreachable one that reach nothing.
+var pure = []string{"net/netip"}
+
+// clock are the names that read the clock or wait for it, by package.
+var clock = map[string][]string{
+	"time":    {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
+	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause"},
+}
+
+// ofClass reports whether a file is code of a class or of the survey.
+func ofClass(f *file) bool { return matches(f.dir(), "functions/*") && f.ast != nil && !f.test() }
+
+// classCode checks that classes read and decide, and reach nothing.
+func classCode(tr *tree) []string {
+	var out []string
+	for _, f := range tr.files {
+		if !ofClass(f) {
+			continue
+		}
+		for _, p := range sorted(f.imports()) {
+			for _, pattern := range sorted(unreachable) {
+				if matches(p, pattern) && !slices.Contains(pure, p) {
+					out = append(out, tr.at(f.imports()[p].Pos(), "class code must not import %s: %s", p, unreachable[pattern]))
+				}
+			}
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				out = append(out, tr.at(n.Pos(), "class code starts no goroutine: the engine runs many cases at once"))
+			case *ast.SelectorExpr:
+				for _, p := range sorted(clock) {
+					if x, ok := n.X.(*ast.Ident); ok && x.Name == f.local(p) && slices.Contains(clock[p], n.Sel.Name) {
+						out = append(out, tr.at(n.Pos(), "class code must not call %s.%s: the time is Case.Now, and waiting is Plan.Wait", p, n.Sel.Name))
+					}
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// classFolders checks that a class folder holds its code, its page and a scenario.
+func classFolders(tr *tree) []string {
+	holds := map[string][]*file{}
+	for _, f := range tr.files {
+		parts := strings.Split(f.name, "/")
+		if parts[0] == "functions" && len(parts) > 2 && parts[1] != "cmd" && parts[1] != "doctor" {
+			holds[parts[1]] = append(holds[parts[1]], f)
+		}
+	}
+	var out []string
+	for _, name := range sorted(holds) {
+		dir := "functions/" + name
+		has := func(pattern string) *file {
+			i := slices.IndexFunc(holds[name], func(f *file) bool {
+				ok, _ := path.Match(pattern, f.name)
+				return ok
+			})
+			if i < 0 {
+				return nil
+			}
+			return holds[name][i]
+		}
+		if has(dir+"/"+name+".go") == nil {
+			out = append(out, dir+": no "+name+".go: a class folder holds a file of its own name; make new CLASS=… starts one")
+		}
+		if page := has(dir + "/doc.md"); page == nil {
+			out = append(out, dir+": no doc.md: say what is wrong, what is done and what is asked")
+		} else if !strings.HasPrefix(string(page.text), "# ") {
+			out = append(out, dir+"/doc.md: its first line is the class's title: begin it with \"# \"")
+		}
+		if has(dir+"/testdata/*.txtar") == nil {
+			out = append(out, dir+": no testdata/*.txtar: write one scenario for each way out of Diagnose")
+		}
+	}
+	return out
+}
+
+// grants checks that every permission has its name in shared/grant.
+func grants(tr *tree) []string {
+	var out []string
+	for _, f := range tr.code() {
+		pkg := f.local(module + "/shared/grant")
+		if pkg == "" {
+			continue
+		}
+		isGrant := func(e ast.Expr) bool {
+			sel, ok := e.(*ast.SelectorExpr)
+			if !ok || sel.Sel.Name != "Grant" {
+				return false
+			}
+			x, ok := sel.X.(*ast.Ident)
+			return ok && x.Name == pkg
+		}
+		complain := func(lit *ast.CompositeLit) {
+			if len(lit.Elts) > 0 {
+				out = append(out, tr.at(lit.Pos(), "a permission is spelled out here: name it in shared/grant/names.go, and use the name"))
+			}
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			lit, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			if isGrant(lit.Type) {
+				complain(lit)
+			}
+			if list, ok := lit.Type.(*ast.ArrayType); ok && isGrant(list.Elt) {
+				for _, e := range lit.Elts {
+					if e, ok := e.(*ast.CompositeLit); ok && e.Type == nil {
+						complain(e)
+					}
+				}
+			}
+			return true
+		})
+	}
+	return out
+}

@@ -1,0 +1,84 @@
+package rules
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// wordPattern finds the words of prose and of identifiers: ThePeersOf has three.
+var wordPattern = regexp.MustCompile(`[A-Z]?[a-z]+`)
+
+// retired returns the words of the last column of the glossary in CONTRIBUTING.md, each
+// with what is said instead.
+func retired(contributing string) map[string]string {
+	out := map[string]string{}
+	_, table, found := strings.Cut(contributing, "\n## Words\n")
+	if !found {
+		return out
+	}
+	table, _, _ = strings.Cut(table, "\n## ")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 3 || strings.Contains(cells[2], "--") || strings.TrimSpace(cells[0]) == "say" {
+			continue
+		}
+		for _, w := range wordPattern.FindAllString(cells[2], -1) {
+			out[strings.ToLower(w)] = strings.TrimSpace(cells[0])
+		}
+	}
+	return out
+}
+
+// glossary checks that each thing has one word: what the glossary has replaced stands
+// nowhere, neither in prose nor in names.
+func glossary(tr *tree) []string {
+	var instead map[string]string
+	for _, f := range tr.files {
+		if f.name == "CONTRIBUTING.md" {
+			instead = retired(string(f.text))
+		}
+	}
+	var out []string
+	for _, f := range tr.files {
+		if f.binary() || f.name == "CHANGELOG.md" || f.name == "go.sum" || len(instead) == 0 {
+			continue
+		}
+		for i, line := range strings.Split(string(f.text), "\n") {
+			if f.name == "CONTRIBUTING.md" && strings.HasPrefix(line, "|") {
+				continue
+			}
+			for _, w := range wordPattern.FindAllString(line, -1) {
+				w = strings.ToLower(w)
+				say, gone := instead[w]
+				if !gone {
+					say, gone = instead[strings.TrimSuffix(w, "s")]
+				}
+				if gone {
+					out = append(out, fmt.Sprintf("%s:%d: %q: say %s: see the words of CONTRIBUTING.md", f.name, i+1, w, say))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func TestGlossary(t *testing.T) {
+	const table = "# C\n\n## Words\n\n| say | for | not |\n|---|---|---|\n| case | a failure in hand | widget |\n\n## Next\n\n| a | b | other |\n"
+	for text, want := range map[string]string{
+		"package x\n\nfunc TheWidgets() {}\n":                       "say case",
+		"package x\n\n// A widget is in hand.\n":                    "say case",
+		"package x\n\nvar matters, other, wide, get = 1, 2, 3, 4\n": "",
+	} {
+		tr, err := read(fstest.MapFS{"CONTRIBUTING.md": {Data: []byte(table)}, "shared/x/x.go": {Data: []byte(text)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch got := glossary(tr); {
+		case want == "" && len(got) > 0, want != "" && (len(got) != 1 || !strings.Contains(got[0], want)):
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package rules
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A row says which of our packages some of our packages may import. Paths are
+// below the module; see matches for the patterns. The first row that fits a
+// package counts. Test files and what serves tests may import anything.
+type row struct {
+	who []string
+	may []string
+	why string
+}
+
+var rows = []row{
+	{
+		who: []string{"infra/gen/folders"},
+		why: "no state of the classes may keep it from working",
+	},
+	{
+		who: []string{"infra/gen/stage1"},
+		may: []string{"infra/gen/folders"},
+		why: "no state of the classes may keep it from working",
+	},
+	{
+		who: []string{"infra/fc/pack"},
+		may: []string{"functions", "infra/gen/folders", "shared/remedy"},
+		why: "it builds the programs of the classes, and is no part of them",
+	},
+	{
+		who: []string{"infra/ram"},
+		may: []string{"shared/grant"},
+		why: "it says what a grant means to RAM",
+	},
+	{
+		who: []string{"infra/nats"},
+		may: []string{"shared/stream"},
+		why: "it says what permissions mean to a NATS server",
+	},
+	{
+		who: []string{"infra/images"},
+		why: "it is a module of its own",
+	},
+	{
+		who: []string{"infra/gen/...", "infra/keys", "infra/deploy", "functions/cmd/..."},
+		may: []string{"..."},
+	},
+	{
+		who: []string{"shared/event", "shared/grant"},
+		why: "everything stands on it",
+	},
+	{
+		who: []string{"shared/event/table", "shared/event/schema"},
+		may: []string{"shared/event"},
+		why: "it says what is on the wire and moves nothing",
+	},
+	{
+		who: []string{"events/exporter"},
+		may: []string{"shared/event", "shared/event/table", "shared/grant", "shared/kube", "shared/stream", "shared/observe"},
+		why: "it moves events and knows no class",
+	},
+	{
+		who: []string{"events/courier/invoke"},
+		may: []string{"shared/accesskey"},
+		why: "it signs requests and knows nothing of what they hold",
+	},
+	{
+		who: []string{"events/courier"},
+		may: []string{"shared/event", "events/courier/invoke", "shared/stream", "shared/observe"},
+		why: "it moves events and knows no class",
+	},
+	{
+		who: []string{"events/program"},
+		may: []string{"shared/event", "shared/event/table", "shared/stream"},
+		why: "it is the frame of programs that move events, and knows nothing of what they do",
+	},
+	{
+		who: []string{"events/cmd/*"},
+		may: []string{"events/...", "shared/event/...", "shared/kube", "shared/stream", "shared/observe/..."},
+		why: "it moves events and knows no class",
+	},
+	{
+		who: []string{"shared/accesskey"},
+		why: "it finds what requests are signed with and sends none",
+	},
+	{
+		who: []string{"shared/cloud"},
+		may: []string{"shared/accesskey", "shared/event", "shared/grant"},
+		why: "it shows the outside as it is and decides nothing",
+	},
+	{
+		who: []string{"shared/kube", "shared/stream", "shared/stream/embedded"},
+		may: []string{"shared/event", "shared/grant"},
+		why: "it shows the outside as it is and decides nothing",
+	},
+	{
+		who: []string{"shared/observe"},
+		may: []string{"shared/event", "shared/grant", "shared/stream"},
+		why: "it measures what others tell it, in the words of the wire and the stream",
+	},
+	{
+		who: []string{"shared/observe/trace"},
+		may: []string{"shared/event"},
+		why: "it makes spans from records alone, in the words of the wire",
+	},
+	{
+		who: []string{"shared/command"},
+		may: []string{"shared/event"},
+		why: "it is how the programs with commands talk, and knows nothing of what they do",
+	},
+	{
+		who: []string{"shared/ccm"},
+		may: []string{"shared/grant", "shared/cloud", "shared/kube"},
+		why: "it is what the controller is known to do; it plans nothing and writes nothing",
+	},
+	{
+		who: []string{"shared/remedy"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/ccm"},
+		why: "it is the contract, and knows neither engine nor step",
+	},
+	{
+		who: []string{"shared/engine"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy"},
+		why: "the engine knows no step and no endpoint",
+	},
+	{
+		who: []string{"shared/step"},
+		may: []string{"shared/grant", "shared/cloud", "shared/kube", "shared/ccm", "shared/remedy"},
+		why: "a step fulfills the contract and knows no engine",
+	},
+	{
+		who: []string{"shared/policy"},
+		may: []string{"shared/event", "shared/stream", "shared/ccm", "shared/remedy"},
+		why: "it reads what the operator allows, and allows nothing itself",
+	},
+	{
+		who: []string{"shared/ticket"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/policy", "shared/remedy", "shared/engine"},
+		why: "it tells what the journal holds",
+	},
+	{
+		who: []string{"shared/host"},
+		may: []string{"shared/event", "shared/cloud", "shared/kube", "shared/stream", "shared/policy", "shared/step", "shared/remedy", "shared/engine"},
+		why: "it is part of every function program, and these stay small",
+	},
+	{
+		who: []string{"shared/serve"},
+		may: []string{"shared/event", "shared/cloud", "shared/remedy", "shared/engine", "shared/host"},
+		why: "it is part of every function program, and these stay small",
+	},
+	{
+		who: []string{"shared/doctor"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/engine"},
+		why: "it gathers for the checks and knows none",
+	},
+	{
+		who: []string{"functions/doctor"},
+		may: []string{"shared/grant", "shared/cloud", "shared/ccm", "shared/remedy", "shared/step", "shared/doctor"},
+		why: "a check looks at a snapshot and reads nothing",
+	},
+	{
+		who: []string{"functions"},
+		may: []string{"functions/*", "shared/remedy"},
+		why: "it is the list of the classes and nothing more",
+	},
+	{
+		who: []string{"functions/doctor/cmd/*"},
+		may: []string{"functions/doctor", "shared/doctor", "shared/engine", "shared/serve"},
+		why: "it is the checks behind an endpoint and nothing more",
+	},
+	{
+		who: []string{"functions/*/cmd/*"},
+		may: []string{"functions/*", "shared/serve"},
+		why: "it is one class behind an endpoint and nothing more",
+	},
+	{
+		who: []string{"functions/*"},
+		may: []string{"shared/grant", "shared/cloud", "shared/ccm", "shared/remedy", "shared/step"},
+		why: "class code reads and decides; what it needs to read is a method of shared/cloud",
+	},
+}
+
+// imports checks who imports whom among our own packages.
+func imports(tr *tree) []string {
+	var out []string
+	for _, f := range tr.code() {
+		i := slices.IndexFunc(rows, func(r row) bool { return matches(f.dir(), r.who...) })
+		if i < 0 {
+			out = append(out, f.name+": no row of test/rules/imports_test.go says what "+f.dir()+" may import: add one, with its reason")
+			continue
+		}
+		r := rows[i]
+		for _, p := range sorted(f.imports()) {
+			ours, ok := strings.CutPrefix(p, module+"/")
+			if !ok {
+				continue
+			}
+			pos := f.imports()[p].Pos()
+			switch {
+			case matches(ours, "test/..."):
+				out = append(out, tr.at(pos, "%s imports %s: nothing that is shipped may import what serves tests; move what both need to shared", f.dir(), ours))
+			case !matches(ours, r.may...):
+				out = append(out, tr.at(pos, "%s must not import %s (%s): it may import %s", f.dir(), ours, r.why, list(r.may)))
+			case matches(f.dir(), "functions/*/cmd/*") && strings.HasPrefix(ours, "functions/") && ours != path.Dir(path.Dir(f.dir())):
+				out = append(out, tr.at(pos, "%s imports another class, %s: run make gen", f.dir(), ours))
+			}
+		}
+	}
+	return out
+}
+
+// A home says which of our packages may import a library, by the longest prefix
+// of its import path. One home each, so that a library can be replaced, and so
+// that one place shows what we need of it.
+var homes = map[string][]string{
+	"github.com/alibabacloud-go/tea/dara":    {"events/courier/invoke"},
+	"github.com/aliyun/alibaba-cloud-sdk-go": {"shared/cloud"},
+	"github.com/aliyun/credentials-go":       {"events/courier/invoke"},
+	"github.com/aliyun/fc-runtime-go-sdk":    {"shared/serve"},
+	"github.com/golang-jwt/jwt/v5":           {"shared/serve", "events/courier"},
+	"github.com/google/go-containerregistry": {"infra/images"},
+	"github.com/google/uuid":                 {"shared/event"},
+	"github.com/invopop/jsonschema":          {"shared/event/schema"},
+	"github.com/jedib0t/go-pretty/v6":        {"shared/command", "functions/cmd/lbremedy"},
+	"github.com/nats-io/nats-server/v2":      {"shared/stream/embedded"},
+	"github.com/nats-io/nats.go":             {"shared/stream"},
+	"github.com/nats-io/nkeys":               {"infra/keys", "shared/stream"},
+	"github.com/prometheus/client_golang":    {"shared/observe"},
+	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy"},
+	"github.com/standard-webhooks":           {"shared/ticket"},
+	"github.com/spf13/pflag":                 {"functions/cmd/lbremedy"},
+	"go.yaml.in/yaml/v3":                     {"events/courier"},
+	"golang.org/x/crypto/x509roots/fallback": {"infra/images"},
+	"golang.org/x/term":                      {"functions/cmd/lbremedy"},
+	"go.opentelemetry.io/otel":               {"shared/observe/trace"},
+	"k8s.io/client-go":                       {"shared/kube"},
+	"k8s.io/client-go/rest":                  {"shared/kube", "infra/deploy"},
+
+	// Vocabulary: types that are spoken between packages.
+	"github.com/cloudevents/sdk-go/v2": {"events/...", "shared/event", "shared/host", "shared/serve", "shared/ticket", "functions/cmd/lbremedy"},
+	"k8s.io/api":                       {"shared/...", "events/exporter", "functions/...", "infra/gen"},
+	"k8s.io/apimachinery":              {"shared/...", "events/exporter", "functions/cmd/lbremedy"},
+
+	// Class code meets these in the fields of k8s.io/api.
+	"k8s.io/apimachinery/pkg/api/resource": {"shared/...", "functions/..."},
+	"k8s.io/apimachinery/pkg/apis/meta/v1": {"shared/...", "events/exporter", "functions/...", "infra/gen"},
+	"k8s.io/apimachinery/pkg/labels":       {"shared/...", "functions/..."},
+	"k8s.io/apimachinery/pkg/util/intstr":  {"shared/...", "functions/..."},
+
+	// Small helpers without a say in how things are built.
+	"golang.org/x/sync": {"shared/...", "events/...", "functions/cmd/lbremedy", "test/scene"},
+	"golang.org/x/time": {"shared/...", "events/...", "functions/cmd/lbremedy"},
+	"golang.org/x/sys":  {"shared/...", "events/...", "functions/cmd/lbremedy"},
+	"sigs.k8s.io/yaml":  {"shared/ccm", "shared/command", "shared/policy", "functions/cmd/lbremedy", "infra/..."},
+
+	// The signer and no more: the client has no context and reads without limits.
+	"github.com/alibabacloud-go/darabonba-openapi/v2/utils": {"events/courier/invoke"},
+
+	// They bring every API group, or caches, into programs that stay small.
+	"k8s.io/client-go/dynamic":    {},
+	"k8s.io/client-go/informers":  {},
+	"k8s.io/client-go/kubernetes": {},
+
+	// For tests only.
+	"github.com/alibabacloud-go":                              {},
+	"github.com/google/go-cmp":                                {},
+	"github.com/santhosh-tekuri/jsonschema/v6":                {},
+	"go.opentelemetry.io/proto/otlp":                          {},
+	"go.uber.org/goleak":                                      {},
+	"golang.org/x/tools":                                      {},
+	"pgregory.net/rapid":                                      {},
+	"github.com/cloudevents/sdk-go/v2/test":                   {},
+	"github.com/nats-io/nats-server/v2/test":                  {},
+	"k8s.io/client-go/tools/record":                           {},
+	"k8s.io/client-go/tools/cache":                            {},
+	"k8s.io/client-go/util/workqueue":                         {},
+	"github.com/prometheus/client_golang/prometheus/testutil": {},
+}
+
+// libraries checks who imports what isn't ours.
+func libraries(tr *tree) []string {
+	var out []string
+	for _, f := range tr.code() {
+		for _, p := range sorted(f.imports()) {
+			if standard(p) || p == module || strings.HasPrefix(p, module+"/") {
+				continue
+			}
+			pos := f.imports()[p].Pos()
+			home, ok := homeOf(p)
+			switch {
+			case !ok:
+				out = append(out, tr.at(pos, "%s imports %s, which has no home: give it one in test/rules/imports_test.go, and say in the commit why we need it", f.dir(), p))
+			case len(homes[home]) == 0:
+				out = append(out, tr.at(pos, "%s imports %s, which nothing that is shipped may import", f.dir(), p))
+			case !matches(f.dir(), homes[home]...):
+				out = append(out, tr.at(pos, "%s must not import %s: only %s may; ask there for what is needed", f.dir(), p, list(homes[home])))
+			}
+		}
+	}
+	return out
+}
+
+// homeOf returns the longest key of homes that an import path is at or below.
+func homeOf(p string) (string, bool) {
+	for ; p != "."; p = path.Dir(p) {
+		if _, ok := homes[p]; ok {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+// testLibraries checks that tests are written with the standard library and go-cmp.
+func testLibraries(tr *tree) []string {
+	banned := []string{
+		"github.com/stretchr/testify/...", "github.com/onsi/*/...", "github.com/golang/mock/...", "go.uber.org/mock/...",
+		"gotest.tools/...", "github.com/matryer/is/...",
+	}
+	var out []string
+	for _, f := range tr.files {
+		if f.ast == nil {
+			continue
+		}
+		for _, p := range sorted(f.imports()) {
+			if matches(p, banned...) {
+				out = append(out, tr.at(f.imports()[p].Pos(), "%s imports %s: say got and want with the testing package, and a difference with go-cmp", f.dir(), p))
+			}
+		}
+	}
+	return out
+}
+
+// standard reports whether an import path is of the standard library.
+func standard(p string) bool {
+	first, _, _ := strings.Cut(p, "/")
+	return !strings.Contains(first, ".")
+}
+
+func list(patterns []string) string {
+	if len(patterns) == 0 {
+		return "nothing of ours"
+	}
+	return strings.Join(patterns, ", ")
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

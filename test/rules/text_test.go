@@ -1,0 +1,225 @@
+package rules
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A word is what stands in no file. It is put together from parts, so that this
+// file is clean, too.
+type word struct {
+	parts   []string // in lower case: a text that has none of them needs no closer look
+	pattern string
+	why     string
+}
+
+var forbidden = []word{
+	{[]string{"to" + "do", "fix" + "me", "xx" + "x"}, `\b(?:TO` + `DO|FIX` + `ME|XX` + `X)\b`, "do it, or leave it out"},
+	{[]string{"not implem" + "ented", "place" + "holder", "for n" + "ow"}, `(?i)\b(?:not implem` + `ented|place` + `holder|for n` + `ow)\b`, "do it, or say it otherwise"},
+	{[]string{".sk" + "ip"}, `\b(?:t|b|f|tb)\.Sk` + `ip(?:f|Now)?\(`, "a test that does not run proves nothing: give it what it needs"},
+	{[]string{"/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "/us" + "ers/"}, `(?:^|[^\w.~})/-])/(?:wo` + `rk|ro` + `ot|ho` + `me|Us` + `ers)/\w`, "a path of one machine: make it relative, or ask the system"},
+	{[]string{"proxy", "sum.golang", "npmjs", "pypi", "rubygems", "crates"},
+		`\b(?:proxy\.golang|sum\.golang|registry\.npmjs|pypi|rubygems|crates)\.(?:org|io)\b|\bgoproxy\.(?:cn|io)\b`,
+		"a package registry's host: GOPROXY and its like say where packages come from"},
+}
+
+// words checks that nothing unfinished and nothing of one machine stands anywhere.
+func words(tr *tree) []string {
+	var out []string
+	for _, f := range tr.files {
+		if f.binary() || path.Base(f.name) == "go.sum" {
+			continue
+		}
+		lower := strings.ToLower(string(f.text))
+		for _, w := range forbidden {
+			if !slices.ContainsFunc(w.parts, func(part string) bool { return strings.Contains(lower, part) }) {
+				continue
+			}
+			pattern := regexp.MustCompile(w.pattern)
+			for i, line := range strings.Split(string(f.text), "\n") {
+				if found := pattern.FindString(line); found != "" {
+					out = append(out, fmt.Sprintf("%s:%d: %q: %s", f.name, i+1, strings.TrimSpace(found), w.why))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// roots are what the root holds, besides dot files.
+var roots = []string{
+	"functions", "shared", "events", "infra", "test",
+	"go.mod", "go.sum", "Makefile", "s.yaml", "README.md", "SECURITY.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md",
+}
+
+// vague are names of folders that say nothing about what is in them.
+var vague = []string{
+	"pkg", "internal", "util", "utils", "common", "docs", "helper", "helpers", "base", "manager", "types", "misc", "lib", "vendor",
+}
+
+// shape checks where things are.
+func shape(tr *tree) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, f := range tr.files {
+		parts := strings.Split(f.name, "/")
+		if top := parts[0]; !seen[top] && !strings.HasPrefix(top, ".") && !slices.Contains(roots, top) {
+			seen[top] = true
+			out = append(out, top+": the root holds nothing but "+strings.Join(roots, ", ")+" and dot files: find it a place below them")
+		}
+		for i, dir := range parts[:len(parts)-1] {
+			at := strings.Join(parts[:i+1], "/")
+			if !seen[at] && slices.Contains(vague, dir) {
+				seen[at] = true
+				out = append(out, at+": the name says nothing: name the folder after what it holds; design decisions belong to package comments")
+			}
+		}
+	}
+	return out
+}
+
+// scripts checks that what is to be run can be run.
+func scripts(tr *tree) []string {
+	var out []string
+	for _, f := range tr.files {
+		if strings.HasPrefix(string(f.text), "#!") && f.mode&0o111 == 0 {
+			out = append(out, f.name+": a script that can't be run: chmod +x "+f.name)
+		}
+	}
+	return out
+}
+
+var (
+	// link finds the links and pictures of a page that lead to a file or a heading here.
+	link    = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	// unlinked is what a heading has and the anchor to it has not.
+	unlinked = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors returns the anchors of a page's headings.
+func anchors(text []byte) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+		out[strings.ReplaceAll(unlinked.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return out
+}
+
+// links checks that what a page links to is there.
+func links(tr *tree) []string {
+	there := map[string]bool{}
+	for _, f := range tr.files {
+		for name := f.name; name != "."; name = path.Dir(name) {
+			there[name] = true
+		}
+	}
+	var out []string
+	for _, f := range tr.files {
+		if path.Ext(f.name) != ".md" {
+			continue
+		}
+		for i, line := range strings.Split(string(f.text), "\n") {
+			for _, m := range link.FindAllStringSubmatch(line, -1) {
+				to := f.name
+				if m[1] != "" {
+					to = path.Join(path.Dir(f.name), m[1])
+				}
+				switch page := tr.file(to); {
+				case !there[to]:
+					out = append(out, fmt.Sprintf("%s:%d: the link leads to %s, which does not exist", f.name, i+1, to))
+				case m[2] != "" && page != nil && path.Ext(to) == ".md" && !anchors(page.text)[m[2]]:
+					out = append(out, fmt.Sprintf("%s:%d: the link leads to the heading #%s of %s, which has none", f.name, i+1, m[2], to))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// promised are the targets that newcomers and the continuous integration rely on.
+var promised = []string{"help", "new", "gen", "check", "test", "race", "demo", "e2e", "bench", "build", "clean"}
+
+var target = regexp.MustCompile(`(?m)^([a-z0-9][a-z0-9-]*):([^=\n].*)?$`)
+
+// targets returns the lines of the Makefile's targets by name.
+func targets(tr *tree) map[string]string {
+	out := map[string]string{}
+	if f := tr.file("Makefile"); f != nil {
+		for _, m := range target.FindAllStringSubmatch(string(f.text), -1) {
+			out[m[1]] = m[0]
+		}
+	}
+	return out
+}
+
+// file returns the file of this name, or nil.
+func (tr *tree) file(name string) *file {
+	i := slices.IndexFunc(tr.files, func(f *file) bool { return f.name == name })
+	if i < 0 {
+		return nil
+	}
+	return tr.files[i]
+}
+
+// makefile checks that make's targets exist and say what they do.
+func makefile(tr *tree) []string {
+	have := targets(tr)
+	var out []string
+	for _, name := range promised {
+		if _, ok := have[name]; !ok {
+			out = append(out, "Makefile: no target "+name)
+		}
+	}
+	for _, name := range sorted(have) {
+		if _, help, ok := strings.Cut(have[name], "## "); !ok || !strings.HasSuffix(help, ".") {
+			out = append(out, "Makefile: target "+name+" has no help: write ## and a sentence behind it")
+		}
+	}
+	return out
+}
+
+var mention = regexp.MustCompile("(?m)(?:^\\$? ?|`)make ([a-z0-9][a-z0-9 -]*)")
+
+// commands checks that the documents name commands that exist, the README those
+// that a newcomer needs, and that CI runs the same ones.
+func commands(tr *tree) []string {
+	have := targets(tr)
+	var out []string
+	for _, f := range tr.files {
+		if path.Ext(f.name) != ".md" {
+			continue
+		}
+		for _, m := range mention.FindAllStringSubmatch(string(f.text), -1) {
+			for _, name := range strings.Fields(m[1]) {
+				if _, ok := have[name]; !ok {
+					out = append(out, f.name+": names make "+name+", which the Makefile does not have")
+				}
+			}
+		}
+	}
+	for name, lines := range map[string][]string{
+		"README.md": {"make demo", "make test"},
+		".ci/run":   {"make check", "make test", "make race"},
+	} {
+		f := tr.file(name)
+		if f == nil {
+			out = append(out, name+": missing")
+			continue
+		}
+		rest := string(f.text)
+		for _, line := range lines {
+			at := regexp.MustCompile(`(?m)^(?:\$ )?` + line + `\b`).FindStringIndex(rest)
+			if at == nil {
+				out = append(out, fmt.Sprintf("%s: no line %q where it belongs: %s, in this order", name, line, strings.Join(lines, ", ")))
+				break
+			}
+			rest = rest[at[1]:]
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,197 @@
+// Package rules holds the rules of the tree: who may import whom, what class
+// code may reach, where a library is at home, what every exported name says about
+// itself, and what stands in no file.
+//
+// A rule is a function from the tree to sentences; each names a place, what is
+// wrong there and how to put it right. The rules read source text alone: they
+// need no build and nothing that is generated, so that they work in a tree that
+// does not compile. Every rule has an example that breaks it (TestRules).
+//
+// What the design leaves open is decided in the tables here: the packages of
+// types (k8s.io/api, k8s.io/apimachinery, CloudEvents) are vocabulary and may be
+// imported wherever they are spoken; other libraries have one home. Class code
+// may use net/netip, which computes with addresses and reaches nothing.
+package rules
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lbremedy/lbremedy"
+
+// A tree is all that the rules look at.
+type tree struct {
+	fset     *token.FileSet
+	files    []*file            // sorted by name
+	packages map[string][]*file // Go files by folder
+}
+
+// A file is one file of the tree.
+type file struct {
+	name string // slash-separated, relative to the root
+	text []byte
+	mode fs.FileMode
+	ast  *ast.File // nil: not Go
+}
+
+// read reads a tree. Folders that hold nothing of the repository are left out.
+func read(root fs.FS) (*tree, error) {
+	tr := &tree{fset: token.NewFileSet(), packages: map[string][]*file{}}
+	err := fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if name == "bin" || name != "." && name != ".ci" && strings.HasPrefix(e.Name(), ".") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return nil
+		}
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		f := &file{name: name, text: text, mode: info.Mode()}
+		if path.Ext(name) == ".go" && !strings.Contains("/"+name, "/testdata/") {
+			if f.ast, err = parser.ParseFile(tr.fset, name, text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+				return err
+			}
+			tr.packages[f.dir()] = append(tr.packages[f.dir()], f)
+		}
+		tr.files = append(tr.files, f)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the tree: %w", err)
+	}
+	return tr, nil
+}
+
+// dir returns the file's folder, which is its package's path below the module; "." is the root.
+func (f *file) dir() string { return path.Dir(f.name) }
+
+// test reports whether the file is compiled into tests only, or serves nothing else.
+func (f *file) test() bool {
+	return strings.HasSuffix(f.name, "_test.go") || strings.HasPrefix(f.name, "test/")
+}
+
+// code returns the Go files that are part of what is shipped.
+func (tr *tree) code() []*file {
+	return slices.DeleteFunc(slices.Clone(tr.files), func(f *file) bool { return f.ast == nil || f.test() })
+}
+
+// binary reports whether the file is no text.
+func (f *file) binary() bool { return bytes.IndexByte(f.text, 0) >= 0 }
+
+// at returns a complaint about a place in a Go file.
+func (tr *tree) at(p token.Pos, format string, args ...any) string {
+	pos := tr.fset.Position(p)
+	return fmt.Sprintf("%s:%d: %s", pos.Filename, pos.Line, fmt.Sprintf(format, args...))
+}
+
+// imports returns the paths that the file imports, with their specs.
+func (f *file) imports() map[string]*ast.ImportSpec {
+	specs := map[string]*ast.ImportSpec{}
+	for _, s := range f.ast.Imports {
+		if p, err := strconv.Unquote(s.Path.Value); err == nil {
+			specs[p] = s
+		}
+	}
+	return specs
+}
+
+// local returns the name that the file uses for an imported package; empty if it does not import it.
+func (f *file) local(importPath string) string {
+	s, ok := f.imports()[importPath]
+	switch {
+	case !ok:
+		return ""
+	case s.Name != nil:
+		return s.Name.Name
+	}
+	return path.Base(importPath)
+}
+
+// matches reports whether a slash-separated path matches one of the patterns.
+// A pattern is a path; * stands for one element, and /... at its end for the
+// path before it and all below it.
+func matches(p string, patterns ...string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		head, open := strings.CutSuffix(pattern, "...")
+		if open && head == "" {
+			return true
+		}
+		want := strings.Split(strings.TrimSuffix(head, "/"), "/")
+		got := strings.Split(p, "/")
+		if len(got) < len(want) || len(got) > len(want) && !open {
+			return false
+		}
+		for i, w := range want {
+			if ok, _ := path.Match(w, got[i]); !ok {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestRepository(t *testing.T) {
+	tr, err := read(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			for _, complaint := range r.check(tr) {
+				t.Error(complaint)
+			}
+		})
+	}
+}
+
+// A rule is checked on the whole tree.
+type rule struct {
+	name  string
+	check func(*tree) []string
+}
+
+var rules = []rule{
+	{"imports", imports},
+	{"libraries", libraries},
+	{"test libraries", testLibraries},
+	{"class code", classCode},
+	{"class folders", classFolders},
+	{"grants", grants},
+	{"shape", shape},
+	{"package comments", packageComments},
+	{"docs", docs},
+	{"init", inits},
+	{"context", contexts},
+	{"errors", errorTexts},
+	{"log keys", logs},
+	{"sentences", sentences},
+	{"words", words},
+	{"glossary", glossary},
+	{"scripts", scripts},
+	{"links", links},
+	{"Makefile", makefile},
+	{"commands", commands},
+}
