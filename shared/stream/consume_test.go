@@ -374,11 +374,13 @@ func TestConsumeGoesOnAfterNATSWasAway(t *testing.T) {
 	p := newProxy(t, server.URL())
 	s := connect(t, Config{URL: p.url()})
 	setup(t, s, class)
+	// What the server sends before it has noticed the cut comes again after AckWait.
+	patience(t, s, time.Second)
 	var seen tally
 	consuming(t, s, class, 4, func(_ context.Context, m Message) Reply { seen.add(m); return Reply{} })
 	fail(t, s, class, 5)
 	eventually(t, "the first messages", func() bool { return seen.len() == 5 })
-	settledAll(t, s) // an acknowledgement that the cut takes would be asked for again after AckWait
+	settledAll(t, s)
 	p.cut(true)
 	lost(t, s)
 	fail(t, connect(t, Config{URL: server.URL()}), class, 10)
