@@ -1,0 +1,217 @@
+// Package say keeps what people read as data: a format and its arguments.
+//
+// A plan, a record and a finding of the doctor carry a [Text]. It is put into words where it is
+// shown, so that a journal can be read in another language than the one it was written in. The
+// format is English and names the message: a catalogue maps it to a format of another language
+// with the same verbs. Programs that only write records need no catalogue.
+package say
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+)
+
+// A Text is a sequence of messages. Its zero value is empty and prints as nothing.
+type Text []Message
+
+// A Message is a format with its arguments.
+type Message struct {
+	Format string // English, with verbs of package fmt
+	// Args are of type string, bool, int64, float64 or Text: what JSON brings back as it was.
+	Args []any
+}
+
+// F returns a text of one message. An argument that is a Text stays one: it is translated, too.
+// Other arguments become strings, unless they are numbers or booleans.
+func F(format string, args ...any) Text {
+	if false {
+		_ = fmt.Sprintf(format, args...) // makes vet check the verbs of those who call F
+	}
+	m := Message{Format: format}
+	for _, a := range args {
+		m.Args = append(m.Args, plain(a))
+	}
+	return Text{m}
+}
+
+// Literal returns a text that is the same in every language, such as an ID or what somebody
+// else has said. An empty string is an empty text.
+func Literal(s string) Text {
+	if s == "" {
+		return nil
+	}
+	return Text{{Format: "%s", Args: []any{s}}}
+}
+
+// And returns the text with a message behind it.
+func (t Text) And(format string, args ...any) Text { return t.Then(F(format, args...)) }
+
+// Then returns the text with another behind it. Neither changes.
+func (t Text) Then(next Text) Text {
+	return append(t[:len(t):len(t)], next...)
+}
+
+// String returns the text in English: its messages with a space between them.
+func (t Text) String() string {
+	var b strings.Builder
+	for i, m := range t {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, m.Format, m.Args...)
+	}
+	return b.String()
+}
+
+// Map returns the text with f applied to all that its arguments say. Where f would change the
+// whole English text still, such as for a secret that a format announces, the text becomes a
+// Literal of what f returns for it.
+func (t Text) Map(f func(string) string) Text {
+	out := t.mapArgs(f)
+	if whole := out.String(); f(whole) != whole {
+		return Literal(f(whole))
+	}
+	return out
+}
+
+func (t Text) mapArgs(f func(string) string) Text {
+	var out Text
+	for _, m := range t {
+		n := Message{Format: m.Format}
+		for _, a := range m.Args {
+			switch a := a.(type) {
+			case string:
+				n.Args = append(n.Args, f(a))
+			case Text:
+				n.Args = append(n.Args, a.mapArgs(f))
+			default:
+				n.Args = append(n.Args, a)
+			}
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// plain returns an argument as one of the types of Message.Args.
+func plain(a any) any {
+	switch a := a.(type) {
+	case Text:
+		return a
+	case error, fmt.Stringer:
+		return fmt.Sprint(a)
+	}
+	switch v := reflect.ValueOf(a); v.Kind() {
+	case reflect.String:
+		return v.String()
+	case reflect.Bool:
+		return v.Bool()
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return v.Int()
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		return int64(v.Uint()) 
+	case reflect.Float32, reflect.Float64:
+		return v.Float()
+	}
+	return fmt.Sprint(a)
+}
+
+type wire struct {
+	Format string `json:"format"`
+	Args   []any  `json:"args,omitempty"`
+}
+
+// real is a float64 that JSON brings back as one: it always has a point or an exponent.
+type real float64
+
+func (r real) MarshalJSON() ([]byte, error) {
+	data, err := json.Marshal(float64(r))
+	if err == nil && !bytes.ContainsAny(data, ".e") {
+		data = append(data, ".0"...)
+	}
+	return data, err
+}
+
+// MarshalJSON writes {"format": …, "args": […]}. An argument that is a text is a list of messages.
+func (m Message) MarshalJSON() ([]byte, error) {
+	w := wire{Format: m.Format}
+	for _, a := range m.Args {
+		if f, ok := a.(float64); ok {
+			a = real(f)
+		}
+		w.Args = append(w.Args, a)
+	}
+	return json.Marshal(w)
+}
+
+// deepest is how many texts may lie in each other, and widest what may stand between the
+// percent sign and the letter of a verb: a record may come from a stranger.
+const deepest = 8
+
+var widest = regexp.MustCompile(`%[^a-zA-Z%]{6}|%[^a-zA-Z%]*\*`)
+
+// UnmarshalJSON reads what MarshalJSON writes; an error for formats that would print without
+// measure and for texts that lie too deep in each other.
+func (m *Message) UnmarshalJSON(data []byte) error { return m.read(data, deepest) }
+
+func (m *Message) read(data []byte, depth int) error {
+	var w struct {
+		Format string            `json:"format"`
+		Args   []json.RawMessage `json:"args"`
+	}
+	if depth == 0 {
+		return fmt.Errorf("a text is nested more than %d deep", deepest)
+	}
+	if err := json.Unmarshal(data, &w); err != nil {
+		return err
+	}
+	if bad := widest.FindString(w.Format); bad != "" {
+		return fmt.Errorf("the format of a message has the verb %q", bad)
+	}
+	*m = Message{Format: w.Format}
+	for i, raw := range w.Args {
+		a, err := readArg(raw, depth)
+		if err != nil {
+			return fmt.Errorf("argument %d of a message: %w", i+1, err)
+		}
+		m.Args = append(m.Args, a)
+	}
+	return nil
+}
+
+func readArg(raw json.RawMessage, depth int) (any, error) {
+	if raw[0] == '[' {
+		var list []json.RawMessage
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, err
+		}
+		t := make(Text, len(list))
+		for i, one := range list {
+			if err := t[i].read(one, depth-1); err != nil {
+				return nil, err
+			}
+		}
+		return t, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case string, bool:
+		return v, nil
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n, nil
+		}
+		return v.Float64()
+	}
+	return nil, errors.New("it is no string, number, boolean or list of messages")
+}

@@ -1,0 +1,92 @@
+package say_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+type word string
+
+// TestText prints texts, and reads them back from JSON as they were.
+func TestText(t *testing.T) {
+	for _, c := range []struct {
+		text say.Text
+		want string
+	}{
+		{nil, ""},
+		{say.Literal(""), ""},
+		{say.Literal("100%d"), "100%d"},
+		{say.F("The vSwitch %s has %d addresses.", word("vsw-1"), 3), "The vSwitch vsw-1 has 3 addresses."},
+		{say.F("%.1f of %.0f, %t, %v, %q", 1.5, 2.0, true, time.Second, "a"), `1.5 of 2, true, 1s, "a"`},
+		{say.F("It failed: %v.", errors.New("no route")), "It failed: no route."},
+		{say.F("One.").And("Two of %s.", say.F("%d nodes", 2)).Then(say.Literal("Three.")), "One. Two of 2 nodes. Three."},
+		{say.F("%[2]s before %[1]s, %[3]d%%", "a", "b", uint8(7)), "b before a, 7%"},
+	} {
+		if got := c.text.String(); got != c.want {
+			t.Errorf("it prints %q, not %q", got, c.want)
+		}
+		data, err := json.Marshal(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back say.Text
+		if err := json.Unmarshal(data, &back); err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		if !reflect.DeepEqual(back, c.text) {
+			t.Errorf("%s comes back as %#v, not as %#v", data, back, c.text)
+		}
+	}
+}
+
+// TestThen leaves the texts alone that it puts together.
+func TestThen(t *testing.T) {
+	base := append(make(say.Text, 0, 4), say.F("A.")...)
+	one, two := base.And("B."), base.And("C.")
+	if base.String() != "A." || one.String() != "A. B." || two.String() != "A. C." {
+		t.Errorf("%q, %q, %q", base, one, two)
+	}
+}
+
+// TestMap changes arguments, and the whole where a secret spans format and argument.
+func TestMap(t *testing.T) {
+	redact := func(s string) string {
+		return strings.ReplaceAll(strings.ReplaceAll(s, "hunter2", "…"), "Signature=abc", "Signature=…")
+	}
+	for _, c := range []struct {
+		text say.Text
+		want say.Text
+	}{
+		{say.F("Key %s, %s, %d.", "hunter2", say.F("a %s", "hunter2"), 1), say.F("Key %s, %s, %d.", "…", say.F("a %s", "…"), 1)},
+		{say.F("Signature=%s is wrong.", "abc"), say.Literal("Signature=… is wrong.")},
+		{nil, nil},
+	} {
+		if got := c.text.Map(redact); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%#v becomes %#v, not %#v", c.text, got, c.want)
+		}
+	}
+}
+
+// TestHostile refuses what is no text, prints without measure or lies too deep.
+func TestHostile(t *testing.T) {
+	for _, data := range []string{
+		`{}`, `"a"`, `[1]`, `[{"format":1}]`, `[{"format":"%s","args":{}}]`, `[{"format":"%s","args":[{}]}]`, `[{"format":"%s","args":[null]}]`,
+		`[{"format":"%0999999d","args":[1]}]`, `[{"format":"%*d","args":[999999,1]}]`,
+		strings.Repeat(`[{"format":"%s","args":[`, 20) + `"a"` + strings.Repeat(`]}]`, 20),
+	} {
+		var text say.Text
+		if err := json.Unmarshal([]byte(data), &text); err == nil {
+			t.Errorf("%s is read as %#v", data, text)
+		}
+	}
+	var text say.Text
+	if err := json.Unmarshal([]byte(`[{"format":"%s and %d","args":["a"]},{"format":"%d","args":["b"]}]`), &text); err != nil || !strings.HasPrefix(text.String(), "a and %!") {
+		t.Errorf("a format without its arguments: %q, %v", text, err)
+	}
+}
