@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -51,8 +52,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	g := gateOf(c.Event.Message, ccm.NLB(c.Service))
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s The account is %s; the message is %s.", g.finding, who.Account, c.Said()),
+		Finding: say.F("%s The account is %s; the message is %s.", g.finding, who.Account, c.Said()),
 		Cause:   g.name,
-		Ask:     fmt.Sprintf("%s Then the controller tries again by itself within %.0f minutes. %s", g.ask, ccm.Retry.Minutes(), remedy.Together(peers)),
+		Ask:     say.F("%s Then the controller tries again by itself within %.0f minutes. %s", g.ask, ccm.Retry.Minutes(), remedy.Together(peers)),
 	}, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -31,14 +32,14 @@ const addressType = "address-type"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if ccm.NLB(c.Service) {
-		return remedy.WrongController("The event says that a CLB's address type can't change, and the Service is served by an NLB, whose address type the controller changes in place."), nil
+		return remedy.WrongController(say.F("The event says that a CLB's address type can't change, and the Service is served by an NLB, whose address type the controller changes in place.")), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.NoBalancer("its address type"), nil
+		return c.NoBalancer(say.F("its address type")), nil
 	}
 	want, _ := ccm.Annotation(c.Service, addressType)
 	keep := "Before you delete the Service: " + ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true") + " (CCM v2.10.0 or newer): then the load balancer and its address stay, and a Service can use it by the annotation id."
@@ -50,10 +51,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		stays = fmt.Sprintf("The Service stays reachable at %s. ", lb.Address)
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("The annotation %s asks for %s, and the CLB %s with the address %s is %s. A CLB keeps its address type for life.",
-			addressType, ccm.Quote(want), lb.ID, lb.Address, lb.AddressType),
-		Note:  stays + "To change the address type, delete the Service and create it again: it then has a new load balancer and a new address. " + keep,
-		Steps: []remedy.Step{step.With(c.Service, addressType, lb.AddressType)},
+		Finding: say.F("The annotation %s asks for %s, and the CLB %s with the address %s is %s. A CLB keeps its address type for life.", addressType, ccm.Quote(want), lb.ID, lb.Address, lb.AddressType),
+		Note:    say.F("%sTo change the address type, delete the Service and create it again: it then has a new load balancer and a new address. %s", stays, keep),
+		Steps:   []remedy.Step{step.With(c.Service, addressType, lb.AddressType)},
 	}, nil
 }
 

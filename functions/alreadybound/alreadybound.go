@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -60,7 +61,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	ask := func(why, what string) (remedy.Plan, error) {
-		return remedy.Plan{Finding: finding + " " + why, Ask: what, Note: note}, nil
+		return remedy.Plan{Finding: say.F("%s %s", finding, why), Ask: say.Literal(what), Note: say.Literal(note)}, nil
 	}
 	remove := ccm.RemoveCommand(c.Service, balancerID)
 	switch {
@@ -71,7 +72,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	case s.ID == id:
 		// Only an EIP in front of it makes the two addresses differ.
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The Service has the address %s, which is that of an EIP of its load balancer %s, and no longer says so: the annotation %s is missing.", address, s.ID, externalIP),
+			Finding: say.F("The Service has the address %s, which is that of an EIP of its load balancer %s, and no longer says so: the annotation %s is missing.", address, s.ID, externalIP),
 			Steps:   []remedy.Step{step.With(c.Service, externalIP, "eip")},
 		}, nil
 	case s.Owner == ccm.Users && s.ByController():
@@ -79,14 +80,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			fmt.Sprintf("If no Service owns %s, take these tags off it, then name it: %s.", s.ID, ccm.SetCommand(c.Service, balancerID, s.ID)))
 	case s.Owner == ccm.Users:
 		return remedy.Plan{
-			Finding: finding + " That is the address of " + s.ID + ". " + s.Evidence,
-			Note:    note,
+			Finding: say.Literal(finding).And("That is the address of %s. %s", s.ID, s.Evidence),
+			Note:    say.Literal(note),
 			Steps:   []remedy.Step{step.With(c.Service, balancerID, s.ID)},
 		}, nil
 	case s.Owner == ccm.Own && s.ByTag:
 		return remedy.Plan{
-			Finding: finding + " " + s.Evidence,
-			Note:    strings.TrimSpace(note + fmt.Sprintf(" The controller deletes %s with the Service, unless the Service is annotated before: %s (CCM v2.10.0 or newer).", s.ID, ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true"))),
+			Finding: say.F("%s %s", finding, s.Evidence),
+			Note:    say.Literal(strings.TrimSpace(note + fmt.Sprintf(" The controller deletes %s with the Service, unless the Service is annotated before: %s (CCM v2.10.0 or newer).", s.ID, ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true")))),
 			Steps:   []remedy.Step{step.Without(c.Service, balancerID)},
 		}, nil
 	case s.Owner == ccm.Own:

@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -57,23 +58,22 @@ func decide(p remedy.AccountBalance, creates, lasts bool) remedy.Plan {
 			ask += " Top it up while there: " + topUp
 		}
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Account %s is in debt: its available amount is %s. Alibaba Cloud creates and changes no load balancer for it until that is paid.", p.Account, p.Balance),
-			Ask:     ask + " " + then,
+			Finding: say.F("Account %s is in debt: its available amount is %s. Alibaba Cloud creates and changes no load balancer for it until that is paid.", p.Account, p.Balance),
+			Ask:     say.F("%s %s", ask, then),
 		}
 	case short:
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Account %s is not in debt any more, but has only %s available, and the Service needs a new load balancer.", p.Account, p.Balance),
-			Ask:     "Top the account up: " + topUp + " " + then,
+			Finding: say.F("Account %s is not in debt any more, but has only %s available, and the Service needs a new load balancer.", p.Account, p.Balance),
+			Ask:     say.F("Top the account up: %s %s", topUp, then),
 		}
 	case lasts:
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Account %s has %s available and is not in debt, and still the API has said for more than 15 minutes that bills are unpaid.", p.Account, p.Balance),
-			Ask: fmt.Sprintf("Look in the Expenses and Costs console of account %s for a monthly bill or an order that is unpaid, and pay it. If there is none, ask Alibaba Cloud. %s",
-				p.Account, then),
+			Finding: say.F("Account %s has %s available and is not in debt, and still the API has said for more than 15 minutes that bills are unpaid.", p.Account, p.Balance),
+			Ask:     say.F("Look in the Expenses and Costs console of account %s for a monthly bill or an order that is unpaid, and pay it. If there is none, ask Alibaba Cloud. %s", p.Account, then),
 		}
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("Account %s has %s available and is not in debt: the bills are paid, it seems, and the controller tries again by itself within %.0f minutes.", p.Account, p.Balance, ccm.Retry.Minutes()),
+		Finding: say.F("Account %s has %s available and is not in debt: the bills are paid, it seems, and the controller tries again by itself within %.0f minutes.", p.Account, p.Balance, ccm.Retry.Minutes()),
 		Wait:    ccm.Retry,
 	}
 }

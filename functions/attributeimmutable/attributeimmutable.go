@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -37,7 +38,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.NoBalancer("its zones, IP version, network type and address"), nil
+		return c.NoBalancer(say.F("its zones, IP version, network type and address")), nil
 	}
 	return putBack(ctx, c, lb)
 }
@@ -65,20 +66,20 @@ func putBack(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan
 	}
 	if len(parts) == 0 { // it was found, or put right, since holds has looked
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The annotations ask %s for nothing that it does not have now; the controller tries again by itself.", lb.ID),
+			Finding: say.F("The annotations ask %s for nothing that it does not have now; the controller tries again by itself.", lb.ID),
 			Wait:    c.PollInterval(),
 		}, nil
 	}
 	finding := strings.Join(parts, "; ")
 	if list[0].told {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%s%s. No known release of the controller compares the two; an Event alone says that this one does.", strings.ToUpper(finding[:1]), finding[1:]),
-			Ask:     fmt.Sprintf("If the controller's log says so too, %s, put the annotation back to what the %s has, or take it away: %s.", c.LogQuery(), lb.Kind(), ccm.RemoveCommand(c.Service, list[0].name)),
+			Finding: say.F("%s%s. No known release of the controller compares the two; an Event alone says that this one does.", strings.ToUpper(finding[:1]), finding[1:]),
+			Ask:     say.F("If the controller's log says so too, %s, put the annotation back to what the %s has, or take it away: %s.", c.LogQuery(), lb.Kind(), ccm.RemoveCommand(c.Service, list[0].name)),
 		}, nil
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s%s. That is chosen when the %s is made, and never changes.", strings.ToUpper(finding[:1]), finding[1:], lb.Kind()),
-		Note:    "To have it otherwise, delete the Service and create it again: it then has a new load balancer and a new address.",
+		Finding: say.F("%s%s. That is chosen when the %s is made, and never changes.", strings.ToUpper(finding[:1]), finding[1:], lb.Kind()),
+		Note:    say.F("To have it otherwise, delete the Service and create it again: it then has a new load balancer and a new address."),
 		Steps:   []remedy.Step{step.Together(edits...)},
 	}, nil
 }

@@ -38,7 +38,7 @@ func TestPutRightMeanwhile(t *testing.T) {
 		{ID: "nlb-1", IPVersion: "ipv4", NLB: &cloud.NetworkLoadBalancer{ID: "nlb-1"}},
 	} {
 		plan, err := putBack(t.Context(), c, lb)
-		if err != nil || plan.Wait == 0 || len(plan.Steps) > 0 || plan.Ask != "" {
+		if err != nil || plan.Wait == 0 || len(plan.Steps) > 0 || len(plan.Ask) != 0 {
 			t.Errorf("%s: got %+v, %v; want to wait", lb.ID, plan, err)
 		}
 	}

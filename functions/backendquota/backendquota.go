@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -59,7 +60,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if s.lb == "" {
-		return c.NoBalancer("how many backends it has"), nil
+		return c.NoBalancer(say.F("how many backends it has")), nil
 	}
 	product, name := "slb", perBalancer
 	if s.nlb {
@@ -72,18 +73,18 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	case err != nil:
 		return remedy.Plan{}, fmt.Errorf("read the limit %s: %w", name, err)
 	}
-	plan := remedy.Plan{Finding: s.says(limit), Cause: s.lb}
+	plan := remedy.Plan{Finding: say.Literal(s.says(limit)), Cause: s.lb}
 	if left := cycle - c.Waited(); left > 0 {
-		plan.Finding += " The controller removes backends that are gone and adds the others again: it gets a minute for that."
+		plan.Finding = plan.Finding.And("The controller removes backends that are gone and adds the others again: it gets a minute for that.")
 		plan.Wait = max(time.Second, min(left, c.PollInterval()))
 		return plan, nil
 	}
 	if total := s.total(); float64(total) > limit.Total {
-		plan.Ask = s.ways(int(limit.Total))
+		plan.Ask = say.Literal(s.ways(int(limit.Total)))
 		return step.Raise(ctx, c, plan, limit, float64(total), fmt.Sprintf("A Kubernetes Service needs %d backends on the load balancer %s, and %.0f is the limit.", total, s.lb, limit.Total))
 	}
 	if s.nlb {
-		plan.Finding += " By these figures it fits."
+		plan.Finding = plan.Finding.And("By these figures it fits.")
 		return compare(c, plan), nil
 	}
 	return servers(ctx, c, s, plan)
@@ -92,16 +93,16 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // compare completes a plan where no figure explains the failure.
 func compare(c *remedy.Case, plan remedy.Plan) remedy.Plan {
 	plan.Wait = c.PollInterval()
-	plan.Ask = "Compare the limits in the quota center with what the load balancer has in the console, and look which group the controller could not fill: " + c.LogQuery() + "."
+	plan.Ask = say.F("Compare the limits in the quota center with what the load balancer has in the console, and look which group the controller could not fill: %s.", c.LogQuery())
 	return plan
 }
 
 // unknown answers where the quota center does not have a limit under its name.
 func unknown(figures, lb, limit string) remedy.Plan {
 	return remedy.Plan{
-		Finding: figures + fmt.Sprintf(" The quota center has no limit %s in this region, so that the most can't be told.", limit),
+		Finding: say.Literal(figures).And("The quota center has no limit %s in this region, so that the most can't be told.", limit),
 		Cause:   lb,
-		Ask:     "Look up in the quota center how many backends a load balancer can have, and how many load balancers a server, and apply for more.",
+		Ask:     say.F("Look up in the quota center how many backends a load balancer can have, and how many load balancers a server, and apply for more."),
 	}
 }
 
@@ -111,7 +112,7 @@ func servers(ctx context.Context, c *remedy.Case, s state, plan remedy.Plan) (re
 	limit, err := c.Cloud.Quotas.Named(ctx, "slb", perServer)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
-		return unknown(plan.Finding+" That fits.", s.lb, perServer), nil
+		return unknown(plan.Finding.And("That fits.").String(), s.lb, perServer), nil
 	case err != nil:
 		return remedy.Plan{}, fmt.Errorf("read the limit %s: %w", perServer, err)
 	}
@@ -122,11 +123,11 @@ func servers(ctx context.Context, c *remedy.Case, s state, plan remedy.Plan) (re
 	balancers := sharing(services, s.terway, s.lb)
 	if s.mode != ccm.PodMode && float64(balancers) > limit.Total {
 		plan.Cause = perServer
-		plan.Finding += fmt.Sprintf(" That fits, but the Services of the cluster put its nodes behind %s, and a server can be behind %.0f (%s).", ccm.Count(balancers, "load balancer"), limit.Total, perServer)
-		plan.Ask = fmt.Sprintf("Let several Services share a load balancer by the annotation %sid, or let each use some nodes alone, by %sbackend-label or with externalTrafficPolicy Local.", ccm.Prefix, ccm.Prefix)
+		plan.Finding = plan.Finding.And("That fits, but the Services of the cluster put its nodes behind %s, and a server can be behind %.0f (%s).", ccm.Count(balancers, "load balancer"), limit.Total, perServer)
+		plan.Ask = say.F("Let several Services share a load balancer by the annotation %sid, or let each use some nodes alone, by %sbackend-label or with externalTrafficPolicy Local.", ccm.Prefix, ccm.Prefix)
 		return step.Raise(ctx, c, plan, limit, float64(balancers), fmt.Sprintf("The Services of a Kubernetes cluster put its nodes behind %d load balancers, and %.0f is the limit.", balancers, limit.Total))
 	}
-	plan.Finding += fmt.Sprintf(" By these figures it fits, and its servers are behind no more than %s of %.0f (%s).", ccm.Count(balancers, "load balancer"), limit.Total, perServer)
+	plan.Finding = plan.Finding.And("By these figures it fits, and its servers are behind no more than %s of %.0f (%s).", ccm.Count(balancers, "load balancer"), limit.Total, perServer)
 	return compare(c, plan), nil
 }
 

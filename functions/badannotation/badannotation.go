@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -56,8 +57,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	blamed := slices.DeleteFunc(slices.Clone(all), func(f fault) bool { return !f.named(c.Event.Message) })
 	if len(blamed) == 0 {
 		return remedy.Plan{
-			Finding: "The controller can't read an annotation, and says: " + c.Said() + ". " + others(all, "None of those whose values are known here is meant"),
-			Ask:     "Set the annotation that the message is about to a value that the controller takes. The full message is in its log: " + c.LogQuery() + ".",
+			Finding: say.F("The controller can't read an annotation, and says: %s. %s", c.Said(), others(all, "None of those whose values are known here is meant")),
+			Ask:     say.F("Set the annotation that the message is about to a value that the controller takes. The full message is in its log: %s.", c.LogQuery()),
 		}, nil
 	}
 	f := blamed[0]
@@ -76,8 +77,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if fixed, ok := repair(f, is); ok {
 		return remedy.Plan{
-			Finding: finding + " Nothing else can be meant.",
-			Note:    note,
+			Finding: say.Literal(finding).And("Nothing else can be meant."),
+			Note:    say.Literal(note),
 			Steps:   []remedy.Step{step.With(c.Service, f.Name, fixed)},
 		}, nil
 	}
@@ -94,7 +95,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	default:
 		ask += fmt.Sprintf(" Or remove it: %s.", ccm.RemoveCommand(c.Service, f.Name))
 	}
-	return remedy.Plan{Finding: finding, Ask: ask, Note: note}, nil
+	return remedy.Plan{Finding: say.Literal(finding), Ask: say.Literal(ask), Note: say.Literal(note)}, nil
 }
 
 // A fault is an annotation that the controller does not take as it stands.

@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -43,15 +44,15 @@ var Remedy = &remedy.Remedy{
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	why := causeOf(c.Event.Message)
 	if !c.Lasts() {
-		return remedy.Plan{Finding: why.finding + " It ends by itself, and the controller tries again.", Wait: c.PollInterval()}, nil
+		return remedy.Plan{Finding: say.Literal(why.finding).And("It ends by itself, and the controller tries again."), Wait: c.PollInterval()}, nil
 	}
 	state, err := state(ctx, c)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s It has not ended within 15 minutes; the message is %s. %s", why.finding, c.Said(), state),
-		Ask:     fmt.Sprintf("%s The controller's log has the API and the request ID: %s.", why.ask, c.LogQuery()),
+		Finding: say.F("%s It has not ended within 15 minutes; the message is %s. %s", why.finding, c.Said(), state),
+		Ask:     say.F("%s The controller's log has the API and the request ID: %s.", why.ask, c.LogQuery()),
 	}, nil
 }
 

@@ -4,12 +4,12 @@ package chargetypeconflict
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -45,21 +45,20 @@ const byLCU = "PayByCLCU"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if ccm.NLB(c.Service) {
-		return remedy.WrongController("The event is about the charge type of a CLB, and the Service is served by an NLB, which has none to choose."), nil
+		return remedy.WrongController(say.F("The event is about the charge type of a CLB, and the Service is served by an NLB, which has none to choose.")), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.NoBalancer("its charge type and spec"), nil
+		return c.NoBalancer(say.F("its charge type and spec")), nil
 	}
 	asked := wishes(c)
 	if lb.CLB.ChargeType != byLCU {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The CLB %s pays %s (%s), and the annotations ask for %s. Only a change from %s is known to be impossible, and this is none.", lb.ID, pays(lb.CLB), lb.CLB.PayType, asked, byLCU),
-			Ask: fmt.Sprintf("Look up in the controller's log which change the API refused, and why: %s. A subscription (PrePay) changes in the console alone. To take the wishes back: %s.",
-				c.LogQuery(), takeBack(c)),
+			Finding: say.F("The CLB %s pays %s (%s), and the annotations ask for %s. Only a change from %s is known to be impossible, and this is none.", lb.ID, pays(lb.CLB), lb.CLB.PayType, asked, byLCU),
+			Ask:     say.F("Look up in the controller's log which change the API refused, and why: %s. A subscription (PrePay) changes in the console alone. To take the wishes back: %s.", c.LogQuery(), takeBack(c)),
 		}, nil
 	}
 	var edits []step.Edit
@@ -70,8 +69,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		edits = append(edits, step.Without(c.Service, spec))
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("The CLB %s pays by LCU (%s), and the annotations ask for %s. No way leads from there to a spec.", lb.ID, byLCU, asked),
-		Note:    "Nothing changes on the load balancer: by LCU it has no spec, and grows with its load.",
+		Finding: say.F("The CLB %s pays by LCU (%s), and the annotations ask for %s. No way leads from there to a spec.", lb.ID, byLCU, asked),
+		Note:    say.F("Nothing changes on the load balancer: by LCU it has no spec, and grows with its load."),
 		Steps:   []remedy.Step{step.Together(edits...)},
 	}, nil
 }

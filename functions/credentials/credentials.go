@@ -8,6 +8,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -44,9 +45,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	t := troubleOf(c.Event.Message)
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s %s", t.finding, home),
+		Finding: say.F("%s %s", t.finding, home),
 		Cause:   t.cause,
-		Ask:     fmt.Sprintf("%s %s", t.ask(home), remedy.Together(peers)),
+		Ask:     say.F("%s %s", t.ask(home), remedy.Together(peers)),
 	}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -39,7 +40,7 @@ const soon = 5 * time.Minute
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if c.Service.DeletionTimestamp == nil && c.Service.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		return remedy.Plan{
-			Finding: "The Service is of type LoadBalancer and is not being deleted now, so that its load balancer is to stay; the controller syncs it again by itself.",
+			Finding: say.F("The Service is of type LoadBalancer and is not being deleted now, so that its load balancer is to stay; the controller syncs it again by itself."),
 			Wait:    soon,
 		}, nil
 	}
@@ -49,14 +50,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if lb == nil {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The controller could not delete the load balancer of the Service, and none is found now by the annotation id, the tag %s=%s or that name.", ccm.NameTag, ccm.DefaultName(c.Service)),
-			Ask:     "If the Service is still there in ten minutes, look in the console for its load balancer. An empty list is no proof that it is gone: permissions limited by resource give empty lists.",
+			Finding: say.F("The controller could not delete the load balancer of the Service, and none is found now by the annotation id, the tag %s=%s or that name.", ccm.NameTag, ccm.DefaultName(c.Service)),
+			Ask:     say.F("If the Service is still there in ten minutes, look in the console for its load balancer. An empty list is no proof that it is gone: permissions limited by resource give empty lists."),
 		}, nil
 	}
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The annotation id names the %s %s: the controller deletes no load balancer that it reuses, and lets go of the Service when its backends are off it.", lb.Kind(), lb.ID),
-			Ask:     fmt.Sprintf("If the Service hangs all the same, look which load balancer the controller can't delete: %s. It is one that the Service had before the annotation.", c.LogQuery()),
+			Finding: say.F("The annotation id names the %s %s: the controller deletes no load balancer that it reuses, and lets go of the Service when its backends are off it.", lb.Kind(), lb.ID),
+			Ask:     say.F("If the Service hangs all the same, look which load balancer the controller can't delete: %s. It is one that the Service had before the annotation.", c.LogQuery()),
 			Wait:    soon,
 		}, nil
 	}
@@ -74,27 +75,25 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	switch {
 	case lb.CLB != nil && lb.CLB.PayType == "PrePay":
 		return remedy.Plan{
-			Finding: what + " is a subscription: it can't be deleted before it ends." + more,
+			Finding: say.F("%s is a subscription: it can't be deleted before it ends.%s", what, more),
 			Cause:   lb.ID,
-			Ask:     fmt.Sprintf("Ask for a refund of %s in the console, or wait until the subscription ends. %s", lb.ID, keep),
+			Ask:     say.F("Ask for a refund of %s in the console, or wait until the subscription ends. %s", lb.ID, keep),
 		}, nil
 	case lb.CLB != nil && lb.CLB.DeleteProtection:
 		return remedy.Plan{
-			Finding: what + " has deletion protection on. The controller turns it off before it deletes; somebody or something turned it on again." + more,
+			Finding: say.F("%s has deletion protection on. The controller turns it off before it deletes; somebody or something turned it on again.%s", what, more),
 			Cause:   lb.ID,
-			Ask: fmt.Sprintf("Find out who wants it to stay. To have it deleted: aliyun slb SetLoadBalancerDeleteProtection --RegionId %s --LoadBalancerId %s --DeleteProtection off. The controller then tries again within 5 minutes. %s",
-				c.Cloud.Region(), lb.ID, keep),
+			Ask:     say.F("Find out who wants it to stay. To have it deleted: aliyun slb SetLoadBalancerDeleteProtection --RegionId %s --LoadBalancerId %s --DeleteProtection off. The controller then tries again within 5 minutes. %s", c.Cloud.Region(), lb.ID, keep),
 		}, nil
 	case lb.NLB != nil && lb.NLB.DeleteProtection:
 		return remedy.Plan{
-			Finding: what + " has deletion protection on. A controller since v2.9.1 turns it off before it deletes, so that somebody or something turned it on again; an older one leaves it on." + more,
+			Finding: say.F("%s has deletion protection on. A controller since v2.9.1 turns it off before it deletes, so that somebody or something turned it on again; an older one leaves it on.%s", what, more),
 			Cause:   lb.ID,
-			Ask: fmt.Sprintf("Find out who wants it to stay. To have it deleted: aliyun nlb UpdateLoadBalancerProtection --RegionId %s --LoadBalancerId %s --DeletionProtectionEnabled false. The controller then tries again within 5 minutes. %s",
-				c.Cloud.Region(), lb.ID, keep),
+			Ask:     say.F("Find out who wants it to stay. To have it deleted: aliyun nlb UpdateLoadBalancerProtection --RegionId %s --LoadBalancerId %s --DeletionProtectionEnabled false. The controller then tries again within 5 minutes. %s", c.Cloud.Region(), lb.ID, keep),
 		}, nil
 	}
 	return remedy.Plan{
-		Finding: what + " has no deletion protection now and is no subscription; the controller tries again by itself.",
+		Finding: say.F("%s has no deletion protection now and is no subscription; the controller tries again by itself.", what),
 		Wait:    soon,
 	}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -63,7 +64,7 @@ func (l *annotationLook) add(severity doctor.Severity, key, text, do string, evi
 	for k, v := range evidence {
 		evidence[k] = cut(v)
 	}
-	l.report.Add(doctor.Finding{Severity: severity, About: doctor.OfService(l.svc), Key: key, Text: text, Do: do, Evidence: evidence})
+	l.report.Add(doctor.Finding{Severity: severity, About: doctor.OfService(l.svc), Key: key, Text: say.Literal(text), Do: say.Literal(do), Evidence: evidence})
 }
 
 // key looks at one annotation.
@@ -254,31 +255,23 @@ func withEIP(entry string) bool {
 // fixAnnotations removes what stands under the legacy prefix while the current one counts.
 func fixAnnotations(_ *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	remove := step.RemoveAnnotation{Was: map[string]string{}}
-	var asks []string
+	var ask say.Text
 	for _, f := range found {
 		short, ok := strings.CutPrefix(f.Key, "both/")
 		if !ok {
-			asks = append(asks, f.Text+" "+f.Do)
+			ask = ask.Then(f.Text).Then(f.Do)
 			continue
 		}
 		key := ccm.LegacyPrefix + short
 		remove.Names, remove.Was[key] = append(remove.Names, key), svc.Annotations[key]
 	}
-	ask := strings.Join(asks, " ")
 	if len(remove.Names) == 0 {
-		return remedy.Plan{Finding: "What is wrong with the annotations of the Service only a person can set right.", Ask: ask}
+		return remedy.Plan{Finding: say.F("Only a person can correct the annotations of the Service."), Ask: ask}
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s under the legacy prefix while the current one counts.", stand(len(remove.Names))),
+		Finding: say.F("The Service has %s under the legacy prefix that the current prefix overrides.", say.Count(len(remove.Names), "annotation")),
 		Steps:   []remedy.Step{remove}, Ask: ask,
 	}
-}
-
-func stand(n int) string {
-	if n == 1 {
-		return "1 annotation stands"
-	}
-	return fmt.Sprintf("%d annotations stand", n)
 }
 
 // names are the annotations that the controller reads, by name.

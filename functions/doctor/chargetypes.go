@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -84,14 +85,14 @@ func unborn(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	if want == byLCU && sized && !v.Before(chooses) && v.Before(mutes) {
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "charge-type-conflict",
 			Evidence: map[string]string{"CCM": v.String(), spec: ccm.Quote(size)},
-			Text:     fmt.Sprintf("The Service is to get a CLB that pays by LCU, and its annotation %s is %s: CCM %s asks for that all the same, and no way leads there (charge-type-conflict).", spec, ccm.Quote(size), v),
-			Do:       "Take it away: " + ccm.RemoveCommand(svc, spec) + "."})
+			Text:     say.F("The Service is to get a CLB that pays by LCU, and its annotation %s is %s: CCM %s asks for that all the same, and no way leads there (charge-type-conflict).", spec, ccm.Quote(size), v),
+			Do:       say.F("Take it away: %s.", ccm.RemoveCommand(svc, spec))})
 	}
 	if why := unsold(s, svc); why != "" {
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "shared-instance-discontinued",
 			Evidence: map[string]string{"CCM": v.String(), chargeType: want, spec: size},
-			Text:     fmt.Sprintf("The Service has no CLB yet and asks for a kind that Alibaba Cloud no longer sells: %s (shared-instance-discontinued).", why),
-			Do:       sold(s, svc)})
+			Text:     say.F("The Service has no CLB yet and asks for a kind that Alibaba Cloud no longer sells: %s (shared-instance-discontinued).", why),
+			Do:       say.Literal(sold(s, svc))})
 	}
 }
 
@@ -145,8 +146,8 @@ func bought(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 	if why := unsold(s, svc); why != "" {
 		r.Add(doctor.Finding{Severity: doctor.Info, About: doctor.OfService(svc), Key: "again",
 			Evidence: map[string]string{"CCM": v.String(), "load balancer": b.ID, "spec of the CLB": b.CLB.Spec},
-			Text:     fmt.Sprintf("The CLB %s pays by spec and works on, but could not be made again for the Service, because %s, and that kind is no longer sold (shared-instance-discontinued).", b.ID, why),
-			Do:       do})
+			Text:     say.F("The CLB %s pays by spec and works on, but could not be made again for the Service, because %s, and that kind is no longer sold (shared-instance-discontinued).", b.ID, why),
+			Do:       say.Literal(do)})
 	}
 }
 
@@ -174,8 +175,8 @@ func conflicting(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *d
 	}
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "charge-type-conflict",
 		Evidence: map[string]string{"load balancer": b.ID, "charge type": b.CLB.ChargeType},
-		Text:     fmt.Sprintf("The CLB %s pays by LCU, and the annotations ask for %s: no way leads there, and the next full sync fails (charge-type-conflict).", b.ID, strings.Join(wishes, " and ")),
-		Do:       "Take the wish back, which changes nothing on the CLB: " + strings.Join(ways, "; ") + "."})
+		Text:     say.F("The CLB %s pays by LCU, and the annotations ask for %s: no way leads there, and the next full sync fails (charge-type-conflict).", b.ID, strings.Join(wishes, " and ")),
+		Do:       say.F("Take the wish back, which changes nothing on the CLB: %s.", strings.Join(ways, "; "))})
 }
 
 // shared reports what a shared-resource CLB can't do for its Service.
@@ -199,8 +200,8 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 	}
 	if s.Mode(svc) == ccm.PodMode {
 		r.Add(doctor.Finding{Severity: doctor.Critical, About: about, Key: "eni-unsupported", Evidence: evidence,
-			Text: fmt.Sprintf("The CLB %s is a shared-resource instance, which takes no network interfaces, and Pods are the backends of the Service: the sync of a new Pod fails (eni-unsupported).", b.ID),
-			Do:   fmt.Sprintf("%s Or have nodes as the backends: kubectl -n %s annotate service %s %s=ecs --overwrite.", way, svc.Namespace, svc.Name, ccm.BackendType)})
+			Text: say.F("The CLB %s is a shared-resource instance, which takes no network interfaces, and Pods are the backends of the Service: the sync of a new Pod fails (eni-unsupported).", b.ID),
+			Do:   say.F("%s Or have nodes as the backends: kubectl -n %s annotate service %s %s=ecs --overwrite.", way, svc.Namespace, svc.Name, ccm.BackendType)})
 		return
 	}
 	evidence["CCM"] = s.Controller.Version.String()
@@ -211,22 +212,22 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 		text += fmt.Sprintf(", and with CCM %s the Service could not be made again (shared-instance-discontinued)", v)
 		way += fmt.Sprintf(" Before the Service is made again, upgrade the controller to %s or later.", chargesByLCU)
 	}
-	r.Add(doctor.Finding{Severity: severity, About: about, Key: "shared", Evidence: evidence, Text: text + ".", Do: way})
+	r.Add(doctor.Finding{Severity: severity, About: about, Key: "shared", Evidence: evidence, Text: say.F("%s.", text), Do: say.Literal(way)})
 }
 
 // fixCharges takes wishes back that a CLB by LCU can't follow, and has one that is still
 // to be made pay by LCU.
 func fixCharges(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	var edits []step.Edit
-	var texts, asks []string
+	var text, ask say.Text
 	risk := remedy.Low
 	for _, f := range found {
 		byItself := f.Key == "charge-type-conflict" || f.Key == "shared-instance-discontinued" && !s.Controller.Version.Before(chooses)
 		if !byItself {
-			asks = append(asks, f.Text+" "+f.Do)
+			ask = ask.Then(f.Text).Then(f.Do)
 			continue
 		}
-		texts = append(texts, f.Text)
+		text = text.Then(f.Text)
 		if _, sized := ccm.Annotation(svc, spec); sized {
 			edits = append(edits, step.Without(svc, spec))
 		}
@@ -239,7 +240,7 @@ func fixCharges(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding)
 		}
 	}
 	if len(edits) == 0 {
-		return remedy.Plan{Finding: "How the load balancer of the Service pays only a person can change.", Ask: strings.Join(asks, " ")}
+		return remedy.Plan{Finding: say.F("Only a person can change the charge type of the load balancer."), Ask: ask}
 	}
-	return remedy.Plan{Finding: strings.Join(texts, " "), Risk: risk, Steps: []remedy.Step{step.Together(edits...)}, Ask: strings.Join(asks, " ")}
+	return remedy.Plan{Finding: text, Risk: risk, Steps: []remedy.Step{step.Together(edits...)}, Ask: ask}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -39,7 +40,7 @@ var cordoned = &doctor.Check{
 			return remedy.Plan{
 				Finding: found[0].Text,
 				Risk:    remedy.High, // the connections over these nodes end
-				Note:    "From then on the controller takes every cordoned node out by itself.",
+				Note:    say.F("From then on the controller takes every cordoned node out by itself."),
 				Steps:   []remedy.Step{step.With(svc, removeUnscheduled, "on")},
 			}
 		},
@@ -100,13 +101,11 @@ func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		f := doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "some",
 			Evidence: map[string]string{"cordoned": strings.Join(nodes, ", "), "other backends": fmt.Sprint(rest)},
-			Text: fmt.Sprintf("%d of %s behind the Service %s cordoned and still in the load balancer: connections that go that way end with the node. Cordoned: %s.",
-				len(nodes), ccm.Count(len(backends), "node"), ccm.Are(len(nodes)), ccm.Clauses(nodes, 5)),
-			Do: fmt.Sprintf("Have the controller take cordoned nodes out: %s. Turn on connection-drain first, so that connections may end by themselves: %s.",
-				ccm.SetCommand(svc, removeUnscheduled, "on"), ccm.SetCommand(svc, "connection-drain", "on"))}
+			Text:     say.F("%d of %s behind the Service %s cordoned and still in the load balancer: connections that go that way end with the node. Cordoned: %s.", len(nodes), ccm.Count(len(backends), "node"), ccm.Are(len(nodes)), ccm.Clauses(nodes, 5)),
+			Do:       say.F("Have the controller take cordoned nodes out: %s. Turn on connection-drain first, so that connections may end by themselves: %s.", ccm.SetCommand(svc, removeUnscheduled, "on"), ccm.SetCommand(svc, "connection-drain", "on"))}
 		if rest == 0 {
 			f.Key = "all"
-			f.Do = "Bring other nodes into service, or uncordon one: kubectl uncordon " + nodes[0] + ". With " + removeUnscheduled + " the Service would have no backend left."
+			f.Do = say.F("Bring other nodes into service, or uncordon one: kubectl uncordon %s. With %s the Service would have no backend left.", nodes[0], removeUnscheduled)
 		}
 		r.Add(f)
 	}
@@ -130,9 +129,8 @@ func left(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, backends []
 	slices.Sort(nodes)
 	r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: "left",
 		Evidence: map[string]string{"cordoned": strings.Join(nodes, ", ")},
-		Text: fmt.Sprintf("The Service has %s: \"on\", and %d of %s behind it %s cordoned for more than ten minutes and still in the load balancer: %s.",
-			removeUnscheduled, len(nodes), ccm.Count(len(backends), "node"), ccm.Are(len(nodes)), ccm.Clauses(nodes, 5)),
-		Do: fmt.Sprintf("Look why the controller does not take them out: %s. If it says nothing, wake it: %s.", remedy.LogQuery(name(svc)), ccm.WakeCommand(svc))})
+		Text:     say.F(`The Service has %s: "on", and %d of %s behind it %s cordoned for more than ten minutes and still in the load balancer: %s.`, removeUnscheduled, len(nodes), ccm.Count(len(backends), "node"), ccm.Are(len(nodes)), ccm.Clauses(nodes, 5)),
+		Do:       say.F("Look why the controller does not take them out: %s. If it says nothing, wake it: %s.", remedy.LogQuery(name(svc)), ccm.WakeCommand(svc))})
 }
 
 // backendsOf returns the IDs of the servers behind the Service's ports, each once,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed deletion.md
@@ -38,11 +39,11 @@ func findDeletion(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		if svc.UID == "" {
 			f := doctor.Finding{Severity: doctor.Info, About: about,
-				Text: "The controller makes a load balancer for the Service, and deletes it with the Service or when its type changes.",
-				Do:   "To keep it then, with CCM v2.10.0 or later, set the annotation preserve-lb-on-delete."}
+				Text: say.F("The controller makes a load balancer for the Service, and deletes it with the Service or when its type changes."),
+				Do:   say.F("To keep it then, with CCM v2.10.0 or later, set the annotation preserve-lb-on-delete.")}
 			if keep, _ := ccm.Annotation(svc, "preserve-lb-on-delete"); keep != "" {
-				f.Text = "The controller makes a load balancer for the Service, and keeps it when the Service is deleted or changes its type, as the annotation preserve-lb-on-delete says."
-				f.Do = "Make sure that the controller is of v2.10.0 or later: older ones do not know the annotation."
+				f.Text = say.F("The controller makes a load balancer for the Service, and keeps it when the Service is deleted or changes its type, as the annotation preserve-lb-on-delete says.")
+				f.Do = say.F("Make sure that the controller is of v2.10.0 or later: older ones do not know the annotation.")
 			}
 			r.Add(f)
 			continue
@@ -62,8 +63,8 @@ func findDeletion(s *doctor.Snapshot, r *doctor.Report) {
 func reused(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, id string) {
 	about := doctor.OfService(svc)
 	r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: map[string]string{"load balancer": cut(id)},
-		Text: fmt.Sprintf("The load balancer %s is reused: it is kept when the Service is deleted or changes its type.", ccm.Quote(id)),
-		Do:   "Nothing. Delete it by hand when nobody needs it any more."})
+		Text: say.F("The load balancer %s is reused: it is kept when the Service is deleted or changes its type.", ccm.Quote(id)),
+		Do:   say.F("Nothing. Delete it by hand when nobody needs it any more.")})
 	if svc.UID == "" {
 		return
 	}
@@ -77,8 +78,8 @@ func reused(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, id string
 	case old != nil && old.ID != id:
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "orphan",
 			Evidence: map[string]string{"load balancer": cut(id), "made": old.ID, "address": old.Address},
-			Text:     fmt.Sprintf("The Service names the load balancer %s, and the controller made %s for it before: nobody deletes that one, and it goes on to cost.", ccm.Quote(id), old.ID),
-			Do:       fmt.Sprintf("If the switch is meant, move who still uses %s, and delete %s by hand. If not, remove the annotation: %s.", old.Address, old.ID, ccm.RemoveCommand(svc, "id"))})
+			Text:     say.F("The Service names the load balancer %s, and the controller made %s for it before: nobody deletes that one, and it goes on to cost.", ccm.Quote(id), old.ID),
+			Do:       say.F("If the switch is meant, move who still uses %s, and delete %s by hand. If not, remove the annotation: %s.", old.Address, old.ID, ccm.RemoveCommand(svc, "id"))})
 	}
 }
 
@@ -91,8 +92,8 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 		return
 	}
 	r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: evidence,
-		Text: fmt.Sprintf("The controller made the load balancer %s: it is deleted, and its address %s lost, when the Service is deleted or changes its type.", b.ID, b.Address),
-		Do:   fmt.Sprintf("To keep it then, with CCM v2.10.0 or later: %s.", ccm.SetCommand(svc, "preserve-lb-on-delete", "true"))})
+		Text: say.F("The controller made the load balancer %s: it is deleted, and its address %s lost, when the Service is deleted or changes its type.", b.ID, b.Address),
+		Do:   say.F("To keep it then, with CCM v2.10.0 or later: %s.", ccm.SetCommand(svc, "preserve-lb-on-delete", "true"))})
 	if err := s.Err(doctor.Listeners); err != nil {
 		r.Unknown(about, err)
 		return
@@ -103,8 +104,8 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 	}
 	if others := foreign(s, svc, b); len(others) > 0 {
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "others", Evidence: evidence,
-			Text: fmt.Sprintf("The load balancer %s is deleted with the Service, and has listeners of others, whose traffic would stop: %s.", b.ID, ccm.Clauses(others, 5)),
-			Do:   "Move them to a load balancer of their own, or keep this one: with CCM v2.10.0 or later, " + ccm.SetCommand(svc, "preserve-lb-on-delete", "true") + "."})
+			Text: say.F("The load balancer %s is deleted with the Service, and has listeners of others, whose traffic would stop: %s.", b.ID, ccm.Clauses(others, 5)),
+			Do:   say.F("Move them to a load balancer of their own, or keep this one: with CCM v2.10.0 or later, %s.", ccm.SetCommand(svc, "preserve-lb-on-delete", "true"))})
 	}
 }
 
@@ -117,12 +118,12 @@ func kept(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 		r.Unknown(about, fmt.Errorf("whether the controller knows the annotation preserve-lb-on-delete: %w", err))
 	case v.Before(preserves):
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "preserve", Evidence: map[string]string{"load balancer": b.ID, "CCM": v.String()},
-			Text: fmt.Sprintf("The Service asks to keep the load balancer %s when it is deleted, and CCM %s does not know the annotation: it is deleted all the same.", b.ID, v),
-			Do:   fmt.Sprintf("Upgrade the controller to %s or later before the Service is deleted.", preserves)})
+			Text: say.F("The Service asks to keep the load balancer %s when it is deleted, and CCM %s does not know the annotation: it is deleted all the same.", b.ID, v),
+			Do:   say.F("Upgrade the controller to %s or later before the Service is deleted.", preserves)})
 	default:
 		r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: map[string]string{"load balancer": b.ID, "address": b.Address},
-			Text: fmt.Sprintf("The load balancer %s is kept when the Service is deleted: the annotation preserve-lb-on-delete says so.", b.ID),
-			Do:   "Nothing. Delete it by hand when nobody needs it any more."})
+			Text: say.F("The load balancer %s is kept when the Service is deleted: the annotation preserve-lb-on-delete says so.", b.ID),
+			Do:   say.F("Nothing. Delete it by hand when nobody needs it any more.")})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -73,10 +74,10 @@ func findProtection(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		f := doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "made",
 			Evidence: map[string]string{"load balancer": b.ID, "address": b.Address},
-			Text:     fmt.Sprintf("The policy wants the load balancers of the namespace %s protected, and the %s %s of the Service%s can be deleted: its deletion protection is off.", svc.Namespace, b.Kind(), b.ID, why),
-			Do:       do}
+			Text:     say.F("The policy wants the load balancers of the namespace %s protected, and the %s %s of the Service%s can be deleted: its deletion protection is off.", svc.Namespace, b.Kind(), b.ID, why),
+			Do:       say.Literal(do)}
 		if id, _ := ccm.Annotation(svc, "id"); id != "" || !b.ByController() {
-			f.Key, f.Do = "reused", fmt.Sprintf("The controller did not make it and leaves that to its owner: %s.", protectCommand(s.Region, b))
+			f.Key, f.Do = "reused", say.F("The controller did not make it and leaves that to its owner: %s.", protectCommand(s.Region, b))
 		}
 		r.Add(f)
 	}

@@ -373,7 +373,7 @@ func plans(c *doctor.Check, s *doctor.Snapshot, r doctor.Result) string {
 		if p.Risk > remedy.Low {
 			parts = append(parts, "risk "+p.Risk.String())
 		}
-		if p.Ask != "" {
+		if len(p.Ask) != 0 {
 			parts = append(parts, "asks")
 		}
 		fmt.Fprintf(&b, "%s: %s\n", name(svc), strings.Join(parts, ", "))
@@ -428,7 +428,7 @@ func laws(t *testing.T, c *doctor.Check, s *doctor.Snapshot, r doctor.Result) {
 			continue
 		}
 		plan := c.Fix.Plan(s, svc, mine)
-		if plan.Finding == "" || len(plan.Steps) == 0 && plan.Ask == "" {
+		if len(plan.Finding) == 0 || len(plan.Steps) == 0 && len(plan.Ask) == 0 {
 			t.Errorf("the plan for %s does nothing, or says nothing: %+v", name(svc), plan)
 		}
 		for _, step := range plan.Steps {

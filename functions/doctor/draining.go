@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed draining.md
@@ -60,10 +61,9 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 		if !ccm.OwnsListeners(svc) {
 			do = fmt.Sprintf("Turn on connection draining for these listeners of the reused %s in the console: without force-override-listeners the annotation does nothing.", b.ID)
 		}
-		r.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Do: do,
+		r.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Do: say.Literal(do),
 			Evidence: map[string]string{"load balancer": b.ID, "syncs an hour": fmt.Sprintf("%.1f", syncs), "listeners": strings.Join(cut, ", ")},
-			Text: fmt.Sprintf("The backends of the Service change often (the controller's Events show %d syncs an hour or more that followed no change of the Service), and connection draining is off for %s of %s: connections to a backend that goes are cut.",
-				often, strings.Join(cut, ", "), b.ID)})
+			Text:     say.F("The backends of the Service change often (the controller's Events show %d syncs an hour or more that followed no change of the Service), and connection draining is off for %s of %s: connections to a backend that goes are cut.", often, strings.Join(cut, ", "), b.ID)})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed drift.md
@@ -41,7 +42,7 @@ func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		evidence := map[string]string{"load balancer": b.ID, "address": b.Address}
 		add := func(severity doctor.Severity, key, text, do string) {
-			r.Add(doctor.Finding{Severity: severity, About: about, Key: key, Text: text, Do: do, Evidence: evidence})
+			r.Add(doctor.Finding{Severity: severity, About: about, Key: key, Text: say.Literal(text), Do: say.Literal(do), Evidence: evidence})
 		}
 		fails, settings := split(ccm.Differences(svc, &b.Instance), func(d ccm.Difference) bool { return d.Fails })
 		// What keeps a load balancer from being reused is another check's.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed eventwriters.md
@@ -67,15 +68,15 @@ func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
 	if len(writers) > 0 {
 		r.Add(doctor.Finding{
 			Severity: doctor.Warning, About: s.OfCluster(), Key: "writers", Evidence: map[string]string{"writers": cut(writers.String())}, Services: writers.services(),
-			Text: "Events in the name of the controller were written by somebody who does not call himself " + usualWriter + ": " + writers.String() + ".",
-			Do:   "Find out who that is, from the API server's audit log. " + onlyController,
+			Text: say.F("Events in the name of the controller were written by somebody who does not call himself %s: %s.", usualWriter, writers.String()),
+			Do:   say.F("Find out who that is, from the API server's audit log. %s", onlyController),
 		})
 	}
 	for _, key := range sorted(lies) {
 		r.Add(doctor.Finding{
 			Severity: doctor.Warning, About: s.OfCluster(), Key: key, Services: lies[key].services(),
-			Text: "Events in the name of the controller " + untrue[key] + ": " + lies[key].String() + ".",
-			Do:   "Find out who wrote them: kubectl get events -o yaml --show-managed-fields, in their namespaces. " + onlyController,
+			Text: say.F("Events in the name of the controller %s: %s.", untrue[key], lies[key].String()),
+			Do:   say.F("Find out who wrote them: kubectl get events -o yaml --show-managed-fields, in their namespaces. %s", onlyController),
 		})
 	}
 	if nobody > 0 {
@@ -168,7 +169,7 @@ func guarded(s *doctor.Snapshot, r *doctor.Report) {
 	default:
 		return
 	}
-	r.Add(doctor.Finding{Severity: doctor.Info, About: s.OfCluster(), Key: "policy", Text: text, Do: do})
+	r.Add(doctor.Finding{Severity: doctor.Info, About: s.OfCluster(), Key: "policy", Text: say.Literal(text), Do: say.Literal(do)})
 }
 
 // A tally counts Events by what they have in common, and knows their Services.

@@ -4,13 +4,13 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -28,15 +28,13 @@ var finalizers = &doctor.Check{
 		Steps: []remedy.Step{step.Touch{}},
 		Plan: func(_ *doctor.Snapshot, _ *corev1.Service, found []doctor.Finding) remedy.Plan {
 			plan := remedy.Plan{Finding: found[0].Text}
-			var asks []string
 			for _, f := range found {
 				if f.Key == "missing" {
 					plan.Finding, plan.Steps = f.Text, []remedy.Step{step.Touch{}}
 				} else {
-					asks = append(asks, f.Do)
+					plan.Ask = plan.Ask.Then(f.Do)
 				}
 			}
-			plan.Ask = strings.Join(asks, " ")
 			return plan
 		},
 	},
@@ -59,7 +57,7 @@ func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
 			want, has, other, foreign = ccm.NLBFinalizer, nlb, ccm.CLBFinalizer, clb
 		}
 		add := func(severity doctor.Severity, key, text, do string) {
-			r.Add(doctor.Finding{Severity: severity, About: doctor.OfService(svc), Key: key, Text: text, Do: do,
+			r.Add(doctor.Finding{Severity: severity, About: doctor.OfService(svc), Key: key, Text: say.Literal(text), Do: say.Literal(do),
 				Evidence: map[string]string{"finalizers": fmt.Sprint(svc.Finalizers), "wants": want}})
 		}
 		switch {

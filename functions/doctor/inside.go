@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed inside.md
@@ -132,9 +133,8 @@ func insideLocal(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	}
 	r.Add(doctor.Finding{Severity: harm(svc), About: about(svc), Key: "local",
 		Evidence: map[string]string{"address": ccm.Address(svc), "nodes without a Pod": cut(strings.Join(without, ", ")), "network": s.Detail.Network},
-		Text: fmt.Sprintf("With externalTrafficPolicy Local the address %s can't be reached from %d of %s, which hold no ready Pod of the Service: %s.",
-			ccm.Address(svc), len(without), ccm.Count(all, "node"), ccm.Clauses(without, shown)),
-		Do: strings.TrimSpace(byName(svc) + " " + way + " " + byHost(s, svc))})
+		Text:     say.F("With externalTrafficPolicy Local the address %s can't be reached from %d of %s, which hold no ready Pod of the Service: %s.", ccm.Address(svc), len(without), ccm.Count(all, "node"), ccm.Clauses(without, shown)),
+		Do:       say.Literal(strings.TrimSpace(byName(svc) + " " + way + " " + byHost(s, svc)))})
 }
 
 // insideListeners looks for what a listener does that nodes, which pass traffic on as it
@@ -152,8 +152,8 @@ func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) 
 		return
 	}
 	add := func(severity doctor.Severity, key, text string) {
-		r.Add(doctor.Finding{Severity: severity, About: about(svc), Key: key, Evidence: map[string]string{"load balancer": b.ID, "address": ccm.Address(svc)}, Text: text,
-			Do: strings.TrimSpace(byName(svc) + " " + byHost(s, svc))})
+		r.Add(doctor.Finding{Severity: severity, About: about(svc), Key: key, Evidence: map[string]string{"load balancer": b.ID, "address": ccm.Address(svc)}, Text: say.Literal(text),
+			Do: say.Literal(strings.TrimSpace(byName(svc) + " " + byHost(s, svc)))})
 	}
 	for _, l := range b.Listeners {
 		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
@@ -219,9 +219,8 @@ func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfBalancer(b.ID), Key: "hairpin", Services: users[b.ID],
 			Evidence: map[string]string{"listeners": cut(strings.Join(at, ", ")), "address": b.Address, "nodes": cut(strings.Join(nodes, ", "))},
-			Text: fmt.Sprintf("No Service has nodes take traffic to %s of the private %s (%s), whose backends are nodes of the cluster: a client on one of them that is sent back to its own node gets no answer (%s).",
-				remedy.List(at, shown), b.ID, b.Address, ccm.Clauses(nodes, shown)),
-			Do: do})
+			Text:     say.F("No Service has nodes take traffic to %s of the private %s (%s), whose backends are nodes of the cluster: a client on one of them that is sent back to its own node gets no answer (%s).", remedy.List(at, shown), b.ID, b.Address, ccm.Clauses(nodes, shown)),
+			Do:       say.Literal(do)})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -92,14 +93,14 @@ func (g *goneLook) apiServer() {
 	none := fmt.Sprintf("The API server has the address %s:%d, which no load balancer of the region has, of %s listed", address, apiServerPort, ccm.Count(g.count[false], "CLB"))
 	sure := fmt.Sprintf("Make sure: aliyun slb DescribeLoadBalancers --RegionId %s --Address %s.", g.Region, address)
 	f := doctor.Finding{Severity: doctor.Critical, About: g.OfCluster(), Key: "api-server", Evidence: map[string]string{"address": address},
-		Text: none + ": its load balancer is gone.",
-		Do:   sure + " If it is gone, nothing brings it back: only the cluster can be made again. Ask Alibaba Cloud before you do, and save what runs in it.",
+		Text: say.F("%s: its load balancer is gone.", none),
+		Do:   say.Literal(sure).And("If it is gone, nothing brings it back: only the cluster can be made again. Ask Alibaba Cloud before you do, and save what runs in it."),
 	}
 	if g.Answers() {
 		// The list may be limited by resource; or who asks is on a master.
 		f.Severity = doctor.Warning
-		f.Text = none + ". It still answers here: permissions hide the load balancer, or it is gone and another way leads to the API server."
-		f.Do = sure + " If permissions hide it, allow the survey to list it. If it is gone, nothing brings it back: only the cluster can be made again. Ask Alibaba Cloud before you do, and save what runs in it while the API server answers."
+		f.Text = say.F("%s. It still answers here: permissions hide the load balancer, or it is gone and another way leads to the API server.", none)
+		f.Do = say.Literal(sure).And("If permissions hide it, allow the survey to list it. If it is gone, nothing brings it back: only the cluster can be made again. Ask Alibaba Cloud before you do, and save what runs in it while the API server answers.")
 	}
 	g.report.Add(f)
 }
@@ -170,8 +171,8 @@ func (g *goneLook) lost(svc *corev1.Service, b *doctor.LoadBalancer) {
 		do = fmt.Sprintf("%s If the controller made it for this Service alone, give it its tag: %s. If a person made it, name it: %s.", why, tag, ccm.SetCommand(svc, "id", b.ID))
 	}
 	g.report.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "lost", Evidence: map[string]string{"load balancer": b.ID, "address": ccm.Address(svc)},
-		Text: fmt.Sprintf("%s of the Service still exists, and the controller does not find it: it has lost the tag %s and its name. Its backends stay as they are.", b.ID, ccm.NameTag),
-		Do:   do})
+		Text: say.F("%s of the Service still exists, and the controller does not find it: it has lost the tag %s and its name. Its backends stay as they are.", b.ID, ccm.NameTag),
+		Do:   say.Literal(do)})
 }
 
 // add reports a load balancer that is gone.
@@ -186,21 +187,21 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 	again := "Have the controller make a new one, with a new address: " + anew(svc) + ". Or delete the Service and create it again. A controller that remembers the old creation may need a restart."
 	switch {
 	case id != "" && address == "":
-		f.Text = fmt.Sprintf("The Service names the load balancer %s, which does not exist in the region: it never comes up.", what)
-		f.Do = fmt.Sprintf("Name one that exists: %s. Or have the controller make one: %s.", set(svc, "id"), ccm.RemoveCommand(svc, "id"))
+		f.Text = say.F("The Service names the load balancer %s, which does not exist in the region: it never comes up.", what)
+		f.Do = say.F("Name one that exists: %s. Or have the controller make one: %s.", set(svc, "id"), ccm.RemoveCommand(svc, "id"))
 	case id != "":
-		f.Text = fmt.Sprintf("The Service names the load balancer %s, which does not exist in the region: nobody answers at %s.", what, address)
-		f.Do = "Delete the Service and create it again, with the annotation of one that exists or without it: its address changes, and while the Service has its old one the controller takes no other."
+		f.Text = say.F("The Service names the load balancer %s, which does not exist in the region: nobody answers at %s.", what, address)
+		f.Do = say.F("Delete the Service and create it again, with the annotation of one that exists or without it: its address changes, and while the Service has its old one the controller takes no other.")
 	case name(svc) == ingress:
 		f.Key = "ingress"
-		f.Text = fmt.Sprintf("The load balancer %s of the cluster's ingress is gone: nobody answers%s, for all that comes in by Ingresses.", what, at(address))
-		f.Do = sure + again + " The manifest to create it again is on the page of this check: lbremedy doctor checks lb-gone. Afterwards point the DNS names of the Ingresses to the new address."
+		f.Text = say.F("The load balancer %s of the cluster's ingress is gone: nobody answers%s, for all that comes in by Ingresses.", what, at(address))
+		f.Do = say.F("%s%s The manifest to create it again is on the page of this check: lbremedy doctor checks lb-gone. Afterwards point the DNS names of the Ingresses to the new address.", sure, again)
 	case was == "":
-		f.Text = fmt.Sprintf("No load balancer of the region has the address %s of the Service, of %s listed: nobody answers there, and the controller makes no other while the Service is as it is.", address, ccm.Count(g.count[ccm.NLB(svc)], kind(svc)))
-		f.Do = sure + again
+		f.Text = say.F("No load balancer of the region has the address %s of the Service, of %s listed: nobody answers there, and the controller makes no other while the Service is as it is.", address, ccm.Count(g.count[ccm.NLB(svc)], kind(svc)))
+		f.Do = say.F("%s%s", sure, again)
 	default:
-		f.Text = fmt.Sprintf("The load balancer %s of the Service is gone: nobody answers%s, and the controller makes no other while the Service is as it is.", what, at(address))
-		f.Do = sure + again
+		f.Text = say.F("The load balancer %s of the Service is gone: nobody answers%s, and the controller makes no other while the Service is as it is.", what, at(address))
+		f.Do = say.F("%s%s", sure, again)
 	}
 	g.report.Add(f)
 }
@@ -245,15 +246,15 @@ func fixLBGone(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) 
 	switch b, err := s.Left(svc); {
 	case id != "" || err != nil:
 	case b != nil && doubt(s, svc, b) == "":
-		p.Ask = ""
-		p.Note = fmt.Sprintf("With this tag the controller deletes %s when the Service is deleted.", b.ID)
+		p.Ask = nil
+		p.Note = say.F("With this tag the controller deletes %s when the Service is deleted.", b.ID)
 		p.Steps = []remedy.Step{step.TagLB{LB: b.ID, Key: ccm.NameTag, Value: ccm.DefaultName(svc), Network: b.NLB != nil}, step.Touch{}}
 	case b == nil && was != "":
 		if gone, err := look.gone(svc, was); err != nil || !gone {
 			return p
 		}
-		p.Ask, p.Risk = "", remedy.High
-		p.Note = "The new load balancer has another address. A controller that still remembers the token of the old creation may need a restart. The other way is to delete the Service and create it again."
+		p.Ask, p.Risk = nil, remedy.High
+		p.Note = say.F("The new load balancer has another address. A controller that still remembers the token of the old creation may need a restart. The other way is to delete the Service and create it again.")
 		p.Steps = []remedy.Step{step.Touch{}}
 		if ccm.Synced(svc) {
 			p.Steps = []remedy.Step{step.ClearStatus{Was: svc.Status.LoadBalancer.Ingress}, step.Touch{}}

@@ -41,7 +41,7 @@ func TestLBGonePlans(t *testing.T) {
 				for _, step := range plan.Steps {
 					got[name(svc)] = append(got[name(svc)], step.Kind())
 				}
-				if (plan.Ask == "") != (len(plan.Steps) > 0) {
+				if (len(plan.Ask) == 0) != (len(plan.Steps) > 0) {
 					t.Errorf("%s: the plan for %s asks and does: %+v", file, name(svc), plan)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed listenersmissing.md
@@ -115,8 +116,8 @@ func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *docto
 		verb = "has"
 	}
 	r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"load balancer": b.ID, "address": b.Address, "ports": strings.Join(lacks, ", ")},
-		Text: fmt.Sprintf("%s of the Service %s no listener on the reused %s, and without force-override-listeners: \"true\" the controller makes none: no traffic arrives there.", strings.Join(lacks, ", "), verb, b.ID),
-		Do:   fmt.Sprintf("Make the listener in the console, with the group of the Service (%s), or %s", strings.Join(groups, ", "), override)})
+		Text: say.F(`%s of the Service %s no listener on the reused %s, and without force-override-listeners: "true" the controller makes none: no traffic arrives there.`, strings.Join(lacks, ", "), verb, b.ID),
+		Do:   say.F("Make the listener in the console, with the group of the Service (%s), or %s", strings.Join(groups, ", "), override)})
 }
 
 // forceOverride is the annotation by which a Service has the controller set the
@@ -140,18 +141,18 @@ func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.
 	case g == nil && !ccm.Synced(svc):
 		return // the first sync makes the group
 	case g == nil:
-		f.Text = fmt.Sprintf("The listener %s of the reused %s sends to %s, and the Service has no group there (%s): its traffic does not reach the Service.", at.key, b.ID, to, groupFor(s, svc, p))
-		f.Do = fmt.Sprintf("If the port is meant for the Service, wake the controller, which makes the group: %s. Then have the listener use it in the console, or %s", ccm.WakeCommand(svc), override)
+		f.Text = say.F("The listener %s of the reused %s sends to %s, and the Service has no group there (%s): its traffic does not reach the Service.", at.key, b.ID, to, groupFor(s, svc, p))
+		f.Do = say.F("If the port is meant for the Service, wake the controller, which makes the group: %s. Then have the listener use it in the console, or %s", ccm.WakeCommand(svc), override)
 	case g.Rules > 0 || at.group == g.ID && !at.stopped:
 		return
 	case at.group == g.ID:
 		f.Key = "stopped/" + at.key
-		f.Text = fmt.Sprintf("The listener %s of the reused %s is stopped, and without force-override-listeners: \"true\" the controller does not start it: no traffic arrives there.", at.key, b.ID)
-		f.Do = "If the port is to serve, start the listener in the console, or " + override
+		f.Text = say.F(`The listener %s of the reused %s is stopped, and without force-override-listeners: "true" the controller does not start it: no traffic arrives there.`, at.key, b.ID)
+		f.Do = say.F("If the port is to serve, start the listener in the console, or %s", override)
 	default:
 		f.Evidence["group of the Service"] = g.ID
-		f.Text = fmt.Sprintf("The listener %s of the reused %s sends to %s and not to the Service's group %s (%s): its traffic does not reach the Service.", at.key, b.ID, to, g.ID, g.Name)
-		f.Do = fmt.Sprintf("If the port is meant for the Service, have the listener use %s in the console, or %s", g.ID, override)
+		f.Text = say.F("The listener %s of the reused %s sends to %s and not to the Service's group %s (%s): its traffic does not reach the Service.", at.key, b.ID, to, g.ID, g.Name)
+		f.Do = say.F("If the port is meant for the Service, have the listener use %s in the console, or %s", g.ID, override)
 	}
 	r.Add(f)
 }

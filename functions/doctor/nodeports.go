@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed nodeports.md
@@ -83,9 +84,8 @@ func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports) {
 	list := strings.Join(ports, ",")
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "local-ports",
 		Evidence: map[string]string{"node ports": list, "local ports": local.String()},
-		Text: fmt.Sprintf("Nodes take the ports for connections of their own from %s, where the Service has %s: a connection that gets the same port fails now and then, and nobody sees why. Node ports there: %s.",
-			local, ccm.Count(len(ports), "node port"), strings.Join(ports, ", ")),
-		Do: do + fmt.Sprintf(" these ports free on every node: sysctl -w net.ipv4.ip_local_reserved_ports=%s. If the nodes have another range, write it to the policy file: survey.localPorts.", list)})
+		Text:     say.F("Nodes take the ports for connections of their own from %s, where the Service has %s: a connection that gets the same port fails now and then, and nobody sees why. Node ports there: %s.", local, ccm.Count(len(ports), "node port"), strings.Join(ports, ", ")),
+		Do:       say.F("%s these ports free on every node: sysctl -w net.ipv4.ip_local_reserved_ports=%s. If the nodes have another range, write it to the policy file: survey.localPorts.", do, list)})
 }
 
 // unread reports annotations for a load balancer on a Service that gets none.
@@ -101,10 +101,8 @@ func unread(r *doctor.Report, svc *corev1.Service, known names) {
 	}
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "annotations",
 		Evidence: map[string]string{"type": string(svc.Spec.Type), "annotations": strings.Join(found, ", ")},
-		Text: fmt.Sprintf("The Service is of type NodePort and has %s for a load balancer, which nobody reads: %s. Only Services of type LoadBalancer get listeners.",
-			ccm.Count(len(found), "annotation"), ccm.Clauses(found, 5)),
-		Do: fmt.Sprintf(`If it is to have a load balancer: kubectl -n %[1]s patch service %[2]s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'. If not: kubectl -n %[1]s annotate service %[2]s %[3]s.`,
-			svc.Namespace, svc.Name, strings.Join(keys, " "))})
+		Text:     say.F("The Service is of type NodePort and has %s for a load balancer, which nobody reads: %s. Only Services of type LoadBalancer get listeners.", ccm.Count(len(found), "annotation"), ccm.Clauses(found, 5)),
+		Do:       say.F(`If it is to have a load balancer: kubectl -n %[1]s patch service %[2]s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'. If not: kubectl -n %[1]s annotate service %[2]s %[3]s.`, svc.Namespace, svc.Name, strings.Join(keys, " "))})
 }
 
 // reach reports through which nodes the node ports of a Service lead to its Pods, and
@@ -129,12 +127,12 @@ func reach(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	evidence := map[string]string{"nodes": fmt.Sprint(len(nodes)), "with a public address": strings.Join(public, ", ")}
 	if len(public) == 0 {
 		r.Add(doctor.Finding{Severity: doctor.Info, About: about, Key: "outside", Evidence: evidence,
-			Text: fmt.Sprintf("No ready node, of %d, has a public address: the node ports of the Service are reached from within the VPC, and from what is connected to it, alone.", len(nodes)),
-			Do:   "To reach it from outside, make it a Service of type LoadBalancer, or give a node an EIP and let the port through in its security group."})
+			Text: say.F("No ready node, of %d, has a public address: the node ports of the Service are reached from within the VPC, and from what is connected to it, alone.", len(nodes)),
+			Do:   say.F("To reach it from outside, make it a Service of type LoadBalancer, or give a node an EIP and let the port through in its security group.")})
 	} else {
 		r.Add(doctor.Finding{Severity: doctor.Info, About: about, Key: "outside", Evidence: evidence,
-			Text: fmt.Sprintf("From outside the VPC the node ports of the Service are reached through the public address of %d of %s alone, where its security group lets them through: %s.", len(public), ccm.Count(len(nodes), "node"), ccm.Clauses(public, 5)),
-			Do:   "Nothing, if that is meant. If nobody outside is to reach it, close the node ports in the security group of these nodes; if everybody is, make it a Service of type LoadBalancer."})
+			Text: say.F("From outside the VPC the node ports of the Service are reached through the public address of %d of %s alone, where its security group lets them through: %s.", len(public), ccm.Count(len(nodes), "node"), ccm.Clauses(public, 5)),
+			Do:   say.F("Nothing, if that is meant. If nobody outside is to reach it, close the node ports in the security group of these nodes; if everybody is, make it a Service of type LoadBalancer.")})
 	}
 	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		localNodes(s, r, svc, nodes)
@@ -167,10 +165,8 @@ func localNodes(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, nodes
 	}
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "local",
 		Evidence: map[string]string{"nodes": fmt.Sprint(len(nodes)), "without a Pod": strings.Join(empty, ", ")},
-		Text: fmt.Sprintf("The Service has externalTrafficPolicy: Local, and %d of %s %s none of its ready Pods: what comes to its node ports there is dropped: %s.",
-			len(empty), ccm.Count(len(nodes), "node"), holds(len(empty)), ccm.Clauses(empty, 5)),
-		Do: fmt.Sprintf(`Send clients to the nodes that hold a Pod alone, or run one on every node, by a DaemonSet. Or let every node pass the traffic on, whose source address is lost then: kubectl -n %s patch service %s --type=merge -p '{"spec":{"externalTrafficPolicy":"Cluster"}}'.`,
-			svc.Namespace, svc.Name)})
+		Text:     say.F("The Service has externalTrafficPolicy: Local, and %d of %s %s none of its ready Pods: what comes to its node ports there is dropped: %s.", len(empty), ccm.Count(len(nodes), "node"), holds(len(empty)), ccm.Clauses(empty, 5)),
+		Do:       say.F(`Send clients to the nodes that hold a Pod alone, or run one on every node, by a DaemonSet. Or let every node pass the traffic on, whose source address is lost then: kubectl -n %s patch service %s --type=merge -p '{"spec":{"externalTrafficPolicy":"Cluster"}}'.`, svc.Namespace, svc.Name)})
 }
 
 // holds returns the verb for that many: "holds" for one, else "hold".

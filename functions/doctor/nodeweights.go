@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed nodeweights.md
@@ -120,8 +121,8 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 	}
 	f := doctor.Finding{Severity: doctor.Info, About: about(svc), Key: strings.ToLower(fmt.Sprintf("%s:%d", p.Protocol, p.Port)), Evidence: map[string]string{"CCM": v.String(), "scheduler": scheduler}}
 	if w.shared && w.own == 0 {
-		f.Text = fmt.Sprintf("Behind port %d the nodes have the weight 0 in Local mode, as the annotation weight says: the Pods get no traffic.", p.Port)
-		f.Do = "Nothing, if others in the group are to have all of it. If not: " + set(svc, "weight") + "."
+		f.Text = say.F("Behind port %d the nodes have the weight 0 in Local mode, as the annotation weight says: the Pods get no traffic.", p.Port)
+		f.Do = say.F("Nothing, if others in the group are to have all of it. If not: %s.", set(svc, "weight"))
 		r.Add(f)
 		return
 	}
@@ -142,10 +143,10 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 		}
 	}
 	f.Evidence["least"], f.Evidence["most"] = percentage(least), percentage(most)
-	f.Text = fmt.Sprintf("Behind port %d the nodes get traffic in Local mode %s (scheduler %s): %s, so that of all traffic a Pod gets from %s to %s.", p.Port, w.rule(), scheduler, ccm.Clauses(clauses, shown), percentage(least), percentage(most))
-	f.Do = "Nothing: the Pods get about the same."
+	f.Text = say.F("Behind port %d the nodes get traffic in Local mode %s (scheduler %s): %s, so that of all traffic a Pod gets from %s to %s.", p.Port, w.rule(), scheduler, ccm.Clauses(clauses, shown), percentage(least), percentage(most))
+	f.Do = say.F("Nothing: the Pods get about the same.")
 	if most >= uneven*least {
-		f.Severity, f.Do = doctor.Warning, strings.TrimSpace(w.way()+" Spread the Pods evenly over the nodes, with topologySpreadConstraints on the label kubernetes.io/hostname.")
+		f.Severity, f.Do = doctor.Warning, say.Literal(strings.TrimSpace(w.way()+" Spread the Pods evenly over the nodes, with topologySpreadConstraints on the label kubernetes.io/hostname."))
 	}
 	r.Add(f)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -44,8 +45,8 @@ func findNotRenamable(s *doctor.Snapshot, r *doctor.Report) {
 		if doubt := doubt(s, svc, b); doubt != "" {
 			do = doubt + " Don't rename it. If it is this Service's alone, tag it: " + ccm.TagCommand(svc, s.Region, b.ID, ccm.NameTag, tag) + "."
 		}
-		r.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Do: do, Evidence: map[string]string{"load balancer": b.ID, "name": b.Name, "address": b.Address},
-			Text: fmt.Sprintf("%s has no tag %s: %s, as controllers before v1.9.3.10 made them: the controller finds it by its name %s alone, and who renames it takes it from the Service.", b.ID, ccm.NameTag, tag, b.Name)})
+		r.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Do: say.Literal(do), Evidence: map[string]string{"load balancer": b.ID, "name": b.Name, "address": b.Address},
+			Text: say.F("%s has no tag %s: %s, as controllers before v1.9.3.10 made them: the controller finds it by its name %s alone, and who renames it takes it from the Service.", b.ID, ccm.NameTag, tag, b.Name)})
 	}
 }
 
@@ -57,7 +58,7 @@ func fixNotRenamable(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Fin
 		p.Ask = found[0].Do
 		return p
 	}
-	p.Note = fmt.Sprintf("With this tag the controller deletes %s when the Service is deleted, as it does now while the name stands.", b.ID)
+	p.Note = say.F("With this tag the controller deletes %s when the Service is deleted, as it does now while the name stands.", b.ID)
 	p.Steps = []remedy.Step{step.TagLB{LB: b.ID, Key: ccm.NameTag, Value: ccm.DefaultName(svc), Network: b.NLB != nil}}
 	return p
 }

@@ -36,7 +36,7 @@ func TestNotRenamablePlans(t *testing.T) {
 				}
 			}
 			plan := fixNotRenamable(s, svc, []doctor.Finding{f})
-			if len(plan.Steps) != steps[name(svc)] || len(plan.Steps) == 0 && plan.Ask == "" {
+			if len(plan.Steps) != steps[name(svc)] || len(plan.Steps) == 0 && len(plan.Ask) == 0 {
 				t.Errorf("%s: the plan for %s is %+v", file, name(svc), plan)
 			}
 			for _, step := range plan.Steps {

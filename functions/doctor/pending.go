@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed pending.md
@@ -93,8 +94,8 @@ func findPending(s *doctor.Snapshot, r *doctor.Report) {
 			r.Unknown(about(svc), fmt.Errorf("why it waits: %w", err))
 		}
 		r.Add(doctor.Finding{
-			Severity: doctor.Critical, About: about(svc), Evidence: evidence, Do: do,
-			Text: fmt.Sprintf("The Service has waited for its load balancer for %s, %s.", round(waited), why),
+			Severity: doctor.Critical, About: about(svc), Evidence: evidence, Do: say.Literal(do),
+			Text: say.F("The Service has waited for its load balancer for %s, %s.", round(waited), why),
 		})
 	}
 }
@@ -133,8 +134,8 @@ func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
 	case v.Before(speaks):
 		r.Add(doctor.Finding{
 			Severity: doctor.Warning, About: s.OfCluster(), Key: "old", Evidence: map[string]string{"CCM": v.String(), "needs": speaks.String()},
-			Text: fmt.Sprintf("CCM %s writes no Events about Services, so that nobody hears of a sync that fails, lbremedy neither.", v),
-			Do:   fmt.Sprintf("Upgrade the controller, to %s or later.", speaks),
+			Text: say.F("CCM %s writes no Events about Services, so that nobody hears of a sync that fails, lbremedy neither.", v),
+			Do:   say.F("Upgrade the controller, to %s or later.", speaks),
 		})
 		return
 	}
@@ -142,9 +143,8 @@ func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
 		if waited := waits(s, svc); waited >= tooLong && !slices.ContainsFunc(s.Events[svc.UID], byController) {
 			r.Add(doctor.Finding{
 				Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"CCM": v.String()},
-				Text: fmt.Sprintf("The Service has waited for its load balancer for %s, and CCM %s, which writes Events, has written none about it in the last hour.", round(waited), v),
-				Do: "Wake the controller, since some failures it tells of once and does not try again: " + ccm.WakeCommand(svc) + ". If that brings no Event, look whether it runs, and what it logs: " +
-					remedy.LogQuery(name(svc)) + ". If it says nothing there, open a ticket with Alibaba Cloud.",
+				Text: say.F("The Service has waited for its load balancer for %s, and CCM %s, which writes Events, has written none about it in the last hour.", round(waited), v),
+				Do:   say.F("Wake the controller, since some failures it tells of once and does not try again: %s. If that brings no Event, look whether it runs, and what it logs: %s. If it says nothing there, open a ticket with Alibaba Cloud.", ccm.WakeCommand(svc), remedy.LogQuery(name(svc))),
 			})
 		}
 	}

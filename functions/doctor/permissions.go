@@ -9,6 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed permissions.md
@@ -79,8 +80,8 @@ func gap(s *doctor.Snapshot, r *doctor.Report, g ccm.Gap, prefix string, severit
 		}
 		r.Add(doctor.Finding{Severity: severity, About: s.OfCluster(), Key: prefix + key,
 			Evidence: map[string]string{"role": role, "actions": strings.Join(actions, ", ")},
-			Text:     fmt.Sprintf("%s %s that %s: %s.", calls, ccm.Count(len(actions), "action"), fmt.Sprintf(how, role), ccm.Clauses(actions, 8)),
-			Do:       do})
+			Text:     say.F("%s %s that %s: %s.", calls, ccm.Count(len(actions), "action"), fmt.Sprintf(how, role), ccm.Clauses(actions, 8)),
+			Do:       say.Literal(do)})
 	}
 	add("missing", "the masters' RAM role %s does not allow", g.Absent, "Allow them: "+ccm.AllowCommand(role, g.Absent)+taken)
 	add("limited", "the masters' RAM role %s allows under conditions or for some resources only", g.Limited,

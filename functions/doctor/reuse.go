@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -79,7 +80,7 @@ type reuseLook struct {
 }
 
 func (l *reuseLook) add(severity doctor.Severity, key, text, do string) {
-	l.report.Add(doctor.Finding{Severity: severity, About: about(l.svc), Key: key, Text: text, Do: do, Evidence: map[string]string{"load balancer": l.id}})
+	l.report.Add(doctor.Finding{Severity: severity, About: about(l.svc), Key: key, Text: say.Literal(text), Do: say.Literal(do), Evidence: map[string]string{"load balancer": l.id}})
 }
 
 // failing is critical for a Service that was never up: its syncs fail now. What is up
@@ -341,7 +342,7 @@ func (l *reuseLook) namesakes(b *doctor.LoadBalancer, names []string) {
 // the controller made for it, and has the type of address that it has.
 func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	var edits []step.Edit
-	var texts, asks []string
+	var text, ask say.Text
 	b, err := s.Balancer(svc)
 	up := err == nil && b != nil && ccm.Synced(svc) && has(svc, b)
 	for _, f := range found {
@@ -351,15 +352,15 @@ func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) r
 		case up && f.Key == "address-type":
 			edits = append(edits, step.With(svc, "address-type", b.AddressType))
 		default:
-			asks = append(asks, f.Text+" "+f.Do)
+			ask = ask.Then(f.Text).Then(f.Do)
 			continue
 		}
-		texts = append(texts, f.Text)
+		text = text.Then(f.Text)
 	}
 	if len(edits) == 0 {
-		return remedy.Plan{Finding: "Which load balancer the Service is to have only a person can say.", Ask: strings.Join(asks, " ")}
+		return remedy.Plan{Finding: say.F("Only a person can decide which load balancer the Service uses."), Ask: ask}
 	}
-	return remedy.Plan{Finding: strings.Join(texts, " "), Steps: []remedy.Step{step.Together(edits...)}, Ask: strings.Join(asks, " ")}
+	return remedy.Plan{Finding: text, Steps: []remedy.Step{step.Together(edits...)}, Ask: ask}
 }
 
 // unnamed reports whether the controller finds this load balancer for the Service, and

@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed room.md
@@ -91,8 +92,8 @@ func (m *measuring) measure(f doctor.Finding, used float64, of limit, what, do s
 	if at < tight {
 		return
 	}
-	f.Severity, f.Do = level(at), do
-	f.Text = fmt.Sprintf("%s: %s of %s %s (%d %%).", what, figure(used), said, figure(total), at)
+	f.Severity, f.Do = level(at), say.Literal(do)
+	f.Text = say.F("%s: %s of %s %s (%d %%).", what, figure(used), said, figure(total), at)
 	f.Evidence = map[string]string{"limit": of.name, "used": figure(used), "total": figure(total)}
 	m.report.Add(f)
 }
@@ -237,8 +238,8 @@ func (m *measuring) vswitches() {
 		}
 		m.report.Add(doctor.Finding{
 			Severity: level(at), About: doctor.About{Kind: doctor.Network, Name: id},
-			Text: fmt.Sprintf("The vSwitch %s in %s has %d of %s addresses left (%d %% are used).", id, v.Zone, v.Free, figure(all), at),
-			Do:   "Add a vSwitch in the same zone to the cluster, and name it for new Services with the annotation vswitch-id, or zone-maps of an NLB.",
+			Text: say.F("The vSwitch %s in %s has %d of %s addresses left (%d %% are used).", id, v.Zone, v.Free, figure(all), at),
+			Do:   say.F("Add a vSwitch in the same zone to the cluster, and name it for new Services with the annotation vswitch-id, or zone-maps of an NLB."),
 			Evidence: map[string]string{
 				"free": strconv.FormatInt(v.Free, 10), "total": figure(all), "block": v.CIDR,
 			},

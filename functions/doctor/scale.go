@@ -7,6 +7,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed scale.md
@@ -37,7 +38,7 @@ func findScale(s *doctor.Snapshot, r *doctor.Report) {
 		if n <= most {
 			return
 		}
-		f.Severity, f.Text, f.Do = doctor.Warning, fmt.Sprintf(text, n, most), do
+		f.Severity, f.Text, f.Do = doctor.Warning, say.Literal(fmt.Sprintf(text, n, most)), say.Literal(do)
 		f.Evidence = map[string]string{"number": fmt.Sprint(n), "threshold": fmt.Sprint(most)}
 		r.Add(f)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -113,8 +114,8 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 	}
 	r.Add(doctor.Finding{
 		Severity: doctor.Critical, About: about(svc), Key: "hash", Evidence: evidence,
-		Text: fmt.Sprintf("The Service was changed %s ago and has not been synced in full since: its hash label does not fit it. %s.", round(lasted), why),
-		Do:   "Look at the controller's log: " + remedy.LogQuery(name(svc)) + ". If it says nothing there, wake it: " + ccm.WakeCommand(svc) + ".",
+		Text: say.F("The Service was changed %s ago and has not been synced in full since: its hash label does not fit it. %s.", round(lasted), why),
+		Do:   say.F("Look at the controller's log: %s. If it says nothing there, wake it: %s.", remedy.LogQuery(name(svc)), ccm.WakeCommand(svc)),
 	})
 	return true, nil
 }
@@ -150,8 +151,8 @@ func unheard(s *doctor.Snapshot, r *doctor.Report) {
 	}
 	r.Add(doctor.Finding{
 		Severity: doctor.Critical, About: s.OfCluster(), Key: "exporter", Evidence: map[string]string{"heard": s.Heard.UTC().Format(time.RFC3339)},
-		Text: fmt.Sprintf("No exporter of the cluster has given a sign of life for %s: nobody hears of a sync that fails, and after an hour the Events of it are gone.", round(silence)),
-		Do:   "Start the exporter, or lbremedy up; lbremedy ledger shows when it runs again.",
+		Text: say.F("No exporter of the cluster has given a sign of life for %s: nobody hears of a sync that fails, and after an hour the Events of it are gone.", round(silence)),
+		Do:   say.F("Start the exporter, or lbremedy up; lbremedy ledger shows when it runs again."),
 	})
 }
 
@@ -213,8 +214,8 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	}
 	r.Add(doctor.Finding{
 		Severity: doctor.Critical, About: about(svc), Key: "missed", Evidence: evidence,
-		Text: fmt.Sprintf("The Service fails and lbremedy has no case of it, since no failure of it has come through: %s.", strings.TrimSuffix(why, ".")),
-		Do:   do,
+		Text: say.F("The Service fails and lbremedy has no case of it, since no failure of it has come through: %s.", strings.TrimSuffix(why, ".")),
+		Do:   say.Literal(do),
 	})
 }
 
@@ -243,8 +244,8 @@ func swallowed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		r.Add(doctor.Finding{
 			Severity: doctor.Warning, About: about(svc), Key: "events/" + component,
 			Evidence: map[string]string{"events": fmt.Sprint(n), "newest": newest},
-			Text:     fmt.Sprintf("%s has written %s about the Service in the last hour: beyond %d its filter lets one through in five minutes, so that failures go unheard.", component, ccm.Count(n, "Event"), burst),
-			Do:       "Find out what changes the Service or its endpoints so often, or why its syncs fail: kubectl -n " + svc.Namespace + " describe service " + svc.Name + ".",
+			Text:     say.F("%s has written %s about the Service in the last hour: beyond %d its filter lets one through in five minutes, so that failures go unheard.", component, ccm.Count(n, "Event"), burst),
+			Do:       say.F("Find out what changes the Service or its endpoints so often, or why its syncs fail: kubectl -n %s describe service %s.", svc.Namespace, svc.Name),
 		})
 	}
 }

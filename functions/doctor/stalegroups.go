@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed stalegroups.md
@@ -138,8 +139,8 @@ func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 	if len(want) > 0 && len(missing) == len(want) && len(p.s.Ready(p.svc, p.port)) > 0 {
 		f.Severity = doctor.Critical // no traffic gets through
 	}
-	f.Text = fmt.Sprintf("Behind port %d of the Service on %s: %s.", p.port.Port, p.b.ID, strings.Join(parts, ", and "))
-	f.Do = "Look why the controller does not bring them up to date: " + remedy.LogQuery(name(p.svc)) + ". If it says nothing, wake it: " + ccm.WakeCommand(p.svc) + "."
+	f.Text = say.F("Behind port %d of the Service on %s: %s.", p.port.Port, p.b.ID, strings.Join(parts, ", and "))
+	f.Do = say.F("Look why the controller does not bring them up to date: %s. If it says nothing, wake it: %s.", remedy.LogQuery(name(p.svc)), ccm.WakeCommand(p.svc))
 	r.Add(f)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -74,14 +75,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // flannel takes the annotation away: Flannel gives Pods no interface of the VPC.
 func flannel(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, s sorted) (remedy.Plan, error) {
 	plan := remedy.Plan{
-		Finding: fmt.Sprintf("The annotation %s says eni, so that Pods are to be the backends, and the cluster's network plug-in is Flannel, which gives Pods no network interface. %s", ccm.BackendType, s.says(cluster.VPC)),
-		Note:    "Nodes are the backends then, and reach the Pods.",
+		Finding: say.F("The annotation %s says eni, so that Pods are to be the backends, and the cluster's network plug-in is Flannel, which gives Pods no network interface. %s", ccm.BackendType, s.says(cluster.VPC)),
+		Note:    say.F("Nodes are the backends then, and reach the Pods."),
 	}
 	for _, p := range c.Service.Spec.Ports {
 		if p.NodePort == 0 {
-			plan.Note = ""
-			plan.Ask = fmt.Sprintf("Give the Service node ports and take the annotation away: kubectl -n %s patch service %s --type=merge -p '{\"metadata\":{\"annotations\":{\"%s\":null}},\"spec\":{\"allocateLoadBalancerNodePorts\":true}}'. Without node ports nodes can't be its backends.",
-				c.Service.Namespace, c.Service.Name, ccm.BackendType)
+			plan.Note = nil
+			plan.Ask = say.F(`Give the Service node ports and take the annotation away: kubectl -n %s patch service %s --type=merge -p '{"metadata":{"annotations":{"%s":null}},"spec":{"allocateLoadBalancerNodePorts":true}}'. Without node ports nodes can't be its backends.`, c.Service.Namespace, c.Service.Name, ccm.BackendType)
 			return plan, nil
 		}
 	}
@@ -92,9 +92,8 @@ func flannel(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, s sorte
 // byDefault answers where the controller takes Pods by its own configuration.
 func byDefault(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 	return remedy.Plan{
-		Finding: fmt.Sprintf("The controller takes Pods for the backends though the Service does not ask for it, and the cluster's network plug-in is Flannel, which gives Pods no network interface. %s", s.says(cluster.VPC)),
-		Ask: fmt.Sprintf("Set serviceBackendType in the controller's cloud-config to ecs, and take SERVICE_FORCE_BACKEND_ENI out of its environment; that helps all Services. For this one alone: kubectl -n %s annotate service %s %s=ecs --overwrite.",
-			c.Service.Namespace, c.Service.Name, ccm.BackendType),
+		Finding: say.F("The controller takes Pods for the backends though the Service does not ask for it, and the cluster's network plug-in is Flannel, which gives Pods no network interface. %s", s.says(cluster.VPC)),
+		Ask:     say.F("Set serviceBackendType in the controller's cloud-config to ecs, and take SERVICE_FORCE_BACKEND_ENI out of its environment; that helps all Services. For this one alone: kubectl -n %s annotate service %s %s=ecs --overwrite.", c.Service.Namespace, c.Service.Name, ccm.BackendType),
 	}
 }
 
@@ -105,26 +104,24 @@ func unsure(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 		plugin = fmt.Sprintf("The cluster's network plug-in is %s.", cluster.Network)
 	}
 	return remedy.Plan{
-		Finding: plugin + " " + s.says(cluster.VPC),
-		Ask: fmt.Sprintf("If the plug-in gives Pods no network interface of the VPC, let nodes be the backends: kubectl -n %s annotate service %s %s=ecs --overwrite; the Service needs node ports then. If it does, look why the Pods named have none.",
-			c.Service.Namespace, c.Service.Name, ccm.BackendType),
+		Finding: say.F("%s %s", plugin, s.says(cluster.VPC)),
+		Ask:     say.F("If the plug-in gives Pods no network interface of the VPC, let nodes be the backends: kubectl -n %s annotate service %s %s=ecs --overwrite; the Service needs node ports then. If it does, look why the Pods named have none.", c.Service.Namespace, c.Service.Name, ccm.BackendType),
 	}
 }
 
 // terway answers where each Pod has an address of the VPC, and its interface shows late.
 func terway(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
-	plan := remedy.Plan{Finding: fmt.Sprintf("The cluster's network plug-in is %s. %s", cluster.Network, s.says(cluster.VPC)), Cause: s.nodes()}
+	plan := remedy.Plan{Finding: say.F("The cluster's network plug-in is %s. %s", cluster.Network, s.says(cluster.VPC)), Cause: s.nodes()}
 	switch {
 	case len(s.outside) > 0:
-		plan.Ask = fmt.Sprintf("Look where these addresses come from: Terway gives Pods addresses of the VPC. %s Or let nodes be the backends: kubectl -n %s annotate service %s %s=ecs --overwrite; the Service needs node ports then.",
-			s.outside.anew(c.Service), c.Service.Namespace, c.Service.Name, ccm.BackendType)
+		plan.Ask = say.F("Look where these addresses come from: Terway gives Pods addresses of the VPC. %s Or let nodes be the backends: kubectl -n %s annotate service %s %s=ecs --overwrite; the Service needs node ports then.", s.outside.anew(c.Service), c.Service.Namespace, c.Service.Name, ccm.BackendType)
 	case len(s.missing) > 0 || len(s.pending) > 0:
 		late := slices.Concat(s.missing, s.pending)
 		plan.Wait = c.PollInterval()
-		plan.Ask = "Look into the log of Terway on the node: kubectl -n kube-system get pod -o wide finds its Pod there. " + late.anew(c.Service)
+		plan.Ask = say.F("Look into the log of Terway on the node: kubectl -n kube-system get pod -o wide finds its Pod there. %s", late.anew(c.Service))
 	default:
 		plan.Wait = c.PollInterval()
-		plan.Ask = "Look into the controller's log for why it does not add these Pods to the load balancer: " + c.LogQuery() + "."
+		plan.Ask = say.F("Look into the controller's log for why it does not add these Pods to the load balancer: %s.", c.LogQuery())
 	}
 	return plan
 }

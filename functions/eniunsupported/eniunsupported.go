@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -63,18 +64,18 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		nodes += fmt.Sprintf(" The Service needs node ports for that: kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"allocateLoadBalancerNodePorts\":true}}'.", c.Service.Namespace, c.Service.Name)
 	}
 	if ccm.NLB(c.Service) {
-		return remedy.WrongController("The event says that a CLB takes no network interfaces as backends, and the Service is served by an NLB, which does."), nil
+		return remedy.WrongController(say.F("The event says that a CLB takes no network interfaces as backends, and the Service is served by an NLB, which does.")), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.NoBalancer("its spec and charge type"), nil
+		return c.NoBalancer(say.F("its spec and charge type")), nil
 	}
 	finding := fmt.Sprintf("The CLB %s is a shared-resource instance (no spec, %s, %s), which takes no network interfaces as backends.", lb.ID, lb.CLB.ChargeType, lb.CLB.PayType)
 	ask := func(why, what string) (remedy.Plan, error) {
-		return remedy.Plan{Finding: finding + " " + why, Ask: what + " " + nodes}, nil
+		return remedy.Plan{Finding: say.F("%s %s", finding, why), Ask: say.F("%s %s", what, nodes)}, nil
 	}
 	if lb.CLB.PayType == "PrePay" {
 		return ask("It is a subscription, whose charge type changes in the console alone.",
@@ -110,9 +111,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			fmt.Sprintf("Upgrade the add-on cloud-controller-manager, then: %s.", ccm.SetCommand(c.Service, chargeType, byLCU)))
 	case want == byLCU:
 		return remedy.Plan{
-			Finding: finding + fmt.Sprintf(" The annotation %s asks for %s already; the controller has not changed it yet.", chargeType, byLCU),
+			Finding: say.Literal(finding).And("The annotation %s asks for %s already; the controller has not changed it yet.", chargeType, byLCU),
 			Wait:    retry,
-			Ask:     "If it stays so, look up in the controller's log why it can't change it: " + c.LogQuery() + ".",
+			Ask:     say.F("If it stays so, look up in the controller's log why it can't change it: %s.", c.LogQuery()),
 		}, nil
 	default:
 		if _, ok := ccm.Annotation(c.Service, spec); ok {
@@ -124,9 +125,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		risk, traffic = remedy.High, fmt.Sprintf("The traffic over its %s is interrupted for 10 to 30 seconds.", ccm.Count(n, "listener"))
 	}
 	return remedy.Plan{
-		Finding: finding + " " + evidence,
+		Finding: say.F("%s %s", finding, evidence),
 		Risk:    risk,
-		Note:    fmt.Sprintf("%s then %s, which costs otherwise, and there is no way back. %s %s", lb.ID, became, traffic, nodes),
+		Note:    say.F("%s then %s, which costs otherwise, and there is no way back. %s %s", lb.ID, became, traffic, nodes),
 		Steps:   []remedy.Step{step.Convert{Annotate: step.Together(edits...).(step.Annotate), LB: lb.ID}},
 	}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -76,47 +77,44 @@ func decide(p remedy.AccountBalance, t told) remedy.Plan {
 	switch {
 	case t.resold:
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The channel partner that account %s buys through has no funds left. The account itself has %s available, which does not count here.", p.Account, p.Balance),
-			Ask:     fmt.Sprintf("Have the channel partner top up its account, or raise what account %s may spend. %s", p.Account, then),
+			Finding: say.F("The channel partner that account %s buys through has no funds left. The account itself has %s available, which does not count here.", p.Account, p.Balance),
+			Ask:     say.F("Have the channel partner top up its account, or raise what account %s may spend. %s", p.Account, then),
 		}
 	case !known && t.ordered:
 		return remedy.Plan{
-			Finding: fmt.Sprintf("NLB could not place the order for the load balancer, and does not say why. Account %s has %s available; for this currency Alibaba Cloud names no limit.", p.Account, p.Balance),
-			Ask:     fmt.Sprintf("Top account %s up if that is little. %s %s", p.Account, console, then),
+			Finding: say.F("NLB could not place the order for the load balancer, and does not say why. Account %s has %s available; for this currency Alibaba Cloud names no limit.", p.Account, p.Balance),
+			Ask:     say.F("Top account %s up if that is little. %s %s", p.Account, console, then),
 		}
 	case !known:
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Account %s has %s available, and Alibaba Cloud says that this is not enough to create or change a load balancer. For this currency it names no limit.", p.Account, p.Balance),
-			Ask:     fmt.Sprintf("Top account %s up in the Expenses and Costs console, or give it a payment method that is valid. %s", p.Account, then),
+			Finding: say.F("Account %s has %s available, and Alibaba Cloud says that this is not enough to create or change a load balancer. For this currency it names no limit.", p.Account, p.Balance),
+			Ask:     say.F("Top account %s up in the Expenses and Costs console, or give it a payment method that is valid. %s", p.Account, then),
 		}
 	case lacks > 0:
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Account %s has %s available, and creating a pay-as-you-go load balancer needs %s %s.", p.Account, p.Balance, p.Currency, cloud.Needed),
-			Ask:     fmt.Sprintf("Top account %s up by %s %s or more in the Expenses and Costs console. %s", p.Account, p.Currency, lacks, then),
+			Finding: say.F("Account %s has %s available, and creating a pay-as-you-go load balancer needs %s %s.", p.Account, p.Balance, p.Currency, cloud.Needed),
+			Ask:     say.F("Top account %s up by %s %s or more in the Expenses and Costs console. %s", p.Account, p.Currency, lacks, then),
 			Seen:    true,
 		}
 	case t.ordered && t.lasts:
 		return remedy.Plan{
-			Finding: fmt.Sprintf("NLB has not been able to place the order for the load balancer for more than 15 minutes, and does not say why. Account %s has %s available, so that money is not what lacks.", p.Account, p.Balance),
-			Ask:     console + " " + then,
+			Finding: say.F("NLB has not been able to place the order for the load balancer for more than 15 minutes, and does not say why. Account %s has %s available, so that money is not what lacks.", p.Account, p.Balance),
+			Ask:     say.F("%s %s", console, then),
 		}
 	case t.lasts:
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Account %s has %s available, and still the API has said for more than 15 minutes that this is not enough.", p.Account, p.Balance),
-			Ask: fmt.Sprintf("Look in the Expenses and Costs console of account %s for what holds its money back: an amount that is frozen, a spending limit, a credit that has run out. "+
-				"A load balancer that is paid by the month or year needs its whole price. %s", p.Account, then),
+			Finding: say.F("Account %s has %s available, and still the API has said for more than 15 minutes that this is not enough.", p.Account, p.Balance),
+			Ask:     say.F("Look in the Expenses and Costs console of account %s for what holds its money back: an amount that is frozen, a spending limit, a credit that has run out. A load balancer that is paid by the month or year needs its whole price. %s", p.Account, then),
 		}
 	}
 	if t.ordered {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("NLB could not place the order for the load balancer, and does not say why. Account %s has %s available, which is enough: it was topped up, or money is not what lacked. The controller tries again by itself within %.0f minutes.",
-				p.Account, p.Balance, ccm.Retry.Minutes()),
-			Wait: ccm.Retry,
+			Finding: say.F("NLB could not place the order for the load balancer, and does not say why. Account %s has %s available, which is enough: it was topped up, or money is not what lacked. The controller tries again by itself within %.0f minutes.", p.Account, p.Balance, ccm.Retry.Minutes()),
+			Wait:    ccm.Retry,
 		}
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("Account %s has %s available, and creating a pay-as-you-go load balancer needs %s %s: it was topped up, it seems, and the controller tries again by itself within %.0f minutes.",
-			p.Account, p.Balance, p.Currency, cloud.Needed, ccm.Retry.Minutes()),
-		Wait: ccm.Retry,
+		Finding: say.F("Account %s has %s available, and creating a pay-as-you-go load balancer needs %s %s: it was topped up, it seems, and the controller tries again by itself within %.0f minutes.", p.Account, p.Balance, p.Currency, cloud.Needed, ccm.Retry.Minutes()),
+		Wait:    ccm.Retry,
 	}
 }

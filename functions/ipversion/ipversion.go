@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -77,17 +78,17 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	says := func(text string) bool { return strings.Contains(message, strings.ToLower(text)) }
 	switch {
 	case says("vSwitchNotSupportIpv6"):
-		return remedy.Plan{Finding: finding, Ask: forVSwitches(c, lb, without, able(vsws, cluster))}, nil
+		return remedy.Plan{Finding: say.Literal(finding), Ask: say.Literal(forVSwitches(c, lb, without, able(vsws, cluster)))}, nil
 	case says(noIntranet):
-		return remedy.Plan{Finding: finding + " No CLB of IPv6 is private.", Ask: forIntranet(c)}, nil
+		return remedy.Plan{Finding: say.Literal(finding).And("No CLB of IPv6 is private."), Ask: say.Literal(forIntranet(c))}, nil
 	case says(noZones):
 		pairs, err := c.Cloud.SLB.Available(ctx, "internet", "ipv6")
 		if err != nil {
 			return remedy.Plan{}, fmt.Errorf("list zones with IPv6: %w", err)
 		}
-		return remedy.Plan{Finding: finding + " The zones that are asked for, or that Alibaba Cloud chose, have no IPv6.", Ask: forZones(c, pairs)}, nil
+		return remedy.Plan{Finding: say.Literal(finding).And("The zones that are asked for, or that Alibaba Cloud chose, have no IPv6."), Ask: say.Literal(forZones(c, pairs))}, nil
 	}
-	return remedy.Plan{Finding: finding, Ask: forBackends(c, lb)}, nil
+	return remedy.Plan{Finding: say.Literal(finding), Ask: say.Literal(forBackends(c, lb))}, nil
 }
 
 // families says what the Service is and asks for.

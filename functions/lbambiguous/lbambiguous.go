@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -55,14 +56,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		plan.Seen = true
 		return plan, nil
 	}
-	plan := remedy.Plan{Finding: fmt.Sprintf("The controller finds several load balancers by %s, and now there is %s.", s.by, one(found))}
+	plan := remedy.Plan{Finding: say.F("The controller finds several load balancers by %s, and now there is %s.", s.by, one(found))}
 	if !c.Lasts() {
-		plan.Finding += fmt.Sprintf(" It tries again by itself within %.0f minutes.", ccm.Retry.Minutes())
+		plan.Finding = plan.Finding.And("It tries again by itself within %.0f minutes.", ccm.Retry.Minutes())
 		plan.Wait = c.PollInterval()
 		return plan, nil
 	}
-	plan.Ask = fmt.Sprintf("Look in the console for the load balancers with %s, with the rights of the account's owner: permissions that are limited by resource hide some of them from lbremedy. "+
-		"Take the tag or the name off those that are not the Service's, and delete none before that.", s.by)
+	plan.Ask = say.F("Look in the console for the load balancers with %s, with the rights of the account's owner: permissions that are limited by resource hide some of them from lbremedy. Take the tag or the name off those that are not the Service's, and delete none before that.", s.by)
 	return plan, nil
 }
 
@@ -72,13 +72,13 @@ func mismatch(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	value, ok := ccm.Annotation(c.Service, "id")
 	id := strings.ToLower(strings.TrimSpace(value))
 	p := remedy.Plan{
-		Finding: fmt.Sprintf("The annotation id is %s, and the API answers with a load balancer of another ID: the message is %s.", ccm.Quote(value), c.Said()),
-		Ask:     "Write the ID of the load balancer in the annotation id exactly as the console shows it.",
+		Finding: say.F("The annotation id is %s, and the API answers with a load balancer of another ID: the message is %s.", ccm.Quote(value), c.Said()),
+		Ask:     say.F("Write the ID of the load balancer in the annotation id exactly as the console shows it."),
 	}
 	switch {
 	case !ok:
-		p.Finding = "The API has answered with a load balancer of another ID than the controller asked for, and the Service has no annotation id now."
-		p.Ask = "If the next sync does not succeed, open a ticket with Alibaba Cloud with the request ID from the controller's log: " + c.LogQuery() + "."
+		p.Finding = say.F("The API has answered with a load balancer of another ID than the controller asked for, and the Service has no annotation id now.")
+		p.Ask = say.F("If the next sync does not succeed, open a ticket with Alibaba Cloud with the request ID from the controller's log: %s.", c.LogQuery())
 	case ccm.NLB(c.Service) || !plain(id):
 	default:
 		lbs, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: []string{id}})
@@ -87,13 +87,13 @@ func mismatch(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}
 		switch {
 		case len(lbs) == 1 && lbs[0].ID != value:
-			p.Finding += fmt.Sprintf(" The region has %s, at %s.", lbs[0].ID, lbs[0].Address)
-			p.Ask += " If that is the one: " + ccm.SetCommand(c.Service, "id", lbs[0].ID) + "."
+			p.Finding = p.Finding.And("The region has %s, at %s.", lbs[0].ID, lbs[0].Address)
+			p.Ask = p.Ask.And("If that is the one: %s.", ccm.SetCommand(c.Service, "id", lbs[0].ID))
 		case len(lbs) == 1:
-			p.Finding += fmt.Sprintf(" To lbremedy it answers with %s, as it should.", lbs[0].ID)
-			p.Ask = "If the next sync does not succeed, open a ticket with Alibaba Cloud with the request ID from the controller's log: " + c.LogQuery() + "."
+			p.Finding = p.Finding.And("To lbremedy it answers with %s, as it should.", lbs[0].ID)
+			p.Ask = say.F("If the next sync does not succeed, open a ticket with Alibaba Cloud with the request ID from the controller's log: %s.", c.LogQuery())
 		default:
-			p.Finding += fmt.Sprintf(" The region %s has no load balancer %s that may be seen.", c.Cloud.Region(), id)
+			p.Finding = p.Finding.And("The region %s has no load balancer %s that may be seen.", c.Cloud.Region(), id)
 		}
 	}
 	return p, nil

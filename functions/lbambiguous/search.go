@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A search is how the controller looks for the Service's load balancer.
@@ -109,7 +110,7 @@ func (s search) choose(c *remedy.Case, found []match) remedy.Plan {
 	if c.Service.DeletionTimestamp != nil {
 		ask += " The Service is being deleted already, and what remains is deleted with it at once."
 	}
-	return remedy.Plan{Finding: finding + ".", Ask: ask}
+	return remedy.Plan{Finding: say.F("%s.", finding), Ask: say.Literal(ask)}
 }
 
 // own returns the ID of the match that the Service's own marks speak for, and why;

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -52,7 +53,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.NoBalancer("its listeners"), nil
+		return c.NoBalancer(say.F("its listeners")), nil
 	}
 	listeners, err := read(ctx, c, lb)
 	if err != nil {
@@ -78,12 +79,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	switch {
 	case len(taken) == 0 && len(own) > 0:
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%s has the listener %s, which is this Service's own: the controller replaces it in steps.", lb.ID, strings.Join(own, ", ")),
+			Finding: say.F("%s has the listener %s, which is this Service's own: the controller replaces it in steps.", lb.ID, strings.Join(own, ", ")),
 			Wait:    soon,
 		}, nil
 	case len(taken) == 0:
 		return remedy.Plan{
-			Finding: fmt.Sprintf("No listener of %s has a port of the Service now; the controller tries again by itself.", lb.ID),
+			Finding: say.F("No listener of %s has a port of the Service now; the controller tries again by itself.", lb.ID),
 			Wait:    soon,
 		}, nil
 	}
@@ -112,9 +113,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		ways = append(ways, fmt.Sprintf("Or let the controller take it over: %s. It then replaces the settings of every listener on the Service's ports by those of the annotations.", ccm.SetCommand(c.Service, forceOverride, "true")))
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("On %s the Service wants ports that others have: %s.", lb.ID, strings.Join(taken, "; ")),
+		Finding: say.F("On %s the Service wants ports that others have: %s.", lb.ID, strings.Join(taken, "; ")),
 		Cause:   lb.ID,
-		Ask:     strings.Join(ways, " "),
+		Ask:     say.Literal(strings.Join(ways, " ")),
 	}, nil
 }
 

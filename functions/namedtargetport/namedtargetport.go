@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -55,8 +56,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	named := names(c)
 	if len(named) == 0 {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The API refuses a port of a backend, and every targetPort of the Service is a number: %s.", list(c)),
-			Ask:     lookUp(c),
+			Finding: say.F("The API refuses a port of a backend, and every targetPort of the Service is a number: %s.", list(c)),
+			Ask:     say.Literal(lookUp(c)),
 		}, nil
 	}
 	all, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
@@ -80,13 +81,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if ctl.Version != (ccm.Version{}) && !ctl.Version.Before(resolves) {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The API refuses a port of a backend. Pods are the backends, and the controller is %s, which resolves targetPorts by name: those are not why. %s", ctl.Version, strings.Join(findings, " ")),
-			Ask:     lookUp(c),
+			Finding: say.F("The API refuses a port of a backend. Pods are the backends, and the controller is %s, which resolves targetPorts by name: those are not why. %s", ctl.Version, strings.Join(findings, " ")),
+			Ask:     say.Literal(lookUp(c)),
 		}, nil
 	}
-	plan := remedy.Plan{Finding: "Pods are the backends, and the controller took a targetPort by name for the number 0. " + strings.Join(findings, " "), Note: upgrade(ctl.Version)}
+	plan := remedy.Plan{Finding: say.F("Pods are the backends, and the controller took a targetPort by name for the number 0. %s", strings.Join(findings, " ")), Note: say.Literal(upgrade(ctl.Version))}
 	if len(unclear) > 0 {
-		plan.Ask = strings.Join(unclear, " ")
+		plan.Ask = say.Literal(strings.Join(unclear, " "))
 		return plan, nil
 	}
 	plan.Steps = []remedy.Step{set}
@@ -112,14 +113,13 @@ func nodes(c *remedy.Case) remedy.Plan {
 	}
 	if len(without) > 0 {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Nodes are the backends of the Service, and there is no node port for port %s: the controller sends 0.", strings.Join(without, ", ")),
-			Ask: fmt.Sprintf("Give the ports node ports: kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"allocateLoadBalancerNodePorts\":true}}'. "+
-				"Or, with Terway, make Pods the backends: kubectl -n %[1]s annotate service %[2]s %[3]s=eni --overwrite; traffic then reaches them without nodes.", c.Service.Namespace, c.Service.Name, ccm.BackendType),
+			Finding: say.F("Nodes are the backends of the Service, and there is no node port for port %s: the controller sends 0.", strings.Join(without, ", ")),
+			Ask:     say.F(`Give the ports node ports: kubectl -n %s patch service %s --type=merge -p '{"spec":{"allocateLoadBalancerNodePorts":true}}'. Or, with Terway, make Pods the backends: kubectl -n %[1]s annotate service %[2]s %[3]s=eni --overwrite; traffic then reaches them without nodes.`, c.Service.Namespace, c.Service.Name, ccm.BackendType),
 		}
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("The API refuses a port of a backend. Nodes are the backends of the Service, so that a targetPort by name does no harm, and every port has a node port: %s.", list(c)),
-		Ask:     lookUp(c),
+		Finding: say.F("The API refuses a port of a backend. Nodes are the backends of the Service, so that a targetPort by name does no harm, and every port has a node port: %s.", list(c)),
+		Ask:     say.Literal(lookUp(c)),
 	}
 }
 

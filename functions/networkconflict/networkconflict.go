@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -44,7 +45,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.NoBalancer("its VPC"), nil
+		return c.NoBalancer(say.F("its VPC")), nil
 	}
 	n := network{at: lb.VPC}
 	if lb.CLB != nil {
@@ -61,7 +62,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if !seen {
 		ask = fmt.Sprintf("Look in the controller's log what it added to which group: %s. If the load balancer is the wrong one: %s", c.LogQuery(), ask)
 	}
-	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask, Seen: seen}, nil
+	return remedy.Plan{Finding: say.Literal(finding), Cause: lb.ID, Ask: say.Literal(ask), Seen: seen}, nil
 }
 
 // A network is in which VPCs a load balancer and its backends are.

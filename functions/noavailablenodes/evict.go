@@ -8,6 +8,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -38,15 +39,15 @@ func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 		if s.c.Full(key) {
 			return s.wait(fmt.Sprintf("A Pod of %s was evicted less than 10 minutes ago: one after the other.", owner(pod).Name), "Look where the new Pod runs, and whether it is ready.")
 		}
-		plan.Ask = ""
-		plan.Finding += fmt.Sprintf(" %s %s makes the Pod %s anew, and %s takes it then: no master does.", owner(pod).Kind, owner(pod).Name, pod.Name, remedy.List(to, 3))
-		plan.Note = "The Pod ends, and what it does with it. Disruption budgets are heeded. Whether its volumes can follow is not looked at."
+		plan.Ask = nil
+		plan.Finding = plan.Finding.And("%s %s makes the Pod %s anew, and %s takes it then: no master does.", owner(pod).Kind, owner(pod).Name, pod.Name, remedy.List(to, 3))
+		plan.Note = say.F("The Pod ends, and what it does with it. Disruption budgets are heeded. Whether its volumes can follow is not looked at.")
 		plan.Steps = []remedy.Step{step.Evict{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Node: e.Node}}
 		plan.Claims = []remedy.Claim{{Key: key, Of: 1}}
 		return plan
 	}
 	if len(hurdles) > 0 {
-		plan.Finding += " To evict the Pods would not help: " + ccm.Clauses(hurdles, 5) + "."
+		plan.Finding = plan.Finding.And("To evict the Pods would not help: %s.", ccm.Clauses(hurdles, 5))
 	}
 	return plan
 }

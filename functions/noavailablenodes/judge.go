@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // settled is for how long a Service must have been without a backend before that
@@ -35,7 +36,7 @@ type state struct {
 
 // ask is the plan that asks, once the failure has lasted long enough to be one.
 func (s *state) ask(finding, ask string) remedy.Plan {
-	plan := remedy.Plan{Finding: s.opening + " " + finding, Ask: ask}
+	plan := remedy.Plan{Finding: say.F("%s %s", s.opening, finding), Ask: say.Literal(ask)}
 	if left := settled - s.c.Waited(); left > 0 {
 		plan.Wait = max(time.Second, min(left, s.c.PollInterval()))
 	}
@@ -44,7 +45,7 @@ func (s *state) ask(finding, ask string) remedy.Plan {
 
 // wait is the plan for what passes by itself; ask is for when it doesn't.
 func (s *state) wait(finding, ask string) remedy.Plan {
-	return remedy.Plan{Finding: s.opening + " " + finding, Ask: ask, Wait: s.c.PollInterval()}
+	return remedy.Plan{Finding: say.F("%s %s", s.opening, finding), Ask: say.Literal(ask), Wait: s.c.PollInterval()}
 }
 
 // ready returns the endpoints that are to be backends, or whose nodes are, of the

@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -82,16 +83,16 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			now = fmt.Sprintf("Every node that may serve now (%d of %d) leads to a server of the VPC %s in %s.", len(nodes), len(all), found.vpc, found.region)
 		}
 		return remedy.Plan{
-			Finding: "The controller could not tell the server of a node. " + now,
+			Finding: say.F("The controller could not tell the server of a node. %s", now),
 			Wait:    c.PollInterval(),
-			Ask:     "Look which node or server the controller names in its log, and compare the node's spec.providerID with the ECS console: " + c.LogQuery() + ".",
+			Ask:     say.F("Look which node or server the controller names in its log, and compare the node's spec.providerID with the ECS console: %s.", c.LogQuery()),
 		}, nil
 	}
 	slices.Sort(found.names)
 	return remedy.Plan{
-		Finding: "The controller can't tell the servers of all backends: " + ccm.Clauses(found.findings, 5) + ".",
+		Finding: say.F("The controller can't tell the servers of all backends: %s.", ccm.Clauses(found.findings, 5)),
 		Cause:   remedy.List(slices.Compact(found.names), 20),
-		Ask:     strings.Join(found.asks(c.Service), " "),
+		Ask:     say.Literal(strings.Join(found.asks(c.Service), " ")),
 		Seen:    true,
 	}, nil
 }

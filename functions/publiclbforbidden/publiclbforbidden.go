@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -38,7 +39,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	finding := fmt.Sprintf("The controller of this cluster is configured to make no public load balancers (disablePublicSLB). The Service %s.", says)
 	id := c.Service.Labels[ccm.BalancerLabel]
 	if id == "" {
-		return remedy.Plan{Finding: finding, Ask: private}, nil
+		return remedy.Plan{Finding: say.Literal(finding), Ask: say.Literal(private)}, nil
 	}
 	lb, err := c.Cloud.SLB.LoadBalancer(ctx, id)
 	switch {
@@ -50,11 +51,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		finding += fmt.Sprintf(" Its load balancer %s is private already: the annotation was lost.", lb.ID)
 	default:
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%s Its load balancer %s was made before and is public, at %s; since then it is not synced any more.", finding, lb.ID, lb.Address),
-			Ask:     fmt.Sprintf("Choose. A load balancer never changes its address type, so that a private one means to delete the Service and create it again with the annotation %s%s: intranet, at another address. %s", ccm.Prefix, addressType, allow),
+			Finding: say.F("%s Its load balancer %s was made before and is public, at %s; since then it is not synced any more.", finding, lb.ID, lb.Address),
+			Ask:     say.F("Choose. A load balancer never changes its address type, so that a private one means to delete the Service and create it again with the annotation %s%s: intranet, at another address. %s", ccm.Prefix, addressType, allow),
 		}, nil
 	}
-	return remedy.Plan{Finding: finding, Ask: private}, nil
+	return remedy.Plan{Finding: say.Literal(finding), Ask: say.Literal(private)}, nil
 }
 
 // holds reports whether the Service still asks for a public load balancer: that is

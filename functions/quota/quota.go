@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -53,17 +54,17 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return f.unknown(c), nil
 	}
 	plan := remedy.Plan{
-		Finding: fmt.Sprintf("The limit %s is %s: %s.", f.limit.Name, number(f.limit.Total), f.use.says),
+		Finding: say.F("The limit %s is %s: %s.", f.limit.Name, number(f.limit.Total), f.use.says),
 		Cause:   f.limit.Name,
-		Ask:     f.use.ways,
+		Ask:     say.Literal(f.use.ways),
 	}
 	if f.hint.name == "" {
-		plan.Finding += fmt.Sprintf(" The message names no limit, and this is the only one of the product %s that is used up.", f.hint.product)
+		plan.Finding = plan.Finding.And("The message names no limit, and this is the only one of the product %s that is used up.", f.hint.product)
 	}
 	if f.use.need <= f.limit.Total {
-		plan.Finding += " By these figures, which may lag, there is room."
+		plan.Finding = plan.Finding.And("By these figures, which may lag, there is room.")
 		plan.Wait = c.PollInterval()
-		plan.Ask = "Compare the figures with the quota center, and look which API was refused: " + c.LogQuery() + ". " + plan.Ask
+		plan.Ask = say.F("Compare the figures with the quota center, and look which API was refused: %s.", c.LogQuery()).Then(plan.Ask)
 		return plan, nil
 	}
 	return step.Raise(ctx, c, plan, *f.limit, f.use.need, fmt.Sprintf("A Kubernetes Service needs %s of %s, and %s is the limit.", number(f.use.need), f.limit.Name, number(f.limit.Total)))
@@ -153,8 +154,8 @@ func (f found) unknown(c *remedy.Case) remedy.Plan {
 		used = fmt.Sprintf("By the quota center these of the product %s are used up: %s.", f.hint.product, remedy.List(names, 5))
 	}
 	return remedy.Plan{
-		Finding: said + " " + used,
+		Finding: say.F("%s %s", said, used),
 		Cause:   f.hint.name,
-		Ask:     "Look which API was refused: " + c.LogQuery() + ". Then apply for more in the quota center, https://quotas.console.alibabacloud.com, or delete what nobody uses.",
+		Ask:     say.F("Look which API was refused: %s. Then apply for more in the quota center, https://quotas.console.alibabacloud.com, or delete what nobody uses.", c.LogQuery()),
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -52,7 +53,7 @@ const (
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	g, v, plan, err := compare(ctx, c, ccm.Version{})
 	switch {
-	case err != nil || plan.Ask != "":
+	case err != nil || len(plan.Ask) != 0:
 		return plan, err
 	case len(g.Missing) == 0:
 		return nothingMissing(ctx, c, g, v)
@@ -72,7 +73,7 @@ func compare(ctx context.Context, c *remedy.Case, v ccm.Version) (gap, ccm.Versi
 		return gap{}, v, remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
 	}
 	ask := func(finding, what string) (gap, ccm.Version, remedy.Plan, error) {
-		return gap{}, v, remedy.Plan{Finding: finding, Cause: cluster.ID, Ask: what}, nil
+		return gap{}, v, remedy.Plan{Finding: say.Literal(finding), Cause: cluster.ID, Ask: say.Literal(what)}, nil
 	}
 	if cluster.Managed() {
 		return ask(fmt.Sprintf("The controller of the managed cluster %s lacks a RAM permission. It runs under service roles whose policies Alibaba Cloud keeps.", cluster.ID),
@@ -110,7 +111,7 @@ func extend(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (remedy.P
 	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", v, strings.Join(g.Missing, ", "), g.role)
 	byHand := fmt.Sprintf("Give the role a policy with these actions: %s. The controller then tries again by itself within 5 minutes.", ccm.AllowCommand(g.role, g.Missing))
 	ask := func(why string) (remedy.Plan, error) {
-		return remedy.Plan{Finding: lacks + " " + why, Cause: g.role, Ask: byHand, Note: g.says(v), Seen: true}, nil
+		return remedy.Plan{Finding: say.F("%s %s", lacks, why), Cause: g.role, Ask: say.Literal(byHand), Note: say.Literal(g.says(v)), Seen: true}, nil
 	}
 	switch {
 	case len(g.Denied) > 0:
@@ -156,7 +157,7 @@ func extend(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (remedy.P
 		return remedy.Plan{}, fmt.Errorf("the policy %s has no default version", g.policy.Name)
 	}
 	s.Drop = oldest(versions)
-	return remedy.Plan{Finding: lacks, Cause: g.role, Note: g.says(v), Steps: []remedy.Step{s}, Seen: true}, nil
+	return remedy.Plan{Finding: say.Literal(lacks), Cause: g.role, Note: say.Literal(g.says(v)), Steps: []remedy.Step{s}, Seen: true}, nil
 }
 
 // nothingMissing answers when the role has all that the controller needs. If its
@@ -166,22 +167,22 @@ func nothingMissing(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (
 	settled := g.changed.Add(settle)
 	if !g.changed.IsZero() && c.Event.Last.Before(settled) {
 		return withDrift(ctx, c, remedy.Plan{
-			Finding: fmt.Sprintf("The RAM role %s has all that CCM %s needs since %s; the controller has not tried again since.", g.role, v, g.changed.UTC().Format(time.RFC3339)),
+			Finding: say.F("The RAM role %s has all that CCM %s needs since %s; the controller has not tried again since.", g.role, v, g.changed.UTC().Format(time.RFC3339)),
 			Cause:   g.role,
 			Steps:   []remedy.Step{step.Touch{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}},
 		})
 	}
 	if g.told != "" {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The RAM role %s allows all %d actions that CCM %s is known to need here. %s", g.role, g.needed, v, g.says(v)),
+			Finding: say.F("The RAM role %s allows all %d actions that CCM %s is known to need here. %s", g.role, g.needed, v, g.says(v)),
 			Cause:   g.role,
-			Ask:     fmt.Sprintf("Look up in the controller's log whether it was refused %s: %s. Allow it only if the log says so, and if the controller needs it here.", g.told, c.LogQuery()),
+			Ask:     say.F("Look up in the controller's log whether it was refused %s: %s. Allow it only if the log says so, and if the controller needs it here.", g.told, c.LogQuery()),
 		}, nil
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("The RAM role %s allows all %d actions that CCM %s is known to need here, and the API still refuses it.", g.role, g.needed, v),
+		Finding: say.F("The RAM role %s allows all %d actions that CCM %s is known to need here, and the API still refuses it.", g.role, g.needed, v),
 		Cause:   g.role,
-		Ask:     fmt.Sprintf("Look up in the controller's log which API was refused and for whom: %s. A control policy of the resource directory, a permission boundary or another role are what remains.", c.LogQuery()),
+		Ask:     say.F("Look up in the controller's log which API was refused and for whom: %s. A control policy of the resource directory, a permission boundary or another role are what remains.", c.LogQuery()),
 	}, nil
 }
 

@@ -19,7 +19,7 @@ func For(release ccm.Version) *remedy.Remedy {
 	r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		g, v, plan, err := compare(ctx, c, release)
 		switch {
-		case err != nil || plan.Ask != "":
+		case err != nil || len(plan.Ask) != 0:
 			return plan, err
 		case len(g.Missing) == 0:
 			return remedy.Plan{}, errNothing
@@ -31,7 +31,7 @@ func For(release ccm.Version) *remedy.Remedy {
 		if err != nil {
 			return remedy.Unknown, err
 		}
-		return remedy.Is(plan.Ask != "" || len(g.Missing) > 0), nil
+		return remedy.Is(len(plan.Ask) != 0 || len(g.Missing) > 0), nil
 	}
 	return &r
 }

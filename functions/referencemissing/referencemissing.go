@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -89,15 +90,15 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	case len(wrong) > 0:
 		asks = slices.Compact(asks)
 		return remedy.Plan{
-			Finding: fmt.Sprintf("A listener of the Service can't be made as its annotations say: %s.", strings.Join(wrong, ", and ")),
-			Ask:     strings.Join(asks, " "),
+			Finding: say.F("A listener of the Service can't be made as its annotations say: %s.", strings.Join(wrong, ", and ")),
+			Ask:     say.Literal(strings.Join(asks, " ")),
 		}, nil
 	case named:
-		return remedy.Plan{Finding: "All certificates and access control lists that the annotations name exist now, and none has expired; the controller tries again by itself.", Wait: soon}, nil
+		return remedy.Plan{Finding: say.F("All certificates and access control lists that the annotations name exist now, and none has expired; the controller tries again by itself."), Wait: soon}, nil
 	}
 	return remedy.Plan{
-		Finding: "The API misses a certificate or an access control list, and the annotations of the Service name none.",
-		Ask:     "Look which one the controller asks for: " + c.LogQuery() + ".",
+		Finding: say.F("The API misses a certificate or an access control list, and the annotations of the Service name none."),
+		Ask:     say.F("Look which one the controller asks for: %s.", c.LogQuery()),
 	}, nil
 }
 
@@ -198,7 +199,7 @@ func network(c *remedy.Case) remedy.Plan {
 		finding = fmt.Sprintf("The NLB can't have a certificate that the annotations name: %s.", strings.Join(named, ", "))
 	}
 	return remedy.Plan{
-		Finding: finding,
-		Ask:     "Look in the console of Certificate Management Service whether each of them exists, is valid and has an ID that ends with the region, and name others in the annotations where not. lbremedy does not read that service.",
+		Finding: say.Literal(finding),
+		Ask:     say.F("Look in the console of Certificate Management Service whether each of them exists, is valid and has an ID that ends with the region, and name others in the annotations where not. lbremedy does not read that service."),
 	}
 }

@@ -4,12 +4,12 @@ package resourcegroupimmutable
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -40,15 +40,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.NoBalancer("its resource group"), nil
+		return c.NoBalancer(say.F("its resource group")), nil
 	}
 	want, _ := ccm.Annotation(c.Service, groupID)
 	return remedy.Plan{
-		Finding: fmt.Sprintf("The annotation %s asks for the resource group %s, and the %s %s is in %s. The controller chooses the group when it makes a load balancer, and never changes it.",
-			groupID, ccm.Quote(want), lb.Kind(), lb.ID, lb.ResourceGroup),
-		Note: fmt.Sprintf("%s stays in %s, and its traffic is not touched. To have it in another group, transfer it in the console of Resource Management; then the annotation may name that group again.",
-			lb.ID, lb.ResourceGroup),
-		Steps: []remedy.Step{step.Without(c.Service, groupID)},
+		Finding: say.F("The annotation %s asks for the resource group %s, and the %s %s is in %s. The controller chooses the group when it makes a load balancer, and never changes it.", groupID, ccm.Quote(want), lb.Kind(), lb.ID, lb.ResourceGroup),
+		Note:    say.F("%s stays in %s, and its traffic is not touched. To have it in another group, transfer it in the console of Resource Management; then the annotation may name that group again.", lb.ID, lb.ResourceGroup),
+		Steps:   []remedy.Step{step.Without(c.Service, groupID)},
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // maker says for whom the controller made the load balancer, as far as its tags tell.
@@ -63,8 +64,7 @@ func choose(ctx context.Context, c *remedy.Case, finding, then string) (remedy.P
 		which = "These could be reused: " + strings.Join(names, ", ") + "."
 	}
 	return remedy.Plan{
-		Finding: finding,
-		Ask: fmt.Sprintf("Name a load balancer that a person made: %s. Or remove the annotation, and the controller makes one: %s. %s%s",
-			ccm.SetCommand(c.Service, balancerID, "ITS-ID"), ccm.RemoveCommand(c.Service, balancerID), which, then),
+		Finding: say.Literal(finding),
+		Ask:     say.F("Name a load balancer that a person made: %s. Or remove the annotation, and the controller makes one: %s. %s%s", ccm.SetCommand(c.Service, balancerID, "ITS-ID"), ccm.RemoveCommand(c.Service, balancerID), which, then),
 	}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -54,8 +55,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	remove := ccm.RemoveCommand(c.Service, balancerID)
 	if !ccm.Synced(c.Service) && own {
 		return remedy.Plan{
-			Finding: finding + " The Service has no address yet.",
-			Ask:     fmt.Sprintf("Remove the annotation; the controller then goes on with %s, which it finds by this tag: %s.", named.ID, remove),
+			Finding: say.Literal(finding).And("The Service has no address yet."),
+			Ask:     say.F("Remove the annotation; the controller then goes on with %s, which it finds by this tag: %s.", named.ID, remove),
 		}, nil
 	}
 	if !ccm.Synced(c.Service) {
@@ -75,36 +76,35 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	switch {
 	case s.ID == id && own && s.ByTag:
 		return remedy.Plan{
-			Finding: finding + fmt.Sprintf(" It has the Service's address %s already, and needs no annotation.", address),
+			Finding: say.Literal(finding).And("It has the Service's address %s already, and needs no annotation.", address),
 			Steps:   []remedy.Step{step.Without(c.Service, balancerID)},
 		}, nil
 	case s.ID == id && own:
 		return remedy.Plan{
-			Finding: finding + " Other load balancers carry that tag as well.",
-			Ask:     onlyTag(id),
+			Finding: say.Literal(finding).And("Other load balancers carry that tag as well."),
+			Ask:     say.Literal(onlyTag(id)),
 		}, nil
 	case s.ID == id && (s.Owner == ccm.APIServer || s.Owner == ccm.OtherService):
 		return choose(ctx, c, finding+fmt.Sprintf(" The Service has its address %s. %s", address, s.Evidence), recreate)
 	case s.ID == id:
 		return remedy.Plan{
-			Finding: finding + fmt.Sprintf(" The Service has its address %s.", address),
-			Ask: fmt.Sprintf("Find out whether another Service still uses %[1]s. If none does, hand it over: with its tags %[2]s and %[3]s taken off, the controller reuses it as a person's, and no longer deletes it with any Service: %[4]s. Else name another load balancer and recreate the Service: its address changes.",
-				id, ccm.NameTag, ccm.ClusterTag, untag(c, named)),
+			Finding: say.Literal(finding).And("The Service has its address %s.", address),
+			Ask:     say.F("Find out whether another Service still uses %[1]s. If none does, hand it over: with its tags %[2]s and %[3]s taken off, the controller reuses it as a person's, and no longer deletes it with any Service: %[4]s. Else name another load balancer and recreate the Service: its address changes.", id, ccm.NameTag, ccm.ClusterTag, untag(c, named)),
 		}, nil
 	case s.Owner == ccm.Users && !s.ByController():
 		return remedy.Plan{
-			Finding: finding + fmt.Sprintf(" The Service has the address %s, which is that of %s. %s", address, s.ID, s.Evidence),
+			Finding: say.Literal(finding).And("The Service has the address %s, which is that of %s. %s", address, s.ID, s.Evidence),
 			Steps:   []remedy.Step{step.With(c.Service, balancerID, s.ID)},
 		}, nil
 	case s.Owner == ccm.Own && s.ByTag:
 		return remedy.Plan{
-			Finding: finding + fmt.Sprintf(" The Service has the address %s, which is that of its own load balancer. %s", address, s.Evidence),
+			Finding: say.Literal(finding).And("The Service has the address %s, which is that of its own load balancer. %s", address, s.Evidence),
 			Steps:   []remedy.Step{step.Without(c.Service, balancerID)},
 		}, nil
 	case s.Owner == ccm.Own:
 		return remedy.Plan{
-			Finding: finding + fmt.Sprintf(" The Service has the address %s, which is that of its own load balancer. %s It is not the one load balancer with the Service's tag, by which the controller would find it.", address, s.Evidence),
-			Ask:     onlyTag(s.ID),
+			Finding: say.Literal(finding).And("The Service has the address %s, which is that of its own load balancer. %s It is not the one load balancer with the Service's tag, by which the controller would find it.", address, s.Evidence),
+			Ask:     say.Literal(onlyTag(s.ID)),
 		}, nil
 	}
 	return choose(ctx, c, finding+fmt.Sprintf(" The Service has the address %s, which is that of %s. %s", address, s.ID, s.Evidence), recreate)

@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -57,7 +58,7 @@ var (
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	name := c.Service.Namespace + "/" + c.Service.Name
 	if ccm.NLB(c.Service) {
-		p := remedy.WrongController("The event is about the making of a CLB, and the Service " + name + " is served by an NLB, of which there is one kind.")
+		p := remedy.WrongController(say.F("The event is about creating a CLB, but the Service %s is served by an NLB, of which there is only one kind.", name))
 		p.Cause = name
 		return p, nil
 	}
@@ -67,9 +68,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if !none {
 		return remedy.Plan{
-			Finding: "Alibaba Cloud no longer sells shared-resource CLBs, and refused to make one for the Service " + name + ", which has a load balancer by its tag, its name, its address or the annotation id.",
+			Finding: say.F("Alibaba Cloud no longer sells shared-resource CLBs, and refused to make one for the Service %s, which has a load balancer by its tag, its name, its address or the annotation id.", name),
 			Cause:   name,
-			Ask:     "Look up in the controller's log why it wants to make another one: " + c.LogQuery() + ".",
+			Ask:     say.F("Look up in the controller's log why it wants to make another one: %s.", c.LogQuery()),
 		}, nil
 	}
 	ctl, err := c.Controller(ctx)
@@ -79,9 +80,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	const finding = "Alibaba Cloud no longer sells shared-resource CLBs, and the Service asks for one:"
 	if want, _ := ccm.Annotation(c.Service, chargeType); want == byLCU && !ctl.Version.Before(chooses) {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%s that was so when the event was written. By now its annotation %s is %s, which CCM %s understands.", finding, chargeType, byLCU, ctl.Version),
+			Finding: say.F("%s that was so when the event was written. By now its annotation %s is %s, which CCM %s understands.", finding, chargeType, byLCU, ctl.Version),
 			Wait:    retry,
-			Ask:     "If the controller still can't make a CLB, look up in its log what it asks for: " + c.LogQuery() + ".",
+			Ask:     say.F("If the controller still can't make a CLB, look up in its log what it asks for: %s.", c.LogQuery()),
 		}, nil
 	}
 	if ctl.Version.Before(chooses) {
@@ -97,10 +98,10 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		asks += fmt.Sprintf(", and its annotation %s is %s", spec, ccm.Quote(want))
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s %s. CCM %s can ask for one that pays by LCU.", finding, asks, ctl.Version),
+		Finding: say.F("%s %s. CCM %s can ask for one that pays by LCU.", finding, asks, ctl.Version),
 		Cause:   "shared-resource CLB",
 		Risk:    remedy.Medium,
-		Note:    fmt.Sprintf("A CLB that pays by LCU costs by what it carries, and can never pay by spec. CCM %s and newer ask for one by themselves.", charges),
+		Note:    say.F("A CLB that pays by LCU costs by what it carries, and can never pay by spec. CCM %s and newer ask for one by themselves.", charges),
 		Steps:   []remedy.Step{step.Together(edits...)},
 	}, nil
 }
@@ -110,10 +111,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding string) (remedy.Plan, error) {
 	if ctl.Version == (ccm.Version{}) {
 		return remedy.Plan{
-			Finding: finding + " the version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons, so that what it can ask for is not known.",
+			Finding: say.F("%s the version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons, so that what it can ask for is not known.", finding),
 			Cause:   "CCM of unknown version",
-			Ask: fmt.Sprintf("Find out the version of the controller. From %s on: %s, which costs by LCU. If it is older, upgrade it to %s or newer.",
-				chooses, ccm.SetCommand(c.Service, chargeType, byLCU), charges),
+			Ask:     say.F("Find out the version of the controller. From %s on: %s, which costs by LCU. If it is older, upgrade it to %s or newer.", chooses, ccm.SetCommand(c.Service, chargeType, byLCU), charges),
 		}, nil
 	}
 	cluster, err := c.Cloud.CS.Cluster(ctx)
@@ -138,11 +138,10 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding st
 		rights = lacks(role, ctl.Version, ccm.Needs(newest, ccm.InUse(cluster, services)), ccm.Gains(ctl.Version, newest, ccm.InUse(cluster, services)))
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s CCM %s asks for nothing else, and only CCM %s or newer can ask for one that pays by LCU.", finding, ctl.Version, chooses),
+		Finding: say.F("%s CCM %s asks for nothing else, and only CCM %s or newer can ask for one that pays by LCU.", finding, ctl.Version, chooses),
 		Cause:   "CCM " + ctl.Version.String(),
-		Ask: fmt.Sprintf("Upgrade the add-on cloud-controller-manager of the cluster %s, in the ACK console under Operations, Add-ons: to %s or newer, which makes CLBs that pay by LCU; from %s on, a Service can ask for one by %s%s=%s. %s",
-			cluster.ID, charges, chooses, ccm.Prefix, chargeType, byLCU, rights),
-		Note: fmt.Sprintf("An upgrade over %s syncs every Service in full once, which puts changes made in the console back. %s", ccm.Rehashed(), drift),
+		Ask:     say.F("Upgrade the add-on cloud-controller-manager of the cluster %s, in the ACK console under Operations, Add-ons: to %s or newer, which makes CLBs that pay by LCU; from %s on, a Service can ask for one by %s%s=%s. %s", cluster.ID, charges, chooses, ccm.Prefix, chargeType, byLCU, rights),
+		Note:    say.F("An upgrade over %s syncs every Service in full once, which puts changes made in the console back. %s", ccm.Rehashed(), drift),
 	}, nil
 }
 

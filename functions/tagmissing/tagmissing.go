@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -49,9 +50,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if len(s.Tagged) > 1 {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%d load balancers carry the tag %s=%s: %s.", len(s.Tagged), ccm.NameTag, ccm.DefaultName(c.Service), strings.Join(s.Tagged, ", ")),
-			Ask: fmt.Sprintf("Find out which one serves the Service, and take the tag off the others: %s. Delete none before that: the controller deletes what carries the tag when the Service goes.",
-				c.UntagCommand("ID", ccm.NameTag)),
+			Finding: say.F("%d load balancers carry the tag %s=%s: %s.", len(s.Tagged), ccm.NameTag, ccm.DefaultName(c.Service), strings.Join(s.Tagged, ", ")),
+			Ask:     say.F("Find out which one serves the Service, and take the tag off the others: %s. Delete none before that: the controller deletes what carries the tag when the Service goes.", c.UntagCommand("ID", ccm.NameTag)),
 		}, nil
 	}
 	if s.Instance == nil {
@@ -67,14 +67,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	switch {
 	case owner == ccm.APIServer:
 		return remedy.Plan{
-			Finding: evidence,
-			Ask:     "Don't use this load balancer for the Service. If it has lost its tag, only a new cluster brings the API server's load balancer back; ask Alibaba Cloud first.",
+			Finding: say.Literal(evidence),
+			Ask:     say.F("Don't use this load balancer for the Service. If it has lost its tag, only a new cluster brings the API server's load balancer back; ask Alibaba Cloud first."),
 		}, nil
 	case elsewhere(c, s):
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%s Its address is %s, and the Service has another one, %s.", finding, s.Address, ccm.Address(c.Service)),
-			Ask: fmt.Sprintf("Find the load balancer that has the address %s. The label %s, which a person can write, names %s; it may have come with a copy of another Service.",
-				ccm.Address(c.Service), ccm.BalancerLabel, s.ID),
+			Finding: say.F("%s Its address is %s, and the Service has another one, %s.", finding, s.Address, ccm.Address(c.Service)),
+			Ask:     say.F("Find the load balancer that has the address %s. The label %s, which a person can write, names %s; it may have come with a copy of another Service.", ccm.Address(c.Service), ccm.BalancerLabel, s.ID),
 		}, nil
 	case owner == ccm.Own:
 		return retag(ctx, c, s, finding)
@@ -82,15 +81,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return rebind(ctx, c, s, finding)
 	case owner == ccm.OtherService || other != "" && !own:
 		return remedy.Plan{
-			Finding: finding,
-			Ask: fmt.Sprintf("Don't tag %[1]s for this Service: the other one would lose it, and it would be deleted with this one. If a person made it, name it: %[2]s. If the controller made it for another Service, this one needs one of its own: delete it and create it again; its address changes.",
-				s.ID, ccm.SetCommand(c.Service, "id", s.ID)),
+			Finding: say.Literal(finding),
+			Ask:     say.F("Don't tag %[1]s for this Service: the other one would lose it, and it would be deleted with this one. If a person made it, name it: %[2]s. If the controller made it for another Service, this one needs one of its own: delete it and create it again; its address changes.", s.ID, ccm.SetCommand(c.Service, "id", s.ID)),
 		}, nil
 	}
 	return remedy.Plan{
-		Finding: finding,
-		Ask: fmt.Sprintf("Say whose %s is. If the controller made it for this Service: %s, which has the controller delete it with the Service. If a person made it: %s.",
-			s.ID, byTag(c, s), ccm.SetCommand(c.Service, "id", s.ID)),
+		Finding: say.Literal(finding),
+		Ask:     say.F("Say whose %s is. If the controller made it for this Service: %s, which has the controller delete it with the Service. If a person made it: %s.", s.ID, byTag(c, s), ccm.SetCommand(c.Service, "id", s.ID)),
 	}, nil
 }
 
@@ -116,25 +113,23 @@ func named(c *remedy.Case, s ccm.Found, id string) remedy.Plan {
 	switch {
 	case s.Instance == nil && address == "":
 		return remedy.Plan{
-			Finding: finding,
-			Ask:     fmt.Sprintf("Name a load balancer that exists: %s. Or remove the annotation, and the controller makes one: %s.", set, remove),
+			Finding: say.Literal(finding),
+			Ask:     say.F("Name a load balancer that exists: %s. Or remove the annotation, and the controller makes one: %s.", set, remove),
 		}
 	case s.Instance == nil:
 		return remedy.Plan{
-			Finding: finding + fmt.Sprintf(" The Service has the address %s, which no load balancer was found to have.", address),
-			Ask: fmt.Sprintf("Name the load balancer that has the address: %s. Where none has it any more, delete the Service and create it again, with the annotation of one that exists or without it: its address changes. To remove the annotation alone is not enough: while the Service has an address, the controller makes no load balancer.",
-				set),
+			Finding: say.Literal(finding).And("The Service has the address %s, which no load balancer was found to have.", address),
+			Ask:     say.F("Name the load balancer that has the address: %s. Where none has it any more, delete the Service and create it again, with the annotation of one that exists or without it: its address changes. To remove the annotation alone is not enough: while the Service has an address, the controller makes no load balancer.", set),
 		}
 	case address == "":
 		return remedy.Plan{
-			Finding: finding + fmt.Sprintf(" The Service has no address yet, and %s was found by its %s.", s.ID, s.By),
-			Ask:     fmt.Sprintf("Name a load balancer that exists: %s. Or remove the annotation: %s; the controller then goes on with what has the Service's name tag or default name, or makes one.", set, remove),
+			Finding: say.Literal(finding).And("The Service has no address yet, and %s was found by its %s.", s.ID, s.By),
+			Ask:     say.F("Name a load balancer that exists: %s. Or remove the annotation: %s; the controller then goes on with what has the Service's name tag or default name, or makes one.", set, remove),
 		}
 	}
 	return remedy.Plan{
-		Finding: finding + fmt.Sprintf(" The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By),
-		Ask: fmt.Sprintf("If a person made %s, name it: %s. If the controller made it for this Service and for no other, give it its name tag: %s, then remove the annotation: %s.",
-			s.ID, ccm.SetCommand(c.Service, "id", s.ID), c.TagCommand(s.ID, ccm.NameTag, ccm.DefaultName(c.Service)), remove),
+		Finding: say.Literal(finding).And("The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By),
+		Ask:     say.F("If a person made %s, name it: %s. If the controller made it for this Service and for no other, give it its name tag: %s, then remove the annotation: %s.", s.ID, ccm.SetCommand(c.Service, "id", s.ID), c.TagCommand(s.ID, ccm.NameTag, ccm.DefaultName(c.Service)), remove),
 	}
 }
 
@@ -143,19 +138,19 @@ func retag(ctx context.Context, c *remedy.Case, s ccm.Found, finding string) (re
 	name := ccm.DefaultName(c.Service)
 	if value, ok := s.Tags[ccm.NameTag]; ok && value != name {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%s Its tag %s is %s, which is another Service's.", finding, ccm.NameTag, value),
-			Ask:     fmt.Sprintf("Find out who changed the tag. If no other Service uses %s, set it: %s.", s.ID, byTag(c, s)),
+			Finding: say.F("%s Its tag %s is %s, which is another Service's.", finding, ccm.NameTag, value),
+			Ask:     say.F("Find out who changed the tag. If no other Service uses %s, set it: %s.", s.ID, byTag(c, s)),
 		}, nil
 	}
 	if ccm.TagsFull(s.Instance) {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("%s It has lost the tag %s, and carries %d tags, which is the most it can.", finding, ccm.NameTag, len(s.Tags)),
-			Ask:     fmt.Sprintf("Take a tag off that nobody needs: %s. Then: %s.", c.UntagCommand(s.ID, "KEY"), byTag(c, s)),
+			Finding: say.F("%s It has lost the tag %s, and carries %d tags, which is the most it can.", finding, ccm.NameTag, len(s.Tags)),
+			Ask:     say.F("Take a tag off that nobody needs: %s. Then: %s.", c.UntagCommand(s.ID, "KEY"), byTag(c, s)),
 		}, nil
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s It has lost the tag %s, by which the controller finds it.", finding, ccm.NameTag),
-		Note:    fmt.Sprintf("With this tag the controller deletes %s when the Service is deleted.", s.ID),
+		Finding: say.F("%s It has lost the tag %s, by which the controller finds it.", finding, ccm.NameTag),
+		Note:    say.F("With this tag the controller deletes %s when the Service is deleted.", s.ID),
 		Steps:   []remedy.Step{step.TagLB{LB: s.ID, Key: ccm.NameTag, Value: name, Network: s.NLB != nil}, step.Touch{}},
 	}, nil
 }
@@ -166,17 +161,17 @@ func rebind(ctx context.Context, c *remedy.Case, s ccm.Found, finding string) (r
 	switch {
 	case s.ByController():
 		return remedy.Plan{
-			Finding: finding + fmt.Sprintf(" It also carries a tag of the controller, %s or %s, and with such a tag the controller reuses none.", ccm.NameTag, ccm.ClusterTag),
-			Ask:     fmt.Sprintf("If no Service owns %s, take these tags off: %s. Then, if the Service is to use it: %s.", s.ID, c.UntagCommand(s.ID, ccm.NameTag, ccm.ClusterTag), name),
+			Finding: say.Literal(finding).And("It also carries a tag of the controller, %s or %s, and with such a tag the controller reuses none.", ccm.NameTag, ccm.ClusterTag),
+			Ask:     say.F("If no Service owns %s, take these tags off: %s. Then, if the Service is to use it: %s.", s.ID, c.UntagCommand(s.ID, ccm.NameTag, ccm.ClusterTag), name),
 		}, nil
 	case !s.Bind():
 		return remedy.Plan{
-			Finding: finding + " Nothing shows that the Service was bound to it.",
-			Ask:     fmt.Sprintf("If the Service is to use it: %s.", name),
+			Finding: say.Literal(finding).And("Nothing shows that the Service was bound to it."),
+			Ask:     say.F("If the Service is to use it: %s.", name),
 		}, nil
 	}
 	return remedy.Plan{
-		Finding: finding + " The Service was bound to it, and no longer says so.",
+		Finding: say.Literal(finding).And("The Service was bound to it, and no longer says so."),
 		Steps:   []remedy.Step{step.With(c.Service, "id", s.ID)},
 	}, nil
 }
@@ -189,17 +184,15 @@ func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
 	}
 	if s.Gone == "" {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("No load balancer of the Service was found in %s by label, address, tag or name. An empty list is no proof that it is gone: permissions limited by resource give empty lists.", s.Where),
-			Ask: fmt.Sprintf("Find the load balancer in the console. If the controller made it: %s. If a person made it: %s. If it is gone, have the controller make a new one, with a new address: %s; or delete the Service and create it again.",
-				c.TagCommand("LOAD-BALANCER-ID", ccm.NameTag, ccm.DefaultName(c.Service))+", then "+ccm.WakeCommand(c.Service), ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), again),
+			Finding: say.F("No load balancer of the Service was found in %s by label, address, tag or name. An empty list is no proof that it is gone: permissions limited by resource give empty lists.", s.Where),
+			Ask:     say.F("Find the load balancer in the console. If the controller made it: %s. If a person made it: %s. If it is gone, have the controller make a new one, with a new address: %s; or delete the Service and create it again.", c.TagCommand("LOAD-BALANCER-ID", ccm.NameTag, ccm.DefaultName(c.Service))+", then "+ccm.WakeCommand(c.Service), ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), again),
 		}
 	}
 	p := remedy.Plan{
-		Finding: fmt.Sprintf("The load balancer %s is gone: the API says not found, asked in %s.", s.Gone, s.Where),
+		Finding: say.F("The load balancer %s is gone: the API says not found, asked in %s.", s.Gone, s.Where),
 		Risk:    remedy.High,
-		Note: fmt.Sprintf("The new load balancer has another address. A controller that still remembers the token of the old creation may need a restart. "+
-			"By hand that is: %s. The other way is to delete the Service and create it again.", again),
-		Steps: []remedy.Step{step.Touch{}},
+		Note:    say.F("The new load balancer has another address. A controller that still remembers the token of the old creation may need a restart. By hand that is: %s. The other way is to delete the Service and create it again.", again),
+		Steps:   []remedy.Step{step.Touch{}},
 	}
 	if ccm.Synced(c.Service) {
 		p.Steps = []remedy.Step{step.ClearStatus{Was: c.Service.Status.LoadBalancer.Ingress}, step.Touch{}}

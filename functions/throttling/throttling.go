@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -38,7 +39,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	finding := fmt.Sprintf("Alibaba Cloud throttles the controller's calls of %s: they came faster than %s allows.", names[product], limitOf(c.Event.Message))
 	if !c.Lasts() {
 		return remedy.Plan{
-			Finding: finding + " The controller tries again by itself, less often each time.",
+			Finding: say.Literal(finding).And("The controller tries again by itself, less often each time."),
 			Cause:   product,
 			Wait:    c.PollInterval(),
 		}, nil
@@ -52,9 +53,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, fmt.Errorf("list the rate limits of %s: %w", product, err)
 	}
 	return remedy.Plan{
-		Finding: finding + " It has not passed within 15 minutes. " + remedy.Together(peers),
+		Finding: say.Literal(finding).And("It has not passed within 15 minutes. %s", remedy.Together(peers)),
 		Cause:   product,
-		Ask:     fmt.Sprintf("Find what makes the calls. %s Other clusters and tools of the account count, too: ActionTrail shows who calls. %s", loads(peers), limits(product, c.Cloud.Region(), quotas)),
+		Ask:     say.F("Find what makes the calls. %s Other clusters and tools of the account count, too: ActionTrail shows who calls. %s", loads(peers), limits(product, c.Cloud.Region(), quotas)),
 	}, nil
 }
 

@@ -4,11 +4,11 @@ package unclassified
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"strings"
 	"unicode"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -24,9 +24,9 @@ var Remedy = &remedy.Remedy{
 
 func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{
-		Finding: fmt.Sprintf("No class covers this failure of %s: %q", c.Event.Service, c.Event.Message),
+		Finding: say.F("No class covers this failure of %s: %q", c.Event.Service, c.Event.Message),
 		Cause:   shape(c.Event.Message),
-		Ask:     "Find the cause by hand. The event drops the error code; the controller's log has it, with the API and the request ID: " + c.LogQuery() + ".",
+		Ask:     say.F("Find the cause by hand. The event drops the error code; the controller's log has it, with the API and the request ID: %s.", c.LogQuery()),
 	}, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -55,14 +56,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if lb == nil {
-		return c.NoBalancer("its vServer groups and the listeners that use them"), nil
+		return c.NoBalancer(say.F("its vServer groups and the listeners that use them")), nil
 	}
 	if lb.NLB != nil {
 		return network(ctx, c, lb)
 	}
 	if id, _ := ccm.Annotation(c.Service, "id"); id == "" && leaves(c) {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The controller made %s for the Service, which leaves, and deletes it with all that stands on it: no vServer group holds that up.", lb.ID),
+			Finding: say.F("The controller made %s for the Service, which leaves, and deletes it with all that stands on it: no vServer group holds that up.", lb.ID),
 			Wait:    soon,
 		}, nil
 	}
@@ -72,7 +73,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	blocking := groups.blocking(c)
 	if len(blocking) == 0 {
-		return remedy.Plan{Finding: fmt.Sprintf("No listener or rule of %s uses an old vServer group of the Service any more; the controller tries again by itself.", lb.ID), Wait: soon}, nil
+		return remedy.Plan{Finding: say.F("No listener or rule of %s uses an old vServer group of the Service any more; the controller tries again by itself.", lb.ID), Wait: soon}, nil
 	}
 	listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
 	if err != nil {
@@ -286,17 +287,17 @@ func (a *answer) plan() remedy.Plan {
 		}
 	}
 	p := remedy.Plan{
-		Finding: fmt.Sprintf("The controller can't delete old vServer groups of the Service on %s: %s. %s.", a.lb.ID, strings.Join(a.found, "; "), whose),
+		Finding: say.F("The controller can't delete old vServer groups of the Service on %s: %s. %s.", a.lb.ID, strings.Join(a.found, "; "), whose),
 		Cause:   a.lb.ID,
 	}
 	if len(a.asks) > 0 {
-		p.Ask = strings.Join(a.asks, " ")
+		p.Ask = say.Literal(strings.Join(a.asks, " "))
 		return p
 	}
 	p.Steps = append(a.steps, step.Touch{})
 	p.Risk = remedy.High
 	if slices.ContainsFunc(a.steps, func(s remedy.Step) bool { return s.Kind() == step.DeleteListener{}.Kind() }) {
-		p.Note = "The whole configuration of a deleted listener is in the journal. It can be made again as long as its vServer group exists."
+		p.Note = say.F("The whole configuration of a deleted listener is in the journal. It can be made again as long as its vServer group exists.")
 	}
 	return p
 }
@@ -335,10 +336,9 @@ func network(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan
 		finding += fmt.Sprintf("No listener of it uses %s. ", strings.Join(idle, ", "))
 	}
 	return remedy.Plan{
-		Finding: strings.TrimSpace(finding),
+		Finding: say.Literal(strings.TrimSpace(finding)),
 		Cause:   lb.ID,
-		Ask: "Look in the NLB console which listeners, also of other NLBs, use the group that the Service no longer needs. Point each at the new group of the same port, or delete it if nobody uses it. " +
-			"lbremedy does not change listeners of NLBs.",
+		Ask:     say.F("Look in the NLB console which listeners, also of other NLBs, use the group that the Service no longer needs. Point each at the new group of the same port, or delete it if nobody uses it. lbremedy does not change listeners of NLBs."),
 	}, nil
 }
 

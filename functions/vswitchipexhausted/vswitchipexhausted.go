@@ -11,6 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -52,14 +53,14 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if exists != "" && ccm.NLB(c.Service) {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("A vSwitch of the zone map is full, and the NLB %s exists already: to change its zones moves traffic.", exists),
-			Ask:     fmt.Sprintf("Free addresses in the vSwitch, or name another vSwitch of the same zone, where the NLB then gets another address: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
+			Finding: say.F("A vSwitch of the zone map is full, and the NLB %s exists already: to change its zones moves traffic.", exists),
+			Ask:     say.F("Free addresses in the vSwitch, or name another vSwitch of the same zone, where the NLB then gets another address: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 		}, nil
 	}
 	if exists != "" {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The vSwitch is full, and the load balancer %s exists already: a load balancer never leaves its vSwitch.", exists),
-			Ask:     "Free addresses in the vSwitch of the load balancer, or recreate the Service in another one: its address changes then.",
+			Finding: say.F("The vSwitch is full, and the load balancer %s exists already: a load balancer never leaves its vSwitch.", exists),
+			Ask:     say.F("Free addresses in the vSwitch of the load balancer, or recreate the Service in another one: its address changes then."),
 		}, nil
 	}
 	vsws, err := c.VPC(ctx)
@@ -76,9 +77,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 func diagnoseCLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
 	if ip, _ := ccm.Annotation(c.Service, "ip"); ip != "" {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The vSwitch is full, and the annotation ip asks for the address %s, which lies in one vSwitch.", ccm.Quote(ip)),
-			Ask: fmt.Sprintf("Free that address. Or let the cloud choose one: %s. Or ask for an address of a vSwitch with room, together with that vSwitch: %s, and %s.",
-				ccm.RemoveCommand(c.Service, "ip"), ccm.SetCommand(c.Service, vswitchID, "VSWITCH"), ccm.SetCommand(c.Service, "ip", "ADDRESS")),
+			Finding: say.F("The vSwitch is full, and the annotation ip asks for the address %s, which lies in one vSwitch.", ccm.Quote(ip)),
+			Ask:     say.F("Free that address. Or let the cloud choose one: %s. Or ask for an address of a vSwitch with room, together with that vSwitch: %s, and %s.", ccm.RemoveCommand(c.Service, "ip"), ccm.SetCommand(c.Service, vswitchID, "VSWITCH"), ccm.SetCommand(c.Service, "ip", "ADDRESS")),
 		}
 	}
 	id, _ := ccm.Annotation(c.Service, vswitchID)
@@ -88,9 +88,9 @@ func diagnoseCLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
 		now, ok := vsws.All[id]
 		if !ok {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", ccm.Quote(id), vsws.ID),
+				Finding: say.F("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", ccm.Quote(id), vsws.ID),
 				Cause:   cut(id),
-				Ask:     fmt.Sprintf("Name a vSwitch of the cluster's VPC: %s. %s.", ccm.SetCommand(c.Service, vswitchID, "VSWITCH"), considered(vsws)),
+				Ask:     say.F("Name a vSwitch of the cluster's VPC: %s. %s.", ccm.SetCommand(c.Service, vswitchID, "VSWITCH"), considered(vsws)),
 			}
 		}
 		full, zone, cause = fmt.Sprintf("The vSwitch is full: %s.", ccm.DescribeVSwitch(now)), now.Zone, id
@@ -100,7 +100,7 @@ func diagnoseCLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
 		return noRoom(full, cause, vsws, c.HeldVSwitches(vsws, zone, id, false))
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s %s.", full, ccm.DescribeVSwitch(to)),
+		Finding: say.F("%s %s.", full, ccm.DescribeVSwitch(to)),
 		Cause:   cause,
 		Steps:   []remedy.Step{step.With(c.Service, vswitchID, to.ID)},
 		Claims:  []remedy.Claim{c.PlaceIn(to)},
@@ -116,23 +116,23 @@ func diagnoseNLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
 		fields := strings.Split(strings.TrimSpace(part), ":")
 		if len(fields) < 2 {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", ccm.Quote(value)),
-				Ask:     fmt.Sprintf("Write one pair a zone, with commas between: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
+				Finding: say.F("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", ccm.Quote(value)),
+				Ask:     say.F("Write one pair a zone, with commas between: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 			}
 		}
 		now, ok := vsws.All[fields[1]]
 		if !ok {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", ccm.Quote(fields[1]), vsws.ID),
+				Finding: say.F("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", ccm.Quote(fields[1]), vsws.ID),
 				Cause:   cut(fields[1]),
-				Ask:     fmt.Sprintf("Name vSwitches of the cluster's VPC: %s. %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH"), considered(vsws)),
+				Ask:     say.F("Name vSwitches of the cluster's VPC: %s. %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH"), considered(vsws)),
 			}
 		}
 		if fields[0] != now.Zone {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation zone-maps has %s in the zone %s, and it is in %s.", now.ID, ccm.Quote(fields[0]), now.Zone),
+				Finding: say.F("The annotation zone-maps has %s in the zone %s, and it is in %s.", now.ID, ccm.Quote(fields[0]), now.Zone),
 				Cause:   now.ID,
-				Ask:     fmt.Sprintf("Name each vSwitch with its own zone: %s. %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH"), considered(vsws)),
+				Ask:     say.F("Name each vSwitch with its own zone: %s. %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH"), considered(vsws)),
 			}
 		}
 		if c.Policy.VSwitches.Room(now.Free) > 0 {
@@ -142,24 +142,24 @@ func diagnoseNLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
 		causes = append(causes, now.ID)
 		if len(fields) > 2 {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The vSwitch is full: %s, and the zone map asks for an address in it.", ccm.DescribeVSwitch(now)),
+				Finding: say.F("The vSwitch is full: %s, and the zone map asks for an address in it.", ccm.DescribeVSwitch(now)),
 				Cause:   now.ID,
-				Ask:     fmt.Sprintf("Free addresses in the vSwitch, or take the address out of the annotation, or name another vSwitch of the zone: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
+				Ask:     say.F("Free addresses in the vSwitch, or take the address out of the annotation, or name another vSwitch of the zone: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 			}
 		}
 		to, ok := c.BestVSwitch(vsws, now.Zone, now.ID, true)
 		if held := c.HeldVSwitches(vsws, now.Zone, now.ID, true); !ok && held != "" {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The vSwitch is full: %s. %s", ccm.DescribeVSwitch(now), held),
+				Finding: say.F("The vSwitch is full: %s. %s", ccm.DescribeVSwitch(now), held),
 				Cause:   now.ID,
 				Wait:    lag,
 			}
 		}
 		if !ok {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The vSwitch is full: %s. No other vSwitch of its zone has more than the reserve. %s.", ccm.DescribeVSwitch(now), considered(vsws)),
+				Finding: say.F("The vSwitch is full: %s. No other vSwitch of its zone has more than the reserve. %s.", ccm.DescribeVSwitch(now), considered(vsws)),
 				Cause:   now.ID,
-				Ask:     "Free addresses in the vSwitch, or add one to its zone, or allow one in the policy file.",
+				Ask:     say.F("Free addresses in the vSwitch, or add one to its zone, or allow one in the policy file."),
 			}
 		}
 		findings = append(findings, fmt.Sprintf("The vSwitch is full: %s. %s.", ccm.DescribeVSwitch(now), ccm.DescribeVSwitch(to)))
@@ -168,12 +168,12 @@ func diagnoseNLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
 	}
 	if len(claims) == 0 {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Every vSwitch of the zone map %s has room by the cloud's own figures, which may lag.", ccm.Quote(value)),
+			Finding: say.F("Every vSwitch of the zone map %s has room by the cloud's own figures, which may lag.", ccm.Quote(value)),
 			Wait:    lag,
 		}
 	}
 	return remedy.Plan{
-		Finding: strings.Join(findings, " "),
+		Finding: say.Literal(strings.Join(findings, " ")),
 		Cause:   strings.Join(causes, ","),
 		Steps:   []remedy.Step{step.With(c.Service, zoneMaps, strings.Join(parts, ","))},
 		Claims:  claims,
@@ -184,12 +184,12 @@ func diagnoseNLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
 // room that there is.
 func noRoom(full, cause string, vsws ccm.VPC, held string) remedy.Plan {
 	p := remedy.Plan{
-		Finding: fmt.Sprintf("%s No other one has more than the reserve. %s.", full, considered(vsws)),
+		Finding: say.F("%s No other one has more than the reserve. %s.", full, considered(vsws)),
 		Cause:   cause,
-		Ask:     "Add a vSwitch to the VPC and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file.",
+		Ask:     say.F("Add a vSwitch to the VPC and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file."),
 	}
 	if held != "" {
-		p.Finding, p.Wait = full+" "+held, lag
+		p.Finding, p.Wait = say.F("%s %s", full, held), lag
 	}
 	return p
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -61,8 +62,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if exists != "" {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The load balancer %s exists, and yet the controller asks for a vSwitch that does not.", exists),
-			Ask:     fmt.Sprintf("Find out what the controller wants to make: %s. The vSwitch of a load balancer can't change; the annotation %svswitch-id counts for a new one only.", c.LogQuery(), ccm.Prefix),
+			Finding: say.F("The load balancer %s exists, and yet the controller asks for a vSwitch that does not.", exists),
+			Ask:     say.F("Find out what the controller wants to make: %s. The vSwitch of a load balancer can't change; the annotation %svswitch-id counts for a new one only.", c.LogQuery(), ccm.Prefix),
 		}, nil
 	}
 	id, _ := ccm.Annotation(c.Service, vswitchID)
@@ -71,7 +72,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if now, ok := vpc.All[id]; ok {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The annotation vswitch-id names %s, which exists in %s by now.", id, now.Zone),
+			Finding: say.F("The annotation vswitch-id names %s, which exists in %s by now.", id, now.Zone),
 			Wait:    soon,
 		}, nil
 	}
@@ -83,14 +84,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if !c.Policy.VSwitches.ReplaceMissing {
 		return remedy.Plan{
-			Finding: finding,
+			Finding: say.Literal(finding),
 			Cause:   cause,
-			Ask: fmt.Sprintf("Name a vSwitch of the VPC %s. %s. With %s it would be: %s. lbremedy does that by itself where the policy file says vswitches.replaceMissing.",
-				vpc.ID, own(vpc), to.ID, ccm.SetCommand(c.Service, vswitchID, to.ID)),
+			Ask:     say.F("Name a vSwitch of the VPC %s. %s. With %s it would be: %s. lbremedy does that by itself where the policy file says vswitches.replaceMissing.", vpc.ID, own(vpc), to.ID, ccm.SetCommand(c.Service, vswitchID, to.ID)),
 		}, nil
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("%s Of those that may be used, %s.", finding, ccm.DescribeVSwitch(to)),
+		Finding: say.F("%s Of those that may be used, %s.", finding, ccm.DescribeVSwitch(to)),
 		Cause:   cause,
 		Steps:   []remedy.Step{step.With(c.Service, vswitchID, to.ID)},
 		Claims:  []remedy.Claim{c.PlaceIn(to)},
@@ -112,9 +112,9 @@ func unnamed(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 		return noRoom(c, finding, vpc.OwnIDs(), vpc, c.HeldVSwitches(vpc, "", "", false))
 	}
 	return remedy.Plan{
-		Finding: finding,
+		Finding: say.Literal(finding),
 		Cause:   vpc.OwnIDs(),
-		Note:    "The controller's configuration still names the missing vSwitch: other new Services fail the same way until it is put right.",
+		Note:    say.F("The controller's configuration still names the missing vSwitch: other new Services fail the same way until it is put right."),
 		Steps:   []remedy.Step{step.With(c.Service, vswitchID, to.ID)},
 		Claims:  []remedy.Claim{c.PlaceIn(to)},
 	}
@@ -131,8 +131,8 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 		fields := strings.Split(part, ":")
 		if len(fields) < 2 {
 			return remedy.Plan{
-				Finding: fmt.Sprintf("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", ccm.Quote(value)),
-				Ask:     fmt.Sprintf("Write one pair a zone, with commas between: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
+				Finding: say.F("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", ccm.Quote(value)),
+				Ask:     say.F("Write one pair a zone, with commas between: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 			}
 		}
 		if _, ok := vpc.All[fields[1]]; ok {
@@ -152,33 +152,32 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 	}
 	if len(gone) == 0 {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("Every vSwitch of the zone map %s exists by now.", ccm.Quote(value)),
+			Finding: say.F("Every vSwitch of the zone map %s exists by now.", ccm.Quote(value)),
 			Wait:    soon,
 		}
 	}
 	p := remedy.Plan{
-		Finding: fmt.Sprintf("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", remedy.List(gone, 5), vpc.ID),
+		Finding: say.F("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", remedy.List(gone, 5), vpc.ID),
 		Cause:   remedy.List(gone, 5),
 	}
 	written := strings.Join(parts, ",")
 	switch {
 	case exists != "":
-		p.Finding += fmt.Sprintf(" The NLB %s exists, and a change of its zones moves traffic.", exists)
-		p.Ask = fmt.Sprintf("Name vSwitches that exist, one for each zone of the NLB, in the annotation %szone-maps. %s.", ccm.Prefix, own(vpc))
+		p.Finding = p.Finding.And("The NLB %s exists, and a change of its zones moves traffic.", exists)
+		p.Ask = say.F("Name vSwitches that exist, one for each zone of the NLB, in the annotation %szone-maps. %s.", ccm.Prefix, own(vpc))
 	case bound:
-		p.Finding += " The zone map asks for an address in it."
-		p.Ask = fmt.Sprintf("Name a vSwitch that exists, and an address of it or none. %s.", own(vpc))
+		p.Finding = p.Finding.And("The zone map asks for an address in it.")
+		p.Ask = say.F("Name a vSwitch that exists, and an address of it or none. %s.", own(vpc))
 	case full && held != "":
-		p.Finding += " " + held
+		p.Finding = p.Finding.Then(say.Literal(held))
 		p.Wait = lag
 	case full:
-		p.Finding += " No vSwitch of the same zone has more than the reserve of free addresses."
-		p.Ask = fmt.Sprintf("Name a vSwitch of that zone, or another zone, in the annotation %szone-maps, or add a vSwitch to the zone. %s.", ccm.Prefix, own(vpc))
+		p.Finding = p.Finding.And("No vSwitch of the same zone has more than the reserve of free addresses.")
+		p.Ask = say.F("Name a vSwitch of that zone, or another zone, in the annotation %szone-maps, or add a vSwitch to the zone. %s.", ccm.Prefix, own(vpc))
 	case !c.Policy.VSwitches.ReplaceMissing:
-		p.Ask = fmt.Sprintf("Name vSwitches that exist. %s. The nearest zone map would be: %s. lbremedy writes it by itself where the policy file says vswitches.replaceMissing.",
-			own(vpc), ccm.SetCommand(c.Service, zoneMaps, written))
+		p.Ask = say.F("Name vSwitches that exist. %s. The nearest zone map would be: %s. lbremedy writes it by itself where the policy file says vswitches.replaceMissing.", own(vpc), ccm.SetCommand(c.Service, zoneMaps, written))
 	default:
-		p.Finding += fmt.Sprintf(" Of the same zone, %s.", strings.Join(found, ", "))
+		p.Finding = p.Finding.And("Of the same zone, %s.", strings.Join(found, ", "))
 		p.Steps = []remedy.Step{step.With(c.Service, zoneMaps, written)}
 		p.Claims = claims
 	}
@@ -189,13 +188,12 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 // room that there is.
 func noRoom(c *remedy.Case, finding, cause string, vpc ccm.VPC, held string) remedy.Plan {
 	p := remedy.Plan{
-		Finding: finding + " No vSwitch that may be used has more than the reserve of free addresses.",
+		Finding: say.Literal(finding).And("No vSwitch that may be used has more than the reserve of free addresses."),
 		Cause:   cause,
-		Ask: fmt.Sprintf("Add a vSwitch to the VPC %s and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file; then name it: %s.",
-			vpc.ID, ccm.SetCommand(c.Service, vswitchID, "VSWITCH")),
+		Ask:     say.F("Add a vSwitch to the VPC %s and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file; then name it: %s.", vpc.ID, ccm.SetCommand(c.Service, vswitchID, "VSWITCH")),
 	}
 	if held != "" {
-		p.Finding, p.Wait = finding+" "+held, lag
+		p.Finding, p.Wait = say.F("%s %s", finding, held), lag
 	}
 	return p
 }

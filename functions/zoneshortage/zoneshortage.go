@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed doc.md
@@ -52,9 +53,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if made != "" {
 		return remedy.Plan{
-			Finding: fmt.Sprintf("The zones of the load balancer %s have no room for the change that the Service asks for: the message is %s. A CLB keeps its zones for life.", ccm.Quote(made), c.Said()),
-			Ask: "Put the annotations of the Service back to what was there when it synced last, so that its other changes are made. " +
-				"For the change itself wait until Alibaba Cloud has room there again, or create the Service again in other zones: its address changes then.",
+			Finding: say.F("The zones of the load balancer %s have no room for the change that the Service asks for: the message is %s. A CLB keeps its zones for life.", ccm.Quote(made), c.Said()),
+			Ask:     say.F("Put the annotations of the Service back to what was there when it synced last, so that its other changes are made. For the change itself wait until Alibaba Cloud has room there again, or create the Service again in other zones: its address changes then."),
 		}, nil
 	}
 	return classic(ctx, c)
@@ -70,8 +70,8 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			right = ccm.SetCommand(c.Service, "ip-version", "ipv4")
 		}
 		return remedy.Plan{
-			Finding: "Which zones have room depends on the kind of load balancer, and the Service does not say which it wants. " + strings.TrimSpace(bad+" "+worse),
-			Ask:     fmt.Sprintf("Set that right first, such as: %s.", right),
+			Finding: say.F("Which zones have room depends on the kind of load balancer, and the Service does not say which it wants. %s", strings.TrimSpace(bad+" "+worse)),
+			Ask:     say.F("Set that right first, such as: %s.", right),
 		}, nil
 	}
 	pairs, err := c.Cloud.SLB.Available(ctx, kind, version)
@@ -85,16 +85,16 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		asked = fmt.Sprintf("The zones that the Service asks for (primary %s, standby %s)", ccm.Quote(cmp.Or(master, "any")), ccm.Quote(cmp.Or(slave, "any")))
 	}
 	p := remedy.Plan{
-		Finding: fmt.Sprintf("%s have no room for its CLB (%s, %s): the message is %s.", asked, kind, version, c.Said()),
+		Finding: say.F("%s have no room for its CLB (%s, %s): the message is %s.", asked, kind, version, c.Said()),
 		Cause:   strings.Trim(master+","+slave, ","),
 	}
 	others := slices.DeleteFunc(pairs, func(z cloud.ZonePair) bool { return z.Zone == master && (z.SlaveZone == slave || slave == "") })
 	if len(others) < len(pairs) {
-		p.Finding += " The list of zones with stock still has them, so that the shortage may be of one specification, or just over."
+		p.Finding = p.Finding.And("The list of zones with stock still has them, so that the shortage may be of one specification, or just over.")
 	}
 	if len(others) == 0 {
-		p.Finding += fmt.Sprintf(" No other zones of the region %s have stock.", c.Cloud.Region())
-		p.Ask = "Wait until Alibaba Cloud has room again, ask it when, or use an NLB, which has other zones: a Service with spec.loadBalancerClass: alibabacloud.com/nlb."
+		p.Finding = p.Finding.And("No other zones of the region %s have stock.", c.Cloud.Region())
+		p.Ask = say.F("Wait until Alibaba Cloud has room again, ask it when, or use an NLB, which has other zones: a Service with spec.loadBalancerClass: alibabacloud.com/nlb.")
 		return p, nil
 	}
 	to, where := others[0], ""
@@ -108,7 +108,7 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}
 		where = fmt.Sprintf(" The cluster's own vSwitches: %s.", vpc.DescribeOwn())
 	}
-	p.Ask = fmt.Sprintf("Choose zones that have stock: %s. Such as: %s. Traffic from Pods in other zones crosses zones then.%s", describe(others), command(c, to), where)
+	p.Ask = say.F("Choose zones that have stock: %s. Such as: %s. Traffic from Pods in other zones crosses zones then.%s", describe(others), command(c, to), where)
 	return p, nil
 }
 
@@ -126,11 +126,11 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 		used[zone] = true
 	}
 	p := remedy.Plan{
-		Finding: fmt.Sprintf("A zone of the zone map %s has no room for the NLB: the message is %s.", ccm.Quote(value), c.Said()),
+		Finding: say.F("A zone of the zone map %s has no room for the NLB: the message is %s.", ccm.Quote(value), c.Said()),
 		Cause:   zones(used),
 	}
 	if made != "" {
-		p.Finding = fmt.Sprintf("A zone of the zone map %s has no room for the NLB %s: the message is %s.", ccm.Quote(value), ccm.Quote(made), c.Said())
+		p.Finding = say.F("A zone of the zone map %s has no room for the NLB %s: the message is %s.", ccm.Quote(value), ccm.Quote(made), c.Said())
 	}
 	var other []cloud.VSwitch // the best of each zone that is not in the map
 	for _, zone := range zonesOf(vpc) {
@@ -139,8 +139,8 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 		}
 	}
 	if len(other) == 0 {
-		p.Finding += fmt.Sprintf(" The cluster has no vSwitch with room in another zone: %s.", vpc.DescribeOwn())
-		p.Ask = "Add a vSwitch in another zone to the VPC and to the cluster, and name it in the annotation zone-maps; or wait until Alibaba Cloud has room again."
+		p.Finding = p.Finding.And("The cluster has no vSwitch with room in another zone: %s.", vpc.DescribeOwn())
+		p.Ask = say.F("Add a vSwitch in another zone to the VPC and to the cluster, and name it in the annotation zone-maps; or wait until Alibaba Cloud has room again.")
 		return p, nil
 	}
 	pairs := make([]string, len(other))
@@ -152,9 +152,9 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 	if len(pairs) == 1 {
 		such = fmt.Sprintf("Such as, with the pair of the map that has room as its second: %s.", ccm.SetCommand(c.Service, zoneMaps, pairs[0]+",ZONE:VSWITCH"))
 	}
-	p.Ask = fmt.Sprintf("Name other zones in the annotation zone-maps. The cluster has vSwitches in: %s. %s An NLB needs two zones to outlive the loss of one.", remedy.List(list, 5), such)
+	p.Ask = say.F("Name other zones in the annotation zone-maps. The cluster has vSwitches in: %s. %s An NLB needs two zones to outlive the loss of one.", remedy.List(list, 5), such)
 	if made != "" {
-		p.Ask += " Its host name stays, and the addresses behind it change with the zones."
+		p.Ask = p.Ask.And("Its host name stays, and the addresses behind it change with the zones.")
 	}
 	return p, nil
 }

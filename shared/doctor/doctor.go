@@ -30,6 +30,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Check looks for one thing.
@@ -198,11 +199,11 @@ type Finding struct {
 	// Key tells findings of one check about one thing apart, such as the name of an
 	// annotation; empty: there is only one. It stays the same while the finding stands.
 	Key      string            `json:"key,omitempty"`
-	Text     string            `json:"text"`               // one sentence: what is wrong, and the evidence
-	Do       string            `json:"do"`                 // what to do about it
-	Evidence map[string]string `json:"evidence,omitempty"` // figures and values behind the text
-	Services []string          `json:"services,omitempty"` // that it concerns, "namespace/name", if it is not about one
-	Fixable  bool              `json:"fixable,omitempty"`  // lbremedy doctor --fix has a plan for it
+	Text     say.Text          `json:"text" jsonschema:"type=string"` // what is wrong, and the evidence
+	Do       say.Text          `json:"do" jsonschema:"type=string"`   // what to do about it
+	Evidence map[string]string `json:"evidence,omitempty"`            // figures and values behind the text
+	Services []string          `json:"services,omitempty"`            // that it concerns, "namespace/name", if it is not about one
+	Fixable  bool              `json:"fixable,omitempty"`             // lbremedy doctor --fix has a plan for it
 }
 
 // ID returns what a finding is known by from one survey to the next.

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 func check(id string, find func(*Snapshot, *Report)) *Check {
@@ -15,7 +17,7 @@ func check(id string, find func(*Snapshot, *Report)) *Check {
 }
 
 func finding(key string, s Severity) Finding {
-	return Finding{Severity: s, About: About{Kind: Service, Namespace: "shop", Name: "web"}, Key: key, Text: "It is so.", Do: "Something."}
+	return Finding{Severity: s, About: About{Kind: Service, Namespace: "shop", Name: "web"}, Key: key, Text: say.F("It is so."), Do: say.F("Something.")}
 }
 
 // What checks find comes sorted, the worst first; one that breaks down is unknown, and

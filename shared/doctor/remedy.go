@@ -65,11 +65,11 @@ func (c *Check) plan(s *Snapshot, svc *corev1.Service, found []Finding) remedy.P
 	if c.Fix != nil {
 		return c.Fix.Plan(s, svc, found)
 	}
-	var texts, asks []string
+	var p remedy.Plan
 	for _, f := range found {
-		texts, asks = append(texts, f.Text), append(asks, f.Do)
+		p.Finding, p.Ask = p.Finding.Then(f.Text), p.Ask.Then(f.Do)
 	}
-	return remedy.Plan{Finding: strings.Join(texts, " "), Ask: strings.Join(asks, " ")}
+	return p
 }
 
 // errOver says that a finding went between two looks at it.

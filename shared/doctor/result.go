@@ -71,7 +71,7 @@ func Examine(s *Snapshot, checks []*Check) Result {
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		f.Text, f.Do = event.Redact(f.Text), event.Redact(f.Do)
+		f.Text, f.Do = f.Text.Map(event.Redact), f.Do.Map(event.Redact)
 	}
 	arrange(r.Findings, order)
 	arrange(r.Unknown, func(a, b Unknown) int {

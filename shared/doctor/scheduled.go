@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -313,7 +314,7 @@ func (m *matter) keep() {
 		if found[f.Key] {
 			continue
 		}
-		kept := Finding{Check: m.check, About: m.about, Key: f.Key, Text: f.Text, Do: f.Do}
+		kept := Finding{Check: m.check, About: m.about, Key: f.Key, Text: say.Literal(f.Text), Do: say.Literal(f.Do)}
 		if err := kept.Severity.UnmarshalText([]byte(f.Severity)); err != nil {
 			kept.Severity = Warning // of another release
 		}
@@ -357,7 +358,7 @@ func foundOf(findings []Finding) []event.Found {
 	for i, f := range findings {
 		found := event.Found{Key: f.Key, Severity: f.Severity.String()}
 		if i < told {
-			found.Text, found.Do = event.Cut(f.Text), event.Cut(f.Do)
+			found.Text, found.Do = event.Cut(f.Text.String()), event.Cut(f.Do.String())
 		}
 		if i < noted-1 || len(findings) == noted {
 			list = append(list, found)
@@ -437,7 +438,7 @@ func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids 
 	case m.stands() && !m.news():
 		rec = m.was.Record // as it stands, with what was told of it and may be agreed to
 	case m.stands():
-		rec.Result, rec.Message = event.Asked, m.findings[0].Text
+		rec.Result, rec.Message = event.Asked, m.findings[0].Text.String()
 		rec.Finding, rec.Ask = m.words()
 	}
 	rec.At, rec.Who = now, p.Env.Who
@@ -490,11 +491,11 @@ func (m *matter) words() (finding, ask string) {
 	var texts, asks []string
 	more := 0
 	for _, f := range m.findings {
-		if len(texts) == told || f.Text == "" {
+		if len(texts) == told || len(f.Text) == 0 {
 			more++
 			continue
 		}
-		texts, asks = append(texts, event.Cut(f.Text)), append(asks, event.Cut(f.Do))
+		texts, asks = append(texts, event.Cut(f.Text.String())), append(asks, event.Cut(f.Do.String()))
 	}
 	if more > 0 {
 		texts = append(texts, fmt.Sprintf("And %s: lbremedy doctor --checks %s.", ccm.Count(more, "finding"), m.check))

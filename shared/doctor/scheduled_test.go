@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -53,9 +54,9 @@ func TestScheduledRun(t *testing.T) {
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
 	again := web
 	again.UID = "0b5a9a53-6c3e-4a4c-9d5e-222222222222"
-	lb := Finding{Check: "room", Severity: Critical, About: OfBalancer("lb-1"), Text: "It is full.", Do: "Make room."}
+	lb := Finding{Check: "room", Severity: Critical, About: OfBalancer("lb-1"), Text: say.F("It is full."), Do: say.F("Make room.")}
 	on := func(about About, key string, s Severity) Finding {
-		return Finding{Check: "cordoned", Severity: s, About: about, Key: key, Text: "It is " + key + ".", Do: "End " + key + "."}
+		return Finding{Check: "cordoned", Severity: s, About: about, Key: key, Text: say.F("It is %s.", key), Do: say.F("End %s.", key)}
 	}
 	of := func(unknown []Unknown, findings ...Finding) Result {
 		return Result{Cluster: "c1", Checks: []string{"cordoned", "room"}, Findings: findings, Unknown: unknown}
@@ -117,7 +118,7 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 		}
 	}
 	s := &Snapshot{Cluster: "c1"}
-	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Text: "So.", Do: "No."}}}
+	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Text: say.F("So."), Do: say.F("No.")}}}
 	gone := Result{Cluster: "c1", Checks: []string{"cordoned"}}
 	tell := func(r Result, opened, closed int) {
 		t.Helper()
@@ -199,14 +200,14 @@ const uid1, uid2 = "0b5a9a53-6c3e-4a4c-9d5e-111111111111", "0b5a9a53-6c3e-4a4c-9
 func TestScheduledRunBoundaries(t *testing.T) {
 	t.Parallel()
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
-	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: "So.", Do: "Do."}}}
+	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: say.F("So."), Do: say.F("Do.")}}}
 	gone := Result{Cluster: "c1", Checks: []string{"cordoned"}}
 	blind := gone
 	blind.Unknown = []Unknown{{Check: "cordoned", About: About{Kind: Service, Namespace: "shop", Name: "web", UID: uid2}, Why: "no answer"}}
 	many := func(n int, last string) Result {
 		r := gone
 		for i := range n {
-			r.Findings = append(r.Findings, Finding{Check: "cordoned", Severity: Warning, About: web, Key: fmt.Sprintf("%05d", i), Text: "So.", Do: "Do."})
+			r.Findings = append(r.Findings, Finding{Check: "cordoned", Severity: Warning, About: web, Key: fmt.Sprintf("%05d", i), Text: say.F("So."), Do: say.F("Do.")})
 		}
 		r.Findings[n-1].Key = last
 		return r
@@ -297,7 +298,7 @@ func TestScheduledRunRenews(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
-	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: "So.", Do: "Do."}}}
+	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a", Text: say.F("So."), Do: say.F("Do.")}}}
 	p.append(t, uid1, "survey-cordoned", func(r *event.Record) {
 		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), "d", []event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, "So it is.", "Agree."
 	})
@@ -336,7 +337,7 @@ func TestScheduledRunOnce(t *testing.T) {
 	r := Result{Cluster: "c1", Checks: []string{"room"}}
 	const n = 40
 	for i := range n {
-		r.Findings = append(r.Findings, Finding{Check: "room", Severity: Warning, About: OfBalancer(fmt.Sprint("lb-", i)), Text: "So.", Do: "Do."})
+		r.Findings = append(r.Findings, Finding{Check: "room", Severity: Warning, About: OfBalancer(fmt.Sprint("lb-", i)), Text: say.F("So."), Do: say.F("Do.")})
 	}
 	// One ends in the middle: its clock is asked once for each case.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -384,7 +385,7 @@ func TestScheduledRunWithoutStream(t *testing.T) {
 	server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	r := Result{Cluster: "c1", Checks: []string{"room"}, Findings: []Finding{{Check: "room", Severity: Warning, About: OfBalancer("lb-1"), Text: "So.", Do: "Do."}}}
+	r := Result{Cluster: "c1", Checks: []string{"room"}, Findings: []Finding{{Check: "room", Severity: Warning, About: OfBalancer("lb-1"), Text: say.F("So."), Do: say.F("Do.")}}}
 	if got, err := p.tell(ctx, &Snapshot{Cluster: "c1"}, r); err == nil || got.Opened+got.Closed+got.Stands != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -399,7 +400,7 @@ func TestScheduledRunNamesCases(t *testing.T) {
 	p.Env.Now = func() time.Time { return now }
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
 	r := Result{Cluster: "c1", Checks: []string{"reuse", "silent"}, Findings: []Finding{
-		{Check: "reuse", Severity: Warning, About: web, Text: "So.", Do: "No."}, {Check: "silent", Severity: Critical, About: web, Text: "So.", Do: "No."},
+		{Check: "reuse", Severity: Warning, About: web, Text: say.F("So."), Do: say.F("No.")}, {Check: "silent", Severity: Critical, About: web, Text: say.F("So."), Do: say.F("No.")},
 	}}
 	if got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, r); err != nil || got.Opened != 2 {
 		t.Fatalf("%d opened, %v", got.Opened, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -61,11 +62,11 @@ func TestMarkIsNew(t *testing.T) {
 	first := r.live()
 	r.advance(8 * time.Minute)
 	r.ends(event.Unsettled)
-	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("a")})
 	r.ends(event.Asked)
 	r.advance(25 * time.Hour)
 	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
-		return remedy.Plan{Finding: "f", Steps: r.bind(r.steps)}, nil
+		return remedy.Plan{Finding: say.F("f"), Steps: r.bind(r.steps)}, nil
 	}
 	r.event.Again = true
 	r.ends(event.Waiting)
@@ -298,7 +299,7 @@ func TestWaitingEnds(t *testing.T) {
 	t.Run("a plan that waits", func(t *testing.T) {
 		t.Parallel()
 		r := build(t)
-		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "It is busy.", Wait: time.Minute})
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("It is busy."), Wait: time.Minute})
 		if rec := r.ends(event.Waiting); rec.Wait != time.Minute || rec.Ask != "" {
 			t.Errorf("it waits %s and asks %q", rec.Wait, rec.Ask)
 		}
@@ -310,11 +311,11 @@ func TestWaitingEnds(t *testing.T) {
 	t.Run("a case that was asked long ago", func(t *testing.T) {
 		t.Parallel()
 		r := build(t)
-		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("a")})
 		r.ends(event.Asked)
 		r.advance(20 * time.Hour)
 		r.event = r.failure(class, r.now())
-		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "It is busy.", Wait: time.Minute})
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("It is busy."), Wait: time.Minute})
 		r.ends(event.Waiting) // it begins to wait now
 	})
 	t.Run("unknown", func(t *testing.T) {

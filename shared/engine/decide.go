@@ -29,8 +29,8 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 		return false, err
 	}
 	x.steps, x.risk = plan.Steps, plan.Highest()
-	x.rec.Finding, x.rec.Cause, x.rec.Wait = event.Redact(plan.Finding), event.Redact(plan.Cause), plan.Wait
-	x.rec.Ask, x.rec.Note = event.Redact(plan.Ask), event.Redact(plan.Note)
+	x.rec.Finding, x.rec.Cause, x.rec.Wait = event.Redact(plan.Finding.String()), event.Redact(plan.Cause), plan.Wait
+	x.rec.Ask, x.rec.Note = event.Redact(plan.Ask.String()), event.Redact(plan.Note.String())
 	x.rec.Steps, x.rec.Changes, x.rec.Risk = steps, plan.Changes, ""
 	x.rec.Held, x.rec.Approved, x.rec.Digest, x.rec.Decided = "", nil, "", ""
 	may := x.permission(x.c.Policy)

@@ -17,6 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
@@ -54,7 +55,7 @@ func TestDecide(t *testing.T) {
 			r := build(t)
 			r.policy, r.class.OptIn = tt.policy, tt.optIn
 			r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
-				return remedy.Plan{Finding: "f", Risk: tt.raised, Steps: r.bind([]remedy.Step{act{Name: "1", How: tt.risk, Annotate: set(key, "new", "old")}})}, nil
+				return remedy.Plan{Finding: say.F("f"), Risk: tt.raised, Steps: r.bind([]remedy.Step{act{Name: "1", How: tt.risk, Annotate: set(key, "new", "old")}})}, nil
 			}
 			look, err := engine.Look(t.Context(), r.env, r.class, r.event)
 			r.must(err)
@@ -87,18 +88,18 @@ func TestPlansWithoutSteps(t *testing.T) {
 		plan remedy.Plan
 		want event.Result
 	}{
-		{remedy.Plan{Finding: "f", Ask: "a", Note: "n", Cause: "c"}, event.Asked},
-		{remedy.Plan{Finding: "f", Wait: time.Minute}, event.Waiting},
-		{remedy.Plan{Finding: "f", Wait: time.Minute, Ask: "a"}, event.Waiting},
+		{remedy.Plan{Finding: say.F("f"), Ask: say.F("a"), Note: say.F("n"), Cause: "c"}, event.Asked},
+		{remedy.Plan{Finding: say.F("f"), Wait: time.Minute}, event.Waiting},
+		{remedy.Plan{Finding: say.F("f"), Wait: time.Minute, Ask: say.F("a")}, event.Waiting},
 	} {
 		r := build(t)
 		r.class.Diagnose = remedy.Always(tt.plan)
 		rec := r.ends(tt.want)
-		if rec.Finding != tt.plan.Finding || rec.Ask != tt.plan.Ask || rec.Note != tt.plan.Note || rec.Cause != tt.plan.Cause || rec.Wait != tt.plan.Wait || rec.Digest != "" {
+		if rec.Finding != tt.plan.Finding.String() || rec.Ask != tt.plan.Ask.String() || rec.Note != tt.plan.Note.String() || rec.Cause != tt.plan.Cause || rec.Wait != tt.plan.Wait || rec.Digest != "" {
 			t.Errorf("the record is %+v", rec)
 		}
 		// One that waits is diagnosed again each time it comes.
-		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "g", Ask: "b"})
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("g"), Ask: say.F("b")})
 		if tt.want == event.Waiting {
 			r.ends(event.Asked)
 		}
@@ -173,14 +174,14 @@ func TestGitOps(t *testing.T) {
 // down or overwrites, and nothing else.
 func TestDigest(t *testing.T) {
 	t.Parallel()
-	plan := func(steps ...remedy.Step) remedy.Plan { return remedy.Plan{Finding: "f", Steps: steps} }
+	plan := func(steps ...remedy.Step) remedy.Plan { return remedy.Plan{Finding: say.F("f"), Steps: steps} }
 	base := plan(step.Annotate{Set: map[string]string{"a": "1", "b": "2"}, Was: map[string]string{"a": "0"}}, step.Touch{})
 	digest := base.Digest(class, "uid")
 	if len(digest) != 32 || strings.Trim(digest, "0123456789abcdef") != "" {
 		t.Errorf("the digest is %q", digest)
 	}
 	same := plan(step.Annotate{Set: map[string]string{"b": "2", "a": "1"}, Was: map[string]string{"a": "0"}}, step.Touch{})
-	same.Finding, same.Note, same.Ask = "another", "n", "a"
+	same.Finding, same.Note, same.Ask = say.F("another"), say.F("n"), say.F("a")
 	same.Changes = []event.Change{{Balancer: "lb-1", What: "group g", How: "the group g gets i-1:30080"}}
 	if same.Digest(class, "uid") != digest {
 		t.Error("the digest depends on the words")
@@ -246,7 +247,7 @@ func TestLook(t *testing.T) {
 	if len(r.journal()) != 0 {
 		t.Error("it wrote to the journal")
 	}
-	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Steps: []remedy.Step{garbled{}}})
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Steps: []remedy.Step{garbled{}}})
 	if _, err := engine.Look(t.Context(), &env, r.class, r.event); err == nil {
 		t.Error("a step that doesn't encode is no error")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -50,7 +51,7 @@ func TestErrors(t *testing.T) {
 func TestOneErrorIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Wait: time.Hour})
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Wait: time.Hour})
 	r.ends(event.Waiting)
 	r.advance(2 * time.Hour)
 	r.once("holds", boom)
@@ -144,13 +145,13 @@ func TestMovedInTheCloud(t *testing.T) {
 	r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		tags, err := c.Cloud.SLB.Tags(ctx, r.lb)
 		if err != nil || len(tags) > 0 {
-			return remedy.Plan{Finding: "It is tagged.", Ask: "a"}, err
+			return remedy.Plan{Finding: say.F("It is tagged."), Ask: say.F("a")}, err
 		}
 		r.once("policy", func(context.Context) error { // read before the step
 			r.cloud.Edit(func(s *sim.State) { s.LoadBalancers[r.lb].Tags = map[string]string{"k": "theirs"} })
 			return nil
 		})
-		return remedy.Plan{Finding: "f", Steps: []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}}}, nil
+		return remedy.Plan{Finding: say.F("f"), Steps: []remedy.Step{step.TagLB{LB: r.lb, Key: "k", Value: "v"}}}, nil
 	}
 	if rec := r.ends(event.Waiting); rec.Note == "" || len(rec.Attempts) != 0 {
 		t.Errorf("%d attempts, note %q", len(rec.Attempts), rec.Note)
@@ -292,7 +293,7 @@ func TestSecrets(t *testing.T) {
 	_, err, _ = r.try(r.event)
 	texts = append(texts, err.Error())
 	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
-		return remedy.Plan{Finding: secret, Ask: secret, Note: secret, Cause: secret}, nil
+		return remedy.Plan{Finding: say.Literal(secret), Ask: say.Literal(secret), Note: say.Literal(secret), Cause: secret}, nil
 	}
 	rec := r.run()
 	texts = append(texts, fmt.Sprintf("%+v", rec), fmt.Sprintf("%+v", r.journal()))
@@ -310,14 +311,14 @@ func TestBadPlans(t *testing.T) {
 	t.Parallel()
 	for want, plan := range map[string]remedy.Plan{
 		"empty plan":                           {},
-		"has no finding":                       {Ask: "a"},
-		"does nothing":                         {Finding: "f"},
-		"both writes and":                      {Finding: "f", Steps: []remedy.Step{act{}}, Wait: 1},
-		"waits for less":                       {Finding: "f", Wait: -1},
-		"does not declare":                     {Finding: "f", Steps: []remedy.Step{stranger{}}},
-		"a step writes example.com/undeclared": {Finding: "f", Steps: []remedy.Step{step.Annotate{Set: map[string]string{"example.com/undeclared": "1"}}}},
-		"encode step act":                      {Finding: "f", Steps: []remedy.Step{garbled{}}},
-		"encode the undo":                      {Finding: "f", Steps: []remedy.Step{oneWay{}}},
+		"has no finding":                       {Ask: say.F("a")},
+		"does nothing":                         {Finding: say.F("f")},
+		"both writes and":                      {Finding: say.F("f"), Steps: []remedy.Step{act{}}, Wait: 1},
+		"waits for less":                       {Finding: say.F("f"), Wait: -1},
+		"does not declare":                     {Finding: say.F("f"), Steps: []remedy.Step{stranger{}}},
+		"a step writes example.com/undeclared": {Finding: say.F("f"), Steps: []remedy.Step{step.Annotate{Set: map[string]string{"example.com/undeclared": "1"}}}},
+		"encode step act":                      {Finding: say.F("f"), Steps: []remedy.Step{garbled{}}},
+		"encode the undo":                      {Finding: say.F("f"), Steps: []remedy.Step{oneWay{}}},
 	} {
 		r := build(t)
 		r.class.Diagnose = remedy.Always(plan)

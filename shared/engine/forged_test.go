@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // forge stores a record after the last one of the rig's class, changed as somebody
@@ -103,7 +104,7 @@ func TestForgedRisk(t *testing.T) {
 				r.steps = []remedy.Step{act{Name: "1", Annotate: set("a/b", "x", "")}, act{Name: "2", Annotate: set(key, "new", "old")}}
 			}
 			r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
-				return remedy.Plan{Finding: "It is old.", Risk: tt.raise, Steps: r.bind(r.steps)}, nil
+				return remedy.Plan{Finding: say.F("It is old."), Risk: tt.raise, Steps: r.bind(r.steps)}, nil
 			}
 			r.once(fmt.Sprintf("before %d", tt.steps), kill)
 			r.dies()

@@ -25,6 +25,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -124,7 +125,7 @@ func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 		Class: class, Doc: "# Fake",
 		Steps: append(step.All(), act{}, paced{}, settling{}), Annotations: []string{key, "a/b", "example.com/a", "example.com/f", "example.com/second"},
 		Diagnose: func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-			return remedy.Plan{Finding: "It is old.", Steps: r.bind(r.steps)}, r.hit(ctx, "diagnose")
+			return remedy.Plan{Finding: say.F("It is old."), Steps: r.bind(r.steps)}, r.hit(ctx, "diagnose")
 		},
 		StillFails: func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 			point := "holds"

@@ -1,10 +1,9 @@
 package engine
 
 import (
-	"fmt"
-
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // hearsay returns the plan, unless an Event alone tells of the failure. Whoever may
@@ -15,16 +14,15 @@ import (
 func (x *run) hearsay(p remedy.Plan) remedy.Plan {
 	svc := x.c.Service
 	switch {
-	case x.ev.Failure.Service.Kind != "", p.Seen, x.r.Sees, len(p.Steps) == 0 && p.Ask == "":
+	case x.ev.Failure.Service.Kind != "", p.Seen, x.r.Sees, len(p.Steps) == 0 && len(p.Ask) == 0:
 		return p
 	case !ccm.Synced(svc), !ccm.InForce(svc):
 		return p
 	}
 	return remedy.Plan{
-		Finding: fmt.Sprintf("An Event alone says that the Service fails: %s. The controller has synced the Service as it stands now, and nothing that was read shows that failure.", x.r.Title()),
-		Cause:   hearsayCause,
-		Ask: fmt.Sprintf("Look who wrote the Event: kubectl -n %s get events --field-selector involvedObject.name=%s -o yaml --show-managed-fields. If the controller did, its log tells more: %s. Change nothing on the word of the Event.",
-			svc.Namespace, svc.Name, x.c.LogQuery()),
+		Finding:  say.F("An Event alone says that the Service fails: %s. The controller has synced the Service as it stands now, and nothing that was read shows that failure.", x.r.Title()),
+		Cause:    hearsayCause,
+		Ask:      say.F("Look who wrote the Event: kubectl -n %s get events --field-selector involvedObject.name=%s -o yaml --show-managed-fields. If the controller did, its log tells more: %s. Change nothing on the word of the Event.", svc.Namespace, svc.Name, x.c.LogQuery()),
 		Wait:     p.Wait,
 		Patience: p.Patience,
 	}

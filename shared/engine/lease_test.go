@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
@@ -38,7 +39,9 @@ func (r *rig) recurs(want event.Result) event.Record {
 func TestRecurrence(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	asks := func(finding string) { r.class.Diagnose = remedy.Always(remedy.Plan{Finding: finding, Ask: "a"}) }
+	asks := func(finding string) {
+		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.Literal(finding), Ask: say.F("a")})
+	}
 	asks("12 addresses are left.")
 	first := r.ends(event.Asked)
 	for n := 2; n <= 5; n++ {
@@ -58,8 +61,12 @@ func TestRecurrence(t *testing.T) {
 	}
 	for n, change := range []func(){
 		func() { asks("The vSwitch is gone.") },
-		func() { r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Cause: "vsw-1", Ask: "a"}) },
-		func() { r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Cause: "vsw-2", Ask: "a"}) },
+		func() {
+			r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Cause: "vsw-1", Ask: say.F("a")})
+		},
+		func() {
+			r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Cause: "vsw-2", Ask: say.F("a")})
+		},
 	} {
 		change()
 		r.recurs(event.Asked)
@@ -81,7 +88,7 @@ func TestRecurrenceCrash(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.class.Diagnose = func(ctx context.Context, _ *remedy.Case) (remedy.Plan, error) {
-		return remedy.Plan{Finding: "f", Ask: "a"}, r.hit(ctx, "diagnose")
+		return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, r.hit(ctx, "diagnose")
 	}
 	r.ends(event.Asked)
 	r.recurs(event.Asked)
@@ -175,8 +182,8 @@ func TestStaysBroken(t *testing.T) {
 			r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
 				n++
 				return remedy.Plan{
-					Finding: fmt.Sprintf("The vSwitch vsw-bp1 is full, and so are all %d others of the VPC; %d addresses are free in all.", 3, n%7),
-					Cause:   "vsw-bp1", Ask: "Free addresses, or add a vSwitch to the VPC of the cluster.",
+					Finding: say.F("The vSwitch vsw-bp1 is full, and so are all %d others of the VPC; %d addresses are free in all.", 3, n%7),
+					Cause:   "vsw-bp1", Ask: say.F("Free addresses, or add a vSwitch to the VPC of the cluster."),
 				}, nil
 			}
 		}, event.Asked},

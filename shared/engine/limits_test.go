@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
@@ -476,7 +477,7 @@ func TestOneWay(t *testing.T) {
 	far.did = &made
 	r.class.Steps = append(r.class.Steps, elsewhere{})
 	r.steps = nil
-	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Steps: []remedy.Step{far}})
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Steps: []remedy.Step{far}})
 	if rec := r.ends(event.Asked); made != 0 || !strings.Contains(rec.Rule, "There is no way back from a step of the plan: write elsewhere.") {
 		t.Errorf("made %d times: %s", made, rec.Rule)
 	}
@@ -503,7 +504,7 @@ func TestLabels(t *testing.T) {
 	if rec := r.ends(event.Planned); !rec.Muted || !strings.Contains(rec.Rule, "The namespace has the label lbremedy.io/mute=true") {
 		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
 	}
-	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("a")})
 	r.event.Again = true
 	if rec := r.ends(event.Planned); !rec.Muted || !strings.Contains(rec.Rule, "Nobody is asked.") {
 		t.Errorf("muted: %t, %s", rec.Muted, rec.Rule)
@@ -550,7 +551,7 @@ func TestUndoOfSeveralAttempts(t *testing.T) {
 	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
 	r.class.Diagnose = func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 		was := c.Service.Annotations[key]
-		return remedy.Plan{Finding: "f", Steps: r.bind([]remedy.Step{act{Name: "1", Annotate: set(key, values[c.Attempt-1], was)}})}, nil
+		return remedy.Plan{Finding: say.F("f"), Steps: r.bind([]remedy.Step{act{Name: "1", Annotate: set(key, values[c.Attempt-1], was)}})}, nil
 	}
 	for range values {
 		r.ends(event.Waiting)

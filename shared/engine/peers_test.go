@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // tell writes an Event of the controller about a Service.
@@ -78,7 +79,7 @@ func TestPeers(t *testing.T) {
 				got = append(got, f)
 			}
 		}
-		return remedy.Plan{Finding: "f", Ask: "a"}, err
+		return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, err
 	}
 	r.ends(event.Asked)
 	want := []remedy.Peer{
@@ -121,9 +122,9 @@ func TestPauses(t *testing.T) {
 	r := build(t)
 	r.class.Diagnose = func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 		if c.Lasts() {
-			return remedy.Plan{Finding: "It lasts.", Ask: "Look why."}, nil
+			return remedy.Plan{Finding: say.F("It lasts."), Ask: say.F("Look why.")}, nil
 		}
-		return remedy.Plan{Finding: "It is busy.", Wait: c.PollInterval()}, nil
+		return remedy.Plan{Finding: say.F("It is busy."), Wait: c.PollInterval()}, nil
 	}
 	look := func(want event.Result) {
 		t.Helper()

@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
@@ -36,7 +37,7 @@ func TestQuietReasons(t *testing.T) {
 			r := build(t, fixture.Ingress("192.168.0.9"))
 			r.sync("h1", "192.168.0.9")
 			r.event.Failure.Reason = tt.reason
-			r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+			r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("a")})
 			r.ends(tt.want)
 			r.on("holds", nil)
 			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
@@ -53,7 +54,7 @@ func TestWaited(t *testing.T) {
 	var waited time.Duration
 	r.class.Diagnose = func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 		waited = c.Waited()
-		return remedy.Plan{Finding: "f", Wait: time.Minute}, nil
+		return remedy.Plan{Finding: say.F("f"), Wait: time.Minute}, nil
 	}
 	about := func(want time.Duration) {
 		t.Helper()
@@ -76,7 +77,7 @@ func TestWaited(t *testing.T) {
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	r := build(t)
-	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Wait: time.Hour, Patience: 48 * time.Hour})
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Wait: time.Hour, Patience: 48 * time.Hour})
 	for range 47 {
 		r.ends(event.Waiting)
 		r.advance(time.Hour)
@@ -109,9 +110,9 @@ func TestByCause(t *testing.T) {
 	r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Is(!gone), nil }
 	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
 		if made == 0 {
-			return remedy.Plan{Finding: "It is too little.", Steps: []remedy.Step{far}}, nil
+			return remedy.Plan{Finding: say.F("It is too little."), Steps: []remedy.Step{far}}, nil
 		}
-		return remedy.Plan{Finding: "Somebody decides about it.", Wait: time.Minute, Patience: time.Hour}, nil
+		return remedy.Plan{Finding: say.F("Somebody decides about it."), Wait: time.Minute, Patience: time.Hour}, nil
 	}
 	rec := r.ends(event.Waiting)
 	if made != 1 || !rec.Done() || rec.Reason != event.ByCause || rec.Wait != 30*time.Second {
@@ -244,7 +245,7 @@ func TestOwnedPorts(t *testing.T) {
 			r.steps = []remedy.Step{ports{act{Name: "1", Annotate: set(key, "new", "old")}}}
 			r.class.Steps = append(r.class.Steps, ports{})
 			r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
-				return remedy.Plan{Finding: "f", Steps: r.steps}, nil
+				return remedy.Plan{Finding: say.F("f"), Steps: r.steps}, nil
 			}
 			rec, err := engine.Look(t.Context(), r.env, r.class, r.event)
 			r.must(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Of many runs on one Service at once exactly one writes, and none of the others
@@ -116,7 +117,7 @@ func TestLostIsNoCrash(t *testing.T) {
 	other := *r.class
 	other.Class, other.Steps = "other", nil
 	other.StillFails = nil
-	other.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Wait: time.Second})
+	other.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Wait: time.Second})
 	ev := r.failure("other", time.Now().Add(-time.Minute))
 	r.on("diagnose", func(ctx context.Context) error {
 		if _, err := engine.Run(ctx, r.env, &other, ev); err != nil {
@@ -144,9 +145,9 @@ func TestClaims(t *testing.T) {
 		r := build(t)
 		r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			if c.Full(place) {
-				return remedy.Plan{Finding: "No place is left.", Ask: "Make room."}, nil
+				return remedy.Plan{Finding: say.F("No place is left."), Ask: say.F("Make room.")}, nil
 			}
-			return remedy.Plan{Finding: "There is room.", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
+			return remedy.Plan{Finding: say.F("There is room."), Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
 		}
 		switch rec := r.run(); rec.Result {
 		case event.Asked:
@@ -164,14 +165,14 @@ func TestClaims(t *testing.T) {
 	// A class that doesn't listen is stopped.
 	r := build(t)
 	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
-		return remedy.Plan{Finding: "f", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
+		return remedy.Plan{Finding: say.F("f"), Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
 	}
 	r.fails("which has no place left")
 	r.wrote(0)
 
 	// So is one whose claim has no name.
 	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
-		return remedy.Plan{Finding: "f", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: "a..b", Of: 1}}}, nil
+		return remedy.Plan{Finding: say.F("f"), Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: "a..b", Of: 1}}}, nil
 	}
 	r.fails("claim a place")
 
@@ -182,14 +183,14 @@ func TestClaims(t *testing.T) {
 			if !c.Full(place) {
 				r.on(point, boom)
 			}
-			return remedy.Plan{Finding: "f", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, r.hit(ctx, "diagnose")
+			return remedy.Plan{Finding: say.F("f"), Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, r.hit(ctx, "diagnose")
 		}
 		if point == "diagnose" {
 			r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 				if !c.Full(place) {
 					r.remove()
 				}
-				return remedy.Plan{Finding: "f", Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
+				return remedy.Plan{Finding: say.F("f"), Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
 			}
 			r.ends(event.Gone)
 		} else {

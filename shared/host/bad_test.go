@@ -12,6 +12,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -19,10 +20,10 @@ import (
 // being answered, and leaves no record behind. What is only dated wrong is answered.
 func TestBadMessages(t *testing.T) {
 	asked := 0
-	asks := class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil)
+	asks := class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil)
 	asks.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
 		asked++
-		return remedy.Plan{Finding: "f", Ask: "a"}, nil
+		return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil
 	}
 	r := build(t, asks)
 	message := func(change func(*cloudevents.Event), header ...string) stream.Message {
@@ -94,7 +95,7 @@ func TestBadMessages(t *testing.T) {
 // A journal that is full is asked less and less often whether it takes a record, and the
 // work goes on when it takes one.
 func TestFullJournal(t *testing.T) {
-	r := build(t, class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil))
+	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	setup := func(bytes int64) {
 		t.Helper()
 		if _, err := r.Env.Stream.Setup(t.Context(), nil, stream.Settings{CasesBytes: bytes}); err != nil {

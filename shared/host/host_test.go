@@ -25,6 +25,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -119,9 +120,9 @@ func (r *rig) publish(e cloudevents.Event, class string) {
 func TestHandle(t *testing.T) {
 	secret := errors.New("get https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D: no")
 	r := build(t,
-		class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil),
-		class("waits", remedy.Plan{Finding: "f", Wait: 3 * time.Minute}, nil),
-		class("soon", remedy.Plan{Finding: "f", Wait: time.Nanosecond}, nil),
+		class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil),
+		class("waits", remedy.Plan{Finding: say.F("f"), Wait: 3 * time.Minute}, nil),
+		class("soon", remedy.Plan{Finding: say.F("f"), Wait: time.Nanosecond}, nil),
 		class("errs", remedy.Plan{}, secret),
 		class("panics", remedy.Plan{}, nil),
 	)
@@ -194,7 +195,7 @@ func TestHandle(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	asks := class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil)
+	asks := class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil)
 	h := &Host{Remedies: []*remedy.Remedy{asks, asks, {Class: "empty"}}}
 	err := h.Validate()
 	for _, want := range []string{`"asks" is there twice`, `class "empty"`} {
@@ -222,12 +223,12 @@ func TestWork(t *testing.T) {
 		close(begun)
 		select {
 		case <-end:
-			return remedy.Plan{Finding: "f", Ask: "a"}, nil
+			return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil
 		case <-ctx.Done():
 			return remedy.Plan{}, ctx.Err()
 		}
 	}
-	r := build(t, slow, class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil))
+	r := build(t, slow, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	var mu sync.Mutex
 	results := map[string]event.Result{}
 	asked := make(chan struct{})
@@ -277,8 +278,8 @@ func TestWork(t *testing.T) {
 
 // A class that can't be consumed ends the worker: one that stands still helps nobody.
 func TestWorkWithoutConsumer(t *testing.T) {
-	r := build(t, class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil))
-	r.Remedies = append(r.Remedies, class("unknown", remedy.Plan{Finding: "f", Ask: "a"}, nil))
+	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
+	r.Remedies = append(r.Remedies, class("unknown", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	if err := r.Work(t.Context(), 1); !errors.Is(err, stream.ErrNotFound) || !strings.Contains(err.Error(), "consume unknown") {
 		t.Errorf("got %v", err)
 	}
@@ -421,7 +422,7 @@ func file(t *testing.T, text string) string {
 // Two clusters on one NATS: each one's worker answers its own failures, none of the
 // other's comes to it, and nothing dies.
 func TestClustersOnOneNATS(t *testing.T) {
-	r := build(t, class("asks", remedy.Plan{Finding: "f", Ask: "a"}, nil))
+	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	env := *r.Env
 	env.Cluster = "c-2"
 	other := &Host{Env: &env, Remedies: r.Remedies}

@@ -106,9 +106,9 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	switch {
 	case len(told) == 0:
 	case lb == nil:
-		p.Note = ccm.Join(p.Note, fmt.Sprintf("The Service's load balancer %s.", strings.Join(told, "; ")))
+		p.Note = p.Note.And("The Service's load balancer %s.", strings.Join(told, "; "))
 	default:
-		p.Note = ccm.Join(p.Note, fmt.Sprintf("The full sync that follows also changes what differs now on %s: %s.", lb.ID, ccm.Clauses(told, mostTold)))
+		p.Note = p.Note.And("The full sync that follows also changes these differences on %s: %s.", lb.ID, ccm.Clauses(told, mostTold))
 	}
 	return p, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/fixture"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -191,18 +192,18 @@ func TestCompare(t *testing.T) {
 			}
 			before := c.Service.DeepCopy()
 			ask := func(ctx context.Context) (remedy.Plan, error) {
-				return c.Compare(ctx, remedy.Plan{Finding: "f", Note: "Before.", Steps: []remedy.Step{step}})
+				return c.Compare(ctx, remedy.Plan{Finding: say.F("f"), Note: say.F("Before."), Steps: []remedy.Step{step}})
 			}
 			p, err := ask(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := remedy.Plan{Finding: "f", Note: "Before.", Steps: p.Steps}
+			want := remedy.Plan{Finding: say.F("f"), Note: say.F("Before."), Steps: p.Steps}
 			if tt.want != "" {
 				want.Risk = remedy.High
-				want.Note += " The full sync that follows also changes what differs now on " + lb.ID + ": " + tt.want
+				want.Note = want.Note.And("The full sync that follows also changes these differences on %s: %s", lb.ID, tt.want)
 			}
-			if p.Risk != want.Risk || !strings.HasPrefix(p.Note, want.Note) || tt.want == "" && p.Note != want.Note {
+			if p.Risk != want.Risk || !strings.HasPrefix(p.Note.String(), want.Note.String()) || tt.want == "" && p.Note.String() != want.Note.String() {
 				t.Errorf("got %s, %q, want %s, %q", p.Risk, p.Note, want.Risk, want.Note)
 			}
 			if down := len(p.Changes) > 0 && p.Changes[0].Down; down != tt.down {
@@ -220,7 +221,7 @@ func TestCompare(t *testing.T) {
 				heal()
 				heal = s.Fault(sim.Fault{Product: call.Product, Action: call.Action, Status: 403, Code: "NoPermission"})
 				p, err := ask(t.Context())
-				if unknown := slices.ContainsFunc(p.Changes, func(e event.Change) bool { return e.Unknown }); err != nil || !unknown || p.Risk != remedy.High || !strings.Contains(p.Note, call.Action) {
+				if unknown := slices.ContainsFunc(p.Changes, func(e event.Change) bool { return e.Unknown }); err != nil || !unknown || p.Risk != remedy.High || !strings.Contains(p.Note.String(), call.Action) {
 					t.Errorf("%s is not allowed: %v, %s, %q, %v", call.Action, err, p.Risk, p.Note, p.Changes)
 				}
 				heal()

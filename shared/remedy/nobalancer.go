@@ -1,32 +1,34 @@
 package remedy
 
 import (
-	"fmt"
-
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // NoBalancer is the plan for a failure about a load balancer that Bound does not
 // find: there is nothing to compare the annotations with. What is, as the end of a
-// sentence, is what a person would compare, such as "its resource group".
-func (c *Case) NoBalancer(what string) Plan {
+// sentence, is what a person would compare, such as the text "its resource group".
+func (c *Case) NoBalancer(what say.Text) Plan {
 	name := ccm.DefaultName(c.Service)
-	finding := fmt.Sprintf("Not exactly one load balancer of the Service was found, neither by the tag %s=%s nor by the name %s, so that there is nothing to compare its annotations with. An empty list is no proof that there is none.", ccm.NameTag, name, name)
+	p := Plan{
+		Finding: say.F("Neither the tag %[1]s=%[2]s nor the name %[2]s finds exactly one load balancer of the Service, so its annotations cannot be compared with anything.", ccm.NameTag, name).
+			And("An empty list does not prove that there is none."),
+		Ask: say.F("Find the load balancer of the Service in the console and compare %s with the annotations of the Service.", what),
+	}
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
-		finding = fmt.Sprintf("The annotation id names %s, and the API knows no such load balancer in %s, so that there is nothing to compare the other annotations with.", ccm.Quote(id), c.Cloud.Region())
+		p.Finding = say.F("The annotation id names %s, but the API knows no such load balancer in %s, so the other annotations cannot be compared with anything.", ccm.Quote(id), c.Cloud.Region())
 	}
-	ask := fmt.Sprintf("Find the load balancer of the Service in the console and compare %s with the annotations of the Service.", what)
 	if address := ccm.Address(c.Service); address != "" {
-		ask += fmt.Sprintf(" The Service's address is %s.", address)
+		p.Ask = p.Ask.And("The Service's address is %s.", address)
 	}
-	return Plan{Finding: finding, Ask: ask}
+	return p
 }
 
 // WrongController is the plan for a failure of CLBs on a Service that an NLB serves. The
 // finding says what the event is about.
-func WrongController(finding string) Plan {
+func WrongController(finding say.Text) Plan {
 	return Plan{
 		Finding: finding,
-		Ask:     "Find out which controller wrote the event: the CLB controller should leave a Service of the class " + ccm.NLBClass + " alone.",
+		Ask:     say.F("Find out which controller wrote the Event. The CLB controller should ignore Services of the class %s.", ccm.NLBClass),
 	}
 }

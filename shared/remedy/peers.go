@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // PeerReads is what Peers reads. A class that calls it declares it.
@@ -146,9 +147,4 @@ func Together(peers []Peer) string {
 
 // List returns the words with commas between, no more than limit of them, and how
 // many more there are.
-func List(words []string, limit int) string {
-	if len(words) <= limit {
-		return strings.Join(words, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(words[:limit], ", "), len(words)-limit)
-}
+func List(words []string, limit int) string { return say.List(words, limit).String() }

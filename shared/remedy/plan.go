@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Plan is what to do about a Case: data that can be shown, compared, approved and applied.
 type Plan struct {
-	Finding string        // the cause and the evidence, as one sentence
+	Finding say.Text      // the cause and the evidence
 	Cause   string        // what Services that fail together have in common, such as a vSwitch ID; empty: nothing
 	Risk    Risk          // raises the plan above the risk of its steps
 	Steps   []Step        // in order; the first failure ends the plan
-	Ask     string        // what a person must do, instead of the steps or after them
-	Note    string        // what a person should know; needs no answer
+	Ask     say.Text      // what a person must do, instead of the steps or after them
+	Note    say.Text      // what a person should know; needs no answer
 	Wait    time.Duration // nothing to do but look again after this; never together with steps
 	// Patience is how long waiting may last before a person is asked; zero: 15
 	// minutes. It is for what others decide about in their own time.

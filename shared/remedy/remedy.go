@@ -242,11 +242,11 @@ type Keyed interface {
 // Check returns what is wrong with a plan of this class, or nil.
 func (r *Remedy) Check(p Plan) error {
 	switch {
-	case p.Finding == "" && len(p.Steps) == 0 && p.Ask == "" && p.Wait == 0:
+	case len(p.Finding) == 0 && len(p.Steps) == 0 && len(p.Ask) == 0 && p.Wait == 0:
 		return fmt.Errorf("class %s: Diagnose returned an empty plan", r.Class)
-	case p.Finding == "":
+	case len(p.Finding) == 0:
 		return fmt.Errorf("class %s: the plan has no finding", r.Class)
-	case len(p.Steps) == 0 && p.Ask == "" && p.Wait == 0:
+	case len(p.Steps) == 0 && len(p.Ask) == 0 && p.Wait == 0:
 		return fmt.Errorf("class %s: the plan does nothing: no steps, no ask, no wait", r.Class)
 	case p.Wait < 0:
 		return fmt.Errorf("class %s: the plan waits for less than no time", r.Class)

@@ -114,7 +114,7 @@ func plain(a any) any {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return v.Int()
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32:
-		return int64(v.Uint()) 
+		return int64(v.Uint())
 	case reflect.Float32, reflect.Float64:
 		return v.Float()
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -43,7 +44,7 @@ var asks = &remedy.Remedy{
 	Class: "asks", Doc: "# Asks", Reads: []grant.Grant{grant.GetCallerIdentity},
 	Diagnose: func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		_, err := c.Cloud.STS.Identity(ctx)
-		return remedy.Plan{Finding: "f", Ask: "a"}, err
+		return remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, err
 	},
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // RaiseReads is what Raise reads, beside the quota itself. A class that calls it
@@ -40,43 +41,41 @@ func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota,
 	all = slices.DeleteFunc(all, func(a cloud.QuotaApplication) bool { return !about(a, q.Dimensions) })
 	i := slices.IndexFunc(all, cloud.QuotaApplication.Open)
 	to := next(q, need)
-	others := ""
-	if plan.Ask != "" {
-		others = " Other ways: " + plan.Ask
+	var others say.Text
+	if len(plan.Ask) > 0 {
+		others = say.F("Alternatively: %s", plan.Ask)
 	}
 	switch {
 	case i >= 0:
-		plan.Finding += fmt.Sprintf(" An application for %s is under way%s: Alibaba Cloud decides within 48 hours.", count(all[i].Desired), since(all[i].At))
+		plan.Finding = plan.Finding.And("An application for %s is pending%s. Alibaba Cloud decides within 48 hours.", count(all[i].Desired), since(all[i].At))
 		plan.Wait, plan.Patience = nextLook, decided
-		plan.Ask = fmt.Sprintf("Have the application %s decided about, in the quota center: %s.%s", all[i].ID, quotaCenter, others)
+		plan.Ask = say.F("Follow up on application %s in the quota center: %s.", all[i].ID, quotaCenter).Then(others)
 		return plan, nil
 	case q.Total >= need:
-		plan.Finding += " The limit allows that by now, and the controller tries again within 5 minutes."
+		plan.Finding = plan.Finding.And("The limit now allows it. The controller retries within 5 minutes.")
 		plan.Wait = c.PollInterval()
-		plan.Ask = "Look into the controller's log for what it lacks still: " + c.LogQuery() + "."
+		plan.Ask = say.F("Check the controller's log for what is still missing: %s.", c.LogQuery())
 		return plan, nil
 	case len(all) > 0 && all[0].Refused() && (all[0].At.IsZero() || c.Now.Sub(all[0].At) < refusal):
-		why := ""
+		plan.Finding = plan.Finding.And("An application for %s was rejected%s.", count(all[0].Desired), on(all[0].At))
 		if all[0].Opinion != "" {
-			why = " (" + strings.TrimRight(all[0].Opinion, ". ") + ")"
+			plan.Finding = plan.Finding.And("Reason: %s.", strings.TrimRight(all[0].Opinion, ". "))
 		}
-		plan.Finding += fmt.Sprintf(" An application for %s was refused%s%s.", count(all[0].Desired), on(all[0].At), why)
-		plan.Ask = fmt.Sprintf("Apply again with better reasons, in the quota center: %s.%s", quotaCenter, others)
+		plan.Ask = say.F("Apply again in the quota center, with more detailed reasons: %s.", quotaCenter).Then(others)
 		return plan, nil
 	case !q.Adjustable:
-		why := ""
+		plan.Finding = plan.Finding.And("The limit cannot be raised by application.")
 		if q.Why != "" {
-			why = " (" + q.Why + ")"
+			plan.Finding = plan.Finding.And("Reason: %s.", strings.TrimRight(q.Why, ". "))
 		}
-		plan.Finding += fmt.Sprintf(" A higher limit can't be applied for%s.", why)
-		if plan.Ask == "" {
-			plan.Ask = "Ask Alibaba Cloud's support for a higher limit."
+		if len(plan.Ask) == 0 {
+			plan.Ask = say.F("Ask Alibaba Cloud support to raise the limit.")
 		}
 		return plan, nil
 	case to == 0:
-		plan.Finding += fmt.Sprintf(" At most %s can be applied for.", count(q.Most))
-		if plan.Ask == "" {
-			plan.Ask = "Ask Alibaba Cloud's support for a higher limit."
+		plan.Finding = plan.Finding.And("Applications can ask for at most %s.", count(q.Most))
+		if len(plan.Ask) == 0 {
+			plan.Ask = say.F("Ask Alibaba Cloud support to raise the limit.")
 		}
 		return plan, nil
 	}
@@ -85,8 +84,8 @@ func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota,
 		apply.Known = append(apply.Known, a.ID)
 	}
 	plan.Steps = []remedy.Step{apply}
-	plan.Ask = ""
-	plan.Note = "The limit is one of the whole account. Alibaba Cloud decides about the application within 48 hours." + others
+	plan.Ask = nil
+	plan.Note = say.F("The limit applies to the whole account. Alibaba Cloud decides on the application within 48 hours.").Then(others)
 	return plan, nil
 }
 

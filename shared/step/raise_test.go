@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/sim"
 )
@@ -34,15 +35,15 @@ func TestRaise(t *testing.T) {
 		{name: "one more at least", need: 100, quota: func(q *cloud.Quota) { q.Total = 99.5 }, to: 201, says: "It is full."},
 		{name: "a step", need: 210, quota: func(q *cloud.Quota) { q.Steps = []float64{300, 220, 260} }, to: 260, says: "It is full."},
 		{name: "the last step", need: 290, quota: func(q *cloud.Quota) { q.Steps = []float64{300, 220} }, to: 300, says: "It is full."},
-		{name: "no step is enough", need: 310, ask: "Do less.", quota: func(q *cloud.Quota) { q.Steps = []float64{300, 220} }, says: "At most 400 can be applied for.", asks: "Do less."},
-		{name: "more than can be had", need: 401, says: "At most 400 can be applied for.", asks: "Ask Alibaba Cloud's support"},
+		{name: "no step is enough", need: 310, ask: "Do less.", quota: func(q *cloud.Quota) { q.Steps = []float64{300, 220} }, says: "Applications can ask for at most 400.", asks: "Do less."},
+		{name: "more than can be had", need: 401, says: "Applications can ask for at most 400.", asks: "Ask Alibaba Cloud support"},
 		{name: "no limit is known", need: 401, quota: func(q *cloud.Quota) { q.Least, q.Most = 0, 0 }, to: 490, says: "It is full."},
-		{name: "not adjustable", need: 210, quota: func(q *cloud.Quota) { q.Adjustable, q.Why = false, "limitReached" }, says: "can't be applied for (limitReached).", asks: "Ask Alibaba Cloud's support"},
-		{name: "not adjustable, and there are other ways", need: 210, ask: "Do less.", quota: func(q *cloud.Quota) { q.Adjustable, q.Why = false, "" }, says: "can't be applied for.", asks: "Do less."},
-		{name: "high enough by now", need: 200, says: "allows that by now", asks: "Look into the controller's log", waits: true},
-		{name: "under way", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, At: recent}}, need: 210, ask: "Do less.", says: "An application for 300 is under way since ", asks: "Other ways: Do less.", waits: true},
-		{name: "refused", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Disagree", Opinion: "Too many.", At: recent}}, need: 210, ask: "Do less.", says: "refused, made at ", asks: "Other ways: Do less."},
-		{name: "withdrawn", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Cancel", At: recent}}, need: 210, says: "was refused", asks: "Apply again with better reasons"},
+		{name: "not adjustable", need: 210, quota: func(q *cloud.Quota) { q.Adjustable, q.Why = false, "limitReached" }, says: "cannot be raised by application. Reason: limitReached.", asks: "Ask Alibaba Cloud support"},
+		{name: "not adjustable, and there are other ways", need: 210, ask: "Do less.", quota: func(q *cloud.Quota) { q.Adjustable, q.Why = false, "" }, says: "cannot be raised by application.", asks: "Do less."},
+		{name: "high enough by now", need: 200, says: "now allows it", asks: "Check the controller's log", waits: true},
+		{name: "under way", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, At: recent}}, need: 210, ask: "Do less.", says: "An application for 300 is pending since ", asks: "Alternatively: Do less.", waits: true},
+		{name: "refused", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Disagree", Opinion: "Too many.", At: recent}}, need: 210, ask: "Do less.", says: "rejected, made at ", asks: "Alternatively: Do less."},
+		{name: "withdrawn", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Cancel", At: recent}}, need: 210, says: "was rejected", asks: "Apply again in the quota center"},
 		{name: "refused long ago", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Disagree", At: old}}, need: 210, to: 260, says: "It is full."},
 		{name: "refused, and agreed to since", made: []sim.QuotaApplication{{ID: "app-1", Desired: 300, Status: "Disagree", At: old}, {ID: "app-2", Desired: 200, Approved: 200, Status: "Agree", At: recent}}, need: 210, to: 260, says: "It is full."},
 	} {
@@ -56,13 +57,13 @@ func TestRaise(t *testing.T) {
 				tt.quota(&q)
 			}
 			raise := func() (remedy.Plan, error) {
-				return step.Raise(t.Context(), r.c, remedy.Plan{Finding: "It is full.", Ask: tt.ask}, q, tt.need, "they are needed")
+				return step.Raise(t.Context(), r.c, remedy.Plan{Finding: say.F("It is full."), Ask: say.Literal(tt.ask)}, q, tt.need, "they are needed")
 			}
 			plan, err := raise()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.HasPrefix(plan.Finding, "It is full.") || !strings.Contains(plan.Finding, tt.says) {
+			if !strings.HasPrefix(plan.Finding.String(), "It is full.") || !strings.Contains(plan.Finding.String(), tt.says) {
 				t.Errorf("the finding is %q", plan.Finding)
 			}
 			if (plan.Wait > 0) != tt.waits || tt.to > 0 && len(plan.Steps) != 1 || tt.to == 0 && len(plan.Steps) != 0 {
@@ -70,10 +71,10 @@ func TestRaise(t *testing.T) {
 			}
 			if tt.to > 0 {
 				apply := plan.Steps[0].(step.ApplyQuota)
-				if apply.To != tt.to || apply.Was != q.Total || len(apply.Known) != len(tt.made) || plan.Ask != "" || !strings.Contains(plan.Note, tt.ask) {
+				if apply.To != tt.to || apply.Was != q.Total || len(apply.Known) != len(tt.made) || len(plan.Ask) != 0 || !strings.Contains(plan.Note.String(), tt.ask) {
 					t.Errorf("it is %+v in %+v", apply, plan)
 				}
-			} else if !strings.Contains(plan.Ask, tt.asks) {
+			} else if !strings.Contains(plan.Ask.String(), tt.asks) {
 				t.Errorf("it asks %q", plan.Ask)
 			}
 			heal := r.cloud.Fault(sim.Fault{Product: "quotas", Action: "ListQuotaApplications", Status: 403, Code: "NoPermission"})

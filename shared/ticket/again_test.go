@@ -15,6 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -34,7 +35,7 @@ func TestLookAgain(t *testing.T) {
 	var asks int
 	class := &remedy.Remedy{Class: "busy", Doc: "# Busy", Diagnose: func(context.Context, *remedy.Case) (remedy.Plan, error) {
 		asks++
-		return remedy.Plan{Finding: "It is busy.", Cause: "slb", Ask: "Wait."}, nil
+		return remedy.Plan{Finding: say.F("It is busy."), Cause: "slb", Ask: say.F("Wait.")}, nil
 	}}
 	env := &engine.Env{
 		Cluster: "c1", Stream: w.s, Kube: k, KubeWriter: kube.NewWriter(k), Decode: step.Decode, Who: "worker", Now: w.now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),

@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/identity"
 )
@@ -50,7 +51,7 @@ func lawful() *remedy.Remedy {
 			if _, err := full(ctx, c); err != nil {
 				return remedy.Plan{}, err
 			}
-			return remedy.Plan{Finding: "vsw-a is full.", Steps: []remedy.Step{step.With(c.Service, "vswitch-id", "vsw-b")}}, nil
+			return remedy.Plan{Finding: say.F("vsw-a is full."), Steps: []remedy.Step{step.With(c.Service, "vswitch-id", "vsw-b")}}, nil
 		},
 		StillFails: func(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 			is, err := full(ctx, c)
@@ -122,12 +123,12 @@ func TestLaws(t *testing.T) {
 				if p, err := diagnose(ctx, c); err == nil {
 					return p, nil
 				}
-				return remedy.Plan{Finding: "It seems that all is full.", Ask: "Make room."}, nil
+				return remedy.Plan{Finding: say.F("It seems that all is full."), Ask: say.F("Make room.")}, nil
 			}
 		}, law: 1, says: `with "vpc:DescribeVSwitches" failing no error came back`},
 		{name: "swallows the error of a scenario", text: strings.Replace(example, "-- want --", "-- fault --\nvpc:DescribeVSwitches\n-- want --", 1), wrong: func(r *remedy.Remedy) {
 			r.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
-			r.Diagnose = remedy.Always(remedy.Plan{Finding: "f", Ask: "a"})
+			r.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("a")})
 		}, law: 1, says: "a read failed and no error came back"},
 		{name: "writes while it looks", wrong: func(r *remedy.Remedy) {
 			diagnose, n := r.Diagnose, 0
@@ -154,10 +155,10 @@ func TestLaws(t *testing.T) {
 			})
 		}, law: 2, says: "undo left something behind"},
 		{name: "not as wanted", wrong: func(r *remedy.Remedy) {
-			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Note = "By the way." })
+			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Note = say.F("By the way.") })
 		}, law: 4, says: "By the way."},
 		{name: "heals nothing", wrong: func(r *remedy.Remedy) {
-			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Steps, p.Ask = nil, "Do it by hand." })
+			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Steps, p.Ask = nil, say.F("Do it by hand.") })
 		}, law: 4, says: "Do it by hand."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

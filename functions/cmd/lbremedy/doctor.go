@@ -332,7 +332,7 @@ func (p *program) findings(r doctor.Result, explain bool) {
 	} else if len(r.Findings) > 0 {
 		t := p.table("severity", "check", "about", "finding", "fix")
 		for _, f := range r.Findings {
-			t.AppendRow([]any{p.severity(f.Severity), f.Check, command.Clean(f.About.String()), p.cell(f.Text, 70), yes(f.Fixable)})
+			t.AppendRow([]any{p.severity(f.Severity), f.Check, command.Clean(f.About.String()), p.cell(f.Text.String(), 70), yes(f.Fixable)})
 		}
 		t.Render()
 	}
@@ -385,8 +385,8 @@ func together(all []doctor.Unknown) []doctor.Unknown {
 // finding prints all that is known of one finding.
 func (p *program) finding(f doctor.Finding) {
 	fmt.Fprintf(p.out, "%s  %s  %s\n", p.paint(bold, command.Clean(f.About.String())), p.severity(f.Severity), f.Check)
-	p.field("Finding", f.Text)
-	p.field("Do", f.Do)
+	p.field("Finding", f.Text.String())
+	p.field("Do", f.Do.String())
 	if f.Fixable {
 		p.field("Fix", fmt.Sprintf("lbremedy doctor --fix %s %s", f.Check, f.About))
 	}

@@ -121,7 +121,7 @@ func (p *program) toFix(r doctor.Result, check *doctor.Check) ([]item, error) {
 		items = append(items, item{remedy: class, event: engine.Event{
 			ID: fmt.Sprintf("%s.%s.%s", f.About.UID, class.Class, r.At.UTC().Format("20060102T150405")),
 			Failure: event.Failure{
-				Cluster: r.Cluster, Class: class.Class, Reason: "Survey", Component: "lbremedy", Message: f.Text, Count: 1,
+				Cluster: r.Cluster, Class: class.Class, Reason: "Survey", Component: "lbremedy", Message: f.Text.String(), Count: 1,
 				Service: event.Service{Namespace: f.About.Namespace, Name: f.About.Name, UID: f.About.UID},
 				First:   r.At.Truncate(time.Second), Last: r.At.Truncate(time.Second),
 			},
