@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -314,7 +313,10 @@ func (m *matter) keep() {
 		if found[f.Key] {
 			continue
 		}
-		kept := Finding{Check: m.check, About: m.about, Key: f.Key, Text: say.Literal(f.Text), Do: say.Literal(f.Do)}
+		kept := Finding{Check: m.check, About: m.about, Key: f.Key, Text: f.Said.Text, Do: f.Said.Do}
+		if kept.Text.String() != f.Text || kept.Do.String() != f.Do { // of an earlier release
+			kept.Text, kept.Do = say.Literal(f.Text), say.Literal(f.Do)
+		}
 		if err := kept.Severity.UnmarshalText([]byte(f.Severity)); err != nil {
 			kept.Severity = Warning // of another release
 		}
@@ -359,6 +361,7 @@ func foundOf(findings []Finding) []event.Found {
 		found := event.Found{Key: f.Key, Severity: f.Severity.String()}
 		if i < told {
 			found.Text, found.Do = event.Cut(f.Text.String()), event.Cut(f.Do.String())
+			found.Said = event.Advice{Text: f.Text, Do: f.Do}
 		}
 		if i < noted-1 || len(findings) == noted {
 			list = append(list, found)
@@ -439,7 +442,9 @@ func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids 
 		rec = m.was.Record // as it stands, with what was told of it and may be agreed to
 	case m.stands():
 		rec.Result, rec.Message = event.Asked, m.findings[0].Text.String()
-		rec.Finding, rec.Ask = m.words()
+		finding, ask := m.words()
+		rec.SetFinding(finding)
+		rec.SetAsk(ask)
 	}
 	rec.At, rec.Who = now, p.Env.Who
 	if m.stands() {
@@ -487,20 +492,28 @@ func (p *ScheduledRun) busy(ctx context.Context, uid string, now time.Time) (boo
 }
 
 // words returns what people are told of the findings, and what they are asked to do.
-func (m *matter) words() (finding, ask string) {
-	var texts, asks []string
-	more := 0
+func (m *matter) words() (finding, ask say.Text) {
+	n, more := 0, 0
 	for _, f := range m.findings {
-		if len(texts) == told || len(f.Text) == 0 {
+		if n == told || len(f.Text) == 0 {
 			more++
 			continue
 		}
-		texts, asks = append(texts, event.Cut(f.Text.String())), append(asks, event.Cut(f.Do.String()))
+		n++
+		finding, ask = finding.Then(cut(f.Text)), ask.Then(cut(f.Do))
 	}
 	if more > 0 {
-		texts = append(texts, fmt.Sprintf("And %s: lbremedy doctor --checks %s.", ccm.Count(more, "finding"), m.check))
+		finding = finding.And("And %s more: lbremedy doctor --checks %s.", say.Count(more, "finding"), m.check)
 	}
-	return strings.Join(texts, " "), strings.Join(asks, " ")
+	return finding, ask
+}
+
+// cut returns a text that is no longer than event.Cut leaves it.
+func cut(t say.Text) say.Text {
+	if whole := t.String(); event.Cut(whole) != whole {
+		return say.Literal(event.Cut(whole))
+	}
+	return t
 }
 
 // serviceOf returns what a matter is called in the journal. What is no Service has a

@@ -11,6 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // write claims what the plan needs, journals the intent and applies the steps.
@@ -45,7 +46,7 @@ func (x *run) write(ctx context.Context, plan remedy.Plan) (event.Record, error)
 	x.rec.Attempts = append(x.rec.Attempts, x.clock)
 	x.rec.Attempt, x.rec.Hash = x.c.Attempt, x.c.Service.Labels[ccm.HashLabel]
 	x.rec.Next, x.rec.Written, x.rec.Left, x.rec.Back = 0, time.Time{}, left(x.c.Service), time.Time{}
-	x.rec.Decided = x.rec.Rule
+	x.rec.Decided, x.rec.Said.Decided = x.rec.Rule, x.rec.Said.Rule
 	if err := x.bind(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
@@ -96,7 +97,7 @@ func (x *run) goOn(ctx context.Context) (event.Record, error) {
 	if err != nil {
 		return x.fail(ctx, err)
 	}
-	if over != "" {
+	if len(over) > 0 {
 		return x.gone(ctx, over)
 	}
 	if err := x.locate(ctx); err != nil {
@@ -108,15 +109,15 @@ func (x *run) goOn(ctx context.Context) (event.Record, error) {
 
 // gone ends a run whose Service went while the plan was under way. A clean-up has
 // worked then, if all of it is written.
-func (x *run) gone(ctx context.Context, over string) (event.Record, error) {
+func (x *run) gone(ctx context.Context, over say.Text) (event.Record, error) {
 	if x.r.Deleting && x.rec.Done() {
 		return x.settle(ctx, event.Fixed)
 	}
-	when := "before the plan was done"
+	when := say.F("This happened before all steps of the plan were applied.")
 	if x.rec.Done() {
-		when = "after the write"
+		when = say.F("This happened after the write.")
 	}
-	x.rec.Note = ccm.Join(x.rec.Note, over+" That was "+when+".")
+	x.rec.AddNote(over.Then(when))
 	return x.settle(ctx, event.Gone)
 }
 
@@ -130,7 +131,7 @@ func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
 		return x.fail(ctx, err)
 	}
 	if !held {
-		return x.park(ctx, 2*time.Second, event.ForTarget, "Another case is writing to the same target.")
+		return x.park(ctx, 2*time.Second, event.ForTarget, say.F("Another case is writing to the same target."))
 	}
 	if x.taken {
 		if rec, ended, err := x.judge(ctx); ended {
@@ -146,11 +147,11 @@ func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
 			if err != nil {
 				return x.fail(ctx, err)
 			}
-			if over != "" {
+			if len(over) > 0 {
 				return x.gone(ctx, over)
 			}
-			if proof != "" {
-				x.rec.Note = ccm.Join(x.rec.Note, proof+" There was no need to wake it.")
+			if len(proof) > 0 {
+				x.rec.AddNote(proof.And("A resync was not needed."))
 				return x.settle(ctx, event.Fixed)
 			}
 			// A full sync overwrites what the plan has compared: it must be as it was.
@@ -159,13 +160,13 @@ func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
 			}
 		}
 		if wait := x.due(s); wait > 0 {
-			return x.park(ctx, wait, event.ForStep, fmt.Sprintf("Waits before it goes on: %s.", s))
+			return x.park(ctx, wait, event.ForStep, say.F("Waiting before the next step: %s.", s))
 		}
 		if wakes && !x.reserved {
 			if parked, err := x.pace(ctx, waker.Pace()); err != nil {
 				return x.fail(ctx, err)
 			} else if parked > 0 {
-				return x.park(ctx, parked, event.AfterOthers, "Other writes of this kind come first.")
+				return x.park(ctx, parked, event.AfterOthers, say.F("Other writes of this kind come first."))
 			}
 		}
 		x.reserved = false
@@ -176,7 +177,7 @@ func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
 			if err != nil {
 				return x.fail(ctx, err)
 			}
-			if over != "" {
+			if len(over) > 0 {
 				return x.gone(ctx, over)
 			}
 			if err := x.locate(ctx); err != nil {
@@ -202,7 +203,7 @@ func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
 			if err := s.Apply(ctx, x.c, x.w); err != nil {
 				// Who has written before us may well be the controller, which needs no waking then.
 				if wakes && errors.Is(err, kube.ErrConflict) {
-					return x.park(ctx, time.Second, event.AfterOthers, "Somebody else has just written to the Service.")
+					return x.park(ctx, time.Second, event.AfterOthers, say.F("Somebody else has just written to the Service."))
 				}
 				if errors.Is(err, kube.ErrConflict) || errors.Is(err, remedy.ErrMoved) {
 					return x.moved(ctx, s)
@@ -242,22 +243,22 @@ func (x *run) stopped(ctx context.Context) (*hold, error) {
 
 // awake returns the evidence that the controller has synced the Service by itself
 // since the failure and since the last step; empty if there is none.
-func (x *run) awake(ctx context.Context) (over, proof string, err error) {
-	if over, err = x.readService(ctx); err != nil || over != "" {
-		return over, "", err
+func (x *run) awake(ctx context.Context) (over, proof say.Text, err error) {
+	if over, err = x.readService(ctx); err != nil || len(over) > 0 {
+		return over, nil, err
 	}
 	since := x.ev.Failure.Last
 	if x.rec.Written.After(since) {
 		since = x.rec.Written
 	}
 	proof, _, err = x.succeeded(ctx, since)
-	return "", proof, err
+	return nil, proof, err
 }
 
 // moved ends a run whose step found something else than it was planned on. What
 // is not written yet is dropped, and the case is diagnosed afresh.
 func (x *run) moved(ctx context.Context, s remedy.Step) (event.Record, error) {
-	x.rec.Note = ccm.Join(x.rec.Note, fmt.Sprintf("What the step %q would change has changed since; the case is diagnosed again.", s))
+	x.rec.AddNote(say.F("What the step %q would change has changed in the meantime. The case is diagnosed again.", s))
 	x.rec.Steps, x.rec.Next = nil, 0
 	if n := len(x.rec.Attempts); n > 0 && x.rec.Written.IsZero() {
 		x.rec.Attempts = x.rec.Attempts[:n-1] // nothing was written
@@ -269,8 +270,9 @@ func (x *run) moved(ctx context.Context, s remedy.Step) (event.Record, error) {
 // park ends a run between two steps, or after the last one. The next delivery goes on
 // after wait. Who has reserved a moment to write doesn't reserve another one then, behind
 // all who did meanwhile: with many waiting, nobody's moment would ever be near.
-func (x *run) park(ctx context.Context, wait time.Duration, reason event.Reason, why string) (event.Record, error) {
-	x.rec.Wait, x.rec.Reason, x.rec.Rule = wait, reason, why
+func (x *run) park(ctx context.Context, wait time.Duration, reason event.Reason, why say.Text) (event.Record, error) {
+	x.rec.Wait, x.rec.Reason = wait, reason
+	x.rec.SetRule(why)
 	return x.settle(ctx, event.Waiting)
 }
 

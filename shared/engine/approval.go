@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -149,13 +149,13 @@ func (x *run) approved(ctx context.Context) (bool, error) {
 	case a == nil || !x.env.now().Before(a.Until):
 		return false, nil
 	case a.Digest != digest:
-		x.rec.Note = ccm.Join(x.rec.Note, fmt.Sprintf("%s approved another plan (%s) at %s; this one is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), digest))
+		x.rec.AddNote(say.F("%s approved another plan (%s) at %s. This plan is %s.", a.By, a.Digest, a.At.Format(time.RFC3339), digest))
 		return false, nil
 	case !a.good(digest, x.c.Attempt, x.env.now()):
 		return false, nil
 	}
 	x.rec.Approved = &event.Approved{By: a.By, At: a.At}
-	x.rec.Rule = fmt.Sprintf("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339))
+	x.rec.SetRule(say.F("%s approved this plan at %s.", a.By, a.At.Format(time.RFC3339)))
 	return true, nil
 }
 

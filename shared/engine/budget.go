@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -56,28 +56,28 @@ func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes [
 // The reason is empty where it has them, else it comes with how long to wait: a
 // place that is taken is held until its window is over, and counts once for all
 // writes on one Service.
-func (x *run) spend(ctx context.Context) (why string, wait time.Duration, err error) {
+func (x *run) spend(ctx context.Context) (why say.Text, wait time.Duration, err error) {
 	b, uid := x.c.Policy.Budgets, string(x.c.Service.UID)
 	ok, err := x.env.Stream.Claim(ctx, budgetKey(x.env.Cluster)+"."+x.r.Class, b.OfClass(), uid, classWindow)
 	if err != nil {
-		return "", 0, fmt.Errorf("take a place in the budget of the class: %w", err)
+		return nil, 0, fmt.Errorf("take a place in the budget of the class: %w", err)
 	}
 	if !ok {
-		return fmt.Sprintf("The budget of the class is spent: it writes to %d Services in %d minutes.", b.OfClass(), int(classWindow.Minutes())), classWait, nil
+		return say.F("The budget of the class is spent: %d Services in %d minutes.", b.OfClass(), int(classWindow.Minutes())), classWait, nil
 	}
 	services, err := services(ctx, x.env.Stream, x.env.Cluster)
 	if err != nil {
-		return "", 0, err
+		return nil, 0, err
 	}
 	most := b.OfCluster(services)
 	ok, err = x.env.Stream.Claim(ctx, budgetKey(x.env.Cluster), most, uid, clusterWindow)
 	if err != nil {
-		return "", 0, fmt.Errorf("take a place in the budget of the cluster: %w", err)
+		return nil, 0, fmt.Errorf("take a place in the budget of the cluster: %w", err)
 	}
 	if !ok {
-		return fmt.Sprintf("The budget of the cluster is spent: of its %s, %d are written to in an hour.", ccm.Count(services, "LoadBalancer Service"), most), clusterWait, nil
+		return say.F("The budget of the cluster is spent: writes to %d of its %s in an hour.", most, say.Count(services, "LoadBalancer Service")), clusterWait, nil
 	}
-	return "", 0, nil
+	return nil, 0, nil
 }
 
 // services returns how many LoadBalancer Services the cluster has, as the exporter

@@ -2,12 +2,12 @@ package engine
 
 import (
 	"context"
-	"fmt"
+	"strings"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // plan asks the class and decides about its plan; ok says that it is applied. If not,
@@ -29,8 +29,10 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 		return false, err
 	}
 	x.steps, x.risk = plan.Steps, plan.Highest()
-	x.rec.Finding, x.rec.Cause, x.rec.Wait = event.Redact(plan.Finding.String()), event.Redact(plan.Cause), plan.Wait
-	x.rec.Ask, x.rec.Note = event.Redact(plan.Ask.String()), event.Redact(plan.Note.String())
+	x.rec.SetFinding(plan.Finding.Map(event.Redact))
+	x.rec.SetAsk(plan.Ask.Map(event.Redact))
+	x.rec.SetNote(plan.Note.Map(event.Redact))
+	x.rec.Cause, x.rec.Wait = event.Redact(plan.Cause), plan.Wait
 	x.rec.Steps, x.rec.Changes, x.rec.Risk = steps, plan.Changes, ""
 	x.rec.Held, x.rec.Approved, x.rec.Digest, x.rec.Decided = "", nil, "", ""
 	may := x.permission(x.c.Policy)
@@ -42,22 +44,24 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 			x.rec.Result = event.Waiting
 		default:
 			x.rec.Wait = 0
-			x.rec.Rule = fmt.Sprintf("It was to pass by itself, and has lasted %s.", lasted.Round(time.Minute))
-			x.rec.Ask = ccm.Join(x.rec.Ask, "Look why it lasts.")
+			x.rec.SetRule(say.F("The failure was expected to end without a fix but has lasted %s.", lasted.Round(time.Minute)))
+			x.rec.AddAsk(say.F("Find out why it lasts."))
 		}
 		if may.Muted && x.rec.Result == event.Asked {
-			x.rec.Result, x.rec.Rule = event.Planned, ccm.Join(may.Why, "Nobody is asked.")
+			x.rec.Result = event.Planned
+			x.rec.SetRule(may.Why.And("Nobody is asked."))
 		}
 		return false, nil
 	}
 	x.rec.Risk = x.risk.String()
 
 	own := x.owner(plan)
-	x.rec.Note = ccm.Join(x.rec.Note, own.note)
+	x.rec.AddNote(own.note)
 	if own.manager != "" && !may.Muted {
 		// Without a digest: to agree would not help.
-		x.rec.Result, x.rec.Rule = event.Asked, fmt.Sprintf("%s owns what the plan would write and would put it back.", own.manager)
-		x.rec.Ask = ccm.Join(x.rec.Ask, "Commit this patch where the Service is kept: "+x.patches(plan))
+		x.rec.Result = event.Asked
+		x.rec.SetRule(say.F("%s owns what the plan would write and would revert it.", own.manager))
+		x.rec.AddAsk(say.F("Commit this patch to the source of the Service: %s", x.patches(plan)))
 		return false, nil
 	}
 	x.rec.Digest = plan.Digest(x.r.Class, string(x.c.Service.UID))
@@ -69,11 +73,12 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Risk, oneWay string) (bool, error) {
 	allowed, rule := may.Allows(x.r, risk, oneWay)
 	if may.Mode != remedy.Fix {
-		x.rec.Result, x.rec.Rule = event.Planned, rule
+		x.rec.Result = event.Planned
+		x.rec.SetRule(rule)
 		return false, nil
 	}
 	if allowed && !x.rec.Back.IsZero() {
-		allowed, rule = false, fmt.Sprintf("What was done for this failure was taken back at %s.", x.rec.Back.Format(time.RFC3339))
+		allowed, rule = false, say.F("The fix for this failure was undone at %s.", x.rec.Back.Format(time.RFC3339))
 	}
 	if allowed {
 		b, err := x.broken(ctx)
@@ -81,10 +86,10 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 			return false, err
 		}
 		if b != nil {
-			allowed, rule = false, fmt.Sprintf("The breaker of the class %s is open since %s. %s", b.Class, b.At.Format(time.RFC3339), b.Why)
+			allowed, rule = false, say.F("The breaker of the class %s has been open since %s. %s", b.Class, b.At.Format(time.RFC3339), b.Why)
 		}
 	}
-	x.rec.Rule = rule
+	x.rec.SetRule(rule)
 	if !allowed {
 		agreed, err := x.approved(ctx)
 		if err != nil {
@@ -92,14 +97,14 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 		}
 		if !agreed {
 			x.rec.Result = event.Asked
-			x.rec.Ask = ccm.Join(x.rec.Ask, fmt.Sprintf("Agree to the plan: lbremedy approve %s. Or allow it in the policy file, or do it by hand.", x.rec.Case))
+			x.rec.AddAsk(say.F("Approve the plan: lbremedy approve %s. Or allow it in the policy file, or apply it by hand.", x.rec.Case))
 			return false, nil
 		}
 	}
 	if most := x.c.Policy.Budgets.Tries(); len(x.rec.Attempts) >= most {
 		x.rec.Result = event.Failed
-		x.rec.Rule = fmt.Sprintf("%d attempts to write on this Service for this class in 24 h are the limit.", most)
-		x.rec.Ask = ccm.Join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
+		x.rec.SetRule(say.F("The limit is %d attempts per Service and class in 24 hours.", most))
+		x.rec.AddAsk(spent())
 		return false, nil
 	}
 	h, err := x.hold(ctx, x.c.Policy)
@@ -108,6 +113,11 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 	}
 	x.keep(h)
 	return false, nil
+}
+
+// spent asks what to do where no attempt is left.
+func spent() say.Text {
+	return say.F("Find out why the writes so far did not end the failure. lbremedy makes no further attempt.")
 }
 
 // oneWay returns the first step that can't be taken back, as text. To wake the
@@ -135,7 +145,7 @@ func (x *run) patches(plan remedy.Plan) string {
 	var all string
 	for _, s := range plan.Steps {
 		if k, ok := s.(remedy.Keyed); ok {
-			all = ccm.Join(all, string(k.Patch(x.c)))
+			all = strings.TrimSpace(all + " " + string(k.Patch(x.c)))
 		}
 	}
 	return all

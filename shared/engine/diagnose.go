@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -24,8 +24,9 @@ import (
 // to do. ended means that the record's result says it all.
 func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err error) {
 	defer x.lap(&x.rec.Timings.Diagnose)
-	end := func(r event.Result, finding string) (remedy.Plan, bool, error) {
-		x.rec.Result, x.rec.Finding = r, finding
+	end := func(r event.Result, finding say.Text) (remedy.Plan, bool, error) {
+		x.rec.Result = r
+		x.rec.SetFinding(finding)
 		return remedy.Plan{}, true, nil
 	}
 	if x.c.Policy, err = x.policy(ctx); err != nil {
@@ -43,7 +44,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		if err != nil {
 			return remedy.Plan{}, false, err
 		}
-		if over != "" {
+		if len(over) > 0 {
 			return end(event.Gone, over)
 		}
 		if x.ev.Failure.Service.Kind == "" {
@@ -56,7 +57,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		if err != nil {
 			return remedy.Plan{}, false, err
 		}
-		superseded := fmt.Sprintf("The newest failure of the Service is of another class: %s.", newer)
+		superseded := say.F("The newest failure of the Service belongs to another class: %s.", newer)
 		if newer != "" && !x.r.Sees {
 			return end(event.Superseded, superseded)
 		}
@@ -66,7 +67,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		}
 		// Whoever may create Events can write one of success, or of another failure, too:
 		// neither ends a case whose cause is seen.
-		if proof != "" && !(told && x.r.Sees) {
+		if len(proof) > 0 && !(told && x.r.Sees) {
 			return end(x.ended(), proof)
 		}
 		if x.r.StillFails != nil {
@@ -78,11 +79,14 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 			case newer != "" && v != remedy.Yes:
 				return end(event.Superseded, superseded)
 			case v == remedy.No:
-				return end(x.ended(), cmp.Or(proof, "The cause of the failure is gone; the controller tries again by itself."))
+				if len(proof) == 0 {
+					proof = say.F("The cause of the failure is gone. The controller retries automatically.")
+				}
+				return end(x.ended(), proof)
 			case v == remedy.Unknown:
-				const finding = "Whether the failure still holds can't be told."
+				finding := say.F("It could not be determined whether the failure still exists.")
 				if x.waited() > patience {
-					x.rec.Ask = "Look at the Service and its load balancer by hand."
+					x.rec.SetAsk(say.F("Check the Service and its load balancer by hand."))
 					return end(event.Asked, finding)
 				}
 				x.rec.Wait = 30 * time.Second
@@ -116,22 +120,22 @@ func (x *run) ended() event.Result {
 	return event.Gone
 }
 
-// readService reads the Service as it is now. over says, as a sentence, why there
-// is nothing to do for it any more. Of a case that is about the cluster, which only a
+// readService reads the Service as it is now. over says why there
+// is nothing left to do for it. Of a case that is about the cluster, which only a
 // person begins, the Service is one that bears its name and UID alone.
-func (x *run) readService(ctx context.Context) (over string, err error) {
+func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 	ref := x.ev.Failure.Service
 	if ref.Kind != "" {
 		x.c.Service = &corev1.Service{}
 		x.c.Service.Name, x.c.Service.UID = ref.Name, types.UID(ref.UID)
-		return "", nil
+		return nil, nil
 	}
 	svc, err := x.env.Kube.Service(ctx, ref.Namespace, ref.Name)
 	if errors.Is(err, kube.ErrNotFound) {
-		return "The Service does not exist any more.", nil
+		return say.F("The Service no longer exists."), nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read Service %s: %w", ref, err)
+		return nil, fmt.Errorf("read Service %s: %w", ref, err)
 	}
 	x.c.Service = svc
 	return x.over(svc), nil
@@ -161,32 +165,32 @@ func (x *run) permission(p remedy.Policy) remedy.Permission {
 	})
 }
 
-// over returns why there is nothing to do for a Service, as a sentence; empty if there is.
-func (x *run) over(svc *corev1.Service) string {
+// over returns why there is nothing to do for a Service; empty if there is.
+func (x *run) over(svc *corev1.Service) say.Text {
 	leaves := ccm.Leaving(svc)
 	switch {
 	case string(svc.UID) != x.ev.Failure.Service.UID:
-		return "The Service was deleted; another one has its name now."
+		return say.F("The Service was deleted. Another one has its name now.")
 	case leaves != "" && released(svc):
-		return "The Service " + leaves + " and the controller has let go of it."
+		return say.F("The Service %s, and the controller has cleaned up.", leaves)
 	case leaves != "" && !x.r.Deleting:
-		return "The Service " + leaves + "; there is nothing to set right for it."
+		return say.F("The Service %s, so there is nothing to fix.", leaves)
 	}
-	return ""
+	return nil
 }
 
 // succeeded returns positive evidence that the Service has been synced since then; told
 // says that it is an Event's.
-func (x *run) succeeded(ctx context.Context, since time.Time) (proof string, told bool, err error) {
+func (x *run) succeeded(ctx context.Context, since time.Time) (proof say.Text, told bool, err error) {
 	svc := x.c.Service
 	if quiet(x.ev.Failure.Reason) || !ccm.Synced(svc) && svc.Labels[ccm.HashLabel] == "" {
-		return "", false, nil // a sync that succeeded proves nothing, or none ever has
+		return nil, false, nil // a sync that succeeded proves nothing, or none ever has
 	}
 	happened, err := x.env.Kube.Events(ctx, svc.Namespace, string(svc.UID))
 	if err != nil {
-		return "", false, fmt.Errorf("list the Service's events: %w", err)
+		return nil, false, fmt.Errorf("list the Service's events: %w", err)
 	}
-	if proof = succeeded(svc, nil, since); proof != "" {
+	if proof = succeeded(svc, nil, since); len(proof) > 0 {
 		return proof, false, nil
 	}
 	// Whoever may create Events dates them: one of a day to come would be a success that
@@ -248,22 +252,22 @@ func released(svc *corev1.Service) bool {
 // succeeded returns the evidence that a sync has succeeded after the failure, as
 // a sentence; empty if there is none. Times on both sides have whole seconds, so
 // that the same second proves nothing.
-func succeeded(svc *corev1.Service, happened []corev1.Event, failure time.Time) string {
+func succeeded(svc *corev1.Service, happened []corev1.Event, failure time.Time) say.Text {
 	if failure.IsZero() {
-		return "" // nobody knows what came after it
+		return nil // nobody knows what came after it
 	}
 	if at := ccm.HashWritten(svc); at.After(failure) {
-		return "The controller has synced the Service since: it wrote its hash label at " + at.UTC().Format(time.RFC3339) + "."
+		return say.F("The controller has synced the Service since then: it wrote the hash label at %s.", at.UTC().Format(time.RFC3339))
 	}
 	for _, e := range happened {
 		if e.Reason != "EnsuredLoadBalancer" {
 			continue
 		}
 		if at := lastSeen(e); at.After(failure) {
-			return "The controller has synced the Service since: EnsuredLoadBalancer at " + at.UTC().Format(time.RFC3339) + "."
+			return say.F("The controller has synced the Service since then: EnsuredLoadBalancer at %s.", at.UTC().Format(time.RFC3339))
 		}
 	}
-	return ""
+	return nil
 }
 
 func lastSeen(e corev1.Event) time.Time {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // allowDrift is the label by which a person allows writes on what a GitOps manager owns.
@@ -30,8 +31,8 @@ var marks = []string{
 
 // ownership says who else writes the keys that a plan would write.
 type ownership struct {
-	manager string // a GitOps manager owns a key and would put it back; empty: none does
-	note    string // a person's next kubectl apply reverts the write
+	manager string   // a GitOps manager owns a key and would put it back; empty: none does
+	note    say.Text // a person's next kubectl apply reverts the write
 }
 
 // owner finds out who owns the annotations with these keys, and the ports. A new
@@ -60,7 +61,7 @@ func owner(svc *corev1.Service, keys []string) ownership {
 		case mark != "" && (applied || exists && !other):
 			return ownership{manager: mark}
 		case applied:
-			o.note = "The key " + key + " is in kubectl's last applied configuration: the next kubectl apply reverts the write."
+			o.note = say.F("The key %s is in kubectl's last applied configuration. The next kubectl apply reverts the write.", key)
 		}
 	}
 	return o

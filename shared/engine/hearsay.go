@@ -20,9 +20,12 @@ func (x *run) hearsay(p remedy.Plan) remedy.Plan {
 		return p
 	}
 	return remedy.Plan{
-		Finding:  say.F("An Event alone says that the Service fails: %s. The controller has synced the Service as it stands now, and nothing that was read shows that failure.", x.r.Title()),
-		Cause:    hearsayCause,
-		Ask:      say.F("Look who wrote the Event: kubectl -n %s get events --field-selector involvedObject.name=%s -o yaml --show-managed-fields. If the controller did, its log tells more: %s. Change nothing on the word of the Event.", svc.Namespace, svc.Name, x.c.LogQuery()),
+		Finding: say.F("An Event alone says that the Service fails: %s.", x.r.Title()).
+			And("The controller has synced the Service in its current state, and nothing in the cluster or the cloud shows this failure."),
+		Cause: hearsayCause,
+		Ask: say.F("Check who wrote the Event: kubectl -n %s get events --field-selector involvedObject.name=%s -o yaml --show-managed-fields.", svc.Namespace, svc.Name).
+			And("If it was the controller, check its log: %s.", x.c.LogQuery()).
+			And("Do not change anything because of this Event alone."),
 		Wait:     p.Wait,
 		Patience: p.Patience,
 	}

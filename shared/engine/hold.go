@@ -2,18 +2,17 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A hold is what keeps a plan from being applied now, though it is allowed.
 type hold struct {
 	by   event.Hold
-	rule string        // as a sentence
+	rule say.Text      // as a sentence
 	wait time.Duration // until the case is looked at again
 }
 
@@ -32,11 +31,11 @@ func (x *run) hold(ctx context.Context, p remedy.Policy) (*hold, error) {
 			return nil, unreadable{err}
 		}
 		if pause != nil {
-			return &hold{event.HeldByPause, pause.String(), pausedWait}, nil
+			return &hold{event.HeldByPause, pause.Text(), pausedWait}, nil
 		}
 	}
 	now := x.env.now()
-	if text, until := p.Frozen(now); text != "" {
+	if text, until := p.Frozen(now); len(text) > 0 {
 		return &hold{event.HeldByFreeze, text, max(time.Second, min(until.Sub(now), frozenWait))}, nil
 	}
 	return nil, nil
@@ -61,7 +60,8 @@ func (x *run) stands(ctx context.Context, prev event.Record) *hold {
 
 // keep puts a hold into the record: the case waits, and is diagnosed afresh then.
 func (x *run) keep(h *hold) {
-	x.rec.Result, x.rec.Held, x.rec.Rule, x.rec.Wait = event.Waiting, h.by, h.rule, h.wait
+	x.rec.Result, x.rec.Held, x.rec.Wait = event.Waiting, h.by, h.wait
+	x.rec.SetRule(h.rule)
 }
 
 // afford takes the places in the budgets that a plan needs which nobody has agreed
@@ -71,15 +71,16 @@ func (x *run) afford(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	why, wait, err := x.spend(ctx)
-	if err != nil || why == "" {
+	if err != nil || len(why) == 0 {
 		return err == nil, err
 	}
 	if agreed, err := x.approved(ctx); err != nil || agreed {
 		return agreed, err
 	}
 	if x.waited() > patience {
-		x.rec.Result, x.rec.Rule = event.Asked, why
-		x.rec.Ask = ccm.Join(x.rec.Ask, fmt.Sprintf("It has waited for an hour. Agree to the plan: lbremedy approve %s. Or allow more in the policy file.", x.rec.Case))
+		x.rec.Result = event.Asked
+		x.rec.SetRule(why)
+		x.rec.AddAsk(say.F("The plan has waited for an hour. Approve it: lbremedy approve %s. Or raise the budget in the policy file.", x.rec.Case))
 		return false, nil
 	}
 	x.keep(&hold{event.HeldByBudget, why, wait})

@@ -22,7 +22,7 @@ func (x *run) settle(ctx context.Context, r event.Result) (event.Record, error) 
 	}
 	x.rec.Result = r
 	if r != event.Waiting && x.rec.Decided != "" {
-		x.rec.Rule = x.rec.Decided // it waits for nothing any more
+		x.rec.Rule, x.rec.Said.Rule = x.rec.Decided, x.rec.Said.Decided // it waits for nothing any more
 	}
 	if x.repeats(r) {
 		x.repeated = true

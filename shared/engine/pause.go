@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -21,15 +22,20 @@ type Pause struct {
 }
 
 // String says who has paused what, as a sentence.
-func (p Pause) String() string {
-	text := "Paused by " + p.By
-	if !p.At.IsZero() {
-		text += " at " + p.At.Format(time.RFC3339)
+func (p Pause) String() string { return p.Text().String() }
+
+// Text returns the pause as a message.
+func (p Pause) Text() say.Text {
+	at := p.At.Format(time.RFC3339)
+	switch {
+	case p.At.IsZero() && p.Why == "":
+		return say.F("Paused by %s.", p.By)
+	case p.At.IsZero():
+		return say.F("Paused by %s: %s.", p.By, p.Why)
+	case p.Why == "":
+		return say.F("Paused by %s at %s.", p.By, at)
 	}
-	if p.Why != "" {
-		text += ": " + p.Why
-	}
-	return text + "."
+	return say.F("Paused by %s at %s: %s.", p.By, at, p.Why)
 }
 
 func pauseKey(cluster string) string {

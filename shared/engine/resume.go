@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -204,8 +205,8 @@ func (x *run) take(prev event.Record, n next) (next, event.Record) {
 	switch {
 	case errors.Is(err, remedy.ErrUndeclared):
 		x.log.Error("journalled plan refused", "error", err)
-		x.rec.Finding = fmt.Sprintf("The journal holds what is no plan of the class, and nothing of it was applied: %s.", err)
-		x.rec.Ask = "Find out who has written it there. The next failure of the Service is diagnosed afresh."
+		x.rec.SetFinding(say.F("The plan in the journal is not one that the class can make, and none of it was applied: %s.", err))
+		x.rec.SetAsk(say.F("Find out who wrote it. The next failure of the Service is diagnosed from scratch."))
 		return refuse, event.Record{}
 	case err != nil:
 		x.log.Error("journalled step can't be read", "error", err)

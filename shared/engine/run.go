@@ -50,6 +50,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -296,8 +297,8 @@ func (x *run) run(ctx context.Context) (event.Record, error) {
 		return x.later(wait)
 	}
 	if x.rec.Crashes >= maxCrashes {
-		x.rec.Finding = fmt.Sprintf("%d runs on this event in a row never ended.", x.rec.Crashes)
-		x.rec.Ask = "Look at the log of the function for why it stops, then replay the event."
+		x.rec.SetFinding(say.F("%d runs on this event in a row never ended.", x.rec.Crashes))
+		x.rec.SetAsk(say.F("Check the log of the function for why it stops, then replay the event."))
 		return x.settle(ctx, event.Failed)
 	}
 	switch next {
@@ -385,6 +386,6 @@ func (x *run) backOff(cause error) event.Result {
 	if lasted <= patience {
 		return event.Waiting
 	}
-	x.rec.Ask = "Look at the error, set it right, and replay the event."
+	x.rec.SetAsk(say.F("Fix the cause of the error, then replay the event."))
 	return event.Failed
 }

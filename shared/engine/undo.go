@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -77,7 +77,8 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	x.begin(prev)
 	x.c.ID = rec.Case
 	x.rec.Undoing = true
-	x.rec.Case, x.rec.Finding = rec.Case, "Undo of "+rec.Case+": "+rec.Finding
+	x.rec.Case = rec.Case
+	x.rec.SetFinding(say.F("Undo of %s: %s", rec.Case, rec.Texts().Finding))
 	x.sign()
 	if x.steps, err = inverse(env, r, applied); err != nil {
 		return event.Record{}, fmt.Errorf("case %s: %w", rec.Case, err)
@@ -201,7 +202,7 @@ func (x *run) stays(ctx context.Context) (rec event.Record, ended bool, err erro
 	}
 	if over, err := x.readService(ctx); err != nil {
 		return ends(x.fail(ctx, err))
-	} else if over != "" {
+	} else if len(over) > 0 {
 		x.rec.Held = ""
 		return ends(x.gone(ctx, over))
 	}
@@ -211,11 +212,12 @@ func (x *run) stays(ctx context.Context) (rec event.Record, ended bool, err erro
 	// What the journal holds to take back is data, as a plan there is.
 	ok, rule := x.permission(x.c.Policy).Allows(x.r, remedy.Plan{Steps: x.steps[x.rec.Next:]}.Highest(), "")
 	if ok && !x.c.Policy.TakeBack {
-		ok, rule = false, "The policy takes nothing back by itself."
+		ok, rule = false, say.F("The policy does not undo fixes automatically.")
 	}
 	if !ok {
-		x.rec.Held, x.rec.Rule = "", rule
-		x.rec.Ask = fmt.Sprintf("The fix did not work, and %d of %d steps were taken back. Take the others back, or leave them: lbremedy undo %s.", x.rec.Next, len(x.rec.Steps), x.rec.Case)
+		x.rec.Held = ""
+		x.rec.SetRule(rule)
+		x.rec.SetAsk(say.F("The fix did not work, and %d of %d steps were undone. Undo the others or keep them: lbremedy undo %s.", x.rec.Next, len(x.rec.Steps), x.rec.Case))
 		return ends(x.settle(ctx, event.Failed))
 	}
 	h, err := x.hold(ctx, x.c.Policy)
@@ -232,7 +234,7 @@ func (x *run) stays(ctx context.Context) (rec event.Record, ended bool, err erro
 // halfUndone ends an undo that stopped on its way: a person must look.
 func (x *run) halfUndone(ctx context.Context, cause error) (event.Record, error) {
 	x.rec.Error, x.rec.Held = event.Redact(cause.Error()), ""
-	x.rec.Ask = fmt.Sprintf("%d of %d steps were taken back. Take the others back by hand, or leave them.", x.rec.Next, len(x.rec.Steps))
+	x.rec.SetAsk(say.F("%d of %d steps were undone. Undo the others by hand or keep them.", x.rec.Next, len(x.rec.Steps)))
 	rec, err := x.settle(ctx, event.Failed)
 	return rec, errors.Join(cause, err)
 }
@@ -260,8 +262,8 @@ func (x *run) takeBack(ctx context.Context) (event.Record, error) {
 		return rec, err
 	case errors.Is(err, remedy.ErrMoved), errors.Is(err, ErrNoUndo), errors.Is(err, remedy.ErrUndeclared):
 		x.rec.Held = ""
-		x.rec.Note = ccm.Join(x.rec.Note, fmt.Sprintf("It was not taken back: %s.", event.Redact(err.Error())))
-		x.rec.Ask = ccm.Join(x.rec.Ask, "Find out why the writes so far did not end the failure; lbremedy stops here.")
+		x.rec.AddNote(say.F("The fix was not undone: %s.", event.Redact(err.Error())))
+		x.rec.AddAsk(spent())
 		return x.settle(ctx, event.Failed)
 	}
 	return x.fail(ctx, err)

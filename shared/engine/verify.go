@@ -14,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // prove looks whether what an earlier run has written worked.
@@ -42,7 +43,7 @@ func (x *run) verify(ctx context.Context) (event.Record, error) {
 		if err != nil {
 			return x.fail(ctx, err)
 		}
-		if over != "" {
+		if len(over) > 0 {
 			return x.gone(ctx, over)
 		}
 	}
@@ -60,17 +61,17 @@ func (x *run) verify(ctx context.Context) (event.Record, error) {
 		}
 		err := x.env.Kube.WatchService(watch, ref.Namespace, ref.Name, from, func(svc *corev1.Service) bool {
 			last, x.c.Service = svc, svc
-			return x.over(svc) != "" || left(svc) != x.rec.Left || x.marked(svc)
+			return len(x.over(svc)) > 0 || left(svc) != x.rec.Left || x.marked(svc)
 		})
 		switch {
 		case errors.Is(err, kube.ErrNotFound):
 			x.lap(&x.rec.Timings.Verify)
-			return x.gone(ctx, "The Service was deleted.")
+			return x.gone(ctx, say.F("The Service was deleted."))
 		case watch.Err() != nil && ctx.Err() == nil:
 			return x.unproven(ctx)
 		case err != nil:
 			return x.fail(ctx, fmt.Errorf("watch Service %s: %w", ref, err))
-		case x.over(last) != "":
+		case len(x.over(last)) > 0:
 			x.lap(&x.rec.Timings.Verify)
 			return x.gone(ctx, x.over(last))
 		case left(last) != x.rec.Left:
@@ -102,7 +103,7 @@ func (x *run) byCause(ctx context.Context) (event.Record, error) {
 	if v == remedy.No {
 		return x.settle(ctx, event.Fixed)
 	}
-	return x.park(ctx, 30*time.Second, event.ByCause, "Written; whether it worked shows in the cause alone, which is looked at again.")
+	return x.park(ctx, 30*time.Second, event.ByCause, say.F("Applied. Only the cause shows whether it worked; it is checked again."))
 }
 
 // marked reports whether the Service shows a full sync after our write.
@@ -140,7 +141,7 @@ func (x *run) proven(ctx context.Context) (bool, error) {
 // changed ends a run whose Service somebody else changed after our write: what
 // we wait for will not come.
 func (x *run) changed(ctx context.Context) (event.Record, error) {
-	x.rec.Note = ccm.Join(x.rec.Note, "Somebody changed the Service after the write; the case is diagnosed again.")
+	x.rec.AddNote(say.F("Somebody changed the Service after the write. The case is diagnosed again."))
 	x.rec.Steps, x.rec.Next, x.rec.Wait = nil, 0, time.Second
 	return x.settle(ctx, event.Waiting)
 }
@@ -167,7 +168,7 @@ func (x *run) unproven(ctx context.Context) (event.Record, error) {
 		if err != nil {
 			return x.fail(ctx, err)
 		}
-		if over != "" {
+		if len(over) > 0 {
 			return x.gone(ctx, over)
 		}
 		v, err := x.r.StillFails(ctx, x.c)
@@ -175,29 +176,29 @@ func (x *run) unproven(ctx context.Context) (event.Record, error) {
 			return x.fail(ctx, fmt.Errorf("ask whether the failure holds: %w", err))
 		}
 		if v == remedy.No {
-			x.rec.Note = ccm.Join(x.rec.Note, fmt.Sprintf("This cause is gone. The Service now fails for another: %s.", f.Class))
+			x.rec.AddNote(say.F("This cause is gone. The Service now fails for another reason: %s.", f.Class))
 			return x.settle(ctx, event.Fixed)
 		}
 	case sameFound && same.Last.After(written.Add(echo)):
-		return x.unsettled(ctx, "The same failure came back after the write.")
+		return x.unsettled(ctx, say.F("The same failure came back after the write."))
 	}
 	if x.env.now().Sub(written) > limit {
-		return x.unsettled(ctx, fmt.Sprintf("Nothing shows that the controller has synced the Service in the %s since the write.", limit))
+		return x.unsettled(ctx, say.F("There is no sign that the controller has synced the Service in the %s since the write.", limit))
 	}
-	return x.park(ctx, 10*time.Second, event.ForSync, "Written; waits for the controller's sync to show.")
+	return x.park(ctx, 10*time.Second, event.ForSync, say.F("Applied. Waiting for the controller to sync."))
 }
 
 // unsettled ends an attempt that did not work. It comes back until the attempts are spent.
-func (x *run) unsettled(ctx context.Context, why string) (event.Record, error) {
+func (x *run) unsettled(ctx context.Context, why say.Text) (event.Record, error) {
 	if err := x.trip(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
-	x.rec.Note = ccm.Join(x.rec.Note, why)
+	x.rec.AddNote(why)
 	if len(x.rec.Attempts) >= x.c.Policy.Budgets.Tries() {
-		x.rec.Ask = ccm.Join(x.rec.Ask, fmt.Sprintf("%d attempts did not end the failure. Find out why; lbremedy stops here.", len(x.rec.Attempts)))
+		x.rec.AddAsk(say.F("%d attempts did not end the failure. Find out why. lbremedy makes no further attempt.", len(x.rec.Attempts)))
 		if x.c.Policy.TakeBack {
 			x.rec.Held, x.rec.Wait = event.TakenBack, time.Second
-			x.rec.Rule = "The policy takes back what did not work."
+			x.rec.SetRule(say.F("The policy undoes fixes that did not work."))
 			return x.settle(ctx, event.Waiting)
 		}
 		return x.settle(ctx, event.Failed)

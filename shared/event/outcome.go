@@ -139,6 +139,7 @@ type Record struct {
 	Timings Timings       `json:"timings,omitzero"`
 	Repeats bool          `json:"-"`               // the run ended as the record before says: it is counted, and this one is not in the journal
 	Found   []Found       `json:"found,omitempty"` // by a survey: what its next look is compared with
+	Said    Said          `json:"said,omitzero"`   // Finding, Rule, Decided, Ask and Note as messages, for readers of other languages
 }
 
 // A Found is one finding of a survey's check about one thing, as the journal keeps it.
@@ -147,6 +148,7 @@ type Found struct {
 	Severity string `json:"severity"`      // warning or critical
 	Text     string `json:"text"`          // empty where there are so many that they are only counted
 	Do       string `json:"do"`
+	Said     Advice `json:"said,omitzero"` // Text and Do as messages
 }
 
 // A Change is one thing that a full sync of the Service will change in the cloud.

@@ -1,9 +1,10 @@
 package remedy
 
 import (
-	"fmt"
 	"slices"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Freeze is a time in which nothing is written: each week on some days, or once.
@@ -70,9 +71,9 @@ func (f Freeze) over(now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Frozen returns, as a sentence, which freeze holds at a moment, and when it ends;
-// an empty sentence if none does.
-func (p Policy) Frozen(now time.Time) (string, time.Time) {
+// Frozen returns which freeze is in force at a moment, and when it ends; an empty text if
+// none is.
+func (p Policy) Frozen(now time.Time) (say.Text, time.Time) {
 	var last time.Time
 	var name string
 	for _, f := range p.Freezes {
@@ -81,7 +82,7 @@ func (p Policy) Frozen(now time.Time) (string, time.Time) {
 		}
 	}
 	if name == "" {
-		return "", last
+		return nil, last
 	}
-	return fmt.Sprintf("Nothing is written during the freeze %q, which ends at %s.", name, last.Format(time.RFC3339)), last
+	return say.F("The freeze %q blocks all writes until %s.", name, last.Format(time.RFC3339)), last
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Mode says whether plans are applied.
@@ -128,13 +129,13 @@ type Permission struct {
 	OneWay bool // also steps that can't be taken back
 	Named  bool // the policy names the class
 	Muted  bool
-	Why    string // what made it stricter than the policy says for all, as a sentence; else empty
+	Why    say.Text // what made it differ from what the policy says for all; else empty
 }
 
 // At returns what the policy allows a class at a place. Labels only make it stricter.
 func (p Policy) At(class string, at Place) Permission {
 	l := Permission{Mode: p.Mode, Risk: p.Risk}
-	take := func(mode Mode, risk *Risk, why string) {
+	take := func(mode Mode, risk *Risk, why say.Text) {
 		if mode != "" {
 			l.Mode, l.Why = mode, why
 		}
@@ -144,11 +145,11 @@ func (p Policy) At(class string, at Place) Permission {
 	}
 	c, named := p.Classes[class]
 	l.OneWay, l.Named = c.OneWay, named
-	take(c.Mode, c.Risk, "")
+	take(c.Mode, c.Risk, nil)
 	for i, r := range p.Rules {
 		if r.matches(class, at) {
 			l.Named = l.Named || slices.Contains(r.Classes, class)
-			take(r.Mode, r.Risk, fmt.Sprintf("Rule %d of the policy (%s) says so.", i+1, r))
+			take(r.Mode, r.Risk, say.F("Rule %d of the policy (%s) says so.", i+1, r))
 		}
 	}
 	if l.Mode != Fix {
@@ -156,14 +157,14 @@ func (p Policy) At(class string, at Place) Permission {
 	}
 	for _, by := range []struct {
 		labels map[string]string
-		whose  string
-	}{{at.Around, "The namespace"}, {at.Labels, "The Service"}} {
+		has    string
+	}{{at.Around, "The namespace has the label %s=%s."}, {at.Labels, "The Service has the label %s=%s."}} {
 		if v, ok := by.labels[MuteLabel]; ok && v != "false" {
-			l.Mode, l.Muted, l.Why = Observe, true, fmt.Sprintf("%s has the label %s=%s.", by.whose, MuteLabel, v)
+			l.Mode, l.Muted, l.Why = Observe, true, say.F(by.has, MuteLabel, v)
 		}
 		// A word that is no mode was meant to change something: it is taken for the stricter one.
 		if v, ok := by.labels[ModeLabel]; ok && v != string(Fix) && l.Mode == Fix {
-			l.Mode, l.Why = Observe, fmt.Sprintf("%s has the label %s=%s.", by.whose, ModeLabel, v)
+			l.Mode, l.Why = Observe, say.F(by.has, ModeLabel, v)
 		}
 	}
 	return l
@@ -208,22 +209,22 @@ func (r Rule) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// Allows reports whether a plan of this risk is applied without a person's word, and
-// the rule that says so.
-func (l Permission) Allows(r *Remedy, risk Risk, oneWay string) (bool, string) {
+// Allows reports whether a plan of this risk is applied without an approval, and the rule
+// that says so.
+func (l Permission) Allows(r *Remedy, risk Risk, oneWay string) (bool, say.Text) {
 	switch {
 	case l.Muted:
-		return false, ccm.Join(l.Why, "Nothing is written, and nobody is asked.")
+		return false, l.Why.And("lbremedy neither writes nor asks.")
 	case l.Mode != Fix:
-		return false, ccm.Join("Observe mode: plans are shown and never applied.", l.Why)
+		return false, say.F("Observe mode: plans are shown and never applied.").Then(l.Why)
 	case r.OptIn && !l.Named:
-		return false, fmt.Sprintf("The policy file does not name the class %s, and this class is applied only where it does.", r.Class)
+		return false, say.F("The class %s is applied only if the policy file names it, which it does not.", r.Class)
 	case risk > l.Risk:
-		return false, ccm.Join(fmt.Sprintf("The plan's risk is %s, and the policy applies plans up to %s by itself.", risk, l.Risk), l.Why)
+		return false, say.F("The risk of the plan is %s. The policy applies plans up to %s automatically.", risk, l.Risk).Then(l.Why)
 	case oneWay != "" && !l.OneWay:
-		return false, fmt.Sprintf("There is no way back from a step of the plan: %s.", oneWay)
+		return false, say.F("The plan has a step that cannot be undone: %s.", oneWay)
 	}
-	return true, ccm.Join(fmt.Sprintf("Fix mode applies plans up to %s risk; this one is %s.", l.Risk, risk), l.Why)
+	return true, say.F("Fix mode applies plans up to %s risk. The risk of this plan is %s.", l.Risk, risk).Then(l.Why)
 }
 
 // RAMSettle returns how long to wait for RAM to act on a new policy version.

@@ -21,9 +21,9 @@ type Text []Message
 
 // A Message is a format with its arguments.
 type Message struct {
-	Format string // English, with verbs of package fmt
+	Format string `json:"format"` // English, with verbs of package fmt
 	// Args are of type string, bool, int64, float64 or Text: what JSON brings back as it was.
-	Args []any
+	Args []any `json:"args,omitempty"`
 }
 
 // F returns a text of one message. An argument that is a Text stays one: it is translated, too.

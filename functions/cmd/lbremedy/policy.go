@@ -94,7 +94,7 @@ into force.`,
 				for _, r := range allowed.Rules {
 					fmt.Fprintln(p.out, "  "+command.Clean(r.String())+": "+command.Clean(told(r)))
 				}
-				if frozen, _ := allowed.Frozen(p.now()); frozen != "" {
+				if frozen, _ := allowed.Frozen(p.now()); len(frozen) > 0 {
 					fmt.Fprintln(p.out, command.Clean(frozen))
 				}
 				p.pauses(paused)

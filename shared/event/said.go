@@ -1,0 +1,72 @@
+package event
+
+import (
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// Said holds sentences of a record as messages. The record's own fields hold the same in
+// English; they alone count where the two differ, or where a field of Said is empty: records
+// of earlier releases have none.
+type Said struct {
+	Finding say.Text `json:"finding,omitempty"`
+	Rule    say.Text `json:"rule,omitempty"`
+	Decided say.Text `json:"decided,omitempty"`
+	Ask     say.Text `json:"ask,omitempty"`
+	Note    say.Text `json:"note,omitempty"`
+}
+
+// Advice holds the sentences of a Found as messages, as Said holds those of a record.
+type Advice struct {
+	Text say.Text `json:"text,omitempty"`
+	Do   say.Text `json:"do,omitempty"`
+}
+
+// SetFinding, SetRule, SetAsk and SetNote replace a sentence, in both forms.
+func (r *Record) SetFinding(t say.Text) { r.Finding, r.Said.Finding = t.String(), t }
+func (r *Record) SetRule(t say.Text)    { r.Rule, r.Said.Rule = t.String(), t }
+func (r *Record) SetAsk(t say.Text)     { r.Ask, r.Said.Ask = t.String(), t }
+func (r *Record) SetNote(t say.Text)    { r.Note, r.Said.Note = t.String(), t }
+
+// Texts returns the sentences of the record as messages. What a record says in English alone
+// is a message without a translation.
+func (r Record) Texts() Said {
+	return Said{
+		Finding: messages(r.Said.Finding, r.Finding), Rule: messages(r.Said.Rule, r.Rule), Decided: messages(r.Said.Decided, r.Decided),
+		Ask: messages(r.Said.Ask, r.Ask), Note: messages(r.Said.Note, r.Note),
+	}
+}
+
+// AddAsk and AddNote put a text behind what is there.
+func (r *Record) AddAsk(t say.Text)  { r.SetAsk(messages(r.Said.Ask, r.Ask).Then(t)) }
+func (r *Record) AddNote(t say.Text) { r.SetNote(messages(r.Said.Note, r.Note).Then(t)) }
+
+// messages returns the messages of a sentence; the sentence itself where they are not its.
+func messages(t say.Text, english string) say.Text {
+	if t.String() == english {
+		return t
+	}
+	return say.Literal(english)
+}
+
+// fitting returns the messages redacted; none if they are not those of the sentence, which
+// is redacted already.
+func fitting(t say.Text, english string) say.Text {
+	if t = t.Map(Redact); len(t) > 0 && strings.ToValidUTF8(t.String(), "?") == english {
+		return t
+	}
+	return nil
+}
+
+// fit drops the messages that the record, redacted, does not say.
+func (r *Record) fit() {
+	r.Said = Said{
+		Finding: fitting(r.Said.Finding, r.Finding), Rule: fitting(r.Said.Rule, r.Rule), Decided: fitting(r.Said.Decided, r.Decided),
+		Ask: fitting(r.Said.Ask, r.Ask), Note: fitting(r.Said.Note, r.Note),
+	}
+	for i := range r.Found {
+		f := &r.Found[i]
+		f.Said = Advice{Text: fitting(f.Said.Text, f.Text), Do: fitting(f.Said.Do, f.Do)}
+	}
+}
