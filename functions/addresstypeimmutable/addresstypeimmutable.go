@@ -4,7 +4,6 @@ package addresstypeimmutable
 import (
 	"context"
 	_ "embed"
-	"fmt"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -15,7 +14,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy puts the annotation back to what the load balancer is, so that the Service syncs again.
+// Remedy sets the annotation to the load balancer's address type. The Service then syncs again.
 var Remedy = &remedy.Remedy{
 	Class:       "address-type-immutable",
 	Doc:         doc,
@@ -27,12 +26,13 @@ var Remedy = &remedy.Remedy{
 	StillFails:  holds,
 }
 
-// addressType is the short name of the annotation that asks for a kind of address.
+// addressType is the short name of the annotation for the address type.
 const addressType = "address-type"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if ccm.NLB(c.Service) {
-		return remedy.WrongController(say.F("The event says that a CLB's address type can't change, and the Service is served by an NLB, whose address type the controller changes in place.")), nil
+		return remedy.WrongController(say.F("The Event is about the address type of a CLB, but an NLB serves this Service.").
+			And("The controller can change the address type of an NLB in place.")), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
@@ -42,29 +42,34 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return c.NoBalancer(say.F("its address type")), nil
 	}
 	want, _ := ccm.Annotation(c.Service, addressType)
-	keep := "Before you delete the Service: " + ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true") + " (CCM v2.10.0 or newer): then the load balancer and its address stay, and a Service can use it by the annotation id."
-	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
-		keep = "The load balancer was made by a person and stays when the Service goes, with its address."
-	}
-	stays := ""
+	var note say.Text
 	if ccm.Synced(c.Service) {
-		stays = fmt.Sprintf("The Service stays reachable at %s. ", lb.Address)
+		note = say.F("The Service stays reachable at %s.", lb.Address)
+	}
+	note = note.And("To change the address type, delete and recreate the Service. It gets a new load balancer and a new address.")
+	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
+		note = note.And("A person created the old load balancer, so it stays and keeps its address.")
+	} else {
+		keep := ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true")
+		note = note.And("To keep the old load balancer and its address, run this before you delete the Service (CCM v2.10.0 or later): %s.", keep).
+			And("A Service can then use it through the annotation id.")
 	}
 	return remedy.Plan{
-		Finding: say.F("The annotation %s asks for %s, and the CLB %s with the address %s is %s. A CLB keeps its address type for life.", addressType, ccm.Quote(want), lb.ID, lb.Address, lb.AddressType),
-		Note:    say.F("%sTo change the address type, delete the Service and create it again: it then has a new load balancer and a new address. %s", stays, keep),
-		Steps:   []remedy.Step{step.With(c.Service, addressType, lb.AddressType)},
+		Finding: say.F("The annotation %s asks for %s, but the CLB %s with the address %s is %s.", addressType, ccm.Quote(want), lb.ID, lb.Address, lb.AddressType).
+			And("The address type of a CLB never changes."),
+		Note:  note,
+		Steps: []remedy.Step{step.With(c.Service, addressType, lb.AddressType)},
 	}, nil
 }
 
-// holds reports whether the annotation still asks for another kind of address. Letter case counts.
+// holds reports whether the annotation still asks for another address type. It is case-sensitive.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	want, _ := ccm.Annotation(c.Service, addressType)
 	if want == "" {
-		return remedy.No, nil // the controller compares only what is asked for
+		return remedy.No, nil // without the annotation the controller compares nothing
 	}
 	if ccm.NLB(c.Service) {
-		return remedy.Yes, nil // there is nothing to compare: a person looks
+		return remedy.Yes, nil // nothing to compare: ask a person
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
