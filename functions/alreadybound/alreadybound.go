@@ -4,9 +4,7 @@ package alreadybound
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,8 +18,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy puts the annotation back to the load balancer that the Service has, or
-// removes it where the controller made that one.
+// Remedy sets the annotation to the load balancer that the Service has. If the controller
+// created that load balancer, Remedy removes the annotation.
 var Remedy = &remedy.Remedy{
 	Class: "already-bound",
 	Doc:   doc,
@@ -36,8 +34,8 @@ var Remedy = &remedy.Remedy{
 	StillFails:  holds,
 }
 
-// Short names of the annotations that bind a Service to a load balancer, and that
-// make its address an EIP's.
+// Short names of the annotations that bind a Service to a load balancer and that give it the
+// address of an EIP.
 const (
 	balancerID = "id"
 	externalIP = "external-ip-type"
@@ -45,61 +43,70 @@ const (
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	id, _ := ccm.Annotation(c.Service, balancerID)
-	address := ccm.Address(c.Service)
 	named, err := c.Named(ctx, id)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	to, note := "which does not exist", ""
-	if named != nil {
-		to = "whose address is " + named.Address
-		note = fmt.Sprintf("To move the Service to %s, delete it and create it again with the annotation: its address is then %s.", named.ID, named.Address)
-	}
-	finding := fmt.Sprintf("The annotation id names %s, %s, and the Service has the address %s: a Service never moves from one load balancer to another.", ccm.Quote(id), to, address)
 	s, err := c.Serving(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	ask := func(why, what string) (remedy.Plan, error) {
-		return remedy.Plan{Finding: say.F("%s %s", finding, why), Ask: say.Literal(what), Note: say.Literal(note)}, nil
-	}
-	remove := ccm.RemoveCommand(c.Service, balancerID)
-	switch {
-	case s.Instance == nil:
-		return ask(fmt.Sprintf("No load balancer with that address was found in %s.", s.Where),
-			fmt.Sprintf("Find the load balancer that has the address %s. If a person made it, name it: %s. If the controller made it, remove the annotation: %s.",
-				address, ccm.SetCommand(c.Service, balancerID, "ITS-ID"), remove))
-	case s.ID == id:
-		// Only an EIP in front of it makes the two addresses differ.
-		return remedy.Plan{
-			Finding: say.F("The Service has the address %s, which is that of an EIP of its load balancer %s, and no longer says so: the annotation %s is missing.", address, s.ID, externalIP),
-			Steps:   []remedy.Step{step.With(c.Service, externalIP, "eip")},
-		}, nil
-	case s.Owner == ccm.Users && s.ByController():
-		return ask(s.Evidence+fmt.Sprintf(" It also carries a tag of the controller, %s or %s, and with such a tag the controller reuses none.", ccm.NameTag, ccm.ClusterTag),
-			fmt.Sprintf("If no Service owns %s, take these tags off it, then name it: %s.", s.ID, ccm.SetCommand(c.Service, balancerID, s.ID)))
-	case s.Owner == ccm.Users:
-		return remedy.Plan{
-			Finding: say.Literal(finding).And("That is the address of %s. %s", s.ID, s.Evidence),
-			Note:    say.Literal(note),
-			Steps:   []remedy.Step{step.With(c.Service, balancerID, s.ID)},
-		}, nil
-	case s.Owner == ccm.Own && s.ByTag:
-		return remedy.Plan{
-			Finding: say.F("%s %s", finding, s.Evidence),
-			Note:    say.Literal(strings.TrimSpace(note + fmt.Sprintf(" The controller deletes %s with the Service, unless the Service is annotated before: %s (CCM v2.10.0 or newer).", s.ID, ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true")))),
-			Steps:   []remedy.Step{step.Without(c.Service, balancerID)},
-		}, nil
-	case s.Owner == ccm.Own:
-		return ask(fmt.Sprintf("%s It lacks the tag %s=%s, or is not the only one that has it, so that the controller would not find it without the annotation.", s.Evidence, ccm.NameTag, ccm.DefaultName(c.Service)),
-			fmt.Sprintf("See to it that %s alone has this tag, then remove the annotation: %s.", s.ID, remove))
-	}
-	return ask(s.Evidence, fmt.Sprintf("Say whose %s is. If a person made it, name it: %s. If the controller made it for this Service, remove the annotation: %s.",
-		s.ID, ccm.SetCommand(c.Service, balancerID, s.ID), remove))
+	return decide(c.Service, id, named, s), nil
 }
 
-// holds reports whether the Service names a load balancer that doesn't have its
-// address. The controller looks only where the Service has one.
+// decide returns the plan for a Service whose annotation id is this. named is the load
+// balancer with that ID, or nil; s is the one that serves the Service.
+func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) remedy.Plan {
+	address := ccm.Address(svc)
+	plan := remedy.Plan{Finding: say.F("The annotation id names %s, which does not exist, but the Service has the address %s.", ccm.Quote(id), address)}
+	if named != nil {
+		plan.Finding = say.F("The annotation id names %s, whose address is %s, but the Service has the address %s.", ccm.Quote(id), named.Address, address)
+		plan.Note = say.F("To move the Service to %s, delete it and recreate it with the annotation. Its address is then %s.", named.ID, named.Address)
+	}
+	plan.Finding = plan.Finding.And("A Service never moves from one load balancer to another.")
+	remove := ccm.RemoveCommand(svc, balancerID)
+	if s.Instance == nil {
+		plan.Finding = plan.Finding.And("No load balancer with that address was found in %s.", s.Where)
+		plan.Ask = say.F("Find the load balancer with the address %s.", address).
+			And("If a person created it, name it: %s.", ccm.SetCommand(svc, balancerID, "ITS-ID")).
+			And("If the controller created it, remove the annotation: %s.", remove)
+		return plan
+	}
+	name := ccm.SetCommand(svc, balancerID, s.ID)
+	switch {
+	case s.ID == id: // the addresses can differ only because of an EIP
+		return remedy.Plan{
+			Finding: say.F("The Service's address %s is that of an EIP of its load balancer %s.", address, s.ID).
+				And("The annotation %s, which would say so, is missing.", externalIP),
+			Steps: []remedy.Step{step.With(svc, externalIP, "eip")},
+		}
+	case s.Owner == ccm.Users && s.ByController():
+		plan.Finding = plan.Finding.And("%s", s.Evidence).
+			And("It also has a tag of the controller, %s or %s. The controller reuses no load balancer with such a tag.", ccm.NameTag, ccm.ClusterTag)
+		plan.Ask = say.F("If no Service owns %s, remove these tags from it, then name it: %s.", s.ID, name)
+	case s.Owner == ccm.Users:
+		plan.Finding = plan.Finding.And("That is the address of %s. %s", s.ID, s.Evidence)
+		plan.Steps = []remedy.Step{step.With(svc, balancerID, s.ID)}
+	case s.Owner == ccm.Own && s.ByTag:
+		plan.Finding = plan.Finding.And("%s", s.Evidence)
+		plan.Note = plan.Note.And("The controller deletes %s together with the Service. To keep it, annotate the Service first (CCM v2.10.0 or later): %s.",
+			s.ID, ccm.SetCommand(svc, "preserve-lb-on-delete", "true"))
+		plan.Steps = []remedy.Step{step.Without(svc, balancerID)}
+	case s.Owner == ccm.Own:
+		plan.Finding = plan.Finding.And("%s", s.Evidence).
+			And("It lacks the tag %s=%s, or another load balancer has that tag, too.", ccm.NameTag, ccm.DefaultName(svc)).
+			And("Without the annotation, the controller would not find it.")
+		plan.Ask = say.F("Make sure that %s has this tag and no other load balancer does. Then remove the annotation: %s.", s.ID, remove)
+	default:
+		plan.Finding = plan.Finding.And("%s", s.Evidence)
+		plan.Ask = say.F("Find out who owns %s. If a person created it, name it: %s.", s.ID, name).
+			And("If the controller created it for this Service, remove the annotation: %s.", remove)
+	}
+	return plan
+}
+
+// holds reports whether the Service names a load balancer that does not have its address.
+// The controller compares them only if the Service has an address.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	id, _ := ccm.Annotation(c.Service, balancerID)
 	if id == "" || !ccm.Synced(c.Service) {
