@@ -4,7 +4,6 @@ package arrearage
 import (
 	"context"
 	_ "embed"
-	"fmt"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -15,11 +14,14 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks for the payment, or waits for the controller to notice it.
+// Remedy asks for the payment. Once the bills are paid, it waits for the controller's retry.
 var Remedy = &remedy.Remedy{
 	Class: "arrearage",
 	Doc:   doc,
-	Codes: []string{"ORDER.ARREARAGE", "ARREARAGE", "AccountHasArrearage", "OperationFailed.UnpaidBillsExist", "OperationFailed.UnpaidBill", "ORDER.INST_HAS_UNSETTLED_BILLS"},
+	Codes: []string{
+		"ORDER.ARREARAGE", "ARREARAGE", "AccountHasArrearage", "OperationFailed.UnpaidBillsExist", "OperationFailed.UnpaidBill",
+		"ORDER.INST_HAS_UNSETTLED_BILLS",
+	},
 	Texts: []string{
 		"account is arrearage",
 		"account has some arrearage",
@@ -44,36 +46,40 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// decide says what to do about the balance. creates tells that the Service still
-// needs its load balancer, lasts that the failure outlasts the controller's retries.
+// decide returns the plan for a balance. creates means that the Service still needs its
+// load balancer, lasts that the failure outlasts the controller's retries.
 func decide(p remedy.AccountBalance, creates, lasts bool) remedy.Plan {
-	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Peers))
+	then := say.F("The controller then retries within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()
 	short := known && lacks > 0 && creates
-	topUp := fmt.Sprintf("%s %s brings it to the %s %s that must be available before a load balancer can be created.", p.Currency, lacks, p.Currency, cloud.Needed)
 	switch {
 	case p.Available < 0:
-		ask := fmt.Sprintf("Pay the overdue bills of account %s in the Expenses and Costs console: %s %s clears its debt.", p.Account, p.Currency, -p.Available)
+		ask := say.F("Pay the overdue bills of account %s in the Expenses and Costs console: %s %s clears its debt.", p.Account, p.Currency, -p.Available)
 		if short {
-			ask += " Top it up while there: " + topUp
+			ask = ask.And("The Service also needs a new load balancer, for which %s %s must be available: pay %s %s in total.",
+				p.Currency, cloud.Needed, p.Currency, lacks)
 		}
 		return remedy.Plan{
-			Finding: say.F("Account %s is in debt: its available amount is %s. Alibaba Cloud creates and changes no load balancer for it until that is paid.", p.Account, p.Balance),
-			Ask:     say.F("%s %s", ask, then),
+			Finding: say.F("Account %s is in debt: its available amount is %s.", p.Account, p.Balance).
+				And("Alibaba Cloud creates and changes no load balancers for it until the debt is paid."),
+			Ask: ask.Then(then),
 		}
 	case short:
 		return remedy.Plan{
-			Finding: say.F("Account %s is not in debt any more, but has only %s available, and the Service needs a new load balancer.", p.Account, p.Balance),
-			Ask:     say.F("Top the account up: %s %s", topUp, then),
+			Finding: say.F("Account %s is no longer in debt, but has only %s available, and the Service needs a new load balancer.", p.Account, p.Balance),
+			Ask: say.F("Top up the account: %s %s brings it to the %s %s that must be available to create a load balancer.",
+				p.Currency, lacks, p.Currency, cloud.Needed).Then(then),
 		}
 	case lasts:
 		return remedy.Plan{
-			Finding: say.F("Account %s has %s available and is not in debt, and still the API has said for more than 15 minutes that bills are unpaid.", p.Account, p.Balance),
-			Ask:     say.F("Look in the Expenses and Costs console of account %s for a monthly bill or an order that is unpaid, and pay it. If there is none, ask Alibaba Cloud. %s", p.Account, then),
+			Finding: say.F("Account %s has %s available and is not in debt, but the API has reported unpaid bills for more than 15 minutes.", p.Account, p.Balance),
+			Ask: say.F("Check the Expenses and Costs console of account %s for an unpaid monthly bill or order, and pay it.", p.Account).
+				And("If there is none, ask Alibaba Cloud.").Then(then),
 		}
 	}
 	return remedy.Plan{
-		Finding: say.F("Account %s has %s available and is not in debt: the bills are paid, it seems, and the controller tries again by itself within %.0f minutes.", p.Account, p.Balance, ccm.Retry.Minutes()),
-		Wait:    ccm.Retry,
+		Finding: say.F("Account %s has %s available and is not in debt, so the bills seem to be paid.", p.Account, p.Balance).
+			And("The controller retries within %.0f minutes.", ccm.Retry.Minutes()),
+		Wait: ccm.Retry,
 	}
 }
