@@ -157,7 +157,7 @@ func TestWokenByItself(t *testing.T) {
 	_, err := r.kube.Client().CoreV1().Events(r.svc.Namespace).Create(r.Context(), ok, metav1.CreateOptions{})
 	r.must(err)
 	r.advance(61 * time.Second)
-	if rec := r.ends(event.Fixed); rec.Next != 1 || !strings.Contains(rec.Note, "no need to wake") {
+	if rec := r.ends(event.Fixed); rec.Next != 1 || !strings.Contains(rec.Note, "A resync was not needed") {
 		t.Errorf("%d steps were made, with the note %q", rec.Next, rec.Note)
 	}
 	r.wrote(1)

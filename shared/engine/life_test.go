@@ -53,7 +53,7 @@ func TestRuleStays(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	rec := r.ends(event.Waiting)
-	if rec.Rule != "Written; waits for the controller's sync to show." || !strings.HasPrefix(rec.Decided, "Fix mode applies") {
+	if rec.Rule != "Applied. Waiting for the controller to sync." || !strings.HasPrefix(rec.Decided, "Fix mode applies") {
 		t.Errorf("it waits by the rule %q, and was decided by %q", rec.Rule, rec.Decided)
 	}
 	if err := r.syncs(t.Context()); err != nil {

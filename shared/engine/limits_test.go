@@ -213,10 +213,10 @@ func TestBudgets(t *testing.T) {
 		most    int
 		rule    string
 	}{
-		"of the class":                    {remedy.Budgets{Class: 2, Least: 100}, "", 2, "The budget of the class is spent: it writes to 2 Services in 10 minutes."},
+		"of the class":                    {remedy.Budgets{Class: 2, Least: 100}, "", 2, "The budget of the class is spent: 2 Services in 10 minutes."},
 		"of the cluster, not counted yet": {remedy.Budgets{Class: 100}, "", 3, "of its 0 LoadBalancer Services, 3 are written to in an hour."},
-		"of the cluster":                  {remedy.Budgets{Class: 100}, "16", 4, "of its 16 LoadBalancer Services, 4 are written to in an hour."},
-		"half of the cluster":             {remedy.Budgets{Class: 100, Share: 50, Least: 1}, "3", 2, "of its 3 LoadBalancer Services, 2 are"},
+		"of the cluster":                  {remedy.Budgets{Class: 100}, "16", 4, "writes to 4 of its 16 LoadBalancer Services in an hour."},
+		"half of the cluster":             {remedy.Budgets{Class: 100, Share: 50, Least: 1}, "3", 2, "writes to 2 of its 3 LoadBalancer Services"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -303,7 +303,7 @@ func TestBreaker(t *testing.T) {
 			}
 			r := next()
 			rec := r.ends(event.Asked)
-			if r.wrote(0); !strings.Contains(rec.Rule, "The breaker of the class fake is open since") || !strings.Contains(rec.Rule, tt.why) {
+			if r.wrote(0); !strings.Contains(rec.Rule, "The breaker of the class fake has been open since") || !strings.Contains(rec.Rule, tt.why) {
 				t.Errorf("the rule is %q", rec.Rule)
 			}
 			open, err := engine.Breakers(t.Context(), r.env.Stream, r.env.Cluster)
@@ -478,7 +478,7 @@ func TestOneWay(t *testing.T) {
 	r.class.Steps = append(r.class.Steps, elsewhere{})
 	r.steps = nil
 	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Steps: []remedy.Step{far}})
-	if rec := r.ends(event.Asked); made != 0 || !strings.Contains(rec.Rule, "There is no way back from a step of the plan: write elsewhere.") {
+	if rec := r.ends(event.Asked); made != 0 || !strings.Contains(rec.Rule, "The plan has a step that cannot be undone: write elsewhere.") {
 		t.Errorf("made %d times: %s", made, rec.Rule)
 	}
 	// A touch leaves nothing behind.
@@ -531,7 +531,7 @@ func TestTakenBackAsks(t *testing.T) {
 	for range 2 {
 		r.event = r.failure(class, r.now())
 		rec := r.ends(event.Asked)
-		if !strings.Contains(rec.Rule, "was taken back at") {
+		if !strings.Contains(rec.Rule, "was undone at") {
 			t.Errorf("the rule is %q", rec.Rule)
 		}
 		r.advance(time.Minute)
@@ -609,7 +609,7 @@ func TestTakeBack(t *testing.T) {
 	rec := r.ends(event.Waiting)
 	r.annotate("mine")
 	r.advance(rec.Wait)
-	if rec := r.ends(event.Failed); !strings.Contains(rec.Note, "It was not taken back") || rec.Ask == "" {
+	if rec := r.ends(event.Failed); !strings.Contains(rec.Note, "The fix was not undone") || rec.Ask == "" {
 		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
 	}
 	r.wrote(1)
@@ -646,7 +646,7 @@ func TestTakeBackHeld(t *testing.T) {
 		"observe": {change(func(p *remedy.Policy) { p.Mode = remedy.Observe }), nil, "", "Observe mode"},
 		"label":   {func(r *rig) { r.patch("", `{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`) }, nil, "", "Observe mode"},
 		"risk":    {change(func(p *remedy.Policy) { p.Risk = remedy.Low }), nil, "", "risk is medium"},
-		"no more": {change(func(p *remedy.Policy) { p.TakeBack = false }), nil, "", "The policy takes nothing back"},
+		"no more": {change(func(p *remedy.Policy) { p.TakeBack = false }), nil, "", "The policy does not undo fixes"},
 	} {
 		for _, done := range []int{0, 1} { // steps that are taken back before
 			t.Run(fmt.Sprintf("%s after %d", name, done), func(t *testing.T) {

@@ -140,7 +140,7 @@ func TestNoSign(t *testing.T) {
 			r.ends(event.Waiting)
 			r.advance(31 * time.Second)
 			rec := r.ends(event.Unsettled)
-			if !strings.Contains(rec.Note, "Nothing shows") || rec.Wait <= 0 {
+			if !strings.Contains(rec.Note, "There is no sign") || rec.Wait <= 0 {
 				t.Errorf("the note is %q, it waits %s", rec.Note, rec.Wait)
 			}
 			r.wrote(1)

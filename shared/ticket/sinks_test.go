@@ -484,7 +484,7 @@ func TestText(t *testing.T) {
 	full := func(r *event.Record) {
 		r.At, r.First, r.EventTime = at, at, at
 		r.Steps = []event.StepRecord{{Kind: "annotate", Text: "annotate the Service with vsw-b", Risk: "low"}, {Kind: "touch", Text: "wake the controller", Risk: "low"}}
-		r.Rule = "The plan's risk is medium, and the policy applies plans up to low by itself."
+		r.Rule = "The risk of the plan is medium. The policy applies plans up to low automatically."
 	}
 	w.write(w.record(2, "vswitch-ip-exhausted", event.Asked, full))
 	q.o.since = at
@@ -502,7 +502,7 @@ Cause: The vSwitch is full.
 Plan (low risk, digest 6b86b273ff34fce1):
 1. annotate the Service with vsw-b
 2. wake the controller
-The plan's risk is medium, and the policy applies plans up to low by itself.
+The risk of the plan is medium. The policy applies plans up to low automatically.
 To have it applied: lbremedy approve 00000000-20260102T150405
 
 What to do: Add a vSwitch.

@@ -124,7 +124,7 @@ func (p *play) settled(t *part, r event.Record) {
 	case r.Result == event.Asked:
 		p.say(t, asks, r.Ask)
 	case r.Result == event.Waiting:
-		p.say(t, waits, strings.TrimPrefix(r.Rule, "Waits before it goes on: ")+r.Note)
+		p.say(t, waits, strings.TrimPrefix(r.Rule, "Waiting before the next step: ")+r.Note)
 	case r.Result == event.Fixed && r.Class == t.Class && t.result != r.Result:
 		at, _ := p.stage.Failed(t.Service)
 		p.say(t, fixed, fmt.Sprintf("after %.1f s%s", r.At.Sub(at).Seconds(), spaced(r.Note)))

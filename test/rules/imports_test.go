@@ -50,7 +50,7 @@ var rows = []row{
 		may: []string{"..."},
 	},
 	{
-		who: []string{"shared/event", "shared/grant"},
+		who: []string{"shared/say", "shared/grant"},
 		why: "everything stands on it",
 	},
 	{
@@ -84,6 +84,11 @@ var rows = []row{
 		why: "it moves events and knows no class",
 	},
 	{
+		who: []string{"shared/event"},
+		may: []string{"shared/say"},
+		why: "it says what is on the wire, and everything stands on it",
+	},
+	{
 		who: []string{"shared/accesskey"},
 		why: "it finds what requests are signed with and sends none",
 	},
@@ -114,22 +119,22 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/ccm"},
-		may: []string{"shared/grant", "shared/cloud", "shared/kube"},
+		may: []string{"shared/grant", "shared/cloud", "shared/kube", "shared/say"},
 		why: "it is what the controller is known to do; it plans nothing and writes nothing",
 	},
 	{
 		who: []string{"shared/remedy"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/ccm"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/ccm", "shared/say"},
 		why: "it is the contract, and knows neither engine nor step",
 	},
 	{
 		who: []string{"shared/engine"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/say"},
 		why: "the engine knows no step and no endpoint",
 	},
 	{
 		who: []string{"shared/step"},
-		may: []string{"shared/grant", "shared/cloud", "shared/kube", "shared/ccm", "shared/remedy"},
+		may: []string{"shared/grant", "shared/cloud", "shared/kube", "shared/ccm", "shared/remedy", "shared/say"},
 		why: "a step fulfills the contract and knows no engine",
 	},
 	{
@@ -154,12 +159,12 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/doctor"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/engine"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/engine", "shared/say"},
 		why: "it gathers for the checks and knows none",
 	},
 	{
 		who: []string{"functions/doctor"},
-		may: []string{"shared/grant", "shared/cloud", "shared/ccm", "shared/remedy", "shared/step", "shared/doctor"},
+		may: []string{"shared/grant", "shared/cloud", "shared/ccm", "shared/remedy", "shared/step", "shared/doctor", "shared/say"},
 		why: "a check looks at a snapshot and reads nothing",
 	},
 	{
@@ -179,7 +184,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"functions/*"},
-		may: []string{"shared/grant", "shared/cloud", "shared/ccm", "shared/remedy", "shared/step"},
+		may: []string{"shared/grant", "shared/cloud", "shared/ccm", "shared/remedy", "shared/step", "shared/say"},
 		why: "class code reads and decides; what it needs to read is a method of shared/cloud",
 	},
 }

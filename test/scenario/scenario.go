@@ -37,7 +37,8 @@
 //   - before a plan of medium or high risk is applied, the journal keeps how the load
 //     balancers stand, and with any read of that failing nothing is written;
 //   - undo puts back what was;
-//   - after a fix, the same event writes nothing.
+//   - after a fix, the same event writes nothing;
+//   - what people read is messages: formats with arguments, which can be translated.
 //
 // And in worlds where the controller has synced the Service, no message whatever leads to
 // a write or to a question that suggests one: TestForged.
@@ -63,6 +64,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/identity"
 )
@@ -174,7 +176,7 @@ type law struct {
 
 var laws = []law{
 	{"its messages belong to the class", classified},
-	{"a look writes nothing, and a failed read is an error and no write", looks},
+	{"a look writes nothing, says messages, and a failed read is an error and no write", looks},
 	{"nothing changes but what the plan names, and undo puts it back", changes},
 	{"without a snapshot nothing of medium or high risk is written", keeps},
 	{"it ends as wanted, and the same event then writes nothing", ends},
@@ -208,6 +210,9 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
 		return fmt.Errorf("a look wrote (-before +after):\n%s", diff)
 	}
+	if err := messages(rec); err != nil {
+		return err
+	}
 	reads := w.reads()
 	w.record(used, looking)
 	if s.parts["fault"] != "" {
@@ -230,6 +235,29 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	}
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
 		return fmt.Errorf("observe mode wrote (-before +after):\n%s", diff)
+	}
+	return nil
+}
+
+// messages returns what a record says to people that can't be translated.
+func messages(rec event.Record) error {
+	for _, of := range []struct {
+		name, english string
+		text          say.Text
+	}{
+		{"finding", rec.Finding, rec.Said.Finding},
+		{"rule", rec.Rule, rec.Said.Rule},
+		{"question", rec.Ask, rec.Said.Ask},
+		{"note", rec.Note, rec.Said.Note},
+	} {
+		if of.text.String() != of.english {
+			return fmt.Errorf("the %s is %q in English, and its messages say %q", of.name, of.english, of.text)
+		}
+		for _, m := range of.text {
+			if m.Format == "%s" {
+				return fmt.Errorf("in the %s no message says %q", of.name, m.Args)
+			}
+		}
 	}
 	return nil
 }

@@ -109,6 +109,9 @@ func TestLaws(t *testing.T) {
 		{name: "lawful", wrong: func(*remedy.Remedy) {}, law: -1},
 		{name: "a message of another class", text: strings.Replace(example, "The specified VSwitch has no available ip.", "The account is arrearage.", 1), wrong: func(*remedy.Remedy) {}, law: 0, says: "not of vswitch-ip-exhausted"},
 		{name: "an undeclared read", wrong: func(r *remedy.Remedy) { r.Reads = nil }, law: 1, says: "vpc"},
+		{name: "a sentence that is no message", wrong: func(r *remedy.Remedy) {
+			plans(r, func(_ *remedy.Case, p *remedy.Plan) { p.Finding = say.Literal("vsw-a is full.") })
+		}, law: 1, says: "in the finding no message says"},
 		{name: "an undeclared write", wrong: func(r *remedy.Remedy) { r.Steps = []remedy.Step{step.Touch{}} }, law: 1, says: "does not declare"},
 		{name: "swallows an error", wrong: func(r *remedy.Remedy) {
 			holds := r.StillFails

@@ -41,7 +41,7 @@ func journalled() []event.Record {
 	started.Phase = event.Started
 	fixed := started
 	fixed.Phase, fixed.Result, fixed.Attempt, fixed.Attempts = event.Settled, event.Fixed, 1, []time.Time{began}
-	fixed.Finding, fixed.Risk, fixed.Rule = "The vSwitch vsw-a is full; vsw-b has 41 free addresses.", "low", "Fix mode applies plans up to low risk; this one is low."
+	fixed.Finding, fixed.Risk, fixed.Rule = "The vSwitch vsw-a is full; vsw-b has 41 free addresses.", "low", "Fix mode applies plans up to low risk. The risk of this plan is low."
 	fixed.Digest, fixed.Next, fixed.Written = "0123456789abcdef0123456789abcdef", 1, began.Add(time.Second)
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id"
 	fixed.Steps = []event.StepRecord{{
@@ -183,7 +183,7 @@ func TestReport(t *testing.T) {
 	fixed.Steps = append(fixed.Steps,
 		event.StepRecord{Kind: "listener", Text: "let listener 80/tcp of lb-1 use the group rsp-2", Risk: "high", Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
 		event.StepRecord{Kind: "touch", Text: "wake the controller", Risk: "low", Step: json.RawMessage(`{"after":60000000000}`)})
-	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, "Fix mode applies plans up to high risk; this one is high."
+	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, "Fix mode applies plans up to high risk. The risk of this plan is high."
 	fixed.Note = "Two other Services were in the same vSwitch."
 	if err := seed(t.Context(), s, journalled()[1], fixed); err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func (p *program) report(r event.Record) {
 	p.field("Sync", changes(r))
 	p.field("Rule", cmp.Or(r.Decided, r.Rule))
 	if r.Decided != "" && r.Rule != r.Decided {
-		p.field("Waits", strings.TrimPrefix(r.Rule, "Waits before it goes on: "))
+		p.field("Waits", strings.TrimPrefix(r.Rule, "Waiting before the next step: "))
 	}
 	p.field("Asks", r.Ask)
 	p.field("Note", r.Note)

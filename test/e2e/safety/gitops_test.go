@@ -90,7 +90,7 @@ func TestGitOps(t *testing.T) {
 			if after != before || rec.Next != 0 || rec.Digest != "" {
 				t.Errorf("it was moved from %q to %q, and there is a plan %q to agree to", before, after, rec.Digest)
 			}
-			if rec.Rule != tt.manager+" owns what the plan would write and would put it back." {
+			if rec.Rule != tt.manager+" owns what the plan would write and would revert it." {
 				t.Errorf("the rule is %q", rec.Rule)
 			}
 			// The patch is what a person commits: applied, it ends the failure.

@@ -36,7 +36,7 @@ func TestFreeze(t *testing.T) {
 			if !strings.Contains(rec.Rule, `the freeze "office", which ends at`) || len(rec.Steps) == 0 || rec.Next != 0 {
 				t.Errorf("with %d of %d steps done the rule is %q", rec.Next, len(rec.Steps), rec.Rule)
 			}
-			r.says(0, `Nothing is written during the freeze "office"`, "", "policy", "show")
+			r.says(0, `The freeze "office" blocks all writes`, "", "policy", "show")
 			if at := r.vswitch("web"); at != scene.FullVSwitchH {
 				t.Fatalf("in the freeze it was moved to %s", at)
 			}
@@ -162,7 +162,7 @@ func TestBreaker(t *testing.T) {
 	r.create("next", nil)
 	r.complain("next", fullMessage)
 	asked := r.ends("next", event.Asked)
-	if !strings.Contains(asked.Rule, "The breaker of the class "+full+" is open since") || r.vswitch("next") != scene.FullVSwitchH {
+	if !strings.Contains(asked.Rule, "The breaker of the class "+full+" has been open since") || r.vswitch("next") != scene.FullVSwitchH {
 		t.Errorf("the rule is %q, and the Service is in %s", asked.Rule, r.vswitch("next"))
 	}
 	r.says(0, full+" may write again in cluster", "", "breaker", "close", full)
