@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy removes the wish for another resource group, so that the Service syncs again.
+// Remedy removes the annotation that asks for another resource group. Then the Service syncs again.
 var Remedy = &remedy.Remedy{
 	Class: "resource-group-immutable",
 	Doc:   doc,
@@ -44,17 +44,19 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	want, _ := ccm.Annotation(c.Service, groupID)
 	return remedy.Plan{
-		Finding: say.F("The annotation %s asks for the resource group %s, and the %s %s is in %s. The controller chooses the group when it makes a load balancer, and never changes it.", groupID, ccm.Quote(want), lb.Kind(), lb.ID, lb.ResourceGroup),
-		Note:    say.F("%s stays in %s, and its traffic is not touched. To have it in another group, transfer it in the console of Resource Management; then the annotation may name that group again.", lb.ID, lb.ResourceGroup),
-		Steps:   []remedy.Step{step.Without(c.Service, groupID)},
+		Finding: say.F("The annotation %s asks for the resource group %s, but the %s %s is in %s.", groupID, ccm.Quote(want), lb.Kind(), lb.ID, lb.ResourceGroup).
+			And("The controller sets the resource group when it creates a load balancer and never changes it afterwards."),
+		Note: say.F("%s stays in %s, and its traffic is not affected.", lb.ID, lb.ResourceGroup).
+			And("To move it to another group, transfer it in the console of Resource Management; after that, the annotation may name that group again."),
+		Steps: []remedy.Step{step.Without(c.Service, groupID)},
 	}, nil
 }
 
-// holds reports whether the annotation still asks for another group than the load balancer's.
+// holds reports whether the annotation asks for another group than the load balancer's.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	want, _ := ccm.Annotation(c.Service, groupID)
 	if want == "" {
-		return remedy.No, nil // the controller compares only what is asked for
+		return remedy.No, nil // without the annotation the controller compares nothing
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
@@ -63,7 +65,7 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	switch {
 	case lb == nil:
 		return remedy.Yes, nil
-	case lb.NLB != nil: // there letter case does not count
+	case lb.NLB != nil: // the groups of NLBs are compared regardless of case
 		return remedy.Is(!strings.EqualFold(want, lb.ResourceGroup)), nil
 	}
 	return remedy.Is(want != lb.ResourceGroup), nil
