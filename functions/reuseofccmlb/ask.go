@@ -12,59 +12,60 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// maker says for whom the controller made the load balancer, as far as its tags tell.
-func maker(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (string, error) {
+// originOf says for which Service the controller created the load balancer, according to its tags.
+func originOf(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (say.Text, error) {
 	value, ok := lb.Tags[ccm.NameTag]
-	if !ok {
-		return fmt.Sprintf("it has the tag %s=%s", ccm.ClusterTag, lb.Tags[ccm.ClusterTag]), nil
-	}
-	tag := fmt.Sprintf("its tag %s is %s", ccm.NameTag, value)
-	if value == ccm.DefaultName(c.Service) {
-		return tag + ", this Service's own", nil
+	switch {
+	case !ok:
+		return say.F("It has the tag %s=%s.", ccm.ClusterTag, lb.Tags[ccm.ClusterTag]), nil
+	case value == ccm.DefaultName(c.Service):
+		return say.F("Its tag %s is %s, the name for this Service.", ccm.NameTag, value), nil
 	}
 	all, err := c.Kube.Services(ctx)
 	if err != nil {
-		return "", fmt.Errorf("list Services: %w", err)
+		return nil, fmt.Errorf("list Services: %w", err)
 	}
-	return tag + ", " + of(all, value), nil
+	return namedFor(all, value), nil
 }
 
-// of says which Service gives its load balancer this name.
-func of(all []corev1.Service, name string) string {
+// namedFor says which of the Services gives its load balancer this name.
+func namedFor(all []corev1.Service, name string) say.Text {
 	for _, svc := range all {
 		if ccm.DefaultName(&svc) == name {
-			return fmt.Sprintf("that of the Service %s/%s", svc.Namespace, svc.Name)
+			return say.F("Its tag %s is %s, the name for the Service %s/%s.", ccm.NameTag, name, svc.Namespace, svc.Name)
 		}
 	}
-	return "that of a Service which this cluster does not have, or no longer has"
+	return say.F("Its tag %s is %s, the name for a Service that this cluster does not have, or no longer has.", ccm.NameTag, name)
 }
 
-// untag returns the command that hands a load balancer of the controller over to people.
-func untag(c *remedy.Case, lb *ccm.Instance) string {
-	product, kind := "slb", "instance"
-	if lb.NLB != nil {
-		product, kind = "nlb", "loadbalancer"
-	}
-	return fmt.Sprintf("aliyun %s UntagResources --RegionId %s --ResourceType %s --ResourceId.1 %s --TagKey.1 %s --TagKey.2 %s",
-		product, c.Cloud.Region(), kind, lb.ID, ccm.NameTag, ccm.ClusterTag)
+// onlyTagged asks a person to leave the Service's name tag on one load balancer only.
+func onlyTagged(c *remedy.Case, id string) say.Text {
+	return say.F("Make sure that only %s has the tag %s=%s.", id, ccm.NameTag, ccm.DefaultName(c.Service)).
+		And("Then remove the annotation: %s.", ccm.RemoveCommand(c.Service, balancerID)).
+		And("Do not delete any load balancer before that: when the Service is deleted, the controller deletes whatever carries the tag.")
 }
 
-// choose asks for another load balancer, with those that could be reused.
-func choose(ctx context.Context, c *remedy.Case, finding, then string) (remedy.Plan, error) {
-	fit, err := c.Reusable(ctx)
+// chooseOther asks for another load balancer and lists those that can be reused. A Service that
+// has an address must be recreated afterwards.
+func chooseOther(ctx context.Context, c *remedy.Case, finding say.Text) (remedy.Plan, error) {
+	reusable, err := c.Reusable(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	which := "None was found that could be reused: made by a person, with the right kind of address, within reach of the cluster's VPC, and with the Service's ports free."
-	if len(fit) > 0 {
+	ask := say.F("Name a load balancer that a person created: %s.", ccm.SetCommand(c.Service, balancerID, "ITS-ID")).
+		And("Or remove the annotation, and the controller creates one: %s.", ccm.RemoveCommand(c.Service, balancerID))
+	if len(reusable) == 0 {
+		ask = ask.And("No load balancer was found that can be reused.").
+			And("It must be created by a person, have the right kind of address, be within reach of the cluster's VPC, and have the Service's ports free.")
+	} else {
 		var names []string
-		for _, lb := range fit {
-			names = append(names, strings.TrimSpace(lb.ID+" "+lb.Name)+" at "+lb.Address)
+		for _, lb := range reusable {
+			names = append(names, fmt.Sprintf("%s (%s)", strings.TrimSpace(lb.ID+" "+lb.Name), lb.Address))
 		}
-		which = "These could be reused: " + strings.Join(names, ", ") + "."
+		ask = ask.And("These can be reused: %s.", say.List(names, 5))
 	}
-	return remedy.Plan{
-		Finding: say.Literal(finding),
-		Ask:     say.F("Name a load balancer that a person made: %s. Or remove the annotation, and the controller makes one: %s. %s%s", ccm.SetCommand(c.Service, balancerID, "ITS-ID"), ccm.RemoveCommand(c.Service, balancerID), which, then),
-	}, nil
+	if address := ccm.Address(c.Service); address != "" {
+		ask = ask.And("Then delete the Service and create it again: it loses the address %s.", address)
+	}
+	return remedy.Plan{Finding: finding, Ask: ask}, nil
 }

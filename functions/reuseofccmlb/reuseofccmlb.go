@@ -4,7 +4,6 @@ package reuseofccmlb
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -17,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy removes the annotation, or puts it back to the load balancer that the Service has.
+// Remedy removes the annotation, or sets it back to the load balancer that the Service has.
 var Remedy = &remedy.Remedy{
 	Class:       "reuse-of-ccm-lb",
 	Doc:         doc,
@@ -38,79 +37,70 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	address := ccm.Address(c.Service)
-	recreate := ""
-	if address != "" {
-		recreate = fmt.Sprintf(" Then delete the Service and create it again: it leaves the address %s.", address)
-	}
 	if named == nil {
-		return choose(ctx, c, fmt.Sprintf("The annotation id names %s, and the API knows no such load balancer in %s.", ccm.Quote(id), c.Cloud.Region()), recreate)
+		return chooseOther(ctx, c, say.F("The annotation id names %s, but the API knows no such load balancer in %s.", ccm.Quote(id), c.Cloud.Region()))
 	}
-	whose, err := maker(ctx, c, named)
+	origin, err := originOf(ctx, c, named)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
+	finding := say.F("The annotation id names %s. The controller created this load balancer and therefore does not reuse it.", named.ID).Then(origin)
 	own := named.Tags[ccm.NameTag] == ccm.DefaultName(c.Service)
-	finding := fmt.Sprintf("The annotation id names %s, which the controller does not reuse, because it made it: %s.", named.ID, whose)
-	remove := ccm.RemoveCommand(c.Service, balancerID)
-	if !ccm.Synced(c.Service) && own {
-		return remedy.Plan{
-			Finding: say.Literal(finding).And("The Service has no address yet."),
-			Ask:     say.F("Remove the annotation; the controller then goes on with %s, which it finds by this tag: %s.", named.ID, remove),
-		}, nil
-	}
 	if !ccm.Synced(c.Service) {
-		return choose(ctx, c, finding+" The Service has no address yet.", "")
+		finding = finding.And("The Service has no address yet.")
+		if !own {
+			return chooseOther(ctx, c, finding)
+		}
+		return remedy.Plan{
+			Finding: finding,
+			Ask: say.F("Remove the annotation: %s.", ccm.RemoveCommand(c.Service, balancerID)).
+				And("The controller then continues with %s, which it finds by this tag.", named.ID),
+		}, nil
 	}
 	s, err := c.Serving(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if s.Instance == nil {
-		return choose(ctx, c, finding+fmt.Sprintf(" The Service has the address %s, which no load balancer in %s was found to have.", address, s.Where), recreate)
-	}
-	onlyTag := func(id string) string {
-		return fmt.Sprintf("See to it that %s alone has the tag %s=%s, then remove the annotation: %s. Delete no load balancer before that: the controller deletes what carries the tag when the Service goes.",
-			id, ccm.NameTag, ccm.DefaultName(c.Service), remove)
-	}
+	address := ccm.Address(c.Service)
 	switch {
+	case s.Instance == nil:
+		return chooseOther(ctx, c, finding.And("The Service has the address %s, but no load balancer with this address was found in %s.", address, s.Where))
 	case s.ID == id && own && s.ByTag:
 		return remedy.Plan{
-			Finding: say.Literal(finding).And("It has the Service's address %s already, and needs no annotation.", address),
+			Finding: finding.And("The load balancer already has the Service's address %s, and the annotation is not needed.", address),
 			Steps:   []remedy.Step{step.Without(c.Service, balancerID)},
 		}, nil
 	case s.ID == id && own:
-		return remedy.Plan{
-			Finding: say.Literal(finding).And("Other load balancers carry that tag as well."),
-			Ask:     say.Literal(onlyTag(id)),
-		}, nil
+		return remedy.Plan{Finding: finding.And("Other load balancers carry the same tag."), Ask: onlyTagged(c, id)}, nil
 	case s.ID == id && (s.Owner == ccm.APIServer || s.Owner == ccm.OtherService):
-		return choose(ctx, c, finding+fmt.Sprintf(" The Service has its address %s. %s", address, s.Evidence), recreate)
+		return chooseOther(ctx, c, finding.And("The load balancer has the Service's address %s. %s", address, s.Evidence))
 	case s.ID == id:
 		return remedy.Plan{
-			Finding: say.Literal(finding).And("The Service has its address %s.", address),
-			Ask:     say.F("Find out whether another Service still uses %[1]s. If none does, hand it over: with its tags %[2]s and %[3]s taken off, the controller reuses it as a person's, and no longer deletes it with any Service: %[4]s. Else name another load balancer and recreate the Service: its address changes.", id, ccm.NameTag, ccm.ClusterTag, untag(c, named)),
-		}, nil
-	case s.Owner == ccm.Users && !s.ByController():
-		return remedy.Plan{
-			Finding: say.Literal(finding).And("The Service has the address %s, which is that of %s. %s", address, s.ID, s.Evidence),
-			Steps:   []remedy.Step{step.With(c.Service, balancerID, s.ID)},
-		}, nil
-	case s.Owner == ccm.Own && s.ByTag:
-		return remedy.Plan{
-			Finding: say.Literal(finding).And("The Service has the address %s, which is that of its own load balancer. %s", address, s.Evidence),
-			Steps:   []remedy.Step{step.Without(c.Service, balancerID)},
+			Finding: finding.And("The load balancer has the Service's address %s.", address),
+			Ask: say.F("Check whether another Service still uses %s.", id).
+				And("If none does, remove its tags %s and %s: %s.", ccm.NameTag, ccm.ClusterTag, c.UntagCommand(id, ccm.NameTag, ccm.ClusterTag)).
+				And("The controller then reuses it like one that a person created, and no longer deletes it with any Service.").
+				And("Otherwise name another load balancer and recreate the Service: its address changes."),
 		}, nil
 	case s.Owner == ccm.Own:
-		return remedy.Plan{
-			Finding: say.Literal(finding).And("The Service has the address %s, which is that of its own load balancer. %s It is not the one load balancer with the Service's tag, by which the controller would find it.", address, s.Evidence),
-			Ask:     say.Literal(onlyTag(s.ID)),
-		}, nil
+		finding = finding.And("The Service has the address %s, which belongs to its own load balancer. %s", address, s.Evidence)
+		if !s.ByTag {
+			return remedy.Plan{
+				Finding: finding.And("The controller looks for the Service's tag, but %s lacks it or is not the only load balancer that has it.", s.ID),
+				Ask:     onlyTagged(c, s.ID),
+			}, nil
+		}
+		return remedy.Plan{Finding: finding, Steps: []remedy.Step{step.Without(c.Service, balancerID)}}, nil
 	}
-	return choose(ctx, c, finding+fmt.Sprintf(" The Service has the address %s, which is that of %s. %s", address, s.ID, s.Evidence), recreate)
+	finding = finding.And("The Service has the address %s, which belongs to %s. %s", address, s.ID, s.Evidence)
+	if s.Owner == ccm.Users && !s.ByController() {
+		return remedy.Plan{Finding: finding, Steps: []remedy.Step{step.With(c.Service, balancerID, s.ID)}}, nil
+	}
+	return chooseOther(ctx, c, finding)
 }
 
-// holds reports whether the named load balancer still carries a tag of the controller.
+// holds reports whether the annotation still names a load balancer with a tag of the controller, or one that
+// does not exist.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	id, _ := ccm.Annotation(c.Service, balancerID)
 	if id == "" {
