@@ -19,7 +19,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks for a CLB that pays by LCU, which is sold, or for a newer controller.
+// Remedy asks for a CLB that is billed by LCU, which is sold, or for a newer controller.
 var Remedy = &remedy.Remedy{
 	Class: "shared-instance-discontinued",
 	Doc:   doc,
@@ -37,19 +37,19 @@ var Remedy = &remedy.Remedy{
 	StillFails:  holds,
 }
 
-// Short names of the annotations that say how a CLB pays, and how large it is if
-// it pays by that.
+// Short names of the annotations that set how a CLB is billed, and its size where it is billed by
+// specification.
 const (
 	chargeType = "instance-charge-type"
 	spec       = "spec"
 	byLCU      = "PayByCLCU"
 )
 
-// retry is when the controller has tried again by itself.
+// retry is the time after which the controller has tried again.
 const retry = time.Minute
 
-// chooses is the first release of the controller that reads the charge type, and
-// charges the first that asks for PayByCLCU by itself.
+// The first release of the controller that reads the charge type, and the first that asks for
+// PayByCLCU without the annotation.
 var (
 	chooses = ccm.Version{Major: 2, Minor: 4}
 	charges = ccm.Version{Major: 2, Minor: 12, Patch: 1}
@@ -66,54 +66,62 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
+	finding := say.F("Alibaba Cloud no longer sells shared-resource CLBs.")
 	if !none {
 		return remedy.Plan{
-			Finding: say.F("Alibaba Cloud no longer sells shared-resource CLBs, and refused to make one for the Service %s, which has a load balancer by its tag, its name, its address or the annotation id.", name),
-			Cause:   name,
-			Ask:     say.F("Look up in the controller's log why it wants to make another one: %s.", c.LogQuery()),
+			Finding: finding.And("It refused to create one for the Service %s.", name).
+				And("But the Service already has a load balancer, by its tag, its name, its address or the annotation id."),
+			Cause: name,
+			Ask:   say.F("Check the controller's log for why it tries to create another one: %s.", c.LogQuery()),
 		}, nil
 	}
 	ctl, err := c.Controller(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	const finding = "Alibaba Cloud no longer sells shared-resource CLBs, and the Service asks for one:"
-	if want, _ := ccm.Annotation(c.Service, chargeType); want == byLCU && !ctl.Version.Before(chooses) {
-		return remedy.Plan{
-			Finding: say.F("%s that was so when the event was written. By now its annotation %s is %s, which CCM %s understands.", finding, chargeType, byLCU, ctl.Version),
-			Wait:    retry,
-			Ask:     say.F("If the controller still can't make a CLB, look up in its log what it asks for: %s.", c.LogQuery()),
-		}, nil
-	}
 	if ctl.Version.Before(chooses) {
 		return upgrade(ctx, c, ctl, finding)
 	}
-	edits := []step.Edit{step.With(c.Service, chargeType, byLCU)}
-	asks := "it names no charge type"
-	if want, ok := ccm.Annotation(c.Service, chargeType); ok {
-		asks = fmt.Sprintf("its annotation %s is %s", chargeType, ccm.Quote(want))
+	want, ok := ccm.Annotation(c.Service, chargeType)
+	switch {
+	case want == byLCU:
+		return remedy.Plan{
+			Finding: finding.And("The Service asked for one when the Event was written.").
+				And("Now its annotation %s is %s, which CCM %s understands.", chargeType, byLCU, ctl.Version),
+			Wait: retry,
+			Ask:  say.F("If the controller still cannot create a CLB, check its log for what it asks for: %s.", c.LogQuery()),
+		}, nil
+	case ok:
+		finding = finding.And("The Service asks for one: its annotation %s is %s.", chargeType, ccm.Quote(want))
+	default:
+		finding = finding.And("The Service asks for one: it does not have the annotation %s.", chargeType)
 	}
-	if want, ok := ccm.Annotation(c.Service, spec); ok {
+	edits := []step.Edit{step.With(c.Service, chargeType, byLCU)}
+	if size, ok := ccm.Annotation(c.Service, spec); ok {
+		finding = finding.And("Its annotation %s is %s.", spec, ccm.Quote(size))
 		edits = append(edits, step.Without(c.Service, spec))
-		asks += fmt.Sprintf(", and its annotation %s is %s", spec, ccm.Quote(want))
 	}
 	return remedy.Plan{
-		Finding: say.F("%s %s. CCM %s can ask for one that pays by LCU.", finding, asks, ctl.Version),
+		Finding: finding.And("CCM %s can ask for a CLB that is billed by LCU.", ctl.Version),
 		Cause:   "shared-resource CLB",
 		Risk:    remedy.Medium,
-		Note:    say.F("A CLB that pays by LCU costs by what it carries, and can never pay by spec. CCM %s and newer ask for one by themselves.", charges),
-		Steps:   []remedy.Step{step.Together(edits...)},
+		Note: say.F("A CLB that is billed by LCU costs according to its traffic, and can never be billed by specification.").
+			And("CCM %s and newer ask for such a CLB without the annotation.", charges),
+		Steps: []remedy.Step{step.Together(edits...)},
 	}, nil
 }
 
-// upgrade asks for a controller that can ask for what is sold, with what the new
-// one needs and what its first syncs overwrite.
-func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding string) (remedy.Plan, error) {
+// upgrade asks for a controller that can ask for what is sold. It names the permissions that the new
+// controller needs, and what its first syncs overwrite.
+func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding say.Text) (remedy.Plan, error) {
 	if ctl.Version == (ccm.Version{}) {
 		return remedy.Plan{
-			Finding: say.F("%s the version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons, so that what it can ask for is not known.", finding),
-			Cause:   "CCM of unknown version",
-			Ask:     say.F("Find out the version of the controller. From %s on: %s, which costs by LCU. If it is older, upgrade it to %s or newer.", chooses, ccm.SetCommand(c.Service, chargeType, byLCU), charges),
+			Finding: finding.And("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.").
+				And("It is therefore unknown which kind of CLB the controller can ask for."),
+			Cause: "CCM of unknown version",
+			Ask: say.F("Find out the version of the controller.").
+				And("If it is %s or newer, ask for a CLB that is billed by LCU: %s.", chooses, ccm.SetCommand(c.Service, chargeType, byLCU)).
+				And("If it is older, upgrade it to %s or newer.", charges),
 		}, nil
 	}
 	cluster, err := c.Cloud.CS.Cluster(ctx)
@@ -128,49 +136,56 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding st
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	newest := ccm.Newest()
-	rights := "The service roles of ACK, under which it runs in a managed cluster, get what it needs from Alibaba Cloud; if the console asks to authorise them again, do so first."
+	rights := say.F("In a managed cluster the controller runs under the service roles of ACK, to which Alibaba Cloud grants what it needs.").
+		And("If the console asks you to authorize these roles again, do that first.")
 	if !cluster.Managed() {
 		role, err := c.MasterRole(ctx)
 		if err != nil {
 			return remedy.Plan{}, err
 		}
-		rights = lacks(role, ctl.Version, ccm.Needs(newest, ccm.InUse(cluster, services)), ccm.Gains(ctl.Version, newest, ccm.InUse(cluster, services)))
+		use := ccm.InUse(cluster, services)
+		rights = lacks(role, ctl.Version, ccm.Needs(ccm.Newest(), use), ccm.Gains(ctl.Version, ccm.Newest(), use))
 	}
 	return remedy.Plan{
-		Finding: say.F("%s CCM %s asks for nothing else, and only CCM %s or newer can ask for one that pays by LCU.", finding, ctl.Version, chooses),
+		Finding: finding.And("CCM %s cannot ask for any other kind. Only CCM %s or newer can ask for one that is billed by LCU.", ctl.Version, chooses),
 		Cause:   "CCM " + ctl.Version.String(),
-		Ask:     say.F("Upgrade the add-on cloud-controller-manager of the cluster %s, in the ACK console under Operations, Add-ons: to %s or newer, which makes CLBs that pay by LCU; from %s on, a Service can ask for one by %s%s=%s. %s", cluster.ID, charges, chooses, ccm.Prefix, chargeType, byLCU, rights),
-		Note:    say.F("An upgrade over %s syncs every Service in full once, which puts changes made in the console back. %s", ccm.Rehashed(), drift),
+		Ask: say.F("Upgrade the add-on cloud-controller-manager of the cluster %s to %s or newer.", cluster.ID, charges).
+			And("The add-on is in the ACK console under Operations, Add-ons.").
+			And("From %s on, the controller creates CLBs that are billed by LCU.", charges).
+			And("From %s on, a Service can ask for one with %s%s=%s.", chooses, ccm.Prefix, chargeType, byLCU).Then(rights),
+		Note: say.F("An upgrade past %s syncs every Service in full once, which reverts changes made in the console. %s", ccm.Rehashed(), drift),
 	}, nil
 }
 
-// lacks says, as sentences, which actions a role lacks of those that the newest
-// controller calls here; gains are those that the one which runs does not call.
-func lacks(role ccm.Role, runs ccm.Version, needs, gains []string) string {
+// lacks says which actions the role lacks of those that the newest controller calls here. The gains
+// are the actions that the running controller does not call yet.
+func lacks(role ccm.Role, runs ccm.Version, needs, gains []string) say.Text {
 	if role.Name == "" {
-		return fmt.Sprintf("The cluster names no RAM role of its masters: before that, see to it that the role under which the controller runs allows what CCM %s calls and %s does not: %s.", ccm.Newest(), runs, strings.Join(gains, ", "))
+		return say.F("The cluster names no RAM role of its masters.").
+			And("Before the upgrade, make sure that the role of the controller allows what CCM %s calls and %s does not: %s.",
+				ccm.Newest(), runs, strings.Join(gains, ", "))
 	}
 	gap := role.Lacks(needs)
 	if len(gap.Missing) == 0 {
-		return fmt.Sprintf("The masters' RAM role %s allows all that CCM %s calls here.", role.Name, ccm.Newest())
+		return say.F("The masters' RAM role %s allows everything that CCM %s calls here.", role.Name, ccm.Newest())
 	}
-	denied := gap.Denied
-	missing := slices.DeleteFunc(gap.Missing, func(action string) bool { return slices.Contains(denied, action) })
-	var parts []string
+	missing := slices.DeleteFunc(gap.Missing, func(action string) bool { return slices.Contains(gap.Denied, action) })
+	var text say.Text
 	if len(missing) > 0 {
-		parts = append(parts, fmt.Sprintf("Before that, give the masters' RAM role %s the %s that CCM %s calls here and it lacks: %s.", role.Name, ccm.Count(len(missing), "action"), ccm.Newest(), ccm.AllowCommand(role.Name, missing)))
+		text = text.And("The masters' RAM role %s lacks %s that CCM %s calls here.", role.Name, say.Count(len(missing), "action"), ccm.Newest()).
+			And("Grant this before the upgrade: %s.", ccm.AllowCommand(role.Name, missing))
 	}
-	if len(denied) > 0 {
-		parts = append(parts, fmt.Sprintf("A Deny statement forbids %s %s, which CCM %s calls here: take it out of the statement before that.", role.Name, strings.Join(denied, ", "), ccm.Newest()))
+	if len(gap.Denied) > 0 {
+		text = text.And("A Deny statement of the role %s forbids actions that CCM %s calls here: %s.", role.Name, ccm.Newest(), strings.Join(gap.Denied, ", ")).
+			And("Remove these actions from the statement before the upgrade.")
 	}
-	return strings.Join(parts, " ")
+	return text
 }
 
 // holds reports whether the Service still has no load balancer.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
-		return remedy.Yes, nil // there is nothing to compare: a person looks
+		return remedy.Yes, nil // there is nothing to compare: a person must check
 	}
 	if ccm.Synced(c.Service) {
 		return remedy.No, nil
