@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Services that fail with one text have one cause, whatever it names; two texts are two.
+// Messages that differ only in names have the same cause; other messages do not.
 func TestShape(t *testing.T) {
 	for _, same := range [][2]string{
 		{

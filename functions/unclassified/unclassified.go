@@ -14,7 +14,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks, quoting the message: the next class begins as that ticket.
+// Remedy asks and quotes the message. The next class begins with such a ticket.
 var Remedy = &remedy.Remedy{
 	Class:    "unclassified",
 	Doc:      doc,
@@ -26,16 +26,17 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{
 		Finding: say.F("No class covers this failure of %s: %q", c.Event.Service, c.Event.Message),
 		Cause:   shape(c.Event.Message),
-		Ask:     say.F("Find the cause by hand. The event drops the error code; the controller's log has it, with the API and the request ID: %s.", c.LogQuery()),
+		Ask: say.F("Find the cause by hand. The Event does not contain the error code.").
+			And("Check the controller's log for the code, the API and the request ID: %s.", c.LogQuery()),
 	}, nil
 }
 
-// longest is how many bytes of a message tell it from others.
+// longest is the number of bytes of a message that distinguish it from others.
 const longest = 160
 
-// shape returns what a message has in common with others of its kind: its words
-// without those that name something, which have a digit, a slash or a bracket. Services
-// that fail with one text are one incident, and two texts are two.
+// shape returns what a message has in common with others of its kind. It replaces the words that
+// name something: those with a digit, a slash, a bracket or a quotation mark. Services whose
+// messages have the same shape are one incident.
 func shape(message string) string {
 	var words []string
 	for word := range strings.FieldsSeq(message) {
