@@ -4,7 +4,6 @@ package tagmissing
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -17,8 +16,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy gives the load balancer its name tag back, or points the Service at it,
-// or recovers from one that is gone.
+// Remedy restores the name tag of the load balancer, points the Service at it, or
+// recovers from one that is gone.
 var Remedy = &remedy.Remedy{
 	Class: "tag-missing",
 	Doc:   doc,
@@ -51,7 +50,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if len(s.Tagged) > 1 {
 		return remedy.Plan{
 			Finding: say.F("%d load balancers carry the tag %s=%s: %s.", len(s.Tagged), ccm.NameTag, ccm.DefaultName(c.Service), strings.Join(s.Tagged, ", ")),
-			Ask:     say.F("Find out which one serves the Service, and take the tag off the others: %s. Delete none before that: the controller deletes what carries the tag when the Service goes.", c.UntagCommand("ID", ccm.NameTag)),
+			Ask: say.F("Find out which one serves the Service and remove the tag from the others: %s.", c.UntagCommand("ID", ccm.NameTag)).
+				And("Do not delete any before that: when the Service is deleted, the controller deletes whatever carries the tag."),
 		}, nil
 	}
 	if s.Instance == nil {
@@ -61,146 +61,167 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	found := fmt.Sprintf("The load balancer %s still exists, found by its %s.", s.ID, s.By)
-	finding := found + " " + evidence
-	own, other := s.Tags[ccm.NameTag] == ccm.DefaultName(c.Service), s.Tags[ccm.NameTag]
+	return found(c, s, owner, say.F("The load balancer %s still exists and was found by its %s. %s", s.ID, s.By, evidence)), nil
+}
+
+// found plans for a load balancer that still exists.
+func found(c *remedy.Case, s ccm.Found, owner ccm.Owner, finding say.Text) remedy.Plan {
+	tag := s.Tags[ccm.NameTag]
 	switch {
 	case owner == ccm.APIServer:
 		return remedy.Plan{
-			Finding: say.Literal(evidence),
-			Ask:     say.F("Don't use this load balancer for the Service. If it has lost its tag, only a new cluster brings the API server's load balancer back; ask Alibaba Cloud first."),
-		}, nil
+			Finding: finding,
+			Ask: say.F("Do not use this load balancer for the Service.").
+				And("If it has lost its tag, only a new cluster restores the API server's load balancer; contact Alibaba Cloud first."),
+		}
 	case elsewhere(c, s):
 		return remedy.Plan{
-			Finding: say.F("%s Its address is %s, and the Service has another one, %s.", finding, s.Address, ccm.Address(c.Service)),
-			Ask:     say.F("Find the load balancer that has the address %s. The label %s, which a person can write, names %s; it may have come with a copy of another Service.", ccm.Address(c.Service), ccm.BalancerLabel, s.ID),
-		}, nil
+			Finding: finding.And("Its address is %s, but the Service has the address %s.", s.Address, ccm.Address(c.Service)),
+			Ask: say.F("Find the load balancer that has the address %s.", ccm.Address(c.Service)).
+				And("The label %s names %s, but a person can write this label: it may have been copied from another Service.", ccm.BalancerLabel, s.ID),
+		}
 	case owner == ccm.Own:
-		return retag(ctx, c, s, finding)
+		return retag(c, s, finding)
 	case owner == ccm.Users:
-		return rebind(ctx, c, s, finding)
-	case owner == ccm.OtherService || other != "" && !own:
+		return rebind(c, s, finding)
+	case owner == ccm.OtherService || tag != "" && tag != ccm.DefaultName(c.Service):
 		return remedy.Plan{
-			Finding: say.Literal(finding),
-			Ask:     say.F("Don't tag %[1]s for this Service: the other one would lose it, and it would be deleted with this one. If a person made it, name it: %[2]s. If the controller made it for another Service, this one needs one of its own: delete it and create it again; its address changes.", s.ID, ccm.SetCommand(c.Service, "id", s.ID)),
-		}, nil
+			Finding: finding,
+			Ask: say.F("Do not tag %s for this Service: the other Service would lose it, and the controller would delete it with this Service.", s.ID).
+				And("If a person created it, name it: %s.", ccm.SetCommand(c.Service, "id", s.ID)).
+				And("If the controller created it for another Service, this Service needs one of its own.").
+				And("In that case delete this Service and create it again; its address changes."),
+		}
 	}
 	return remedy.Plan{
-		Finding: say.Literal(finding),
-		Ask:     say.F("Say whose %s is. If the controller made it for this Service: %s, which has the controller delete it with the Service. If a person made it: %s.", s.ID, byTag(c, s), ccm.SetCommand(c.Service, "id", s.ID)),
-	}, nil
+		Finding: finding,
+		Ask: say.F("Find out who created %s.", s.ID).
+			And("If the controller created it for this Service, tag it: %s, then trigger a resync: %s.", tagCommand(c, s.ID), ccm.WakeCommand(c.Service)).
+			And("The controller then deletes it with the Service.").
+			And("If a person created it, name it: %s.", ccm.SetCommand(c.Service, "id", s.ID)),
+	}
 }
 
-// byTag returns the commands by which a person gives the load balancer its name
-// tag back and wakes the controller.
-func byTag(c *remedy.Case, s ccm.Found) string {
-	return c.TagCommand(s.ID, ccm.NameTag, ccm.DefaultName(c.Service)) + ", then " + ccm.WakeCommand(c.Service)
+// tagCommand returns the command that gives a load balancer the name tag of the Service.
+func tagCommand(c *remedy.Case, id string) string {
+	return c.TagCommand(id, ccm.NameTag, ccm.DefaultName(c.Service))
 }
 
-// elsewhere reports whether the load balancer was found by the label alone: the
-// Service has another address, and says of none that it is not the load balancer's own.
+// elsewhere reports whether only the label led to the load balancer while the Service has another
+// address, and none of its annotations explains the difference.
 func elsewhere(c *remedy.Case, s ccm.Found) bool {
-	mode, _ := ccm.Annotation(c.Service, "external-ip-type")
-	host, _ := ccm.Annotation(c.Service, "hostname")
-	return s.By == "label" && s.CLB != nil && ccm.Synced(c.Service) && mode != "eip" && host == "" && s.Address != ccm.Address(c.Service)
+	return s.By == "label" && s.CLB != nil && ccm.Synced(c.Service) && ccm.OwnAddress(c.Service) && s.Address != ccm.Address(c.Service)
 }
 
-// named answers for a Service whose annotation names a load balancer that does not exist.
+// named plans for a Service whose annotation names a load balancer that does not exist.
 func named(c *remedy.Case, s ccm.Found, id string) remedy.Plan {
-	finding := fmt.Sprintf("The annotation id names the load balancer %s, which does not exist in %s.", ccm.Quote(id), s.Where)
+	finding := say.F("The annotation id names the load balancer %s, which does not exist in %s.", ccm.Quote(id), s.Where)
 	set, remove := ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), ccm.RemoveCommand(c.Service, "id")
 	address := ccm.Address(c.Service)
 	switch {
 	case s.Instance == nil && address == "":
 		return remedy.Plan{
-			Finding: say.Literal(finding),
-			Ask:     say.F("Name a load balancer that exists: %s. Or remove the annotation, and the controller makes one: %s.", set, remove),
+			Finding: finding,
+			Ask:     say.F("Name an existing load balancer: %s. Or remove the annotation, and the controller creates one: %s.", set, remove),
 		}
 	case s.Instance == nil:
 		return remedy.Plan{
-			Finding: say.Literal(finding).And("The Service has the address %s, which no load balancer was found to have.", address),
-			Ask:     say.F("Name the load balancer that has the address: %s. Where none has it any more, delete the Service and create it again, with the annotation of one that exists or without it: its address changes. To remove the annotation alone is not enough: while the Service has an address, the controller makes no load balancer.", set),
+			Finding: finding.And("The Service has the address %s, but no load balancer with this address was found.", address),
+			Ask: say.F("Name the load balancer that has the address: %s.", set).
+				And("If none has it any more, delete the Service and create it again, with or without the annotation of an existing one: its address changes.").
+				And("It is not enough to remove the annotation: while the Service has an address, the controller creates no load balancer."),
 		}
 	case address == "":
 		return remedy.Plan{
-			Finding: say.Literal(finding).And("The Service has no address yet, and %s was found by its %s.", s.ID, s.By),
-			Ask:     say.F("Name a load balancer that exists: %s. Or remove the annotation: %s; the controller then goes on with what has the Service's name tag or default name, or makes one.", set, remove),
+			Finding: finding.And("The Service has no address yet, and %s was found by its %s.", s.ID, s.By),
+			Ask: say.F("Name an existing load balancer: %s. Or remove the annotation: %s.", set, remove).
+				And("Without it, the controller uses the load balancer that has the Service's name tag or default name, or creates one."),
 		}
 	}
 	return remedy.Plan{
-		Finding: say.Literal(finding).And("The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By),
-		Ask:     say.F("If a person made %s, name it: %s. If the controller made it for this Service and for no other, give it its name tag: %s, then remove the annotation: %s.", s.ID, ccm.SetCommand(c.Service, "id", s.ID), c.TagCommand(s.ID, ccm.NameTag, ccm.DefaultName(c.Service)), remove),
+		Finding: finding.And("The Service has the address %s, and %s was found by its %s.", address, s.ID, s.By),
+		Ask: say.F("If a person created %s, name it: %s.", s.ID, ccm.SetCommand(c.Service, "id", s.ID)).
+			And("If the controller created it only for this Service, give it the name tag: %s, then remove the annotation: %s.", tagCommand(c, s.ID), remove),
 	}
 }
 
-// retag plans the name tag for a load balancer that is the Service's own.
-func retag(ctx context.Context, c *remedy.Case, s ccm.Found, finding string) (remedy.Plan, error) {
-	name := ccm.DefaultName(c.Service)
+// retag restores the name tag of the Service's own load balancer.
+func retag(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
+	name, resync := ccm.DefaultName(c.Service), ccm.WakeCommand(c.Service)
 	if value, ok := s.Tags[ccm.NameTag]; ok && value != name {
 		return remedy.Plan{
-			Finding: say.F("%s Its tag %s is %s, which is another Service's.", finding, ccm.NameTag, value),
-			Ask:     say.F("Find out who changed the tag. If no other Service uses %s, set it: %s.", s.ID, byTag(c, s)),
-		}, nil
+			Finding: finding.And("Its tag %s is %s, which belongs to another Service.", ccm.NameTag, value),
+			Ask: say.F("Find out who changed the tag.").
+				And("If no other Service uses %s, set the tag: %s, then trigger a resync: %s.", s.ID, tagCommand(c, s.ID), resync),
+		}
 	}
 	if ccm.TagsFull(s.Instance) {
 		return remedy.Plan{
-			Finding: say.F("%s It has lost the tag %s, and carries %d tags, which is the most it can.", finding, ccm.NameTag, len(s.Tags)),
-			Ask:     say.F("Take a tag off that nobody needs: %s. Then: %s.", c.UntagCommand(s.ID, "KEY"), byTag(c, s)),
-		}, nil
+			Finding: finding.And("It has lost the tag %s and carries %d tags, the maximum.", ccm.NameTag, len(s.Tags)),
+			Ask: say.F("Remove a tag that nobody needs: %s.", c.UntagCommand(s.ID, "KEY")).
+				And("Then add the name tag: %s, and trigger a resync: %s.", tagCommand(c, s.ID), resync),
+		}
 	}
 	return remedy.Plan{
-		Finding: say.F("%s It has lost the tag %s, by which the controller finds it.", finding, ccm.NameTag),
-		Note:    say.F("With this tag the controller deletes %s when the Service is deleted.", s.ID),
+		Finding: finding.And("It has lost the tag %s, by which the controller finds it.", ccm.NameTag),
+		Note:    say.F("With this tag, the controller deletes %s when the Service is deleted.", s.ID),
 		Steps:   []remedy.Step{step.TagLB{LB: s.ID, Key: ccm.NameTag, Value: name, Network: s.NLB != nil}, step.Touch{}},
-	}, nil
+	}
 }
 
-// rebind points the Service at the person's load balancer that it was bound to.
-func rebind(ctx context.Context, c *remedy.Case, s ccm.Found, finding string) (remedy.Plan, error) {
-	name := ccm.SetCommand(c.Service, "id", s.ID)
+// rebind points the Service at the load balancer of a person to which it was bound.
+func rebind(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
+	set := ccm.SetCommand(c.Service, "id", s.ID)
 	switch {
 	case s.ByController():
 		return remedy.Plan{
-			Finding: say.Literal(finding).And("It also carries a tag of the controller, %s or %s, and with such a tag the controller reuses none.", ccm.NameTag, ccm.ClusterTag),
-			Ask:     say.F("If no Service owns %s, take these tags off: %s. Then, if the Service is to use it: %s.", s.ID, c.UntagCommand(s.ID, ccm.NameTag, ccm.ClusterTag), name),
-		}, nil
+			Finding: finding.And("It also carries a tag of the controller, %s or %s. The controller does not reuse a load balancer with such a tag.",
+				ccm.NameTag, ccm.ClusterTag),
+			Ask: say.F("If no Service owns %s, remove these tags: %s.", s.ID, c.UntagCommand(s.ID, ccm.NameTag, ccm.ClusterTag)).
+				And("Then, if the Service should use it, name it: %s.", set),
+		}
 	case !s.Bind():
 		return remedy.Plan{
-			Finding: say.Literal(finding).And("Nothing shows that the Service was bound to it."),
-			Ask:     say.F("If the Service is to use it: %s.", name),
-		}, nil
+			Finding: finding.And("Nothing shows that the Service was bound to it."),
+			Ask:     say.F("If the Service should use it, name it: %s.", set),
+		}
 	}
 	return remedy.Plan{
-		Finding: say.Literal(finding).And("The Service was bound to it, and no longer says so."),
+		Finding: finding.And("The Service was bound to it but no longer names it."),
 		Steps:   []remedy.Step{step.With(c.Service, "id", s.ID)},
-	}, nil
+	}
 }
 
-// lost answers when no load balancer was found.
+// lost plans for a Service whose load balancer was not found.
 func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
-	again := ccm.WakeCommand(c.Service)
+	resync := ccm.WakeCommand(c.Service)
+	recreate := say.F("trigger a resync: %s", resync)
+	steps := []remedy.Step{step.Touch{}}
 	if ccm.Synced(c.Service) {
-		again = ccm.ClearCommand(c.Service) + ", then " + again
+		recreate = say.F("clear the status: %s, then trigger a resync: %s", ccm.ClearCommand(c.Service), resync)
+		steps = []remedy.Step{step.ClearStatus{Was: c.Service.Status.LoadBalancer.Ingress}, step.Touch{}}
 	}
 	if s.Gone == "" {
 		return remedy.Plan{
-			Finding: say.F("No load balancer of the Service was found in %s by label, address, tag or name. An empty list is no proof that it is gone: permissions limited by resource give empty lists.", s.Where),
-			Ask:     say.F("Find the load balancer in the console. If the controller made it: %s. If a person made it: %s. If it is gone, have the controller make a new one, with a new address: %s; or delete the Service and create it again.", c.TagCommand("LOAD-BALANCER-ID", ccm.NameTag, ccm.DefaultName(c.Service))+", then "+ccm.WakeCommand(c.Service), ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), again),
+			Finding: say.F("No load balancer of the Service was found in %s by label, address, tag or name.", s.Where).
+				And("An empty list does not prove that it is gone: with permissions limited by resource, lists are empty."),
+			Ask: say.F("Find the load balancer in the console.").
+				And("If the controller created it, tag it: %s, then trigger a resync: %s.", tagCommand(c, "LOAD-BALANCER-ID"), resync).
+				And("If a person created it, name it: %s.", ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID")).
+				And("If it is gone and the controller should create a new one, with a new address, %s. Or delete the Service and create it again.", recreate),
 		}
 	}
-	p := remedy.Plan{
-		Finding: say.F("The load balancer %s is gone: the API says not found, asked in %s.", s.Gone, s.Where),
+	return remedy.Plan{
+		Finding: say.F("The load balancer %s is gone: according to the API, it does not exist in %s.", s.Gone, s.Where),
 		Risk:    remedy.High,
-		Note:    say.F("The new load balancer has another address. A controller that still remembers the token of the old creation may need a restart. By hand that is: %s. The other way is to delete the Service and create it again.", again),
-		Steps:   []remedy.Step{step.Touch{}},
+		Note: say.F("The new load balancer has another address.").
+			And("A controller that still remembers the token of the previous creation may need a restart.").
+			And("To do this by hand, %s. Or delete the Service and create it again.", recreate),
+		Steps: steps,
 	}
-	if ccm.Synced(c.Service) {
-		p.Steps = []remedy.Step{step.ClearStatus{Was: c.Service.Status.LoadBalancer.Ingress}, step.Touch{}}
-	}
-	return p
 }
 
-// holds reports whether the controller still can't find the load balancer.
+// holds reports whether the controller still cannot find the load balancer.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
 		lb, err := c.Named(ctx, id)
