@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// frequent are the APIs that the controller calls in each sync
+// frequent are the APIs that the controller calls in every sync
 // (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/provider/alibaba).
 var frequent = []string{
 	"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners", "DescribeVServerGroups", "DescribeVServerGroupAttribute",
@@ -22,45 +22,48 @@ var frequent = []string{
 	"DescribeNetworkInterfaces", "DescribeVpcAttribute", "DescribeVSwitches", "DescribeEipAddresses",
 }
 
-// limits says, as sentences, which rate limits the account has and how to raise
-// one: those of the APIs that the controller calls most, if they can be told, the
-// tightest first. Those of other regions don't count.
-func limits(product, region string, quotas []cloud.Quota) string {
+// limits says which rate limits the account has in the region and how to raise one. It lists the
+// limits of the APIs that the controller calls most, or all limits if no name shows which those are,
+// the tightest first.
+func limits(product, region string, quotas []cloud.Quota) say.Text {
 	quotas = slices.DeleteFunc(slices.Clone(quotas), func(q cloud.Quota) bool {
 		of := q.Dimensions[regionID]
 		return of != "" && of != region
 	})
 	if len(quotas) == 0 {
-		return fmt.Sprintf("The quota center lists no rate limits of %s; ask Alibaba Cloud for a higher one.", names[product])
+		return say.F("The quota center lists no rate limits of %s; ask Alibaba Cloud for a higher limit.", names[product])
 	}
 	called := func(q cloud.Quota) bool {
 		return slices.ContainsFunc(frequent, func(api string) bool {
 			return slices.Contains(words(q.Name), api) || slices.Contains(words(q.Description), api)
 		})
 	}
-	some := slices.Clone(quotas)
-	if slices.ContainsFunc(some, called) {
-		some = slices.DeleteFunc(some, func(q cloud.Quota) bool { return !called(q) })
+	if slices.ContainsFunc(quotas, called) {
+		quotas = slices.DeleteFunc(quotas, func(q cloud.Quota) bool { return !called(q) })
 	}
-	slices.SortStableFunc(some, func(a, b cloud.Quota) int { return cmp.Compare(a.Total, b.Total) })
-	var list []string
-	for _, q := range some {
+	slices.SortStableFunc(quotas, func(a, b cloud.Quota) int { return cmp.Compare(a.Total, b.Total) })
+	var list []say.Text
+	for _, q := range quotas {
 		list = append(list, describe(q))
 	}
-	text := fmt.Sprintf("The account's rate limits of %s: %s.", names[product], remedy.List(list, 5))
-	i := slices.IndexFunc(some, func(q cloud.Quota) bool { return q.Adjustable })
+	text := say.F("The account has these rate limits of %s: %s.", names[product], say.Clauses(list, 5))
+	i := slices.IndexFunc(quotas, func(q cloud.Quota) bool { return q.Adjustable })
 	if i < 0 {
-		return text + " None of them can be raised by an application."
+		return text.And("None of them can be raised by an application.")
 	}
-	return text + fmt.Sprintf(" If the calls are needed, apply for more, such as: aliyun quotas CreateQuotaApplication --ProductCode %s --QuotaCategory %s --QuotaActionCode %s%s --DesireValue %s --Reason 'calls of the cloud controller manager'.",
-		product, cloud.FlowControl, some[i].Code, dimensions(some[i]), number(desired(some[i])))
+	return text.And("If the calls are needed, apply for a higher limit, for example: %s.", application(product, quotas[i]))
 }
 
-// regionID is the dimension of limits that each region has.
+// application returns the command that applies for a higher limit.
+func application(product string, q cloud.Quota) string {
+	return fmt.Sprintf("aliyun quotas CreateQuotaApplication --ProductCode %s --QuotaCategory %s --QuotaActionCode %s%s --DesireValue %s"+
+		" --Reason 'calls of the cloud controller manager'", product, cloud.FlowControl, q.Code, dimensions(q), number(desired(q)))
+}
+
+// regionID is the dimension of limits that apply to one region.
 const regionID = "regionId"
 
-// dimensions returns the parameters by which an application says which of several
-// limits of one code it is about.
+// dimensions returns the parameters that tell apart several limits with the same code.
 func dimensions(q cloud.Quota) string {
 	text := ""
 	for i, key := range slices.Sorted(maps.Keys(q.Dimensions)) {
@@ -76,32 +79,28 @@ func words(text string) []string {
 	})
 }
 
-func describe(q cloud.Quota) string {
-	text := fmt.Sprintf("%s %s calls", q.Name, number(q.Total))
-	if q.Period > 0 {
-		text += " " + period(q.Period)
+// describe returns a clause about a limit.
+func describe(q cloud.Quota) say.Text {
+	text := say.F("%s: %s calls", q.Name, number(q.Total))
+	switch {
+	case q.Period == time.Second:
+		text = say.F("%s: %s calls per second", q.Name, number(q.Total))
+	case q.Period == time.Minute:
+		text = say.F("%s: %s calls per minute", q.Name, number(q.Total))
+	case q.Period == time.Hour:
+		text = say.F("%s: %s calls per hour", q.Name, number(q.Total))
+	case q.Period == 24*time.Hour:
+		text = say.F("%s: %s calls per day", q.Name, number(q.Total))
+	case q.Period > 0:
+		text = say.F("%s: %s calls in %s", q.Name, number(q.Total), q.Period)
 	}
 	if q.Adjustable && q.Most > 0 {
-		text += fmt.Sprintf(" (up to %s can be applied for)", number(q.Most))
+		return text.And("(can be raised to %s)", number(q.Most))
 	}
 	return text
 }
 
-func period(d time.Duration) string {
-	switch d {
-	case time.Second:
-		return "a second"
-	case time.Minute:
-		return "a minute"
-	case time.Hour:
-		return "an hour"
-	case 24 * time.Hour:
-		return "a day"
-	}
-	return "in " + d.String()
-}
-
-// desired returns twice what there is, as far as it can be applied for.
+// desired returns twice the limit, or the nearest value that can be applied for.
 func desired(q cloud.Quota) float64 {
 	want := max(2*q.Total, q.Least)
 	if q.Most > 0 {

@@ -18,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy waits: calling more would make it worse. While it waits it calls no API.
+// Remedy waits: more calls would make it worse. It calls no API while it waits.
 var Remedy = &remedy.Remedy{
 	Class: "throttling",
 	Doc:   doc,
@@ -36,10 +36,10 @@ var Remedy = &remedy.Remedy{
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	product := productOf(c.Event.Message, ccm.NLB(c.Service))
-	finding := fmt.Sprintf("Alibaba Cloud throttles the controller's calls of %s: they came faster than %s allows.", names[product], limitOf(c.Event.Message))
+	finding := throttled(c.Event.Message, product)
 	if !c.Lasts() {
 		return remedy.Plan{
-			Finding: say.Literal(finding).And("The controller tries again by itself, less often each time."),
+			Finding: finding.And("The controller retries automatically, less often each time."),
 			Cause:   product,
 			Wait:    c.PollInterval(),
 		}, nil
@@ -53,14 +53,16 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, fmt.Errorf("list the rate limits of %s: %w", product, err)
 	}
 	return remedy.Plan{
-		Finding: say.Literal(finding).And("It has not passed within 15 minutes. %s", remedy.Together(peers)),
+		Finding: finding.And("This has lasted more than 15 minutes. %s", remedy.Together(peers)),
 		Cause:   product,
-		Ask:     say.F("Find what makes the calls. %s Other clusters and tools of the account count, too: ActionTrail shows who calls. %s", loads(peers), limits(product, c.Cloud.Region(), quotas)),
+		Ask: say.F("Find out what makes the calls.").Then(loads(peers)).
+			And("Other clusters and tools of the account count, too: ActionTrail shows who makes calls.").
+			Then(limits(product, c.Cloud.Region(), quotas)),
 	}, nil
 }
 
-// names are the products that the controller calls, by the codes that the quota
-// center has for them.
+// names are the names of the products that the controller calls, by the codes that the quota center
+// has for them.
 var names = map[string]string{"slb": "CLB", "nlb": "NLB", "ecs": "ECS", "vpc": "VPC"}
 
 // productOf returns the code of the product whose calls are throttled. Only the
@@ -80,37 +82,38 @@ func productOf(message string, nlb bool) string {
 	return "slb"
 }
 
-// limitOf returns what was exceeded, as the message tells it.
-func limitOf(message string) string {
+// throttled says which limit the calls exceed, according to the message.
+func throttled(message, product string) say.Text {
 	switch message = strings.ToLower(message); {
 	case strings.Contains(message, "user flow control"):
-		return "the limit of the account"
+		return say.F("Alibaba Cloud throttles the controller's calls to %s: they exceed the rate limit of the account.", names[product])
 	case strings.Contains(message, "api flow control"):
-		return "the limit of the API"
+		return say.F("Alibaba Cloud throttles the controller's calls to %s: they exceed the rate limit of the API.", names[product])
 	}
-	return "a limit"
+	return say.F("Alibaba Cloud throttles the controller's calls to %s: they exceed a rate limit.", names[product])
 }
 
-// loads says, as sentences, whose syncs make the calls. A Service that fails is
-// synced again and again, so that the failures of other classes come first.
-func loads(peers []remedy.Peer) string {
+// loads says whose syncs make the calls. The controller syncs a failing Service again and again, so
+// failures of other classes should be fixed first.
+func loads(peers []remedy.Peer) say.Text {
 	sorted := slices.Clone(peers)
 	slices.SortStableFunc(sorted, func(a, b remedy.Peer) int { return b.Failed + b.Good - a.Failed - a.Good })
-	var others, all []string
-	for _, f := range sorted {
-		if f.Failed+f.Good > 0 {
-			all = append(all, fmt.Sprintf("%s (%d failed and %d good)", f, f.Failed, f.Good))
+	var others []string
+	var all []say.Text
+	for _, p := range sorted {
+		if p.Failed+p.Good > 0 {
+			all = append(all, say.F("%s (%d failed, %d succeeded)", p, p.Failed, p.Good))
 		}
-		if f.Fails && !f.Same {
-			others = append(others, f.String())
+		if p.Fails && !p.Same {
+			others = append(others, p.String())
 		}
 	}
-	text := "The API server has no Events of syncs that would show it."
+	text := say.F("The API server has no Events of syncs that would show this.")
 	if len(all) > 0 {
-		text = fmt.Sprintf("The syncs of the last hour, by their Events: %s.", remedy.List(all, 5))
+		text = say.F("The syncs of the last hour, according to their Events: %s.", say.Clauses(all, 5))
 	}
 	if len(others) > 0 {
-		text += fmt.Sprintf(" End these failures first, which have other causes and are tried again each time: %s.", remedy.List(others, 5))
+		text = text.And("Fix these failures first, which have other causes and are retried each time: %s.", say.List(others, 5))
 	}
 	return text
 }
