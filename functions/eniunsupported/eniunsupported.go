@@ -4,7 +4,6 @@ package eniunsupported
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
 	"time"
 
@@ -20,8 +19,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy turns a shared-resource CLB into one that takes them. That is for good,
-// and interrupts its traffic: it is done only where the policy file names the class.
+// Remedy converts a shared-resource CLB to one that accepts network interfaces. The conversion is
+// permanent and interrupts traffic, so it runs only where the policy file names the class.
 var Remedy = &remedy.Remedy{
 	Class:       "eni-unsupported",
 	Doc:         doc,
@@ -34,17 +33,17 @@ var Remedy = &remedy.Remedy{
 	StillFails:  holds,
 }
 
-// Short names of the annotations that say how a CLB pays, and how large it is if
-// it pays by that.
+// Short names of the annotations for the charge type of a CLB, and for its size when it is billed
+// by specification.
 const (
 	chargeType = "instance-charge-type"
 	spec       = "spec"
 )
 
-// backendType is the annotation that says what the backends are. It has no other prefix.
+// backendType is the annotation that sets the kind of backends. Its prefix differs from the others'.
 const backendType = "service.beta.kubernetes.io/backend-type"
 
-// What a CLB can become that takes network interfaces.
+// Values of those annotations that give a CLB which accepts network interfaces.
 const (
 	byLCU  = "PayByCLCU"
 	bySpec = "PayBySpec"
@@ -54,17 +53,13 @@ const (
 // chooses is the first release of the controller that reads the charge type.
 var chooses = ccm.Version{Major: 2, Minor: 4}
 
-// retry is when the controller has tried again by itself.
+// retry is how long to wait for the controller to retry.
 const retry = time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	// The way that leaves the load balancer as it is.
-	nodes := fmt.Sprintf("The other way leaves the load balancer as it is, and lets traffic go through the nodes: kubectl -n %s annotate service %s %s=ecs --overwrite.", c.Service.Namespace, c.Service.Name, backendType)
-	if slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
-		nodes += fmt.Sprintf(" The Service needs node ports for that: kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"allocateLoadBalancerNodePorts\":true}}'.", c.Service.Namespace, c.Service.Name)
-	}
 	if ccm.NLB(c.Service) {
-		return remedy.WrongController(say.F("The event says that a CLB takes no network interfaces as backends, and the Service is served by an NLB, which does.")), nil
+		return remedy.WrongController(say.F("The Event says that a CLB does not accept network interfaces as backends.").
+			And("But an NLB serves this Service, and NLBs accept them.")), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
@@ -73,70 +68,96 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if lb == nil {
 		return c.NoBalancer(say.F("its spec and charge type")), nil
 	}
-	finding := fmt.Sprintf("The CLB %s is a shared-resource instance (no spec, %s, %s), which takes no network interfaces as backends.", lb.ID, lb.CLB.ChargeType, lb.CLB.PayType)
-	ask := func(why, what string) (remedy.Plan, error) {
-		return remedy.Plan{Finding: say.F("%s %s", finding, why), Ask: say.F("%s %s", what, nodes)}, nil
-	}
+	finding := say.F("The CLB %s is a shared-resource instance (no spec, %s, %s), which does not accept network interfaces as backends.",
+		lb.ID, lb.CLB.ChargeType, lb.CLB.PayType)
 	if lb.CLB.PayType == "PrePay" {
-		return ask("It is a subscription, whose charge type changes in the console alone.",
-			"Turn it into a pay-as-you-go instance in the console, or use another load balancer.")
+		return ask(c, finding.And("It is a subscription, whose charge type can only be changed in the console."),
+			say.F("Convert it to pay-as-you-go in the console, or use another load balancer.")), nil
 	}
 	owner, evidence, err := c.Owner(ctx, lb)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" || owner != ccm.Own {
-		return ask(evidence, fmt.Sprintf("Ask those who use %[1]s: to pay by LCU interrupts its traffic for 10 to 30 seconds, and there is no way back. Then: aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %[2]s --LoadBalancerId %[1]s --InstanceChargeType %[3]s.",
-			lb.ID, c.Cloud.Region(), byLCU))
+		return ask(c, finding.And("%s", evidence),
+			say.F("Check with everyone who uses %s: pay-by-LCU interrupts its traffic for 10 to 30 seconds and cannot be undone.", lb.ID).
+				And("Then run: aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s.",
+					c.Cloud.Region(), lb.ID, byLCU)), nil
 	}
 	ctl, err := c.Controller(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	became := fmt.Sprintf("pays by LCU (%s)", byLCU)
+	return convert(c, lb, ctl.Version, finding, evidence), nil
+}
+
+// convert plans the conversion of the Service's own CLB, or asks if this controller cannot do it.
+func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, evidence string) remedy.Plan {
+	change := say.F("This switches %s to pay-by-LCU (%s).", lb.ID, byLCU)
 	edits := []step.Edit{step.With(c.Service, chargeType, byLCU)}
+	command := ccm.SetCommand(c.Service, chargeType, byLCU)
 	want, wanted := ccm.Annotation(c.Service, chargeType)
 	switch {
 	case c.Policy.PayBySpec && lb.CLB.ChargeType == bySpec && want != byLCU:
-		became = "has the spec " + small
+		change = say.F("This gives %s the spec %s.", lb.ID, small)
 		edits = []step.Edit{step.With(c.Service, spec, small)}
 		if wanted && want != bySpec {
 			edits = append(edits, step.Without(c.Service, chargeType))
 		}
-	case ctl.Version == ccm.Version{}:
-		return ask("The version of the controller can't be told, so that what it can change is not known.",
-			fmt.Sprintf("Find out the version of the controller. From %s on: %s.", chooses, ccm.SetCommand(c.Service, chargeType, byLCU)))
-	case ctl.Version.Before(chooses):
-		return ask(fmt.Sprintf("Only CCM %s or newer can change how a CLB pays, and this is %s.", chooses, ctl.Version),
-			fmt.Sprintf("Upgrade the add-on cloud-controller-manager, then: %s.", ccm.SetCommand(c.Service, chargeType, byLCU)))
+	case v == ccm.Version{}:
+		return ask(c, finding.And("The version of the controller could not be determined, so it is unknown whether it can change the charge type."),
+			say.F("Find out the version of the controller. If it is %s or newer, run: %s.", chooses, command))
+	case v.Before(chooses):
+		return ask(c, finding.And("Changing the charge type requires CCM %s or newer, and this one is %s.", chooses, v),
+			say.F("Upgrade the add-on cloud-controller-manager, then run: %s.", command))
 	case want == byLCU:
 		return remedy.Plan{
-			Finding: say.Literal(finding).And("The annotation %s asks for %s already; the controller has not changed it yet.", chargeType, byLCU),
+			Finding: finding.And("The annotation %s already asks for %s, but the controller has not applied it yet.", chargeType, byLCU),
 			Wait:    retry,
-			Ask:     say.F("If it stays so, look up in the controller's log why it can't change it: %s.", c.LogQuery()),
-		}, nil
+			Ask:     say.F("If this persists, check the controller's log for the reason: %s.", c.LogQuery()),
+		}
 	default:
 		if _, ok := ccm.Annotation(c.Service, spec); ok {
-			edits = append(edits, step.Without(c.Service, spec)) // by LCU there is none, and older controllers fail on it
+			edits = append(edits, step.Without(c.Service, spec)) // pay-by-LCU has no spec, and older controllers fail on one
 		}
 	}
-	risk, traffic := remedy.Medium, "It has no listener, so that no traffic is interrupted."
+	note := change.And("The cost changes, and the change cannot be undone.")
+	risk := remedy.Medium
 	if n := len(lb.CLB.Ports); n > 0 {
-		risk, traffic = remedy.High, fmt.Sprintf("The traffic over its %s is interrupted for 10 to 30 seconds.", ccm.Count(n, "listener"))
+		risk = remedy.High
+		note = note.And("The traffic of %s over its %s is interrupted for 10 to 30 seconds.", lb.ID, say.Count(n, "listener"))
+	} else {
+		note = note.And("%s has no listener, so no traffic is interrupted.", lb.ID)
 	}
 	return remedy.Plan{
-		Finding: say.F("%s %s", finding, evidence),
+		Finding: finding.And("%s", evidence),
 		Risk:    risk,
-		Note:    say.F("%s then %s, which costs otherwise, and there is no way back. %s %s", lb.ID, became, traffic, nodes),
+		Note:    note.Then(throughNodes(c.Service)),
 		Steps:   []remedy.Step{step.Convert{Annotate: step.Together(edits...).(step.Annotate), LB: lb.ID}},
-	}, nil
+	}
 }
 
-// holds reports whether the Service still wants network interfaces behind a
-// shared-resource CLB. Without a spec only the charge type tells that it is one.
+// ask returns the plan that asks for one thing, or for the alternative.
+func ask(c *remedy.Case, finding, what say.Text) remedy.Plan {
+	return remedy.Plan{Finding: finding, Ask: what.Then(throughNodes(c.Service))}
+}
+
+// throughNodes describes the alternative that does not change the load balancer.
+func throughNodes(svc *corev1.Service) say.Text {
+	way := say.F("Alternatively, keep the load balancer as it is and send traffic through the nodes: kubectl -n %s annotate service %s %s=ecs --overwrite.",
+		svc.Namespace, svc.Name, backendType)
+	if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
+		way = way.And(`The Service needs node ports for that: kubectl -n %s patch service %s --type=merge -p '{"spec":{"allocateLoadBalancerNodePorts":true}}'.`,
+			svc.Namespace, svc.Name)
+	}
+	return way
+}
+
+// holds reports whether the Service still wants network interfaces behind a shared-resource
+// CLB. A CLB without a spec is one unless it is billed by LCU.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
-		return remedy.Yes, nil // there is nothing to compare: a person looks
+		return remedy.Yes, nil // nothing to compare: a person checks
 	}
 	if c.Service.Annotations[backendType] == "ecs" {
 		return remedy.No, nil // it no longer wants network interfaces
