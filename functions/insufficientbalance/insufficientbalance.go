@@ -4,7 +4,6 @@ package insufficientbalance
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -16,7 +15,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks for the missing amount, or waits for the controller to notice it.
+// Remedy asks for the missing amount, or waits for the controller to retry once it is there.
 var Remedy = &remedy.Remedy{
 	Class: "insufficient-balance",
 	Doc:   doc,
@@ -38,14 +37,12 @@ var Remedy = &remedy.Remedy{
 }
 
 const (
-	// partner is what the API says when the money of a reseller has run out.
+	// partner is what the API says if the funds of a reseller have run out.
 	partner = "does not have sufficient funds"
-	// order is all that NLB says of an order that is refused for another reason
-	// than unpaid bills. Whether it is for the money, the balance tells:
+	// order is all that NLB says of an order that is refused for any reason but unpaid bills.
+	// Only the balance shows whether money is the reason:
 	// https://www.alibabacloud.com/help/en/slb/api-createloadbalancer
 	order = "Operation failed because CreateOrderError"
-	// console is how to learn why an order is refused.
-	console = "Try to buy an NLB in the console of the account, which says why it is refused: the real-name verification, a payment method, an order that waits to be paid, the risk control."
 )
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -63,58 +60,67 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// What the failure tells beside the balance.
+// What the failure shows beside the balance.
 type told struct {
-	resold  bool // the money of the account's channel partner is what lacks
-	ordered bool // no more than that an order was refused
-	lasts   bool // it outlasts the controller's retries
+	resold  bool // the account's channel partner lacks the money
+	ordered bool // all that is known is that an order was refused
+	lasts   bool // the failure outlasts the controller's retries
 }
 
-// decide says what to do about the balance.
+// decide returns the plan for an account with this balance.
 func decide(p remedy.AccountBalance, t told) remedy.Plan {
-	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Peers))
+	has := say.F("Account %s has %s available.", p.Account, p.Balance)
+	refused := say.F("NLB could not place the order for the load balancer, and gives no reason.")
+	requires := say.F("Creating a pay-as-you-go load balancer requires %s %s.", p.Currency, cloud.Needed)
+	undocumented := say.F("Alibaba Cloud documents no minimum balance for this currency.")
+	console := say.F("Try to buy an NLB in the account's console, which shows why the order is refused.").
+		And("The reason can be real-name verification, the payment method, an unpaid order or risk control.")
+	then := say.F("The controller then retries within %.0f minutes.", ccm.Retry.Minutes()).And("%s", remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()
 	switch {
 	case t.resold:
 		return remedy.Plan{
-			Finding: say.F("The channel partner that account %s buys through has no funds left. The account itself has %s available, which does not count here.", p.Account, p.Balance),
-			Ask:     say.F("Have the channel partner top up its account, or raise what account %s may spend. %s", p.Account, then),
+			Finding: say.F("Account %s buys through a channel partner that has run out of funds.", p.Account).
+				And("The account itself has %s available, which does not count here.", p.Balance),
+			Ask: say.F("Ask the channel partner to top up its account, or to raise the spending limit of account %s.", p.Account).Then(then),
 		}
 	case !known && t.ordered:
 		return remedy.Plan{
-			Finding: say.F("NLB could not place the order for the load balancer, and does not say why. Account %s has %s available; for this currency Alibaba Cloud names no limit.", p.Account, p.Balance),
-			Ask:     say.F("Top account %s up if that is little. %s %s", p.Account, console, then),
+			Finding: refused.Then(has).Then(undocumented),
+			Ask:     say.F("If the balance is low, top up account %s.", p.Account).Then(console).Then(then),
 		}
 	case !known:
 		return remedy.Plan{
-			Finding: say.F("Account %s has %s available, and Alibaba Cloud says that this is not enough to create or change a load balancer. For this currency it names no limit.", p.Account, p.Balance),
-			Ask:     say.F("Top account %s up in the Expenses and Costs console, or give it a payment method that is valid. %s", p.Account, then),
+			Finding: has.And("Alibaba Cloud says that this is not enough to create or change a load balancer.").Then(undocumented),
+			Ask:     say.F("Top up account %s in the Expenses and Costs console, or add a valid payment method.", p.Account).Then(then),
 		}
 	case lacks > 0:
 		return remedy.Plan{
-			Finding: say.F("Account %s has %s available, and creating a pay-as-you-go load balancer needs %s %s.", p.Account, p.Balance, p.Currency, cloud.Needed),
-			Ask:     say.F("Top account %s up by %s %s or more in the Expenses and Costs console. %s", p.Account, p.Currency, lacks, then),
+			Finding: has.Then(requires),
+			Ask:     say.F("Top up account %s by at least %s %s in the Expenses and Costs console.", p.Account, p.Currency, lacks).Then(then),
 			Seen:    true,
 		}
 	case t.ordered && t.lasts:
 		return remedy.Plan{
-			Finding: say.F("NLB has not been able to place the order for the load balancer for more than 15 minutes, and does not say why. Account %s has %s available, so that money is not what lacks.", p.Account, p.Balance),
-			Ask:     say.F("%s %s", console, then),
+			Finding: refused.And("This has lasted for more than 15 minutes.").Then(has).And("Money is not the problem."),
+			Ask:     console.Then(then),
 		}
 	case t.lasts:
 		return remedy.Plan{
-			Finding: say.F("Account %s has %s available, and still the API has said for more than 15 minutes that this is not enough.", p.Account, p.Balance),
-			Ask:     say.F("Look in the Expenses and Costs console of account %s for what holds its money back: an amount that is frozen, a spending limit, a credit that has run out. A load balancer that is paid by the month or year needs its whole price. %s", p.Account, then),
+			Finding: has.And("For more than 15 minutes, the API has said that this is not enough."),
+			Ask: say.F("Check the Expenses and Costs console of account %s for a frozen amount, a spending limit or a used-up credit.", p.Account).
+				And("A subscription load balancer, paid by the month or year, needs its whole price.").Then(then),
 		}
 	}
+	retries := say.F("The controller retries within %.0f minutes.", ccm.Retry.Minutes())
 	if t.ordered {
 		return remedy.Plan{
-			Finding: say.F("NLB could not place the order for the load balancer, and does not say why. Account %s has %s available, which is enough: it was topped up, or money is not what lacked. The controller tries again by itself within %.0f minutes.", p.Account, p.Balance, ccm.Retry.Minutes()),
+			Finding: refused.Then(has).And("That is enough: either it was topped up, or money was not the problem.").Then(retries),
 			Wait:    ccm.Retry,
 		}
 	}
 	return remedy.Plan{
-		Finding: say.F("Account %s has %s available, and creating a pay-as-you-go load balancer needs %s %s: it was topped up, it seems, and the controller tries again by itself within %.0f minutes.", p.Account, p.Balance, p.Currency, cloud.Needed, ccm.Retry.Minutes()),
+		Finding: has.Then(requires).And("The account seems to have been topped up.").Then(retries),
 		Wait:    ccm.Retry,
 	}
 }
