@@ -17,7 +17,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy puts the annotations back to what the load balancer has, so that the Service syncs again.
+// Remedy sets the annotations to what the load balancer has. The Service then syncs again.
 var Remedy = &remedy.Remedy{
 	Class: "attribute-immutable",
 	Doc:   doc,
@@ -40,63 +40,69 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if lb == nil {
 		return c.NoBalancer(say.F("its zones, IP version, network type and address")), nil
 	}
-	return putBack(ctx, c, lb)
+	return putBack(c, lb)
 }
 
-// putBack puts the annotations back to what the load balancer has.
-func putBack(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
-	var edits []step.Edit
-	var parts []string
+// putBack sets the annotations to what the load balancer has.
+func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	list := differing(c, lb)
 	if err := known(lb, list); err != nil {
 		return remedy.Plan{}, err
 	}
-	for _, a := range list {
-		asks := fmt.Sprintf("the annotation %s asks for %s", a.name, ccm.Quote(a.want))
-		if a.want == "" {
-			asks = fmt.Sprintf("the annotation %s is missing, which asks for %s", a.name, a.unset)
-		}
-		if a.real == "" {
-			edits = append(edits, step.Without(c.Service, a.name))
-			parts = append(parts, fmt.Sprintf("%s, and the API names no %s of %s", asks, a.what, lb.ID))
-			continue
-		}
-		edits = append(edits, step.With(c.Service, a.name, a.real))
-		parts = append(parts, fmt.Sprintf("%s, and the %s of %s is %s", asks, a.what, lb.ID, a.real))
-	}
-	if len(parts) == 0 { // it was found, or put right, since holds has looked
+	if len(list) == 0 { // found or fixed since holds read it
 		return remedy.Plan{
-			Finding: say.F("The annotations ask %s for nothing that it does not have now; the controller tries again by itself.", lb.ID),
+			Finding: say.F("The load balancer %s now has everything that the annotations ask for. The controller retries.", lb.ID),
 			Wait:    c.PollInterval(),
 		}, nil
 	}
-	finding := strings.Join(parts, "; ")
-	if list[0].told {
+	var finding say.Text
+	var edits []step.Edit
+	for _, a := range list {
+		finding = finding.Then(a.differs(lb.ID))
+		if a.real == "" {
+			edits = append(edits, step.Without(c.Service, a.name))
+		} else {
+			edits = append(edits, step.With(c.Service, a.name, a.real))
+		}
+	}
+	if list[0].claimed {
 		return remedy.Plan{
-			Finding: say.F("%s%s. No known release of the controller compares the two; an Event alone says that this one does.", strings.ToUpper(finding[:1]), finding[1:]),
-			Ask:     say.F("If the controller's log says so too, %s, put the annotation back to what the %s has, or take it away: %s.", c.LogQuery(), lb.Kind(), ccm.RemoveCommand(c.Service, list[0].name)),
+			Finding: finding.And("No known release of the controller compares the two. An Event alone says that this one does."),
+			Ask: say.F("Check the controller's log: %s.", c.LogQuery()).
+				And("If it says so, too, set the annotation to what the %s has, or remove it: %s.", lb.Kind(), ccm.RemoveCommand(c.Service, list[0].name)),
 		}, nil
 	}
 	return remedy.Plan{
-		Finding: say.F("%s%s. That is chosen when the %s is made, and never changes.", strings.ToUpper(finding[:1]), finding[1:], lb.Kind()),
-		Note:    say.F("To have it otherwise, delete the Service and create it again: it then has a new load balancer and a new address."),
+		Finding: finding.And("This is chosen when the %s is created and never changes.", lb.Kind()),
+		Note:    say.F("To change it, delete and recreate the Service. It gets a new load balancer and a new address."),
 		Steps:   []remedy.Step{step.Together(edits...)},
 	}, nil
 }
 
 // An attribute is what an annotation asks for and what the load balancer has.
 type attribute struct {
-	name  string // short, of the annotation
-	what  string // for people
-	want  string // empty: the annotation is not there
-	unset string // what the controller wants then; empty: anything
-	real  string // empty: the load balancer has none, as far as the API says
-	maybe bool   // a load balancer can have none
-	told  bool   // that the controller compares it, an Event alone says
+	name    string   // short, of the annotation
+	what    say.Text // for people
+	want    string   // empty: the annotation is missing
+	unset   string   // what the controller wants if the annotation is missing; empty: anything
+	real    string   // empty: the API reports none for the load balancer
+	maybe   bool     // a load balancer can have none
+	claimed bool     // an Event alone says that the controller compares it
 }
 
-// known returns an error if the API does not say what every load balancer has: no
-// annotation is put back to that.
+// differs says what the annotation asks for and what the load balancer has instead.
+func (a attribute) differs(id string) say.Text {
+	switch {
+	case a.real == "":
+		return say.F("The annotation %s asks for %s, but the API reports no %s of %s.", a.name, ccm.Quote(a.want), a.what, id)
+	case a.want == "":
+		return say.F("Without the annotation %s the controller asks for %s, but the %s of %s is %s.", a.name, a.unset, a.what, id, a.real)
+	}
+	return say.F("The annotation %s asks for %s, but the %s of %s is %s.", a.name, ccm.Quote(a.want), a.what, id, a.real)
+}
+
+// known returns an error if the answer of the API lacks an attribute that every load balancer
+// has: no annotation is set to an unknown value.
 func known(lb *ccm.Instance, list []attribute) error {
 	for _, a := range list {
 		if a.real == "" && !a.maybe {
@@ -106,34 +112,34 @@ func known(lb *ccm.Instance, list []attribute) error {
 	return nil
 }
 
-// differing returns the attributes on which a sync of the Service fails.
+// differing returns the attributes that make a sync of the Service fail.
 func differing(c *remedy.Case, lb *ccm.Instance) []attribute {
 	if lb.NLB != nil {
 		return slices.DeleteFunc(all(c, []attribute{
-			{name: "ip-version", what: "IP version", real: annotated(lb.IPVersion)},
+			{name: "ip-version", what: say.F("IP version"), real: annotated(lb.IPVersion)},
 		}), func(a attribute) bool { return a.want == "" || strings.EqualFold(a.want, a.real) })
 	}
-	list := []attribute{
-		{name: "master-zoneid", what: "primary zone", real: lb.CLB.Zone},
-		{name: "slave-zoneid", what: "standby zone", real: lb.CLB.SlaveZone, maybe: true},
-		{name: "ip-version", what: "IP version", unset: "ipv4", real: lb.CLB.IPVersion},
-		{name: "network-type", what: "network type", real: lb.CLB.Network},
-		{name: "slb-network-type", what: "network type", real: lb.CLB.Network}, // so called before CCM v2.12
-		{name: "ip", what: "address", real: lb.CLB.Address},
-	}
-	list = slices.DeleteFunc(all(c, list), func(a attribute) bool {
+	network := say.F("network type")
+	list := slices.DeleteFunc(all(c, []attribute{
+		{name: "master-zoneid", what: say.F("primary zone"), real: lb.CLB.Zone},
+		{name: "slave-zoneid", what: say.F("standby zone"), real: lb.CLB.SlaveZone, maybe: true},
+		{name: "ip-version", what: say.F("IP version"), unset: "ipv4", real: lb.CLB.IPVersion},
+		{name: "network-type", what: network, real: lb.CLB.Network},
+		{name: "slb-network-type", what: network, real: lb.CLB.Network}, // its name before CCM v2.12
+		{name: "ip", what: say.F("address"), real: lb.CLB.Address},
+	}), func(a attribute) bool {
 		return a.want == a.real || a.want == "" && (a.unset == "" || a.unset == a.real)
 	})
-	// No known release compares the vSwitch: that one does, an Event alone says.
+	// No known release compares the vSwitch; an Event alone says that this one does.
 	if len(list) == 0 && !c.Written() && strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
 		if want, _ := ccm.Annotation(c.Service, "vswitch-id"); want != "" && want != lb.CLB.VSwitch {
-			list = append(list, attribute{name: "vswitch-id", what: "vSwitch", want: want, real: lb.CLB.VSwitch, maybe: true, told: true})
+			list = append(list, attribute{name: "vswitch-id", what: say.F("vSwitch"), want: want, real: lb.CLB.VSwitch, maybe: true, claimed: true})
 		}
 	}
 	return list
 }
 
-// all fills in what the annotations ask for.
+// all adds what the annotations ask for.
 func all(c *remedy.Case, list []attribute) []attribute {
 	for i := range list {
 		list[i].want, _ = ccm.Annotation(c.Service, list[i].name)
@@ -141,7 +147,7 @@ func all(c *remedy.Case, list []attribute) []attribute {
 	return list
 }
 
-// annotated returns an NLB's IP version as its annotation has it.
+// annotated returns an NLB's IP version in the spelling of its annotation.
 func annotated(version string) string {
 	if strings.EqualFold(version, "DualStack") {
 		return "DualStack"
@@ -149,7 +155,7 @@ func annotated(version string) string {
 	return strings.ToLower(version)
 }
 
-// holds reports whether the annotations still ask for what the load balancer doesn't have.
+// holds reports whether the annotations still ask for something that the load balancer lacks.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// What the API does not say is no reason to take an annotation away, or to set one.
+// TestNotSaid changes no annotation where the answer of the API lacks an attribute.
 func TestNotSaid(t *testing.T) {
 	whole := cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.5", IPVersion: "ipv6", Zone: "z-a", Network: "vpc"}
 	for name, take := range map[string]func(*cloud.LoadBalancer){
@@ -22,22 +22,22 @@ func TestNotSaid(t *testing.T) {
 	} {
 		lb := whole
 		take(&lb)
-		c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ccm.Prefix + "ip-version": "ipv6", ccm.Prefix + name: "ipv6"}}}}}
-		if plan, err := putBack(t.Context(), c, &ccm.Instance{ID: lb.ID, CLB: &lb}); err == nil {
+		annotations := map[string]string{ccm.Prefix + "ip-version": "ipv6", ccm.Prefix + name: "ipv6"}
+		c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}}}
+		if plan, err := putBack(c, &ccm.Instance{ID: lb.ID, CLB: &lb}); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, plan)
 		}
 	}
 }
 
-// The load balancer can come to light, or be put right, between the question whether
-// the failure holds and the plan.
+// TestPutRightMeanwhile waits if the load balancer was found or fixed after holds read it.
 func TestPutRightMeanwhile(t *testing.T) {
 	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{}}}
 	for _, lb := range []*ccm.Instance{
 		{ID: "lb-1", CLB: &cloud.LoadBalancer{ID: "lb-1", IPVersion: "ipv4"}},
 		{ID: "nlb-1", IPVersion: "ipv4", NLB: &cloud.NetworkLoadBalancer{ID: "nlb-1"}},
 	} {
-		plan, err := putBack(t.Context(), c, lb)
+		plan, err := putBack(c, lb)
 		if err != nil || plan.Wait == 0 || len(plan.Steps) > 0 || len(plan.Ask) != 0 {
 			t.Errorf("%s: got %+v, %v; want to wait", lb.ID, plan, err)
 		}
