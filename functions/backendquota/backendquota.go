@@ -21,7 +21,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy applies for a higher limit, or asks with the ways to need fewer backends.
+// Remedy applies for a higher limit, or asks a person to use fewer backends.
 var Remedy = &remedy.Remedy{
 	Class: "backend-quota",
 	Doc:   doc,
@@ -41,17 +41,17 @@ var Remedy = &remedy.Remedy{
 	Sees:       true,
 }
 
-// The limits that this failure can be about:
+// The limits that can cause this failure:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/quotas
 // and https://www.alibabacloud.com/help/en/slb/network-load-balancer/product-overview/limits
 const (
 	perBalancer = "slb_quota_backendservers_num"             // backends of one CLB
 	perServer   = "slb_quota_backendserver_attached_num"     // CLBs of one server
-	perNetwork  = "nlb_quota_loadbalancer_noeci_servers_num" // backends of one NLB, Pods on virtual nodes left out
+	perNetwork  = "nlb_quota_loadbalancer_noeci_servers_num" // backends of one NLB, without Pods on virtual nodes
 )
 
-// cycle is how long the controller gets to help itself: it adds backends again
-// after it has removed others, and retries after 5, 10, 20 s and so on.
+// cycle is how long the controller gets to recover: it adds backends again after it has
+// removed others, and retries after 5, 10, 20 s and so on.
 const cycle = time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -73,18 +73,19 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	case err != nil:
 		return remedy.Plan{}, fmt.Errorf("read the limit %s: %w", name, err)
 	}
-	plan := remedy.Plan{Finding: say.Literal(s.says(limit)), Cause: s.lb}
+	plan := remedy.Plan{Finding: s.says(limit), Cause: s.lb}
 	if left := cycle - c.Waited(); left > 0 {
-		plan.Finding = plan.Finding.And("The controller removes backends that are gone and adds the others again: it gets a minute for that.")
+		plan.Finding = plan.Finding.And("The controller removes backends that no longer exist and adds the others again. lbremedy waits a minute for that.")
 		plan.Wait = max(time.Second, min(left, c.PollInterval()))
 		return plan, nil
 	}
 	if total := s.total(); float64(total) > limit.Total {
-		plan.Ask = say.Literal(s.ways(int(limit.Total)))
-		return step.Raise(ctx, c, plan, limit, float64(total), fmt.Sprintf("A Kubernetes Service needs %d backends on the load balancer %s, and %.0f is the limit.", total, s.lb, limit.Total))
+		plan.Ask = s.ways(int(limit.Total))
+		reason := fmt.Sprintf("A Kubernetes Service needs %d backends on the load balancer %s, and %.0f is the limit.", total, s.lb, limit.Total)
+		return step.Raise(ctx, c, plan, limit, float64(total), reason)
 	}
 	if s.nlb {
-		plan.Finding = plan.Finding.And("By these figures it fits.")
+		plan.Finding = plan.Finding.And("By these figures, all backends fit.")
 		return compare(c, plan), nil
 	}
 	return servers(ctx, c, s, plan)
@@ -93,26 +94,28 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // compare completes a plan where no figure explains the failure.
 func compare(c *remedy.Case, plan remedy.Plan) remedy.Plan {
 	plan.Wait = c.PollInterval()
-	plan.Ask = say.F("Compare the limits in the quota center with what the load balancer has in the console, and look which group the controller could not fill: %s.", c.LogQuery())
+	plan.Ask = say.F("Compare the limits in the quota center with what the load balancer has in the console.").
+		And("Check the controller's log for the group that it could not fill: %s.", c.LogQuery())
 	return plan
 }
 
-// unknown answers where the quota center does not have a limit under its name.
-func unknown(figures, lb, limit string) remedy.Plan {
+// unknown is the plan if the quota center has no limit of that name.
+func unknown(figures say.Text, lb, limit string) remedy.Plan {
 	return remedy.Plan{
-		Finding: say.Literal(figures).And("The quota center has no limit %s in this region, so that the most can't be told.", limit),
+		Finding: figures.And("The quota center has no limit %s in this region, so the maximum is unknown.", limit),
 		Cause:   lb,
-		Ask:     say.F("Look up in the quota center how many backends a load balancer can have, and how many load balancers a server, and apply for more."),
+		Ask: say.F("Look up in the quota center how many backends a load balancer can have and how many load balancers a server can be behind.").
+			And("Apply for more."),
 	}
 }
 
-// servers answers where the load balancer has room: then its servers may be on too
-// many load balancers.
+// servers is the plan if the load balancer has room: its servers may be behind too many
+// load balancers.
 func servers(ctx context.Context, c *remedy.Case, s state, plan remedy.Plan) (remedy.Plan, error) {
 	limit, err := c.Cloud.Quotas.Named(ctx, "slb", perServer)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
-		return unknown(plan.Finding.And("That fits.").String(), s.lb, perServer), nil
+		return unknown(plan.Finding.And("All backends fit."), s.lb, perServer), nil
 	case err != nil:
 		return remedy.Plan{}, fmt.Errorf("read the limit %s: %w", perServer, err)
 	}
@@ -120,18 +123,23 @@ func servers(ctx context.Context, c *remedy.Case, s state, plan remedy.Plan) (re
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	balancers := sharing(services, s.terway, s.lb)
-	if s.mode != ccm.PodMode && float64(balancers) > limit.Total {
-		plan.Cause = perServer
-		plan.Finding = plan.Finding.And("That fits, but the Services of the cluster put its nodes behind %s, and a server can be behind %.0f (%s).", ccm.Count(balancers, "load balancer"), limit.Total, perServer)
-		plan.Ask = say.F("Let several Services share a load balancer by the annotation %sid, or let each use some nodes alone, by %sbackend-label or with externalTrafficPolicy Local.", ccm.Prefix, ccm.Prefix)
-		return step.Raise(ctx, c, plan, limit, float64(balancers), fmt.Sprintf("The Services of a Kubernetes cluster put its nodes behind %d load balancers, and %.0f is the limit.", balancers, limit.Total))
+	n := sharing(services, s.terway, s.lb)
+	balancers := say.Count(n, "load balancer")
+	if s.mode == ccm.PodMode || float64(n) <= limit.Total {
+		plan.Finding = plan.Finding.And("By these figures, all backends fit. The servers are behind at most %s, and the limit is %.0f (%s).",
+			balancers, limit.Total, perServer)
+		return compare(c, plan), nil
 	}
-	plan.Finding = plan.Finding.And("By these figures it fits, and its servers are behind no more than %s of %.0f (%s).", ccm.Count(balancers, "load balancer"), limit.Total, perServer)
-	return compare(c, plan), nil
+	plan.Cause = perServer
+	plan.Finding = plan.Finding.And("All backends fit, but the Services of the cluster put its nodes behind %s, and a server can be behind at most %.0f (%s).",
+		balancers, limit.Total, perServer)
+	plan.Ask = say.F("Let several Services share a load balancer through the annotation %s.", ccm.Prefix+"id").
+		And("Or use only some nodes for each Service, with the annotation %s or externalTrafficPolicy Local.", ccm.Prefix+"backend-label")
+	reason := fmt.Sprintf("The Services of a Kubernetes cluster put its nodes behind %d load balancers, and %.0f is the limit.", n, limit.Total)
+	return step.Raise(ctx, c, plan, limit, float64(n), reason)
 }
 
-// holds reports whether a port of the Service has fewer backends than it is to have.
+// holds reports whether a port of the Service has fewer backends than it needs.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	s, err := read(ctx, c)
 	if err != nil {
@@ -177,7 +185,7 @@ func read(ctx context.Context, c *remedy.Case) (state, error) {
 	return s, nil
 }
 
-// network reads which NLB it is, and what stands behind its other listeners.
+// network reads the NLB and the backends of its other listeners.
 func (s *state) network(ctx context.Context) error {
 	lb, err := s.c.Bound(ctx)
 	if err != nil || lb == nil {
