@@ -9,9 +9,10 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// How a Service comes to have IPv4 alone depends on its first family, which never changes.
+// How a Service gets IPv4 only depends on its first family, which never changes.
 func TestLess(t *testing.T) {
 	const v4, v6 = corev1.IPv4Protocol, corev1.IPv6Protocol
 	for _, tt := range []struct {
@@ -20,10 +21,10 @@ func TestLess(t *testing.T) {
 		has      string
 		says     string
 	}{
-		{[]corev1.IPFamily{v4, v6}, "", "the Service has the families IPv4 and IPv6", `"ipFamilies":["IPv4"]`},
-		{[]corev1.IPFamily{v6, v4}, "", "the Service has the families IPv6 and IPv4", "create it again with ipFamilies: [IPv4]"},
-		{[]corev1.IPFamily{v6}, "", "the Service has the family IPv6", "create it again with ipFamilies: [IPv4]"},
-		{[]corev1.IPFamily{v4}, "", "the Service has the family IPv4", "get endpointslices"},
+		{[]corev1.IPFamily{v4, v6}, "", "the Service has the IP families IPv4 and IPv6", `"ipFamilies":["IPv4"]`},
+		{[]corev1.IPFamily{v6, v4}, "", "the Service has the IP families IPv6 and IPv4", "recreate it with ipFamilies: [IPv4]"},
+		{[]corev1.IPFamily{v6}, "", "the Service has the IP family IPv6", "recreate it with ipFamilies: [IPv4]"},
+		{[]corev1.IPFamily{v4}, "", "the Service has the IP family IPv4", "get endpointslices"},
 		{nil, "", "the Service names no IP family", "get endpointslices"},
 		{[]corev1.IPFamily{v4, v6}, "ipv6", "the annotation backend-ip-version is \"ipv6\"", "backend-ip-version-"},
 	} {
@@ -32,10 +33,10 @@ func TestLess(t *testing.T) {
 		if tt.note != "" {
 			c.Service.Annotations[ccm.Prefix+backendVersion] = tt.note
 		}
-		if got := families(c); !strings.Contains(got, tt.has) {
+		if got := say.Clauses(families(c), 9).String(); !strings.Contains(got, tt.has) {
 			t.Errorf("%v: %s", tt.families, got)
 		}
-		if got := less(c); !strings.Contains(got, tt.says) || !strings.HasSuffix(got, ".") {
+		if got := less(c).String(); !strings.Contains(got, tt.says) || !strings.HasSuffix(got, ".") {
 			t.Errorf("%v: %s", tt.families, got)
 		}
 	}

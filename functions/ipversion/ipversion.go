@@ -2,7 +2,6 @@
 package ipversion
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -19,15 +18,14 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: which IP versions are meant is known to people alone, and to get
-// others changes the address.
+// Remedy asks: only people know which IP versions are meant, and changing them changes the address.
 var Remedy = &remedy.Remedy{
 	Class: "ip-version",
 	Doc:   doc,
 	Texts: []string{
 		"because of ServerGroupNotSupportIpv6",
 		"because of LBNotSupportIpv6Backend",
-		"vSwitchNotSupportIpv6",
+		noVSwitches,
 		noZones,
 		noIntranet,
 	},
@@ -37,13 +35,14 @@ var Remedy = &remedy.Remedy{
 	Diagnose: diagnose,
 }
 
-// What the API says of a CLB that is to be made.
+// What the API says of a load balancer in a place without IPv6, the last two of a new CLB.
 const (
-	noZones    = "master/slave zones does not support ipv6"
-	noIntranet = "IPv6 does not support intranet instance"
+	noVSwitches = "vSwitchNotSupportIpv6"
+	noZones     = "master/slave zones does not support ipv6"
+	noIntranet  = "IPv6 does not support intranet instance"
 )
 
-// Short names of the annotations that ask for IP versions, and for places.
+// Short names of the annotations for IP versions and for places.
 const (
 	ipVersion      = "ip-version"
 	backendVersion = "backend-ip-version"
@@ -65,54 +64,76 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, fmt.Errorf("list vSwitches of %s: %w", cluster.VPC, err)
 	}
-	used, without := side(vsws, places(c, lb))
-	parts := []string{families(c), "no load balancer of it was found yet"}
-	if lb != nil {
-		parts[1] = fmt.Sprintf("the %s %s is %s", lb.Kind(), lb.ID, cmp.Or(lb.IPVersion, "of an IP version that the API does not say"))
+	ids := places(c, lb)
+	used := slices.DeleteFunc(slices.Clone(vsws), func(v cloud.VSwitch) bool { return !slices.Contains(ids, v.ID) })
+	facts := slices.Concat(families(c), versions(lb, used))
+	plan := remedy.Plan{
+		Finding: say.F("The IP versions of the Service, its load balancer and its vSwitches do not match: %s.", say.Clauses(facts, len(facts))),
 	}
-	if len(used) > 0 {
-		parts = append(parts, strings.Join(used, ", "))
-	}
-	finding := fmt.Sprintf("The IP versions of the Service and its load balancer don't go together: %s.", strings.Join(parts, "; "))
 	message := strings.ToLower(strings.Join(strings.Fields(c.Event.Message), " "))
 	says := func(text string) bool { return strings.Contains(message, strings.ToLower(text)) }
 	switch {
-	case says("vSwitchNotSupportIpv6"):
-		return remedy.Plan{Finding: say.Literal(finding), Ask: say.Literal(forVSwitches(c, lb, without, able(vsws, cluster)))}, nil
+	case says(noVSwitches):
+		able := slices.DeleteFunc(slices.Clone(vsws), func(v cloud.VSwitch) bool { return !v.IPv6 || !slices.Contains(cluster.VSwitches, v.ID) })
+		plan.Ask = forVSwitches(c, lb, used, able)
 	case says(noIntranet):
-		return remedy.Plan{Finding: say.Literal(finding).And("No CLB of IPv6 is private."), Ask: say.Literal(forIntranet(c))}, nil
+		plan.Finding = plan.Finding.And("A CLB with IPv6 cannot be private.")
+		plan.Ask = forIntranet(c)
 	case says(noZones):
 		pairs, err := c.Cloud.SLB.Available(ctx, "internet", "ipv6")
 		if err != nil {
 			return remedy.Plan{}, fmt.Errorf("list zones with IPv6: %w", err)
 		}
-		return remedy.Plan{Finding: say.Literal(finding).And("The zones that are asked for, or that Alibaba Cloud chose, have no IPv6."), Ask: say.Literal(forZones(c, pairs))}, nil
+		plan.Finding = plan.Finding.And("The zones that the Service asks for, or that Alibaba Cloud chose, have no IPv6.")
+		plan.Ask = forZones(c, pairs)
+	default:
+		plan.Ask = forBackends(c, lb)
 	}
-	return remedy.Plan{Finding: say.Literal(finding), Ask: say.Literal(forBackends(c, lb))}, nil
+	return plan, nil
 }
 
-// families says what the Service is and asks for.
-func families(c *remedy.Case) string {
-	text := "the Service names no IP family"
+// families returns clauses about the IP versions that the Service asks for.
+func families(c *remedy.Case) []say.Text {
+	var facts []say.Text
 	switch list := c.Service.Spec.IPFamilies; len(list) {
 	case 0:
+		facts = append(facts, say.F("the Service names no IP family"))
 	case 1:
-		text = "the Service has the family " + string(list[0])
+		facts = append(facts, say.F("the Service has the IP family %s", list[0]))
 	default:
-		text = fmt.Sprintf("the Service has the families %s and %s", list[0], list[1])
+		facts = append(facts, say.F("the Service has the IP families %s and %s", list[0], list[1]))
 	}
 	if p := c.Service.Spec.IPFamilyPolicy; p != nil {
-		text += fmt.Sprintf(" (%s)", *p)
+		facts = append(facts, say.F("its ipFamilyPolicy is %s", *p))
 	}
 	for _, name := range []string{ipVersion, backendVersion, addressType} {
 		if v, ok := ccm.Annotation(c.Service, name); ok {
-			text += fmt.Sprintf(", the annotation %s is %s", name, ccm.Quote(v))
+			facts = append(facts, say.F("the annotation %s is %s", name, ccm.Quote(v)))
 		}
 	}
-	return text
+	return facts
 }
 
-// places returns the IDs of the vSwitches that the load balancer is in, or is to be in.
+// versions returns clauses about the IP versions of the load balancer and of its vSwitches.
+func versions(lb *ccm.Instance, used []cloud.VSwitch) []say.Text {
+	facts := []say.Text{say.F("no load balancer of the Service was found")}
+	switch {
+	case lb != nil && lb.IPVersion == "":
+		facts[0] = say.F("the API does not say which IP version the %s %s has", lb.Kind(), lb.ID)
+	case lb != nil:
+		facts[0] = say.F("the %s %s is %s", lb.Kind(), lb.ID, lb.IPVersion)
+	}
+	for _, v := range used {
+		if v.IPv6 {
+			facts = append(facts, say.F("the vSwitch %s in %s has IPv6", v.ID, v.Zone))
+		} else {
+			facts = append(facts, say.F("the vSwitch %s in %s has no IPv6", v.ID, v.Zone))
+		}
+	}
+	return facts
+}
+
+// places returns the IDs of the vSwitches that the load balancer is in or will be in.
 func places(c *remedy.Case, lb *ccm.Instance) []string {
 	var ids []string
 	switch {
@@ -120,19 +141,13 @@ func places(c *remedy.Case, lb *ccm.Instance) []string {
 		for _, z := range lb.NLB.Zones {
 			ids = append(ids, z.VSwitch)
 		}
-		ids = append(ids, mapped(c)...) // it can be asked for further zones
 	case lb != nil:
-		ids = append(ids, lb.CLB.VSwitch)
+		return []string{lb.CLB.VSwitch}
 	default:
 		id, _ := ccm.Annotation(c.Service, vswitchID)
-		ids = append(append(ids, id), mapped(c)...)
+		ids = append(ids, id)
 	}
-	return ids
-}
-
-// mapped returns the IDs of the vSwitches in the annotation of an NLB's zones.
-func mapped(c *remedy.Case) []string {
-	var ids []string
+	// The annotation can add zones to an NLB that exists.
 	maps, _ := ccm.Annotation(c.Service, zoneMaps)
 	for part := range strings.SplitSeq(maps, ",") {
 		if fields := strings.SplitN(part, ":", 3); len(fields) > 1 {
@@ -140,25 +155,4 @@ func mapped(c *remedy.Case) []string {
 		}
 	}
 	return ids
-}
-
-// side describes the vSwitches with these IDs, and returns those without IPv6.
-func side(vsws []cloud.VSwitch, ids []string) (text, without []string) {
-	for _, v := range vsws {
-		if !slices.Contains(ids, v.ID) {
-			continue
-		}
-		has := "has IPv6"
-		if !v.IPv6 {
-			has = "has no IPv6"
-			without = append(without, v.ID)
-		}
-		text = append(text, fmt.Sprintf("the vSwitch %s in %s %s", v.ID, v.Zone, has))
-	}
-	return text, without
-}
-
-// able returns the cluster's own vSwitches with IPv6.
-func able(vsws []cloud.VSwitch, cluster cloud.Cluster) []cloud.VSwitch {
-	return slices.DeleteFunc(slices.Clone(vsws), func(v cloud.VSwitch) bool { return !v.IPv6 || !slices.Contains(cluster.VSwitches, v.ID) })
 }
