@@ -17,7 +17,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: what the controller takes for its own it also deletes.
+// Remedy asks: the controller deletes what it takes for its own.
 var Remedy = &remedy.Remedy{
 	Class: "lb-ambiguous",
 	Doc:   doc,
@@ -43,58 +43,64 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return mismatch(ctx, c)
 	}
 	name := ccm.DefaultName(c.Service)
-	s := search{by: fmt.Sprintf("the tag %s=%s", ccm.NameTag, name), tag: true, nlb: ccm.NLB(c.Service)}
+	s := search{by: say.F("the tag %s=%s", ccm.NameTag, name), tag: true, nlb: ccm.NLB(c.Service)}
 	if strings.Contains(message, byName) {
-		s.by, s.tag = "the name "+name, false
+		s.by, s.tag = say.F("the name %s", name), false
 	}
 	found, err := s.find(ctx, c, name)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	if len(found) > 1 {
-		plan := s.choose(c, found)
-		plan.Seen = true
-		return plan, nil
+		return s.choose(c, found), nil
 	}
-	plan := remedy.Plan{Finding: say.F("The controller finds several load balancers by %s, and now there is %s.", s.by, one(found))}
+	plan := remedy.Plan{Finding: say.F("The controller found several load balancers by %s, but now there is none.", s.by)}
+	if len(found) == 1 {
+		plan.Finding = say.F("The controller found several load balancers by %s, but now there is only one: %s.", s.by, found[0].text())
+	}
 	if !c.Lasts() {
-		plan.Finding = plan.Finding.And("It tries again by itself within %.0f minutes.", ccm.Retry.Minutes())
+		plan.Finding = plan.Finding.And("The controller retries within %.0f minutes.", ccm.Retry.Minutes())
 		plan.Wait = c.PollInterval()
 		return plan, nil
 	}
-	plan.Ask = say.F("Look in the console for the load balancers with %s, with the rights of the account's owner: permissions that are limited by resource hide some of them from lbremedy. Take the tag or the name off those that are not the Service's, and delete none before that.", s.by)
+	plan.Ask = say.F("In the console, look for the load balancers with %s, with the permissions of the account's owner.", s.by).
+		And("Permissions that are limited to some resources hide the others from lbremedy.").
+		And("Remove the tag or the name from those that are not the Service's. Delete none before that.")
 	return plan, nil
 }
 
-// mismatch answers where the API returns another ID than the Service asks for:
-// it is more lenient about how an ID is written than the controller.
+// mismatch plans for an API that returns another ID than the Service asks for: it is more lenient
+// about how an ID is written than the controller.
 func mismatch(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
+	ticket := say.F("If the next sync fails too, open a ticket with Alibaba Cloud. Include the request ID from the controller's log: %s.", c.LogQuery())
 	value, ok := ccm.Annotation(c.Service, "id")
-	id := strings.ToLower(strings.TrimSpace(value))
+	if !ok {
+		return remedy.Plan{
+			Finding: say.F("The API returned a load balancer with another ID than the controller asked for, but the Service now has no annotation id."),
+			Ask:     ticket,
+		}, nil
+	}
 	p := remedy.Plan{
-		Finding: say.F("The annotation id is %s, and the API answers with a load balancer of another ID: the message is %s.", ccm.Quote(value), c.Said()),
+		Finding: say.F("The annotation id is %s, but the API returned a load balancer with another ID. The message is %s.", ccm.Quote(value), c.Said()),
 		Ask:     say.F("Write the ID of the load balancer in the annotation id exactly as the console shows it."),
 	}
+	id := strings.ToLower(strings.TrimSpace(value))
+	if ccm.NLB(c.Service) || !plain(id) {
+		return p, nil
+	}
+	lbs, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: []string{id}})
+	if err != nil {
+		return remedy.Plan{}, fmt.Errorf("list the load balancer %s: %w", id, err)
+	}
 	switch {
-	case !ok:
-		p.Finding = say.F("The API has answered with a load balancer of another ID than the controller asked for, and the Service has no annotation id now.")
-		p.Ask = say.F("If the next sync does not succeed, open a ticket with Alibaba Cloud with the request ID from the controller's log: %s.", c.LogQuery())
-	case ccm.NLB(c.Service) || !plain(id):
+	case len(lbs) != 1:
+		p.Finding = p.Finding.And("In the region %s, lbremedy sees no load balancer %s.", c.Cloud.Region(), id)
+	case lbs[0].ID == value:
+		p.Finding = p.Finding.And("To lbremedy, the API returns %s, as it should.", value)
+		p.Ask = ticket
 	default:
-		lbs, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: []string{id}})
-		if err != nil {
-			return remedy.Plan{}, fmt.Errorf("list the load balancer %s: %w", id, err)
-		}
-		switch {
-		case len(lbs) == 1 && lbs[0].ID != value:
-			p.Finding = p.Finding.And("The region has %s, at %s.", lbs[0].ID, lbs[0].Address)
-			p.Ask = p.Ask.And("If that is the one: %s.", ccm.SetCommand(c.Service, "id", lbs[0].ID))
-		case len(lbs) == 1:
-			p.Finding = p.Finding.And("To lbremedy it answers with %s, as it should.", lbs[0].ID)
-			p.Ask = say.F("If the next sync does not succeed, open a ticket with Alibaba Cloud with the request ID from the controller's log: %s.", c.LogQuery())
-		default:
-			p.Finding = p.Finding.And("The region %s has no load balancer %s that may be seen.", c.Cloud.Region(), id)
-		}
+		p.Finding = p.Finding.And("The region has %s, at %s.", lbs[0].ID, lbs[0].Address)
+		p.Ask = p.Ask.And("If that is the one, run: %s.", ccm.SetCommand(c.Service, "id", lbs[0].ID))
 	}
 	return p, nil
 }
@@ -102,11 +108,4 @@ func mismatch(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // plain reports whether a text can be an ID.
 func plain(id string) bool {
 	return id != "" && len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
-}
-
-func one(found []match) string {
-	if len(found) == 1 {
-		return "one, " + found[0].String()
-	}
-	return "none"
 }

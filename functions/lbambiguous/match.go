@@ -4,56 +4,69 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A match is one of the load balancers that the controller can't tell apart.
+// A match is one of the load balancers that the controller cannot tell apart.
 type match struct {
 	id, name, address string
-	tags              map[string]string // nil: not shown
-	uses              []string          // listeners and vServer groups, as they are named
-	users             []string          // Services that they were made for
+	tags              map[string]string // nil: unknown
+	listeners         []string          // with their descriptions
+	groups            []string          // names of the vServer groups
+	here              []string          // Services of this cluster that listeners or groups were created for
+	elsewhere         []string          // Services of other clusters
 }
 
-// String describes the match.
-func (m match) String() string {
-	parts := []string{fmt.Sprintf("named %s", ccm.Quote(m.name)), "at " + m.address}
+// text describes the match.
+func (m match) text() say.Text {
+	facts := []say.Text{say.F("named %s", ccm.Quote(m.name)), say.F("at %s", m.address)}
 	var tags []string
 	for _, k := range slices.Sorted(maps.Keys(m.tags)) {
 		tags = append(tags, fmt.Sprintf("%.60s=%.60s", k, m.tags[k]))
 	}
 	if len(tags) > 0 {
-		parts = append(parts, "tagged "+remedy.List(tags, 6))
+		facts = append(facts, say.F("tagged %s", say.List(tags, 6)))
 	}
-	if len(m.uses) > 0 {
-		parts = append(parts, "with "+remedy.List(m.uses, 6))
+	if len(m.listeners) > 0 {
+		facts = append(facts, say.F("with the listeners %s", say.List(m.listeners, 6)))
 	} else {
-		parts = append(parts, "without listeners")
+		facts = append(facts, say.F("without listeners"))
 	}
-	if len(m.users) > 0 {
-		parts = append(parts, "used by "+remedy.List(m.users, 5))
+	if len(m.groups) > 0 {
+		facts = append(facts, say.F("with the vServer groups %s", say.List(m.groups, 6)))
 	}
-	return fmt.Sprintf("%s (%s)", m.id, strings.Join(parts, "; "))
+	if len(m.here) > 0 {
+		facts = append(facts, say.F("used by %s", say.List(m.here, 5)))
+	}
+	if len(m.elsewhere) > 0 {
+		facts = append(facts, say.F("used by other clusters: %s", say.List(m.elsewhere, 5)))
+	}
+	return say.F("%s (%s)", m.id, say.Clauses(facts, len(facts)))
 }
 
-// use notes what a listener or a group is for.
-func (m *match) use(what, name, cluster string) {
-	if name != "" {
-		what += " " + ccm.Quote(name)
+// listener notes a listener of the load balancer.
+func (m *match) listener(protocol string, port int, description, cluster string) {
+	text := fmt.Sprintf("%s:%d", protocol, port)
+	if description != "" {
+		text += " " + ccm.Quote(description)
 	}
-	m.uses = append(m.uses, what)
+	m.listeners = append(m.listeners, text)
+	m.use(description, cluster)
+}
+
+// use notes the Service that a listener or a group was created for, if its name tells.
+func (m *match) use(name, cluster string) {
 	t, ok := ccm.ParseTrace(name)
 	if !ok {
 		return
 	}
-	user := fmt.Sprintf("%.64s/%.64s", t.Namespace, t.Service)
+	list, user := &m.here, fmt.Sprintf("%.64s/%.64s", t.Namespace, t.Service)
 	if t.Cluster != cluster {
-		user += fmt.Sprintf(" of the cluster %.64s", t.Cluster)
+		list, user = &m.elsewhere, fmt.Sprintf("%s (%.64s)", user, t.Cluster)
 	}
-	if !slices.Contains(m.users, user) {
-		m.users = append(m.users, user)
+	if !slices.Contains(*list, user) {
+		*list = append(*list, user)
 	}
 }

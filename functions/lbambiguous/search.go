@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -14,15 +13,15 @@ import (
 
 // A search is how the controller looks for the Service's load balancer.
 type search struct {
-	by  string // "the tag …" or "the name …"
-	tag bool   // by tag
+	by  say.Text // "the tag …" or "the name …"
+	tag bool     // by tag
 	nlb bool
 }
 
-// shown is how many load balancers are looked into.
+// shown is how many load balancers are described.
 const shown = 6
 
-// find returns what the search finds; of the first few also what uses them.
+// find returns what the search finds, and reads the listeners and groups of the first few.
 func (s search) find(ctx context.Context, c *remedy.Case, name string) ([]match, error) {
 	if s.nlb {
 		return s.networks(ctx, c, name)
@@ -46,14 +45,15 @@ func (s search) find(ctx context.Context, c *remedy.Case, name string) ([]match,
 			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 		}
 		for _, l := range listeners {
-			found[i].use(fmt.Sprintf("listener %s:%d", l.Protocol, l.Port), l.Description, c.Cluster)
+			found[i].listener(l.Protocol, l.Port, l.Description, c.Cluster)
 		}
 		groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
 		if err != nil {
 			return nil, fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
 		}
 		for _, g := range groups {
-			found[i].use("vServer group", g.Name, c.Cluster)
+			found[i].groups = append(found[i].groups, ccm.Quote(g.Name))
+			found[i].use(g.Name, c.Cluster)
 		}
 	}
 	return found, nil
@@ -79,51 +79,51 @@ func (s search) networks(ctx context.Context, c *remedy.Case, name string) ([]ma
 			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 		}
 		for _, l := range listeners {
-			found[i].use(fmt.Sprintf("listener %s:%d", l.Protocol, l.Port), l.Description, c.Cluster)
+			found[i].listener(l.Protocol, l.Port, l.Description, c.Cluster)
 		}
 	}
 	return found, nil
 }
 
-// choose asks which of the matches is the Service's, and names the one that its
-// own marks speak for.
+// choose asks which of the matches is the Service's, and suggests the one that the Service's own
+// marks point to.
 func (s search) choose(c *remedy.Case, found []match) remedy.Plan {
-	list := make([]string, 0, shown)
-	for _, m := range found[:min(shown, len(found))] {
-		list = append(list, m.String())
+	var texts []say.Text
+	for _, m := range found {
+		texts = append(texts, m.text())
 	}
-	finding := fmt.Sprintf("%d load balancers have %s: %s", len(found), s.by, strings.Join(list, ", "))
-	if more := len(found) - len(list); more > 0 {
-		finding += fmt.Sprintf(" and %d more", more)
-	}
-	keep, why := s.own(c, found)
-	first := "LOAD-BALANCER-ID"
-	ask := "Find out which one serves the Service."
+	keep, ask := own(c, found)
+	other := "LOAD-BALANCER-ID"
 	if keep != "" {
-		ask = fmt.Sprintf("Keep %s if nothing speaks against it: %s.", keep, why)
-		if first = found[0].id; first == keep {
-			first = found[1].id
+		if other = found[0].id; other == keep {
+			other = found[1].id
 		}
 	}
-	ask += fmt.Sprintf(" Take the %s off the others, such as: %s. What is used by others stays as it is otherwise.", s.what(), s.command(first, c.Cloud.Region()))
-	ask += " Delete none before that: the controller deletes what it takes for the Service's when the Service goes."
-	if c.Service.DeletionTimestamp != nil {
-		ask += " The Service is being deleted already, and what remains is deleted with it at once."
+	command := s.command(other, c.Cloud.Region())
+	if s.tag {
+		ask = ask.And("Remove the tag from the others, for example: %s.", command)
+	} else {
+		ask = ask.And("Rename the others, for example: %s.", command)
 	}
-	return remedy.Plan{Finding: say.F("%s.", finding), Ask: say.Literal(ask)}
+	ask = ask.And("Change nothing else on load balancers that others use.").
+		And("Delete nothing before that: together with the Service, the controller deletes what it takes for the Service's load balancer.")
+	if c.Service.DeletionTimestamp != nil {
+		ask = ask.And("The Service is already being deleted. The load balancer that remains is deleted with it at once.")
+	}
+	return remedy.Plan{Finding: say.F("%d load balancers have %s: %s.", len(found), s.by, say.Clauses(texts, shown)), Ask: ask, Seen: true}
 }
 
-// own returns the ID of the match that the Service's own marks speak for, and why;
-// empty if they speak for none or for several.
-func (s search) own(c *remedy.Case, found []match) (id, why string) {
+// own returns the ID of the match that the Service's own marks point to, and asks to keep it. The
+// ID is empty if they point to none or to several.
+func own(c *remedy.Case, found []match) (string, say.Text) {
 	svc := c.Service.Namespace + "/" + c.Service.Name
 	for _, mark := range []struct {
-		why  string
+		why  say.Text
 		fits func(match) bool
 	}{
-		{"it has the address of the Service", func(m match) bool { return m.address != "" && m.address == ccm.Address(c.Service) }},
-		{"the controller left its ID on the Service", func(m match) bool { return m.id == c.Service.Labels[ccm.BalancerLabel] }},
-		{"only it has listeners or groups of the Service", func(m match) bool { return slices.Contains(m.users, svc) }},
+		{say.F("It has the address of the Service."), func(m match) bool { return m.address != "" && m.address == ccm.Address(c.Service) }},
+		{say.F("The controller left its ID on the Service."), func(m match) bool { return m.id == c.Service.Labels[ccm.BalancerLabel] }},
+		{say.F("Only it has listeners or vServer groups of the Service."), func(m match) bool { return slices.Contains(m.here, svc) }},
 	} {
 		var fit []string
 		for _, m := range found {
@@ -132,21 +132,13 @@ func (s search) own(c *remedy.Case, found []match) (id, why string) {
 			}
 		}
 		if len(fit) == 1 {
-			return fit[0], mark.why
+			return fit[0], say.F("Keep %s unless something speaks against it.", fit[0]).Then(mark.why)
 		}
 	}
-	return "", ""
+	return "", say.F("Find out which one serves the Service.")
 }
 
-// what is what tells the load balancers apart no more.
-func (s search) what() string {
-	if s.tag {
-		return "tag"
-	}
-	return "name"
-}
-
-// command returns a command that takes the tag or the name off a load balancer.
+// command returns a command that removes the tag from a load balancer, or renames it.
 func (s search) command(id, region string) string {
 	switch {
 	case s.tag && s.nlb:
