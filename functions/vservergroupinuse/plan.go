@@ -1,0 +1,151 @@
+package vservergroupinuse
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// plan decides how to free the groups. If a person has something to do, there are no steps: the
+// controller fails on what is left, whatever lbremedy does.
+func (s *state) plan() remedy.Plan {
+	var uses []say.Text
+	var asks say.Text
+	var steps []remedy.Step
+	for _, old := range s.blocking() {
+		for _, r := range old.Rules {
+			uses = append(uses, say.F("the rule %s (%s%s) uses %s (%s)", r.ID, r.Domain, r.URL, old.Name, old.ID))
+			point := fmt.Sprintf("aliyun slb SetRule --RegionId %s --RuleId %s --VServerGroupId GROUP-ID", s.c.Cloud.Region(), r.ID)
+			remove := fmt.Sprintf(`aliyun slb DeleteRules --RegionId %s --RuleIds '["%s"]'`, s.c.Cloud.Region(), r.ID)
+			asks = asks.And("Point the rule %s at another group: %s. Or delete the rule if nobody needs what it serves: %s.", r.ID, point, remove)
+		}
+		for _, p := range old.Listeners {
+			uses = append(uses, say.F("the listener %s:%d uses %s (%s)", p.Protocol, p.Port, old.Name, old.ID))
+			ask, do := s.free(old, p)
+			if asks = asks.Then(ask); do != nil {
+				steps = append(steps, do)
+			}
+		}
+	}
+	plan := remedy.Plan{
+		Finding: say.F("The controller cannot delete old vServer groups of the Service on %s: %s.", s.lb, say.Clauses(uses, len(uses))).Then(s.origin()),
+		Cause:   s.lb,
+		Ask:     asks,
+	}
+	if len(asks) > 0 {
+		return plan
+	}
+	plan.Steps, plan.Risk = append(steps, step.Touch{}), remedy.High
+	if slices.ContainsFunc(steps, func(do remedy.Step) bool { return do.Kind() == step.DeleteListener{}.Kind() }) {
+		plan.Note = say.F("The journal keeps the whole configuration of a deleted listener. It can be created again as long as its vServer group exists.")
+	}
+	return plan
+}
+
+// origin says who created the load balancer.
+func (s *state) origin() say.Text {
+	id, _ := ccm.Annotation(s.c.Service, "id")
+	switch {
+	case id == "":
+		return say.F("The controller created this load balancer for the Service.")
+	case s.overrides():
+		return say.F("The Service reuses this load balancer.")
+	}
+	return say.F("The Service reuses this load balancer, and without the annotation %s the controller never creates its listeners again.", override)
+}
+
+// overrides reports whether the controller manages the listeners of a reused load balancer.
+func (s *state) overrides() bool {
+	value, _ := ccm.Annotation(s.c.Service, override)
+	return value == "true"
+}
+
+// leaving says why the controller stops serving the Service; nothing if it does not.
+func leaving(svc *corev1.Service) say.Text {
+	switch {
+	case svc.DeletionTimestamp != nil:
+		return say.F("The Service is being deleted.")
+	case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		return say.F("The Service is no longer of type LoadBalancer.")
+	}
+	return nil
+}
+
+// free returns the step that takes an old group off a listener, or what a person must do instead.
+func (s *state) free(old cloud.VServerGroup, p cloud.ListenerPort) (say.Text, remedy.Step) {
+	at := slices.IndexFunc(s.listeners, func(l cloud.Listener) bool { return l.Port == p.Port && l.Protocol == p.Protocol })
+	if at < 0 {
+		return say.F("The listener %s:%d disappeared while it was checked. Check again.", p.Protocol, p.Port), nil
+	}
+	l := s.listeners[at]
+	if why := leaving(s.c.Service); len(why) > 0 {
+		return s.drop(old, l, why)
+	}
+	point := fmt.Sprintf("aliyun slb SetLoadBalancer%sListenerAttribute --RegionId %s --LoadBalancerId %s --ListenerPort %d"+
+		" --VServerGroup on --VServerGroupId GROUP-ID", strings.ToUpper(l.Protocol), s.c.Cloud.Region(), s.lb, l.Port)
+	port := slices.IndexFunc(s.c.Service.Spec.Ports, func(p corev1.ServicePort) bool {
+		return int(p.Port) == l.Port && strings.EqualFold(string(p.Protocol), "udp") == (l.Protocol == "udp")
+	})
+	if port < 0 {
+		gone := say.F("The Service no longer has the port %d.", l.Port)
+		if s.overrides() {
+			return s.drop(old, l, gone.And("Its annotation %s lets the controller manage the listeners.", override))
+		}
+		return gone.And("Delete the listener if nobody uses it: %s. Otherwise point it at another group: %s.", s.deleteCommand(l), point), nil
+	}
+	n := slices.IndexFunc(s.groups, func(g cloud.VServerGroup) bool { return s.portOf(g) == port })
+	if n < 0 {
+		return say.F("The port %d has no new vServer group yet. When it has one, point the listener at it: %s.", l.Port, point), nil
+	}
+	to := s.groups[n]
+	foreign := s.foreign(old.ID, to.ID)
+	switch {
+	case to.Servers == 0:
+		return say.F("The new vServer group %s (%s) has no backend: with it, the listener %s:%d would serve nobody.", to.Name, to.ID, l.Protocol, l.Port).
+			And("Find out why it is empty."), nil
+	case len(foreign) > 0:
+		return say.F("The old group has backends that the new one, %s, does not have: %s.", to.ID, strings.Join(foreign, ", ")).
+			And("Find out whose they are before you move the listener %s:%d.", l.Protocol, l.Port), nil
+	}
+	return nil, step.MoveListener{LB: s.lb, Port: l.Port, Protocol: l.Protocol, Group: to.ID, Was: old.ID}
+}
+
+// drop deletes a listener if all of it can be restored and it serves only backends of the controller.
+func (s *state) drop(old cloud.VServerGroup, l cloud.Listener, why say.Text) (say.Text, remedy.Step) {
+	foreign := s.foreign(old.ID, "")
+	switch {
+	case len(foreign) > 0:
+		return why.And("But the group %s has backends that the controller did not add: %s.", old.ID, strings.Join(foreign, ", ")).
+			And("Find out whose they are before you delete the listener %s:%d: %s.", l.Protocol, l.Port, s.deleteCommand(l)), nil
+	case l.Protocol == "https":
+		return why.And("Delete the listener https:%d by hand: %s.", l.Port, s.deleteCommand(l)).
+			And("lbremedy cannot restore its additional domains and therefore does not delete it."), nil
+	}
+	return nil, step.DeleteListener{LB: s.lb, Listener: l}
+}
+
+func (s *state) deleteCommand(l cloud.Listener) string {
+	return fmt.Sprintf("aliyun slb DeleteLoadBalancerListener --RegionId %s --LoadBalancerId %s --ListenerPort %d --ListenerProtocol %s",
+		s.c.Cloud.Region(), s.lb, l.Port, l.Protocol)
+}
+
+// foreign returns the backends of the old group that the controller did not add for the Service and
+// that the other group does not have. The description of the controller's backends is the name of
+// their group.
+func (s *state) foreign(old, other string) []string {
+	var out []string
+	for _, b := range s.backends[old] {
+		if !made(s.c, b.Description) && !slices.ContainsFunc(s.backends[other], func(o cloud.Backend) bool { return o.ID == b.ID && o.IP == b.IP }) {
+			out = append(out, strings.TrimSpace(b.ID+" "+b.IP))
+		}
+	}
+	return out
+}
