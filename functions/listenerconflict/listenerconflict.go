@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -17,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks whose the port is to be.
+// Remedy asks which listener keeps the port.
 var Remedy = &remedy.Remedy{
 	Class: "listener-conflict",
 	Doc:   doc,
@@ -32,12 +33,9 @@ var Remedy = &remedy.Remedy{
 	Diagnose: diagnose,
 }
 
-// forceOverride, if "true", makes the controller see to the listeners of a load
-// balancer that is not its own.
+// forceOverride, if "true", makes the controller manage the listeners of a load balancer that it
+// did not create.
 const forceOverride = "force-override-listeners"
-
-// soon is how long the controller takes to try again by itself at most.
-const soon = 5 * time.Minute
 
 // A listener is one of either kind of load balancer.
 type listener struct {
@@ -59,7 +57,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	var taken, own []string
+	return decide(c, lb, listeners), nil
+}
+
+// decide returns the plan for a load balancer with these listeners.
+func decide(c *remedy.Case, lb *ccm.Instance, listeners []listener) remedy.Plan {
+	var own []string
+	var taken []say.Text
 	var ports []int32
 	var theirs []listener
 	for _, p := range c.Service.Spec.Ports {
@@ -71,7 +75,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 				own = append(own, l.String())
 				continue
 			}
-			taken = append(taken, fmt.Sprintf("%s %s", l, l.owner(c)))
+			taken = append(taken, l.owner(c))
 			ports = append(ports, p.Port)
 			theirs = append(theirs, l)
 		}
@@ -79,46 +83,59 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	switch {
 	case len(taken) == 0 && len(own) > 0:
 		return remedy.Plan{
-			Finding: say.F("%s has the listener %s, which is this Service's own: the controller replaces it in steps.", lb.ID, strings.Join(own, ", ")),
-			Wait:    soon,
-		}, nil
+			Finding: say.F("On %s, only the Service's own listeners use its ports: %s. The controller replaces them step by step.", lb.ID, strings.Join(own, ", ")),
+			Wait:    ccm.Retry,
+		}
 	case len(taken) == 0:
 		return remedy.Plan{
-			Finding: say.F("No listener of %s has a port of the Service now; the controller tries again by itself.", lb.ID),
-			Wait:    soon,
-		}, nil
+			Finding: say.F("No listener of %s uses a port of the Service now. The controller retries within %.0f minutes.", lb.ID, ccm.Retry.Minutes()),
+			Wait:    ccm.Retry,
+		}
 	}
-	zones := ""
-	if named, _ := ccm.Annotation(c.Service, "zone-maps"); lb.NLB != nil && named == "" {
-		zones = ", and say with zone-maps where the new one is to stand"
+	return remedy.Plan{
+		Finding: say.F("On %s, other listeners use ports of the Service: %s.", lb.ID, say.Clauses(taken, len(taken))),
+		Cause:   lb.ID,
+		Ask:     ask(c, lb, free(c, ports, listeners), ports, theirs),
 	}
-	ways := []string{fmt.Sprintf("Give the Service another port: %s.", free(ports, listeners, c, lb.ID))}
+}
+
+// ask names the ways out of the conflict with these listeners. free are ports that could be used
+// instead of the taken ones.
+func ask(c *remedy.Case, lb *ccm.Instance, free []string, taken []int32, theirs []listener) say.Text {
+	ways := say.F("Give the Service another port. These are free on %s: %s.", lb.ID, strings.Join(free, ", "))
+	if len(free) == 0 {
+		ways = say.F("Give the Service another port: one below %d that no listener of %s uses.", slices.Min(taken), lb.ID)
+	}
 	force, _ := ccm.Annotation(c.Service, forceOverride)
 	_, reused := ccm.Annotation(c.Service, "id")
 	switch {
 	case reused && ccm.Synced(c.Service):
-		// Without the annotation the controller would look for the load balancer of the address, and fail.
-		ways = append(ways, fmt.Sprintf("Or give it a load balancer of its own: delete the Service and create it again without the annotation %s%s; its address changes then.", ccm.AnnotationKey(c.Service, "id"), zones))
+		// Without the annotation, the controller would look for the load balancer with the address, and fail.
+		ways = ways.And("Or give it its own load balancer: delete the Service and recreate it without the annotation %s, which changes its address.",
+			ccm.AnnotationKey(c.Service, "id"))
 	case reused:
-		ways = append(ways, fmt.Sprintf("Or give it a load balancer of its own%s: %s.", zones, ccm.RemoveCommand(c.Service, "id")))
+		ways = ways.And("Or give it its own load balancer: %s.", ccm.RemoveCommand(c.Service, "id"))
 	}
-	ways = append(ways, fmt.Sprintf("Or delete the listener, if nobody uses it: its traffic stops at once, and a Service that it belongs to makes it again. %s.", theirs[0].remove(c, lb)))
-	byHand := slices.DeleteFunc(slices.Clone(theirs), func(l listener) bool { _, made := ccm.ParseTrace(l.description); return made })
+	if zones, _ := ccm.Annotation(c.Service, "zone-maps"); reused && lb.NLB != nil && zones == "" {
+		ways = ways.And("The new load balancer also needs the annotation zone-maps, which says where to create it.")
+	}
+	ways = ways.And("Or delete the listener if nobody uses it: %s.", theirs[0].remove(c, lb)).
+		And("Its traffic stops at once, and a Service that it belongs to recreates it.")
+	byHand := slices.DeleteFunc(slices.Clone(theirs), func(l listener) bool { _, created := ccm.ParseTrace(l.description); return created })
 	ranged := func(l listener) bool { return l.port != l.last }
 	switch {
 	case !reused || len(byHand) == 0:
 	case force == "true":
-		ways = append(ways, "The annotation force-override-listeners, which is \"true\", does not help here: the controller takes over only listeners of the same protocol and port.")
-	case !slices.ContainsFunc(byHand, ranged): // what has a range of ports stays in the way
-		ways = append(ways, fmt.Sprintf("Or let the controller take it over: %s. It then replaces the settings of every listener on the Service's ports by those of the annotations.", ccm.SetCommand(c.Service, forceOverride, "true")))
+		ways = ways.And(`The annotation %s is "true", but does not help here.`, forceOverride).
+			And("The controller takes over only listeners with the same protocol and port.")
+	case !slices.ContainsFunc(byHand, ranged): // a range of ports cannot be taken over
+		ways = ways.And("Or let the controller take over the listener: %s.", ccm.SetCommand(c.Service, forceOverride, "true")).
+			And("It then replaces the settings of every listener on the Service's ports with those of the annotations.")
 	}
-	return remedy.Plan{
-		Finding: say.F("On %s the Service wants ports that others have: %s.", lb.ID, strings.Join(taken, "; ")),
-		Cause:   lb.ID,
-		Ask:     say.Literal(strings.Join(ways, " ")),
-	}, nil
+	return ways
 }
 
+// read returns the listeners of the load balancer.
 func read(ctx context.Context, c *remedy.Case, lb *ccm.Instance) ([]listener, error) {
 	var out []listener
 	if lb.NLB != nil {
@@ -147,8 +164,8 @@ func read(ctx context.Context, c *remedy.Case, lb *ccm.Instance) ([]listener, er
 	return out, nil
 }
 
-// shares reports whether a port of the Service and a listener can't stand side by
-// side: only UDP and the others can.
+// shares reports whether a port of the Service and a listener with the same number conflict. Only
+// UDP and the other protocols can share a number.
 func shares(protocol, other string) bool {
 	return strings.EqualFold(protocol, "udp") == (other == "udp")
 }
@@ -161,18 +178,18 @@ func (l listener) String() string {
 	return fmt.Sprintf("%s:%d", l.protocol, l.port)
 }
 
-// owner says whose the listener is, as far as its description tells.
-func (l listener) owner(c *remedy.Case) string {
+// owner describes the listener with its owner, as far as its description tells.
+func (l listener) owner(c *remedy.Case) say.Text {
 	t, ok := ccm.ParseTrace(l.description)
 	switch {
 	case !ok && l.description == "":
-		return "was made by hand and has no description"
+		return say.F("%s was created by hand and has no description", l)
 	case !ok:
-		return "was made by hand and is described as " + ccm.Quote(l.description)
+		return say.F("%s was created by hand and has the description %s", l, ccm.Quote(l.description))
 	case t.Cluster != c.Cluster:
-		return fmt.Sprintf("belongs to the Service %s of the cluster %s", t, t.Cluster)
+		return say.F("%s belongs to the Service %s of the cluster %s", l, t, t.Cluster)
 	}
-	return fmt.Sprintf("belongs to the Service %s of this cluster", t)
+	return say.F("%s belongs to the Service %s of this cluster", l, t)
 }
 
 // remove returns the command that deletes the listener.
@@ -180,26 +197,22 @@ func (l listener) remove(c *remedy.Case, lb *ccm.Instance) string {
 	if lb.NLB != nil {
 		return fmt.Sprintf("aliyun nlb DeleteListener --RegionId %s --ListenerId %s", c.Cloud.Region(), l.id)
 	}
-	return fmt.Sprintf("aliyun slb DeleteLoadBalancerListener --RegionId %s --LoadBalancerId %s --ListenerPort %d --ListenerProtocol %s", c.Cloud.Region(), lb.ID, l.port, l.protocol)
+	return fmt.Sprintf("aliyun slb DeleteLoadBalancerListener --RegionId %s --LoadBalancerId %s --ListenerPort %d --ListenerProtocol %s",
+		c.Cloud.Region(), lb.ID, l.port, l.protocol)
 }
 
-// free names a few ports near the ones that are taken which nobody has.
-func free(taken []int32, listeners []listener, c *remedy.Case, id string) string {
+// free returns up to three unused ports above each of the taken ones.
+func free(c *remedy.Case, taken []int32, listeners []listener) []string {
 	var out []string
 	for _, p := range taken {
 		for candidate, n := int(p)+1, 0; candidate <= 65535 && n < 3; candidate++ {
-			used := slices.ContainsFunc(listeners, func(l listener) bool { return l.port <= candidate && candidate <= l.last })
-			for _, own := range c.Service.Spec.Ports {
-				used = used || int(own.Port) == candidate
-			}
+			used := slices.ContainsFunc(listeners, func(l listener) bool { return l.port <= candidate && candidate <= l.last }) ||
+				slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool { return int(p.Port) == candidate })
 			if text := fmt.Sprint(candidate); !used && !slices.Contains(out, text) {
 				out = append(out, text)
 				n++
 			}
 		}
 	}
-	if len(out) == 0 {
-		return fmt.Sprintf("one below %d that no listener of %s has", slices.Min(taken), id)
-	}
-	return fmt.Sprintf("free on %s are %s", id, strings.Join(out, ", "))
+	return out
 }
