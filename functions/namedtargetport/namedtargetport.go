@@ -21,7 +21,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy puts the number in place of the name where all Pods mean the same by it.
+// Remedy replaces the name with the number if all Pods give it the same one.
 var Remedy = &remedy.Remedy{
 	Class: "named-target-port",
 	Doc:   doc,
@@ -37,13 +37,9 @@ var Remedy = &remedy.Remedy{
 	StillFails: holds,
 }
 
-// resolves is the first release that asks the EndpointSlices what a name means
+// resolves is the first release that resolves names through EndpointSlices
 // (pkg/controller/service/clbv1/vgroups.go).
 var resolves = ccm.Version{Major: 2}
-
-func lookUp(c *remedy.Case) string {
-	return "Look up in the controller's log which port it sent, in the call that adds backends to the group, and correct it in the Service: " + c.LogQuery() + "."
-}
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	mode, err := c.BackendMode(ctx)
@@ -56,8 +52,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	named := names(c)
 	if len(named) == 0 {
 		return remedy.Plan{
-			Finding: say.F("The API refuses a port of a backend, and every targetPort of the Service is a number: %s.", list(c)),
-			Ask:     say.Literal(lookUp(c)),
+			Finding: say.F("The API refuses the port of a backend, but every targetPort of the Service is a number: %s.", list(c)),
+			Ask:     lookUp(c),
 		}, nil
 	}
 	all, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
@@ -69,41 +65,41 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	var set step.TargetPorts
-	var findings, unclear []string
+	var meanings, ask say.Text
 	for _, p := range named {
 		m := resolve(all, p, c.Family())
-		findings = append(findings, m.says(p))
+		meanings = meanings.Then(m.says(p))
 		if m.number == 0 {
-			unclear = append(unclear, m.ask(c, p))
+			ask = ask.Then(m.ask(c, p))
 			continue
 		}
 		set.Ports = append(set.Ports, step.TargetPort{Port: p.Port, Protocol: p.Protocol, To: intstr.FromInt32(m.number), Was: p.TargetPort})
 	}
-	if ctl.Version != (ccm.Version{}) && !ctl.Version.Before(resolves) {
+	known := ctl.Version != ccm.Version{}
+	if known && !ctl.Version.Before(resolves) {
 		return remedy.Plan{
-			Finding: say.F("The API refuses a port of a backend. Pods are the backends, and the controller is %s, which resolves targetPorts by name: those are not why. %s", ctl.Version, strings.Join(findings, " ")),
-			Ask:     say.Literal(lookUp(c)),
+			Finding: say.F("The API refuses the port of a backend. Pods are the backends.").
+				And("CCM %s resolves the names of target ports, so they are not the cause.", ctl.Version).Then(meanings),
+			Ask: lookUp(c),
 		}, nil
 	}
-	plan := remedy.Plan{Finding: say.F("Pods are the backends, and the controller took a targetPort by name for the number 0. %s", strings.Join(findings, " ")), Note: say.Literal(upgrade(ctl.Version))}
-	if len(unclear) > 0 {
-		plan.Ask = say.Literal(strings.Join(unclear, " "))
-		return plan, nil
+	plan := remedy.Plan{
+		Finding: say.F("Pods are the backends, and the controller took the name of a targetPort for the number 0.").Then(meanings),
+		Note:    say.F("CCM %s and newer resolve such names.", resolves),
+		Ask:     ask,
 	}
-	plan.Steps = []remedy.Step{set}
+	if known {
+		plan.Note = plan.Note.And("This one is %s.", ctl.Version)
+	} else {
+		plan.Note = plan.Note.And("The version of this one could not be determined.")
+	}
+	if len(ask) == 0 {
+		plan.Steps = []remedy.Step{set}
+	}
 	return plan, nil
 }
 
-// upgrade says how the name can stay.
-func upgrade(v ccm.Version) string {
-	is := "The version of this one can't be told."
-	if v != (ccm.Version{}) {
-		is = "This one is " + v.String() + "."
-	}
-	return "A controller of " + resolves.String() + " or later resolves names by itself. " + is
-}
-
-// nodes answers where nodes are the backends: then the port is the node port.
+// nodes plans for a Service whose backends are nodes: the port of a backend is then the node port.
 func nodes(c *remedy.Case) remedy.Plan {
 	var without []string
 	for _, p := range c.Service.Spec.Ports {
@@ -111,42 +107,44 @@ func nodes(c *remedy.Case) remedy.Plan {
 			without = append(without, fmt.Sprint(p.Port))
 		}
 	}
-	if len(without) > 0 {
+	if len(without) == 0 {
 		return remedy.Plan{
-			Finding: say.F("Nodes are the backends of the Service, and there is no node port for port %s: the controller sends 0.", strings.Join(without, ", ")),
-			Ask:     say.F(`Give the ports node ports: kubectl -n %s patch service %s --type=merge -p '{"spec":{"allocateLoadBalancerNodePorts":true}}'. Or, with Terway, make Pods the backends: kubectl -n %[1]s annotate service %[2]s %[3]s=eni --overwrite; traffic then reaches them without nodes.`, c.Service.Namespace, c.Service.Name, ccm.BackendType),
+			Finding: say.F("The API refuses the port of a backend. Nodes are the backends, so a named targetPort does no harm.").
+				And("Every port of the Service has a node port: %s.", list(c)),
+			Ask: lookUp(c),
 		}
 	}
+	namespace, name := c.Service.Namespace, c.Service.Name
 	return remedy.Plan{
-		Finding: say.F("The API refuses a port of a backend. Nodes are the backends of the Service, so that a targetPort by name does no harm, and every port has a node port: %s.", list(c)),
-		Ask:     say.Literal(lookUp(c)),
+		Finding: say.F("Nodes are the backends, but these ports of the Service have no node port: %s. The controller sends 0 instead.", strings.Join(without, ", ")),
+		Ask: say.F(`Allocate node ports: kubectl -n %s patch service %s --type=merge -p '{"spec":{"allocateLoadBalancerNodePorts":true}}'.`, namespace, name).
+			And("Or, with Terway, make Pods the backends: kubectl -n %s annotate service %s %s=eni --overwrite.", namespace, name, ccm.BackendType).
+			And("Traffic then goes to the Pods directly instead of through nodes."),
 	}
+}
+
+// lookUp asks for the port that the API refuses.
+func lookUp(c *remedy.Case) say.Text {
+	return say.F("Check the controller's log for the port that it sent when it added backends to the group: %s.", c.LogQuery()).
+		And("Correct that port in the Service.")
 }
 
 // names returns the ports whose targetPort is a name.
 func names(c *remedy.Case) []corev1.ServicePort {
-	var named []corev1.ServicePort
-	for _, p := range c.Service.Spec.Ports {
-		if p.TargetPort.Type == intstr.String {
-			named = append(named, p)
-		}
-	}
-	return named
+	return slices.DeleteFunc(slices.Clone(c.Service.Spec.Ports), func(p corev1.ServicePort) bool { return p.TargetPort.Type != intstr.String })
 }
 
-func list(c *remedy.Case) string {
-	var ports []string
+// list describes the ports of the Service.
+func list(c *remedy.Case) say.Text {
+	var ports []say.Text
 	for _, p := range c.Service.Spec.Ports {
-		ports = append(ports, fmt.Sprintf("%d to %s by node port %d", p.Port, p.TargetPort.String(), p.NodePort))
+		ports = append(ports, say.F("%d to %s (node port %d)", p.Port, p.TargetPort.String(), p.NodePort))
 	}
-	if len(ports) == 0 {
-		return "there are none"
-	}
-	return remedy.List(ports, 10)
+	return say.Clauses(ports, 10)
 }
 
-// holds reports whether the controller would still take a name for 0. Where that
-// was not the cause, a person looks.
+// holds reports whether the controller would still take a name for 0. If that was not the cause, a
+// person has to check.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !c.Written() {
 		return remedy.Yes, nil

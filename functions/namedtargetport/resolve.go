@@ -1,10 +1,9 @@
 package namedtargetport
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -12,29 +11,30 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A meaning is what the ready Pods mean by the name of a port.
+// A meaning is the number that the ready Pods give to the name of a port.
 type meaning struct {
-	number  int32            // that all mean; 0: they don't agree, or none knows the name
-	by      map[int][]string // the Pods, or their addresses, by what they mean
-	unknown []string         // the Pods that don't know it
+	number  int32            // the one that all give; 0: they disagree, or none knows the name
+	by      map[int][]string // the Pods, or their addresses, by the number they give
+	unknown []string         // the Pods that don't know the name
 }
 
-// resolve finds out what the name of a port means. An EndpointSlice holds only
-// Pods that agree, and lacks the port if they don't know its name.
+// resolve finds out what the name of a port means. All Pods of an EndpointSlice agree; it lacks the
+// port if they don't know the name.
 func resolve(all []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) meaning {
 	m := meaning{by: map[int][]string{}}
 	known := map[string]bool{}
 	for _, e := range ccm.Ready(all, port, family) {
 		known[e.IP] = true
-		m.by[e.Port] = append(m.by[e.Port], called(e))
+		m.by[e.Port] = append(m.by[e.Port], cmp.Or(e.Pod, e.IP))
 	}
 	anyPort := port
 	anyPort.TargetPort = intstr.FromInt32(1)
 	for _, e := range ccm.Ready(all, anyPort, family) {
 		if !known[e.IP] {
-			m.unknown = append(m.unknown, called(e))
+			m.unknown = append(m.unknown, cmp.Or(e.Pod, e.IP))
 		}
 	}
 	if len(m.by) == 1 && len(m.unknown) == 0 {
@@ -45,40 +45,34 @@ func resolve(all []discoveryv1.EndpointSlice, port corev1.ServicePort, family di
 	return m
 }
 
-func called(e ccm.Endpoint) string {
-	if e.Pod == "" {
-		return e.IP
-	}
-	return e.Pod
-}
-
-// says returns what the Pods mean, as a sentence.
-func (m meaning) says(p corev1.ServicePort) string {
+// says returns what the name means to the Pods.
+func (m meaning) says(p corev1.ServicePort) say.Text {
 	name := ccm.Quote(p.TargetPort.StrVal)
-	var parts []string
+	var parts []say.Text
 	for _, n := range slices.Sorted(maps.Keys(m.by)) {
-		parts = append(parts, fmt.Sprintf("%d on %s (%s)", n, ccm.Count(len(m.by[n]), "ready endpoint"), remedy.List(m.by[n], 3)))
+		parts = append(parts, say.F("%d on %s (%s)", n, say.Count(len(m.by[n]), "ready endpoint"), say.List(m.by[n], 3)))
 	}
 	if len(m.unknown) > 0 {
-		parts = append(parts, fmt.Sprintf("no port on %s (%s)", ccm.Count(len(m.unknown), "ready endpoint"), remedy.List(m.unknown, 3)))
+		parts = append(parts, say.F("unknown on %s (%s)", say.Count(len(m.unknown), "ready endpoint"), say.List(m.unknown, 3)))
 	}
 	if len(parts) == 0 {
-		return fmt.Sprintf("What %s is for port %d can't be told, since the Service has no ready endpoint.", name, p.Port)
+		return say.F("The number of %s for port %d could not be determined, because the Service has no ready endpoint.", name, p.Port)
 	}
-	return fmt.Sprintf("For port %d, %s is %s.", p.Port, name, strings.Join(parts, " and "))
+	return say.F("For port %d, %s is %s.", p.Port, name, say.Clauses(parts, len(parts)))
 }
 
-// ask says what a person must do where the name has not one meaning.
-func (m meaning) ask(c *remedy.Case, p corev1.ServicePort) string {
+// ask returns what a person must do if the name does not have exactly one meaning.
+func (m meaning) ask(c *remedy.Case, p corev1.ServicePort) say.Text {
 	patch := ccm.TargetPortCommand(c.Service, p)
 	name := ccm.Quote(p.TargetPort.StrVal)
 	switch {
 	case len(m.by) == 0 && len(m.unknown) == 0:
-		return fmt.Sprintf("Make Pods of the Service ready, or set the number that they listen on: %s.", patch)
+		return say.F("Make Pods of the Service ready, or set the number that they listen on: %s.", patch)
 	case len(m.by) == 0:
-		return fmt.Sprintf("Name a container port of the Pods %s, or set the number that they listen on: %s.", name, patch)
+		return say.F("Name a container port of the Pods %s, or set the number that they listen on: %s.", name, patch)
 	case len(m.by) == 1:
-		return fmt.Sprintf("Name the container port %s on the Pods that lack it, or set the number that all listen on: %s.", name, patch)
+		return say.F("Name the container port %s on the Pods that lack it, or set the number that all Pods listen on: %s.", name, patch)
 	}
-	return fmt.Sprintf("Let all Pods listen on one number, then set it: %s; a number reaches only the Pods that listen on it. Or upgrade the controller, which then takes the number of each Pod.", patch)
+	return say.F("Make all Pods listen on one number, then set it: %s. Traffic reaches only the Pods that listen on that number.", patch).
+		And("Or upgrade the controller, which then uses the number of each Pod.")
 }
