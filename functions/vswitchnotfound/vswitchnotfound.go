@@ -4,7 +4,6 @@ package vswitchnotfound
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"strings"
 	"time"
 
@@ -17,8 +16,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks which vSwitch is meant, and chooses one itself where nobody named
-// one, or where the policy allows it.
+// Remedy asks for an existing vSwitch. It chooses one if nobody named a vSwitch, or if the policy
+// allows it.
 var Remedy = &remedy.Remedy{
 	Class: "vswitch-not-found",
 	Doc:   doc,
@@ -42,10 +41,10 @@ const (
 	zoneMaps  = "zone-maps"
 )
 
-// lag is how long to wait for the cloud's figures of free addresses to follow.
+// lag is how long to wait until the cloud's figures of free addresses are up to date.
 const lag = time.Minute
 
-// soon is how long the controller takes to try again by itself at most.
+// soon is the longest time until the controller retries.
 const soon = 5 * time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -62,68 +61,67 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if exists != "" {
 		return remedy.Plan{
-			Finding: say.F("The load balancer %s exists, and yet the controller asks for a vSwitch that does not.", exists),
-			Ask:     say.F("Find out what the controller wants to make: %s. The vSwitch of a load balancer can't change; the annotation %svswitch-id counts for a new one only.", c.LogQuery(), ccm.Prefix),
+			Finding: say.F("The load balancer %s exists, but the controller asks for a vSwitch that does not exist.", exists),
+			Ask: say.F("Check the controller's log for what it tries to create: %s.", c.LogQuery()).
+				And("A load balancer never changes its vSwitch: the annotation %svswitch-id only applies to a new one.", ccm.Prefix),
 		}, nil
 	}
 	id, _ := ccm.Annotation(c.Service, vswitchID)
-	if id == "" { // an empty one counts for none
-		return unnamed(c, vpc), nil
-	}
 	if now, ok := vpc.All[id]; ok {
 		return remedy.Plan{
-			Finding: say.F("The annotation vswitch-id names %s, which exists in %s by now.", id, now.Zone),
+			Finding: say.F("The annotation vswitch-id names %s, which now exists in %s.", id, now.Zone),
 			Wait:    soon,
 		}, nil
 	}
-	cause := cut(id)
-	finding := fmt.Sprintf("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", ccm.Quote(id), vpc.ID)
+	return diagnoseCLB(c, vpc, id), nil
+}
+
+// diagnoseCLB plans for a new CLB whose vSwitch does not exist: the one with the ID, or without an ID
+// the one that the controller uses by default.
+func diagnoseCLB(c *remedy.Case, vpc ccm.VPC, id string) remedy.Plan {
+	p := remedy.Plan{
+		Finding: say.F("The annotation vswitch-id names %s, which the cluster's VPC %s does not have.", ccm.Quote(id), vpc.ID),
+		Cause:   cut(id),
+	}
+	if id == "" {
+		p.Finding = say.F("The Service names no vSwitch, and the controller's default vSwitch does not exist.").
+			And("The cluster's own vSwitches: %s.", vpc.DescribeOwn())
+		p.Cause = vpc.OwnIDs()
+	}
 	to, ok := c.BestVSwitch(vpc, "", id, false)
-	if !ok {
-		return noRoom(c, finding, cause, vpc, c.HeldVSwitches(vpc, "", id, false)), nil
+	held := c.HeldVSwitches(vpc, "", id, false)
+	switch {
+	case !ok:
+		p.Ask = say.F("Add a vSwitch to the VPC %s and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file.", vpc.ID).
+			And("Then name it: %s.", ccm.SetCommand(c.Service, vswitchID, "VSWITCH"))
+		if held != "" {
+			p.Finding, p.Wait = p.Finding.And("%s", held), lag
+		} else {
+			p.Finding = p.Finding.And("No allowed vSwitch has more free addresses than the reserve.")
+		}
+		return p
+	case id == "":
+		p.Note = say.F("The controller's configuration still names the missing vSwitch. Until it is corrected, other new Services fail in the same way.")
+	case !c.Policy.VSwitches.ReplaceMissing:
+		p.Ask = say.F("Name a vSwitch of the VPC %s. The cluster's own vSwitches: %s.", vpc.ID, vpc.DescribeOwn()).
+			And("For example, to use %s: %s.", to.ID, ccm.SetCommand(c.Service, vswitchID, to.ID)).
+			And("lbremedy does this automatically if vswitches.replaceMissing is set in the policy file.")
+		return p
+	default:
+		p.Finding = p.Finding.And("The best of the allowed vSwitches: %s.", ccm.DescribeVSwitch(to))
 	}
-	if !c.Policy.VSwitches.ReplaceMissing {
-		return remedy.Plan{
-			Finding: say.Literal(finding),
-			Cause:   cause,
-			Ask:     say.F("Name a vSwitch of the VPC %s. %s. With %s it would be: %s. lbremedy does that by itself where the policy file says vswitches.replaceMissing.", vpc.ID, own(vpc), to.ID, ccm.SetCommand(c.Service, vswitchID, to.ID)),
-		}, nil
-	}
-	return remedy.Plan{
-		Finding: say.F("%s Of those that may be used, %s.", finding, ccm.DescribeVSwitch(to)),
-		Cause:   cause,
-		Steps:   []remedy.Step{step.With(c.Service, vswitchID, to.ID)},
-		Claims:  []remedy.Claim{c.PlaceIn(to)},
-	}, nil
+	p.Steps = []remedy.Step{step.With(c.Service, vswitchID, to.ID)}
+	p.Claims = []remedy.Claim{c.PlaceIn(to)}
+	return p
 }
 
-// longest is how long a cause may be: no ID of the cloud is longer.
-const longest = 64
+// cut returns at most 64 bytes of an ID that somebody wrote: IDs are not longer.
+func cut(id string) string { return strings.ToValidUTF8(id[:min(len(id), 64)], "") }
 
-// cut returns an ID that may be none, as short as IDs are.
-func cut(id string) string { return strings.ToValidUTF8(id[:min(len(id), longest)], "") }
-
-// unnamed answers for a Service that leaves the choice to the controller, whose
-// own configuration names a vSwitch that is gone.
-func unnamed(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
-	finding := fmt.Sprintf("The Service names no vSwitch, and the one that the controller takes by default does not exist. %s.", own(vpc))
-	to, ok := c.BestVSwitch(vpc, "", "", false)
-	if !ok {
-		return noRoom(c, finding, vpc.OwnIDs(), vpc, c.HeldVSwitches(vpc, "", "", false))
-	}
-	return remedy.Plan{
-		Finding: say.Literal(finding),
-		Cause:   vpc.OwnIDs(),
-		Note:    say.F("The controller's configuration still names the missing vSwitch: other new Services fail the same way until it is put right."),
-		Steps:   []remedy.Step{step.With(c.Service, vswitchID, to.ID)},
-		Claims:  []remedy.Claim{c.PlaceIn(to)},
-	}
-}
-
-// diagnoseNLB answers for a zone map that names a vSwitch which does not exist.
+// diagnoseNLB plans for a zone map that names a vSwitch which does not exist.
 func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 	value, _ := ccm.Annotation(c.Service, zoneMaps)
-	var parts, gone, found []string
+	var parts, gone, quoted, found []string
 	var claims []remedy.Claim
 	bound, full, held := false, false, ""
 	for part := range strings.SplitSeq(value, ",") {
@@ -131,15 +129,16 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 		fields := strings.Split(part, ":")
 		if len(fields) < 2 {
 			return remedy.Plan{
-				Finding: say.F("The annotation zone-maps is %s, and one part of it is not zone:vSwitch.", ccm.Quote(value)),
-				Ask:     say.F("Write one pair a zone, with commas between: %s.", ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
+				Finding: say.F("The annotation zone-maps is %s, and one part of it does not have the form ZONE:VSWITCH.", ccm.Quote(value)),
+				Ask: say.F("Write one pair for each zone, separated by commas: %s.",
+					ccm.SetCommand(c.Service, zoneMaps, "ZONE:VSWITCH,ZONE:VSWITCH")),
 			}
 		}
 		if _, ok := vpc.All[fields[1]]; ok {
 			parts = append(parts, part)
 			continue
 		}
-		gone = append(gone, cut(fields[1]))
+		gone, quoted = append(gone, cut(fields[1])), append(quoted, ccm.Quote(fields[1]))
 		bound = bound || len(fields) > 2
 		to, ok := c.BestVSwitch(vpc, fields[0], fields[1], true)
 		if !ok {
@@ -152,57 +151,45 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 	}
 	if len(gone) == 0 {
 		return remedy.Plan{
-			Finding: say.F("Every vSwitch of the zone map %s exists by now.", ccm.Quote(value)),
+			Finding: say.F("Every vSwitch of the zone map %s exists now.", ccm.Quote(value)),
 			Wait:    soon,
 		}
 	}
 	p := remedy.Plan{
-		Finding: say.F("The annotation zone-maps names %s, which the cluster's VPC %s does not have.", remedy.List(gone, 5), vpc.ID),
+		Finding: say.F("The annotation zone-maps names vSwitches that the cluster's VPC %s does not have: %s.", vpc.ID, say.List(quoted, 5)),
 		Cause:   remedy.List(gone, 5),
 	}
-	written := strings.Join(parts, ",")
+	own, written := vpc.DescribeOwn(), strings.Join(parts, ",")
 	switch {
 	case exists != "":
 		p.Finding = p.Finding.And("The NLB %s exists, and a change of its zones moves traffic.", exists)
-		p.Ask = say.F("Name vSwitches that exist, one for each zone of the NLB, in the annotation %szone-maps. %s.", ccm.Prefix, own(vpc))
+		p.Ask = say.F("Name existing vSwitches in the annotation %szone-maps, one for each zone of the NLB.", ccm.Prefix)
 	case bound:
-		p.Finding = p.Finding.And("The zone map asks for an address in it.")
-		p.Ask = say.F("Name a vSwitch that exists, and an address of it or none. %s.", own(vpc))
+		p.Finding = p.Finding.And("The zone map asks for an address in a missing vSwitch.")
+		p.Ask = say.F("Name an existing vSwitch, with an address that belongs to it or without an address.")
 	case full && held != "":
-		p.Finding = p.Finding.Then(say.Literal(held))
-		p.Wait = lag
+		p.Finding, p.Wait = p.Finding.And("%s", held), lag
+		return p
 	case full:
-		p.Finding = p.Finding.And("No vSwitch of the same zone has more than the reserve of free addresses.")
-		p.Ask = say.F("Name a vSwitch of that zone, or another zone, in the annotation %szone-maps, or add a vSwitch to the zone. %s.", ccm.Prefix, own(vpc))
+		p.Finding = p.Finding.And("No vSwitch of the same zone has more free addresses than the reserve.")
+		p.Ask = say.F("In the annotation %szone-maps, name another vSwitch of that zone or another zone. Or add a vSwitch to the zone.", ccm.Prefix)
 	case !c.Policy.VSwitches.ReplaceMissing:
-		p.Ask = say.F("Name vSwitches that exist. %s. The nearest zone map would be: %s. lbremedy writes it by itself where the policy file says vswitches.replaceMissing.", own(vpc), ccm.SetCommand(c.Service, zoneMaps, written))
+		p.Ask = say.F("Name existing vSwitches.").
+			And("The most similar zone map: %s.", ccm.SetCommand(c.Service, zoneMaps, written)).
+			And("lbremedy sets it automatically if vswitches.replaceMissing is set in the policy file.")
 	default:
-		p.Finding = p.Finding.And("Of the same zone, %s.", strings.Join(found, ", "))
+		p.Finding = p.Finding.And("Replacements in the same zones: %s.", strings.Join(found, ", "))
 		p.Steps = []remedy.Step{step.With(c.Service, zoneMaps, written)}
 		p.Claims = claims
+		return p
 	}
+	p.Ask = p.Ask.And("The cluster's own vSwitches: %s.", own)
 	return p
 }
 
-// noRoom answers where no vSwitch can be chosen; held says why, if others hold the
-// room that there is.
-func noRoom(c *remedy.Case, finding, cause string, vpc ccm.VPC, held string) remedy.Plan {
-	p := remedy.Plan{
-		Finding: say.Literal(finding).And("No vSwitch that may be used has more than the reserve of free addresses."),
-		Cause:   cause,
-		Ask:     say.F("Add a vSwitch to the VPC %s and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file; then name it: %s.", vpc.ID, ccm.SetCommand(c.Service, vswitchID, "VSWITCH")),
-	}
-	if held != "" {
-		p.Finding, p.Wait = say.F("%s %s", finding, held), lag
-	}
-	return p
-}
-
-func own(vpc ccm.VPC) string { return "The cluster's own vSwitches: " + vpc.DescribeOwn() }
-
-// holds reports whether the Service still asks for a vSwitch that does not exist.
-// What the controller takes by default can't be read: there only a sync that
-// succeeds is evidence, and the engine has looked for one.
+// holds reports whether the Service still asks for a vSwitch that does not exist. The controller's
+// default cannot be read: there only a successful sync is evidence, and the engine has already checked
+// for one.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil
