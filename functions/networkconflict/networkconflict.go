@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks which load balancer is meant: no load balancer changes its VPC.
+// Remedy asks which load balancer is meant: a load balancer never changes its VPC.
 var Remedy = &remedy.Remedy{
 	Class: "network-conflict",
 	Doc:   doc,
@@ -47,40 +48,40 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if lb == nil {
 		return c.NoBalancer(say.F("its VPC")), nil
 	}
-	n := network{at: lb.VPC}
+	n := network{cluster: cluster.VPC, lb: lb}
 	if lb.CLB != nil {
-		if err := n.readGroups(ctx, c, lb); err != nil {
+		if err := n.readGroups(ctx, c); err != nil {
 			return remedy.Plan{}, err
 		}
 	}
-	finding, seen := n.finding(lb, cluster.VPC)
 	reusable, err := c.Reusable(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	ask := n.ask(c, lb, reusable)
+	finding, seen := n.finding()
+	ask := n.ask(c, reusable)
 	if !seen {
-		ask = fmt.Sprintf("Look in the controller's log what it added to which group: %s. If the load balancer is the wrong one: %s", c.LogQuery(), ask)
+		ask = say.F("Check the controller's log for what it added to which group: %s.", c.LogQuery()).
+			And("If the load balancer is the wrong one, change it as follows.").Then(ask)
 	}
-	return remedy.Plan{Finding: say.Literal(finding), Cause: lb.ID, Ask: say.Literal(ask), Seen: seen}, nil
+	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask, Seen: seen}, nil
 }
 
-// A network is in which VPCs a load balancer and its backends are.
+// A network is the VPCs that a load balancer and its backends are in.
 type network struct {
-	at     string               // VPC of the load balancer; empty for a CLB that faces the internet
-	others map[string][]string  // by the VPC of backends: names of the vServer groups that hold them
-	left   []cloud.VServerGroup // that were made for the Service
+	cluster string // VPC of the cluster
+	lb      *ccm.Instance
+	others  map[string][]string  // by the VPC of backends: names of the vServer groups that hold them; "" is the default group
+	left    []cloud.VServerGroup // created for the Service
 }
 
 // readGroups reads the vServer groups of a CLB and the VPCs of their backends.
-func (n *network) readGroups(ctx context.Context, c *remedy.Case, lb *ccm.Instance) error {
+func (n *network) readGroups(ctx context.Context, c *remedy.Case) error {
 	n.others = map[string][]string{}
-	for _, b := range lb.CLB.Backends {
-		n.holds(b.VPC, "the default group")
-	}
-	groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
+	n.hold("", n.lb.CLB.Backends)
+	groups, err := c.Cloud.SLB.VServerGroups(ctx, n.lb.ID)
 	if err != nil {
-		return fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
+		return fmt.Errorf("list vServer groups of %s: %w", n.lb.ID, err)
 	}
 	for _, g := range groups {
 		if t, ok := ccm.ParseTrace(g.Name); ok && t.Of(c.Service, c.Cluster) {
@@ -88,87 +89,97 @@ func (n *network) readGroups(ctx context.Context, c *remedy.Case, lb *ccm.Instan
 		}
 		whole, err := c.Cloud.SLB.VServerGroup(ctx, g.ID)
 		if errors.Is(err, cloud.ErrNotFound) {
-			continue // it went meanwhile
+			continue // it was deleted in the meantime
 		}
 		if err != nil {
 			return fmt.Errorf("describe vServer group %s: %w", g.ID, err)
 		}
-		for _, b := range whole.Backends {
-			n.holds(b.VPC, g.Name)
-		}
+		n.hold(g.Name, whole.Backends)
 	}
 	return nil
 }
 
-func (n *network) holds(vpc, group string) {
-	if vpc != "" && !slices.Contains(n.others[vpc], group) {
-		n.others[vpc] = append(n.others[vpc], group)
-	}
-}
-
-// finding says which VPCs don't fit, and whether any can be seen that does not.
-func (n *network) finding(lb *ccm.Instance, cluster string) (text string, seen bool) {
-	what := fmt.Sprintf("the %s %s", lb.Kind(), lb.ID)
-	if n.at != "" && n.at != cluster {
-		return fmt.Sprintf("The nodes of the cluster are in the VPC %s, and %s is in %s: its backends have to be in that one.", cluster, what, n.at), true
-	}
-	var foreign []string
-	for vpc, groups := range n.others {
-		if vpc != cluster {
-			slices.Sort(groups)
-			foreign = append(foreign, fmt.Sprintf("%s (%s)", vpc, strings.Join(groups, ", ")))
+// hold notes the VPCs of the backends in a group.
+func (n *network) hold(group string, backends []cloud.Backend) {
+	for _, b := range backends {
+		if b.VPC != "" && !slices.Contains(n.others[b.VPC], group) {
+			n.others[b.VPC] = append(n.others[b.VPC], group)
 		}
 	}
-	slices.Sort(foreign)
-	if len(foreign) > 0 {
-		return fmt.Sprintf("The nodes of the cluster are in the VPC %s, and %s has backends in %s already: all backends of a load balancer have to be in one VPC.", cluster, what, strings.Join(foreign, " and ")), true
-	}
-	where := "is in it"
-	switch {
-	case n.at == "" && lb.AddressType == "internet":
-		where = "faces the internet and has no backend of another VPC"
-	case n.at == "":
-		where = "is in the classic network, or the API does not say in which VPC it is, and has no backend of another VPC"
-	}
-	return fmt.Sprintf("The nodes of the cluster are in the VPC %s, and %s %s: the conflict is not with a VPC that can be seen.", cluster, what, where), false
 }
 
-// ask says which load balancers would do, and what stays behind.
-func (n *network) ask(c *remedy.Case, lb *ccm.Instance, reusable []ccm.Instance) string {
+// finding returns which VPCs conflict, and whether any conflict can be seen.
+func (n *network) finding() (text say.Text, seen bool) {
+	text = say.F("The nodes of the cluster are in the VPC %s.", n.cluster)
+	kind, id := n.lb.Kind(), n.lb.ID
+	if n.lb.VPC != "" && n.lb.VPC != n.cluster {
+		return text.And("The %s %s is in %s, so its backends must be there, too.", kind, id, n.lb.VPC), true
+	}
+	var foreign []say.Text
+	for _, vpc := range slices.Sorted(maps.Keys(n.others)) {
+		groups := slices.Sorted(slices.Values(n.others[vpc]))
+		switch {
+		case vpc == n.cluster:
+		case groups[0] != "":
+			foreign = append(foreign, say.F("%s (%s)", vpc, strings.Join(groups, ", ")))
+		case len(groups) == 1:
+			foreign = append(foreign, say.F("%s (the default group)", vpc))
+		default:
+			foreign = append(foreign, say.F("%s (the default group, %s)", vpc, strings.Join(groups[1:], ", ")))
+		}
+	}
+	switch {
+	case len(foreign) > 0:
+		return text.And("The %s %s already has backends in another VPC: %s.", kind, id, say.Clauses(foreign, len(foreign))).
+			And("All backends of a load balancer must be in one VPC."), true
+	case n.lb.VPC != "":
+		text = text.And("The %s %s is in it, too.", kind, id)
+	case n.lb.AddressType == "internet":
+		text = text.And("The %s %s faces the internet and has no backend in another VPC.", kind, id)
+	default:
+		text = text.And("The %s %s is in the classic network, or the API does not say in which VPC it is. It has no backend in another VPC.", kind, id)
+	}
+	return text.And("No conflicting VPC can be seen."), false
+}
+
+// ask returns how the Service gets another load balancer, and what to clean up afterwards.
+func (n *network) ask(c *remedy.Case, reusable []ccm.Instance) say.Text {
 	var ids []string
 	for _, r := range reusable {
-		if r.ID == lb.ID {
-			continue
+		if r.ID != n.lb.ID {
+			ids = append(ids, fmt.Sprintf("%s (%s)", r.ID, r.Address))
 		}
-		ids = append(ids, fmt.Sprintf("%s (%s)", r.ID, r.Address))
 	}
-	free := "No load balancer of the cluster's VPC is free to be reused: make one there first."
+	free := say.F("No load balancer in the cluster's VPC is free for reuse: create one there first.")
 	if len(ids) > 0 {
-		free = fmt.Sprintf("In use by nobody, as far as can be seen, are %s.", strings.Join(ids, ", "))
+		free = say.F("These seem to be unused: %s.", strings.Join(ids, ", "))
 	}
-	named, _ := ccm.Annotation(c.Service, "id")
-	var ways []string
-	switch {
+	address := ccm.Address(c.Service)
+	var ask say.Text
+	switch named, _ := ccm.Annotation(c.Service, "id"); {
 	case named == "":
-		then := "The controller then makes another one."
+		ask = say.F("The Service names no load balancer. The controller found this one by its tag or name, and deletes it together with the Service.").
+			And("If a person added the tag or the name, remove it: %s.", c.UntagCommand(n.lb.ID, ccm.NameTag))
 		if ccm.Synced(c.Service) {
-			then = fmt.Sprintf("Only then delete the Service, which is bound to the address %s, and create it again: the controller makes another one, with another address.", ccm.Address(c.Service))
+			ask = ask.And("Only then delete and recreate the Service, which is bound to the address %s.", address).
+				And("The controller creates another load balancer, with another address.")
+		} else {
+			ask = ask.And("The controller then creates another one.")
 		}
-		ways = append(ways, fmt.Sprintf("The Service names no load balancer: the controller found this one by its tag or name, and deletes it with the Service. If a person put them on it, take them off: %s. %s",
-			c.UntagCommand(lb.ID, ccm.NameTag), then))
 	case ccm.Synced(c.Service):
-		ways = append(ways, fmt.Sprintf("The Service is bound to the address %s, and never moves: delete it and create it again, with the annotation %s of a load balancer in the cluster's VPC, or without it, and the controller makes one. Its address changes. %s",
-			ccm.Address(c.Service), ccm.AnnotationKey(c.Service, "id"), free))
+		ask = say.F("Delete and recreate the Service: it is bound to the address %s and never moves. Its address changes.", address).
+			And("Let the annotation %s name a load balancer in the cluster's VPC, or remove it to have the controller create one.",
+				ccm.AnnotationKey(c.Service, "id")).Then(free)
 	default:
-		ways = append(ways, fmt.Sprintf("Reuse a load balancer of the cluster's VPC: %s. %s Or let the controller make one: %s.",
-			ccm.SetCommand(c.Service, "id", "ID"), free, ccm.RemoveCommand(c.Service, "id")))
+		ask = say.F("Reuse a load balancer in the cluster's VPC: %s.", ccm.SetCommand(c.Service, "id", "ID")).Then(free).
+			And("Or let the controller create one: %s.", ccm.RemoveCommand(c.Service, "id"))
 	}
 	if len(n.left) > 0 {
-		var left []string
+		var left []say.Text
 		for _, g := range n.left {
-			left = append(left, fmt.Sprintf("the vServer group %s, aliyun slb DeleteVServerGroup --RegionId %s --VServerGroupId %s", g.Name, c.Cloud.Region(), g.ID))
+			left = append(left, say.F("%s with aliyun slb DeleteVServerGroup --RegionId %s --VServerGroupId %s", g.Name, c.Cloud.Region(), g.ID))
 		}
-		ways = append(ways, fmt.Sprintf("Afterwards delete what was made for this Service on %s: %s.", lb.ID, remedy.List(left, 5)))
+		ask = ask.And("Afterwards, delete what is left of this Service on %s. Its vServer groups: %s.", n.lb.ID, say.Clauses(left, 5))
 	}
-	return strings.Join(ways, " ")
+	return ask
 }
