@@ -4,7 +4,6 @@ package badannotation
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -18,7 +17,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy names the annotation and what it takes. It sets it right only where that
+// Remedy names the annotation and the values that it takes. It corrects the value only if that
 // can mean nothing but what the load balancer has.
 var Remedy = &remedy.Remedy{
 	Class: "bad-annotation",
@@ -44,7 +43,7 @@ var Remedy = &remedy.Remedy{
 	StillFails:  holds,
 }
 
-// Names of the annotations that can be set right by themselves.
+// Short names of the annotations that real and repair treat specially.
 const (
 	bandwidth    = "bandwidth"
 	zoneMaps     = "zone-maps"
@@ -54,15 +53,19 @@ const (
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	all := faults(c)
-	blamed := slices.DeleteFunc(slices.Clone(all), func(f fault) bool { return !f.named(c.Event.Message) })
-	if len(blamed) == 0 {
+	i := slices.IndexFunc(all, func(f fault) bool { return f.named(c.Event.Message) })
+	if i < 0 {
+		finding := say.F("The controller cannot read an annotation. It says: %s.", c.Said())
+		if len(all) == 0 {
+			finding = finding.And("The annotations whose allowed values lbremedy knows are all valid.")
+		}
 		return remedy.Plan{
-			Finding: say.F("The controller can't read an annotation, and says: %s. %s", c.Said(), others(all, "None of those whose values are known here is meant")),
-			Ask:     say.F("Set the annotation that the message is about to a value that the controller takes. The full message is in its log: %s.", c.LogQuery()),
+			Finding: finding.Then(others(all)),
+			Ask: say.F("Set the annotation in the message to a value that the controller accepts.").
+				And("Check the controller's log for the full message: %s.", c.LogQuery()),
 		}, nil
 	}
-	f := blamed[0]
-	note := others(slices.DeleteFunc(all, func(o fault) bool { return o.Name == f.Name }), "")
+	f := all[i]
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return remedy.Plan{}, err
@@ -71,46 +74,47 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	finding := f.String()
+	plan := remedy.Plan{
+		Finding: f.text(),
+		Note:    others(slices.DeleteFunc(all, func(o fault) bool { return o.Name == f.Name })),
+	}
 	if is != "" {
-		finding += fmt.Sprintf(" The %s %s has %s.", lb.Kind(), lb.ID, is)
+		plan.Finding = plan.Finding.And("The %s %s has %s.", lb.Kind(), lb.ID, is)
 	}
 	if fixed, ok := repair(f, is); ok {
-		return remedy.Plan{
-			Finding: say.Literal(finding).And("Nothing else can be meant."),
-			Note:    say.Literal(note),
-			Steps:   []remedy.Step{step.With(c.Service, f.Name, fixed)},
-		}, nil
+		plan.Finding = plan.Finding.And("The annotation can mean nothing else.")
+		plan.Steps = []remedy.Step{step.With(c.Service, f.Name, fixed)}
+		return plan, nil
 	}
-	ask := fmt.Sprintf("Set the annotation to what is meant: %s.", ccm.SetCommand(c.Service, f.Name, "VALUE"))
+	plan.Ask = say.F("Set the annotation to the intended value: %s.", ccm.SetCommand(c.Service, f.Name, "VALUE"))
 	switch {
 	case is != "":
-		ask += fmt.Sprintf(" To leave the load balancer as it is: %s.", ccm.SetCommand(c.Service, f.Name, is))
+		plan.Ask = plan.Ask.And("To keep the load balancer as it is: %s.", ccm.SetCommand(c.Service, f.Name, is))
 	case f.Name == zoneMaps:
-		could, err := suggest(ctx, c)
+		zones, err := suggest(ctx, c)
 		if err != nil {
 			return remedy.Plan{}, err
 		}
-		ask += " " + could
+		plan.Ask = plan.Ask.Then(zones)
 	default:
-		ask += fmt.Sprintf(" Or remove it: %s.", ccm.RemoveCommand(c.Service, f.Name))
+		plan.Ask = plan.Ask.And("Or remove it: %s.", ccm.RemoveCommand(c.Service, f.Name))
 	}
-	return remedy.Plan{Finding: say.Literal(finding), Ask: say.Literal(ask), Note: say.Literal(note)}, nil
+	return plan, nil
 }
 
-// A fault is an annotation that the controller does not take as it stands.
+// A fault is an annotation with a value that the controller does not accept.
 type fault struct {
 	ccm.ValueRule
 	value string
 	there bool
 }
 
-// String says what is wrong, as a sentence.
-func (f fault) String() string {
+// text says what is wrong.
+func (f fault) text() say.Text {
 	if !f.there {
-		return fmt.Sprintf("The annotation %s is missing. It takes %s.", f.Name, f.Allowed)
+		return say.F("The annotation %s is missing. It takes %s.", f.Name, f.Allowed)
 	}
-	return fmt.Sprintf("The annotation %s is %s. It takes %s.", f.Name, ccm.Quote(f.value), f.Allowed)
+	return say.F("The annotation %s is %s. It takes %s.", f.Name, ccm.Quote(f.value), f.Allowed)
 }
 
 // named reports whether a message of the controller is about the annotation.
@@ -119,7 +123,7 @@ func (f fault) named(message string) bool {
 	return slices.ContainsFunc(f.Calls, func(call string) bool { return strings.Contains(folded, call) })
 }
 
-// faults returns what is wrong with the annotations of the case's Service.
+// faults returns the faulty annotations of the case's Service.
 func faults(c *remedy.Case) []fault {
 	network := ccm.NLB(c.Service)
 	id, _ := ccm.Annotation(c.Service, "id")
@@ -139,23 +143,20 @@ func faults(c *remedy.Case) []fault {
 	return out
 }
 
-// others says what else is wrong, as a sentence; the words for nothing otherwise.
-func others(list []fault, nothing string) string {
+// others names further annotations that the controller may not accept.
+func others(list []fault) say.Text {
 	if len(list) == 0 {
-		if nothing == "" {
-			return ""
-		}
-		return nothing + "."
+		return nil
 	}
-	var parts []string
+	var parts []say.Text
 	for _, f := range list {
-		parts = append(parts, fmt.Sprintf("%s is %s and takes %s", f.Name, ccm.Quote(f.value), f.Allowed))
+		parts = append(parts, say.F("%s is %s and takes %s", f.Name, ccm.Quote(f.value), f.Allowed))
 	}
-	return "Other annotations have values that the documentation does not list: " + strings.Join(parts, "; ") + "."
+	return say.F("Other annotations have values that the documentation does not list: %s.", say.Clauses(parts, len(parts)))
 }
 
-// holds reports whether the annotation that the failure names is still wrong. Where
-// it names none that is known here, nobody but the controller can tell.
+// holds reports whether the annotation that the failure names is still wrong. If lbremedy
+// does not know that annotation, only the controller can tell.
 func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	known := false
 	for _, r := range ccm.ValueRules() {

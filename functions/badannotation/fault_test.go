@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// Each annotation has one rule for each kind of load balancer, which says what it takes.
+// TestRules: each annotation has one rule for each kind of load balancer.
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range ccm.ValueRules() {
@@ -50,7 +50,7 @@ func service(network bool, name, value string) *remedy.Case {
 	return &remedy.Case{View: ccm.View{Service: svc}}
 }
 
-// What the documentation lists is taken, and nothing like it.
+// TestFaults accepts the documented values and no similar ones.
 func TestFaults(t *testing.T) {
 	for name, values := range map[string][2][]string{
 		"bandwidth":                {{"1", "5120"}, {"0", "5121", "10M", " 10", "1e2", "0x10", strings.Repeat("9", 100)}},
@@ -70,7 +70,7 @@ func TestFaults(t *testing.T) {
 	} {
 		for _, v := range append(values[0], "") {
 			if got := faults(service(false, name, v)); len(got) > 0 {
-				t.Errorf("%s=%s: %s", name, v, got[0])
+				t.Errorf("%s=%s: %s", name, v, got[0].text())
 			}
 		}
 		for _, v := range values[1] {
@@ -89,7 +89,7 @@ func TestFaults(t *testing.T) {
 	} {
 		for _, v := range values[0] {
 			if got := faults(service(true, name, v)); len(got) > 0 {
-				t.Errorf("NLB: %s=%s: %s", name, v, got[0])
+				t.Errorf("NLB: %s=%s: %s", name, v, got[0].text())
 			}
 		}
 		for _, v := range values[1] {
@@ -100,7 +100,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A value is set right only where it can mean nothing but what there is.
+// TestRepair corrects a value only if it can mean nothing but what the load balancer has.
 func TestRepair(t *testing.T) {
 	const zones = "cn-a:vsw-1,cn-b:vsw-2"
 	for _, tt := range []struct {
@@ -157,7 +157,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// A message names an annotation by its key, or as the controller's code does.
+// TestNamed: a message names an annotation by its key or by its name in the controller's code.
 func TestNamed(t *testing.T) {
 	for message, want := range map[string]string{
 		"Annotation service.beta.kubernetes.io/alicloud-loadbalancer-health-check-timeout must be integer, but got [x]": "health-check-timeout",

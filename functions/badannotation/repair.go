@@ -11,10 +11,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// mendable returns the names of the annotations of which real can say what the load
-// balancer has: nothing else is ever set right.
+// mendable returns the names of the annotations for which real can read the load balancer's
+// setting. No other annotation is corrected.
 func mendable() []string {
 	var names []string
 	for _, r := range ccm.ValueRules() {
@@ -32,8 +33,8 @@ func mendable() []string {
 	return names
 }
 
-// real returns what the load balancer has in place of what the annotation asks
-// for, as the annotation would say it; empty if there is none, or no one value.
+// real returns the load balancer's setting in the form of the annotation. It is empty if there
+// is none, or more than one.
 func real(ctx context.Context, c *remedy.Case, lb *ccm.Instance, f fault) (string, error) {
 	switch {
 	case lb == nil:
@@ -62,7 +63,7 @@ func real(ctx context.Context, c *remedy.Case, lb *ccm.Instance, f fault) (strin
 	return "", nil
 }
 
-// ofListeners returns what the listeners for the Service's ports have: all the same.
+// ofListeners returns the setting that the listeners of the Service's ports share.
 func ofListeners(c *remedy.Case, listeners []cloud.Listener, f fault) string {
 	var pairs, forwards, values []string
 	for _, l := range listeners {
@@ -88,7 +89,7 @@ func ofListeners(c *remedy.Case, listeners []cloud.Listener, f fault) string {
 	return values[0]
 }
 
-// ofPorts returns the pairs of protocol and port that are of ports of the Service.
+// ofPorts returns the pairs of protocol and port for ports of the Service.
 func ofPorts(c *remedy.Case, pairs []string) string {
 	pairs = slices.DeleteFunc(pairs, func(pair string) bool {
 		_, port, _ := strings.Cut(pair, ":")
@@ -106,42 +107,41 @@ func serves(c *remedy.Case, port string) bool {
 	return false
 }
 
-// Values that leave no doubt what is meant.
+// Values whose meaning is clear.
 var (
 	measure = regexp.MustCompile(`^\s*(\d{1,9})(?:\.0+)?\s*([A-Za-z/]*)\s*$`) // "10 Mbps", "2s", "5.0"
 	item    = regexp.MustCompile(`[A-Za-z]+-[A-Za-z0-9-]+|[A-Za-z]+|\d+`)
 )
 
-// spelled are the ways in which people write the unit that a rule has, in lower
-// case. Any other, such as minutes or Gbit/s, means another number.
+// spelled are the ways in which people write the unit of a rule, in lower case. With any other
+// unit, such as minutes or Gbit/s, the number would be different.
 var spelled = map[string][]string{
 	"Mbit/s":  {"m", "mb", "mbit", "mbits", "mbps", "mb/s", "mbit/s", "mbits/s"},
 	"seconds": {"s", "sec", "secs", "second", "seconds"},
 }
 
-// repair returns the annotation's value as the controller takes it, if what stands
-// there can mean nothing but what the load balancer has. Then nothing changes but
-// that the controller can read it.
+// repair returns a value that the controller accepts, if the current one can mean nothing but
+// what the load balancer has. The new value changes nothing on the load balancer.
 func repair(f fault, is string) (string, bool) {
 	switch {
 	case is == "":
 		return "", false
 	case f.Name == zoneMaps && !f.there:
-		return is, true // what the load balancer has is all that can be asked for
+		return is, true // the annotation can ask for nothing but what the load balancer has
 	case f.Name == zoneMaps:
 		return is, allOf(items(f.value), items(is)) && names(f.value, is)
 	case f.Name == protocolPort:
 		return is, slices.Equal(pairs(f.value), pairs(is))
 	case f.Name == forwardPort:
-		// From which port to which: turned around it means something else.
+		// The order matters: from which port to which.
 		return is, slices.Equal(item.FindAllString(f.value, -1), item.FindAllString(is, -1))
 	}
 	m := measure.FindStringSubmatch(f.value)
 	return is, m != nil && m[1] == is && (m[2] == "" || slices.Contains(spelled[f.Unit], strings.ToLower(m[2])))
 }
 
-// pairs returns the names and numbers in a value two by two, sorted, in lower case:
-// which protocol is of which port.
+// pairs returns the names and numbers in a value two by two, sorted, in lower case: each
+// protocol with its port.
 func pairs(value string) []string {
 	var list []string
 	for pair := range slices.Chunk(item.FindAllString(strings.ToLower(value), -1), 2) {
@@ -159,12 +159,12 @@ func items(value string) []string {
 	return list
 }
 
-// allOf reports whether there are some, and each is among the others.
+// allOf reports whether some is not empty and all contains each of them.
 func allOf(some, all []string) bool {
 	return len(some) > 0 && !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// names reports whether a value names each pair of a zone map, by zone or vSwitch.
+// names reports whether a value names each pair of a zone map, by its zone or its vSwitch.
 func names(value, zones string) bool {
 	have := items(value)
 	for pair := range strings.SplitSeq(zones, ",") {
@@ -175,15 +175,15 @@ func names(value, zones string) bool {
 	return true
 }
 
-// suggest names zone maps of the cluster's vSwitches, for an NLB that is to be made.
-func suggest(ctx context.Context, c *remedy.Case) (string, error) {
+// suggest proposes zone maps for a new NLB from the cluster's vSwitches.
+func suggest(ctx context.Context, c *remedy.Case) (say.Text, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
-		return "", fmt.Errorf("describe the cluster: %w", err)
+		return nil, fmt.Errorf("describe the cluster: %w", err)
 	}
 	vsws, err := c.Cloud.VPC.VSwitches(ctx, cluster.VPC)
 	if err != nil {
-		return "", fmt.Errorf("list vSwitches of %s: %w", cluster.VPC, err)
+		return nil, fmt.Errorf("list vSwitches of %s: %w", cluster.VPC, err)
 	}
 	best := map[string]cloud.VSwitch{}
 	for _, v := range vsws {
@@ -198,7 +198,7 @@ func suggest(ctx context.Context, c *remedy.Case) (string, error) {
 		}
 	}
 	if len(pairs) < 2 {
-		return "An NLB needs vSwitches in two zones, and the cluster has them in fewer: add one.", nil
+		return say.F("An NLB needs vSwitches in two zones, but the cluster has them in fewer: add one."), nil
 	}
-	return fmt.Sprintf("The cluster's own vSwitches with most free addresses, one a zone, are %s; an NLB needs two zones.", strings.Join(pairs, ",")), nil
+	return say.F("The cluster's vSwitches with the most free addresses, one per zone, are %s. An NLB needs two zones.", strings.Join(pairs, ",")), nil
 }
