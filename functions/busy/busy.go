@@ -17,7 +17,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy waits: what is under way ends by itself. While it waits it calls no API.
+// Remedy waits for the operation in progress to end. It calls no API while it waits.
 var Remedy = &remedy.Remedy{
 	Class: "busy",
 	Doc:   doc,
@@ -44,26 +44,26 @@ var Remedy = &remedy.Remedy{
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	why := causeOf(c.Event.Message)
 	if !c.Lasts() {
-		return remedy.Plan{Finding: say.Literal(why.finding).And("It ends by itself, and the controller tries again."), Wait: c.PollInterval()}, nil
+		return remedy.Plan{Finding: why.finding.And("It ends without intervention, and the controller retries."), Wait: c.PollInterval()}, nil
 	}
 	state, err := state(ctx, c)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	return remedy.Plan{
-		Finding: say.F("%s It has not ended within 15 minutes; the message is %s. %s", why.finding, c.Said(), state),
-		Ask:     say.F("%s The controller's log has the API and the request ID: %s.", why.ask, c.LogQuery()),
+		Finding: why.finding.And("This has lasted more than 15 minutes. The message is %s.", c.Said()).Then(state),
+		Ask:     why.ask.And("The controller's log has the API and the request ID: %s.", c.LogQuery()),
 	}, nil
 }
 
 // bracket is where the controller names the load balancer in its message.
 var bracket = regexp.MustCompile(`load balancer \[((?:lb|nlb)-[0-9A-Za-z]{1,64})\]`)
 
-// state says, as sentences, how the load balancer and its listeners stand.
-func state(ctx context.Context, c *remedy.Case) (string, error) {
+// state describes the load balancer and its listeners.
+func state(ctx context.Context, c *remedy.Case) (say.Text, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	id := c.Service.Labels[ccm.BalancerLabel]
 	if m := bracket.FindStringSubmatch(c.Event.Message); id == "" && m != nil {
@@ -71,53 +71,51 @@ func state(ctx context.Context, c *remedy.Case) (string, error) {
 	}
 	if lb == nil && id != "" {
 		if lb, err = c.Named(ctx, id); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	var status string
-	var all int
-	var idle []string
 	switch {
 	case lb == nil && id != "":
-		return fmt.Sprintf("The API knows no load balancer %s.", ccm.Quote(id)), nil
+		return say.F("The API finds no load balancer %s.", ccm.Quote(id)), nil
 	case lb == nil:
-		return fmt.Sprintf("No load balancer of the Service was found, neither by the tag %s=%[2]s nor by the name %[2]s.", ccm.NameTag, ccm.DefaultName(c.Service)), nil
+		return say.F("Neither the tag %[1]s=%[2]s nor the name %[2]s finds exactly one load balancer of the Service.", ccm.NameTag, ccm.DefaultName(c.Service)), nil
 	case lb.NLB != nil:
-		status = lb.NLB.Status
 		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
 		if err != nil {
-			return "", fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 		}
-		all = len(listeners)
+		var idle []say.Text
 		for _, l := range listeners {
 			if l.Status != "Running" {
-				idle = append(idle, fmt.Sprintf("%s:%d is %q", l.Protocol, l.Port, l.Status))
+				idle = append(idle, say.F("%s:%d is %q", l.Protocol, l.Port, l.Status))
 			}
 		}
-	default:
-		status = lb.CLB.Status
-		listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
-		if err != nil {
-			return "", fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-		}
-		all = len(listeners)
-		for _, l := range listeners {
-			if l.Status != "running" {
-				idle = append(idle, fmt.Sprintf("%s:%d is %q", l.Protocol, l.Port, l.Status))
-			}
+		return describe(lb.ID, lb.NLB.Status, len(listeners), idle), nil
+	}
+	listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+	}
+	var idle []say.Text
+	for _, l := range listeners {
+		if l.Status != "running" {
+			idle = append(idle, say.F("%s:%d is %q", l.Protocol, l.Port, l.Status))
 		}
 	}
-	text := fmt.Sprintf("The load balancer %s is %q", lb.ID, status)
-	switch {
-	case all == 0:
-		text += " and has no listeners."
-	case len(idle) == 0:
-		text += ", and all its listeners are running."
-	default:
-		text += fmt.Sprintf(", and of its listeners %s.", remedy.List(idle, 5))
-	}
-	if lb.CLB != nil && status == "locked" {
-		text += " Alibaba Cloud has locked it, mostly for an overdue payment."
+	text := describe(lb.ID, lb.CLB.Status, len(listeners), idle)
+	if lb.CLB.Status == "locked" {
+		text = text.And("Alibaba Cloud has locked it, usually because of an overdue payment.")
 	}
 	return text, nil
+}
+
+// describe says which of the load balancer's listeners are not running.
+func describe(id, status string, listeners int, idle []say.Text) say.Text {
+	switch {
+	case listeners == 0:
+		return say.F("The load balancer %s is %q and has no listeners.", id, status)
+	case len(idle) == 0:
+		return say.F("The load balancer %s is %q, and all its listeners are running.", id, status)
+	}
+	return say.F("The load balancer %s is %q. Listeners that are not running: %s.", id, status, say.Clauses(idle, 5))
 }

@@ -1,53 +1,61 @@
 package busy
 
-import "strings"
+import (
+	"slices"
+	"strings"
 
-// A cause is what is under way.
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// A cause is an operation that keeps the API from accepting another.
 type cause struct {
-	texts        []string // in the message, in lower case
-	finding, ask string
+	texts        []string // parts of the message, in lower case
+	finding, ask say.Text
 }
 
 var causes = []cause{
 	{
 		[]string{"token is processing", "tokenisprocessing"},
-		"An earlier request with the same client token is still being processed.",
-		"The controller keeps the token of a creation in its memory. If the load balancer was deleted by hand, restart the controller so that it takes a new token: kubectl -n kube-system rollout restart daemonset cloud-controller-manager; on a managed cluster ask Alibaba Cloud to, or create the Service again under another name.",
+		say.F("An earlier request with the same client token is still being processed."),
+		say.F("The controller keeps the client token of a creation in memory.").
+			And("If someone deleted the load balancer by hand, restart the controller to give it a new token: %s.",
+				"kubectl -n kube-system rollout restart daemonset cloud-controller-manager").
+			And("On a managed cluster, ask Alibaba Cloud to restart it, or recreate the Service under another name."),
 	},
 	{
 		[]string{"the lock ", "conflict.lock"},
-		"Another operation holds the lock of the resource.",
-		"Look for who else changes the load balancer all the time: a second controller, Terraform, a person. If nobody does, open a ticket with Alibaba Cloud.",
+		say.F("Another operation holds the lock of the resource."),
+		say.F("Find out who else keeps changing the load balancer: a second controller, Terraform, a person.").
+			And("If nobody does, open a ticket with Alibaba Cloud."),
 	},
 	{
 		[]string{"in creating status", "loadbalancer is creating", "resourceincreating.loadbalancer"},
-		"The NLB of the Service is still being created.",
-		"Look at the NLB in the console. If its creation hangs, open a ticket with Alibaba Cloud with its ID.",
+		say.F("The NLB of the Service is still being created."),
+		say.F("Check the NLB in the console. If its creation hangs, open a ticket with Alibaba Cloud and give its ID."),
 	},
 	{
 		[]string{"status of the listener", "listenerstatusnotsupport", "incorrectstatus", "] is incorrect"},
-		"The resource is in a state in which it can't be changed.",
-		"Look at the load balancer and its listeners in the console. Start a listener that somebody has stopped; if one stays between two states, open a ticket with Alibaba Cloud.",
+		say.F("The resource is in a state in which it cannot be changed."),
+		say.F("Check the load balancer and its listeners in the console. If someone has stopped a listener, start it.").
+			And("If a listener stays between two states, open a ticket with Alibaba Cloud."),
 	},
 	{
 		[]string{"temporary failure of the server"},
-		"The API of Alibaba Cloud failed for a reason of its own.",
-		"Look at the status page of Alibaba Cloud for the region, and open a ticket with the request ID.",
+		say.F("The API of Alibaba Cloud had an internal failure."),
+		say.F("Check the status page of Alibaba Cloud for the region, and open a ticket with the request ID."),
 	},
 }
 
-// causeOf returns what the message says is under way.
+// causeOf returns the cause that the message names.
 func causeOf(message string) cause {
 	message = strings.ToLower(message)
-	for _, why := range causes {
-		for _, text := range why.texts {
-			if strings.Contains(message, text) {
-				return why
-			}
-		}
+	in := func(text string) bool { return strings.Contains(message, text) }
+	if i := slices.IndexFunc(causes, func(why cause) bool { return slices.ContainsFunc(why.texts, in) }); i >= 0 {
+		return causes[i]
 	}
 	return cause{
-		finding: "An earlier change of the load balancer is still being carried out, or the API is busy.",
-		ask:     "Look at the load balancer in the console for an operation that does not end, and for who else changes it. If there is none, open a ticket with Alibaba Cloud.",
+		finding: say.F("An earlier change of the load balancer is still in progress, or the API is busy."),
+		ask: say.F("Check the load balancer in the console for an operation that does not end, and for others who change it.").
+			And("If there are none, open a ticket with Alibaba Cloud."),
 	}
 }
