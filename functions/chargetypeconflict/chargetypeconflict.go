@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy takes the wish for a spec back, so that the Service syncs again.
+// Remedy stops asking for a spec. The Service then syncs again.
 var Remedy = &remedy.Remedy{
 	Class: "charge-type-conflict",
 	Doc:   doc,
@@ -33,19 +33,20 @@ var Remedy = &remedy.Remedy{
 	StillFails:  holds,
 }
 
-// Short names of the annotations that say how a CLB pays, and how large it is if
-// it pays by that. Letter case counts.
+// Short names of the annotations for the billing of a CLB, and for its size if it is billed by
+// size. Their values are case-sensitive.
 const (
 	chargeType = "instance-charge-type"
 	spec       = "spec"
 )
 
-// byLCU is the charge type from which no way leads back to another.
+// byLCU is the charge type that never changes back to another.
 const byLCU = "PayByCLCU"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if ccm.NLB(c.Service) {
-		return remedy.WrongController(say.F("The event is about the charge type of a CLB, and the Service is served by an NLB, which has none to choose.")), nil
+		return remedy.WrongController(say.F("The Event is about the charge type of a CLB, but an NLB serves this Service.").
+			And("NLBs have no charge type to choose.")), nil
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
@@ -54,69 +55,64 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if lb == nil {
 		return c.NoBalancer(say.F("its charge type and spec")), nil
 	}
-	asked := wishes(c)
-	if lb.CLB.ChargeType != byLCU {
-		return remedy.Plan{
-			Finding: say.F("The CLB %s pays %s (%s), and the annotations ask for %s. Only a change from %s is known to be impossible, and this is none.", lb.ID, pays(lb.CLB), lb.CLB.PayType, asked, byLCU),
-			Ask:     say.F("Look up in the controller's log which change the API refused, and why: %s. A subscription (PrePay) changes in the console alone. To take the wishes back: %s.", c.LogQuery(), takeBack(c)),
-		}, nil
-	}
+	return decide(c, lb.CLB), nil
+}
+
+// decide returns the plan for the Service's CLB.
+func decide(c *remedy.Case, lb *cloud.LoadBalancer) remedy.Plan {
+	var asked, commands []string
 	var edits []step.Edit
-	if want, _ := ccm.Annotation(c.Service, chargeType); want != "" && want != byLCU {
-		edits = append(edits, step.With(c.Service, chargeType, byLCU))
+	for _, name := range []string{chargeType, spec} {
+		v, ok := ccm.Annotation(c.Service, name)
+		if !ok {
+			continue
+		}
+		commands = append(commands, ccm.RemoveCommand(c.Service, name))
+		if v != "" {
+			asked = append(asked, name+"="+ccm.Quote(v))
+		}
+		switch {
+		case name == spec:
+			edits = append(edits, step.Without(c.Service, spec))
+		case v != "" && v != byLCU:
+			edits = append(edits, step.With(c.Service, chargeType, byLCU))
+		}
 	}
-	if _, ok := ccm.Annotation(c.Service, spec); ok {
-		edits = append(edits, step.Without(c.Service, spec))
+	asks := say.F("The annotations ask for %s.", strings.Join(asked, ", "))
+	if lb.ChargeType != byLCU {
+		return remedy.Plan{
+			Finding: billing(lb).Then(asks).And("Only a change from %s is known to be impossible.", byLCU),
+			Ask: say.F("Check the controller's log for the change that the API refused, and why: %s.", c.LogQuery()).
+				And("A subscription (PrePay) can be changed only in the console. To stop asking for a change: %s.", strings.Join(commands, "; ")),
+		}
 	}
 	return remedy.Plan{
-		Finding: say.F("The CLB %s pays by LCU (%s), and the annotations ask for %s. No way leads from there to a spec.", lb.ID, byLCU, asked),
-		Note:    say.F("Nothing changes on the load balancer: by LCU it has no spec, and grows with its load."),
+		Finding: say.F("The CLB %s is billed by LCU (%s).", lb.ID, byLCU).Then(asks).And("A CLB cannot change from LCU back to a spec."),
+		Note:    say.F("Nothing changes on the load balancer: billed by LCU, it has no spec and scales with its load."),
 		Steps:   []remedy.Step{step.Together(edits...)},
-	}, nil
-}
-
-// wishes returns what the annotations ask for, for a sentence.
-func wishes(c *remedy.Case) string {
-	var out []string
-	for _, name := range []string{chargeType, spec} {
-		if v, _ := ccm.Annotation(c.Service, name); v != "" {
-			out = append(out, name+" "+ccm.Quote(v))
-		}
 	}
-	return strings.Join(out, " and ")
 }
 
-// takeBack returns the commands by which a person removes the annotations.
-func takeBack(c *remedy.Case) string {
-	var out []string
-	for _, name := range []string{chargeType, spec} {
-		if _, ok := ccm.Annotation(c.Service, name); ok {
-			out = append(out, ccm.RemoveCommand(c.Service, name))
-		}
-	}
-	return strings.Join(out, "; ")
-}
-
-func pays(lb *cloud.LoadBalancer) string {
+// billing says how a CLB that is not billed by LCU is billed.
+func billing(lb *cloud.LoadBalancer) say.Text {
 	switch {
 	case lb.ChargeType == "":
-		return "in a way that the API does not say"
+		return say.F("The API does not say how the CLB %s is billed (%s).", lb.ID, lb.PayType)
 	case lb.Spec == "":
-		return "by spec, and has none: it is a shared-resource instance"
+		return say.F("The CLB %s is billed by spec (%s) but has none: it is a shared-resource instance.", lb.ID, lb.PayType)
 	}
-	return "by the spec " + lb.Spec
+	return say.F("The CLB %s is billed by its spec %s (%s).", lb.ID, lb.Spec, lb.PayType)
 }
 
-// holds reports whether the annotations still ask for something else than the
-// load balancer has.
+// holds reports whether the annotations still ask for anything but what the load balancer has.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	wantCharge, _ := ccm.Annotation(c.Service, chargeType)
 	wantSpec, _ := ccm.Annotation(c.Service, spec)
 	if wantCharge == "" && wantSpec == "" {
-		return remedy.No, nil // the controller compares only what is asked for
+		return remedy.No, nil // without the annotations the controller compares nothing
 	}
 	if ccm.NLB(c.Service) {
-		return remedy.Yes, nil // there is nothing to compare: a person looks
+		return remedy.Yes, nil // nothing to compare: ask a person
 	}
 	lb, err := c.Bound(ctx)
 	if err != nil {
