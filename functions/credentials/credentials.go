@@ -14,12 +14,13 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: what is wrong is the controller's own setup, not the Service's.
+// Remedy asks a person: the controller's own setup is wrong, not the Service.
 var Remedy = &remedy.Remedy{
 	Class: "credentials",
 	Doc:   doc,
 	Codes: []string{
-		"InvalidAccessKeyId.*", "InvalidSecurityToken.*", "SignatureDoesNotMatch", "MissingSecurityToken", "InvalidTimeStamp.Expired", "Forbidden.AccessKeyDisabled",
+		"InvalidAccessKeyId.*", "InvalidSecurityToken.*", "SignatureDoesNotMatch", "MissingSecurityToken", "InvalidTimeStamp.Expired",
+		"Forbidden.AccessKeyDisabled",
 	},
 	Texts: []string{
 		"dial tcp", "SDK.CanNotResolveEndpoint",
@@ -45,16 +46,16 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	t := troubleOf(c.Event.Message)
 	return remedy.Plan{
-		Finding: say.F("%s %s", t.finding, home),
+		Finding: t.finding.Then(home.text()),
 		Cause:   t.cause,
-		Ask:     say.F("%s %s", t.ask(home), remedy.Together(peers)),
+		Ask:     t.ask(home).And("%s", remedy.Together(peers)),
 	}, nil
 }
 
-// A home is where the controller runs and what it signs with.
+// A home tells where the controller runs and how it signs requests.
 type home struct {
-	found     bool // as a DaemonSet of the cluster
-	accessKey bool // in its environment
+	found     bool // the cluster has its DaemonSet
+	accessKey bool // its environment has an access key
 }
 
 // daemonSet is the controller's name in a dedicated cluster.
@@ -80,13 +81,14 @@ func find(ctx context.Context, c *remedy.Case) (home, error) {
 	return h, nil
 }
 
-// String says, as a sentence, where the controller runs.
-func (h home) String() string {
+// text says where the controller runs.
+func (h home) text() say.Text {
 	switch {
 	case h.accessKey:
-		return "The controller runs as the DaemonSet cloud-controller-manager and signs with an access key from its environment."
+		return say.F("The controller runs as the DaemonSet %s and signs with an access key from its environment.", daemonSet)
 	case h.found:
-		return "The controller runs as the DaemonSet cloud-controller-manager, whose environment holds no access key: it signs with one of its configuration, or with the RAM role of its node."
+		return say.F("The controller runs as the DaemonSet %s.", daemonSet).
+			And("Its environment has no access key, so it signs with one from its configuration or with the RAM role of its node.")
 	}
-	return "The cluster has no DaemonSet cloud-controller-manager: Alibaba Cloud runs the controller in the control plane, or it has another name here."
+	return say.F("The cluster has no DaemonSet %s: Alibaba Cloud runs the controller in the control plane, or it has another name here.", daemonSet)
 }

@@ -1,102 +1,148 @@
 package credentials
 
 import (
-	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A trouble is what stands between the controller and the API.
+// A trouble is a reason why the API does not accept the controller's requests.
 type trouble struct {
+	texts   []string // parts of the message, in lower case: of its text or its code
 	cause   string
-	finding string
-	ask     func(home) string
+	finding say.Text
+	ask     func(home) say.Text
 }
 
-// What a person does once the trouble is over.
-const (
-	restart = "Then restart it: kubectl -n kube-system rollout restart daemonset cloud-controller-manager."
-	roles   = "On a managed cluster the controller's credentials are ACK's: authorise the service roles of ACK again in its console, and open a ticket with Alibaba Cloud if that does not help."
-	desk    = "On a managed cluster only Alibaba Cloud can set this right: open a ticket."
+// unreachable is the cause of a trouble with the network.
+const unreachable = "unreachable"
+
+// troubles are tried in this order.
+var troubles = []trouble{
+	{
+		[]string{"accesskeyid.notfound", "access key is not found"}, "unknown key",
+		say.F("Alibaba Cloud does not know the controller's access key: it was deleted, or it belongs to another site of Alibaba Cloud."),
+		keys(say.F("Give the controller the access key of a RAM user that exists.")),
+	},
+	{
+		[]string{"accesskeyid.inactive", "access key is disabled", "accesskeydisabled"}, "disabled key",
+		say.F("The controller's access key is disabled."),
+		keys(say.F("If the key was not leaked, enable it in the RAM console. Otherwise, give the controller the key of another RAM user.")),
+	},
+	{
+		[]string{"invalidaccesskeyid"}, "bad key",
+		say.F("Alibaba Cloud rejects the controller's access key."),
+		keys(say.F("Give the controller the access key of a RAM user that exists and is active.")),
+	},
+	{
+		[]string{"signaturedoesnotmatch", "signature is not matched"}, "wrong secret",
+		say.F("The controller's signature is wrong: its access key secret does not belong to its access key ID."),
+		keys(say.F("Give the controller the ID and the secret of the same key, without white space around them.").
+			And("In the configuration both are encoded in base64, in the environment they are not.")),
+	},
+	{
+		[]string{"time stamp or date value is expired", "invalidtimestamp"}, "wrong clock",
+		say.F("The clock of the controller's node is wrong by more than 15 minutes, so Alibaba Cloud rejects its signatures."),
+		where(ticket, say.F("Set the clocks of the nodes that run the controller, and keep them in sync with NTP.").Then(retries)),
+	},
+	{
+		[]string{"securitytoken is expired", "invalidsecuritytoken.expired"}, "expired token",
+		say.F("The controller's temporary token has expired, and it did not get a new one."),
+		keys(say.F("Remove the security token that is configured with the key, or give the controller a key that needs no token.").
+			And("Every token expires within hours.")),
+	},
+	{
+		[]string{"securitytoken"}, "bad token",
+		say.F("Alibaba Cloud rejects the controller's temporary token: it is missing, malformed, or belongs to another key."),
+		keys(say.F("Give the controller a key and a security token from the same STS response, or a key that needs no token.")),
+	},
+	{
+		[]string{"cannotresolveendpoint"}, "no endpoint",
+		say.F("The controller knows no API endpoint for its region."),
+		where(ticket, say.F("Set the region in the ConfigMap cloud-config of kube-system to an ID such as cn-hangzhou.").
+			And("Or set the endpoints with the variables SLB_ENDPOINT, VPC_ENDPOINT, ECS_ENDPOINT and NLB_ENDPOINT.").Then(restart)),
+	},
+	{
+		[]string{"no such host", "server misbehaving"}, unreachable,
+		say.F("The controller cannot reach the API: the name of the endpoint does not resolve."),
+		network(say.F("Check the DNS of the node.").
+			And("Its /etc/resolv.conf must name the VPC's DNS servers, 100.100.2.136 and 100.100.2.138, or servers that forward to them.")),
+	},
+	{
+		[]string{"connection refused"}, unreachable,
+		say.F("The controller cannot reach the API: the endpoint refuses the connection."),
+		network(say.F("Check for a proxy, and for an endpoint in the controller's environment that does not exist.")),
+	},
+	{
+		[]string{"no route to host", "network is unreachable"}, unreachable,
+		say.F("The controller cannot reach the API: there is no route to the endpoint."),
+		network(say.F("Check the node's routes to 100.64.0.0/10, the range of the endpoints inside a VPC.")),
+	},
+}
+
+// silent is the trouble of a message that names no other.
+var silent = trouble{
+	cause:   unreachable,
+	finding: say.F("The controller cannot reach the API: the endpoint does not answer in time."),
+	ask: network(say.F("Check the security group and the network ACL of the node.").
+		And("Both must allow traffic to 100.64.0.0/10, the range of the endpoints inside a VPC.").
+		And("If the controller uses public endpoints, they must instead allow traffic to the internet through a NAT gateway.")),
+}
+
+var (
+	ticket  = say.F("On a managed cluster, only Alibaba Cloud can fix this: open a ticket.")
+	retries = say.F("The controller then retries within %.0f minutes.", ccm.Retry.Minutes())
+	restart = say.F("Then restart the controller: %s.", "kubectl -n kube-system rollout restart daemonset cloud-controller-manager")
 )
 
-// keys is the ask for a trouble with what the controller signs with.
-func keys(withKey, withRole string) func(home) string {
-	return func(h home) string {
+// where asks for one thing if the cluster has no DaemonSet of the controller, else for the other.
+func where(hidden, found say.Text) func(home) say.Text {
+	return func(h home) say.Text {
+		if h.found {
+			return found
+		}
+		return hidden
+	}
+}
+
+// network asks for a repair of the network between the controller and the API.
+func network(check say.Text) func(home) say.Text {
+	return where(say.F("On a managed cluster, ACK runs the network of the control plane: open a ticket with Alibaba Cloud. On any other cluster: %s", check),
+		check.Then(retries))
+}
+
+// keys asks for a repair of what the controller signs with.
+func keys(withKey say.Text) func(home) say.Text {
+	role := say.F("Check that the node still has its RAM role and that its metadata service at 100.100.100.200 answers.")
+	return func(h home) say.Text {
 		switch {
 		case h.accessKey:
-			return withKey + " " + restart
+			return withKey.Then(restart)
 		case h.found:
-			return fmt.Sprintf("Look into its configuration, the ConfigMap cloud-config in kube-system. If that holds an access key: %s If not: %s %s", withKey, withRole, restart)
+			return say.F("Check the controller's configuration, the ConfigMap cloud-config in kube-system.").
+				And("If it has an access key: %s If not: %s", withKey, role).Then(restart)
 		}
-		return roles
+		return say.F("On a managed cluster, the controller's credentials belong to ACK: authorize the service roles of ACK again in its console.").
+			And("If that does not help, open a ticket with Alibaba Cloud.")
 	}
 }
 
-// host finds the host that was to be reached: after "lookup", or in an address.
+// host finds the host that the controller tried to reach: after "lookup", or in an address.
 var host = regexp.MustCompile(`(?i)lookup ([a-z0-9][a-z0-9.-]{0,252}\b)|https?://([a-z0-9][a-z0-9.-]{0,252}\b)|dial tcp (\[?[0-9a-f.:]{2,60}\]?:\d+)`)
 
-// troubleOf tells from the message what the trouble is.
+// troubleOf returns the trouble that the message is about.
 func troubleOf(message string) trouble {
 	lower := strings.ToLower(message)
-	has := func(texts ...string) bool {
-		for _, text := range texts {
-			if strings.Contains(lower, text) {
-				return true
-			}
-		}
-		return false
+	in := func(text string) bool { return strings.Contains(lower, text) }
+	t := silent
+	if i := slices.IndexFunc(troubles, func(t trouble) bool { return slices.ContainsFunc(t.texts, in) }); i >= 0 {
+		t = troubles[i]
 	}
-	where := "the endpoint"
-	if m := host.FindStringSubmatch(message); m != nil {
-		where = "the endpoint " + strings.ToLower(m[1]+m[2]+m[3])
+	if m := host.FindStringSubmatch(message); m != nil && t.cause == unreachable {
+		t.finding = t.finding.And("The endpoint is %s.", strings.ToLower(m[1]+m[2]+m[3]))
 	}
-	const role = "Look whether the node still has its RAM role, and whether its metadata service at 100.100.100.200 answers."
-	const key = "Give it the key of a RAM user that exists and is active."
-	switch {
-	case has("accesskeyid.notfound", "access key is not found"):
-		return trouble{"unknown key", "Alibaba Cloud does not know the access key that the controller signs with: it was deleted, or it belongs to another site of Alibaba Cloud.", keys("Give it the key of a RAM user that exists.", role)}
-	case has("accesskeyid.inactive", "access key is disabled", "accesskeydisabled"):
-		return trouble{"disabled key", "The access key that the controller signs with is disabled.", keys("Switch the key on again in the RAM console if it was not leaked; else give the controller the key of another RAM user.", role)}
-	case has("invalidaccesskeyid"):
-		return trouble{"bad key", "Alibaba Cloud refuses the access key that the controller signs with.", keys(key, role)}
-	case has("signaturedoesnotmatch", "signature is not matched"):
-		return trouble{"wrong secret", "The controller's signature is wrong: its access key secret does not belong to its access key ID.", keys("Write ID and secret of one key into it, without white space around them; the configuration wants both in base64, the environment as they are.", role)}
-	case has("time stamp or date value is expired", "invalidtimestamp"):
-		return trouble{"wrong clock", "The clock of the controller's node is wrong by more than 15 minutes, so that Alibaba Cloud takes no signature of it.", func(h home) string {
-			if !h.found {
-				return desk
-			}
-			return "Set the clocks of the nodes that the controller runs on, and keep them set with NTP. The controller tries again by itself within 5 minutes."
-		}}
-	case has("securitytoken is expired", "invalidsecuritytoken.expired"):
-		return trouble{"expired token", "The temporary token that the controller signs with has expired, and it got no new one.", keys("Remove the security token beside the key, or give it a key that needs none: a token never outlives its hours.", role)}
-	case has("securitytoken"):
-		return trouble{"bad token", "Alibaba Cloud refuses the temporary token that the controller signs with: it is missing, malformed, or of another key.", keys("Give it a key and a security token of one answer of STS, or a key that needs no token.", role)}
-	case has("cannotresolveendpoint"):
-		return trouble{"no endpoint", "The controller knows no endpoint of the API for its region.", func(h home) string {
-			if !h.found {
-				return desk
-			}
-			return "Set the region in the ConfigMap cloud-config of kube-system to an ID such as cn-hangzhou, or name the endpoints by the variables SLB_ENDPOINT, VPC_ENDPOINT, ECS_ENDPOINT and NLB_ENDPOINT. " + restart
-		}}
-	case has("no such host", "server misbehaving"):
-		return unreachable(where, "its name is not resolved", "Look at the DNS of the node: /etc/resolv.conf must name the DNS servers of the VPC, 100.100.2.136 and 100.100.2.138, or ones that forward to them.")
-	case has("connection refused"):
-		return unreachable(where, "the connection is refused", "Look for a proxy, and for an endpoint in the controller's environment that does not exist.")
-	case has("no route to host", "network is unreachable"):
-		return unreachable(where, "there is no route to it", "Look at the routes of the node to 100.64.0.0/10, where the endpoints inside a VPC are.")
-	}
-	return unreachable(where, "no answer comes in time", "Look at the security group and the network ACL of the node: both must let it out to 100.64.0.0/10, where the endpoints inside a VPC are, or to the internet through a NAT gateway if the controller uses public endpoints.")
-}
-
-func unreachable(where, why, ask string) trouble {
-	return trouble{"unreachable", fmt.Sprintf("The controller can't reach %s: %s.", where, why), func(h home) string {
-		if !h.found {
-			return "Open a ticket with Alibaba Cloud: the network of the control plane is ACK's. If the cluster is not managed: " + strings.ToLower(ask[:1]) + ask[1:]
-		}
-		return fmt.Sprintf("%s The controller tries again by itself within %.0f minutes.", ask, ccm.Retry.Minutes())
-	}}
+	return t
 }
