@@ -19,7 +19,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks whether the load balancer is to be deleted: somebody protected it.
+// Remedy asks whether to delete the load balancer: somebody protected it.
 var Remedy = &remedy.Remedy{
 	Class: "deletion-blocked",
 	Doc:   doc,
@@ -34,13 +34,13 @@ var Remedy = &remedy.Remedy{
 	Diagnose: diagnose,
 }
 
-// soon is how long the controller takes to try again by itself at most.
+// soon is the longest that the controller waits before it retries.
 const soon = 5 * time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if c.Service.DeletionTimestamp == nil && c.Service.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		return remedy.Plan{
-			Finding: say.F("The Service is of type LoadBalancer and is not being deleted now, so that its load balancer is to stay; the controller syncs it again by itself."),
+			Finding: say.F("The Service is of type LoadBalancer and is not being deleted, so its load balancer stays. The controller syncs it again."),
 			Wait:    soon,
 		}, nil
 	}
@@ -50,64 +50,81 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if lb == nil {
 		return remedy.Plan{
-			Finding: say.F("The controller could not delete the load balancer of the Service, and none is found now by the annotation id, the tag %s=%s or that name.", ccm.NameTag, ccm.DefaultName(c.Service)),
-			Ask:     say.F("If the Service is still there in ten minutes, look in the console for its load balancer. An empty list is no proof that it is gone: permissions limited by resource give empty lists."),
+			Finding: say.F("The controller could not delete the load balancer of the Service.").
+				And("Now the annotation id, the tag %[1]s=%[2]s and the name %[2]s find none.", ccm.NameTag, ccm.DefaultName(c.Service)),
+			Ask: say.F("If the Service still exists in ten minutes, look for its load balancer in the console.").
+				And("An empty list does not prove that it is gone: permissions limited by resource return empty lists."),
 		}, nil
 	}
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
 		return remedy.Plan{
-			Finding: say.F("The annotation id names the %s %s: the controller deletes no load balancer that it reuses, and lets go of the Service when its backends are off it.", lb.Kind(), lb.ID),
-			Ask:     say.F("If the Service hangs all the same, look which load balancer the controller can't delete: %s. It is one that the Service had before the annotation.", c.LogQuery()),
-			Wait:    soon,
+			Finding: say.F("The annotation id names the %s %s. The controller never deletes a load balancer that it reuses.", lb.Kind(), lb.ID).
+				And("It releases the Service after it has removed the Service's backends."),
+			Ask: say.F("If the Service still hangs, check the controller's log for the load balancer that it cannot delete: %s.", c.LogQuery()).
+				And("The Service had that one before the annotation."),
+			Wait: soon,
 		}, nil
 	}
 	others, err := others(ctx, c, lb)
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	keep := fmt.Sprintf("Or keep it, with CCM v2.10.0 or later: %s. The controller then lets go of the Service, and %s stays with its address and its costs.",
-		ccm.SetCommand(c.Service, "preserve-lb-on-delete", "true"), lb.ID)
-	more := ""
-	if len(others) > 0 {
-		more = fmt.Sprintf(" It has listeners that are not of this Service, whose traffic stops when it is deleted: %s.", ccm.Clauses(others, 5))
+	return decide(c.Service, c.Cloud.Region(), lb, others), nil
+}
+
+// decide returns the plan for a load balancer that the controller created. others are its
+// listeners that were not made for the Service.
+func decide(svc *corev1.Service, region string, lb *ccm.Instance, others []say.Text) remedy.Plan {
+	finding := say.F("The Service is now of type %s.", svc.Spec.Type)
+	if at := svc.DeletionTimestamp; at != nil {
+		finding = say.F("The Service has been in deletion since %s.", at.UTC().Format(time.RFC3339))
 	}
-	what := fmt.Sprintf("The %s %s (%s) of the Service, which %s,", lb.Kind(), lb.ID, lb.Address, how(c))
+	var ask say.Text
+	var off string // the command that turns off the protection
 	switch {
 	case lb.CLB != nil && lb.CLB.PayType == "PrePay":
-		return remedy.Plan{
-			Finding: say.F("%s is a subscription: it can't be deleted before it ends.%s", what, more),
-			Cause:   lb.ID,
-			Ask:     say.F("Ask for a refund of %s in the console, or wait until the subscription ends. %s", lb.ID, keep),
-		}, nil
+		finding = finding.And("Its CLB %s (%s) is a subscription, which cannot be deleted before it ends.", lb.ID, lb.Address)
+		ask = say.F("Request a refund of %s in the console, or wait until the subscription ends.", lb.ID)
 	case lb.CLB != nil && lb.CLB.DeleteProtection:
-		return remedy.Plan{
-			Finding: say.F("%s has deletion protection on. The controller turns it off before it deletes; somebody or something turned it on again.%s", what, more),
-			Cause:   lb.ID,
-			Ask:     say.F("Find out who wants it to stay. To have it deleted: aliyun slb SetLoadBalancerDeleteProtection --RegionId %s --LoadBalancerId %s --DeleteProtection off. The controller then tries again within 5 minutes. %s", c.Cloud.Region(), lb.ID, keep),
-		}, nil
+		finding = finding.And("Its CLB %s (%s) has deletion protection on.", lb.ID, lb.Address).
+			And("The controller turns that off before it deletes, so somebody or something turned it on again.")
+		off = fmt.Sprintf("aliyun slb SetLoadBalancerDeleteProtection --RegionId %s --LoadBalancerId %s --DeleteProtection off", region, lb.ID)
 	case lb.NLB != nil && lb.NLB.DeleteProtection:
+		finding = finding.And("Its NLB %s (%s) has deletion protection on.", lb.ID, lb.Address).
+			And("Since v2.9.1, the controller turns that off before it deletes, so somebody or something turned it on again. Older versions leave it on.")
+		off = fmt.Sprintf("aliyun nlb UpdateLoadBalancerProtection --RegionId %s --LoadBalancerId %s --DeletionProtectionEnabled false", region, lb.ID)
+	default:
 		return remedy.Plan{
-			Finding: say.F("%s has deletion protection on. A controller since v2.9.1 turns it off before it deletes, so that somebody or something turned it on again; an older one leaves it on.%s", what, more),
-			Cause:   lb.ID,
-			Ask:     say.F("Find out who wants it to stay. To have it deleted: aliyun nlb UpdateLoadBalancerProtection --RegionId %s --LoadBalancerId %s --DeletionProtectionEnabled false. The controller then tries again within 5 minutes. %s", c.Cloud.Region(), lb.ID, keep),
-		}, nil
+			Finding: finding.And("Its %s %s (%s) has no deletion protection now and is not a subscription.", lb.Kind(), lb.ID, lb.Address).
+				And("The controller retries."),
+			Wait: soon,
+		}
 	}
+	if off != "" {
+		ask = say.F("Find out who wants to keep it. To have it deleted, turn off the protection: %s.", off).
+			And("The controller then retries within %.0f minutes.", soon.Minutes())
+	}
+	if len(others) > 0 {
+		finding = finding.And("It has listeners that do not belong to this Service, whose traffic stops when it is deleted: %s.", say.Clauses(others, 5))
+	}
+	keep := ccm.SetCommand(svc, "preserve-lb-on-delete", "true")
 	return remedy.Plan{
-		Finding: say.F("%s has no deletion protection now and is no subscription; the controller tries again by itself.", what),
-		Wait:    soon,
-	}, nil
+		Finding: finding,
+		Cause:   lb.ID,
+		Ask: ask.And("Or keep it (CCM v2.10.0 or later): %s.", keep).
+			And("The controller then releases the Service, and %s stays, with its address and its cost.", lb.ID),
+	}
 }
 
 // others returns the listeners of the load balancer that were not made for the Service.
-func others(ctx context.Context, c *remedy.Case, lb *ccm.Instance) ([]string, error) {
-	var list []string
+func others(ctx context.Context, c *remedy.Case, lb *ccm.Instance) ([]say.Text, error) {
+	var list []say.Text
 	add := func(protocol string, port int, description string) {
-		text := fmt.Sprintf("%s:%d", strings.ToLower(protocol), port)
 		switch t, ok := ccm.ParseTrace(description); {
 		case !ok:
-			list = append(list, text+" was made by hand")
+			list = append(list, say.F("%s:%d was made by hand", strings.ToLower(protocol), port))
 		case !t.Of(c.Service, c.Cluster):
-			list = append(list, fmt.Sprintf("%s is of the Service %s", text, t))
+			list = append(list, say.F("%s:%d belongs to the Service %s", strings.ToLower(protocol), port, t))
 		}
 	}
 	if lb.CLB != nil {
@@ -124,12 +141,4 @@ func others(ctx context.Context, c *remedy.Case, lb *ccm.Instance) ([]string, er
 		add(l.Protocol, l.Port, l.Description)
 	}
 	return list, nil
-}
-
-// how says how the Service leaves its load balancer.
-func how(c *remedy.Case) string {
-	if at := c.Service.DeletionTimestamp; at != nil {
-		return "is being deleted since " + at.UTC().Format(time.RFC3339)
-	}
-	return fmt.Sprintf("is of type %s now", c.Service.Spec.Type)
 }
