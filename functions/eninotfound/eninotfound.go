@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -19,7 +21,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy lets nodes be the backends where the network gives Pods no interface.
+// Remedy makes nodes the backends if the network gives Pods no interface.
 var Remedy = &remedy.Remedy{
 	Class: "eni-not-found",
 	Doc:   doc,
@@ -65,68 +67,78 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	case strings.HasPrefix(cluster.Network, "terway"):
 		return terway(c, cluster, s), nil
 	case cluster.Network != "flannel" || len(s.found) > 0:
-		return unsure(c, cluster, s), nil
+		return unsure(c.Service, cluster.Network, s.says(cluster.VPC)), nil
 	case c.Service.Annotations[ccm.BackendType] != "eni":
-		return byDefault(c, cluster, s), nil
+		return byDefault(c.Service, s.says(cluster.VPC)), nil
 	}
-	return flannel(ctx, c, cluster, s)
+	return flannel(c.Service, s.says(cluster.VPC)), nil
 }
 
-// flannel takes the annotation away: Flannel gives Pods no interface of the VPC.
-func flannel(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, s sorted) (remedy.Plan, error) {
+// flannel removes the annotation: Flannel gives Pods no network interface of the VPC.
+func flannel(svc *corev1.Service, pods say.Text) remedy.Plan {
 	plan := remedy.Plan{
-		Finding: say.F("The annotation %s says eni, so that Pods are to be the backends, and the cluster's network plug-in is Flannel, which gives Pods no network interface. %s", ccm.BackendType, s.says(cluster.VPC)),
-		Note:    say.F("Nodes are the backends then, and reach the Pods."),
+		Finding: say.F("The annotation %s is eni, which makes Pods the backends.", ccm.BackendType).
+			And("But the cluster's network plug-in is Flannel, which gives Pods no network interface.").Then(pods),
 	}
-	for _, p := range c.Service.Spec.Ports {
-		if p.NodePort == 0 {
-			plan.Note = nil
-			plan.Ask = say.F(`Give the Service node ports and take the annotation away: kubectl -n %s patch service %s --type=merge -p '{"metadata":{"annotations":{"%s":null}},"spec":{"allocateLoadBalancerNodePorts":true}}'. Without node ports nodes can't be its backends.`, c.Service.Namespace, c.Service.Name, ccm.BackendType)
-			return plan, nil
-		}
+	if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"%s":null}},"spec":{"allocateLoadBalancerNodePorts":true}}`, ccm.BackendType)
+		plan.Ask = say.F("Give the Service node ports and remove the annotation: %s.",
+			fmt.Sprintf("kubectl -n %s patch service %s --type=merge -p '%s'", svc.Namespace, svc.Name, patch)).
+			And("Without node ports, nodes cannot be its backends.")
+		return plan
 	}
+	plan.Note = say.F("Nodes are then the backends and reach the Pods.")
 	plan.Steps = []remedy.Step{step.RemoveAnnotation{Names: []string{ccm.BackendType}, Was: map[string]string{ccm.BackendType: "eni"}}}
-	return plan, nil
+	return plan
 }
 
-// byDefault answers where the controller takes Pods by its own configuration.
-func byDefault(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
+// useNodes returns the command that makes nodes the backends of the Service.
+func useNodes(svc *corev1.Service) string { return ccm.SetCommand(svc, ccm.BackendType, "ecs") }
+
+// byDefault is the plan if the controller's own configuration makes Pods the backends.
+func byDefault(svc *corev1.Service, pods say.Text) remedy.Plan {
 	return remedy.Plan{
-		Finding: say.F("The controller takes Pods for the backends though the Service does not ask for it, and the cluster's network plug-in is Flannel, which gives Pods no network interface. %s", s.says(cluster.VPC)),
-		Ask:     say.F("Set serviceBackendType in the controller's cloud-config to ecs, and take SERVICE_FORCE_BACKEND_ENI out of its environment; that helps all Services. For this one alone: kubectl -n %s annotate service %s %s=ecs --overwrite.", c.Service.Namespace, c.Service.Name, ccm.BackendType),
+		Finding: say.F("The controller makes Pods the backends although the Service does not ask for that.").
+			And("But the cluster's network plug-in is Flannel, which gives Pods no network interface.").Then(pods),
+		Ask: say.F("Set serviceBackendType in the controller's cloud-config to ecs, and remove SERVICE_FORCE_BACKEND_ENI from its environment.").
+			And("That fixes all Services. To fix only this one: %s.", useNodes(svc)),
 	}
 }
 
-// unsure answers where it can't be told which network gives the Pods their addresses.
-func unsure(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
-	plugin := "The cluster does not say which network plug-in it has."
-	if cluster.Network != "" {
-		plugin = fmt.Sprintf("The cluster's network plug-in is %s.", cluster.Network)
+// unsure is the plan if nothing tells which network gives the Pods their addresses.
+func unsure(svc *corev1.Service, plugin string, pods say.Text) remedy.Plan {
+	finding := say.F("The cluster does not report its network plug-in.")
+	if plugin != "" {
+		finding = say.F("The cluster's network plug-in is %s.", plugin)
 	}
 	return remedy.Plan{
-		Finding: say.F("%s %s", plugin, s.says(cluster.VPC)),
-		Ask:     say.F("If the plug-in gives Pods no network interface of the VPC, let nodes be the backends: kubectl -n %s annotate service %s %s=ecs --overwrite; the Service needs node ports then. If it does, look why the Pods named have none.", c.Service.Namespace, c.Service.Name, ccm.BackendType),
+		Finding: finding.Then(pods),
+		Ask: say.F("If the plug-in gives Pods no network interface of the VPC, make nodes the backends: %s.", useNodes(svc)).
+			And("The Service then needs node ports. If the plug-in does, find out why these Pods have none."),
 	}
 }
 
-// terway answers where each Pod has an address of the VPC, and its interface shows late.
+// terway is the plan if each Pod should have an address of the VPC: its interface can be late.
 func terway(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
-	plan := remedy.Plan{Finding: say.F("The cluster's network plug-in is %s. %s", cluster.Network, s.says(cluster.VPC)), Cause: s.nodes()}
+	plan := remedy.Plan{Finding: say.F("The cluster's network plug-in is %s.", cluster.Network).Then(s.says(cluster.VPC)), Cause: s.nodes()}
+	late := slices.Concat(s.missing, s.pending)
 	switch {
 	case len(s.outside) > 0:
-		plan.Ask = say.F("Look where these addresses come from: Terway gives Pods addresses of the VPC. %s Or let nodes be the backends: kubectl -n %s annotate service %s %s=ecs --overwrite; the Service needs node ports then.", s.outside.anew(c.Service), c.Service.Namespace, c.Service.Name, ccm.BackendType)
-	case len(s.missing) > 0 || len(s.pending) > 0:
-		late := slices.Concat(s.missing, s.pending)
+		plan.Ask = say.F("Find out where these addresses come from: Terway gives Pods addresses of the VPC.").
+			Then(s.outside.recreate(c.Service)).
+			And("Or make nodes the backends: %s. The Service then needs node ports.", useNodes(c.Service))
+	case len(late) > 0:
 		plan.Wait = c.PollInterval()
-		plan.Ask = say.F("Look into the log of Terway on the node: kubectl -n kube-system get pod -o wide finds its Pod there. %s", late.anew(c.Service))
+		plan.Ask = say.F("Check the log of the Terway Pod on the node. To find that Pod: %s.", "kubectl -n kube-system get pod -o wide").
+			Then(late.recreate(c.Service))
 	default:
 		plan.Wait = c.PollInterval()
-		plan.Ask = say.F("Look into the controller's log for why it does not add these Pods to the load balancer: %s.", c.LogQuery())
+		plan.Ask = say.F("Check the controller's log for why it does not add these Pods to the load balancer: %s.", c.LogQuery())
 	}
 	return plan
 }
 
-// behind returns the ready Pods behind any port of the Service.
+// behind returns the ready Pods of all ports of the Service.
 func behind(ctx context.Context, c *remedy.Case) (endpoints, error) {
 	all, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
 	if err != nil {
@@ -139,8 +151,8 @@ func behind(ctx context.Context, c *remedy.Case) (endpoints, error) {
 	return pods.unique(), nil
 }
 
-// holds reports whether a ready Pod that is to be a backend is missing from the
-// load balancer; where nodes are, whether a port has none.
+// holds reports whether the load balancer lacks a ready Pod that should be a backend. If nodes
+// are the backends, it reports whether a port has none.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {

@@ -12,35 +12,37 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // endpoints are Pods behind a Service.
 type endpoints []ccm.Endpoint
 
-// unique returns them by address, each once.
+// unique returns them sorted by address, without duplicates.
 func (e endpoints) unique() endpoints {
 	slices.SortFunc(e, func(a, b ccm.Endpoint) int { return cmp.Compare(a.IP, b.IP) })
 	return slices.CompactFunc(e, func(a, b ccm.Endpoint) bool { return a.IP == b.IP })
 }
 
 // describe names up to five of them, with address and node.
-func (e endpoints) describe() string {
-	var parts []string
+func (e endpoints) describe() say.Text {
+	var parts []say.Text
 	for _, p := range e {
-		part := p.IP
+		who := p.IP
 		if p.Pod != "" {
-			part = fmt.Sprintf("%s (%s)", p.Pod, p.IP)
+			who = fmt.Sprintf("%s (%s)", p.Pod, p.IP)
 		}
-		if p.Node != "" {
-			part += " on " + p.Node
+		if p.Node == "" {
+			parts = append(parts, say.Literal(who))
+			continue
 		}
-		parts = append(parts, part)
+		parts = append(parts, say.F("%s on %s", who, p.Node))
 	}
-	return remedy.List(parts, 5)
+	return say.Clauses(parts, 5)
 }
 
-// anew says how the endpoints get other addresses.
-func (e endpoints) anew(svc *corev1.Service) string {
+// recreate asks to give the endpoints other addresses.
+func (e endpoints) recreate(svc *corev1.Service) say.Text {
 	var names []string
 	for _, p := range e {
 		if p.Pod != "" && len(names) < 5 {
@@ -48,9 +50,10 @@ func (e endpoints) anew(svc *corev1.Service) string {
 		}
 	}
 	if len(names) == 0 {
-		return fmt.Sprintf("Correct the addresses in the EndpointSlices that a person wrote: kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s finds them.", svc.Namespace, svc.Name)
+		list := fmt.Sprintf("kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", svc.Namespace, svc.Name)
+		return say.F("Correct the addresses in the EndpointSlices that a person created. To list them: %s.", list)
 	}
-	return fmt.Sprintf("Have the Pods made anew, so that they get other addresses: kubectl -n %s delete pod %s.", svc.Namespace, strings.Join(names, " "))
+	return say.F("Recreate the Pods to give them other addresses: %s.", fmt.Sprintf("kubectl -n %s delete pod %s", svc.Namespace, strings.Join(names, " ")))
 }
 
 func addresses(e endpoints) []string {
@@ -61,13 +64,13 @@ func addresses(e endpoints) []string {
 	return ips
 }
 
-// sorted are the Pods by what the VPC knows of their addresses.
+// sorted is the Pods, by what the VPC knows of their addresses.
 type sorted struct {
-	outside endpoints // not in an address block of the VPC
-	missing endpoints // no network interface has it
-	pending endpoints // one has it, and is not in use
-	found   endpoints // one in use has it
-	states  []string  // of the interfaces that are not in use
+	outside endpoints // in no address block of the VPC
+	missing endpoints // no network interface has the address
+	pending endpoints // an interface has it, but is not in use
+	found   endpoints // an interface in use has it
+	states  []string  // the interfaces that are not in use, with their states
 
 	blocks []netip.Prefix
 }
@@ -86,7 +89,7 @@ func sort(pods endpoints, blocks []netip.Prefix, interfaces []cloud.Interface) s
 			s.missing = append(s.missing, p)
 		case interfaces[i].Status != "InUse":
 			s.pending = append(s.pending, p)
-			s.states = append(s.states, interfaces[i].ID+" is "+interfaces[i].Status)
+			s.states = append(s.states, fmt.Sprintf("%s (%s)", interfaces[i].ID, interfaces[i].Status))
 		default:
 			s.found = append(s.found, p)
 		}
@@ -94,26 +97,31 @@ func sort(pods endpoints, blocks []netip.Prefix, interfaces []cloud.Interface) s
 	return s
 }
 
-// says returns what the VPC knows of the Pods' addresses, as sentences.
-func (s sorted) says(vpc string) string {
-	var parts []string
-	say := func(list endpoints, format string, more ...any) {
-		if len(list) > 0 {
-			parts = append(parts, fmt.Sprintf(format, append([]any{ccm.Count(len(list), "ready endpoint"), list.describe()}, more...)...))
-		}
-	}
+// says tells what the VPC knows of the Pods' addresses.
+func (s sorted) says(vpc string) say.Text {
 	var blocks []string
 	for _, b := range s.blocks {
 		blocks = append(blocks, b.String())
 	}
-	say(s.outside, "The address of %s is in no address block of the VPC %[3]s (%[4]s): %[2]s.", vpc, strings.Join(blocks, ", "))
-	say(s.missing, "No network interface of the VPC %[3]s has the address of %[1]s: %[2]s.", vpc)
-	say(s.pending, "The network interface of %s is not in use yet: %s; %[3]s.", remedy.List(s.states, 5))
-	say(s.found, "The address of %s has a network interface in use: %s.")
-	if len(parts) == 0 {
-		return "The Service has no ready endpoint."
+	count := func(list endpoints) say.Text { return say.Count(len(list), "ready endpoint") }
+	var text say.Text
+	if len(s.outside) > 0 {
+		text = text.And("No address block of the VPC %s (%s) contains the address of %s: %s.",
+			vpc, strings.Join(blocks, ", "), count(s.outside), s.outside.describe())
 	}
-	return strings.Join(parts, " ")
+	if len(s.missing) > 0 {
+		text = text.And("No network interface of the VPC %s has the address of %s: %s.", vpc, count(s.missing), s.missing.describe())
+	}
+	if len(s.pending) > 0 {
+		text = text.And("The network interface of %s is not in use yet: %s. Interfaces: %s.", count(s.pending), s.pending.describe(), say.List(s.states, 5))
+	}
+	if len(s.found) > 0 {
+		text = text.And("A network interface in use has the address of %s: %s.", count(s.found), s.found.describe())
+	}
+	if len(text) == 0 {
+		return say.F("The Service has no ready endpoint.")
+	}
+	return text
 }
 
 // nodes returns the nodes of the Pods that have no interface.
