@@ -2,6 +2,7 @@
 package nodenotresolvable
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: what a node says of itself is not for a class to change.
+// Remedy asks: no class may change what a node says about itself.
 var Remedy = &remedy.Remedy{
 	Class: "node-not-resolvable",
 	Doc:   doc,
@@ -51,7 +52,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	// What the controller leaves out it need not tell.
+	// The controller needs no server of a node that it excludes.
 	nodes := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
 		why, _ := ccm.ExclusionOf(&n, c.Service)
 		return why != ccm.Serves
@@ -77,24 +78,26 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		found.judge(n, servers)
 	}
 	found.lost(c, ends, all)
-	if len(found.findings) == 0 {
-		now := "There is no node now that may serve."
-		if len(nodes) > 0 {
-			now = fmt.Sprintf("Every node that may serve now (%d of %d) leads to a server of the VPC %s in %s.", len(nodes), len(all), found.vpc, found.region)
-		}
+	if len(found.findings) > 0 {
+		slices.Sort(found.names)
 		return remedy.Plan{
-			Finding: say.F("The controller could not tell the server of a node. %s", now),
-			Wait:    c.PollInterval(),
-			Ask:     say.F("Look which node or server the controller names in its log, and compare the node's spec.providerID with the ECS console: %s.", c.LogQuery()),
+			Finding: say.F("The controller cannot find the servers of all backends: %s.", say.Clauses(found.findings, 5)),
+			Cause:   remedy.List(slices.Compact(found.names), 20),
+			Ask:     found.ask(c.Service).And("The controller retries within %.0f minutes.", ccm.Retry.Minutes()),
+			Seen:    true,
 		}, nil
 	}
-	slices.Sort(found.names)
-	return remedy.Plan{
-		Finding: say.F("The controller can't tell the servers of all backends: %s.", ccm.Clauses(found.findings, 5)),
-		Cause:   remedy.List(slices.Compact(found.names), 20),
-		Ask:     say.Literal(strings.Join(found.asks(c.Service), " ")),
-		Seen:    true,
-	}, nil
+	plan := remedy.Plan{
+		Finding: say.F("The controller could not find the server of a node."),
+		Wait:    c.PollInterval(),
+		Ask:     say.F("Check which node or server the controller's log names, and compare the node's spec.providerID with the ECS console: %s.", c.LogQuery()),
+	}
+	if len(nodes) == 0 {
+		plan.Finding = plan.Finding.And("No node is eligible now.")
+	} else {
+		plan.Finding = plan.Finding.And("Every eligible node (%d of %d) now has a server in the VPC %s in %s.", len(nodes), len(all), found.vpc, found.region)
+	}
+	return plan, nil
 }
 
 // split reads a provider ID such as cn-hangzhou.i-1, as the controller does.
@@ -103,106 +106,111 @@ func split(providerID string) (region, id string, ok bool) {
 	return region, id, ok && region != "" && id != "" && !strings.ContainsAny(id, `"\ ,[]`)
 }
 
-// faults are what is wrong with nodes, by what must be done about them.
+// faults are what is wrong with nodes and endpoints, by what must be done about it.
 type faults struct {
 	region, vpc string // of the cluster
 
-	findings  []string // one clause each
-	names     []string // of nodes
-	unset     []string // have no provider ID
-	wrong     []string // have one that leads to no server of this cloud
-	gone      []string // their server does not exist
-	stopped   []string // their server does not run
-	servers   []string // IDs of those
-	elsewhere []string // their server is where the load balancer does not reach
-	homeless  []string // Pods on nodes that do not exist
-	nameless  []string // addresses of endpoints that name no node
+	findings  []say.Text // one clause each
+	names     []string   // of all nodes and endpoints with a fault
+	unset     []string   // nodes without provider ID
+	wrong     []string   // nodes whose provider ID leads to no server of this cloud
+	gone      []string   // nodes whose server does not exist
+	stopped   []string   // nodes whose server does not run
+	servers   []string   // IDs of those
+	elsewhere []string   // nodes whose server is out of the load balancer's reach
+	homeless  []string   // Pods on nodes that do not exist
+	nameless  []string   // addresses of endpoints that name no node
 }
 
-func (f *faults) add(list *[]string, node, format string, args ...any) {
-	*list = append(*list, node)
-	f.names = append(f.names, node)
-	f.findings = append(f.findings, fmt.Sprintf(format, args...))
+// add notes a fault of a node or an endpoint.
+func (f *faults) add(list *[]string, name string, finding say.Text) {
+	*list = append(*list, name)
+	f.names = append(f.names, name)
+	f.findings = append(f.findings, finding)
 }
 
+// judge notes what is wrong with a node.
 func (f *faults) judge(n corev1.Node, servers map[string]cloud.Instance) {
 	id := n.Spec.ProviderID
 	region, instance, ok := split(id)
 	server, there := servers[instance]
 	switch {
 	case id == "":
-		f.add(&f.unset, n.Name, "the node %s has no providerID", n.Name)
+		f.add(&f.unset, n.Name, say.F("the node %s has no providerID", n.Name))
 	case !ok:
-		f.add(&f.wrong, n.Name, "the providerID of the node %s is %s, which is not region.instance", n.Name, ccm.Quote(id))
+		f.add(&f.wrong, n.Name, say.F("the node %s has the providerID %s, which is not region.instance", n.Name, ccm.Quote(id)))
 	case region != f.region:
-		f.add(&f.elsewhere, n.Name, "the providerID of the node %s is %s, and the cluster is in the region %s", n.Name, ccm.Quote(id), f.region)
+		f.add(&f.elsewhere, n.Name, say.F("the node %s has the providerID %s, but the cluster is in the region %s", n.Name, ccm.Quote(id), f.region))
 	case !there:
-		f.add(&f.gone, n.Name, "the providerID of the node %s is %s, and %s has no such server", n.Name, ccm.Quote(id), f.region)
+		f.add(&f.gone, n.Name, say.F("the node %s has the providerID %s, but %s has no such server", n.Name, ccm.Quote(id), f.region))
+	case server.VPC == "" && f.vpc != "":
+		f.add(&f.elsewhere, n.Name, say.F("the server %s of the node %s is in the classic network, but the cluster is in the VPC %s", instance, n.Name, f.vpc))
 	case server.VPC != f.vpc:
-		f.add(&f.elsewhere, n.Name, "the server %s of the node %s is in %s, and the cluster is in the VPC %s", instance, n.Name, network(server), f.vpc)
+		f.add(&f.elsewhere, n.Name, say.F("the server %s of the node %s is in the VPC %s, but the cluster is in the VPC %s", instance, n.Name, server.VPC, f.vpc))
 	case server.Status != "Running":
 		f.servers = append(f.servers, instance)
-		f.add(&f.stopped, n.Name, "the server %s of the node %s is %q", instance, n.Name, server.Status)
+		f.add(&f.stopped, n.Name, say.F("the server %s of the node %s is %q", instance, n.Name, server.Status))
 	case len(server.IPs) == 0:
-		f.add(&f.elsewhere, n.Name, "the server %s of the node %s has no private address", instance, n.Name)
+		f.add(&f.elsewhere, n.Name, say.F("the server %s of the node %s has no private address", instance, n.Name))
 	}
 }
 
-func network(s cloud.Instance) string {
-	if s.VPC == "" {
-		return "the classic network"
-	}
-	return "the VPC " + s.VPC
-}
-
-// lost finds the endpoints whose node does not exist.
+// lost notes the endpoints whose node does not exist. They matter only if traffic goes to the nodes
+// of the Pods alone.
 func (f *faults) lost(c *remedy.Case, ends []discoveryv1.EndpointSlice, nodes []corev1.Node) {
 	svc := c.Service
 	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return
 	}
-	known := map[string]bool{}
+	known, seen := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes {
 		known[n.Name] = true
 	}
-	seen := map[string]bool{}
 	for _, p := range svc.Spec.Ports {
 		for _, e := range ccm.Ready(ends, p, c.Family()) {
 			if known[e.Node] || seen[e.IP] {
 				continue
 			}
 			seen[e.IP] = true
-			name := e.Pod
-			if name == "" {
-				name = e.IP
-			}
+			name := cmp.Or(e.Pod, e.IP)
 			if e.Node == "" {
-				f.add(&f.nameless, name, "the endpoint %s of the Service names no node", name)
-				continue
+				f.add(&f.nameless, name, say.F("the endpoint %s of the Service names no node", name))
+			} else {
+				f.add(&f.homeless, name, say.F("the endpoint %s of the Service is on the node %s, which does not exist", name, e.Node))
 			}
-			f.add(&f.homeless, name, "the endpoint %s of the Service is on the node %s, which does not exist", name, e.Node)
 		}
 	}
 }
 
-// asks says what to do, one sentence for each kind of fault.
-func (f *faults) asks(svc *corev1.Service) []string {
-	var out []string
-	say := func(list []string, format string) {
-		if len(list) > 0 {
-			out = append(out, fmt.Sprintf(format, remedy.List(list, 5), strings.Join(list[:min(len(list), 5)], " ")))
-		}
+// ask returns what to do about each kind of fault.
+func (f *faults) ask(svc *corev1.Service) (ask say.Text) {
+	named := func(list []string) say.Text { return say.List(list, 5) }
+	words := func(list []string) string { return strings.Join(list[:min(len(list), 5)], " ") } // for a command
+	if len(f.unset) > 0 {
+		ask = ask.And(`Name the server of %[1]s: kubectl patch node %[1]s -p '{"spec":{"providerID":"REGION.INSTANCE"}}'.`, f.unset[0])
 	}
-	say(f.unset[:min(len(f.unset), 1)], "Say which server %[1]s is: kubectl patch node %[2]s -p '{\"spec\":{\"providerID\":\"REGION.INSTANCE\"}}'.")
-	say(f.wrong, "A providerID can't be changed: where %[1]s belongs to this region and VPC, delete it, kubectl delete node %[2]s, and let its kubelet register it again with --provider-id=REGION.INSTANCE.")
-	say(f.gone, "Where the server of %[1]s was released, delete the node: kubectl delete node %[2]s.")
-	if len(f.servers) > 0 {
-		out = append(out, fmt.Sprintf("Start the server of %s, such as: aliyun ecs StartInstance --RegionId %s --InstanceId %s; or delete the node if it is not to come back.",
-			remedy.List(f.stopped, 5), f.region, f.servers[0]))
+	if list := f.wrong; len(list) > 0 {
+		ask = ask.And("A providerID cannot be changed. Delete each node that belongs to this region and VPC (%s): kubectl delete node %s.", named(list), words(list)).
+			And("Then let its kubelet register it again with --provider-id=REGION.INSTANCE.")
 	}
-	say(slices.Concat(f.wrong, f.elsewhere), "Where %[1]s belongs elsewhere, keep it out of all load balancers: kubectl label node %[2]s service.alibabacloud.com/exclude-node=true; "+
-		"its Pods are then reached through other nodes, and not at all where externalTrafficPolicy is Local.")
-	say(f.homeless, "Bring the node of %[1]s back, or have the Pods made anew elsewhere: kubectl -n "+svc.Namespace+" delete pod %[2]s.")
-	say(f.nameless, "Write the nodeName of %[1]s into the EndpointSlice that holds it: kubectl -n "+svc.Namespace+" get endpointslices -l kubernetes.io/service-name="+svc.Name+" finds %[2]s.")
-	return append(out, "The controller tries again by itself within 5 minutes.")
+	if list := f.gone; len(list) > 0 {
+		ask = ask.And("Delete each node whose server was released (%s): kubectl delete node %s.", named(list), words(list))
+	}
+	if list := f.stopped; len(list) > 0 {
+		ask = ask.And("Start the server of %s, for example: aliyun ecs StartInstance --RegionId %s --InstanceId %s.", named(list), f.region, f.servers[0]).
+			And("If it will not run again, delete the node.")
+	}
+	if list := slices.Concat(f.wrong, f.elsewhere); len(list) > 0 {
+		ask = ask.And("Exclude each node that belongs elsewhere (%s) from all load balancers: kubectl label node %s service.alibabacloud.com/exclude-node=true.",
+			named(list), words(list)).
+			And("Its Pods are then reached through other nodes, or not at all if externalTrafficPolicy is Local.")
+	}
+	if list := f.homeless; len(list) > 0 {
+		ask = ask.And("Bring back the node of %s, or recreate the Pods on another node: kubectl -n %s delete pod %s.", named(list), svc.Namespace, words(list))
+	}
+	if list := f.nameless; len(list) > 0 {
+		ask = ask.And("Add the nodeName of %s to its EndpointSlice. To find the EndpointSlice: kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s.",
+			named(list), svc.Namespace, svc.Name)
+	}
+	return ask
 }
