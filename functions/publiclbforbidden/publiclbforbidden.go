@@ -17,7 +17,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: whether a Service faces the internet is for its owner to say.
+// Remedy asks: the owner of a Service decides whether it faces the internet.
 var Remedy = &remedy.Remedy{
 	Class:      "public-lb-forbidden",
 	Doc:        doc,
@@ -27,39 +27,45 @@ var Remedy = &remedy.Remedy{
 	StillFails: holds,
 }
 
+// addressType is the short name of the annotation for the address type.
 const addressType = "address-type"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	says := "has no annotation address-type: without one the controller makes a public load balancer"
-	if value, ok := ccm.Annotation(c.Service, addressType); ok && value != "" {
-		says = "asks for a public load balancer with the annotation address-type: " + value
+	allow := say.F("If it must be public, ask the cluster administrator to remove disablePublicSLB from the controller's configuration.").
+		And("Change the Service afterwards, because the controller does not retry it otherwise.")
+	plan := remedy.Plan{
+		Finding: say.F("The controller of this cluster is configured to create no public load balancers (disablePublicSLB)."),
+		Ask: say.F("Make it private: %s. The controller then retries at once.", ccm.SetCommand(c.Service, addressType, "intranet")).
+			And("The load balancer gets an address of a vSwitch, which only the VPC and the networks connected to it can reach.").Then(allow),
 	}
-	const allow = "If it must be public, have whoever runs the cluster take disablePublicSLB out of the controller's configuration, and change the Service afterwards: the controller does not try this one again by itself."
-	private := fmt.Sprintf("Make it private: %s. It then gets an address of a vSwitch, which only the VPC and what is connected to it reach, and the controller tries again at once. %s", ccm.SetCommand(c.Service, addressType, "intranet"), allow)
-	finding := fmt.Sprintf("The controller of this cluster is configured to make no public load balancers (disablePublicSLB). The Service %s.", says)
+	if value, _ := ccm.Annotation(c.Service, addressType); value != "" {
+		plan.Finding = plan.Finding.And("The Service asks for a public load balancer with the annotation %s: %s.", addressType, value)
+	} else {
+		plan.Finding = plan.Finding.And("The Service has no annotation %s. Without it, the controller creates a public load balancer.", addressType)
+	}
 	id := c.Service.Labels[ccm.BalancerLabel]
 	if id == "" {
-		return remedy.Plan{Finding: say.Literal(finding), Ask: say.Literal(private)}, nil
+		return plan, nil
 	}
 	lb, err := c.Cloud.SLB.LoadBalancer(ctx, id)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
-		finding += fmt.Sprintf(" Its load balancer %s does not exist any more.", ccm.Quote(id))
+		plan.Finding = plan.Finding.And("Its load balancer %s no longer exists.", ccm.Quote(id))
 	case err != nil:
 		return remedy.Plan{}, fmt.Errorf("describe load balancer %s: %w", id, err)
 	case lb.AddressType == "intranet":
-		finding += fmt.Sprintf(" Its load balancer %s is private already: the annotation was lost.", lb.ID)
+		plan.Finding = plan.Finding.And("Its load balancer %s is already private: the annotation was lost.", lb.ID)
 	default:
-		return remedy.Plan{
-			Finding: say.F("%s Its load balancer %s was made before and is public, at %s; since then it is not synced any more.", finding, lb.ID, lb.Address),
-			Ask:     say.F("Choose. A load balancer never changes its address type, so that a private one means to delete the Service and create it again with the annotation %s%s: intranet, at another address. %s", ccm.Prefix, addressType, allow),
-		}, nil
+		plan.Finding = plan.Finding.And("Its load balancer %s was created earlier and is public, at %s. The controller no longer syncs it.", lb.ID, lb.Address)
+		plan.Ask = say.F("Choose one option. A load balancer never changes its address type.").
+			And("For a private one, delete the Service and recreate it with the annotation %s%s: intranet. Its address changes.", ccm.Prefix, addressType).
+			Then(allow)
 	}
-	return remedy.Plan{Finding: say.Literal(finding), Ask: say.Literal(private)}, nil
+	return plan, nil
 }
 
-// holds reports whether the Service still asks for a public load balancer: that is
-// what the controller looks at, before all else
+// holds reports whether the Service still asks for a public load balancer. The controller checks
+// that before anything else
 // (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
 func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	value, _ := ccm.Annotation(c.Service, addressType)
