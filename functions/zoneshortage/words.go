@@ -9,41 +9,39 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// oneOf returns the value of an annotation that has two, of which the first is the
-// default; for any other value it returns what is wrong, as a sentence.
-func oneOf(c *remedy.Case, short, usual, other string) (value, bad string) {
-	value, ok := ccm.Annotation(c.Service, short)
-	switch {
-	case !ok || value == "":
-		return usual, ""
-	case value == usual || value == other:
-		return value, ""
+// oneOf returns the value of an annotation that has two valid ones, of which the first is the
+// default. For any other value it returns what is wrong.
+func oneOf(c *remedy.Case, short, usual, other string) (string, say.Text) {
+	value, _ := ccm.Annotation(c.Service, short)
+	switch value {
+	case "":
+		return usual, nil
+	case usual, other:
+		return value, nil
 	}
-	return "", fmt.Sprintf("The annotation %s is %s, and can be %s or %s.", short, ccm.Quote(value), usual, other)
+	return "", say.F("The annotation %s is %s, but must be %s or %s.", short, ccm.Quote(value), usual, other)
 }
 
-// describe lists pairs of zones.
-func describe(pairs []cloud.ZonePair) string {
-	list := make([]string, len(pairs))
-	for i, z := range pairs {
-		list[i] = z.Zone
-		if z.SlaveZone != "" {
-			list[i] += " with " + z.SlaveZone
-		}
+// describe lists pairs of a primary and a standby zone.
+func describe(pairs []cloud.ZonePair) say.Text {
+	var list []string
+	for _, z := range pairs {
+		list = append(list, strings.TrimSuffix(z.Zone+"/"+z.SlaveZone, "/"))
 	}
-	return remedy.List(list, 6)
+	return say.List(list, 6)
 }
 
-// command returns the command that makes the Service ask for these zones.
+// command returns the command by which a person makes the Service ask for these zones.
 func command(c *remedy.Case, to cloud.ZonePair) string {
 	text := ccm.SetCommand(c.Service, masterZone, to.Zone)
 	if to.SlaveZone != "" {
 		return strings.Replace(text, " --overwrite", fmt.Sprintf(" %s%s=%s --overwrite", ccm.Prefix, slaveZone, to.SlaveZone), 1)
 	}
 	for _, key := range []string{ccm.Prefix + slaveZone, ccm.LegacyPrefix + slaveZone} {
-		if _, ok := c.Service.Annotations[key]; ok { // of the zones that were asked for before
+		if _, ok := c.Service.Annotations[key]; ok { // the standby of the previous zones
 			text = strings.Replace(text, " --overwrite", " "+key+"- --overwrite", 1)
 		}
 	}
@@ -60,8 +58,8 @@ func zonesOf(vpc ccm.VPC) []string {
 	return slices.Compact(list)
 }
 
-// zones lists the names of zones.
-func zones(set map[string]bool) string {
+// causeOf lists up to 8 names of zones. It leaves out what is too long for a name.
+func causeOf(set map[string]bool) string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(set)), func(s string) bool { return s == "" || len(s) > 64 })
 	return strings.Join(names[:min(len(names), 8)], ",")
 }

@@ -11,10 +11,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A primary zone without a standby takes the old standby's annotation away, which
+// A primary zone without a standby removes the annotation of the old standby. Otherwise the Service
 // would ask for a pair that has no stock.
 func TestCommand(t *testing.T) {
-	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{ccm.LegacyPrefix + slaveZone: "z-b"}}}}}
+	annotations := map[string]string{ccm.LegacyPrefix + slaveZone: "z-b"}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: annotations}}
+	c := &remedy.Case{View: ccm.View{Service: svc}}
 	for _, tt := range []struct {
 		to   cloud.ZonePair
 		want string

@@ -2,7 +2,6 @@
 package zoneshortage
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -19,12 +18,13 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: which zones a Service may stand in is for its owner to say.
+// Remedy asks: only the owner of a Service can decide on its zones.
 var Remedy = &remedy.Remedy{
 	Class: "zone-shortage",
 	Doc:   doc,
 	Codes: []string{
-		"OperationFailed.ZoneResourceLimit", "OperationFailed.RegionResourceLimit", "PRODUCT.NOT_AVAILABLE_IZ", "PRODUCT.INSUFFICIENT_STOCK", "ResourceNotAvailible.*",
+		"OperationFailed.ZoneResourceLimit", "OperationFailed.RegionResourceLimit",
+		"PRODUCT.NOT_AVAILABLE_IZ", "PRODUCT.INSUFFICIENT_STOCK", "ResourceNotAvailible.*",
 	},
 	Texts: []string{
 		"resource limit of the specified zone", "resource limit of the specified region", "product stock is insufficient",
@@ -35,8 +35,8 @@ var Remedy = &remedy.Remedy{
 	Diagnose: diagnose,
 }
 
-// Short names of the annotations that decide where a load balancer is made, at its
-// creation only.
+// Short names of the annotations that decide where a load balancer is created. Only zone-maps has an
+// effect afterwards.
 const (
 	masterZone = "master-zoneid"
 	slaveZone  = "slave-zoneid"
@@ -53,25 +53,27 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	if made != "" {
 		return remedy.Plan{
-			Finding: say.F("The zones of the load balancer %s have no room for the change that the Service asks for: the message is %s. A CLB keeps its zones for life.", ccm.Quote(made), c.Said()),
-			Ask:     say.F("Put the annotations of the Service back to what was there when it synced last, so that its other changes are made. For the change itself wait until Alibaba Cloud has room there again, or create the Service again in other zones: its address changes then."),
+			Finding: say.F("The zones of the load balancer %s have no capacity for the change that the Service asks for: the message is %s.", ccm.Quote(made), c.Said()).
+				And("A CLB never changes its zones."),
+			Ask: say.F("Restore the annotations of the Service to those of its last successful sync. Its other changes are then made.").
+				And("For this change, wait until Alibaba Cloud has capacity there again, or recreate the Service in other zones: its address changes."),
 		}, nil
 	}
 	return classic(ctx, c)
 }
 
-// classic asks for other zones of a CLB: of those with stock.
+// classic asks for other zones of a CLB, among those with stock.
 func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	kind, bad := oneOf(c, "address-type", "internet", "intranet")
+	kind, wrong := oneOf(c, "address-type", "internet", "intranet")
 	version, worse := oneOf(c, "ip-version", "ipv4", "ipv6")
-	if bad+worse != "" {
+	if len(wrong)+len(worse) > 0 {
 		right := ccm.SetCommand(c.Service, "address-type", "internet")
-		if bad == "" {
+		if len(wrong) == 0 {
 			right = ccm.SetCommand(c.Service, "ip-version", "ipv4")
 		}
 		return remedy.Plan{
-			Finding: say.F("Which zones have room depends on the kind of load balancer, and the Service does not say which it wants. %s", strings.TrimSpace(bad+" "+worse)),
-			Ask:     say.F("Set that right first, such as: %s.", right),
+			Finding: say.F("Which zones have capacity depends on the kind of load balancer, but the Service does not say which kind it wants.").Then(wrong).Then(worse),
+			Ask:     say.F("Correct this first, for example: %s.", right),
 		}, nil
 	}
 	pairs, err := c.Cloud.SLB.Available(ctx, kind, version)
@@ -80,24 +82,29 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	master, _ := ccm.Annotation(c.Service, masterZone)
 	slave, _ := ccm.Annotation(c.Service, slaveZone)
-	asked := "The Service names no zones, and the ones that the cloud chose"
-	if master != "" || slave != "" {
-		asked = fmt.Sprintf("The zones that the Service asks for (primary %s, standby %s)", ccm.Quote(cmp.Or(master, "any")), ccm.Quote(cmp.Or(slave, "any")))
+	p := remedy.Plan{Cause: strings.Trim(master+","+slave, ",")}
+	if master == "" && slave == "" {
+		p.Finding = say.F("The Service names no zones.")
 	}
-	p := remedy.Plan{
-		Finding: say.F("%s have no room for its CLB (%s, %s): the message is %s.", asked, kind, version, c.Said()),
-		Cause:   strings.Trim(master+","+slave, ","),
+	if master != "" {
+		p.Finding = p.Finding.And("The Service asks for the primary zone %s.", ccm.Quote(master))
 	}
+	if slave != "" {
+		p.Finding = p.Finding.And("The Service asks for the standby zone %s.", ccm.Quote(slave))
+	}
+	p.Finding = p.Finding.And("Alibaba Cloud has no capacity for its CLB (%s, %s) in the chosen zones: the message is %s.", kind, version, c.Said())
 	others := slices.DeleteFunc(pairs, func(z cloud.ZonePair) bool { return z.Zone == master && (z.SlaveZone == slave || slave == "") })
 	if len(others) < len(pairs) {
-		p.Finding = p.Finding.And("The list of zones with stock still has them, so that the shortage may be of one specification, or just over.")
+		p.Finding = p.Finding.And("The list of zones with stock still contains them. The shortage may concern one specification only, or may have just ended.")
 	}
 	if len(others) == 0 {
 		p.Finding = p.Finding.And("No other zones of the region %s have stock.", c.Cloud.Region())
-		p.Ask = say.F("Wait until Alibaba Cloud has room again, ask it when, or use an NLB, which has other zones: a Service with spec.loadBalancerClass: alibabacloud.com/nlb.")
+		p.Ask = say.F("Wait until Alibaba Cloud has capacity again, or ask Alibaba Cloud when it will.").
+			And("Or use an NLB, which has other zones: a Service with spec.loadBalancerClass: alibabacloud.com/nlb.")
 		return p, nil
 	}
-	to, where := others[0], ""
+	to := others[0]
+	var own say.Text
 	if kind == "intranet" {
 		vpc, err := c.VPC(ctx)
 		if err != nil {
@@ -106,14 +113,16 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		if i := slices.IndexFunc(others, func(z cloud.ZonePair) bool { _, ok := c.BestVSwitch(vpc, z.Zone, "", true); return ok }); i >= 0 {
 			to = others[i]
 		}
-		where = fmt.Sprintf(" The cluster's own vSwitches: %s.", vpc.DescribeOwn())
+		own = say.F("The cluster's own vSwitches: %s.", vpc.DescribeOwn())
 	}
-	p.Ask = say.F("Choose zones that have stock: %s. Such as: %s. Traffic from Pods in other zones crosses zones then.%s", describe(others), command(c, to), where)
+	p.Ask = say.F("Choose zones that have stock (primary/standby): %s.", describe(others)).
+		And("For example: %s.", command(c, to)).
+		And("Traffic from Pods in other zones then crosses zones.").Then(own)
 	return p, nil
 }
 
-// network asks for other zones of an NLB: of those that the cluster has vSwitches
-// in. An NLB that is made already can change them.
+// network asks for other zones of an NLB, among those with vSwitches of the cluster. An existing NLB
+// can change its zones.
 func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, error) {
 	vpc, err := c.VPC(ctx)
 	if err != nil {
@@ -126,35 +135,33 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 		used[zone] = true
 	}
 	p := remedy.Plan{
-		Finding: say.F("A zone of the zone map %s has no room for the NLB: the message is %s.", ccm.Quote(value), c.Said()),
-		Cause:   zones(used),
+		Finding: say.F("A zone of the zone map %s has no capacity for the NLB: the message is %s.", ccm.Quote(value), c.Said()),
+		Cause:   causeOf(used),
 	}
 	if made != "" {
-		p.Finding = say.F("A zone of the zone map %s has no room for the NLB %s: the message is %s.", ccm.Quote(value), ccm.Quote(made), c.Said())
+		p.Finding = say.F("A zone of the zone map %s has no capacity for the NLB %s: the message is %s.", ccm.Quote(value), ccm.Quote(made), c.Said())
 	}
-	var other []cloud.VSwitch // the best of each zone that is not in the map
+	var list, pairs []string // the best vSwitch of each zone that is not in the map
 	for _, zone := range zonesOf(vpc) {
 		if best, ok := c.BestVSwitch(vpc, zone, "", true); ok && !used[zone] {
-			other = append(other, best)
+			list, pairs = append(list, ccm.DescribeVSwitch(best)), append(pairs, best.Zone+":"+best.ID)
 		}
 	}
-	if len(other) == 0 {
-		p.Finding = p.Finding.And("The cluster has no vSwitch with room in another zone: %s.", vpc.DescribeOwn())
-		p.Ask = say.F("Add a vSwitch in another zone to the VPC and to the cluster, and name it in the annotation zone-maps; or wait until Alibaba Cloud has room again.")
+	if len(pairs) == 0 {
+		p.Finding = p.Finding.And("The cluster has no vSwitch with free addresses in another zone. Its own vSwitches: %s.", vpc.DescribeOwn())
+		p.Ask = say.F("Add a vSwitch in another zone to the VPC and to the cluster, and name it in the annotation zone-maps.").
+			And("Or wait until Alibaba Cloud has capacity again.")
 		return p, nil
 	}
-	pairs := make([]string, len(other))
-	list := make([]string, len(other))
-	for i, v := range other {
-		pairs[i], list[i] = v.Zone+":"+v.ID, ccm.DescribeVSwitch(v)
-	}
-	such := fmt.Sprintf("Such as: %s.", ccm.SetCommand(c.Service, zoneMaps, strings.Join(pairs[:min(2, len(pairs))], ",")))
+	p.Ask = say.F("Name other zones in the annotation zone-maps. The cluster has vSwitches in other zones: %s.", say.List(list, 5))
 	if len(pairs) == 1 {
-		such = fmt.Sprintf("Such as, with the pair of the map that has room as its second: %s.", ccm.SetCommand(c.Service, zoneMaps, pairs[0]+",ZONE:VSWITCH"))
+		p.Ask = p.Ask.And("For example, with the pair of the map that has capacity as the second: %s.", ccm.SetCommand(c.Service, zoneMaps, pairs[0]+",ZONE:VSWITCH"))
+	} else {
+		p.Ask = p.Ask.And("For example: %s.", ccm.SetCommand(c.Service, zoneMaps, pairs[0]+","+pairs[1]))
 	}
-	p.Ask = say.F("Name other zones in the annotation zone-maps. The cluster has vSwitches in: %s. %s An NLB needs two zones to outlive the loss of one.", remedy.List(list, 5), such)
+	p.Ask = p.Ask.And("An NLB needs two zones to survive the loss of one.")
 	if made != "" {
-		p.Ask = p.Ask.And("Its host name stays, and the addresses behind it change with the zones.")
+		p.Ask = p.Ask.And("Its host name does not change, but the addresses behind it change with the zones.")
 	}
 	return p, nil
 }
