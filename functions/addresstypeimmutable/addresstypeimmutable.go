@@ -62,7 +62,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// holds reports whether the annotation still asks for another address type. It is case-sensitive.
+// holds reports whether the annotation still asks for another address type. Upper and lower case differ.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	want, _ := ccm.Annotation(c.Service, addressType)
 	if want == "" {

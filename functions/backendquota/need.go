@@ -182,8 +182,9 @@ func (s *state) ways(limit int) say.Text {
 	return out
 }
 
-// label returns a label of some nodes that all fit, the number of these nodes and the number
-// of backends with them. Of several labels it returns the one that most nodes have.
+// label returns a label with which the Service fits if only nodes with that label are backends,
+// the number of these nodes, and the number of backends. Of several labels it returns the one
+// that most nodes have.
 func (s *state) label(limit int) (label string, nodes, backends int) {
 	if s.mode == ccm.PodMode {
 		return "", 0, 0
