@@ -1,4 +1,4 @@
-// Package accountgate asks to open what keeps the account from buying or changing load balancers.
+// Package accountgate asks to resolve what keeps the account from buying or changing load balancers.
 package accountgate
 
 import (
@@ -14,7 +14,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: only the owner of the account can open its gates.
+// Remedy asks: only the owner of the account can resolve these problems.
 var Remedy = &remedy.Remedy{
 	Class: "account-gate",
 	Doc:   doc,

@@ -9,8 +9,8 @@ type gate struct {
 	finding, ask string
 }
 
-// gates in the order in which they are looked for. Their texts are those of the
-// API reference and of the common error codes:
+// gates lists them in the order of the search. The texts are from the API reference
+// and from the common error codes:
 // https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes
 var gates = []gate{
 	{
@@ -55,7 +55,7 @@ const (
 	anyRole = "Have somebody with the right to create roles make the role: open the console of the load balancer once and agree to its creation. Or allow ram:CreateServiceLinkedRole to the controller's RAM role."
 )
 
-// gateOf tells from the message which gate is shut.
+// gateOf returns the gate that the message names.
 func gateOf(message string, nlb bool) gate {
 	message = strings.ToLower(message)
 	for _, g := range gates {

@@ -1,4 +1,4 @@
-// Package addresstypeimmutable remedies Services that ask for another kind of address than their load balancer has.
+// Package addresstypeimmutable remedies Services that ask for an address type that their load balancer does not have.
 package addresstypeimmutable
 
 import (
@@ -14,7 +14,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy puts the annotation back to what the load balancer is, so that the Service syncs again.
+// Remedy sets the annotation back to the load balancer's address type, so that the Service syncs again.
 var Remedy = &remedy.Remedy{
 	Class:       "address-type-immutable",
 	Doc:         doc,

@@ -1,4 +1,4 @@
-// Package alreadybound remedies Services that name another load balancer than the one they have.
+// Package alreadybound remedies Services that name a load balancer other than the one they have.
 package alreadybound
 
 import (
@@ -19,8 +19,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy puts the annotation back to the load balancer that the Service has, or
-// removes it where the controller made that one.
+// Remedy sets the annotation back to the load balancer that the Service has, or
+// removes it if the controller created that load balancer.
 var Remedy = &remedy.Remedy{
 	Class: "already-bound",
 	Doc:   doc,
@@ -69,7 +69,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			fmt.Sprintf("Find the load balancer that has the address %s. If a person made it, name it: %s. If the controller made it, remove the annotation: %s.",
 				address, ccm.SetCommand(c.Service, balancerID, "ITS-ID"), remove))
 	case s.ID == id:
-		// Only an EIP in front of it makes the two addresses differ.
+		// The two addresses differ only if there is an EIP in front of it.
 		return remedy.Plan{
 			Finding: fmt.Sprintf("The Service has the address %s, which is that of an EIP of its load balancer %s, and no longer says so: the annotation %s is missing.", address, s.ID, externalIP),
 			Steps:   []remedy.Step{step.With(c.Service, externalIP, "eip")},
@@ -98,7 +98,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 }
 
 // holds reports whether the Service names a load balancer that doesn't have its
-// address. The controller looks only where the Service has one.
+// address. The controller checks this only if the Service has an address.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	id, _ := ccm.Annotation(c.Service, balancerID)
 	if id == "" || !ccm.Synced(c.Service) {

@@ -1,4 +1,4 @@
-// Package arrearage asks to pay what is overdue: till then Alibaba Cloud makes and changes no load balancer.
+// Package arrearage asks to pay overdue bills: until then Alibaba Cloud creates and changes no load balancer.
 package arrearage
 
 import (
@@ -43,8 +43,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// decide says what to do about the balance. creates tells that the Service still
-// needs its load balancer, lasts that the failure outlasts the controller's retries.
+// decide returns the plan for a balance. creates means that the Service still needs
+// its load balancer, lasts that the failure outlasts the controller's retries.
 func decide(p remedy.AccountBalance, creates, lasts bool) remedy.Plan {
 	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()

@@ -1,4 +1,4 @@
-// Package attributeimmutable remedies Services that ask for what is chosen once, when a load balancer is made.
+// Package attributeimmutable remedies Services that ask to change what is set when a load balancer is created.
 package attributeimmutable
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy puts the annotations back to what the load balancer has, so that the Service syncs again.
+// Remedy sets the annotations back to what the load balancer has, so that the Service syncs again.
 var Remedy = &remedy.Remedy{
 	Class: "attribute-immutable",
 	Doc:   doc,
@@ -42,7 +42,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return putBack(ctx, c, lb)
 }
 
-// putBack puts the annotations back to what the load balancer has.
+// putBack plans to set the annotations back to what the load balancer has.
 func putBack(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	var edits []step.Edit
 	var parts []string
@@ -83,7 +83,7 @@ func putBack(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan
 	}, nil
 }
 
-// An attribute is what an annotation asks for and what the load balancer has.
+// An attribute is a value that an annotation asks for, beside that of the load balancer.
 type attribute struct {
 	name  string // short, of the annotation
 	what  string // for people
@@ -94,8 +94,8 @@ type attribute struct {
 	told  bool   // that the controller compares it, an Event alone says
 }
 
-// known returns an error if the API does not say what every load balancer has: no
-// annotation is put back to that.
+// known returns an error if the API omits what every load balancer has: an annotation
+// can't be set back to an unknown value.
 func known(lb *ccm.Instance, list []attribute) error {
 	for _, a := range list {
 		if a.real == "" && !a.maybe {
@@ -123,7 +123,7 @@ func differing(c *remedy.Case, lb *ccm.Instance) []attribute {
 	list = slices.DeleteFunc(all(c, list), func(a attribute) bool {
 		return a.want == a.real || a.want == "" && (a.unset == "" || a.unset == a.real)
 	})
-	// No known release compares the vSwitch: that one does, an Event alone says.
+	// No known release compares the vSwitch: only an Event says that this one does.
 	if len(list) == 0 && !c.Written() && strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
 		if want, _ := ccm.Annotation(c.Service, "vswitch-id"); want != "" && want != lb.CLB.VSwitch {
 			list = append(list, attribute{name: "vswitch-id", what: "vSwitch", want: want, real: lb.CLB.VSwitch, maybe: true, told: true})
@@ -140,7 +140,7 @@ func all(c *remedy.Case, list []attribute) []attribute {
 	return list
 }
 
-// annotated returns an NLB's IP version as its annotation has it.
+// annotated returns an NLB's IP version as the annotation spells it.
 func annotated(version string) string {
 	if strings.EqualFold(version, "DualStack") {
 		return "DualStack"
@@ -148,7 +148,7 @@ func annotated(version string) string {
 	return strings.ToLower(version)
 }
 
-// holds reports whether the annotations still ask for what the load balancer doesn't have.
+// holds reports whether the annotations still differ from the load balancer.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {

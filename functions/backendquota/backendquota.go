@@ -20,7 +20,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy applies for a higher limit, or asks with the ways to need fewer backends.
+// Remedy applies for a higher limit, or asks and names the ways to need fewer backends.
 var Remedy = &remedy.Remedy{
 	Class: "backend-quota",
 	Doc:   doc,
@@ -49,8 +49,8 @@ const (
 	perNetwork  = "nlb_quota_loadbalancer_noeci_servers_num" // backends of one NLB, Pods on virtual nodes left out
 )
 
-// cycle is how long the controller gets to help itself: it adds backends again
-// after it has removed others, and retries after 5, 10, 20 s and so on.
+// cycle is how long to wait for the controller: it adds backends again after it has
+// removed others, and retries after 5, 10, 20 s and so on.
 const cycle = time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -105,7 +105,7 @@ func unknown(figures, lb, limit string) remedy.Plan {
 	}
 }
 
-// servers answers where the load balancer has room: then its servers may be on too
+// servers answers if the load balancer has room: its servers may then be behind too
 // many load balancers.
 func servers(ctx context.Context, c *remedy.Case, s state, plan remedy.Plan) (remedy.Plan, error) {
 	limit, err := c.Cloud.Quotas.Named(ctx, "slb", perServer)
@@ -130,7 +130,7 @@ func servers(ctx context.Context, c *remedy.Case, s state, plan remedy.Plan) (re
 	return compare(c, plan), nil
 }
 
-// holds reports whether a port of the Service has fewer backends than it is to have.
+// holds reports whether a port of the Service has fewer backends than it should have.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	s, err := read(ctx, c)
 	if err != nil {
@@ -176,7 +176,7 @@ func read(ctx context.Context, c *remedy.Case) (state, error) {
 	return s, nil
 }
 
-// network reads which NLB it is, and what stands behind its other listeners.
+// network finds the NLB and counts the backends of its other listeners.
 func (s *state) network(ctx context.Context) error {
 	lb, err := s.c.Bound(ctx)
 	if err != nil || lb == nil {

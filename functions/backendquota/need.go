@@ -34,8 +34,8 @@ func (s *state) owns(group string) bool {
 	return slices.ContainsFunc(s.groups, func(own ccm.Group) bool { return own.ID == group })
 }
 
-// other counts the backends of a group that is of no port of the Service; the name
-// says whose it is.
+// other counts the backends of a group that belongs to no port of the Service; the
+// group's name tells the owner.
 func (s *state) other(group, name string, servers int) {
 	if servers == 0 || s.owns(group) {
 		return
@@ -54,7 +54,7 @@ func (s *state) other(group, name string, servers int) {
 	s.shares[whose] += servers
 }
 
-// need returns how many backends a port is to have, of the nodes that keep says.
+// need returns how many backends a port should have, among the nodes that keep accepts.
 func (s *state) need(mode ccm.BackendMode, p corev1.ServicePort, keep func(*corev1.Node) bool) int {
 	ready := ccm.Ready(s.ends, p, s.c.Family())
 	if mode == ccm.PodMode {
@@ -81,7 +81,7 @@ func (s *state) need(mode ccm.BackendMode, p corev1.ServicePort, keep func(*core
 
 func every(*corev1.Node) bool { return true }
 
-// own returns how many backends the Service is to have. Ports that share a target
+// own returns how many backends the Service should have. Ports that share a target
 // share a group.
 func (s *state) own(mode ccm.BackendMode, keep func(*corev1.Node) bool) int {
 	by := map[string]int{}
@@ -95,10 +95,10 @@ func (s *state) own(mode ccm.BackendMode, keep func(*corev1.Node) bool) int {
 	return n
 }
 
-// total returns how many backends the load balancer is to have.
+// total returns how many backends the load balancer should have.
 func (s *state) total() int { return s.rest + s.own(s.mode, every) }
 
-// short reports whether a port has fewer backends than it is to have.
+// short reports whether a port has fewer backends than it should have.
 func (s *state) short() bool {
 	return slices.ContainsFunc(s.groups, func(g ccm.Group) bool { return g.Servers < s.need(s.mode, g.Port, every) })
 }
@@ -138,8 +138,8 @@ func (s *state) says(limit cloud.Quota) string {
 	return text + fmt.Sprintf(" That makes %d in all.", s.total())
 }
 
-// ways names what would make the Service fit, each with its effect: only what
-// helps, so that in ENI mode nothing about nodes is said.
+// ways names what would make the Service fit, each with its effect. It names only
+// what helps: in ENI mode nothing about nodes.
 func (s *state) ways(limit int) string {
 	svc := s.c.Service
 	var out []string
@@ -164,9 +164,9 @@ func (s *state) ways(limit int) string {
 	return strings.Join(out, " ")
 }
 
-// label returns a label that some nodes have, such that they fit, how many nodes
-// those are and how many backends they make. Of several it is the one that most
-// nodes have.
+// label returns a label of some nodes that alone would fit, the number of these nodes,
+// and the number of backends that they make. If several labels qualify, it returns the
+// one that most nodes have.
 func (s *state) label(limit int) (label string, nodes, backends int) {
 	if s.mode == ccm.PodMode {
 		return "", 0, 0
@@ -199,8 +199,8 @@ func (s *state) label(limit int) (label string, nodes, backends int) {
 	return "", 0, 0
 }
 
-// sharing returns how many CLBs the Services put the cluster's nodes behind, with
-// the one in hand.
+// sharing returns how many CLBs the Services put the cluster's nodes behind, including
+// the one of this case.
 func sharing(services []corev1.Service, terway bool, lb string) int {
 	balancers := map[string]bool{lb: true}
 	for i := range services {

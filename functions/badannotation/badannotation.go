@@ -17,8 +17,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy names the annotation and what it takes. It sets it right only where that
-// can mean nothing but what the load balancer has.
+// Remedy names the annotation and the values that it takes. It corrects the annotation
+// only if it can mean nothing but what the load balancer already has.
 var Remedy = &remedy.Remedy{
 	Class: "bad-annotation",
 	Doc:   doc,
@@ -43,7 +43,7 @@ var Remedy = &remedy.Remedy{
 	StillFails:  holds,
 }
 
-// Names of the annotations that can be set right by themselves.
+// Names of the annotations that can be corrected automatically.
 const (
 	bandwidth    = "bandwidth"
 	zoneMaps     = "zone-maps"
@@ -97,7 +97,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{Finding: finding, Ask: ask, Note: note}, nil
 }
 
-// A fault is an annotation that the controller does not take as it stands.
+// A fault is an annotation whose value the controller does not accept.
 type fault struct {
 	ccm.ValueRule
 	value string
@@ -138,7 +138,7 @@ func faults(c *remedy.Case) []fault {
 	return out
 }
 
-// others says what else is wrong, as a sentence; the words for nothing otherwise.
+// others returns what else is wrong, as a sentence, or nothing if there is none.
 func others(list []fault, nothing string) string {
 	if len(list) == 0 {
 		if nothing == "" {
@@ -153,8 +153,8 @@ func others(list []fault, nothing string) string {
 	return "Other annotations have values that the documentation does not list: " + strings.Join(parts, "; ") + "."
 }
 
-// holds reports whether the annotation that the failure names is still wrong. Where
-// it names none that is known here, nobody but the controller can tell.
+// holds reports whether the annotation that the failure names is still wrong. If the
+// failure names none that is known here, only the controller can tell.
 func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	known := false
 	for _, r := range ccm.ValueRules() {

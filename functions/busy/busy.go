@@ -1,4 +1,4 @@
-// Package busy waits while a load balancer is being changed, and asks when that does not end.
+// Package busy waits while a load balancer is being changed, and asks if that takes too long.
 package busy
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy waits: what is under way ends by itself. While it waits it calls no API.
+// Remedy waits until the change ends. Meanwhile it calls no API.
 var Remedy = &remedy.Remedy{
 	Class: "busy",
 	Doc:   doc,
@@ -58,7 +58,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // bracket is where the controller names the load balancer in its message.
 var bracket = regexp.MustCompile(`load balancer \[((?:lb|nlb)-[0-9A-Za-z]{1,64})\]`)
 
-// state says, as sentences, how the load balancer and its listeners stand.
+// state describes the load balancer and its listeners, in sentences.
 func state(ctx context.Context, c *remedy.Case) (string, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {

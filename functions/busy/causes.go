@@ -2,7 +2,7 @@ package busy
 
 import "strings"
 
-// A cause is what is under way.
+// A cause is a change or a failure that keeps the load balancer busy.
 type cause struct {
 	texts        []string // in the message, in lower case
 	finding, ask string
@@ -36,7 +36,7 @@ var causes = []cause{
 	},
 }
 
-// causeOf returns what the message says is under way.
+// causeOf returns the cause that the message names.
 func causeOf(message string) cause {
 	message = strings.ToLower(message)
 	for _, why := range causes {

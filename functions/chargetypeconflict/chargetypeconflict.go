@@ -1,4 +1,4 @@
-// Package chargetypeconflict remedies Services that ask a CLB which pays by LCU to pay by spec.
+// Package chargetypeconflict remedies Services that ask for billing by spec on a CLB that is billed by LCU.
 package chargetypeconflict
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy takes the wish for a spec back, so that the Service syncs again.
+// Remedy removes the request for a spec, so that the Service syncs again.
 var Remedy = &remedy.Remedy{
 	Class: "charge-type-conflict",
 	Doc:   doc,
@@ -33,14 +33,14 @@ var Remedy = &remedy.Remedy{
 	StillFails:  holds,
 }
 
-// Short names of the annotations that say how a CLB pays, and how large it is if
-// it pays by that. Letter case counts.
+// Short names of the annotations for the charge type of a CLB, and for its spec if it
+// is billed by spec. Letter case counts.
 const (
 	chargeType = "instance-charge-type"
 	spec       = "spec"
 )
 
-// byLCU is the charge type from which no way leads back to another.
+// byLCU is the charge type that can't be changed to another.
 const byLCU = "PayByCLCU"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -108,8 +108,7 @@ func pays(lb *cloud.LoadBalancer) string {
 	return "by the spec " + lb.Spec
 }
 
-// holds reports whether the annotations still ask for something else than the
-// load balancer has.
+// holds reports whether the annotations still differ from the load balancer.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	wantCharge, _ := ccm.Annotation(c.Service, chargeType)
 	wantSpec, _ := ccm.Annotation(c.Service, spec)

@@ -1,4 +1,4 @@
-// Package credentials asks why the controller can't reach Alibaba Cloud or is not known there.
+// Package credentials asks to fix a controller that can't reach Alibaba Cloud or whose credentials are refused.
 package credentials
 
 import (
@@ -13,7 +13,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: what is wrong is the controller's own setup, not the Service's.
+// Remedy asks: the controller's setup is wrong, not the Service.
 var Remedy = &remedy.Remedy{
 	Class: "credentials",
 	Doc:   doc,

@@ -8,21 +8,21 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// A trouble is what stands between the controller and the API.
+// A trouble is what keeps the controller from the API.
 type trouble struct {
 	cause   string
 	finding string
 	ask     func(home) string
 }
 
-// What a person does once the trouble is over.
+// What a person does next.
 const (
 	restart = "Then restart it: kubectl -n kube-system rollout restart daemonset cloud-controller-manager."
 	roles   = "On a managed cluster the controller's credentials are ACK's: authorise the service roles of ACK again in its console, and open a ticket with Alibaba Cloud if that does not help."
 	desk    = "On a managed cluster only Alibaba Cloud can set this right: open a ticket."
 )
 
-// keys is the ask for a trouble with what the controller signs with.
+// keys returns the question about a key or a role that the controller signs with.
 func keys(withKey, withRole string) func(home) string {
 	return func(h home) string {
 		switch {
@@ -38,7 +38,7 @@ func keys(withKey, withRole string) func(home) string {
 // host finds the host that was to be reached: after "lookup", or in an address.
 var host = regexp.MustCompile(`(?i)lookup ([a-z0-9][a-z0-9.-]{0,252}\b)|https?://([a-z0-9][a-z0-9.-]{0,252}\b)|dial tcp (\[?[0-9a-f.:]{2,60}\]?:\d+)`)
 
-// troubleOf tells from the message what the trouble is.
+// troubleOf returns the trouble that the message names.
 func troubleOf(message string) trouble {
 	lower := strings.ToLower(message)
 	has := func(texts ...string) bool {

@@ -1,4 +1,4 @@
-// Package deletionblocked asks about Services that hang in deletion.
+// Package deletionblocked asks about Services that are stuck in deletion.
 package deletionblocked
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks whether the load balancer is to be deleted: somebody protected it.
+// Remedy asks whether to delete the load balancer: someone protected it.
 var Remedy = &remedy.Remedy{
 	Class: "deletion-blocked",
 	Doc:   doc,
@@ -99,7 +99,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// others returns the listeners of the load balancer that were not made for the Service.
+// others returns the listeners of the load balancer that do not belong to the Service.
 func others(ctx context.Context, c *remedy.Case, lb *ccm.Instance) ([]string, error) {
 	var list []string
 	add := func(protocol string, port int, description string) {

@@ -1,4 +1,4 @@
-// Package eninotfound remedies Services whose Pods are to be backends and have no network interface.
+// Package eninotfound remedies Services whose backend Pods have no network interface.
 package eninotfound
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy lets nodes be the backends where the network gives Pods no interface.
+// Remedy makes nodes the backends if the network gives Pods no interface.
 var Remedy = &remedy.Remedy{
 	Class: "eni-not-found",
 	Doc:   doc,
@@ -71,7 +71,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return flannel(ctx, c, cluster, s)
 }
 
-// flannel takes the annotation away: Flannel gives Pods no interface of the VPC.
+// flannel plans to remove the annotation: Flannel gives Pods no interface of the VPC.
 func flannel(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, s sorted) (remedy.Plan, error) {
 	plan := remedy.Plan{
 		Finding: fmt.Sprintf("The annotation %s says eni, so that Pods are to be the backends, and the cluster's network plug-in is Flannel, which gives Pods no network interface. %s", ccm.BackendType, s.says(cluster.VPC)),
@@ -89,7 +89,7 @@ func flannel(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, s sorte
 	return plan, nil
 }
 
-// byDefault answers where the controller takes Pods by its own configuration.
+// byDefault answers if the controller's own configuration makes Pods the backends.
 func byDefault(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 	return remedy.Plan{
 		Finding: fmt.Sprintf("The controller takes Pods for the backends though the Service does not ask for it, and the cluster's network plug-in is Flannel, which gives Pods no network interface. %s", s.says(cluster.VPC)),
@@ -98,7 +98,7 @@ func byDefault(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 	}
 }
 
-// unsure answers where it can't be told which network gives the Pods their addresses.
+// unsure answers if the network plug-in can't be determined.
 func unsure(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 	plugin := "The cluster does not say which network plug-in it has."
 	if cluster.Network != "" {
@@ -111,7 +111,7 @@ func unsure(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 	}
 }
 
-// terway answers where each Pod has an address of the VPC, and its interface shows late.
+// terway answers if each Pod has an address of the VPC, and its interface can appear late.
 func terway(c *remedy.Case, cluster cloud.Cluster, s sorted) remedy.Plan {
 	plan := remedy.Plan{Finding: fmt.Sprintf("The cluster's network plug-in is %s. %s", cluster.Network, s.says(cluster.VPC)), Cause: s.nodes()}
 	switch {
@@ -142,8 +142,8 @@ func behind(ctx context.Context, c *remedy.Case) (endpoints, error) {
 	return pods.unique(), nil
 }
 
-// holds reports whether a ready Pod that is to be a backend is missing from the
-// load balancer; where nodes are, whether a port has none.
+// holds reports whether a ready Pod that should be a backend is missing from the
+// load balancer; if nodes are the backends, whether a port has none.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package eniunsupported remedies Services whose CLB takes no network interfaces as backends.
+// Package eniunsupported remedies Services whose CLB can't have network interfaces as backends.
 package eniunsupported
 
 import (
@@ -19,8 +19,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy turns a shared-resource CLB into one that takes them. That is for good,
-// and interrupts its traffic: it is done only where the policy file names the class.
+// Remedy converts a shared-resource CLB into one that can have them. This can't be
+// undone and interrupts its traffic, so the policy file must name the class.
 var Remedy = &remedy.Remedy{
 	Class:       "eni-unsupported",
 	Doc:         doc,
@@ -33,17 +33,17 @@ var Remedy = &remedy.Remedy{
 	StillFails:  holds,
 }
 
-// Short names of the annotations that say how a CLB pays, and how large it is if
-// it pays by that.
+// Short names of the annotations for the charge type of a CLB, and for its spec if it
+// is billed by spec.
 const (
 	chargeType = "instance-charge-type"
 	spec       = "spec"
 )
 
-// backendType is the annotation that says what the backends are. It has no other prefix.
+// backendType is the annotation for the kind of backends. It has no other prefix.
 const backendType = "service.beta.kubernetes.io/backend-type"
 
-// What a CLB can become that takes network interfaces.
+// Charge types and spec of a CLB that can have network interfaces.
 const (
 	byLCU  = "PayByCLCU"
 	bySpec = "PayBySpec"
@@ -53,11 +53,11 @@ const (
 // chooses is the first release of the controller that reads the charge type.
 var chooses = ccm.Version{Major: 2, Minor: 4}
 
-// retry is when the controller has tried again by itself.
+// retry is the time by which the controller has retried.
 const retry = time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
-	// The way that leaves the load balancer as it is.
+	// The option that does not change the load balancer.
 	nodes := fmt.Sprintf("The other way leaves the load balancer as it is, and lets traffic go through the nodes: kubectl -n %s annotate service %s %s=ecs --overwrite.", c.Service.Namespace, c.Service.Name, backendType)
 	if slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == 0 }) {
 		nodes += fmt.Sprintf(" The Service needs node ports for that: kubectl -n %s patch service %s --type=merge -p '{\"spec\":{\"allocateLoadBalancerNodePorts\":true}}'.", c.Service.Namespace, c.Service.Name)
@@ -131,8 +131,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// holds reports whether the Service still wants network interfaces behind a
-// shared-resource CLB. Without a spec only the charge type tells that it is one.
+// holds reports whether the Service still asks for network interfaces behind a
+// shared-resource CLB. Without a spec, only the charge type shows that it is one.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // there is nothing to compare: a person looks

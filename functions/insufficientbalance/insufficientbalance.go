@@ -1,4 +1,4 @@
-// Package insufficientbalance asks to top the account up: below a limit Alibaba Cloud creates no load balancer.
+// Package insufficientbalance asks to top up the account: below a limit Alibaba Cloud creates no load balancer.
 package insufficientbalance
 
 import (
@@ -15,7 +15,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks for the missing amount, or waits for the controller to notice it.
+// Remedy asks for the missing amount, or waits for the controller to notice the payment.
 var Remedy = &remedy.Remedy{
 	Class: "insufficient-balance",
 	Doc:   doc,
@@ -69,7 +69,7 @@ type told struct {
 	lasts   bool // it outlasts the controller's retries
 }
 
-// decide says what to do about the balance.
+// decide returns the plan for a balance.
 func decide(p remedy.AccountBalance, t told) remedy.Plan {
 	then := fmt.Sprintf("Then the controller tries again by itself within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()

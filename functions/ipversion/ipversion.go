@@ -1,4 +1,4 @@
-// Package ipversion remedies Services whose load balancer, vSwitches and backends differ in their IP versions.
+// Package ipversion remedies Services whose load balancer, vSwitches and backends have different IP versions.
 package ipversion
 
 import (
@@ -18,8 +18,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: which IP versions are meant is known to people alone, and to get
-// others changes the address.
+// Remedy asks: only people know which IP versions are meant, and changing them can
+// change the address.
 var Remedy = &remedy.Remedy{
 	Class: "ip-version",
 	Doc:   doc,

@@ -1,4 +1,4 @@
-// Package lbambiguous asks which of several load balancers is the Service's.
+// Package lbambiguous asks which of several load balancers belongs to the Service.
 package lbambiguous
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: what the controller takes for its own it also deletes.
+// Remedy asks: the controller deletes whatever it takes for its own.
 var Remedy = &remedy.Remedy{
 	Class: "lb-ambiguous",
 	Doc:   doc,
@@ -66,8 +66,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// mismatch answers where the API returns another ID than the Service asks for:
-// it is more lenient about how an ID is written than the controller.
+// mismatch answers if the API returns an ID other than the one that the Service asks
+// for: the API is more lenient about the spelling of an ID than the controller.
 func mismatch(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	value, ok := ccm.Annotation(c.Service, "id")
 	id := strings.ToLower(strings.TrimSpace(value))

@@ -84,8 +84,8 @@ func (s search) networks(ctx context.Context, c *remedy.Case, name string) ([]ma
 	return found, nil
 }
 
-// choose asks which of the matches is the Service's, and names the one that its
-// own marks speak for.
+// choose asks which of the matches belongs to the Service, and names the one that its
+// own marks point to.
 func (s search) choose(c *remedy.Case, found []match) remedy.Plan {
 	list := make([]string, 0, shown)
 	for _, m := range found[:min(shown, len(found))] {
@@ -112,8 +112,8 @@ func (s search) choose(c *remedy.Case, found []match) remedy.Plan {
 	return remedy.Plan{Finding: finding + ".", Ask: ask}
 }
 
-// own returns the ID of the match that the Service's own marks speak for, and why;
-// empty if they speak for none or for several.
+// own returns the ID of the match that the Service's own marks point to, and why;
+// empty if they point to none or to several.
 func (s search) own(c *remedy.Case, found []match) (id, why string) {
 	svc := c.Service.Namespace + "/" + c.Service.Name
 	for _, mark := range []struct {
@@ -137,7 +137,7 @@ func (s search) own(c *remedy.Case, found []match) (id, why string) {
 	return "", ""
 }
 
-// what is what tells the load balancers apart no more.
+// what names the mark that the load balancers share.
 func (s search) what() string {
 	if s.tag {
 		return "tag"

@@ -1,4 +1,4 @@
-// Package listenerconflict asks about ports that another listener has.
+// Package listenerconflict asks about ports that another listener uses.
 package listenerconflict
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks whose the port is to be.
+// Remedy asks who should get the port.
 var Remedy = &remedy.Remedy{
 	Class: "listener-conflict",
 	Doc:   doc,
@@ -31,7 +31,7 @@ var Remedy = &remedy.Remedy{
 	Diagnose: diagnose,
 }
 
-// forceOverride, if "true", makes the controller see to the listeners of a load
+// forceOverride, if "true", makes the controller manage the listeners of a load
 // balancer that is not its own.
 const forceOverride = "force-override-listeners"
 
@@ -160,7 +160,7 @@ func (l listener) String() string {
 	return fmt.Sprintf("%s:%d", l.protocol, l.port)
 }
 
-// owner says whose the listener is, as far as its description tells.
+// owner names the owner of the listener, as far as its description tells.
 func (l listener) owner(c *remedy.Case) string {
 	t, ok := ccm.ParseTrace(l.description)
 	switch {
@@ -182,7 +182,7 @@ func (l listener) remove(c *remedy.Case, lb *ccm.Instance) string {
 	return fmt.Sprintf("aliyun slb DeleteLoadBalancerListener --RegionId %s --LoadBalancerId %s --ListenerPort %d --ListenerProtocol %s", c.Cloud.Region(), lb.ID, l.port, l.protocol)
 }
 
-// free names a few ports near the ones that are taken which nobody has.
+// free names a few free ports near the taken ones.
 func free(taken []int32, listeners []listener, c *remedy.Case, id string) string {
 	var out []string
 	for _, p := range taken {

@@ -1,4 +1,4 @@
-// Package namedtargetport remedies Services whose target port is a name that the controller takes for 0.
+// Package namedtargetport remedies Services whose target port is a name that the controller reads as 0.
 package namedtargetport
 
 import (
@@ -20,7 +20,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy puts the number in place of the name where all Pods mean the same by it.
+// Remedy replaces the name with the number if it means the same number on all Pods.
 var Remedy = &remedy.Remedy{
 	Class: "named-target-port",
 	Doc:   doc,
@@ -36,7 +36,7 @@ var Remedy = &remedy.Remedy{
 	StillFails: holds,
 }
 
-// resolves is the first release that asks the EndpointSlices what a name means
+// resolves is the first release that resolves a name through the EndpointSlices
 // (pkg/controller/service/clbv1/vgroups.go).
 var resolves = ccm.Version{Major: 2}
 
@@ -102,7 +102,7 @@ func upgrade(v ccm.Version) string {
 	return "A controller of " + resolves.String() + " or later resolves names by itself. " + is
 }
 
-// nodes answers where nodes are the backends: then the port is the node port.
+// nodes answers if nodes are the backends: the port is then the node port.
 func nodes(c *remedy.Case) remedy.Plan {
 	var without []string
 	for _, p := range c.Service.Spec.Ports {
@@ -145,8 +145,8 @@ func list(c *remedy.Case) string {
 	return remedy.List(ports, 10)
 }
 
-// holds reports whether the controller would still take a name for 0. Where that
-// was not the cause, a person looks.
+// holds reports whether the controller would still read a name as 0. If that was not
+// the cause, a person looks.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !c.Written() {
 		return remedy.Yes, nil

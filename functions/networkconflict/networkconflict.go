@@ -1,4 +1,4 @@
-// Package networkconflict asks about reused load balancers of another VPC.
+// Package networkconflict asks about reused load balancers in another VPC.
 package networkconflict
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks which load balancer is meant: no load balancer changes its VPC.
+// Remedy asks which load balancer is meant: a load balancer can't change its VPC.
 var Remedy = &remedy.Remedy{
 	Class: "network-conflict",
 	Doc:   doc,
@@ -64,7 +64,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask, Seen: seen}, nil
 }
 
-// A network is in which VPCs a load balancer and its backends are.
+// A network holds the VPCs of a load balancer and its backends.
 type network struct {
 	at     string               // VPC of the load balancer; empty for a CLB that faces the internet
 	others map[string][]string  // by the VPC of backends: names of the vServer groups that hold them
@@ -105,7 +105,7 @@ func (n *network) holds(vpc, group string) {
 	}
 }
 
-// finding says which VPCs don't fit, and whether any can be seen that does not.
+// finding says which VPCs conflict, and whether a conflict was seen at all.
 func (n *network) finding(lb *ccm.Instance, cluster string) (text string, seen bool) {
 	what := fmt.Sprintf("the %s %s", lb.Kind(), lb.ID)
 	if n.at != "" && n.at != cluster {
@@ -132,7 +132,7 @@ func (n *network) finding(lb *ccm.Instance, cluster string) (text string, seen b
 	return fmt.Sprintf("The nodes of the cluster are in the VPC %s, and %s %s: the conflict is not with a VPC that can be seen.", cluster, what, where), false
 }
 
-// ask says which load balancers would do, and what stays behind.
+// ask names the load balancers that could be used, and what stays behind.
 func (n *network) ask(c *remedy.Case, lb *ccm.Instance, reusable []ccm.Instance) string {
 	var ids []string
 	for _, r := range reusable {

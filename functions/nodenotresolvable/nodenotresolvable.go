@@ -1,4 +1,4 @@
-// Package nodenotresolvable reports nodes whose server the controller can't tell.
+// Package nodenotresolvable reports nodes whose server the controller can't find.
 package nodenotresolvable
 
 import (
@@ -20,7 +20,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: what a node says of itself is not for a class to change.
+// Remedy asks: a class must not change the identity of a node.
 var Remedy = &remedy.Remedy{
 	Class: "node-not-resolvable",
 	Doc:   doc,
@@ -50,7 +50,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	// What the controller leaves out it need not tell.
+	// The controller does not need the servers of excluded nodes.
 	nodes := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
 		why, _ := ccm.ExclusionOf(&n, c.Service)
 		return why != ccm.Serves

@@ -1,4 +1,4 @@
-// Package publiclbforbidden asks to make a load balancer private where the cluster forbids public ones.
+// Package publiclbforbidden asks to make a load balancer private if the cluster forbids public ones.
 package publiclbforbidden
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: whether a Service faces the internet is for its owner to say.
+// Remedy asks: whether a Service faces the internet is its owner's decision.
 var Remedy = &remedy.Remedy{
 	Class:      "public-lb-forbidden",
 	Doc:        doc,
@@ -57,8 +57,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{Finding: finding, Ask: private}, nil
 }
 
-// holds reports whether the Service still asks for a public load balancer: that is
-// what the controller looks at, before all else
+// holds reports whether the Service still asks for a public load balancer, which the
+// controller checks first
 // (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
 func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	value, _ := ccm.Annotation(c.Service, addressType)

@@ -1,4 +1,4 @@
-// Package resourcegroupimmutable remedies Services whose load balancer is in another resource group than they ask for.
+// Package resourcegroupimmutable remedies Services that ask for a resource group other than their load balancer's.
 package resourcegroupimmutable
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy removes the wish for another resource group, so that the Service syncs again.
+// Remedy removes the request for another resource group, so that the Service syncs again.
 var Remedy = &remedy.Remedy{
 	Class: "resource-group-immutable",
 	Doc:   doc,

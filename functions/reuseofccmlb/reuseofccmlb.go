@@ -1,4 +1,4 @@
-// Package reuseofccmlb remedies Services that name a load balancer which the controller made.
+// Package reuseofccmlb remedies Services that name a load balancer that the controller created.
 package reuseofccmlb
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy removes the annotation, or puts it back to the load balancer that the Service has.
+// Remedy removes the annotation, or sets it back to the load balancer that the Service has.
 var Remedy = &remedy.Remedy{
 	Class:       "reuse-of-ccm-lb",
 	Doc:         doc,

@@ -1,4 +1,4 @@
-// Package sharedinstancediscontinued remedies Services that ask for a kind of CLB which is no longer sold.
+// Package sharedinstancediscontinued remedies Services that ask for a kind of CLB that is no longer sold.
 package sharedinstancediscontinued
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks for a CLB that pays by LCU, which is sold, or for a newer controller.
+// Remedy requests a CLB that is billed by LCU, which is sold, or asks for a newer controller.
 var Remedy = &remedy.Remedy{
 	Class: "shared-instance-discontinued",
 	Doc:   doc,
@@ -36,15 +36,15 @@ var Remedy = &remedy.Remedy{
 	StillFails:  holds,
 }
 
-// Short names of the annotations that say how a CLB pays, and how large it is if
-// it pays by that.
+// Short names of the annotations for the charge type of a CLB, and for its spec if it
+// is billed by spec.
 const (
 	chargeType = "instance-charge-type"
 	spec       = "spec"
 	byLCU      = "PayByCLCU"
 )
 
-// retry is when the controller has tried again by itself.
+// retry is the time by which the controller has retried.
 const retry = time.Minute
 
 // chooses is the first release of the controller that reads the charge type, and
@@ -105,7 +105,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// upgrade asks for a controller that can ask for what is sold, with what the new
+// upgrade asks for a controller that can request what is sold, and names what the new
 // one needs and what its first syncs overwrite.
 func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding string) (remedy.Plan, error) {
 	if ctl.Version == (ccm.Version{}) {

@@ -16,8 +16,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy gives the load balancer its name tag back, or points the Service at it,
-// or recovers from one that is gone.
+// Remedy restores the name tag of the load balancer, points the Service at it, or
+// replaces one that is gone.
 var Remedy = &remedy.Remedy{
 	Class: "tag-missing",
 	Doc:   doc,
@@ -94,8 +94,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// byTag returns the commands by which a person gives the load balancer its name
-// tag back and wakes the controller.
+// byTag returns the commands with which a person restores the name tag of the load
+// balancer and triggers a resync.
 func byTag(c *remedy.Case, s ccm.Found) string {
 	return c.TagCommand(s.ID, ccm.NameTag, ccm.DefaultName(c.Service)) + ", then " + ccm.WakeCommand(c.Service)
 }
@@ -108,7 +108,7 @@ func elsewhere(c *remedy.Case, s ccm.Found) bool {
 	return s.By == "label" && s.CLB != nil && ccm.Synced(c.Service) && mode != "eip" && host == "" && s.Address != ccm.Address(c.Service)
 }
 
-// named answers for a Service whose annotation names a load balancer that does not exist.
+// named answers if the annotation names a load balancer that does not exist.
 func named(c *remedy.Case, s ccm.Found, id string) remedy.Plan {
 	finding := fmt.Sprintf("The annotation id names the load balancer %s, which does not exist in %s.", ccm.Quote(id), s.Where)
 	set, remove := ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), ccm.RemoveCommand(c.Service, "id")
@@ -181,7 +181,7 @@ func rebind(ctx context.Context, c *remedy.Case, s ccm.Found, finding string) (r
 	}, nil
 }
 
-// lost answers when no load balancer was found.
+// lost answers if no load balancer was found.
 func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
 	again := ccm.WakeCommand(c.Service)
 	if ccm.Synced(c.Service) {

@@ -22,9 +22,9 @@ var frequent = []string{
 	"DescribeNetworkInterfaces", "DescribeVpcAttribute", "DescribeVSwitches", "DescribeEipAddresses",
 }
 
-// limits says, as sentences, which rate limits the account has and how to raise
-// one: those of the APIs that the controller calls most, if they can be told, the
-// tightest first. Those of other regions don't count.
+// limits names, in sentences, the rate limits of the account and how to raise one:
+// those of the APIs that the controller calls most, if known, the tightest first.
+// Those of other regions don't count.
 func limits(product, region string, quotas []cloud.Quota) string {
 	quotas = slices.DeleteFunc(slices.Clone(quotas), func(q cloud.Quota) bool {
 		of := q.Dimensions[regionID]

@@ -1,4 +1,4 @@
-// Package throttling waits while Alibaba Cloud limits the rate of calls, and asks when it lasts.
+// Package throttling waits while Alibaba Cloud limits the rate of calls, and asks if that lasts.
 package throttling
 
 import (
@@ -17,7 +17,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy waits: calling more would make it worse. While it waits it calls no API.
+// Remedy waits: more calls would make it worse. Meanwhile it calls no API.
 var Remedy = &remedy.Remedy{
 	Class: "throttling",
 	Doc:   doc,
@@ -79,7 +79,7 @@ func productOf(message string, nlb bool) string {
 	return "slb"
 }
 
-// limitOf returns what was exceeded, as the message tells it.
+// limitOf returns the limit that was exceeded, as the message names it.
 func limitOf(message string) string {
 	switch message = strings.ToLower(message); {
 	case strings.Contains(message, "user flow control"):
@@ -90,8 +90,8 @@ func limitOf(message string) string {
 	return "a limit"
 }
 
-// loads says, as sentences, whose syncs make the calls. A Service that fails is
-// synced again and again, so that the failures of other classes come first.
+// loads says, in sentences, whose syncs make the calls. A failing Service is synced
+// again and again, so failures of other classes come first.
 func loads(peers []remedy.Peer) string {
 	sorted := slices.Clone(peers)
 	slices.SortStableFunc(sorted, func(a, b remedy.Peer) int { return b.Failed + b.Good - a.Failed - a.Good })

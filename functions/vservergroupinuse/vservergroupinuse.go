@@ -23,7 +23,7 @@ import (
 var doc string
 
 // Remedy frees the group: it points the listener at the new group of the same
-// port, or deletes the listener where nobody is to use it any more.
+// port, or deletes the listener if nobody should use it any more.
 var Remedy = &remedy.Remedy{
 	Class: "vserver-group-in-use",
 	Doc:   doc,
@@ -87,12 +87,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return a.plan(), nil
 }
 
-// leaves reports whether the controller is to let go of the Service.
+// leaves reports whether the Service no longer needs its load balancer.
 func leaves(c *remedy.Case) bool {
 	return c.Service.DeletionTimestamp != nil || c.Service.Spec.Type != corev1.ServiceTypeLoadBalancer
 }
 
-// groups are the vServer groups of a load balancer that were made for the Service.
+// groups are the vServer groups of a load balancer that belong to the Service.
 type groups struct {
 	list []cloud.VServerGroup
 	mode ccm.BackendMode // by which the controller names those of the Service's ports
@@ -163,7 +163,7 @@ type answer struct {
 	steps []remedy.Step
 }
 
-// free finds out how an old group can be freed.
+// free decides how to free an old group.
 func (a *answer) free(ctx context.Context, old cloud.VServerGroup) error {
 	for _, r := range old.Rules {
 		a.found = append(a.found, fmt.Sprintf("the rule %s (%s%s) uses %s", r.ID, r.Domain, r.URL, old.Name))
@@ -185,7 +185,7 @@ func (a *answer) free(ctx context.Context, old cloud.VServerGroup) error {
 	return nil
 }
 
-// listener finds out what to do with a listener that uses an old group.
+// listener decides what to do with a listener that uses an old group.
 func (a *answer) listener(ctx context.Context, old cloud.VServerGroup, l cloud.Listener) error {
 	if a.leaves {
 		return a.drop(ctx, old, l, "the Service leaves")
@@ -221,8 +221,8 @@ func (a *answer) listener(ctx context.Context, old cloud.VServerGroup, l cloud.L
 	return nil
 }
 
-// drop plans to delete a listener, where all of it can be made again and it serves
-// no backend but the controller's.
+// drop plans to delete a listener if it can be fully recreated and serves only the
+// controller's backends.
 func (a *answer) drop(ctx context.Context, old cloud.VServerGroup, l cloud.Listener, why string) error {
 	foreign, err := a.foreign(ctx, old, "")
 	if err != nil {
@@ -275,8 +275,8 @@ func (a *answer) foreign(ctx context.Context, old cloud.VServerGroup, to string)
 	return out, nil
 }
 
-// plan puts the answer together. What a person has to do comes before any step:
-// the controller fails on what is left, whatever lbremedy does.
+// plan returns the plan. If a person has to do something, there are no steps: the
+// controller would still fail on the rest, whatever lbremedy does.
 func (a *answer) plan() remedy.Plan {
 	whose := "The Service made it"
 	if id, _ := ccm.Annotation(a.c.Service, "id"); id != "" {
@@ -301,8 +301,8 @@ func (a *answer) plan() remedy.Plan {
 	return p
 }
 
-// network answers for a Service of an NLB: its server groups are no part of it,
-// and may be used by any NLB.
+// network answers for a Service with an NLB: server groups are not part of an NLB,
+// and any NLB may use them.
 func network(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
 	if err != nil {

@@ -72,7 +72,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return diagnoseCLB(c, vsws), nil
 }
 
-// diagnoseCLB chooses the vSwitch that a new CLB is to take its address from.
+// diagnoseCLB chooses the vSwitch for the address of a new CLB.
 func diagnoseCLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
 	if ip, _ := ccm.Annotation(c.Service, "ip"); ip != "" {
 		return remedy.Plan{
@@ -107,7 +107,7 @@ func diagnoseCLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
 	}
 }
 
-// diagnoseNLB exchanges the full vSwitches in a zone map for others of their zones.
+// diagnoseNLB replaces the full vSwitches in a zone map with others of their zones.
 func diagnoseNLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
 	value, _ := ccm.Annotation(c.Service, zoneMaps)
 	var parts, findings, causes []string
@@ -180,8 +180,8 @@ func diagnoseNLB(c *remedy.Case, vsws ccm.VPC) remedy.Plan {
 	}
 }
 
-// noRoom answers where no vSwitch can be chosen; held says why, if others hold the
-// room that there is.
+// noRoom answers if no vSwitch can be chosen; held says why, if the free addresses
+// are held for others.
 func noRoom(full, cause string, vsws ccm.VPC, held string) remedy.Plan {
 	p := remedy.Plan{
 		Finding: fmt.Sprintf("%s No other one has more than the reserve. %s.", full, considered(vsws)),
@@ -195,7 +195,7 @@ func noRoom(full, cause string, vsws ccm.VPC, held string) remedy.Plan {
 }
 
 // holds reports whether the vSwitch that the Service asks for is still out of
-// addresses. The cloud's figures lag, so that a few free ones are no evidence.
+// addresses. The cloud's figures lag, so a few free addresses prove nothing.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil

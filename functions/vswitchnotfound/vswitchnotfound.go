@@ -16,8 +16,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks which vSwitch is meant, and chooses one itself where nobody named
-// one, or where the policy allows it.
+// Remedy asks which vSwitch to use, or chooses one if nobody named one or the policy
+// allows it.
 var Remedy = &remedy.Remedy{
 	Class: "vswitch-not-found",
 	Doc:   doc,
@@ -103,8 +103,8 @@ const longest = 64
 // cut returns an ID that may be none, as short as IDs are.
 func cut(id string) string { return strings.ToValidUTF8(id[:min(len(id), longest)], "") }
 
-// unnamed answers for a Service that leaves the choice to the controller, whose
-// own configuration names a vSwitch that is gone.
+// unnamed answers if the Service leaves the choice to the controller, whose own
+// configuration names a vSwitch that is gone.
 func unnamed(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	finding := fmt.Sprintf("The Service names no vSwitch, and the one that the controller takes by default does not exist. %s.", own(vpc))
 	to, ok := c.BestVSwitch(vpc, "", "", false)
@@ -120,7 +120,7 @@ func unnamed(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	}
 }
 
-// diagnoseNLB answers for a zone map that names a vSwitch which does not exist.
+// diagnoseNLB answers for a zone map that names a vSwitch that does not exist.
 func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 	value, _ := ccm.Annotation(c.Service, zoneMaps)
 	var parts, gone, found []string
@@ -185,8 +185,8 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 	return p
 }
 
-// noRoom answers where no vSwitch can be chosen; held says why, if others hold the
-// room that there is.
+// noRoom answers if no vSwitch can be chosen; held says why, if the free addresses
+// are held for others.
 func noRoom(c *remedy.Case, finding, cause string, vpc ccm.VPC, held string) remedy.Plan {
 	p := remedy.Plan{
 		Finding: finding + " No vSwitch that may be used has more than the reserve of free addresses.",
@@ -203,8 +203,8 @@ func noRoom(c *remedy.Case, finding, cause string, vpc ccm.VPC, held string) rem
 func own(vpc ccm.VPC) string { return "The cluster's own vSwitches: " + vpc.DescribeOwn() }
 
 // holds reports whether the Service still asks for a vSwitch that does not exist.
-// What the controller takes by default can't be read: there only a sync that
-// succeeds is evidence, and the engine has looked for one.
+// The controller's default can't be read: for it only a successful sync is evidence,
+// and the engine has looked for one.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil

@@ -1,4 +1,4 @@
-// Package zoneshortage asks to move a load balancer to zones where there is room for it.
+// Package zoneshortage asks to choose zones in which load balancers are in stock.
 package zoneshortage
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: which zones a Service may stand in is for its owner to say.
+// Remedy asks: the owner of a Service decides which zones it may be in.
 var Remedy = &remedy.Remedy{
 	Class: "zone-shortage",
 	Doc:   doc,
@@ -34,8 +34,7 @@ var Remedy = &remedy.Remedy{
 	Diagnose: diagnose,
 }
 
-// Short names of the annotations that decide where a load balancer is made, at its
-// creation only.
+// Short names of the annotations that choose the zones of a load balancer.
 const (
 	masterZone = "master-zoneid"
 	slaveZone  = "slave-zoneid"
@@ -60,7 +59,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return classic(ctx, c)
 }
 
-// classic asks for other zones of a CLB: of those with stock.
+// classic asks to choose other zones for a CLB, among those with stock.
 func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	kind, bad := oneOf(c, "address-type", "internet", "intranet")
 	version, worse := oneOf(c, "ip-version", "ipv4", "ipv6")
@@ -112,8 +111,8 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return p, nil
 }
 
-// network asks for other zones of an NLB: of those that the cluster has vSwitches
-// in. An NLB that is made already can change them.
+// network asks to choose other zones for an NLB, among those in which the cluster has
+// vSwitches. An existing NLB can change its zones.
 func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, error) {
 	vpc, err := c.VPC(ctx)
 	if err != nil {
