@@ -12,9 +12,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// evict makes a plan that asks into one that moves a Pod off its master, where
-// only that keeps the Service down and the Pod is sure to come to a node that
-// serves: its owner makes it anew, and no node that is left out would take it.
+// evict turns a plan that asks into one that moves a Pod off its master, if nothing
+// else keeps the Service down and the Pod is sure to end up on a node that serves: its
+// owner recreates it, and no excluded node would take it.
 func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 	var hurdles []string
 	for _, e := range ready {
@@ -52,8 +52,8 @@ func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 	return plan
 }
 
-// onTheirWay says, of the Pods that the same owner makes, which are not ready, or
-// about to end: a Pod that was evicted a moment ago, or its successor.
+// onTheirWay names the Pods of the same owner that are not ready or about to end: a
+// Pod that was just evicted, or its replacement.
 func (s *state) onTheirWay(pod *corev1.Pod) []string {
 	var out []string
 	for i := range s.pods {
@@ -75,8 +75,8 @@ func (s *state) node(name string) *corev1.Node {
 	return &s.nodes[i]
 }
 
-// way returns the nodes that serve and would take the Pod; or what stands in the
-// way of moving it, as what follows its name.
+// way returns the nodes that serve and would take the Pod; or what prevents the move,
+// as text that follows the Pod's name.
 func (s *state) way(pod *corev1.Pod) (to []string, hurdle string) {
 	by := owner(pod)
 	switch {
@@ -104,7 +104,7 @@ func (s *state) way(pod *corev1.Pod) (to []string, hurdle string) {
 	return to, ""
 }
 
-// owner returns what makes the Pod anew when it goes.
+// owner returns the controller that recreates the Pod.
 func owner(pod *corev1.Pod) struct{ Kind, Name string } {
 	for _, o := range pod.OwnerReferences {
 		if o.Controller != nil && *o.Controller {
@@ -114,7 +114,7 @@ func owner(pod *corev1.Pod) struct{ Kind, Name string } {
 	return struct{ Kind, Name string }{}
 }
 
-// judgeless reports whether where the Pod may run depends on where others do.
+// judgeless reports whether other Pods decide where the Pod may run.
 func judgeless(pod *corev1.Pod) bool {
 	if a := pod.Spec.Affinity; a != nil {
 		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||

@@ -17,11 +17,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// settled is for how long a Service must have been without a backend before that
-// is a failure: the controller says so for a moment with each roll-out.
+// settled is how long a Service must have been without a backend before that counts
+// as a failure: every rollout can cause it for a moment.
 const settled = 2 * time.Minute
 
-// A state is all that was read about the Service.
+// A state holds everything that was read about the Service.
 type state struct {
 	c          *remedy.Case
 	mode       ccm.BackendMode
@@ -34,7 +34,7 @@ type state struct {
 	interfaces []cloud.Interface
 }
 
-// ask is the plan that asks, once the failure has lasted long enough to be one.
+// ask returns the plan that asks, once the state has lasted longer than a rollout.
 func (s *state) ask(finding, ask string) remedy.Plan {
 	plan := remedy.Plan{Finding: say.F("%s %s", s.opening, finding), Ask: say.Literal(ask)}
 	if left := settled - s.c.Waited(); left > 0 {
@@ -43,13 +43,13 @@ func (s *state) ask(finding, ask string) remedy.Plan {
 	return plan
 }
 
-// wait is the plan for what passes by itself; ask is for when it doesn't.
+// wait returns the plan for a temporary cause; ask is the question if it lasts.
 func (s *state) wait(finding, ask string) remedy.Plan {
 	return remedy.Plan{Finding: say.F("%s %s", s.opening, finding), Ask: say.Literal(ask), Wait: s.c.PollInterval()}
 }
 
-// ready returns the endpoints that are to be backends, or whose nodes are, of the
-// ports that have none.
+// ready returns the ready endpoints of the ports without a backend: they or their nodes
+// should be backends.
 func (s *state) ready() []ccm.Endpoint {
 	var all []ccm.Endpoint
 	seen := map[string]bool{}
@@ -79,7 +79,7 @@ func (s *state) judge() remedy.Plan {
 	return s.byNode(ready)
 }
 
-// cluster answers where all nodes are to be backends.
+// cluster answers if all nodes should be backends.
 func (s *state) cluster() remedy.Plan {
 	out := s.leftOut(s.nodes)
 	for _, e := range s.ready() { // Pods on virtual nodes serve themselves
@@ -105,7 +105,7 @@ func (s *state) cluster() remedy.Plan {
 	return s.ask(finding, out.remedies(s.c.Service))
 }
 
-// byNode answers where the nodes of the ready Pods are to be backends.
+// byNode answers if the nodes of the ready Pods should be backends.
 func (s *state) byNode(ready []ccm.Endpoint) remedy.Plan {
 	var on []corev1.Node
 	var lost []string
@@ -143,7 +143,7 @@ func (s *state) byNode(ready []ccm.Endpoint) remedy.Plan {
 	return s.evict(ready, plan)
 }
 
-// elsewhere says that all nodes could serve, where some would.
+// elsewhere offers to let all nodes serve, if some of them would.
 func (s *state) elsewhere() string {
 	out := s.leftOut(s.nodes)
 	if len(out.of[ccm.Serves]) == 0 {
@@ -153,7 +153,7 @@ func (s *state) elsewhere() string {
 		s.c.Service.Namespace, s.c.Service.Name, remedy.List(out.of[ccm.Serves], 5))
 }
 
-// byInterface answers where the ready Pods themselves are to be backends.
+// byInterface answers if the ready Pods themselves should be backends.
 func (s *state) byInterface(ready []ccm.Endpoint) remedy.Plan {
 	var have, lack []string
 	for _, e := range ready {
@@ -175,7 +175,7 @@ func (s *state) byInterface(ready []ccm.Endpoint) remedy.Plan {
 		"Look why the Pods have no network interface of the VPC: with Terway in the log of its Pod on their node; with Flannel they never have one, and the annotation "+ccm.BackendType+" must be ecs.")
 }
 
-// noEndpoint answers where no Pod stands behind the Service.
+// noEndpoint answers if no Pod is ready behind the Service.
 func (s *state) noEndpoint() remedy.Plan {
 	svc := s.c.Service
 	for _, g := range s.empty {
@@ -213,8 +213,8 @@ func (s *state) noEndpoint() remedy.Plan {
 	return s.wait(finding, ask)
 }
 
-// otherFamily answers where ready Pods have only addresses that the controller
-// does not take.
+// otherFamily answers if the ready Pods only have addresses of a family that the
+// controller does not use.
 func (s *state) otherFamily() (remedy.Plan, bool) {
 	svc := s.c.Service
 	other, families := discoveryv1.AddressTypeIPv6, `["IPv6","IPv4"]`
@@ -240,7 +240,7 @@ func (s *state) otherFamily() (remedy.Plan, bool) {
 		dual+fmt.Sprintf(" Or, with a controller that has the feature gates IPv6DualStack and EndpointSlice, create the Service again with a load balancer and backends of IPv6, by the annotations %[1]sip-version and %[1]sbackend-ip-version: its address changes.", ccm.Prefix)), true
 }
 
-// nearest names what some Pods have of the selector, as a sentence.
+// nearest names the Pod that matches most of the selector, in a sentence.
 func (s *state) nearest() string {
 	most, at := 0, -1
 	for i, p := range s.pods {
@@ -267,7 +267,7 @@ func (s *state) nearest() string {
 	return fmt.Sprintf(" The nearest is %s, which lacks %s.", s.pods[at].Name, strings.Join(lacks, ", "))
 }
 
-// labels says what the annotation backend-label asks for and what the nodes have.
+// labels compares what the annotation backend-label asks for with the nodes' labels.
 func (s *state) labels() string {
 	wanted, _ := ccm.Annotation(s.c.Service, "backend-label")
 	var parts []string
@@ -299,7 +299,7 @@ func (s *state) labels() string {
 	return strings.Join(parts, "; ") + "."
 }
 
-// relabel says how nodes come to serve a Service that wants labels.
+// relabel says how nodes can serve a Service that asks for labels.
 func (s *state) relabel() string {
 	return fmt.Sprintf("Label the nodes that are to serve it, or ask for labels that they have, as in %s, or for none: %s.",
 		ccm.SetCommand(s.c.Service, "backend-label", "KEY=VALUE"), ccm.RemoveCommand(s.c.Service, "backend-label"))

@@ -1,4 +1,4 @@
-// Package noavailablenodes remedies Services to whose load balancer no backend is attached.
+// Package noavailablenodes remedies Services whose load balancer has no backend attached.
 package noavailablenodes
 
 import (
@@ -17,8 +17,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy names why no backend is attached, and moves a Pod off a master where
-// that alone helps.
+// Remedy finds out why no backend is attached, and moves a Pod off a master if
+// nothing else helps.
 var Remedy = &remedy.Remedy{
 	Class: "no-available-nodes",
 	Doc:   doc,
@@ -95,8 +95,8 @@ func opening(c *remedy.Case, groups []ccm.Group, lb string) string {
 	return fmt.Sprintf("No backend is attached%s: %s.", where, strings.Join(parts, "; "))
 }
 
-// holds reports whether a port of the Service has no backend. The controller says
-// so in a sync that succeeds: no mark of it tells more.
+// holds reports whether a port of the Service has no backend. The controller reports
+// this in a sync that succeeds, so that its other marks don't tell.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// out are nodes by why the controller leaves them out.
+// out holds nodes by the reason for their exclusion.
 type out struct {
 	of    map[ccm.Exclusion][]string // names
 	texts []string                   // one clause for each that is left out
@@ -32,13 +32,13 @@ func (s *state) leftOut(nodes []corev1.Node) out {
 	return o
 }
 
-// sentence names up to five nodes and why each is left out.
+// sentence names up to five nodes and why each is excluded.
 func (o out) sentence() string { return ccm.Clauses(o.texts, 5) }
 
-// passes reports whether a node may come back by itself.
+// passes reports whether an exclusion may be temporary.
 func (o out) passes() bool { return len(o.of[ccm.NotReady])+len(o.of[ccm.Going]) > 0 }
 
-// remedies says what a person can do about each kind, as sentences.
+// remedies says what a person can do about each exclusion, in sentences.
 func (o out) remedies(svc *corev1.Service) string {
 	var parts []string
 	say := func(why ccm.Exclusion, format string, args ...any) {

@@ -9,14 +9,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// A condition is how Pods are.
+// A condition is the state of Pods.
 type condition struct {
 	texts []string // one clause for each Pod
 	stuck bool     // at least one won't become ready by itself
 	worst string   // the name of such a one, else of the first
 }
 
-// health says of Pods why they are not ready.
+// health says why Pods are not ready.
 func health(pods []corev1.Pod) condition {
 	var c condition
 	for i := range pods {
@@ -30,11 +30,11 @@ func health(pods []corev1.Pod) condition {
 	return c
 }
 
-// starting are the reasons of containers that wait and will not for long.
+// starting are the waiting reasons of containers that are about to start.
 var starting = []string{"ContainerCreating", "PodInitializing", ""}
 
-// why says why a Pod is no ready endpoint, as what follows its name, and whether
-// that lasts.
+// why says why a Pod is not a ready endpoint, as text that follows its name, and
+// whether that lasts.
 func why(p *corev1.Pod) (text string, stuck bool) {
 	switch {
 	case p.DeletionTimestamp != nil:

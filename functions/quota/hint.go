@@ -28,8 +28,7 @@ type hint struct {
 // named finds the limit that an NLB's message names: "The quota of X is exceeded, usage 50/50".
 var named = regexp.MustCompile(`(?i)the quota of ([A-Za-z0-9_.-]{1,80}) is exceeded`)
 
-// hints are what messages say of limits without their names, and the names for
-// CLBs and NLBs.
+// hints maps messages that do not name their limit to its names for CLBs and NLBs.
 var hints = []struct{ text, clb, nlb string }{
 	{"maximum number of listeners is exceeded", listeners, networkListeners},
 	{"code: listenernumberoverlimit", listeners, networkListeners},

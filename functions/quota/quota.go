@@ -1,4 +1,4 @@
-// Package quota remedies Services whose sync meets another limit of the account than that of backends.
+// Package quota remedies Services whose sync exceeds a limit of the account other than that on backends.
 package quota
 
 import (
@@ -20,7 +20,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy applies for a higher limit where one is shown to be used up, else it asks.
+// Remedy applies for a higher limit if one is proven to be reached; otherwise it asks.
 var Remedy = &remedy.Remedy{
 	Class: "quota",
 	Doc:   doc,
@@ -41,8 +41,8 @@ var Remedy = &remedy.Remedy{
 	StillFails: holds,
 }
 
-// calm is how long after a failure its not coming back tells something: the
-// controller has tried again by then.
+// calm is how long a failure must not have come back to count as over: the controller
+// has retried by then.
 const calm = ccm.Retry + time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -70,8 +70,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return step.Raise(ctx, c, plan, *f.limit, f.use.need, fmt.Sprintf("A Kubernetes Service needs %s of %s, and %s is the limit.", number(f.use.need), f.limit.Name, number(f.limit.Total)))
 }
 
-// holds reports whether the limit is used up. That it is not tells something only
-// when the controller has tried again since and did not fail.
+// holds reports whether the limit is reached. Free room counts only after the
+// controller has retried without a failure.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	f, err := find(ctx, c)
 	if err != nil {
@@ -139,7 +139,7 @@ func (f *found) choose(list []cloud.Quota, region string) {
 	}
 }
 
-// unknown answers where the limit can't be told.
+// unknown answers if the limit can't be determined.
 func (f found) unknown(c *remedy.Case) remedy.Plan {
 	said := "The message names no limit: " + c.Said() + "."
 	if f.hint.name != "" {

@@ -1,4 +1,4 @@
-// Package rampermission remedies clusters whose RAM role lacks actions that the controller uses.
+// Package rampermission remedies clusters whose RAM role lacks actions that the controller needs.
 package rampermission
 
 import (
@@ -160,8 +160,8 @@ func extend(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (remedy.P
 	return remedy.Plan{Finding: say.Literal(lacks), Cause: g.role, Note: say.Literal(g.says(v)), Steps: []remedy.Step{s}, Seen: true}, nil
 }
 
-// nothingMissing answers when the role has all that the controller needs. If its
-// policy was changed after the failure, the controller has not tried again yet.
+// nothingMissing answers if the role has all that the controller needs. If its policy
+// was changed after the failure, the controller has not retried yet.
 func nothingMissing(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (remedy.Plan, error) {
 	settle := c.Policy.RAMSettle()
 	settled := g.changed.Add(settle)
@@ -186,8 +186,8 @@ func nothingMissing(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (
 	}, nil
 }
 
-// says tells of an action that an Event alone names. Whoever may write an Event could have
-// written its name.
+// says names an action that only an Event names. Anyone who may write an Event could
+// have written it.
 func (g gap) says(v ccm.Version) string {
 	if g.told == "" {
 		return ""
