@@ -20,7 +20,7 @@ import (
 //go:embed annotations.md
 var annotationsDoc string
 
-// annotations looks for annotations that have no effect, or not the one that they name.
+// annotations looks for annotations that have no effect, or not the intended one.
 var annotations = &doctor.Check{
 	ID:       "annotations",
 	Doc:      annotationsDoc,
@@ -46,7 +46,7 @@ func findAnnotations(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// An annotationLook is one Service being looked at.
+// An annotationLook examines the annotations of one Service.
 type annotationLook struct {
 	snapshot  *doctor.Snapshot
 	report    *doctor.Report
@@ -54,30 +54,29 @@ type annotationLook struct {
 	known     names
 	rules     []ccm.ValueRule
 	network   bool
-	byVersion bool // the controller's version is known
+	byVersion bool // the version of the controller is known
 	asks      bool // an annotation depends on the version
 }
 
-// add reports something. What stands in the evidence is cut: an annotation may be as
-// long as 256 KiB.
-func (l *annotationLook) add(severity doctor.Severity, key, text, do string, evidence map[string]string) {
+// add reports a finding. It shortens the values in the evidence: an annotation can be 256 KiB long.
+func (l *annotationLook) add(severity doctor.Severity, key string, text, do say.Text, evidence map[string]string) {
 	for k, v := range evidence {
 		evidence[k] = cut(v)
 	}
-	l.report.Add(doctor.Finding{Severity: severity, About: doctor.OfService(l.svc), Key: key, Text: say.Literal(text), Do: say.Literal(do), Evidence: evidence})
+	l.report.Add(doctor.Finding{Severity: severity, About: doctor.OfService(l.svc), Key: key, Text: text, Do: do, Evidence: evidence})
 }
 
-// key looks at one annotation.
+// key examines one annotation.
 func (l *annotationLook) key(key string) {
 	short, legacy := l.known.short(key)
+	value := l.svc.Annotations[key]
 	if short == "" {
 		if near, ok := l.known.nearPrefix(key); ok {
-			l.add(doctor.Warning, key, fmt.Sprintf("The controller does not know the annotation %s, which has none of its prefixes and does nothing.", key),
-				fmt.Sprintf("Did you mean %s? Set that one, and remove this: %s.", near, remove(l.svc, key)), map[string]string{"value": l.svc.Annotations[key]})
+			l.add(doctor.Warning, key, say.F("The annotation %s has no effect: the controller does not know its prefix.", key),
+				say.F("If %s is meant, set that annotation. Remove this one: %s.", near, remove(l.svc, key)), map[string]string{"value": value})
 		}
 		return
 	}
-	value := l.svc.Annotations[key]
 	known, ok := l.known[short]
 	read := ok && known.Read(l.network) != nil
 	if legacy {
@@ -85,23 +84,22 @@ func (l *annotationLook) key(key string) {
 			if read {
 				l.twice(short, value, current)
 			}
-			return // what is wrong with the name is said once
+			return // the other key reports problems with the name
 		}
 	}
 	switch {
 	case !ok:
-		do := "Remove it, or look its name up in the documentation of ACK: " + l.remove(short, key) + "."
+		do := say.F("Remove it: %s. If another annotation is meant, look up its name in the documentation of ACK.", l.remove(short, key))
 		if near := l.nearest(short); near != "" {
-			do = fmt.Sprintf("Did you mean %s? Set that one, and remove this: %s.", near, l.remove(short, key))
+			do = say.F("If %s is meant, set that annotation. Remove this one: %s.", near, l.remove(short, key))
 		}
-		l.add(doctor.Warning, short, fmt.Sprintf("The controller does not know the annotation %s, which does nothing.", key), do, map[string]string{"value": value})
+		l.add(doctor.Warning, short, say.F("The annotation %s has no effect: the controller does not know it.", short), do, map[string]string{"value": value})
 	case !read:
-		of, other := "a CLB", "NLBs"
+		text := say.F("The annotation %s has no effect: it is for NLBs, and the Service has a CLB.", short)
 		if l.network {
-			of, other = "an NLB", "CLBs"
+			text = say.F("The annotation %s has no effect: it is for CLBs, and the Service has an NLB.", short)
 		}
-		l.add(doctor.Warning, short, fmt.Sprintf("The annotation %s is for %s, and the Service has %s: it does nothing.", short, other, of),
-			"Remove it: "+l.remove(short, key)+".", map[string]string{"value": value})
+		l.add(doctor.Warning, short, text, say.F("Remove it: %s.", l.remove(short, key)), map[string]string{"value": value})
 	case l.version(short, known):
 		if l.value(short, value) {
 			l.ports(short, value)
@@ -109,8 +107,7 @@ func (l *annotationLook) key(key string) {
 	}
 }
 
-// remove returns the command by which a person removes an annotation, under whichever
-// prefixes it stands.
+// remove returns the command that removes an annotation under all its prefixes.
 func (l *annotationLook) remove(short, key string) string {
 	if strings.Contains(short, "/") {
 		return remove(l.svc, key)
@@ -120,35 +117,38 @@ func (l *annotationLook) remove(short, key string) string {
 
 // twice reports an annotation that is set under both prefixes.
 func (l *annotationLook) twice(short, old, current string) {
-	severity, what := doctor.Info, "with the same value"
+	severity := doctor.Info
+	text := say.F("The annotation %s is set under the legacy prefix and under the current one, with the same value.", short)
 	if old != current {
-		severity, what = doctor.Warning, fmt.Sprintf("as %s and as %s; the controller takes the second", ccm.Quote(old), ccm.Quote(current))
+		severity = doctor.Warning
+		text = say.F("The annotation %s is %s under the legacy prefix and %s under the current one. The controller uses the current one.",
+			short, ccm.Quote(old), ccm.Quote(current))
 	}
-	l.add(severity, "both/"+short, fmt.Sprintf("The annotation %s stands under the legacy prefix and the current one, %s.", short, what),
-		"Remove the legacy one: "+remove(l.svc, ccm.LegacyPrefix+short)+".", map[string]string{"legacy": old, "current": current})
+	l.add(severity, "both/"+short, text, say.F("Remove the legacy one: %s.", remove(l.svc, ccm.LegacyPrefix+short)),
+		map[string]string{"legacy": old, "current": current})
 }
 
-// value checks the value of the annotation and reports whether the controller accepts it.
+// value checks the value of an annotation and reports whether the controller accepts it.
 func (l *annotationLook) value(short, value string) bool {
 	for _, rule := range l.rules {
 		if rule.Name != short || !rule.Reads(l.network) || value == "" || rule.Takes(value) {
 			continue
 		}
-		// What the controller can't parse fails the next sync in full; what it passes
-		// on may be refused, or taken for the default.
+		// A value that the controller cannot parse fails the next full sync. A value that it
+		// passes on may be refused, or replaced by the default.
 		severity := doctor.Warning
 		if len(rule.Calls) > 0 {
 			severity = doctor.Critical
 		}
-		l.add(severity, short, fmt.Sprintf("The annotation %s is %s, and it takes %s.", short, ccm.Quote(value), rule.Allowed),
-			"Set it to what is meant: "+set(l.svc, short)+".", map[string]string{"value": value, "takes": rule.Allowed})
+		l.add(severity, short, say.F("The annotation %s is %s, but it takes %s.", short, ccm.Quote(value), rule.Allowed),
+			say.F("Set a valid value: %s.", set(l.svc, short)), map[string]string{"value": value, "takes": rule.Allowed})
 		return false
 	}
 	return true
 }
 
-// ports looks for ports that an annotation names and the Service does not have: most
-// often they are target ports.
+// ports looks for ports that an annotation names and the Service does not have, usually
+// target ports.
 func (l *annotationLook) ports(short, value string) {
 	at := map[string][]int{"protocol-port": {1}, "vgroup-port": {1}, "forward-port": {0, 1}}[short]
 	if at == nil || len(l.svc.Spec.Ports) == 0 {
@@ -159,7 +159,7 @@ func (l *annotationLook) ports(short, value string) {
 		fields := strings.Split(strings.TrimSpace(pair), ":")
 		for _, i := range at {
 			if i >= len(fields) {
-				continue // which fails, as the value says
+				continue // value reports it
 			}
 			has := slices.ContainsFunc(l.svc.Spec.Ports, func(p corev1.ServicePort) bool { return strconv.Itoa(int(p.Port)) == fields[i] })
 			if _, err := strconv.Atoi(fields[i]); err == nil && !has && !slices.Contains(none, fields[i]) {
@@ -170,23 +170,20 @@ func (l *annotationLook) ports(short, value string) {
 	if len(none) == 0 {
 		return
 	}
-	noun := "port"
-	if len(none) > 1 {
-		noun = "ports"
-	}
-	l.add(doctor.Warning, short+"/ports", fmt.Sprintf("The annotation %s names the %s %s, which the Service does not have: that does nothing.", short, noun, remedy.List(none, shown)),
-		"Name ports of the Service, not target ports or node ports: "+set(l.svc, short)+".", map[string]string{"value": value})
+	l.add(doctor.Warning, short+"/ports",
+		say.F("The annotation %s names %s that the Service does not have, which has no effect: %s.", short, say.Count(len(none), "port"), say.List(none, shown)),
+		say.F("Name ports of the Service, not target ports or node ports: %s.", set(l.svc, short)), map[string]string{"value": value})
 }
 
-// version compares the releases that know the annotation with the cluster's, and
-// reports whether that reads it, as far as is known.
+// version compares the releases that know the annotation with the running one. It reports
+// whether the running one reads the annotation, as far as that is known.
 func (l *annotationLook) version(short string, known ccm.KnownKey) bool {
 	span := known.Read(l.network)
 	if *span == (ccm.Span{}) {
 		return true
 	}
 	if l.network && span.From == ccm.FirstNLB() && span.Until == (ccm.Version{}) {
-		return true // without it there is no NLB at all, and missing says so
+		return true // older releases support no NLB at all, which missing reports
 	}
 	l.asks = true
 	v := l.snapshot.Controller.Version
@@ -196,33 +193,29 @@ func (l *annotationLook) version(short string, known ccm.KnownKey) bool {
 	evidence := map[string]string{"CCM": v.String()}
 	if v.Before(span.From) {
 		evidence["needs"] = span.From.String()
-		l.add(doctor.Warning, short, fmt.Sprintf("CCM %s does not know the annotation %s, which needs %s or later: it does nothing.", v, short, span.From),
-			fmt.Sprintf("Upgrade the controller to %s or later, or remove the annotation.", span.From), evidence)
+		l.add(doctor.Warning, short, say.F("The annotation %s has no effect: CCM %s does not know it. It needs %s or newer.", short, v, span.From),
+			say.F("Upgrade the controller to %s or newer, or remove the annotation.", span.From), evidence)
 		return false
 	}
 	evidence["until"] = span.Until.String()
-	l.add(doctor.Warning, short, fmt.Sprintf("CCM %s reads the annotation %s no more, which ended with %s: it does nothing.", v, short, span.Until),
-		renamed(short), evidence)
+	do := say.F("Remove it.")
+	if short == "slb-network-type" {
+		do = say.F("Set %snetwork-type instead.", ccm.Prefix)
+	}
+	l.add(doctor.Warning, short, say.F("The annotation %s has no effect: CCM %s no longer reads it. Support for it ended with %s.", short, v, span.Until), do, evidence)
 	return false
 }
 
-// renamed says what took the place of an annotation.
-func renamed(short string) string {
-	if short == "slb-network-type" {
-		return fmt.Sprintf("Set %s in its place.", ccm.Prefix+"network-type")
-	}
-	return "Remove it."
-}
-
-// missing looks for annotations that an NLB requires.
+// missing looks for annotations and releases that an NLB requires.
 func (l *annotationLook) missing() {
 	if !l.network {
 		return
 	}
 	id, _ := ccm.Annotation(l.svc, "id")
-	if zones, _ := ccm.Annotation(l.svc, "zone-maps"); zones == "" && id == "" {
-		l.add(doctor.Critical, "zone-maps", "The annotation zone-maps is missing, without which no NLB can be made.",
-			"Set it to a vSwitch in each of two zones: "+set(l.svc, "zone-maps")+".", nil)
+	zones, _ := ccm.Annotation(l.svc, "zone-maps")
+	if zones == "" && id == "" {
+		l.add(doctor.Critical, "zone-maps", say.F("The annotation zone-maps is missing. The controller cannot create an NLB without it."),
+			say.F("Set it to a vSwitch in each of two zones: %s.", set(l.svc, "zone-maps")), nil)
 	}
 	l.asks = true
 	v := l.snapshot.Controller.Version
@@ -230,18 +223,21 @@ func (l *annotationLook) missing() {
 		return
 	}
 	if v.Before(ccm.FirstNLB()) {
-		l.add(doctor.Critical, "loadBalancerClass", fmt.Sprintf("CCM %s knows no NLBs, which need %s or later: nobody answers for the Service.", v, ccm.FirstNLB()),
-			fmt.Sprintf("Upgrade the controller to %s or later, or make the Service again without the loadBalancerClass.", ccm.FirstNLB()),
+		l.add(doctor.Critical, "loadBalancerClass", say.F("No controller serves the Service: CCM %s does not support NLBs, which need %s or newer.", v, ccm.FirstNLB()),
+			say.F("Upgrade the controller to %s or newer, or recreate the Service without the loadBalancerClass.", ccm.FirstNLB()),
 			map[string]string{"CCM": v.String()})
 		return
 	}
-	if zones, _ := ccm.Annotation(l.svc, "zone-maps"); v.Before(ccm.FirstZoneEIP()) && slices.ContainsFunc(strings.Split(zones, ","), withEIP) {
-		l.add(doctor.Warning, "zone-maps/eip", fmt.Sprintf("The annotation zone-maps names an EIP, which CCM %s does not read: that needs %s or later.", v, ccm.FirstZoneEIP()),
-			fmt.Sprintf("Upgrade the controller to %s or later, or leave the EIP out.", ccm.FirstZoneEIP()), map[string]string{"CCM": v.String(), "value": zones})
+	if v.Before(ccm.FirstZoneEIP()) && slices.ContainsFunc(strings.Split(zones, ","), withEIP) {
+		l.add(doctor.Warning, "zone-maps/eip",
+			say.F("The annotation zone-maps names an EIP, which CCM %s does not read. EIPs need %s or newer.", v, ccm.FirstZoneEIP()),
+			say.F("Upgrade the controller to %s or newer, or remove the EIP.", ccm.FirstZoneEIP()), map[string]string{"CCM": v.String(), "value": zones})
 	}
 	if v.Before(ccm.FirstRanges()) && len(l.svc.Spec.LoadBalancerSourceRanges) > 0 {
-		l.add(doctor.Warning, "loadBalancerSourceRanges", fmt.Sprintf("CCM %s does not keep to the source ranges of a Service with an NLB, which needs %s or later: everybody gets through.", v, ccm.FirstRanges()),
-			fmt.Sprintf("Upgrade the controller to %s or later, or limit the sources by security groups: %s.", ccm.FirstRanges(), set(l.svc, "security-group-ids")), map[string]string{"CCM": v.String()})
+		l.add(doctor.Warning, "loadBalancerSourceRanges",
+			say.F("CCM %s does not apply loadBalancerSourceRanges to NLBs, so every source is let through. They need %s or newer.", v, ccm.FirstRanges()),
+			say.F("Upgrade the controller to %s or newer, or limit the sources with security groups: %s.", ccm.FirstRanges(), set(l.svc, "security-group-ids")),
+			map[string]string{"CCM": v.String()})
 	}
 }
 
@@ -252,7 +248,7 @@ func withEIP(entry string) bool {
 	return len(fields) > 3 && fields[3] != ""
 }
 
-// fixAnnotations removes an annotation under the legacy prefix if the current one is set.
+// fixAnnotations removes annotations with the legacy prefix where the current prefix is set, too.
 func fixAnnotations(_ *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	remove := step.RemoveAnnotation{Was: map[string]string{}}
 	var ask say.Text
@@ -274,7 +270,7 @@ func fixAnnotations(_ *doctor.Snapshot, svc *corev1.Service, found []doctor.Find
 	}
 }
 
-// names are the annotations that the controller reads, by name.
+// names holds the annotations that the controller reads, by name.
 type names map[string]ccm.KnownKey
 
 func table() names {
@@ -285,9 +281,9 @@ func table() names {
 	return all
 }
 
-// short returns the short name of an annotation of the controller's, or its whole
-// key where it has another prefix, and whether it has the legacy prefix; empty if it is
-// none of the controller's.
+// short returns the short name of one of the controller's annotations and whether it has the
+// legacy prefix. The name is the whole key if the prefix is another, and empty if the
+// annotation is not one of the controller's.
 func (n names) short(key string) (short string, legacy bool) {
 	if short, ok := strings.CutPrefix(key, ccm.Prefix); ok {
 		return short, false
@@ -301,15 +297,15 @@ func (n names) short(key string) (short string, legacy bool) {
 	return "", false
 }
 
-// nearPrefix returns the annotation that a key with another prefix was probably meant to
-// be, and whether there is one.
+// nearPrefix returns the annotation that a key with an unknown prefix probably means, and
+// whether there is one.
 func (n names) nearPrefix(key string) (string, bool) {
 	if key != ccm.BackendType && distance(key, ccm.BackendType) <= 3 {
 		return ccm.BackendType, true
 	}
 	lower := strings.ToLower(key)
 	if !strings.Contains(lower, "alibaba") && !strings.Contains(lower, "alicloud") && !strings.Contains(lower, "aliyun") {
-		return "", false // another cloud's
+		return "", false // it belongs to another cloud
 	}
 	for _, mark := range []string{"loadbalancer-", "load-balancer-", "loadbalancer_"} {
 		i := strings.Index(lower, mark)
@@ -324,8 +320,8 @@ func (n names) nearPrefix(key string) (string, bool) {
 	return "", false
 }
 
-// nearest returns the annotation that this release reads and whose name is spelled most
-// like this one; empty if none is like it.
+// nearest returns the annotation of this release whose name is most similar, or "" if none is
+// similar enough.
 func (l *annotationLook) nearest(short string) string {
 	best, least := "", max(2, len(short)/4)+1
 	for _, name := range sorted(l.known) {
@@ -344,8 +340,8 @@ func (l *annotationLook) nearest(short string) string {
 	return best
 }
 
-// distance returns how many letters have to be put in, taken out or changed to make
-// one word of the other.
+// distance returns the edit distance of two words: how many letters must be inserted, removed or
+// changed to turn one into the other.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

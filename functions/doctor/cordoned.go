@@ -32,24 +32,24 @@ var cordoned = &doctor.Check{
 		Plan: func(_ *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 			switch found[0].Key {
 			case "some":
+				return remedy.Plan{
+					Finding: found[0].Text,
+					Risk:    remedy.High, // connections through these nodes end
+					Note:    say.F("From then on the controller removes every cordoned node from the load balancer."),
+					Steps:   []remedy.Step{step.With(svc, removeUnscheduled, "on")},
+				}
 			case "left":
 				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Touch{}}}
-			default:
-				return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
 			}
-			return remedy.Plan{
-				Finding: found[0].Text,
-				Risk:    remedy.High, // the connections over these nodes end
-				Note:    say.F("From then on the controller takes every cordoned node out by itself."),
-				Steps:   []remedy.Step{step.With(svc, removeUnscheduled, "on")},
-			}
+			return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
 		},
 	},
 }
 
 const removeUnscheduled = "remove-unscheduled-backend"
 
-// isOff is a cordoned node and when it was cordoned, by its taint; zero: unknown.
+// isOff is a cordoned node and when it was cordoned, according to its taint. A zero time is
+// unknown.
 type isOff struct {
 	node  string
 	since time.Time
@@ -83,12 +83,9 @@ func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
 			continue
 		}
 		var nodes []string
-		rest := 0
 		for _, id := range backends {
 			if is, ok := off[id]; ok {
 				nodes = append(nodes, is.node)
-			} else {
-				rest++
 			}
 		}
 		if len(nodes) == 0 {
@@ -99,13 +96,17 @@ func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
 			left(s, r, svc, backends, off)
 			continue
 		}
+		rest := len(backends) - len(nodes)
 		f := doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "some",
 			Evidence: map[string]string{"cordoned": strings.Join(nodes, ", "), "other backends": fmt.Sprint(rest)},
-			Text:     say.F("%d of %s behind the Service %s cordoned and still in the load balancer: connections that go that way end with the node. Cordoned: %s.", len(nodes), ccm.Count(len(backends), "node"), ccm.Are(len(nodes)), ccm.Clauses(nodes, 5)),
-			Do:       say.F("Have the controller take cordoned nodes out: %s. Turn on connection-drain first, so that connections may end by themselves: %s.", ccm.SetCommand(svc, removeUnscheduled, "on"), ccm.SetCommand(svc, "connection-drain", "on"))}
+			Text: say.F("The load balancer still sends traffic of the Service to cordoned nodes (%d of %s): %s.",
+				len(nodes), say.Count(len(backends), "backend"), say.List(nodes, shown)).
+				And("Connections through such a node end when it goes."),
+			Do: say.F("Let the controller remove cordoned nodes: %s.", ccm.SetCommand(svc, removeUnscheduled, "on")).
+				And("Before that, turn on connection draining so that connections can finish: %s.", ccm.SetCommand(svc, "connection-drain", "on"))}
 		if rest == 0 {
 			f.Key = "all"
-			f.Do = say.F("Bring other nodes into service, or uncordon one: kubectl uncordon %s. With %s the Service would have no backend left.", nodes[0], removeUnscheduled)
+			f.Do = say.F("Add other nodes, or uncordon one: kubectl uncordon %s. With %s the Service would have no backend left.", nodes[0], removeUnscheduled)
 		}
 		r.Add(f)
 	}
@@ -118,7 +119,7 @@ func left(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, backends []
 		switch is, ok := off[id]; {
 		case !ok:
 		case is.since.IsZero():
-			r.Unknown(about(svc), fmt.Errorf("whether the controller should have taken the node %s out by now: its taint does not say since when it is cordoned", is.node))
+			r.Unknown(about(svc), fmt.Errorf("whether the controller should already have removed the node %s: its taint does not say when it was cordoned", is.node))
 		case s.Time.Sub(is.since) > overdue:
 			nodes = append(nodes, is.node)
 		}
@@ -129,12 +130,14 @@ func left(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, backends []
 	slices.Sort(nodes)
 	r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: "left",
 		Evidence: map[string]string{"cordoned": strings.Join(nodes, ", ")},
-		Text:     say.F(`The Service has %s: "on", and %d of %s behind it %s cordoned for more than ten minutes and still in the load balancer: %s.`, removeUnscheduled, len(nodes), ccm.Count(len(backends), "node"), ccm.Are(len(nodes)), ccm.Clauses(nodes, 5)),
-		Do:       say.F("Look why the controller does not take them out: %s. If it says nothing, wake it: %s.", remedy.LogQuery(name(svc)), ccm.WakeCommand(svc))})
+		Text: say.F(`The Service has %s: "on". The load balancer still uses nodes that were cordoned more than ten minutes ago (%d of %s): %s.`,
+			removeUnscheduled, len(nodes), say.Count(len(backends), "backend"), say.List(nodes, shown)),
+		Do: say.F("Check the controller's log for why it does not remove them: %s. If the log says nothing, trigger a resync: %s.",
+			remedy.LogQuery(name(svc)), ccm.WakeCommand(svc))})
 }
 
-// backendsOf returns the IDs of the servers behind the Service's ports, each once,
-// sorted; none where it has no load balancer yet.
+// backendsOf returns the IDs of the servers behind the Service's ports, sorted and without
+// duplicates, or none if the Service has no load balancer yet.
 func backendsOf(s *doctor.Snapshot, svc *corev1.Service) ([]string, error) {
 	if err := s.Err(doctor.Groups, doctor.Backends); err != nil {
 		return nil, err

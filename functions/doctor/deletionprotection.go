@@ -16,7 +16,8 @@ import (
 //go:embed deletionprotection.md
 var protectionDoc string
 
-// protection looks for unprotected load balancers that should be protected by policy.
+// protection looks for load balancers that the policy wants protected from deletion and that are
+// not.
 var protection = &doctor.Check{
 	ID:    "deletion-protection",
 	Doc:   protectionDoc,
@@ -31,7 +32,7 @@ var protection = &doctor.Check{
 			switch {
 			case found[0].Key != "made" || ccm.NLB(svc) && s.Controller.Version.Before(protectsNLBs):
 				return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
-			case want == "on": // it says so already
+			case want == "on": // the annotation is already right
 				return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.Touch{}}}
 			}
 			return remedy.Plan{Finding: found[0].Text, Steps: []remedy.Step{step.With(svc, deleteProtection, "on")}}
@@ -44,9 +45,6 @@ const deleteProtection = "delete-protection"
 // protectsNLBs is the first release that changes the deletion protection of an NLB
 // (UpdateLoadBalancerProtection; pkg/provider/alibaba/nlb).
 var protectsNLBs = ccm.Version{Major: 2, Minor: 9, Patch: 1}
-
-// byItself ends the text about a load balancer that the controller protects.
-const byItself = ". It turns it off again by itself when the Service is deleted."
 
 func findProtection(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
@@ -61,29 +59,35 @@ func findProtection(s *doctor.Snapshot, r *doctor.Report) {
 		if b == nil || b.CLB != nil && b.CLB.DeleteProtection || b.NLB != nil && b.NLB.DeleteProtection {
 			continue
 		}
-		why, do := "", "Have the controller turn it on: "+ccm.SetCommand(svc, deleteProtection, "on")+byItself
-		want, _ := ccm.Annotation(svc, deleteProtection)
-		if want != "" {
-			why = fmt.Sprintf(", whose annotation %s is %s,", deleteProtection, ccm.Quote(want))
-		}
-		switch {
-		case ccm.NLB(svc) && s.Controller.Version.Before(protectsNLBs): // also one of unknown version
-			do = fmt.Sprintf("Controllers before %s leave that of an NLB alone, and this one is not known to be newer: turn it on yourself: %s. Turn it off before the Service is deleted.", protectsNLBs, protectCommand(s.Region, b))
-		case want == "on":
-			do = "Wake the controller, which turns it on again: " + ccm.WakeCommand(svc) + byItself
-		}
 		f := doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "made",
 			Evidence: map[string]string{"load balancer": b.ID, "address": b.Address},
-			Text:     say.F("The policy wants the load balancers of the namespace %s protected, and the %s %s of the Service%s can be deleted: its deletion protection is off.", svc.Namespace, b.Kind(), b.ID, why),
-			Do:       say.Literal(do)}
-		if id, _ := ccm.Annotation(svc, "id"); id != "" || !b.ByController() {
-			f.Key, f.Do = "reused", say.F("The controller did not make it and leaves that to its owner: %s.", protectCommand(s.Region, b))
+			Text: say.F("The policy wants the load balancers of the namespace %s protected.", svc.Namespace).
+				And("But the deletion protection of the Service's %s %s is off.", b.Kind(), b.ID)}
+		want, _ := ccm.Annotation(svc, deleteProtection)
+		if want != "" {
+			f.Text = f.Text.And("The annotation %s is %s.", deleteProtection, ccm.Quote(want))
+		}
+		id, _ := ccm.Annotation(svc, "id")
+		switch {
+		case id != "" || !b.ByController():
+			f.Key = "reused"
+			f.Do = say.F("The controller did not create the load balancer and does not protect it. Turn the protection on: %s.", protectCommand(s.Region, b))
+		case ccm.NLB(svc) && s.Controller.Version.Before(protectsNLBs): // or its version is unknown
+			f.Do = say.F("Controllers older than %s do not protect NLBs, and this one is not known to be newer.", protectsNLBs).
+				And("Turn the protection on: %s. Turn it off before you delete the Service.", protectCommand(s.Region, b))
+		case want == "on":
+			f.Do = say.F("Trigger a resync to make the controller turn the protection on again: %s.", ccm.WakeCommand(svc)).Then(turnsOff)
+		default:
+			f.Do = say.F("Let the controller turn the protection on: %s.", ccm.SetCommand(svc, deleteProtection, "on")).Then(turnsOff)
 		}
 		r.Add(f)
 	}
 }
 
-// protectCommand returns the command by which a person turns deletion protection on.
+// turnsOff ends the advice about a load balancer that the controller protects.
+var turnsOff = say.F("It turns the protection off again when the Service is deleted.")
+
+// protectCommand returns the command that turns deletion protection on.
 func protectCommand(region string, b *doctor.LoadBalancer) string {
 	if b.NLB != nil {
 		return fmt.Sprintf("aliyun nlb UpdateLoadBalancerProtection --RegionId %s --LoadBalancerId %s --DeletionProtectionEnabled true", region, b.ID)

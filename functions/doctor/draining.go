@@ -19,7 +19,7 @@ import (
 //go:embed draining.md
 var drainingDoc string
 
-// draining looks for connections that are cut because backends come and go.
+// draining looks for connections that are cut when backends come and go.
 var draining = &doctor.Check{
 	ID:    "draining",
 	Doc:   drainingDoc,
@@ -28,8 +28,8 @@ var draining = &doctor.Check{
 	Find:  findDraining,
 }
 
-// often is how many syncs an hour for changes of backends alone count as many. The
-// controller's Events end at 12 an hour for a Service that it syncs all the time.
+// often is how many syncs per hour for changes of backends alone count as many. The controller
+// writes at most 12 Events per hour for a Service that it syncs all the time.
 const often = 6
 
 func findDraining(s *doctor.Snapshot, r *doctor.Report) {
@@ -57,18 +57,21 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 		if b == nil || len(cut) == 0 {
 			continue
 		}
-		do := fmt.Sprintf("Let connections end by themselves: %s, then %s.", ccm.SetCommand(svc, "connection-drain", "on"), ccm.SetCommand(svc, "connection-drain-timeout", "30"))
+		do := say.F("Turn on connection draining: %s, then %s.", ccm.SetCommand(svc, "connection-drain", "on"), ccm.SetCommand(svc, "connection-drain-timeout", "30"))
 		if !ccm.OwnsListeners(svc) {
-			do = fmt.Sprintf("Turn on connection draining for these listeners of the reused %s in the console: without force-override-listeners the annotation does nothing.", b.ID)
+			do = say.F("Turn on connection draining for these listeners of the reused %s in the console.", b.ID).
+				And("Without force-override-listeners, the annotation has no effect.")
 		}
-		r.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Do: say.Literal(do),
-			Evidence: map[string]string{"load balancer": b.ID, "syncs an hour": fmt.Sprintf("%.1f", syncs), "listeners": strings.Join(cut, ", ")},
-			Text:     say.F("The backends of the Service change often (the controller's Events show %d syncs an hour or more that followed no change of the Service), and connection draining is off for %s of %s: connections to a backend that goes are cut.", often, strings.Join(cut, ", "), b.ID)})
+		listeners := strings.Join(cut, ", ")
+		r.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Do: do,
+			Evidence: map[string]string{"load balancer": b.ID, "syncs an hour": fmt.Sprintf("%.1f", syncs), "listeners": listeners},
+			Text: say.F("The backends of the Service change often: according to its Events, the controller made at least %d syncs per hour that followed no change of the Service.", often).
+				And("Connection draining is off for %s of %s, so connections to a removed backend are cut.", listeners, b.ID)})
 	}
 }
 
-// drains reports whether the annotation has the controller turn on draining: on listeners
-// of a CLB only where it sets them, on the groups of an NLB, which are its own, always.
+// drains reports whether the annotation makes the controller turn on draining. On a CLB it does so
+// only for listeners that it sets, on an NLB always, because the groups are its own.
 func drains(svc *corev1.Service) bool {
 	drain, _ := ccm.Annotation(svc, "connection-drain")
 	if ccm.NLB(svc) {
@@ -77,9 +80,9 @@ func drains(svc *corev1.Service) bool {
 	return drain == "on" && ccm.OwnsListeners(svc)
 }
 
-// backendSyncs returns how many syncs an hour followed no change of the Service itself,
-// by the Events of the last of them; 0 where they cover less than an hour, which a single
-// rollout fills. Those that the controller's spam filter swallowed are missing.
+// backendSyncs returns how many syncs per hour followed no change of the Service itself, counted
+// from the Events of successful syncs. It is 0 if the Events cover less than an hour, which a single
+// rollout fills. Events that the controller's spam filter dropped are missing.
 func backendSyncs(events []doctor.Event, now time.Time) float64 {
 	n := 0
 	var first, last time.Time
@@ -98,13 +101,13 @@ func backendSyncs(events []doctor.Event, now time.Time) float64 {
 		}
 	}
 	if now.Sub(last) > time.Hour || last.Sub(first) < time.Hour {
-		return 0 // that was once
+		return 0 // it is over, or happened once
 	}
 	return float64(n) / last.Sub(first).Hours()
 }
 
-// cuts returns the listeners of the Service that cut connections to a backend that goes:
-// those of TCP and UDP can drain them. Of an NLB the annotation alone is known.
+// cuts returns the listeners of the Service that cut connections to a removed backend. Only TCP
+// and UDP listeners can drain them. For an NLB only the annotation is known.
 func cuts(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) ([]string, error) {
 	if b.CLB != nil {
 		if err := cmp.Or(s.Err(doctor.Listeners), b.Err(doctor.Listeners)); err != nil {

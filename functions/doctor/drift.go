@@ -3,9 +3,7 @@ package doctor
 import (
 	"cmp"
 	_ "embed"
-	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,7 +27,7 @@ var drift = &doctor.Check{
 func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
 		if !ccm.Synced(svc) || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
-			continue // its first sync makes all of it; and that of a change is on its way
+			continue // the first sync sets everything, and a recent change is still being synced
 		}
 		about := doctor.OfService(svc)
 		b, err := s.Balancer(svc)
@@ -41,23 +39,24 @@ func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 			continue
 		}
 		evidence := map[string]string{"load balancer": b.ID, "address": b.Address}
-		add := func(severity doctor.Severity, key, text, do string) {
-			r.Add(doctor.Finding{Severity: severity, About: about, Key: key, Text: say.Literal(text), Do: say.Literal(do), Evidence: evidence})
+		add := func(severity doctor.Severity, key string, text, do say.Text) {
+			r.Add(doctor.Finding{Severity: severity, About: about, Key: key, Text: text, Do: do, Evidence: evidence})
 		}
 		fails, settings := split(ccm.Differences(svc, &b.Instance), func(d ccm.Difference) bool { return d.Fails })
-		// What keeps a load balancer from being reused is another check's.
+		// Another check reports what prevents reuse.
 		id, _ := ccm.Annotation(svc, "id")
 		fails, _ = split(fails, func(d ccm.Difference) bool { return d.Keep != "" && (id == "" || d.Keep != "address-type") })
-		// And what no sync does: a CLB that pays by LCU goes on to (charge-types).
+		// No sync changes the charge type of a CLB that is billed by LCU (charge-types).
 		_, settings = split(settings, func(d ccm.Difference) bool {
 			return d.Keep == chargeType && b.CLB != nil && b.CLB.ChargeType == byLCU
 		})
 		if len(fails) > 0 {
-			add(doctor.Warning, "fails", fmt.Sprintf("The next full sync of the Service fails on %s, which it can't change: %s.", b.ID, clauses(fails)),
-				keeping(svc, fails)+" To have it otherwise, the Service has to be made again.")
+			add(doctor.Warning, "fails", say.F("The next full sync of the Service fails, because it cannot change these settings of %s: %s.", b.ID, clauses(fails)),
+				keep(svc, fails).And("To change them, recreate the Service."))
 		}
 		if len(settings) > 0 {
-			add(doctor.Warning, "", fmt.Sprintf("The next full sync of the Service changes on %s what differs from the annotations: %s.", b.ID, clauses(settings)), putBack(svc, settings))
+			add(doctor.Warning, "", say.F("The next full sync of the Service changes settings of %s that differ from the annotations: %s.", b.ID, clauses(settings)),
+				keep(svc, settings).Then(putBack(svc)))
 		}
 		if !ccm.OwnsListeners(svc) {
 			continue
@@ -68,16 +67,17 @@ func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		down, ports := split(listenerDrift(s, svc, b), func(d ccm.Difference) bool { return d.Down })
 		if len(down) > 0 {
-			add(doctor.Critical, "down", fmt.Sprintf("Ports of the Service take no traffic on %s until the next full sync: %s.", b.ID, clauses(down)),
-				"Have the controller put them right now: "+ccm.WakeCommand(svc)+".")
+			add(doctor.Critical, "down", say.F("Ports of the Service take no traffic on %s until the next full sync: %s.", b.ID, clauses(down)),
+				say.F("Trigger a resync to fix them now: %s.", ccm.WakeCommand(svc)))
 		}
 		if len(ports) > 0 {
-			add(doctor.Warning, "listeners", fmt.Sprintf("The next full sync of the Service changes the listeners of %s where they differ from the annotations: %s.", b.ID, clauses(ports)), putBack(svc, ports))
+			add(doctor.Warning, "listeners", say.F("The next full sync of the Service changes listeners of %s that differ from the annotations: %s.", b.ID, clauses(ports)),
+				keep(svc, ports).Then(putBack(svc)))
 		}
 	}
 }
 
-// split returns the differences that are so, and the others.
+// split returns the differences for which so is true, and the others.
 func split(list []ccm.Difference, so func(ccm.Difference) bool) (yes, no []ccm.Difference) {
 	for _, d := range list {
 		if so(d) {
@@ -89,24 +89,16 @@ func split(list []ccm.Difference, so func(ccm.Difference) bool) (yes, no []ccm.D
 	return yes, no
 }
 
-// shown is how many clauses or commands a sentence holds.
-const shown = 5
-
-func clauses(list []ccm.Difference) string {
-	var texts []string
+func clauses(list []ccm.Difference) say.Text {
+	var texts []say.Text
 	for _, d := range list {
-		texts = append(texts, d.Text)
+		texts = append(texts, say.F("%s", d.Text))
 	}
-	return ccm.Clauses(texts, shown)
+	return say.Clauses(texts, shown)
 }
 
-// putBack says both ways to end differences that a sync would change.
-func putBack(svc *corev1.Service, list []ccm.Difference) string {
-	return strings.TrimSpace(keeping(svc, list) + " To put it back now, rather than at some later change: " + ccm.WakeCommand(svc) + ".")
-}
-
-// keeping says how a person keeps what is there now; empty where no annotation can say so.
-func keeping(svc *corev1.Service, list []ccm.Difference) string {
+// keep says how a person keeps the present values, or nothing where no annotation can.
+func keep(svc *corev1.Service, list []ccm.Difference) say.Text {
 	var commands []string
 	for _, d := range list {
 		switch {
@@ -120,7 +112,16 @@ func keeping(svc *corev1.Service, list []ccm.Difference) string {
 	}
 	commands = slices.Compact(commands)
 	if len(commands) == 0 {
-		return ""
+		return nil
 	}
-	return "To keep what is there now: " + ccm.Clauses(commands, shown) + "."
+	shell := make([]say.Text, len(commands))
+	for i, c := range commands {
+		shell[i] = say.Literal(c)
+	}
+	return say.F("To keep the present values: %s.", say.Clauses(shell, shown))
+}
+
+// putBack says how a person restores the annotated values.
+func putBack(svc *corev1.Service) say.Text {
+	return say.F("To restore the annotated values now instead of at the next full sync: %s.", ccm.WakeCommand(svc))
 }
