@@ -17,8 +17,7 @@ import (
 //go:embed eventwriters.md
 var eventWritersDoc string
 
-// eventWriters looks at who writes Events in the controller's name, which are what makes
-// lbremedy look at a Service.
+// eventWriters checks who writes Events in the controller's name: lbremedy acts on these Events.
 var eventWriters = &doctor.Check{
 	ID:    "event-writers",
 	Doc:   eventWritersDoc,
@@ -28,18 +27,17 @@ var eventWriters = &doctor.Check{
 }
 
 const (
-	// usualWriter is what the API server calls the controller in what it has written: the
-	// name of its program. Its Events name no machine.
+	// usualWriter is the field manager that the API server records for the controller: the name of
+	// its program. The controller's Events name no host.
 	usualWriter = "cloud-controller-manager"
-	// backdated is how long before the API server took an Event what it tells of may have
-	// happened.
+	// backdated is how long before the API server received an Event the event may have happened.
 	backdated = 10 * time.Minute
 	most      = 8   // writers or Services that the text of a finding names
 	mostList  = 100 // Services that a finding lists
 )
 
-// onlyController ends what is to be done about Events that somebody else has written.
-const onlyController = "Let only the controller write in its name: rbac.eventWriters of the chart (infra/cluster/README.md)."
+// onlyController ends the advice about Events that others wrote.
+var onlyController = say.F("Let only the controller write in its name: rbac.eventWriters of the chart (infra/cluster/README.md).")
 
 func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
 	writers, lies := tally{}, map[string]tally{}
@@ -55,7 +53,7 @@ func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		for _, w := range c.Writers {
 			if w != usualWriter || c.Host != "" {
-				writers.count(calls(w, c.Host), c)
+				writers.count(nameOf(w, c.Host), c)
 			}
 		}
 		if key := contradiction(s, c, byUID[c.Object.UID], byName[c.Object.Namespace+"/"+c.Object.Name]); key != "" {
@@ -67,47 +65,54 @@ func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
 	}
 	if len(writers) > 0 {
 		r.Add(doctor.Finding{
-			Severity: doctor.Warning, About: s.OfCluster(), Key: "writers", Evidence: map[string]string{"writers": cut(writers.String())}, Services: writers.services(),
-			Text: say.F("Events in the name of the controller were written by somebody who does not call himself %s: %s.", usualWriter, writers.String()),
-			Do:   say.F("Find out who that is, from the API server's audit log. %s", onlyController),
+			Severity: doctor.Warning, About: s.OfCluster(), Key: "writers", Services: writers.services(),
+			Evidence: map[string]string{"writers": cut(writers.clauses().String())},
+			Text:     say.F("A writer that does not call itself %s wrote Events in the controller's name: %s.", usualWriter, writers.clauses()),
+			Do:       say.F("Find out from the API server's audit log who that is.").Then(onlyController),
 		})
 	}
 	for _, key := range sorted(lies) {
 		r.Add(doctor.Finding{
 			Severity: doctor.Warning, About: s.OfCluster(), Key: key, Services: lies[key].services(),
-			Text: say.F("Events in the name of the controller %s: %s.", untrue[key], lies[key].String()),
-			Do:   say.F("Find out who wrote them: kubectl get events -o yaml --show-managed-fields, in their namespaces. %s", onlyController),
+			Text: untrue(key, lies[key].clauses()),
+			Do:   say.F("Find out who wrote them: kubectl get events -o yaml --show-managed-fields, in their namespaces.").Then(onlyController),
 		})
 	}
 	if nobody > 0 {
-		r.Unknown(s.OfCluster(), fmt.Errorf("who wrote %s in the name of the controller: the API server has kept no writer", ccm.Count(nobody, "Event")))
+		r.Unknown(s.OfCluster(), fmt.Errorf("who wrote %s in the controller's name: the API server has kept no writer", say.Count(nobody, "Event")))
 	}
 	if s.Unclaimed > 0 {
-		r.Unknown(s.OfCluster(), fmt.Errorf("what %s more in the name of the controller tell: they are too many", ccm.Count(s.Unclaimed, "Event")))
+		r.Unknown(s.OfCluster(), fmt.Errorf("what %s more in the controller's name say: there are too many", say.Count(s.Unclaimed, "Event")))
 	}
 	guarded(s, r)
 }
 
-// calls returns what a writer calls himself, and where he says that he is.
-func calls(writer, host string) string {
-	if host != "" {
-		return fmt.Sprintf("%s on %s", ccm.Quote(writer), ccm.Quote(host))
+// nameOf returns what a writer calls itself, and the host that it names.
+func nameOf(writer, host string) string {
+	if host == "" {
+		return ccm.Quote(writer)
 	}
-	return ccm.Quote(writer)
+	return ccm.Quote(writer) + "@" + ccm.Quote(host)
 }
 
-// untrue says of each kind of contradiction what Events are said to do.
-var untrue = map[string]string{
-	"uid":    "are about a UID that no Service has",
-	"name":   "name another Service than their UID is of",
-	"class":  "are about Services that it does not answer for under that name",
-	"future": "are dated in the future",
-	"past":   "are dated before they can have happened",
+// untrue says how Events contradict the cluster, for a kind of contradiction.
+func untrue(key string, which say.Text) say.Text {
+	switch key {
+	case "uid":
+		return say.F("Events in the controller's name have a UID that no Service can have: %s.", which)
+	case "name":
+		return say.F("Events in the controller's name have the name of one Service and the UID of another: %s.", which)
+	case "class":
+		return say.F("Events in the controller's name are about Services that it does not handle under that name: %s.", which)
+	case "future":
+		return say.F("Events in the controller's name are dated in the future: %s.", which)
+	}
+	return say.F("Events in the controller's name are dated before they can have happened: %s.", which)
 }
 
-// contradiction returns how an Event contradicts the cluster; empty if it does not. The
-// Services are those with its UID and with its name, nil where there is none: one that is
-// gone leaves Events, so that it does not count that there is none.
+// contradiction returns how an Event contradicts the cluster, or "" if it does not. The Services
+// are those with its UID and with its name, or nil. A missing Service is no contradiction: a deleted
+// one leaves Events behind.
 func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Service) string {
 	switch {
 	case !c.Possible():
@@ -115,7 +120,7 @@ func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Ser
 	case byUID != nil && name(byUID) != c.Object.Namespace+"/"+c.Object.Name:
 		return "name"
 	case byUID == nil && byName != nil && c.Last.After(byName.CreationTimestamp.Add(skew)):
-		return "name" // of the one before, which was gone by then
+		return "name" // the UID is that of the previous Service, which no longer existed
 	case c.First.After(s.Time.Add(skew)) || c.Last.After(s.Time.Add(skew)):
 		return "future"
 	case c.Last.Before(c.First) || c.Last.Before(c.Created.Add(-backdated)):
@@ -126,8 +131,8 @@ func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Ser
 	return ""
 }
 
-// misnamed reports whether no part of the controller answers for the Service under this
-// name. One that it has not let go of, or that has another type now, it may answer for.
+// misnamed reports whether no part of the controller with this name handles the Service. A part
+// still handles a Service that has its finalizer or that changed its type.
 func misnamed(svc *corev1.Service, component string) bool {
 	network := component == "nlb-controller"
 	finalizer := ccm.CLBFinalizer
@@ -140,7 +145,7 @@ func misnamed(svc *corev1.Service, component string) bool {
 	return !doctor.Ours(svc) || ccm.NLB(svc) != network
 }
 
-// changed returns when anybody last changed what the controller syncs a Service by.
+// changed returns when the fields that the controller syncs last changed.
 func changed(s *doctor.Snapshot, svc *corev1.Service) time.Time {
 	if at := s.Marks[svc.UID].Changed; !at.IsZero() {
 		return at
@@ -148,31 +153,31 @@ func changed(s *doctor.Snapshot, svc *corev1.Service) time.Time {
 	return svc.CreationTimestamp.Time
 }
 
-// guarded says how far the policy is in force that lets only named identities write Events
-// in the controller's name.
+// guarded reports how far the admission policy is in force that lets only named identities write
+// Events in the controller's name.
 func guarded(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.Guard); err != nil {
-		r.Unknown(s.OfCluster(), fmt.Errorf("who may write Events in the name of the controller: %w", err))
+		r.Unknown(s.OfCluster(), fmt.Errorf("who may write Events in the controller's name: %w", err))
 		return
 	}
-	text, do := "", ""
+	f := doctor.Finding{Severity: doctor.Info, About: s.OfCluster(), Key: "policy"}
 	switch {
 	case len(s.Guard.Actions) == 0:
-		text = "Whoever may create Events in a namespace may write them in the name of the controller: the admission policy " + doctor.GuardPolicy + " is not in force."
-		do = "Set rbac.eventWriters of the chart to Warn, and when its warnings name nobody but the controller, to Deny (infra/cluster/README.md; Kubernetes 1.30 and later)."
+		f.Text = say.F("The admission policy %s is not in force: anyone who can create Events in a namespace can write them in the controller's name.", doctor.GuardPolicy)
+		f.Do = say.F("Set rbac.eventWriters of the chart to Warn. When the warnings name only the controller, set it to Deny (infra/cluster/README.md; Kubernetes 1.30 or newer).")
 	case !slices.Contains(s.Guard.Actions, "Deny"):
-		text = "The admission policy " + doctor.GuardPolicy + " refuses nobody who writes Events in the name of the controller: its mode is " + strings.Join(s.Guard.Actions, ", ") + "."
-		do = "When the API server's audit log names nobody but the controller, set rbac.eventWriters of the chart to Deny."
+		f.Text = say.F("The admission policy %s does not refuse Events in the controller's name from others: its mode is %s.", doctor.GuardPolicy, strings.Join(s.Guard.Actions, ", "))
+		f.Do = say.F("When the API server's audit log names only the controller, set rbac.eventWriters of the chart to Deny.")
 	case s.Guard.Limited:
-		text = "The admission policy " + doctor.GuardPolicy + " is in force for some objects or namespaces only."
-		do = "Take matchResources out of its binding: kubectl edit validatingadmissionpolicybinding " + doctor.GuardPolicy + "."
+		f.Text = say.F("The admission policy %s is in force for some objects or namespaces only.", doctor.GuardPolicy)
+		f.Do = say.F("Remove matchResources from its binding: kubectl edit validatingadmissionpolicybinding %s.", doctor.GuardPolicy)
 	default:
 		return
 	}
-	r.Add(doctor.Finding{Severity: doctor.Info, About: s.OfCluster(), Key: "policy", Text: say.Literal(text), Do: say.Literal(do)})
+	r.Add(f)
 }
 
-// A tally counts Events by what they have in common, and knows their Services.
+// A tally counts Events by what they have in common, and by Service.
 type tally map[string]map[string]int
 
 func (t tally) count(key string, c doctor.Claim) {
@@ -182,20 +187,20 @@ func (t tally) count(key string, c doctor.Claim) {
 	t[key][c.Object.Namespace+"/"+c.Object.Name]++
 }
 
-// String names what they have in common, and how many Events each has.
-func (t tally) String() string {
-	var list []string
+// clauses names what the Events have in common, with the number of Events.
+func (t tally) clauses() say.Text {
+	var list []say.Text
 	for _, key := range sorted(t) {
 		n := 0
 		for _, of := range t[key] {
 			n += of
 		}
-		list = append(list, fmt.Sprintf("%s (%s)", cut(key), ccm.Count(n, "Event")))
+		list = append(list, say.F("%s (%s)", cut(key), say.Count(n, "Event")))
 	}
-	return ccm.Clauses(list, most)
+	return say.Clauses(list, most)
 }
 
-// services returns what Services some of them are about.
+// services returns the Services of the Events, at most mostList of them.
 func (t tally) services() []string {
 	var list []string
 	for _, key := range sorted(t) {

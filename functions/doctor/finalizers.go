@@ -40,15 +40,12 @@ var finalizers = &doctor.Check{
 	},
 }
 
-// finalizes is the first release that puts finalizers on Services: v1.9.3, which was
-// another program, learns of a deletion afterwards.
+// finalizes is the first release that sets finalizers on Services. v1.9.3, another program, learns
+// of a deletion afterwards.
 var finalizes = ccm.Version{Major: 2}
 
 func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
-	controller := s.Err(doctor.Controller)
-	if controller == nil && s.Controller.Version == (ccm.Version{}) {
-		controller = errNoVersion
-	}
+	v, unknown := versionOf(s)
 	for i := range s.Services {
 		svc := &s.Services[i]
 		clb, nlb := slices.Contains(svc.Finalizers, ccm.CLBFinalizer), slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
@@ -56,42 +53,48 @@ func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
 		if ccm.NLB(svc) {
 			want, has, other, foreign = ccm.NLBFinalizer, nlb, ccm.CLBFinalizer, clb
 		}
-		add := func(severity doctor.Severity, key, text, do string) {
-			r.Add(doctor.Finding{Severity: severity, About: doctor.OfService(svc), Key: key, Text: say.Literal(text), Do: say.Literal(do),
+		add := func(severity doctor.Severity, key string, text, do say.Text) {
+			r.Add(doctor.Finding{Severity: severity, About: doctor.OfService(svc), Key: key, Text: text, Do: do,
 				Evidence: map[string]string{"finalizers": fmt.Sprint(svc.Finalizers), "wants": want}})
 		}
 		switch {
 		case svc.DeletionTimestamp != nil:
-			continue // what hangs in deletion fails with events of its own
+			continue // a stuck deletion has Events of its own
 		case !doctor.Ours(svc):
-			if (clb || nlb) && s.Time.Sub(s.Marks[svc.UID].Changed) > settling { // else it is being cleaned up
-				add(doctor.Warning, "left", fmt.Sprintf("The Service is %s and still has the controller's finalizer: its load balancer is not cleaned up, and the Service could not be deleted.", became(svc)),
-					"Look why the controller does not clean up: "+remedy.LogQuery(name(svc))+". Remove the finalizer by hand only when the load balancer is gone.")
+			if (clb || nlb) && s.Time.Sub(s.Marks[svc.UID].Changed) > settling { // otherwise it is being cleaned up
+				add(doctor.Warning, "left", became(svc).And("Its load balancer is not cleaned up, and the Service could not be deleted."),
+					say.F("Check the controller's log for why it does not clean up: %s.", remedy.LogQuery(name(svc))).
+						And("Remove the finalizer by hand only when the load balancer is gone."))
 			}
 			continue
 		}
 		switch {
 		case has || !synced(svc):
-			// it is there, or its first sync is still to come
-		case controller != nil:
-			r.Unknown(about(svc), fmt.Errorf("whether the controller is to have put the finalizer %s on it: %w", want, controller))
-		case !s.Controller.Version.Before(finalizes):
-			add(doctor.Critical, "missing", fmt.Sprintf("The Service has a load balancer and not the finalizer %s: who deletes the Service leaves the load balancer behind.", want),
-				"Wake the controller, which puts the finalizer back: "+ccm.WakeCommand(svc)+". Find out who took it away, such as a kubectl replace or a tool that writes whole objects.")
+			// it is present, or the first sync has not happened yet
+		case unknown != nil:
+			r.Unknown(about(svc), fmt.Errorf("whether the controller should have set the finalizer %s: %w", want, unknown))
+		case !v.Before(finalizes):
+			add(doctor.Critical, "missing",
+				say.F("The Service has a load balancer but lacks the finalizer %s. If the Service is deleted, its load balancer is left behind.", want),
+				say.F("Trigger a resync, which restores the finalizer: %s.", ccm.WakeCommand(svc)).
+					And("Find out what removed it, such as kubectl replace or a tool that writes whole objects."))
 		}
 		if foreign {
-			add(doctor.Warning, "foreign", fmt.Sprintf("The Service has the finalizer %s, and the one for its load balancer is %s: nobody takes the other away, so that the Service could not be deleted.", other, want),
-				"Find out whether the Service had a load balancer of the other kind, and delete that. Then remove the finalizer "+other+" by hand.")
+			add(doctor.Warning, "foreign",
+				say.F("The Service has the finalizer %s, but the one for its load balancer is %s.", other, want).
+					And("Nobody removes the first, and the Service could not be deleted."),
+				say.F("Find out whether the Service had a load balancer of the other kind, and delete that load balancer.").
+					And("Then remove the finalizer %s by hand.", other))
 		}
 	}
 }
 
-// became says what a Service is that is not the controller's; the text follows "is".
-func became(svc *corev1.Service) string {
+// became says why the controller does not handle a Service that still has its finalizer.
+func became(svc *corev1.Service) say.Text {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return fmt.Sprintf("of type %s", svc.Spec.Type)
+		return say.F("The Service is of type %s but still has the controller's finalizer.", svc.Spec.Type)
 	}
-	return "another controller's, by its class,"
+	return say.F("The Service belongs to another controller by its class but still has the controller's finalizer.")
 }
 
 // synced reports whether a sync has left something on the Service.

@@ -13,14 +13,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 //go:embed inside.md
 var insideDoc string
 
-// inside looks for addresses that work from outside the cluster but not from inside.
+// inside looks for addresses that work outside the cluster but not inside.
 var inside = &doctor.Check{
 	ID:    "unreachable-inside",
 	Doc:   insideDoc,
@@ -32,7 +31,7 @@ var inside = &doctor.Check{
 
 func findInside(s *doctor.Snapshot, r *doctor.Report) {
 	if s.Err(doctor.Nodes) == nil && !slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return !virtual(&n) }) {
-		return // without nodes of its own, nothing in the cluster takes traffic itself
+		return // only real nodes take over traffic to the address
 	}
 	for _, svc := range s.OfType() {
 		if !nodesTake(svc) {
@@ -44,25 +43,24 @@ func findInside(s *doctor.Snapshot, r *doctor.Report) {
 	insideHairpin(s, r)
 }
 
-// nodesTake reports whether nodes take traffic to the Service's address themselves: they do
-// for each IP address of its status, unless that says that the load balancer is a proxy
+// nodesTake reports whether nodes handle traffic to the Service's address themselves. They do so
+// for each IP address in its status whose ipMode is not Proxy, but not for a host name
 // (https://kubernetes.io/docs/concepts/services-networking/service/#load-balancer-ip-mode).
-// A host name leaves it to the network.
 func nodesTake(svc *corev1.Service) bool {
 	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool {
 		return in.IP != "" && (in.IPMode == nil || *in.IPMode != corev1.LoadBalancerIPModeProxy)
 	})
 }
 
-// virtual reports whether a node is none: Pods there have no such rules.
+// virtual reports whether a node is virtual: it has no such rules.
 func virtual(node *corev1.Node) bool {
 	why, _ := ccm.ExclusionOf(node, &corev1.Service{})
 	return why == ccm.Virtual
 }
 
-// harm returns how much it matters that the Service's address does not work from inside.
-// Clients of a private address are inside the VPC, and Pods the first of them. One that
-// faces the internet is for others, and almost each cluster has such a Service.
+// harm returns how much it matters that the Service's address does not work inside the cluster.
+// Clients of a private address are in the VPC, and Pods are the most likely ones. A public address
+// is for clients outside, and almost every cluster has such a Service.
 func harm(svc *corev1.Service) doctor.Severity {
 	if ip, err := netip.ParseAddr(ccm.Address(svc)); err == nil && ip.IsPrivate() {
 		return doctor.Warning
@@ -71,25 +69,25 @@ func harm(svc *corev1.Service) doctor.Severity {
 }
 
 // byName says how Pods reach the Service without its load balancer.
-func byName(svc *corev1.Service) string {
-	address := ""
+func byName(svc *corev1.Service) say.Text {
 	if svc.Spec.ClusterIP != "" && svc.Spec.ClusterIP != corev1.ClusterIPNone {
-		address = " or its cluster address " + svc.Spec.ClusterIP
+		return say.F("Inside the cluster, use the name %s.%s.svc or the cluster address %s.", svc.Name, svc.Namespace, svc.Spec.ClusterIP)
 	}
-	return fmt.Sprintf("From inside the cluster use the name %s.%s.svc%s.", svc.Name, svc.Namespace, address)
+	return say.F("Inside the cluster, use the name %s.%s.svc.", svc.Name, svc.Namespace)
 }
 
-// byHost says how traffic from inside is made to go by way of the load balancer; empty
-// where nodes behind a private one could not reach themselves by it.
-func byHost(s *doctor.Snapshot, svc *corev1.Service) string {
+// byHost says how traffic from inside goes through the load balancer, or nothing if nodes behind a
+// private one could then not reach themselves.
+func byHost(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	if harm(svc) == doctor.Warning && (s.Err(doctor.Detail) != nil || s.Mode(svc) != ccm.PodMode) {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("Or have nodes leave the address alone, with CCM v2.3.0 or later: %s, with a DNS name that leads to %s.", ccm.SetCommand(svc, "hostname", "NAME"), ccm.Address(svc))
+	return say.F("Or stop the nodes from handling the address themselves, with CCM v2.3.0 or newer: %s. NAME is a DNS name that resolves to %s.",
+		ccm.SetCommand(svc, "hostname", "NAME"), ccm.Address(svc))
 }
 
-// insideLocal looks for nodes that hold no Pod of a Service in Local mode: from there
-// its address leads nowhere.
+// insideLocal looks for nodes without a Pod of a Service in Local mode: the address does not work
+// from there.
 func insideLocal(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return
@@ -105,7 +103,7 @@ func insideLocal(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		}
 	}
 	if len(holds) == 0 {
-		return // then it is unreachable from everywhere, which others report
+		return // it cannot be reached from anywhere, which other checks report
 	}
 	var without []string
 	all := 0
@@ -122,23 +120,26 @@ func insideLocal(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		return
 	}
 	policy := fmt.Sprintf("kubectl -n %s patch service %s -p '{\"spec\":{\"externalTrafficPolicy\":\"Cluster\"}}'", svc.Namespace, svc.Name)
-	var way string
+	do := byName(svc)
 	switch {
 	case s.Mode(svc) == ccm.PodMode:
-		way = fmt.Sprintf("Or take the policy Cluster, with which Pods still see the clients' addresses, as they are the backends themselves: %s.", policy)
+		do = do.And("Or use the policy Cluster: %s. Pods still see the clients' addresses, because they are the backends.", policy)
 	case strings.HasPrefix(s.Detail.Network, "terway"):
-		way = fmt.Sprintf("Or take the policy Cluster and Pods as the backends, which still see the clients' addresses: kubectl -n %s annotate service %s %s=eni --overwrite, then %s.", svc.Namespace, svc.Name, ccm.BackendType, policy)
+		do = do.And("Or use Pods as backends and the policy Cluster: kubectl -n %s annotate service %s %s=eni --overwrite, then %s.",
+			svc.Namespace, svc.Name, ccm.BackendType, policy).
+			And("Pods then still see the clients' addresses.")
 	default:
-		way = fmt.Sprintf("Or take the policy Cluster, with which Pods no longer see the clients' addresses: %s.", policy)
+		do = do.And("Or use the policy Cluster, with which Pods no longer see the clients' addresses: %s.", policy)
 	}
 	r.Add(doctor.Finding{Severity: harm(svc), About: about(svc), Key: "local",
 		Evidence: map[string]string{"address": ccm.Address(svc), "nodes without a Pod": cut(strings.Join(without, ", ")), "network": s.Detail.Network},
-		Text:     say.F("With externalTrafficPolicy Local the address %s can't be reached from %d of %s, which hold no ready Pod of the Service: %s.", ccm.Address(svc), len(without), ccm.Count(all, "node"), ccm.Clauses(without, shown)),
-		Do:       say.Literal(strings.TrimSpace(byName(svc) + " " + way + " " + byHost(s, svc)))})
+		Text: say.F("With externalTrafficPolicy Local, the address %s cannot be reached from nodes without a ready Pod of the Service (%d of %s): %s.",
+			ccm.Address(svc), len(without), say.Count(all, "node"), say.List(without, shown)),
+		Do: do.Then(byHost(s, svc))})
 }
 
-// insideListeners looks for what a listener does that nodes, which pass traffic on as it
-// is, do not.
+// insideListeners looks for functions of a listener that are missing when nodes handle the traffic
+// themselves.
 func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	b, err := s.Balancer(svc)
 	if err == nil && b == nil {
@@ -151,30 +152,34 @@ func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) 
 		r.Unknown(about(svc), fmt.Errorf("what its listeners do: %w", err))
 		return
 	}
-	add := func(severity doctor.Severity, key, text string) {
-		r.Add(doctor.Finding{Severity: severity, About: about(svc), Key: key, Evidence: map[string]string{"load balancer": b.ID, "address": ccm.Address(svc)}, Text: say.Literal(text),
-			Do: say.Literal(strings.TrimSpace(byName(svc) + " " + byHost(s, svc)))})
+	address := ccm.Address(svc)
+	add := func(severity doctor.Severity, key string, text say.Text) {
+		r.Add(doctor.Finding{Severity: severity, About: about(svc), Key: key, Evidence: map[string]string{"load balancer": b.ID, "address": address},
+			Text: text, Do: byName(svc).Then(byHost(s, svc))})
 	}
 	for _, l := range b.Listeners {
+		at := fmt.Sprintf("%s:%d", l.Protocol, l.Port)
 		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-			return int(p.Port) == l.Port && alike(ccm.ListenerKey(svc, p), fmt.Sprintf("%s:%d", l.Protocol, l.Port))
+			return int(p.Port) == l.Port && alike(ccm.ListenerKey(svc, p), at)
 		}) {
 			continue
 		}
-		at := fmt.Sprintf("%s:%d", l.Protocol, l.Port)
 		switch {
 		case l.Config["ProxyProtocolV2Enabled"] == "true":
-			add(harm(svc), "proxy/"+at, fmt.Sprintf("The listener %s of %s speaks the proxy protocol, and nodes that take traffic to %s themselves don't: Pods refuse what comes from inside the cluster.", at, b.ID, ccm.Address(svc)))
+			add(harm(svc), "proxy/"+at, say.F("The listener %s of %s uses the proxy protocol. Nodes handle traffic to %s themselves, without it.", at, b.ID, address).
+				And("Pods therefore refuse connections from inside the cluster."))
 		case l.Protocol == "https":
-			add(harm(svc), at, fmt.Sprintf("The listener %s of %s ends TLS, and nodes that take traffic to %s themselves don't: from inside the cluster HTTPS meets what the Pods speak behind it.", at, b.ID, ccm.Address(svc)))
+			add(harm(svc), at, say.F("The listener %s of %s terminates TLS. Nodes handle traffic to %s themselves, without terminating it.", at, b.ID, address).
+				And("Inside the cluster, HTTPS therefore reaches Pods that speak the protocol behind the listener."))
 		case l.Protocol == "http":
-			add(doctor.Info, at, fmt.Sprintf("The listener %s of %s does not see traffic from inside the cluster, which nodes take themselves: no X-Forwarded-For, no redirect and no sticky session there.", at, b.ID))
+			add(doctor.Info, at, say.F("Traffic from inside the cluster bypasses the listener %s of %s: nodes handle it themselves.", at, b.ID).
+				And("It gets no X-Forwarded-For header, no redirect and no sticky session."))
 		}
 	}
 }
 
-// insideHairpin looks for private CLBs where nodes don't take the traffic themselves: a
-// node that is a backend can't be a client on the same connection.
+// insideHairpin looks for private CLBs whose traffic nodes don't handle themselves: a node cannot
+// be client and backend of the same connection.
 func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.CLBs, doctor.Private, doctor.Detail); err != nil {
 		r.Unknown(doctor.All(doctor.Balancer), fmt.Errorf("which private load balancers there are: %w", err))
@@ -213,19 +218,22 @@ func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		slices.Sort(nodes)
 		nodes = slices.Compact(nodes)
-		do := "From inside the cluster use the cluster address or the DNS name of the Service behind it. Or use a load balancer with a public address for it."
+		do := say.F("Inside the cluster, use the cluster address or the DNS name of the Service behind the load balancer.").
+			And("Or use a load balancer with a public address.")
 		if strings.HasPrefix(s.Detail.Network, "terway") {
-			do += fmt.Sprintf(" Or, where a Service has the port, take Pods as the backends with the annotation %s: eni.", ccm.BackendType)
+			do = do.And("Or, if a Service has the port, use Pods as its backends with the annotation %s: eni.", ccm.BackendType)
 		}
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfBalancer(b.ID), Key: "hairpin", Services: users[b.ID],
 			Evidence: map[string]string{"listeners": cut(strings.Join(at, ", ")), "address": b.Address, "nodes": cut(strings.Join(nodes, ", "))},
-			Text:     say.F("No Service has nodes take traffic to %s of the private %s (%s), whose backends are nodes of the cluster: a client on one of them that is sent back to its own node gets no answer (%s).", remedy.List(at, shown), b.ID, b.Address, ccm.Clauses(nodes, shown)),
-			Do:       say.Literal(do)})
+			Text: say.F("The backends of %s on the private CLB %s (%s) are nodes of the cluster, and no Service makes the nodes handle this traffic themselves.",
+				say.List(at, shown), b.ID, b.Address).
+				And("A client on such a node gets no answer when the CLB sends it back to its own node: %s.", say.List(nodes, shown)),
+			Do: do})
 	}
 }
 
-// behind returns the backends of a listener: of its vServer group, or of the default
-// group of its load balancer.
+// behind returns the backends of a listener: those of its vServer group, or of the default group
+// of its load balancer.
 func behind(b *doctor.LoadBalancer, l cloud.Listener) ([]cloud.Backend, error) {
 	if l.VServerGroup == "" {
 		return b.CLB.Backends, nil
@@ -240,8 +248,8 @@ func behind(b *doctor.LoadBalancer, l cloud.Listener) ([]cloud.Backend, error) {
 	return b.Groups[i].Backends, nil
 }
 
-// takersOf returns the Services to whose addresses nodes take traffic themselves, by the
-// ID of their load balancer.
+// takersOf returns the Services whose traffic nodes handle themselves, by the ID of their load
+// balancer.
 func takersOf(s *doctor.Snapshot) map[string][]*corev1.Service {
 	takers := map[string][]*corev1.Service{}
 	for _, svc := range s.OfType() {
@@ -252,8 +260,8 @@ func takersOf(s *doctor.Snapshot) map[string][]*corev1.Service {
 	return takers
 }
 
-// served reports whether one of the Services has the port, so that nodes take traffic to
-// it themselves.
+// served reports whether one of the Services has the port, so that nodes handle its traffic
+// themselves.
 func served(takers []*corev1.Service, port int, protocol string) bool {
 	return slices.ContainsFunc(takers, func(svc *corev1.Service) bool {
 		return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
