@@ -162,11 +162,9 @@ func retag(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
 				And("Then add the name tag: %s, and trigger a resync: %s.", tagCommand(c, s.ID), resync),
 		}
 	}
-	return remedy.Plan{
-		Finding: finding.And("It has lost the tag %s, by which the controller finds it.", ccm.NameTag),
-		Note:    say.F("With this tag, the controller deletes %s when the Service is deleted.", s.ID),
-		Steps:   []remedy.Step{step.TagLB{LB: s.ID, Key: ccm.NameTag, Value: name, Network: s.NLB != nil}, step.Touch{}},
-	}
+	plan := step.Retag(c.Service, s.Instance)
+	plan.Finding = finding.And("It has lost the tag %s, by which the controller finds it.", ccm.NameTag)
+	return plan
 }
 
 // rebind points the Service at the load balancer of a person to which it was bound.
@@ -194,31 +192,20 @@ func rebind(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
 
 // lost plans for a Service whose load balancer was not found.
 func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
-	resync := ccm.WakeCommand(c.Service)
-	recreate := say.F("trigger a resync: %s", resync)
-	steps := []remedy.Step{step.Touch{}}
-	if ccm.Synced(c.Service) {
-		recreate = say.F("clear the status: %s, then trigger a resync: %s", ccm.ClearCommand(c.Service), resync)
-		steps = []remedy.Step{step.ClearStatus{Was: c.Service.Status.LoadBalancer.Ingress}, step.Touch{}}
-	}
 	if s.Gone == "" {
 		return remedy.Plan{
 			Finding: say.F("No load balancer of the Service was found in %s by label, address, tag or name.", s.Where).
 				And("An empty list does not prove that it is gone: with permissions limited by resource, lists are empty."),
 			Ask: say.F("Find the load balancer in the console.").
-				And("If the controller created it, tag it: %s, then trigger a resync: %s.", tagCommand(c, "LOAD-BALANCER-ID"), resync).
+				And("If the controller created it, tag it: %s, then trigger a resync: %s.", tagCommand(c, "LOAD-BALANCER-ID"), ccm.WakeCommand(c.Service)).
 				And("If a person created it, name it: %s.", ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID")).
-				And("If it is gone and the controller should create a new one, with a new address, %s. Or delete the Service and create it again.", recreate),
+				And("If it is gone and the controller should create a new one, with a new address, %s. Or delete the Service and create it again.",
+					step.RecreateByHand(c.Service)),
 		}
 	}
-	return remedy.Plan{
-		Finding: say.F("The load balancer %s is gone: according to the API, it does not exist in %s.", s.Gone, s.Where),
-		Risk:    remedy.High,
-		Note: say.F("The new load balancer has another address.").
-			And("A controller that still remembers the token of the previous creation may need a restart.").
-			And("To do this by hand, %s. Or delete the Service and create it again.", recreate),
-		Steps: steps,
-	}
+	plan := step.Recreate(c.Service)
+	plan.Finding = say.F("The load balancer %s is gone: according to the API, it does not exist in %s.", s.Gone, s.Where)
+	return plan
 }
 
 // holds reports whether the controller still cannot find the load balancer.

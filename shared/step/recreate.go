@@ -1,0 +1,45 @@
+package step
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
+)
+
+// Retag returns the plan that restores the name tag of the Service's own load balancer. Its
+// finding is left to the caller.
+func Retag(svc *corev1.Service, lb *ccm.Instance) remedy.Plan {
+	return remedy.Plan{
+		Note:  say.F("With this tag, the controller deletes %s when the Service is deleted.", lb.ID),
+		Steps: []remedy.Step{TagLB{LB: lb.ID, Key: ccm.NameTag, Value: ccm.DefaultName(svc), Network: lb.NLB != nil}, Touch{}},
+	}
+}
+
+// Recreate returns the plan that makes the controller create a load balancer in place of the
+// Service's own, which is gone. Its finding is left to the caller.
+func Recreate(svc *corev1.Service) remedy.Plan {
+	steps := []remedy.Step{Touch{}}
+	if ccm.Synced(svc) {
+		steps = []remedy.Step{ClearStatus{Was: svc.Status.LoadBalancer.Ingress}, Touch{}}
+	}
+	return remedy.Plan{
+		Risk: remedy.High,
+		Note: say.F("The new load balancer has another address.").
+			And("A controller that still remembers the token of the previous creation may need a restart.").
+			And("To do this by hand, %s. Or delete the Service and create it again.", RecreateByHand(svc)),
+		Steps: steps,
+	}
+}
+
+// RecreateByHand returns, as a clause, what a person does in place of Recreate. While the status
+// has an address the controller creates no load balancer, and a change of the status alone does not
+// trigger a sync.
+func RecreateByHand(svc *corev1.Service) say.Text {
+	resync := ccm.WakeCommand(svc)
+	if ccm.Synced(svc) {
+		return say.F("clear the status: %s, then trigger a resync: %s", ccm.ClearCommand(svc), resync)
+	}
+	return say.F("trigger a resync: %s", resync)
+}
