@@ -18,11 +18,11 @@ import (
 //go:embed lbgone.md
 var lbGoneDoc string
 
-// lbGone looks for load balancers that someone deleted.
+// lbGone looks for load balancers that were deleted or that the controller no longer finds.
 var lbGone = &doctor.Check{
 	ID:    "lb-gone",
 	Doc:   lbGoneDoc,
-	Needs: []doctor.Part{doctor.CLBs}, // without Services it still finds that the API server's is gone
+	Needs: []doctor.Part{doctor.CLBs}, // without Services it still examines that of the API server
 	Uses: []doctor.Part{doctor.Services, doctor.NLBs, doctor.Named, doctor.Detail,
 		doctor.Listeners, doctor.Groups},
 	Find: findLBGone,
@@ -30,7 +30,7 @@ var lbGone = &doctor.Check{
 }
 
 // errEmpty is why an empty list proves nothing.
-var errEmpty = errors.New("the list of load balancers is empty, which permissions limited by resource also lead to")
+var errEmpty = errors.New("the list of load balancers is empty, which can also be the effect of permissions limited by resource")
 
 func findLBGone(s *doctor.Snapshot, r *doctor.Report) {
 	gone := goneLook{s, r, map[bool]int{}}
@@ -55,15 +55,15 @@ func findLBGone(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// A goneLook is a snapshot whose missing load balancers are being looked for.
+// A goneLook examines a snapshot for missing load balancers.
 type goneLook struct {
 	*doctor.Snapshot
 	report *doctor.Report
 	count  map[bool]int // load balancers in the lists, NLBs under true
 }
 
-// apiServer looks for the load balancer of the API server by the address that the
-// cluster states. The answer of a cluster that has none states none.
+// apiServer looks for the load balancer of the API server by the address in the details of the
+// cluster. A cluster without such a load balancer has no address there.
 func (g *goneLook) apiServer() {
 	if err := g.Err(doctor.Detail, doctor.CLBs, doctor.NLBs); err != nil {
 		g.report.Unknown(g.OfCluster(), fmt.Errorf("whether the API server's load balancer exists: %w", err))
@@ -90,22 +90,24 @@ func (g *goneLook) apiServer() {
 		g.report.Unknown(g.OfCluster(), errEmpty)
 		return
 	}
-	none := fmt.Sprintf("The API server has the address %s:%d, which no load balancer of the region has, of %s listed", address, apiServerPort, ccm.Count(g.count[false], "CLB"))
-	sure := fmt.Sprintf("Make sure: aliyun slb DescribeLoadBalancers --RegionId %s --Address %s.", g.Region, address)
 	f := doctor.Finding{Severity: doctor.Critical, About: g.OfCluster(), Key: "api-server", Evidence: map[string]string{"address": address},
-		Text: say.F("%s: its load balancer is gone.", none),
-		Do:   say.Literal(sure).And("If it is gone, nothing brings it back: only the cluster can be made again. Ask Alibaba Cloud before you do, and save what runs in it."),
+		Text: say.F("No load balancer of the region has the API server's address %s:%d (%s listed).", address, apiServerPort, say.Count(g.count[false], "CLB")),
+		Do:   say.F("Check that it does not exist: aliyun slb DescribeLoadBalancers --RegionId %s --Address %s.", g.Region, address),
 	}
 	if g.Answers() {
-		// The list may be limited by resource; or who asks is on a master.
+		// The list may be limited by resource, or this runs on a master.
 		f.Severity = doctor.Warning
-		f.Text = say.F("%s. It still answers here: permissions hide the load balancer, or it is gone and another way leads to the API server.", none)
-		f.Do = say.Literal(sure).And("If permissions hide it, allow the survey to list it. If it is gone, nothing brings it back: only the cluster can be made again. Ask Alibaba Cloud before you do, and save what runs in it while the API server answers.")
+		f.Text = f.Text.And("But the API server still answers here: either permissions hide the load balancer, or it is gone and there is another way to the API server.")
+		f.Do = f.Do.And("If permissions hide it, allow the doctor to list it. If it is gone, only a new cluster restores it.").
+			And("Before you create one, ask Alibaba Cloud, and save what runs in this cluster while the API server answers.")
+	} else {
+		f.Text = f.Text.And("Its load balancer is gone.")
+		f.Do = f.Do.And("If it is gone, only a new cluster restores it. Before you create one, ask Alibaba Cloud, and save what runs in this cluster.")
 	}
 	g.report.Add(f)
 }
 
-// service reports on a Service whose load balancer the controller does not find.
+// service examines a Service whose load balancer the controller does not find.
 func (g *goneLook) service(svc *corev1.Service) {
 	id, _ := ccm.Annotation(svc, "id")
 	if id == "" {
@@ -125,14 +127,14 @@ func (g *goneLook) service(svc *corev1.Service) {
 	case err != nil:
 		g.report.Unknown(about(svc), err)
 	case !gone && id == "" && ccm.Synced(svc):
-		g.report.Unknown(about(svc), fmt.Errorf("the load balancer %s that its label names is not its own, and which was nobody says", was))
+		g.report.Unknown(about(svc), fmt.Errorf("which load balancer it had: its label names %s, which is not its own", was))
 	case gone:
 		g.add(svc, id, was)
 	}
 }
 
-// gone reports whether the API says that the load balancer with this ID does not exist.
-// Where nothing names it, no load balancer having the Service's address has to do.
+// gone reports whether the API says that the load balancer with this ID does not exist. Without
+// an ID, it is enough that no load balancer has the Service's address.
 func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 	if was == "" {
 		eip, _ := ccm.Annotation(svc, "external-ip-type")
@@ -141,7 +143,7 @@ func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 		case g.count[ccm.NLB(svc)] == 0:
 			return false, errEmpty
 		case !ccm.NLB(svc) && (eip == "eip" || host != ""):
-			return false, fmt.Errorf("the address %s is not its load balancer's own, and nothing else says which it had", ccm.Address(svc))
+			return false, fmt.Errorf("the address %s does not belong to its load balancer, and nothing else says which one it had", ccm.Address(svc))
 		}
 		return true, nil
 	}
@@ -154,59 +156,68 @@ func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 	err, asked := g.Named[was]
 	switch {
 	case !asked:
-		return false, fmt.Errorf("the list has no %s, and it was not asked for", ccm.Quote(was))
+		return false, fmt.Errorf("the list lacks %s, and the API was not asked about it", ccm.Quote(was))
 	case errors.Is(err, cloud.ErrNotFound):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("whether %s exists: %w", ccm.Quote(was), err)
 	}
-	return false, fmt.Errorf("%s exists, and the list of load balancers lacks it: permissions limited by resource hide some", ccm.Quote(was))
+	return false, fmt.Errorf("%s exists, but the list of load balancers lacks it: permissions limited by resource hide some", ccm.Quote(was))
 }
 
-// lost reports a load balancer that the controller does not find any more.
+// lost reports a load balancer that the controller no longer finds.
 func (g *goneLook) lost(svc *corev1.Service, b *doctor.LoadBalancer) {
-	tag := fmt.Sprintf("%s, then %s", ccm.TagCommand(svc, g.Region, b.ID, ccm.NameTag, ccm.DefaultName(svc)), ccm.WakeCommand(svc))
-	do := fmt.Sprintf("Give it its tag: %s.", tag)
-	if why := doubt(g.Snapshot, svc, b); why != "" {
-		do = fmt.Sprintf("%s If the controller made it for this Service alone, give it its tag: %s. If a person made it, name it: %s.", why, tag, ccm.SetCommand(svc, "id", b.ID))
+	tag, resync := ccm.TagCommand(svc, g.Region, b.ID, ccm.NameTag, ccm.DefaultName(svc)), ccm.WakeCommand(svc)
+	do := say.F("Tag it: %s, then trigger a resync: %s.", tag, resync)
+	if why := doubt(g.Snapshot, svc, b); len(why) > 0 {
+		do = why.And("If the controller created it only for this Service, tag it: %s, then trigger a resync: %s.", tag, resync).
+			And("If a person created it, name it: %s.", ccm.SetCommand(svc, "id", b.ID))
 	}
-	g.report.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "lost", Evidence: map[string]string{"load balancer": b.ID, "address": ccm.Address(svc)},
-		Text: say.F("%s of the Service still exists, and the controller does not find it: it has lost the tag %s and its name. Its backends stay as they are.", b.ID, ccm.NameTag),
-		Do:   say.Literal(do)})
+	g.report.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "lost", Do: do,
+		Evidence: map[string]string{"load balancer": b.ID, "address": ccm.Address(svc)},
+		Text: say.F("The load balancer %s of the Service still exists, but the controller does not find it: it has lost the tag %s and its name.", b.ID, ccm.NameTag).
+			And("Its backends are no longer updated.")})
 }
 
-// add reports a load balancer that is gone.
+// add reports a load balancer that is gone. One that the Service names has the ID.
 func (g *goneLook) add(svc *corev1.Service, id, was string) {
 	address := ccm.Address(svc)
 	f := doctor.Finding{Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"load balancer": cut(was), "address": address}}
-	what, sure := ccm.Quote(was), ""
-	if was == "" {
-		what = "with the address " + address
-		sure = "Make sure that it is gone: permissions limited by resource hide load balancers. "
+	if id != "" {
+		f.Text = say.F("The annotation id names the load balancer %s, which does not exist in the region.", ccm.Quote(id))
+		if address == "" {
+			f.Text = f.Text.And("The Service never gets an address.")
+			f.Do = say.F("Name an existing load balancer: %s. Or remove the annotation, and the controller creates one: %s.", set(svc, "id"), ccm.RemoveCommand(svc, "id"))
+		} else {
+			f.Text = f.Text.And("Nobody answers at the Service's address %s.", address)
+			f.Do = say.F("Delete the Service and create it again, with or without the annotation of an existing load balancer: its address changes.").
+				And("It is not enough to change the annotation: while the Service has its address, the controller uses no other load balancer.")
+		}
+		g.report.Add(f)
+		return
 	}
-	again := "Have the controller make a new one, with a new address: " + anew(svc) + ". Or delete the Service and create it again. A controller that remembers the old creation may need a restart."
-	switch {
-	case id != "" && address == "":
-		f.Text = say.F("The Service names the load balancer %s, which does not exist in the region: it never comes up.", what)
-		f.Do = say.F("Name one that exists: %s. Or have the controller make one: %s.", set(svc, "id"), ccm.RemoveCommand(svc, "id"))
-	case id != "":
-		f.Text = say.F("The Service names the load balancer %s, which does not exist in the region: nobody answers at %s.", what, address)
-		f.Do = say.F("Delete the Service and create it again, with the annotation of one that exists or without it: its address changes, and while the Service has its old one the controller takes no other.")
-	case name(svc) == ingress:
+	if was != "" {
+		f.Text = say.F("The load balancer %s of the Service is gone.", ccm.Quote(was))
+	} else {
+		f.Text = say.F("No load balancer of the region has the Service's address %s (%s listed).", address, say.Count(g.count[ccm.NLB(svc)], kind(svc)))
+		f.Do = say.F("Check that it is gone: permissions limited by resource hide load balancers.")
+	}
+	if address != "" {
+		f.Text = f.Text.And("Nobody answers at %s.", address)
+	}
+	f.Text = f.Text.And("The controller does not create another one while the Service stays as it is.")
+	f.Do = f.Do.And("To make the controller create a new load balancer, with a new address, %s. Or delete the Service and create it again.", step.RecreateByHand(svc)).
+		And("A controller that still remembers the token of the previous creation may need a restart.")
+	if name(svc) == ingress {
 		f.Key = "ingress"
-		f.Text = say.F("The load balancer %s of the cluster's ingress is gone: nobody answers%s, for all that comes in by Ingresses.", what, at(address))
-		f.Do = say.F("%s%s The manifest to create it again is on the page of this check: lbremedy doctor checks lb-gone. Afterwards point the DNS names of the Ingresses to the new address.", sure, again)
-	case was == "":
-		f.Text = say.F("No load balancer of the region has the address %s of the Service, of %s listed: nobody answers there, and the controller makes no other while the Service is as it is.", address, ccm.Count(g.count[ccm.NLB(svc)], kind(svc)))
-		f.Do = say.F("%s%s", sure, again)
-	default:
-		f.Text = say.F("The load balancer %s of the Service is gone: nobody answers%s, and the controller makes no other while the Service is as it is.", what, at(address))
-		f.Do = say.F("%s%s", sure, again)
+		f.Text = f.Text.And("All Ingresses of the cluster's ingress controller are affected.")
+		f.Do = f.Do.And("The manifest to create the Service again is on the page of this check: lbremedy doctor checks lb-gone.").
+			And("Afterwards, point the DNS names of the Ingresses to the new address.")
 	}
 	g.report.Add(f)
 }
 
-// kind returns which kind of load balancer a Service has.
+// kind returns the kind of load balancer that a Service has.
 func kind(svc *corev1.Service) string {
 	if ccm.NLB(svc) {
 		return "NLB"
@@ -214,51 +225,35 @@ func kind(svc *corev1.Service) string {
 	return "CLB"
 }
 
-// at says where somebody would answer; nothing if there is no such place.
-func at(address string) string {
-	if address == "" {
-		return ""
-	}
-	return " at " + address
-}
-
-// anew returns the commands by which a person has the controller make a load balancer in
-// the place of one that is gone: while the status has an address it makes none, and a
-// change of the status alone wakes nobody.
-func anew(svc *corev1.Service) string {
-	if !ccm.Synced(svc) {
-		return ccm.WakeCommand(svc)
-	}
-	return ccm.ClearCommand(svc) + ", then " + ccm.WakeCommand(svc)
-}
-
-// ingress is the Service of the ingress controller that clusters are made with.
+// ingress is the Service of the ingress controller that ACK installs with a cluster.
 const ingress = "kube-system/nginx-ingress-lb"
 
-// fixLBGone tags a load balancer that is proven to be the Service's, or has the
-// controller make one in the place of its own that the API says is gone. Of one that the
-// Service names it asks: which is to take its place only a person knows.
+// fixLBGone tags a load balancer that is proven to be the Service's, or makes the controller create
+// one in place of the Service's own that the API says is gone. It asks about one that the Service
+// names: only a person knows what should replace it.
 func fixLBGone(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
-	p := remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
-	was := doctor.NamedBy(svc)
+	ask := remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
 	id, _ := ccm.Annotation(svc, "id")
-	look := goneLook{Snapshot: s, count: map[bool]int{}}
-	switch b, err := s.Left(svc); {
-	case id != "" || err != nil:
-	case b != nil && doubt(s, svc, b) == "":
-		p.Ask = nil
-		p.Note = say.F("With this tag the controller deletes %s when the Service is deleted.", b.ID)
-		p.Steps = []remedy.Step{step.TagLB{LB: b.ID, Key: ccm.NameTag, Value: ccm.DefaultName(svc), Network: b.NLB != nil}, step.Touch{}}
-	case b == nil && was != "":
-		if gone, err := look.gone(svc, was); err != nil || !gone {
-			return p
-		}
-		p.Ask, p.Risk = nil, remedy.High
-		p.Note = say.F("The new load balancer has another address. A controller that still remembers the token of the old creation may need a restart. The other way is to delete the Service and create it again.")
-		p.Steps = []remedy.Step{step.Touch{}}
-		if ccm.Synced(svc) {
-			p.Steps = []remedy.Step{step.ClearStatus{Was: svc.Status.LoadBalancer.Ingress}, step.Touch{}}
-		}
+	b, err := s.Left(svc)
+	if id != "" || err != nil {
+		return ask
 	}
+	var p remedy.Plan
+	if b != nil {
+		if len(doubt(s, svc, b)) > 0 {
+			return ask
+		}
+		p = step.Retag(svc, &b.Instance)
+	} else {
+		was, look := doctor.NamedBy(svc), goneLook{Snapshot: s, count: map[bool]int{}}
+		if was == "" {
+			return ask
+		}
+		if gone, err := look.gone(svc, was); err != nil || !gone {
+			return ask
+		}
+		p = step.Recreate(svc)
+	}
+	p.Finding = found[0].Text
 	return p
 }

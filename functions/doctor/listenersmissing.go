@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
 	"slices"
@@ -30,7 +29,7 @@ var listenersMissing = &doctor.Check{
 func findListenersMissing(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
 		if ccm.OwnsListeners(svc) {
-			continue // the controller makes them
+			continue // the controller creates them
 		}
 		b, err := s.Balancer(svc)
 		if err == nil && b != nil {
@@ -72,8 +71,8 @@ func standings(b *doctor.LoadBalancer) []standing {
 	return list
 }
 
-// on returns the listener that has the port by this key: the very one, or one of another
-// protocol that takes its place.
+// on returns the listener for the port of this key: the one with the key itself, or one of another
+// protocol in its place.
 func on(listeners []standing, key string) (standing, bool) {
 	for _, fits := range []func(standing) bool{
 		func(l standing) bool { return l.key == key },
@@ -86,13 +85,15 @@ func on(listeners []standing, key string) (standing, bool) {
 	return standing{}, false
 }
 
-// missing looks at the ports of one Service that reuses a load balancer.
+// missing examines the ports of one Service that reuses a load balancer.
 func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	listeners := standings(b)
 	ranges, _ := ccm.Annotation(svc, "listener-port-range")
-	override := fmt.Sprintf("let the controller: %s. There is nothing that it would replace.", ccm.SetCommand(svc, forceOverride, "true"))
+	override := say.F("Or let the controller set the listeners: %s.", ccm.SetCommand(svc, forceOverride, "true"))
 	if replaced := overridden(s, svc, b, listeners); len(replaced) > 0 {
-		override = fmt.Sprintf("let the controller: %s. That replaces what stands there now: %s.", ccm.SetCommand(svc, forceOverride, "true"), ccm.Clauses(replaced, shown))
+		override = override.And("This replaces what is there now: %s.", say.Clauses(replaced, shown))
+	} else {
+		override = override.And("There is nothing that this would replace.")
 	}
 	var lacks, groups []string
 	for _, p := range svc.Spec.Ports {
@@ -111,23 +112,21 @@ func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *docto
 	if len(lacks) == 0 {
 		return
 	}
-	verb := "have"
-	if len(lacks) == 1 {
-		verb = "has"
-	}
-	r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"load balancer": b.ID, "address": b.Address, "ports": strings.Join(lacks, ", ")},
-		Text: say.F(`%s of the Service %s no listener on the reused %s, and without force-override-listeners: "true" the controller makes none: no traffic arrives there.`, strings.Join(lacks, ", "), verb, b.ID),
-		Do:   say.F("Make the listener in the console, with the group of the Service (%s), or %s", strings.Join(groups, ", "), override)})
+	ports := strings.Join(lacks, ", ")
+	r.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"load balancer": b.ID, "address": b.Address, "ports": ports},
+		Text: say.F("The reused %s has no listener for %s of the Service, so no traffic arrives there.", b.ID, ports).
+			And(`Without force-override-listeners: "true", the controller creates none.`),
+		Do: say.F("Create each missing listener in the console, with the group of the Service (%s).", strings.Join(groups, ", ")).Then(override)})
 }
 
-// forceOverride is the annotation by which a Service has the controller set the
-// listeners of a load balancer that it reuses.
+// forceOverride is the annotation that makes the controller set the listeners of a load balancer
+// that the Service reuses.
 const forceOverride = "force-override-listeners"
 
-// leads looks whether the listener on a port of the Service leads to it.
-func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort, at standing, override string) {
+// leads checks whether the listener on a port of the Service leads to it.
+func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort, at standing, override say.Text) {
 	if at.redirects {
-		return // where to is the owner's matter
+		return // the owner decides where to
 	}
 	g, err := s.Group(svc, b, p)
 	if err != nil {
@@ -136,28 +135,33 @@ func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.
 	}
 	f := doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "elsewhere/" + at.key,
 		Evidence: map[string]string{"load balancer": b.ID, "listener": at.key, "sends to": at.group}}
-	to := cmp.Or(at.group, "no group of that kind")
+	f.Text = say.F("The listener %s of the reused %s sends to the group %s.", at.key, b.ID, at.group)
+	if at.group == "" {
+		f.Text = say.F("The listener %s of the reused %s sends to no vServer group.", at.key, b.ID)
+	}
 	switch {
 	case g == nil && !ccm.Synced(svc):
-		return // the first sync makes the group
+		return // the first sync creates the group
 	case g == nil:
-		f.Text = say.F("The listener %s of the reused %s sends to %s, and the Service has no group there (%s): its traffic does not reach the Service.", at.key, b.ID, to, groupFor(s, svc, p))
-		f.Do = say.F("If the port is meant for the Service, wake the controller, which makes the group: %s. Then have the listener use it in the console, or %s", ccm.WakeCommand(svc), override)
+		f.Text = f.Text.And("The Service has no group there (%s), so the traffic does not reach it.", groupFor(s, svc, p))
+		f.Do = say.F("If the port is meant for the Service, trigger a resync, which creates the group: %s.", ccm.WakeCommand(svc)).
+			And("Then make the listener use the group in the console.").Then(override)
 	case g.Rules > 0 || at.group == g.ID && !at.stopped:
 		return
 	case at.group == g.ID:
 		f.Key = "stopped/" + at.key
-		f.Text = say.F(`The listener %s of the reused %s is stopped, and without force-override-listeners: "true" the controller does not start it: no traffic arrives there.`, at.key, b.ID)
-		f.Do = say.F("If the port is to serve, start the listener in the console, or %s", override)
+		f.Text = say.F("The listener %s of the reused %s is stopped, so no traffic arrives there.", at.key, b.ID).
+			And(`Without force-override-listeners: "true", the controller does not start it.`)
+		f.Do = say.F("If the port should serve traffic, start the listener in the console.").Then(override)
 	default:
 		f.Evidence["group of the Service"] = g.ID
-		f.Text = say.F("The listener %s of the reused %s sends to %s and not to the Service's group %s (%s): its traffic does not reach the Service.", at.key, b.ID, to, g.ID, g.Name)
-		f.Do = say.F("If the port is meant for the Service, have the listener use %s in the console, or %s", g.ID, override)
+		f.Text = f.Text.And("The group of the Service is %s (%s), so the traffic does not reach it.", g.ID, g.Name)
+		f.Do = say.F("If the port is meant for the Service, make the listener use %s in the console.", g.ID).Then(override)
 	}
 	r.Add(f)
 }
 
-// groupFor returns what the group for a port of the Service is called.
+// groupFor returns the name of the group for a port of the Service.
 func groupFor(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) string {
 	if id := ccm.AdoptedGroup(svc, p); id != "" {
 		return id
@@ -168,10 +172,10 @@ func groupFor(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) str
 	return ccm.GroupName(svc, p, s.Mode(svc), s.Cluster)
 }
 
-// overridden returns what the controller would replace on the load balancer if the
-// Service overrode its listeners, one clause each.
-func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, listeners []standing) []string {
-	var list []string
+// overridden returns what the controller would replace on the load balancer if the Service
+// overrode its listeners, one clause each.
+func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, listeners []standing) []say.Text {
+	var list []say.Text
 	for _, l := range listeners {
 		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
 			return int(p.Port) == l.port && alike(ccm.ListenerKey(svc, p), l.key)
@@ -179,21 +183,23 @@ func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer,
 			continue
 		}
 		switch t, ok := ccm.ParseTrace(l.trace); {
+		case !ok && l.group == "":
+			list = append(list, say.F("%s, which was created by hand and sends to no vServer group", l.key))
 		case !ok:
-			list = append(list, fmt.Sprintf("%s, which was made by hand and sends to %s", l.key, cmp.Or(l.group, "no group of that kind")))
+			list = append(list, say.F("%s, which was created by hand and sends to %s", l.key, l.group))
 		case !t.Of(svc, s.Cluster):
-			list = append(list, fmt.Sprintf("%s of the Service %s of the cluster %s", l.key, t, t.Cluster))
+			list = append(list, say.F("%s of the Service %s of the cluster %s", l.key, t, t.Cluster))
 		}
 	}
 	for _, d := range listenerDrift(s, svc, b) {
 		if !d.Down {
-			list = append(list, d.Text)
+			list = append(list, say.F("%s", d.Text))
 		}
 	}
 	return list
 }
 
-// listenerDrift returns what a sync that sets the listeners would change on them.
+// listenerDrift returns what a sync that sets the listeners would change.
 func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []ccm.Difference {
 	if b.NLB != nil {
 		return ccm.NetworkListenerDifferences(svc, b.NetworkListeners, s.Cluster)
@@ -201,8 +207,8 @@ func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalanc
 	return ccm.ListenerDifferences(svc, b.Listeners, s.Cluster)
 }
 
-// alike reports whether two listeners, such as "tcp:80" and "http:80", can't both be:
-// all protocols but UDP share their ports.
+// alike reports whether two listeners, such as "tcp:80" and "http:80", exclude each other: all
+// protocols but UDP share their ports.
 func alike(a, b string) bool {
 	of := func(key string) string {
 		protocol, port, _ := strings.Cut(strings.ToLower(key), ":")

@@ -19,7 +19,7 @@ import (
 //go:embed nodeports.md
 var nodePortsDoc string
 
-// nodePorts checks Services that are reached through node ports.
+// nodePorts checks Services that clients reach through node ports.
 var nodePorts = &doctor.Check{
 	ID:       "node-ports",
 	Doc:      nodePortsDoc,
@@ -29,13 +29,13 @@ var nodePorts = &doctor.Check{
 	Find:     findNodePorts,
 }
 
-// defaultNodePorts is the range that the API server uses unless configured otherwise.
+// defaultNodePorts is the default range of the API server.
 var defaultNodePorts = remedy.Ports{First: 30000, Last: 32767}
 
 func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
 	known, local := table(), s.Policy.Survey.Local()
 	if err := s.Err(doctor.Policy); err != nil {
-		r.Unknown(doctor.All(doctor.Service), fmt.Errorf("from which ports nodes take those for connections of their own: %w", err))
+		r.Unknown(doctor.All(doctor.Service), fmt.Errorf("from which range nodes take ports for their own connections: %w", err))
 		local = remedy.Ports{}
 	}
 	for i := range s.Services {
@@ -56,9 +56,9 @@ func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// localPorts reports node ports that a node may take for a connection of its own.
+// localPorts reports node ports that a node may also use for its own connections.
 func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports) {
-	var ports, ways []string
+	var ports, patches []string
 	for i, p := range svc.Spec.Ports {
 		if p.NodePort == 0 || !local.Hold(p.NodePort) {
 			continue
@@ -66,26 +66,27 @@ func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports) {
 		if port := fmt.Sprint(p.NodePort); !slices.Contains(ports, port) { // TCP and UDP may have the same
 			ports = append(ports, port)
 		}
-		ways = append(ways, fmt.Sprintf(`{"op":"replace","path":"/spec/ports/%d/nodePort","value":NUMBER}`, i))
-	}
-	do := ""
-	if len(ways) > 0 {
-		do = fmt.Sprintf("Give the Service ports from %s: kubectl -n %s patch service %s --type=json -p '[%s]'. Or keep", defaultNodePorts, svc.Namespace, svc.Name, strings.Join(ways, ","))
+		patches = append(patches, fmt.Sprintf(`{"op":"replace","path":"/spec/ports/%d/nodePort","value":NUMBER}`, i))
 	}
 	if port := svc.Spec.HealthCheckNodePort; port != 0 && local.Hold(port) {
-		ports = append(ports, fmt.Sprint(port)) // it can't be changed
+		ports = append(ports, fmt.Sprint(port)) // it cannot be changed
 	}
 	if len(ports) == 0 {
 		return
 	}
-	if do == "" {
-		do = "Keep"
-	}
 	list := strings.Join(ports, ",")
+	do := say.F("Reserve these ports on every node: sysctl -w net.ipv4.ip_local_reserved_ports=%s.", list)
+	if len(patches) > 0 {
+		do = say.F("Give the Service ports from %s: kubectl -n %s patch service %s --type=json -p '[%s]'.",
+			defaultNodePorts, svc.Namespace, svc.Name, strings.Join(patches, ",")).
+			And("Or reserve these ports on every node: sysctl -w net.ipv4.ip_local_reserved_ports=%s.", list)
+	}
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "local-ports",
 		Evidence: map[string]string{"node ports": list, "local ports": local.String()},
-		Text:     say.F("Nodes take the ports for connections of their own from %s, where the Service has %s: a connection that gets the same port fails now and then, and nobody sees why. Node ports there: %s.", local, ccm.Count(len(ports), "node port"), strings.Join(ports, ", ")),
-		Do:       say.F("%s these ports free on every node: sysctl -w net.ipv4.ip_local_reserved_ports=%s. If the nodes have another range, write it to the policy file: survey.localPorts.", do, list)})
+		Text: say.F("Nodes take ports for their own connections from %s, and the Service has %s in this range: %s.",
+			local, say.Count(len(ports), "node port"), strings.Join(ports, ", ")).
+			And("A connection that gets the same port fails now and then, without a visible cause."),
+		Do: do.And("If the nodes use another range, set survey.localPorts in the policy file.")})
 }
 
 // unread reports annotations for a load balancer on a Service that gets none.
@@ -101,12 +102,13 @@ func unread(r *doctor.Report, svc *corev1.Service, known names) {
 	}
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "annotations",
 		Evidence: map[string]string{"type": string(svc.Spec.Type), "annotations": strings.Join(found, ", ")},
-		Text:     say.F("The Service is of type NodePort and has %s for a load balancer, which nobody reads: %s. Only Services of type LoadBalancer get listeners.", ccm.Count(len(found), "annotation"), ccm.Clauses(found, 5)),
-		Do:       say.F(`If it is to have a load balancer: kubectl -n %[1]s patch service %[2]s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'. If not: kubectl -n %[1]s annotate service %[2]s %[3]s.`, svc.Namespace, svc.Name, strings.Join(keys, " "))})
+		Text: say.F("The Service is of type NodePort, but has %s for a load balancer: %s.", say.Count(len(found), "annotation"), say.List(found, shown)).
+			And("They have no effect: only Services of type LoadBalancer get listeners."),
+		Do: say.F(`If the Service should have a load balancer: kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'.`, svc.Namespace, svc.Name).
+			And("If not: kubectl -n %s annotate service %s %s.", svc.Namespace, svc.Name, strings.Join(keys, " "))})
 }
 
-// reach reports through which nodes the node ports of a Service lead to its Pods, and
-// who reaches them.
+// reach reports through which nodes the node ports of a Service lead to its Pods, and from where.
 func reach(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	about := doctor.OfService(svc)
 	if err := s.Err(doctor.Nodes); err != nil {
@@ -124,23 +126,25 @@ func reach(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 			public = append(public, node.Name)
 		}
 	}
-	evidence := map[string]string{"nodes": fmt.Sprint(len(nodes)), "with a public address": strings.Join(public, ", ")}
-	if len(public) == 0 {
-		r.Add(doctor.Finding{Severity: doctor.Info, About: about, Key: "outside", Evidence: evidence,
-			Text: say.F("No ready node, of %d, has a public address: the node ports of the Service are reached from within the VPC, and from what is connected to it, alone.", len(nodes)),
-			Do:   say.F("To reach it from outside, make it a Service of type LoadBalancer, or give a node an EIP and let the port through in its security group.")})
-	} else {
-		r.Add(doctor.Finding{Severity: doctor.Info, About: about, Key: "outside", Evidence: evidence,
-			Text: say.F("From outside the VPC the node ports of the Service are reached through the public address of %d of %s alone, where its security group lets them through: %s.", len(public), ccm.Count(len(nodes), "node"), ccm.Clauses(public, 5)),
-			Do:   say.F("Nothing, if that is meant. If nobody outside is to reach it, close the node ports in the security group of these nodes; if everybody is, make it a Service of type LoadBalancer.")})
+	f := doctor.Finding{Severity: doctor.Info, About: about, Key: "outside",
+		Evidence: map[string]string{"nodes": fmt.Sprint(len(nodes)), "with a public address": strings.Join(public, ", ")},
+		Text:     say.F("The node ports of the Service can be reached only from the VPC and from networks connected to it: none of %s has a public address.", say.Count(len(nodes), "ready node")),
+		Do:       say.F("To reach the Service from outside, change its type to LoadBalancer, or give a node an EIP and allow the port in its security group.")}
+	if len(public) > 0 {
+		f.Text = say.F("From outside the VPC, the node ports of the Service can be reached only through nodes with a public address (%d of %s): %s.",
+			len(public), say.Count(len(nodes), "node"), say.List(public, shown)).
+			And("Their security group must allow the ports.")
+		f.Do = say.F("Nothing, if this is intended. If nobody outside should reach the Service, close the node ports in the security group of these nodes.").
+			And("If everybody should, change its type to LoadBalancer.")
 	}
+	r.Add(f)
 	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		localNodes(s, r, svc, nodes)
 	}
 }
 
-// localNodes reports nodes that drop what comes to the node ports of the Service,
-// because none of its Pods is on them.
+// localNodes reports nodes that drop traffic to the node ports of the Service, because they have
+// none of its Pods.
 func localNodes(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, nodes []string) {
 	about := doctor.OfService(svc)
 	if err := s.Err(doctor.Endpoints); err != nil {
@@ -149,11 +153,11 @@ func localNodes(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, nodes
 	}
 	held := map[string]bool{}
 	for _, p := range svc.Spec.Ports {
-		// Nodes forward to Pods of either family; no annotation chooses one.
+		// Nodes forward to Pods of both families: no annotation chooses one.
 		list := s.Slices[name(svc)]
 		for _, e := range slices.Concat(ccm.Ready(list, p, discoveryv1.AddressTypeIPv4), ccm.Ready(list, p, discoveryv1.AddressTypeIPv6)) {
 			if e.Node == "" {
-				r.Unknown(about, fmt.Errorf("on which node its Pod %s is, which its EndpointSlice does not say", e.IP))
+				r.Unknown(about, fmt.Errorf("on which node its Pod %s runs: its EndpointSlice does not say", e.IP))
 				return
 			}
 			held[e.Node] = true
@@ -165,19 +169,14 @@ func localNodes(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, nodes
 	}
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "local",
 		Evidence: map[string]string{"nodes": fmt.Sprint(len(nodes)), "without a Pod": strings.Join(empty, ", ")},
-		Text:     say.F("The Service has externalTrafficPolicy: Local, and %d of %s %s none of its ready Pods: what comes to its node ports there is dropped: %s.", len(empty), ccm.Count(len(nodes), "node"), holds(len(empty)), ccm.Clauses(empty, 5)),
-		Do:       say.F(`Send clients to the nodes that hold a Pod alone, or run one on every node, by a DaemonSet. Or let every node pass the traffic on, whose source address is lost then: kubectl -n %s patch service %s --type=merge -p '{"spec":{"externalTrafficPolicy":"Cluster"}}'.`, svc.Namespace, svc.Name)})
+		Text: say.F("The Service has externalTrafficPolicy: Local. Nodes without one of its ready Pods drop traffic to its node ports (%d of %s): %s.",
+			len(empty), say.Count(len(nodes), "node"), say.List(empty, shown)),
+		Do: say.F("Send clients only to nodes with a Pod, or run a Pod on every node with a DaemonSet.").
+			And(`Or let every node forward the traffic, which loses the source address: kubectl -n %s patch service %s --type=merge -p '{"spec":{"externalTrafficPolicy":"Cluster"}}'.`,
+				svc.Namespace, svc.Name)})
 }
 
-// holds returns the verb for that many: "holds" for one, else "hold".
-func holds(n int) string {
-	if n == 1 {
-		return "holds"
-	}
-	return "hold"
-}
-
-// forwards reports whether kube-proxy answers on the node: it is a server, and ready.
+// forwards reports whether kube-proxy runs on the node: the node is a server and ready.
 func forwards(node *corev1.Node) bool {
 	return node.Labels["type"] != "virtual-kubelet" && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue

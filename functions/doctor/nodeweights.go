@@ -19,7 +19,7 @@ import (
 //go:embed nodeweights.md
 var nodeWeightsDoc string
 
-// nodeWeights looks how evenly Pods get traffic in Local mode.
+// nodeWeights checks how evenly Pods get traffic in Local mode.
 var nodeWeights = &doctor.Check{
 	ID:    "node-weights",
 	Doc:   nodeWeightsDoc,
@@ -28,11 +28,11 @@ var nodeWeights = &doctor.Check{
 	Find:  findNodeWeights,
 }
 
-// mostEvidence is how many values stand in the evidence of a finding.
+// mostEvidence is how many values the evidence of a finding has.
 const mostEvidence = 20
 
-// uneven is from how many times the traffic of the least busy Pod on the busiest one's
-// is a warning.
+// uneven is the ratio between the traffic of the busiest and the least busy Pod from which on a
+// finding is a warning.
 const uneven = 2.0
 
 func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
@@ -47,7 +47,7 @@ func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
 				continue
 			}
 			if !v.Before(leavesWeights) {
-				continue // the weights are a person's
+				continue // a person sets the weights
 			}
 		}
 		for _, p := range svc.Spec.Ports {
@@ -61,8 +61,7 @@ func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
 // leavesWeights is the first release that reads the annotation ignore-weight-update.
 var leavesWeights = ccm.Version{Major: 2, Minor: 11, Patch: 1}
 
-// podsByNode returns how many ready Pods of a port each node has that the controller
-// takes for a backend.
+// podsByNode returns the number of ready Pods of a port on each node that is a backend.
 func podsByNode(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) map[string]int {
 	serve := map[string]bool{}
 	for i := range s.Nodes {
@@ -78,8 +77,7 @@ func podsByNode(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) m
 	return nodes
 }
 
-// schedulerOf returns by what rule a port's traffic is spread; empty if it has no
-// listener.
+// schedulerOf returns the scheduler of a port's listener, or "" if there is no listener.
 func schedulerOf(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) (string, error) {
 	b, err := s.Balancer(svc)
 	if err != nil || b == nil {
@@ -112,17 +110,18 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 		return
 	}
 	if scheduler == "" {
-		return // there is no listener, which others report
+		return // there is no listener, which other checks report
 	}
 	w := weighing{svc: svc, v: v, scheduler: scheduler}
 	w.own, w.shared = ccm.OwnWeight(svc, v)
 	for _, n := range pods {
 		w.all += n
 	}
-	f := doctor.Finding{Severity: doctor.Info, About: about(svc), Key: strings.ToLower(fmt.Sprintf("%s:%d", p.Protocol, p.Port)), Evidence: map[string]string{"CCM": v.String(), "scheduler": scheduler}}
+	f := doctor.Finding{Severity: doctor.Info, About: about(svc), Key: strings.ToLower(fmt.Sprintf("%s:%d", p.Protocol, p.Port)),
+		Evidence: map[string]string{"CCM": v.String(), "scheduler": scheduler}}
 	if w.shared && w.own == 0 {
-		f.Text = say.F("Behind port %d the nodes have the weight 0 in Local mode, as the annotation weight says: the Pods get no traffic.", p.Port)
-		f.Do = say.F("Nothing, if others in the group are to have all of it. If not: %s.", set(svc, "weight"))
+		f.Text = say.F("The Pods behind port %d get no traffic: the annotation weight gives their nodes the weight 0 in Local mode.", p.Port)
+		f.Do = say.F("Nothing, if other backends of the group should get all traffic. If not: %s.", set(svc, "weight"))
 		r.Add(f)
 		return
 	}
@@ -131,44 +130,46 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 		sum += w.counts(n)
 	}
 	least, most := 100.0, 0.0
-	var clauses []string
+	var nodes []say.Text
 	for _, node := range sorted(pods) {
 		n := pods[node]
 		each := 100 * float64(w.counts(n)) / float64(sum) / float64(n)
 		least, most = min(least, each), max(most, each)
-		clauses = append(clauses, fmt.Sprintf("%s has %s and the weight %d", node, ccm.Count(n, "Pod"), w.weight(n)))
+		nodes = append(nodes, say.F("%s has %s and the weight %d", node, say.Count(n, "Pod"), w.weight(n)))
 		if len(f.Evidence) < mostEvidence {
-			f.Evidence["node "+node] = fmt.Sprintf("%s; weight %d before v1.9.3.164, %d before v1.9.3.276, %d since", ccm.Count(n, "Pod"), ccm.NodeWeight(ccm.Version{}, n, w.all),
-				ccm.NodeWeight(ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 164}, n, w.all), ccm.NodeWeight(ccm.WeighsPods(), n, w.all))
+			f.Evidence["node "+node] = fmt.Sprintf("%s; weight %d before v1.9.3.164, %d before v1.9.3.276, %d since", say.Count(n, "Pod"),
+				ccm.NodeWeight(ccm.Version{}, n, w.all), ccm.NodeWeight(ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 164}, n, w.all),
+				ccm.NodeWeight(ccm.WeighsPods(), n, w.all))
 		}
 	}
 	f.Evidence["least"], f.Evidence["most"] = percentage(least), percentage(most)
-	f.Text = say.F("Behind port %d the nodes get traffic in Local mode %s (scheduler %s): %s, so that of all traffic a Pod gets from %s to %s.", p.Port, w.rule(), scheduler, ccm.Clauses(clauses, shown), percentage(least), percentage(most))
+	f.Text = w.rule(p.Port).And("A Pod gets from %s to %s of the traffic: %s.", percentage(least), percentage(most), say.Clauses(nodes, shown))
 	f.Do = say.F("Nothing: the Pods get about the same.")
 	if most >= uneven*least {
-		f.Severity, f.Do = doctor.Warning, say.Literal(strings.TrimSpace(w.way()+" Spread the Pods evenly over the nodes, with topologySpreadConstraints on the label kubernetes.io/hostname."))
+		f.Severity = doctor.Warning
+		f.Do = w.way().And("Spread the Pods evenly over the nodes, with topologySpreadConstraints on the label kubernetes.io/hostname.")
 	}
 	r.Add(f)
 }
 
-// A weighing is how the nodes behind a port come to their share of its traffic.
+// A weighing holds what decides the share of traffic of the nodes behind a port.
 type weighing struct {
 	svc       *corev1.Service
 	v         ccm.Version
 	scheduler string
 	all       int // Pods
-	own       int // what the annotation weight says
+	own       int // the value of the annotation weight
 	shared    bool
 }
 
-// weighted reports whether the listener looks at weights. Only these rules do:
+// weighted reports whether the scheduler uses weights. Only these do:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/add-a-tcp-listener
 func (w weighing) weighted() bool { return w.scheduler == "wrr" || w.scheduler == "wlc" }
 
-// weight returns the weight of a node with so many Pods.
+// weight returns the weight of a node with n Pods.
 func (w weighing) weight(n int) int { return ccm.LocalWeight(w.svc, w.v, n, w.all) }
 
-// counts returns the weight by which such a node gets traffic.
+// counts returns the weight that decides the traffic of a node with n Pods.
 func (w weighing) counts(n int) int {
 	if w.weighted() {
 		return w.weight(n)
@@ -176,31 +177,31 @@ func (w weighing) counts(n int) int {
 	return 1
 }
 
-// rule says by what nodes get traffic.
-func (w weighing) rule() string {
+// rule says how the nodes behind a port share its traffic.
+func (w weighing) rule(port int32) say.Text {
 	switch {
 	case !w.weighted():
-		return "whatever their weights"
+		return say.F("In Local mode the nodes behind port %d get equal shares of traffic, whatever their weights are (scheduler %s).", port, w.scheduler)
 	case w.shared:
-		return fmt.Sprintf("by their share of the annotation weight, which is %d", w.own)
+		return say.F("In Local mode the nodes behind port %d get traffic by their share of the annotation weight, which is %d (scheduler %s).", port, w.own, w.scheduler)
 	}
-	return "by weight"
+	return say.F("In Local mode the nodes behind port %d get traffic by weight (scheduler %s).", port, w.scheduler)
 }
 
-// way says what makes the shares more even; empty where only other places for Pods do.
-func (w weighing) way() string {
+// way says how the shares become more even, or nothing where only moving Pods helps.
+func (w weighing) way() say.Text {
 	switch {
 	case w.scheduler == "rr":
-		return fmt.Sprintf("Let the weights count: %s.", ccm.SetCommand(w.svc, "scheduler", "wrr"))
+		return say.F("Use a scheduler that considers the weights: %s.", ccm.SetCommand(w.svc, "scheduler", "wrr"))
 	case !w.weighted():
-		return "" // by the clients' addresses, which somebody chose
+		return nil // it goes by the clients' addresses, which a person chose
 	case w.shared:
-		return fmt.Sprintf("Give the Service a weight of at least as many as it has Pods: %s.", ccm.SetCommand(w.svc, "weight", strconv.Itoa(min(w.all, 100))))
+		return say.F("Set a weight that is at least the number of Pods: %s.", ccm.SetCommand(w.svc, "weight", strconv.Itoa(min(w.all, 100))))
 	case w.v.Before(ccm.WeighsPods()):
-		return fmt.Sprintf("Upgrade the controller to %s or later, which weighs a node by its Pods.", ccm.WeighsPods())
+		return say.F("Upgrade the controller to %s or newer, which weights a node by its Pods.", ccm.WeighsPods())
 	}
-	return ""
+	return nil
 }
 
-// percentage writes a share with one digit behind the point.
+// percentage formats a share with one decimal.
 func percentage(share float64) string { return strconv.FormatFloat(share, 'f', 1, 64) + " %" }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	_ "embed"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -41,43 +40,45 @@ func findNotRenamable(s *doctor.Snapshot, r *doctor.Report) {
 		if b == nil || b.Tags[ccm.NameTag] == tag {
 			continue
 		}
-		do := fmt.Sprintf("Don't rename it before it has the tag: %s.", ccm.TagCommand(svc, s.Region, b.ID, ccm.NameTag, tag))
-		if doubt := doubt(s, svc, b); doubt != "" {
-			do = doubt + " Don't rename it. If it is this Service's alone, tag it: " + ccm.TagCommand(svc, s.Region, b.ID, ccm.NameTag, tag) + "."
+		command := ccm.TagCommand(svc, s.Region, b.ID, ccm.NameTag, tag)
+		do := say.F("Do not rename the load balancer before it has the tag: %s.", command)
+		if doubt := doubt(s, svc, b); len(doubt) > 0 {
+			do = doubt.And("Do not rename the load balancer. If it belongs only to this Service, tag it: %s.", command)
 		}
-		r.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Do: say.Literal(do), Evidence: map[string]string{"load balancer": b.ID, "name": b.Name, "address": b.Address},
-			Text: say.F("%s has no tag %s: %s, as controllers before v1.9.3.10 made them: the controller finds it by its name %s alone, and who renames it takes it from the Service.", b.ID, ccm.NameTag, tag, b.Name)})
+		r.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Do: do,
+			Evidence: map[string]string{"load balancer": b.ID, "name": b.Name, "address": b.Address},
+			Text: say.F("The load balancer %s lacks the tag %s: %s, which controllers before v1.9.3.10 did not set.", b.ID, ccm.NameTag, tag).
+				And("The controller finds it only by its name %s. If somebody renames it, the Service loses it.", b.Name)})
 	}
 }
 
 // fixNotRenamable tags a load balancer that is proven to be the Service's.
 func fixNotRenamable(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
-	p := remedy.Plan{Finding: found[0].Text}
 	b, err := s.Balancer(svc)
-	if err != nil || b == nil || doubt(s, svc, b) != "" {
-		p.Ask = found[0].Do
-		return p
+	if err != nil || b == nil || len(doubt(s, svc, b)) > 0 {
+		return remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
 	}
-	p.Note = say.F("With this tag the controller deletes %s when the Service is deleted, as it does now while the name stands.", b.ID)
-	p.Steps = []remedy.Step{step.TagLB{LB: b.ID, Key: ccm.NameTag, Value: ccm.DefaultName(svc), Network: b.NLB != nil}}
+	p := step.Retag(svc, &b.Instance)
+	p.Finding, p.Note = found[0].Text, p.Note.And("It already does so as long as the load balancer keeps its name.")
+	p.Steps = p.Steps[:1] // the controller still finds it, and a resync is not needed
 	return p
 }
 
-// doubt returns why the load balancer is not proven to be the Service's own, or can't be
-// tagged, as sentences; empty if there is no doubt. Beside its name, which has the
-// Service's UID in it, something on it has to name the Service, and nothing another.
-func doubt(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) string {
+// doubt returns why the load balancer is not proven to be the Service's own or cannot be tagged,
+// or nothing. Its name contains the Service's UID, but something on it must also name the Service,
+// and nothing may name another one.
+func doubt(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) say.Text {
 	if value, ok := b.Tags[ccm.NameTag]; ok {
-		return fmt.Sprintf("It has the tag %s with another value, %s: find out whose it is.", ccm.NameTag, ccm.Quote(value))
+		return say.F("Its tag %s has another value, %s: find out which Service it belongs to.", ccm.NameTag, ccm.Quote(value))
 	}
 	if b.Tags[ccm.ReusedTag] != "" {
-		return fmt.Sprintf("It has the tag %s: a person made it, and the tag would have the controller delete it with the Service.", ccm.ReusedTag)
+		return say.F("It has the tag %s: a person created it. With the name tag, the controller would delete it with the Service.", ccm.ReusedTag)
 	}
 	if ccm.TagsFull(&b.Instance) {
-		return fmt.Sprintf("It has %d tags, which is the most it can: take one off that nobody needs.", len(b.Tags))
+		return say.F("It carries %d tags, the maximum: remove one that nobody needs.", len(b.Tags))
 	}
 	if err := cmp.Or(s.Err(doctor.Listeners, doctor.Groups), b.Err(doctor.Listeners, doctor.Groups)); err != nil {
-		return fmt.Sprintf("What stands on it is not known (%s).", err)
+		return say.F("Its listeners and groups are not known (%s).", err)
 	}
 	var names []string
 	for _, l := range standings(b) {
@@ -92,11 +93,11 @@ func doubt(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) stri
 		case ok && t.Of(svc, s.Cluster):
 			ours = true
 		case ok:
-			return fmt.Sprintf("It serves the Service %s of the cluster %s too, and the tag would have the controller delete it with this one.", t, t.Cluster)
+			return say.F("It also serves the Service %s of the cluster %s, but with the tag the controller would delete it with this Service.", t, t.Cluster)
 		}
 	}
 	if !ours {
-		return "No listener and no group on it is named for the Service."
+		return say.F("None of its listeners and groups is named after the Service.")
 	}
-	return ""
+	return nil
 }
