@@ -128,8 +128,9 @@ func reach(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	}
 	f := doctor.Finding{Severity: doctor.Info, About: about, Key: "outside",
 		Evidence: map[string]string{"nodes": fmt.Sprint(len(nodes)), "with a public address": strings.Join(public, ", ")},
-		Text:     say.F("The node ports of the Service can be reached only from the VPC and from networks connected to it: none of %s has a public address.", say.Count(len(nodes), "ready node")),
-		Do:       say.F("To reach the Service from outside, change its type to LoadBalancer, or give a node an EIP and allow the port in its security group.")}
+		Text: say.F("The node ports of the Service can be reached only from the VPC and from networks connected to it.").
+			And("No node has a public address (%s).", say.Count(len(nodes), "ready node")),
+		Do: say.F("To reach the Service from outside, change its type to LoadBalancer, or give a node an EIP and allow the port in its security group.")}
 	if len(public) > 0 {
 		f.Text = say.F("From outside the VPC, the node ports of the Service can be reached only through nodes with a public address (%d of %s): %s.",
 			len(public), say.Count(len(nodes), "node"), say.List(public, shown)).

@@ -17,7 +17,7 @@ import (
 //go:embed pending.md
 var pendingDoc string
 
-// pending looks for Services that wait for their load balancer too long.
+// pending looks for Services that wait too long for their load balancer.
 var pending = &doctor.Check{
 	ID:    "pending",
 	Doc:   pendingDoc,
@@ -37,16 +37,16 @@ var noEvents = &doctor.Check{
 	Find:  findNoEvents,
 }
 
-// tooLong is how long a first sync may take: the controller's pause between two tries
-// grows to five minutes, and making an NLB takes up to two.
+// tooLong is the time that a first sync may take: the controller's retry interval grows to five
+// minutes, and creating an NLB takes up to two.
 const tooLong = 10 * time.Minute
 
 // speaks is the first release that writes Events
-// (v1.9.3.276-g372aa98-aliyun, of the Service FAQ of ACK).
+// (v1.9.3.276-g372aa98-aliyun, from the Service FAQ of ACK).
 var speaks = ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 276}
 
-// waits returns for how long a Service has waited for an address; 0 if it does not, or
-// if it may be of the type LoadBalancer only since it was last changed.
+// waits returns for how long a Service has waited for an address, or 0 if it does not wait. It also
+// returns 0 if the Service may have become one of type LoadBalancer with its last change.
 func waits(s *doctor.Snapshot, svc *corev1.Service) time.Duration {
 	if ccm.Synced(svc) || svc.CreationTimestamp.IsZero() {
 		return 0
@@ -76,32 +76,43 @@ func byController(e doctor.Event) bool {
 func findPending(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
 		waited := waits(s, svc)
+		eventsErr := s.Err(doctor.Events)
 		if waited < tooLong {
-			if err := s.Err(doctor.Events); err != nil && !ccm.Synced(svc) && !svc.CreationTimestamp.IsZero() && s.Time.Sub(svc.CreationTimestamp.Time) >= tooLong {
-				r.Unknown(about(svc), fmt.Errorf("since when it waits: %w", err))
+			if eventsErr != nil && !ccm.Synced(svc) && !svc.CreationTimestamp.IsZero() && s.Time.Sub(svc.CreationTimestamp.Time) >= tooLong {
+				r.Unknown(about(svc), fmt.Errorf("since when it waits: %w", eventsErr))
 			}
 			continue
 		}
-		why, do := "and why could not be read", "Look at its Events: kubectl -n "+svc.Namespace+" describe service "+svc.Name+"."
-		evidence := map[string]string{"created": svc.CreationTimestamp.UTC().Format(time.RFC3339)}
-		if err := s.Err(doctor.Events); err == nil {
-			why, do = "and no Event says why", "Look what the controller's log says: "+remedy.LogQuery(name(svc))+"."
-			if e, ok := failure(s.Events[svc.UID]); ok {
-				why, do = "and its newest Event says: "+ccm.Quote(e.Message), fmt.Sprintf("Find the cause: lbremedy plan %s.", name(svc))
-				evidence["event"], evidence["count"] = e.Reason, fmt.Sprint(e.Count)
-			}
-		} else {
-			r.Unknown(about(svc), fmt.Errorf("why it waits: %w", err))
+		f := doctor.Finding{
+			Severity: doctor.Critical, About: about(svc),
+			Text:     waiting(waited),
+			Evidence: map[string]string{"created": svc.CreationTimestamp.UTC().Format(time.RFC3339)},
 		}
-		r.Add(doctor.Finding{
-			Severity: doctor.Critical, About: about(svc), Evidence: evidence, Do: say.Literal(do),
-			Text: say.F("The Service has waited for its load balancer for %s, %s.", round(waited), why),
-		})
+		e, failed := failure(s.Events[svc.UID])
+		switch {
+		case eventsErr != nil:
+			r.Unknown(about(svc), fmt.Errorf("why it waits: %w", eventsErr))
+			f.Text = f.Text.And("The reason could not be read.")
+			f.Do = say.F("Check its Events: kubectl -n %s describe service %s.", svc.Namespace, svc.Name)
+		case failed:
+			f.Text = f.Text.And("Its newest Event says: %s.", ccm.Quote(e.Message))
+			f.Do = say.F("Find the cause: lbremedy plan %s.", name(svc))
+			f.Evidence["event"], f.Evidence["count"] = e.Reason, fmt.Sprint(e.Count)
+		default:
+			f.Text = f.Text.And("No Event says why.")
+			f.Do = say.F("Check the controller's log: %s.", remedy.LogQuery(name(svc)))
+		}
+		r.Add(f)
 	}
 }
 
-// failure returns the newest Event in which the controller warns of a failure. Two of
-// its reasons for a Warning are no failures.
+// waiting says for how long a Service has waited for an address.
+func waiting(d time.Duration) say.Text {
+	return say.F("The Service has waited for its load balancer for %s.", round(d))
+}
+
+// failure returns the newest Event in which the controller warns of a failure. Two of its reasons
+// for a Warning are not failures.
 func failure(list []doctor.Event) (doctor.Event, bool) {
 	for _, e := range slices.Backward(list) {
 		if byController(e) && e.Type == corev1.EventTypeWarning && e.Reason != "PreservedOnDelete" && e.Reason != "FeatureNotSupported" {
@@ -111,15 +122,15 @@ func failure(list []doctor.Event) (doctor.Event, bool) {
 	return doctor.Event{}, false
 }
 
-// round formats a duration for people: without seconds for days and hours.
-func round(d time.Duration) string {
+// round formats a duration in days, hours or minutes.
+func round(d time.Duration) say.Text {
 	switch {
 	case d >= 48*time.Hour:
-		return fmt.Sprintf("%d days", int(d.Hours()/24))
+		return say.Count(int(d.Hours()/24), "day")
 	case d >= 2*time.Hour:
-		return fmt.Sprintf("%d hours", int(d.Hours()))
+		return say.Count(int(d.Hours()), "hour")
 	}
-	return fmt.Sprintf("%d minutes", int(d.Minutes()))
+	return say.Count(int(d.Minutes()), "minute")
 }
 
 func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
@@ -134,8 +145,8 @@ func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
 	case v.Before(speaks):
 		r.Add(doctor.Finding{
 			Severity: doctor.Warning, About: s.OfCluster(), Key: "old", Evidence: map[string]string{"CCM": v.String(), "needs": speaks.String()},
-			Text: say.F("CCM %s writes no Events about Services, so that nobody hears of a sync that fails, lbremedy neither.", v),
-			Do:   say.F("Upgrade the controller, to %s or later.", speaks),
+			Text: say.F("CCM %s writes no Events about Services. Nobody learns of a sync that fails, and neither does lbremedy.", v),
+			Do:   say.F("Upgrade the controller to %s or newer.", speaks),
 		})
 		return
 	}
@@ -143,8 +154,10 @@ func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
 		if waited := waits(s, svc); waited >= tooLong && !slices.ContainsFunc(s.Events[svc.UID], byController) {
 			r.Add(doctor.Finding{
 				Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"CCM": v.String()},
-				Text: say.F("The Service has waited for its load balancer for %s, and CCM %s, which writes Events, has written none about it in the last hour.", round(waited), v),
-				Do:   say.F("Wake the controller, since some failures it tells of once and does not try again: %s. If that brings no Event, look whether it runs, and what it logs: %s. If it says nothing there, open a ticket with Alibaba Cloud.", ccm.WakeCommand(svc), remedy.LogQuery(name(svc))),
+				Text: waiting(waited).And("CCM %s, which writes Events, has written none about it in the last hour.", v),
+				Do: say.F("Trigger a resync: %s. The controller reports some failures once and does not try again.", ccm.WakeCommand(svc)).
+					And("If no Event follows, check whether the controller runs, and its log: %s.", remedy.LogQuery(name(svc))).
+					And("If the log says nothing, open a ticket with Alibaba Cloud."),
 			})
 		}
 	}

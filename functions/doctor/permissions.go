@@ -15,8 +15,8 @@ import (
 //go:embed permissions.md
 var permissionsDoc string
 
-// permissions looks for RAM actions that the controller calls and its role does not
-// allow, now and after an upgrade.
+// permissions looks for RAM actions that the controller calls and its role does not allow, now and
+// after an upgrade.
 var permissions = &doctor.Check{
 	ID:    "permissions",
 	Doc:   permissionsDoc,
@@ -34,7 +34,7 @@ var (
 func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 	about := s.OfCluster()
 	if s.Detail.Managed() {
-		return // Alibaba Cloud keeps the policies of the roles
+		return // Alibaba Cloud maintains the policies of the roles
 	}
 	err := s.Err(doctor.Rights)
 	switch {
@@ -50,52 +50,54 @@ func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 		return
 	}
 	use, runs := ccm.InUse(s.Detail, s.Services), s.Controller.Version
-	now := s.Role.Lacks(ccm.Needs(runs, use))
-	gap(s, r, now, "", doctor.Warning, fmt.Sprintf("CCM %s, which runs, calls", runs))
+	gap(s, r, s.Role.Lacks(ccm.Needs(runs, use)), doctor.Finding{Severity: doctor.Warning, Text: say.F("CCM %s is running.", runs)}, runs)
 
 	if err := s.Err(doctor.Policy); err != nil {
 		r.Unknown(about, fmt.Errorf("to which version an upgrade is planned: %w", err))
 		return
 	}
-	target, severity := s.Policy.Survey.Target, doctor.Warning
+	f := doctor.Finding{Severity: doctor.Warning, Key: "target/"}
+	target := s.Policy.Survey.Target
 	if target == (ccm.Version{}) {
-		target, severity = ccm.Newest(), doctor.Info
+		target, f.Severity = ccm.Newest(), doctor.Info
 	}
-	if !runs.Before(target) {
-		return
+	if runs.Before(target) {
+		f.Text = say.F("CCM %s is running, and an upgrade may lead to %s.", runs, target)
+		gap(s, r, s.Role.Lacks(ccm.Gains(runs, target, use)), f, target)
 	}
-	gap(s, r, s.Role.Lacks(ccm.Gains(runs, target, use)), "target/", severity, fmt.Sprintf("CCM %s, to which an upgrade may lead, calls", target))
 }
 
-// taken ends a command that makes a policy.
-const taken = ". If there is a policy of this name already, give it another."
-
-// gap reports what a role lacks of what the controller calls. The key begins with a
-// prefix; what is said of the actions begins with the caller.
-func gap(s *doctor.Snapshot, r *doctor.Report, g ccm.Gap, prefix string, severity doctor.Severity, calls string) {
+// gap reports what the role lacks for a release of the controller. The finding holds the beginning
+// of the key and of the text.
+func gap(s *doctor.Snapshot, r *doctor.Report, g ccm.Gap, of doctor.Finding, v ccm.Version) {
 	role := s.Role.Name
-	add := func(key, how string, actions []string, do string) {
+	add := func(key string, actions []string, text, do say.Text) {
 		if len(actions) == 0 {
 			return
 		}
-		r.Add(doctor.Finding{Severity: severity, About: s.OfCluster(), Key: prefix + key,
-			Evidence: map[string]string{"role": role, "actions": strings.Join(actions, ", ")},
-			Text:     say.F("%s %s that %s: %s.", calls, ccm.Count(len(actions), "action"), fmt.Sprintf(how, role), ccm.Clauses(actions, 8)),
-			Do:       say.Literal(do)})
+		f := of
+		f.About, f.Key, f.Text, f.Do = s.OfCluster(), of.Key+key, of.Text.Then(text), do
+		f.Evidence = map[string]string{"role": role, "actions": strings.Join(actions, ", ")}
+		r.Add(f)
 	}
-	add("missing", "the masters' RAM role %s does not allow", g.Absent, "Allow them: "+ccm.AllowCommand(role, g.Absent)+taken)
-	add("limited", "the masters' RAM role %s allows under conditions or for some resources only", g.Limited,
-		"Find out what the limits are for. If the controller may do without them: "+ccm.AllowCommand(role, g.Limited)+taken)
-	add("denied", "a statement denies to the masters' RAM role %s, so that no Allow helps", g.Denied,
-		fmt.Sprintf("Find out who wrote the Deny statement, in one of the policies %s, and take these actions out of it.", strings.Join(policies(s), ", ")))
+	otherName := say.F("If there is already a policy with this name, choose another one.")
+	add("missing", g.Absent,
+		say.F("The masters' RAM role %s does not allow %s that CCM %s calls: %s.", role, say.Count(len(g.Absent), "action"), v, say.List(g.Absent, mostActions)),
+		say.F("Allow them: %s.", ccm.AllowCommand(role, g.Absent)).Then(otherName))
+	add("limited", g.Limited,
+		say.F("The masters' RAM role %s allows %s that CCM %s calls, but only under conditions or for some resources: %s.",
+			role, say.Count(len(g.Limited), "action"), v, say.List(g.Limited, mostActions)),
+		say.F("Find out what the limits are for. If they need not apply to the controller: %s.", ccm.AllowCommand(role, g.Limited)).Then(otherName))
+	var policies []string
+	for _, p := range s.Role.Policies {
+		policies = append(policies, p.Name)
+	}
+	slices.Sort(policies)
+	add("denied", g.Denied,
+		say.F("A Deny statement of the masters' RAM role %s forbids %s that CCM %s calls, and an Allow would not help: %s.",
+			role, say.Count(len(g.Denied), "action"), v, say.List(g.Denied, mostActions)),
+		say.F("Find out who wrote the Deny statement, in one of the policies %s, and remove these actions from it.", strings.Join(policies, ", ")))
 }
 
-// policies returns the names of the role's policies.
-func policies(s *doctor.Snapshot) []string {
-	var names []string
-	for _, p := range s.Role.Policies {
-		names = append(names, p.Name)
-	}
-	slices.Sort(names)
-	return names
-}
+// mostActions is how many actions a finding names.
+const mostActions = 8

@@ -21,7 +21,7 @@ import (
 //go:embed reuse.md
 var reuseDoc string
 
-// reuse looks whether load balancers that Services name can be reused.
+// reuse checks whether the load balancers that Services name can be reused.
 var reuse = &doctor.Check{
 	ID:       "reuse",
 	Doc:      reuseDoc,
@@ -36,12 +36,11 @@ var reuse = &doctor.Check{
 	},
 }
 
-// reuses is the first release whose reuse of load balancers the FAQ vouches for,
-// v1.9.3.105-gfd4e547.
+// reuses is the first release for which the FAQ says that reuse works, v1.9.3.105-gfd4e547.
 var reuses = ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 105}
 
-// asks is the first release that asks whether a Service has the address of another load
-// balancer than it names.
+// asks is the first release that checks whether a Service has the address of another load balancer
+// than the one it names.
 var asks = ccm.Version{Major: 2}
 
 // apiServerPort is where the API server's load balancer listens.
@@ -71,7 +70,7 @@ func findReuse(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// A reuseLook is one Service that names its load balancer, being looked at.
+// A reuseLook examines one Service that names its load balancer.
 type reuseLook struct {
 	*doctor.Snapshot
 	report *doctor.Report
@@ -79,12 +78,12 @@ type reuseLook struct {
 	id     string
 }
 
-func (l *reuseLook) add(severity doctor.Severity, key, text, do string) {
-	l.report.Add(doctor.Finding{Severity: severity, About: about(l.svc), Key: key, Text: say.Literal(text), Do: say.Literal(do), Evidence: map[string]string{"load balancer": l.id}})
+func (l *reuseLook) add(severity doctor.Severity, key string, text, do say.Text) {
+	l.report.Add(doctor.Finding{Severity: severity, About: about(l.svc), Key: key, Text: text, Do: do, Evidence: map[string]string{"load balancer": l.id}})
 }
 
-// failing is critical for a Service that was never up: its syncs fail now. What is up
-// fails with its next full sync, and a manifest when it is applied.
+// failing is critical for a Service that never had an address: its syncs fail now. Others fail with
+// the next full sync, and a manifest when it is applied.
 func (l *reuseLook) failing() doctor.Severity {
 	if ccm.Synced(l.svc) || l.svc.UID == "" {
 		return doctor.Warning
@@ -93,16 +92,13 @@ func (l *reuseLook) failing() doctor.Severity {
 }
 
 func (l *reuseLook) controller() {
-	err := l.Err(doctor.Controller)
-	if err == nil && l.Controller.Version == (ccm.Version{}) {
-		err = errNoVersion
-	}
-	switch v := l.Controller.Version; {
+	v, err := versionOf(l.Snapshot)
+	switch {
 	case err != nil:
 		l.report.Unknown(about(l.svc), fmt.Errorf("whether the controller can reuse a load balancer: %w", err))
 	case v.Before(reuses):
-		l.add(doctor.Warning, "controller", fmt.Sprintf("The Service reuses %s, and CCM %s is older than %s, from which on that works.", ccm.Quote(l.id), v, reuses),
-			fmt.Sprintf("Upgrade the controller to %s or later.", reuses))
+		l.add(doctor.Warning, "controller", say.F("The Service reuses %s, which needs CCM %s or newer. CCM %s is running.", ccm.Quote(l.id), reuses, v),
+			say.F("Upgrade the controller to %s or newer.", reuses))
 	}
 }
 
@@ -115,45 +111,50 @@ func (l *reuseLook) ports(sharing []*corev1.Service) {
 		for _, p := range l.svc.Spec.Ports {
 			key := ccm.ListenerKey(l.svc, p)
 			if !slices.ContainsFunc(other.Spec.Ports, func(q corev1.ServicePort) bool {
-				// By one group that a person made they share the listener on purpose.
+				// Services that name the same group of a person share the listener on purpose.
 				shared := ccm.AdoptedGroup(l.svc, p)
 				return alike(key, ccm.ListenerKey(other, q)) && (shared == "" || shared != ccm.AdoptedGroup(other, q))
 			}) {
 				continue
 			}
-			severity, what := doctor.Warning, "only one of them can have the listener"
+			severity := doctor.Warning
+			text := say.F("The Services %s and %s both have %s on %s.", name(l.svc), name(other), key, ccm.Quote(l.id))
 			if ccm.OwnsListeners(l.svc) && ccm.OwnsListeners(other) {
-				severity, what = doctor.Critical, "both override its listeners, so that each takes it from the other"
+				severity, text = doctor.Critical, text.And("Both override its listeners and take the listener from each other.")
+			} else {
+				text = text.And("Only one of them can have the listener.")
 			}
-			l.add(severity, "port/"+strings.ToLower(key)+"/"+name(other), fmt.Sprintf("The Services %s and %s both have %s on %s: %s.", name(l.svc), name(other), key, ccm.Quote(l.id), what),
-				fmt.Sprintf("Give one of them another port, or another load balancer: %s.", set(l.svc, "id")))
+			l.add(severity, "port/"+strings.ToLower(key)+"/"+name(other), text,
+				say.F("Give one of them another port or another load balancer: %s.", set(l.svc, "id")))
 		}
 	}
 }
 
-// nowhere reports a manifest that names a load balancer which is not there.
+// nowhere reports a manifest that names a load balancer which does not exist.
 func (l *reuseLook) nowhere() {
 	if err := l.Err(doctor.CLBs, doctor.NLBs); err != nil {
-		l.report.Unknown(about(l.svc), fmt.Errorf("whether there is %s: %w", ccm.Quote(l.id), err))
+		l.report.Unknown(about(l.svc), fmt.Errorf("whether %s exists: %w", ccm.Quote(l.id), err))
 		return
 	}
-	l.add(doctor.Warning, "gone", fmt.Sprintf("The Service names %s, and no load balancer of %s has that ID, of %d listed.", ccm.Quote(l.id), l.Region, len(l.List())),
-		fmt.Sprintf("Name one that is there by the annotation %s, or take the annotation out.", ccm.AnnotationKey(l.svc, "id")))
+	l.add(doctor.Warning, "gone",
+		say.F("The Service names %s, but no load balancer of %s has this ID (%s listed).", ccm.Quote(l.id), l.Region, say.Count(len(l.List()), "load balancer")),
+		say.F("Name an existing one in the annotation %s, or remove the annotation.", ccm.AnnotationKey(l.svc, "id")))
 }
 
-// balancer looks at the load balancer itself.
+// balancer examines the load balancer itself.
 func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
 	if (b.NLB != nil) != ccm.NLB(l.svc) {
-		wants := "of the loadBalancerClass " + ccm.NLBClass + ", which takes NLBs"
+		text := say.F("The Service has the loadBalancerClass %s, which is for NLBs, but %s is a CLB.", ccm.NLBClass, b.ID)
 		if b.NLB != nil {
-			wants = "not of the loadBalancerClass " + ccm.NLBClass + ", and so takes CLBs"
+			text = say.F("The Service does not have the loadBalancerClass %s and therefore uses CLBs, but %s is an NLB.", ccm.NLBClass, b.ID)
 		}
-		l.add(l.failing(), "kind", fmt.Sprintf("The Service is %s, and %s is %s: the controller does not find it.", wants, b.ID, a(b.Kind())),
-			fmt.Sprintf("Name a load balancer of the other kind: %s. The class of a Service can't be changed: for another one, delete it and create it again.", set(l.svc, "id")))
+		l.add(l.failing(), "kind", text.And("The controller does not find it."),
+			say.F("Name a load balancer of the other kind: %s.", set(l.svc, "id")).
+				And("The class of a Service cannot be changed: to use another one, delete the Service and create it again."))
 		return
 	}
 	if l.svc.UID == "" {
-		// What stands on the load balancer is read for Services of the cluster alone.
+		// Listeners and groups are read only for Services in the cluster.
 		if b.ByController() {
 			l.marked(b, false)
 		}
@@ -162,24 +163,17 @@ func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
 	}
 	l.bound(b)
 	if b.CLB == nil {
-		return // an NLB may stand in another VPC, and its address type can be changed
+		return // an NLB can be in another VPC, and its address type can be changed
 	}
 	if want, _ := ccm.Annotation(l.svc, "address-type"); want != "" && want != b.AddressType {
-		l.add(l.failing(), "address-type", fmt.Sprintf("The Service asks for a load balancer of the type %s, and %s is of the type %s: its next full sync fails.", ccm.Quote(want), b.ID, b.AddressType),
-			fmt.Sprintf("Say what it is: %s. Or name another: %s.", ccm.SetCommand(l.svc, "address-type", b.AddressType), set(l.svc, "id")))
+		l.add(l.failing(), "address-type",
+			say.F("The Service asks for the address type %s, but %s has the type %s: its next full sync fails.", ccm.Quote(want), b.ID, b.AddressType),
+			say.F("Set the type that it has: %s. Or name another load balancer: %s.", ccm.SetCommand(l.svc, "address-type", b.AddressType), set(l.svc, "id")))
 	}
 	l.vpc(b)
 }
 
-// a returns the name of a kind of load balancer with its article.
-func a(kind string) string {
-	if kind == "NLB" {
-		return "an NLB"
-	}
-	return "a " + kind
-}
-
-// standing looks at what is on the load balancer.
+// standing examines the listeners and groups of the load balancer.
 func (l *reuseLook) standing(b *doctor.LoadBalancer) {
 	known := cmp.Or(l.Err(doctor.Listeners), b.Err(doctor.Listeners))
 	if b.ByController() || l.apiServer(b) {
@@ -204,8 +198,8 @@ func (l *reuseLook) standing(b *doctor.LoadBalancer) {
 	l.namesakes(b, names)
 }
 
-// vpc reports a CLB that is not in the cluster's VPC. One that faces the internet is in
-// none, and of that of the backends that it has.
+// vpc reports a CLB that is not in the cluster's VPC. A public CLB is in no VPC: its backends
+// decide.
 func (l *reuseLook) vpc(b *doctor.LoadBalancer) {
 	if b.VPC == "" && l.svc.UID == "" {
 		return
@@ -219,40 +213,45 @@ func (l *reuseLook) vpc(b *doctor.LoadBalancer) {
 		return
 	}
 	if b.VPC != "" && b.VPC != l.Detail.VPC {
-		l.add(l.failing(), "vpc", fmt.Sprintf("%s is in the VPC %s and the cluster in %s: it can't take the cluster's backends.", b.ID, b.VPC, l.Detail.VPC),
-			fmt.Sprintf("Name a load balancer of the cluster's VPC: %s.", set(l.svc, "id")))
+		l.add(l.failing(), "vpc", say.F("%s is in the VPC %s, but the cluster is in %s: it cannot use the cluster's backends.", b.ID, b.VPC, l.Detail.VPC),
+			say.F("Name a load balancer in the cluster's VPC: %s.", set(l.svc, "id")))
 	}
 	if b.VPC != "" {
 		return
 	}
 	for _, g := range b.Groups {
 		if g.Failed != nil {
-			l.report.Unknown(about(l.svc), fmt.Errorf("of which VPC the backends of %s are: %w", b.ID, g.Failed))
+			l.report.Unknown(about(l.svc), fmt.Errorf("in which VPC the backends of %s are: %w", b.ID, g.Failed))
 			return
 		}
 		i := slices.IndexFunc(g.Backends, func(e cloud.Backend) bool { return e.VPC != "" && e.VPC != l.Detail.VPC })
 		if i >= 0 {
-			l.add(l.failing(), "vpc", fmt.Sprintf("%s has backends of the VPC %s, such as %s, and the cluster is in %s: all backends of a CLB must be in one VPC.", b.ID, g.Backends[i].VPC, g.Backends[i].ID, l.Detail.VPC),
-				fmt.Sprintf("Name a load balancer without backends of another VPC: %s.", set(l.svc, "id")))
+			l.add(l.failing(), "vpc",
+				say.F("%s has backends in the VPC %s, such as %s, but the cluster is in %s.", b.ID, g.Backends[i].VPC, g.Backends[i].ID, l.Detail.VPC).
+					And("All backends of a CLB must be in one VPC."),
+				say.F("Name a load balancer without backends in another VPC: %s.", set(l.svc, "id")))
 			return
 		}
 	}
 }
 
-// bound reports a Service that has the address of another load balancer than it names.
-// The controller asks so of a Service that has one; behind a host name of its own or an
-// EIP it does not (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable).
+// bound reports a Service that has the address of another load balancer than the one it names. The
+// controller checks this only for a Service with an address, and not behind a host name of its own
+// or an EIP (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable).
 func (l *reuseLook) bound(b *doctor.LoadBalancer) {
 	if b.ByController() || has(l.svc, b) || l.Err(doctor.Controller) != nil || l.Controller.Version.Before(asks) {
-		return // it is refused before that is asked, or not asked at all; of an unknown release more is said elsewhere
+		return // the controller refuses it before this check, or does not check; controller reports an unknown release
 	}
-	l.add(doctor.Warning, "bound", fmt.Sprintf("The Service has the address %s, and names %s, whose address is %s: a Service never moves to another load balancer, and its next full sync fails.", ccm.Address(l.svc), b.ID, b.Address),
-		fmt.Sprintf("Name the load balancer that has its address: %s. Or remove the annotation, if the controller made that one: %s. To move, delete the Service and create it again: its address changes.",
-			set(l.svc, "id"), ccm.RemoveCommand(l.svc, "id")))
+	l.add(doctor.Warning, "bound",
+		say.F("The Service has the address %s but names %s, whose address is %s.", ccm.Address(l.svc), b.ID, b.Address).
+			And("A Service never moves to another load balancer, so its next full sync fails."),
+		say.F("Name the load balancer that has its address: %s.", set(l.svc, "id")).
+			And("Or, if the controller created that one, remove the annotation: %s.", ccm.RemoveCommand(l.svc, "id")).
+			And("To move, delete the Service and create it again: its address changes."))
 }
 
-// has reports whether the Service has the address of the load balancer, as far as the
-// controller asks: of one without an address it does not.
+// has reports whether the Service has the address of the load balancer, as far as the controller
+// checks. A Service without an address has it.
 func has(svc *corev1.Service, b *doctor.LoadBalancer) bool {
 	if mode, _ := ccm.Annotation(svc, "external-ip-type"); mode == "eip" && b.NLB == nil {
 		return true
@@ -267,27 +266,30 @@ func has(svc *corev1.Service, b *doctor.LoadBalancer) bool {
 	})
 }
 
-// apiServer reports whether it has the address of the cluster's API server. What tells
-// that may not be known: then the tag does.
+// apiServer reports whether it has the address of the cluster's API server. Where that address is
+// unknown, only the tag shows it.
 func (l *reuseLook) apiServer(b *doctor.LoadBalancer) bool {
 	return l.Err(doctor.Detail) == nil && b.CLB != nil && b.Address != "" && b.Address == l.Detail.APIServer && (b.VPC == "" || b.VPC == l.Detail.VPC)
 }
 
-// marked reports a load balancer with a tag by which the controller refuses to reuse it.
+// marked reports a load balancer that the controller does not reuse because of a tag. Listeners
+// are considered if they are known.
 func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
-	if l.apiServer(b) {
-		l.add(doctor.Critical, "tags", fmt.Sprintf("%s is the API server's: it has its address %s.", b.ID, b.Address),
-			fmt.Sprintf("Never use it for a Service, and leave its tags alone. Name another: %s.", set(l.svc, "id")))
+	never := say.F("Never use it for a Service, and do not change its tags. Name another load balancer: %s.", set(l.svc, "id"))
+	atPort := func(at standing) bool { return at.port == apiServerPort }
+	switch {
+	case l.apiServer(b):
+		l.add(doctor.Critical, "tags", say.F("%s is the load balancer of the API server: it has its address %s.", b.ID, b.Address), never)
 		return
-	}
-	if known && b.Tags[ccm.ClusterTag] != "" && slices.ContainsFunc(standings(b), func(at standing) bool { return at.port == apiServerPort }) {
-		l.add(doctor.Critical, "tags", fmt.Sprintf("%s is an API server's: it has the tag %s and a listener on port %d. The controller does not reuse it.", b.ID, ccm.ClusterTag, apiServerPort),
-			fmt.Sprintf("Never use it for a Service, and leave its tags alone. Name another: %s.", set(l.svc, "id")))
+	case known && b.Tags[ccm.ClusterTag] != "" && slices.ContainsFunc(standings(b), atPort):
+		l.add(doctor.Critical, "tags",
+			say.F("%s is the load balancer of an API server: it has the tag %s and a listener on port %d.", b.ID, ccm.ClusterTag, apiServerPort).
+				And("The controller does not reuse it."), never)
 		return
-	}
-	if b.Tags[ccm.NameTag] == ccm.DefaultName(l.svc) {
-		l.add(l.failing(), "tags", fmt.Sprintf("The Service names %s, which the controller made for it and does not reuse: its next full sync fails.", b.ID),
-			fmt.Sprintf("Remove the annotation, the controller finds it by its tag: %s.", ccm.RemoveCommand(l.svc, "id")))
+	case b.Tags[ccm.NameTag] == ccm.DefaultName(l.svc):
+		l.add(l.failing(), "tags",
+			say.F("The Service names %s. The controller created this load balancer and therefore does not reuse it: the next full sync fails.", b.ID),
+			say.F("Remove the annotation: %s. The controller finds the load balancer by its tag.", ccm.RemoveCommand(l.svc, "id")))
 		return
 	}
 	var keys []string
@@ -296,8 +298,10 @@ func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 			keys = append(keys, key)
 		}
 	}
-	l.add(l.failing(), "tags", fmt.Sprintf("The Service names %s, which has a tag of the controller (%s) and so is not reused: its next full sync fails.", b.ID, strings.Join(keys, ", ")),
-		fmt.Sprintf("Name one that a person made: %s. Only if the Service that it was made for is gone, take the tags off: %s.", set(l.svc, "id"), ccm.UntagCommand(l.svc, l.Region, b.ID, keys...)))
+	l.add(l.failing(), "tags",
+		say.F("The Service names %s, which has a tag of the controller (%s) and is therefore not reused: the next full sync fails.", b.ID, strings.Join(keys, ", ")),
+		say.F("Name a load balancer that a person created: %s.", set(l.svc, "id")).
+			And("Only if the Service that it was created for no longer exists, remove the tags: %s.", ccm.UntagCommand(l.svc, l.Region, b.ID, keys...)))
 }
 
 // listeners looks for Services of other clusters on the same listener ports.
@@ -310,10 +314,11 @@ func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 			continue
 		}
 		for _, p := range l.svc.Spec.Ports {
-			// By a group that a person made two clusters share a listener on purpose.
+			// Clusters that use the same group of a person share the listener on purpose.
 			if key := ccm.ListenerKey(l.svc, p); alike(key, at.key) && (at.group == "" || at.group != ccm.AdoptedGroup(l.svc, p)) {
-				l.add(doctor.Warning, "port/"+strings.ToLower(key)+"/"+t.Cluster, fmt.Sprintf("The listener %s of %s is of the Service %s of the cluster %s: only one of the two can have it.", at.key, b.ID, t, t.Cluster),
-					fmt.Sprintf("Give one of them another port, or another load balancer: %s.", set(l.svc, "id")))
+				l.add(doctor.Warning, "port/"+strings.ToLower(key)+"/"+t.Cluster,
+					say.F("The listener %s of %s belongs to the Service %s of the cluster %s. Only one of the two Services can have it.", at.key, b.ID, t, t.Cluster),
+					say.F("Give one of them another port or another load balancer: %s.", set(l.svc, "id")))
 			}
 		}
 	}
@@ -322,8 +327,8 @@ func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 	}
 }
 
-// namesakes looks for a Service of the same name in another cluster, by the names that
-// the controller gave.
+// namesakes looks for Services of the same name in other clusters, in names that the controller
+// has set.
 func (l *reuseLook) namesakes(b *doctor.LoadBalancer, names []string) {
 	var clusters []string
 	for _, text := range names {
@@ -333,13 +338,15 @@ func (l *reuseLook) namesakes(b *doctor.LoadBalancer, names []string) {
 	}
 	slices.Sort(clusters)
 	for _, cluster := range slices.Compact(clusters) {
-		l.add(doctor.Warning, "name/"+cluster, fmt.Sprintf("A Service %s of the cluster %s uses %s too: clusters that share a load balancer must not have Services of one namespace and name.", name(l.svc), cluster, b.ID),
-			fmt.Sprintf("Call one of them otherwise, or give it another load balancer: %s.", set(l.svc, "id")))
+		l.add(doctor.Warning, "name/"+cluster,
+			say.F("A Service %s of the cluster %s also uses %s.", name(l.svc), cluster, b.ID).
+				And("Clusters that share a load balancer must not have Services with the same namespace and name."),
+			say.F("Rename one of them, or give it another load balancer: %s.", set(l.svc, "id")))
 	}
 }
 
-// fixReuse sets right what is up already: a Service needs not name the load balancer that
-// the controller made for it, and has the type of address that it has.
+// fixReuse corrects a Service that already works: it need not name the load balancer that the
+// controller created for it, and its address type is the one that it has.
 func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	var edits []step.Edit
 	var text, ask say.Text
@@ -358,20 +365,17 @@ func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) r
 		text = text.Then(f.Text)
 	}
 	if len(edits) == 0 {
-		return remedy.Plan{Finding: say.F("Only a person can decide which load balancer the Service uses."), Ask: ask}
+		return remedy.Plan{Finding: say.F("Only a person can decide which load balancer the Service should use."), Ask: ask}
 	}
 	return remedy.Plan{Finding: text, Steps: []remedy.Step{step.Together(edits...)}, Ask: ask}
 }
 
-// unnamed reports whether the controller finds this load balancer for the Service, and
-// no other, without the annotation id.
+// unnamed reports whether the controller finds this load balancer for the Service, and no other,
+// without the annotation id.
 func unnamed(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) bool {
 	if b.Tags[ccm.NameTag] != ccm.DefaultName(svc) {
 		return false
 	}
-	own := svc.DeepCopy()
-	delete(own.Annotations, ccm.Prefix+"id")
-	delete(own.Annotations, ccm.LegacyPrefix+"id")
-	found, err := s.Balancer(own)
+	found, err := s.Balancer(withoutID(svc))
 	return err == nil && found != nil && found.ID == b.ID
 }

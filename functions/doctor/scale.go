@@ -34,17 +34,16 @@ const (
 
 func findScale(s *doctor.Snapshot, r *doctor.Report) {
 	services := s.OfType()
-	add := func(f doctor.Finding, n, most int, text, do string) {
-		if n <= most {
-			return
+	add := func(about doctor.About, key string, n, most int, text, do say.Text) {
+		if n > most {
+			r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: key, Text: text, Do: do,
+				Evidence: map[string]string{"number": fmt.Sprint(n), "threshold": fmt.Sprint(most)}})
 		}
-		f.Severity, f.Text, f.Do = doctor.Warning, say.Literal(fmt.Sprintf(text, n, most)), say.Literal(do)
-		f.Evidence = map[string]string{"number": fmt.Sprint(n), "threshold": fmt.Sprint(most)}
-		r.Add(f)
 	}
-	add(doctor.Finding{About: s.OfCluster(), Key: "services"}, len(services), mostBalanced,
-		"The cluster has %d Services of type LoadBalancer, more than %d: a restart of the controller syncs all of them in full, three at a time.",
-		"Put an Ingress before Services that speak HTTP, or spread them over clusters.")
+	add(s.OfCluster(), "services", len(services), mostBalanced,
+		say.F("The cluster has %d Services of type LoadBalancer, more than %d.", len(services), mostBalanced).
+			And("A restart of the controller syncs all of them in full, three at a time."),
+		say.F("Put an Ingress in front of Services that speak HTTP, or distribute the Services over several clusters."))
 	if err := s.Err(doctor.Endpoints); err != nil {
 		r.Unknown(doctor.About{}, fmt.Errorf("how many endpoints there are: %w", err))
 		return
@@ -55,16 +54,17 @@ func findScale(s *doctor.Snapshot, r *doctor.Report) {
 		n, of := 0, map[discoveryv1.AddressType]int{}
 		for _, slice := range s.Slices[name(svc)] {
 			of[slice.AddressType] += len(slice.Endpoints)
-			n = max(n, of[slice.AddressType]) // a Pod of both families is one
+			n = max(n, of[slice.AddressType]) // a Pod with addresses of both families counts once
 		}
 		all += n
 		if doctor.Ours(svc) {
-			add(doctor.Finding{About: about(svc), Key: "endpoints"}, n, mostEndpoints,
-				"The Service has %d endpoints, more than %d: each change of one is a sync of all its groups.",
-				"Split the workload into several Services.")
+			add(about(svc), "endpoints", n, mostEndpoints,
+				say.F("The Service has %d endpoints, more than %d. Each change of one syncs all its groups.", n, mostEndpoints),
+				say.F("Split the workload into several Services."))
 		}
 	}
-	add(doctor.Finding{About: s.OfCluster(), Key: "endpoints"}, all, mostInAll,
-		"The Services that can be reached from outside have %d endpoints, more than %d: what follows all of them takes long to catch up.",
-		"Spread the workloads over clusters, or put an Ingress before them.")
+	add(s.OfCluster(), "endpoints", all, mostInAll,
+		say.F("The Services that can be reached from outside have %d endpoints, more than %d.", all, mostInAll).
+			And("Whatever watches all of them takes long to catch up."),
+		say.F("Distribute the workloads over several clusters, or put an Ingress in front of them."))
 }
