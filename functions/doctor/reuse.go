@@ -251,7 +251,7 @@ func (l *reuseLook) bound(b *doctor.LoadBalancer) {
 }
 
 // has reports whether the Service has the address of the load balancer, as far as the controller
-// checks. A Service without an address has it.
+// checks. It is true for a Service without an address.
 func has(svc *corev1.Service, b *doctor.LoadBalancer) bool {
 	if mode, _ := ccm.Annotation(svc, "external-ip-type"); mode == "eip" && b.NLB == nil {
 		return true

@@ -36,8 +36,8 @@ const (
 	nearing = 95
 )
 
-// A limit is one of the account's, with what it is where the quota center does not list
-// it (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/product-overview/limits).
+// A limit is one of the account's limits, with the usual value for when the quota center does not
+// list it (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/product-overview/limits).
 type limit struct {
 	name  string
 	usual float64
@@ -65,7 +65,7 @@ func findRoom(s *doctor.Snapshot, r *doctor.Report) {
 	m.routes()
 }
 
-// A measuring is a snapshot whose limits are being looked at.
+// A measuring examines the limits in a snapshot.
 type measuring struct {
 	*doctor.Snapshot
 	report  *doctor.Report
@@ -73,16 +73,17 @@ type measuring struct {
 	limited bool // the account's limits are known
 }
 
-// account names the account in the region as what a finding is about.
+// account returns the account in the region as the subject of a finding.
 func (m *measuring) account() doctor.About {
 	return doctor.About{Kind: doctor.Account, Name: m.Region}
 }
 
-// measure reports a limit that is nearly reached.
-func (m *measuring) measure(f doctor.Finding, used float64, of limit, what, do string) {
-	total, said := of.usual, "the usual limit of"
-	if q, ok := m.Quota(of.name); ok {
-		total, said = q.Total, "the account's limit of"
+// measure reports a limit that is nearly reached. The finding's text begins with what it limits.
+func (m *measuring) measure(f doctor.Finding, used float64, of limit) {
+	q, ok := m.Quota(of.name)
+	total := of.usual
+	if ok {
+		total = q.Total
 	}
 	if total <= 0 && used > 0 {
 		m.report.Unknown(f.About, fmt.Errorf("how much room %s leaves: the quota center says %s, and %s are in use", of.name, figure(total), figure(used)))
@@ -92,8 +93,12 @@ func (m *measuring) measure(f doctor.Finding, used float64, of limit, what, do s
 	if at < tight {
 		return
 	}
-	f.Severity, f.Do = level(at), say.Literal(do)
-	f.Text = say.F("%s: %s of %s %s (%d %%).", what, figure(used), said, figure(total), at)
+	f.Severity = level(at)
+	if ok {
+		f.Text = f.Text.And("The account's limit is %s, and %s are in use (%d %%).", figure(total), figure(used), at)
+	} else {
+		f.Text = f.Text.And("The usual limit is %s, and %s are in use (%d %%).", figure(total), figure(used), at)
+	}
 	f.Evidence = map[string]string{"limit": of.name, "used": figure(used), "total": figure(total)}
 	m.report.Add(f)
 }
@@ -105,10 +110,10 @@ func level(percent int) doctor.Severity {
 	return doctor.Warning
 }
 
-// figure writes a number as people do.
+// figure formats a number without an exponent.
 func figure(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// balancers looks at the numbers of load balancers, and of what stands on each.
+// balancers examines the number of load balancers, and of listeners and backends on each.
 func (m *measuring) balancers() {
 	account := m.account()
 	clbs, nlbs := 0, 0
@@ -147,21 +152,25 @@ func (m *measuring) balancers() {
 			m.report.Unknown(account, err)
 			continue
 		}
-		m.measure(doctor.Finding{About: account, Key: of.limit.name}, float64(of.n), of.limit,
-			fmt.Sprintf("The %s that the account may have in the region run out", of.part),
-			"Apply for more in the quota center, or let Services share load balancers by the annotation id.")
+		m.measure(doctor.Finding{About: account, Key: of.limit.name,
+			Text: say.F("The account is running out of %s in the region.", of.part),
+			Do:   say.F("Request a higher limit in the quota center, or let Services share load balancers with the annotation id."),
+		}, float64(of.n), of.limit)
 	}
 	for _, id := range slices.Sorted(maps.Keys(attached)) {
-		m.measure(doctor.Finding{About: doctor.About{Kind: doctor.Node, Name: id}, Key: limitAttached.name}, float64(len(attached[id])), limitAttached,
-			fmt.Sprintf("The CLBs that the server %s may stand behind run out", id),
-			"Keep the node out of some of them with the annotation backend-label, let Services share load balancers, or apply for more in the quota center.")
+		m.measure(doctor.Finding{About: doctor.About{Kind: doctor.Node, Name: id}, Key: limitAttached.name,
+			Text: say.F("The server %s can be a backend of few more CLBs.", id),
+			Do: say.F("Exclude the node from some of them with the annotation backend-label, or let Services share load balancers.").
+				And("Or request a higher limit in the quota center."),
+		}, float64(len(attached[id])), limitAttached)
 	}
 	if !known {
-		m.report.Unknown(doctor.All(doctor.Node), fmt.Errorf("how many load balancers each server stands behind: %w", cmp.Or(m.Err(doctor.Groups), m.Err(doctor.Backends), errSome)))
+		m.report.Unknown(doctor.All(doctor.Node),
+			fmt.Errorf("behind how many load balancers each server is: %w", cmp.Or(m.Err(doctor.Groups), m.Err(doctor.Backends), errSome)))
 	}
 }
 
-// balancer looks at the listeners and backends of one load balancer.
+// balancer examines the listeners and backends of one load balancer.
 func (m *measuring) balancer(b *doctor.LoadBalancer) {
 	about := doctor.OfBalancer(b.ID)
 	listeners, backends := limitListeners, limitBackends
@@ -169,13 +178,13 @@ func (m *measuring) balancer(b *doctor.LoadBalancer) {
 	if b.NLB != nil {
 		listeners, backends, n = limitNLBListeners, limitNLBBackends, len(b.NetworkListeners)
 	}
-	finding := doctor.Finding{About: about, Services: m.users[b.ID]}
 	if err := cmp.Or(m.Err(doctor.Listeners), b.Err(doctor.Listeners)); err != nil {
 		m.report.Unknown(about, err)
 	} else {
-		finding.Key = listeners.name
-		m.measure(finding, float64(n), listeners, fmt.Sprintf("The listeners of the %s %s run out", b.Kind(), b.ID),
-			"Give some of its Services another load balancer, or apply for more in the quota center.")
+		m.measure(doctor.Finding{About: about, Services: m.users[b.ID], Key: listeners.name,
+			Text: say.F("The %s %s is running out of listeners.", b.Kind(), b.ID),
+			Do:   say.F("Move some of its Services to another load balancer, or request a higher limit in the quota center."),
+		}, float64(n), listeners)
 	}
 	if err := cmp.Or(m.Err(doctor.Groups), b.Err(doctor.Groups)); err != nil {
 		m.report.Unknown(about, err)
@@ -196,13 +205,15 @@ func (m *measuring) balancer(b *doctor.LoadBalancer) {
 		m.report.Unknown(about, failed)
 		return
 	}
-	finding.Key = backends.name
-	m.measure(finding, float64(servers), backends, fmt.Sprintf("The backends of the %s %s run out", b.Kind(), b.ID),
-		"Fewer nodes behind it: externalTrafficPolicy: Local or the annotation backend-label; or a load balancer of its own for some of its Services, or apply for more in the quota center.")
+	m.measure(doctor.Finding{About: about, Services: m.users[b.ID], Key: backends.name,
+		Text: say.F("The %s %s is running out of backends.", b.Kind(), b.ID),
+		Do: say.F("Use fewer nodes as backends, with externalTrafficPolicy: Local or the annotation backend-label.").
+			And("Or move some of its Services to a load balancer of their own, or request a higher limit in the quota center."),
+	}, float64(servers), backends)
 }
 
-// groupsOf returns the groups of a load balancer. Those of an NLB are the ones that its
-// listeners use.
+// groupsOf returns the groups of a load balancer. Those of an NLB are the ones that its listeners
+// use.
 func (m *measuring) groupsOf(b *doctor.LoadBalancer) []doctor.Group {
 	if b.NLB == nil {
 		return b.Groups
@@ -212,7 +223,7 @@ func (m *measuring) groupsOf(b *doctor.LoadBalancer) []doctor.Group {
 	})
 }
 
-// vswitches looks at the free addresses of the vSwitches in use.
+// vswitches examines the free addresses of the vSwitches in use.
 func (m *measuring) vswitches() {
 	about := doctor.All(doctor.Network)
 	if err := m.Err(doctor.Detail, doctor.VSwitches); err != nil {
@@ -222,14 +233,14 @@ func (m *measuring) vswitches() {
 	for _, id := range m.inUse() {
 		v, ok := m.VSwitches[id]
 		if !ok {
-			continue // one that does not exist is a failure of its own
+			continue // a missing vSwitch is a failure of its own
 		}
 		block, err := netip.ParsePrefix(v.CIDR)
 		if err != nil || !block.Addr().Is4() {
 			m.report.Unknown(doctor.About{Kind: doctor.Network, Name: id}, fmt.Errorf("how many addresses it has: its block is %q", v.CIDR))
 			continue
 		}
-		// The first address and the last three are the network's own:
+		// The first address and the last three are reserved:
 		// https://www.alibabacloud.com/help/en/vpc/user-guide/create-and-manage-vswitch
 		all := float64(uint64(1)<<(32-block.Bits())) - 4
 		at := percent(all-float64(v.Free), all)
@@ -239,7 +250,7 @@ func (m *measuring) vswitches() {
 		m.report.Add(doctor.Finding{
 			Severity: level(at), About: doctor.About{Kind: doctor.Network, Name: id},
 			Text: say.F("The vSwitch %s in %s has %d of %s addresses left (%d %% are used).", id, v.Zone, v.Free, figure(all), at),
-			Do:   say.F("Add a vSwitch in the same zone to the cluster, and name it for new Services with the annotation vswitch-id, or zone-maps of an NLB."),
+			Do:   say.F("Add a vSwitch in the same zone to the cluster, and name it for new Services with the annotation vswitch-id, or zone-maps for an NLB."),
 			Evidence: map[string]string{
 				"free": strconv.FormatInt(v.Free, 10), "total": figure(all), "block": v.CIDR,
 			},
@@ -247,8 +258,8 @@ func (m *measuring) vswitches() {
 	}
 }
 
-// inUse returns the IDs of the vSwitches that the cluster's nodes, Pods and load
-// balancers take addresses from, sorted.
+// inUse returns the IDs of the vSwitches that provide addresses for the cluster's nodes, Pods and
+// load balancers, sorted.
 func (m *measuring) inUse() []string {
 	ids := slices.Concat(m.Detail.VSwitches, m.Detail.PodVSwitches)
 	for _, b := range m.List() {
@@ -279,7 +290,7 @@ func (m *measuring) inUse() []string {
 	return slices.Compact(ids)
 }
 
-// routes looks at the entries of the VPC's route tables: on Flannel each node has one.
+// routes examines the entries of the VPC's route tables: with Flannel each node has one.
 func (m *measuring) routes() {
 	about := doctor.All(doctor.Network)
 	if err := m.Err(doctor.Detail); err != nil {
@@ -288,7 +299,7 @@ func (m *measuring) routes() {
 	}
 	switch {
 	case m.Detail.Network == "":
-		m.report.Unknown(about, errors.New("whether nodes take routes: the cluster does not say which network plug-in it has"))
+		m.report.Unknown(about, errors.New("whether nodes need routes: the cluster does not name its network plug-in"))
 		return
 	case !strings.HasPrefix(m.Detail.Network, "flannel") || !m.limited:
 		return
@@ -300,12 +311,13 @@ func (m *measuring) routes() {
 	for _, table := range slices.Sorted(maps.Keys(m.Routes)) {
 		made := 0
 		for _, route := range m.Routes[table] {
-			if route.Type == "Custom" { // those of the system don't count
+			if route.Type == "Custom" { // system routes do not count
 				made++
 			}
 		}
-		m.measure(doctor.Finding{About: doctor.About{Kind: doctor.Network, Name: table}, Key: limitRoutes.name}, float64(made), limitRoutes,
-			fmt.Sprintf("The entries of the route table %s run out, of which each node of a Flannel cluster takes one", table),
-			"Apply for more in the quota center before nodes are added: the Pods of a node without a route can't be reached.")
+		m.measure(doctor.Finding{About: doctor.About{Kind: doctor.Network, Name: table}, Key: limitRoutes.name,
+			Text: say.F("The route table %s is running out of entries. Each node of a Flannel cluster needs one.", table),
+			Do:   say.F("Request a higher limit in the quota center before you add nodes: the Pods of a node without a route cannot be reached."),
+		}, float64(made), limitRoutes)
 	}
 }

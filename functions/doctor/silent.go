@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sort"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,14 +44,11 @@ const (
 	counted = 500
 )
 
-// errNoHash says that the hash of a release is not known.
-var errNoHash = errors.New("what releases before v2 leave as their hash is not known here")
+// errNoHash says that the hash of a release is unknown.
+var errNoHash = errors.New("the hash that releases before v2 leave is not known here")
 
 func findSilent(s *doctor.Snapshot, r *doctor.Report) {
-	hashErr := s.Err(doctor.Controller)
-	if hashErr == nil && s.Controller.Version == (ccm.Version{}) {
-		hashErr = errNoVersion
-	}
+	_, hashErr := versionOf(s)
 	eventsErr := s.Err(doctor.Events)
 	if err := s.Err(doctor.Failures); err != nil {
 		r.Unknown(s.OfCluster(), fmt.Errorf("whether an exporter runs: %w", err))
@@ -72,17 +68,16 @@ func findSilent(s *doctor.Snapshot, r *doctor.Report) {
 			missed(s, r, svc)
 		}
 		if eventsErr != nil {
-			r.Unknown(about(svc), fmt.Errorf("whether Events about it are swallowed: %w", eventsErr))
+			r.Unknown(about(svc), fmt.Errorf("whether Events about it are dropped: %w", eventsErr))
 			continue
 		}
 		swallowed(s, r, svc)
 	}
 }
 
-// stuck reports a Service whose hash label no longer fits: it has not been synced in
-// full since it changed. A label that another release would have left fits, too: the
-// Service has not changed, and the sync in full that follows an upgrade says for itself
-// how it went. It reports whether there is one.
+// stuck reports a Service whose hash label no longer fits: it has not been synced in full since it
+// changed. A label that another release would have left is fine, too: the Service has not changed,
+// and the full sync after an upgrade reports its own result. It returns whether it found one.
 func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error) (bool, error) {
 	if ccm.InForce(svc) {
 		return false, nil
@@ -94,33 +89,30 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 	if !ok {
 		return false, errNoHash
 	}
-	m := s.Marks[svc.UID]
-	changed := m.Changed
-	if changed.IsZero() {
-		changed = svc.CreationTimestamp.Time
-	}
+	changed := changed(s, svc)
 	lasted := s.Time.Sub(changed)
 	if lasted <= overdue {
 		return false, nil
 	}
 	evidence := map[string]string{"hash": svc.Labels[ccm.HashLabel], "wanted": want, "changed": changed.UTC().Format(time.RFC3339)}
-	why := "The controller neither succeeds nor says why"
+	text := say.F("The Service was changed %s ago and has not been synced in full since: its hash label does not match.", round(lasted))
 	if e, ok := failure(s.Events[svc.UID]); ok && !e.Last.Before(changed) { // both in whole seconds
-		why = "Its newest Event says: " + ccm.Quote(e.Message)
+		text = text.And("Its newest Event says: %s.", ccm.Quote(e.Message))
 		evidence["event"] = e.Reason
+	} else {
+		text = text.And("No Event of the controller reports success or failure.")
 	}
 	if known(s, svc, changed) == unheardOf {
-		why += ". No failure of it has come through to lbremedy since then"
+		text = text.And("No failure of the Service has reached lbremedy since then.")
 	}
 	r.Add(doctor.Finding{
-		Severity: doctor.Critical, About: about(svc), Key: "hash", Evidence: evidence,
-		Text: say.F("The Service was changed %s ago and has not been synced in full since: its hash label does not fit it. %s.", round(lasted), why),
-		Do:   say.F("Look at the controller's log: %s. If it says nothing there, wake it: %s.", remedy.LogQuery(name(svc)), ccm.WakeCommand(svc)),
+		Severity: doctor.Critical, About: about(svc), Key: "hash", Evidence: evidence, Text: text,
+		Do: say.F("Check the controller's log: %s. If the log says nothing, trigger a resync: %s.", remedy.LogQuery(name(svc)), ccm.WakeCommand(svc)),
 	})
 	return true, nil
 }
 
-// What the stream knows of a failure of a Service.
+// knowledge is what the stream knows of a failure of a Service.
 type knowledge int
 
 const (
@@ -132,7 +124,7 @@ const (
 // skew is how far the clocks behind recorded times may differ.
 const skew = time.Minute
 
-// known returns what the stream knows of a failure of the Service since a time.
+// known returns what the stream knows of failures of the Service since a time.
 func known(s *doctor.Snapshot, svc *corev1.Service, since time.Time) knowledge {
 	switch {
 	case s.Failures == nil || s.Err(doctor.Failures) != nil:
@@ -151,21 +143,22 @@ func unheard(s *doctor.Snapshot, r *doctor.Report) {
 	}
 	r.Add(doctor.Finding{
 		Severity: doctor.Critical, About: s.OfCluster(), Key: "exporter", Evidence: map[string]string{"heard": s.Heard.UTC().Format(time.RFC3339)},
-		Text: say.F("No exporter of the cluster has given a sign of life for %s: nobody hears of a sync that fails, and after an hour the Events of it are gone.", round(silence)),
-		Do:   say.F("Start the exporter, or lbremedy up; lbremedy ledger shows when it runs again."),
+		Text: say.F("No exporter of the cluster has sent a sign of life for %s.", round(silence)).
+			And("Failed syncs go unnoticed, and their Events expire after an hour."),
+		Do: say.F("Start the exporter, or lbremedy up. lbremedy ledger shows when it runs again."),
 	})
 }
 
-// retried is the time within which the controller tries a sync that fails again, and
-// says so again: its pause grows to five minutes. What it has not said for longer is over.
+// retried is the time within which the controller retries a failing sync and reports it again: its
+// retry interval grows to five minutes. A failure that it has not reported for longer is over.
 const retried = 15 * time.Minute
 
-// failing returns the newest failure of a Service that has not worked since, and since
-// when it has failed; zero times if it does not.
+// failing returns the newest failure of a Service that has not succeeded since, and when the
+// failures began. The time is zero if the Service does not fail.
 func failing(s *doctor.Snapshot, svc *corev1.Service) (newest doctor.Event, since time.Time) {
 	worked := s.Marks[svc.UID].Synced
 	for _, e := range s.Events[svc.UID] {
-		if e.Reason == "EnsuredLoadBalancer" && e.Last.After(worked) && !e.Last.After(s.Time.Add(skew)) { // not the controller's
+		if e.Reason == "EnsuredLoadBalancer" && e.Last.After(worked) && !e.Last.After(s.Time.Add(skew)) { // one from the future is not the controller's
 			worked = e.Last
 		}
 	}
@@ -174,7 +167,7 @@ func failing(s *doctor.Snapshot, svc *corev1.Service) (newest doctor.Event, sinc
 			continue
 		}
 		began := e.First
-		if began.IsZero() || began.Before(worked) { // it has failed before it worked
+		if began.IsZero() || began.Before(worked) { // it failed before it succeeded
 			began = e.Last
 		}
 		if newest = e; since.IsZero() || began.Before(since) {
@@ -184,43 +177,41 @@ func failing(s *doctor.Snapshot, svc *corev1.Service) (newest doctor.Event, sinc
 	return newest, since
 }
 
-// missed reports a Service that fails and of which no failure has come through: the
-// exporter or NATS was away for longer than the API server keeps Events, or is away.
-// Of one whose hash label does not fit, stuck says so.
+// missed reports a Service that fails although no failure has reached lbremedy: the exporter or
+// NATS is down, or was down for longer than the API server keeps Events. If the hash label does not
+// match, stuck reports it.
 func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
-	why, do, since := "", "", time.Time{}
-	evidence := map[string]string{}
+	f := doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: "missed", Evidence: map[string]string{}}
+	var since time.Time
+	text := say.F("The Service fails, but lbremedy has no case for it: no failure of it has reached lbremedy.")
 	if waited := waits(s, svc); waited >= tooLong {
-		why, since = fmt.Sprintf("it has waited for its load balancer for %s", round(waited)), svc.CreationTimestamp.Time
-		do = "Wake the controller, so that it says again what is wrong: " + ccm.WakeCommand(svc) + "."
-		evidence["created"] = since.UTC().Format(time.RFC3339)
+		since = svc.CreationTimestamp.Time
+		f.Text = text.Then(waiting(waited))
+		f.Do = say.F("Trigger a resync so that the controller reports the failure again: %s.", ccm.WakeCommand(svc))
+		f.Evidence["created"] = since.UTC().Format(time.RFC3339)
 	}
 	if s.Err(doctor.Events) == nil {
 		if e, first := failing(s, svc); !first.IsZero() && s.Time.Sub(first) >= overdue {
-			why, since = "the controller has said for "+round(s.Time.Sub(first))+": "+ccm.Quote(e.Message), first
-			do = "Have it answered now: lbremedy run " + name(svc) + "."
-			evidence["event"], evidence["first"] = e.Reason, first.UTC().Format(time.RFC3339)
+			since = first
+			f.Text = text.And("The controller has reported for %s: %s.", round(s.Time.Sub(first)), ccm.Quote(e.Message))
+			f.Do = say.F("Handle the failure now: lbremedy run %s.", name(svc))
+			f.Evidence["event"], f.Evidence["first"] = e.Reason, first.UTC().Format(time.RFC3339)
 		}
 	}
-	if why == "" {
+	if len(f.Text) == 0 {
 		return
 	}
 	if err := s.Err(doctor.Failures); err != nil {
-		r.Unknown(about(svc), fmt.Errorf("whether its failure has come through: %w", err))
+		r.Unknown(about(svc), fmt.Errorf("whether its failure has reached lbremedy: %w", err))
 		return
 	}
-	if known(s, svc, since) != unheardOf {
-		return
+	if known(s, svc, since) == unheardOf {
+		r.Add(f)
 	}
-	r.Add(doctor.Finding{
-		Severity: doctor.Critical, About: about(svc), Key: "missed", Evidence: evidence,
-		Text: say.F("The Service fails and lbremedy has no case of it, since no failure of it has come through: %s.", strings.TrimSuffix(why, ".")),
-		Do:   say.Literal(do),
-	})
 }
 
-// swallowed reports a Service with so many Events in the last hour that the controller's
-// filter had to drop further ones.
+// swallowed reports a Service with so many Events in the last hour that the controller's filter
+// dropped further ones.
 func swallowed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	written := map[string][]time.Time{} // by component
 	for _, e := range s.Events[svc.UID] {
@@ -244,14 +235,16 @@ func swallowed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		r.Add(doctor.Finding{
 			Severity: doctor.Warning, About: about(svc), Key: "events/" + component,
 			Evidence: map[string]string{"events": fmt.Sprint(n), "newest": newest},
-			Text:     say.F("%s has written %s about the Service in the last hour: beyond %d its filter lets one through in five minutes, so that failures go unheard.", component, ccm.Count(n, "Event"), burst),
-			Do:       say.F("Find out what changes the Service or its endpoints so often, or why its syncs fail: kubectl -n %s describe service %s.", svc.Namespace, svc.Name),
+			Text: say.F("%s has written %s about the Service in the last hour.", component, say.Count(n, "Event")).
+				And("After %d Events, its filter lets only one through every five minutes, so failures go unnoticed.", burst),
+			Do: say.F("Find out what changes the Service or its endpoints so often, or why its syncs fail: kubectl -n %s describe service %s.",
+				svc.Namespace, svc.Name),
 		})
 	}
 }
 
-// occurrences returns when what an Event counts happened. Only the first and the last
-// time are known: the others are taken to lie evenly between.
+// occurrences returns the times at which the occurrences of an Event happened. Only the first and
+// the last are known: the others are assumed to be evenly distributed between them.
 func occurrences(e doctor.Event) []time.Time {
 	list := []time.Time{e.Last}
 	apart := time.Duration(0)
@@ -264,8 +257,8 @@ func occurrences(e doctor.Event) []time.Time {
 	return list
 }
 
-// emptied returns when the filter that let Events through at these times, in order, last
-// had none left to give; zero if it never had none.
+// emptied returns when the filter, which let Events through at these times in order, was last
+// exhausted, or the zero time if it never was.
 func emptied(times []time.Time) time.Time {
 	var last time.Time
 	left := float64(burst)

@@ -29,7 +29,7 @@ var staleGroups = &doctor.Check{
 	Find:  findStaleGroups,
 }
 
-// settling is how long the controller may take to update backends.
+// settling is the time that the controller may take to update backends.
 const settling = 2 * time.Minute
 
 func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
@@ -39,7 +39,7 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 	}
 	for _, svc := range s.OfType() {
 		if !ccm.Synced(svc) || s.Time.Sub(s.Moved[name(svc)]) < settling || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
-			continue // the first sync makes the groups; and what has just changed is on its way
+			continue // the first sync creates the groups, and a recent change is still being synced
 		}
 		b, err := s.Balancer(svc)
 		switch {
@@ -47,7 +47,7 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 			r.Unknown(about(svc), err)
 			continue
 		case b == nil:
-			continue // that it is gone is a finding of its own
+			continue // another check reports that it is gone
 		}
 		for _, port := range svc.Spec.Ports {
 			mode, g, err := groupOf(s, svc, b, port)
@@ -63,10 +63,9 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// groupOf returns the group of a port and what the controller takes for its backends. An
-// environment variable of the controller's can have Pods for backends on any network, or
-// not have them on Terway (pkg/controller/helper/service_utils.go): then the name of the
-// group that is there shows it.
+// groupOf returns the group of a port and the kind of its backends. An environment variable of the
+// controller can make Pods the backends on any network, or nodes on Terway
+// (pkg/controller/helper/service_utils.go): then the name of the existing group shows it.
 func groupOf(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, port corev1.ServicePort) (ccm.BackendMode, *doctor.Group, error) {
 	mode := s.Mode(svc)
 	g, err := s.GroupAs(svc, b, port, mode)
@@ -98,7 +97,7 @@ type grouping struct {
 	nodes map[string]*corev1.Node
 }
 
-// stale reports how the group of a port differs from what it should hold.
+// stale reports how the group of a port differs from what it should contain.
 func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 	want, moved := p.want()
 	have := map[string]bool{}
@@ -125,28 +124,27 @@ func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 	f := doctor.Finding{
 		Severity: doctor.Warning, About: about(p.svc), Key: fmt.Sprint(p.port.Protocol, ":", p.port.Port),
 		Evidence: map[string]string{"load balancer": p.b.ID, "wanted": fmt.Sprint(len(want)), "there": fmt.Sprint(len(have))},
+		Do: say.F("Check the controller's log for why it does not update them: %s. If the log says nothing, trigger a resync: %s.",
+			remedy.LogQuery(name(p.svc)), ccm.WakeCommand(p.svc)),
 	}
 	if g != nil {
 		f.Evidence["group"] = g.ID
 	}
-	var parts []string
 	if len(missing) > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s missing (%s)", ccm.Count(len(missing), "backend"), ccm.Are(len(missing)), remedy.List(missing, 3)))
+		f.Text = f.Text.And("Port %d of the Service lacks %s on %s: %s.", p.port.Port, say.Count(len(missing), "backend"), p.b.ID, say.List(missing, 3))
 	}
 	if len(extra) > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s there that should not be (%s)", ccm.Count(len(extra), "backend"), ccm.Are(len(extra)), remedy.List(extra, 3)))
+		f.Text = f.Text.And("Port %d of the Service has %s on %s that should not be there: %s.", p.port.Port, say.Count(len(extra), "backend"), p.b.ID, say.List(extra, 3))
 	}
 	if len(want) > 0 && len(missing) == len(want) && len(p.s.Ready(p.svc, p.port)) > 0 {
 		f.Severity = doctor.Critical // no traffic gets through
 	}
-	f.Text = say.F("Behind port %d of the Service on %s: %s.", p.port.Port, p.b.ID, strings.Join(parts, ", and "))
-	f.Do = say.F("Look why the controller does not bring them up to date: %s. If it says nothing, wake it: %s.", remedy.LogQuery(name(p.svc)), ccm.WakeCommand(p.svc))
 	r.Add(f)
 }
 
-// want returns the backends that a port is to have, Pods by their address and nodes as
-// key has them, and the nodes that came or changed just now, of which either may be. With
-// the policy Cluster all nodes are added, whether there is a ready Pod or not
+// want returns the backends that a port should have, Pods by their address and nodes by the name
+// that key returns, and the nodes that came or changed just now, which may be backends or not. With
+// the policy Cluster the controller adds all nodes, whether there is a ready Pod or not
 // (clbv1/vgroups.go, nlbv2/server_groups.go).
 func (p grouping) want() (want, moved map[string]bool) {
 	ready := p.s.Ready(p.svc, p.port)
@@ -170,7 +168,7 @@ func (p grouping) want() (want, moved map[string]bool) {
 	for _, node := range p.nodes {
 		key := p.node(node)
 		if key == "" {
-			continue // no load balancer knows it; what that fails is a class of its own
+			continue // no load balancer knows it, and the failure that follows has a class of its own
 		}
 		why, _ := ccm.ExclusionOf(node, p.svc)
 		if why == ccm.Serves && (p.mode == ccm.ClusterMode || with[node.Name]) {
@@ -181,8 +179,8 @@ func (p grouping) want() (want, moved map[string]bool) {
 	return want, moved
 }
 
-// moving reports whether a node came, became ready or unready or was tainted so little
-// ago that backends may not show it yet.
+// moving reports whether a node came, became ready or unready or was tainted so recently that
+// backends may not reflect it yet.
 func moving(node *corev1.Node, now time.Time) bool {
 	last := node.CreationTimestamp.Time
 	for _, c := range node.Status.Conditions {
@@ -205,8 +203,8 @@ func (p grouping) byIP() bool {
 	return p.b.NLB != nil && strings.EqualFold(kind, "ip")
 }
 
-// node returns what a node is called as a backend: by the ID of its server, which ends
-// its provider ID ("cn-hangzhou.i-1"), or by its address.
+// node returns the name of a node as a backend: the ID of its server, which ends its provider ID
+// ("cn-hangzhou.i-1"), or its address.
 func (p grouping) node(node *corev1.Node) string {
 	if !p.byIP() {
 		return server(node)
@@ -224,7 +222,7 @@ func server(node *corev1.Node) string {
 	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, ".")+1:]
 }
 
-// key returns what a backend is called among those that are wanted.
+// key returns the name of a backend as in want.
 func (p grouping) key(e cloud.Backend) string {
 	if e.Type != "ecs" || p.mode == ccm.PodMode {
 		return cmp.Or(e.IP, e.ID)
@@ -232,9 +230,9 @@ func (p grouping) key(e cloud.Backend) string {
 	return e.ID
 }
 
-// ours reports whether the controller added a backend for the Service: what has another
-// description is a person's or another cluster's, and left alone (clbv1/vgroups.go). Of
-// NLBs, and in older answers, the description is not known.
+// ours reports whether the controller added a backend for the Service. It leaves backends with
+// another description alone: they belong to a person or another cluster (clbv1/vgroups.go). NLBs
+// and older answers have no description.
 func (p grouping) ours(e cloud.Backend) bool {
 	if e.Description == "" {
 		return ccm.AdoptedGroup(p.svc, p.port) == ""
