@@ -193,7 +193,8 @@ func (l *annotationLook) version(short string, known ccm.KnownKey) bool {
 	evidence := map[string]string{"CCM": v.String()}
 	if v.Before(span.From) {
 		evidence["needs"] = span.From.String()
-		l.add(doctor.Warning, short, say.F("The annotation %s has no effect: CCM %s does not know it. It needs %s or newer.", short, v, span.From),
+		l.add(doctor.Warning, short,
+			say.F("The annotation %s has no effect: CCM %s does not know it. It needs %s or newer.", short, v, span.From),
 			say.F("Upgrade the controller to %s or newer, or remove the annotation.", span.From), evidence)
 		return false
 	}
@@ -202,7 +203,8 @@ func (l *annotationLook) version(short string, known ccm.KnownKey) bool {
 	if short == "slb-network-type" {
 		do = say.F("Set %snetwork-type instead.", ccm.Prefix)
 	}
-	l.add(doctor.Warning, short, say.F("The annotation %s has no effect: CCM %s no longer reads it. Support for it ended with %s.", short, v, span.Until), do, evidence)
+	l.add(doctor.Warning, short,
+		say.F("The annotation %s has no effect: CCM %s no longer reads it. Support for it ended with %s.", short, v, span.Until), do, evidence)
 	return false
 }
 
@@ -223,7 +225,8 @@ func (l *annotationLook) missing() {
 		return
 	}
 	if v.Before(ccm.FirstNLB()) {
-		l.add(doctor.Critical, "loadBalancerClass", say.F("No controller serves the Service: CCM %s does not support NLBs, which need %s or newer.", v, ccm.FirstNLB()),
+		l.add(doctor.Critical, "loadBalancerClass",
+			say.F("No controller serves the Service: CCM %s does not support NLBs, which need %s or newer.", v, ccm.FirstNLB()),
 			say.F("Upgrade the controller to %s or newer, or recreate the Service without the loadBalancerClass.", ccm.FirstNLB()),
 			map[string]string{"CCM": v.String()})
 		return

@@ -202,8 +202,8 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 		Evidence: map[string]string{"load balancer": b.ID, "charge type": b.CLB.ChargeType, "pays": b.CLB.PayType}}
 	f.Do = say.F("Bill the CLB by LCU, with CCM %s or newer: %s.", chooses, ccm.SetCommand(svc, chargeType, byLCU))
 	if id, _ := ccm.Annotation(svc, "id"); id != "" || !b.ByController() {
-		f.Do = say.F("Ask those who use the CLB, then bill it by LCU: aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s.",
-			s.Region, b.ID, byLCU)
+		command := fmt.Sprintf("aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s", s.Region, b.ID, byLCU)
+		f.Do = say.F("Ask those who use the CLB, then bill it by LCU: %s.", command)
 	}
 	f.Do = f.Do.And("This interrupts its traffic for 10 to 30 seconds and cannot be undone.")
 	if s.Mode(svc) == ccm.PodMode {
@@ -216,7 +216,8 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 	}
 	v := s.Controller.Version
 	f.Evidence["CCM"] = v.String()
-	f.Text = say.F("The CLB %s is a shared-resource instance. This kind is no longer sold and takes no network interfaces: backend-type eni would fail (eni-unsupported).", b.ID)
+	f.Text = say.F("The CLB %s is a shared-resource instance, which is no longer sold and takes no network interfaces.", b.ID).
+		And("With backend-type eni the sync would fail (eni-unsupported).")
 	if v != (ccm.Version{}) && v.Before(chooses) {
 		f.Severity = doctor.Warning
 		f.Text = f.Text.And("CCM %s could not create a CLB for the Service again (shared-instance-discontinued).", v)

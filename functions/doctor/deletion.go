@@ -46,7 +46,8 @@ func findDeletion(s *doctor.Snapshot, r *doctor.Report) {
 				Text: say.F("The controller creates a load balancer for the Service, and deletes it when the Service is deleted or changes its type."),
 				Do:   say.F("To keep the load balancer then, set the annotation %s. It needs CCM %s or newer.", preserve, preserves)}
 			if keep, _ := ccm.Annotation(svc, preserve); keep != "" {
-				f.Text = say.F("The controller creates a load balancer for the Service, and keeps it when the Service is deleted or changes its type: the annotation %s is set.", preserve)
+				f.Text = say.F("The controller creates a load balancer for the Service.").
+					And("It keeps it when the Service is deleted or changes its type: the annotation %s is set.", preserve)
 				f.Do = say.F("Make sure that the controller is %s or newer: older releases ignore the annotation.", preserves)
 			}
 			r.Add(f)
@@ -104,9 +105,11 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 		case err != nil:
 			r.Unknown(about, fmt.Errorf("whether the controller knows the annotation %s: %w", preserve, err))
 		case v.Before(preserves):
-			r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "preserve", Evidence: map[string]string{"load balancer": b.ID, "CCM": v.String()},
-				Text: say.F("The annotation %s asks to keep the load balancer %s, but CCM %s ignores it and deletes the load balancer with the Service.", preserve, b.ID, v),
-				Do:   say.F("Upgrade the controller to %s or newer before you delete the Service.", preserves)})
+			r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "preserve",
+				Evidence: map[string]string{"load balancer": b.ID, "CCM": v.String()},
+				Text: say.F("The annotation %s asks to keep the load balancer %s.", preserve, b.ID).
+					And("CCM %s ignores the annotation and deletes the load balancer with the Service.", v),
+				Do: say.F("Upgrade the controller to %s or newer before you delete the Service.", preserves)})
 		default:
 			r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: evidence,
 				Text: say.F("The load balancer %s is kept when the Service is deleted: the annotation %s is set.", b.ID, preserve),
@@ -116,8 +119,9 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 	}
 	keep := ccm.SetCommand(svc, preserve, "true")
 	r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: evidence,
-		Text: say.F("The controller created the load balancer %s. It deletes it when the Service is deleted or changes its type, and the address %s is lost.", b.ID, b.Address),
-		Do:   say.F("To keep the load balancer then, with CCM %s or newer: %s.", preserves, keep)})
+		Text: say.F("The controller created the load balancer %s and deletes it when the Service is deleted or changes its type.", b.ID).
+			And("The address %s is then lost.", b.Address),
+		Do: say.F("To keep the load balancer then, with CCM %s or newer: %s.", preserves, keep)})
 	if err := cmp.Or(s.Err(doctor.Listeners), b.Err(doctor.Listeners)); err != nil {
 		r.Unknown(about, err)
 		return

@@ -38,7 +38,8 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 		if drains(svc) || syncs < often {
 			continue
 		}
-		if err := s.Err(doctor.Detail); err != nil && svc.Annotations[ccm.BackendType] != "eni" && svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		local := svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+		if err := s.Err(doctor.Detail); err != nil && svc.Annotations[ccm.BackendType] != "eni" && !local {
 			r.Unknown(about(svc), fmt.Errorf("whether a change of its Pods changes its backends: %w", err))
 			continue
 		}
@@ -65,7 +66,7 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 		listeners := strings.Join(cut, ", ")
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about(svc), Do: do,
 			Evidence: map[string]string{"load balancer": b.ID, "syncs an hour": fmt.Sprintf("%.1f", syncs), "listeners": listeners},
-			Text: say.F("The backends of the Service change often: according to its Events, the controller made at least %d syncs per hour that followed no change of the Service.", often).
+			Text: say.F("The backends of the Service change often: its Events show at least %d syncs per hour without a change of the Service.", often).
 				And("Connection draining is off for %s of %s, so connections to a removed backend are cut.", listeners, b.ID)})
 	}
 }

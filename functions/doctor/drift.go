@@ -51,11 +51,13 @@ func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 			return d.Keep == chargeType && b.CLB != nil && b.CLB.ChargeType == byLCU
 		})
 		if len(fails) > 0 {
-			add(doctor.Warning, "fails", say.F("The next full sync of the Service fails, because it cannot change these settings of %s: %s.", b.ID, clauses(fails)),
+			add(doctor.Warning, "fails",
+				say.F("The next full sync of the Service fails, because it cannot change these settings of %s: %s.", b.ID, clauses(fails)),
 				keep(svc, fails).And("To change them, recreate the Service."))
 		}
 		if len(settings) > 0 {
-			add(doctor.Warning, "", say.F("The next full sync of the Service changes settings of %s that differ from the annotations: %s.", b.ID, clauses(settings)),
+			add(doctor.Warning, "",
+				say.F("The next full sync of the Service changes settings of %s that differ from the annotations: %s.", b.ID, clauses(settings)),
 				keep(svc, settings).Then(putBack(svc)))
 		}
 		if !ccm.OwnsListeners(svc) {
@@ -67,11 +69,13 @@ func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		down, ports := split(listenerDrift(s, svc, b), func(d ccm.Difference) bool { return d.Down })
 		if len(down) > 0 {
-			add(doctor.Critical, "down", say.F("Ports of the Service take no traffic on %s until the next full sync: %s.", b.ID, clauses(down)),
+			add(doctor.Critical, "down",
+				say.F("Ports of the Service take no traffic on %s until the next full sync: %s.", b.ID, clauses(down)),
 				say.F("Trigger a resync to fix them now: %s.", ccm.WakeCommand(svc)))
 		}
 		if len(ports) > 0 {
-			add(doctor.Warning, "listeners", say.F("The next full sync of the Service changes listeners of %s that differ from the annotations: %s.", b.ID, clauses(ports)),
+			add(doctor.Warning, "listeners",
+				say.F("The next full sync of the Service changes listeners of %s that differ from the annotations: %s.", b.ID, clauses(ports)),
 				keep(svc, ports).Then(putBack(svc)))
 		}
 	}

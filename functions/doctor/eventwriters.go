@@ -163,10 +163,13 @@ func guarded(s *doctor.Snapshot, r *doctor.Report) {
 	f := doctor.Finding{Severity: doctor.Info, About: s.OfCluster(), Key: "policy"}
 	switch {
 	case len(s.Guard.Actions) == 0:
-		f.Text = say.F("The admission policy %s is not in force: anyone who can create Events in a namespace can write them in the controller's name.", doctor.GuardPolicy)
-		f.Do = say.F("Set rbac.eventWriters of the chart to Warn. When the warnings name only the controller, set it to Deny (infra/cluster/README.md; Kubernetes 1.30 or newer).")
+		f.Text = say.F("The admission policy %s is not in force.", doctor.GuardPolicy).
+			And("Anyone who can create Events in a namespace can write them in the controller's name.")
+		f.Do = say.F("Set rbac.eventWriters of the chart to Warn. When the warnings name only the controller, set it to Deny.").
+			And("See infra/cluster/README.md. This needs Kubernetes 1.30 or newer.")
 	case !slices.Contains(s.Guard.Actions, "Deny"):
-		f.Text = say.F("The admission policy %s does not refuse Events in the controller's name from others: its mode is %s.", doctor.GuardPolicy, strings.Join(s.Guard.Actions, ", "))
+		f.Text = say.F("The admission policy %s lets others write Events in the controller's name: its mode is %s.",
+			doctor.GuardPolicy, strings.Join(s.Guard.Actions, ", "))
 		f.Do = say.F("When the API server's audit log names only the controller, set rbac.eventWriters of the chart to Deny.")
 	case s.Guard.Limited:
 		f.Text = say.F("The admission policy %s is in force for some objects or namespaces only.", doctor.GuardPolicy)

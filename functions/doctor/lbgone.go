@@ -97,7 +97,8 @@ func (g *goneLook) apiServer() {
 	if g.Answers() {
 		// The list may be limited by resource, or this runs on a master.
 		f.Severity = doctor.Warning
-		f.Text = f.Text.And("But the API server still answers here: either permissions hide the load balancer, or it is gone and there is another way to the API server.")
+		f.Text = f.Text.And("But the API server still answers here.").
+			And("Either permissions hide the load balancer, or it is gone and there is another way to the API server.")
 		f.Do = f.Do.And("If permissions hide it, allow the doctor to list it. If it is gone, only a new cluster restores it.").
 			And("Before you create one, ask Alibaba Cloud, and save what runs in this cluster while the API server answers.")
 	} else {
@@ -187,7 +188,8 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 		f.Text = say.F("The annotation id names the load balancer %s, which does not exist in the region.", ccm.Quote(id))
 		if address == "" {
 			f.Text = f.Text.And("The Service never gets an address.")
-			f.Do = say.F("Name an existing load balancer: %s. Or remove the annotation, and the controller creates one: %s.", set(svc, "id"), ccm.RemoveCommand(svc, "id"))
+			f.Do = say.F("Name an existing load balancer: %s.", set(svc, "id")).
+				And("Or remove the annotation, and the controller creates one: %s.", ccm.RemoveCommand(svc, "id"))
 		} else {
 			f.Text = f.Text.And("Nobody answers at the Service's address %s.", address)
 			f.Do = say.F("Delete the Service and create it again, with or without the annotation of an existing load balancer: its address changes.").
@@ -206,7 +208,8 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 		f.Text = f.Text.And("Nobody answers at %s.", address)
 	}
 	f.Text = f.Text.And("The controller does not create another one while the Service stays as it is.")
-	f.Do = f.Do.And("To make the controller create a new load balancer, with a new address, %s. Or delete the Service and create it again.", step.RecreateByHand(svc)).
+	f.Do = f.Do.And("To make the controller create a new load balancer, with a new address, %s.", step.RecreateByHand(svc)).
+		And("Or delete the Service and create it again.").
 		And("A controller that still remembers the token of the previous creation may need a restart.")
 	if name(svc) == ingress {
 		f.Key = "ingress"

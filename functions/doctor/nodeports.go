@@ -104,7 +104,8 @@ func unread(r *doctor.Report, svc *corev1.Service, known names) {
 		Evidence: map[string]string{"type": string(svc.Spec.Type), "annotations": strings.Join(found, ", ")},
 		Text: say.F("The Service is of type NodePort, but has %s for a load balancer: %s.", say.Count(len(found), "annotation"), say.List(found, shown)).
 			And("They have no effect: only Services of type LoadBalancer get listeners."),
-		Do: say.F(`If the Service should have a load balancer: kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'.`, svc.Namespace, svc.Name).
+		Do: say.F(`If the Service should have a load balancer: kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'.`,
+			svc.Namespace, svc.Name).
 			And("If not: kubectl -n %s annotate service %s %s.", svc.Namespace, svc.Name, strings.Join(keys, " "))})
 }
 
@@ -168,13 +169,13 @@ func localNodes(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, nodes
 	if len(empty) == 0 {
 		return
 	}
+	clusterPolicy := fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"externalTrafficPolicy":"Cluster"}}'`, svc.Namespace, svc.Name)
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "local",
 		Evidence: map[string]string{"nodes": fmt.Sprint(len(nodes)), "without a Pod": strings.Join(empty, ", ")},
 		Text: say.F("The Service has externalTrafficPolicy: Local. Nodes without one of its ready Pods drop traffic to its node ports (%d of %s): %s.",
 			len(empty), say.Count(len(nodes), "node"), say.List(empty, shown)),
 		Do: say.F("Send clients only to nodes with a Pod, or run a Pod on every node with a DaemonSet.").
-			And(`Or let every node forward the traffic, which loses the source address: kubectl -n %s patch service %s --type=merge -p '{"spec":{"externalTrafficPolicy":"Cluster"}}'.`,
-				svc.Namespace, svc.Name)})
+			And("Or let every node forward the traffic, which loses the source address: %s.", clusterPolicy)})
 }
 
 // forwards reports whether kube-proxy runs on the node: the node is a server and ready.

@@ -183,7 +183,8 @@ func (w weighing) rule(port int32) say.Text {
 	case !w.weighted():
 		return say.F("In Local mode the nodes behind port %d get traffic whatever their weights are (scheduler %s).", port, w.scheduler)
 	case w.shared:
-		return say.F("In Local mode the nodes behind port %d get traffic by their share of the annotation weight, which is %d (scheduler %s).", port, w.own, w.scheduler)
+		return say.F("In Local mode the nodes behind port %d get traffic by their share of the annotation weight, which is %d (scheduler %s).",
+			port, w.own, w.scheduler)
 	}
 	return say.F("In Local mode the nodes behind port %d get traffic by weight (scheduler %s).", port, w.scheduler)
 }

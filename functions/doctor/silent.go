@@ -30,17 +30,17 @@ var silent = &doctor.Check{
 }
 
 const (
-	// overdue is how long a sync in full may lag behind a change.
+	// overdue is the time that a full sync may take after a change.
 	overdue = 10 * time.Minute
-	// burst is how many Events about one Service the controller writes before its
-	// filter lets only one through in five minutes (client-go, tools/record).
+	// burst is how many Events about one Service the controller writes before its filter lets only
+	// one through every five minutes (client-go, tools/record).
 	burst = 25
-	// refill is how long that filter then takes to let another one through.
+	// refill is the time until that filter lets another one through.
 	refill = 5 * time.Minute
-	// eventsKept is how long the API server keeps Events if nobody has told it otherwise.
+	// eventsKept is how long the API server keeps Events by default.
 	eventsKept = time.Hour
-	// counted is how many of the Events that one object counts are looked at: at one in
-	// five minutes, those of more than a day.
+	// counted is how many occurrences of one Event are considered: at one every five minutes, those
+	// of more than a day.
 	counted = 500
 )
 
@@ -100,7 +100,7 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 		text = text.And("Its newest Event says: %s.", ccm.Quote(e.Message))
 		evidence["event"] = e.Reason
 	} else {
-		text = text.And("No Event of the controller reports success or failure.")
+		text = text.And("No Event since then says why.")
 	}
 	if known(s, svc, changed) == unheardOf {
 		text = text.And("No failure of the Service has reached lbremedy since then.")
@@ -116,7 +116,7 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 type knowledge int
 
 const (
-	noStream  knowledge = iota // none is named, or it can't be read
+	noStream  knowledge = iota // none is configured, or it cannot be read
 	heardOf                    // it keeps one
 	unheardOf                  // it keeps none
 )
@@ -158,7 +158,8 @@ const retried = 15 * time.Minute
 func failing(s *doctor.Snapshot, svc *corev1.Service) (newest doctor.Event, since time.Time) {
 	worked := s.Marks[svc.UID].Synced
 	for _, e := range s.Events[svc.UID] {
-		if e.Reason == "EnsuredLoadBalancer" && e.Last.After(worked) && !e.Last.After(s.Time.Add(skew)) { // one from the future is not the controller's
+		// An Event from the future is not the controller's.
+		if e.Reason == "EnsuredLoadBalancer" && e.Last.After(worked) && !e.Last.After(s.Time.Add(skew)) {
 			worked = e.Last
 		}
 	}

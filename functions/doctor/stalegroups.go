@@ -134,7 +134,8 @@ func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 		f.Text = f.Text.And("Port %d of the Service lacks %s on %s: %s.", p.port.Port, say.Count(len(missing), "backend"), p.b.ID, say.List(missing, 3))
 	}
 	if len(extra) > 0 {
-		f.Text = f.Text.And("Port %d of the Service has %s on %s that should not be there: %s.", p.port.Port, say.Count(len(extra), "backend"), p.b.ID, say.List(extra, 3))
+		f.Text = f.Text.And("Port %d of the Service has %s on %s that should not be there: %s.",
+			p.port.Port, say.Count(len(extra), "backend"), p.b.ID, say.List(extra, 3))
 	}
 	if len(want) > 0 && len(missing) == len(want) && len(p.s.Ready(p.svc, p.port)) > 0 {
 		f.Severity = doctor.Critical // no traffic gets through
