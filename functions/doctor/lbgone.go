@@ -44,7 +44,7 @@ func findLBGone(s *doctor.Snapshot, r *doctor.Report) {
 	}
 	for _, svc := range s.OfType() {
 		if doctor.NamedBy(svc) == "" && !ccm.Synced(svc) {
-			continue // it has none yet
+			continue // it has no load balancer yet
 		}
 		switch b, err := s.Balancer(svc); {
 		case err != nil:

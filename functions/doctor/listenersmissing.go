@@ -48,7 +48,7 @@ type standing struct {
 	key, trace, group string
 	port              int
 	first, last       int  // of a range of ports, which an NLB's listener may take
-	redirects         bool // HTTP to HTTPS, so that it needs no group
+	redirects         bool // HTTP to HTTPS: it needs no group
 	stopped           bool
 }
 

@@ -195,7 +195,7 @@ func (w weighing) way() say.Text {
 	case w.scheduler == "rr":
 		return say.F("Use a scheduler that considers the weights: %s.", ccm.SetCommand(w.svc, "scheduler", "wrr"))
 	case !w.weighted():
-		return nil // it goes by the clients' addresses, which a person chose
+		return nil // a person chose to distribute by the clients' addresses
 	case w.shared:
 		return say.F("Set a weight that is at least the number of Pods: %s.", ccm.SetCommand(w.svc, "weight", strconv.Itoa(min(w.all, 100))))
 	case w.v.Before(ccm.WeighsPods()):

@@ -25,10 +25,10 @@ var permissions = &doctor.Check{
 	Find:  findPermissions,
 }
 
-// Why permissions can't be told.
+// Why permissions are unknown.
 var (
-	errAccessKey = errors.New("the controller signs with an access key of its own, whose permissions can't be read from here")
-	errNoRole    = errors.New("the cluster names no RAM role of its masters, under which the controller would run")
+	errAccessKey = errors.New("the controller signs with its own access key, whose permissions cannot be read from here")
+	errNoRole    = errors.New("the cluster names no RAM role of its masters, which the controller would use")
 )
 
 func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
