@@ -80,7 +80,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			Ask: say.F("Check whether another Service still uses %s.", id).
 				And("If none does, remove its tags %s and %s: %s.", ccm.NameTag, ccm.ClusterTag, c.UntagCommand(id, ccm.NameTag, ccm.ClusterTag)).
 				And("The controller then reuses it like one that a person created, and no longer deletes it with any Service.").
-				And("Otherwise name another load balancer and recreate the Service: its address changes."),
+				And("If another Service uses it, name another load balancer and recreate this Service: its address changes."),
 		}, nil
 	case s.Owner == ccm.Own:
 		finding = finding.And("The Service has the address %s, which belongs to its own load balancer. %s", address, s.Evidence)
