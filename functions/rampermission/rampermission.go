@@ -176,8 +176,8 @@ func nothingMissing(c *remedy.Case, g gap, v ccm.Version) remedy.Plan {
 	settled := g.changed.Add(settle)
 	if !g.changed.IsZero() && c.Event.Last.Before(settled) {
 		return remedy.Plan{
-			Finding: say.F("The RAM role %s has allowed all that CCM %s needs since %s.", g.role, v, g.changed.UTC().Format(time.RFC3339)).
-				And("The controller has not retried since."),
+			Finding: say.F("Since %s, the RAM role %s has allowed all that CCM %s needs.", g.changed.UTC().Format(time.RFC3339), g.role, v).
+				And("The controller has not retried since then."),
 			Cause: g.role,
 			Steps: []remedy.Step{step.Touch{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}},
 		}
@@ -188,7 +188,7 @@ func nothingMissing(c *remedy.Case, g gap, v ccm.Version) remedy.Plan {
 	}
 	if g.told != "" {
 		plan.Finding = plan.Finding.Then(g.hearsay(v))
-		plan.Ask = say.F("Check whether the controller was refused %s, in its log: %s.", g.told, c.LogQuery()).
+		plan.Ask = say.F("Check the controller's log for a refusal of %s: %s.", g.told, c.LogQuery()).
 			And("Allow it only if the log says so and the controller needs it here.")
 		return plan
 	}
