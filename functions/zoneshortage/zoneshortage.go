@@ -84,7 +84,7 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	slave, _ := ccm.Annotation(c.Service, slaveZone)
 	p := remedy.Plan{Cause: strings.Trim(master+","+slave, ",")}
 	if master == "" && slave == "" {
-		p.Finding = say.F("The Service names no zones.")
+		p.Finding = say.F("The Service names no zones, and Alibaba Cloud chose them.")
 	}
 	if master != "" {
 		p.Finding = p.Finding.And("The Service asks for the primary zone %s.", ccm.Quote(master))
@@ -92,7 +92,7 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if slave != "" {
 		p.Finding = p.Finding.And("The Service asks for the standby zone %s.", ccm.Quote(slave))
 	}
-	p.Finding = p.Finding.And("Alibaba Cloud has no capacity for its CLB (%s, %s) in the chosen zones: the message is %s.", kind, version, c.Said())
+	p.Finding = p.Finding.And("The zones have no capacity for its CLB (%s, %s): the message is %s.", kind, version, c.Said())
 	others := slices.DeleteFunc(pairs, func(z cloud.ZonePair) bool { return z.Zone == master && (z.SlaveZone == slave || slave == "") })
 	if len(others) < len(pairs) {
 		p.Finding = p.Finding.And("The list of zones with stock still contains them. The shortage may concern one specification only, or may have just ended.")
@@ -148,7 +148,7 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 		}
 	}
 	if len(pairs) == 0 {
-		p.Finding = p.Finding.And("The cluster has no vSwitch with free addresses in another zone. Its own vSwitches: %s.", vpc.DescribeOwn())
+		p.Finding = p.Finding.And("The cluster has no vSwitch with enough free addresses in another zone. Its own vSwitches: %s.", vpc.DescribeOwn())
 		p.Ask = say.F("Add a vSwitch in another zone to the VPC and to the cluster, and name it in the annotation zone-maps.").
 			And("Or wait until Alibaba Cloud has capacity again.")
 		return p, nil
