@@ -18,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy moves a Service that has no load balancer yet to a vSwitch with free addresses.
+// Remedy moves a Service that has no load balancer yet to a vSwitch with enough free addresses.
 var Remedy = &remedy.Remedy{
 	Class: "vswitch-ip-exhausted",
 	Doc:   doc,
@@ -83,10 +83,10 @@ func diagnoseCLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 		return remedy.Plan{
 			Finding: say.F("The vSwitch is full, and the annotation ip asks for the address %s, which lies in one vSwitch.", ccm.Quote(ip)),
 			Ask: say.F("Free that address. Or let the cloud choose an address: %s.", ccm.RemoveCommand(c.Service, "ip")).
-				And("Or name a vSwitch with free addresses and an address in it: %s, and %s.", set, ccm.SetCommand(c.Service, "ip", "ADDRESS")),
+				And("Or name a vSwitch with enough free addresses, and an address in it: %s, and %s.", set, ccm.SetCommand(c.Service, "ip", "ADDRESS")),
 		}
 	}
-	full := say.F("The Service names no vSwitch, and not all of the cluster's own vSwitches have free addresses: %s.", vpc.DescribeOwn())
+	full := say.F("The Service names no vSwitch, and not all of the cluster's own vSwitches have enough free addresses: %s.", vpc.DescribeOwn())
 	cause, zone := vpc.OwnIDs(), ""
 	id, _ := ccm.Annotation(c.Service, vswitchID)
 	if id != "" { // an empty annotation names no vSwitch
@@ -156,7 +156,7 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	}
 	if len(claims) == 0 {
 		return remedy.Plan{
-			Finding: say.F("According to the cloud's own figures, which may lag, every vSwitch of the zone map %s has free addresses.", ccm.Quote(value)),
+			Finding: say.F("According to the cloud's own figures, which may lag, every vSwitch of the zone map %s has enough free addresses.", ccm.Quote(value)),
 			Wait:    lag,
 		}
 	}
