@@ -1,4 +1,4 @@
-// Package accountgate asks to open what keeps the account from buying or changing load balancers.
+// Package accountgate asks to resolve what keeps the account from buying or changing load balancers.
 package accountgate
 
 import (

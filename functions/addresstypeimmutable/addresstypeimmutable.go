@@ -1,4 +1,4 @@
-// Package addresstypeimmutable remedies Services that ask for another kind of address than their load balancer has.
+// Package addresstypeimmutable remedies Services that ask for an address type that their load balancer does not have.
 package addresstypeimmutable
 
 import (

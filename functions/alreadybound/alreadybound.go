@@ -1,4 +1,4 @@
-// Package alreadybound remedies Services that name another load balancer than the one they have.
+// Package alreadybound remedies Services that name a load balancer other than the one they have.
 package alreadybound
 
 import (

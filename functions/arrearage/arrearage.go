@@ -1,4 +1,4 @@
-// Package arrearage asks to pay what is overdue: till then Alibaba Cloud makes and changes no load balancer.
+// Package arrearage asks to pay overdue bills: until then Alibaba Cloud creates and changes no load balancer.
 package arrearage
 
 import (

@@ -1,4 +1,4 @@
-// Package attributeimmutable remedies Services that ask for what is chosen once, when a load balancer is made.
+// Package attributeimmutable remedies Services that ask to change what is set when a load balancer is created.
 package attributeimmutable
 
 import (
@@ -79,7 +79,7 @@ func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	}, nil
 }
 
-// An attribute is what an annotation asks for and what the load balancer has.
+// An attribute is a value that an annotation asks for, beside that of the load balancer.
 type attribute struct {
 	name    string   // short, of the annotation
 	what    say.Text // for people

@@ -1,4 +1,4 @@
-// Package busy waits while a load balancer is being changed, and asks when that does not end.
+// Package busy waits while a load balancer is being changed, and asks if that takes too long.
 package busy
 
 import (

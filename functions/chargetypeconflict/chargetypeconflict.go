@@ -1,4 +1,4 @@
-// Package chargetypeconflict remedies Services that ask a CLB which pays by LCU to pay by spec.
+// Package chargetypeconflict remedies Services that ask for billing by spec on a CLB that is billed by LCU.
 package chargetypeconflict
 
 import (

@@ -1,4 +1,4 @@
-// Package credentials asks why the controller can't reach Alibaba Cloud or is not known there.
+// Package credentials asks to fix a controller that can't reach Alibaba Cloud or whose credentials are refused.
 package credentials
 
 import (

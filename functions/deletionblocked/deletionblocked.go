@@ -1,4 +1,4 @@
-// Package deletionblocked asks about Services that hang in deletion.
+// Package deletionblocked asks about Services that are stuck in deletion.
 package deletionblocked
 
 import (

@@ -20,7 +20,7 @@ import (
 //go:embed annotations.md
 var annotationsDoc string
 
-// annotations looks for annotations that do nothing, or not what they say.
+// annotations looks for annotations that have no effect, or not the one that they name.
 var annotations = &doctor.Check{
 	ID:       "annotations",
 	Doc:      annotationsDoc,
@@ -118,7 +118,7 @@ func (l *annotationLook) remove(short, key string) string {
 	return ccm.RemoveCommand(l.svc, short)
 }
 
-// twice reports an annotation that stands under both prefixes.
+// twice reports an annotation that is set under both prefixes.
 func (l *annotationLook) twice(short, old, current string) {
 	severity, what := doctor.Info, "with the same value"
 	if old != current {
@@ -128,7 +128,7 @@ func (l *annotationLook) twice(short, old, current string) {
 		"Remove the legacy one: "+remove(l.svc, ccm.LegacyPrefix+short)+".", map[string]string{"legacy": old, "current": current})
 }
 
-// value looks at what the annotation says, and reports whether the controller takes it.
+// value checks the value of the annotation and reports whether the controller accepts it.
 func (l *annotationLook) value(short, value string) bool {
 	for _, rule := range l.rules {
 		if rule.Name != short || !rule.Reads(l.network) || value == "" || rule.Takes(value) {
@@ -214,7 +214,7 @@ func renamed(short string) string {
 	return "Remove it."
 }
 
-// missing looks for what an NLB can't be made without.
+// missing looks for annotations that an NLB requires.
 func (l *annotationLook) missing() {
 	if !l.network {
 		return
@@ -252,7 +252,7 @@ func withEIP(entry string) bool {
 	return len(fields) > 3 && fields[3] != ""
 }
 
-// fixAnnotations removes what stands under the legacy prefix while the current one counts.
+// fixAnnotations removes an annotation under the legacy prefix if the current one is set.
 func fixAnnotations(_ *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	remove := step.RemoveAnnotation{Was: map[string]string{}}
 	var ask say.Text

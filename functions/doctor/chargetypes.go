@@ -17,7 +17,7 @@ import (
 //go:embed chargetypes.md
 var chargesDoc string
 
-// charges looks for CLBs whose way to pay will fail their Services.
+// charges looks for CLBs whose charge type will fail their Services.
 var charges = &doctor.Check{
 	ID:       "charge-types",
 	Doc:      chargesDoc,

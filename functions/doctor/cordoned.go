@@ -19,7 +19,7 @@ import (
 //go:embed cordoned.md
 var cordonedDoc string
 
-// cordoned looks for nodes that are to take no more work and still get traffic.
+// cordoned looks for cordoned nodes that still get traffic.
 var cordoned = &doctor.Check{
 	ID:    "cordoned",
 	Doc:   cordonedDoc,
@@ -49,7 +49,7 @@ var cordoned = &doctor.Check{
 
 const removeUnscheduled = "remove-unscheduled-backend"
 
-// isOff is a node that is cordoned, since when its taint says; zero: it does not.
+// isOff is a cordoned node and when it was cordoned, by its taint; zero: unknown.
 type isOff struct {
 	node  string
 	since time.Time
@@ -111,7 +111,7 @@ func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// left reports cordoned nodes that the controller was to take out, and did not.
+// left reports cordoned nodes that the controller should have removed but did not.
 func left(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, backends []string, off map[string]isOff) {
 	var nodes []string
 	for _, id := range backends {

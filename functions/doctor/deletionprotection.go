@@ -16,7 +16,7 @@ import (
 //go:embed deletionprotection.md
 var protectionDoc string
 
-// protection looks for load balancers that the policy wants protected and that are not.
+// protection looks for unprotected load balancers that should be protected by policy.
 var protection = &doctor.Check{
 	ID:    "deletion-protection",
 	Doc:   protectionDoc,
@@ -45,7 +45,7 @@ const deleteProtection = "delete-protection"
 // (UpdateLoadBalancerProtection; pkg/provider/alibaba/nlb).
 var protectsNLBs = ccm.Version{Major: 2, Minor: 9, Patch: 1}
 
-// byItself ends the words on a load balancer that the controller protects.
+// byItself ends the text about a load balancer that the controller protects.
 const byItself = ". It turns it off again by itself when the Service is deleted."
 
 func findProtection(s *doctor.Snapshot, r *doctor.Report) {

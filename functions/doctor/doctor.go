@@ -1,22 +1,21 @@
-// Package doctor holds the checks that look at a whole cluster for what will fail, or
-// has failed without a word: the rest of the Service FAQ, found before it fails.
+// Package doctor holds the checks that search a whole cluster for what will fail or
+// has failed silently: the rest of the Service FAQ, found before it fails.
 //
-// A check is a value in a file of its own, with its page beside it. It looks at a
-// snapshot of shared/doctor and nothing else, so that "lbremedy doctor" at a terminal,
-// a timer's function and a test with a literal all run the same code.
+// A check is a value in a file of its own, with its page beside it. It reads only a
+// snapshot of shared/doctor, so "lbremedy doctor" in a terminal, a function on a timer
+// and a test with a literal all run the same code.
 //
 // # Where this differs from the design it came from
 //
-// A check names the parts of the snapshot that it looks at, and no permissions: those
-// follow from the parts. What it can do without, it says for itself.
+// A check names the parts of the snapshot that it reads, but no permissions: those
+// follow from the parts. It also names the parts that it can do without.
 //
-// A snapshot holds objects of Kubernetes without what no check reads, not types of its
-// own: checks then ask the functions of shared/ccm that the classes ask, which know
-// how the controller finds a load balancer, names a group and leaves a node out.
+// A snapshot holds Kubernetes objects, without the fields that no check reads, instead of
+// types of its own. So checks can call the same functions of shared/ccm as the classes,
+// which know how the controller finds a load balancer, names a group and excludes a node.
 //
-// Fixes go through the engine like a failure's: Remedies makes one remedy for each
-// check. It diagnoses by gathering the one Service again and asking
-// the same check.
+// Fixes go through the engine like those of failures: Remedies returns one remedy for
+// each check. To diagnose, it reads the one Service again and runs the same check.
 package doctor
 
 import (
@@ -54,8 +53,8 @@ func Checks() []*doctor.Check {
 	}
 }
 
-// Remedies returns a remedy for each check, under whose class its findings stand in the
-// journal. One whose findings can't be fixed asks.
+// Remedies returns a remedy for each check; the journal records the check's findings
+// under its class. If the findings can't be fixed, the remedy asks.
 func Remedies() []*remedy.Remedy {
 	var all []*remedy.Remedy
 	for _, c := range Checks() {
@@ -64,6 +63,6 @@ func Remedies() []*remedy.Remedy {
 	return all
 }
 
-// Grants returns all that a scheduled run of the checks does in a cluster and on Alibaba
-// Cloud: it reads.
+// Grants returns the permissions of a scheduled run of the checks in a cluster and on
+// Alibaba Cloud: it only reads.
 func Grants() []grant.Grant { return doctor.ScheduledRunGrants(Checks()) }

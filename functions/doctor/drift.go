@@ -17,7 +17,7 @@ import (
 //go:embed drift.md
 var driftDoc string
 
-// drift looks for settings that the next full sync takes back.
+// drift looks for settings that the next full sync overwrites.
 var drift = &doctor.Check{
 	ID:    "drift",
 	Doc:   driftDoc,

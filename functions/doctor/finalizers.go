@@ -17,7 +17,7 @@ import (
 //go:embed finalizers.md
 var finalizersDoc string
 
-// finalizers looks for Services that could go without their load balancer.
+// finalizers looks for Services that could be deleted before their load balancer.
 var finalizers = &doctor.Check{
 	ID:    "finalizers",
 	Doc:   finalizersDoc,
@@ -86,7 +86,7 @@ func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// became says what a Service is that is not the controller's, as what follows "is".
+// became says what a Service is that is not the controller's; the text follows "is".
 func became(svc *corev1.Service) string {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return fmt.Sprintf("of type %s", svc.Spec.Type)

@@ -20,7 +20,7 @@ import (
 //go:embed inside.md
 var insideDoc string
 
-// inside looks for addresses that work from outside the cluster and not from inside.
+// inside looks for addresses that work from outside the cluster but not from inside.
 var inside = &doctor.Check{
 	ID:    "unreachable-inside",
 	Doc:   insideDoc,

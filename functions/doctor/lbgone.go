@@ -18,7 +18,7 @@ import (
 //go:embed lbgone.md
 var lbGoneDoc string
 
-// lbGone looks for load balancers that somebody deleted.
+// lbGone looks for load balancers that someone deleted.
 var lbGone = &doctor.Check{
 	ID:    "lb-gone",
 	Doc:   lbGoneDoc,

@@ -18,7 +18,7 @@ import (
 //go:embed listenersmissing.md
 var listenersMissingDoc string
 
-// listenersMissing looks for ports that nobody gives a listener.
+// listenersMissing looks for ports without a listener.
 var listenersMissing = &doctor.Check{
 	ID:    "listeners-missing",
 	Doc:   listenersMissingDoc,

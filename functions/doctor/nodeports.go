@@ -19,7 +19,7 @@ import (
 //go:embed nodeports.md
 var nodePortsDoc string
 
-// nodePorts looks at Services that are reached through the ports of nodes.
+// nodePorts checks Services that are reached through node ports.
 var nodePorts = &doctor.Check{
 	ID:       "node-ports",
 	Doc:      nodePortsDoc,
@@ -29,7 +29,7 @@ var nodePorts = &doctor.Check{
 	Find:     findNodePorts,
 }
 
-// defaultNodePorts are those that the API server chooses from unless told otherwise.
+// defaultNodePorts is the range that the API server uses unless configured otherwise.
 var defaultNodePorts = remedy.Ports{First: 30000, Last: 32767}
 
 func findNodePorts(s *doctor.Snapshot, r *doctor.Report) {

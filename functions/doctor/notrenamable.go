@@ -17,7 +17,7 @@ import (
 //go:embed notrenamable.md
 var notRenamableDoc string
 
-// notRenamable looks for load balancers that the controller finds by their name alone.
+// notRenamable looks for load balancers that the controller finds only by their name.
 var notRenamable = &doctor.Check{
 	ID:    "not-renamable",
 	Doc:   notRenamableDoc,

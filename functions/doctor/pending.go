@@ -29,7 +29,7 @@ var pending = &doctor.Check{
 //go:embed noevents.md
 var noEventsDoc string
 
-// noEvents looks for a controller that says nothing.
+// noEvents looks for a controller that writes no Events.
 var noEvents = &doctor.Check{
 	ID:    "no-events",
 	Doc:   noEventsDoc,
@@ -67,8 +67,8 @@ func waits(s *doctor.Snapshot, svc *corev1.Service) time.Duration {
 	return s.Time.Sub(since)
 }
 
-// byController reports whether the controller wrote the Event. The API server writes
-// some about Services, and so does lbremedy.
+// byController reports whether the controller wrote the Event. The API server and
+// lbremedy also write Events about Services.
 func byController(e doctor.Event) bool {
 	return e.Component == "service-controller" || e.Component == "nlb-controller"
 }
@@ -100,8 +100,8 @@ func findPending(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// failure returns the newest Event by which the controller warns of something that went
-// wrong. With two reasons it warns of what is as it should be.
+// failure returns the newest Event in which the controller warns of a failure. Two of
+// its reasons for a Warning are no failures.
 func failure(list []doctor.Event) (doctor.Event, bool) {
 	for _, e := range slices.Backward(list) {
 		if byController(e) && e.Type == corev1.EventTypeWarning && e.Reason != "PreservedOnDelete" && e.Reason != "FeatureNotSupported" {
@@ -111,7 +111,7 @@ func failure(list []doctor.Event) (doctor.Event, bool) {
 	return doctor.Event{}, false
 }
 
-// round writes a duration for people: of days and hours no seconds.
+// round formats a duration for people: without seconds for days and hours.
 func round(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

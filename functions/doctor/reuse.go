@@ -300,7 +300,7 @@ func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 		fmt.Sprintf("Name one that a person made: %s. Only if the Service that it was made for is gone, take the tags off: %s.", set(l.svc, "id"), ccm.UntagCommand(l.svc, l.Region, b.ID, keys...)))
 }
 
-// listeners looks for Services of other clusters.
+// listeners looks for Services of other clusters on the same listener ports.
 func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 	var names []string
 	for _, at := range standings(b) {

@@ -20,7 +20,7 @@ import (
 //go:embed room.md
 var roomDoc string
 
-// room looks for limits that are nearly reached.
+// room looks for limits that are almost reached.
 var room = &doctor.Check{
 	ID:    "room",
 	Doc:   roomDoc,

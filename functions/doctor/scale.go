@@ -13,7 +13,7 @@ import (
 //go:embed scale.md
 var scaleDoc string
 
-// scale looks for more than the controller handles smoothly.
+// scale looks for numbers beyond what the controller handles well.
 var scale = &doctor.Check{
 	ID:    "scale",
 	Doc:   scaleDoc,
@@ -22,8 +22,8 @@ var scale = &doctor.Check{
 	Find:  findScale,
 }
 
-// Above these numbers it is said. They are this project's own thresholds: no page of
-// Alibaba Cloud that was found gives figures for the controller. The last is what ACK
+// Numbers above these are findings. They are this project's own thresholds: we found no
+// page of Alibaba Cloud with figures for the controller. The last is what ACK
 // states for the mappings between Services and Pods of a Pro cluster with Terway and
 // IPvlan: https://www.alibabacloud.com/help/en/ack/product-overview/limits
 const (

@@ -129,7 +129,7 @@ const (
 	unheardOf                  // it keeps none
 )
 
-// skew is how far the clocks of those who write down times may be apart.
+// skew is how far the clocks behind recorded times may differ.
 const skew = time.Minute
 
 // known returns what the stream knows of a failure of the Service since a time.

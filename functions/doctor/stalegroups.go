@@ -29,7 +29,7 @@ var staleGroups = &doctor.Check{
 	Find:  findStaleGroups,
 }
 
-// settling is how long the controller may take to bring backends up to date.
+// settling is how long the controller may take to update backends.
 const settling = 2 * time.Minute
 
 func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
@@ -98,7 +98,7 @@ type grouping struct {
 	nodes map[string]*corev1.Node
 }
 
-// stale reports how the group of a port differs from what it is to hold.
+// stale reports how the group of a port differs from what it should hold.
 func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 	want, moved := p.want()
 	have := map[string]bool{}

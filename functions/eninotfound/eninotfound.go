@@ -1,4 +1,4 @@
-// Package eninotfound remedies Services whose Pods are to be backends and have no network interface.
+// Package eninotfound remedies Services whose backend Pods have no network interface.
 package eninotfound
 
 import (

@@ -1,4 +1,4 @@
-// Package eniunsupported remedies Services whose CLB takes no network interfaces as backends.
+// Package eniunsupported remedies Services whose CLB can't have network interfaces as backends.
 package eniunsupported
 
 import (

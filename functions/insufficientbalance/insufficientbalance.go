@@ -1,4 +1,4 @@
-// Package insufficientbalance asks to top the account up: below a limit Alibaba Cloud creates no load balancer.
+// Package insufficientbalance asks to top up the account: below a limit Alibaba Cloud creates no load balancer.
 package insufficientbalance
 
 import (

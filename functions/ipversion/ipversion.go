@@ -1,4 +1,4 @@
-// Package ipversion remedies Services whose load balancer, vSwitches and backends differ in their IP versions.
+// Package ipversion remedies Services whose load balancer, vSwitches and backends have different IP versions.
 package ipversion
 
 import (

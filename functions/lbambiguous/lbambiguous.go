@@ -1,4 +1,4 @@
-// Package lbambiguous asks which of several load balancers is the Service's.
+// Package lbambiguous asks which of several load balancers belongs to the Service.
 package lbambiguous
 
 import (

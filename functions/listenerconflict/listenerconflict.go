@@ -1,4 +1,4 @@
-// Package listenerconflict asks about ports that another listener has.
+// Package listenerconflict asks about ports that another listener uses.
 package listenerconflict
 
 import (

@@ -1,4 +1,4 @@
-// Package namedtargetport remedies Services whose target port is a name that the controller takes for 0.
+// Package namedtargetport remedies Services whose target port is a name that the controller reads as 0.
 package namedtargetport
 
 import (

@@ -1,4 +1,4 @@
-// Package networkconflict asks about reused load balancers of another VPC.
+// Package networkconflict asks about reused load balancers in another VPC.
 package networkconflict
 
 import (

@@ -1,4 +1,4 @@
-// Package noavailablenodes remedies Services to whose load balancer no backend is attached.
+// Package noavailablenodes remedies Services whose load balancer has no backend attached.
 package noavailablenodes
 
 import (

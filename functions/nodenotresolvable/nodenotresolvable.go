@@ -1,4 +1,4 @@
-// Package nodenotresolvable reports nodes whose server the controller can't tell.
+// Package nodenotresolvable reports nodes whose server the controller can't find.
 package nodenotresolvable
 
 import (

@@ -1,4 +1,4 @@
-// Package publiclbforbidden asks to make a load balancer private where the cluster forbids public ones.
+// Package publiclbforbidden asks to make a load balancer private if the cluster forbids public ones.
 package publiclbforbidden
 
 import (

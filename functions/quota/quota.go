@@ -1,4 +1,4 @@
-// Package quota remedies Services whose sync meets another limit of the account than that of backends.
+// Package quota remedies Services whose sync exceeds a limit of the account other than that on backends.
 package quota
 
 import (

@@ -1,4 +1,4 @@
-// Package rampermission remedies clusters whose RAM role lacks actions that the controller uses.
+// Package rampermission remedies clusters whose RAM role lacks actions that the controller needs.
 package rampermission
 
 import (

@@ -1,5 +1,5 @@
 // Package referencemissing asks about certificates and access control lists that
-// listeners are to use and that do not exist, or have expired.
+// listeners should use but that do not exist or have expired.
 package referencemissing
 
 import (
@@ -20,7 +20,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks which certificate or list is meant: only its owner knows.
+// Remedy asks which certificate or list to use: only the owner knows.
 var Remedy = &remedy.Remedy{
 	Class: "reference-missing",
 	Doc:   doc,

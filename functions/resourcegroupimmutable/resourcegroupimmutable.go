@@ -1,4 +1,4 @@
-// Package resourcegroupimmutable remedies Services whose load balancer is in another resource group than they ask for.
+// Package resourcegroupimmutable remedies Services that ask for a resource group other than their load balancer's.
 package resourcegroupimmutable
 
 import (

@@ -1,4 +1,4 @@
-// Package reuseofccmlb remedies Services that name a load balancer which the controller made.
+// Package reuseofccmlb remedies Services that name a load balancer that the controller created.
 package reuseofccmlb
 
 import (

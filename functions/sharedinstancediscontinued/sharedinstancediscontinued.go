@@ -1,4 +1,4 @@
-// Package sharedinstancediscontinued remedies Services that ask for a kind of CLB which is no longer sold.
+// Package sharedinstancediscontinued remedies Services that ask for a kind of CLB that is no longer sold.
 package sharedinstancediscontinued
 
 import (

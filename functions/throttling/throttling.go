@@ -1,4 +1,4 @@
-// Package throttling waits while Alibaba Cloud limits the rate of calls, and asks when it lasts.
+// Package throttling waits while Alibaba Cloud limits the rate of calls, and asks if that lasts.
 package throttling
 
 import (

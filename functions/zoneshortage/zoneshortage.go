@@ -1,4 +1,4 @@
-// Package zoneshortage asks to move a load balancer to zones where there is room for it.
+// Package zoneshortage asks to choose zones in which load balancers are in stock.
 package zoneshortage
 
 import (
