@@ -114,14 +114,14 @@ func diagnoseCLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 
 // noRoom plans for a Service that no vSwitch has room for. held says that other Services hold the
 // remaining room, if so.
-func noRoom(full say.Text, cause string, vpc ccm.VPC, held string) remedy.Plan {
+func noRoom(full say.Text, cause string, vpc ccm.VPC, held say.Text) remedy.Plan {
 	p := remedy.Plan{
 		Finding: full.And("No other vSwitch has more free addresses than the reserve. The cluster's own vSwitches: %s.", vpc.DescribeOwn()),
 		Cause:   cause,
 		Ask:     say.F("Add a vSwitch to the VPC and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file."),
 	}
-	if held != "" {
-		p.Finding, p.Wait = full.And("%s", held), lag
+	if len(held) > 0 {
+		p.Finding, p.Wait = full.Then(held), lag
 	}
 	return p
 }
@@ -192,8 +192,8 @@ func replace(c *remedy.Case, vpc ccm.VPC, fields []string) (cloud.VSwitch, remed
 		p.Ask = say.F("Free addresses in the vSwitch, or remove the address from the annotation, or name another vSwitch of the zone: %s.", setMap(c))
 	case ok:
 		return to, p
-	case held != "":
-		p.Finding, p.Wait = full.And("%s", held), lag
+	case len(held) > 0:
+		p.Finding, p.Wait = full.Then(held), lag
 	default:
 		p.Finding = full.And("No other vSwitch of its zone has more free addresses than the reserve. The cluster's own vSwitches: %s.", vpc.DescribeOwn())
 		p.Ask = say.F("Free addresses in the vSwitch, or add a vSwitch to its zone, or allow another vSwitch of the zone in the policy file.")

@@ -141,7 +141,8 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 	if made != "" {
 		p.Finding = say.F("A zone of the zone map %s has no capacity for the NLB %s: the message is %s.", ccm.Quote(value), ccm.Quote(made), c.Said())
 	}
-	var list, pairs []string // the best vSwitch of each zone that is not in the map
+	var list []say.Text
+	var pairs []string // the best vSwitch of each zone that is not in the map
 	for _, zone := range zonesOf(vpc) {
 		if best, ok := c.BestVSwitch(vpc, zone, "", true); ok && !used[zone] {
 			list, pairs = append(list, ccm.DescribeVSwitch(best)), append(pairs, best.Zone+":"+best.ID)
@@ -153,7 +154,7 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 			And("Or wait until Alibaba Cloud has capacity again.")
 		return p, nil
 	}
-	p.Ask = say.F("Name other zones in the annotation zone-maps. The cluster has vSwitches in other zones: %s.", say.List(list, 5))
+	p.Ask = say.F("Name other zones in the annotation zone-maps. The cluster has vSwitches in other zones: %s.", say.Items(list, 5))
 	if len(pairs) == 1 {
 		p.Ask = p.Ask.And("For example, with the pair of the map that has capacity as the second: %s.", ccm.SetCommand(c.Service, zoneMaps, pairs[0]+",ZONE:VSWITCH"))
 	} else {
