@@ -50,6 +50,10 @@ var rows = []row{
 		may: []string{"..."},
 	},
 	{
+		who: []string{"shared/config"},
+		why: "it reads files and knows nothing of what they say",
+	},
+	{
 		who: []string{"shared/event", "shared/grant"},
 		why: "everything stands on it",
 	},
@@ -70,7 +74,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"events/courier"},
-		may: []string{"shared/event", "events/courier/invoke", "shared/stream", "shared/observe"},
+		may: []string{"shared/config", "shared/event", "events/courier/invoke", "shared/stream", "shared/observe"},
 		why: "it moves events and knows no class",
 	},
 	{
@@ -233,7 +237,7 @@ var homes = map[string][]string{
 	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy"},
 	"github.com/standard-webhooks":           {"shared/ticket"},
 	"github.com/spf13/pflag":                 {"functions/cmd/lbremedy"},
-	"go.yaml.in/yaml/v3":                     {"events/courier"},
+	"go.yaml.in/yaml/v3":                     {"shared/config"},
 	"golang.org/x/crypto/x509roots/fallback": {"infra/images"},
 	"golang.org/x/term":                      {"functions/cmd/lbremedy"},
 	"go.opentelemetry.io/otel":               {"shared/observe/trace"},
