@@ -54,6 +54,10 @@ var rows = []row{
 		why: "it reads files and knows nothing of what they say",
 	},
 	{
+		who: []string{"shared/retry"},
+		why: "it says when to try again and knows nothing of what is tried",
+	},
+	{
 		who: []string{"shared/event", "shared/grant"},
 		why: "everything stands on it",
 	},
@@ -64,7 +68,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"events/exporter"},
-		may: []string{"shared/event", "shared/event/table", "shared/grant", "shared/kube", "shared/stream", "shared/observe"},
+		may: []string{"shared/event", "shared/event/table", "shared/grant", "shared/kube", "shared/stream", "shared/observe", "shared/retry"},
 		why: "it moves events and knows no class",
 	},
 	{
@@ -74,7 +78,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"events/courier"},
-		may: []string{"shared/config", "shared/event", "events/courier/invoke", "shared/stream", "shared/observe"},
+		may: []string{"shared/config", "shared/event", "events/courier/invoke", "shared/stream", "shared/observe", "shared/retry"},
 		why: "it moves events and knows no class",
 	},
 	{
@@ -93,12 +97,12 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/cloud"},
-		may: []string{"shared/accesskey", "shared/event", "shared/grant"},
+		may: []string{"shared/accesskey", "shared/event", "shared/grant", "shared/retry"},
 		why: "it shows the outside as it is and decides nothing",
 	},
 	{
 		who: []string{"shared/kube", "shared/stream", "shared/stream/embedded"},
-		may: []string{"shared/event", "shared/grant"},
+		may: []string{"shared/event", "shared/grant", "shared/retry"},
 		why: "it shows the outside as it is and decides nothing",
 	},
 	{
@@ -128,7 +132,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/engine"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy"},
 		why: "the engine knows no step and no endpoint",
 	},
 	{
@@ -148,7 +152,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/ticket"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/policy", "shared/remedy", "shared/engine"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry", "shared/policy", "shared/remedy", "shared/engine"},
 		why: "it tells what the journal holds",
 	},
 	{
