@@ -20,6 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event/schema"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -125,15 +126,15 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, err
 	}
 	// A typo in a policy file must not loosen a rule: unknown fields are wrong.
-	if out[policy.SchemaFile], err = schema.Of(filepath.Join(dir, "shared/policy"), "policy.v1.json", "The policy file of lbremedy", policy.File{}, false); err != nil {
+	if out[policyfile.SchemaFile], err = schema.Of(dir, "policy.v1.json", "The policy file of lbremedy", policyfile.File{}, false, policy.Sink{}); err != nil {
 		return nil, err
 	}
 	// Nor may one in a routes file send an event elsewhere.
-	if out[courier.SchemaFile], err = schema.Of(filepath.Join(dir, "events/courier"), "routes.v1.json", "The routes file of the courier", courier.File{}, false); err != nil {
+	if out[courier.SchemaFile], err = schema.Of(dir, "routes.v1.json", "The routes file of the courier", courier.File{}, false); err != nil {
 		return nil, err
 	}
 	// What "lbremedy doctor -o json" prints may gain fields.
-	if out[doctor.SchemaFile], err = schema.Of(filepath.Join(dir, "shared/doctor"), "survey.v1.json", "What lbremedy doctor found", doctor.Result{}, true); err != nil {
+	if out[doctor.SchemaFile], err = schema.Of(dir, "survey.v1.json", "What lbremedy doctor found", doctor.Result{}, true); err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -13,6 +13,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -28,6 +29,9 @@ const (
 	Record = "record.v1.json" // the data of event.TypeIntent and events.TypeSettled
 )
 
+// module begins the paths of our packages.
+const module = "github.com/lbremedy/lbremedy/"
+
 // base begins the IDs of the schemas.
 const base = "urn:lbremedy:schema:"
 
@@ -42,7 +46,7 @@ func Files(root string) (map[string][]byte, error) {
 		{Failed, "A failed sync of a Service", event.Failure{}},
 		{Record, "An entry of the journal", event.Record{}},
 	} {
-		text, err := Of(filepath.Join(root, "shared", "event"), s.name, s.title, s.value, true)
+		text, err := Of(root, s.name, s.title, s.value, true)
 		if err != nil {
 			return nil, err
 		}
@@ -51,12 +55,18 @@ func Files(root string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// Of returns the schema of a value's type, described by the comments in the source
-// of its package, which lies in the folder. An open one allows unknown properties.
-func Of(folder, name, title string, value any, open bool) ([]byte, error) {
-	said, err := comments(folder, reflect.TypeOf(value).PkgPath())
-	if err != nil {
-		return nil, fmt.Errorf("read the comments for the schema %s: %w", name, err)
+// Of returns the schema of a value's type, described by the comments in the source of its
+// package, and of the packages of the others. The source is read in the module's root
+// folder. An open schema allows unknown properties.
+func Of(root, name, title string, value any, open bool, others ...any) ([]byte, error) {
+	said := map[string]string{}
+	for _, v := range append(others, value) {
+		pkg := reflect.TypeOf(v).PkgPath()
+		more, err := comments(filepath.Join(root, filepath.FromSlash(strings.TrimPrefix(pkg, module))), pkg)
+		if err != nil {
+			return nil, fmt.Errorf("read the comments for the schema %s: %w", name, err)
+		}
+		maps.Copy(said, more)
 	}
 	text, err := derive(said, name, title, value, open)
 	if err != nil {

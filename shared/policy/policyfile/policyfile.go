@@ -1,15 +1,12 @@
-// Package policy reads the operator's policy file, which says what lbremedy may
-// do, and keeps the one in force in the stream, where every function reads it
-// before each step.
+// Package policyfile reads the policy file, in which the operator says what lbremedy may do
+// and who is told of it.
 //
-// Without a policy lbremedy observes: it plans and never writes. A policy that
-// can't be read stops every write, because nobody knows what it would say; so does one
-// with a version or a field that the program does not know.
-package policy
+// Function programs read the policy in force, from the stream, by package policy. They link no
+// reader of files, and no library for YAML with lines.
+package policyfile
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -19,9 +16,9 @@ import (
 	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/config"
+	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -31,7 +28,7 @@ import (
 var Schema []byte
 
 // SchemaFile is where the schema lies, from the root of the module.
-const SchemaFile = "shared/policy/policy.schema.json"
+const SchemaFile = "shared/policy/policyfile/policy.schema.json"
 
 // A File is the policy file, as a person writes it.
 type File struct {
@@ -46,7 +43,7 @@ type File struct {
 	VSwitches VSwitches        `json:"vswitches,omitzero"`
 	PayBySpec bool             `json:"payBySpec,omitempty"` // CLBs that pay by spec are still sold to this account; default false, which is so for most since June 2025
 	Survey    Survey           `json:"survey,omitzero"`
-	Tell      []Sink           `json:"tell,omitempty"` // who is told of what, see Sink
+	Tell      []policy.Sink    `json:"tell,omitempty"` // who is told of what, see Sink
 }
 
 // A Class is what the policy file says of one class.
@@ -100,110 +97,143 @@ type Survey struct {
 
 // Load reads the policy file at path. The classes are the IDs that it may name.
 func Load(path string, classes []string) (remedy.Policy, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return remedy.Policy{}, fmt.Errorf("read policy file: %w", err)
-	}
-	p, err := Parse(data, classes)
-	if err != nil {
-		return remedy.Policy{}, fmt.Errorf("policy file %s: %w", path, err)
-	}
-	return p, nil
+	p, _, err := load(path, classes)
+	return p, err
 }
 
-// Parse reads a policy from YAML. It refuses fields, classes and words that it
-// does not know, and names them: a typo must not loosen a rule. An empty file observes.
-func Parse(data []byte, classes []string) (remedy.Policy, error) {
-	var f File
-	if err := yaml.UnmarshalStrict(data, &f); err != nil {
-		return remedy.Policy{}, explain(err)
+// LoadTell reads the section tell of the policy file at path. It refuses what Load refuses.
+func LoadTell(path string, classes []string) ([]policy.Sink, error) {
+	_, sinks, err := load(path, classes)
+	return sinks, err
+}
+
+func load(path string, classes []string) (remedy.Policy, []policy.Sink, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return remedy.Policy{}, nil, fmt.Errorf("read policy file: %w", err)
 	}
-	var errs []error
+	p, sinks, err := parse(data, classes)
+	if err != nil {
+		return remedy.Policy{}, nil, fmt.Errorf("policy file %s: %w", path, err)
+	}
+	return p, sinks, nil
+}
+
+// Parse reads a policy from YAML. It refuses fields, classes and words that it does not know,
+// and says of each in which line it stands: a typo must not loosen a rule. An empty file observes.
+func Parse(data []byte, classes []string) (remedy.Policy, error) {
+	p, _, err := parse(data, classes)
+	return p, err
+}
+
+// ParseTell reads the section tell of a policy from YAML. It refuses what Parse refuses.
+func ParseTell(data []byte, classes []string) ([]policy.Sink, error) {
+	_, sinks, err := parse(data, classes)
+	return sinks, err
+}
+
+func parse(data []byte, classes []string) (remedy.Policy, []policy.Sink, error) {
+	var f File
+	d, err := config.Decode(data, &f)
+	if err != nil {
+		return remedy.Policy{}, nil, err
+	}
+	r := reader{d, classes}
 	p := remedy.Policy{
-		Mode:      mode("mode", f.Mode, &errs),
-		Budgets:   budgets(f.Budgets, &errs),
+		Mode:      r.mode("mode", f.Mode),
+		Budgets:   r.budgets(f.Budgets),
 		VSwitches: remedy.VSwitches(f.VSwitches),
 		PayBySpec: f.PayBySpec,
 	}
 	if p.Mode == "" {
 		p.Mode = remedy.Observe
 	}
-	if r := risk("risk", f.Risk, &errs); r != nil {
-		p.Risk = *r
+	if risk := r.risk("risk", f.Risk); risk != nil {
+		p.Risk = *risk
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.Classes)) {
-		if !slices.Contains(classes, id) {
-			errs = append(errs, noClass("classes."+id, id, classes))
-			continue
-		}
+		at, c := "classes."+id, f.Classes[id]
+		r.class(at, id)
 		if p.Classes == nil {
 			p.Classes = map[string]remedy.Class{}
 		}
-		c, at := f.Classes[id], "classes."+id
-		p.Classes[id] = remedy.Class{Mode: mode(at+".mode", c.Mode, &errs), Risk: risk(at+".risk", c.Risk, &errs), OneWay: c.OneWay}
+		p.Classes[id] = remedy.Class{Mode: r.mode(at+".mode", c.Mode), Risk: r.risk(at+".risk", c.Risk), OneWay: c.OneWay}
 		if c.Mode == string(remedy.Observe) && (c.Risk != "" || c.OneWay) {
-			errs = append(errs, fmt.Errorf("%s: it observes, so that its risk and oneWay say nothing: leave them out, or fix", at))
+			r.Fail(at, "it observes, so that its risk and oneWay say nothing: leave them out, or fix")
 		}
 	}
-	p.Rules = rules(f.Rules, classes, &errs)
-	p.Freezes = freezes(f.Freezes, &errs)
+	p.Rules = r.rules(f.Rules)
+	p.Freezes = r.freezes(f.Freezes)
 	switch f.Unsettled {
 	case "", "leave":
 	case "undo":
 		p.TakeBack = true
 	default:
-		errs = append(errs, fmt.Errorf("unsettled: %q is unknown: want leave or undo", f.Unsettled))
+		r.Fail("unsettled", "%q is unknown: want leave or undo", f.Unsettled)
 	}
 	if f.VSwitches.Reserve != nil && *f.VSwitches.Reserve < 0 {
-		errs = append(errs, fmt.Errorf("vswitches.reserve: %d is negative", *f.VSwitches.Reserve))
+		r.Fail("vswitches.reserve", "%d is negative", *f.VSwitches.Reserve)
 	}
 	if f.RAMDelay != "" {
 		d, err := time.ParseDuration(f.RAMDelay)
 		if err != nil || d <= 0 {
-			errs = append(errs, fmt.Errorf("ramDelay: %q is no duration such as 60s", f.RAMDelay))
+			r.Fail("ramDelay", "%q is no duration such as 60s", f.RAMDelay)
 		}
 		p.RAMDelay = d
 	}
-	p.Survey = survey(f.Survey, &errs)
-	errs = append(errs, checkTell(f.Tell, classes)...)
-	if err := errors.Join(errs...); err != nil {
-		return remedy.Policy{}, err
+	p.Survey = r.survey(f.Survey)
+	checkTell(d, f.Tell, classes)
+	if err := r.Err(); err != nil {
+		return remedy.Policy{}, nil, err
 	}
-	return p, nil
+	return p, f.Tell, nil
 }
 
-func mode(field, value string, errs *[]error) remedy.Mode {
+// A reader reads the sections of a policy file, and notes what is wrong with them.
+type reader struct {
+	*config.Document
+	classes []string // that the file may name
+}
+
+// class notes that there is no class with this ID.
+func (r reader) class(at, id string) {
+	if !slices.Contains(r.classes, id) {
+		r.Fail(at, "there is no class %q; there are %s", id, strings.Join(r.classes, ", "))
+	}
+}
+
+func (r reader) mode(at, value string) remedy.Mode {
 	switch m := remedy.Mode(value); m {
 	case "", remedy.Observe, remedy.Fix:
 		return m
 	}
-	*errs = append(*errs, fmt.Errorf("%s: %q is no mode: want observe or fix", field, value))
+	r.Fail(at, "%q is no mode: want observe or fix", value)
 	return ""
 }
 
-func risk(field, value string, errs *[]error) *remedy.Risk {
+func (r reader) risk(at, value string) *remedy.Risk {
 	if value == "" {
 		return nil
 	}
-	var r remedy.Risk
-	if err := r.UnmarshalText([]byte(value)); err != nil {
-		*errs = append(*errs, fmt.Errorf("%s: %w", field, err))
+	var risk remedy.Risk
+	if err := risk.UnmarshalText([]byte(value)); err != nil {
+		r.Fail(at, "%v", err)
 		return nil
 	}
-	return &r
+	return &risk
 }
 
-func survey(f Survey, errs *[]error) remedy.Survey {
+func (r reader) survey(f Survey) remedy.Survey {
 	s := remedy.Survey{Protect: f.Protect}
 	for i, p := range f.Protect {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
-			*errs = append(*errs, fmt.Errorf("survey.protect[%d]: %q is no name or pattern", i, p))
+			r.Fail(fmt.Sprintf("survey.protect[%d]", i), "%q is no name or pattern", p)
 		}
 	}
 	if f.Target != "" {
 		var ok bool
 		if s.Target, ok = ccm.ParseVersion(f.Target); !ok {
-			*errs = append(*errs, fmt.Errorf("survey.target: %q is no version such as v2.14.0", f.Target))
+			r.Fail("survey.target", "%q is no version such as v2.14.0", f.Target)
 		}
 	}
 	if f.LocalPorts != "" {
@@ -211,22 +241,10 @@ func survey(f Survey, errs *[]error) remedy.Survey {
 		a, errA := strconv.ParseUint(first, 10, 16)
 		b, errB := strconv.ParseUint(last, 10, 16)
 		if errA != nil || errB != nil || a == 0 || a > b {
-			*errs = append(*errs, fmt.Errorf("survey.localPorts: %q is no range of ports such as 32768-60999", f.LocalPorts))
+			r.Fail("survey.localPorts", "%q is no range of ports such as 32768-60999", f.LocalPorts)
 		} else {
 			s.LocalPorts = remedy.Ports{First: int32(a), Last: int32(b)}
 		}
 	}
 	return s
-}
-
-// explain turns the decoder's errors into a sentence that names the culprit.
-func explain(err error) error {
-	text := err.Error()
-	for _, noise := range []string{"error unmarshaling JSON: ", "error converting YAML to JSON: ", "while decoding JSON: ", "json: ", "yaml: "} {
-		text = strings.ReplaceAll(text, noise, "")
-	}
-	if _, field, ok := strings.Cut(text, "unknown field "); ok {
-		return fmt.Errorf("the field %s is not known: \"lbremedy policy schema\" names those that are", field)
-	}
-	return errors.New(text)
 }
