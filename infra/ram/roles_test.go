@@ -79,7 +79,7 @@ Nothing was done: --apply runs these commands.
 	if out, err := shell(t, state, append(args, "--apply")...); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	file, err := os.ReadFile("class/busy.json")
+	file, err := os.ReadFile("generated/class/busy.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,11 @@ func TestRepositoryIsFresh(t *testing.T) {
 	for _, name := range stale {
 		t.Errorf("%s belongs to no class folder: run make gen", name)
 	}
+	for name, text := range files {
+		if !folders.Generated(name, text) {
+			t.Errorf("neither the name nor the first line of %s says that it is generated", name)
+		}
+	}
 }
 
 func TestGenerate(t *testing.T) {
