@@ -249,6 +249,7 @@ var homes = map[string][]string{
 	"go.yaml.in/yaml/v3":                     {"shared/config"},
 	"golang.org/x/crypto/x509roots/fallback": {"infra/images"},
 	"golang.org/x/term":                      {"functions/cmd/lbremedy"},
+	"golang.org/x/tools/txtar":               {"infra/gen"},
 	"go.opentelemetry.io/otel":               {"shared/observe/trace"},
 	"k8s.io/client-go":                       {"shared/kube"},
 	"k8s.io/client-go/rest":                  {"shared/kube", "infra/deploy"},
