@@ -50,6 +50,14 @@ var rows = []row{
 		may: []string{"..."},
 	},
 	{
+		who: []string{"shared/config"},
+		why: "it reads files and knows nothing of what they say",
+	},
+	{
+		who: []string{"shared/retry"},
+		why: "it says when to try again and knows nothing of what is tried",
+	},
+	{
 		who: []string{"shared/say", "shared/grant"},
 		why: "everything stands on it",
 	},
@@ -60,7 +68,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"events/exporter"},
-		may: []string{"shared/event", "shared/event/table", "shared/grant", "shared/kube", "shared/stream", "shared/observe"},
+		may: []string{"shared/event", "shared/event/table", "shared/grant", "shared/kube", "shared/stream", "shared/observe", "shared/retry"},
 		why: "it moves events and knows no class",
 	},
 	{
@@ -70,7 +78,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"events/courier"},
-		may: []string{"shared/event", "events/courier/invoke", "shared/stream", "shared/observe"},
+		may: []string{"shared/config", "shared/event", "events/courier/invoke", "shared/stream", "shared/observe", "shared/retry"},
 		why: "it moves events and knows no class",
 	},
 	{
@@ -94,12 +102,12 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/cloud"},
-		may: []string{"shared/accesskey", "shared/event", "shared/grant"},
+		may: []string{"shared/accesskey", "shared/event", "shared/grant", "shared/retry"},
 		why: "it shows the outside as it is and decides nothing",
 	},
 	{
 		who: []string{"shared/kube", "shared/stream", "shared/stream/embedded"},
-		may: []string{"shared/event", "shared/grant"},
+		may: []string{"shared/event", "shared/grant", "shared/retry"},
 		why: "it shows the outside as it is and decides nothing",
 	},
 	{
@@ -129,7 +137,7 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/engine"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/ccm", "shared/remedy", "shared/say"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry", "shared/ccm", "shared/remedy", "shared/say"},
 		why: "the engine knows no step and no endpoint",
 	},
 	{
@@ -139,12 +147,17 @@ var rows = []row{
 	},
 	{
 		who: []string{"shared/policy"},
-		may: []string{"shared/event", "shared/stream", "shared/ccm", "shared/remedy"},
+		may: []string{"shared/event", "shared/stream", "shared/remedy"},
+		why: "it keeps what the operator allows, and allows nothing itself",
+	},
+	{
+		who: []string{"shared/policy/policyfile"},
+		may: []string{"shared/config", "shared/ccm", "shared/remedy", "shared/policy"},
 		why: "it reads what the operator allows, and allows nothing itself",
 	},
 	{
 		who: []string{"shared/ticket"},
-		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/policy", "shared/remedy", "shared/engine"},
+		may: []string{"shared/event", "shared/grant", "shared/cloud", "shared/kube", "shared/stream", "shared/retry", "shared/policy", "shared/remedy", "shared/engine"},
 		why: "it tells what the journal holds",
 	},
 	{
@@ -238,9 +251,10 @@ var homes = map[string][]string{
 	"github.com/spf13/cobra":                 {"shared/command", "functions/cmd/lbremedy"},
 	"github.com/standard-webhooks":           {"shared/ticket"},
 	"github.com/spf13/pflag":                 {"functions/cmd/lbremedy"},
-	"go.yaml.in/yaml/v3":                     {"events/courier"},
+	"go.yaml.in/yaml/v3":                     {"shared/config"},
 	"golang.org/x/crypto/x509roots/fallback": {"infra/images"},
 	"golang.org/x/term":                      {"functions/cmd/lbremedy"},
+	"golang.org/x/tools/txtar":               {"infra/gen"},
 	"go.opentelemetry.io/otel":               {"shared/observe/trace"},
 	"k8s.io/client-go":                       {"shared/kube"},
 	"k8s.io/client-go/rest":                  {"shared/kube", "infra/deploy"},
@@ -260,7 +274,7 @@ var homes = map[string][]string{
 	"golang.org/x/sync": {"shared/...", "events/...", "functions/cmd/lbremedy", "test/scene"},
 	"golang.org/x/time": {"shared/...", "events/...", "functions/cmd/lbremedy"},
 	"golang.org/x/sys":  {"shared/...", "events/...", "functions/cmd/lbremedy"},
-	"sigs.k8s.io/yaml":  {"shared/ccm", "shared/command", "shared/policy", "functions/cmd/lbremedy", "infra/..."},
+	"sigs.k8s.io/yaml":  {"shared/ccm", "shared/command", "functions/cmd/lbremedy", "infra/..."},
 
 	// The signer and no more: the client has no context and reads without limits.
 	"github.com/alibabacloud-go/darabonba-openapi/v2/utils": {"events/courier/invoke"},

@@ -211,6 +211,9 @@ bin/x:
 			want: []string{".ci/run: missing", "make demo", "make test", "make tset"}},
 		{name: "commands out of order", rule: commands, file: ".ci/run", text: "make test\nmake check\nmake race\n",
 			want: []string{".ci/run: no line \"make test\"", "README.md: missing"}},
+		{name: "shown", rule: shown, file: "infra/README.md", text: "```\nmake x\n```\n\n```sh\n\nmake x\nkubectl apply\n```\n```sh\n# Needs a cluster.\nkubectl apply\n```\n" +
+			"```sh\n# It\n# Needs it.\nhelm\n```\n```text\nhelm\n```\n```console\n$ aliyun x\nhelm\n$ make\n```\n",
+			want: []string{"infra/README.md:1: a block of no language", "infra/README.md:8: kubectl apply: no test runs it", ":17: helm: no", ":23: aliyun x: no", ":25: make: no"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

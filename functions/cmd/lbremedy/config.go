@@ -16,16 +16,17 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/functions"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/config"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -131,8 +132,9 @@ func (p *program) configFile(flags *pflag.FlagSet) (map[string]string, string, e
 		return nil, "", command.Wrong("read the configuration file: %w", err)
 	}
 	var raw map[string]any
-	if err := yaml.UnmarshalStrict(data, &raw); err != nil {
-		return nil, "", command.Wrong("configuration file %s: it is no YAML of names and values: %w", path, oneLine(err))
+	doc, err := config.Decode(data, &raw)
+	if err != nil {
+		return nil, "", command.Wrong("configuration file %s: %w", path, err)
 	}
 	var known []string
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -141,17 +143,20 @@ func (p *program) configFile(flags *pflag.FlagSet) (map[string]string, string, e
 		}
 	})
 	values := map[string]string{}
-	for name, value := range raw {
-		if !slices.Contains(known, name) {
-			return nil, "", command.Wrong("configuration file %s: there is no setting %q; there are %s", path, name, strings.Join(known, ", "))
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		values[name] = fmt.Sprint(raw[name])
+		_, yes := raw[name].(bool)
+		switch {
+		case !slices.Contains(known, name):
+			doc.Fail(name, "there is no such field; there are %s", strings.Join(known, ", "))
+		case yes && flags.Lookup(name).Value.Type() != "bool":
+			doc.Fail(name, "it must be a text: put it in quotes")
+		case !yes && flags.Lookup(name).Value.Type() == "bool":
+			doc.Fail(name, "it must be true or false")
 		}
-		switch value.(type) {
-		case string, bool, float64:
-			values[name] = fmt.Sprint(value)
-		case nil:
-		default:
-			return nil, "", command.Wrong("configuration file %s: %s has no simple value", path, name)
-		}
+	}
+	if err := doc.Err(); err != nil {
+		return nil, "", command.Wrong("configuration file %s: %w", path, err)
 	}
 	return values, path, nil
 }
@@ -227,7 +232,7 @@ var badKey = regexp.MustCompile(`^(InvalidAccessKey|SignatureDoesNotMatch|Incomp
 
 // policyFile reads a policy file.
 func policyFile(path string) (remedy.Policy, error) {
-	allowed, err := policy.Load(path, ruled())
+	allowed, err := policyfile.Load(path, ruled())
 	if err != nil {
 		return allowed, command.Mistake{Err: err}
 	}

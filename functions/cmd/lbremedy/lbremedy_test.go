@@ -223,8 +223,19 @@ func TestSettings(t *testing.T) {
 		})
 	}
 	for text, want := range map[string]string{
-		"colour: blue": `there is no setting "colour"`, "cluster: [a]": "cluster has no simple value", "- a": "no YAML of names and values",
-		"output: xml": `"xml" is not one of`, "cloud-vpc: perhaps": `"perhaps" is no value for cloud-vpc`,
+		"region: a\ncolour: blue":  "config.yaml: line 2: colour: there is no such field; there are cloud-endpoint,",
+		"config: a":                "line 1: config: there is no such field",
+		"cluster: [a]":             "line 1: cluster: it must be a text",
+		"cluster: 0123":            "line 1: cluster: it must be a text, or true or false: put it in quotes",
+		"cluster: true":            "line 1: cluster: it must be a text: put it in quotes",
+		"cluster:":                 "line 1: cluster: it must be a text",
+		"- a":                      "line 1: it must be a list of fields",
+		"region: a\nregion: b":     "line 2: region: it is there twice",
+		"region: a\n---\n{}":       "line 2: a second document begins here",
+		"region: [":                "config.yaml: line 1: ",
+		"output: xml":              `"xml" is not one of`,
+		"cloud-vpc: perhaps":       "line 1: cloud-vpc: it must be true or false",
+		"region: a\nno: b\nnor: c": "line 2: no: there is no such field; there are",
 	} {
 		got := call{"", home(t)}.run(t.Context(), "version", "--config", write(t, "config.yaml", text))
 		if got.code != command.CodeWrong || !strings.Contains(got.err, want) || got.out != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 )
 
 // Where the policy in force is of a newer release, up starts, says that it is paused, in
@@ -40,7 +41,7 @@ func TestNewerPolicy(t *testing.T) {
 	if got := c.run(t.Context(), "policy", "show", "--cluster", "c1"); got.code != command.CodeFailed || got.out != "" || !strings.Contains(got.err, says) {
 		t.Errorf("policy show: %+v", got)
 	}
-	allowed, err := policy.Parse([]byte("mode: fix"), ruled())
+	allowed, err := policyfile.Parse([]byte("mode: fix"), ruled())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
@@ -29,7 +30,7 @@ into force.`,
 			if err != nil {
 				return err
 			}
-			sinks, err := policy.LoadTell(args[0], classes())
+			sinks, err := policyfile.LoadTell(args[0], classes())
 			if err == nil {
 				err = ticket.CheckTexts(sinks)
 			}
@@ -106,7 +107,7 @@ into force.`,
 		Short: "Print the JSON Schema of policy files, for editors",
 		Args:  command.Exactly(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := p.out.Write(policy.Schema)
+			_, err := p.out.Write(policyfile.Schema)
 			return err
 		},
 	}

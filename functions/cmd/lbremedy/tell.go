@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
@@ -22,7 +23,7 @@ func publishTell(ctx context.Context, s *stream.Stream, cluster, path string) er
 	var sinks []policy.Sink
 	if path != "" {
 		var err error
-		if sinks, err = policy.LoadTell(path, ruled()); err != nil {
+		if sinks, err = policyfile.LoadTell(path, ruled()); err != nil {
 			return command.Mistake{Err: err}
 		}
 	}

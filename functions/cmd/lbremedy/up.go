@@ -28,6 +28,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/observe/trace"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -424,11 +425,11 @@ func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
 		}
 		var allowed remedy.Policy
 		if err == nil {
-			allowed, err = policy.Parse(text, ruled())
+			allowed, err = policyfile.Parse(text, ruled())
 		}
 		var sinks []policy.Sink
 		if err == nil {
-			sinks, err = policy.ParseTell(text, ruled())
+			sinks, err = policyfile.ParseTell(text, ruled())
 		}
 		if err == nil {
 			err = policy.Publish(ctx, s, u.cluster, allowed)

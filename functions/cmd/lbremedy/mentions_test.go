@@ -1,0 +1,30 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/test/pages"
+)
+
+// What sentences of the pages name are commands and flags of this program.
+func TestMentions(t *testing.T) {
+	c := call{"", home(t)}
+	all := pages.Mentions(t, "../../..", "lbremedy")
+	for _, m := range all {
+		words := strings.Fields(strings.ReplaceAll(m.Text, "'", ""))[1:]
+		flags := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") })
+		if flags < 0 {
+			flags = len(words)
+		}
+		// A flag may be named without its value.
+		got := c.run(t.Context(), slices.Insert(words, flags, "--help")...)
+		if got.code != 0 && !strings.Contains(got.err, "flag needs an argument") {
+			t.Errorf("%s: code %d, %s", m, got.code, got.err)
+		}
+	}
+	if len(all) < 20 {
+		t.Errorf("the pages name %d commands", len(all))
+	}
+}
