@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
@@ -94,7 +95,7 @@ func findPending(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		r.Add(doctor.Finding{
 			Severity: doctor.Critical, About: about(svc), Evidence: evidence, Do: do,
-			Text: fmt.Sprintf("The Service has waited for its load balancer for %s, %s.", round(waited), why),
+			Text: fmt.Sprintf("The Service has waited for its load balancer for %s, %s.", duration.HumanDuration(waited), why),
 		})
 	}
 }
@@ -108,17 +109,6 @@ func failure(list []doctor.Event) (doctor.Event, bool) {
 		}
 	}
 	return doctor.Event{}, false
-}
-
-// round writes a duration for people: of days and hours no seconds.
-func round(d time.Duration) string {
-	switch {
-	case d >= 48*time.Hour:
-		return fmt.Sprintf("%d days", int(d.Hours()/24))
-	case d >= 2*time.Hour:
-		return fmt.Sprintf("%d hours", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d minutes", int(d.Minutes()))
 }
 
 func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
@@ -142,7 +132,7 @@ func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
 		if waited := waits(s, svc); waited >= tooLong && !slices.ContainsFunc(s.Events[svc.UID], byController) {
 			r.Add(doctor.Finding{
 				Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"CCM": v.String()},
-				Text: fmt.Sprintf("The Service has waited for its load balancer for %s, and CCM %s, which writes Events, has written none about it in the last hour.", round(waited), v),
+				Text: fmt.Sprintf("The Service has waited for its load balancer for %s, and CCM %s, which writes Events, has written none about it in the last hour.", duration.HumanDuration(waited), v),
 				Do: "Wake the controller, since some failures it tells of once and does not try again: " + ccm.WakeCommand(svc) + ". If that brings no Event, look whether it runs, and what it logs: " +
 					remedy.LogQuery(name(svc)) + ". If it says nothing there, open a ticket with Alibaba Cloud.",
 			})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
@@ -113,7 +114,7 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 	}
 	r.Add(doctor.Finding{
 		Severity: doctor.Critical, About: about(svc), Key: "hash", Evidence: evidence,
-		Text: fmt.Sprintf("The Service was changed %s ago and has not been synced in full since: its hash label does not fit it. %s.", round(lasted), why),
+		Text: fmt.Sprintf("The Service was changed %s ago and has not been synced in full since: its hash label does not fit it. %s.", duration.HumanDuration(lasted), why),
 		Do:   "Look at the controller's log: " + remedy.LogQuery(name(svc)) + ". If it says nothing there, wake it: " + ccm.WakeCommand(svc) + ".",
 	})
 	return true, nil
@@ -150,7 +151,7 @@ func unheard(s *doctor.Snapshot, r *doctor.Report) {
 	}
 	r.Add(doctor.Finding{
 		Severity: doctor.Critical, About: s.OfCluster(), Key: "exporter", Evidence: map[string]string{"heard": s.Heard.UTC().Format(time.RFC3339)},
-		Text: fmt.Sprintf("No exporter of the cluster has given a sign of life for %s: nobody hears of a sync that fails, and after an hour the Events of it are gone.", round(silence)),
+		Text: fmt.Sprintf("No exporter of the cluster has given a sign of life for %s: nobody hears of a sync that fails, and after an hour the Events of it are gone.", duration.HumanDuration(silence)),
 		Do:   "Start the exporter, or lbremedy up; lbremedy ledger shows when it runs again.",
 	})
 }
@@ -190,13 +191,13 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	why, do, since := "", "", time.Time{}
 	evidence := map[string]string{}
 	if waited := waits(s, svc); waited >= tooLong {
-		why, since = fmt.Sprintf("it has waited for its load balancer for %s", round(waited)), svc.CreationTimestamp.Time
+		why, since = fmt.Sprintf("it has waited for its load balancer for %s", duration.HumanDuration(waited)), svc.CreationTimestamp.Time
 		do = "Wake the controller, so that it says again what is wrong: " + ccm.WakeCommand(svc) + "."
 		evidence["created"] = since.UTC().Format(time.RFC3339)
 	}
 	if s.Err(doctor.Events) == nil {
 		if e, first := failing(s, svc); !first.IsZero() && s.Time.Sub(first) >= overdue {
-			why, since = "the controller has said for "+round(s.Time.Sub(first))+": "+ccm.Quote(e.Message), first
+			why, since = "the controller has said for "+duration.HumanDuration(s.Time.Sub(first))+": "+ccm.Quote(e.Message), first
 			do = "Have it answered now: lbremedy run " + name(svc) + "."
 			evidence["event"], evidence["first"] = e.Reason, first.UTC().Format(time.RFC3339)
 		}

@@ -264,6 +264,9 @@ var homes = map[string][]string{
 	"k8s.io/apimachinery/pkg/labels":       {"shared/...", "functions/..."},
 	"k8s.io/apimachinery/pkg/util/intstr":  {"shared/...", "functions/..."},
 
+	// Ages, as kubectl writes them.
+	"k8s.io/apimachinery/pkg/util/duration": {"functions/doctor", "functions/cmd/lbremedy"},
+
 	// Small helpers without a say in how things are built.
 	"golang.org/x/sync": {"shared/...", "events/...", "functions/cmd/lbremedy", "test/scene"},
 	"golang.org/x/time": {"shared/...", "events/...", "functions/cmd/lbremedy"},
