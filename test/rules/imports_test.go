@@ -256,11 +256,11 @@ var homes = map[string][]string{
 	// Vocabulary: types that are spoken between packages.
 	"github.com/cloudevents/sdk-go/v2": {"events/...", "shared/event", "shared/host", "shared/serve", "shared/ticket", "functions/cmd/lbremedy"},
 	"k8s.io/api":                       {"shared/...", "events/exporter", "functions/...", "infra/gen"},
-	"k8s.io/apimachinery":              {"shared/...", "events/exporter", "functions/cmd/lbremedy"},
+	"k8s.io/apimachinery":              {"shared/...", "events/exporter", "functions/cmd/lbremedy", "infra/deploy"},
 
 	// Class code meets these in the fields of k8s.io/api.
 	"k8s.io/apimachinery/pkg/api/resource": {"shared/...", "functions/..."},
-	"k8s.io/apimachinery/pkg/apis/meta/v1": {"shared/...", "events/exporter", "functions/...", "infra/gen"},
+	"k8s.io/apimachinery/pkg/apis/meta/v1": {"shared/...", "events/exporter", "functions/...", "infra/gen", "infra/deploy"},
 	"k8s.io/apimachinery/pkg/labels":       {"shared/...", "functions/..."},
 	"k8s.io/apimachinery/pkg/util/intstr":  {"shared/...", "functions/..."},
 
@@ -277,7 +277,9 @@ var homes = map[string][]string{
 	"github.com/alibabacloud-go/darabonba-openapi/v2/utils": {"events/courier/invoke"},
 
 	// They bring every API group, or caches, into programs that stay small.
-	"k8s.io/client-go/dynamic":    {},
+	"k8s.io/client-go/discovery":  {"infra/deploy"},
+	"k8s.io/client-go/dynamic":    {"infra/deploy"},
+	"k8s.io/client-go/restmapper": {"infra/deploy"},
 	"k8s.io/client-go/informers":  {},
 	"k8s.io/client-go/kubernetes": {},
 
