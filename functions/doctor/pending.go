@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/duration"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -95,7 +97,7 @@ func findPending(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		r.Add(doctor.Finding{
 			Severity: doctor.Critical, About: about(svc), Evidence: evidence, Do: say.Literal(do),
-			Text: say.F("The Service has waited for its load balancer for %s, %s.", round(waited), why),
+			Text: say.F("The Service has waited for its load balancer for %s, %s.", duration.HumanDuration(waited), why),
 		})
 	}
 }
@@ -109,17 +111,6 @@ func failure(list []doctor.Event) (doctor.Event, bool) {
 		}
 	}
 	return doctor.Event{}, false
-}
-
-// round formats a duration for people: without seconds for days and hours.
-func round(d time.Duration) string {
-	switch {
-	case d >= 48*time.Hour:
-		return fmt.Sprintf("%d days", int(d.Hours()/24))
-	case d >= 2*time.Hour:
-		return fmt.Sprintf("%d hours", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d minutes", int(d.Minutes()))
 }
 
 func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
@@ -143,7 +134,7 @@ func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
 		if waited := waits(s, svc); waited >= tooLong && !slices.ContainsFunc(s.Events[svc.UID], byController) {
 			r.Add(doctor.Finding{
 				Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"CCM": v.String()},
-				Text: say.F("The Service has waited for its load balancer for %s, and CCM %s, which writes Events, has written none about it in the last hour.", round(waited), v),
+				Text: say.F("The Service has waited for its load balancer for %s, and CCM %s, which writes Events, has written none about it in the last hour.", duration.HumanDuration(waited), v),
 				Do:   say.F("Wake the controller, since some failures it tells of once and does not try again: %s. If that brings no Event, look whether it runs, and what it logs: %s. If it says nothing there, open a ticket with Alibaba Cloud.", ccm.WakeCommand(svc), remedy.LogQuery(name(svc))),
 			})
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/duration"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
@@ -114,7 +116,7 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 	}
 	r.Add(doctor.Finding{
 		Severity: doctor.Critical, About: about(svc), Key: "hash", Evidence: evidence,
-		Text: say.F("The Service was changed %s ago and has not been synced in full since: its hash label does not fit it. %s.", round(lasted), why),
+		Text: say.F("The Service was changed %s ago and has not been synced in full since: its hash label does not fit it. %s.", duration.HumanDuration(lasted), why),
 		Do:   say.F("Look at the controller's log: %s. If it says nothing there, wake it: %s.", remedy.LogQuery(name(svc)), ccm.WakeCommand(svc)),
 	})
 	return true, nil
@@ -151,7 +153,7 @@ func unheard(s *doctor.Snapshot, r *doctor.Report) {
 	}
 	r.Add(doctor.Finding{
 		Severity: doctor.Critical, About: s.OfCluster(), Key: "exporter", Evidence: map[string]string{"heard": s.Heard.UTC().Format(time.RFC3339)},
-		Text: say.F("No exporter of the cluster has given a sign of life for %s: nobody hears of a sync that fails, and after an hour the Events of it are gone.", round(silence)),
+		Text: say.F("No exporter of the cluster has given a sign of life for %s: nobody hears of a sync that fails, and after an hour the Events of it are gone.", duration.HumanDuration(silence)),
 		Do:   say.F("Start the exporter, or lbremedy up; lbremedy ledger shows when it runs again."),
 	})
 }
@@ -191,13 +193,13 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	why, do, since := "", "", time.Time{}
 	evidence := map[string]string{}
 	if waited := waits(s, svc); waited >= tooLong {
-		why, since = fmt.Sprintf("it has waited for its load balancer for %s", round(waited)), svc.CreationTimestamp.Time
+		why, since = fmt.Sprintf("it has waited for its load balancer for %s", duration.HumanDuration(waited)), svc.CreationTimestamp.Time
 		do = "Wake the controller, so that it says again what is wrong: " + ccm.WakeCommand(svc) + "."
 		evidence["created"] = since.UTC().Format(time.RFC3339)
 	}
 	if s.Err(doctor.Events) == nil {
 		if e, first := failing(s, svc); !first.IsZero() && s.Time.Sub(first) >= overdue {
-			why, since = "the controller has said for "+round(s.Time.Sub(first))+": "+ccm.Quote(e.Message), first
+			why, since = "the controller has said for "+duration.HumanDuration(s.Time.Sub(first))+": "+ccm.Quote(e.Message), first
 			do = "Have it answered now: lbremedy run " + name(svc) + "."
 			evidence["event"], evidence["first"] = e.Reason, first.UTC().Format(time.RFC3339)
 		}

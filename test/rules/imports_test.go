@@ -262,13 +262,16 @@ var homes = map[string][]string{
 	// Vocabulary: types that are spoken between packages.
 	"github.com/cloudevents/sdk-go/v2": {"events/...", "shared/event", "shared/host", "shared/serve", "shared/ticket", "functions/cmd/lbremedy"},
 	"k8s.io/api":                       {"shared/...", "events/exporter", "functions/...", "infra/gen"},
-	"k8s.io/apimachinery":              {"shared/...", "events/exporter", "functions/cmd/lbremedy"},
+	"k8s.io/apimachinery":              {"shared/...", "events/exporter", "functions/cmd/lbremedy", "infra/deploy"},
 
 	// Class code meets these in the fields of k8s.io/api.
 	"k8s.io/apimachinery/pkg/api/resource": {"shared/...", "functions/..."},
-	"k8s.io/apimachinery/pkg/apis/meta/v1": {"shared/...", "events/exporter", "functions/...", "infra/gen"},
+	"k8s.io/apimachinery/pkg/apis/meta/v1": {"shared/...", "events/exporter", "functions/...", "infra/gen", "infra/deploy"},
 	"k8s.io/apimachinery/pkg/labels":       {"shared/...", "functions/..."},
 	"k8s.io/apimachinery/pkg/util/intstr":  {"shared/...", "functions/..."},
+
+	// Ages, as kubectl writes them.
+	"k8s.io/apimachinery/pkg/util/duration": {"functions/doctor", "functions/cmd/lbremedy"},
 
 	// Small helpers without a say in how things are built.
 	"golang.org/x/sync": {"shared/...", "events/...", "functions/cmd/lbremedy", "test/scene"},
@@ -280,7 +283,9 @@ var homes = map[string][]string{
 	"github.com/alibabacloud-go/darabonba-openapi/v2/utils": {"events/courier/invoke"},
 
 	// They bring every API group, or caches, into programs that stay small.
-	"k8s.io/client-go/dynamic":    {},
+	"k8s.io/client-go/discovery":  {"infra/deploy"},
+	"k8s.io/client-go/dynamic":    {"infra/deploy"},
+	"k8s.io/client-go/restmapper": {"infra/deploy"},
 	"k8s.io/client-go/informers":  {},
 	"k8s.io/client-go/kubernetes": {},
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -130,24 +131,12 @@ func wrap(s, indent string, width int) string {
 	return b.String()
 }
 
-// ago returns how long ago a time was, in its largest unit.
+// ago returns how long ago a time was, as kubectl writes ages.
 func (p *program) ago(t time.Time) string {
 	if t.IsZero() {
 		return "unknown"
 	}
-	return span(p.now().Sub(t))
-}
-
-func span(d time.Duration) string {
-	switch d = max(0, d); {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
+	return duration.HumanDuration(max(0, p.now().Sub(t)))
 }
 
 func clock(t time.Time) string {
