@@ -124,8 +124,8 @@ Nothing was done: --apply runs these commands.
 // What the pages show makes roles, here with the stand-in. Where it would make all of
 // them, which takes a while, this makes one.
 func TestPages(t *testing.T) {
-	set := strings.NewReplacer("$LBREMEDY_FC_ACCOUNT", "1234567890123456", "ACCOUNT", "1234567890123456", "$LBREMEDY_REGION", "cn-hangzhou", "REGION", "cn-hangzhou",
-		"$LBREMEDY_CLUSTER", "c0ffee", "CLUSTER", "c0ffee")
+	set := strings.NewReplacer("$LBREMEDY_FC_ACCOUNT", "1234567890123456", "ACCOUNT", "1234567890123456",
+		"$LBREMEDY_REGION", "cn-hangzhou", "REGION", "cn-hangzhou", "$LBREMEDY_CLUSTER", "c0ffee", "CLUSTER", "c0ffee")
 	for _, c := range pages.Of(t, "../..", "infra/ram") {
 		text, _, _ := strings.Cut(set.Replace(c.Text), " #")
 		if !strings.Contains(text, " --class ") {

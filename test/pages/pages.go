@@ -129,7 +129,8 @@ func Read(page, text string) (all []Command, wrong []string) {
 			}
 			language, needs, open = fence, "", i
 			if language == "" {
-				wrong = append(wrong, fmt.Sprintf("%s:%d: a block of no language: say ```sh of commands, ```console of commands and what they print, ```text of what is neither", page, i+1))
+				wrong = append(wrong, fmt.Sprintf("%s:%d: a block of no language: say ```sh of commands, "+
+					"```console of commands and what they print, ```text of what is neither", page, i+1))
 			}
 			continue
 		}

@@ -172,7 +172,7 @@ func TestComplete(t *testing.T) {
 	}
 	for _, r := range functions.All {
 		if !has[r.Class] {
-			t.Errorf("no scene shows %s", r.Class)
+			t.Errorf("no scene shows %s: write testdata/scenes.yaml in its folder", r.Class)
 		}
 		delete(has, r.Class)
 	}
