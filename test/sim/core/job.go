@@ -66,7 +66,8 @@ func (j *Job) Status() string {
 // Jobs returns all jobs by their IDs.
 func (s *State) Jobs() map[string]*Job { return s.jobs }
 
-// On makes of what changes the state of a product what the end of a job does: that state may be another one by then.
+// On makes what a job does at its end of a change of a product's state. It finds
+// the state at that time, which may be another one by then.
 func On[T any](do func(T)) func(*State) {
 	return func(s *State) { do(Part[T](s)) }
 }

@@ -91,7 +91,7 @@ func clusterAddons(s *State) any {
 		next := c.latest(name)
 		m[name] = map[string]any{
 			"component_name": name, "version": v, "next_version": next, "can_upgrade": next != v, "exist": true, "ready_to_upgrade": fmt.Sprint(next != v),
-			"required": name == CCM, "changed": "", "message": "", "policy": "", "template": "", "value": c.AddonConfig[name],
+			"required": name == ccm, "changed": "", "message": "", "policy": "", "template": "", "value": c.AddonConfig[name],
 		}
 	}
 	return m
@@ -106,7 +106,7 @@ func (c *Cluster) known() []string {
 
 func (c *Cluster) addon(name string) map[string]any {
 	return map[string]any{
-		"name": name, "version": c.latest(name), "managed": c.Type == "ManagedKubernetes", "category": "network", "install_by_default": name == CCM,
+		"name": name, "version": c.latest(name), "managed": c.Type == "ManagedKubernetes", "category": "network", "install_by_default": name == ccm,
 		"supported_actions": []string{"Install", "Upgrade", "Modify"}, "architecture": []string{"amd64"}, "config_schema": "",
 	}
 }
@@ -114,7 +114,7 @@ func (c *Cluster) addon(name string) map[string]any {
 func describeAddons(q *request) (any, *core.Failure) {
 	c, standard := &q.state.Cluster, map[string]any{}
 	for _, name := range c.known() {
-		standard[name] = map[string]any{"name": name, "version": c.latest(name), "description": "", "required": fmt.Sprint(name == CCM), "disabled": false}
+		standard[name] = map[string]any{"name": name, "version": c.latest(name), "description": "", "required": fmt.Sprint(name == ccm), "disabled": false}
 	}
 	return map[string]any{"StandardComponents": standard, "ComponentGroups": []any{}}, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// CCM is the add-on that each cluster has.
-const CCM = "cloud-controller-manager"
+// ccm is the add-on that each cluster has.
+const ccm = "cloud-controller-manager"
 
 // A Cluster is an ACK cluster.
 type Cluster struct {
@@ -124,7 +124,7 @@ func (s *State) fill() {
 	if c.Addons == nil {
 		c.Addons = map[string]string{}
 	}
-	c.Addons[CCM] = cmp.Or(c.Addons[CCM], "v2.12.1")
+	c.Addons[ccm] = cmp.Or(c.Addons[ccm], "v2.12.1")
 	if c.Network != "flannel" {
 		c.Addons[c.Network] = cmp.Or(c.Addons[c.Network], "v1.14.0")
 	}

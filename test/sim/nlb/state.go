@@ -22,13 +22,9 @@ import (
 // A State holds the network load balancers of a region.
 type State struct {
 	*core.State
-	near
 	NLBs         map[string]*NLB
 	ServerGroups map[string]*ServerGroup
-}
 
-// near are the products that an NLB needs.
-type near struct {
 	vpc     *vpc.State
 	ecs     *ecs.State
 	ram     *ram.State
@@ -39,10 +35,10 @@ type near struct {
 
 // New fills in what the load balancers and their server groups do not say.
 func New(base *core.State, nlbs []NLB, groups []ServerGroup) (*State, error) {
-	s := &State{State: base, near: near{
-		core.Part[*vpc.State](base), core.Part[*ecs.State](base), core.Part[*ram.State](base), core.Part[*quotas.State](base), core.Part[*billing.State](base),
-		core.Part[*slb.State](base),
-	}}
+	s := &State{
+		State: base, vpc: core.Part[*vpc.State](base), ecs: core.Part[*ecs.State](base), ram: core.Part[*ram.State](base),
+		quotas: core.Part[*quotas.State](base), billing: core.Part[*billing.State](base), slb: core.Part[*slb.State](base),
+	}
 	base.Add(s)
 	var twice error
 	s.ServerGroups, twice = core.Index("server group", groups, func(g *ServerGroup) string { return g.ID }, func(i int, g *ServerGroup) {

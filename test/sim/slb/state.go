@@ -111,17 +111,12 @@ type Certificate struct {
 // changed in place.
 type State struct {
 	*core.State
-	near
 	LoadBalancers map[string]*LoadBalancer
 	ACLs          map[string]*ACL
 	Certificates  map[string]*Certificate
 	KnownServers  bool
 
-	groups map[string]string // vServer group ID to load balancer ID
-}
-
-// near are the products that a load balancer needs.
-type near struct {
+	groups  map[string]string // vServer group ID to load balancer ID
 	vpc     *vpc.State
 	ecs     *ecs.State
 	ram     *ram.State
@@ -139,9 +134,10 @@ type Start struct {
 
 // New fills in what w does not say.
 func New(base *core.State, w Start) (*State, error) {
-	s := &State{State: base, KnownServers: w.KnownServers, groups: map[string]string{}, near: near{
-		core.Part[*vpc.State](base), core.Part[*ecs.State](base), core.Part[*ram.State](base), core.Part[*quotas.State](base), core.Part[*billing.State](base),
-	}}
+	s := &State{
+		State: base, KnownServers: w.KnownServers, groups: map[string]string{}, vpc: core.Part[*vpc.State](base), ecs: core.Part[*ecs.State](base),
+		ram: core.Part[*ram.State](base), quotas: core.Part[*quotas.State](base), billing: core.Part[*billing.State](base),
+	}
 	base.Add(s)
 	var certificates error
 	s.Certificates, certificates = core.Index("certificate", w.Certificates, func(c *Certificate) string { return c.ID }, func(i int, c *Certificate) {

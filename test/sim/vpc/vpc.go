@@ -86,7 +86,8 @@ func Quotas() []quotas.Quota {
 // Adopt takes over what a World does not say from the state before.
 func (s *State) Adopt(was *State) { s.freeTrail = was.freeTrail }
 
-// Settle makes the state whole after an edit. All addresses are free until those who have them take them again.
+// Settle makes the state whole after an edit. All addresses are free until those
+// who have them take them again.
 func (s *State) Settle() {
 	for id, v := range s.VSwitches {
 		v.ID = id

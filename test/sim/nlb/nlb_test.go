@@ -1,9 +1,10 @@
-package sim_test
+package nlb_test
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,23 +13,11 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/nlb"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 // zones are the mappings that most tests make an NLB with.
 var zones = &[]nlb.CreateLoadBalancerZoneMappings{{ZoneId: "cn-hangzhou-h", VSwitchId: "vsw-h"}, {ZoneId: "cn-hangzhou-i", VSwitchId: "vsw-i"}}
-
-func nlbWorld() *sim.World {
-	return &sim.World{
-		VPCs: []sim.VPC{{ID: "vpc-1"}, {ID: "vpc-2"}},
-		VSwitches: []sim.VSwitch{
-			{ID: "vsw-h", Free: new(5)}, {ID: "vsw-i", Zone: "cn-hangzhou-i", Free: new(5)}, {ID: "vsw-j", Zone: "cn-hangzhou-j", Free: new(0)},
-			{ID: "vsw-k", Zone: "cn-hangzhou-k", IPv6: "2001:db8:1::/64"}, {ID: "vsw-other", VPC: "vpc-2", CIDR: "10.200.0.0/20"},
-		},
-		EIPs:           []sim.EIP{{ID: "eip-a", IP: "198.51.100.200"}, {ID: "eip-b", IP: "198.51.100.201", Instance: "i-9"}},
-		Instances:      []sim.Instance{{ID: "i-a", VSwitch: "vsw-h"}, {ID: "i-far", VSwitch: "vsw-other"}},
-		SecurityGroups: []sim.SecurityGroup{{ID: "sg-a"}, {ID: "sg-far", VPC: "vpc-2"}},
-	}
-}
 
 // A tour is a client of NLB at a Cloud whose clock a test moves.
 type tour struct {
@@ -41,7 +30,7 @@ type tour struct {
 func newTour(t *testing.T, w *sim.World) *tour {
 	tr := &tour{t: t, now: time.Now()}
 	tr.cloud = sim.New(t, w, sim.WithClock(func() time.Time { return tr.now }))
-	tr.Client = dial(t, tr.cloud, tr.cloud.Admin(), nlb.NewClientWithOptions)
+	tr.Client = simtest.Dial(t, tr.cloud, tr.cloud.Admin(), nlb.NewClientWithOptions)
 	return tr
 }
 
@@ -62,7 +51,7 @@ func (tr *tour) create(edit func(*nlb.CreateLoadBalancerRequest)) (*nlb.CreateLo
 func (tr *tour) made(edit func(*nlb.CreateLoadBalancerRequest)) string {
 	tr.t.Helper()
 	resp, err := tr.create(edit)
-	check(tr.t, err)
+	simtest.Check(tr.t, err)
 	return resp.LoadbalancerId
 }
 
@@ -71,7 +60,7 @@ func (tr *tour) get(id string) *nlb.GetLoadBalancerAttributeResponse {
 	r := nlb.CreateGetLoadBalancerAttributeRequest()
 	r.LoadBalancerId = id
 	resp, err := tr.GetLoadBalancerAttribute(r)
-	check(tr.t, err)
+	simtest.Check(tr.t, err)
 	return resp
 }
 
@@ -83,7 +72,7 @@ func (tr *tour) group(edit func(*nlb.CreateServerGroupRequest)) string {
 		edit(r)
 	}
 	resp, err := tr.CreateServerGroup(r)
-	check(tr.t, err)
+	simtest.Check(tr.t, err)
 	return resp.ServerGroupId
 }
 
@@ -120,7 +109,7 @@ func (tr *tour) free(vswitch string) int {
 }
 
 func TestNLBLife(t *testing.T) {
-	w := nlbWorld()
+	w := simtest.NLBWorld()
 	w.Lag.Jobs = sim.Duration(30 * time.Second)
 	tr := newTour(t, w)
 	made, err := tr.create(func(r *nlb.CreateLoadBalancerRequest) {
@@ -129,13 +118,13 @@ func TestNLBLife(t *testing.T) {
 		r.ModificationProtectionConfig.Status, r.ModificationProtectionConfig.Reason = "ConsoleProtection", "managed.by.ack"
 		r.SecurityGroupIds = &[]string{"sg-a"}
 	})
-	check(t, err)
+	simtest.Check(t, err)
 	id := made.LoadbalancerId
 	status := func(job string) string {
 		r := nlb.CreateGetJobStatusRequest()
 		r.JobId = job
 		resp, err := tr.GetJobStatus(r)
-		check(t, err)
+		simtest.Check(t, err)
 		return resp.Status
 	}
 	if got := tr.get(id).LoadBalancerStatus; got != "Provisioning" || status(made.JobId) != "Processing" {
@@ -143,9 +132,9 @@ func TestNLBLife(t *testing.T) {
 	}
 	group := tr.group(nil)
 	_, err = tr.listen(id, group, 80, nil)
-	refused(t, err, "IncorrectStatus.loadbalancer", 400)
-	refused(t, tr.remove(id), "ResourceInCreating.loadbalancer", 400)
-	refused(t, tr.add(group, nlb.AddServersToServerGroupServers{ServerId: "i-a", ServerType: "Ecs", Port: "80"}), "IncorrectStatus.serverGroup", 400)
+	simtest.Refused(t, err, "IncorrectStatus.loadbalancer", 400)
+	simtest.Refused(t, tr.remove(id), "ResourceInCreating.loadbalancer", 400)
+	simtest.Refused(t, tr.add(group, nlb.AddServersToServerGroupServers{ServerId: "i-a", ServerType: "Ecs", Port: "80"}), "IncorrectStatus.serverGroup", 400)
 	tr.pass(31 * time.Second)
 	got := tr.get(id)
 	if got.LoadBalancerStatus != "Active" || status(made.JobId) != "Succeeded" {
@@ -159,18 +148,18 @@ func TestNLBLife(t *testing.T) {
 	if got := tr.free("vsw-h"); got != 4 {
 		t.Errorf("%d addresses are free, want 4", got)
 	}
-	refused(t, tr.remove(id), "OperationDenied.DeletionProtectionEnabled", 400)
+	simtest.Refused(t, tr.remove(id), "OperationDenied.DeletionProtectionEnabled", 400)
 	p := nlb.CreateUpdateLoadBalancerProtectionRequest()
 	p.LoadBalancerId, p.DeletionProtectionEnabled, p.ModificationProtectionStatus = id, requests.NewBoolean(false), "NonProtection"
 	_, err = tr.UpdateLoadBalancerProtection(p)
-	check(t, err)
-	check(t, tr.remove(id))
+	simtest.Check(t, err)
+	simtest.Check(t, tr.remove(id))
 	if got := tr.get(id).LoadBalancerStatus; got != "Configuring" {
 		t.Errorf("while it is deleted: %s", got)
 	}
-	refused(t, tr.remove(id), "ResourceInConfiguring.loadbalancer", 400)
+	simtest.Refused(t, tr.remove(id), "ResourceInConfiguring.loadbalancer", 400)
 	tr.pass(time.Minute)
-	e := refused(t, tr.remove(id), "ResourceNotFound.loadBalancer", 404)
+	e := simtest.Refused(t, tr.remove(id), "ResourceNotFound.loadBalancer", 404)
 	if e.Message() != "The specified resource of loadbalancer is not found." {
 		t.Errorf("got %q", e.Message())
 	}
@@ -220,17 +209,17 @@ func TestNLBCreateRefused(t *testing.T) {
 		{name: "dry run", code: "DryRunOperation", status: 400, edit: func(r *nlb.CreateLoadBalancerRequest) { r.DryRun = requests.NewBoolean(true) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := nlbWorld()
+			w := simtest.NLBWorld()
 			if tt.world != nil {
 				tt.world(w)
 			}
 			tr := newTour(t, w)
 			before := tr.cloud.Snapshot()
 			_, err := tr.create(tt.edit)
-			if e := refused(t, err, tt.code, tt.status); tt.text != "" && e.Message() != tt.text {
+			if e := simtest.Refused(t, err, tt.code, tt.status); tt.text != "" && e.Message() != tt.text {
 				t.Errorf("got %q, want %q", e.Message(), tt.text)
 			}
-			if got, want := text(t, tr.cloud.Snapshot()), text(t, before); got != want {
+			if got, want := simtest.Text(t, tr.cloud.Snapshot()), simtest.Text(t, before); got != want {
 				t.Errorf("something changed: %s\nwas %s", got, want)
 			}
 		})
@@ -269,18 +258,18 @@ func address(a string) func(*nlb.CreateLoadBalancerRequest) {
 }
 
 func TestNLBClientToken(t *testing.T) {
-	tr := newTour(t, nlbWorld())
+	tr := newTour(t, simtest.NLBWorld())
 	token := func(r *nlb.CreateLoadBalancerRequest) { r.ClientToken = "token" }
 	first := tr.made(token)
 	if again := tr.made(token); again != first {
 		t.Errorf("a second try made %s besides %s", again, first)
 	}
 	_, err := tr.create(func(r *nlb.CreateLoadBalancerRequest) { r.ClientToken, r.LoadBalancerName = "token", "other" })
-	refused(t, err, "IdempotenceSignatureMismatch", 400)
+	simtest.Refused(t, err, "IdempotenceSignatureMismatch", 400)
 	if n := len(tr.cloud.Snapshot().NLBs); n != 1 {
 		t.Errorf("there are %d NLBs, want 1", n)
 	}
-	check(t, tr.remove(first))
+	simtest.Check(t, tr.remove(first))
 	if again := tr.made(token); again != first {
 		t.Errorf("a token that is remembered made %s", again)
 	}
@@ -291,7 +280,7 @@ func TestNLBClientToken(t *testing.T) {
 }
 
 func TestNLBChanges(t *testing.T) {
-	tr := newTour(t, nlbWorld())
+	tr := newTour(t, simtest.NLBWorld())
 	id := tr.made(eip("eip-a"))
 	if got := tr.get(id).ZoneMappings[0].LoadBalancerAddresses[0]; got.AllocationId != "eip-a" || got.PublicIPv4Address != "198.51.100.200" {
 		t.Errorf("got %+v", got)
@@ -299,24 +288,24 @@ func TestNLBChanges(t *testing.T) {
 	u := nlb.CreateUpdateLoadBalancerAttributeRequest()
 	u.LoadBalancerId, u.LoadBalancerName, u.Cps, u.CrossZoneEnabled = id, "renamed", requests.NewInteger(100), requests.NewBoolean(false)
 	_, err := tr.UpdateLoadBalancerAttribute(u)
-	check(t, err)
+	simtest.Check(t, err)
 	if got := tr.get(id); got.LoadBalancerName != "renamed" || got.Cps != 100 || got.CrossZoneEnabled {
 		t.Errorf("got %+v", got)
 	}
 	u.Cps = requests.NewInteger(-1)
 	_, err = tr.UpdateLoadBalancerAttribute(u)
-	refused(t, err, "IllegalParam.Cps", 400)
+	simtest.Refused(t, err, "IllegalParam.Cps", 400)
 	u.Cps, u.SecurityGroupIds = requests.NewInteger(1), &[]string{"sg-x"}
 	_, err = tr.UpdateLoadBalancerAttribute(u)
-	refused(t, err, "ResourceNotFound.SecurityGroup", 404)
+	simtest.Refused(t, err, "ResourceNotFound.SecurityGroup", 404)
 	u.SecurityGroupIds = &[]string{"sg-a"}
 	_, err = tr.UpdateLoadBalancerAttribute(u)
-	check(t, err)
+	simtest.Check(t, err)
 
 	a := nlb.CreateUpdateLoadBalancerAddressTypeConfigRequest()
 	a.LoadBalancerId, a.AddressType = id, "Intranet"
 	_, err = tr.UpdateLoadBalancerAddressTypeConfig(a)
-	check(t, err)
+	simtest.Check(t, err)
 	if got := tr.get(id); got.AddressType != "Intranet" || got.ZoneMappings[1].LoadBalancerAddresses[0].PublicIPv4Address != "" {
 		t.Errorf("got %+v", got)
 	}
@@ -326,73 +315,73 @@ func TestNLBChanges(t *testing.T) {
 	a.AddressType = "Internet"
 	a.ZoneMappings = &[]nlb.UpdateLoadBalancerAddressTypeConfigZoneMappings{{ZoneId: "cn-hangzhou-i", AllocationId: "eip-a"}}
 	_, err = tr.UpdateLoadBalancerAddressTypeConfig(a)
-	check(t, err)
+	simtest.Check(t, err)
 	if got := tr.get(id).ZoneMappings[1].LoadBalancerAddresses[0].AllocationId; got != "eip-a" {
 		t.Errorf("got %s", got)
 	}
 	a.AddressType = "x"
 	_, err = tr.UpdateLoadBalancerAddressTypeConfig(a)
-	refused(t, err, "IllegalParam.AddressType", 400)
+	simtest.Refused(t, err, "IllegalParam.AddressType", 400)
 
 	z := nlb.CreateUpdateLoadBalancerZonesRequest()
 	z.LoadBalancerId = id
 	z.ZoneMappings = &[]nlb.UpdateLoadBalancerZonesZoneMappings{{ZoneId: "cn-hangzhou-h", VSwitchId: "vsw-h"}, {ZoneId: "cn-hangzhou-k", VSwitchId: "vsw-k"}}
 	_, err = tr.UpdateLoadBalancerZones(z)
-	check(t, err)
+	simtest.Check(t, err)
 	if got := tr.get(id).ZoneMappings; len(got) != 2 || got[1].VSwitchId != "vsw-k" || tr.free("vsw-i") != 5 || tr.free("vsw-h") != 4 {
 		t.Errorf("got %+v, free %d and %d", got, tr.free("vsw-i"), tr.free("vsw-h"))
 	}
 	z.ZoneMappings = &[]nlb.UpdateLoadBalancerZonesZoneMappings{{ZoneId: "cn-hangzhou-h", VSwitchId: "vsw-x"}}
 	_, err = tr.UpdateLoadBalancerZones(z)
-	refused(t, err, "ResourceNotFound.VSwitch", 404)
+	simtest.Refused(t, err, "ResourceNotFound.VSwitch", 404)
 	tr.cloud.Edit(func(s *sim.State) {
 		s.VSwitches["vsw-h2"] = &sim.VSwitch{VPC: "vpc-1", Zone: "cn-hangzhou-h", CIDR: "10.90.0.0/20", Free: new(9)}
 	})
 	(*z.ZoneMappings)[0].VSwitchId = "vsw-h2"
 	_, err = tr.UpdateLoadBalancerZones(z)
-	refused(t, err, "OperationDenied.ZoneVSwitchChanged", 400)
+	simtest.Refused(t, err, "OperationDenied.ZoneVSwitchChanged", 400)
 
 	e := nlb.CreateEnableLoadBalancerIpv6InternetRequest()
 	e.LoadBalancerId = id
 	_, err = tr.EnableLoadBalancerIpv6Internet(e)
-	refused(t, err, "OperationDenied.OnlyDualStackSupported", 400)
+	simtest.Refused(t, err, "OperationDenied.OnlyDualStackSupported", 400)
 	e.LoadBalancerId = tr.made(func(r *nlb.CreateLoadBalancerRequest) {
 		r.AddressIpVersion, r.ZoneMappings = "DualStack", &[]nlb.CreateLoadBalancerZoneMappings{{ZoneId: "cn-hangzhou-k", VSwitchId: "vsw-k"}}
 	})
 	_, err = tr.EnableLoadBalancerIpv6Internet(e)
-	check(t, err)
+	simtest.Check(t, err)
 	if got := tr.get(e.LoadBalancerId); got.Ipv6AddressType != "Internet" || got.ZoneMappings[0].LoadBalancerAddresses[0].Ipv6Address == "" {
 		t.Errorf("got %+v", got)
 	}
 	d := nlb.CreateDisableLoadBalancerIpv6InternetRequest()
 	d.LoadBalancerId = e.LoadBalancerId
 	_, err = tr.DisableLoadBalancerIpv6Internet(d)
-	check(t, err)
+	simtest.Check(t, err)
 
 	b := nlb.CreateAttachCommonBandwidthPackageToLoadBalancerRequest()
 	b.LoadBalancerId, b.BandwidthPackageId = id, "cbwp-1"
 	_, err = tr.AttachCommonBandwidthPackageToLoadBalancer(b)
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = tr.AttachCommonBandwidthPackageToLoadBalancer(b)
-	refused(t, err, "ResourceAlreadyAssociated.BandwidthPackageId", 400)
+	simtest.Refused(t, err, "ResourceAlreadyAssociated.BandwidthPackageId", 400)
 	o := nlb.CreateDetachCommonBandwidthPackageFromLoadBalancerRequest()
 	o.LoadBalancerId, o.BandwidthPackageId = id, "cbwp-1"
 	_, err = tr.DetachCommonBandwidthPackageFromLoadBalancer(o)
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = tr.DetachCommonBandwidthPackageFromLoadBalancer(o)
-	refused(t, err, "ResourceNotAssociated.BandwidthPackageId", 400)
+	simtest.Refused(t, err, "ResourceNotAssociated.BandwidthPackageId", 400)
 
 	p := nlb.CreateUpdateLoadBalancerProtectionRequest()
 	p.LoadBalancerId, p.ModificationProtectionStatus = id, "x"
 	_, err = tr.UpdateLoadBalancerProtection(p)
-	refused(t, err, "IllegalParam.ModificationProtectionStatus", 400)
+	simtest.Refused(t, err, "IllegalParam.ModificationProtectionStatus", 400)
 	p.ModificationProtectionStatus, p.DeletionProtectionEnabled = "NonProtection", "x"
 	_, err = tr.UpdateLoadBalancerProtection(p)
-	refused(t, err, "IllegalParam.DeletionProtectionEnabled", 400)
+	simtest.Refused(t, err, "IllegalParam.DeletionProtectionEnabled", 400)
 }
 
 func TestNLBSecurityGroups(t *testing.T) {
-	tr := newTour(t, nlbWorld())
+	tr := newTour(t, simtest.NLBWorld())
 	id := tr.made(nil)
 	join := func(groups ...string) error {
 		r := nlb.CreateLoadBalancerJoinSecurityGroupRequest()
@@ -406,17 +395,17 @@ func TestNLBSecurityGroups(t *testing.T) {
 		_, err := tr.LoadBalancerLeaveSecurityGroup(r)
 		return err
 	}
-	check(t, join("sg-a"))
-	refused(t, join("sg-a"), "ResourceAlreadyAssociated.SecurityGroup", 400)
-	refused(t, join("sg-x"), "ResourceNotFound.SecurityGroup", 404)
-	refused(t, join("sg-far"), "Mismatch.VpcId", 400)
-	check(t, leave("sg-a"))
-	refused(t, leave("sg-a"), "ResourceNotAssociated.SecurityGroup", 400)
-	refused(t, join(), "MissingParam.SecurityGroupIds", 400)
+	simtest.Check(t, join("sg-a"))
+	simtest.Refused(t, join("sg-a"), "ResourceAlreadyAssociated.SecurityGroup", 400)
+	simtest.Refused(t, join("sg-x"), "ResourceNotFound.SecurityGroup", 404)
+	simtest.Refused(t, join("sg-far"), "Mismatch.VpcId", 400)
+	simtest.Check(t, leave("sg-a"))
+	simtest.Refused(t, leave("sg-a"), "ResourceNotAssociated.SecurityGroup", 400)
+	simtest.Refused(t, join(), "MissingParam.SecurityGroupIds", 400)
 }
 
 func TestNLBListeners(t *testing.T) {
-	w := nlbWorld()
+	w := simtest.NLBWorld()
 	w.Certificates = []sim.Certificate{{ID: "cert-a"}, {ID: "cert-b"}}
 	tr := newTour(t, w)
 	id, group := tr.made(nil), tr.group(nil)
@@ -428,9 +417,9 @@ func TestNLBListeners(t *testing.T) {
 	first, err := tr.listen(id, group, 80, func(r *nlb.CreateListenerRequest) {
 		r.ListenerDescription, r.IdleTimeout, r.ProxyProtocolEnabled = "k8s/80/web/shop/c", requests.NewInteger(60), requests.NewBoolean(true)
 	})
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = tr.listen(id, udp, 80, protocol("UDP"))
-	check(t, err)
+	simtest.Check(t, err)
 	for _, tt := range []struct {
 		code   string
 		status int
@@ -456,23 +445,23 @@ func TestNLBListeners(t *testing.T) {
 		{"ResourceNotFound.loadBalancer", 404, group, 81, func(r *nlb.CreateListenerRequest) { r.LoadBalancerId = "nlb-x" }},
 	} {
 		_, err := tr.listen(id, tt.group, tt.port, tt.edit)
-		refused(t, err, tt.code, tt.status)
+		simtest.Refused(t, err, tt.code, tt.status)
 	}
 	secure, err := tr.listen(id, group, 443, func(r *nlb.CreateListenerRequest) {
 		r.ListenerProtocol, r.CertificateIds, r.CaCertificateIds = "TCPSSL", &[]string{"cert-a"}, &[]string{"ca-a"}
 	})
-	check(t, err)
+	simtest.Check(t, err)
 	all, err := tr.listen(id, group, 0, func(r *nlb.CreateListenerRequest) {
 		r.StartPort, r.EndPort = requests.NewInteger(1000), requests.NewInteger(2000)
 	})
-	check(t, err)
+	simtest.Check(t, err)
 
 	get := func(listener string) *nlb.GetListenerAttributeResponse {
 		t.Helper()
 		r := nlb.CreateGetListenerAttributeRequest()
 		r.ListenerId = listener
 		resp, err := tr.GetListenerAttribute(r)
-		check(t, err)
+		simtest.Check(t, err)
 		return resp
 	}
 	if l := get(first.ListenerId); l.ListenerStatus != "Running" || l.ListenerPort != 80 || l.ServerGroupId != group || l.IdleTimeout != 60 ||
@@ -485,36 +474,36 @@ func TestNLBListeners(t *testing.T) {
 	u := nlb.CreateUpdateListenerAttributeRequest()
 	u.ListenerId, u.ListenerDescription, u.Cps = first.ListenerId, "changed", requests.NewInteger(5)
 	_, err = tr.UpdateListenerAttribute(u)
-	check(t, err)
+	simtest.Check(t, err)
 	if l := get(first.ListenerId); l.ListenerDescription != "changed" || l.Cps != 5 || l.IdleTimeout != 60 {
 		t.Errorf("got %+v", l)
 	}
 	u.ServerGroupId = udp
 	_, err = tr.UpdateListenerAttribute(u)
-	refused(t, err, "Mismatch.Protocol", 400)
+	simtest.Refused(t, err, "Mismatch.Protocol", 400)
 
 	start, stop := nlb.CreateStartListenerRequest(), nlb.CreateStopListenerRequest()
 	start.ListenerId, stop.ListenerId = first.ListenerId, first.ListenerId
 	_, err = tr.StartListener(start)
-	refused(t, err, "IncorrectStatus.listener", 400)
+	simtest.Refused(t, err, "IncorrectStatus.listener", 400)
 	_, err = tr.StopListener(stop)
-	check(t, err)
+	simtest.Check(t, err)
 	if l := get(first.ListenerId); l.ListenerStatus != "Stopped" {
 		t.Errorf("got %+v", l)
 	}
 	_, err = tr.StartListener(start)
-	check(t, err)
+	simtest.Check(t, err)
 
 	more := nlb.CreateAssociateAdditionalCertificatesWithListenerRequest()
 	more.ListenerId, more.AdditionalCertificateIds = secure.ListenerId, &[]string{"cert-b"}
 	_, err = tr.AssociateAdditionalCertificatesWithListener(more)
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = tr.AssociateAdditionalCertificatesWithListener(more)
-	refused(t, err, "ResourceAlreadyAssociated.Certificate", 400)
+	simtest.Refused(t, err, "ResourceAlreadyAssociated.Certificate", 400)
 	list := nlb.CreateListListenerCertificatesRequest()
 	list.ListenerId = secure.ListenerId
 	certificates, err := tr.ListListenerCertificates(list)
-	check(t, err)
+	simtest.Check(t, err)
 	if c := certificates.Certificates; len(c) != 2 || !c[0].IsDefault || c[1].CertificateId != "cert-b" || c[1].IsDefault || c[1].Status != "Associated" {
 		t.Errorf("got %+v", c)
 	}
@@ -524,16 +513,16 @@ func TestNLBListeners(t *testing.T) {
 	}
 	list.CertType = "x"
 	_, err = tr.ListListenerCertificates(list)
-	refused(t, err, "IllegalParam.CertType", 400)
+	simtest.Refused(t, err, "IllegalParam.CertType", 400)
 	less := nlb.CreateDisassociateAdditionalCertificatesWithListenerRequest()
 	less.ListenerId, less.AdditionalCertificateIds = secure.ListenerId, &[]string{"cert-b"}
 	_, err = tr.DisassociateAdditionalCertificatesWithListener(less)
-	check(t, err)
+	simtest.Check(t, err)
 
 	ls := nlb.CreateListListenersRequest()
 	ls.LoadBalancerIds, ls.ListenerProtocol = &[]string{id}, "TCP"
 	listeners, err := tr.ListListeners(ls)
-	check(t, err)
+	simtest.Check(t, err)
 	if listeners.TotalCount != 2 {
 		t.Errorf("got %+v", listeners.Listeners)
 	}
@@ -542,25 +531,25 @@ func TestNLBListeners(t *testing.T) {
 	del := nlb.CreateDeleteServerGroupRequest()
 	del.ServerGroupId = udp
 	_, err = tr.DeleteServerGroup(del)
-	if e := refused(t, err, "ResourceInUse.ServerGroup", 400); e.Message() != "The specified resource of ServerGroup is in use." {
+	if e := simtest.Refused(t, err, "ResourceInUse.ServerGroup", 400); e.Message() != "The specified resource of ServerGroup is in use." {
 		t.Errorf("got %q", e.Message())
 	}
 	for _, l := range append(listeners.Listeners, nlb.ListenerInfo{ListenerId: secure.ListenerId}) {
 		r := nlb.CreateDeleteListenerRequest()
 		r.ListenerId = l.ListenerId
 		_, err := tr.DeleteListener(r)
-		check(t, err)
+		simtest.Check(t, err)
 		_, err = tr.DeleteListener(r)
-		refused(t, err, "ResourceNotFound.listener", 404)
+		simtest.Refused(t, err, "ResourceNotFound.listener", 404)
 	}
 	del.ServerGroupId = group
 	_, err = tr.DeleteServerGroup(del)
-	check(t, err)
+	simtest.Check(t, err)
 }
 
 // TestNLBListenerBusy shows that a listener takes one change at a time.
 func TestNLBListenerBusy(t *testing.T) {
-	w := nlbWorld()
+	w := simtest.NLBWorld()
 	w.Lag.Jobs = sim.Duration(time.Second)
 	w.NLBs = []sim.NLB{{ID: "nlb-1", Listeners: []sim.NLBListener{{ID: "lsn-1@80", Port: 80, ServerGroup: "sgp-1"}}}}
 	w.ServerGroups = []sim.ServerGroup{{ID: "sgp-1"}}
@@ -568,18 +557,18 @@ func TestNLBListenerBusy(t *testing.T) {
 	r := nlb.CreateDeleteListenerRequest()
 	r.ListenerId = "lsn-1@80"
 	_, err := tr.DeleteListener(r)
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = tr.DeleteListener(r)
-	if e := refused(t, err, "IncorrectStatus.listener", 400); e.Message() != "The status of listener [lsn-1@80] is incorrect." {
+	if e := simtest.Refused(t, err, "IncorrectStatus.listener", 400); e.Message() != "The status of listener [lsn-1@80] is incorrect." {
 		t.Errorf("got %q", e.Message())
 	}
 	_, err = tr.listen("nlb-1", "sgp-1", 80, nil)
-	if e := refused(t, err, "Conflict.Port", 400); e.Message() != "The Port [80] is conflict." {
+	if e := simtest.Refused(t, err, "Conflict.Port", 400); e.Message() != "The Port [80] is conflict." {
 		t.Errorf("got %q", e.Message())
 	}
 	tr.pass(time.Second)
 	_, err = tr.listen("nlb-1", "sgp-1", 80, nil)
-	check(t, err)
+	simtest.Check(t, err)
 	if got := tr.cloud.Snapshot().NLBs[0].Listeners[0].Status; got != "Provisioning" {
 		t.Errorf("got %s", got)
 	}
@@ -587,7 +576,7 @@ func TestNLBListenerBusy(t *testing.T) {
 
 // TestNLBFailedJobs shows what is left when jobs fail.
 func TestNLBFailedJobs(t *testing.T) {
-	w := nlbWorld()
+	w := simtest.NLBWorld()
 	w.Lag.Jobs = sim.Duration(time.Second)
 	w.NLBs = []sim.NLB{{ID: "nlb-1", Listeners: []sim.NLBListener{{ID: "lsn-1@80", Port: 80, ServerGroup: "sgp-1"}}}}
 	w.ServerGroups = []sim.ServerGroup{{ID: "sgp-1", Servers: []sim.Server{{ID: "i-a", Port: 80}}}, {ID: "sgp-2"}}
@@ -602,52 +591,52 @@ func TestNLBFailedJobs(t *testing.T) {
 	failed("CreateLoadBalancer", func() {
 		var err error
 		made, err = tr.create(nil)
-		check(t, err)
+		simtest.Check(t, err)
 	})
 	j := nlb.CreateGetJobStatusRequest()
 	j.JobId = made.JobId
 	if job, err := tr.GetJobStatus(j); err != nil || job.Status != "Failed" || tr.get(made.LoadbalancerId).LoadBalancerStatus != "CreateFailed" {
 		t.Errorf("got %v, %v, load balancer %s", job, err, tr.get(made.LoadbalancerId).LoadBalancerStatus)
 	}
-	check(t, tr.remove(made.LoadbalancerId))
+	simtest.Check(t, tr.remove(made.LoadbalancerId))
 	tr.pass(time.Second)
-	before := text(t, tr.cloud.Snapshot())
-	failed("CreateListener", func() { _, err := tr.listen("nlb-1", "sgp-1", 81, nil); check(t, err) })
+	before := simtest.Text(t, tr.cloud.Snapshot())
+	failed("CreateListener", func() { _, err := tr.listen("nlb-1", "sgp-1", 81, nil); simtest.Check(t, err) })
 	failed("DeleteListener", func() {
 		r := nlb.CreateDeleteListenerRequest()
 		r.ListenerId = "lsn-1@80"
 		_, err := tr.DeleteListener(r)
-		check(t, err)
+		simtest.Check(t, err)
 	})
 	failed("StopListener", func() {
 		r := nlb.CreateStopListenerRequest()
 		r.ListenerId = "lsn-1@80"
 		_, err := tr.StopListener(r)
-		check(t, err)
+		simtest.Check(t, err)
 	})
 	failed("AddServers*", func() {
-		check(t, tr.add("sgp-1", nlb.AddServersToServerGroupServers{ServerId: "i-b", ServerType: "Ecs", Port: "80"}))
+		simtest.Check(t, tr.add("sgp-1", nlb.AddServersToServerGroupServers{ServerId: "i-b", ServerType: "Ecs", Port: "80"}))
 	})
 	failed("RemoveServers*", func() {
 		r := nlb.CreateRemoveServersFromServerGroupRequest()
 		r.ServerGroupId, r.Servers = "sgp-1", &[]nlb.RemoveServersFromServerGroupServers{{ServerId: "i-a", ServerType: "Ecs", Port: "80"}}
 		_, err := tr.RemoveServersFromServerGroup(r)
-		check(t, err)
+		simtest.Check(t, err)
 	})
 	failed("DeleteServerGroup", func() {
 		r := nlb.CreateDeleteServerGroupRequest()
 		r.ServerGroupId = "sgp-2"
 		_, err := tr.DeleteServerGroup(r)
-		check(t, err)
+		simtest.Check(t, err)
 	})
-	failed("DeleteLoadBalancer", func() { check(t, tr.remove("nlb-1")) })
-	if got := text(t, tr.cloud.Snapshot()); got != before {
+	failed("DeleteLoadBalancer", func() { simtest.Check(t, tr.remove("nlb-1")) })
+	if got := simtest.Text(t, tr.cloud.Snapshot()); got != before {
 		t.Errorf("got %s\nwant %s", got, before)
 	}
 }
 
 func TestServerGroups(t *testing.T) {
-	w := nlbWorld()
+	w := simtest.NLBWorld()
 	w.Quotas = []sim.Quota{{Product: "nlb", Name: "nlb_quota_loadbalancer_noeci_servers_num", Total: 2}}
 	w.Lag.Jobs = sim.Duration(time.Second)
 	tr := newTour(t, w)
@@ -679,15 +668,15 @@ func TestServerGroups(t *testing.T) {
 		{"QuotaExceeded.QuotaInsufficient", 400, group, []nlb.AddServersToServerGroupServers{server("i-1", "Ecs", "80"), server("i-2", "Ecs", "80"), server("i-3", "Ecs", "80")}},
 		{"ResourceNotFound.serverGroup", 404, "sgp-x", []nlb.AddServersToServerGroupServers{server("i-a", "Ecs", "80")}},
 	} {
-		refused(t, tr.add(tt.group, tt.servers...), tt.code, tt.status)
+		simtest.Refused(t, tr.add(tt.group, tt.servers...), tt.code, tt.status)
 	}
-	check(t, tr.add(group, server("i-a", "Ecs", "80"), server("eni-a", "Eni", "80")))
-	check(t, tr.add(ips, server("10.0.0.1", "Ip", "80")))
+	simtest.Check(t, tr.add(group, server("i-a", "Ecs", "80"), server("eni-a", "Eni", "80")))
+	simtest.Check(t, tr.add(ips, server("10.0.0.1", "Ip", "80")))
 	servers := func() []string {
 		r := nlb.CreateListServerGroupServersRequest()
 		r.ServerGroupId = group
 		resp, err := tr.ListServerGroupServers(r)
-		check(t, err)
+		simtest.Check(t, err)
 		var list []string
 		for _, s := range resp.Servers {
 			list = append(list, fmt.Sprintf("%s:%d*%d %s", s.ServerId, s.Port, s.Weight, s.Status))
@@ -698,23 +687,23 @@ func TestServerGroups(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	tr.pass(time.Second)
-	refused(t, tr.add(group, server("i-a", "Ecs", "80")), "DuplicatedParam.Server", 400)
+	simtest.Refused(t, tr.add(group, server("i-a", "Ecs", "80")), "DuplicatedParam.Server", 400)
 	u := nlb.CreateUpdateServerGroupServersAttributeRequest()
 	u.ServerGroupId = group
 	u.Servers = &[]nlb.UpdateServerGroupServersAttributeServers{{ServerId: "i-a", ServerType: "Ecs", Port: "80", Weight: "7", Description: "d"}}
 	_, err := tr.UpdateServerGroupServersAttribute(u)
-	check(t, err)
+	simtest.Check(t, err)
 	tr.pass(time.Second)
 	(*u.Servers)[0].ServerId = "i-x"
 	_, err = tr.UpdateServerGroupServersAttribute(u)
-	refused(t, err, "ResourceNotFound.server", 404)
+	simtest.Refused(t, err, "ResourceNotFound.server", 404)
 	(*u.Servers)[0].ServerId, (*u.Servers)[0].Weight = "i-a", "101"
 	_, err = tr.UpdateServerGroupServersAttribute(u)
-	refused(t, err, "IllegalParam.Weight", 400)
+	simtest.Refused(t, err, "IllegalParam.Weight", 400)
 	r := nlb.CreateRemoveServersFromServerGroupRequest()
 	r.ServerGroupId, r.Servers = group, &[]nlb.RemoveServersFromServerGroupServers{{ServerId: "eni-a", ServerType: "Eni", Port: "80"}}
 	_, err = tr.RemoveServersFromServerGroup(r)
-	check(t, err)
+	simtest.Check(t, err)
 	if got, want := servers(), []string{"i-a:80*7 Available", "eni-a:80*50 Removing"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -726,18 +715,18 @@ func TestServerGroups(t *testing.T) {
 	a := nlb.CreateUpdateServerGroupAttributeRequest()
 	a.ServerGroupId, a.ServerGroupName, a.Scheduler = group, "new", "Rr"
 	_, err = tr.UpdateServerGroupAttribute(a)
-	check(t, err)
+	simtest.Check(t, err)
 	tr.pass(time.Second)
 	a.Scheduler = "x"
 	_, err = tr.UpdateServerGroupAttribute(a)
-	refused(t, err, "IllegalParam.Scheduler", 400)
+	simtest.Refused(t, err, "IllegalParam.Scheduler", 400)
 	a.Scheduler, a.ConnectionDrainTimeout = "Wrr", requests.NewInteger(901)
 	_, err = tr.UpdateServerGroupAttribute(a)
-	refused(t, err, "IllegalParam.ConnectionDrainTimeout", 400)
+	simtest.Refused(t, err, "IllegalParam.ConnectionDrainTimeout", 400)
 	l := nlb.CreateListServerGroupsRequest()
 	l.Tag = &[]nlb.ListServerGroupsTag{{Key: "ack.aliyun.com", Value: "c1"}}
 	groups, err := tr.ListServerGroups(l)
-	check(t, err)
+	simtest.Check(t, err)
 	if len(groups.ServerGroups) != 1 {
 		t.Fatalf("got %+v", groups.ServerGroups)
 	}
@@ -758,34 +747,34 @@ func TestServerGroups(t *testing.T) {
 		r.ServerGroupName, r.VpcId = "g", "vpc-1"
 		tt.edit(r)
 		_, err := tr.CreateServerGroup(r)
-		refused(t, err, tt.code, map[bool]int{true: 404, false: 400}[tt.code == "ResourceNotFound.Vpc"])
+		simtest.Refused(t, err, tt.code, map[bool]int{true: 404, false: 400}[tt.code == "ResourceNotFound.Vpc"])
 	}
 }
 
 func TestNLBTags(t *testing.T) {
-	tr := newTour(t, nlbWorld())
+	tr := newTour(t, simtest.NLBWorld())
 	id, group := tr.made(nil), tr.group(nil)
 	listener, err := tr.listen(id, group, 80, nil)
-	check(t, err)
+	simtest.Check(t, err)
 	for kind, id := range map[string]string{"loadbalancer": id, "servergroup": group, "listener": listener.ListenerId} {
 		r := nlb.CreateTagResourcesRequest()
 		r.ResourceType, r.ResourceId, r.Tag = kind, &[]string{id}, &[]nlb.TagResourcesTag{{Key: "a", Value: "1"}, {Key: "b", Value: "2"}}
 		_, err := tr.TagResources(r)
-		check(t, err)
+		simtest.Check(t, err)
 		l := nlb.CreateListTagResourcesRequest()
 		l.ResourceType, l.Tag = kind, &[]nlb.ListTagResourcesTag{{Key: "a", Value: "1"}}
 		tags, err := tr.ListTagResources(l)
-		check(t, err)
+		simtest.Check(t, err)
 		if len(tags.TagResources) != 2 || tags.TagResources[0].ResourceId != id || tags.TagResources[0].TagKey != "a" {
 			t.Errorf("%s: got %+v", kind, tags.TagResources)
 		}
 		u := nlb.CreateUntagResourcesRequest()
 		u.ResourceType, u.ResourceId = kind, &[]string{id}
 		_, err = tr.UntagResources(u)
-		refused(t, err, "MissingParam.TagKey", 400)
+		simtest.Refused(t, err, "MissingParam.TagKey", 400)
 		u.TagKey = &[]string{"a"}
 		_, err = tr.UntagResources(u)
-		check(t, err)
+		simtest.Check(t, err)
 		l = nlb.CreateListTagResourcesRequest()
 		l.ResourceType, l.ResourceId = kind, &[]string{id}
 		if tags, err = tr.ListTagResources(l); err != nil || len(tags.TagResources) != 1 {
@@ -794,44 +783,44 @@ func TestNLBTags(t *testing.T) {
 		l = nlb.CreateListTagResourcesRequest()
 		l.ResourceType = kind
 		_, err = tr.ListTagResources(l)
-		refused(t, err, "MissingParam.ResourceId", 400)
+		simtest.Refused(t, err, "MissingParam.ResourceId", 400)
 		r.ResourceId = &[]string{"x"}
 		_, err = tr.TagResources(r)
-		refused(t, err, cmp.Or(map[string]string{"loadbalancer": "ResourceNotFound.loadBalancer"}[kind], "ResourceNotFound."+kind), 404)
+		simtest.Refused(t, err, cmp.Or(map[string]string{"loadbalancer": "ResourceNotFound.loadBalancer"}[kind], "ResourceNotFound."+kind), 404)
 		r.ResourceType = "x"
 		_, err = tr.TagResources(r)
-		refused(t, err, "IllegalParam.ResourceType", 400)
+		simtest.Refused(t, err, "IllegalParam.ResourceType", 400)
 	}
 	l := nlb.CreateListLoadBalancersRequest()
 	l.Tag, l.AddressType, l.VpcIds, l.ZoneId = &[]nlb.ListLoadBalancersTag{{Key: "b", Value: "2"}}, "Internet", &[]string{"vpc-1"}, "cn-hangzhou-h"
 	list, err := tr.ListLoadBalancers(l)
-	check(t, err)
+	simtest.Check(t, err)
 	if list.TotalCount != 1 || list.LoadBalancers[0].LoadBalancerId != id {
 		t.Errorf("got %+v", list.LoadBalancers)
 	}
 	l.MaxResults = requests.NewInteger(101)
 	_, err = tr.ListLoadBalancers(l)
-	refused(t, err, "IllegalParam.MaxResults", 400)
+	simtest.Refused(t, err, "IllegalParam.MaxResults", 400)
 }
 
 // TestListAsynJobs asks for several jobs at a time, which this SDK has no
 // request for.
 func TestListAsynJobs(t *testing.T) {
-	tr := newTour(t, nlbWorld())
+	tr := newTour(t, simtest.NLBWorld())
 	made, err := tr.create(nil)
-	check(t, err)
+	simtest.Check(t, err)
 	r := requests.NewCommonRequest()
 	r.Method, r.Product, r.Version, r.ApiName, r.Domain = "POST", "Nlb", "2022-04-30", "ListAsynJobs", "nlb.cn-hangzhou.aliyuncs.com"
 	r.QueryParams["JobIds.1"], r.QueryParams["JobIds.2"] = made.JobId, "none"
-	resp, err := dial(t, tr.cloud, tr.cloud.Admin(), sdk.NewClientWithOptions).ProcessCommonRequest(r)
-	check(t, err)
-	if got, want := resp.GetHttpContentString(), fmt.Sprintf(`"Jobs":[{"Id":%q,"Status":"Succeeded"}]`, made.JobId); !contains(got, want) {
+	resp, err := simtest.Dial(t, tr.cloud, tr.cloud.Admin(), sdk.NewClientWithOptions).ProcessCommonRequest(r)
+	simtest.Check(t, err)
+	if got, want := resp.GetHttpContentString(), fmt.Sprintf(`"Jobs":[{"Id":%q,"Status":"Succeeded"}]`, made.JobId); !strings.Contains(got, want) {
 		t.Errorf("got %s, want %s in it", got, want)
 	}
 	j := nlb.CreateGetJobStatusRequest()
 	j.JobId = "none"
 	_, err = tr.GetJobStatus(j)
-	refused(t, err, "ResourceNotFound.Job", 404)
+	simtest.Refused(t, err, "ResourceNotFound.Job", 404)
 }
 
 func TestNLBWorld(t *testing.T) {
@@ -848,9 +837,9 @@ func TestNLBWorld(t *testing.T) {
 	n := s.NLBs[0]
 	if n.Zones[0].Address != "10.0.0.2" || n.Zones[0].Zone != "cn-hangzhou-h" || n.Zones[0].Public != "" || n.Listeners[0].ID != "lsn-nlb-1@80" ||
 		s.ServerGroups[0].Servers[0].Type != "Ecs" || s.SecurityGroups[0].Rules[0].Ports != "-1/-1" || s.NLBs[1].Zones[0].Public != "198.51.100.9" {
-		t.Errorf("got %s", text(t, s))
+		t.Errorf("got %s", simtest.Text(t, s))
 	}
-	if got, want := text(t, sim.New(t, s).Snapshot()), text(t, s); got != want {
+	if got, want := simtest.Text(t, sim.New(t, s).Snapshot()), simtest.Text(t, s); got != want {
 		t.Errorf("a Cloud that starts from a snapshot differs:\n%s\n%s", got, want)
 	}
 	c.Edit(func(s *sim.State) {
@@ -858,7 +847,7 @@ func TestNLBWorld(t *testing.T) {
 		s.ServerGroups["sgp-2"], s.SecurityGroups["sg-2"] = &sim.ServerGroup{}, &sim.SecurityGroup{}
 	})
 	if s = c.Snapshot(); s.NLBs[2].ID != "nlb-3" || s.NLBs[2].Zones[0].Address == "" || s.ServerGroups[1].VPC != "vpc-1" || s.SecurityGroups[1].ID != "sg-2" {
-		t.Errorf("got %s", text(t, s))
+		t.Errorf("got %s", simtest.Text(t, s))
 	}
 	for _, bad := range []*sim.World{
 		{NLBs: []sim.NLB{{Zones: []sim.NLBZone{{VSwitch: "vsw-x"}}}}},
@@ -868,7 +857,7 @@ func TestNLBWorld(t *testing.T) {
 	} {
 		if c, err := sim.Start(bad); err == nil {
 			c.Close()
-			t.Errorf("%s: accepted", text(t, bad))
+			t.Errorf("%s: accepted", simtest.Text(t, bad))
 		}
 	}
 }

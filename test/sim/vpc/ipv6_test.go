@@ -1,4 +1,4 @@
-package sim_test
+package vpc_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 // TestIPv6 shows the two families of addresses of a network interface, and the
@@ -19,8 +20,8 @@ func TestIPv6(t *testing.T) {
 	})
 	r := ecs.CreateDescribeNetworkInterfacesRequest()
 	r.Ipv6Address = &[]string{"2001:db8:1:a01::8"}
-	enis, err := dial(t, c, c.Admin(), ecs.NewClientWithOptions).DescribeNetworkInterfaces(r)
-	check(t, err)
+	enis, err := simtest.Dial(t, c, c.Admin(), ecs.NewClientWithOptions).DescribeNetworkInterfaces(r)
+	simtest.Check(t, err)
 	if len(enis.NetworkInterfaceSets.NetworkInterfaceSet) != 1 {
 		t.Fatalf("found %+v", enis.NetworkInterfaceSets)
 	}
@@ -31,8 +32,8 @@ func TestIPv6(t *testing.T) {
 	for id, want := range map[string]string{"vpc-1": "2001:db8:1:a00::/56", "vpc-2": ""} {
 		r := vpc.CreateDescribeVpcAttributeRequest()
 		r.VpcId = id
-		got, err := dial(t, c, c.Admin(), vpc.NewClientWithOptions).DescribeVpcAttribute(r)
-		check(t, err)
+		got, err := simtest.Dial(t, c, c.Admin(), vpc.NewClientWithOptions).DescribeVpcAttribute(r)
+		simtest.Check(t, err)
 		if got.Ipv6CidrBlock != want {
 			t.Errorf("%s has the block %q, want %q", id, got.Ipv6CidrBlock, want)
 		}

@@ -1,4 +1,4 @@
-package sim_test
+package ram_test
 
 import (
 	"crypto/ecdsa"
@@ -20,21 +20,22 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 // TestOIDC lends a role for a token of a pod, as RRSA does.
 func TestOIDC(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
+	simtest.Check(t, err)
 	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	check(t, err)
+	simtest.Check(t, err)
 	const subject = "system:serviceaccount:kube-system:lbremedy"
 	c := sim.New(t, &sim.World{
 		OIDCProviders: []sim.OIDCProvider{{Name: "ack-rrsa", Issuer: "https://issuer", Key: string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))}},
-		Policies:      []sim.Policy{{Name: "p", Versions: policy(`{"Effect":"Allow","Action":["slb:Describe*","vpc:*"],"Resource":"*"}`)}},
+		Policies:      []sim.Policy{{Name: "p", Versions: simtest.Policy(`{"Effect":"Allow","Action":["slb:Describe*","vpc:*"],"Resource":"*"}`)}},
 		Roles:         []sim.Role{{Name: "lbremedy", Policies: []string{"p"}, OIDC: []sim.OIDCTrust{{Provider: "ack-rrsa", Subject: subject}}}, {Name: "other"}},
 	})
-	part := func(v any) string { return base64.RawURLEncoding.EncodeToString([]byte(text(t, v))) }
+	part := func(v any) string { return base64.RawURLEncoding.EncodeToString([]byte(simtest.Text(t, v))) }
 	token := func(edit func(map[string]any)) string {
 		t.Helper()
 		said := map[string]any{"iss": "https://issuer", "sub": subject, "aud": []string{"sts.aliyuncs.com"}, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
@@ -42,7 +43,7 @@ func TestOIDC(t *testing.T) {
 		body := part(map[string]any{"alg": "ES256"}) + "." + part(said)
 		sum := sha256.Sum256([]byte(body))
 		r, s, err := ecdsa.Sign(rand.Reader, key, sum[:])
-		check(t, err)
+		simtest.Check(t, err)
 		signature := make([]byte, 64)
 		r.FillBytes(signature[:32])
 		s.FillBytes(signature[32:])
@@ -58,13 +59,13 @@ func TestOIDC(t *testing.T) {
 			"RoleArn": {"acs:ram::" + account + ":role/" + role}, "OIDCProviderArn": {"acs:ram::" + account + ":oidc-provider/" + provider},
 			"OIDCToken": {token}, "RoleSessionName": {"pod"}, "DurationSeconds": {"900"}, "Policy": {limit},
 		})
-		check(t, err)
+		simtest.Check(t, err)
 		defer func() { _ = resp.Body.Close() }()
 		var out struct {
 			Code        string
 			Credentials struct{ AccessKeyId, AccessKeySecret, SecurityToken string }
 		}
-		check(t, json.NewDecoder(resp.Body).Decode(&out))
+		simtest.Check(t, json.NewDecoder(resp.Body).Decode(&out))
 		return resp.StatusCode, out.Code, sim.Credentials{AccessKeyID: out.Credentials.AccessKeyId, Secret: out.Credentials.AccessKeySecret, Token: out.Credentials.SecurityToken}
 	}
 	for _, tt := range []struct {
@@ -90,21 +91,21 @@ func TestOIDC(t *testing.T) {
 		}
 	}
 	_, _, k := assume("lbremedy", "ack-rrsa", token(same), "")
-	_, err = dial(t, c, k, slb.NewClientWithOptions).DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
-	check(t, err)
-	_, err = dial(t, c, k, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
-	check(t, err)
-	me, err := dial(t, c, c.Client("x", "sts:*"), sts.NewClientWithOptions).GetCallerIdentity(sts.CreateGetCallerIdentityRequest())
+	_, err = simtest.Dial(t, c, k, slb.NewClientWithOptions).DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
+	simtest.Check(t, err)
+	_, err = simtest.Dial(t, c, k, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
+	simtest.Check(t, err)
+	me, err := simtest.Dial(t, c, c.Client("x", "sts:*"), sts.NewClientWithOptions).GetCallerIdentity(sts.CreateGetCallerIdentityRequest())
 	if err != nil || me.AccountId != account {
 		t.Errorf("got %+v, %v", me, err)
 	}
 
 	// A policy of the session leaves it less than the role has.
 	_, _, k = assume("lbremedy", "ack-rrsa", token(same), `{"Version":"1","Statement":[{"Effect":"Allow","Action":"vpc:*","Resource":"*"}]}`)
-	_, err = dial(t, c, k, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
-	check(t, err)
-	_, err = dial(t, c, k, slb.NewClientWithOptions).DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
-	refused(t, err, "Forbidden.RAM", 403)
+	_, err = simtest.Dial(t, c, k, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
+	simtest.Check(t, err)
+	_, err = simtest.Dial(t, c, k, slb.NewClientWithOptions).DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
+	simtest.Refused(t, err, "Forbidden.RAM", 403)
 	if status, code, _ := assume("lbremedy", "ack-rrsa", token(same), "{"); status != 400 || code != "InvalidParameter.PolicyGrammar" {
 		t.Errorf("a bad policy: got %d %s", status, code)
 	}

@@ -1,4 +1,4 @@
-package sim_test
+package slb_test
 
 import (
 	"fmt"
@@ -10,42 +10,31 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
-
-func create(client *slb.Client, edit func(*slb.CreateLoadBalancerRequest)) (*slb.CreateLoadBalancerResponse, error) {
-	r := slb.CreateCreateLoadBalancerRequest()
-	edit(r)
-	return client.CreateLoadBalancer(r)
-}
-
-func attribute(client *slb.Client, id string) (*slb.DescribeLoadBalancerAttributeResponse, error) {
-	r := slb.CreateDescribeLoadBalancerAttributeRequest()
-	r.LoadBalancerId = id
-	return client.DescribeLoadBalancerAttribute(r)
-}
 
 func TestVSwitchRunsOut(t *testing.T) {
 	c := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-a", Free: new(1)}}})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	in := func(vswitch string) (*slb.CreateLoadBalancerResponse, error) {
-		return create(client, func(r *slb.CreateLoadBalancerRequest) { r.AddressType, r.VSwitchId = "intranet", vswitch })
+		return simtest.Create(client, func(r *slb.CreateLoadBalancerRequest) { r.AddressType, r.VSwitchId = "intranet", vswitch })
 	}
 	_, err := in("vsw-b")
-	if e := refused(t, err, "VSwitchNotExist", 400); e.Message() != "The specified VSwitch does not exist." {
+	if e := simtest.Refused(t, err, "VSwitchNotExist", 400); e.Message() != "The specified VSwitch does not exist." {
 		t.Errorf("got %q", e.Message())
 	}
 	first, err := in("vsw-a")
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = in("vsw-a")
-	if e := refused(t, err, "VSwitchAvailableIpNotExist", 400); e.Message() != "The specified VSwitch has no available ip." {
+	if e := simtest.Refused(t, err, "VSwitchAvailableIpNotExist", 400); e.Message() != "The specified VSwitch has no available ip." {
 		t.Errorf("got %q", e.Message())
 	}
 	d := slb.CreateDeleteLoadBalancerRequest()
 	d.LoadBalancerId = first.LoadBalancerId
 	_, err = client.DeleteLoadBalancer(d)
-	check(t, err)
-	_, err = attribute(client, first.LoadBalancerId)
-	if e := refused(t, err, "InvalidLoadBalancerId.NotFound", 404); e.Message() != "The specified LoadBalancerId does not exist." {
+	simtest.Check(t, err)
+	_, err = simtest.Attribute(client, first.LoadBalancerId)
+	if e := simtest.Refused(t, err, "InvalidLoadBalancerId.NotFound", 404); e.Message() != "The specified LoadBalancerId does not exist." {
 		t.Errorf("got %q", e.Message())
 	}
 	if _, err = in("vsw-a"); err != nil {
@@ -55,13 +44,13 @@ func TestVSwitchRunsOut(t *testing.T) {
 
 func TestCreate(t *testing.T) {
 	c := sim.New(t, nil)
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	made := func(token string) *slb.CreateLoadBalancerResponse {
-		lb, err := create(client, func(r *slb.CreateLoadBalancerRequest) {
+		lb, err := simtest.Create(client, func(r *slb.CreateLoadBalancerRequest) {
 			r.LoadBalancerName, r.ClientToken, r.DeleteProtection = "a1", token, "on"
 			r.Tag = &[]slb.CreateLoadBalancerTag{{Key: "kubernetes.do.not.delete", Value: "a1"}}
 		})
-		check(t, err)
+		simtest.Check(t, err)
 		return lb
 	}
 	lb := made("t1")
@@ -74,8 +63,8 @@ func TestCreate(t *testing.T) {
 	if other := made("t2"); other.LoadBalancerId == lb.LoadBalancerId || other.Address == lb.Address {
 		t.Errorf("another token made the same: %+v", other)
 	}
-	got, err := attribute(client, lb.LoadBalancerId)
-	check(t, err)
+	got, err := simtest.Attribute(client, lb.LoadBalancerId)
+	simtest.Check(t, err)
 	if got.InstanceChargeType != "PayByCLCU" || got.AddressType != "internet" || got.VpcId != "" || got.DeleteProtection != "on" ||
 		got.LoadBalancerStatus != "active" || got.Tags.Tag[0].TagValue != "a1" {
 		t.Errorf("got %+v", got)
@@ -83,7 +72,7 @@ func TestCreate(t *testing.T) {
 	d := slb.CreateDeleteLoadBalancerRequest()
 	d.LoadBalancerId = lb.LoadBalancerId
 	_, err = client.DeleteLoadBalancer(d)
-	if e := refused(t, err, "OperationDenied.DeleteProtectionIsOn", 400); e.Message() != "The loadbalancer can not be deleted due to DeleteProtection is enabled." {
+	if e := simtest.Refused(t, err, "OperationDenied.DeleteProtectionIsOn", 400); e.Message() != "The loadbalancer can not be deleted due to DeleteProtection is enabled." {
 		t.Errorf("got %q", e.Message())
 	}
 	// The token is remembered although somebody deleted what it made.
@@ -109,14 +98,14 @@ func TestAccount(t *testing.T) {
 		{sim.Account{ShareInstanceHalt: true}, "slb.s1.small", "", ""},
 	} {
 		c := sim.New(t, &sim.World{Account: tt.account})
-		_, err := create(dial(t, c, c.Admin(), slb.NewClientWithOptions), func(r *slb.CreateLoadBalancerRequest) {
+		_, err := simtest.Create(simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions), func(r *slb.CreateLoadBalancerRequest) {
 			r.LoadBalancerSpec, r.InstanceChargeType = tt.spec, tt.charge
 		})
 		if tt.code == "" {
-			check(t, err)
+			simtest.Check(t, err)
 			continue
 		}
-		refused(t, err, tt.code, 400)
+		simtest.Refused(t, err, tt.code, 400)
 	}
 }
 
@@ -129,7 +118,7 @@ func TestDescribeLoadBalancers(t *testing.T) {
 			{ID: "lb-c", Name: "twofold"},
 		},
 	})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	for _, tt := range []struct {
 		name string
 		edit func(*slb.DescribeLoadBalancersRequest)
@@ -156,7 +145,7 @@ func TestDescribeLoadBalancers(t *testing.T) {
 		r := slb.CreateDescribeLoadBalancersRequest()
 		tt.edit(r)
 		resp, err := client.DescribeLoadBalancers(r)
-		check(t, err)
+		simtest.Check(t, err)
 		var got []string
 		for _, lb := range resp.LoadBalancers.LoadBalancer {
 			got = append(got, lb.LoadBalancerId)
@@ -169,7 +158,7 @@ func TestDescribeLoadBalancers(t *testing.T) {
 
 func TestTags(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-a"}}})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	tag := func(keys ...string) error {
 		r := slb.CreateTagResourcesRequest()
 		r.ResourceType, r.ResourceId = "instance", &[]string{"lb-a"}
@@ -182,38 +171,38 @@ func TestTags(t *testing.T) {
 		return err
 	}
 	for i := range 20 {
-		check(t, tag(fmt.Sprintf("k%02d", i)))
+		simtest.Check(t, tag(fmt.Sprintf("k%02d", i)))
 	}
-	refused(t, tag("k20"), "QuotaExceed.TagsPerResource", 400)
-	check(t, tag("k19")) // one that is there is only set
-	refused(t, tag("acs:x"), "InvalidParameter.TagKey", 400)
+	simtest.Refused(t, tag("k20"), "QuotaExceed.TagsPerResource", 400)
+	simtest.Check(t, tag("k19")) // one that is there is only set
+	simtest.Refused(t, tag("acs:x"), "InvalidParameter.TagKey", 400)
 
 	l := slb.CreateListTagResourcesRequest()
 	l.ResourceType, l.ResourceId = "instance", &[]string{"lb-a"}
 	list, err := client.ListTagResources(l)
-	check(t, err)
+	simtest.Check(t, err)
 	if n := len(list.TagResources.TagResource); n != 20 {
 		t.Errorf("got %d tags, want 20", n)
 	}
 	u := slb.CreateUntagResourcesRequest()
 	u.ResourceType, u.ResourceId, u.TagKey = "instance", &[]string{"lb-a"}, &[]string{"k00", "k01"}
 	_, err = client.UntagResources(u)
-	check(t, err)
+	simtest.Check(t, err)
 	a := slb.CreateAddTagsRequest()
 	a.LoadBalancerId, a.Tags = "lb-a", `[{"TagKey":"old","TagValue":"way"}]`
 	_, err = client.AddTags(a)
-	check(t, err)
+	simtest.Check(t, err)
 	d := slb.CreateDescribeTagsRequest()
 	d.LoadBalancerId = "lb-a"
 	sets, err := client.DescribeTags(d)
-	check(t, err)
+	simtest.Check(t, err)
 	if sets.TotalCount != 19 {
 		t.Errorf("got %d tags, want 19", sets.TotalCount)
 	}
 	rm := slb.CreateRemoveTagsRequest()
 	rm.LoadBalancerId, rm.Tags = "lb-a", `[{"TagKey":"old","TagValue":"way"}]`
 	_, err = client.RemoveTags(rm)
-	check(t, err)
+	simtest.Check(t, err)
 	c.LoseTag("lb-a", "k05")
 	tags := c.Snapshot().LoadBalancers[0].Tags
 	if _, ok := tags["k05"]; ok || len(tags) != 17 {
@@ -222,7 +211,7 @@ func TestTags(t *testing.T) {
 	u.ResourceId, u.TagKey = &[]string{"lb-x"}, nil
 	u.All = requests.NewBoolean(true)
 	_, err = client.UntagResources(u)
-	refused(t, err, "InvalidResourceId.NotFound", 404)
+	simtest.Refused(t, err, "InvalidResourceId.NotFound", 404)
 }
 
 func TestListenersAndGroups(t *testing.T) {
@@ -233,7 +222,7 @@ func TestListenersAndGroups(t *testing.T) {
 		VSwitches:     []sim.VSwitch{{ID: "vsw-1"}, {ID: "vsw-far", VPC: "vpc-2"}},
 		Quotas:        []sim.Quota{{Name: "slb_quota_backendservers_num", Total: 2}, {Name: "slb_quota_listeners_num", Total: 3}},
 	})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	group := func(lb, backends string) (string, error) {
 		r := slb.CreateCreateVServerGroupRequest()
 		r.LoadBalancerId, r.VServerGroupName, r.BackendServers = lb, "k8s/30080/web/shop/c1", backends
@@ -244,45 +233,45 @@ func TestListenersAndGroups(t *testing.T) {
 		return resp.VServerGroupId, nil
 	}
 	g, err := group("lb-a", `[{"serverId":"i-1","weight":100,"port":"30080","type":"ecs"}]`)
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = group("lb-shared", `[{"ServerId":"eni-1","ServerIp":"10.0.0.7","Port":80,"Type":"eni"}]`)
-	if e := refused(t, err, "OperationUnsupported.EniBackendServer", 400); e.Message() != "The loadbalancer does not support backend servers of eni type." {
+	if e := simtest.Refused(t, err, "OperationUnsupported.EniBackendServer", 400); e.Message() != "The loadbalancer does not support backend servers of eni type." {
 		t.Errorf("got %q", e.Message())
 	}
 	_, err = group("lb-far", `[{"ServerId":"i-1","Port":80}]`)
-	refused(t, err, "NetworkConflict", 400)
+	simtest.Refused(t, err, "NetworkConflict", 400)
 	_, err = group("lb-a", `[{"ServerId":"i-far","Port":80}]`) // has backends in another VPC
-	refused(t, err, "NetworkConflict", 400)
+	simtest.Refused(t, err, "NetworkConflict", 400)
 	_, err = group("lb-a", `[{"ServerId":"i-1","Port":"http"}]`)
-	if e := refused(t, err, "InvalidParameter", 400); e.Message() != "The specified Port must be between 1 and 65535." {
+	if e := simtest.Refused(t, err, "InvalidParameter", 400); e.Message() != "The specified Port must be between 1 and 65535." {
 		t.Errorf("got %q", e.Message())
 	}
 
 	add := slb.CreateAddVServerGroupBackendServersRequest()
 	add.VServerGroupId, add.BackendServers = g, `[{"serverId":"i-1","port":30080},{"serverId":"i-2","port":30080}]`
 	_, err = client.AddVServerGroupBackendServers(add)
-	check(t, err)
+	simtest.Check(t, err)
 	add.BackendServers = `[{"serverId":"i-3","port":30080}]`
 	_, err = client.AddVServerGroupBackendServers(add)
-	if e := refused(t, err, "InstanceBackendServerNumberOverLimit", 400); e.Message() != "The backend server number has reached to the quota limit of this load balancers" {
+	if e := simtest.Refused(t, err, "InstanceBackendServerNumberOverLimit", 400); e.Message() != "The backend server number has reached to the quota limit of this load balancers" {
 		t.Errorf("got %q", e.Message())
 	}
 	rm := slb.CreateRemoveVServerGroupBackendServersRequest()
 	rm.VServerGroupId, rm.BackendServers = g, `[{"serverId":"i-1","port":30080}]`
 	_, err = client.RemoveVServerGroupBackendServers(rm)
-	check(t, err)
+	simtest.Check(t, err)
 	set := slb.CreateSetVServerGroupAttributeRequest()
 	set.VServerGroupId, set.BackendServers = g, `[{"serverId":"i-2","port":30080,"weight":7}]`
 	_, err = client.SetVServerGroupAttribute(set)
-	check(t, err)
+	simtest.Check(t, err)
 	mod := slb.CreateModifyVServerGroupBackendServersRequest()
 	mod.VServerGroupId, mod.OldBackendServers, mod.NewBackendServers = g, `[{"serverId":"i-2","port":30080}]`, `[{"serverId":"i-4","port":30081,"weight":8}]`
 	_, err = client.ModifyVServerGroupBackendServers(mod)
-	check(t, err)
+	simtest.Check(t, err)
 	d := slb.CreateDescribeVServerGroupAttributeRequest()
 	d.VServerGroupId = g
 	one, err := client.DescribeVServerGroupAttribute(d)
-	check(t, err)
+	simtest.Check(t, err)
 	if b := one.BackendServers.BackendServer; len(b) != 1 || b[0].ServerId != "i-4" || b[0].Port != 30081 || b[0].Weight != 8 || one.LoadBalancerId != "lb-a" {
 		t.Errorf("got %+v", one)
 	}
@@ -293,33 +282,33 @@ func TestListenersAndGroups(t *testing.T) {
 		_, err := client.CreateLoadBalancerTCPListener(r)
 		return err
 	}
-	check(t, listen(80))
-	refused(t, listen(80), "ListenerAlreadyExists", 400)
+	simtest.Check(t, listen(80))
+	simtest.Refused(t, listen(80), "ListenerAlreadyExists", 400)
 	udp := slb.CreateCreateLoadBalancerUDPListenerRequest()
 	udp.LoadBalancerId, udp.ListenerPort, udp.VServerGroupId = "lb-a", "80", g
 	_, err = client.CreateLoadBalancerUDPListener(udp)
-	check(t, err)
-	check(t, listen(81))
-	refused(t, listen(82), "ListenerNumberOverLimit", 400)
+	simtest.Check(t, err)
+	simtest.Check(t, listen(81))
+	simtest.Refused(t, listen(82), "ListenerNumberOverLimit", 400)
 	start := slb.CreateStartLoadBalancerListenerRequest()
 	start.LoadBalancerId, start.ListenerPort = "lb-a", "80"
 	_, err = client.StartLoadBalancerListener(start)
-	refused(t, err, "MissingParameter.ListenerProtocol", 400)
+	simtest.Refused(t, err, "MissingParameter.ListenerProtocol", 400)
 	start.ListenerProtocol = "tcp"
 	_, err = client.StartLoadBalancerListener(start)
-	check(t, err)
+	simtest.Check(t, err)
 
 	l := slb.CreateDescribeLoadBalancerListenersRequest()
 	l.LoadBalancerId, l.ListenerProtocol = &[]string{"lb-a"}, "tcp"
 	list, err := client.DescribeLoadBalancerListeners(l)
-	check(t, err)
+	simtest.Check(t, err)
 	if e := list.Listeners; len(e) != 2 || e[0].VServerGroupId != g || e[0].Status != "running" || e[1].Status != "stopped" || e[0].TCPListenerConfig.HealthCheckConnectPort != 30080 {
 		t.Errorf("got %+v", e)
 	}
 	a := slb.CreateDescribeLoadBalancerTCPListenerAttributeRequest()
 	a.LoadBalancerId, a.ListenerPort = "lb-a", "80"
 	tcp, err := client.DescribeLoadBalancerTCPListenerAttribute(a)
-	check(t, err)
+	simtest.Check(t, err)
 	if tcp.VServerGroupId != g || tcp.HealthCheckConnectPort != 30080 {
 		t.Errorf("got %+v", tcp)
 	}
@@ -327,13 +316,13 @@ func TestListenersAndGroups(t *testing.T) {
 	del := slb.CreateDeleteVServerGroupRequest()
 	del.VServerGroupId = g
 	_, err = client.DeleteVServerGroup(del)
-	if e := refused(t, err, "RspoolVipExist", 400); e.Message() != "there are vips associating with this vServer group." {
+	if e := simtest.Refused(t, err, "RspoolVipExist", 400); e.Message() != "there are vips associating with this vServer group." {
 		t.Errorf("got %q", e.Message())
 	}
 	gs := slb.CreateDescribeVServerGroupsRequest()
 	gs.LoadBalancerId, gs.IncludeListener = "lb-a", requests.NewBoolean(true)
 	groups, err := client.DescribeVServerGroups(gs)
-	check(t, err)
+	simtest.Check(t, err)
 	if e := groups.VServerGroups.VServerGroup; len(e) != 1 || len(e[0].AssociatedObjects.Listeners.Listener) != 3 || e[0].ServerCount != 1 {
 		t.Errorf("got %+v", e)
 	}
@@ -341,60 +330,60 @@ func TestListenersAndGroups(t *testing.T) {
 		r := slb.CreateDeleteLoadBalancerListenerRequest()
 		r.LoadBalancerId, r.ListenerPort, r.ListenerProtocol = "lb-a", requests.Integer(k[0]), k[1]
 		_, err = client.DeleteLoadBalancerListener(r)
-		check(t, err)
+		simtest.Check(t, err)
 		_, err = client.DeleteLoadBalancerListener(r)
-		if e := refused(t, err, "InvalidParameter", 400); e.Message() != "The specified resource does not exist." {
+		if e := simtest.Refused(t, err, "InvalidParameter", 400); e.Message() != "The specified resource does not exist." {
 			t.Errorf("got %q", e.Message())
 		}
 	}
 	_, err = client.DeleteVServerGroup(del)
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = client.DeleteVServerGroup(del)
-	refused(t, err, "InvalidParameter", 400)
+	simtest.Refused(t, err, "InvalidParameter", 400)
 }
 
 func TestChanges(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-clcu"}, {ID: "lb-spec", Spec: "slb.s1.small"}}})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	spec := slb.CreateModifyLoadBalancerInstanceSpecRequest()
 	spec.LoadBalancerId, spec.LoadBalancerSpec = "lb-clcu", "slb.s2.small"
 	_, err := client.ModifyLoadBalancerInstanceSpec(spec)
-	if e := refused(t, err, "OperationDenied.PayByCLCU", 400); e.Message() != "The operation is not allowed because the instanceChargeType of loadbalancer is PayByCLCU." {
+	if e := simtest.Refused(t, err, "OperationDenied.PayByCLCU", 400); e.Message() != "The operation is not allowed because the instanceChargeType of loadbalancer is PayByCLCU." {
 		t.Errorf("got %q", e.Message())
 	}
 	charge := slb.CreateModifyLoadBalancerInstanceChargeTypeRequest()
 	charge.LoadBalancerId, charge.InstanceChargeType, charge.LoadBalancerSpec = "lb-clcu", "PayBySpec", "slb.s1.small"
 	_, err = client.ModifyLoadBalancerInstanceChargeType(charge)
-	if e := refused(t, err, "Forbidden.LcuToSpec", 400); e.Message() != "User does not have permission modify InstanceChargeType to spec." {
+	if e := simtest.Refused(t, err, "Forbidden.LcuToSpec", 400); e.Message() != "User does not have permission modify InstanceChargeType to spec." {
 		t.Errorf("got %q", e.Message())
 	}
 	spec.LoadBalancerId = "lb-spec"
 	_, err = client.ModifyLoadBalancerInstanceSpec(spec)
-	check(t, err)
+	simtest.Check(t, err)
 	charge.LoadBalancerId, charge.InstanceChargeType = "lb-spec", "PayByCLCU"
 	_, err = client.ModifyLoadBalancerInstanceChargeType(charge)
-	check(t, err)
+	simtest.Check(t, err)
 	p := slb.CreateSetLoadBalancerModificationProtectionRequest()
 	p.LoadBalancerId, p.ModificationProtectionStatus, p.ModificationProtectionReason = "lb-spec", "ConsoleProtection", "managed.by.ack"
 	_, err = client.SetLoadBalancerModificationProtection(p)
-	check(t, err)
+	simtest.Check(t, err)
 	dp := slb.CreateSetLoadBalancerDeleteProtectionRequest()
 	dp.LoadBalancerId, dp.DeleteProtection = "lb-spec", "on"
 	_, err = client.SetLoadBalancerDeleteProtection(dp)
-	check(t, err)
+	simtest.Check(t, err)
 	n := slb.CreateModifyLoadBalancerInternetSpecRequest()
 	n.LoadBalancerId, n.InternetChargeType, n.Bandwidth = "lb-spec", "paybybandwidth", requests.NewInteger(9)
 	_, err = client.ModifyLoadBalancerInternetSpec(n)
-	check(t, err)
-	got, err := attribute(client, "lb-spec")
-	check(t, err)
+	simtest.Check(t, err)
+	got, err := simtest.Attribute(client, "lb-spec")
+	simtest.Check(t, err)
 	if got.InstanceChargeType != "PayByCLCU" || got.LoadBalancerSpec != "" || got.ModificationProtectionReason != "managed.by.ack" ||
 		got.DeleteProtection != "on" || got.Bandwidth != 9 || got.InternetChargeType != "paybybandwidth" {
 		t.Errorf("got %+v", got)
 	}
 	a := slb.CreateDescribeAvailableResourceRequest()
 	zones, err := client.DescribeAvailableResource(a)
-	check(t, err)
+	simtest.Check(t, err)
 	if len(zones.AvailableResources.AvailableResource) != 2 {
 		t.Errorf("got %+v", zones.AvailableResources)
 	}
@@ -408,10 +397,10 @@ func TestTogether(t *testing.T) {
 	var wg sync.WaitGroup
 	results := make(chan error, 40)
 	for range 8 {
-		client := dial(t, c, k, slb.NewClientWithOptions)
+		client := simtest.Dial(t, c, k, slb.NewClientWithOptions)
 		wg.Go(func() {
 			for range 5 {
-				_, err := create(client, func(r *slb.CreateLoadBalancerRequest) { r.AddressType, r.VSwitchId = "intranet", "vsw-a" })
+				_, err := simtest.Create(client, func(r *slb.CreateLoadBalancerRequest) { r.AddressType, r.VSwitchId = "intranet", "vsw-a" })
 				results <- err
 				c.Snapshot()
 				c.SetFree("vsw-none", 3)
@@ -426,7 +415,7 @@ func TestTogether(t *testing.T) {
 			good++
 			continue
 		}
-		refused(t, err, "VSwitchAvailableIpNotExist", 400)
+		simtest.Refused(t, err, "VSwitchAvailableIpNotExist", 400)
 	}
 	addresses := map[string]bool{}
 	for _, lb := range c.Snapshot().LoadBalancers {
@@ -443,20 +432,20 @@ func TestEdit(t *testing.T) {
 	c.Edit(func(s *sim.State) {
 		s.LoadBalancers["lb-new"] = &sim.LoadBalancer{VGroups: []sim.VGroup{{ID: "rsp-new", Backends: []sim.Backend{{Server: "i-1", Port: 80}}}}}
 	})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	a := slb.CreateAddTagsRequest()
 	a.LoadBalancerId, a.Tags = "lb-new", `[{"TagKey":"k","TagValue":"v"}]`
 	_, err := client.AddTags(a)
-	check(t, err)
+	simtest.Check(t, err)
 	d := slb.CreateDescribeVServerGroupAttributeRequest()
 	d.VServerGroupId = "rsp-new"
 	g, err := client.DescribeVServerGroupAttribute(d)
-	check(t, err)
+	simtest.Check(t, err)
 	if g.LoadBalancerId != "lb-new" || g.BackendServers.BackendServer[0].Weight != 100 {
 		t.Errorf("got %+v", g)
 	}
-	lb, err := attribute(client, "lb-new")
-	check(t, err)
+	lb, err := simtest.Attribute(client, "lb-new")
+	simtest.Check(t, err)
 	if lb.Address != "203.0.113.1" || lb.LoadBalancerStatus != "active" {
 		t.Errorf("got %+v", lb)
 	}

@@ -1,4 +1,4 @@
-package sim_test
+package slb_test
 
 import (
 	"testing"
@@ -7,22 +7,12 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// web is a load balancer with a listener of each protocol and two groups.
-func web() sim.LoadBalancer {
-	return sim.LoadBalancer{
-		ID: "lb-a", VGroups: []sim.VGroup{{ID: "rsp-a"}, {ID: "rsp-b"}},
-		Listeners: []sim.Listener{
-			{Port: 80, Protocol: "http", VGroup: "rsp-a"}, {Port: 81, Protocol: "tcp", VGroup: "rsp-a"}, {Port: 82, Protocol: "udp"},
-			{Port: 443, Protocol: "https", Config: map[string]string{"ServerCertificateId": "cert-a"}},
-		},
-	}
-}
-
 func TestRules(t *testing.T) {
-	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{web()}, Quotas: []sim.Quota{{Name: "slb_quota_rules_num", Total: 2}}})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{simtest.Web()}, Quotas: []sim.Quota{{Name: "slb_quota_rules_num", Total: 2}}})
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	make := func(port int, list string) (*slb.CreateRulesResponse, error) {
 		r := slb.CreateCreateRulesRequest()
 		r.LoadBalancerId, r.ListenerPort, r.RuleList = "lb-a", requests.NewInteger(port), list
@@ -35,7 +25,7 @@ func TestRules(t *testing.T) {
 		return err
 	}
 	made, err := make(80, `[{"RuleName":"api","Domain":"a.example","Url":"/api","VServerGroupId":"rsp-b"}]`)
-	check(t, err)
+	simtest.Check(t, err)
 	id := made.Rules.Rule[0].RuleId
 	for _, tt := range []struct {
 		port       int
@@ -49,51 +39,51 @@ func TestRules(t *testing.T) {
 		{80, `[{"RuleName":"x","Url":"/x","VServerGroupId":"rsp-b"},{"RuleName":"y","Url":"/y","VServerGroupId":"rsp-b"}]`, "TooManyRules"},
 	} {
 		_, err := make(tt.port, tt.list)
-		refused(t, err, tt.code, 400)
+		simtest.Refused(t, err, tt.code, 400)
 	}
-	refused(t, drop("rsp-a"), "RspoolVipExist", 400)
-	if e := refused(t, drop("rsp-b"), "RspoolRuleExist", 400); e.Message() != "there are rules associating with this vServer group." {
+	simtest.Refused(t, drop("rsp-a"), "RspoolVipExist", 400)
+	if e := simtest.Refused(t, drop("rsp-b"), "RspoolRuleExist", 400); e.Message() != "there are rules associating with this vServer group." {
 		t.Errorf("got %q", e.Message())
 	}
 	groups := slb.CreateDescribeVServerGroupsRequest()
 	groups.LoadBalancerId, groups.IncludeRule = "lb-a", requests.NewBoolean(true)
 	g, err := client.DescribeVServerGroups(groups)
-	check(t, err)
+	simtest.Check(t, err)
 	if l := g.VServerGroups.VServerGroup[1].AssociatedObjects.Rules.Rule; len(l) != 1 || l[0].RuleId != id || l[0].Url != "/api" {
 		t.Errorf("got %+v", l)
 	}
 	set := slb.CreateSetRuleRequest()
 	set.RuleId, set.VServerGroupId = id, "rsp-a"
 	_, err = client.SetRule(set)
-	check(t, err)
+	simtest.Check(t, err)
 	d := slb.CreateDescribeRuleAttributeRequest()
 	d.RuleId = id
 	if r, err := client.DescribeRuleAttribute(d); err != nil || r.VServerGroupId != "rsp-a" || r.ListenerPort != "80" || r.LoadBalancerId != "lb-a" {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	check(t, drop("rsp-b"))
+	simtest.Check(t, drop("rsp-b"))
 	del := slb.CreateDeleteRulesRequest()
 	del.RuleIds = `["` + id + `"]`
 	_, err = client.DeleteRules(del)
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = client.DeleteRules(del)
-	refused(t, err, "InvalidRuleId.NotFound", 404)
+	simtest.Refused(t, err, "InvalidRuleId.NotFound", 404)
 }
 
 func TestAccessControlLists(t *testing.T) {
 	c := sim.New(t, &sim.World{
-		LoadBalancers: []sim.LoadBalancer{web()}, Certificates: []sim.Certificate{{ID: "cert-a"}},
+		LoadBalancers: []sim.LoadBalancer{simtest.Web()}, Certificates: []sim.Certificate{{ID: "cert-a"}},
 		ACLs: []sim.ACL{{ID: "acl-office", Name: "office", Entries: []sim.ACLEntry{{Block: "192.0.2.0/24"}}}},
 	})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	bind := func(acl string) error {
 		r := slb.CreateSetLoadBalancerTCPListenerAttributeRequest()
 		r.LoadBalancerId, r.ListenerPort, r.AclStatus, r.AclType, r.AclId = "lb-a", requests.NewInteger(81), "on", "white", acl
 		_, err := client.SetLoadBalancerTCPListenerAttribute(r)
 		return err
 	}
-	refused(t, bind("acl-x"), "AclNotExist", 400)
-	check(t, bind("acl-office"))
+	simtest.Refused(t, bind("acl-x"), "AclNotExist", 400)
+	simtest.Check(t, bind("acl-office"))
 	get := func() (*slb.DescribeAccessControlListAttributeResponse, error) {
 		r := slb.CreateDescribeAccessControlListAttributeRequest()
 		r.AclId = "acl-office"
@@ -105,29 +95,29 @@ func TestAccessControlLists(t *testing.T) {
 		_, err := client.AddAccessControlListEntry(r)
 		return err
 	}
-	check(t, add(`[{"entry":"198.51.100.0/24","comment":"lab"},{"entry":"198.51.100.0/24"}]`))
-	refused(t, add(`[{"entry":"192.0.2.0/24"}]`), "InvalidParam.AclEntryExists", 400)
-	refused(t, add(`[{"entry":"2001:db8::/64"}]`), "IllegalEntry", 400)
-	refused(t, add(`[{"entry":"all"}]`), "InvalidEntry", 400)
+	simtest.Check(t, add(`[{"entry":"198.51.100.0/24","comment":"lab"},{"entry":"198.51.100.0/24"}]`))
+	simtest.Refused(t, add(`[{"entry":"192.0.2.0/24"}]`), "InvalidParam.AclEntryExists", 400)
+	simtest.Refused(t, add(`[{"entry":"2001:db8::/64"}]`), "IllegalEntry", 400)
+	simtest.Refused(t, add(`[{"entry":"all"}]`), "InvalidEntry", 400)
 	a, err := get()
-	check(t, err)
+	simtest.Check(t, err)
 	if e, l := a.AclEntrys.AclEntry, a.RelatedListeners.RelatedListener; len(e) != 2 || e[1].AclEntryComment != "lab" || len(l) != 1 || l[0].ListenerPort != 81 || l[0].AclType != "white" {
 		t.Errorf("got %+v", a)
 	}
 	del := slb.CreateDeleteAccessControlListRequest()
 	del.AclId = "acl-office"
 	_, err = client.DeleteAccessControlList(del)
-	refused(t, err, "OperationFailed.AclBindedWithVip", 400)
+	simtest.Refused(t, err, "OperationFailed.AclBindedWithVip", 400)
 	list, err := client.DescribeAccessControlLists(slb.CreateDescribeAccessControlListsRequest())
-	check(t, err)
+	simtest.Check(t, err)
 	if l := list.Acls.Acl; len(l) != 1 || l[0].AclId != "acl-office" || l[0].AclName != "office" {
 		t.Errorf("got %+v", l)
 	}
 	https := slb.CreateCreateLoadBalancerHTTPSListenerRequest()
 	https.LoadBalancerId, https.ListenerPort, https.ServerCertificateId = "lb-a", requests.NewInteger(444), "cert-x"
 	_, err = client.CreateLoadBalancerHTTPSListener(https)
-	refused(t, err, "CertificateNotExist", 400)
+	simtest.Refused(t, err, "CertificateNotExist", 400)
 	https.ServerCertificateId = "cert-a"
 	_, err = client.CreateLoadBalancerHTTPSListener(https)
-	check(t, err)
+	simtest.Check(t, err)
 }

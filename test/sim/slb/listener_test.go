@@ -1,16 +1,14 @@
-package sim_test
+package slb_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
-	"github.com/aliyun/alibaba-cloud-sdk-go/services/cs"
-	"github.com/aliyun/alibaba-cloud-sdk-go/services/ram"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
-	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 func TestDomainExtensions(t *testing.T) {
@@ -18,37 +16,37 @@ func TestDomainExtensions(t *testing.T) {
 		Certificates:  []sim.Certificate{{ID: "cert-a", Domain: "a.example", Expires: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}, {ID: "cert-b"}},
 		LoadBalancers: []sim.LoadBalancer{{ID: "lb-a", Listeners: []sim.Listener{{Port: 443, Protocol: "https", Config: map[string]string{"ServerCertificateId": "cert-a"}}}}},
 	})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	make := func(domain string) (*slb.CreateDomainExtensionResponse, error) {
 		r := slb.CreateCreateDomainExtensionRequest()
 		r.LoadBalancerId, r.ListenerPort, r.Domain, r.ServerCertificateId = "lb-a", requests.NewInteger(443), domain, "cert-a"
 		return client.CreateDomainExtension(r)
 	}
 	made, err := make("b.example")
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = make("b.example")
-	refused(t, err, "DomainExtensionAlreadyExist", 400)
+	simtest.Refused(t, err, "DomainExtensionAlreadyExist", 400)
 	set := slb.CreateSetDomainExtensionAttributeRequest()
 	set.DomainExtensionId, set.ServerCertificateId = made.DomainExtensionId, "cert-b"
 	_, err = client.SetDomainExtensionAttribute(set)
-	check(t, err)
+	simtest.Check(t, err)
 	list := slb.CreateDescribeDomainExtensionsRequest()
 	list.LoadBalancerId, list.ListenerPort = "lb-a", requests.NewInteger(443)
 	all, err := client.DescribeDomainExtensions(list)
-	check(t, err)
+	simtest.Check(t, err)
 	if d := all.DomainExtensions.DomainExtension; len(d) != 1 || d[0].Domain != "b.example" || d[0].ServerCertificateId != "cert-b" {
 		t.Errorf("got %+v", d)
 	}
 	del := slb.CreateDeleteDomainExtensionRequest()
 	del.DomainExtensionId = made.DomainExtensionId
 	_, err = client.DeleteDomainExtension(del)
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = client.DeleteDomainExtension(del)
-	refused(t, err, "InvalidDomainExtensionId.NotFound", 400)
+	simtest.Refused(t, err, "InvalidDomainExtensionId.NotFound", 400)
 	certificates := slb.CreateDescribeServerCertificatesRequest()
 	certificates.ServerCertificateId = "cert-a"
 	got, err := client.DescribeServerCertificates(certificates)
-	check(t, err)
+	simtest.Check(t, err)
 	if l := got.ServerCertificates.ServerCertificate; len(l) != 1 || l[0].CommonName != "a.example" || l[0].ExpireTimeStamp != 1893456000000 {
 		t.Errorf("got %+v", l)
 	}
@@ -62,13 +60,13 @@ func TestListenerKinds(t *testing.T) {
 			{Port: 53, Protocol: "udp"}, {Port: 53, Protocol: "tcp"}, {Port: 443, Protocol: "https", Config: map[string]string{"ServerCertificateId": "cert-a"}},
 		},
 	}}})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	port := requests.NewInteger
 
 	tcp := slb.CreateSetLoadBalancerTCPListenerAttributeRequest()
 	tcp.LoadBalancerId, tcp.ListenerPort, tcp.Scheduler, tcp.EstablishedTimeout = "lb-a", port(53), "rr", requests.NewInteger(100)
 	_, err := client.SetLoadBalancerTCPListenerAttribute(tcp)
-	check(t, err)
+	simtest.Check(t, err)
 	d := slb.CreateDescribeLoadBalancerTCPListenerAttributeRequest()
 	d.LoadBalancerId, d.ListenerPort = "lb-a", port(53)
 	if got, err := client.DescribeLoadBalancerTCPListenerAttribute(d); err != nil || got.Scheduler != "rr" || got.EstablishedTimeout != 100 {
@@ -77,7 +75,7 @@ func TestListenerKinds(t *testing.T) {
 	udp := slb.CreateSetLoadBalancerUDPListenerAttributeRequest()
 	udp.LoadBalancerId, udp.ListenerPort, udp.Description = "lb-a", port(53), "dns"
 	_, err = client.SetLoadBalancerUDPListenerAttribute(udp)
-	check(t, err)
+	simtest.Check(t, err)
 	u := slb.CreateDescribeLoadBalancerUDPListenerAttributeRequest()
 	u.LoadBalancerId, u.ListenerPort = "lb-a", port(53)
 	if got, err := client.DescribeLoadBalancerUDPListenerAttribute(u); err != nil || got.Description != "dns" {
@@ -86,23 +84,23 @@ func TestListenerKinds(t *testing.T) {
 	http := slb.CreateSetLoadBalancerHTTPListenerAttributeRequest()
 	http.LoadBalancerId, http.ListenerPort, http.IdleTimeout = "lb-a", port(80), requests.NewInteger(30)
 	_, err = client.SetLoadBalancerHTTPListenerAttribute(http)
-	check(t, err)
+	simtest.Check(t, err)
 	https := slb.CreateSetLoadBalancerHTTPSListenerAttributeRequest()
 	https.LoadBalancerId, https.ListenerPort, https.VServerGroupId = "lb-a", port(443), "rsp-x"
 	_, err = client.SetLoadBalancerHTTPSListenerAttribute(https)
-	refused(t, err, "InvalidParameter", 400)
+	simtest.Refused(t, err, "InvalidParameter", 400)
 	http.ListenerPort = port(81)
 	_, err = client.SetLoadBalancerHTTPListenerAttribute(http)
-	refused(t, err, "InvalidParameter", 400)
+	simtest.Refused(t, err, "InvalidParameter", 400)
 
 	// Two listeners share the port, so that the protocol must be said.
 	stop := slb.CreateStopLoadBalancerListenerRequest()
 	stop.LoadBalancerId, stop.ListenerPort = "lb-a", port(53)
 	_, err = client.StopLoadBalancerListener(stop)
-	refused(t, err, "MissingParameter.ListenerProtocol", 400)
+	simtest.Refused(t, err, "MissingParameter.ListenerProtocol", 400)
 	stop.ListenerProtocol = "udp"
 	_, err = client.StopLoadBalancerListener(stop)
-	check(t, err)
+	simtest.Check(t, err)
 	if got, err := client.DescribeLoadBalancerUDPListenerAttribute(u); err != nil || got.Status != "stopped" {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -123,52 +121,15 @@ func TestListenerKinds(t *testing.T) {
 	status := slb.CreateSetLoadBalancerStatusRequest()
 	status.LoadBalancerId, status.LoadBalancerStatus = "lb-a", "inactive"
 	_, err = client.SetLoadBalancerStatus(status)
-	check(t, err)
-	if got, err := attribute(client, "lb-a"); err != nil || got.LoadBalancerStatus != "inactive" {
+	simtest.Check(t, err)
+	if got, err := simtest.Attribute(client, "lb-a"); err != nil || got.LoadBalancerStatus != "inactive" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	tags := slb.CreateAddTagsRequest()
 	tags.LoadBalancerId, tags.Tags = "lb-a", `[{"TagKey":"a","TagValue":"1"},{"TagKey":"b","TagValue":"2"},{"TagKey":"c","TagValue":"3"},{"TagKey":"d","TagValue":"4"},{"TagKey":"e","TagValue":"5"},{"TagKey":"f","TagValue":"6"}]`
 	_, err = client.AddTags(tags)
-	refused(t, err, "QuotaExceeded.Tag", 400)
+	simtest.Refused(t, err, "QuotaExceeded.Tag", 400)
 	tags.Tags = `[{"TagKey":"aliyun","TagValue":"1"}]`
 	_, err = client.AddTags(tags)
-	refused(t, err, "InvalidParameter.TagKey", 400)
-}
-
-func TestClusters(t *testing.T) {
-	c := sim.New(t, nil)
-	r := cs.CreateDescribeClustersV1Request()
-	resp, err := dial(t, c, c.Admin(), cs.NewClientWithOptions).DescribeClustersV1(r)
-	check(t, err)
-	if got := resp.GetHttpContentString(); !contains(got, c.Snapshot().Cluster.ID) || !contains(got, `"total_count":1`) {
-		t.Errorf("got %s", got)
-	}
-	r.Name = "other"
-	if resp, err = dial(t, c, c.Admin(), cs.NewClientWithOptions).DescribeClustersV1(r); err != nil || !contains(resp.GetHttpContentString(), `"total_count":0`) {
-		t.Errorf("got %v, %v", resp, err)
-	}
-}
-
-// TestUserPolicies shows that a RAM user has its own policies, and reads a
-// version of one.
-func TestUserPolicies(t *testing.T) {
-	c := sim.New(t, &sim.World{
-		Policies: []sim.Policy{{Name: "p", Users: []string{"ann"}, Versions: policy(`{"Effect":"Allow","Action":["vpc:*","ram:*"],"Resource":"*"}`)}},
-		Callers:  []sim.Caller{{Name: "ann", AccessKeyID: "LTAI-ann", Secret: "s", User: "ann"}, {Name: "bob", AccessKeyID: "LTAI-bob", Secret: "s", User: "bob"}},
-	})
-	_, err := dial(t, c, sim.Credentials{AccessKeyID: "LTAI-bob", Secret: "s"}, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
-	refused(t, err, "NoPermission", 403)
-	ann := sim.Credentials{AccessKeyID: "LTAI-ann", Secret: "s"}
-	_, err = dial(t, c, ann, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
-	check(t, err)
-	client := dial(t, c, ann, ram.NewClientWithOptions)
-	r := ram.CreateGetPolicyVersionRequest()
-	r.PolicyName, r.PolicyType, r.VersionId = "p", "Custom", "v1"
-	if got, err := client.GetPolicyVersion(r); err != nil || !got.PolicyVersion.IsDefaultVersion || !contains(got.PolicyVersion.PolicyDocument, "vpc:*") {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	r.VersionId = "v9"
-	_, err = client.GetPolicyVersion(r)
-	refused(t, err, "EntityNotExist.Policy.Version", 404)
+	simtest.Refused(t, err, "InvalidParameter.TagKey", 400)
 }

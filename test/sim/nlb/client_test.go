@@ -1,4 +1,4 @@
-package sim_test
+package nlb_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 // nlbNeeded are the actions of NLB that the real controller calls, v2.14.0.
@@ -36,7 +37,7 @@ func controllersNLB(t testing.TB, c *sim.Cloud, k sim.Credentials) *nlb.Client {
 		config.SecurityToken = &k.Token
 	}
 	client, err := nlb.NewClient(config)
-	check(t, err)
+	simtest.Check(t, err)
 	return client
 }
 
@@ -47,7 +48,7 @@ type body[T any] interface{ GetBody() *T }
 func ask[Q any, B any, A body[B]](t *testing.T, do func(Q) (A, error), q Q) *B {
 	t.Helper()
 	a, err := do(q)
-	check(t, err)
+	simtest.Check(t, err)
 	return a.GetBody()
 }
 
@@ -63,7 +64,7 @@ func pointers[T any](all ...T) []*T {
 // TestControllersNLBClient makes each call of the real controller with its own
 // client, and looks at what comes of it in the cloud and in the answers.
 func TestControllersNLBClient(t *testing.T) {
-	w := nlbWorld()
+	w := simtest.NLBWorld()
 	w.SecurityGroups = append(w.SecurityGroups, sim.SecurityGroup{ID: "sg-b"})
 	w.VSwitches[0].IPv6, w.VSwitches[1].IPv6 = "2001:db8:a::/64", "2001:db8:b::/64"
 	c := sim.New(t, w)
@@ -195,7 +196,7 @@ func TestControllersNLBClient(t *testing.T) {
 	ask(t, client.DeleteServerGroup, &nlb.DeleteServerGroupRequest{ServerGroupId: group})
 	ask(t, client.DeleteLoadBalancer, &nlb.DeleteLoadBalancerRequest{LoadBalancerId: id})
 	if s := c.Snapshot(); len(s.NLBs)+len(s.ServerGroups) > 0 {
-		t.Errorf("left %s", text(t, s))
+		t.Errorf("left %s", simtest.Text(t, s))
 	}
 	var called []string
 	for _, made := range c.CallsOf("ccm") {
@@ -236,7 +237,7 @@ func TestControllersNLBRefused(t *testing.T) {
 			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := sim.New(t, nlbWorld())
+			c := sim.New(t, simtest.NLBWorld())
 			k := c.Client("ccm", "*")
 			if tt.arrange != nil {
 				tt.arrange(c, &k)
