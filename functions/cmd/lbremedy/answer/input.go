@@ -90,7 +90,8 @@ func newest(ctx context.Context, p *cli.Program, env *engine.Env, ref event.Serv
 	}
 	by := event.NewClassifier(table.Table())
 	var newest *Item
-	_, err = env.Kube.ListEvents(ctx, kube.Selection{Namespace: ref.Namespace, Fields: "involvedObject.kind=Service,involvedObject.uid=" + ref.UID}, func(e kube.Event) error {
+	of := kube.Selection{Namespace: ref.Namespace, Fields: "involvedObject.kind=Service,involvedObject.uid=" + ref.UID}
+	_, err = env.Kube.ListEvents(ctx, of, func(e kube.Event) error {
 		it, passed, err := FromEvent(p, by, e)
 		if err != nil || passed != "" {
 			return err
@@ -260,6 +261,7 @@ func (r *reading) document(doc json.RawMessage) error {
 		}
 		return r.all(docs)
 	}
+	const want = "give a CloudEvent in JSON, a Kubernetes Event, or what kubectl get events -o json prints"
 	var head struct {
 		SpecVersion, Kind string
 		Items             []json.RawMessage
@@ -275,9 +277,9 @@ func (r *reading) document(doc json.RawMessage) error {
 	case head.Kind == "Event":
 		return r.kubeEvent(doc)
 	case head.Kind == "":
-		return command.Wrong("it holds something without specversion and kind: give a CloudEvent in JSON, a Kubernetes Event, or what kubectl get events -o json prints")
+		return command.Wrong("it holds something without specversion and kind: %s", want)
 	}
-	return command.Wrong("it holds a %s: give a CloudEvent in JSON, a Kubernetes Event, or what kubectl get events -o json prints", head.Kind)
+	return command.Wrong("it holds a %s: %s", head.Kind, want)
 }
 
 func (r *reading) all(docs []json.RawMessage) error {
@@ -299,7 +301,8 @@ func (r *reading) cloudEvent(doc json.RawMessage) error {
 		return command.Wrong("the CloudEvent %s: %w", e.ID(), err)
 	}
 	if f.Cluster != r.Cluster {
-		return command.Wrong("the CloudEvent %s is of the cluster %q, and this is %q: name the other with --cluster, --region and --context", e.ID(), f.Cluster, r.Cluster)
+		return command.Wrong("the CloudEvent %s is of the cluster %q, and this is %q: name the other with --cluster, --region and --context",
+			e.ID(), f.Cluster, r.Cluster)
 	}
 	class, err := cli.ClassOf(f.Class)
 	if err != nil {

@@ -42,7 +42,8 @@ A file is read as by "lbremedy plan". With one, and without --apply, no NATS is 
 				return err
 			}
 			if a.Apply && f.Empty() && len(files) == 0 && !all {
-				return command.Wrong("replay --apply without a choice would answer all that the stream keeps: choose with --class, --namespace, --service, --since or -f, or say --all")
+				return command.Wrong("replay --apply without a choice would answer all that the stream keeps: " +
+					"choose with --class, --namespace, --service, --since or -f, or say --all")
 			}
 			fromStream := len(files) == 0
 			items, env, err := readItems(ctx, p, files, func() (*engine.Env, error) {

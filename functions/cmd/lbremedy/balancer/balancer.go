@@ -79,7 +79,8 @@ said on standard error.`,
 			err = p.Print(list, func() {
 				t := p.Table("namespace", "name", "address", "type", "load balancer", "made", "charge", "backends", "listeners")
 				for _, b := range list {
-					t.AppendRow([]any{b.Namespace, b.Name, command.Clean(b.Address), b.AddressType, b.name(), b.Made, b.ChargeType, b.ofLimit(), p.Cell(strings.Join(b.Listeners, " "), 120)})
+					listeners := p.Cell(strings.Join(b.Listeners, " "), 120)
+					t.AppendRow([]any{b.Namespace, b.Name, command.Clean(b.Address), b.AddressType, b.name(), b.Made, b.ChargeType, b.ofLimit(), listeners})
 				}
 				t.Render()
 				if len(list) == 0 {

@@ -57,7 +57,8 @@ func (p *Program) Look(ctx context.Context, c host.Config) (*engine.Env, error) 
 	var refused *cloud.Error
 	switch {
 	case errors.As(err, &refused) && badKey.MatchString(refused.Code):
-		return nil, command.Wrong("Alibaba Cloud refuses the access key: give another one in ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or log in again: %w", err)
+		return nil, command.Wrong("Alibaba Cloud refuses the access key: "+
+			"give another one in ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or log in again: %w", err)
 	case errors.Is(err, cloud.ErrNotFound):
 		return nil, command.Wrong("the account has no ACK cluster %q in %s: correct --cluster or --region", c.Cluster, c.Region)
 	case errors.Is(err, cloud.ErrDenied):

@@ -14,7 +14,7 @@ import (
 // Source returns what a snapshot is read from, with progress said to a terminal.
 func (p *Program) Source(env *engine.Env, g *Progress) doctor.Source {
 	var mu sync.Mutex
-	return doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: p.Now(), Policy: env.Policy, Progress: func(part doctor.Part, done, total int) {
+	say := func(part doctor.Part, done, total int) {
 		mu.Lock()
 		defer mu.Unlock()
 		if total > 0 {
@@ -22,7 +22,8 @@ func (p *Program) Source(env *engine.Env, g *Progress) doctor.Source {
 			return
 		}
 		g.Say("reading %s: %d", part, done)
-	}}
+	}
+	return doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: p.Now(), Policy: env.Policy, Progress: say}
 }
 
 // Gather reads parts of the cluster, of what Only and Counts of the source say.

@@ -89,7 +89,8 @@ func (p *Program) Embed(dir string) (*embedded.Server, place, error) {
 		Dir: filepath.Join(dir, "jetstream"), Port: freePort(at.URL), Token: at.Token, Sync: true, Log: p.Log(),
 	})
 	if errors.Is(err, embedded.ErrInUse) {
-		return nil, place{}, fmt.Errorf("lbremedy up already runs on the state directory %s: look at it with \"lbremedy ls\", or give this one another --state-dir: %w", dir, err)
+		return nil, place{}, fmt.Errorf("lbremedy up already runs on the state directory %s: "+
+			"look at it with \"lbremedy ls\", or give this one another --state-dir: %w", dir, err)
 	}
 	if err != nil {
 		return nil, place{}, err

@@ -292,27 +292,14 @@ func showLetter(p *cli.Program, l letter) {
 
 // completeLetters completes the numbers of dead letters.
 func completeLetters(p *cli.Program) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if p.Settle(cmd) != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
-		defer cancel()
-		s, err := p.Stream(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer s.Close()
+	return p.CompleteFrom(func(ctx context.Context, s *stream.Stream, args []string) ([]cobra.Completion, error) {
 		list, _, err := letters(ctx, p, s, &choice{})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
 		var ids []cobra.Completion
 		for _, l := range slices.Backward(list) {
 			if id := strconv.FormatUint(l.ID, 10); !slices.Contains(args, id) {
 				ids = append(ids, cobra.CompletionWithDesc(id, strings.Join(strings.Fields(command.Clean(l.about()+" "+l.Reason)), " ")))
 			}
 		}
-		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	}
+		return ids, err
+	})
 }

@@ -64,7 +64,10 @@ twice.`,
 
 // settleLetters does one thing to all letters that are chosen, and says what became
 // of each. An error of ask, which may be nil, ends it before the first.
-func settleLetters(p *cli.Program, cmd *cobra.Command, c *choice, args []string, ask func(n int) error, do func(context.Context, *stream.Stream, letter) (fate, error)) error {
+func settleLetters(
+	p *cli.Program, cmd *cobra.Command, c *choice, args []string,
+	ask func(n int) error, do func(context.Context, *stream.Stream, letter) (fate, error),
+) error {
 	if err := c.read(args); err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ func completeFixes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.
 // completeList completes the last of IDs with commas between.
 func completeList(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndex(typed, ",")+1]
-	return checksFor(before, strings.Split(before, ","), func(*doctor.Check) bool { return true }), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	all := checksFor(before, strings.Split(before, ","), func(*doctor.Check) bool { return true })
+	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // checksFor returns the checks that fit, each behind what was typed before it.

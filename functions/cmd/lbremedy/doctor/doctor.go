@@ -77,9 +77,11 @@ what --severity leaves out, do not count. With --fix they are those of "lbremedy
 	f.StringVarP(&e.namespace, "namespace", "n", "", "only what is about Services of this `namespace`")
 	f.StringSliceVar(&e.checks, "checks", nil, "only these `checks`, with commas between")
 	f.StringVar(&e.severity, "severity", "warning", "lowest `severity` that is shown: info, warning or critical")
-	f.StringArrayVarP(&e.files, "file", "f", nil, "`file` or folder with Services to check before they are applied; - is standard input; may be given several times")
+	f.StringArrayVarP(&e.files, "file", "f", nil,
+		"`file` or folder with Services to check before they are applied; - is standard input; may be given several times")
 	f.StringVar(&e.fix, "fix", "", "end the findings of this `check`")
-	f.StringVar(&e.policy, "policy", "", "policy `file` that says what the cluster is compared with, and, with --fix, what is allowed instead of the policy in force")
+	f.StringVar(&e.policy, "policy", "",
+		"policy `file` that says what the cluster is compared with, and, with --fix, what is allowed instead of the policy in force")
 	f.BoolVar(&e.explain, "explain", false, "say of each finding what to do and what it rests on")
 	e.Add(cmd)
 	command.Complete(cmd, "severity", cobra.FixedCompletions([]string{"info", "warning", "critical"}, cobra.ShellCompDirectiveNoFileComp))

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -269,26 +268,19 @@ func SingleCase(ctx context.Context, p *cli.Program, s *stream.Stream, id string
 
 // CompleteCases completes the IDs of the cases in the journal.
 func CompleteCases(p *cli.Program) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 || p.Settle(cmd) != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
-		defer cancel()
-		s, err := p.Stream(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer s.Close()
+	complete := p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
 		all, err := latestCases(ctx, p, s, &Filter{})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
 		var ids []cobra.Completion
 		for _, h := range all {
 			r := h.Last()
 			ids = append(ids, cobra.CompletionWithDesc(r.Case, r.Service.String()+" "+r.Class+" "+State(r)))
 		}
-		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		return ids, err
+	})
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, typed)
 	}
 }

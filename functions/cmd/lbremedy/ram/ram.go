@@ -101,7 +101,8 @@ missing; with --apply as those of run.`,
 			it := answer.ByHand(p, env, rampermission.For(to), s.OfCluster().InJournal(env.Cluster), "the RAM actions that the controller lacks.")
 			if a.Apply {
 				return answer.Mend(ctx, p, env, answer.Mending{
-					Use: "ram gap --apply", Kinds: []string{step.PolicyVersion{}.Kind()}, Otherwise: "the missing actions can't be added by a new version of a policy", Name: cmp.Or(v.Policy, v.Role),
+					Use: "ram gap --apply", Kinds: []string{step.PolicyVersion{}.Kind()}, Name: cmp.Or(v.Policy, v.Role),
+					Otherwise: "the missing actions can't be added by a new version of a policy",
 				}, it, a, sure)
 			}
 			return printGap(ctx, p, env, v, it)
@@ -120,7 +121,8 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
 	running := s.Controller.Version
 	switch {
 	case s.Detail.Managed():
-		return Gap{}, command.Wrong("the controller of the managed cluster %s runs under service roles that Alibaba Cloud keeps: what is missing there, authorise again in the ACK console", s.Cluster)
+		return Gap{}, command.Wrong("the controller of the managed cluster %s runs under service roles that Alibaba Cloud keeps: "+
+			"what is missing there, authorise again in the ACK console", s.Cluster)
 	case s.Controller.AccessKey:
 		return Gap{}, command.Wrong("the controller signs with an access key of its own: the masters' RAM role does not count")
 	case to == ccm.Version{} && running == ccm.Version{}:

@@ -98,10 +98,12 @@ as http://collector:4318; without it none are made.`,
 	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
 	cmd.Flags().StringVar(&u.chosen, "parts", allParts, "`parts` to run, with commas between")
 	cmd.Flags().IntVar(&u.workers, "workers", 128, "most failures of one class that are answered at once")
-	cmd.Flags().Float64Var(&u.rate, "namespace-rate", exporter.DefaultRate, "failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
+	cmd.Flags().Float64Var(&u.rate, "namespace-rate", exporter.DefaultRate,
+		"failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "failures of one namespace that are published at `once`")
 	u.sizes.flags(cmd)
-	cmd.Flags().DurationVar(&u.every, "survey", 0, "look at the whole cluster, as doctor does, each `time` such as 1h, and open and close cases for what is found; without it nobody looks")
+	cmd.Flags().DurationVar(&u.every, "survey", 0,
+		"look at the whole cluster, as doctor does, each `time` such as 1h, and open and close cases for what is found; without it nobody looks")
 	return cmd
 }
 
