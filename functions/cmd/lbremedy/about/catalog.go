@@ -58,9 +58,8 @@ func catalog(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "catalog [CLASS]",
 		Short: "List the error classes, or show the page of one",
-		Long: `List the error classes, or show the page of one: what you see, why, what lbremedy
-does, what it asks, how to undo it. RISK is the highest one that a step of the class
-can have.`,
+		Long: `List the error classes, or show the page of one: symptom, cause, what lbremedy does and
+asks, and how to undo it. RISK is the highest risk of the steps of the class.`,
 		Args:              command.Exactly(0, 1, "one class"),
 		ValidArgsFunction: cli.CompleteClasses,
 		RunE: func(_ *cobra.Command, args []string) error {

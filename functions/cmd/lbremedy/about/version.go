@@ -32,6 +32,6 @@ func versionCommand(p *cli.Program) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&modules, "modules", false, "list the modules that the program was built from, too")
+	cmd.Flags().BoolVar(&modules, "modules", false, "also list the modules that the program was built from")
 	return cmd
 }

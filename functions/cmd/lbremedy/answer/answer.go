@@ -36,7 +36,7 @@ type Flags struct {
 // Add adds the flags to a command.
 func (a *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.Apply, "apply", false, "apply what the policy allows; without it nothing is written")
-	cmd.Flags().DurationVar(&a.wait, "wait", 5*time.Minute, "how long a case that waits is looked at again")
+	cmd.Flags().DurationVar(&a.wait, "wait", 5*time.Minute, "how long to retry a waiting case")
 }
 
 // A verdict is what is said of a failure, and in a replay what was said before.
@@ -64,9 +64,9 @@ func Failures(ctx context.Context, p *cli.Program, env *engine.Env, items []Item
 	tell := func() {
 		mu.Lock()
 		defer mu.Unlock()
-		doing := "looked at"
+		doing := "diagnosed"
 		if a.Apply {
-			doing = "answered"
+			doing = "handled"
 		}
 		g.Say("%s %d of %d", doing, done, len(items))
 	}

@@ -49,7 +49,7 @@ func Mend(ctx context.Context, p *cli.Program, env *engine.Env, m Mending, it It
 		if would.Result != event.Gone { // then nothing was found but that all is well
 			why = strings.TrimSpace(why + ". " + would.Finding + " " + would.Ask)
 		}
-		return command.Wrong("%s is not for %s: %s", cmp.Or(m.Name, it.Event.Failure.Service.String()), m.Use, command.Clean(why))
+		return command.Wrong("%s: nothing to do for %s: %s", m.Use, cmp.Or(m.Name, it.Event.Failure.Service.String()), command.Clean(why))
 	}
 	if !a.Apply {
 		return Failures(ctx, p, env, []Item{it}, a)

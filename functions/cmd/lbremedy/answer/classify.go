@@ -26,15 +26,14 @@ func classifyCommand(p *cli.Program) *cobra.Command {
 		Short: "Name the class of failure messages",
 		Long: `Name the error class of messages, by the same table as the exporter.
 
-An argument is the message itself, a file, or - for standard input. A file holds a
-message per line: as plain text, or as a JSON object with the keys reason, type,
-component and message, of which any may be missing; other keys are ignored. Blank
-lines are passed over. --reason, --type and --component say what Events plain
-messages come from.
+An argument is a message, a file, or - for standard input. A file holds one message per
+line, as plain text or as a JSON object with the optional keys reason, type, component and
+message; other keys are ignored, and so are blank lines. --reason, --type and --component
+describe the Events of plain messages.
 
 The class is "unclassified" for a failed load-balancer sync that no class covers, and
-"ignored" for anything else, other clouds' failures included. The answers come in the
-order of the messages, with -o json as an object per line.`,
+"ignored" for anything else, including failures of other clouds. The results are in the
+order of the messages; -o json prints one object per line.`,
 		Example: `  lbremedy classify 'Error syncing load balancer []: Message: The specified VSwitch has no available ip.'
   kubectl get events -A -o json | jq -c '.items[] | {reason, type, message}' | lbremedy classify -o json -`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -56,7 +55,7 @@ order of the messages, with -o json as an object per line.`,
 			return errors.Join(err, c.out.Flush())
 		},
 	}
-	cmd.Flags().BoolVar(&explain, "explain", false, "say what else the message could have been, and why it is not")
+	cmd.Flags().BoolVar(&explain, "explain", false, "say which other class came close, and why it was not chosen")
 	cmd.Flags().StringVar(&given.Reason, "reason", "", "`reason` of the Events that plain messages come from")
 	cmd.Flags().StringVar(&given.Type, "type", "", "`type` of these Events: Warning or Normal")
 	cmd.Flags().StringVar(&given.Component, "component", "", "`component` that wrote these Events")
@@ -113,14 +112,14 @@ func (c *classifying) read(name string, from io.Reader, given event.Input) error
 			if !seen {
 				seen, isJSON = true, opens.Match(blank) || blank[0] == '{' && json.Valid(blank)
 				if string(blank) == "{" || string(blank) == "[" || blank[0] == '[' && json.Valid(blank) {
-					return command.Wrong("%s holds JSON that is no object per line: give one object per line, as jq -c writes it", name)
+					return command.Wrong("%s does not hold one object per line: write it with jq -c", name)
 				}
 			}
 			in := given
 			in.Message = string(line)
 			if isJSON {
 				if in, err = ReadInput(blank); err != nil {
-					return command.Wrong("line %d of %s is no JSON object with the texts reason, type, component and message: %w", n, name, err)
+					return command.Wrong("line %d of %s is not a JSON object with the texts reason, type, component and message: %w", n, name, err)
 				}
 			}
 			if err := c.answer(in); err != nil {

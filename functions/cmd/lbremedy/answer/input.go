@@ -66,7 +66,7 @@ func readItems(ctx context.Context, p *cli.Program, args []string, connect func(
 			return nil, env, err
 		}
 		if it == nil {
-			p.Note("%s: no failed sync is known, neither from the Events that the cluster keeps for an hour nor from the stream; there is nothing to do.", ref)
+			p.Note("%s: no failed sync is known from the cluster's Events of the last hour or from the stream; there is nothing to do.", ref)
 			continue
 		}
 		list = append(list, *it)
@@ -199,13 +199,13 @@ func ReadFile(p *cli.Program, path string) ([]Item, error) {
 	switch {
 	case len(r.list) > 0:
 		if r.passed > 0 {
-			p.Note("%s: %d Events tell of no failed load-balancer sync and are passed over.", name, r.passed)
+			p.Note("%s: %d Events are not about a failed load-balancer sync and are ignored.", name, r.passed)
 		}
 		return r.list, nil
 	case r.passed == 1:
 		return nil, command.Wrong("%s: %s", name, r.why)
 	case r.passed > 1:
-		return nil, command.Wrong("%s: none of its %d Events tells of a failed load-balancer sync; the first: %s", name, r.passed, r.why)
+		return nil, command.Wrong("%s: none of its %d Events is about a failed load-balancer sync; the first: %s", name, r.passed, r.why)
 	}
 	return nil, command.Wrong("%s holds no event", name)
 }

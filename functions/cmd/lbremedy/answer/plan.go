@@ -12,10 +12,10 @@ func planCommand(p *cli.Program) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "plan NAMESPACE/SERVICE|FILE|-...",
-		Short: "Find the cause of a failure here and now, and say what would be done",
-		Long: `Look at the newest failure of a Service, or at failures from a file, with your own
-credentials for the cluster and the cloud, and say what would be done. Nothing is
-written, and no NATS is needed. Without --policy the plan is made for observing.
+		Short: "Diagnose a failure now, and show what would be done",
+		Long: `Diagnose the newest failure of a Service, or failures from a file, with your own
+credentials for the cluster and the cloud, and show what would be done. Nothing is
+written, and no NATS is needed. Without --policy the plan is made for observe mode.
 
 A file holds CloudEvents in JSON, Kubernetes Events, or what "kubectl get events -o
 json" or "-o yaml" prints; - is standard input.`,

@@ -24,14 +24,13 @@ func replayCommand(p *cli.Program) *cobra.Command {
 	a := Flags{replay: true}
 	cmd := &cobra.Command{
 		Use:   "replay",
-		Short: "Answer kept failures again, and compare with what was said then; writes with --apply",
-		Long: `Answer failures again that the stream keeps for a week, or that a file holds: classify
-them by the table of this version, look for the cause here and now, and show class and
-verdict of then beside those of now. With --apply they are answered as if they had
-just come, also those that were settled, under the journal and by the policy in force
-or that of --policy.
+		Short: "Diagnose stored failures again and compare the results; writes with --apply",
+		Long: `Diagnose failures again that the stream keeps for a week, or that are in a file: classify
+them with the table of this version, find the cause now, and show the old and new class
+and verdict. With --apply they are handled as if they were new, even if they were settled,
+under the journal and by the policy in force or that of --policy.
 
-A file is read as by "lbremedy plan". With one, and without --apply, no NATS is needed.`,
+Files are read as by "lbremedy plan". With a file and without --apply, no NATS is needed.`,
 		Example: `  lbremedy replay --class unclassified
   lbremedy replay --namespace shop --since 24h --apply
   kubectl get events -A -o json | lbremedy replay -f -`,
@@ -42,8 +41,8 @@ A file is read as by "lbremedy plan". With one, and without --apply, no NATS is 
 				return err
 			}
 			if a.Apply && f.Empty() && len(files) == 0 && !all {
-				return command.Wrong("replay --apply without a choice would answer all that the stream keeps: " +
-					"choose with --class, --namespace, --service, --since or -f, or say --all")
+				return command.Wrong("replay --apply without a selection would handle all stored failures: " +
+					"select some with --class, --namespace, --service, --since or -f, or give --all")
 			}
 			fromStream := len(files) == 0
 			items, env, err := readItems(ctx, p, files, func() (*engine.Env, error) {
@@ -74,7 +73,7 @@ A file is read as by "lbremedy plan". With one, and without --apply, no NATS is 
 				}
 			}
 			if len(chosen) == 0 {
-				p.Note("No failure is chosen: there is nothing to answer.")
+				p.Note("No failure is selected: there is nothing to do.")
 			}
 			if err := again(ctx, p, env, chosen); err != nil {
 				return err
@@ -101,7 +100,7 @@ func keptFailures(ctx context.Context, p *cli.Program, env *engine.Env) ([]Item,
 		it, err := Kept(m)
 		var m0 command.Mistake
 		if err != nil && !errors.As(err, &m0) { // a class that is gone is classified anew
-			p.Note("message %d of the stream can't be read and is passed over: %s", m.Sequence, command.Clean(err.Error()))
+			p.Note("message %d of the stream can't be read and is skipped: %s", m.Sequence, command.Clean(err.Error()))
 			return nil
 		}
 		list = append(list, it)

@@ -13,13 +13,13 @@ func runCommand(p *cli.Program) *cobra.Command {
 	var a Flags
 	cmd := &cobra.Command{
 		Use:   "run NAMESPACE/SERVICE|FILE|-...",
-		Short: "Answer a failure here and now, under the journal; writes with --apply",
-		Long: `Answer the newest failure of Services, or failures from a file, here and now with
-your own credentials, and under the journal, so that no other run on the same Service
-gets in the way. The policy in force decides what is done, or the one of --policy.
+		Short: "Handle a failure now, under the journal; writes with --apply",
+		Long: `Handle the newest failure of Services, or failures from a file, now and with your own
+credentials. It uses the journal, so no other run works on the same Service at the same
+time. The policy in force decides what is done, or that of --policy.
 
-Without --apply it only says what would be done. With it a case that waits is looked
-at again until it is settled or --wait is over; a worker goes on from there.`,
+Without --apply it only shows what would be done. With it a waiting case is retried until
+it is settled or --wait is over; a worker continues from there.`,
 		Example: `  lbremedy run shop/web
   lbremedy run shop/web --policy fix.yaml --apply`,
 		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),

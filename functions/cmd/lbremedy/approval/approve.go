@@ -30,15 +30,14 @@ func approve(p *cli.Program) *cobra.Command {
 	var by, digest string
 	cmd := &cobra.Command{
 		Use:   "approve CASE",
-		Short: "Agree to the plan of a case that asks for it",
-		Long: `Agree to the plan of a case that asks for it. The failure is diagnosed again by the
-running worker or function, and the plan is applied if it is still the same, once. A
-plan that has changed asks again. A pause, a freeze and the limit of attempts hold all
-the same; an approval goes before risk, budgets and breakers.
+		Short: "Approve the plan of a case that needs approval",
+		Long: `Approve the plan of a case that needs approval. The running worker or function diagnoses
+the failure again, and applies the plan once if it is still the same. A plan that has
+changed needs a new approval. An approval overrides risk, budgets and breakers, but not
+a pause, a freeze or the limit of attempts.
 
-Who may approve is a matter of the permissions in NATS, on the keys that begin with
-approval. Who did is what --as says, by default the user of this machine; it stands in
-the journal.`,
+NATS permissions on the keys that begin with approval decide who may approve. The
+journal records who did: --as, by default the user of this machine.`,
 		Example: `  lbremedy approve 3f9a12bc-20260102T150405
   lbremedy approve 3f9a12bc --digest 0f8e… --for 2h`,
 		Args:              journal.CaseID,
@@ -49,7 +48,7 @@ the journal.`,
 				return command.Wrong("--for: %s is not between a minute and 30 days", life)
 			}
 			if by == "" {
-				return command.Wrong("--as: nobody is named, and the user of this machine is not known")
+				return command.Wrong("--as: name a person: the user of this machine is not known")
 			}
 			s, err := p.Stream(ctx)
 			if err != nil {
@@ -66,10 +65,10 @@ the journal.`,
 			}
 			check, surveyed := strings.CutPrefix(r.Class, doctor.ClassPrefix)
 			if surveyed && (r.Service.Kind != "" || len(r.Steps) == 0) {
-				return command.Wrong("case %s is a finding of the survey without a plan to agree to: \"lbremedy show %s\" says what to do", r.Case, r.Case)
+				return command.Wrong("case %s is a finding of the survey without a plan to approve: \"lbremedy show %s\" says what to do", r.Case, r.Case)
 			}
 			if !surveyed && r.Service.Kind != "" {
-				return command.Wrong("case %s was begun by hand, and no failure brings it again: \"lbremedy ram gap --apply\" asks anew", r.Case)
+				return command.Wrong("case %s was started by hand, and no failure repeats it: run \"lbremedy ram gap --apply\" again", r.Case)
 			}
 			a, err := engine.Approve(ctx, s, r, by, p.Now(), life)
 			if err != nil {
@@ -77,22 +76,22 @@ the journal.`,
 			}
 			if surveyed { // no event brings it again
 				return p.Print(a, func() {
-					fmt.Fprintf(p.Out, "%s agreed to the plan %s of %s, until %s.\n", command.Clean(a.By), a.Digest, a.Case, cli.Clock(a.Until))
-					p.Note("To have it applied if it is still the same: lbremedy doctor --fix %s %s --apply", check, r.Service)
+					fmt.Fprintf(p.Out, "%s approved the plan %s of %s, until %s.\n", command.Clean(a.By), a.Digest, a.Case, cli.Clock(a.Until))
+					p.Note("To apply it if it is still the same: lbremedy doctor --fix %s %s --apply", check, r.Service)
 				})
 			}
 			if err := deliver(ctx, s, r, "approval."+a.At.Format(time.RFC3339Nano)); err != nil {
 				return err
 			}
 			return p.Print(a, func() {
-				fmt.Fprintf(p.Out, "%s agreed to the plan %s of %s, until %s.\n", command.Clean(a.By), a.Digest, a.Case, cli.Clock(a.Until))
-				p.Note("It is diagnosed again, and applied if it is still the same: lbremedy show %s tells.", a.Case)
+				fmt.Fprintf(p.Out, "%s approved the plan %s of %s, until %s.\n", command.Clean(a.By), a.Digest, a.Case, cli.Clock(a.Until))
+				p.Note("It is diagnosed again, and applied if it is still the same: see lbremedy show %s.", a.Case)
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&life, "for", engine.ApprovalLife, "how `long` the approval lasts if the plan can't be applied at once")
-	cmd.Flags().StringVar(&by, "as", cli.Whoami(), "`who` agrees, for the journal")
-	cmd.Flags().StringVar(&digest, "digest", "", "agree to the plan with this `digest` only, or the beginning of it")
+	cmd.Flags().DurationVar(&life, "for", engine.ApprovalLife, "how `long` the approval is valid if the plan can't be applied at once")
+	cmd.Flags().StringVar(&by, "as", cli.Whoami(), "`who` approves, for the journal")
+	cmd.Flags().StringVar(&digest, "digest", "", "approve only the plan with this `digest`, or one that starts with it")
 	return cmd
 }
 
@@ -101,7 +100,7 @@ func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) e
 	subject := event.FailedSubject(r.Cluster, r.Class, r.Service.UID)
 	kept, err := s.Last(ctx, stream.Failed, subject)
 	if errors.Is(err, stream.ErrNotFound) {
-		return command.Wrong("the failure of case %s is not kept any more, and does not come back: there is nothing to apply the plan to", r.Case)
+		return command.Wrong("the failure of case %s is no longer stored and has not returned: there is nothing to apply the plan to", r.Case)
 	}
 	if err != nil {
 		return err

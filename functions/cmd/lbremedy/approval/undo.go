@@ -16,14 +16,13 @@ func undo(p *cli.Program) *cobra.Command {
 	var apply bool
 	cmd := &cobra.Command{
 		Use:   "undo CASE",
-		Short: "Take back what was done in a case; writes with --apply",
-		Long: `Take back the steps of a case, of all its attempts, the last one first. It stops
-before the first step whose target is not as lbremedy left it: then somebody has moved
-on, and it says what differs. Without --apply it says what would be taken back.
+		Short: "Undo what was done in a case; writes with --apply",
+		Long: `Undo the steps of all attempts of a case, the last step first. It stops before the first
+step whose target has changed since lbremedy wrote it, and says what differs. Without
+--apply it only shows what would be undone.
 
-What was taken back is not done again by itself: if the failure comes back, the plan
-asks for an approval. A pause, a freeze and observe mode hold back the take-back by the
-policy (unsettled: undo), and not a person's.`,
+A plan that was undone needs approval if the failure returns. A pause, a freeze and
+observe mode stop an automatic undo (unsettled: undo), but not this command.`,
 		Example:           `  lbremedy undo 3f9a12bc-20260102T150405 --apply`,
 		Args:              journal.CaseID,
 		ValidArgsFunction: journal.CompleteCases(p),
@@ -64,7 +63,7 @@ policy (unsettled: undo), and not a person's.`,
 			return p.Print(rec, func() { journal.Report(p, rec) })
 		},
 	}
-	cmd.Flags().BoolVar(&apply, "apply", false, "take it back; without it nothing is written")
+	cmd.Flags().BoolVar(&apply, "apply", false, "undo the steps; without it nothing is written")
 	return cmd
 }
 
@@ -74,9 +73,9 @@ func applied(h journal.History) ([]event.Record, error) {
 	steps, back := engine.Applied(h)
 	switch {
 	case !back.IsZero():
-		return nil, command.Wrong("case %s was taken back at %s already", h.Last().Case, cli.Clock(back))
+		return nil, command.Wrong("case %s was already undone at %s", h.Last().Case, cli.Clock(back))
 	case len(steps) == 0:
-		return nil, command.Wrong("case %s: no step was applied, so there is nothing to take back", h.Last().Case)
+		return nil, command.Wrong("case %s: no step was applied, so there is nothing to undo", h.Last().Case)
 	}
 	return steps, nil
 }
@@ -86,15 +85,15 @@ func printUndo(p *cli.Program, attempts []event.Record) {
 	fmt.Fprintf(p.Out, "%s of %s:\n", attempts[0].Case, command.Clean(attempts[0].Service.String()))
 	for _, r := range attempts {
 		for i := min(r.Next, len(r.Steps)) - 1; i >= 0; i-- {
-			text := "nothing to take back for: " + r.Steps[i].Text
+			text := "nothing to undo for: " + r.Steps[i].Text
 			switch {
 			case r.Steps[i].Undo != nil:
 				text = r.Steps[i].Undo.Text
 			case !r.Steps[i].Wakes:
-				text = "there is no way back from: " + r.Steps[i].Text
+				text = "cannot be undone: " + r.Steps[i].Text
 			}
 			fmt.Fprintf(p.Out, "  %s\n", command.Clean(text))
 		}
 	}
-	p.Note("Nothing was written; --apply takes it back.")
+	p.Note("Nothing was written; --apply undoes the steps.")
 }

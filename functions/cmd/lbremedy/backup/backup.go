@@ -38,23 +38,23 @@ type copied struct {
 func backup(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup DIR",
-		Short: "Copy the journal, dead letters, failures and keys into a directory",
-		Long: `Copy all streams of lbremedy into a new directory: the journal, the failures that
-wait or are kept, dead letters, and the keys with policy, pause, budgets and progress.
-NATS makes the copies itself and checks every message before; nothing has to be
-stopped. The directory appears when all of it is written.
+		Short: "Back up the journal, dead letters, failures and keys to a directory",
+		Long: `Back up all streams of lbremedy to a new directory: the journal, stored failures, dead
+letters, and the keys with policy, pause, budgets and progress. NATS makes the backup and
+checks every message; nothing has to be stopped. The directory appears once the backup is
+complete.
 
-Each stream has a folder in the format of the program nats, so that either brings it
-back: "lbremedy restore DIR", or "nats stream restore DIR/CASES".
+Each stream has a folder in the format of the nats command line, so either of these
+restores it: "lbremedy restore DIR" or "nats stream restore DIR/CASES".
 
-A copy holds what stood in the cluster and in the cloud; keep it where nobody else
-reads. A journal is kept for 30 days and a copy as long as you like.`,
+A backup holds settings of the cluster and the cloud: keep it private. The journal keeps
+records for 30 days, a backup keeps them as long as you like.`,
 		Example: `  lbremedy backup /var/backups/lbremedy-$(date +%F)`,
 		Args:    command.Exactly(1, 1, "a directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := filepath.Clean(args[0])
 			if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-				return command.Wrong("%s is there already: name a directory that is not", dir)
+				return command.Wrong("%s already exists: name a new directory", dir)
 			}
 			s, err := p.Stream(cmd.Context())
 			if err != nil {

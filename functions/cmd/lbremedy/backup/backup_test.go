@@ -49,7 +49,7 @@ func TestBackup(t *testing.T) {
 	if got := c.Run(t.Context(), "backup", dir); got.Code != 0 || !strings.Contains(got.Out, "CASES") {
 		t.Fatalf("backup: %+v", got)
 	}
-	if got := c.Run(t.Context(), "backup", dir); got.Code != command.CodeWrong || !strings.Contains(got.Err, "is there already") {
+	if got := c.Run(t.Context(), "backup", dir); got.Code != command.CodeWrong || !strings.Contains(got.Err, "already exists") {
 		t.Errorf("backup over another: %+v", got)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "CASES", "stream.tar.s2")); err != nil || info.Mode().Perm() != 0o600 {
@@ -82,7 +82,7 @@ func TestBackup(t *testing.T) {
 	if allowed, err := policy.InForce(t.Context(), again, "c1"); err != nil || allowed.Mode != remedy.Fix {
 		t.Errorf("the policy in force: %v, %v", allowed, err)
 	}
-	if got := other.Run(t.Context(), "setup", "--cluster", "c1"); got.Code != 0 || got.Out != "All is as it should be.\n" {
+	if got := other.Run(t.Context(), "setup", "--cluster", "c1"); got.Code != 0 || got.Out != "Everything is up to date.\n" {
 		t.Errorf("setup after restore: %+v", got)
 	}
 	if got := other.Run(t.Context(), "restore", dir, "--replace"); got.Code != 0 {
@@ -104,10 +104,10 @@ func TestBackup(t *testing.T) {
 	if err := os.Remove(data); err != nil {
 		t.Fatal(err)
 	}
-	if got := other.Run(t.Context(), "restore", dir); got.Code != command.CodeWrong || !strings.Contains(got.Err, "is no whole backup") {
+	if got := other.Run(t.Context(), "restore", dir); got.Code != command.CodeWrong || !strings.Contains(got.Err, "is not a complete backup") {
 		t.Errorf("restore without a file: %+v", got)
 	}
-	if got := other.Run(t.Context(), "restore", t.TempDir()); got.Code != command.CodeWrong || !strings.Contains(got.Err, "is no whole backup") {
+	if got := other.Run(t.Context(), "restore", t.TempDir()); got.Code != command.CodeWrong || !strings.Contains(got.Err, "is not a complete backup") {
 		t.Errorf("restore of nothing: %+v", got)
 	}
 }

@@ -20,18 +20,17 @@ func restore(p *cli.Program) *cobra.Command {
 	var replace bool
 	cmd := &cobra.Command{
 		Use:   "restore DIR",
-		Short: "Bring the streams of a backup back",
-		Long: `Bring the streams of a backup back, as they were, with their consumers. A stream that
-is there and holds nothing is replaced; if one holds anything, nothing is done, unless
---replace says so, which removes what is there for good.
+		Short: "Restore the streams of a backup",
+		Long: `Restore the streams of a backup with their consumers. Empty streams are replaced; if a
+stream holds anything, nothing is restored unless --replace is given, which deletes the
+existing streams for good.
 
-End exporters and workers before, and start them after. With "lbremedy up" that is all:
-without --nats, and while up does not run, the streams are restored into its state
-directory.
+Stop exporters and workers first, and start them afterwards. Without --nats, and while
+"lbremedy up" does not run, the streams are restored into its state directory.
 
-What happened after the backup is not in it. Attempts since then are not counted, and
-what was written since then can't be taken back by lbremedy; failures that last are
-seen again, and the cluster is looked at before anything is written.`,
+A backup does not hold what happened after it. Later attempts are not counted, and
+lbremedy cannot undo what was written later. Failures that persist are published again,
+and the cluster is read before anything is written.`,
 		Example: `  lbremedy restore /var/backups/lbremedy-2026-01-02`,
 		Args:    command.Exactly(1, 1, "the directory of a backup"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,14 +50,14 @@ seen again, and the cluster is looked at before anything is written.`,
 			for i, name := range stream.Backups {
 				c, err := bringBack(cmd.Context(), p, s, heads[i], filepath.Join(args[0], name, dataFile))
 				if err != nil {
-					return fmt.Errorf("%w; call it again with --replace once that is set right", err)
+					return fmt.Errorf("%w; fix this and run it again with --replace", err)
 				}
 				list = append(list, c)
 			}
 			return printCopies(p, list)
 		},
 	}
-	cmd.Flags().BoolVar(&replace, "replace", false, "remove the streams that are there, with all they hold")
+	cmd.Flags().BoolVar(&replace, "replace", false, "delete the existing streams with all they hold")
 	return cmd
 }
 
@@ -69,7 +68,7 @@ func readHeads(dir string) ([]stream.Head, error) {
 		path := filepath.Join(dir, name, headFile)
 		data, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, command.Wrong("%s is no whole backup: there is no %s", dir, path)
+			return nil, command.Wrong("%s is not a complete backup: there is no %s", dir, path)
 		}
 		if err != nil {
 			return nil, command.Wrong("read the backup: %w", err)
@@ -82,7 +81,7 @@ func readHeads(dir string) ([]stream.Head, error) {
 			return nil, command.Wrong("%s is not of the stream %s but of %q", path, name, h.Stream())
 		}
 		if _, err := os.Stat(filepath.Join(dir, name, dataFile)); err != nil {
-			return nil, command.Wrong("%s is no whole backup: %w", dir, err)
+			return nil, command.Wrong("%s is not a complete backup: %w", dir, err)
 		}
 		heads = append(heads, h)
 	}
@@ -126,7 +125,7 @@ func makeRoom(ctx context.Context, s *stream.Stream, all bool) error {
 		case err != nil:
 			return err
 		case n > 0 && !all:
-			return command.Wrong("the stream %s holds %d messages: nothing was done; --replace removes what is there", name, n)
+			return command.Wrong("the stream %s holds %d messages: nothing was done; --replace deletes them", name, n)
 		}
 		there = append(there, name)
 	}

@@ -23,7 +23,7 @@ import (
 func Command(p *cli.Program) *cobra.Command {
 	return command.Parent(&cobra.Command{
 		Use:   "lb",
-		Short: "Look at the load balancers behind the Services, and bring lost ones back",
+		Short: "Show the load balancers of Services, and repair lost ones",
 	}, lsCommand(p), showCommand(p), weightsCommand(p), tagCommand(p), recreateCommand(p))
 }
 
@@ -54,14 +54,14 @@ func lsCommand(p *cli.Program) *cobra.Command {
 		Use:   "ls",
 		Short: "List the Services of type LoadBalancer with their load balancers",
 		Long: `List the Services of type LoadBalancer: the address in the status, its type, the load
-balancer, whether the controller made it for the Service ("own") or a person names it
-("reused"), how it is charged, how many backends stand on it of those that the account
-may put there, and its listeners. A load balancer is (gone) where the region does not
-have it, and (untagged) where it is there and the controller does not find it.
+balancer, whether the controller created it ("own") or a person chose it ("reused"), its
+billing, its backends and how many the account allows, and its listeners. A load balancer
+is (gone) if it does not exist in the region, and (untagged) if it exists but the
+controller cannot find it.
 
-Exit codes: 0 all was told; 1 something failed; 2 the usage, the configuration or the
-input is wrong; 6 something could not be told, which shows as a question mark and is
-said on standard error.`,
+Exit codes: 0 success; 1 something failed; 2 the usage, the configuration or the input is
+wrong; 6 something could not be determined: it shows as a question mark, with the reason
+on standard error.`,
 		Example: `  lbremedy lb ls
   lbremedy lb ls --namespace shop -o json`,
 		Args: command.Exactly(0, 0, ""),
@@ -234,7 +234,7 @@ func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
 func serviceOf(arg string) (event.Service, error) {
 	ref, ok, err := cli.ServiceArg(arg)
 	if err != nil || !ok {
-		return event.Service{}, command.Wrong("%q is no Service: one is named NAMESPACE/NAME", arg)
+		return event.Service{}, command.Wrong("%q is not a Service: name one as NAMESPACE/NAME", arg)
 	}
 	return ref, nil
 }
@@ -250,7 +250,7 @@ func gatherOne(ctx context.Context, p *cli.Program, arg string, list []doctor.Pa
 		return nil, nil, err
 	}
 	if len(s.Services) == 0 || !doctor.Ours(&s.Services[0]) {
-		return nil, nil, command.Wrong("the Service %s is not of type LoadBalancer, or another controller answers for it", ref)
+		return nil, nil, command.Wrong("the Service %s is not of type LoadBalancer, or another controller handles it", ref)
 	}
 	return s, &s.Services[0], nil
 }

@@ -16,23 +16,23 @@ import (
 
 func tagCommand(p *cli.Program) *cobra.Command {
 	return repairCommand(p, answer.Mending{
-		Use: "tag", Kinds: []string{step.TagLB{}.Kind()}, Otherwise: "there is no load balancer of its own without its tag",
-	}, "Give the load balancer of a Service its lost name tag back",
-		`Give the load balancer that the controller made for a Service the tag back by which it
-is found: kubernetes.do.not.delete with the first 32 characters of "a" and the UID of
-the Service without dashes. Without --apply it only says what would be done. With it
-you are asked first: the controller deletes what carries the tag when the Service goes.`)
+		Use: "tag", Kinds: []string{step.TagLB{}.Kind()}, Otherwise: "no load balancer of its own lacks the tag",
+	}, "Restore the name tag of a Service's load balancer",
+		`Restore the tag by which the controller finds the load balancer that it created for a
+Service: kubernetes.do.not.delete with the first 32 characters of "a" and the UID of the
+Service without dashes. Without --apply it only shows what would be done. With it you are
+asked first: the controller deletes the load balancer with this tag when the Service is
+deleted.`)
 }
 
 func recreateCommand(p *cli.Program) *cobra.Command {
 	return repairCommand(p, answer.Mending{
-		Use: "recreate", Kinds: []string{step.ClearStatus{}.Kind(), step.Touch{}.Kind()}, Otherwise: "no load balancer of its own is shown to be gone",
-	}, "Have the controller make a new load balancer for a Service whose own is gone",
-		`Have the controller make a new load balancer in the place of one that is gone: the
-addresses in the status of the Service are cleared, and the controller is woken. The
-new one has another address. It is done only when the API says of the known ID that
-there is no such load balancer. Without --apply it only says what would be done. With
-it you are asked first.`)
+		Use: "recreate", Kinds: []string{step.ClearStatus{}.Kind(), step.Touch{}.Kind()}, Otherwise: "no load balancer of its own is known to be gone",
+	}, "Recreate the load balancer of a Service if it is gone",
+		`Let the controller create a new load balancer in place of one that is gone: the addresses
+in the status of the Service are cleared, and a sync is triggered. The new load balancer
+has another address. This is done only if the API reports that the known ID does not
+exist. Without --apply it only shows what would be done. With it you are asked first.`)
 }
 
 func repairCommand(p *cli.Program, m answer.Mending, short, long string) *cobra.Command {

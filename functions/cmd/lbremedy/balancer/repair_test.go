@@ -54,13 +54,13 @@ func TestBalancers(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"lb", "show", "web"}, "is no Service"},
+		{[]string{"lb", "show", "web"}, "is not a Service"},
 		{[]string{"lb", "show", sc.Namespace + "/inner"}, "is not of type LoadBalancer"},
 		{[]string{"lb", "weights", web}, "only with the policy Local"},
-		{[]string{"lb", "tag", web}, "there is no load balancer of its own without its tag"},
-		{[]string{"lb", "recreate", web}, "no load balancer of its own is shown to be gone"},
+		{[]string{"lb", "tag", web}, "no load balancer of its own lacks the tag"},
+		{[]string{"lb", "recreate", web}, "no load balancer of its own is known to be gone"},
 		{[]string{"ram", "gap"}, "managed cluster"},
-		{[]string{"ram", "gap", "--target", "2.12"}, "is no release of the controller"},
+		{[]string{"ram", "gap", "--target", "2.12"}, "is not a release of the controller"},
 	} {
 		if got := sc.Run(t.Context(), tt.args...); got.Code != command.CodeWrong || !strings.Contains(got.Err, tt.want) {
 			t.Errorf("%v: code %d, said %s", tt.args, got.Code, got.Err)

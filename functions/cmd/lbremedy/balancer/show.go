@@ -91,7 +91,7 @@ func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []shownGroup {
 func printBalancer(p *cli.Program, v shown) {
 	fmt.Fprintf(p.Out, "%s  %s %s\n", p.Paint(cli.Bold, v.Namespace+"/"+v.Name), v.Kind, cmp.Or(v.name(), "none"))
 	p.Field("Address", cmp.Or(v.Address, "none")+" "+v.AddressType)
-	p.Field("Made", map[string]string{"own": "by the controller: it goes with the Service", "reused": "by a person: it stays when the Service goes"}[v.Made])
+	p.Field("Made", map[string]string{"own": "by the controller: deleted with the Service", "reused": "by a person: kept when the Service is deleted"}[v.Made])
 	p.Field("Status", v.Status)
 	p.Field("Charge", v.ChargeType)
 	p.Field("VPC", v.VPC)

@@ -31,11 +31,10 @@ type weight struct {
 func weightsCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "weights NAMESPACE/SERVICE",
-		Short: "Show how the traffic of a Service with the policy Local spreads over its nodes",
-		Long: `Show for each node how many Pods of the Service it holds, the weight that it has, the
-weight that this release of the controller gives it, and what part of the traffic each
-of its Pods gets. With the policy Cluster, and where Pods are the backends, nodes have
-no weights of their own.`,
+		Short: "Show how traffic is spread over the nodes of a Service with the policy Local",
+		Long: `Show for each node how many Pods of the Service it runs, its weight, the weight that this
+release of the controller gives it, and the share of traffic of each of its Pods. With the
+policy Cluster, and where Pods are the backends, nodes have no weights of their own.`,
 		Example:           "  lbremedy lb weights shop/web",
 		ValidArgsFunction: p.CompleteService,
 		Args:              command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
@@ -49,7 +48,7 @@ no weights of their own.`,
 				return err
 			}
 			if mode := s.Mode(svc); mode != ccm.LocalMode {
-				return command.Wrong("the backends of %s are those of the mode %s: only with the policy Local do nodes have weights by their Pods", args[0], mode)
+				return command.Wrong("%s has backends of the mode %s: nodes have weights by their Pods only with the policy Local", args[0], mode)
 			}
 			list, err := weights(s, svc)
 			if err != nil {

@@ -22,7 +22,7 @@ func (p *Program) Agree(question string) error {
 		return nil
 	case "":
 		fmt.Fprintln(p.Err)
-		return command.Wrong("nothing was removed, since nobody agreed: answer y, or give --yes")
+		return command.Wrong("not confirmed, so nothing was removed: answer y, or give --yes")
 	}
 	return command.Wrong("nothing was removed, since the answer was not y")
 }
@@ -34,7 +34,7 @@ func (p *Program) Typed(name string) error {
 		return nil
 	}
 	if err != nil && line == "" {
-		return command.Wrong("nobody agreed: type %s, or say --yes", name)
+		return command.Wrong("not confirmed: type %s, or give --yes", name)
 	}
 	return command.Wrong("%q is not %s: nothing was done", line, name)
 }

@@ -64,7 +64,7 @@ func (p *Program) Look(ctx context.Context, c host.Config) (*engine.Env, error) 
 	case errors.Is(err, cloud.ErrDenied):
 		// A class that needs more says so itself.
 	case err != nil:
-		return nil, fmt.Errorf("look the cluster up at Alibaba Cloud, which has to be reachable from here: %w", err)
+		return nil, fmt.Errorf("look up the cluster at Alibaba Cloud, which must be reachable from here: %w", err)
 	case ack.Region != "" && ack.Region != c.Region:
 		return nil, command.Wrong("the cluster %s is in the region %s and not in %s: correct --region", c.Cluster, ack.Region, c.Region)
 	}
@@ -134,7 +134,7 @@ func (p *Program) inForce(ctx context.Context, env *engine.Env) {
 		s.Close()
 	}
 	if err != nil {
-		p.Note("The policy in force is not known, and taken for observe: %s.", command.Clean(event.Redact(err.Error())))
+		p.Note("The policy in force is unknown, so observe mode is assumed: %s.", command.Clean(event.Redact(err.Error())))
 		return
 	}
 	env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }

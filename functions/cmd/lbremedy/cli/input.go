@@ -57,7 +57,7 @@ func ServiceArg(arg string) (event.Service, bool, error) {
 	if ok && kube.ValidName(ns) && kube.ValidName(name) && !LooksLikeFile(arg) {
 		return event.Service{Namespace: ns, Name: name}, true, nil
 	}
-	return event.Service{}, false, command.Wrong("%q is no file, and no Service: one is named NAMESPACE/NAME", arg)
+	return event.Service{}, false, command.Wrong("%q is neither a file nor a Service: name a Service as NAMESPACE/NAME", arg)
 }
 
 // A Scope is a namespace or a Service that flags name. The zero scope is all.

@@ -16,7 +16,7 @@ func Duration(s string) (time.Duration, error) {
 	}
 	n, err := strconv.ParseFloat(days, 64)
 	if err != nil || !(math.Abs(n) < 100_000) { // more than a duration can hold, or no number
-		return 0, fmt.Errorf("%q is no number of days", days)
+		return 0, fmt.Errorf("%q is not a number of days", days)
 	}
 	return time.Duration(n * 24 * float64(time.Hour)), nil
 }

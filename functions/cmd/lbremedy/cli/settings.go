@@ -32,24 +32,24 @@ type Settings struct {
 // AddFlags adds the flags to the root of the commands.
 func (s *Settings) AddFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVar(&s.file, "config", "", "YAML `file` with values for these flags (default $XDG_CONFIG_HOME/lbremedy/config.yaml, if it is there)")
+	f.StringVar(&s.file, "config", "", "YAML `file` with values for these flags (default $XDG_CONFIG_HOME/lbremedy/config.yaml, if it exists)")
 	f.StringVar(&s.Cluster, "cluster", "", "`ID` of the ACK cluster")
 	f.StringVar(&s.Region, "region", "", "`region` of the cluster, such as cn-hangzhou")
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default this pod's cluster, $KUBECONFIG or the one in the home directory)")
 	f.StringVar(&s.kubecontext, "context", "", "`name` of the context in the kubeconfig")
 	f.StringVar(&s.NATS, "nats", "", "`URL` of NATS, several separated by commas (default the one that \"lbremedy up\" runs)")
-	f.StringVar(&s.natsToken, "nats-token", "", "`token` for NATS; others can read a flag, so rather set LBREMEDY_NATS_TOKEN")
+	f.StringVar(&s.natsToken, "nats-token", "", "`token` for NATS; other users can read flags, so prefer LBREMEDY_NATS_TOKEN")
 	f.StringVar(&s.natsCreds, "nats-creds", "", "credentials `file` for NATS")
-	f.StringVar(&s.natsNKey, "nats-nkey", "", "`file` with the seed of a user of NATS")
-	f.StringVar(&s.natsInbox, "nats-inbox", "", "`beginning` of the subjects of answers, where the user of NATS may not use _INBOX")
+	f.StringVar(&s.natsNKey, "nats-nkey", "", "`file` with the seed of a NATS user")
+	f.StringVar(&s.natsInbox, "nats-inbox", "", "`prefix` of reply subjects, if the NATS user may not use _INBOX")
 	f.StringVar(&s.natsCA, "nats-ca", "", "`file` with the root certificates of NATS")
-	f.StringVar(&s.endpoint, "cloud-endpoint", "", "`host:port` that answers instead of all endpoints of Alibaba Cloud")
+	f.StringVar(&s.endpoint, "cloud-endpoint", "", "`host:port` to use instead of all endpoints of Alibaba Cloud")
 	f.StringVar(&s.scheme, "cloud-scheme", "", "HTTPS (default), or HTTP for a loopback `scheme`")
 	f.BoolVar(&s.vpc, "cloud-vpc", false, "use Alibaba Cloud's endpoints inside the VPC")
 	f.StringVar(&s.State, "state-dir", "", "`directory` of \"lbremedy up\" (default $XDG_STATE_HOME/lbremedy)")
 	f.StringVar(&s.level, "log-level", "warn", "lowest `level` that is logged: debug, info, warn or error")
-	f.StringVar(&s.format, "log-format", "text", "`form` of the log: text or json")
-	f.StringVarP(&s.Output, "output", "o", "table", "`form` of the data: table, json or yaml")
+	f.StringVar(&s.format, "log-format", "text", "`format` of the log: text or json")
+	f.StringVarP(&s.Output, "output", "o", "table", "`format` of the data: table, json or yaml")
 	for name, values := range map[string][]string{
 		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "output": {"table", "json", "yaml"}, "cloud-scheme": {"HTTPS", "HTTP"},
 	} {
@@ -66,7 +66,7 @@ func (p *Program) Settle(cmd *cobra.Command) error {
 			return nil
 		}
 		if err := f.Value.Set(value); err != nil {
-			return command.Wrong("%s: %q is no value for %s, which is a %s", from, value, f.Name, f.Value.Type())
+			return command.Wrong("%s: %q is not a value for %s, which is a %s", from, value, f.Name, f.Value.Type())
 		}
 		f.Changed = true
 		return nil
@@ -120,7 +120,7 @@ func (p *Program) configFile(flags *pflag.FlagSet) (map[string]string, string, e
 	}
 	var raw map[string]any
 	if err := yaml.UnmarshalStrict(data, &raw); err != nil {
-		return nil, "", command.Wrong("configuration file %s: it is no YAML of names and values: %w", path, OneLine(err))
+		return nil, "", command.Wrong("configuration file %s: it is not YAML with names and values: %w", path, OneLine(err))
 	}
 	var known []string
 	flags.VisitAll(func(f *pflag.Flag) {

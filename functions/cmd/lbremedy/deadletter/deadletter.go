@@ -28,12 +28,12 @@ import (
 func Command(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead",
-		Short: "Look at dead letters, and send them again",
-		Long: `Look at what could not be handled. A dead letter is an event that can't be read, that
-is of a class which nobody answers for, or that can't become an event at all. It is
-kept for 30 days with the reason and with where it comes from, its origin.
+		Short: "Show dead letters and send them again",
+		Long: `Show messages that could not be handled. A dead letter is an event that cannot be read,
+has a class that no function handles, or cannot be published. It is kept for 30 days with
+its reason and its origin.
 
-Set right what the reason names, then send the letter again with "retry", or drop it.`,
+Fix what the reason names, then send the letter again with "retry", or drop it.`,
 	}
 	return command.Parent(cmd, lsCommand(p), showCommand(p), retryCommand(p), dropCommand(p))
 }
@@ -123,7 +123,7 @@ func (c *choice) read(args []string) error {
 	for _, arg := range args {
 		id, err := strconv.ParseUint(arg, 10, 64)
 		if err != nil || id == 0 {
-			return command.Wrong("%q is no number of a dead letter: \"lbremedy dead ls\" lists them", arg)
+			return command.Wrong("%q is not the number of a dead letter: \"lbremedy dead ls\" lists them", arg)
 		}
 		c.ids = append(c.ids, id)
 	}
@@ -186,8 +186,8 @@ func lsCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List dead letters, the newest first",
-		Long: `List dead letters, the one that died last first. CLASS and SERVICE are what the letter
-says of itself, as far as it can be read.`,
+		Long: `List dead letters, newest first. CLASS and SERVICE come from the letter itself, as far as
+it can be read.`,
 		Example: `  lbremedy dead ls --since 24h
   lbremedy dead ls --reason "not known here" -o json | jq '.[].id'`,
 		Args: command.Exactly(0, 0, ""),
@@ -242,7 +242,7 @@ func (l letter) about() string {
 func showCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show ID",
-		Short:             "Show a dead letter: why it died, where it comes from, what it holds",
+		Short:             "Show a dead letter: its reason, origin and content",
 		Example:           `  lbremedy dead show 17`,
 		Args:              command.Exactly(1, 1, "the number of a dead letter"),
 		ValidArgsFunction: completeLetters(p),
@@ -261,7 +261,7 @@ func showCommand(p *cli.Program) *cobra.Command {
 				return err
 			}
 			if len(found) == 0 {
-				return command.Wrong("there is no dead letter %d, or no more: \"lbremedy dead ls\" lists them", c.ids[0])
+				return command.Wrong("there is no dead letter %d: \"lbremedy dead ls\" lists them", c.ids[0])
 			}
 			l := found[0].whole()
 			return p.Print(l, func() { showLetter(p, l) })

@@ -108,7 +108,7 @@ func TestDead(t *testing.T) {
 	run(0, "reason: overtaken", "", "show", "3", "-o", "yaml")
 	run(0, "It had 614400 bytes", "", "show", "7")
 	run(command.CodeWrong, "", "there is no dead letter 99", "show", "99")
-	run(command.CodeWrong, "", `"x" is no number of a dead letter`, "show", "x")
+	run(command.CodeWrong, "", `"x" is not the number of a dead letter`, "show", "x")
 	run(command.CodeWrong, "", "needs the numbers of dead letters", "retry")
 	run(command.CodeWrong, "", "not both", "retry", "1", "--all")
 	run(command.CodeWrong, "", "needs the numbers of dead letters", "drop", "--yes")
@@ -127,12 +127,12 @@ func TestDead(t *testing.T) {
 	}
 	want := []string{
 		"1 sent ",
-		`2 refused Nobody answers for the class "gone-class" any more.`,
+		`2 refused No function handles the class "gone-class" any more.`,
 		"3 overtaken A newer failure of this Service and class has taken its place.",
 		"4 sent ",
 		`5 refused The Event shop/web.1: invalid event: service UID "no UID" is not a UUID.`,
-		`6 refused Nothing takes what comes from "somebody".`,
-		"7 refused It had 614400 bytes and was cut, so that it can't be sent as it was.",
+		`6 refused No function handles messages from "somebody".`,
+		"7 refused It had 614400 bytes and was truncated, so it can't be sent again.",
 		"8 sent ",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
@@ -153,14 +153,14 @@ func TestDead(t *testing.T) {
 	run(0, "gone", "", "retry", "1")
 
 	// drop asks.
-	run(command.CodeWrong, "", "nobody agreed", "drop", "6")
+	run(command.CodeWrong, "", "not confirmed", "drop", "6")
 	c.In = "n\n"
 	run(command.CodeWrong, "", "the answer was not y", "drop", "6")
 	c.In = "y\n"
 	run(0, "dropped", "Remove 1 dead letters for good? [y/N]", "drop", "6")
 	run(0, "gone", "", "drop", "6")
 	run(0, "dropped", "", "drop", "--all", "--yes")
-	run(0, "", "No dead letter is chosen.\n", "drop", "--all", "--yes")
+	run(0, "", "No dead letter is selected.\n", "drop", "--all", "--yes")
 }
 
 // A dead letter that dies again after a retry is a dead letter again, and can be sent again.

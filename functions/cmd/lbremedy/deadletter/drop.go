@@ -16,8 +16,8 @@ func dropCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drop [ID]...",
 		Short: "Remove dead letters; asks first, unless --yes",
-		Long: `Remove dead letters for good, without anybody answering them. It asks first, unless
---yes is given. What is not there any more is no error.`,
+		Long: `Remove dead letters for good, without handling them. It asks first, unless --yes is
+given. A letter that is already gone is not an error.`,
 		Example: `  lbremedy dead drop 17 18
   lbremedy dead drop --reason "is not a UUID" --yes`,
 		ValidArgsFunction: completeLetters(p),
@@ -43,7 +43,7 @@ func drop(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
 	case err != nil:
 		return fate{}, err
 	case !removed:
-		return fate{l.ID, letterGone, "Somebody else was first."}, nil
+		return fate{l.ID, letterGone, "It was already removed."}, nil
 	}
 	return fate{l.ID, letterDropped, ""}, nil
 }

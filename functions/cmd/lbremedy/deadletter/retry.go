@@ -40,14 +40,13 @@ func retryCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry [ID]...",
 		Short: "Send dead letters again",
-		Long: `Send dead letters again to where they come from, and remove each once it is stored
-there. An Event that the exporter could not publish is classified anew by this
-version. A letter stays, and the exit code is 1, if nobody would answer it or if it
-was too long to be kept whole. One whose place a newer failure of the same Service and
-class has taken is only removed.
+		Long: `Send dead letters to their origin again, and remove each once it is stored there. An
+Event that the exporter could not publish is classified again by this version. A letter
+stays, and the exit code is 1, if no function would handle it or if it was too long to be
+kept whole. If a newer failure of the same Service and class exists, the letter is only
+removed.
 
-It may be stopped at any moment and called again: no letter is lost, and none is sent
-twice.`,
+You can stop it at any time and run it again: no letter is lost or sent twice.`,
 		Example: `  lbremedy dead retry 17
   lbremedy dead retry --class tag-missing --since 24h`,
 		ValidArgsFunction: completeLetters(p),
@@ -91,7 +90,7 @@ func settleLetters(
 	}
 	fates := []fate{}
 	for _, id := range gone {
-		fates = append(fates, fate{id, letterGone, "There is no such dead letter, or no more."})
+		fates = append(fates, fate{id, letterGone, "This dead letter does not exist."})
 	}
 	g := p.Progress()
 	for i, l := range found {
@@ -116,7 +115,7 @@ func settleLetters(
 func printFates(p *cli.Program, fates []fate) error {
 	return p.Print(fates, func() {
 		if len(fates) == 0 {
-			p.Note("No dead letter is chosen.")
+			p.Note("No dead letter is selected.")
 			return
 		}
 		t := p.Table("id", "result", "why")
@@ -161,17 +160,17 @@ func revive(ctx context.Context, p *cli.Program, s *stream.Stream, l letter) (fa
 // revived returns the letter as FAILED takes it, or why nobody would answer it.
 func revived(p *cli.Program, l letter) (subject string, header map[string][]string, data []byte, err error) {
 	if l.Cut > 0 {
-		return "", nil, nil, fmt.Errorf("it had %d bytes and was cut, so that it can't be sent as it was", l.Cut)
+		return "", nil, nil, fmt.Errorf("it had %d bytes and was truncated, so it can't be sent again", l.Cut)
 	}
 	if cluster, ok := strings.CutPrefix(l.Origin, exporterOrigin); ok {
 		return classified(p, cluster, l.raw.Data)
 	}
 	_, class, _, err := event.ParseFailedSubject(l.Origin)
 	if err != nil {
-		return "", nil, nil, fmt.Errorf("nothing takes what comes from %q", l.Origin)
+		return "", nil, nil, fmt.Errorf("no function handles messages from %q", l.Origin)
 	}
 	if _, err := cli.ClassOf(class); err != nil {
-		return "", nil, nil, fmt.Errorf("nobody answers for the class %q any more", class)
+		return "", nil, nil, fmt.Errorf("no function handles the class %q any more", class)
 	}
 	_, _, header = l.raw.Origin()
 	return l.Origin, header, l.raw.Data, nil

@@ -41,21 +41,21 @@ func Command(p *cli.Program) *cobra.Command {
 	var e examining
 	cmd := &cobra.Command{
 		Use:   "doctor [NAMESPACE/SERVICE...]",
-		Short: "Look for what will fail before it does; writes with --fix CHECK --apply",
-		Long: `Look at all Services of the cluster, their load balancers and the account for what
-fails without an event or is about to fail. "lbremedy doctor checks" lists what is
-looked for. With Services named, only what is about them is shown.
+		Short: "Find problems before they cause failures; writes with --fix CHECK --apply",
+		Long: `Check all Services of the cluster, their load balancers and the account for problems that
+write no Event or are about to cause a failure. "lbremedy doctor checks" lists the checks.
+If Services are named, only findings about them are shown.
 
-With -f the Services of manifests are checked before they are applied. Without
---cluster that takes no connection, and what depends on the cluster is left open.
+With -f the Services in manifests are checked before they are applied. Without --cluster
+this needs no connection, and questions about the cluster stay open.
 
-With --fix the findings of one check that can be fixed go the way of a failure: plan,
-policy, journal, undo. Nothing is written without --apply.
+With --fix the fixable findings of one check are handled like failures: with plan, policy,
+journal and undo. Nothing is written without --apply.
 
-Exit codes: 0 nothing was found; 1 something failed; 2 the usage, the configuration or
-the input is wrong; 4 the worst finding is a warning; 5 there is a critical finding;
-6 there is none, and something could not be told. Findings of the severity info, and
-what --severity leaves out, do not count. With --fix they are those of "lbremedy run".`,
+Exit codes: 0 nothing was found; 1 something failed; 2 the usage, the configuration or the
+input is wrong; 4 the worst finding is a warning; 5 there is a critical finding; 6 there
+is none, but something could not be determined. Findings of the severity info, and those
+below --severity, do not count. With --fix the codes are those of "lbremedy run".`,
 		Example: `  lbremedy doctor
   lbremedy doctor --namespace shop --severity info --explain
   lbremedy doctor --checks lb-gone,room -o json
@@ -74,15 +74,15 @@ what --severity leaves out, do not count. With --fix they are those of "lbremedy
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&e.namespace, "namespace", "n", "", "only what is about Services of this `namespace`")
-	f.StringSliceVar(&e.checks, "checks", nil, "only these `checks`, with commas between")
+	f.StringVarP(&e.namespace, "namespace", "n", "", "only findings about Services of this `namespace`")
+	f.StringSliceVar(&e.checks, "checks", nil, "only these `checks`, separated by commas")
 	f.StringVar(&e.severity, "severity", "warning", "lowest `severity` that is shown: info, warning or critical")
 	f.StringArrayVarP(&e.files, "file", "f", nil,
 		"`file` or folder with Services to check before they are applied; - is standard input; may be given several times")
-	f.StringVar(&e.fix, "fix", "", "end the findings of this `check`")
+	f.StringVar(&e.fix, "fix", "", "fix the findings of this `check`")
 	f.StringVar(&e.policy, "policy", "",
 		"policy `file` that says what the cluster is compared with, and, with --fix, what is allowed instead of the policy in force")
-	f.BoolVar(&e.explain, "explain", false, "say of each finding what to do and what it rests on")
+	f.BoolVar(&e.explain, "explain", false, "show what to do about each finding, and its evidence")
 	e.Add(cmd)
 	command.Complete(cmd, "severity", cobra.FixedCompletions([]string{"info", "warning", "critical"}, cobra.ShellCompDirectiveNoFileComp))
 	command.Complete(cmd, "checks", completeList)
@@ -185,7 +185,7 @@ func (e examining) wanted(args []string) (checks []*doctor.Check, least doctor.S
 	for _, arg := range args {
 		ref, ok, err := cli.ServiceArg(arg)
 		if err != nil || !ok {
-			return nil, 0, nil, command.Wrong("%q is no Service: one is named NAMESPACE/NAME, and a file is given with -f", arg)
+			return nil, 0, nil, command.Wrong("%q is not a Service: name one as NAMESPACE/NAME, or a file with -f", arg)
 		}
 		services = append(services, ref.String())
 	}
@@ -200,7 +200,7 @@ func examine(ctx context.Context, p *cli.Program, e examining, args []string) er
 		return err
 	}
 	if e.Apply {
-		return command.Wrong("doctor --apply needs to know what to end: name a check with --fix")
+		return command.Wrong("doctor --apply needs a check: name a check with --fix")
 	}
 	env, err := p.Prepare(ctx, e.policy, e.Apply)
 	if err != nil {

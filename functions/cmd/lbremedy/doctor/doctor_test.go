@@ -52,22 +52,22 @@ func TestDoctorMistakes(t *testing.T) {
 		"no severity":                    {[]string{"doctor", "--severity", "bad"}, "", `"bad" is no severity: want info, warning or critical`},
 		"no check":                       {[]string{"doctor", "--checks", "annotation"}, "", `there is no check "annotation"; there are annotations`},
 		"no check to show":               {[]string{"doctor", "checks", "x"}, "", `there is no check "x"`},
-		"no Service":                     {[]string{"doctor", "shop"}, "", `"shop" is no Service: one is named NAMESPACE/NAME`},
+		"no Service":                     {[]string{"doctor", "shop"}, "", `"shop" is not a Service: name one as NAMESPACE/NAME`},
 		"apply of nothing":               {[]string{"doctor", "--apply"}, "", "name a check with --fix"},
-		"no fix":                         {[]string{"doctor", "--fix", "deletion"}, "", "are not for lbremedy to end"},
+		"no fix":                         {[]string{"doctor", "--fix", "deletion"}, "", "cannot be fixed automatically"},
 		"fix of checks":                  {[]string{"doctor", "--fix", "finalizers", "--checks", "room"}, "", "leave out --checks"},
-		"fix of a file":                  {[]string{"doctor", "-f", "-", "--fix", "finalizers"}, manifest, "only looks"},
+		"fix of a file":                  {[]string{"doctor", "-f", "-", "--fix", "finalizers"}, manifest, "writes nothing"},
 		"no file":                        {[]string{"doctor", "-f", "nowhere.yaml"}, "", "nowhere.yaml"},
 		"no manifest":                    {[]string{"doctor", "-f", "-"}, "kind: Pod\n", "standard input holds no Service"},
 		"an empty file":                  {[]string{"doctor", "-f", "-"}, "", "standard input holds no Service"},
 		"broken YAML":                    {[]string{"doctor", "-f", "-"}, "kind: ConfigMap\n---\nkind: Service\nmetadata:\n  name: web\n bad: x\n", "standard input: near line 5: "},
 		"a tab":                          {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata:\n\tname: web\n", "standard input: near line 3: "},
 		"a key twice":                    {[]string{"doctor", "-f", "-"}, "kind: Service\nkind: Service\n", `"kind" already set`},
-		"no object":                      {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata: {name: a}\n---\njust words\n", "the document that begins in line 4 is no object of Kubernetes"},
-		"no kind":                        {[]string{"doctor", "-f", "-"}, "metadata: {name: a}\n", "the document that begins in line 1 has no kind"},
+		"no object":                      {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata: {name: a}\n---\njust words\n", "the document that starts in line 4 is not a Kubernetes object"},
+		"no kind":                        {[]string{"doctor", "-f", "-"}, "metadata: {name: a}\n", "the document that starts in line 1 has no kind"},
 		"no name":                        {[]string{"doctor", "-f", "-"}, "kind: Service\n", "has no name"},
 		"a port of letters":              {[]string{"doctor", "-f", "-"}, "kind: Service\nmetadata: {name: a}\nspec: {ports: [{port: http}]}\n", "should be a int32"},
-		"checks of clusters":             {[]string{"doctor", "-f", "-", "--checks", "room"}, manifest, "makes sense of a manifest"},
+		"checks of clusters":             {[]string{"doctor", "-f", "-", "--checks", "room"}, manifest, "applies to manifests"},
 		"a cluster and no configuration": {[]string{"doctor", "--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere"}, "", "there is no kubeconfig nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestDoctorFiles(t *testing.T) {
 		"a folder without manifests": {args: []string{"-f", empty}, err: "no file of the folder " + empty},
 		"a file that is not there":   {args: []string{"-f", filepath.Join(empty, "x.yaml")}, err: "no such file"},
 		"a Service that is not in":   {in: service("a"), args: []string{"-f", "-", "shop/a"}, err: "no manifest has the Service shop/a"},
-		"a namespace that is not in": {in: service("a"), args: []string{"-f", "-", "-n", "shop"}, err: "no manifest has a Service of the namespace shop"},
+		"a namespace that is not in": {in: service("a"), args: []string{"-f", "-", "-n", "shop"}, err: "no manifest has a Service in the namespace shop"},
 		"many":                       {in: strings.Repeat(service("a")+"---\n", 2000), want: 2000},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -333,7 +333,7 @@ func TestDoctor(t *testing.T) {
 		sc.Wants(t, 0, "Fix mode applies plans up to high risk", "", "doctor", "--fix", "finalizers", web)
 		all := sc.Call
 		sc.Call = sc.With("LBREMEDY_NATS", "nats://127.0.0.1:1")
-		sc.Wants(t, 0, "Observe mode", "The policy in force is not known, and taken for observe", "doctor", "--fix", "finalizers", web)
+		sc.Wants(t, 0, "Observe mode", "The policy in force is unknown, so observe mode is assumed", "doctor", "--fix", "finalizers", web)
 		sc.Call = all
 		if got := sc.Run(t.Context(), "doctor", "--fix", "finalizers", web, "--apply"); got.Code != 0 || !strings.Contains(got.Out, "fixed") {
 			t.Fatalf("code %d: %s %s", got.Code, got.Out, got.Err)

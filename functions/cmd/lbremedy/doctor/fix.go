@@ -27,7 +27,7 @@ func fix(ctx context.Context, p *cli.Program, e examining, args []string) error 
 	}
 	check := checks[0]
 	if check.Fix == nil {
-		return command.Wrong("the findings of the check %s are not for lbremedy to end: --checks %s --explain says what to do", check.ID, check.ID)
+		return command.Wrong("the findings of the check %s cannot be fixed automatically: --checks %s --explain says what to do", check.ID, check.ID)
 	}
 	env, err := p.Prepare(ctx, e.policy, e.Apply)
 	if err != nil {
@@ -49,7 +49,7 @@ func fix(ctx context.Context, p *cli.Program, e examining, args []string) error 
 		return err
 	}
 	for _, u := range r.Unknown {
-		p.Note("%s: it can't be told whether there is something to fix: %s.", command.Clean(u.About.String()), command.Clean(u.Why))
+		p.Note("%s: could not determine whether there is something to fix: %s.", command.Clean(u.About.String()), command.Clean(u.Why))
 	}
 	if len(items) == 0 {
 		p.Note("There is nothing to fix.")

@@ -30,7 +30,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e examining, args []strin
 		return err
 	}
 	if e.fix != "" || e.Apply {
-		return command.Wrong("doctor -f only looks: correct the file, and leave out --fix and --apply")
+		return command.Wrong("doctor -f writes nothing: correct the file, and leave out --fix and --apply")
 	}
 	list, err := allManifests(p, e.files)
 	if err != nil {
@@ -41,7 +41,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e examining, args []strin
 	}
 	checks = slices.DeleteFunc(checks, func(c *doctor.Check) bool { return !c.Manifest })
 	if len(checks) == 0 {
-		return command.Wrong("none of the checks %s makes sense of a manifest: see lbremedy doctor checks", strings.Join(e.checks, ", "))
+		return command.Wrong("none of the checks %s applies to manifests: see lbremedy doctor checks", strings.Join(e.checks, ", "))
 	}
 	wanted := doctor.PartsOf(checks)
 	var facts *doctor.Snapshot
@@ -62,7 +62,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e examining, args []strin
 	r.Read = append(r.Read, read...)
 	r.Services = concerned(list, e.namespace, services)
 	if facts == nil && len(r.Unknown) > 0 {
-		p.Note("What depends on the cluster is left open, since none was named: %s.", ccm.Count(len(r.Unknown), "question"))
+		p.Note("No cluster was named, which leaves open: %s.", ccm.Count(len(r.Unknown), "question"))
 		r.Unknown = []doctor.Unknown{}
 	}
 	return examined(p, about(r, e.namespace, services), least, e.explain)
@@ -73,11 +73,11 @@ func examineFiles(ctx context.Context, p *cli.Program, e examining, args []strin
 func named(list []corev1.Service, namespace string, services []string) error {
 	for _, name := range services {
 		if concerned(list, "", []string{name}) == 0 {
-			return command.Wrong("no manifest has the Service %s; those without a namespace are of default", name)
+			return command.Wrong("no manifest has the Service %s; Services without a namespace are in default", name)
 		}
 	}
 	if namespace != "" && concerned(list, namespace, nil) == 0 {
-		return command.Wrong("no manifest has a Service of the namespace %s; those without a namespace are of default", namespace)
+		return command.Wrong("no manifest has a Service in the namespace %s; Services without a namespace are in default", namespace)
 	}
 	return nil
 }
@@ -208,12 +208,12 @@ func (d document) wrong(err error) error {
 	text := err.Error()
 	m := yamlLine.FindStringSubmatch(text)
 	if m == nil {
-		return fmt.Errorf("the document that begins in line %d is no YAML: %s", d.begins(), text)
+		return fmt.Errorf("the document that starts in line %d is not YAML: %s", d.begins(), text)
 	}
 	rest := strings.TrimSpace(strings.TrimPrefix(text, m[0]))
 	n, bad := strconv.Atoi(m[1])
 	if bad != nil {
-		return fmt.Errorf("the document that begins in line %d is no YAML: %s", d.begins(), rest)
+		return fmt.Errorf("the document that starts in line %d is not YAML: %s", d.begins(), rest)
 	}
 	return fmt.Errorf("near line %d: %s", d.above+n, rest) // it may be that of the line before
 }
@@ -228,7 +228,7 @@ func (d document) object(data []byte, kind string) ([]corev1.Service, error) {
 		Items            []json.RawMessage
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("the document that begins in line %d is no object of Kubernetes", d.begins())
+		return nil, fmt.Errorf("the document that starts in line %d is not a Kubernetes object", d.begins())
 	}
 	head.Kind = cmp.Or(head.Kind, kind)
 	switch {
@@ -243,7 +243,7 @@ func (d document) object(data []byte, kind string) ([]corev1.Service, error) {
 		}
 		return list, nil
 	case head.Kind == "":
-		return nil, fmt.Errorf("the document that begins in line %d has no kind", d.begins())
+		return nil, fmt.Errorf("the document that starts in line %d has no kind", d.begins())
 	case head.Kind != "Service", head.APIVersion != "" && head.APIVersion != "v1":
 		return nil, nil // Knative has a kind Service, too
 	}
@@ -251,12 +251,12 @@ func (d document) object(data []byte, kind string) ([]corev1.Service, error) {
 	if err := json.Unmarshal(data, &svc); err != nil {
 		var typ *json.UnmarshalTypeError
 		if errors.As(err, &typ) {
-			return nil, fmt.Errorf("the Service that begins in line %d: %s is a %s, and should be a %s", d.begins(), typ.Field, typ.Value, typ.Type)
+			return nil, fmt.Errorf("the Service that starts in line %d: %s is a %s, and should be a %s", d.begins(), typ.Field, typ.Value, typ.Type)
 		}
-		return nil, fmt.Errorf("the Service that begins in line %d: %w", d.begins(), err)
+		return nil, fmt.Errorf("the Service that starts in line %d: %w", d.begins(), err)
 	}
 	if svc.Name == "" {
-		return nil, fmt.Errorf("the Service that begins in line %d has no name", d.begins())
+		return nil, fmt.Errorf("the Service that starts in line %d has no name", d.begins())
 	}
 	if svc.Namespace == "" {
 		svc.Namespace = "default"

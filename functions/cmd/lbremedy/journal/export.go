@@ -19,14 +19,13 @@ func export(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Write the journal as lines of JSON",
-		Long: `Write the records of the journal, the oldest first, each as a line of JSON: every
-start, intent, step and outcome as it was stored. The schema of a line is
-shared/event/schema/record.v1.json in the source of lbremedy; a reader has to bear keys that
-it doesn't know.
+		Long: `Write the records of the journal as JSON lines, oldest first: every start, intent, step
+and outcome as it was stored. The schema of a line is shared/event/schema/record.v1.json
+in the source of lbremedy; readers must ignore unknown keys.
 
-The flags choose records, not cases. If a record can't be read, the rest is written
-and the exit code is 1. An export is for reading and for archives: to bring a journal
-back, use "lbremedy backup".`,
+The flags select records, not cases. If a record can't be read, the others are written
+and the exit code is 1. An export is for analysis and archives: to restore a journal, use
+"lbremedy backup".`,
 		Example: `  lbremedy export --since 30d > journal.jsonl
   lbremedy export --result fixed,failed --since 24h | jq -r '[.at, .service.name, .class, .result] | @tsv'`,
 		Args: command.Exactly(0, 0, ""),

@@ -15,17 +15,18 @@ func ledger(p *cli.Program) *cobra.Command {
 	late := stream.Late
 	cmd := &cobra.Command{
 		Use:   "ledger",
-		Short: "Draw the balance: seen, published, delivered, settled",
-		Long: `Draw the balance of a cluster. What the exporters have seen must be published or have
-come to another end; each failure that the stream keeps must be settled, dead, waiting,
-or not yet due. A failure that was published and that nobody settles is listed, with
-since when somebody should have looked at it.
+		Short: "Reconcile failures: seen, published, delivered, settled",
+		Long: `Check that every failure of a cluster has an outcome. Each Event that an exporter has seen
+must be published or accounted for otherwise; each failure that the stream keeps must be
+settled, dead, waiting or not yet due. Published failures that are never settled are
+listed, with the time since when they are overdue.
 
-PUBLISHED is what the stream keeps of a class, the newest failure of each Service, and
-is the sum of QUEUED, WAITING, SETTLED, DEAD and LOST. UNDELIVERED and IN-HAND are what
-NATS says of the deliveries of the class, over all clusters.
+PUBLISHED counts the failures of a class in the stream, the newest of each Service. It is
+the sum of QUEUED, WAITING, SETTLED, DEAD and LOST. UNDELIVERED and IN-HAND are what NATS
+reports for the class, over all clusters.
 
-The exit code is 0 if all balances, 1 if anything is lost or an exporter is silent.`,
+The exit code is 0 if every failure is accounted for, 1 if any is lost or an exporter is
+silent.`,
 		Example: `  lbremedy ledger --cluster c1234
   lbremedy ledger --cluster c1234 -o json | jq '.lost[] | [.service.name, .why]'`,
 		Args: command.Exactly(0, 0, ""),
@@ -54,7 +55,7 @@ The exit code is 0 if all balances, 1 if anything is lost or an exporter is sile
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&late, "late", late, "how long after it is due a failure is lost")
+	cmd.Flags().DurationVar(&late, "late", late, "how long after it is due a failure counts as lost")
 	return cmd
 }
 
@@ -91,8 +92,8 @@ func printLedger(p *cli.Program, l stream.Ledger) {
 		fmt.Fprintln(p.Out, p.Paint(cli.Red, command.Clean(said)))
 	}
 	if l.Balanced() {
-		fmt.Fprintln(p.Out, p.Paint(cli.Green, "It balances."))
+		fmt.Fprintln(p.Out, p.Paint(cli.Green, "All accounted for."))
 		return
 	}
-	fmt.Fprintln(p.Out, p.Paint(cli.Red, fmt.Sprintf("It does not balance: %d failures are lost, and %d other things are wrong.", len(l.Lost), len(l.Problems))))
+	fmt.Fprintln(p.Out, p.Paint(cli.Red, fmt.Sprintf("Not all accounted for: %d failures are lost, and there are %d other problems.", len(l.Lost), len(l.Problems))))
 }

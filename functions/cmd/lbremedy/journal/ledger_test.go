@@ -41,7 +41,7 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	tell(func(*stream.Page) {})
-	if got := c.Run(t.Context(), "ledger"); got.Code != 0 || !strings.Contains(got.Out, "It balances.\n") || !strings.HasPrefix(got.Out, "EXPORTER ") {
+	if got := c.Run(t.Context(), "ledger"); got.Code != 0 || !strings.Contains(got.Out, "All accounted for.\n") || !strings.HasPrefix(got.Out, "EXPORTER ") {
 		t.Errorf("a ledger that balances: %+v", got)
 	}
 
@@ -119,7 +119,7 @@ func TestLedger(t *testing.T) {
 		t.Error(diff)
 	}
 	journal(9, func(r *event.Record) { r.Result, r.Wait, r.At = event.Waiting, time.Second, ago(time.Hour) })
-	if got := c.Run(t.Context(), "ledger", "--late", "0s"); got.Code != command.CodeFailed || !strings.Contains(got.Out, "It does not balance: 5 failures are lost") || !strings.Contains(got.Out, "LOST ") {
+	if got := c.Run(t.Context(), "ledger", "--late", "0s"); got.Code != command.CodeFailed || !strings.Contains(got.Out, "Not all accounted for: 5 failures are lost") || !strings.Contains(got.Out, "LOST ") {
 		t.Errorf("%+v", got)
 	}
 

@@ -16,13 +16,13 @@ func ls(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List cases: the newest of each Service and class",
-		Long: `List the newest case of each Service and class, the one that changed last first.
-With --all the older ones too, which takes as long as the journal is.
+		Long: `List the newest case of each Service and class, most recently changed first. With --all
+older cases too, which reads the whole journal.
 
-RESULT is how the last run on the case ended, or "looking" and "writing" while one is
-on it. A case that comes back and stays as it is changes nothing in the journal: SEEN is
-how often it was looked at, where that is more than once. With -o json or yaml the
-records are printed as the journal holds them, with that count.`,
+RESULT is how the last run on the case ended, or "looking" and "writing" during a run. A
+case that returns unchanged adds nothing to the journal: SEEN counts how often it was
+diagnosed, if more than once. -o json and -o yaml print the records of the journal with
+that count.`,
 		Example: `  lbremedy ls --open
   lbremedy ls --class vswitch-ip-exhausted --since 24h
   lbremedy ls -o json | jq -r '.[] | select(.result == "asked") | .ask'`,
@@ -59,7 +59,7 @@ records are printed as the journal holds them, with that count.`,
 	f.FailureFlags(cmd)
 	f.outcomeFlags(p, cmd)
 	f.SinceFlag(cmd, "only cases that changed since this `time`: 90m, 7d or 2006-01-02T15:04")
-	cmd.Flags().BoolVar(&all, "all", false, "older cases of a Service and class, too")
+	cmd.Flags().BoolVar(&all, "all", false, "also older cases of a Service and class")
 	return cmd
 }
 

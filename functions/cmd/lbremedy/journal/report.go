@@ -51,7 +51,7 @@ func Report(p *cli.Program, r event.Record) {
 	p.Field("Error", r.Error)
 	p.Field("Ticket", r.Ticket)
 	if r.Wait > 0 && !r.Result.Settled() {
-		p.Field("Wait", "It is looked at again after "+r.Wait.Round(time.Second).String()+".")
+		p.Field("Wait", "It is retried after "+r.Wait.Round(time.Second).String()+".")
 	}
 	ending(p, r, dry)
 	p.Field("Timings", timings(r.Timings))
@@ -91,7 +91,7 @@ func wayBack(r event.Record) string {
 		case s.Undo != nil:
 			text = "lbremedy undo " + r.Case + " --apply"
 		case !s.Wakes:
-			return fmt.Sprintf("There is no way back from step %d.", i+1)
+			return fmt.Sprintf("Step %d cannot be undone.", i+1)
 		}
 	}
 	return text
@@ -123,12 +123,12 @@ func printSteps(p *cli.Program, r event.Record, dry bool) {
 		for _, line := range change(s.Step) {
 			text += "\n   " + line
 		}
-		back := "there is no way back"
+		back := "not possible"
 		switch {
 		case s.Undo != nil:
 			back = brief(s.Undo.Text)
 		case s.Wakes:
-			back = "nothing to take back"
+			back = "nothing to undo"
 		}
 		text += "\n   undo: " + back
 	}
@@ -140,7 +140,7 @@ func changes(r event.Record) string {
 	if len(r.Changes) == 0 {
 		return ""
 	}
-	text := "The controller's full sync, which the steps bring about, changes besides:"
+	text := "The controller's next full sync also changes:"
 	for _, c := range r.Changes {
 		text += fmt.Sprintf("\n- %s: %s", cmp.Or(c.Balancer, "no load balancer yet"), c.How)
 		if c.Down {
@@ -219,7 +219,7 @@ func course(r event.Record) string {
 	for _, at := range []struct {
 		what string
 		time time.Time
-	}{{"looked at", r.First}, {"written", r.Written}, {State(r), r.At}} {
+	}{{"picked up", r.First}, {"applied", r.Written}, {State(r), r.At}} {
 		if !at.time.IsZero() && !r.EventTime.IsZero() {
 			parts = append(parts, at.what+" after "+cli.Short(max(0, at.time.Sub(r.EventTime))))
 		}

@@ -15,16 +15,15 @@ func show(p *cli.Program) *cobra.Command {
 	var whole, kept bool
 	cmd := &cobra.Command{
 		Use:   "show CASE|NAMESPACE/SERVICE",
-		Short: "Report on a case: what failed, why, what was done and how it ended",
-		Long: `Report on a case: what failed, what was found out, what was done with what stood
-there before, how to take it back, and how it ended.
+		Short: "Show a case: what failed, why, what was done and how it ended",
+		Long: `Show a case: what failed, the finding, what was written and what was there before, how
+to undo it, and the outcome.
 
-A case is named by its ID or the beginning of it. Of a Service the newest case is
-shown. With -o json or yaml the newest record of the case is printed, or all of them
-with --history.
+Name a case by its ID or the start of it, or a Service for its newest case. -o json and
+-o yaml print the newest record of the case, or all of them with --history.
 
-Before a plan of medium or high risk is applied, the journal keeps how the load
-balancers stood: --snapshot shows that instead, with listeners, groups and backends.`,
+Before a plan of medium or high risk is applied, the journal keeps the state of the load
+balancers: --snapshot shows it instead, with listeners, groups and backends.`,
 		Example: `  lbremedy show shop/web
   lbremedy show 3f9a12bc-20260102T150405`,
 		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
@@ -70,8 +69,8 @@ balancers stood: --snapshot shows that instead, with listeners, groups and backe
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&whole, "history", false, "all records of the case, not the newest alone")
-	cmd.Flags().BoolVar(&kept, "snapshot", false, "how the load balancers stood before the write")
+	cmd.Flags().BoolVar(&whole, "history", false, "show all records of the case")
+	cmd.Flags().BoolVar(&kept, "snapshot", false, "show the load balancers as they were before the write")
 	return cmd
 }
 

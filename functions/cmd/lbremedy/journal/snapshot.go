@@ -49,7 +49,7 @@ func showSnapshots(ctx context.Context, p *cli.Program, s *stream.Stream, r even
 func printSnapshot(p *cli.Program, s engine.Snapshot) {
 	fmt.Fprintf(p.Out, "%s  before attempt %d of %s, at %s\n", p.Paint(cli.Bold, command.Clean(s.Service.String())), s.Attempt, s.Case, cli.Clock(s.At))
 	if len(s.Balancers) == 0 {
-		fmt.Fprintln(p.Out, "It had no load balancer that could be found.")
+		fmt.Fprintln(p.Out, "No load balancer was found.")
 	}
 	for _, lb := range s.Balancers {
 		switch {

@@ -35,9 +35,9 @@ func TestSurveyedCase(t *testing.T) {
 		{"ls --service lb-1 --class survey-room", 0, "load balancer lb-1"},
 		{"show 44444444", 0, "load balancer lb-1  asked"},
 		{"show 44444444", 0, "by the check room of the survey"},
-		{"approve 44444444", command.CodeWrong, "is a finding of the survey without a plan to agree to"},
+		{"approve 44444444", command.CodeWrong, "is a finding of the survey without a plan to approve"},
 		{"approve 55555555 --as me", 0, "lbremedy doctor --fix finalizers shop/web --apply"},
-		{"undo 44444444", command.CodeWrong, "there is nothing to take back"},
+		{"undo 44444444", command.CodeWrong, "there is nothing to undo"},
 		{"export --case 44444444", 0, `"kind":"load balancer"`},
 	} {
 		got := c.Run(t.Context(), strings.Fields(tt.args)...)

@@ -15,9 +15,9 @@ func watch(p *cli.Program) *cobra.Command {
 	var f Filter
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Follow what happens to cases as it happens",
-		Long: `Follow the journal: one line for each record from now on, or from --since on, until
-interrupted. With -o json each record is a line of JSON, with yaml a document.`,
+		Short: "Follow cases as they change",
+		Long: `Follow the journal until interrupted: one line per record, from now or from --since on.
+-o json prints a line of JSON per record, -o yaml a document.`,
 		Example: `  lbremedy watch --class tag-missing --result asked,failed
   lbremedy watch --case 3f9a12bc-20260102T150405 --since 1h`,
 		Args: command.Exactly(0, 0, ""),

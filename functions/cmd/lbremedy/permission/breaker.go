@@ -14,10 +14,9 @@ import (
 func breaker(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "breaker",
-		Short: "List the classes that stopped themselves, and let them write again",
-		Long: `A class stops writing by itself after three fixes that did not work within ten minutes,
-or one of high risk: its breaker is open, and its plans ask for an approval until a
-person closes it.`,
+		Short: "List the classes stopped by failed fixes, and re-enable them",
+		Long: `A class stops writing after three failed fixes in ten minutes, or one of high risk: its
+breaker is open, and its plans need approval until a person closes it.`,
 	}
 	ls := &cobra.Command{
 		Use:   "ls",
@@ -51,7 +50,7 @@ person closes it.`,
 	}
 	shut := &cobra.Command{
 		Use:               "close CLASS",
-		Short:             "Let a class write again",
+		Short:             "Re-enable a class",
 		Example:           `  lbremedy breaker close tag-missing --cluster c1234`,
 		Args:              command.Exactly(1, 1, "a class"),
 		ValidArgsFunction: cli.CompleteClasses,

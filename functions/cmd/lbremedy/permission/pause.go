@@ -15,17 +15,16 @@ func pause(p *cli.Program) *cobra.Command {
 	var here bool
 	cmd := &cobra.Command{
 		Use:   "pause",
-		Short: "Stop every step that has not started, everywhere",
+		Short: "Stop every step that has not started",
 		Long: `Stop every step that has not started, in all workers and functions that use this NATS,
 for all clusters or, with --this-cluster, for one. Failures are still received and
-diagnosed; what would be applied waits until "lbremedy resume". A step that is being
-made is finished.`,
+diagnosed, but plans wait until "lbremedy resume". A step in progress finishes.`,
 		Example: `  lbremedy pause --why 'network change tonight'
   lbremedy pause --this-cluster --cluster c1234`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if by == "" {
-				return command.Wrong("--as: nobody is named, and the user of this machine is not known")
+				return command.Wrong("--as: name a person: the user of this machine is not known")
 			}
 			cluster, err := only(p, here)
 			if err != nil {
@@ -47,7 +46,7 @@ made is finished.`,
 		},
 	}
 	cmd.Flags().StringVar(&by, "as", cli.Whoami(), "`who` pauses")
-	cmd.Flags().StringVar(&why, "why", "", "the `reason`, for those who meet the pause")
+	cmd.Flags().StringVar(&why, "why", "", "the `reason`, shown to other users")
 	cmd.Flags().BoolVar(&here, "this-cluster", false, "only for the cluster that --cluster names")
 	return cmd
 }
@@ -57,8 +56,8 @@ func resume(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume",
 		Short: "End all pauses, or that of a cluster",
-		Long: `End all pauses or, with --this-cluster, that of one cluster. What has waited is
-diagnosed afresh within some seconds, and nothing is applied as it was planned before.`,
+		Long: `End all pauses or, with --this-cluster, that of one cluster. Waiting cases are diagnosed
+again within seconds; no plan from before the pause is applied.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()

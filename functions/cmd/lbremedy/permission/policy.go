@@ -51,10 +51,10 @@ func policyCommand(p *cli.Program) *cobra.Command {
 	}
 	check := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say what a policy file allows, or what is wrong with it",
+		Short: "Check a policy file and say what it allows",
 		Long: `Read a policy file as "lbremedy up" does, and say what it allows, or what is wrong with
-it, one sentence for each mistake. The templates that it names are tried too. Nothing comes
-into force.`,
+it, one sentence for each mistake. Its templates are checked too. The policy in force does
+not change.`,
 		Args: command.Exactly(1, 1, "a policy file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			allowed, err := cli.PolicyFile(args[0])

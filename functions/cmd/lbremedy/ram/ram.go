@@ -23,7 +23,7 @@ import (
 func Command(p *cli.Program) *cobra.Command {
 	return command.Parent(&cobra.Command{
 		Use:   "ram",
-		Short: "Compare what the controller may do with what it needs",
+		Short: "Compare the permissions of the controller with what it needs",
 	}, gapCommand(p))
 }
 
@@ -50,19 +50,19 @@ func gapCommand(p *cli.Program) *cobra.Command {
 	var a answer.Flags
 	cmd := &cobra.Command{
 		Use:   "gap",
-		Short: "Name the RAM actions that a release of the controller lacks; before an upgrade with --target",
-		Long: `Name the RAM actions that the controller needs for what the cluster uses and that the
-RAM role of the masters does not allow, for the release that runs or for --target; the
-document of the policy with them; and what --apply does, or why it does nothing.
+		Short: "Name the RAM actions that the controller lacks, now or for an upgrade with --target",
+		Long: `Name the RAM actions that the controller needs for this cluster and that the RAM role of
+the masters does not allow, for the running release or for --target. The policy document
+with these actions is shown too, and what --apply does, or why it does nothing.
 
 With --apply exactly the missing actions are added, in a new default version of the
-policy. You are asked first. It is done as the class ram-permission does it, with its
-guards, under the policy in force and a pause, and stands in the journal as a case of
-the cluster, so that "lbremedy undo" takes it back.
+policy. You are asked first. The class ram-permission does it, with its guards and under
+the policy in force and any pause. The journal records it as a case of the cluster, so
+"lbremedy undo" reverts it.
 
 Exit codes: 0 nothing is missing, or it was added; 1 something failed; 2 the usage, the
-configuration or the input is wrong, or --apply is not for this gap; 4 something is
-missing; with --apply as those of run.`,
+configuration or the input is wrong, or --apply cannot close this gap; 4 something is
+missing. With --apply the codes are those of run.`,
 		Example: `  lbremedy ram gap
   lbremedy ram gap --target v2.12.1 -o json
   lbremedy ram gap --target v2.12.1 --apply`,
@@ -73,7 +73,7 @@ missing; with --apply as those of run.`,
 			if target != "" {
 				var ok bool
 				if to, ok = ccm.ParseVersion(target); !ok {
-					return command.Wrong("--target: %q is no release of the controller, such as %s", target, ccm.Newest())
+					return command.Wrong("--target: %q is not a release of the controller, such as %s", target, ccm.Newest())
 				}
 			}
 			needs := []doctor.Part{doctor.Services, doctor.Detail, doctor.Controller}
@@ -121,8 +121,8 @@ func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
 	running := s.Controller.Version
 	switch {
 	case s.Detail.Managed():
-		return Gap{}, command.Wrong("the controller of the managed cluster %s runs under service roles that Alibaba Cloud keeps: "+
-			"what is missing there, authorise again in the ACK console", s.Cluster)
+		return Gap{}, command.Wrong("the controller of the managed cluster %s uses service roles of Alibaba Cloud: "+
+			"authorize them again in the ACK console", s.Cluster)
 	case s.Controller.AccessKey:
 		return Gap{}, command.Wrong("the controller signs with an access key of its own: the masters' RAM role does not count")
 	case to == ccm.Version{} && running == ccm.Version{}:

@@ -78,7 +78,7 @@ func TestRAMGap(t *testing.T) {
 		t.Errorf("asked, it printed %q and said %q", got.Out, got.Err)
 	}
 	sc.In = ""
-	sc.Wants(t, command.CodeWrong, "", "nobody agreed: type "+policy, apply...)
+	sc.Wants(t, command.CodeWrong, "", "not confirmed: type "+policy, apply...)
 	if ids, in := versions(sc); len(ids) != 1 || in != "v1" {
 		t.Fatalf("without a word there are the versions %v, %s", ids, in)
 	}
@@ -142,7 +142,7 @@ func TestRAMGap(t *testing.T) {
 	if strings.Contains(shows.Out, "Impact") {
 		t.Errorf("an impact on no Service: %s", shows.Out)
 	}
-	sc.Wants(t, command.CodeWrong, "", "was begun by hand", "approve", cases[0].Case)
+	sc.Wants(t, command.CodeWrong, "", "was started by hand", "approve", cases[0].Case)
 	sc.Wants(t, 0, "undone", "", "undo", cases[0].Case, "--apply")
 	if ids, in := versions(sc); in != "v1" || len(ids) != 2 {
 		t.Errorf("after the undo: %v, %s", ids, in)
@@ -165,7 +165,7 @@ func TestRAMGap(t *testing.T) {
 	}
 
 	sc.Cloud.Edit(func(s *sim.State) { s.Cluster.Type = "ManagedKubernetes" })
-	sc.Wants(t, command.CodeWrong, "", "authorise again in the ACK console", append(apply, "--yes")...)
+	sc.Wants(t, command.CodeWrong, "", "authorize them again in the ACK console", append(apply, "--yes")...)
 }
 
 // A cluster without a Service of type LoadBalancer has its gap closed, and taken back,
@@ -245,6 +245,6 @@ func TestRAMGapOfCluster(t *testing.T) {
 		c, account := operator.API{}.Against(t, world())
 		sc := &operator.Testbed{Call: c, Cloud: account}
 		sc.Wants(t, cli.CodeWarning, "is newer than "+ccm.Newest().String(), "", "ram", "gap", "--target", "v9.0.0")
-		sc.Wants(t, command.CodeWrong, "", "is no release of the controller, such as", "ram", "gap", "--target", "latest")
+		sc.Wants(t, command.CodeWrong, "", "is not a release of the controller, such as", "ram", "gap", "--target", "latest")
 	})
 }

@@ -185,7 +185,7 @@ func TestHeal(t *testing.T) {
 	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
 		t.Errorf("after the undo the Service is in %s", got)
 	}
-	run(command.CodeWrong, "", "was taken back at", "undo", id)
+	run(command.CodeWrong, "", "was already undone at", "undo", id)
 
 	u.End(t)
 	run(command.CodeFailed, "", `"lbremedy up" does not run`, "ls")

@@ -43,7 +43,7 @@ func TestLookingMistakes(t *testing.T) {
 		"a cluster that says no to ram":  {denied, "ram gap", command.CodeFailed, `cannot list resource "services"`},
 		"a key that nobody knows":        {c.With(operator.KeyID, "LTAI-stranger"), "doctor", command.CodeWrong, "Alibaba Cloud refuses the access key: give another one in ALIBABA_CLOUD_ACCESS_KEY_ID"},
 		"a wrong secret":                 {c.With(operator.KeySecret, "wrong-secret"), "lb ls", command.CodeWrong, "Alibaba Cloud refuses the access key"},
-		"a cloud that is away":           {c.With("LBREMEDY_CLOUD_ENDPOINT", "127.0.0.1:1"), "doctor", command.CodeFailed, "which has to be reachable from here"},
+		"a cloud that is away":           {c.With("LBREMEDY_CLOUD_ENDPOINT", "127.0.0.1:1"), "doctor", command.CodeFailed, "which must be reachable from here"},
 		"another cluster":                {c.With("LBREMEDY_CLUSTER", "c2"), "lb ls", command.CodeWrong, "correct --cluster or --region"},
 		"no region":                      {c.With("LBREMEDY_REGION", ""), "doctor", command.CodeWrong, "--region"},
 		"no cluster":                     {c.With("LBREMEDY_CLUSTER", ""), "ram gap", command.CodeWrong, "set --cluster or LBREMEDY_CLUSTER"},

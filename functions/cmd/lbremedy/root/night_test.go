@@ -74,7 +74,7 @@ func TestNight(t *testing.T) {
 	}
 	untouched()
 	sc.Wants(t, command.CodeWrong, "", "look at it again", "approve", asked.Case, "--digest", "0000")
-	sc.Wants(t, 0, "ann agreed to the plan "+asked.Digest, "", "approve", asked.Case, "--as", "ann")
+	sc.Wants(t, 0, "ann approved the plan "+asked.Digest, "", "approve", asked.Case, "--as", "ann")
 	u.Until(t, func(r event.Record) bool { return r.Result == event.Fixed })
 	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-b" {
 		t.Errorf("after the fix the Service is in %s", got)

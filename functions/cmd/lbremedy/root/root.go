@@ -25,10 +25,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-const exitCodes = `Exit codes: 0 all went well; 1 something failed; 2 the usage, the configuration or
-the input is wrong; 3 all went well, and at least one case is not settled: a person
-must act or agree (asked), it is looked at again later (waiting, unsettled), or it
-was to be applied and the policy only observes (planned).`
+const exitCodes = `Exit codes: 0 success; 1 something failed; 2 the usage, the configuration or the input
+is wrong; 3 success, but at least one case is not settled: a person must act or approve
+(asked), it is retried later (waiting, unsettled), or the policy only observes
+(planned).`
 
 // Main runs the program of this version, and ends the process.
 func Main(version string) {
@@ -47,16 +47,16 @@ func Run(ctx context.Context, p *cli.Program, args []string) int {
 func rootCommand(p *cli.Program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lbremedy",
-		Short: "Heal load-balancer Services on ACK whose sync fails",
-		Long: `lbremedy heals Services of type LoadBalancer on Alibaba Cloud ACK whose sync fails.
+		Short: "Repair load-balancer Services on ACK that fail to sync",
+		Long: `lbremedy repairs Services of type LoadBalancer on Alibaba Cloud ACK that fail to sync.
 
-Begin with "lbremedy up": it watches a cluster, finds the cause of each failure and
-says what it would do. With --policy FILE it does so. "lbremedy ls" and "lbremedy
-show" tell what was found out and done.
+Start with "lbremedy up": it watches a cluster, finds the cause of each failure and
+reports what it would do. With --policy FILE it does it. "lbremedy ls" and "lbremedy
+show" report what was found and done.
 
-Every global flag has a variable (--state-dir is LBREMEDY_STATE_DIR) and a line in the
-configuration file (state-dir: …). A flag goes before the variable, the variable
-before the file.
+Every global flag can also be set by a variable (--state-dir is LBREMEDY_STATE_DIR) or
+in the configuration file (state-dir: …). Flags override variables, which override the
+file.
 
 ` + exitCodes,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.Settle(cmd) },

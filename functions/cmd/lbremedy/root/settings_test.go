@@ -46,8 +46,8 @@ func TestSettings(t *testing.T) {
 		})
 	}
 	for text, want := range map[string]string{
-		"colour: blue": `there is no setting "colour"`, "cluster: [a]": "cluster has no simple value", "- a": "no YAML of names and values",
-		"output: xml": `"xml" is not one of`, "cloud-vpc: perhaps": `"perhaps" is no value for cloud-vpc`,
+		"colour: blue": `there is no setting "colour"`, "cluster: [a]": "cluster has no simple value", "- a": "not YAML with names and values",
+		"output: xml": `"xml" is not one of`, "cloud-vpc: perhaps": `"perhaps" is not a value for cloud-vpc`,
 	} {
 		got := operator.Call{Env: operator.Home(t)}.Run(t.Context(), "version", "--config", operator.Write(t, "config.yaml", text))
 		if got.Code != command.CodeWrong || !strings.Contains(got.Err, want) || got.Out != "" {

@@ -24,11 +24,10 @@ import (
 func Command(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tickets",
-		Short: "Look at incidents and their tickets, and close them",
-		Long: `Look at incidents: Services that fail for one cause, with what the sinks of the policy
-file have been told of each. An incident ends by itself when its failures are over; one
-that ended is known for a week, and a failure that comes back within it opens the same
-tickets again.`,
+		Short: "Show and close incidents and their tickets",
+		Long: `Show incidents: Services that fail for one cause, with their tickets at the sinks of the
+policy file. An incident ends when its failures are over. It is kept for a week; a failure
+that returns within that time reopens the same tickets.`,
 	}
 	return command.Parent(cmd, lsCommand(p), showCommand(p), closeCommand(p))
 }
@@ -50,8 +49,8 @@ func lsCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the open incidents",
-		Long: `List the open incidents, the one that changed last first, with how many Services fail
-and what each sink knows: the ID that it gave the ticket, or that it refuses it.`,
+		Long: `List the open incidents, most recently changed first, with the number of failing Services
+and the ticket at each sink: its ID, or that the sink rejects it.`,
 		Example: `  lbremedy tickets ls
   lbremedy tickets ls --all -o json | jq -r '.[].tickets[] | select(.refused) | .error'`,
 		Args: command.Exactly(0, 0, ""),
@@ -81,7 +80,7 @@ and what each sink knows: the ID that it gave the ticket, or that it refuses it.
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "also those that ended in the last week")
+	cmd.Flags().BoolVar(&all, "all", false, "also incidents that ended in the last week")
 	return cmd
 }
 
@@ -139,8 +138,8 @@ func showCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show INCIDENT",
 		Short: "Show an incident with all its Services and tickets",
-		Long: `Show an incident with all its Services and tickets. It is named by its ID, the
-beginning of one, or the ID or reference of one of its tickets.`,
+		Long: `Show an incident with all its Services and tickets. Name it by its ID or the start of it,
+or by the ID or reference of one of its tickets.`,
 		Example: `  lbremedy tickets show account-c1234.arrearage`,
 		Args:    command.Exactly(1, 1, "an incident"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -191,10 +190,10 @@ func showIncident(p *cli.Program, i ticket.Incident) {
 func closeCommand(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "close INCIDENT",
-		Short: "Close an incident by hand, and with it its tickets",
-		Long: `Close an incident by hand: its Services count as over, and "lbremedy up" closes the
-tickets at the sinks. A failure that comes back opens them again; to have no more of
-them, mute the Service with the label lbremedy.io/mute.`,
+		Short: "Close an incident and its tickets",
+		Long: `Close an incident: its failures count as over, and "lbremedy up" closes the tickets at the
+sinks. A failure that returns reopens them; to get no more tickets, mute the Service with
+the label lbremedy.io/mute.`,
 		Example: `  lbremedy tickets close account-c1234.arrearage`,
 		Args:    command.Exactly(1, 1, "an incident"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -210,17 +209,17 @@ them, mute the Service with the label lbremedy.io/mute.`,
 			}
 			n, err := ticket.Close(ctx, s, i.ID, cmp.Or(p.Getenv("USER"), "unknown"), p.Now())
 			if errors.Is(err, stream.ErrNotFound) {
-				return command.Wrong("incident %s has just gone: \"lbremedy tickets ls --all\" lists those that are known", i.ID)
+				return command.Wrong("incident %s no longer exists: \"lbremedy tickets ls --all\" lists those that are known", i.ID)
 			}
 			if err != nil {
 				return err
 			}
 			return p.Print(map[string]any{"incident": i.ID, "closed": n}, func() {
 				if strings.HasPrefix(i.Class, doctor.ClassPrefix) {
-					fmt.Fprintf(p.Out, "Closed %s, of which %s stood.\n", i.ID, ccm.Count(n, "case"))
+					fmt.Fprintf(p.Out, "Closed %s with %s.\n", i.ID, ccm.Count(n, "case"))
 					return
 				}
-				fmt.Fprintf(p.Out, "Closed %s, over which %s failed.\n", i.ID, ccm.Count(n, "Service"))
+				fmt.Fprintf(p.Out, "Closed %s, which affected %s.\n", i.ID, ccm.Count(n, "Service"))
 			})
 		},
 	}

@@ -77,7 +77,7 @@ func TestTickets(t *testing.T) {
 	}
 	run(0, "shop/web", "", "tickets", "show", list[0].Tickets[0].Key)
 	run(0, "desk: open, lbr-", "", "show", "shop/web")
-	run(0, ", over which 1 Service failed.", "", "tickets", "close", "account-c1.arrearage")
+	run(0, ", which affected 1 Service.", "", "tickets", "close", "account-c1.arrearage")
 	run(0, "", "No incident.\n", "tickets", "ls")
 	follow() // by the mark alone, without a record
 	if got := run(0, "", "", "tickets", "show", list[0].ID); !strings.Contains(got.Out, "over") || !strings.Contains(got.Out, "closed") {

@@ -38,7 +38,7 @@ func TestParts(t *testing.T) {
 		"worker without NATS":   {[]string{"--parts", "worker,teller"}, "name the NATS that they share"},
 		"exporter without NATS": {[]string{"--parts", "exporter, teller"}, "name the NATS that they share"},
 		"exporter's policy":     {append(nats, "--parts", "exporter", "--policy", "p.yaml"), "--policy: an exporter alone puts no policy in force"},
-		"teller's survey":       {append(nats, "--parts", "teller", "--survey", "1h"), "--survey: it is the worker that surveys the cluster"},
+		"teller's survey":       {append(nats, "--parts", "teller", "--survey", "1h"), "--survey: only the worker surveys the cluster"},
 		"teller's kubeconfig":   {append(nats, "--parts", "teller", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
 		"worker's kubeconfig":   {append(nats, "--parts", "worker", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
 		"exporter's kubeconfig": {append(nats, "--parts", "exporter", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
@@ -153,7 +153,7 @@ func TestTellers(t *testing.T) {
 	}
 	for _, u := range tellers {
 		u.End(t)
-		if said := u.Errs.String(); !strings.Contains(said, "Telling people what becomes of the failures of cluster c1") || strings.Contains(said, "Watching") {
+		if said := u.Errs.String(); !strings.Contains(said, "Opening tickets for failures of cluster c1") || strings.Contains(said, "Watching") {
 			t.Errorf("up said %q", said)
 		}
 	}

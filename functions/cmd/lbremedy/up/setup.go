@@ -21,14 +21,14 @@ func setup(p *cli.Program) *cobra.Command {
 	var room sizes
 	cmd := &cobra.Command{
 		Use:   "setup",
-		Short: "Create the streams and consumers in NATS, or bring them up to date",
-		Long: `Create what lbremedy needs in NATS, or bring it up to date: the streams, the bucket
-and a consumer for each class in each cluster that --cluster names, for which it may be
-given several times; without it the streams alone. It may be called at any time; "up" does
-the same by itself for its cluster. A consumer of an earlier release, which all clusters
-shared, goes once all clusters with failures have theirs. What is there and is larger than
-the default stays: a stream becomes smaller only where a flag says its size or age, which
-then stays too. With --policy the policy of the file comes into force in these clusters.`,
+		Short: "Create or update the streams and consumers in NATS",
+		Long: `Create or update what lbremedy needs in NATS: the streams, the bucket, and a consumer per
+class for each cluster. Repeat --cluster for several clusters; without it only the streams
+are set up. You can run it at any time; "up" does the same for its own cluster. The shared
+consumer of an earlier release is removed once all clusters with failures have their own.
+A stream that is larger than the default stays so: only a flag for its size or age makes
+it smaller, and that setting is kept. With --policy the file comes into force in these
+clusters.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if replicas < 0 {
@@ -48,7 +48,7 @@ then stays too. With --policy the policy of the file comes into force in these c
 			case len(clusters) == 0 && file != "":
 				return command.Wrong("no cluster is named, and each has a policy of its own: set --cluster or LBREMEDY_CLUSTER")
 			case len(clusters) == 0:
-				p.Note("No cluster is named with --cluster: consumers stay as they are.")
+				p.Note("No cluster is named with --cluster: consumers are not changed.")
 			}
 			for _, cluster := range clusters {
 				if err := event.ValidCluster(cluster); err != nil {
@@ -89,14 +89,14 @@ then stays too. With --policy the policy of the file comes into force in these c
 					fmt.Fprintln(p.Out, said)
 				}
 				if len(done) == 0 {
-					fmt.Fprintln(p.Out, "All is as it should be.")
+					fmt.Fprintln(p.Out, "Everything is up to date.")
 				}
 			})
 		},
 	}
-	cmd.Flags().StringSliceVar(&clusters, "cluster", nil, "`ID` of an ACK cluster whose failures come here; may be given several times")
-	cmd.Flags().IntVar(&replicas, "replicas", 0, "copies that NATS keeps of new streams; 0: one, and what is there stays")
+	cmd.Flags().StringSliceVar(&clusters, "cluster", nil, "`ID` of an ACK cluster; may be repeated")
+	cmd.Flags().IntVar(&replicas, "replicas", 0, "replicas of new streams; 0: one, and existing streams keep theirs")
 	room.flags(cmd)
-	cmd.Flags().StringVar(&file, "policy", "", "policy `file` that comes into force")
+	cmd.Flags().StringVar(&file, "policy", "", "policy `file` to put in force")
 	return cmd
 }

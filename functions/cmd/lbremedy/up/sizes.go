@@ -19,11 +19,11 @@ type sizes struct {
 
 func (s *sizes) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(&s.journal, "journal-size", "most bytes in the journal, such as 4Gi (default 1Gi, or more if it is there)")
+	f.Var(&s.journal, "journal-size", "maximum bytes in the journal, such as 4Gi (default 1Gi, or more if it is there)")
 	f.Var(&s.journalAge, "journal-age", "`time` for which the journal keeps a record (default 30d, or more if it is there)")
-	f.Var(&s.failures, "failures-size", "most bytes of failures that wait (default 256Mi, or more if it is there)")
+	f.Var(&s.failures, "failures-size", "maximum bytes of stored failures (default 256Mi, or more if it is there)")
 	f.Var(&s.failuresAge, "failures-age", "`time` for which a failure is kept (default 7d, or more if it is there)")
-	f.Var(&s.dead, "dead-size", "most bytes of dead letters (default 128Mi, or more if it is there)")
+	f.Var(&s.dead, "dead-size", "maximum bytes of dead letters (default 128Mi, or more if it is there)")
 	f.Var(&s.deadAge, "dead-age", "`time` for which a dead letter is kept (default 30d, or more if it is there)")
 }
 
@@ -42,7 +42,7 @@ type size int64
 func (s *size) Set(text string) error {
 	q, err := resource.ParseQuantity(text)
 	if err != nil || q.Value() < 64<<10 {
-		return errors.New("it is no size of 64Ki or more, such as 512Mi or 4Gi")
+		return errors.New("want a size of 64Ki or more, such as 512Mi or 4Gi")
 	}
 	*s = size(q.Value())
 	return nil
@@ -66,7 +66,7 @@ type lasting time.Duration
 func (s *lasting) Set(text string) error {
 	d, err := cli.Duration(text)
 	if err != nil || d < time.Hour {
-		return errors.New("it is no time of an hour or more, such as 12h or 30d")
+		return errors.New("want a time of an hour or more, such as 12h or 30d")
 	}
 	*s = lasting(d)
 	return nil

@@ -67,7 +67,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if err := up.Ready(nil, s, "c1")(ctx); err != nil {
 		t.Errorf("/readyz says %v", err)
 	}
-	if got := c.Run(ctx, "setup", "--cluster", "c1"); got.Out != "All is as it should be.\n" {
+	if got := c.Run(ctx, "setup", "--cluster", "c1"); got.Out != "Everything is up to date.\n" {
 		t.Errorf("the next setup: %+v", got)
 	}
 	fills, err := s.Fills(ctx)

@@ -66,28 +66,26 @@ func upCommand(p *cli.Program) *cobra.Command {
 	u := &upping{Program: p, said: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Watch a cluster and answer its failures, all in one process",
-		Long: `Watch a cluster for load-balancer syncs that fail, and answer each failure: find the
-cause, say what would be done, and do what the policy allows. Exporter, stream, a
-worker for all classes and what tells people run in this one process until it is
-interrupted.
+		Short: "Watch a cluster and handle its failures, all in one process",
+		Long: `Watch a cluster for failed load-balancer syncs and handle each failure: find the cause,
+show what would be done, and apply what the policy allows. Exporter, stream, a worker for
+all classes and the teller run in this one process until it is interrupted.
 
-With --parts only some of them do, beside others on the NATS that --nats names: the
-exporter stores failures, the worker answers them, and the teller tells people and
-measures how things stand. A teller alone is what functions behind a courier need.
+With --parts it runs only some of them, next to others on the NATS of --nats: the exporter
+stores failures, the worker handles them, and the teller opens tickets and exports the
+metrics of the stream. Functions behind a courier need a teller alone.
 
-The stream is an embedded NATS JetStream on loopback, which keeps all on disk in the
-state directory, with its address and token for the other commands; or an existing
-NATS with --nats.
+The stream is an embedded NATS JetStream on loopback. It keeps its data in the state
+directory, with its address and token for the other commands. With --nats an existing
+NATS is used instead.
 
-Without --policy nothing is ever written; in an existing NATS the policy in force
-stays. With it the policy of the file comes into force for all of this cluster, and
-again whenever the file changes; a file that is wrong changes nothing. One line on
-standard output tells how each case stands; with -o json the whole record. Whom the
-section tell of the policy names is told of what a person should know or do.
+Without --policy nothing is ever written; in an existing NATS the policy in force stays.
+With it the file comes into force for this cluster, and again whenever it changes; an
+invalid file changes nothing. Standard output has one line for each change of a case, or
+the whole record with -o json. Tickets go to the sinks in the section tell of the policy.
 
-Traces go to the OpenTelemetry collector that OTEL_EXPORTER_OTLP_ENDPOINT names, such
-as http://collector:4318; without it none are made.`,
+Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT, such as
+http://collector:4318; without it there are none.`,
 		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
   lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080
   lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts teller`,
@@ -96,8 +94,8 @@ as http://collector:4318; without it none are made.`,
 	}
 	cmd.Flags().StringVar(&u.policy, "policy", "", "policy `file`: what may be done; without it lbremedy observes")
 	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
-	cmd.Flags().StringVar(&u.chosen, "parts", allParts, "`parts` to run, with commas between")
-	cmd.Flags().IntVar(&u.workers, "workers", 128, "most failures of one class that are answered at once")
+	cmd.Flags().StringVar(&u.chosen, "parts", allParts, "`parts` to run, separated by commas")
+	cmd.Flags().IntVar(&u.workers, "workers", 128, "maximum failures of one class that are handled at once")
 	cmd.Flags().Float64Var(&u.rate, "namespace-rate", exporter.DefaultRate,
 		"failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "failures of one namespace that are published at `once`")
@@ -128,7 +126,7 @@ func (u *upping) run(ctx context.Context) error {
 		return command.Wrong("--namespace-rate and --namespace-burst: %g and %d are not both above zero", u.rate, u.burst)
 	}
 	if u.every != 0 && u.every < oftenest {
-		return command.Wrong("--survey: %s is more often than every %s, which takes from the controller's calls", u.every, oftenest)
+		return command.Wrong("--survey: %s is less than %s: surveys take API calls from the controller", u.every, oftenest)
 	}
 	allowed := remedy.Policy{Mode: remedy.Observe}
 	if u.policy != "" {
@@ -248,9 +246,9 @@ func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Po
 	case u.parts.exporter:
 		u.Note("Watching cluster %s in %s for %d classes.", u.Cluster, u.Region, len(functions.All))
 	case u.parts.worker:
-		u.Note("Answering the failures of cluster %s in %s, of %d classes.", u.Cluster, u.Region, len(functions.All))
+		u.Note("Handling failures of cluster %s in %s for %d classes.", u.Cluster, u.Region, len(functions.All))
 	default:
-		u.Note("Telling people what becomes of the failures of cluster %s in %s.", u.Cluster, u.Region)
+		u.Note("Opening tickets for failures of cluster %s in %s.", u.Cluster, u.Region)
 	}
 	from := "policy in force"
 	switch {
@@ -322,10 +320,10 @@ func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) e
 		return err
 	}
 	if x != nil {
-		u.Note("Ended; %d failures were stored, and what was in hand is finished.", x.Stats().Published.Load())
+		u.Note("Ended; %d failures were stored, and in-flight work has finished.", x.Stats().Published.Load())
 		return nil
 	}
-	u.Note("Ended; what was in hand is finished.")
+	u.Note("Ended; in-flight work has finished.")
 	return nil
 }
 
@@ -381,7 +379,7 @@ func (u *upping) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *ob
 			u.Log().Error("the survey failed; it is tried again at the next time", "error", event.Redact(err.Error()))
 		default:
 			surveyed(said, u.Now(), r.Result)
-			u.Note("Survey: %s opened, %d closed, %d stand, %d unknown. What was found: lbremedy doctor.",
+			u.Note("Survey: %s opened, %d closed, %d stand, %d unknown. To see the findings: lbremedy doctor.",
 				ccm.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
 		}
 	}
