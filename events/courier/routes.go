@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/events/courier/invoke"
+	"github.com/lbremedy/lbremedy/shared/config"
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
@@ -110,7 +111,6 @@ const (
 	defaultLife    = 5 * time.Minute
 	mostWorkers    = 1000
 	mostTimeout    = 15 * time.Minute
-	mostFile       = 1 << 20
 )
 
 // Load reads the routes file at path, and returns its text as well, which Watch takes.
@@ -134,14 +134,12 @@ const sample = "cluster"
 // name. Its error tells all that is wrong, each with line and field. Files that the
 // routes name are not looked at: the check may run elsewhere.
 func Parse(text []byte, clusters, classes []string) (map[string]Routes, error) {
-	if len(text) > mostFile {
-		return nil, fmt.Errorf("the file has more than %d bytes", mostFile)
-	}
 	var f File
-	c, err := decode(text, &f)
+	doc, err := config.Decode(text, &f)
 	if err != nil {
 		return nil, err
 	}
+	c := checker{doc}
 	plain := f.Clusters == nil
 	switch {
 	case len(clusters) > 0:
@@ -164,38 +162,41 @@ func Parse(text []byte, clusters, classes []string) (map[string]Routes, error) {
 	if plain && len(clusters) > 1 {
 		c.apart(all, f, clusters)
 	}
-	if err := c.err(); err != nil {
+	if err := c.Err(); err != nil {
 		return nil, err
 	}
 	return all, nil
 }
 
+// A checker notes what is wrong with a routes file, each with its line.
+type checker struct{ *config.Document }
+
 // clusters notes what is wrong with the names of the clusters in a file.
-func (c *checker) clusters(f File, served []string) {
+func (c checker) clusters(f File, served []string) {
 	const both = "the file has clusters, each with routes of its own: say it under each of them"
 	if f.Default != nil {
-		c.fail("default", both)
+		c.Fail("default", both)
 	}
 	if f.Routes != nil {
-		c.fail("routes", both)
+		c.Fail("routes", both)
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.Clusters)) {
 		if err := event.ValidCluster(id); err != nil {
-			c.fail("clusters."+id, "%v", err)
+			c.Fail("clusters."+id, "%v", err)
 		} else if !slices.Contains(served, id) {
-			c.fail("clusters."+id, "the courier does not serve this cluster, but %s: name it with --cluster, or leave it out", strings.Join(served, ", "))
+			c.Fail("clusters."+id, "the courier does not serve this cluster, but %s: name it with --cluster, or leave it out", strings.Join(served, ", "))
 		}
 	}
 	for _, id := range served {
 		if _, ok := f.Clusters[id]; !ok {
-			c.fail("clusters", "there are no routes for %s, which the courier serves", id)
+			c.Fail("clusters", "there are no routes for %s, which the courier serves", id)
 		}
 	}
 }
 
 // apart notes the routes of a file without clusters that would bring the failures of
 // several to one function.
-func (c *checker) apart(all map[string]Routes, f File, clusters []string) {
+func (c checker) apart(all map[string]Routes, f File, clusters []string) {
 	for _, class := range slices.Sorted(maps.Keys(all[clusters[0]])) {
 		t, other := all[clusters[0]][class], all[clusters[1]][class]
 		if t.url != other.url || !maps.Equal(t.headers, other.headers) {
@@ -205,13 +206,13 @@ func (c *checker) apart(all map[string]Routes, f File, clusters []string) {
 		if r, own := f.Routes[class]; own && (r.URL != "" || r.Invoke != nil) {
 			at = "routes." + class
 		}
-		c.fail(at, "the failures of %s would go to one function, and a function works on one cluster: put {cluster} into the address, or name each cluster under clusters", strings.Join(clusters, ", "))
+		c.Fail(at, "the failures of %s would go to one function, and a function works on one cluster: put {cluster} into the address, or name each cluster under clusters", strings.Join(clusters, ", "))
 	}
 }
 
 // routes completes the routes of one cluster, and notes what is wrong with them. Their
 // fields stand in the file below that prefix.
-func (c *checker) routes(prefix, cluster string, f Section, classes []string) Routes {
+func (c checker) routes(prefix, cluster string, f Section, classes []string) Routes {
 	if f.Default != nil {
 		// Whatever the class, the default must be right by itself.
 		c.route(prefix+"default", cluster, "class", *f.Default)
@@ -219,7 +220,7 @@ func (c *checker) routes(prefix, cluster string, f Section, classes []string) Ro
 	routes := Routes{}
 	for _, class := range slices.Sorted(maps.Keys(f.Routes)) {
 		if !slices.Contains(classes, class) {
-			c.fail(prefix+"routes."+class, "there is no such class; there are %s", strings.Join(classes, ", "))
+			c.Fail(prefix+"routes."+class, "there is no such class; there are %s", strings.Join(classes, ", "))
 		}
 	}
 	for _, class := range classes {
@@ -240,7 +241,7 @@ func (c *checker) routes(prefix, cluster string, f Section, classes []string) Ro
 		if own {
 			t = c.route(prefix+"routes."+class, cluster, class, r)
 		} else {
-			t = (&checker{}).route("default", cluster, class, r) // it was checked above
+			t = checker{&config.Document{}}.route("default", cluster, class, r) // it was checked above
 		}
 		if !r.Hold {
 			routes[class] = t
@@ -273,10 +274,10 @@ func (r Route) over(d *Route) Route {
 }
 
 // check says what can't be right about a route that is held.
-func (c *checker) check(at string, r Route) {
+func (c checker) check(at string, r Route) {
 	r.Hold = false
 	if !equal(r, Route{}) {
-		c.fail(at+".hold", "it is held, so that all else says nothing: leave it out, or hold")
+		c.Fail(at+".hold", "it is held, so that all else says nothing: leave it out, or hold")
 	}
 }
 
@@ -286,7 +287,7 @@ func equal(a, b Route) bool {
 }
 
 // route completes a route for a class in a cluster and notes what is wrong with it.
-func (c *checker) route(at, cluster, class string, r Route) target {
+func (c checker) route(at, cluster, class string, r Route) target {
 	fill := strings.NewReplacer("{class}", class, "{cluster}", cluster)
 	t := target{
 		url: fill.Replace(r.URL), ca: r.CA, cleartext: r.Cleartext,
@@ -295,25 +296,25 @@ func (c *checker) route(at, cluster, class string, r Route) target {
 	}
 	t.burst = cmp.Or(r.Burst, t.workers)
 	if t.workers < 1 || t.workers > mostWorkers {
-		c.fail(at+".concurrency", "%d is not from 1 to %d", t.workers, mostWorkers)
+		c.Fail(at+".concurrency", "%d is not from 1 to %d", t.workers, mostWorkers)
 	}
 	if t.rate < 0 || math.IsNaN(t.rate) || math.IsInf(t.rate, 0) {
-		c.fail(at+".rate", "%v is no number of requests a second", t.rate)
+		c.Fail(at+".rate", "%v is no number of requests a second", t.rate)
 	}
 	if t.burst < 1 {
-		c.fail(at+".burst", "%d is less than one", t.burst)
+		c.Fail(at+".burst", "%d is less than one", t.burst)
 	}
 	if r.Burst != 0 && r.Rate == 0 {
-		c.fail(at+".burst", "without a rate it says nothing: give a rate, or leave it out")
+		c.Fail(at+".burst", "without a rate it says nothing: give a rate, or leave it out")
 	}
 	switch {
 	case r.Hold:
 		return t
 	case r.URL != "" && r.Invoke != nil:
-		c.fail(at+".invoke", "there is a url as well: a function has one address")
+		c.Fail(at+".invoke", "there is a url as well: a function has one address")
 		return t
 	case r.URL == "" && r.Invoke == nil:
-		c.fail(at, "it says not where to send: give url or invoke, or hold: true")
+		c.Fail(at, "it says not where to send: give url or invoke, or hold: true")
 		return t
 	}
 	u := c.address(at, r, &t, fill)
@@ -334,47 +335,47 @@ var (
 )
 
 // address sets where a route goes, and returns it if it can be right.
-func (c *checker) address(at string, r Route, t *target, fill *strings.Replacer) *url.URL {
+func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) *url.URL {
 	field := at + ".url"
 	if i := r.Invoke; i != nil {
 		t.api = true
 		f := invoke.Function{Name: fill.Replace(i.Function), Qualifier: i.Qualifier, Account: i.Account, Region: i.Region, Internal: i.Internal, Endpoint: strings.TrimSuffix(i.Endpoint, "/")}
 		if !functionName.MatchString(f.Name) {
-			c.fail(at+".invoke.function", "%q is no name of a function", f.Name)
+			c.Fail(at+".invoke.function", "%q is no name of a function", f.Name)
 		}
 		if !accountID.MatchString(f.Account) {
-			c.fail(at+".invoke.account", "%q is no ID of an account: it has digits only", f.Account)
+			c.Fail(at+".invoke.account", "%q is no ID of an account: it has digits only", f.Account)
 		}
 		if !regionID.MatchString(f.Region) {
-			c.fail(at+".invoke.region", "%q is no region such as cn-hangzhou", f.Region)
+			c.Fail(at+".invoke.region", "%q is no region such as cn-hangzhou", f.Region)
 		}
 		if r.Auth != nil {
-			c.fail(at+".auth", "requests to the API are signed: leave auth out")
+			c.Fail(at+".auth", "requests to the API are signed: leave auth out")
 		}
 		t.url, field = f.URL(), at+".invoke.endpoint"
 	}
 	u, err := url.Parse(t.url)
 	switch {
 	case err != nil:
-		c.fail(field, "it is no URL") // the parser's error quotes it, with what it may hold
+		c.Fail(field, "it is no URL") // the parser's error quotes it, with what it may hold
 		return nil
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		c.fail(field, "it is no URL such as https://host/path")
+		c.Fail(field, "it is no URL such as https://host/path")
 		return nil
 	case u.User != nil:
-		c.fail(field, "it holds a password, which would stand in a file that many read: use auth")
+		c.Fail(field, "it holds a password, which would stand in a file that many read: use auth")
 		return nil
 	case u.Fragment != "":
-		c.fail(field, "the part behind # is never sent: leave it out")
+		c.Fail(field, "the part behind # is never sent: leave it out")
 	}
 	if r.CA != "" && u.Scheme == "http" {
-		c.fail(at+".ca", "http knows no certificates: use https, or leave it out")
+		c.Fail(at+".ca", "http knows no certificates: use https, or leave it out")
 	}
 	return u
 }
 
 // headers checks the headers of a route and fills in cluster and class.
-func (c *checker) headers(at string, given map[string]string, fill *strings.Replacer) map[string]string {
+func (c checker) headers(at string, given map[string]string, fill *strings.Replacer) map[string]string {
 	// What the courier sets itself, what says where a message ends, and what belongs to auth.
 	taken := []string{"Authorization", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Traceparent"}
 	headers := map[string]string{}
@@ -383,13 +384,13 @@ func (c *checker) headers(at string, given map[string]string, fill *strings.Repl
 		_, twice := headers[canonical]
 		switch {
 		case !headerName.MatchString(name):
-			c.fail(at+"."+name, "it is no name of a header")
+			c.Fail(at+"."+name, "it is no name of a header")
 		case slices.Contains(taken, canonical) || strings.HasPrefix(canonical, "X-Acs-"):
-			c.fail(at+"."+name, "the courier sets this header itself")
+			c.Fail(at+"."+name, "the courier sets this header itself")
 		case twice:
-			c.fail(at+"."+name, "the header is there twice")
+			c.Fail(at+"."+name, "the header is there twice")
 		case !headerValue.MatchString(value) || canonical == "Host" && !hostValue.MatchString(value):
-			c.fail(at+"."+name, "its value can't stand in a header")
+			c.Fail(at+"."+name, "its value can't stand in a header")
 		}
 		headers[canonical] = value
 	}
@@ -397,7 +398,7 @@ func (c *checker) headers(at string, given map[string]string, fill *strings.Repl
 }
 
 // auth checks how a route shows who the courier is.
-func (c *checker) auth(at string, a Auth, u *url.URL, t *target) {
+func (c checker) auth(at string, a Auth, u *url.URL, t *target) {
 	t.auth = a
 	ways := 0
 	for _, set := range []bool{a.Bearer != "", a.JWT != nil, a.FC} {
@@ -406,13 +407,13 @@ func (c *checker) auth(at string, a Auth, u *url.URL, t *target) {
 		}
 	}
 	if ways != 1 {
-		c.fail(at+".auth", "it names %d ways: name one of bearer, jwt and fc, or leave auth out", ways)
+		c.Fail(at+".auth", "it names %d ways: name one of bearer, jwt and fc, or leave auth out", ways)
 		return
 	}
 	if a.JWT != nil {
 		j := *a.JWT
 		if j.Key == "" {
-			c.fail(at+".auth.jwt.key", "name the file with the private key")
+			c.Fail(at+".auth.jwt.key", "name the file with the private key")
 		}
 		t.jwtLife = c.duration(at+".auth.jwt.life", j.Life, defaultLife, 30*time.Second, 24*time.Hour)
 		j.Issuer = cmp.Or(j.Issuer, "lbremedy-courier")
@@ -423,7 +424,7 @@ func (c *checker) auth(at string, a Auth, u *url.URL, t *target) {
 		t.auth.JWT = &j
 	}
 	if u != nil && u.Scheme == "http" && !t.cleartext && !loopback(u.Hostname()) {
-		c.fail(at+".auth", "over http all on the way can read it: use https, or say cleartext: true where the network keeps them away")
+		c.Fail(at+".auth", "over http all on the way can read it: use https, or say cleartext: true where the network keeps them away")
 	}
 }
 
@@ -433,13 +434,13 @@ func loopback(host string) bool {
 }
 
 // duration reads a duration within limits.
-func (c *checker) duration(at, text string, otherwise, least, most time.Duration) time.Duration {
+func (c checker) duration(at, text string, otherwise, least, most time.Duration) time.Duration {
 	if text == "" {
 		return otherwise
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < least || d > most {
-		c.fail(at, "%q is no duration from %s to %s", text, least, most)
+		c.Fail(at, "%q is no duration from %s to %s", text, least, most)
 		return otherwise
 	}
 	return d

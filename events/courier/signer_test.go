@@ -35,6 +35,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/test/shell"
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
 
 func writeFile(t testing.TB, text string) string {
@@ -239,7 +240,7 @@ func TestFunctionCompute(t *testing.T) {
 	classes := []string{"fine", "waits", "dies", "nobody", "trigger", "large", "mistaken", "other"}
 	p := newPlace(t, time.Second, classes...)
 	behind := newFunction(t, nil)
-	gateway := httptest.NewServer(&sim.FunctionCompute{
+	gateway := httptest.NewServer(&fc.Gateway{
 		Callers: []sim.Credentials{{AccessKeyID: "LTAI4TestTestTest", Secret: "s3cr3t", Token: "t0ken"}},
 		Functions: map[string]func([]byte) (string, string){
 			"f-fine":  func(body []byte) (string, string) { return "", `{"case":"a"}` },

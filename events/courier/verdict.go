@@ -3,8 +3,9 @@ package courier
 import (
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
 // An end is what becomes of a message in hand, as metrics say it.
@@ -55,34 +56,12 @@ const (
 // of the growing pause and all of it, so that messages that failed together don't
 // come together.
 func pause(first time.Duration, n uint64) time.Duration {
-	d := longestPause
-	if n := max(n, 1) - 1; n < 16 {
-		d = min(first<<n, longestPause)
-	}
-	return d/2 + rand.N(d/2+1)
+	return retry.Spread(retry.Pause(first, longestPause, n))
 }
 
-// asked returns how long a function wants a message to stay away, by its header
-// Retry-After: seconds or a date. What lies in the past or can't be read is nothing,
-// and nobody may ask for more than an hour. Up to a tenth is added, so that messages
-// that were sent away together don't come back together.
+// asked returns how long a function wants a message to stay away, an hour at most. Up to a
+// tenth is added, so that messages that were sent away together don't come back together.
 func asked(h http.Header, now time.Time) (time.Duration, bool) {
-	text := h.Get("Retry-After")
-	if text == "" {
-		return 0, false
-	}
-	d := longestAsked
-	if s, err := strconv.ParseUint(text, 10, 64); err == nil {
-		if s < uint64(longestAsked/time.Second) {
-			d = time.Duration(s) * time.Second
-		}
-	} else if at, err := http.ParseTime(text); err == nil {
-		d = min(at.Sub(now), longestAsked)
-	} else {
-		return 0, false
-	}
-	if d <= 0 {
-		return 0, false
-	}
-	return min(d+rand.N(d/10+1), longestAsked), true
+	d, ok := retry.After(h, now, longestAsked)
+	return min(d+rand.N(d/10+1), longestAsked), ok
 }

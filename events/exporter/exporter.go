@@ -40,7 +40,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -50,6 +49,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/retry"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -309,20 +309,20 @@ func (e *Exporter) guard(ctx context.Context) bool {
 // awaitNATS returns when NATS answers, or ctx ends.
 func (e *Exporter) awaitNATS(ctx context.Context) {
 	e.ready.Store(false)
-	wait := &wait{}
+	backoff := retry.Backoff(firstWait, lastWait)
 	for {
 		err := e.c.Stream.Ping(ctx)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		e.log.Debug("NATS is still away", "error", err)
-		wait.pause(ctx)
+		retry.Sleep(ctx, retry.Spread(backoff.Step()))
 	}
 }
 
 // read lists where it has to and watches otherwise, until ctx ends.
 func (s *session) read(ctx context.Context, from string) {
-	wait := &wait{}
+	backoff := retry.Backoff(firstWait, lastWait)
 	silent := false  // the last watch told nothing, or broke
 	refused := false // the API server doesn't go on from the version
 	for ctx.Err() == nil {
@@ -330,7 +330,7 @@ func (s *session) read(ctx context.Context, from string) {
 			var err error
 			if from, err = s.known(ctx, from); err != nil {
 				s.complain(ctx, err)
-				wait.pause(ctx)
+				retry.Sleep(ctx, retry.Spread(backoff.Step()))
 				continue
 			}
 		}
@@ -338,7 +338,7 @@ func (s *session) read(ctx context.Context, from string) {
 			version, err := s.list(ctx)
 			if err != nil {
 				s.complain(ctx, err)
-				wait.pause(ctx)
+				retry.Sleep(ctx, retry.Spread(backoff.Step()))
 				continue
 			}
 			from, refused = version, false
@@ -366,10 +366,10 @@ func (s *session) read(ctx context.Context, from string) {
 			refused = true
 		}
 		if seen || lasted > steady {
-			wait.reset()
+			backoff = retry.Backoff(firstWait, lastWait)
 			continue
 		}
-		wait.pause(ctx)
+		retry.Sleep(ctx, retry.Spread(backoff.Step()))
 	}
 }
 
@@ -477,7 +477,7 @@ func (s *session) put(w *waiting, landed func()) {
 	newer, unsure := s.newerThan(w.occurrence)
 	err = s.pipe.Publish(s.ctx, m.subject, m.id, m.header, m.data, newer, func(_ uint64, stored bool, err error) {
 		defer landed()
-		wait := &wait{}
+		backoff := retry.Backoff(firstWait, lastWait)
 		for {
 			doubt := unsure()
 			if err == nil && doubt == nil {
@@ -490,7 +490,7 @@ func (s *session) put(w *waiting, landed func()) {
 			}
 			s.stats.Retries.Add(1)
 			s.log.Debug("a failure isn't published yet", "namespace", w.Object.Namespace, "service", w.Object.Name, "error", cmp.Or(err, doubt))
-			if !wait.pause(s.ctx) {
+			if !retry.Sleep(s.ctx, retry.Spread(backoff.Step())) {
 				return // it stays open in the ledger
 			}
 			_, stored, err = s.c.Stream.PublishNewer(s.ctx, m.subject, m.id, m.header, m.data, newer)
@@ -538,14 +538,14 @@ func (s *session) bury(w *waiting, reason error) error {
 	} else {
 		s.ledger.send(w.entry)
 		header, data := w.remains()
-		wait := &wait{}
+		backoff := retry.Backoff(firstWait, lastWait)
 		for {
 			err := s.c.Stream.Dead(s.ctx, reason.Error(), "exporter."+s.c.Cluster, header, data)
 			if err == nil {
 				break
 			}
 			s.stats.Retries.Add(1)
-			if !wait.pause(s.ctx) {
+			if !retry.Sleep(s.ctx, retry.Spread(backoff.Step())) {
 				return s.ctx.Err()
 			}
 		}
@@ -658,15 +658,15 @@ func (e *Exporter) save(ctx context.Context) {
 			return
 		case <-e.news:
 		}
-		for !now(ctx) && sleep(ctx, saveEvery) {
+		for !now(ctx) && retry.Sleep(ctx, saveEvery) {
 		}
-		sleep(ctx, saveEvery)
+		retry.Sleep(ctx, saveEvery)
 	}
 }
 
 // watchPrecheck reports results of the controller's check before an upgrade.
 func (e *Exporter) watchPrecheck(ctx context.Context) {
-	wait := &wait{}
+	backoff := retry.Backoff(firstWait, lastWait)
 	last := ""
 	report := func(ev kube.Event) {
 		if ev.ResourceVersion == last {
@@ -692,12 +692,12 @@ func (e *Exporter) watchPrecheck(ctx context.Context) {
 			if time.Since(opened) < steady {
 				break
 			}
-			wait.reset()
+			backoff = retry.Backoff(firstWait, lastWait)
 		}
 		if err != nil && ctx.Err() == nil {
 			e.log.Debug("the controller's check before an upgrade can't be watched; trying again", "error", err)
 		}
-		wait.pause(ctx)
+		retry.Sleep(ctx, retry.Spread(backoff.Step()))
 	}
 }
 
@@ -706,33 +706,4 @@ func (e *Exporter) report(ev kube.Event, what string) {
 	e.stats.Reported.Add(1)
 	e.log.Info(what, "kubeevent", ev.Namespace+"/"+ev.Name, "about", ev.Object.Kind+" "+ev.Object.Namespace+"/"+ev.Object.Name,
 		"message", event.Cut(event.Redact(ev.Message)))
-}
-
-// A wait is a pause that doubles, up to a limit.
-type wait struct{ next time.Duration }
-
-// pause waits, and reports whether ctx is still alive. Half of it is chance, so that
-// exporters which failed together don't try again together.
-func (w *wait) pause(ctx context.Context) bool { return sleep(ctx, w.length()) }
-
-// length returns how long the next pause is.
-func (w *wait) length() time.Duration {
-	w.next = max(firstWait, w.next)
-	d := w.next/2 + rand.N(w.next/2)
-	w.next = min(2*w.next, lastWait)
-	return d
-}
-
-func (w *wait) reset() { w.next = 0 }
-
-// sleep waits, and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

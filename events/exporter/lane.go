@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
 // The budget of a namespace, where the configuration doesn't say otherwise. A controller
@@ -53,7 +54,7 @@ type lane struct {
 	bytes     int
 	top       string    // latest version that was taken
 	again     time.Time // nothing leaves before: the namespace's Services can't be read
-	tries     wait
+	failed    uint64    // tries in a row
 	floods    bool
 	spill     *spill
 }
@@ -228,7 +229,7 @@ func (ls *lanes) pick(now time.Time) (l *lane, w *waiting, in time.Duration) {
 		ls.turn = (ls.turn + 1) % len(ls.ring)
 		l := ls.ring[ls.turn]
 		empty, most := len(l.queue) == 0, laneFlights
-		if l.tries.next > 0 {
+		if l.failed > 0 {
 			most = 1 // until something can be read again
 		}
 		switch {
@@ -269,13 +270,19 @@ func (ls *lanes) maySample(namespace string) bool {
 	return ls.of(namespace).samples.Allow()
 }
 
+// pause returns how long the lane is left alone after one more failure.
+func (l *lane) pause() time.Duration {
+	l.failed++
+	return retry.Spread(retry.Pause(firstWait, lastWait, l.failed))
+}
+
 // landed takes in that an occurrence is through.
 func (ls *lanes) landed(l *lane, w *waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	delete(l.flying, w.key())
 	ls.flying--
-	l.tries.reset()
+	l.failed = 0
 	ls.stir()
 }
 
@@ -287,7 +294,7 @@ func (ls *lanes) back(l *lane, w *waiting) (was *waiting) {
 	delete(l.flying, w.key())
 	ls.flying--
 	if at := time.Now(); at.After(l.again) {
-		l.again = at.Add(l.tries.length())
+		l.again = at.Add(l.pause())
 	}
 	ls.stir()
 	if newer := l.byKey[w.key()]; newer != nil {
@@ -426,7 +433,7 @@ func (s *session) refill(ctx context.Context, l *lane) {
 	sp := l.spill
 	sp.busy = false
 	if err != nil {
-		l.again = time.Now().Add(l.tries.length())
+		l.again = time.Now().Add(l.pause())
 		s.lanes.mu.Unlock()
 		return
 	}

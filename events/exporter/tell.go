@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/observe"
+	"github.com/lbremedy/lbremedy/shared/retry"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -57,7 +58,7 @@ func (e *Exporter) tell(ctx context.Context) {
 	}
 	for {
 		now(ctx)
-		if !sleep(ctx, tellEvery) {
+		if !retry.Sleep(ctx, tellEvery) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 			now(last)

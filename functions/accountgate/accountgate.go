@@ -59,6 +59,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{
 		Finding: g.finding.And("The account is %s. The message is %s.", who.Account, c.Said()),
 		Cause:   g.name,
-		Ask:     g.ask.And("The controller then retries within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(peers)),
+		Ask:     g.ask.And("The controller then retries within %.0f minutes.", ccm.Retry.Minutes()).Then(remedy.Together(peers)),
 	}, nil
 }

@@ -81,24 +81,24 @@ func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) 
 			Steps: []remedy.Step{step.With(svc, externalIP, "eip")},
 		}
 	case s.Owner == ccm.Users && s.ByController():
-		plan.Finding = plan.Finding.And("%s", s.Evidence).
+		plan.Finding = plan.Finding.Then(s.Evidence).
 			And("It also has a tag of the controller, %s or %s. The controller reuses no load balancer with such a tag.", ccm.NameTag, ccm.ClusterTag)
 		plan.Ask = say.F("If no Service owns %s, remove these tags from it, then name it: %s.", s.ID, name)
 	case s.Owner == ccm.Users:
-		plan.Finding = plan.Finding.And("That is the address of %s. %s", s.ID, s.Evidence)
+		plan.Finding = plan.Finding.And("That is the address of %s.", s.ID).Then(s.Evidence)
 		plan.Steps = []remedy.Step{step.With(svc, balancerID, s.ID)}
 	case s.Owner == ccm.Own && s.ByTag:
-		plan.Finding = plan.Finding.And("%s", s.Evidence)
+		plan.Finding = plan.Finding.Then(s.Evidence)
 		plan.Note = plan.Note.And("The controller deletes %s together with the Service. To keep it, annotate the Service first (CCM v2.10.0 or later): %s.",
 			s.ID, ccm.SetCommand(svc, "preserve-lb-on-delete", "true"))
 		plan.Steps = []remedy.Step{step.Without(svc, balancerID)}
 	case s.Owner == ccm.Own:
-		plan.Finding = plan.Finding.And("%s", s.Evidence).
+		plan.Finding = plan.Finding.Then(s.Evidence).
 			And("It lacks the tag %s=%s, or another load balancer has that tag, too.", ccm.NameTag, ccm.DefaultName(svc)).
 			And("Without the annotation, the controller would not find it.")
 		plan.Ask = say.F("Make sure that %s has this tag and no other load balancer does. Then remove the annotation: %s.", s.ID, remove)
 	default:
-		plan.Finding = plan.Finding.And("%s", s.Evidence)
+		plan.Finding = plan.Finding.Then(s.Evidence)
 		plan.Ask = say.F("Find out who owns %s. If a person created it, name it: %s.", s.ID, name).
 			And("If the controller created it for this Service, remove the annotation: %s.", remove)
 	}

@@ -49,7 +49,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // decide returns the plan for a balance. creates means that the Service still needs its
 // load balancer, lasts that the failure outlasts the controller's retries.
 func decide(p remedy.AccountBalance, creates, lasts bool) remedy.Plan {
-	then := say.F("The controller then retries within %.0f minutes. %s", ccm.Retry.Minutes(), remedy.Together(p.Peers))
+	then := say.F("The controller then retries within %.0f minutes.", ccm.Retry.Minutes()).Then(remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()
 	short := known && lacks > 0 && creates
 	switch {

@@ -48,7 +48,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{
 		Finding: t.finding.Then(home.text()),
 		Cause:   t.cause,
-		Ask:     t.ask(home).And("%s", remedy.Together(peers)),
+		Ask:     t.ask(home).Then(remedy.Together(peers)),
 	}, nil
 }
 

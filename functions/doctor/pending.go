@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
@@ -108,7 +109,7 @@ func findPending(s *doctor.Snapshot, r *doctor.Report) {
 
 // waiting says for how long a Service has waited for an address.
 func waiting(d time.Duration) say.Text {
-	return say.F("The Service has waited for its load balancer for %s.", round(d))
+	return say.F("The Service has waited for its load balancer for %s.", duration.HumanDuration(d))
 }
 
 // failure returns the newest Event in which the controller warns of a failure. Two of its reasons
@@ -120,17 +121,6 @@ func failure(list []doctor.Event) (doctor.Event, bool) {
 		}
 	}
 	return doctor.Event{}, false
-}
-
-// round formats a duration in days, hours or minutes.
-func round(d time.Duration) say.Text {
-	switch {
-	case d >= 48*time.Hour:
-		return say.Count(int(d.Hours()/24), "day")
-	case d >= 2*time.Hour:
-		return say.Count(int(d.Hours()), "hour")
-	}
-	return say.Count(int(d.Minutes()), "minute")
 }
 
 func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/doctor"
@@ -95,7 +96,7 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 		return false, nil
 	}
 	evidence := map[string]string{"hash": svc.Labels[ccm.HashLabel], "wanted": want, "changed": changed.UTC().Format(time.RFC3339)}
-	text := say.F("The Service was changed %s ago and has not been synced in full since: its hash label does not match.", round(lasted))
+	text := say.F("The Service was changed %s ago and has not been synced in full since: its hash label does not match.", duration.HumanDuration(lasted))
 	if e, ok := failure(s.Events[svc.UID]); ok && !e.Last.Before(changed) { // both in whole seconds
 		text = text.And("Its newest Event says: %s.", ccm.Quote(e.Message))
 		evidence["event"] = e.Reason
@@ -143,7 +144,7 @@ func unheard(s *doctor.Snapshot, r *doctor.Report) {
 	}
 	r.Add(doctor.Finding{
 		Severity: doctor.Critical, About: s.OfCluster(), Key: "exporter", Evidence: map[string]string{"heard": s.Heard.UTC().Format(time.RFC3339)},
-		Text: say.F("No exporter of the cluster has sent a sign of life for %s.", round(silence)).
+		Text: say.F("No exporter of the cluster has sent a sign of life for %s.", duration.HumanDuration(silence)).
 			And("Failed syncs go unnoticed, and their Events expire after an hour."),
 		Do: say.F("Start the exporter, or lbremedy up. lbremedy ledger shows when it runs again."),
 	})
@@ -194,7 +195,7 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	if s.Err(doctor.Events) == nil {
 		if e, first := failing(s, svc); !first.IsZero() && s.Time.Sub(first) >= overdue {
 			since = first
-			f.Text = text.And("The controller has reported for %s: %s.", round(s.Time.Sub(first)), ccm.Quote(e.Message))
+			f.Text = text.And("The controller has reported for %s: %s.", duration.HumanDuration(s.Time.Sub(first)), ccm.Quote(e.Message))
 			f.Do = say.F("Handle the failure now: lbremedy run %s.", name(svc))
 			f.Evidence["event"], f.Evidence["first"] = e.Reason, first.UTC().Format(time.RFC3339)
 		}

@@ -79,7 +79,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" || owner != ccm.Own {
-		return ask(c, finding.And("%s", evidence),
+		return ask(c, finding.Then(evidence),
 			say.F("Check with everyone who uses %s: pay-by-LCU interrupts its traffic for 10 to 30 seconds and cannot be undone.", lb.ID).
 				And("Then run: aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s.",
 					c.Cloud.Region(), lb.ID, byLCU)), nil
@@ -130,7 +130,7 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, 
 		note = note.And("%s has no listener, so no traffic is interrupted.", lb.ID)
 	}
 	return remedy.Plan{
-		Finding: finding.And("%s", evidence),
+		Finding: finding.Then(evidence),
 		Risk:    risk,
 		Note:    note.Then(throughNodes(c.Service)),
 		Steps:   []remedy.Step{step.Convert{Annotate: step.Together(edits...).(step.Annotate), LB: lb.ID}},

@@ -75,7 +75,7 @@ func decide(p remedy.AccountBalance, t told) remedy.Plan {
 	undocumented := say.F("Alibaba Cloud documents no minimum balance for this currency.")
 	console := say.F("Try to buy an NLB in the account's console, which shows why the order is refused.").
 		And("The reason can be real-name verification, the payment method, an unpaid order or risk control.")
-	then := say.F("The controller then retries within %.0f minutes.", ccm.Retry.Minutes()).And("%s", remedy.Together(p.Peers))
+	then := say.F("The controller then retries within %.0f minutes.", ccm.Retry.Minutes()).Then(remedy.Together(p.Peers))
 	lacks, known := p.Shortfall()
 	switch {
 	case t.resold:

@@ -35,7 +35,7 @@ var Remedy = &remedy.Remedy{
 	Diagnose: diagnose,
 }
 
-// What the API says of a load balancer in a place without IPv6, the last two of a new CLB.
+// What the API says if the place of a load balancer has no IPv6. The last two are about new CLBs.
 const (
 	noVSwitches = "vSwitchNotSupportIpv6"
 	noZones     = "master/slave zones does not support ipv6"

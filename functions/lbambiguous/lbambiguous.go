@@ -43,7 +43,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return mismatch(ctx, c)
 	}
 	name := ccm.DefaultName(c.Service)
-	s := search{by: say.F("the tag %s=%s", ccm.NameTag, name), tag: true, nlb: ccm.NLB(c.Service)}
+	s := search{by: say.F("the tag %s=%s", ccm.NameTag, name), tag: true}
 	if strings.Contains(message, byName) {
 		s.by, s.tag = say.F("the name %s", name), false
 	}

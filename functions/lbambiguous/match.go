@@ -1,11 +1,13 @@
 package lbambiguous
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -17,6 +19,36 @@ type match struct {
 	groups            []string          // names of the vServer groups
 	here              []string          // Services of this cluster that listeners or groups were created for
 	elsewhere         []string          // Services of other clusters
+}
+
+// read reads the listeners and vServer groups of the match.
+func (m *match) read(ctx context.Context, c *remedy.Case) error {
+	if ccm.NLB(c.Service) {
+		listeners, err := c.Cloud.NLB.Listeners(ctx, m.id)
+		if err != nil {
+			return fmt.Errorf("list listeners of %s: %w", m.id, err)
+		}
+		for _, l := range listeners {
+			m.listener(l.Protocol, l.Port, l.Description, c.Cluster)
+		}
+		return nil
+	}
+	listeners, err := c.Cloud.SLB.Listeners(ctx, m.id)
+	if err != nil {
+		return fmt.Errorf("list listeners of %s: %w", m.id, err)
+	}
+	for _, l := range listeners {
+		m.listener(l.Protocol, l.Port, l.Description, c.Cluster)
+	}
+	groups, err := c.Cloud.SLB.VServerGroups(ctx, m.id)
+	if err != nil {
+		return fmt.Errorf("list vServer groups of %s: %w", m.id, err)
+	}
+	for _, g := range groups {
+		m.groups = append(m.groups, ccm.Quote(g.Name))
+		m.use(g.Name, c.Cluster)
+	}
+	return nil
 }
 
 // text describes the match.

@@ -15,7 +15,6 @@ import (
 type search struct {
 	by  say.Text // "the tag …" or "the name …"
 	tag bool     // by tag
-	nlb bool
 }
 
 // shown is how many load balancers are described.
@@ -23,63 +22,31 @@ const shown = 6
 
 // find returns what the search finds, and reads the listeners and groups of the first few.
 func (s search) find(ctx context.Context, c *remedy.Case, name string) ([]match, error) {
-	if s.nlb {
-		return s.networks(ctx, c, name)
-	}
-	filter := cloud.LBFilter{Name: name}
+	var key, value string
 	if s.tag {
-		filter = cloud.LBFilter{TagKey: ccm.NameTag, TagValue: name}
+		key, value, name = ccm.NameTag, name, ""
 	}
-	lbs, err := c.Cloud.SLB.LoadBalancers(ctx, filter)
-	if err != nil {
-		return nil, fmt.Errorf("list load balancers by %s: %w", s.by, err)
-	}
-	found := make([]match, len(lbs))
-	for i, lb := range lbs {
-		found[i] = match{id: lb.ID, name: lb.Name, address: lb.Address, tags: lb.Tags}
-		if i >= shown {
-			continue
-		}
-		listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
+	var found []match
+	if ccm.NLB(c.Service) {
+		lbs, err := c.Cloud.NLB.Find(ctx, cloud.NLBFilter{Name: name, TagKey: key, TagValue: value})
 		if err != nil {
-			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+			return nil, fmt.Errorf("list NLBs by %s: %w", s.by, err)
 		}
-		for _, l := range listeners {
-			found[i].listener(l.Protocol, l.Port, l.Description, c.Cluster)
+		for _, lb := range lbs {
+			found = append(found, match{id: lb.ID, name: lb.Name, address: lb.DNSName, tags: lb.Tags})
 		}
-		groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
+	} else {
+		lbs, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{Name: name, TagKey: key, TagValue: value})
 		if err != nil {
-			return nil, fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
+			return nil, fmt.Errorf("list load balancers by %s: %w", s.by, err)
 		}
-		for _, g := range groups {
-			found[i].groups = append(found[i].groups, ccm.Quote(g.Name))
-			found[i].use(g.Name, c.Cluster)
+		for _, lb := range lbs {
+			found = append(found, match{id: lb.ID, name: lb.Name, address: lb.Address, tags: lb.Tags})
 		}
 	}
-	return found, nil
-}
-
-func (s search) networks(ctx context.Context, c *remedy.Case, name string) ([]match, error) {
-	filter := cloud.NLBFilter{Name: name}
-	if s.tag {
-		filter = cloud.NLBFilter{TagKey: ccm.NameTag, TagValue: name}
-	}
-	lbs, err := c.Cloud.NLB.Find(ctx, filter)
-	if err != nil {
-		return nil, fmt.Errorf("list NLBs by %s: %w", s.by, err)
-	}
-	found := make([]match, len(lbs))
-	for i, lb := range lbs {
-		found[i] = match{id: lb.ID, name: lb.Name, address: lb.DNSName, tags: lb.Tags}
-		if i >= shown {
-			continue
-		}
-		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
-		if err != nil {
-			return nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
-		}
-		for _, l := range listeners {
-			found[i].listener(l.Protocol, l.Port, l.Description, c.Cluster)
+	for i := range found[:min(shown, len(found))] {
+		if err := found[i].read(ctx, c); err != nil {
+			return nil, err
 		}
 	}
 	return found, nil
@@ -99,11 +66,10 @@ func (s search) choose(c *remedy.Case, found []match) remedy.Plan {
 			other = found[1].id
 		}
 	}
-	command := s.command(other, c.Cloud.Region())
 	if s.tag {
-		ask = ask.And("Remove the tag from the others, for example: %s.", command)
+		ask = ask.And("Remove the tag from the others, for example: %s.", c.UntagCommand(other, ccm.NameTag))
 	} else {
-		ask = ask.And("Rename the others, for example: %s.", command)
+		ask = ask.And("Rename the others, for example: %s.", rename(c, other))
 	}
 	ask = ask.And("Change nothing else on load balancers that others use.").
 		And("Delete nothing before that: together with the Service, the controller deletes what it takes for the Service's load balancer.")
@@ -138,15 +104,11 @@ func own(c *remedy.Case, found []match) (string, say.Text) {
 	return "", say.F("Find out which one serves the Service.")
 }
 
-// command returns a command that removes the tag from a load balancer, or renames it.
-func (s search) command(id, region string) string {
-	switch {
-	case s.tag && s.nlb:
-		return fmt.Sprintf("aliyun nlb UntagResources --RegionId %s --ResourceType loadbalancer --ResourceId.1 %s --TagKey.1 %s", region, id, ccm.NameTag)
-	case s.tag:
-		return fmt.Sprintf("aliyun slb UntagResources --RegionId %s --ResourceType instance --ResourceId.1 %s --TagKey.1 %s", region, id, ccm.NameTag)
-	case s.nlb:
-		return fmt.Sprintf("aliyun nlb UpdateLoadBalancerAttribute --RegionId %s --LoadBalancerId %s --LoadBalancerName not-%s", region, id, id)
+// rename returns a command that renames a load balancer.
+func rename(c *remedy.Case, id string) string {
+	call := "slb SetLoadBalancerName"
+	if ccm.NLB(c.Service) {
+		call = "nlb UpdateLoadBalancerAttribute"
 	}
-	return fmt.Sprintf("aliyun slb SetLoadBalancerName --RegionId %s --LoadBalancerId %s --LoadBalancerName not-%s", region, id, id)
+	return fmt.Sprintf("aliyun %s --RegionId %s --LoadBalancerId %[3]s --LoadBalancerName not-%[3]s", call, c.Cloud.Region(), id)
 }

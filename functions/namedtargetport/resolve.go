@@ -69,9 +69,9 @@ func (m meaning) ask(c *remedy.Case, p corev1.ServicePort) say.Text {
 	case len(m.by) == 0 && len(m.unknown) == 0:
 		return say.F("Make Pods of the Service ready, or set the number that they listen on: %s.", patch)
 	case len(m.by) == 0:
-		return say.F("Name a container port of the Pods %s, or set the number that they listen on: %s.", name, patch)
+		return say.F("Give the Pods a container port named %s, or set the number that they listen on: %s.", name, patch)
 	case len(m.by) == 1:
-		return say.F("Name the container port %s on the Pods that lack it, or set the number that all Pods listen on: %s.", name, patch)
+		return say.F("Give the Pods that lack it a container port named %s, or set the number that all Pods listen on: %s.", name, patch)
 	}
 	return say.F("Make all Pods listen on one number, then set it: %s. Traffic reaches only the Pods that listen on that number.", patch).
 		And("Or upgrade the controller, which then uses the number of each Pod.")

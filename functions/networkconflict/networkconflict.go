@@ -62,7 +62,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	ask := n.ask(c, reusable)
 	if !seen {
 		ask = say.F("Check the controller's log for what it added to which group: %s.", c.LogQuery()).
-			And("If the load balancer is the wrong one, change it as follows.").Then(ask)
+			And("If the Service uses the wrong load balancer, change it as follows.").Then(ask)
 	}
 	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask, Seen: seen}, nil
 }
@@ -167,8 +167,8 @@ func (n *network) ask(c *remedy.Case, reusable []ccm.Instance) say.Text {
 			ask = ask.And("The controller then creates another one.")
 		}
 	case ccm.Synced(c.Service):
-		ask = say.F("Delete and recreate the Service: it is bound to the address %s and never moves. Its address changes.", address).
-			And("Let the annotation %s name a load balancer in the cluster's VPC, or remove it to have the controller create one.",
+		ask = say.F("The Service is bound to the address %s and never moves. Delete and recreate it, which changes its address.", address).
+			And("Name a load balancer in the cluster's VPC in the annotation %s, or leave it out to have the controller create one.",
 				ccm.AnnotationKey(c.Service, "id")).Then(free)
 	default:
 		ask = say.F("Reuse a load balancer in the cluster's VPC: %s.", ccm.SetCommand(c.Service, "id", "ID")).Then(free).

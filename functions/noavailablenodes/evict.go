@@ -1,7 +1,6 @@
 package noavailablenodes
 
 import (
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,80 +11,74 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// evict turns a plan that asks into one that moves a Pod off its master, if nothing
-// else keeps the Service down and the Pod is sure to end up on a node that serves: its
-// owner recreates it, and no excluded node would take it.
+// evict turns a plan that asks into one that moves a Pod off its master, if only the master keeps the
+// Service down and the Pod surely gets to a node that serves: its owner recreates it, and no excluded
+// node would take it.
 func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
-	var hurdles []string
+	var hurdles []say.Text
 	for _, e := range ready {
 		i := slices.IndexFunc(s.pods, func(p corev1.Pod) bool { return p.Name == e.Pod && p.Spec.NodeName == e.Node })
-		if i < 0 {
+		n := s.node(e.Node)
+		if i < 0 || n == nil {
 			continue
 		}
-		pod := &s.pods[i]
-		if why, _ := ccm.ExclusionOf(s.node(e.Node), s.c.Service); why != ccm.Master {
+		if why, _ := ccm.ExclusionOf(n, s.c.Service); why != ccm.Master {
 			continue
 		}
+		pod, by := &s.pods[i], owner(&s.pods[i])
 		to, hurdle := s.way(pod)
-		if hurdle != "" {
-			hurdles = append(hurdles, pod.Name+" "+hurdle)
+		if len(hurdle) > 0 {
+			hurdles = append(hurdles, hurdle)
 			continue
 		}
-		if on := s.onTheirWay(pod); len(on) > 0 {
-			return s.wait(fmt.Sprintf("%s %s has Pods that are on their way, and one is moved at a time: %s.", owner(pod).Kind, owner(pod).Name, ccm.Clauses(on, 5)),
-				"Look where these Pods run, and why they are not ready.")
+		if moving := s.moving(by); len(moving) > 0 {
+			return s.wait(say.F("%s %s has Pods that are starting or terminating, and only one Pod is moved at a time: %s.", by.Kind, by.Name, say.Clauses(moving, 5)),
+				say.F("Check where these Pods run and why they are not ready."))
 		}
-		key := "evict." + s.c.Cluster + "." + pod.Namespace + "." + owner(pod).Name
+		key := "evict." + s.c.Cluster + "." + pod.Namespace + "." + by.Name
 		if s.c.Full(key) {
-			return s.wait(fmt.Sprintf("A Pod of %s was evicted less than 10 minutes ago: one after the other.", owner(pod).Name), "Look where the new Pod runs, and whether it is ready.")
+			return s.wait(say.F("A Pod of %s was evicted less than 10 minutes ago, and only one Pod is moved at a time.", by.Name),
+				say.F("Check where the new Pod runs and whether it is ready."))
 		}
 		plan.Ask = nil
-		plan.Finding = plan.Finding.And("%s %s makes the Pod %s anew, and %s takes it then: no master does.", owner(pod).Kind, owner(pod).Name, pod.Name, remedy.List(to, 3))
-		plan.Note = say.F("The Pod ends, and what it does with it. Disruption budgets are heeded. Whether its volumes can follow is not looked at.")
+		plan.Finding = plan.Finding.And("%s %s recreates the Pod %s if it is evicted. No master takes it then, but these nodes do: %s.",
+			by.Kind, by.Name, pod.Name, say.List(to, 3))
+		plan.Note = say.F("The Pod stops, and so does what it is doing. Disruption budgets are respected.").
+			And("It is not checked whether the volumes of the Pod can move with it.")
 		plan.Steps = []remedy.Step{step.Evict{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Node: e.Node}}
 		plan.Claims = []remedy.Claim{{Key: key, Of: 1}}
 		return plan
 	}
 	if len(hurdles) > 0 {
-		plan.Finding = plan.Finding.And("To evict the Pods would not help: %s.", ccm.Clauses(hurdles, 5))
+		plan.Finding = plan.Finding.And("Evicting the Pods would not help: %s.", say.Clauses(hurdles, 5))
 	}
 	return plan
 }
 
-// onTheirWay names the Pods of the same owner that are not ready or about to end: a
-// Pod that was just evicted, or its replacement.
-func (s *state) onTheirWay(pod *corev1.Pod) []string {
-	var out []string
+// moving says which Pods of the owner are not ready or terminating: one that was evicted a moment
+// ago, or its successor.
+func (s *state) moving(by controller) []say.Text {
+	var out []say.Text
 	for i := range s.pods {
 		p := &s.pods[i]
-		if owner(p) != owner(pod) || p.DeletionTimestamp == nil && met(p, corev1.PodReady) {
-			continue
+		if owner(p) == by && (p.DeletionTimestamp != nil || !met(p, corev1.PodReady)) {
+			reason, _ := why(p)
+			out = append(out, reason)
 		}
-		text, _ := why(p)
-		out = append(out, p.Name+" "+text)
 	}
 	return out
 }
 
-func (s *state) node(name string) *corev1.Node {
-	i := slices.IndexFunc(s.nodes, func(n corev1.Node) bool { return n.Name == name })
-	if i < 0 {
-		return &corev1.Node{}
-	}
-	return &s.nodes[i]
-}
-
-// way returns the nodes that serve and would take the Pod; or what prevents the move,
-// as text that follows the Pod's name.
-func (s *state) way(pod *corev1.Pod) (to []string, hurdle string) {
+// way returns the nodes that serve and would take the Pod, or, as a clause, why it cannot be moved.
+func (s *state) way(pod *corev1.Pod) (to []string, hurdle say.Text) {
 	by := owner(pod)
 	switch {
 	case pod.DeletionTimestamp != nil:
-		return nil, "is about to end already"
+		return nil, say.F("%s is already terminating", pod.Name)
 	case by.Kind != "ReplicaSet" && by.Kind != "StatefulSet":
-		return nil, fmt.Sprintf("has no ReplicaSet or StatefulSet that would make it anew%s", reason(by.Kind, by.Name))
-	case judgeless(pod):
-		return nil, "has rules about other Pods, whose outcome can't be foretold"
+		return nil, say.F("%s has no ReplicaSet or StatefulSet that would recreate it%s", pod.Name, brackets(by.Kind, by.Name))
+	case dependent(pod):
+		return nil, say.F("%s has rules about other Pods, whose outcome cannot be predicted", pod.Name)
 	}
 	for i := range s.nodes {
 		n := &s.nodes[i]
@@ -94,28 +87,31 @@ func (s *state) way(pod *corev1.Pod) (to []string, hurdle string) {
 		}
 		why, text := ccm.ExclusionOf(n, s.c.Service)
 		if why != ccm.Serves && why != ccm.Virtual {
-			return nil, fmt.Sprintf("could come to %s, which %s", n.Name, text)
+			return nil, say.F("%s could be scheduled on %s, which %s", pod.Name, n.Name, text)
 		}
 		to = append(to, n.Name)
 	}
 	if len(to) == 0 {
-		return nil, "fits no node that serves, by its node selector, its affinity and the taints of the nodes"
+		return nil, say.F("%s fits no node that serves, according to its node selector, its affinity and the taints of the nodes", pod.Name)
 	}
-	return to, ""
+	return to, nil
 }
 
-// owner returns the controller that recreates the Pod.
-func owner(pod *corev1.Pod) struct{ Kind, Name string } {
+// A controller is what recreates a Pod.
+type controller struct{ Kind, Name string }
+
+// owner returns the controller of the Pod; empty if it has none.
+func owner(pod *corev1.Pod) controller {
 	for _, o := range pod.OwnerReferences {
 		if o.Controller != nil && *o.Controller {
-			return struct{ Kind, Name string }{o.Kind, o.Name}
+			return controller{o.Kind, o.Name}
 		}
 	}
-	return struct{ Kind, Name string }{}
+	return controller{}
 }
 
-// judgeless reports whether other Pods decide where the Pod may run.
-func judgeless(pod *corev1.Pod) bool {
+// dependent reports whether the nodes for the Pod depend on where other Pods run.
+func dependent(pod *corev1.Pod) bool {
 	if a := pod.Spec.Affinity; a != nil {
 		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
 			a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// fits reports whether the scheduler could put the Pod on the node, as far as its
-// node selector, its node affinity and the node's taints tell.
+// fits reports whether the scheduler could put the Pod on the node, judging only by the Pod's node
+// selector and node affinity and by the node's taints.
 func fits(pod *corev1.Pod, n *corev1.Node) bool {
 	if n.Spec.Unschedulable {
 		return false
@@ -19,7 +19,7 @@ func fits(pod *corev1.Pod, n *corev1.Node) bool {
 		}
 	}
 	for _, t := range n.Spec.Taints {
-		// These two follow the condition Ready, and go soon where it is true.
+		// These two follow the condition Ready: if it is true, they disappear soon.
 		late := (t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable) && ready(n)
 		if t.Effect == corev1.TaintEffectPreferNoSchedule || late {
 			continue
@@ -56,8 +56,7 @@ func tolerates(tol corev1.Toleration, t corev1.Taint) bool {
 	return false
 }
 
-// matches reports whether a node has all that a term asks for. An empty term
-// matches none.
+// matches reports whether a node has everything that a term asks for. An empty term matches no node.
 func matches(t corev1.NodeSelectorTerm, n *corev1.Node) bool {
 	if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
 		return false

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Where the scheduler could put a Pod.
+// TestFits checks where the scheduler could put a Pod.
 func TestFits(t *testing.T) {
 	t.Parallel()
 	master := corev1.Taint{Key: "node-role.kubernetes.io/master", Value: "x", Effect: corev1.TaintEffectNoSchedule}
@@ -19,14 +19,16 @@ func TestFits(t *testing.T) {
 	}
 	affine := func(terms ...corev1.NodeSelectorTerm) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+			required := &corev1.NodeSelector{NodeSelectorTerms: terms}
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
 		}
 	}
 	term := func(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
 		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}
 	}
-	named := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"node-1"}}}}
-	other := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.uid", Operator: corev1.NodeSelectorOpIn, Values: []string{"node-1"}}}}
+	field := func(key string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-1"}}}}
+	}
 	for _, tt := range []struct {
 		name string
 		pod  func(*corev1.Pod)
@@ -41,7 +43,7 @@ func TestFits(t *testing.T) {
 		{"a taint", nil, tainted(master), false},
 		{"a taint that prefers", nil, tainted(corev1.Taint{Key: "a", Effect: corev1.TaintEffectPreferNoSchedule}), true},
 		{"a taint that evicts", nil, tainted(corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoExecute}), false},
-		{"a taint that goes soon", nil, tainted(corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}), true},
+		{"a taint that disappears soon", nil, tainted(corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}), true},
 		{"a taint that stays", nil, func(n *corev1.Node) {
 			n.Status.Conditions = nil
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
@@ -49,10 +51,12 @@ func TestFits(t *testing.T) {
 		{"tolerated", tolerant(corev1.Toleration{Key: master.Key, Operator: corev1.TolerationOpExists}), tainted(master), true},
 		{"tolerated by value", tolerant(corev1.Toleration{Key: master.Key, Value: "x"}), tainted(master), true},
 		{"tolerated with another value", tolerant(corev1.Toleration{Key: master.Key, Value: "y", Operator: corev1.TolerationOpEqual}), tainted(master), false},
-		{"tolerated with another effect", tolerant(corev1.Toleration{Key: master.Key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}), tainted(master), false},
+		{"tolerated with another effect", tolerant(corev1.Toleration{
+			Key: master.Key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+		}), tainted(master), false},
 		{"all is tolerated", tolerant(corev1.Toleration{Operator: corev1.TolerationOpExists}), tainted(master), true},
 		{"no key and a value", tolerant(corev1.Toleration{Value: "x"}), tainted(master), false},
-		{"an operator of later", tolerant(corev1.Toleration{Key: master.Key, Operator: "Gt", Value: "1"}), tainted(master), false},
+		{"a newer operator", tolerant(corev1.Toleration{Key: master.Key, Operator: "Gt", Value: "1"}), tainted(master), false},
 		{"in", affine(term("disk", corev1.NodeSelectorOpIn, "hdd", "ssd")), nil, true},
 		{"not in", affine(term("disk", corev1.NodeSelectorOpNotIn, "ssd")), nil, false},
 		{"not in, and not there", affine(term("gpu", corev1.NodeSelectorOpNotIn, "a")), nil, true},
@@ -65,8 +69,8 @@ func TestFits(t *testing.T) {
 		{"an unknown operator", affine(term("cores", "About", "8")), nil, false},
 		{"one of two terms", affine(term("gpu", corev1.NodeSelectorOpExists), term("disk", corev1.NodeSelectorOpExists)), nil, true},
 		{"an empty term", affine(corev1.NodeSelectorTerm{}), nil, false},
-		{"by name", affine(named), nil, true},
-		{"by another field", affine(other), nil, false},
+		{"by name", affine(field("metadata.name")), nil, true},
+		{"by another field", affine(field("metadata.uid")), nil, false},
 		{"affinity to nothing", func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{} }, nil, true},
 	} {
 		pod := &corev1.Pod{}

@@ -6,19 +6,18 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
 //go:embed doc.md
 var doc string
 
-// Remedy finds out why no backend is attached, and moves a Pod off a master if
-// nothing else helps.
+// Remedy finds out why no backend is attached. It moves a Pod off a master if only that helps.
 var Remedy = &remedy.Remedy{
 	Class: "no-available-nodes",
 	Doc:   doc,
@@ -49,7 +48,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if s.nodes, err = c.Kube.Nodes(ctx); err != nil {
 		return remedy.Plan{}, err
 	}
-	if s.ends, err = c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name); err != nil {
+	if s.endpoints, err = c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name); err != nil {
 		return remedy.Plan{}, err
 	}
 	if s.pods, err = c.Kube.Pods(ctx, c.Service.Namespace, nil); err != nil {
@@ -76,27 +75,26 @@ func empty(groups []ccm.Group) []ccm.Group {
 	return slices.DeleteFunc(slices.Clone(groups), func(g ccm.Group) bool { return g.Servers > 0 })
 }
 
-// opening says which ports have no backend, and where.
-func opening(c *remedy.Case, groups []ccm.Group, lb string) string {
-	var parts []string
-	for _, g := range empty(groups) {
-		part := fmt.Sprintf("port %d, for which there is no group", g.Port.Port)
-		if g.ID != "" {
-			part = fmt.Sprintf("port %d, whose group %s is empty", g.Port.Port, g.ID)
-		}
-		parts = append(parts, part)
-	}
-	where := ""
+// opening says which ports have no backend.
+func opening(c *remedy.Case, groups []ccm.Group, lb string) say.Text {
+	var text say.Text
 	if lb != "" {
-		where = " on the load balancer " + lb
+		text = say.F("The Service has the load balancer %s.", lb)
 	} else if !ccm.NLB(c.Service) {
-		where = " and no load balancer of the Service was found"
+		text = say.F("No load balancer of the Service was found.")
 	}
-	return fmt.Sprintf("No backend is attached%s: %s.", where, strings.Join(parts, "; "))
+	for _, g := range empty(groups) {
+		if g.ID == "" {
+			text = text.And("No backend is attached to port %d, which has no group.", g.Port.Port)
+		} else {
+			text = text.And("No backend is attached to port %d: its group %s is empty.", g.Port.Port, g.ID)
+		}
+	}
+	return text
 }
 
-// holds reports whether a port of the Service has no backend. The controller reports
-// this in a sync that succeeds, so that its other marks don't tell.
+// holds reports whether a port of the Service has no backend. The controller reports that in a sync
+// that succeeds, and therefore nothing that it leaves on the Service shows it.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {

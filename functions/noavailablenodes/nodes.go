@@ -1,60 +1,101 @@
 package noavailablenodes
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// out holds nodes by the reason for their exclusion.
-type out struct {
-	of    map[ccm.Exclusion][]string // names
-	texts []string                   // one clause for each that is left out
-	label map[string]string          // that excludes a node, by the node's name
+// excluded are nodes by the reason for which the controller excludes them.
+type excluded struct {
+	of      map[ccm.Exclusion][]string // names
+	reasons []say.Text                 // one clause for each excluded node
+	label   map[string]string          // that excludes a node, by the node's name
 }
 
-func (s *state) leftOut(nodes []corev1.Node) out {
-	o := out{of: map[ccm.Exclusion][]string{}, label: map[string]string{}}
+func (s *state) excluded(nodes []corev1.Node) excluded {
+	x := excluded{of: map[ccm.Exclusion][]string{}, label: map[string]string{}}
 	for i := range nodes {
 		n := &nodes[i]
 		why, text := ccm.ExclusionOf(n, s.c.Service)
-		o.of[why] = append(o.of[why], n.Name)
+		x.of[why] = append(x.of[why], n.Name)
 		if why == ccm.Serves {
 			continue
 		}
-		o.texts = append(o.texts, n.Name+" "+text)
-		o.label[n.Name] = strings.TrimPrefix(text, "has the label ")
+		x.reasons = append(x.reasons, say.F("%s %s", n.Name, text))
+		x.label[n.Name] = strings.TrimPrefix(text, "has the label ")
 	}
-	return o
+	return x
 }
 
-// sentence names up to five nodes and why each is excluded.
-func (o out) sentence() string { return ccm.Clauses(o.texts, 5) }
+// passes reports whether a node may come back without a person.
+func (x excluded) passes() bool { return len(x.of[ccm.NotReady])+len(x.of[ccm.Going]) > 0 }
 
-// passes reports whether an exclusion may be temporary.
-func (o out) passes() bool { return len(o.of[ccm.NotReady])+len(o.of[ccm.Going]) > 0 }
+// remedies says what a person can do about each kind of exclusion.
+func (x excluded) remedies(svc *corev1.Service) say.Text {
+	var text say.Text
+	if list := x.of[ccm.NotReady]; len(list) > 0 {
+		text = text.And("Not ready: %s. Find out why: kubectl describe node %s.", say.List(list, 5), list[0])
+	}
+	if list := x.of[ccm.Going]; len(list) > 0 {
+		text = text.And("Wait until the autoscaler has deleted %s and the Pods run elsewhere, or stop the autoscaler.", say.List(list, 5))
+	}
+	if list := x.of[ccm.Cordoned]; len(list) > 0 {
+		text = text.And("Let nodes accept Pods again: kubectl uncordon %s. Or keep cordoned nodes as backends: %s.",
+			list[0], ccm.RemoveCommand(svc, "remove-unscheduled-backend"))
+	}
+	if list := x.of[ccm.Excluded]; len(list) > 0 {
+		text = text.And("To let %s serve load balancers, remove the label: kubectl label node %s %s-.", say.List(list, 5), list[0], x.label[list[0]])
+	}
+	if len(x.of[ccm.Unlabel]) > 0 {
+		text = text.Then(relabel(svc))
+	}
+	if list := x.of[ccm.Master]; len(list) > 0 {
+		text = text.And("Masters such as %s never serve load balancers: run the Pods on workers, or add workers.", say.List(list, 5))
+	}
+	if list := x.of[ccm.Virtual]; len(list) > 0 {
+		text = text.And("On virtual nodes such as %s, only Pods serve: run some Pods of the Service there, or add nodes that are servers.", say.List(list, 5))
+	}
+	return text
+}
 
-// remedies says what a person can do about each exclusion, in sentences.
-func (o out) remedies(svc *corev1.Service) string {
-	var parts []string
-	say := func(why ccm.Exclusion, format string, args ...any) {
-		if list := o.of[why]; len(list) > 0 {
-			parts = append(parts, fmt.Sprintf(format, append([]any{remedy.List(list, 5), list[0]}, args...)...))
+// relabel says how nodes can serve a Service that asks for labels.
+func relabel(svc *corev1.Service) say.Text {
+	return say.F("Label the nodes that should serve the Service. Or ask for labels that nodes have: %s. Or ask for no labels: %s.",
+		ccm.SetCommand(svc, "backend-label", "KEY=VALUE"), ccm.RemoveCommand(svc, "backend-label"))
+}
+
+// labels compares up to 5 labels of the annotation backend-label with those of the nodes.
+func (s *state) labels() say.Text {
+	wanted, _ := ccm.Annotation(s.c.Service, "backend-label")
+	var text say.Text
+	for i, pair := range strings.Split(wanted, ",") {
+		if i == 5 {
+			break
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return say.F("The annotation is %s, but its form must be KEY=VALUE,KEY=VALUE.", ccm.Quote(wanted))
+		}
+		var others []string
+		with := 0
+		for _, n := range s.nodes {
+			have, there := n.Labels[key]
+			switch {
+			case there && have == value:
+				with++
+			case there && !slices.Contains(others, ccm.Quote(have)):
+				others = append(others, ccm.Quote(have))
+			}
+		}
+		text = text.And("The label %s is on %s.", ccm.Quote(pair), say.Count(with, "node"))
+		if len(others) > 0 {
+			text = text.And("Other nodes have the values %s.", say.List(others, 5))
 		}
 	}
-	say(ccm.NotReady, "Look why %[1]s is not ready: kubectl describe node %[2]s.")
-	say(ccm.Going, "Wait until the autoscaler has deleted %[1]s and the Pods run elsewhere, or stop it.")
-	say(ccm.Cordoned, "Let nodes take Pods again, kubectl uncordon %[2]s, or keep cordoned nodes as backends: %[3]s.", ccm.RemoveCommand(svc, "remove-unscheduled-backend"))
-	if list := o.of[ccm.Excluded]; len(list) > 0 {
-		parts = append(parts, fmt.Sprintf("If %s is to serve load balancers, take its label off: kubectl label node %s %s-.", remedy.List(list, 5), list[0], o.label[list[0]]))
-	}
-	say(ccm.Unlabel, "Label the nodes that are to serve, or ask for labels that they have, %[3]s, or for none: %[4]s.",
-		ccm.SetCommand(svc, "backend-label", "KEY=VALUE"), ccm.RemoveCommand(svc, "backend-label"))
-	say(ccm.Master, "Masters such as %[1]s never serve: let the Pods run on workers, or add some.")
-	say(ccm.Virtual, "On virtual nodes such as %[1]s only Pods serve: run some of the Service there, or add nodes that are servers.")
-	return strings.Join(parts, " ")
+	return text
 }

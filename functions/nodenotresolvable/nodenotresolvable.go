@@ -93,9 +93,10 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		Ask:     say.F("Check which node or server the controller's log names, and compare the node's spec.providerID with the ECS console: %s.", c.LogQuery()),
 	}
 	if len(nodes) == 0 {
-		plan.Finding = plan.Finding.And("No node is eligible now.")
+		plan.Finding = plan.Finding.And("No node is eligible as a backend now.")
 	} else {
-		plan.Finding = plan.Finding.And("Every eligible node (%d of %d) now has a server in the VPC %s in %s.", len(nodes), len(all), found.vpc, found.region)
+		plan.Finding = plan.Finding.And("Every node that is eligible as a backend (%d of %d) now has a server in the VPC %s in %s.",
+			len(nodes), len(all), found.vpc, found.region)
 	}
 	return plan, nil
 }
@@ -187,7 +188,7 @@ func (f *faults) ask(svc *corev1.Service) (ask say.Text) {
 	named := func(list []string) say.Text { return say.List(list, 5) }
 	words := func(list []string) string { return strings.Join(list[:min(len(list), 5)], " ") } // for a command
 	if len(f.unset) > 0 {
-		ask = ask.And(`Name the server of %[1]s: kubectl patch node %[1]s -p '{"spec":{"providerID":"REGION.INSTANCE"}}'.`, f.unset[0])
+		ask = ask.And(`Set the providerID of the node %[1]s: kubectl patch node %[1]s -p '{"spec":{"providerID":"REGION.INSTANCE"}}'.`, f.unset[0])
 	}
 	if list := f.wrong; len(list) > 0 {
 		ask = ask.And("A providerID cannot be changed. Delete each node that belongs to this region and VPC (%s): kubectl delete node %s.", named(list), words(list)).

@@ -18,8 +18,7 @@ const (
 	networkListeners = "nlb_quota_loadbalancer_listeners_num"
 )
 
-// A hint is what a message says about a limit: where to look, and nothing that is
-// ever written.
+// A hint is what a message says about a limit. It tells where to look, and is never written.
 type hint struct {
 	product string // of the quota center
 	name    string // of the limit; empty: the message names none
@@ -28,7 +27,7 @@ type hint struct {
 // named finds the limit that an NLB's message names: "The quota of X is exceeded, usage 50/50".
 var named = regexp.MustCompile(`(?i)the quota of ([A-Za-z0-9_.-]{1,80}) is exceeded`)
 
-// hints maps messages that do not name their limit to its names for CLBs and NLBs.
+// hints are what messages say about limits without naming them, and their names for CLBs and NLBs.
 var hints = []struct{ text, clb, nlb string }{
 	{"maximum number of listeners is exceeded", listeners, networkListeners},
 	{"code: listenernumberoverlimit", listeners, networkListeners},
@@ -67,8 +66,8 @@ func read(message string, nlb bool) hint {
 	return h
 }
 
-// fits reports whether a limit is the one that the message names in another form:
-// by its code, or without the product.
+// fits reports whether a limit is the one that the message names in another form: by its code, or
+// without the product.
 func (h hint) fits(q cloud.Quota) bool {
 	return h.name != "" && (strings.EqualFold(q.Code, h.name) || q.Name == h.product+"_quota_"+h.name)
 }

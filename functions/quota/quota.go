@@ -20,7 +20,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy applies for a higher limit if one is proven to be reached; otherwise it asks.
+// Remedy applies for a higher limit if one is proven to be used up, and asks otherwise.
 var Remedy = &remedy.Remedy{
 	Class: "quota",
 	Doc:   doc,
@@ -41,8 +41,7 @@ var Remedy = &remedy.Remedy{
 	StillFails: holds,
 }
 
-// calm is how long a failure must not have come back to count as over: the controller
-// has retried by then.
+// calm is how long after a failure its absence means something: the controller has retried by then.
 const calm = ccm.Retry + time.Minute
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -53,24 +52,25 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if f.limit == nil {
 		return f.unknown(c), nil
 	}
+	name, limit, need := f.limit.Name, number(f.limit.Total), number(f.use.need)
 	plan := remedy.Plan{
-		Finding: say.F("The limit %s is %s: %s.", f.limit.Name, number(f.limit.Total), f.use.says),
-		Cause:   f.limit.Name,
-		Ask:     say.Literal(f.use.ways),
+		Finding: say.F("The limit %s is %s.", name, limit).Then(f.use.says),
+		Cause:   name,
+		Ask:     f.use.ways,
 	}
 	if f.hint.name == "" {
 		plan.Finding = plan.Finding.And("The message names no limit, and this is the only one of the product %s that is used up.", f.hint.product)
 	}
-	if f.use.need <= f.limit.Total {
-		plan.Finding = plan.Finding.And("By these figures, which may lag, there is room.")
-		plan.Wait = c.PollInterval()
-		plan.Ask = say.F("Compare the figures with the quota center, and look which API was refused: %s.", c.LogQuery()).Then(plan.Ask)
-		return plan, nil
+	if f.use.need > f.limit.Total {
+		return step.Raise(ctx, c, plan, *f.limit, f.use.need, fmt.Sprintf("A Kubernetes Service needs %s of %s, and %s is the limit.", need, name, limit))
 	}
-	return step.Raise(ctx, c, plan, *f.limit, f.use.need, fmt.Sprintf("A Kubernetes Service needs %s of %s, and %s is the limit.", number(f.use.need), f.limit.Name, number(f.limit.Total)))
+	plan.Finding = plan.Finding.And("According to these figures, which may lag behind, the limit is not reached.")
+	plan.Wait = c.PollInterval()
+	plan.Ask = say.F("Compare the figures with the quota center, and check the controller's log for the API that was refused: %s.", c.LogQuery()).Then(plan.Ask)
+	return plan, nil
 }
 
-// holds reports whether the limit is reached. Free room counts only after the
+// holds reports whether the limit is used up. If it is not, that means something only once the
 // controller has retried without a failure.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	f, err := find(ctx, c)
@@ -83,14 +83,14 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 // A found is the limit that a failure is about.
 type found struct {
 	hint  hint
-	limit *cloud.Quota  // nil: it can't be told
+	limit *cloud.Quota  // nil: it could not be determined
 	use   use           // of the limit
-	full  []cloud.Quota // where it can't be told: those that are used up
-	all   int           // of how many
+	full  []cloud.Quota // if it could not be determined: the limits that are used up
+	all   int           // how many limits there are
 }
 
-// find finds out which limit the failure is about, and how much of it is used. The
-// message only says where to look.
+// find determines which limit the failure is about, and how much of it is used. The message only
+// tells where to look.
 func find(ctx context.Context, c *remedy.Case) (found, error) {
 	f := found{hint: read(c.Event.Message, ccm.NLB(c.Service))}
 	if f.hint.name != "" {
@@ -117,8 +117,8 @@ func find(ctx context.Context, c *remedy.Case) (found, error) {
 	return f, err
 }
 
-// choose takes the limit that the message names in another form, or the only one
-// that is used up where the message names none.
+// choose takes the limit that the message names in another form. If the message names none, it
+// takes the only one that is used up.
 func (f *found) choose(list []cloud.Quota, region string) {
 	for i := range list {
 		q := &list[i]
@@ -139,23 +139,25 @@ func (f *found) choose(list []cloud.Quota, region string) {
 	}
 }
 
-// unknown answers if the limit can't be determined.
+// unknown returns the plan for a limit that could not be determined.
 func (f found) unknown(c *remedy.Case) remedy.Plan {
-	said := "The message names no limit: " + c.Said() + "."
+	finding := say.F("The message names no limit: %s.", c.Said())
 	if f.hint.name != "" {
-		said = fmt.Sprintf("The message is about the limit %s, which the quota center does not have in this region.", f.hint.name)
+		finding = say.F("The message is about the limit %s, which the quota center does not have in this region.", f.hint.name)
 	}
-	used := fmt.Sprintf("By the quota center, of %s of the product %s none is used up.", ccm.Count(f.all, "limit"), f.hint.product)
 	if len(f.full) > 0 {
 		var names []string
 		for _, q := range f.full {
-			names = append(names, fmt.Sprintf("%s (%s of %s)", q.Name, number(q.Used), number(q.Total)))
+			names = append(names, fmt.Sprintf("%s (%s/%s)", q.Name, number(q.Used), number(q.Total)))
 		}
-		used = fmt.Sprintf("By the quota center these of the product %s are used up: %s.", f.hint.product, remedy.List(names, 5))
+		finding = finding.And("According to the quota center, these limits of the product %s are used up: %s.", f.hint.product, say.List(names, 5))
+	} else {
+		finding = finding.And("The quota center has %s of the product %s. None is used up.", say.Count(f.all, "limit"), f.hint.product)
 	}
 	return remedy.Plan{
-		Finding: say.F("%s %s", said, used),
+		Finding: finding,
 		Cause:   f.hint.name,
-		Ask:     say.F("Look which API was refused: %s. Then apply for more in the quota center, https://quotas.console.alibabacloud.com, or delete what nobody uses.", c.LogQuery()),
+		Ask: say.F("Check the controller's log for the API that was refused: %s.", c.LogQuery()).
+			And("Then apply for more in the quota center, https://quotas.console.alibabacloud.com, or delete what nobody uses."),
 	}
 }

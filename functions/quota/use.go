@@ -9,25 +9,27 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A use is how much of a limit is used.
 type use struct {
-	need float64 // that the limit must be at least
-	says string  // the figures, as a clause
-	ways string  // what else helps, as sentences
+	need float64  // the least that the limit must be
+	says say.Text // the figures
+	ways say.Text // what else helps
 }
 
 // others are what else helps with limits that only the quota center counts.
-var others = map[string]string{
-	"slb_quota_certs_num":                  "Delete certificates that no listener uses, or let several Services use one by the annotation cert-id.",
-	"slb_quota_acls_num":                   "Delete access control lists that no listener uses, or let several Services use one by the annotation acl-id.",
-	"slb_quota_backendserver_attached_num": "Let several Services share a load balancer by the annotation id, or let each use some nodes alone by the annotation backend-label.",
-	"vpc_quota_route_entrys_num":           "Delete routes that nobody uses. With Flannel each node needs one: a cluster with Terway needs none.",
+var others = map[string]say.Text{
+	"slb_quota_certs_num": say.F("Delete certificates that no listener uses, or share one between several Services with the annotation cert-id."),
+	"slb_quota_acls_num":  say.F("Delete access control lists that no listener uses, or share one between several Services with the annotation acl-id."),
+	"slb_quota_backendserver_attached_num": say.F("Share a load balancer between several Services with the annotation id.").
+		And("Or limit each Service to some of the nodes with the annotation backend-label."),
+	"vpc_quota_route_entrys_num": say.F("Delete routes that nobody uses. With Flannel, each node needs a route. With Terway, none does."),
 }
 
-// count counts how much of a limit is used. What can be listed is counted here: of
-// a limit that is for each load balancer the quota center shows nothing as used.
+// count counts how much of a limit is used. It counts what can be listed: for a limit of each load
+// balancer, the quota center shows nothing as used.
 func count(ctx context.Context, c *remedy.Case, limit cloud.Quota) (use, error) {
 	var tags []map[string]string
 	switch limit.Name {
@@ -39,7 +41,7 @@ func count(ctx context.Context, c *remedy.Case, limit cloud.Quota) (use, error) 
 		for _, lb := range all {
 			tags = append(tags, lb.Tags)
 		}
-		return oneMore(c, "CLB", tags, limit), nil
+		return oneMore(c, tags, limit), nil
 	case networkBalancers:
 		all, err := c.Cloud.NLB.Find(ctx, cloud.NLBFilter{})
 		if err != nil {
@@ -48,23 +50,23 @@ func count(ctx context.Context, c *remedy.Case, limit cloud.Quota) (use, error) 
 		for _, lb := range all {
 			tags = append(tags, lb.Tags)
 		}
-		return oneMore(c, "NLB", tags, limit), nil
+		return oneMore(c, tags, limit), nil
 	case listeners, networkListeners:
 		return ports(ctx, c)
 	}
 	u := use{
 		need: limit.Used + 1,
-		says: fmt.Sprintf("the quota center counts %s as used", number(limit.Used)),
-		ways: "Delete what nobody uses of it.",
+		says: say.F("The quota center counts %s as used.", number(limit.Used)),
+		ways: others[limit.Name],
 	}
-	if ways, ok := others[limit.Name]; ok {
-		u.ways = ways
+	if len(u.ways) == 0 {
+		u.ways = say.F("Delete what nobody uses.")
 	}
 	return u, nil
 }
 
 // oneMore counts load balancers, of which the Service needs one more.
-func oneMore(c *remedy.Case, kind string, tags []map[string]string, limit cloud.Quota) use {
+func oneMore(c *remedy.Case, tags []map[string]string, limit cloud.Quota) use {
 	here, elsewhere := 0, 0
 	for _, t := range tags {
 		switch t[ccm.ClusterTag] {
@@ -76,26 +78,30 @@ func oneMore(c *remedy.Case, kind string, tags []map[string]string, limit cloud.
 		}
 	}
 	used := max(len(tags), int(limit.Used))
+	has := say.Count(used, "CLB")
+	if limit.Name == networkBalancers {
+		has = say.Count(used, "NLB")
+	}
 	return use{
 		need: float64(used) + 1,
-		says: fmt.Sprintf("the account has %s in %s, of which controllers made %d for this cluster and %d for others", ccm.Count(used, kind), c.Cloud.Region(), here, elsewhere),
-		ways: fmt.Sprintf("Delete load balancers that nobody uses, or let the Service use one that exists, on which its ports are free: %s.", ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID")),
+		says: say.F("The account has %s in %s. Controllers created %d for this cluster and %d for others.", has, c.Cloud.Region(), here, elsewhere),
+		ways: say.F("Delete load balancers that nobody uses.").
+			And("Or let the Service use an existing one on which its ports are free: %s.", ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID")),
 	}
 }
 
-// ports counts the listeners of the Service's load balancer, and those that it is
-// to have.
+// ports counts the listeners of the Service's load balancer, and those that it still needs.
 func ports(ctx context.Context, c *remedy.Case) (use, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {
 		return use{}, err
 	}
-	const split = "Split the Service into several with fewer ports each"
+	ways := say.F("Split the Service into several with fewer ports each.")
 	if lb == nil {
 		n := len(c.Service.Spec.Ports)
-		return use{need: float64(n), says: fmt.Sprintf("the Service has %s, and its load balancer was not found", ccm.Count(n, "port")), ways: split + "."}, nil
+		return use{need: float64(n), says: say.F("The Service has %s. Its load balancer was not found.", say.Count(n, "port")), ways: ways}, nil
 	}
-	whose := map[string]string{} // what describes a listener, by protocol and port
+	whose := map[string]string{} // descriptions of the listeners, by protocol and port
 	taken := map[int]bool{}
 	add := func(protocol string, port int, description string) {
 		whose[fmt.Sprint(protocol, port)] = description
@@ -118,14 +124,14 @@ func ports(ctx context.Context, c *remedy.Case) (use, error) {
 			add(l.Protocol, l.Port, l.Description)
 		}
 	}
-	lacks, by := 0, map[string]int{}
+	lacks, by := 0, map[string]int{} // by Service; empty: by hand
 	for _, p := range c.Service.Spec.Ports {
 		if !taken[int(p.Port)] {
 			lacks++
 		}
 	}
 	for _, description := range whose {
-		name := "people"
+		name := ""
 		if t, ok := ccm.ParseTrace(description); ok {
 			name = t.String()
 		}
@@ -133,18 +139,23 @@ func ports(ctx context.Context, c *remedy.Case) (use, error) {
 	}
 	u := use{
 		need: float64(len(whose) + lacks),
-		says: fmt.Sprintf("the load balancer %s has %s, and the Service needs %d more", lb.ID, ccm.Count(len(whose), "listener"), lacks),
-		ways: split + ", or delete listeners that nobody uses.",
+		says: say.F("The load balancer %s has %s, and the Service needs %d more.", lb.ID, say.Count(len(whose), "listener"), lacks),
+		ways: ways.And("Or delete listeners that nobody uses."),
 	}
-	var parts []string
+	var parts []say.Text
 	for _, name := range slices.Sorted(maps.Keys(by)) {
-		parts = append(parts, fmt.Sprintf("%s (%d)", name, by[name]))
+		if name == "" {
+			parts = append(parts, say.F("%d by hand", by[name]))
+		} else {
+			parts = append(parts, say.F("%d for %s", by[name], name))
+		}
 	}
 	if len(parts) > 0 {
-		u.says += "; they are of " + remedy.List(parts, 5)
+		u.says = u.says.And("The listeners were created: %s.", say.Clauses(parts, 5))
 	}
 	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
-		u.ways += fmt.Sprintf(" Or give the Service a load balancer of its own: delete it and create it again without the annotation %sid; its address changes, and the load balancer costs.", ccm.Prefix)
+		u.ways = u.ways.And("Or give the Service its own load balancer: delete it and recreate it without the annotation %sid.", ccm.Prefix).
+			And("Its address changes, and the load balancer costs money.")
 	}
 	return u, nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzAllow adds a statement to anything that may be a policy. What comes out has all
-// that was there, in its order, and one statement more.
+// FuzzAllow adds a statement to anything that may be a policy. The result has all that was there, in
+// the same order, and one more statement.
 func FuzzAllow(f *testing.F) {
 	for _, s := range []string{
 		`{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`, `{"Statement":[]}`, `{"Statement":{}}`, `null`, `[]`, `{"Statement":null,"statement":[1]}`,

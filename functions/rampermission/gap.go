@@ -17,13 +17,12 @@ type gap struct {
 	ccm.Gap
 	role    string
 	needed  int          // how many actions the controller needs here
-	told    string       // an action that an Event alone names, which the role lacks; empty: none
+	told    string       // an action that an Event alone names and the role lacks; empty: none
 	policy  cloud.Policy // the policy to extend; without a name there is none
-	changed time.Time    // when that was last changed; zero: unknown
+	changed time.Time    // when the policy was last changed; zero: unknown
 }
 
-// find reads the role's policies and compares them with what this release of the
-// controller needs.
+// find compares the role's policies with what this release of the controller needs.
 func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, v ccm.Version) (gap, error) {
 	var g gap
 	role, err := c.MasterRole(ctx)
@@ -56,8 +55,8 @@ func find(ctx context.Context, c *remedy.Case, cluster cloud.Cluster, v ccm.Vers
 	return g, nil
 }
 
-// oldest returns the version that makes room for a new one: the oldest that is
-// not the default, which undo needs. Empty if there is room.
+// oldest returns the version to delete for a new one: the oldest, but not the default, which undo
+// needs. It is empty if there is room.
 func oldest(versions []cloud.PolicyVersion) string {
 	if len(versions) < maxVersions {
 		return ""

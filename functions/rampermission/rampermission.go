@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -46,7 +44,7 @@ var Remedy = &remedy.Remedy{
 
 // Limits of RAM.
 const (
-	maxDocument = 6144 // bytes of a custom policy's document
+	maxDocument = 6144 // bytes of the document of a custom policy
 	maxVersions = 5
 )
 
@@ -56,97 +54,108 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	case err != nil || len(plan.Ask) != 0:
 		return plan, err
 	case len(g.Missing) == 0:
-		return nothingMissing(ctx, c, g, v)
+		return nothingMissing(c, g, v), nil
 	}
-	if plan, err = extend(ctx, c, g, v); err != nil || len(plan.Steps) == 0 {
-		return plan, err
+	plan, err = extend(ctx, c, g, v)
+	if len(plan.Steps) > 0 {
+		plan.Steps = append(plan.Steps, step.Touch{After: c.Policy.RAMSettle()})
 	}
-	plan.Steps = append(plan.Steps, step.Touch{After: c.Policy.RAMSettle()})
-	return withDrift(ctx, c, plan)
+	return plan, err
 }
 
-// compare returns what the role lacks for a release of the controller, which is the
-// one that runs if none is named. Where the two can't be compared the plan asks.
+// compare returns what the role lacks for a release of the controller: for the one that runs if
+// none is named. If the two cannot be compared, the plan asks.
 func compare(ctx context.Context, c *remedy.Case, v ccm.Version) (gap, ccm.Version, remedy.Plan, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
 		return gap{}, v, remedy.Plan{}, fmt.Errorf("describe the cluster: %w", err)
 	}
-	ask := func(finding, what string) (gap, ccm.Version, remedy.Plan, error) {
-		return gap{}, v, remedy.Plan{Finding: say.Literal(finding), Cause: cluster.ID, Ask: say.Literal(what)}, nil
+	ask := func(finding, what say.Text) (gap, ccm.Version, remedy.Plan, error) {
+		return gap{}, v, remedy.Plan{Finding: finding, Cause: cluster.ID, Ask: what}, nil
 	}
 	if cluster.Managed() {
-		return ask(fmt.Sprintf("The controller of the managed cluster %s lacks a RAM permission. It runs under service roles whose policies Alibaba Cloud keeps.", cluster.ID),
-			"Authorise the service roles of ACK again, on the authorisation page of the ACK console. Then the controller tries again by itself within 5 minutes.")
+		return ask(say.F("The controller of the managed cluster %s lacks a RAM permission.", cluster.ID).
+			And("It runs under service roles whose policies Alibaba Cloud maintains."),
+			say.F("Authorize the service roles of ACK again, on the authorization page of the ACK console.").Then(retries()))
 	}
 	ctl, err := c.Controller(ctx)
 	if err != nil {
 		return gap{}, v, remedy.Plan{}, err
 	}
+	check := say.F("Check the controller's log for the API that was refused: %s.", c.LogQuery())
 	if ctl.AccessKey {
-		return ask("The controller signs with an access key of its own, so that the masters' RAM role does not count.",
-			fmt.Sprintf("Look up in the controller's log which API was refused, %s, and allow that action to the user of the access key. Or take the access key away, and let the controller use the masters' RAM role.", c.LogQuery()))
+		return ask(say.F("The controller signs with its own access key, so the masters' RAM role does not apply."),
+			check.And("Allow that action to the user of the access key. Or remove the access key, and let the controller use the masters' RAM role."))
 	}
 	if v == (ccm.Version{}) {
 		v = ctl.Version
 	}
 	if v == (ccm.Version{}) {
-		return ask("The version of the controller can't be told, neither from its DaemonSet nor from the list of add-ons, so that what it needs is not known.",
-			fmt.Sprintf("Look up in the controller's log which API was refused, %s, and add that action to the policy of the masters' RAM role.", c.LogQuery()))
+		return ask(say.F("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.").
+			And("What it needs is therefore unknown."),
+			check.And("Add that action to the policy of the masters' RAM role."))
 	}
 	g, err := find(ctx, c, cluster, v)
 	if err != nil {
 		return g, v, remedy.Plan{}, err
 	}
 	if g.role == "" {
-		return ask("The cluster names no RAM role of its masters.",
-			fmt.Sprintf("Find out under which RAM role CCM %s runs, look up in its log which API was refused, %s, and allow that action to the role.", v, c.LogQuery()))
+		return ask(say.F("The cluster names no RAM role of its masters."),
+			say.F("Find out under which RAM role CCM %s runs.", v).Then(check).And("Allow that action to the role."))
 	}
 	return g, v, remedy.Plan{}, nil
 }
 
-// extend plans a new version of the masters' policy with exactly the missing
-// actions, or asks where that would change what others may do.
+// extend plans a new version of the masters' policy with exactly the missing actions. It asks if
+// that would change what others may do.
 func extend(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (remedy.Plan, error) {
-	lacks := fmt.Sprintf("CCM %s needs %s, and the RAM role %s does not allow it.", v, strings.Join(g.Missing, ", "), g.role)
-	byHand := fmt.Sprintf("Give the role a policy with these actions: %s. The controller then tries again by itself within 5 minutes.", ccm.AllowCommand(g.role, g.Missing))
-	ask := func(why string) (remedy.Plan, error) {
-		return remedy.Plan{Finding: say.F("%s %s", lacks, why), Cause: g.role, Ask: say.Literal(byHand), Note: say.Literal(g.says(v)), Seen: true}, nil
+	plan := remedy.Plan{
+		Finding: say.F("The RAM role %s lacks actions that CCM %s needs: %s.", g.role, v, strings.Join(g.Missing, ", ")),
+		Cause:   g.role,
+		Ask:     say.F("Give the role a policy with these actions: %s.", ccm.AllowCommand(g.role, g.Missing)).Then(retries()),
+		Note:    g.hearsay(v),
+		Seen:    true,
 	}
+	ask := func(why say.Text) (remedy.Plan, error) {
+		plan.Finding = plan.Finding.Then(why)
+		return plan, nil
+	}
+	policy := g.policy.Name
 	switch {
 	case len(g.Denied) > 0:
-		byHand = fmt.Sprintf("Find out who wrote the Deny statement, and take %s out of it, or the role %s.", strings.Join(g.Denied, ", "), g.role)
+		denied := strings.Join(g.Denied, ", ")
+		plan.Ask = say.F("Find out who wrote the Deny statement. Remove %s from it, or exempt the role %s.", denied, g.role)
 		if len(g.Denied) < len(g.Missing) {
-			byHand += " Allow the other actions in a policy of the role; lbremedy names them when the Deny is gone."
+			plan.Ask = plan.Ask.And("Allow the other actions in a policy of the role. lbremedy names them when the Deny is gone.")
 		}
-		return ask(fmt.Sprintf("A Deny statement forbids %s; an Allow would not help.", strings.Join(g.Denied, ", ")))
+		return ask(say.F("A Deny statement forbids %s. An Allow would not help.", denied))
 	case len(g.Limited) > 0:
-		byHand = "Find out what the limits are for. If the controller may do without them, this is how. " + byHand
-		return ask(fmt.Sprintf("The role allows %s under conditions or for some resources only; somebody meant that.", strings.Join(g.Limited, ", ")))
-	case g.policy.Name == "":
-		return ask("It has no policy named k8sMasterRolePolicy-* that could be extended.")
+		plan.Ask = say.F("Find out what the limits are for. If the controller may act without them, do the following.").Then(plan.Ask)
+		return ask(say.F("The role allows %s only under conditions or for some resources. This looks intentional.", strings.Join(g.Limited, ", ")))
+	case policy == "":
+		return ask(say.F("The role has no policy named k8sMasterRolePolicy-* that could be extended."))
 	}
-	others, err := c.Cloud.RAM.PolicyRoles(ctx, g.policy.Name, step.Custom)
+	others, err := c.Cloud.RAM.PolicyRoles(ctx, policy, step.Custom)
 	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("list who has the policy %s: %w", g.policy.Name, err)
+		return remedy.Plan{}, fmt.Errorf("list who has the policy %s: %w", policy, err)
 	}
 	holders := slices.Concat(others.Roles, others.Users, others.Groups)
 	holders = slices.DeleteFunc(holders, func(name string) bool { return name == g.role })
 	if len(holders) > 0 {
-		return ask(fmt.Sprintf("The policy %s is attached to %s as well, who would get the actions too.", g.policy.Name, strings.Join(holders, ", ")))
+		return ask(say.F("The policy %s is also attached to %s, which would get the actions, too.", policy, strings.Join(holders, ", ")))
 	}
 	document, err := ccm.WithActions(g.policy.Document, g.Missing)
 	if err != nil {
-		return ask(fmt.Sprintf("The document of the policy %s can't be extended: %v.", g.policy.Name, err))
+		return ask(say.F("The document of the policy %s cannot be extended: %v.", policy, err))
 	}
 	if len(document) > maxDocument {
-		return ask(fmt.Sprintf("The policy %s would have %d bytes, and RAM allows %d.", g.policy.Name, len(document), maxDocument))
+		return ask(say.F("The policy %s would have %d bytes, but RAM allows only %d.", policy, len(document), maxDocument))
 	}
-	versions, err := c.Cloud.RAM.PolicyVersions(ctx, g.policy.Name, step.Custom)
+	versions, err := c.Cloud.RAM.PolicyVersions(ctx, policy, step.Custom)
 	if err != nil {
-		return remedy.Plan{}, fmt.Errorf("list versions of the policy %s: %w", g.policy.Name, err)
+		return remedy.Plan{}, fmt.Errorf("list versions of the policy %s: %w", policy, err)
 	}
-	s := step.PolicyVersion{Policy: g.policy.Name, Document: document, Adds: g.Missing}
+	s := step.PolicyVersion{Policy: policy, Document: document, Adds: g.Missing, Drop: oldest(versions)}
 	for _, had := range versions {
 		s.Versions = append(s.Versions, had.ID)
 		if had.Default {
@@ -154,58 +163,57 @@ func extend(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (remedy.P
 		}
 	}
 	if s.Was == "" {
-		return remedy.Plan{}, fmt.Errorf("the policy %s has no default version", g.policy.Name)
+		return remedy.Plan{}, fmt.Errorf("the policy %s has no default version", policy)
 	}
-	s.Drop = oldest(versions)
-	return remedy.Plan{Finding: say.Literal(lacks), Cause: g.role, Note: say.Literal(g.says(v)), Steps: []remedy.Step{s}, Seen: true}, nil
+	plan.Ask, plan.Steps = nil, []remedy.Step{s}
+	return plan, nil
 }
 
-// nothingMissing answers if the role has all that the controller needs. If its policy
+// nothingMissing returns the plan for a role that has all that the controller needs. If its policy
 // was changed after the failure, the controller has not retried yet.
-func nothingMissing(ctx context.Context, c *remedy.Case, g gap, v ccm.Version) (remedy.Plan, error) {
+func nothingMissing(c *remedy.Case, g gap, v ccm.Version) remedy.Plan {
 	settle := c.Policy.RAMSettle()
 	settled := g.changed.Add(settle)
 	if !g.changed.IsZero() && c.Event.Last.Before(settled) {
-		return withDrift(ctx, c, remedy.Plan{
-			Finding: say.F("The RAM role %s has all that CCM %s needs since %s; the controller has not tried again since.", g.role, v, g.changed.UTC().Format(time.RFC3339)),
-			Cause:   g.role,
-			Steps:   []remedy.Step{step.Touch{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}},
-		})
+		return remedy.Plan{
+			Finding: say.F("Since %s, the RAM role %s has allowed all that CCM %s needs.", g.changed.UTC().Format(time.RFC3339), g.role, v).
+				And("The controller has not retried since then."),
+			Cause: g.role,
+			Steps: []remedy.Step{step.Touch{After: min(settle, max(0, settled.Sub(c.Now))).Round(time.Second)}},
+		}
+	}
+	plan := remedy.Plan{
+		Finding: say.F("The RAM role %s allows all %d actions that CCM %s is known to need here.", g.role, g.needed, v),
+		Cause:   g.role,
 	}
 	if g.told != "" {
-		return remedy.Plan{
-			Finding: say.F("The RAM role %s allows all %d actions that CCM %s is known to need here. %s", g.role, g.needed, v, g.says(v)),
-			Cause:   g.role,
-			Ask:     say.F("Look up in the controller's log whether it was refused %s: %s. Allow it only if the log says so, and if the controller needs it here.", g.told, c.LogQuery()),
-		}, nil
+		plan.Finding = plan.Finding.Then(g.hearsay(v))
+		plan.Ask = say.F("Check the controller's log for a refusal of %s: %s.", g.told, c.LogQuery()).
+			And("Allow it only if the log says so and the controller needs it here.")
+		return plan
 	}
-	return remedy.Plan{
-		Finding: say.F("The RAM role %s allows all %d actions that CCM %s is known to need here, and the API still refuses it.", g.role, g.needed, v),
-		Cause:   g.role,
-		Ask:     say.F("Look up in the controller's log which API was refused and for whom: %s. A control policy of the resource directory, a permission boundary or another role are what remains.", c.LogQuery()),
-	}, nil
+	plan.Finding = plan.Finding.And("But the API still refuses a call.")
+	plan.Ask = say.F("Check the controller's log for the API that was refused, and for whom: %s.", c.LogQuery()).
+		And("The remaining causes are a control policy of the resource directory, a permission boundary or another role.")
+	return plan
 }
 
-// says names an action that only an Event names. Anyone who may write an Event could
-// have written it.
-func (g gap) says(v ccm.Version) string {
+// retries says what follows once the permission is there.
+func retries() say.Text {
+	return say.F("The controller then retries within %.0f minutes.", ccm.Retry.Minutes())
+}
+
+// hearsay says which action an Event alone names, if any. Anyone who may write an Event could have
+// written that name.
+func (g gap) hearsay(v ccm.Version) say.Text {
 	if g.told == "" {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("An Event alone names %s, which the role does not allow and which CCM %s is not known to need here.", g.told, v)
+	return say.F("An Event alone names %s. The role does not allow it, and CCM %s is not known to need it here.", g.told, v)
 }
 
-// withDrift returns the plan with what the touch of a Service that was synced
-// before would change besides: then it is a risk of its own.
-func withDrift(ctx context.Context, c *remedy.Case, p remedy.Plan) (remedy.Plan, error) {
-	if c.Service.DeletionTimestamp != nil || c.Service.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return p, nil // nothing of it is synced in full
-	}
-	return p, nil
-}
-
-// holds reports whether the role still lacks something, or the controller has
-// not shown yet that it lacks nothing.
+// holds reports whether the role still lacks something, or the controller has not yet shown that it
+// lacks nothing.
 func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {
@@ -225,6 +233,6 @@ func holds(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return remedy.Is(len(g.Missing) > 0), nil
 }
 
-// named finds the action that a message names. Only ECS and VPC errors do: those
-// of CLB and NLB reach the event without it.
+// named finds the action that a message names. Only errors of ECS and VPC name it: those of CLB and
+// NLB reach the Event without it.
 var named = regexp.MustCompile(`AuthAction:([a-z]+:[A-Za-z]+)`)

@@ -9,10 +9,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// For returns the class as a person runs it for a release of the controller, before an
-// upgrade to it; for the one that runs if the release is zero. It has the class's ID,
-// journal and guards. Its cases are about the cluster: no sync of a Service has failed,
-// and it wakes nothing.
+// For returns the class as a person runs it before an upgrade to a release of the controller. A zero
+// release stands for the one that runs. It has the class's ID, journal and guards. Its cases are
+// about the cluster: no sync of a Service has failed, and it triggers no resync.
 func For(release ccm.Version) *remedy.Remedy {
 	r := *Remedy
 	r.Steps = []remedy.Step{step.PolicyVersion{}}
@@ -36,5 +35,5 @@ func For(release ccm.Version) *remedy.Remedy {
 	return &r
 }
 
-// errNothing says that the gap closed between two looks at it.
-var errNothing = errors.New("the role has got all that the controller needs since it was looked at")
+// errNothing says that the gap closed between two reads of it.
+var errNothing = errors.New("the role now allows all that the controller needs")

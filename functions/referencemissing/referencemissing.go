@@ -34,10 +34,7 @@ var Remedy = &remedy.Remedy{
 	Diagnose: diagnose,
 }
 
-// soon is how long the controller takes to try again by itself at most.
-const soon = 5 * time.Minute
-
-// most is how many of those that exist a sentence names.
+// most is how many certificates or lists a sentence names.
 const most = 10
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -52,64 +49,67 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, fmt.Errorf("list access control lists: %w", err)
 	}
-	var wrong, asks []string
-	named := false
-	for _, r := range certificatesOf(c) {
-		id := r.id
-		named = true
-		i := slices.IndexFunc(certificates, func(k cloud.Certificate) bool { return k.ID == id })
+	return decide(c, certificates, lists), nil
+}
+
+// decide returns the plan for a region with these certificates and access control lists.
+func decide(c *remedy.Case, certificates []cloud.Certificate, lists []cloud.ACL) remedy.Plan {
+	var wrong []say.Text
+	var ask say.Text
+	references := certificatesOf(c)
+	for _, r := range references {
+		i := slices.IndexFunc(certificates, func(k cloud.Certificate) bool { return k.ID == r.id })
 		switch {
 		case i < 0:
-			wrong = append(wrong, fmt.Sprintf("the server certificate %s does not exist in %s", ccm.Quote(id), c.Cloud.Region()))
-			asks = append(asks, nameCertificate(c, r, certificates, nil))
+			wrong = append(wrong, say.F("the server certificate %s does not exist in %s", ccm.Quote(r.id), c.Cloud.Region()))
+			ask = ask.Then(nameCertificate(c, r, certificates, nil))
 		case expired(c, certificates[i]):
-			wrong = append(wrong, fmt.Sprintf("the server certificate %s (%s) expired on %s", id, strings.Join(certificates[i].Domains, ", "), certificates[i].Expires.Format(time.DateOnly)))
-			asks = append(asks, nameCertificate(c, r, certificates, certificates[i].Domains))
+			k := certificates[i]
+			wrong = append(wrong, say.F("the server certificate %s (%s) expired on %s", r.id, strings.Join(k.Domains, ", "), k.Expires.Format(time.DateOnly)))
+			ask = ask.Then(nameCertificate(c, r, certificates, k.Domains))
 		}
 	}
-	if value, _ := ccm.Annotation(c.Service, "acl-id"); value != "" {
-		named = true
-		var keep []string
-		missing := 0
-		for id := range strings.SplitSeq(value, ",") {
-			id = strings.TrimSpace(id)
-			switch {
-			case id == "":
-			case slices.ContainsFunc(lists, func(l cloud.ACL) bool { return l.ID == id }):
-				keep = append(keep, id)
-			default:
-				missing++
-				wrong = append(wrong, fmt.Sprintf("the access control list %s does not exist in %s", ccm.Quote(id), c.Cloud.Region()))
-			}
+	value, _ := ccm.Annotation(c.Service, "acl-id")
+	var keep []string
+	missing := false
+	for id := range strings.SplitSeq(value, ",") {
+		id = strings.TrimSpace(id)
+		switch {
+		case id == "":
+		case slices.ContainsFunc(lists, func(l cloud.ACL) bool { return l.ID == id }):
+			keep = append(keep, id)
+		default:
+			missing = true
+			wrong = append(wrong, say.F("the access control list %s does not exist in %s", ccm.Quote(id), c.Cloud.Region()))
 		}
-		if missing > 0 {
-			asks = append(asks, nameList(c, keep, lists))
-		}
+	}
+	if missing {
+		ask = ask.Then(nameList(c, keep, lists))
 	}
 	switch {
 	case len(wrong) > 0:
-		asks = slices.Compact(asks)
+		return remedy.Plan{Finding: say.F("A listener cannot be set up as the annotations ask: %s.", say.Clauses(wrong, len(wrong))), Ask: ask}
+	case len(references) > 0 || value != "":
 		return remedy.Plan{
-			Finding: say.F("A listener of the Service can't be made as its annotations say: %s.", strings.Join(wrong, ", and ")),
-			Ask:     say.Literal(strings.Join(asks, " ")),
-		}, nil
-	case named:
-		return remedy.Plan{Finding: say.F("All certificates and access control lists that the annotations name exist now, and none has expired; the controller tries again by itself."), Wait: soon}, nil
+			Finding: say.F("All certificates and access control lists that the annotations name exist now, and none has expired.").
+				And("The controller retries within %.0f minutes.", ccm.Retry.Minutes()),
+			Wait: ccm.Retry,
+		}
 	}
 	return remedy.Plan{
-		Finding: say.F("The API misses a certificate or an access control list, and the annotations of the Service name none."),
-		Ask:     say.F("Look which one the controller asks for: %s.", c.LogQuery()),
-	}, nil
+		Finding: say.F("The API does not find a certificate or an access control list, but the annotations of the Service name none."),
+		Ask:     say.F("Check the controller's log for the one that it asks for: %s.", c.LogQuery()),
+	}
 }
 
 // A reference is a server certificate that an annotation names.
 type reference struct {
 	id     string
-	domain string // of an additional domain; empty: it is the listeners' own
+	domain string // additional domain that it is for; empty: the listeners' own
 }
 
-// certificatesOf returns the server certificates that the annotations name: of the
-// listeners, and of their additional domains ("domain:id,domain:id").
+// certificatesOf returns the server certificates that the annotations name for the listeners and for
+// additional domains ("domain:id,domain:id").
 func certificatesOf(c *remedy.Case) []reference {
 	var list []reference
 	if id, _ := ccm.Annotation(c.Service, "cert-id"); strings.TrimSpace(id) != "" {
@@ -128,78 +128,72 @@ func expired(c *remedy.Case, k cloud.Certificate) bool {
 	return !k.Expires.IsZero() && k.Expires.Before(c.Now)
 }
 
-// nameCertificate asks for another certificate and lists those that are valid,
-// first those for one of the domains.
-func nameCertificate(c *remedy.Case, r reference, all []cloud.Certificate, domains []string) string {
-	var fit, other []string
+// nameCertificate asks for another certificate. It names the valid ones: those for one of the
+// domains, or else all.
+func nameCertificate(c *remedy.Case, r reference, all []cloud.Certificate, domains []string) say.Text {
+	var fit, valid []say.Text
 	for _, k := range all {
 		if expired(c, k) {
 			continue
 		}
-		text := k.ID
-		if len(k.Domains) > 0 {
-			text += " for " + strings.Join(k.Domains, ", ")
-		}
+		about := slices.Clone(k.Domains)
 		if !k.Expires.IsZero() {
-			text += " until " + k.Expires.Format(time.DateOnly)
+			about = append(about, k.Expires.Format(time.DateOnly))
 		}
+		text := say.Literal(k.ID)
+		if len(about) > 0 {
+			text = say.Literal(fmt.Sprintf("%s (%s)", k.ID, strings.Join(about, ", ")))
+		}
+		valid = append(valid, text)
 		if slices.ContainsFunc(k.Domains, func(d string) bool { return slices.Contains(domains, d) }) {
 			fit = append(fit, text)
-		} else {
-			other = append(other, text)
 		}
 	}
-	what := "The region has no valid one: upload one to CLB first."
-	if valid := append(fit, other...); len(valid) > 0 {
-		what = fmt.Sprintf("Valid in the region: %s.", some(valid))
-	}
-	if len(fit) > 0 {
-		what = fmt.Sprintf("For the same domain: %s.", some(fit))
-	}
+	ask := say.F("Name a valid server certificate: %s.", ccm.SetCommand(c.Service, "cert-id", "CERTIFICATE-ID"))
 	if r.domain != "" {
-		return fmt.Sprintf("Name a server certificate that is valid for the domain %s in the annotation %s. %s", ccm.Quote(r.domain), ccm.AnnotationKey(c.Service, "domain-extensions"), what)
+		ask = say.F("Name a server certificate that is valid for the domain %s in the annotation %s.",
+			ccm.Quote(r.domain), ccm.AnnotationKey(c.Service, "domain-extensions"))
 	}
-	return fmt.Sprintf("Name a server certificate that is valid: %s. %s", ccm.SetCommand(c.Service, "cert-id", "CERTIFICATE-ID"), what)
+	switch {
+	case len(fit) > 0:
+		return ask.And("These are valid for the same domain, with their domains and expiry dates: %s.", say.Clauses(fit, most))
+	case len(valid) > 0:
+		return ask.And("These are valid in the region, with their domains and expiry dates: %s.", say.Clauses(valid, most))
+	}
+	return ask.And("The region has no valid certificate: upload one to CLB first.")
 }
 
-// nameList asks for another access control list beside those that are kept, and
-// lists those that exist.
-func nameList(c *remedy.Case, keep []string, lists []cloud.ACL) string {
-	var all []string
+// nameList asks for another access control list beside those that are kept, and names those that
+// exist.
+func nameList(c *remedy.Case, keep []string, lists []cloud.ACL) say.Text {
+	ask := say.F("Name an existing access control list: %s.", ccm.SetCommand(c.Service, "acl-id", strings.Join(append(keep, "ACL-ID"), ","))).
+		And("Or turn access control off, which lets everybody connect: %s.", ccm.SetCommand(c.Service, "acl-status", "off"))
+	if len(lists) == 0 {
+		return ask.And("The region has no access control list: create one first.")
+	}
+	var all []say.Text
 	for _, l := range lists {
-		all = append(all, fmt.Sprintf("%s (%s, %s)", l.ID, l.Name, l.IPVersion))
+		all = append(all, say.Literal(fmt.Sprintf("%s (%s, %s)", l.ID, l.Name, l.IPVersion)))
 	}
-	what := "The region has none: make one first."
-	if len(all) > 0 {
-		what = fmt.Sprintf("The region has %s.", some(all))
-	}
-	return fmt.Sprintf("Name an access control list that exists: %s. Or switch the control off, and everybody may connect: %s. %s",
-		ccm.SetCommand(c.Service, "acl-id", strings.Join(append(keep, "ACL-ID"), ",")), ccm.SetCommand(c.Service, "acl-status", "off"), what)
+	return ask.And("The region has these access control lists: %s.", say.Clauses(all, most))
 }
 
-// some joins texts, and says how many it leaves out.
-func some(texts []string) string {
-	if len(texts) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(texts[:most], "; "), len(texts)-most)
-	}
-	return strings.Join(texts, "; ")
-}
-
-// network answers for an NLB: its certificates are those of Certificate
-// Management Service, which lbremedy does not read.
+// network returns the plan for an NLB. Its certificates belong to Certificate Management Service,
+// which lbremedy does not read.
 func network(c *remedy.Case) remedy.Plan {
 	var named []string
 	for _, short := range []string{"cert-id", "cacert-id", "additional-cert-ids"} {
 		if v, ok := ccm.Annotation(c.Service, short); ok {
-			named = append(named, fmt.Sprintf("%s is %s", short, ccm.Quote(v)))
+			named = append(named, short+": "+ccm.Quote(v))
 		}
 	}
-	finding := "The NLB can't have a certificate that the Service asks for."
+	finding := say.F("The NLB cannot use a certificate that the Service asks for.")
 	if len(named) > 0 {
-		finding = fmt.Sprintf("The NLB can't have a certificate that the annotations name: %s.", strings.Join(named, ", "))
+		finding = say.F("The NLB cannot use a certificate that the annotations name (%s).", strings.Join(named, ", "))
 	}
 	return remedy.Plan{
-		Finding: say.Literal(finding),
-		Ask:     say.F("Look in the console of Certificate Management Service whether each of them exists, is valid and has an ID that ends with the region, and name others in the annotations where not. lbremedy does not read that service."),
+		Finding: finding,
+		Ask: say.F("Check each certificate in the console of Certificate Management Service: it must exist, be valid and have an ID that ends with the region.").
+			And("In the annotations, replace those that do not. lbremedy does not read that service."),
 	}
 }

@@ -73,17 +73,17 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	case s.ID == id && own:
 		return remedy.Plan{Finding: finding.And("Other load balancers carry the same tag."), Ask: onlyTagged(c, id)}, nil
 	case s.ID == id && (s.Owner == ccm.APIServer || s.Owner == ccm.OtherService):
-		return chooseOther(ctx, c, finding.And("The load balancer has the Service's address %s. %s", address, s.Evidence))
+		return chooseOther(ctx, c, finding.And("The load balancer has the Service's address %s.", address).Then(s.Evidence))
 	case s.ID == id:
 		return remedy.Plan{
 			Finding: finding.And("The load balancer has the Service's address %s.", address),
 			Ask: say.F("Check whether another Service still uses %s.", id).
 				And("If none does, remove its tags %s and %s: %s.", ccm.NameTag, ccm.ClusterTag, c.UntagCommand(id, ccm.NameTag, ccm.ClusterTag)).
 				And("The controller then reuses it like one that a person created, and no longer deletes it with any Service.").
-				And("Otherwise name another load balancer and recreate the Service: its address changes."),
+				And("If another Service uses it, name another load balancer and recreate this Service: its address changes."),
 		}, nil
 	case s.Owner == ccm.Own:
-		finding = finding.And("The Service has the address %s, which belongs to its own load balancer. %s", address, s.Evidence)
+		finding = finding.And("The Service has the address %s, which belongs to its own load balancer.", address).Then(s.Evidence)
 		if !s.ByTag {
 			return remedy.Plan{
 				Finding: finding.And("The controller looks for the Service's tag, but %s lacks it or is not the only load balancer that has it.", s.ID),
@@ -92,7 +92,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		}
 		return remedy.Plan{Finding: finding, Steps: []remedy.Step{step.Without(c.Service, balancerID)}}, nil
 	}
-	finding = finding.And("The Service has the address %s, which belongs to %s. %s", address, s.ID, s.Evidence)
+	finding = finding.And("The Service has the address %s, which belongs to %s.", address, s.ID).Then(s.Evidence)
 	if s.Owner == ccm.Users && !s.ByController() {
 		return remedy.Plan{Finding: finding, Steps: []remedy.Step{step.With(c.Service, balancerID, s.ID)}}, nil
 	}

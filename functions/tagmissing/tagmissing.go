@@ -61,7 +61,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	return found(c, s, owner, say.F("The load balancer %s still exists and was found by its %s. %s", s.ID, s.By, evidence)), nil
+	return found(c, s, owner, say.F("The load balancer %s still exists and was found by its %s.", s.ID, s.By).Then(evidence)), nil
 }
 
 // found plans for a load balancer that still exists.

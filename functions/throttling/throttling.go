@@ -53,7 +53,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, fmt.Errorf("list the rate limits of %s: %w", product, err)
 	}
 	return remedy.Plan{
-		Finding: finding.And("This has lasted more than 15 minutes. %s", remedy.Together(peers)),
+		Finding: finding.And("This has lasted more than 15 minutes.").Then(remedy.Together(peers)),
 		Cause:   product,
 		Ask: say.F("Find out what makes the calls.").Then(loads(peers)).
 			And("Other clusters and tools of the account count, too: ActionTrail shows who makes calls.").

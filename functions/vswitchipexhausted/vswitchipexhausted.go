@@ -18,7 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy moves a Service that has no load balancer yet to a vSwitch with free addresses.
+// Remedy moves a Service that has no load balancer yet to a vSwitch with enough free addresses.
 var Remedy = &remedy.Remedy{
 	Class: "vswitch-ip-exhausted",
 	Doc:   doc,
@@ -83,10 +83,10 @@ func diagnoseCLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 		return remedy.Plan{
 			Finding: say.F("The vSwitch is full, and the annotation ip asks for the address %s, which lies in one vSwitch.", ccm.Quote(ip)),
 			Ask: say.F("Free that address. Or let the cloud choose an address: %s.", ccm.RemoveCommand(c.Service, "ip")).
-				And("Or name a vSwitch with free addresses and an address in it: %s, and %s.", set, ccm.SetCommand(c.Service, "ip", "ADDRESS")),
+				And("Or name a vSwitch with enough free addresses, and an address in it: %s, and %s.", set, ccm.SetCommand(c.Service, "ip", "ADDRESS")),
 		}
 	}
-	full := say.F("The Service names no vSwitch, and not all of the cluster's own vSwitches have free addresses: %s.", vpc.DescribeOwn())
+	full := say.F("The Service names no vSwitch, and not all of the cluster's own vSwitches have enough free addresses: %s.", vpc.DescribeOwn())
 	cause, zone := vpc.OwnIDs(), ""
 	id, _ := ccm.Annotation(c.Service, vswitchID)
 	if id != "" { // an empty annotation names no vSwitch
@@ -114,14 +114,14 @@ func diagnoseCLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 
 // noRoom plans for a Service that no vSwitch has room for. held says that other Services hold the
 // remaining room, if so.
-func noRoom(full say.Text, cause string, vpc ccm.VPC, held string) remedy.Plan {
+func noRoom(full say.Text, cause string, vpc ccm.VPC, held say.Text) remedy.Plan {
 	p := remedy.Plan{
 		Finding: full.And("No other vSwitch has more free addresses than the reserve. The cluster's own vSwitches: %s.", vpc.DescribeOwn()),
 		Cause:   cause,
 		Ask:     say.F("Add a vSwitch to the VPC and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file."),
 	}
-	if held != "" {
-		p.Finding, p.Wait = full.And("%s", held), lag
+	if len(held) > 0 {
+		p.Finding, p.Wait = full.Then(held), lag
 	}
 	return p
 }
@@ -156,7 +156,7 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	}
 	if len(claims) == 0 {
 		return remedy.Plan{
-			Finding: say.F("According to the cloud's own figures, which may lag, every vSwitch of the zone map %s has free addresses.", ccm.Quote(value)),
+			Finding: say.F("According to the cloud's own figures, which may lag, every vSwitch of the zone map %s has enough free addresses.", ccm.Quote(value)),
 			Wait:    lag,
 		}
 	}
@@ -192,8 +192,8 @@ func replace(c *remedy.Case, vpc ccm.VPC, fields []string) (cloud.VSwitch, remed
 		p.Ask = say.F("Free addresses in the vSwitch, or remove the address from the annotation, or name another vSwitch of the zone: %s.", setMap(c))
 	case ok:
 		return to, p
-	case held != "":
-		p.Finding, p.Wait = full.And("%s", held), lag
+	case len(held) > 0:
+		p.Finding, p.Wait = full.Then(held), lag
 	default:
 		p.Finding = full.And("No other vSwitch of its zone has more free addresses than the reserve. The cluster's own vSwitches: %s.", vpc.DescribeOwn())
 		p.Ask = say.F("Free addresses in the vSwitch, or add a vSwitch to its zone, or allow another vSwitch of the zone in the policy file.")

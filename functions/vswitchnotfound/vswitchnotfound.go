@@ -94,8 +94,8 @@ func diagnoseCLB(c *remedy.Case, vpc ccm.VPC, id string) remedy.Plan {
 	case !ok:
 		p.Ask = say.F("Add a vSwitch to the VPC %s and to the cluster, or free addresses, or allow another vSwitch of the VPC in the policy file.", vpc.ID).
 			And("Then name it: %s.", ccm.SetCommand(c.Service, vswitchID, "VSWITCH"))
-		if held != "" {
-			p.Finding, p.Wait = p.Finding.And("%s", held), lag
+		if len(held) > 0 {
+			p.Finding, p.Wait = p.Finding.Then(held), lag
 		} else {
 			p.Finding = p.Finding.And("No allowed vSwitch has more free addresses than the reserve.")
 		}
@@ -121,9 +121,11 @@ func cut(id string) string { return strings.ToValidUTF8(id[:min(len(id), 64)], "
 // diagnoseNLB plans for a zone map that names a vSwitch which does not exist.
 func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 	value, _ := ccm.Annotation(c.Service, zoneMaps)
-	var parts, gone, quoted, found []string
+	var parts, gone, quoted []string
+	var found []say.Text
 	var claims []remedy.Claim
-	bound, full, held := false, false, ""
+	bound, full := false, false
+	var held say.Text
 	for part := range strings.SplitSeq(value, ",") {
 		part = strings.TrimSpace(part)
 		fields := strings.Split(part, ":")
@@ -167,8 +169,8 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 	case bound:
 		p.Finding = p.Finding.And("The zone map asks for an address in a missing vSwitch.")
 		p.Ask = say.F("Name an existing vSwitch, with an address that belongs to it or without an address.")
-	case full && held != "":
-		p.Finding, p.Wait = p.Finding.And("%s", held), lag
+	case full && len(held) > 0:
+		p.Finding, p.Wait = p.Finding.Then(held), lag
 		return p
 	case full:
 		p.Finding = p.Finding.And("No vSwitch of the same zone has more free addresses than the reserve.")
@@ -178,7 +180,7 @@ func diagnoseNLB(c *remedy.Case, vpc ccm.VPC, exists string) remedy.Plan {
 			And("The most similar zone map: %s.", ccm.SetCommand(c.Service, zoneMaps, written)).
 			And("lbremedy sets it automatically if vswitches.replaceMissing is set in the policy file.")
 	default:
-		p.Finding = p.Finding.And("Replacements in the same zones: %s.", strings.Join(found, ", "))
+		p.Finding = p.Finding.And("Replacements in the same zones: %s.", say.Items(found, len(found)))
 		p.Steps = []remedy.Step{step.With(c.Service, zoneMaps, written)}
 		p.Claims = claims
 		return p

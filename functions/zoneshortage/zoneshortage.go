@@ -84,7 +84,7 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	slave, _ := ccm.Annotation(c.Service, slaveZone)
 	p := remedy.Plan{Cause: strings.Trim(master+","+slave, ",")}
 	if master == "" && slave == "" {
-		p.Finding = say.F("The Service names no zones.")
+		p.Finding = say.F("The Service names no zones, and Alibaba Cloud chose them.")
 	}
 	if master != "" {
 		p.Finding = p.Finding.And("The Service asks for the primary zone %s.", ccm.Quote(master))
@@ -92,7 +92,7 @@ func classic(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if slave != "" {
 		p.Finding = p.Finding.And("The Service asks for the standby zone %s.", ccm.Quote(slave))
 	}
-	p.Finding = p.Finding.And("Alibaba Cloud has no capacity for its CLB (%s, %s) in the chosen zones: the message is %s.", kind, version, c.Said())
+	p.Finding = p.Finding.And("The zones have no capacity for its CLB (%s, %s): the message is %s.", kind, version, c.Said())
 	others := slices.DeleteFunc(pairs, func(z cloud.ZonePair) bool { return z.Zone == master && (z.SlaveZone == slave || slave == "") })
 	if len(others) < len(pairs) {
 		p.Finding = p.Finding.And("The list of zones with stock still contains them. The shortage may concern one specification only, or may have just ended.")
@@ -141,19 +141,20 @@ func network(ctx context.Context, c *remedy.Case, made string) (remedy.Plan, err
 	if made != "" {
 		p.Finding = say.F("A zone of the zone map %s has no capacity for the NLB %s: the message is %s.", ccm.Quote(value), ccm.Quote(made), c.Said())
 	}
-	var list, pairs []string // the best vSwitch of each zone that is not in the map
+	var list []say.Text
+	var pairs []string // the best vSwitch of each zone that is not in the map
 	for _, zone := range zonesOf(vpc) {
 		if best, ok := c.BestVSwitch(vpc, zone, "", true); ok && !used[zone] {
 			list, pairs = append(list, ccm.DescribeVSwitch(best)), append(pairs, best.Zone+":"+best.ID)
 		}
 	}
 	if len(pairs) == 0 {
-		p.Finding = p.Finding.And("The cluster has no vSwitch with free addresses in another zone. Its own vSwitches: %s.", vpc.DescribeOwn())
+		p.Finding = p.Finding.And("The cluster has no vSwitch with enough free addresses in another zone. Its own vSwitches: %s.", vpc.DescribeOwn())
 		p.Ask = say.F("Add a vSwitch in another zone to the VPC and to the cluster, and name it in the annotation zone-maps.").
 			And("Or wait until Alibaba Cloud has capacity again.")
 		return p, nil
 	}
-	p.Ask = say.F("Name other zones in the annotation zone-maps. The cluster has vSwitches in other zones: %s.", say.List(list, 5))
+	p.Ask = say.F("Name other zones in the annotation zone-maps. The cluster has vSwitches in other zones: %s.", say.Items(list, 5))
 	if len(pairs) == 1 {
 		p.Ask = p.Ask.And("For example, with the pair of the map that has capacity as the second: %s.", ccm.SetCommand(c.Service, zoneMaps, pairs[0]+",ZONE:VSWITCH"))
 	} else {

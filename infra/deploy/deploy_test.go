@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-func config(namespace, value string) object {
+func settings(namespace, value string) object {
 	return object{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "lbremedy", "namespace": namespace},
 		"data": map[string]any{"LBREMEDY_REGION": value},
@@ -52,7 +52,7 @@ func TestDeploy(t *testing.T) {
 		{"ask for another value", "cn-b", false, `data.LBREMEDY_REGION: "cn-a" -> "cn-b"`, "cn-a"},
 		{"change it", "cn-b", true, "1 objects changed", "cn-b"},
 	} {
-		said, err := run(config(namespace, tt.value), tt.apply, false)
+		said, err := run(settings(namespace, tt.value), tt.apply, false)
 		if err != nil || !strings.Contains(said, tt.said) || !strings.Contains(there(), tt.there) {
 			t.Errorf("%s: it said %q, %v; there is %q", tt.doing, said, err, there())
 		}
@@ -67,28 +67,28 @@ func TestDeploy(t *testing.T) {
 	if _, err := c.Client().CoreV1().ConfigMaps(namespace).Update(t.Context(), m, metav1.UpdateOptions{FieldManager: "a-person"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(config(namespace, "cn-c"), true, false); err == nil || !strings.Contains(err.Error(), "a-person") || there() != "cn-person" {
+	if _, err := run(settings(namespace, "cn-c"), true, false); err == nil || !strings.Contains(err.Error(), "a-person") || there() != "cn-person" {
 		t.Errorf("over a person's: %v, and there is %q", err, there())
 	}
-	if _, err := run(config(namespace, "cn-c"), true, true); err != nil || there() != "cn-c" {
+	if _, err := run(settings(namespace, "cn-c"), true, true); err != nil || there() != "cn-c" {
 		t.Errorf("with force: %v, and there is %q", err, there())
 	}
 
 	// One mistake, and nothing is changed.
-	wrong := config(namespace, "cn-d")
+	wrong := settings(namespace, "cn-d")
 	wrong["date"] = map[string]any{}
 	knative := object{"apiVersion": "nowhere.knative.dev/v1", "kind": "Service", "metadata": map[string]any{"name": "x", "namespace": namespace}}
 	other := object{"apiVersion": "v1", "kind": "Servise", "metadata": map[string]any{"name": "x", "namespace": namespace}}
 	for name, o := range map[string]object{"date": wrong, "install": knative, "Servise": other} {
 		var said strings.Builder
-		err := deploy(t.Context(), s, []object{config(namespace, "cn-d"), o}, true, false, &said)
+		err := deploy(t.Context(), s, []object{settings(namespace, "cn-d"), o}, true, false, &said)
 		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "nothing was changed") || there() != "cn-c" {
 			t.Errorf("%s: %v, and there is %q", name, err, there())
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := deploy(ended, s, []object{config(namespace, "cn-d")}, true, false, new(strings.Builder)); err == nil {
+	if err := deploy(ended, s, []object{settings(namespace, "cn-d")}, true, false, new(strings.Builder)); err == nil {
 		t.Error("without an answer there was no error")
 	}
 }
@@ -101,7 +101,7 @@ func TestNewNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []object{{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, config(name, "cn-a")}
+	all := []object{{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, settings(name, "cn-a")}
 	var dry, applied strings.Builder
 	if err := deploy(t.Context(), s, all, false, false, &dry); err != nil || !strings.Contains(dry.String(), "2 objects would change") {
 		t.Errorf("it said %q, %v", dry.String(), err)
@@ -199,7 +199,7 @@ func TestDigests(t *testing.T) {
 			t.Errorf("%s has no %q", m, want)
 		}
 	}
-	for name, text := range map[string]string{"no digest of": "image: {digests: {busy: 'sha256:00'}}", "unknown field": "images: {}", "read the digests": ""} {
+	for name, text := range map[string]string{"no digest of": "image: {digests: {busy: 'sha256:00'}}", "line 1: images: there is no such field; there are image": "images: {}", "read the digests": ""} {
 		if text == "" {
 			o.digests = filepath.Join(t.TempDir(), "nowhere")
 		} else if err := os.WriteFile(o.digests, []byte(text), 0o600); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/shared/config"
 )
 
 // options say what is deployed, and where.
@@ -138,8 +140,12 @@ func (o options) named() (func(image string) (string, error), error) {
 			Digests map[string]string `json:"digests"`
 		} `json:"image"`
 	}
-	if err := yaml.UnmarshalStrict(text, &values); err != nil {
-		return nil, fmt.Errorf("read the digests of the images: %w", err)
+	doc, err := config.Decode(text, &values)
+	if err == nil {
+		err = doc.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the digests of the images in %s: %w", o.digests, err)
 	}
 	return func(image string) (string, error) {
 		digest, ok := values.Image.Digests[image]

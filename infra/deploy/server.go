@@ -1,164 +1,101 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 )
 
-// A server is the API server of a cluster. It is asked by plain HTTP, since objects of
-// any kind go there as they stand in a file.
+// A server is the API server of a cluster.
 type server struct {
-	client *http.Client
-	base   *url.URL
-	kinds  map[string]map[string]resource // by apiVersion and kind, as far as they were asked for
-}
-
-// A resource is where objects of a kind lie.
-type resource struct {
-	Name       string `json:"name"`
-	Kind       string `json:"kind"`
-	Namespaced bool   `json:"namespaced"`
+	client dynamic.Interface
+	kinds  discovery.DiscoveryInterfaceWithContext
 }
 
 func connect(config *rest.Config) (*server, error) {
-	client, err := rest.HTTPClientFor(config)
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // one request at a time; the server limits by itself
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the cluster: %w", err)
 	}
-	base, _, err := rest.DefaultServerUrlFor(config)
+	kinds, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("read the address of the cluster: %w", err)
+		return nil, fmt.Errorf("make a client for the kinds of the cluster: %w", err)
 	}
-	return &server{client: client, base: base, kinds: map[string]map[string]resource{}}, nil
+	return &server{client, kinds}, nil
 }
 
-// A refusal is what the API server says against a request.
-type refusal struct {
-	code    int
-	message string
+// at returns what reads and applies objects of the kind, in the namespace, of this one.
+func (s *server) at(mapper meta.RESTMapper, o object) (dynamic.ResourceInterface, error) {
+	kind := schema.FromAPIVersionAndKind(o.text("apiVersion"), o.text("kind"))
+	m, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	switch {
+	case meta.IsNoMatchError(err) && kind.Group != "":
+		return nil, fmt.Errorf("the cluster knows no %s of %s: install what brings it, such as Knative", kind.Kind, kind.GroupVersion())
+	case meta.IsNoMatchError(err):
+		return nil, fmt.Errorf("the cluster knows no %s of %s", kind.Kind, kind.GroupVersion())
+	case err != nil:
+		return nil, fmt.Errorf("find where objects of %s lie: %w", kind.GroupVersion(), err)
+	case m.Scope.Name() == meta.RESTScopeNameNamespace:
+		return s.client.Resource(m.Resource).Namespace(o.text("metadata", "namespace")), nil
+	}
+	return s.client.Resource(m.Resource), nil
 }
 
-func (r *refusal) Error() string { return r.message }
-
-// is reports whether an error is a refusal with the code.
-func is(err error, code int) bool {
-	var r *refusal
-	return errors.As(err, &r) && r.code == code
-}
-
-// ask makes a request and decodes the answer.
-func (s *server) ask(ctx context.Context, method, path string, query url.Values, body []byte, answer any) error {
-	u := s.base.JoinPath(path)
-	u.RawQuery = query.Encode()
-	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Accept", "application/json")
-	if body != nil {
-		r.Header.Set("Content-Type", "application/apply-patch+yaml")
-	}
-	reply, err := s.client.Do(r)
-	if err != nil {
-		return fmt.Errorf("reach the API server: %w", err)
-	}
-	defer reply.Body.Close()
-	text, err := io.ReadAll(reply.Body)
-	if err != nil {
-		return fmt.Errorf("read the API server's answer: %w", err)
-	}
-	if reply.StatusCode >= 300 {
-		var status struct{ Message string }
-		if json.Unmarshal(text, &status) != nil || status.Message == "" {
-			status.Message = reply.Status
-		}
-		return &refusal{reply.StatusCode, status.Message}
-	}
-	if err := json.Unmarshal(text, answer); err != nil {
-		return fmt.Errorf("read the API server's answer: %w", err)
-	}
-	return nil
-}
-
-// path returns where an object lies.
-func (s *server) path(ctx context.Context, o object) (string, error) {
-	version := o.text("apiVersion")
-	under := "/apis/" + version
-	if !strings.Contains(version, "/") {
-		under = "/api/" + version
-	}
-	if s.kinds[version] == nil {
-		var list struct{ Resources []resource }
-		err := s.ask(ctx, http.MethodGet, under, nil, nil, &list)
-		switch {
-		case is(err, http.StatusNotFound):
-			return "", fmt.Errorf("the cluster does not know %s: install what brings it, such as Knative", version)
-		case err != nil:
-			return "", fmt.Errorf("ask for the kinds of %s: %w", version, err)
-		}
-		s.kinds[version] = map[string]resource{}
-		for _, r := range list.Resources {
-			if !strings.Contains(r.Name, "/") {
-				s.kinds[version][r.Kind] = r
-			}
-		}
-	}
-	r, ok := s.kinds[version][o.text("kind")]
-	if !ok {
-		return "", fmt.Errorf("the cluster knows no %s in %s", o.text("kind"), version)
-	}
-	if r.Namespaced {
-		under += "/namespaces/" + o.text("metadata", "namespace")
-	}
-	return under + "/" + r.Name + "/" + o.text("metadata", "name"), nil
-}
-
-// apply applies an object, or asks what would come of it, and returns it as it is then.
-func (s *server) apply(ctx context.Context, path string, o object, dry, force bool) (object, error) {
-	query := url.Values{"fieldManager": {"lbremedy-deploy"}, "fieldValidation": {"Strict"}}
-	if dry {
-		query.Set("dryRun", "All")
-	}
-	if force {
-		query.Set("force", "true")
-	}
+// apply applies an object, or asks what would come of it, and returns it as it is then. A
+// field that the API does not know is an error, which the client's own Apply can't ask for.
+func apply(ctx context.Context, at dynamic.ResourceInterface, o object, dry, force bool) (object, error) {
 	body, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
-	var then object
-	if err := s.ask(ctx, http.MethodPatch, path, query, body, &then); err != nil {
+	options := metav1.PatchOptions{FieldManager: "lbremedy-deploy", FieldValidation: metav1.FieldValidationStrict, Force: &force}
+	if dry {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	then, err := at.Patch(ctx, o.text("metadata", "name"), types.ApplyPatchType, body, options)
+	if err != nil {
 		return nil, err
 	}
-	return then, nil
+	return then.Object, nil
 }
 
 // deploy says of each object what would change, and changes it if that is asked for.
 // It asks about all before it changes the first.
 func deploy(ctx context.Context, s *server, objects []object, doIt, force bool, out io.Writer) error {
 	type change struct {
-		path string
-		o    object
+		at dynamic.ResourceInterface
+		o  object
 	}
+	groups, err := restmapper.GetAPIGroupResourcesWithContext(ctx, s.kinds)
+	if err != nil {
+		return fmt.Errorf("ask for the kinds of the cluster: %w", err)
+	}
+	mapper := restmapper.NewDiscoveryRESTMapper(groups)
 	var changes []change
 	var errs []error
 	made := map[string]bool{} // namespaces that this very call makes
 	same := 0
 	said := map[string]bool{} // of kinds that are not known: once for all objects of it
 	for _, o := range objects {
-		path, err := s.path(ctx, o)
+		at, err := s.at(mapper, o)
 		if err != nil {
 			if !said[err.Error()] {
 				said[err.Error()] = true
@@ -166,19 +103,18 @@ func deploy(ctx context.Context, s *server, objects []object, doIt, force bool, 
 			}
 			continue
 		}
-		var now object
-		err = s.ask(ctx, http.MethodGet, path, nil, nil, &now)
-		isNew := is(err, http.StatusNotFound)
+		now, err := at.Get(ctx, o.text("metadata", "name"), metav1.GetOptions{})
+		isNew := apierrors.IsNotFound(err)
 		if err != nil && !isNew {
 			errs = append(errs, fmt.Errorf("%s: %w", o, err))
 			continue
 		}
 		if isNew && made[o.text("metadata", "namespace")] {
 			fmt.Fprintf(out, "+ %s\n", o) // nobody can be asked before the namespace is there
-			changes = append(changes, change{path, o})
+			changes = append(changes, change{at, o})
 			continue
 		}
-		then, err := s.apply(ctx, path, o, true, force)
+		then, err := apply(ctx, at, o, true, force)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", o, err))
 			continue
@@ -188,10 +124,10 @@ func deploy(ctx context.Context, s *server, objects []object, doIt, force bool, 
 				made[o.text("metadata", "name")] = true
 			}
 			fmt.Fprintf(out, "+ %s\n", o)
-			changes = append(changes, change{path, o})
+			changes = append(changes, change{at, o})
 			continue
 		}
-		lines := differ("", bare(now), bare(then))
+		lines := differ("", bare(now.Object), bare(then))
 		if len(lines) == 0 {
 			same++
 			continue
@@ -200,7 +136,7 @@ func deploy(ctx context.Context, s *server, objects []object, doIt, force bool, 
 		for _, l := range lines {
 			fmt.Fprintf(out, "    %s\n", l)
 		}
-		changes = append(changes, change{path, o})
+		changes = append(changes, change{at, o})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("nothing was changed:\n%w", err)
@@ -210,7 +146,7 @@ func deploy(ctx context.Context, s *server, objects []object, doIt, force bool, 
 		return nil
 	}
 	for i, c := range changes {
-		if _, err := s.apply(ctx, c.path, c.o, false, force); err != nil {
+		if _, err := apply(ctx, c.at, c.o, false, force); err != nil {
 			return fmt.Errorf("%s: %w (%d of %d changes were made; call again to go on)", c.o, err, i, len(changes))
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event/schema"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
@@ -106,6 +107,9 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	if out["infra/nats/accounts.conf"], err = accounts(all); err != nil {
 		return nil, err
 	}
+	if out[wordingFile], err = wording(dir, all); err != nil {
+		return nil, err
+	}
 	// Helm reads what lies in its own folder alone.
 	if out["infra/cluster/alerts.yaml"], err = copied(dir, "infra/observability/alerts.yaml"); err != nil {
 		return nil, err
@@ -125,15 +129,15 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, err
 	}
 	// A typo in a policy file must not loosen a rule: unknown fields are wrong.
-	if out[policy.SchemaFile], err = schema.Of(filepath.Join(dir, "shared/policy"), "policy.v1.json", "The policy file of lbremedy", policy.File{}, false); err != nil {
+	if out[policyfile.SchemaFile], err = schema.Of(dir, "policy.v1.json", "The policy file of lbremedy", policyfile.File{}, false, policy.Sink{}); err != nil {
 		return nil, err
 	}
 	// Nor may one in a routes file send an event elsewhere.
-	if out[courier.SchemaFile], err = schema.Of(filepath.Join(dir, "events/courier"), "routes.v1.json", "The routes file of the courier", courier.File{}, false); err != nil {
+	if out[courier.SchemaFile], err = schema.Of(dir, "routes.v1.json", "The routes file of the courier", courier.File{}, false); err != nil {
 		return nil, err
 	}
 	// What "lbremedy doctor -o json" prints may gain fields.
-	if out[doctor.SchemaFile], err = schema.Of(filepath.Join(dir, "shared/doctor"), "survey.v1.json", "What lbremedy doctor found", doctor.Result{}, true); err != nil {
+	if out[doctor.SchemaFile], err = schema.Of(dir, "survey.v1.json", "What lbremedy doctor found", doctor.Result{}, true); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -184,6 +188,7 @@ func Table() []event.Row {
 
 var catalogueTemplate = template.Must(template.New("README.md").Funcs(template.FuncMap{
 	"cell": cell, "folder": folders.Name, "writes": writes, "risk": risk, "ram": ramActions, "rbac": rbac,
+	"total":       total,
 	"surveyTitle": func() string { return surveyTitle },
 	"surveyRAM":   func() string { return orDash(grant.Actions(checks.Grants())) },
 	"surveyRBAC":  func() string { return verbs(checks.Grants()) },
@@ -193,7 +198,7 @@ var catalogueTemplate = template.Must(template.New("README.md").Funcs(template.F
 
 One folder for each class of failed load-balancer sync. Its page says what is wrong, what is done about it and what is
 asked of a person. "Writes" names the kinds of step that a plan of the class may hold; a class without one only asks. The
-permissions are all that the class needs, and all that its function is given.
+permissions are all that the class needs, and all that its function is given{{if .}}: {{total .}}{{end}}.
 {{if .}}
 | class | what is wrong | writes | risk | RAM actions | Kubernetes |
 |---|---|---|---|---|---|
@@ -246,6 +251,21 @@ func risk(r *remedy.Remedy) string {
 func ramActions(r *remedy.Remedy) string { return orDash(grant.Actions(r.Grants())) }
 
 func rbac(r *remedy.Remedy) string { return verbs(r.Grants()) }
+
+// total says how much all classes together may do.
+func total(all []*remedy.Remedy) string {
+	verbs, actions := 0, 0
+	for _, r := range all {
+		for _, g := range r.Grants() {
+			if g.RAM() {
+				actions++
+			} else {
+				verbs++
+			}
+		}
+	}
+	return fmt.Sprintf("%d verbs and %d actions for the %d classes together", verbs, actions, len(all))
+}
 
 // verbs returns the verbs of the grants, by resource.
 func verbs(grants []grant.Grant) string {

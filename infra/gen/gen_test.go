@@ -48,6 +48,11 @@ func TestRepositoryIsFresh(t *testing.T) {
 	for _, name := range stale {
 		t.Errorf("%s belongs to no class: run make gen", name)
 	}
+	for name, text := range files {
+		if !folders.Generated(name, text) {
+			t.Errorf("neither the name nor the first line of %s says that it is generated", name)
+		}
+	}
 }
 
 // asks returns a remedy that only asks.
@@ -135,13 +140,13 @@ func Table() []event.Row {
 // What a class leaves behind is found, also in a folder below.
 func TestLeftovers(t *testing.T) {
 	tree := fstest.MapFS{
-		"infra/ram/class/busy.json": {}, "infra/ram/class/gone.json": {}, "infra/ram/class/below/gone.txt": {}, "infra/ram/ram.go": {},
+		"infra/ram/generated/class/busy.json": {}, "infra/ram/generated/class/gone.json": {}, "infra/ram/generated/class/below/gone.txt": {}, "infra/ram/ram.go": {},
 	}
-	got, err := leftovers(tree, map[string][]byte{"infra/ram/class/busy.json": nil})
+	got, err := leftovers(tree, map[string][]byte{"infra/ram/generated/class/busy.json": nil})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"infra/ram/class/below/gone.txt", "infra/ram/class/gone.json"}, got); d != "" {
+	if d := cmp.Diff([]string{"infra/ram/generated/class/below/gone.txt", "infra/ram/generated/class/gone.json"}, got); d != "" {
 		t.Errorf("leftovers (-want +got):\n%s", d)
 	}
 }
@@ -237,7 +242,7 @@ func TestManifests(t *testing.T) {
 		"infra/knative/survey-pingsource.yaml":   {"kind: PingSource", `value: "_INBOX_survey"`},
 		"infra/cluster/templates/survey.yaml":    {".Values.survey.enabled"},
 		"infra/nats/accounts.conf":               {"$NKEY_SURVEY", `"lbremedy.case.THIS-CLUSTER.*.survey-room"`},
-		"infra/ram/class/survey.json":            {"slb:DescribeLoadBalancers"},
+		"infra/ram/generated/class/survey.json":  {"slb:DescribeLoadBalancers"},
 		"s.yaml":                                 {"triggerType: timer"},
 		"infra/cluster/rbac-parts.yaml":          {"name: lbremedy-busy.cluster"},
 		"infra/cluster/classes.yaml":             {"- busy\n- zone-shortage\n"},

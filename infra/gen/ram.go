@@ -26,31 +26,29 @@ func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants[surveyClass] = checks.Grants()
 	files, err := ram.Files(grants)
 	for name, text := range files {
-		out["infra/ram/"+name] = text
+		out["infra/ram/generated/"+name] = text
 	}
 	return err
 }
 
-// generatedFolders hold nothing but generated files: the rest is left of a class
-// that is gone.
-var generatedFolders = []string{"infra/ram/class", "infra/ram/trust"}
+// generatedFolder holds nothing but generated files: the rest is left of a class that is
+// gone. JSON has no comments, and RAM knows no field for one: the name says it.
+const generatedFolder = "infra/ram/generated"
 
-// leftovers returns the files of generatedFolders that files doesn't name.
+// leftovers returns the files of generatedFolder that files doesn't name.
 func leftovers(root fs.FS, files map[string][]byte) ([]string, error) {
 	var stale []string
-	for _, folder := range generatedFolders {
-		err := fs.WalkDir(root, folder, func(name string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if _, ok := files[name]; !ok && !e.IsDir() {
-				stale = append(stale, name)
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("look for leftovers: %w", err)
+	err := fs.WalkDir(root, generatedFolder, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
 		}
+		if _, ok := files[name]; !ok && !e.IsDir() {
+			stale = append(stale, name)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for leftovers: %w", err)
 	}
 	return stale, nil
 }

@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,9 +28,26 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/pages"
 )
 
 const root = "../.."
+
+// What the pages show makes keys.
+func TestPages(t *testing.T) {
+	for _, c := range pages.Of(t, root, "infra/keys") {
+		dir := filepath.Join(t.TempDir(), "keys")
+		text, _, _ := strings.Cut(strings.Replace(c.Text, "-dir keys ", "-dir "+dir+" ", 1), " #")
+		cmd := exec.CommandContext(t.Context(), "go", strings.Fields(text)[1:]...)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", c, err, out)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "secrets.yaml")); err != nil {
+			t.Errorf("%s: %v", c, err)
+		}
+	}
+}
 
 // Keys that are there stay; what Kubernetes gets names each user once, and nobody but
 // the owner reads any of it.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the RAM roles of lbremedy, one for each class and for the survey: see "infra/ram/roles.sh --help".
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")"
+cd "$(dirname "${BASH_SOURCE[0]}")/generated"
 
 help() {
 	cat <<-'TEXT'
@@ -58,14 +58,14 @@ case $trust in fc | rrsa) ;; *) die "--trust is fc or rrsa, not $trust" ;; esac
 [ -z "$apply" ] || command -v aliyun >/dev/null || die 'the aliyun command line is not installed: see https://github.com/aliyun/aliyun-cli'
 
 # every prints all classes, which are the functions of s.yaml.
-every() { sed -n '/^resources:/,$ s/^  \([a-z0-9-]*\):$/\1/p' ../../s.yaml; }
+every() { sed -n '/^resources:/,$ s/^  \([a-z0-9-]*\):$/\1/p' ../../../s.yaml; }
 
 if [ ${#classes[@]} -eq 0 ]; then
 	# A class without RAM actions has a role, too: by it the cluster knows the function.
 	while read -r class; do classes+=("$class"); done < <(every)
 fi
 
-# narrow prints a file of this folder for this account, region and cluster, and a role.
+# narrow prints a file of the folder generated for this account, region and cluster, and a role.
 # No string in these files has a space.
 narrow() {
 	sed -E -e "s#acs:(slb|nlb|vpc|ecs|cs):\*:\*:#acs:\1:$region:$account:#" -e "s#:cluster/\*#:cluster/$cluster#" \

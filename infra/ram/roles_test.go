@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/test/pages"
 )
 
 // aliyun stands in for the command line of that name: it keeps what it is told in
@@ -77,7 +79,7 @@ Nothing was done: --apply runs these commands.
 	if out, err := shell(t, state, append(args, "--apply")...); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	file, err := os.ReadFile("class/busy.json")
+	file, err := os.ReadFile("generated/class/busy.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +118,22 @@ Nothing was done: --apply runs these commands.
 	// All classes.
 	if out, err := shell(t, t.TempDir(), base...); err != nil || strings.Count(out, " CreateRole ") < 30 {
 		t.Errorf("all classes: %v, %d roles", err, strings.Count(out, " CreateRole "))
+	}
+}
+
+// What the pages show makes roles, here with the stand-in. Where it would make all of
+// them, which takes a while, this makes one.
+func TestPages(t *testing.T) {
+	set := strings.NewReplacer("$LBREMEDY_FC_ACCOUNT", "1234567890123456", "ACCOUNT", "1234567890123456",
+		"$LBREMEDY_REGION", "cn-hangzhou", "REGION", "cn-hangzhou", "$LBREMEDY_CLUSTER", "c0ffee", "CLUSTER", "c0ffee")
+	for _, c := range pages.Of(t, "../..", "infra/ram") {
+		text, _, _ := strings.Cut(set.Replace(c.Text), " #")
+		if !strings.Contains(text, " --class ") {
+			text += " --class busy"
+		}
+		if out, err := shell(t, t.TempDir(), strings.Fields(text)[1:]...); err != nil || !strings.Contains(out, " CreateRole ") {
+			t.Errorf("%s: %v: %s", c, err, out)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Which load balancer is a Service's is asked here, for CLBs and NLBs alike, and in
@@ -174,11 +175,11 @@ func (c *View) found(ctx context.Context, s *Found, id, by string) error {
 
 // A Serving is the load balancer that has a Service's address.
 type Serving struct {
-	*Instance        // nil: none was found
-	Owner     Owner  // whose it is
-	Evidence  string // for that, as a sentence
-	Where     string // account and region that were asked
-	ByTag     bool   // the controller finds it by its name tag, without the annotation id
+	*Instance          // nil: none was found
+	Owner     Owner    // whose it is
+	Evidence  say.Text // for that
+	Where     string   // account and region that were asked
+	ByTag     bool     // the controller finds it by its name tag, without the annotation id
 }
 
 // Serving finds the load balancer that has the Service's ingress address, of

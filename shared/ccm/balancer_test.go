@@ -113,7 +113,7 @@ func TestOwner(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, evidence, err := c.Owner(t.Context(), lb)
-			if err != nil || got != tt.want || !strings.Contains(evidence, tt.says) {
+			if err != nil || got != tt.want || !strings.Contains(evidence.String(), tt.says) {
 				t.Errorf("got %d, %q, %v", got, evidence, err)
 			}
 			if ccm.TagsFull(lb) {

@@ -158,7 +158,7 @@ func TestServing(t *testing.T) {
 			if got.ByTag != (id != "" && got.Tags[ccm.NameTag] != "") {
 				t.Errorf("%s is found by its tag: %t", id, got.ByTag)
 			}
-			if id != tt.want || got.Owner != tt.owner || (got.Evidence == "") != (tt.want == "") || !strings.Contains(got.Where, "region") {
+			if id != tt.want || got.Owner != tt.owner || (len(got.Evidence) == 0) != (tt.want == "") || !strings.Contains(got.Where, "region") {
 				t.Errorf("got %q, %d, %q, %q", id, got.Owner, got.Evidence, got.Where)
 			}
 			fixture.Declared(t, s, servingReads...)
@@ -200,7 +200,7 @@ func TestNetworkOwner(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, evidence, err := c.Owner(t.Context(), lb)
-			if err != nil || got != tt.want || !strings.Contains(evidence, tt.says) {
+			if err != nil || got != tt.want || !strings.Contains(evidence.String(), tt.says) {
 				t.Errorf("got %d, %q, %v", got, evidence, err)
 			}
 		})

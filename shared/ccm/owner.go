@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // An Owner says whose a load balancer is.
@@ -20,18 +22,18 @@ const (
 	APIServer          // the cluster's own API server stands behind it
 )
 
-// Owner finds out whose the load balancer is, and the evidence, as a sentence. The
+// Owner finds out whose the load balancer is, and the evidence. The
 // controller names the Services that it made things for: in the names of the vServer
 // groups of a CLB, and in the descriptions of the listeners of an NLB. It needs
 // BalancerReads, or NetworkReads for an NLB.
-func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, string, error) {
+func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error) {
 	m := traces{id: lb.ID, tags: lb.Tags, cluster: c.Cluster, unmarked: lb.CLB != nil && lb.Name == DefaultName(c.Service)}
 	var ports []int
 	if lb.NLB != nil {
 		m.reason, m.what = lb.NLB.ProtectionReason, "listener"
 		listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
 		if err != nil {
-			return Unproven, "", fmt.Errorf("list listeners of %s: %w", lb.ID, err)
+			return Unproven, nil, fmt.Errorf("list listeners of %s: %w", lb.ID, err)
 		}
 		for _, l := range listeners {
 			ports = append(ports, l.Port)
@@ -47,14 +49,14 @@ func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, string, error) {
 	}
 	switch {
 	case lb.Tags[ClusterTag] != "" && slices.Contains(ports, apiServerPort):
-		return APIServer, fmt.Sprintf("%s has the tag %s and a listener on port %d: it is the API server's.", lb.ID, ClusterTag, apiServerPort), nil
+		return APIServer, say.F("%s has the tag %s and a listener on port %d, so it belongs to the API server.", lb.ID, ClusterTag, apiServerPort), nil
 	case lb.Tags[ReusedTag] != "":
-		return Users, fmt.Sprintf("%s has the tag %s: a person made it and the Service reused it.", lb.ID, ReusedTag), nil
+		return Users, say.F("%s has the tag %s, so a person created it and the Service reused it.", lb.ID, ReusedTag), nil
 	}
 	if lb.CLB != nil {
 		groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
 		if err != nil {
-			return Unproven, "", fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
+			return Unproven, nil, fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
 		}
 		for _, g := range groups {
 			m.add(c, g.Name)
@@ -90,41 +92,30 @@ func (m *traces) add(c *View, name string) {
 	}
 }
 
-func (m *traces) judge() (Owner, string) {
+func (m *traces) judge() (Owner, say.Text) {
 	byController := m.reason == ManagedByACK || m.tags[ClusterTag] == m.cluster
 	switch {
 	case len(m.others) > 0:
 		slices.Sort(m.others)
-		return OtherService, fmt.Sprintf("%s serves other Services too: %s.", m.id, strings.Join(slices.Compact(m.others), ", "))
+		return OtherService, say.F("%s also serves other Services: %s.", m.id, strings.Join(slices.Compact(m.others), ", "))
 	case byController && len(m.ours) > 0:
-		return Own, fmt.Sprintf("%s was made by the controller (%s) and has the %s %s of this Service.", m.id, m.proof(), m.what, m.ours[0])
+		return Own, say.F("The controller created %s (%s), and it has the %s %s of this Service.", m.id, m.proof(), m.what, m.ours[0])
 	case !byController && !m.unmarked && m.tags[ClusterTag] == "" && m.tags[NameTag] == "":
-		return Users, fmt.Sprintf("%s carries no tag of the controller and is not protected by it: a person made it.", m.id)
+		return Users, say.F("%s has neither a tag nor a protection by the controller, so a person created it.", m.id)
 	}
-	return Unproven, fmt.Sprintf("%s is neither proven to be this Service's own nor a person's: %s, and %s of this Service.", m.id, m.proof(), m.count())
+	return Unproven, say.F("It is not proven whether %s belongs to this Service or to a person: it has %s, and %s of this Service.", m.id, m.proof(), say.Count(len(m.ours), m.what))
 }
 
-// count says how many names of this Service there are.
-func (m *traces) count() string {
-	switch len(m.ours) {
-	case 0:
-		return "no " + m.what
-	case 1:
-		return "1 " + m.what
-	}
-	return fmt.Sprintf("%d %ss", len(m.ours), m.what)
-}
-
-func (m *traces) proof() string {
+func (m *traces) proof() say.Text {
 	switch {
 	case m.tags[ClusterTag] == m.cluster:
-		return fmt.Sprintf("tag %s=%s", ClusterTag, m.cluster)
+		return say.F("the tag %s=%s", ClusterTag, m.cluster)
 	case m.reason == ManagedByACK:
-		return "protection reason " + ManagedByACK
+		return say.F("the protection reason %s", ManagedByACK)
 	case m.tags[ClusterTag] != "":
-		return fmt.Sprintf("tag %s=%s of another cluster", ClusterTag, m.tags[ClusterTag])
+		return say.F("the tag %s=%s of another cluster", ClusterTag, m.tags[ClusterTag])
 	}
-	return "no mark of the controller"
+	return say.F("no mark of the controller")
 }
 
 // TagsFull reports whether the load balancer can take no further tag. A CLB and

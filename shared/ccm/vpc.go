@@ -8,6 +8,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // VPCReads is what VPC and Made read. A class that calls them declares it.
@@ -58,22 +59,25 @@ func (c *View) VPC(ctx context.Context) (VPC, error) {
 func (v VPC) OwnIDs() string { return strings.Join(v.Own, ",") }
 
 // DescribeOwn lists the cluster's own vSwitches with their free addresses.
-func (v VPC) DescribeOwn() string {
-	var parts []string
+func (v VPC) DescribeOwn() say.Text {
+	var parts []say.Text
 	for _, id := range v.Own {
 		if vsw, ok := v.All[id]; ok {
 			parts = append(parts, DescribeVSwitch(vsw))
 		} else {
-			parts = append(parts, id+" (does not exist)")
+			parts = append(parts, say.F("%s (does not exist)", id))
 		}
 	}
-	return or(strings.Join(parts, ", "), "none")
+	if len(parts) == 0 {
+		return say.F("none")
+	}
+	return say.Items(parts, len(parts))
 }
 
 // DescribeVSwitch says where the vSwitch is and how many addresses it has free.
-func DescribeVSwitch(v cloud.VSwitch) string {
+func DescribeVSwitch(v cloud.VSwitch) say.Text {
 	if v.Free == 1 {
-		return fmt.Sprintf("%s in %s has 1 free address", v.ID, v.Zone)
+		return say.F("%s in %s has 1 free address", v.ID, v.Zone)
 	}
-	return fmt.Sprintf("%s in %s has %d free addresses", v.ID, v.Zone, v.Free)
+	return say.F("%s in %s has %d free addresses", v.ID, v.Zone, v.Free)
 }

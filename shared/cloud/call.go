@@ -19,6 +19,8 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
 	"golang.org/x/time/rate"
+
+	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
 const (
@@ -31,7 +33,7 @@ const (
 
 // pause returns how long to wait after that many failed tries.
 func pause(failed int) time.Duration {
-	step := min(200*time.Millisecond<<(failed-1), 10*time.Second)
+	step := retry.Pause(200*time.Millisecond, 10*time.Second, uint64(failed))
 	return step/2 + rand.N(step)
 }
 
@@ -195,14 +197,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < d {
 		return false
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return retry.Sleep(ctx, d)
 }
 
 // try makes the call once and decodes its answer.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"regexp"
@@ -154,6 +155,15 @@ var strconvNoise = regexp.MustCompile(`: (?:strconv\.\w+: parsing|time: invalid)
 
 // noStrconv returns the error without the names of Go's own functions.
 func noStrconv(err error) error { return errors.New(strconvNoise.ReplaceAllString(err.Error(), "")) }
+
+// ReadAtMost reads all that there is. It is an error if that is more than so many bytes.
+func ReadAtMost(n int64, r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, n+1))
+	if err == nil && int64(len(data)) > n {
+		return nil, fmt.Errorf("it has more than %d MB: give it in parts", n>>20)
+	}
+	return data, err
+}
 
 // Clean returns a text from outside without what moves a terminal's cursor or
 // changes its colours; line breaks stay.

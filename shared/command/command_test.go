@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,3 +94,19 @@ func TestForms(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A file without an end is refused before it fills the memory.
+func TestAtMost(t *testing.T) {
+	t.Parallel()
+	if _, err := command.ReadAtMost(1<<20, endless{}); err == nil || err.Error() != "it has more than 1 MB: give it in parts" {
+		t.Errorf("got %v", err)
+	}
+	if data, err := command.ReadAtMost(1<<20, strings.NewReader(strings.Repeat("x", 1<<20))); err != nil || len(data) != 1<<20 {
+		t.Errorf("got %d bytes, %v", len(data), err)
+	}
+}
+
+// endless is an input without an end.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }

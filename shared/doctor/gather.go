@@ -116,7 +116,7 @@ func (g *gathering) read(ctx context.Context, p Part) {
 	r := Reading{Part: p}
 	began := time.Now()
 	if err == nil {
-		r.Count, err = g.part(ctx, p)
+		r.Count, err = parts[p].read(ctx, g)
 	}
 	r.Took = time.Since(began)
 	if p == Failures && err == nil && g.s.Failures == nil {
@@ -131,83 +131,6 @@ func (g *gathering) read(ctx context.Context, p Part) {
 	g.readings = append(g.readings, r)
 }
 
-// part reads one part and returns how many there are of it.
-func (g *gathering) part(ctx context.Context, p Part) (int, error) {
-	switch p {
-	case Services:
-		return g.services(ctx)
-	case Endpoints:
-		return g.endpoints(ctx)
-	case Nodes:
-		return g.nodes(ctx)
-	case Events:
-		return g.events(ctx)
-	case Guard:
-		var err error
-		g.s.Guard, err = g.Kube.BoundPolicy(ctx, GuardPolicy)
-		if errors.Is(err, kube.ErrNotFound) {
-			return 0, nil
-		}
-		return 1, err
-	case Detail:
-		detail, err := g.cloud.CS.Cluster(ctx)
-		g.s.Detail = detail
-		return 1, err
-	case Controller:
-		c := ccm.View{Kube: g.Kube, Cloud: g.cloud}
-		ctl, err := c.Controller(ctx)
-		g.s.Controller = ctl
-		return 1, err
-	case CLBs:
-		return g.classic(ctx)
-	case NLBs:
-		return g.network(ctx)
-	case Named:
-		return g.named(ctx)
-	case Private:
-		return g.private(ctx)
-	case Listeners:
-		return g.listeners(ctx)
-	case Groups:
-		return g.groups(ctx)
-	case Backends:
-		return g.backends(ctx)
-	case VSwitches:
-		list, err := g.cloud.VPC.VSwitches(ctx, g.s.Detail.VPC)
-		g.s.VSwitches = map[string]cloud.VSwitch{}
-		for _, v := range list {
-			g.s.VSwitches[v.ID] = v
-		}
-		return len(list), err
-	case Routes:
-		return g.routes(ctx)
-	case Quotas:
-		for _, product := range []string{"slb", "nlb", "vpc"} {
-			list, err := g.cloud.Quotas.List(ctx, product, cloud.CommonQuota, "")
-			if err != nil {
-				return 0, err
-			}
-			g.s.Quotas = append(g.s.Quotas, list...)
-		}
-		return len(g.s.Quotas), nil
-	case Rights:
-		c := ccm.View{Kube: g.Kube, Cloud: g.cloud}
-		role, err := c.MasterRole(ctx)
-		g.s.Role = role
-		return len(role.Policies), err
-	case Failures:
-		return g.failures(ctx)
-	case Policy:
-		if g.Source.Policy == nil {
-			return 0, nil
-		}
-		wants, err := g.Source.Policy(ctx)
-		g.s.Policy = wants
-		return 1, err
-	}
-	return 0, fmt.Errorf("there is no part %q", p)
-}
-
 // tell reports progress.
 func (g *gathering) tell(p Part, done, total int) {
 	if g.Progress != nil {
@@ -215,7 +138,7 @@ func (g *gathering) tell(p Part, done, total int) {
 	}
 }
 
-func (g *gathering) services(ctx context.Context) (int, error) {
+func readServices(ctx context.Context, g *gathering) (int, error) {
 	g.s.Marks = map[types.UID]Mark{}
 	add := func(svc *corev1.Service) error {
 		if !watched(svc) {
@@ -268,7 +191,7 @@ func wrote(f metav1.ManagedFieldsEntry, fields ...string) bool {
 	return f.FieldsV1 == nil || slices.ContainsFunc(fields, func(key string) bool { return strings.Contains(string(f.FieldsV1.GetRawBytes()), key) })
 }
 
-func (g *gathering) endpoints(ctx context.Context) (int, error) {
+func readEndpoints(ctx context.Context, g *gathering) (int, error) {
 	wanted := map[string]bool{}
 	for i := range g.s.Services {
 		wanted[g.s.Services[i].Namespace+"/"+g.s.Services[i].Name] = true
@@ -316,7 +239,7 @@ func (g *gathering) endpoints(ctx context.Context) (int, error) {
 	return n, err
 }
 
-func (g *gathering) nodes(ctx context.Context) (int, error) {
+func readNodes(ctx context.Context, g *gathering) (int, error) {
 	list, err := g.Kube.Nodes(ctx)
 	for i := range list {
 		node := &list[i]
@@ -330,7 +253,7 @@ func (g *gathering) nodes(ctx context.Context) (int, error) {
 	return len(list), err
 }
 
-func (g *gathering) events(ctx context.Context) (int, error) {
+func readEvents(ctx context.Context, g *gathering) (int, error) {
 	wanted := map[types.UID]bool{}
 	for i := range g.s.Services {
 		wanted[g.s.Services[i].UID] = true
@@ -363,6 +286,17 @@ func (g *gathering) events(ctx context.Context) (int, error) {
 	return n, err
 }
 
+// readGuard reads who may write Events in the controller's name; nobody is kept from it where
+// there is no such policy.
+func readGuard(ctx context.Context, g *gathering) (int, error) {
+	var err error
+	g.s.Guard, err = g.Kube.BoundPolicy(ctx, GuardPolicy)
+	if errors.Is(err, kube.ErrNotFound) {
+		return 0, nil
+	}
+	return 1, err
+}
+
 // GuardPolicy is what the policy is called that says who may write Events in the
 // controller's name, and its binding (infra/cluster/event-writers.yaml).
 const GuardPolicy = "lbremedy-event-writers"
@@ -385,9 +319,9 @@ func (g *gathering) claim(e kube.Event) {
 	})
 }
 
-// failures reads what the stream keeps of failed syncs: the newest of each Service and
+// readFailures reads what the stream keeps of failed syncs: the newest of each Service and
 // class, and nothing of the journal.
-func (g *gathering) failures(ctx context.Context) (int, error) {
+func readFailures(ctx context.Context, g *gathering) (int, error) {
 	if g.Source.Stream == nil {
 		return 0, nil
 	}
@@ -424,7 +358,32 @@ func (g *gathering) failures(ctx context.Context) (int, error) {
 	return len(found), nil
 }
 
-func (g *gathering) classic(ctx context.Context) (int, error) {
+func readDetail(ctx context.Context, g *gathering) (n int, err error) {
+	g.s.Detail, err = g.cloud.CS.Cluster(ctx)
+	return 1, err
+}
+
+func readController(ctx context.Context, g *gathering) (n int, err error) {
+	c := ccm.View{Kube: g.Kube, Cloud: g.cloud}
+	g.s.Controller, err = c.Controller(ctx)
+	return 1, err
+}
+
+func readRights(ctx context.Context, g *gathering) (n int, err error) {
+	c := ccm.View{Kube: g.Kube, Cloud: g.cloud}
+	g.s.Role, err = c.MasterRole(ctx)
+	return len(g.s.Role.Policies), err
+}
+
+func readPolicy(ctx context.Context, g *gathering) (n int, err error) {
+	if g.Source.Policy == nil {
+		return 0, nil
+	}
+	g.s.Policy, err = g.Source.Policy(ctx)
+	return 1, err
+}
+
+func readCLBs(ctx context.Context, g *gathering) (int, error) {
 	list, err := g.cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{})
 	if err != nil || len(list) == 0 {
 		return 0, err
@@ -447,7 +406,7 @@ func (g *gathering) classic(ctx context.Context) (int, error) {
 	return len(list), nil
 }
 
-func (g *gathering) network(ctx context.Context) (int, error) {
+func readNLBs(ctx context.Context, g *gathering) (int, error) {
 	list, err := g.cloud.NLB.Find(ctx, cloud.NLBFilter{})
 	for _, lb := range list {
 		g.put(&LoadBalancer{Instance: *ccm.Network(lb)})
@@ -464,9 +423,9 @@ func (g *gathering) put(b *LoadBalancer) {
 	g.s.Balancers[b.ID] = b
 }
 
-// named asks for the load balancers that Services name and no list has: an entry that a
+// readNamed asks for the load balancers that Services name and no list has: an entry that a
 // list lacks proves nothing, because permissions that are limited by resource hide some.
-func (g *gathering) named(ctx context.Context) (int, error) {
+func readNamed(ctx context.Context, g *gathering) (int, error) {
 	g.mu.Lock()
 	network := map[string]bool{} // by ID: whether it is an NLB's
 	for i := range g.s.Services {
@@ -576,10 +535,10 @@ func (g *gathering) failed(b *LoadBalancer, p Part, err error) {
 	b.Failed[p] = err
 }
 
-// private reads what stands on the private CLBs of the cluster's VPC that no Service
+// readPrivate reads what stands on the private CLBs of the cluster's VPC that no Service
 // uses: a group names its listeners, so that these take no call. Load balancers of other
 // clusters are left out, and so is the API server's.
-func (g *gathering) private(ctx context.Context) (int, error) {
+func readPrivate(ctx context.Context, g *gathering) (int, error) {
 	g.used()
 	g.mu.Lock()
 	var list []*LoadBalancer
@@ -635,7 +594,7 @@ func (g *gathering) near(ctx context.Context, b *LoadBalancer, ports []cloud.Lis
 	return nil
 }
 
-func (g *gathering) listeners(ctx context.Context) (int, error) {
+func readListeners(ctx context.Context, g *gathering) (int, error) {
 	list := g.used()
 	counts := make([]int, len(list))
 	err := g.each(ctx, Listeners, len(list), func(i int) {
@@ -652,7 +611,7 @@ func (g *gathering) listeners(ctx context.Context) (int, error) {
 	return sum(counts), err
 }
 
-func (g *gathering) groups(ctx context.Context) (int, error) {
+func readGroups(ctx context.Context, g *gathering) (int, error) {
 	list := slices.DeleteFunc(g.used(), func(b *LoadBalancer) bool { return b.CLB == nil })
 	counts := make([]int, len(list))
 	err := g.each(ctx, Groups, len(list), func(i int) {
@@ -677,7 +636,7 @@ func (g *gathering) groups(ctx context.Context) (int, error) {
 	return sum(counts) + len(network), err
 }
 
-func (g *gathering) backends(ctx context.Context) (int, error) {
+func readBackends(ctx context.Context, g *gathering) (int, error) {
 	type place struct {
 		group *Group
 		of    *LoadBalancer // nil: of NLBs
@@ -722,7 +681,27 @@ func (g *gathering) backends(ctx context.Context) (int, error) {
 	return sum(counts), err
 }
 
-func (g *gathering) routes(ctx context.Context) (int, error) {
+func readVSwitches(ctx context.Context, g *gathering) (int, error) {
+	list, err := g.cloud.VPC.VSwitches(ctx, g.s.Detail.VPC)
+	g.s.VSwitches = map[string]cloud.VSwitch{}
+	for _, v := range list {
+		g.s.VSwitches[v.ID] = v
+	}
+	return len(list), err
+}
+
+func readQuotas(ctx context.Context, g *gathering) (int, error) {
+	for _, product := range []string{"slb", "nlb", "vpc"} {
+		list, err := g.cloud.Quotas.List(ctx, product, cloud.CommonQuota, "")
+		if err != nil {
+			return 0, err
+		}
+		g.s.Quotas = append(g.s.Quotas, list...)
+	}
+	return len(g.s.Quotas), nil
+}
+
+func readRoutes(ctx context.Context, g *gathering) (int, error) {
 	tables, err := g.cloud.VPC.RouteTables(ctx, g.s.Detail.VPC)
 	if err != nil {
 		return 0, err

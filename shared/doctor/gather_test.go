@@ -48,7 +48,7 @@ func TestFailures(t *testing.T) {
 	}
 	read := func(from func(context.Context) (*stream.Stream, error), only string) (*Snapshot, error) {
 		g := &gathering{Source: Source{Cluster: "c1", Only: only, Stream: from}, s: &Snapshot{Services: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{UID: uid1}}}}}
-		_, err := g.part(t.Context(), Failures)
+		_, err := readFailures(t.Context(), g)
 		return g.s, err
 	}
 	there := func(context.Context) (*stream.Stream, error) { return s, nil }

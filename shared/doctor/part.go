@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -36,31 +37,41 @@ const (
 	Failures   Part = "failures"             // of Services, that the stream keeps; left out where none is named
 )
 
-// parts says what reading a part takes, beside what the parts that it needs take.
+// parts says how each part is read, and what that takes beside what the parts that it
+// needs take. A reader returns how many there are.
 var parts = map[Part]struct {
+	read  func(context.Context, *gathering) (int, error)
 	reads []grant.Grant
 	needs []Part
 }{
-	Services:   {reads: []grant.Grant{grant.ListServices, grant.GetServices}},
-	Endpoints:  {reads: []grant.Grant{grant.ListEndpointSlices}, needs: []Part{Services}},
-	Nodes:      {reads: []grant.Grant{grant.ListNodes}},
-	Events:     {reads: []grant.Grant{grant.ListEvents}, needs: []Part{Services}},
-	Guard:      {reads: []grant.Grant{grant.GetAdmissionPolicies, grant.GetAdmissionBindings}},
-	Detail:     {reads: []grant.Grant{grant.DescribeClusterDetail}},
-	Controller: {reads: ccm.ControllerReads},
-	CLBs:       {reads: []grant.Grant{grant.DescribeLoadBalancers, grant.ListSLBTags}},
-	NLBs:       {reads: []grant.Grant{grant.ListNLBs}},
-	Named:      {reads: []grant.Grant{grant.DescribeLoadBalancerAttribute, grant.GetNLB}, needs: []Part{Services, CLBs, NLBs}},
-	Private:    {reads: []grant.Grant{grant.DescribeLoadBalancerAttribute, grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute}, needs: []Part{Services, CLBs, NLBs, Detail}},
-	Listeners:  {reads: []grant.Grant{grant.DescribeLoadBalancerListeners, grant.ListNLBListeners}, needs: []Part{Services, CLBs, NLBs}},
-	Groups:     {reads: []grant.Grant{grant.DescribeVServerGroups, grant.ListServerGroups}, needs: []Part{Services, CLBs, NLBs}},
-	Backends:   {reads: []grant.Grant{grant.DescribeVServerGroupAttribute, grant.ListServerGroupServers}, needs: []Part{Groups}},
-	VSwitches:  {reads: []grant.Grant{grant.DescribeVSwitches}, needs: []Part{Detail}},
-	Routes:     {reads: []grant.Grant{grant.DescribeRouteTableList, grant.DescribeRouteEntryList}, needs: []Part{Detail}},
-	Quotas:     {reads: []grant.Grant{grant.ListProductQuotas}},
-	Rights:     {reads: ccm.RoleReads, needs: []Part{Detail}},
-	Policy:     {},                        // it lies in the stream or in a file
-	Failures:   {needs: []Part{Services}}, // permissions of NATS: see ScheduledRun
+	Services:   {read: readServices, reads: []grant.Grant{grant.ListServices, grant.GetServices}},
+	Endpoints:  {read: readEndpoints, reads: []grant.Grant{grant.ListEndpointSlices}, needs: []Part{Services}},
+	Nodes:      {read: readNodes, reads: []grant.Grant{grant.ListNodes}},
+	Events:     {read: readEvents, reads: []grant.Grant{grant.ListEvents}, needs: []Part{Services}},
+	Guard:      {read: readGuard, reads: []grant.Grant{grant.GetAdmissionPolicies, grant.GetAdmissionBindings}},
+	Detail:     {read: readDetail, reads: []grant.Grant{grant.DescribeClusterDetail}},
+	Controller: {read: readController, reads: ccm.ControllerReads},
+	CLBs:       {read: readCLBs, reads: []grant.Grant{grant.DescribeLoadBalancers, grant.ListSLBTags}},
+	NLBs:       {read: readNLBs, reads: []grant.Grant{grant.ListNLBs}},
+	Named:      {read: readNamed, reads: []grant.Grant{grant.DescribeLoadBalancerAttribute, grant.GetNLB}, needs: []Part{Services, CLBs, NLBs}},
+	Private: {
+		read:  readPrivate,
+		reads: []grant.Grant{grant.DescribeLoadBalancerAttribute, grant.DescribeVServerGroups, grant.DescribeVServerGroupAttribute},
+		needs: []Part{Services, CLBs, NLBs, Detail},
+	},
+	Listeners: {
+		read:  readListeners,
+		reads: []grant.Grant{grant.DescribeLoadBalancerListeners, grant.ListNLBListeners},
+		needs: []Part{Services, CLBs, NLBs},
+	},
+	Groups:    {read: readGroups, reads: []grant.Grant{grant.DescribeVServerGroups, grant.ListServerGroups}, needs: []Part{Services, CLBs, NLBs}},
+	Backends:  {read: readBackends, reads: []grant.Grant{grant.DescribeVServerGroupAttribute, grant.ListServerGroupServers}, needs: []Part{Groups}},
+	VSwitches: {read: readVSwitches, reads: []grant.Grant{grant.DescribeVSwitches}, needs: []Part{Detail}},
+	Routes:    {read: readRoutes, reads: []grant.Grant{grant.DescribeRouteTableList, grant.DescribeRouteEntryList}, needs: []Part{Detail}},
+	Quotas:    {read: readQuotas, reads: []grant.Grant{grant.ListProductQuotas}},
+	Rights:    {read: readRights, reads: ccm.RoleReads, needs: []Part{Detail}},
+	Policy:    {read: readPolicy},                            // it lies in the stream or in a file
+	Failures:  {read: readFailures, needs: []Part{Services}}, // permissions of NATS: see ScheduledRun
 }
 
 // closure returns the parts with all that these need, each once, in a fixed order.

@@ -236,7 +236,7 @@ func (x *run) stopped(ctx context.Context) (*hold, error) {
 	may := x.permission(policy)
 	ok, rule := may.Allows(x.r, x.risk, oneWay(x.steps))
 	if !ok && (x.rec.Approved == nil || may.Mode != remedy.Fix) {
-		return &hold{rule: "The policy was changed before the plan was done. " + rule, wait: time.Minute}, nil
+		return &hold{rule: say.F("The policy changed before all steps of the plan were applied.").Then(rule), wait: time.Minute}, nil
 	}
 	return x.hold(ctx, policy)
 }

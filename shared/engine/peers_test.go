@@ -93,7 +93,7 @@ func TestPeers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("peers (-want +got):\n%s", diff)
 	}
-	if got, want := remedy.Together(got), "By their Events 3 Services of the cluster fail for this: ns/web, ns/a, ns/d."; got != want {
+	if got, want := remedy.Together(got).String(), "According to the Events, 3 Services of the cluster have this failure: ns/web, ns/a, ns/d."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -102,13 +102,13 @@ func TestPeers(t *testing.T) {
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	peers := []remedy.Peer{{Namespace: "shop", Name: "web", Same: true}, {Namespace: "shop", Name: "other", Fails: true}}
-	if got, want := remedy.Together(peers), "By the Events of the cluster no other Service fails for this."; got != want {
+	if got, want := remedy.Together(peers).String(), "According to the Events, no other Service of the cluster has this failure."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for i := range 200 {
 		peers = append(peers, remedy.Peer{Namespace: "shop", Name: fmt.Sprintf("s%d", i), Same: true})
 	}
-	got := remedy.Together(peers)
+	got := remedy.Together(peers).String()
 	if !strings.Contains(got, "201 Services") || !strings.HasSuffix(got, "shop/web, shop/s0, shop/s1, shop/s2, shop/s3 and 196 more.") {
 		t.Errorf("got %q", got)
 	}

@@ -50,6 +50,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/retry"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -380,7 +381,7 @@ func (x *run) backOff(cause error) event.Result {
 	x.rec.Error = event.Redact(cause.Error())
 	var lasted time.Duration
 	for n := 1; n <= x.rec.Errors && lasted <= patience; n++ {
-		x.rec.Wait = min(time.Second<<min(n, 6), time.Minute)
+		x.rec.Wait = retry.Pause(2*time.Second, time.Minute, uint64(n))
 		lasted += x.rec.Wait
 	}
 	if lasted <= patience {

@@ -79,7 +79,9 @@ func TestUndoRefuses(t *testing.T) {
 		{"deleted", func(r *rig, _ *event.Record) { r.remove() }, "deleted since"},
 		{"replaced", func(r *rig, _ *event.Record) { r.replace() }, "deleted since"},
 		{"unreadable", func(r *rig, _ *event.Record) { r.once("GET", boom) }, "boom"},
-		{"no way back", func(_ *rig, rec *event.Record) { rec.Steps[0].Kind = step.ClearStatus{}.Kind() }, "no way back"},
+		{"no way back", func(_ *rig, rec *event.Record) {
+			rec.Steps[0].Kind, rec.Steps[0].Step = step.ClearStatus{}.Kind(), []byte("{}")
+		}, "no way back"},
 		{"nothing written", func(_ *rig, rec *event.Record) { rec.Next = 0 }, "no step was applied"},
 		{"an unknown step", func(_ *rig, rec *event.Record) { rec.Steps[1].Kind = "gone" }, "gone"},
 		{"a step of another class", func(_ *rig, rec *event.Record) { rec.Steps[1].Kind = "elsewhere" }, `a step "elsewhere", which the class does not declare`},

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
 // spell is how long a watch of one Service lasts before it is opened again.
@@ -35,7 +37,7 @@ func (c *Cluster) WatchService(ctx context.Context, namespace, name, version str
 	doing := "watch Service " + namespace + "/" + name
 	path := "/api/v1/namespaces/" + namespace + "/services"
 	query := map[string]string{"fieldSelector": fields.OneTermEqualSelector("metadata.name", name).String()}
-	wait := firstWait
+	backoff := retry.Backoff(firstWait, lastWait)
 	for {
 		if version == "" {
 			s, err := c.Service(ctx, namespace, name)
@@ -58,7 +60,7 @@ func (c *Cluster) WatchService(ctx context.Context, namespace, name, version str
 				case kind != Bookmark && see(s):
 					return errEnough
 				}
-				wait = firstWait
+				backoff = retry.Backoff(firstWait, lastWait)
 				return nil
 			})
 			switch {
@@ -70,10 +72,9 @@ func (c *Cluster) WatchService(ctx context.Context, namespace, name, version str
 				return err
 			}
 		}
-		if !pause(ctx, wait) {
+		if !retry.Sleep(ctx, backoff.Step()) {
 			return explain(ctx, doing, ctx.Err())
 		}
-		wait = min(2*wait, lastWait)
 	}
 }
 
@@ -86,18 +87,6 @@ const (
 
 // errEnough ends a watch whose reader has seen enough.
 var errEnough = errors.New("enough")
-
-// pause waits, and reports whether the context is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
 
 // watch calls see with each change after the version. It returns nil when the
 // server ends the watch, and see's error as it is.

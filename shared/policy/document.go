@@ -1,3 +1,10 @@
+// Package policy keeps the policy in force in the stream, where every function reads it
+// before each step, and the sinks beside it. Package policyfile reads both from the
+// operator's file.
+//
+// Without a policy lbremedy observes: it plans and never writes. A policy that
+// can't be read stops every write, because nobody knows what it would say; so does one
+// with a version or a field that the program does not know.
 package policy
 
 import (

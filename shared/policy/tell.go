@@ -8,11 +8,8 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -108,63 +105,11 @@ func (s Sink) Wants() []string {
 	return told[:4]
 }
 
-// LoadTell reads the section tell of the policy file at path.
-func LoadTell(path string, classes []string) ([]Sink, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read policy file: %w", err)
-	}
-	sinks, err := ParseTell(data, classes)
-	if err != nil {
-		return nil, fmt.Errorf("policy file %s: %w", path, err)
-	}
-	return sinks, nil
-}
-
-// ParseTell reads the section tell of a policy from YAML. It refuses what Parse refuses.
-func ParseTell(data []byte, classes []string) ([]Sink, error) {
-	if _, err := Parse(data, classes); err != nil {
-		return nil, err
-	}
-	var f File
-	if err := yaml.UnmarshalStrict(data, &f); err != nil {
-		return nil, explain(err)
-	}
-	return f.Tell, nil
-}
-
-var sinkName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
-
-// checkTell says what is wrong with the section tell.
-func checkTell(sinks []Sink, classes []string) []error {
-	var errs []error
-	seen := map[string]bool{}
-	for i, s := range sinks {
-		at := fmt.Sprintf("tell[%d]", i)
-		switch {
-		case s.Name == "":
-			errs = append(errs, fmt.Errorf("%s: it has no name; give it one that stays, since its tickets are known by it", at))
-		case !sinkName.MatchString(s.Name):
-			errs = append(errs, fmt.Errorf("%s.name: %q is not 1 to 32 lower-case letters, digits and inner hyphens", at, s.Name))
-		case seen[s.Name]:
-			errs = append(errs, fmt.Errorf("%s.name: another sink is called %s, too", at, s.Name))
-		default:
-			at = "tell." + s.Name
-		}
-		seen[s.Name] = true
-		for _, err := range s.check(classes) {
-			errs = append(errs, fmt.Errorf("%s.%w", at, err))
-		}
-	}
-	return errs
-}
-
-// check says what is wrong with one sink; each error begins with the field.
-func (s Sink) check(classes []string) (errs []error) {
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+// Check tells bad what is wrong with the sink, each with its field.
+func (s Sink) Check(classes []string, bad func(field, format string, args ...any)) {
 	if !slices.Contains(kinds, s.Kind) {
-		bad("kind: there is no kind %q; there are %s", s.Kind, strings.Join(kinds, ", "))
-		return errs
+		bad("kind", "there is no kind %q; there are %s", s.Kind, strings.Join(kinds, ", "))
+		return
 	}
 	none := Reference{}
 	for _, r := range []struct {
@@ -172,49 +117,49 @@ func (s Sink) check(classes []string) (errs []error) {
 		Reference
 	}{{"urlFrom", s.URLFrom}, {"secretFrom", s.SecretFrom}} {
 		if r.Env != "" && r.File != "" {
-			bad("%s: it names a variable and a file; one of them holds the secret", r.name)
+			bad(r.name, "it names a variable and a file; one of them holds the secret")
 		}
 	}
 	chat := s.Kind == DingTalk || s.Kind == Slack
 	switch {
 	case s.Kind != Webhook && s.URL != "" && chat:
-		bad("url: the address of a %s webhook is a secret; put it into a variable or a file and name that in urlFrom", s.Kind)
+		bad("url", "the address of a %s webhook is a secret; put it into a variable or a file and name that in urlFrom", s.Kind)
 	case s.Kind != Webhook && s.URL != "", !chat && s.Kind != Webhook && s.URLFrom != none:
-		bad("url: a sink of kind %s has no address", s.Kind)
+		bad("url", "a sink of kind %s has no address", s.Kind)
 	case chat && s.URLFrom == none:
-		bad("urlFrom: it names no place; name the variable (env) or the file with the address of the webhook")
+		bad("urlFrom", "it names no place; name the variable (env) or the file with the address of the webhook")
 	case s.Kind == Webhook && (s.URL == "") == (s.URLFrom == none):
-		bad("url: give either url or urlFrom")
+		bad("url", "give either url or urlFrom")
 	case s.URL != "":
 		if err := CheckURL(s.URL); err != nil {
-			bad("url: %w", err)
+			bad("url", "%v", err)
 		}
 	}
 	switch {
 	case s.Kind == Webhook && s.SecretFrom == none:
-		bad("secretFrom: it names no place; what goes to a webhook is signed, so name the variable (env) or the file with the key")
+		bad("secretFrom", "it names no place; what goes to a webhook is signed, so name the variable (env) or the file with the key")
 	case s.Kind != Webhook && s.Kind != DingTalk && s.SecretFrom != none:
-		bad("secretFrom: a sink of kind %s signs nothing", s.Kind)
+		bad("secretFrom", "a sink of kind %s signs nothing", s.Kind)
 	}
 	switch {
 	case s.Kind == Alibaba && strings.Trim(s.Category, "0123456789") != "", s.Kind == Alibaba && s.Category == "":
-		bad("category: %q is no number; ListCategories of the ticket API lists them", s.Category)
+		bad("category", "%q is no number; ListCategories of the ticket API lists them", s.Category)
 	case s.Kind != Alibaba && (s.Category != "" || s.Urgent):
-		bad("category: only tickets of kind alibaba have a category or are urgent")
+		bad("category", "only tickets of kind alibaba have a category or are urgent")
 	}
 	for _, id := range s.Classes {
 		if !slices.Contains(classes, id) {
-			bad("classes: there is no class %q; there are %s", id, strings.Join(classes, ", "))
+			bad("classes", "there is no class %q; there are %s", id, strings.Join(classes, ", "))
 		}
 	}
 	for _, text := range s.Risks {
 		if err := new(remedy.Risk).UnmarshalText([]byte(text)); err != nil {
-			bad("risks: %w", err)
+			bad("risks", "%v", err)
 		}
 	}
 	for _, name := range s.Namespaces {
 		if name == "" {
-			bad("namespaces: one of them is empty")
+			bad("namespaces", "one of them is empty")
 		}
 	}
 	may := told
@@ -223,10 +168,9 @@ func (s Sink) check(classes []string) (errs []error) {
 	}
 	for _, r := range s.Results {
 		if !slices.Contains(may, r) {
-			bad("results: %q is none that a sink of kind %s is told of; those are %s", r, s.Kind, strings.Join(may, ", "))
+			bad("results", "%q is none that a sink of kind %s is told of; those are %s", r, s.Kind, strings.Join(may, ", "))
 		}
 	}
-	return errs
 }
 
 // CheckURL says what keeps an address from being one that things are sent to: it must

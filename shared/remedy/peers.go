@@ -131,8 +131,8 @@ func (h *history) add(e kube.Event, kind sign, same bool) {
 // named is how many Services a sentence names.
 const named = 5
 
-// Together says, as a sentence, which of the peers fail like the first of them.
-func Together(peers []Peer) string {
+// Together says which of the peers fail like the first of them.
+func Together(peers []Peer) say.Text {
 	var same []string
 	for _, f := range peers {
 		if f.Same {
@@ -140,9 +140,9 @@ func Together(peers []Peer) string {
 		}
 	}
 	if len(same) < 2 {
-		return "By the Events of the cluster no other Service fails for this."
+		return say.F("According to the Events, no other Service of the cluster has this failure.")
 	}
-	return fmt.Sprintf("By their Events %d Services of the cluster fail for this: %s.", len(same), List(same, named))
+	return say.F("According to the Events, %d Services of the cluster have this failure: %s.", len(same), say.List(same, named))
 }
 
 // List returns the words with commas between, no more than limit of them, and how

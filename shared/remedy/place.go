@@ -2,12 +2,12 @@ package remedy
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // BestVSwitch returns the vSwitch that a new load balancer of the case's Service is to
@@ -51,10 +51,10 @@ func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 	return fit
 }
 
-// HeldVSwitches says, as a sentence, that BestVSwitch finds none because others hold the room that
+// HeldVSwitches says that BestVSwitch finds none because others hold the room that
 // there is: by the time that they let go of it, the cloud's figures show what they
 // took. It is empty where that is not why.
-func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) string {
+func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) say.Text {
 	var held []string
 	for _, vsw := range c.fit(v, zone, not, onlyZone) {
 		if c.Full(vswitchKey(vsw.ID)) {
@@ -62,10 +62,10 @@ func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) string 
 		}
 	}
 	if len(held) == 0 {
-		return ""
+		return nil
 	}
 	slices.Sort(held)
-	return fmt.Sprintf("What %s has free above the reserve is held for other Services, for 10 minutes at most.", List(held, named))
+	return say.F("The free addresses of %s above the reserve are held for other Services, for 10 minutes at most.", say.List(held, named))
 }
 
 // PlaceIn is the claim on one address of the vSwitch, so that many Services don't

@@ -102,6 +102,9 @@ func (t Text) mapArgs(f func(string) string) Text {
 func plain(a any) any {
 	switch a := a.(type) {
 	case Text:
+		if len(a) == 0 {
+			return "" // a list of no messages has no place in JSON
+		}
 		return a
 	case error, fmt.Stringer:
 		return fmt.Sprint(a)

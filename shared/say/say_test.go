@@ -26,6 +26,7 @@ func TestText(t *testing.T) {
 		{say.F("%.1f of %.0f, %t, %v, %q", 1.5, 2.0, true, time.Second, "a"), `1.5 of 2, true, 1s, "a"`},
 		{say.F("It failed: %v.", errors.New("no route")), "It failed: no route."},
 		{say.F("One.").And("Two of %s.", say.F("%d nodes", 2)).Then(say.Literal("Three.")), "One. Two of 2 nodes. Three."},
+		{say.F("[%s] [%s]", say.List(nil, 3), say.Clauses(nil, 3)), "[] []"},
 		{say.F("%[2]s before %[1]s, %[3]d%%", "a", "b", uint8(7)), "b before a, 7%"},
 	} {
 		if got := c.text.String(); got != c.want {

@@ -20,25 +20,26 @@ func List(items []string, limit int) Text {
 	return F("%s and %d more", strings.Join(items[:limit], ", "), len(items)-limit)
 }
 
+// Items returns the texts with commas between, no more than limit of them, and how many
+// more there are.
+func Items(list []Text, limit int) Text { return join(list, limit, ", ", " and %d more") }
+
 // Clauses returns the clauses with semicolons between, no more than limit of them, and how
 // many more there are.
-func Clauses(list []Text, limit int) Text {
+func Clauses(list []Text, limit int) Text { return join(list, limit, "; ", "; and %d more") }
+
+func join(list []Text, limit int, between, rest string) Text {
 	shown := list[:min(len(list), limit)]
-	var format strings.Builder
-	var args []any
-	for i, t := range shown {
-		if i > 0 {
-			format.WriteString("; ")
-		}
-		format.WriteString("%s")
-		args = append(args, t)
-	}
-	if more := len(list) - len(shown); more > 0 {
-		format.WriteString("; and %d more")
-		args = append(args, int64(more))
-	}
-	if len(args) == 0 {
+	if len(list) == 0 {
 		return nil
 	}
-	return Text{{Format: format.String(), Args: args}}
+	m := Message{Format: strings.TrimPrefix(strings.Repeat(between+"%s", len(shown)), between)}
+	for _, t := range shown {
+		m.Args = append(m.Args, plain(t))
+	}
+	if more := len(list) - len(shown); more > 0 {
+		m.Format += rest
+		m.Args = append(m.Args, int64(more))
+	}
+	return Text{m}
 }

@@ -15,6 +15,12 @@
 // Tokens are of use to HTTP callers: the event invocations of Function Compute
 // bring no headers of the caller's, and RAM decides who may invoke.
 //
+// The keys of an issuer are read here and not by github.com/MicahParks/keyfunc (v3.9.1,
+// with jwkset v0.11.4). It renews them by a ticker, which stands still in a frozen instance.
+// Keys whose source is away stay good for ever; here they do for a day. It reads answers of
+// any size. A token with an unknown key ID waits for a limiter, by default up to a minute;
+// here it is refused at once. It would be two more modules in each function.
+//
 // An endpoint that asks for no token says so at the start. It is open where a platform
 // stands before it, which is Function Compute (FC_FUNCTION_NAME) or Knative
 // (K_SERVICE), and where LBREMEDY_DOOR_OPEN is true; everywhere else it listens to

@@ -8,8 +8,14 @@
 package step
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -20,53 +26,34 @@ func All() []remedy.Step {
 	return []remedy.Step{Annotate{}, RemoveAnnotation{}, Touch{}, ClearStatus{}, TagLB{}, UntagLB{}, PolicyVersion{}, DefaultVersion{}, ApplyQuota{}, TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}, Convert{}}
 }
 
-// Decode makes a step from its kind and its JSON form, as the journal keeps them.
+// Decode makes a step from its kind and its JSON form, as the journal keeps them. What a newer
+// release has journalled and this one does not know is an error: a step without that field
+// could be another write.
 func Decode(kind string, data []byte) (remedy.Step, error) {
-	switch kind {
-	case Annotate{}.Kind():
-		return decode[Annotate](data)
-	case RemoveAnnotation{}.Kind():
-		return decode[RemoveAnnotation](data)
-	case Convert{}.Kind():
-		return decode[Convert](data)
-	case Touch{}.Kind():
-		return decode[Touch](data)
-	case ClearStatus{}.Kind():
-		return decode[ClearStatus](data)
-	case TagLB{}.Kind():
-		return decode[TagLB](data)
-	case UntagLB{}.Kind():
-		return decode[UntagLB](data)
-	case PolicyVersion{}.Kind():
-		return decode[PolicyVersion](data)
-	case DefaultVersion{}.Kind():
-		return decode[DefaultVersion](data)
-	case ApplyQuota{}.Kind():
-		return decode[ApplyQuota](data)
-	case TargetPorts{}.Kind():
-		return decode[TargetPorts](data)
-	case Evict{}.Kind():
-		return decode[Evict](data)
-	case MoveListener{}.Kind():
-		return decode[MoveListener](data)
-	case DeleteListener{}.Kind():
-		return decode[DeleteListener](data)
-	case CreateListener{}.Kind():
-		return decode[CreateListener](data)
+	all := All()
+	i := slices.IndexFunc(all, func(s remedy.Step) bool { return s.Kind() == kind })
+	if i < 0 {
+		return nil, fmt.Errorf("decode step: kind %q is not known; a newer release may have journalled it", kind)
 	}
-	return nil, fmt.Errorf("decode step: kind %q is unknown", kind)
-}
-
-func decode[S remedy.Step](data []byte) (remedy.Step, error) {
-	var zero S
-	var s *S // stays nil for null, which would read as a step that names nothing
-	if err := json.Unmarshal(data, &s); err != nil {
-		return nil, fmt.Errorf("decode step %s: %w", zero.Kind(), err)
+	made := reflect.New(reflect.PointerTo(reflect.TypeOf(all[i]))) // stays nil for null, which would read as a step that names nothing
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(made.Interface())
+	if err == nil {
+		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows it")
+		}
 	}
-	if s == nil {
-		return nil, fmt.Errorf("decode step %s: there is none", zero.Kind())
+	switch {
+	case err != nil:
+		if _, field, unknown := strings.Cut(err.Error(), "unknown field "); unknown {
+			err = fmt.Errorf("its field %s is not known: a newer release has journalled it", field)
+		}
+		return nil, fmt.Errorf("decode step %s: %w", kind, err)
+	case made.Elem().IsNil():
+		return nil, fmt.Errorf("decode step %s: there is none", kind)
 	}
-	return *s, nil
+	return made.Elem().Elem().Interface().(remedy.Step), nil
 }
 
 // serviceWrite is what every step on the Service's own metadata needs.

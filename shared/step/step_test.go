@@ -536,7 +536,7 @@ func TestKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		equal(t, back, s)
-		for _, garbage := range []string{"", "{", "[]", `"x"`, "null"} {
+		for _, garbage := range []string{"", "{", "[]", `"x"`, "null", string(data) + "{}", string(data) + "x"} {
 			if got, err := step.Decode(s.Kind(), []byte(garbage)); err == nil {
 				t.Errorf("%s became %s of %q", garbage, got, s.Kind())
 			}
@@ -545,10 +545,31 @@ func TestKinds(t *testing.T) {
 	for kind := range filled {
 		t.Errorf("All leaves out %s", kind)
 	}
-	if _, err := step.Decode("reboot", []byte("{}")); err == nil {
-		t.Error("a kind that nobody knows is decoded")
+	if _, err := step.Decode("reboot", []byte("{}")); err == nil || !strings.Contains(err.Error(), `kind "reboot" is not known`) {
+		t.Errorf("a kind that nobody knows: %v", err)
 	}
 	if got := (step.Touch{}).String(); got != "wake the controller" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A step that a later release has journalled is refused, with its kind and the field that is
+// not known here: without the field it could be another write.
+func TestDecodeNewer(t *testing.T) {
+	for _, zero := range step.All() {
+		_, err := step.Decode(zero.Kind(), []byte(`{"unless":"night"}`))
+		want := "decode step " + zero.Kind() + `: its field "unless" is not known: a newer release has journalled it`
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	for kind, text := range map[string]string{
+		"target-ports":    `{"ports":[{"port":80,"protocol":"TCP","to":8080,"was":80,"unless":1}]}`,
+		"create-listener": `{"lb":"lb-1","listener":{"Port":80,"Protocol":"udp","unless":1}}`,
+		"clear-status":    `{"was":[{"ip":"192.0.2.1","unless":1}]}`,
+	} {
+		if _, err := step.Decode(kind, []byte(text)); err == nil || !strings.Contains(err.Error(), `its field "unless" is not known`) {
+			t.Errorf("%s: %v", kind, err)
+		}
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
 // A door is a URL that things are posted to, with its secrets by reference: they are
@@ -89,7 +89,10 @@ func (d door) post(ctx context.Context, u *url.URL, header http.Header, body []b
 	err = fmt.Errorf("post to %s: status %d%s", u.Host, answer.StatusCode, quote(said))
 	switch code := answer.StatusCode; {
 	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
-		return nil, retryAfter(answer.Header.Get("Retry-After"), d.now(), err)
+		if after, ok := retry.After(answer.Header, d.now(), longestAsked); ok {
+			err = &RetryError{After: after, Err: err}
+		}
+		return nil, err
 	}
 	return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 }
@@ -120,16 +123,4 @@ func quote(said []byte) string {
 		return ""
 	}
 	return fmt.Sprintf(": %q", clip(event.Redact(text), answerSaid))
-}
-
-// retryAfter adds when to try again, as the header says it: in seconds, or as a time
-// (RFC 9110, section 10.2.3).
-func retryAfter(header string, now time.Time, err error) error {
-	if seconds, bad := strconv.Atoi(header); bad == nil && seconds >= 0 {
-		return &RetryError{After: time.Duration(min(seconds, 24*3600)) * time.Second, Err: err}
-	}
-	if at, bad := http.ParseTime(header); bad == nil {
-		return &RetryError{After: max(0, at.Sub(now)), Err: err}
-	}
-	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/retry"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -184,14 +185,15 @@ func (f *Follower) Run(ctx context.Context) error {
 }
 
 const (
-	firstWait = time.Second
-	lastWait  = 5 * time.Minute
-	busyWait  = 2 * time.Second  // while another worker tells
-	refusals  = time.Hour        // between two tries of what was refused
-	unread    = time.Minute      // until a record that can't be read is tried again, after the others
-	unreads   = 3                // tries of such a record
-	sweep     = 5 * time.Second  // between two looks for tickets that a person closed
-	answerFor = 45 * time.Second // of a sink; less than the lease
+	firstWait    = time.Second
+	lastWait     = 5 * time.Minute
+	busyWait     = 2 * time.Second  // while another worker tells
+	longestAsked = time.Hour        // that a sink may ask for
+	refusals     = time.Hour        // between two tries of what was refused
+	unread       = time.Minute      // until a record that can't be read is tried again, after the others
+	unreads      = 3                // tries of such a record
+	sweep        = 5 * time.Second  // between two looks for tickets that a person closed
+	answerFor    = 45 * time.Second // of a sink; less than the lease
 )
 
 // handle answers one record of the journal for one sink.
@@ -502,7 +504,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	wait := growing(h.Failures)
 	var after *RetryError
 	if errors.As(err, &after) {
-		wait = max(wait, min(after.After, time.Hour))
+		wait = max(wait, min(after.After, longestAsked))
 	}
 	h.Next = now.Add(wait)
 	// The other tickets wait, too: a sink that is down is not asked once for each.
@@ -519,7 +521,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 
 // growing returns the pause after that many tries in a row that failed.
 func growing(failures int) time.Duration {
-	return min(firstWait<<min(failures-1, 10), lastWait)
+	return retry.Pause(firstWait, lastWait, uint64(failures))
 }
 
 func (o *outlet) count(t Ticket) {

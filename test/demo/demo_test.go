@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/sim/controller"
@@ -18,7 +18,7 @@ import (
 
 // TestPolicy holds the policy file to the comments in it.
 func TestPolicy(t *testing.T) {
-	p, err := policy.Parse(policyText, (&host.Host{Remedies: functions.All}).Classes())
+	p, err := policyfile.Parse(policyText, (&host.Host{Remedies: functions.All}).Classes())
 	if err != nil {
 		t.Fatal(err)
 	}

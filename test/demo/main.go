@@ -37,6 +37,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -288,7 +289,7 @@ func lbremedy(ctx context.Context, s *screen, stage *scene.Stage, url, token str
 	if _, err := st.Setup(ctx, h.Classes(), stream.Settings{Clusters: []string{scene.ClusterID}}); err != nil {
 		return nil, nil, err
 	}
-	rules, err := policy.Parse(policyText, h.Classes())
+	rules, err := policyfile.Parse(policyText, h.Classes())
 	if err != nil {
 		return nil, nil, fmt.Errorf("policy file %s: %w", policyFile, err)
 	}

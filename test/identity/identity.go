@@ -45,7 +45,7 @@ import (
 const (
 	rolesFile     = "infra/cluster/rbac.yaml"
 	admissionFile = "infra/cluster/admission.yaml"
-	policyFiles   = "infra/ram/class/*.json"
+	policyFiles   = "infra/ram/generated/class/*.json"
 )
 
 // Namespace is the one of the ServiceAccounts.

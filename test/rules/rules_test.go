@@ -33,7 +33,9 @@ func TestRules(t *testing.T) {
 		{name: "program of its class", rule: imports, file: "functions/busy/cmd/busy/main.go", text: "package main\n" + ours + `functions/busy"`},
 		{name: "program of another class", rule: imports, file: "functions/busy/cmd/busy/main.go", text: "package main\n" + ours + `functions/quota"`,
 			want: []string{"another class"}},
-		{name: "the operator's program", rule: imports, file: "functions/cmd/lbremedy/main.go", text: "package main\n" + ours + `shared/stream/embedded"`},
+		{name: "the operator's program", rule: imports, file: "functions/cmd/lbremedy/up/up.go", text: "package up\n" + ours + `shared/stream/embedded"`},
+		{name: "a group of commands", rule: imports, file: "functions/cmd/lbremedy/ram/ram.go", text: "package ram\n" + ours + `functions/cmd/lbremedy/up"`, want: []string{"a group of commands knows no other"}},
+		{name: "what commands share", rule: imports, file: "functions/cmd/lbremedy/cli/a.go", text: "package cli\n" + ours + `functions/cmd/lbremedy/journal"`, want: []string{"knows none of them"}},
 		{name: "exporter to class", rule: imports, file: "events/exporter/e.go", text: "package exporter\n" + ours + `functions/busy"`,
 			want: []string{"events/exporter must not import functions/busy"}},
 		{name: "event to cloud", rule: imports, file: "shared/event/e.go", text: "package event\n" + ours + `shared/cloud"`,
@@ -211,6 +213,9 @@ bin/x:
 			want: []string{".ci/run: missing", "make demo", "make test", "make tset"}},
 		{name: "commands out of order", rule: commands, file: ".ci/run", text: "make test\nmake check\nmake race\n",
 			want: []string{".ci/run: no line \"make test\"", "README.md: missing"}},
+		{name: "shown", rule: shown, file: "infra/README.md", text: "```\nmake x\n```\n\n```sh\n\nmake x\nkubectl apply\n```\n```sh\n# Needs a cluster.\nkubectl apply\n```\n" +
+			"```sh\n# It\n# Needs it.\nhelm\n```\n```text\nhelm\n```\n```console\n$ aliyun x\nhelm\n$ make\n```\n",
+			want: []string{"infra/README.md:1: a block of no language", "infra/README.md:8: kubectl apply: no test runs it", ":17: helm: no", ":23: aliyun x: no", ":25: make: no"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 var sayings = []string{"Rule", "Decided", "Finding", "Ask", "Note", "rule"}
 
 // deciders are the packages that decide what is written, and who is asked.
-var deciders = []string{"shared/remedy", "shared/engine", "shared/ccm", "shared/policy", "shared/ticket"}
+var deciders = []string{"shared/remedy", "shared/engine", "shared/ccm", "shared/policy", "shared/policy/policyfile", "shared/ticket"}
 
 // sentences checks that no decision reads a sentence: what a sentence says to people,
 // a code says to the program. That there is none may be asked.

@@ -194,4 +194,5 @@ var rules = []rule{
 	{"links", links},
 	{"Makefile", makefile},
 	{"commands", commands},
+	{"shown commands", shown},
 }

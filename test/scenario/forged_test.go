@@ -20,7 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/corpus"
@@ -122,7 +122,7 @@ func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.S
 	t.Helper()
 	w.enter(t, on, r)
 	var err error
-	if w.plan, err = policy.Parse(fmt.Appendf(nil, "mode: fix\nrisk: high\nclasses: {%s: {risk: high, oneWay: true}}\n", r.Class), []string{r.Class}); err != nil {
+	if w.plan, err = policyfile.Parse(fmt.Appendf(nil, "mode: fix\nrisk: high\nclasses: {%s: {risk: high, oneWay: true}}\n", r.Class), []string{r.Class}); err != nil {
 		t.Fatal(err)
 	}
 	w.env.Stream = journal

@@ -31,7 +31,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -115,7 +115,7 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 	if policyFile == "" {
 		policyFile = "mode: fix"
 	}
-	w.plan, err = policy.Parse([]byte(policyFile), []string{r.Class})
+	w.plan, err = policyfile.Parse([]byte(policyFile), []string{r.Class})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,10 @@
 // Nothing writes an event but the controller, no fault is injected where a state
 // of the cloud brings the failure about, and nothing waits for time to pass:
 // every step ends when the cluster shows what it was to bring about.
+//
+// Scenes that a few deeds make up lie with their class, in testdata/scenes.yaml of
+// its folder; script.go has the deeds. Those that need more are here, in Go.
+//
 // Demonstration, end-to-end tests and benchmarks share it, so that they show,
 // test and measure the same failures.
 package scene
@@ -35,12 +39,12 @@ import (
 // A Setting is what a scene needs its stage to be. Scenes of one setting share a
 // stage; [Casts] sorts roles by it.
 type Setting struct {
-	Version  string  // of the controller; empty: v2.12.1
-	Upgrade  string  // version of a controller that takes the place of another in Spoil; empty: the same
-	Terway   bool    // the Pods have addresses of the VPC, and are the backends
-	NoPublic bool    // the controller refuses to make load balancers with public addresses
-	Speed    float64 // of the controller's clock; zero: 1
-	Own      string  // what the scenes do to all that is on the stage, which keeps others away; empty: nothing
+	Version  string  `json:"version"`  // of the controller; empty: v2.12.1
+	Upgrade  string  `json:"upgrade"`  // version of a controller that takes the place of another in Spoil; empty: the same
+	Terway   bool    `json:"terway"`   // the Pods have addresses of the VPC, and are the backends
+	NoPublic bool    `json:"noPublic"` // the controller refuses to make load balancers with public addresses
+	Speed    float64 `json:"speed"`    // of the controller's clock; zero: 1
+	Own      string  `json:"own"`      // what the scenes do to all that is on the stage, which keeps others away; empty: nothing
 }
 
 // Options say what a stage is like. The zero value is a stage of its own.

@@ -3,6 +3,8 @@ package scene
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -170,12 +172,43 @@ func TestComplete(t *testing.T) {
 	}
 	for _, r := range functions.All {
 		if !has[r.Class] {
-			t.Errorf("no scene shows %s", r.Class)
+			t.Errorf("no scene shows %s: write testdata/scenes.yaml in its folder", r.Class)
 		}
 		delete(has, r.Class)
 	}
 	for class := range has {
 		t.Errorf("there is no class %s", class)
+	}
+}
+
+// TestScripts looks at what a file of scenes may not hold.
+func TestScripts(t *testing.T) {
+	for text, want := range map[string]string{
+		"class: busy\nscenes:\n- {name: a, spoil: [{create: {}}]}\n": "",
+		"class: quota\n":                                                                           "the class \"quota\" do not belong into the folder busy",
+		"class: busy\nscenes:\n- {name: a}\n":                                                      "nothing goes wrong in the scene a",
+		"class: busy\nscenes:\n- {name: a, tells: b}\n":                                            `unknown field "tells"`,
+		"class: busy\nscenes:\n- {name: a, spoil: [{creates: {}}]}\n":                              `no deed "creates": there are accept, account, annotate, create,`,
+		"class: busy\nscenes:\n- {name: a, spoil: [{create: {}, touch: {}}]}\n":                    "a deed has 2 names",
+		"class: busy\nscenes:\n- {name: a, spoil: [{create: {nlbs: true}}]}\n":                     `read the deed create: json: unknown field "nlbs"`,
+		"class: busy\nscenes:\n- {name: a, spoil: [{touch: {twice: true}}]}\n":                     `unknown field "twice"`,
+		"class: busy\nscenes:\n- {name: a, spoil: [{nlb: {state: Configuring}}]}\n":                `read the deed nlb: json: unknown field "state"`,
+		"class: busy\nscenes:\n- {name: a, spoil: [{account: {balance: 5}}]}\n":                    "cannot unmarshal number",
+		"class: busy\nscenes:\n- {name: a, stage: {verson: v2.6.0}, spoil: [{create: {}}]}\n":      `unknown field "verson"`,
+		"class: busy\nscenes:\n- {name: a, spoil: [{refuse: {action: A, kode: B}}, {accept: {}}]}": `unknown field "kode"`,
+	} {
+		dir := filepath.Join(t.TempDir(), "busy", "testdata")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "scenes.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := readScripts(file)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
 	}
 }
 

@@ -52,8 +52,8 @@ func (s Scene) As(service string) Role { return Role{s, service} }
 // All returns each scene once: at least one of each class.
 func All() []Scene {
 	return slices.Concat(
-		vswitchScenes(), identityScenes(), reuseScenes(), backendScenes(), nodeScenes(), attributeScenes(), annotationScenes(),
-		accountScenes(), permissionScenes(), deletionScenes(), driftScenes(), []Scene{Unheard()},
+		vswitchScenes(), identityScenes(), reuseScenes(), backendScenes(), nodeScenes(), accountScenes(), permissionScenes(),
+		driftScenes(), scripted(), []Scene{Unheard()},
 	)
 }
 

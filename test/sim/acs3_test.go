@@ -16,9 +16,8 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
-
-func contains(s, part string) bool { return strings.Contains(s, part) }
 
 // An acs3 is a request as the newer SDKs of the cloud make it, and how to get
 // it wrong.
@@ -60,7 +59,7 @@ func (a acs3) send(t testing.TB) (int, map[string]any) {
 		a.path = "/"
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.cloud.Addr()+a.path+"?"+a.query.Encode(), strings.NewReader(body))
-	check(t, err)
+	simtest.Check(t, err)
 	if a.path != "/" {
 		r.Method = http.MethodGet
 	}
@@ -103,10 +102,10 @@ func (a acs3) send(t testing.TB) (int, map[string]any) {
 		a.spoil(r)
 	}
 	resp, err := http.DefaultClient.Do(r)
-	check(t, err)
+	simtest.Check(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(resp.Body)
-	check(t, err)
+	simtest.Check(t, err)
 	var out map[string]any
 	if err := json.Unmarshal(b, &out); err != nil {
 		t.Fatalf("%s: %v", b, err)
@@ -116,7 +115,7 @@ func (a acs3) send(t testing.TB) (int, map[string]any) {
 
 func TestACS3(t *testing.T) {
 	now := time.Now()
-	w := nlbWorld()
+	w := simtest.NLBWorld()
 	w.Callers = []sim.Caller{{Name: "sts", AccessKeyID: "STS.a", Secret: "s", Token: "tok", Expires: now.Add(time.Hour), Allow: []string{"*"}}}
 	c := sim.New(t, w)
 	admin, sts := c.Admin(), sim.Credentials{AccessKeyID: "STS.a", Secret: "s", Token: "tok"}
@@ -197,7 +196,7 @@ func TestACS3(t *testing.T) {
 // TestACS3Writes makes an NLB with all that the controller makes it with, the
 // parameters in the form.
 func TestACS3Writes(t *testing.T) {
-	c := sim.New(t, nlbWorld())
+	c := sim.New(t, simtest.NLBWorld())
 	call := func(action string, form url.Values) map[string]any {
 		t.Helper()
 		status, out := acs3{cloud: c, key: c.Admin(), action: action, version: "2022-04-30", form: form}.send(t)
@@ -217,6 +216,6 @@ func TestACS3Writes(t *testing.T) {
 	})
 	call("CreateListener", url.Values{"LoadBalancerId": {id}, "ListenerPort": {"80"}, "ListenerProtocol": {"TCP"}, "ServerGroupId": {group}})
 	if s := c.Snapshot(); len(s.NLBs) != 1 || len(s.NLBs[0].Listeners) != 1 || len(s.ServerGroups[0].Servers) != 1 || s.NLBs[0].Tags["kubernetes.do.not.delete"] != "a1" {
-		t.Errorf("got %s", text(t, s))
+		t.Errorf("got %s", simtest.Text(t, s))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/cs"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 // csCalls are the calls of the container service. The SDK has requests for all
@@ -14,7 +15,7 @@ func csCalls() []actionCall {
 	const product, version = "CS", "2015-12-15"
 	upgrade := func(t testing.TB, c *sim.Cloud) {
 		t.Helper()
-		check(t, roaCall(t, c, "POST", "/clusters/c-a/components/upgrade", `[{"component_name":"cloud-controller-manager","next_version":"v2.14.0"}]`, nil))
+		simtest.Check(t, simtest.CallCS(t, c, "POST", "/clusters/c-a/components/upgrade", `[{"component_name":"cloud-controller-manager","next_version":"v2.14.0"}]`, nil))
 	}
 	return []actionCall{
 		on("cs:DescribeClustersV1", cs.CreateDescribeClustersV1Request, cs.CreateDescribeClustersV1Response),

@@ -7,6 +7,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/nlb"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 // nlbCalls are the calls of NLB. Two of them are about a job that another call
@@ -16,8 +17,8 @@ func nlbCalls() []actionCall {
 		return func(t testing.TB, c *sim.Cloud) {
 			r := nlb.CreateUpdateLoadBalancerAttributeRequest()
 			r.LoadBalancerId, r.LoadBalancerName = "nlb-a", "web"
-			resp, err := dial(t, c, c.Admin(), nlb.NewClientWithOptions).UpdateLoadBalancerAttribute(r)
-			check(t, err)
+			resp, err := simtest.Dial(t, c, c.Admin(), nlb.NewClientWithOptions).UpdateLoadBalancerAttribute(r)
+			simtest.Check(t, err)
 			*id = resp.JobId
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/responses"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 // An actionCall is a call of an action that succeeds in the World of
@@ -91,14 +92,14 @@ func (a actionCall) after(before func(testing.TB, *sim.Cloud)) actionCall {
 
 // everything has one of each thing, so that each action finds what it is about.
 func everything() *sim.World {
-	lb := web()
+	lb := simtest.Web()
 	lb.Tags = map[string]string{"k": "v"}
 	lb.VGroups[0].Backends = []sim.Backend{{Server: "i-a", Port: 80}}
 	lb.Listeners[0].Rules = []sim.Rule{{ID: "rule-a", Name: "r", URL: "/a", VGroup: "rsp-a"}}
 	lb.Listeners[3].Domains = []sim.Domain{{ID: "de-a", Name: "a.example", Certificate: "cert-a"}}
 	spare := sim.VGroup{ID: "rsp-spare"}
 	lb.VGroups = append(lb.VGroups, spare)
-	w := nlbWorld()
+	w := simtest.NLBWorld()
 	w.LoadBalancers = []sim.LoadBalancer{lb, {ID: "lb-spec", Spec: "slb.s1.small"}}
 	w.Certificates, w.ACLs = []sim.Certificate{{ID: "cert-a"}, {ID: "cert-b"}, {ID: "cert-c"}}, []sim.ACL{{ID: "acl-a", Entries: []sim.ACLEntry{{Block: "192.0.2.0/24"}}}}
 	w.ENIs = []sim.ENI{{ID: "eni-a", IPs: []string{"10.0.0.5"}, VSwitch: "vsw-h", Instance: "i-a"}}
@@ -165,7 +166,7 @@ func denied(t *testing.T, product, action string, err error) {
 			Code, Message, RequestID string
 			AccessDeniedDetail       map[string]any
 		}
-		check(t, json.Unmarshal([]byte(e.Message()), &body))
+		simtest.Check(t, json.Unmarshal([]byte(e.Message()), &body))
 		code, message, detail = body.Code, body.Message, body.AccessDeniedDetail
 	} else if e.RequestId() == "" || e.HostId() == "" || e.Recommend() == "" {
 		t.Errorf("the refusal lacks RequestId, HostId or Recommend: %v", e)
@@ -205,20 +206,20 @@ func TestActions(t *testing.T) {
 			}
 			product, _, _ := strings.Cut(name, ":")
 			if !call.open {
-				_, err := call.send(dial(t, c, c.Client("nobody"), sdk.NewClientWithOptions))
+				_, err := call.send(simtest.Dial(t, c, c.Client("nobody"), sdk.NewClientWithOptions))
 				denied(t, product, name, err)
 				k := c.Client("one", name)
 				k.Secret = "wrong"
-				_, err = call.send(dial(t, c, k, sdk.NewClientWithOptions))
-				if e := refused(t, err, "SignatureDoesNotMatch", 400); !contains(e.Message(), "server string to sign is:") {
+				_, err = call.send(simtest.Dial(t, c, k, sdk.NewClientWithOptions))
+				if e := simtest.Refused(t, err, "SignatureDoesNotMatch", 400); !strings.Contains(e.Message(), "server string to sign is:") {
 					t.Errorf("got %q", e.Message())
 				}
 			}
-			answer, err := call.send(dial(t, c, c.Client("one", name), sdk.NewClientWithOptions))
+			answer, err := call.send(simtest.Dial(t, c, c.Client("one", name), sdk.NewClientWithOptions))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if product != "cs" && !contains(answer, `"RequestId":"`) {
+			if product != "cs" && !strings.Contains(answer, `"RequestId":"`) {
 				t.Errorf("an answer without its ID: %s", answer)
 			}
 			for _, k := range c.CallsOf("one") {
@@ -234,7 +235,7 @@ func TestActions(t *testing.T) {
 }
 
 // needed are the actions that the real controller calls, and those that
-// lbremedy does or may need. NLB's are in nlbNeeded.
+// lbremedy does or may need. Those of NLB stand in the tests of nlb.
 var needed = map[string]string{
 	"slb": `DescribeLoadBalancers CreateLoadBalancer DescribeLoadBalancerAttribute DeleteLoadBalancer ListTagResources TagResources UntagResources
 		DescribeVServerGroups DescribeVServerGroupAttribute CreateVServerGroup SetVServerGroupAttribute DeleteVServerGroup AddVServerGroupBackendServers

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
 // AdminHelp says what the admin API does.
@@ -211,9 +213,7 @@ func (c *Cloud) reset(*http.Request) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reset the world: %w", err)
 	}
-	for kind, n := range c.state.serial {
-		s.serial[kind] = max(s.serial[kind], n)
-	}
+	s.coreState.Number(c.state.coreState)
 	c.state, c.regions, c.faults = s, nil, nil
 	c.addClients()
 	c.forget()
@@ -388,9 +388,9 @@ func (c *Cloud) deleteOne(r *http.Request) (any, error) {
 		c.Edit(func(s *State) {
 			there = s.LoadBalancers[id] != nil && name == "loadBalancers" || s.NLBs[id] != nil && name == "nlbs"
 			if name == "nlbs" {
-				s.dropNLB(id)
+				s.nlbState.Drop(id)
 			} else {
-				s.dropLoadBalancer(id)
+				s.slbState.Drop(id)
 			}
 		})
 		if !there {
@@ -441,7 +441,7 @@ func (c *Cloud) postFault(r *http.Request) (any, error) {
 		return nil, fmt.Errorf("%w: the fault does nothing: give it delay, hang, cutBefore, code, cutAfter, garbage, body or failJob", errBad)
 	case f.Rate < 0 || f.Rate > 1 || f.Count < 0 || f.Delay < 0:
 		return nil, fmt.Errorf("%w: rate is between 0 and 1, count and delay are not below 0", errBad)
-	case f.Product != "" && !slices.ContainsFunc(slices.Collect(maps.Values(byVersion)), func(p *product) bool { return p.name == f.Product }):
+	case f.Product != "" && !slices.ContainsFunc(slices.Collect(maps.Values(byVersion)), func(p *core.Product) bool { return p.Name == f.Product }):
 		return nil, fmt.Errorf("%w: there is no product %s", errBad, f.Product)
 	case f.Code == "" && (f.Status != 0 || f.Message != ""):
 		return nil, fmt.Errorf("%w: status and message go with a code", errBad)

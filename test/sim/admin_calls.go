@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
 // A wireCall is a Call as the admin API writes it.
@@ -51,7 +53,8 @@ func readAsked(r *http.Request) (asked, error) {
 }
 
 func (want asked) has(k Call) bool {
-	return is(want.caller, k.Caller) && is(want.product, k.Product) && (want.action == "" || glob(want.action, k.Action)) && is(want.code, k.Code)
+	return core.Is(want.caller, k.Caller) && core.Is(want.product, k.Product) &&
+		(want.action == "" || core.Glob(want.action, k.Action)) && core.Is(want.code, k.Code)
 }
 
 // pick returns of calls the last ones that are wanted.

@@ -11,6 +11,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 // A person is someone at the admin API.
@@ -22,7 +23,7 @@ type person struct {
 func (p person) do(method, path, body string, header ...string) (int, string) {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), method, p.base+path, strings.NewReader(body))
-	check(p.t, err)
+	simtest.Check(p.t, err)
 	for i := 0; i < len(header); i += 2 {
 		if header[i] == "Host" {
 			r.Host = header[i+1]
@@ -30,10 +31,10 @@ func (p person) do(method, path, body string, header ...string) (int, string) {
 		r.Header.Set(header[i], header[i+1])
 	}
 	resp, err := http.DefaultClient.Do(r)
-	check(p.t, err)
+	simtest.Check(p.t, err)
 	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(resp.Body)
-	check(p.t, err)
+	simtest.Check(p.t, err)
 	return resp.StatusCode, string(b)
 }
 
@@ -53,61 +54,61 @@ func TestAdmin(t *testing.T) {
 		LoadBalancers: []sim.LoadBalancer{{ID: "lb-a", VSwitch: "vsw-a", Tags: map[string]string{"k": "v"}, DeleteProtection: true}},
 	}, sim.WithAdmin())
 	p := person{t, "http://" + c.Addr() + "/sim/"}
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	if got := p.good("GET", "", ""); got != sim.AdminHelp {
 		t.Errorf("got %s", got)
 	}
-	if got := p.good("GET", "actions", ""); !contains(got, "- nlb:CreateLoadBalancer\n") {
+	if got := p.good("GET", "actions", ""); !strings.Contains(got, "- nlb:CreateLoadBalancer\n") {
 		t.Errorf("got %s", got)
 	}
 
 	// Things are changed one by one, and the API sees it.
 	p.good("PATCH", "loadBalancers/lb-a", `{tags: {k: null, key: "1"}, name: web}`)
 	p.good("PUT", "loadBalancers/lb-b", "vswitch: vsw-a\n")
-	got, err := attribute(client, "lb-a")
-	check(t, err)
+	got, err := simtest.Attribute(client, "lb-a")
+	simtest.Check(t, err)
 	if got.LoadBalancerName != "web" || len(got.Tags.Tag) != 1 || got.Tags.Tag[0].TagKey != "key" {
 		t.Errorf("got %+v", got)
 	}
-	if got, err := attribute(client, "lb-b"); err != nil || got.Address == "" || got.VpcId != "vpc-1" {
+	if got, err := simtest.Attribute(client, "lb-b"); err != nil || got.Address == "" || got.VpcId != "vpc-1" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	p.good("PUT", "loadBalancers/lb-b", "name: other\n")
-	if got := p.good("GET", "loadBalancers/lb-b", ""); !contains(got, "name: other\n") || contains(got, "vsw-a") {
+	if got := p.good("GET", "loadBalancers/lb-b", ""); !strings.Contains(got, "name: other\n") || strings.Contains(got, "vsw-a") {
 		t.Errorf("got %s", got)
 	}
 	var list []sim.LoadBalancer
-	check(t, json.Unmarshal([]byte(p.good("GET", "loadBalancers", "", "Accept", "application/json")), &list))
+	simtest.Check(t, json.Unmarshal([]byte(p.good("GET", "loadBalancers", "", "Accept", "application/json")), &list))
 	if len(list) != 2 || list[0].ID != "lb-a" {
 		t.Errorf("got %+v", list)
 	}
 	p.good("DELETE", "loadBalancers/lb-a", "")
 	if w := c.Snapshot(); len(w.LoadBalancers) != 1 || *w.VSwitches[0].Free != 4 {
-		t.Errorf("got %s", text(t, w))
+		t.Errorf("got %s", simtest.Text(t, w))
 	}
 	p.good("PUT", "policies/p", `{versions: [{document: '{"Version":"1","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}'}]}`)
 	p.good("PUT", "nlbs/nlb-a", "zones: [{vswitch: vsw-a}]\n")
 	p.good("DELETE", "nlbs/nlb-a", "")
 	p.good("DELETE", "policies/p", "")
 	if w := c.Snapshot(); len(w.Policies) != 0 || len(w.NLBs) != 0 || *w.VSwitches[0].Free != 5 {
-		t.Errorf("got %s", text(t, w))
+		t.Errorf("got %s", simtest.Text(t, w))
 	}
 
 	// The whole world is changed, and what goes on goes on.
 	p.good("PATCH", "world", "account: {arrearage: true}\nlag: {tags: 10s}\n")
-	_, err = create(client, func(*slb.CreateLoadBalancerRequest) {})
-	refused(t, err, "ORDER.ARREARAGE", 400)
+	_, err = simtest.Create(client, func(*slb.CreateLoadBalancerRequest) {})
+	simtest.Refused(t, err, "ORDER.ARREARAGE", 400)
 	p.good("PATCH", "world", "account: {arrearage: null}\n")
-	made, err := create(client, func(r *slb.CreateLoadBalancerRequest) { r.ClientToken = "t" })
-	check(t, err)
+	made, err := simtest.Create(client, func(r *slb.CreateLoadBalancerRequest) { r.ClientToken = "t" })
+	simtest.Check(t, err)
 	world := p.good("GET", "world", "")
 	p.good("PUT", "world", "{}")
 	if n := len(c.Snapshot().LoadBalancers); n != 0 {
 		t.Errorf("%d load balancers in an empty world", n)
 	}
 	p.good("PUT", "world", world)
-	again, err := create(client, func(r *slb.CreateLoadBalancerRequest) { r.ClientToken = "t" })
-	check(t, err)
+	again, err := simtest.Create(client, func(r *slb.CreateLoadBalancerRequest) { r.ClientToken = "t" })
+	simtest.Check(t, err)
 	if again.LoadBalancerId != made.LoadBalancerId {
 		t.Errorf("the token of before made %s", again.LoadBalancerId)
 	}
@@ -117,23 +118,23 @@ func TestAdmin(t *testing.T) {
 
 	// Faults stand until they are removed or used up.
 	throttle := p.good("POST", "faults", "{product: slb, action: Describe*, caller: admin, code: Throttling.User}", "Accept", "application/json")
-	_, err = attribute(client, "lb-b")
-	refused(t, err, "Throttling.User", 400)
+	_, err = simtest.Attribute(client, "lb-b")
+	simtest.Refused(t, err, "Throttling.User", 400)
 	var fault struct{ ID int }
-	check(t, json.Unmarshal([]byte(throttle), &fault))
+	simtest.Check(t, json.Unmarshal([]byte(throttle), &fault))
 	p.good("DELETE", fmt.Sprintf("faults/%d", fault.ID), "")
-	_, err = attribute(client, "lb-b")
-	check(t, err)
+	_, err = simtest.Attribute(client, "lb-b")
+	simtest.Check(t, err)
 	p.good("POST", "faults", "{garbage: true, count: 2}")
 	p.good("POST", "faults", "{delay: 1h, rate: 0.5}")
-	if got := p.good("GET", "faults", ""); !contains(got, "count: 2") || !contains(got, "delay: 1h0m0s") {
+	if got := p.good("GET", "faults", ""); !strings.Contains(got, "count: 2") || !strings.Contains(got, "delay: 1h0m0s") {
 		t.Errorf("got %s", got)
 	}
 	p.good("DELETE", "faults", "")
-	_, err = attribute(client, "lb-b")
-	check(t, err)
+	_, err = simtest.Attribute(client, "lb-b")
+	simtest.Check(t, err)
 
-	if got := p.good("GET", "calls?caller=admin&product=slb&action=Describe*&code=Throttling.User", ""); strings.Count(got, "action: ") != 1 || !contains(got, "LoadBalancerId: lb-b") {
+	if got := p.good("GET", "calls?caller=admin&product=slb&action=Describe*&code=Throttling.User", ""); strings.Count(got, "action: ") != 1 || !strings.Contains(got, "LoadBalancerId: lb-b") {
 		t.Errorf("got %s", got)
 	}
 	if got := p.good("GET", "calls?last=2", ""); strings.Count(got, "action: ") != 2 {
@@ -147,10 +148,10 @@ func TestAdmin(t *testing.T) {
 	p.good("POST", "faults", "{code: X, count: 9}")
 	p.good("PUT", "callers/LTAIx", "name: somebody\nallow: [slb:*]\n")
 	p.good("PATCH", "callers/somebody", "{allow: null, deny: ['slb:*']}")
-	if got := p.good("GET", "callers/somebody", ""); !contains(got, "accessKeyId: LTAIx") || contains(got, "allow") {
+	if got := p.good("GET", "callers/somebody", ""); !strings.Contains(got, "accessKeyId: LTAIx") || strings.Contains(got, "allow") {
 		t.Errorf("got %s", got)
 	}
-	before, faults := text(t, c.Snapshot()), p.good("GET", "faults", "")
+	before, faults := simtest.Text(t, c.Snapshot()), p.good("GET", "faults", "")
 	for _, tt := range []struct {
 		method, path, body string
 		status             int
@@ -204,11 +205,11 @@ func TestAdmin(t *testing.T) {
 		{"PUT", "faults", "{}", 405, "GET, HEAD"},
 		{"GET", "loadBalancers/lb-b/tags", "", 404, "there is no such path"},
 	} {
-		if status, out := p.do(tt.method, tt.path, tt.body); status != tt.status || !contains(out, tt.says) {
+		if status, out := p.do(tt.method, tt.path, tt.body); status != tt.status || !strings.Contains(out, tt.says) {
 			t.Errorf("%s %s %s: got %d %s, want %d %s", tt.method, tt.path, tt.body, status, out, tt.status, tt.says)
 		}
 	}
-	if after := text(t, c.Snapshot()); after != before {
+	if after := simtest.Text(t, c.Snapshot()); after != before {
 		t.Errorf("a refused change changed the world: %s\nwas %s", after, before)
 	}
 	if got := p.good("GET", "faults", ""); got != faults {
@@ -222,31 +223,31 @@ func TestAdminReset(t *testing.T) {
 		sim.WithAdmin(), sim.WithClient("operator", "*"), sim.WithClient("mine", "*"))
 	p := person{t, "http://" + c.Addr() + "/sim/"}
 	// A World's caller goes before an option's of the same name.
-	if got := p.good("GET", "callers/mine", ""); contains(got, "allow") || !contains(got, "deny") {
+	if got := p.good("GET", "callers/mine", ""); strings.Contains(got, "allow") || !strings.Contains(got, "deny") {
 		t.Errorf("got %s", got)
 	}
 	operator := c.Snapshot().Callers
-	first := text(t, c.Snapshot())
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
-	made, err := create(client, func(*slb.CreateLoadBalancerRequest) {})
-	check(t, err)
+	first := simtest.Text(t, c.Snapshot())
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	made, err := simtest.Create(client, func(*slb.CreateLoadBalancerRequest) {})
+	simtest.Check(t, err)
 	p.good("DELETE", "loadBalancers/lb-a", "")
 	p.good("POST", "faults", "{hang: true}")
 	p.good("POST", "reset", "")
-	if got := text(t, c.Snapshot()); got != first {
+	if got := simtest.Text(t, c.Snapshot()); got != first {
 		t.Errorf("got %s\nwant %s", got, first)
 	}
 	if got := p.good("GET", "faults", "") + p.good("GET", "calls", ""); got != "[]\n[]\n" {
 		t.Errorf("got %s", got)
 	}
-	again, err := create(dial(t, c, c.Admin(), slb.NewClientWithOptions), func(*slb.CreateLoadBalancerRequest) {})
-	check(t, err)
+	again, err := simtest.Create(simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions), func(*slb.CreateLoadBalancerRequest) {})
+	simtest.Check(t, err)
 	if again.LoadBalancerId == made.LoadBalancerId {
 		t.Errorf("%s was given a second time", again.LoadBalancerId)
 	}
 	p.good("PUT", "world", "region: cn-beijing")
 	for _, k := range operator {
-		if got := p.good("GET", "callers/"+k.AccessKeyID, ""); !contains(got, "name: "+k.Name+"\n") {
+		if got := p.good("GET", "callers/"+k.AccessKeyID, ""); !strings.Contains(got, "name: "+k.Name+"\n") {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -255,13 +256,13 @@ func TestAdminReset(t *testing.T) {
 // TestAdminFollow follows calls while they are made and forgotten.
 func TestAdminFollow(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-a"}}}, sim.WithAdmin(), sim.WithCallLimit(2))
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
-	_, err := attribute(client, "lb-0")
-	refused(t, err, "InvalidLoadBalancerId.NotFound", 404)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	_, err := simtest.Attribute(client, "lb-0")
+	simtest.Refused(t, err, "InvalidLoadBalancerId.NotFound", 404)
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+c.Addr()+"/sim/calls?follow=true&product=slb&action=Describe*", nil)
-	check(t, err)
+	simtest.Check(t, err)
 	resp, err := http.DefaultClient.Do(r)
-	check(t, err)
+	simtest.Check(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	lines := json.NewDecoder(resp.Body)
 	saw := func(want string) {
@@ -276,8 +277,8 @@ func TestAdminFollow(t *testing.T) {
 		if i == 5 {
 			c.ResetCalls()
 		}
-		_, err := attribute(client, "lb-a")
-		check(t, err)
+		_, err := simtest.Attribute(client, "lb-a")
+		simtest.Check(t, err)
 		saw("lb-a")
 	}
 	c.Close() // ends the stream
@@ -304,7 +305,7 @@ func TestAdminIsForThisMachine(t *testing.T) {
 			t.Errorf("it listens on %s", addr)
 		}
 	}
-	if status, out := (person{t, "http://" + off.Addr() + "/sim/"}).do("GET", "world", ""); status < 400 || contains(out, "vsw") {
+	if status, out := (person{t, "http://" + off.Addr() + "/sim/"}).do("GET", "world", ""); status < 400 || strings.Contains(out, "vsw") {
 		t.Errorf("got %d %s", status, out)
 	}
 }

@@ -8,12 +8,14 @@
 // ([Cloud.Snapshot]) and changed behind everybody's back ([Cloud.Edit]), and
 // faults can be put in any call's way ([Cloud.Fault]).
 //
-// Each product is a file with a table from action to handler; wire.go, acs3.go
-// and region.go carry requests to it, access.go decides who may. A handler runs with
-// the state locked, so that each action is atomic, and answers with the fields
-// that the public API reference names. A further product is a further table in
-// the list in wire.go; one with another way of signing needs a case in
-// [Cloud.ServeHTTP] too.
+// Each product is a package below this one, with a table from action to handler and
+// a state of its own: slb, nlb, vpc, ecs, ram (with STS), cs, quotas, billing and
+// desk. What they share is in core. This package carries requests to them and puts
+// their states together. A handler runs with the state locked, so that each action
+// is atomic, and answers with the fields that the public API reference names. A
+// product that needs another reads its state and comes after it in newState. A
+// further product is a further table in the list in wire.go and a further part of
+// [State]; one with another way of signing needs a case in [Cloud.ServeHTTP] too.
 //
 // Error codes and texts are those of the public API reference and of recorded
 // answers. The simulator is not generous: a parameter out of its documented
@@ -24,7 +26,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"log"
 	"net"
@@ -83,7 +84,7 @@ func WithCallLimit(n int) Option { return func(c *Cloud) { c.keep = n } }
 func WithClient(name string, actions ...string) Option {
 	return func(c *Cloud) {
 		k := &Caller{Name: name, Allow: slices.Clone(actions)}
-		k.fill()
+		k.Fill()
 		c.clients = append(c.clients, k)
 	}
 }
@@ -208,7 +209,7 @@ func (c *Cloud) Region() string {
 // the same key, with the new list in place of the old one.
 func (c *Cloud) Client(name string, actions ...string) Credentials {
 	k := &Caller{Name: name, Allow: slices.Clone(actions)}
-	k.fill()
+	k.Fill()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Callers[k.AccessKeyID] = k
@@ -220,7 +221,7 @@ func (c *Cloud) Client(name string, actions ...string) Credentials {
 // new document in place of the old one.
 func (c *Cloud) Holder(name, document string) Credentials {
 	k := &Caller{Name: name, Allow: []string{"*"}, Policy: document}
-	k.fill()
+	k.Fill()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Callers[k.AccessKeyID] = k
@@ -348,7 +349,7 @@ func (c *Cloud) SetFree(vswitch string, free int) {
 // DropLoadBalancer deletes a load balancer whatever protects it, as if somebody
 // had done so by hand.
 func (c *Cloud) DropLoadBalancer(id string) {
-	c.Edit(func(s *State) { s.dropLoadBalancer(id) })
+	c.Edit(func(s *State) { s.slbState.Drop(id) })
 }
 
 // Revoke denies RAM actions to a caller, whatever allows them, until Grant
@@ -373,35 +374,4 @@ func (c *Cloud) Grant(caller string, actions ...string) {
 			}
 		}
 	})
-}
-
-// Credentials returns what the caller signs with.
-func (k *Caller) Credentials() Credentials {
-	return Credentials{AccessKeyID: k.AccessKeyID, Secret: k.Secret, Token: k.Token}
-}
-
-// fill gives a caller the key, the secret and the name that it lacks. They are
-// derived, so that the same World always has the same ones.
-func (k *Caller) fill() {
-	if k.AccessKeyID == "" {
-		k.AccessKeyID = "LTAI5t" + derive("key "+k.Name+k.Role+k.User, 18)
-	}
-	if k.Name == "" {
-		k.Name = k.AccessKeyID
-	}
-	if k.Secret == "" {
-		k.Secret = derive("secret "+k.AccessKeyID, 30)
-	}
-}
-
-// derive returns n letters and digits that depend on s alone.
-func derive(s string, n int) string {
-	const letters = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
-	h := fnv.New64a()
-	var b strings.Builder
-	for b.Len() < n {
-		_, _ = io.WriteString(h, s)
-		b.WriteByte(letters[h.Sum64()%uint64(len(letters))])
-	}
-	return b.String()
 }

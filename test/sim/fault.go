@@ -2,12 +2,12 @@ package sim
 
 import (
 	"cmp"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
 // A Fault is something that goes wrong with calls. The empty selectors Product,
@@ -83,7 +83,7 @@ func (c *Cloud) meet(in *incoming, call *Call) *Fault {
 	}
 	for i, s := range c.faults {
 		hit := (s.Product == "" || s.Product == call.Product) &&
-			(s.Action == "" || glob(s.Action, call.Action)) &&
+			(s.Action == "" || core.Glob(s.Action, call.Action)) &&
 			(s.Caller == "" || s.Caller == call.Caller)
 		if !hit || s.Rate > 0 && !c.dice.below(s.Rate) {
 			continue
@@ -121,21 +121,21 @@ func (f *Fault) before(c *Cloud, r *http.Request, call Call) {
 }
 
 // refusal returns the error that a fault answers with, or nil.
-func (f *Fault) refusal(p *product) (any, *failure) {
+func (f *Fault) refusal(p *core.Product) (any, *core.Failure) {
 	if f == nil || f.Code == "" {
 		return nil, nil
 	}
-	usual := usualErrors[f.Code]
-	if p != nil && p.words != nil {
-		usual = *p.words(&usual)
+	usual, _ := core.Usual(f.Code)
+	if p != nil && p.Words != nil {
+		usual = *p.Words(&usual)
 	}
 	status := cmp.Or(f.Status, usual.Status, http.StatusBadRequest)
-	return nil, fail(status, f.Code, "%s", cmp.Or(f.Message, usual.Message, "The request failed with "+f.Code+"."))
+	return nil, core.Fail(status, f.Code, "%s", cmp.Or(f.Message, usual.Message, "The request failed with "+f.Code+"."))
 }
 
 // UsualCodes returns the codes of the errors that any action may answer with,
 // sorted: a Fault with one of them needs no message.
-func UsualCodes() []string { return slices.Sorted(maps.Keys(usualErrors)) }
+func UsualCodes() []string { return core.UsualCodes() }
 
 // after is what a fault does between the action and its answer.
 func (f *Fault) after(c *Cloud, call *Call) {
@@ -172,29 +172,4 @@ func (c *Cloud) abort(call Call, code string) {
 	c.record(call)
 	c.mu.Unlock()
 	panic(http.ErrAbortHandler)
-}
-
-// glob reports whether s is pattern, in which * stands for any text and ? for
-// one character.
-func glob(pattern, s string) bool {
-	if !strings.ContainsAny(pattern, "*?") {
-		return pattern == s
-	}
-	p, i, star, mark := 0, 0, -1, 0
-	for i < len(s) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, i
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
-			p++
-			i++
-		case star >= 0:
-			mark++
-			p, i = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }

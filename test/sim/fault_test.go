@@ -4,11 +4,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha1"
 	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -17,18 +17,12 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
-
-func text(t testing.TB, v any) string {
-	t.Helper()
-	b, err := json.Marshal(v)
-	check(t, err)
-	return string(b)
-}
 
 func TestFaults(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}}})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	rename := func(to string) error {
 		r := slb.CreateSetLoadBalancerNameRequest()
 		r.LoadBalancerId, r.LoadBalancerName = "lb-1", to
@@ -38,11 +32,11 @@ func TestFaults(t *testing.T) {
 	name := func() string { return c.Snapshot().LoadBalancers[0].Name }
 
 	remove := c.Fault(sim.Fault{Product: "slb", Action: "Set*", Code: "Throttling.User"})
-	if e := refused(t, rename("a"), "Throttling.User", 400); e.Message() != "Request was denied due to user flow control." {
+	if e := simtest.Refused(t, rename("a"), "Throttling.User", 400); e.Message() != "Request was denied due to user flow control." {
 		t.Errorf("got %q", e.Message())
 	}
 	remove()
-	check(t, rename("b"))
+	simtest.Check(t, rename("b"))
 
 	for _, tt := range []struct {
 		fault sim.Fault
@@ -52,7 +46,7 @@ func TestFaults(t *testing.T) {
 		{sim.Fault{CutAfter: true, Count: 1}, "new"},
 		{sim.Fault{Garbage: true, Count: 1}, "new"},
 	} {
-		check(t, rename("old"))
+		simtest.Check(t, rename("old"))
 		c.Fault(tt.fault)
 		if err := rename("new"); err == nil {
 			t.Errorf("%+v: no error", tt.fault)
@@ -61,7 +55,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%+v: the name is %q, want %q", tt.fault, got, tt.want)
 		}
 	}
-	check(t, rename("b"))
+	simtest.Check(t, rename("b"))
 
 	client.SetReadTimeout(50 * time.Millisecond)
 	remove = c.Fault(sim.Fault{Hang: true, Caller: "admin"})
@@ -92,17 +86,17 @@ func TestFaults(t *testing.T) {
 func TestFaultKinds(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}}})
 	k := c.Client("one", "slb:*", "vpc:*")
-	client := dial(t, c, k, slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, k, slb.NewClientWithOptions)
 	list := func() error {
 		_, err := client.DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
 		return err
 	}
 	other := func() error {
-		_, err := dial(t, c, c.Client("other", "slb:*"), slb.NewClientWithOptions).DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
+		_, err := simtest.Dial(t, c, c.Client("other", "slb:*"), slb.NewClientWithOptions).DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
 		return err
 	}
 	vpcs := func() error {
-		_, err := dial(t, c, k, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
+		_, err := simtest.Dial(t, c, k, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
 		return err
 	}
 	for _, tt := range []struct {
@@ -121,10 +115,10 @@ func TestFaultKinds(t *testing.T) {
 		{"VSwitchAvailableIpNotExist", 400, "The specified VSwitch has no availabe ip."}, // sic
 	} {
 		c.Fault(sim.Fault{Code: tt.code, Count: 1})
-		if e := refused(t, list(), tt.code, tt.status); e.Message() != tt.text {
+		if e := simtest.Refused(t, list(), tt.code, tt.status); e.Message() != tt.text {
 			t.Errorf("%s: got %q", tt.code, e.Message())
 		}
-		check(t, list())
+		simtest.Check(t, list())
 	}
 
 	// By product, by action, by caller, and by all of them.
@@ -155,9 +149,9 @@ func TestFaultKinds(t *testing.T) {
 
 	// What is no answer of the API at all.
 	c.Fault(sim.Fault{Body: "<html>Bad Gateway</html>", Status: 502, Count: 1})
-	refused(t, list(), "", 502)
+	simtest.Refused(t, list(), "", 502)
 	c.Fault(sim.Fault{Body: "{}", Count: 1})
-	check(t, list()) // an answer without its fields is one to the SDK
+	simtest.Check(t, list()) // an answer without its fields is one to the SDK
 	for _, body := range []string{`[]`, `"text"`, `{"LoadBalancers":[]}`, `{"TotalCount":{}}`} {
 		c.Fault(sim.Fault{Body: body, Count: 1})
 		if err := list(); err == nil {
@@ -184,11 +178,11 @@ func TestFaultKinds(t *testing.T) {
 func TestFaultsOfOtherManners(t *testing.T) {
 	c := sim.New(t, &sim.World{Cluster: sim.Cluster{ID: "c-a"}})
 	c.Fault(sim.Fault{Product: "cs", Action: "DescribeClusterDetail", Code: "ServiceUnavailable", Count: 1})
-	err := roaCall(t, c, "GET", "/clusters/c-a", "", nil)
-	if e := refused(t, err, "", 503); !contains(e.Message(), `"code":"ServiceUnavailable"`) {
+	err := simtest.CallCS(t, c, "GET", "/clusters/c-a", "", nil)
+	if e := simtest.Refused(t, err, "", 503); !strings.Contains(e.Message(), `"code":"ServiceUnavailable"`) {
 		t.Errorf("got %s", e.Message())
 	}
-	check(t, roaCall(t, c, "GET", "/clusters/c-a", "", nil))
+	simtest.Check(t, simtest.CallCS(t, c, "GET", "/clusters/c-a", "", nil))
 	c.Fault(sim.Fault{Product: "nlb", Code: "Throttling.User", Count: 1})
 	a := acs3{cloud: c, key: c.Admin(), action: "ListLoadBalancers", version: "2022-04-30"}
 	if status, out := a.send(t); status != 400 || out["Code"] != "Throttling.User" || out["Message"] != "Request was denied due to api flow control." {
@@ -199,7 +193,7 @@ func TestFaultsOfOtherManners(t *testing.T) {
 	}
 	for _, f := range []sim.Fault{{CutBefore: true}, {CutAfter: true}} {
 		remove := c.Fault(f)
-		if err := roaCall(t, c, "GET", "/clusters/c-a", "", nil); err == nil { // also when it is tried again, as a GET is
+		if err := simtest.CallCS(t, c, "GET", "/clusters/c-a", "", nil); err == nil { // also when it is tried again, as a GET is
 			t.Errorf("%+v: no error", f)
 		}
 		remove()
@@ -208,15 +202,15 @@ func TestFaultsOfOtherManners(t *testing.T) {
 
 func TestCalls(t *testing.T) {
 	c := sim.New(t, nil, sim.WithCallLimit(3))
-	client := dial(t, c, c.Client("reader", "slb:DescribeLoadBalancers"), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Client("reader", "slb:DescribeLoadBalancers"), slb.NewClientWithOptions)
 	for range 10 {
 		_, err := client.DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
-		check(t, err)
+		simtest.Check(t, err)
 	}
 	r := slb.CreateDeleteLoadBalancerRequest()
 	r.LoadBalancerId = "lb-1"
 	_, err := client.DeleteLoadBalancer(r)
-	refused(t, err, "Forbidden.RAM", 403)
+	simtest.Refused(t, err, "Forbidden.RAM", 403)
 	calls := c.CallsOf("reader")
 	last := calls[len(calls)-1]
 	if len(calls) > 6 || last.Product != "slb" || last.Action != "DeleteLoadBalancer" || last.Code != "Forbidden.RAM" || last.Status != 403 ||
@@ -239,10 +233,10 @@ func BenchmarkCalls(b *testing.B) {
 	k := c.Admin()
 	slb.GetEndpointMap() // filled when first used, without a lock
 	var before, after syscall.Rusage
-	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &before))
+	simtest.Check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &before))
 	b.ReportAllocs()
 	b.RunParallel(func(p *testing.PB) {
-		client := dial(b, c, k, slb.NewClientWithOptions)
+		client := simtest.Dial(b, c, k, slb.NewClientWithOptions)
 		for p.Next() {
 			r := slb.CreateDescribeLoadBalancerAttributeRequest()
 			r.LoadBalancerId = "lb-7"
@@ -251,7 +245,7 @@ func BenchmarkCalls(b *testing.B) {
 			}
 		}
 	})
-	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
+	simtest.Check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
 	spent := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 	b.ReportMetric(float64(spent)/1e3/float64(b.N), "cpu-µs/call") // does not depend on what else runs
@@ -293,7 +287,7 @@ func BenchmarkServer(b *testing.B) {
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		c, err := sim.Start(nil)
-		check(b, err)
+		simtest.Check(b, err)
 		c.Close()
 	}
 }

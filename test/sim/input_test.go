@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
 // A signer signs requests in the older way at little cost, so that what is
@@ -42,7 +44,7 @@ func (s *signer) url(version, action string, more url.Values) string {
 		q[k] = v
 	}
 	mac := hmac.New(sha1.New, []byte(s.key.Secret+"&"))
-	_, _ = io.WriteString(mac, s.verb()+"&%2F&"+escape(strings.ReplaceAll(q.Encode(), "+", "%20")))
+	_, _ = io.WriteString(mac, s.verb()+"&%2F&"+core.Escape(strings.ReplaceAll(q.Encode(), "+", "%20")))
 	return "http://" + s.cloud.Addr() + "/?" + q.Encode() + "&Signature=" + url.QueryEscape(base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
@@ -72,16 +74,16 @@ func TestNothingSaid(t *testing.T) {
 	c := New(t, nil)
 	s := &signer{cloud: c, key: c.Admin()}
 	for version, p := range byVersion {
-		for name, a := range p.actions {
-			if a.path != "" {
+		for name, a := range p.Actions {
+			if a.Path != "" {
 				continue
 			}
 			status, code := s.ask(t, s.url(version, name, nil))
-			if len(a.need) > 0 && (status != http.StatusBadRequest || !strings.HasPrefix(code, "MissingParam") || !strings.HasSuffix(code, "."+a.need[0])) {
-				t.Errorf("%s %s: got %d %s, want that %s is missing", p.name, name, status, code, a.need[0])
+			if len(a.Need) > 0 && (status != http.StatusBadRequest || !strings.HasPrefix(code, "MissingParam") || !strings.HasSuffix(code, "."+a.Need[0])) {
+				t.Errorf("%s %s: got %d %s, want that %s is missing", p.Name, name, status, code, a.Need[0])
 			}
-			if len(a.need) == 0 && status >= 500 {
-				t.Errorf("%s %s: got %d %s", p.name, name, status, code)
+			if len(a.Need) == 0 && status >= 500 {
+				t.Errorf("%s %s: got %d %s", p.Name, name, status, code)
 			}
 		}
 	}
@@ -107,20 +109,22 @@ func TestNotThere(t *testing.T) {
 	c := New(t, nil)
 	s := &signer{cloud: c, key: c.Admin()}
 	for version, p := range byVersion {
-		for name, a := range p.actions {
-			create := strings.HasPrefix(name, "Create") && p.name != "slb" || name == "AssumeRole" || name == "CreateAccessControlList" || name == "DeleteRouteEntries" || name == "GetAttachmentUploadUrl" || name == "ListCategories" || name == "ListAsynJobs" || p.name == "quotas"
-			if a.path != "" || len(a.need) == 0 || create {
+		for name, a := range p.Actions {
+			create := strings.HasPrefix(name, "Create") && p.Name != "slb" || name == "AssumeRole" ||
+				name == "CreateAccessControlList" || name == "DeleteRouteEntries" || name == "GetAttachmentUploadUrl" ||
+				name == "ListCategories" || name == "ListAsynJobs" || p.Name == "quotas"
+			if a.Path != "" || len(a.Need) == 0 || create {
 				continue
 			}
 			said := url.Values{}
-			for _, n := range a.need {
+			for _, n := range a.Need {
 				said.Set(n, "none")
 				if n == "Tag" {
 					said.Set("Tag.1.Key", "none")
 				}
 			}
 			if status, code := s.ask(t, s.url(version, name, said)); status < 400 || status >= 500 || code == "" {
-				t.Errorf("%s %s of what is not there: got %d %s", p.name, name, status, code)
+				t.Errorf("%s %s of what is not there: got %d %s", p.Name, name, status, code)
 			}
 		}
 	}
@@ -156,14 +160,16 @@ func TestWrongType(t *testing.T) {
 		{"2014-05-15", "CreateVServerGroup", lb("BackendServers", "x"), "InvalidParameter.BackendServers"},
 		{"2014-05-15", "CreateVServerGroup", lb("BackendServers", `[{"port":80}]`), "InvalidParameter.BackendServers"},
 		{"2014-05-15", "CreateVServerGroup", lb("BackendServers", `[{"serverId":"i-1"}]`), "InvalidParameter"},
-		{"2014-05-15", "AddVServerGroupBackendServers", url.Values{"VServerGroupId": {"rsp-1"}, "BackendServers": {`[{"serverId":"i-1","port":80,"weight":101}]`}}, "InvalidParameter"},
+		{"2014-05-15", "AddVServerGroupBackendServers",
+			url.Values{"VServerGroupId": {"rsp-1"}, "BackendServers": {`[{"serverId":"i-1","port":80,"weight":101}]`}}, "InvalidParameter"},
 		{"2014-05-15", "SetLoadBalancerDeleteProtection", lb("DeleteProtection", "yes"), "InvalidParameter.DeleteProtection"},
 		{"2014-05-15", "SetLoadBalancerStatus", lb("LoadBalancerStatus", "up"), "InvalidParameter.LoadBalancerStatus"},
 		{"2014-05-15", "SetLoadBalancerModificationProtection", lb("ModificationProtectionStatus", "x"), "InvalidParam.ModificationProtectionStatus"},
 		{"2014-05-15", "ModifyLoadBalancerInternetSpec", lb("InternetChargeType", "x"), "InvalidParameter.InternetChargeType"},
 		{"2014-05-15", "TagResources", url.Values{"ResourceType": {"listener"}, "ResourceId.1": {"lb-1"}}, "InvalidParameter.ResourceType"},
 		{"2014-05-15", "TagResources", url.Values{"ResourceType": {"instance"}, "ResourceId.1": {"lb-1"}}, "MissingParameter.Tag"},
-		{"2014-05-15", "TagResources", url.Values{"ResourceType": {"instance"}, "ResourceId.1": {"lb-1"}, "Tag.1.Key": {"a"}, "Tag.2.Key": {"a"}}, "Duplicate.TagKey"},
+		{"2014-05-15", "TagResources", url.Values{"ResourceType": {"instance"}, "ResourceId.1": {"lb-1"}, "Tag.1.Key": {"a"}, "Tag.2.Key": {"a"}},
+			"Duplicate.TagKey"},
 		{"2014-05-15", "ListTagResources", url.Values{"ResourceType": {"instance"}}, "MissingParameter.ResourceId"},
 		{"2014-05-15", "UntagResources", url.Values{"ResourceType": {"instance"}, "ResourceId.1": {"lb-1"}}, "MissingParameter.TagKey"},
 		{"2014-05-26", "DescribeInstances", url.Values{"InstanceIds": {"i-1"}}, "InvalidParameter.InstanceIds"},
@@ -175,7 +181,8 @@ func TestWrongType(t *testing.T) {
 		{"2015-04-01", "AssumeRole", url.Values{"RoleArn": {"acs:ram::1:role/x"}, "RoleSessionName": {"s"}}, "EntityNotExist.Role"},
 		{"2021-06-10", "CreateTicket", url.Values{"Severity": {"9"}, "Description": {"d"}, "CategoryId": {"53811"}}, "param.illegal"},
 		{"2020-05-10", "ListProductQuotas", url.Values{"ProductCode": {"slb"}, "MaxResults": {"x"}}, "InvalidParameter.MaxResults"},
-		{"2020-05-10", "CreateQuotaApplication", url.Values{"ProductCode": {"slb"}, "QuotaActionCode": {"q"}, "DesireValue": {"1"}, "Reason": {"r"}}, "QUOTA.NOT.FOUND"},
+		{"2020-05-10", "CreateQuotaApplication", url.Values{"ProductCode": {"slb"}, "QuotaActionCode": {"q"}, "DesireValue": {"1"}, "Reason": {"r"}},
+			"QUOTA.NOT.FOUND"},
 	} {
 		if status, code := s.ask(t, s.url(tt.version, tt.action, tt.said)); status < 400 || status >= 500 || code != tt.code {
 			t.Errorf("%s %v: got %d %s, want %s", tt.action, tt.said, status, code, tt.code)
@@ -186,7 +193,7 @@ func TestWrongType(t *testing.T) {
 // large is an account as large as it gets: 200 vSwitches, 500 load balancers
 // with 5,000 groups, 2,000 network interfaces.
 func large() *World {
-	w := &World{Quotas: []Quota{{Name: quotaCLBs, Total: 1000}, {Name: quotaAttached, Total: 1000}}}
+	w := &World{Quotas: []Quota{{Name: "slb_quota_instances_num", Total: 1000}, {Name: "slb_quota_backendserver_attached_num", Total: 1000}}}
 	for i := range 200 {
 		w.VSwitches = append(w.VSwitches, VSwitch{ID: "vsw-" + strconv.Itoa(i)})
 	}
@@ -197,7 +204,8 @@ func large() *World {
 		w.ENIs = append(w.ENIs, ENI{ID: "eni-" + strconv.Itoa(i), VSwitch: "vsw-0", IPs: []string{"10.1." + strconv.Itoa(i/200) + "." + strconv.Itoa(i%200)}})
 	}
 	for i := range 500 {
-		lb := LoadBalancer{ID: "lb-" + strconv.Itoa(i), VSwitch: "vsw-" + strconv.Itoa(i%200), Tags: map[string]string{"kubernetes.do.not.delete": "a" + strconv.Itoa(i)}}
+		lb := LoadBalancer{ID: "lb-" + strconv.Itoa(i), VSwitch: "vsw-" + strconv.Itoa(i%200)}
+		lb.Tags = map[string]string{"kubernetes.do.not.delete": "a" + strconv.Itoa(i)}
 		for n := range 10 {
 			id := "rsp-" + strconv.Itoa(i) + "-" + strconv.Itoa(n)
 			g := VGroup{ID: id, Name: "k8s/" + strconv.Itoa(30000+n) + "/web/shop/c"}

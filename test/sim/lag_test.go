@@ -14,6 +14,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 func TestTagsLag(t *testing.T) {
@@ -22,14 +23,14 @@ func TestTagsLag(t *testing.T) {
 		Lag:           sim.Lag{Tags: sim.Duration(10 * time.Second)},
 		LoadBalancers: []sim.LoadBalancer{{ID: "lb-a", Tags: map[string]string{"old": "1"}}},
 	}, sim.WithClock(func() time.Time { return now }))
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	pass := func(d time.Duration) { c.Edit(func(*sim.State) { now = now.Add(d) }) }
 	found := func(key string) int {
 		t.Helper()
 		r := slb.CreateDescribeLoadBalancersRequest()
 		r.Tag = &[]slb.DescribeLoadBalancersTag{{Key: key}}
 		resp, err := client.DescribeLoadBalancers(r)
-		check(t, err)
+		simtest.Check(t, err)
 		return resp.TotalCount
 	}
 	listed := func() int {
@@ -37,13 +38,13 @@ func TestTagsLag(t *testing.T) {
 		r := slb.CreateListTagResourcesRequest()
 		r.ResourceType, r.ResourceId = "instance", &[]string{"lb-a"}
 		resp, err := client.ListTagResources(r)
-		check(t, err)
+		simtest.Check(t, err)
 		return len(resp.TagResources.TagResource)
 	}
 	set := slb.CreateTagResourcesRequest()
 	set.ResourceType, set.ResourceId, set.Tag = "instance", &[]string{"lb-a"}, &[]slb.TagResourcesTag{{Key: "new", Value: "1"}}
 	_, err := client.TagResources(set)
-	check(t, err)
+	simtest.Check(t, err)
 	if found("new") != 0 || listed() != 1 {
 		t.Error("a tag shows at once")
 	}
@@ -51,7 +52,7 @@ func TestTagsLag(t *testing.T) {
 	unset := slb.CreateUntagResourcesRequest()
 	unset.ResourceType, unset.ResourceId, unset.TagKey = "instance", &[]string{"lb-a"}, &[]string{"old"}
 	_, err = client.UntagResources(unset)
-	check(t, err)
+	simtest.Check(t, err)
 	pass(6 * time.Second) // the first change shows, the second does not
 	if found("new") != 1 || found("old") != 1 || listed() != 2 {
 		t.Errorf("between the two changes: %d, %d, %d", found("new"), found("old"), listed())
@@ -60,10 +61,10 @@ func TestTagsLag(t *testing.T) {
 	if found("new") != 1 || found("old") != 0 || listed() != 1 {
 		t.Errorf("after both changes: %d, %d, %d", found("new"), found("old"), listed())
 	}
-	_, err = create(client, func(r *slb.CreateLoadBalancerRequest) {
+	_, err = simtest.Create(client, func(r *slb.CreateLoadBalancerRequest) {
 		r.Tag = &[]slb.CreateLoadBalancerTag{{Key: "made", Value: "1"}}
 	})
-	check(t, err)
+	simtest.Check(t, err)
 	if found("made") != 0 {
 		t.Error("what was just made is found by its tag")
 	}
@@ -79,19 +80,19 @@ func TestFreeIPLag(t *testing.T) {
 		sim.WithClock(func() time.Time { return now }))
 	free := func() int64 {
 		t.Helper()
-		resp, err := dial(t, c, c.Admin(), vpc.NewClientWithOptions).DescribeVSwitches(vpc.CreateDescribeVSwitchesRequest())
-		check(t, err)
+		resp, err := simtest.Dial(t, c, c.Admin(), vpc.NewClientWithOptions).DescribeVSwitches(vpc.CreateDescribeVSwitchesRequest())
+		simtest.Check(t, err)
 		return resp.VSwitches.VSwitch[0].AvailableIpAddressCount
 	}
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	in := func(r *slb.CreateLoadBalancerRequest) { r.AddressType, r.VSwitchId = "intranet", "vsw-a" }
-	_, err := create(client, in)
-	check(t, err)
+	_, err := simtest.Create(client, in)
+	simtest.Check(t, err)
 	if free() != 1 {
 		t.Errorf("%d addresses are shown, want the 1 of before", free())
 	}
-	_, err = create(client, in) // whatever is shown
-	refused(t, err, "VSwitchAvailableIpNotExist", 400)
+	_, err = simtest.Create(client, in) // whatever is shown
+	simtest.Refused(t, err, "VSwitchAvailableIpNotExist", 400)
 	c.Edit(func(*sim.State) { now = now.Add(time.Minute) })
 	if free() != 0 {
 		t.Errorf("%d addresses are shown, want 0", free())
@@ -101,23 +102,23 @@ func TestFreeIPLag(t *testing.T) {
 func TestQuotaLag(t *testing.T) {
 	now := time.Now()
 	c := sim.New(t, nil, sim.WithClock(func() time.Time { return now }))
-	client := dial(t, c, c.Admin(), quotas.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), quotas.NewClientWithOptions)
 	l := quotas.CreateListProductQuotasRequest()
 	l.ProductCode, l.KeyWord = "slb", "slb_quota_backendservers_num"
 	list, err := client.ListProductQuotas(l)
-	check(t, err)
+	simtest.Check(t, err)
 	a := quotas.CreateCreateQuotaApplicationRequest()
 	a.ProductCode, a.QuotaActionCode, a.DesireValue, a.Reason = "slb", list.Quotas[0].QuotaActionCode, requests.NewFloat(300), "more"
 	app, err := client.CreateQuotaApplication(a)
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = client.CreateQuotaApplication(a)
-	refused(t, err, "QUOTA.APPLICATION.PROCESS", 400)
+	simtest.Refused(t, err, "QUOTA.APPLICATION.PROCESS", 400)
 	g := quotas.CreateGetQuotaApplicationRequest()
 	g.ApplicationId = app.ApplicationId
 	status := func() string {
 		t.Helper()
 		resp, err := client.GetQuotaApplication(g)
-		check(t, err)
+		simtest.Check(t, err)
 		return resp.QuotaApplication.Status
 	}
 	c.Edit(func(*sim.State) { now = now.Add(10 * time.Minute) })
@@ -138,7 +139,7 @@ func TestQuotaLag(t *testing.T) {
 	}
 	g.ApplicationId = "app-none"
 	_, err = client.GetQuotaApplication(g)
-	refused(t, err, "QUOTA.APPLICATION.NOT.FOUND", 400)
+	simtest.Refused(t, err, "QUOTA.APPLICATION.NOT.FOUND", 400)
 }
 
 // TestAttachmentLag shows that RAM is late with policies that are attached or
@@ -148,41 +149,41 @@ func TestAttachmentLag(t *testing.T) {
 	c := sim.New(t, &sim.World{
 		RAM:      sim.RAM{Delay: sim.Duration(time.Minute)},
 		Roles:    []sim.Role{{Name: "masters"}},
-		Policies: []sim.Policy{{Name: "p", Versions: policy(`{"Effect":"Allow","Action":"vpc:*","Resource":"*"}`)}},
+		Policies: []sim.Policy{{Name: "p", Versions: simtest.Policy(`{"Effect":"Allow","Action":"vpc:*","Resource":"*"}`)}},
 		Callers:  []sim.Caller{{Name: "ccm", AccessKeyID: "LTAI-ccm", Secret: "s", Role: "masters"}},
 	}, sim.WithClock(func() time.Time { return now }))
 	describe := func() error {
-		_, err := dial(t, c, sim.Credentials{AccessKeyID: "LTAI-ccm", Secret: "s"}, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
+		_, err := simtest.Dial(t, c, sim.Credentials{AccessKeyID: "LTAI-ccm", Secret: "s"}, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
 		return err
 	}
-	client := dial(t, c, c.Admin(), ram.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), ram.NewClientWithOptions)
 	a := ram.CreateAttachPolicyToRoleRequest()
 	a.PolicyName, a.PolicyType, a.RoleName = "p", "Custom", "masters"
 	_, err := client.AttachPolicyToRole(a)
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = client.AttachPolicyToRole(a)
-	refused(t, err, "EntityAlreadyExists.Role.Policy", 409)
-	refused(t, describe(), "NoPermission", 403)
+	simtest.Refused(t, err, "EntityAlreadyExists.Role.Policy", 409)
+	simtest.Refused(t, describe(), "NoPermission", 403)
 	c.Edit(func(*sim.State) { now = now.Add(time.Minute) })
-	check(t, describe())
+	simtest.Check(t, describe())
 	d := ram.CreateDetachPolicyFromRoleRequest()
 	d.PolicyName, d.PolicyType, d.RoleName = "p", "Custom", "masters"
 	_, err = client.DetachPolicyFromRole(d)
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = client.DetachPolicyFromRole(d)
-	refused(t, err, "EntityNotExist.Role.Policy", 404)
-	check(t, describe())
+	simtest.Refused(t, err, "EntityNotExist.Role.Policy", 404)
+	simtest.Check(t, describe())
 	c.Edit(func(*sim.State) { now = now.Add(time.Minute) })
-	refused(t, describe(), "NoPermission", 403)
+	simtest.Refused(t, describe(), "NoPermission", 403)
 }
 
 func TestForgetTokens(t *testing.T) {
 	c := sim.New(t, &sim.World{ForgetTokens: true})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	made := func() string {
 		t.Helper()
-		lb, err := create(client, func(r *slb.CreateLoadBalancerRequest) { r.ClientToken = "t" })
-		check(t, err)
+		lb, err := simtest.Create(client, func(r *slb.CreateLoadBalancerRequest) { r.ClientToken = "t" })
+		simtest.Check(t, err)
 		return lb.LoadBalancerId
 	}
 	first := made()
@@ -206,21 +207,21 @@ func TestSameAddress(t *testing.T) {
 		},
 		EIPs: []sim.EIP{{ID: "eip-a", IP: "198.51.100.7", Instance: "lb-a"}},
 	})
-	client := dial(t, c, c.Admin(), slb.NewClientWithOptions)
+	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
 	r := slb.CreateDescribeLoadBalancersRequest()
 	r.Address = "10.0.0.9"
 	both, err := client.DescribeLoadBalancers(r)
-	check(t, err)
+	simtest.Check(t, err)
 	r.VpcId = "vpc-b"
 	one, err := client.DescribeLoadBalancers(r)
-	check(t, err)
+	simtest.Check(t, err)
 	if both.TotalCount != 2 || one.TotalCount != 1 || one.LoadBalancers.LoadBalancer[0].LoadBalancerId != "lb-b" {
 		t.Errorf("got %+v and %+v", both.LoadBalancers, one.LoadBalancers)
 	}
-	_, err = create(client, func(r *slb.CreateLoadBalancerRequest) {
+	_, err = simtest.Create(client, func(r *slb.CreateLoadBalancerRequest) {
 		r.AddressType, r.VSwitchId, r.Address = "intranet", "vsw-a", "10.0.0.9"
 	})
-	refused(t, err, "InvalidParameter", 400)
+	simtest.Refused(t, err, "InvalidParameter", 400)
 	api := slb.CreateDescribeLoadBalancersRequest()
 	api.Tag = &[]slb.DescribeLoadBalancersTag{{Key: "ack.aliyun.com", Value: "c1"}}
 	if got, err := client.DescribeLoadBalancers(api); err != nil || got.TotalCount != 1 || got.LoadBalancers.LoadBalancer[0].LoadBalancerId != "lb-api" {
@@ -264,7 +265,7 @@ func TestRegions(t *testing.T) {
 	}
 	_, there := call("DescribeLoadBalancers", clb, "slb.cn-shanghai.aliyuncs.com", nil)
 	_, here := call("DescribeLoadBalancers", clb, "slb.cn-hangzhou.aliyuncs.com", nil)
-	if there["TotalCount"] != 1.0 || here["TotalCount"] != 1.0 || text(t, there["LoadBalancers"]) == text(t, here["LoadBalancers"]) {
+	if there["TotalCount"] != 1.0 || here["TotalCount"] != 1.0 || simtest.Text(t, there["LoadBalancers"]) == simtest.Text(t, here["LoadBalancers"]) {
 		t.Errorf("got %v and %v", there, here)
 	}
 	if _, out := call("DescribeVpcs", "2016-04-28", "vpc.cn-beijing.aliyuncs.com", nil); out["TotalCount"] != 0.0 {
@@ -277,7 +278,7 @@ func TestRegions(t *testing.T) {
 func TestNLBFaults(t *testing.T) {
 	c := sim.New(t, nil)
 	list := func(k sim.Credentials) error {
-		_, err := dial(t, c, k, nlb.NewClientWithOptions).ListLoadBalancers(nlb.CreateListLoadBalancersRequest())
+		_, err := simtest.Dial(t, c, k, nlb.NewClientWithOptions).ListLoadBalancers(nlb.CreateListLoadBalancersRequest())
 		return err
 	}
 	for code, want := range map[string]string{
@@ -285,14 +286,14 @@ func TestNLBFaults(t *testing.T) {
 		"InvalidSecurityToken.Expired": "Specified SecurityToken is expired.",
 	} {
 		c.Fault(sim.Fault{Code: code, Caller: "admin", Count: 2})
-		check(t, list(c.Client("other", "nlb:*")))
+		simtest.Check(t, list(c.Client("other", "nlb:*")))
 		for range 2 {
-			if e := refused(t, list(c.Admin()), code, 400); e.Message() != want {
+			if e := simtest.Refused(t, list(c.Admin()), code, 400); e.Message() != want {
 				t.Errorf("%s: got %q", code, e.Message())
 			}
 		}
-		check(t, list(c.Admin()))
+		simtest.Check(t, list(c.Admin()))
 	}
 	c.Fault(sim.Fault{Code: "ServiceUnavailable", Count: 1})
-	refused(t, list(c.Admin()), "ServiceUnavailable", 503)
+	simtest.Refused(t, list(c.Admin()), "ServiceUnavailable", 503)
 }

@@ -6,8 +6,8 @@ import "slices"
 // product, as RAM names them; nil if the Cloud doesn't know the action.
 func Permissions(product, action string) []string {
 	for _, p := range byVersion {
-		if a := p.actions[action]; p.name == product && a != nil {
-			return slices.Clone(a.ram)
+		if a := p.Actions[action]; p.Name == product && a != nil {
+			return slices.Clone(a.RAM)
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
 // fields of answers which the controller reads, and of which an absent one would
@@ -85,7 +86,7 @@ func TestAnswersWhatTheControllerReads(t *testing.T) {
 		SecurityGroups: []sim.SecurityGroup{{ID: "sg-a", Name: "g", VPC: "vpc-1", Tags: map[string]string{"k": "v"},
 			Rules: []sim.SecurityRule{{Source: "10.0.0.0/8"}}}},
 	})
-	b, n, e := dial(t, c, c.Admin(), slb.NewClientWithOptions), dial(t, c, c.Admin(), vpc.NewClientWithOptions), dial(t, c, c.Admin(), ecs.NewClientWithOptions)
+	b, n, e := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions), simtest.Dial(t, c, c.Admin(), vpc.NewClientWithOptions), simtest.Dial(t, c, c.Admin(), ecs.NewClientWithOptions)
 	type doer interface {
 		DoAction(requests.AcsRequest, responses.AcsResponse) error
 	}
@@ -139,7 +140,7 @@ func TestAnswersWhatTheControllerReads(t *testing.T) {
 			continue
 		}
 		var got any
-		check(t, json.Unmarshal(resp.GetHttpContentBytes(), &got))
+		simtest.Check(t, json.Unmarshal(resp.GetHttpContentBytes(), &got))
 		var lacks []string
 		for path := range strings.FieldsSeq(tt.reads + " RequestId") {
 			if absent(got, path) {

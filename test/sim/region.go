@@ -3,6 +3,8 @@ package sim
 import (
 	"net/http"
 	"regexp"
+
+	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
 // endpoint is a host name of the cloud: the product, and the region unless it
@@ -28,33 +30,33 @@ func (in *incoming) locate(host string) {
 	if product == "business" { // the host of the billing product
 		product = "bss"
 	}
-	if product != in.product.name && in.bad == nil {
-		in.bad = fail(http.StatusNotFound, "InvalidVersion", "Specified parameter Version is not valid.")
+	if product != in.product.Name && in.bad == nil {
+		in.bad = core.Fail(http.StatusNotFound, "InvalidVersion", "Specified parameter Version is not valid.")
 	}
 }
 
 // emptyRegion returns another region of an account, where nothing is.
 func emptyRegion(home *State, region string) *State {
-	s, err := newState(&World{Region: region, AccountID: home.AccountID}, home.now)
+	s, err := newState(&World{Region: region, AccountID: home.AccountID}, home.Now)
 	if err != nil {
 		panic("sim: an empty region that cannot be made: " + err.Error())
 	}
 	clear(s.VPCs)
 	clear(s.VSwitches)
 	clear(s.RouteTables)
-	s.Cluster = Cluster{}
+	s.Cluster, s.Home = Cluster{}, ""
 	return s
 }
 
 // there returns the state of the region that a request is for. Other regions
 // than the World's are empty at first.
-func (c *Cloud) there(in *incoming) (*State, *failure) {
+func (c *Cloud) there(in *incoming) (*State, *core.Failure) {
 	home := c.state
 	switch {
-	case in.region == "" || in.region == home.Region || !in.product.regional:
+	case in.region == "" || in.region == home.Region || !in.product.Regional:
 		return home, nil
 	case !regionID.MatchString(in.region):
-		return nil, fail(http.StatusNotFound, "InvalidRegionId.NotFound", "The specified RegionId does not exist.")
+		return nil, core.Fail(http.StatusNotFound, "InvalidRegionId.NotFound", "The specified RegionId does not exist.")
 	}
 	s := c.regions[in.region]
 	if s == nil {
@@ -65,8 +67,7 @@ func (c *Cloud) there(in *incoming) (*State, *failure) {
 		c.regions[in.region] = s
 	}
 	// One account, one access control and one balance for all regions.
-	s.Account, s.RAM, s.Lag, s.ForgetTokens = home.Account, home.RAM, home.Lag, home.ForgetTokens
-	s.Roles, s.Policies, s.Callers, s.parsed, s.documents, s.attachments = home.Roles, home.Policies, home.Callers, home.parsed, home.documents, home.attachments
-	s.OIDCProviders = home.OIDCProviders
+	s.Account, s.Lag, s.ForgetTokens = home.Account, home.Lag, home.ForgetTokens
+	s.ramState.Share(home.ramState)
 	return s, nil
 }

@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -9,60 +8,13 @@ import (
 	"time"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
-	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
-	sdkerrors "github.com/aliyun/alibaba-cloud-sdk-go/sdk/errors"
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
-
-// wire sends what is meant for the cloud to the simulator, host header and all.
-type wire struct{ addr string }
-
-func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Host, r.URL.Scheme, r.URL.Host = r.URL.Host, "http", w.addr
-	return http.DefaultTransport.RoundTrip(r)
-}
-
-// dial makes a client of the SDK, by the constructor of a service package, that
-// signs with k and talks to c.
-func dial[T any](t testing.TB, c *sim.Cloud, k sim.Credentials, make func(string, *sdk.Config, auth.Credential) (T, error)) T {
-	t.Helper()
-	cfg := sdk.NewConfig().WithScheme("HTTPS")
-	cfg.Transport = wire{c.Addr()}
-	var cred auth.Credential = credentials.NewAccessKeyCredential(k.AccessKeyID, k.Secret)
-	if k.Token != "" {
-		cred = credentials.NewStsTokenCredential(k.AccessKeyID, k.Secret, k.Token)
-	}
-	client, err := make("cn-hangzhou", cfg, cred)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-// refused checks that err is an answer with this code and HTTP status.
-func refused(t testing.TB, err error, code string, status int) *sdkerrors.ServerError {
-	t.Helper()
-	var e *sdkerrors.ServerError
-	if !errors.As(err, &e) {
-		t.Fatalf("got %v, want a refusal with %s", err, code)
-	}
-	if e.ErrorCode() != code || e.HttpStatus() != status {
-		t.Fatalf("got %d %s (%s), want %d %s", e.HttpStatus(), e.ErrorCode(), e.Message(), status, code)
-	}
-	return e
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestGateway(t *testing.T) {
 	now := time.Now()
@@ -93,12 +45,12 @@ func TestGateway(t *testing.T) {
 			if tt.edit != nil {
 				tt.edit(r)
 			}
-			_, err := dial(t, c, tt.key, slb.NewClientWithOptions).DescribeLoadBalancers(r)
+			_, err := simtest.Dial(t, c, tt.key, slb.NewClientWithOptions).DescribeLoadBalancers(r)
 			if tt.code == "" {
-				check(t, err)
+				simtest.Check(t, err)
 				return
 			}
-			e := refused(t, err, tt.code, tt.status)
+			e := simtest.Refused(t, err, tt.code, tt.status)
 			if e.RequestId() == "" || e.HostId() == "" || e.Recommend() == "" {
 				t.Errorf("the answer lacks RequestId, HostId or Recommend: %v", e)
 			}
@@ -107,24 +59,24 @@ func TestGateway(t *testing.T) {
 	t.Run("unknown action", func(t *testing.T) {
 		r := requests.NewCommonRequest()
 		r.Product, r.Version, r.ApiName, r.Domain = "Slb", "2014-05-15", "DescribeNothing", "slb.aliyuncs.com"
-		_, err := dial(t, c, admin, sdk.NewClientWithOptions).ProcessCommonRequest(r)
-		refused(t, err, "InvalidAction.NotFound", 404)
+		_, err := simtest.Dial(t, c, admin, sdk.NewClientWithOptions).ProcessCommonRequest(r)
+		simtest.Refused(t, err, "InvalidAction.NotFound", 404)
 	})
 	t.Run("missing parameter", func(t *testing.T) {
-		_, err := dial(t, c, admin, slb.NewClientWithOptions).DescribeLoadBalancerAttribute(slb.CreateDescribeLoadBalancerAttributeRequest())
-		refused(t, err, "MissingParameter.LoadBalancerId", 400)
+		_, err := simtest.Dial(t, c, admin, slb.NewClientWithOptions).DescribeLoadBalancerAttribute(slb.CreateDescribeLoadBalancerAttributeRequest())
+		simtest.Refused(t, err, "MissingParameter.LoadBalancerId", 400)
 	})
 }
 
 // replay records a request as it went over the wire.
 type replay struct {
-	wire
+	simtest.Wire
 	url string
 }
 
 func (r *replay) RoundTrip(q *http.Request) (*http.Response, error) {
 	r.url = q.URL.RawQuery
-	return r.wire.RoundTrip(q)
+	return r.Wire.RoundTrip(q)
 }
 
 func TestNonceAndTime(t *testing.T) {
@@ -132,18 +84,18 @@ func TestNonceAndTime(t *testing.T) {
 	c := sim.New(t, nil, sim.WithClock(func() time.Time { return now }))
 	k := c.Admin()
 	cfg := sdk.NewConfig()
-	rec := &replay{wire: wire{c.Addr()}}
+	rec := &replay{Wire: simtest.Wire{Addr: c.Addr()}}
 	cfg.Transport = rec
 	client, err := slb.NewClientWithOptions("cn-hangzhou", cfg, credentials.NewAccessKeyCredential(k.AccessKeyID, k.Secret))
-	check(t, err)
+	simtest.Check(t, err)
 	_, err = client.DescribeLoadBalancers(slb.CreateDescribeLoadBalancersRequest())
-	check(t, err)
+	simtest.Check(t, err)
 	again := func() string {
 		resp, err := http.Post("http://"+c.Addr()+"/?"+rec.url, "application/x-www-form-urlencoded", nil)
-		check(t, err)
+		simtest.Check(t, err)
 		defer func() { _ = resp.Body.Close() }()
 		b, err := io.ReadAll(resp.Body)
-		check(t, err)
+		simtest.Check(t, err)
 		return string(b)
 	}
 	if got := again(); !strings.Contains(got, "SignatureNonceUsed") {
@@ -157,7 +109,7 @@ func TestNonceAndTime(t *testing.T) {
 
 func TestWorldDefaultsAndSnapshot(t *testing.T) {
 	w, err := sim.ParseWorld([]byte("vswitches:\n- {id: vsw-a, zone: cn-hangzhou-h, free: 0}\n- {id: vsw-b}\nram: {delay: 30s}\n"))
-	check(t, err)
+	simtest.Check(t, err)
 	c := sim.New(t, w)
 	s := c.Snapshot()
 	if len(s.VPCs) != 1 || s.Cluster.VPC != "vpc-1" || s.VSwitches[0].VPC != "vpc-1" || *s.VSwitches[0].Free != 0 || *s.VSwitches[1].Free != 4092 {
@@ -167,7 +119,7 @@ func TestWorldDefaultsAndSnapshot(t *testing.T) {
 		t.Errorf("both vSwitches have %s", s.VSwitches[0].CIDR)
 	}
 	again := sim.New(t, s).Snapshot()
-	if got, want := text(t, again), text(t, s); got != want {
+	if got, want := simtest.Text(t, again), simtest.Text(t, s); got != want {
 		t.Errorf("a Cloud that starts from a snapshot differs:\n%s\n%s", got, want)
 	}
 	for _, bad := range []string{

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/md5"
@@ -15,80 +14,35 @@ import (
 	"hash/maphash"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lbremedy/lbremedy/test/sim/billing"
+	"github.com/lbremedy/lbremedy/test/sim/core"
+	"github.com/lbremedy/lbremedy/test/sim/cs"
+	"github.com/lbremedy/lbremedy/test/sim/desk"
+	"github.com/lbremedy/lbremedy/test/sim/ecs"
+	"github.com/lbremedy/lbremedy/test/sim/nlb"
+	"github.com/lbremedy/lbremedy/test/sim/quotas"
+	"github.com/lbremedy/lbremedy/test/sim/ram"
+	"github.com/lbremedy/lbremedy/test/sim/slb"
+	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// skew is how far a time stamp may be from the present, and how long a nonce is
-// remembered: https://www.alibabacloud.com/help/en/sdk/product-overview/rpc-mechanism
-const skew = 15 * time.Minute
-
-// A reply is the body of an answer.
-type reply map[string]any
-
-// A failure is an error as the OpenAPI answers it.
-type failure struct {
-	Status  int
-	Code    string
-	Message string
-	Denied  map[string]any // AccessDeniedDetail
-}
-
-func (f *failure) Error() string { return f.Code + ": " + f.Message }
-
-func fail(status int, code, format string, args ...any) *failure {
-	return &failure{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
-}
-
-// A request is a call on its way to its handler.
-type request struct {
-	product *product
-	action  *action
-	params  params
-	caller  *Caller
-	state   *State
-	now     time.Time
-	doomed  bool // its job fails
-}
-
-// A product is a part of the cloud with its own version, table and manners.
-type product struct {
-	name     string // in RAM actions, such as slb
-	version  string
-	host     string                  // of the public endpoint, as HostId says it
-	regional bool                    // each region has resources of its own
-	lower    bool                    // errors are {code, message, requestId}
-	refusal  failure                 // what RAM's refusal looks like
-	words    func(*failure) *failure // puts a general error into the product's words; nil: they are good
-	actions  map[string]*action
-}
-
-// An action answers a request. State is locked while it runs.
-type action struct {
-	name     string // filled from the table's key
-	do       func(q *request) (any, *failure)
-	path     string                  // of a ROA action, with {} for a segment
-	method   string                  // of a ROA action; GET if empty
-	need     []string                // parameters without which it is refused
-	ram      []string                // RAM actions of which one suffices; <product>:<Action> if nil
-	resource func(q *request) string // behind acs:<product>:<region>:<account>:, * if nil
-	filtered bool                    // a list that RAM may filter instead of refusing it
-	open     bool                    // nobody signs it
-}
-
 // byVersion holds what the Cloud speaks; the version tells a product.
-var byVersion = func() map[string]*product {
-	m := map[string]*product{}
-	for _, p := range []*product{slb(), nlb(), vpc(), ecs(), ram(), sts(), cs(), quotas(), workorder(), billing()} {
-		m[p.version] = p
-		for name, a := range p.actions {
-			a.name = name
-			if a.ram == nil {
-				a.ram = []string{p.name + ":" + name}
+var byVersion = func() map[string]*core.Product {
+	m := map[string]*core.Product{}
+	for _, p := range []*core.Product{
+		slb.Product(), nlb.Product(), vpc.Product(), ecs.Product(), ram.Product(), ram.STS(), cs.Product(), quotas.Product(), desk.Product(), billing.Product(),
+	} {
+		m[p.Version] = p
+		for name, a := range p.Actions {
+			a.Name = name
+			if a.RAM == nil {
+				a.RAM = []string{p.Name + ":" + name}
 			}
 		}
 	}
@@ -99,8 +53,8 @@ var byVersion = func() map[string]*product {
 func Actions() []string {
 	var names []string
 	for _, p := range byVersion {
-		for _, a := range p.actions {
-			names = append(names, a.ram[0])
+		for _, a := range p.Actions {
+			names = append(names, a.RAM[0])
 		}
 	}
 	slices.Sort(names)
@@ -123,19 +77,19 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	read := rpc
 	switch auth := r.Header.Get("Authorization"); {
-	case strings.HasPrefix(auth, acs3Scheme):
+	case strings.HasPrefix(auth, core.ACS3):
 		read = acs3
 	case r.URL.Path != "/" || strings.HasPrefix(auth, "acs "):
 		read = roa
 	}
 	in := read(r, body)
 	if tooLarge {
-		in.bad = fail(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", "The request body is larger than %d bytes.", maxBody)
+		in.bad = core.Fail(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", "The request body is larger than %d bytes.", maxBody)
 	}
 	in.locate(r.Host)
-	call := Call{Action: in.actionName, Params: in.params, At: c.now(), RequestID: requestID()}
+	call := Call{Action: in.actionName, Params: in.params, At: c.now(), RequestID: core.RequestID()}
 	if in.product != nil {
-		call.Product = in.product.name
+		call.Product = in.product.Name
 	}
 	f := c.meet(in, &call)
 	f.before(c, r, call)
@@ -192,10 +146,10 @@ func (c *Cloud) Idle(ctx context.Context) error {
 // An incoming is a request as it was read from the wire, before anything is
 // believed.
 type incoming struct {
-	product    *product // nil: unknown
-	action     *action  // nil: unknown
+	product    *core.Product // nil: unknown
+	action     *core.Action  // nil: unknown
 	actionName string
-	params     params
+	params     core.Params
 	key        string
 	token      string
 	signature  string
@@ -207,12 +161,12 @@ type incoming struct {
 	region     string // that the request is for; empty: not said
 	stamp      time.Time
 	nonce      string
-	bad        *failure // why it cannot be read
+	bad        *core.Failure // why it cannot be read
 }
 
 // rpc reads a request that says all in its query and form.
 func rpc(r *http.Request, body []byte) *incoming {
-	in := &incoming{params: params{}, suffix: "&"}
+	in := &incoming{params: core.Params{}, suffix: "&"}
 	all, err := url.ParseQuery(r.URL.RawQuery)
 	if err == nil && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		var form url.Values
@@ -220,7 +174,7 @@ func rpc(r *http.Request, body []byte) *incoming {
 		maps.Copy(all, form)
 	}
 	if err != nil {
-		in.bad = fail(http.StatusBadRequest, "InvalidParameter", "The request cannot be read.")
+		in.bad = core.Fail(http.StatusBadRequest, "InvalidParameter", "The request cannot be read.")
 		return in
 	}
 	in.product = byVersion[all.Get("Version")]
@@ -229,7 +183,7 @@ func rpc(r *http.Request, body []byte) *incoming {
 	in.signature = all.Get("Signature")
 	format := strings.ToUpper(all.Get("Format"))
 	in.xml = format != "JSON" // which is the gateway's default
-	if a := in.product.action(in.actionName); a != nil && a.open && in.key == "" {
+	if a := in.product.Action(in.actionName); a != nil && a.Open && in.key == "" {
 		in.open = true
 	}
 	in.stamp, err = time.Parse("2006-01-02T15:04:05Z", all.Get("Timestamp"))
@@ -241,47 +195,39 @@ func rpc(r *http.Request, body []byte) *incoming {
 		if text.Len() > 0 {
 			text.WriteByte('&')
 		}
-		text.WriteString(escape(k) + "=" + escape(all.Get(k)))
+		text.WriteString(core.Escape(k) + "=" + core.Escape(all.Get(k)))
 		if !common[k] {
 			in.params[k] = all.Get(k)
 		}
 	}
-	in.text = r.Method + "&%2F&" + escape(text.String())
+	in.text = r.Method + "&%2F&" + core.Escape(text.String())
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodPost:
-		in.bad = fail(http.StatusMethodNotAllowed, "UnsupportedHTTPMethod", "This http method is not supported.")
+		in.bad = core.Fail(http.StatusMethodNotAllowed, "UnsupportedHTTPMethod", "This http method is not supported.")
 	case in.actionName == "":
-		in.bad = missing("Action")
+		in.bad = core.Missing("Action")
 	case all.Get("Version") == "":
-		in.bad = missing("Version")
+		in.bad = core.Missing("Version")
 	case in.product == nil:
-		in.bad = fail(http.StatusNotFound, "InvalidVersion", "Specified parameter Version is not valid.")
-	case in.product.action(in.actionName) == nil:
-		in.bad = fail(http.StatusNotFound, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")
+		in.bad = core.Fail(http.StatusNotFound, "InvalidVersion", "Specified parameter Version is not valid.")
+	case in.product.Action(in.actionName) == nil:
+		in.bad = core.Fail(http.StatusNotFound, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")
 	case format != "" && format != "JSON" && format != "XML":
-		in.bad = invalid("Format")
+		in.bad = core.Invalid("Format")
 	case in.key == "" && !in.open:
-		in.bad = missing("AccessKeyId")
+		in.bad = core.Missing("AccessKeyId")
 	case in.signature == "" && !in.open:
-		in.bad = missing("Signature")
+		in.bad = core.Missing("Signature")
 	case in.nonce == "" && !in.open:
-		in.bad = missing("SignatureNonce")
+		in.bad = core.Missing("SignatureNonce")
 	case all.Get("SignatureMethod") != "HMAC-SHA1" && !in.open:
-		in.bad = fail(http.StatusBadRequest, "InvalidParameter.SignatureMethod", "Specified signature method is not supported.")
+		in.bad = core.Fail(http.StatusBadRequest, "InvalidParameter.SignatureMethod", "Specified signature method is not supported.")
 	case err != nil:
-		in.bad = fail(http.StatusBadRequest, "InvalidTimeStamp.Format", "Specified time stamp or date value is not well formatted.")
+		in.bad = core.Fail(http.StatusBadRequest, "InvalidTimeStamp.Format", "Specified time stamp or date value is not well formatted.")
 	default:
-		in.action = in.product.action(in.actionName)
+		in.action = in.product.Action(in.actionName)
 	}
 	return in
-}
-
-// action returns the action of this name that has no path, or nil.
-func (p *product) action(name string) *action {
-	if p == nil || p.actions[name] == nil || p.actions[name].path != "" {
-		return nil
-	}
-	return p.actions[name]
 }
 
 // common are the parameters that say who is calling, not what is asked.
@@ -296,14 +242,9 @@ var common = func() map[string]bool {
 	return m
 }()
 
-// escape encodes as RFC 3986 says, which is what the signature is over.
-func escape(s string) string {
-	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
-}
-
 // roa reads a request that is a method on a path.
 func roa(r *http.Request, body []byte) *incoming {
-	in := &incoming{params: params{}, token: r.Header.Get("x-acs-security-token"), nonce: r.Header.Get("x-acs-signature-nonce")}
+	in := &incoming{params: core.Params{}, token: r.Header.Get("x-acs-security-token"), nonce: r.Header.Get("x-acs-signature-nonce")}
 	for k, v := range r.URL.Query() {
 		in.params[k] = v[0]
 	}
@@ -320,20 +261,20 @@ func roa(r *http.Request, body []byte) *incoming {
 	sum := md5.Sum(body)
 	switch md := r.Header.Get("Content-MD5"); {
 	case in.product == nil:
-		in.bad = fail(http.StatusNotFound, "InvalidVersion", "Specified parameter Version is not valid.")
+		in.bad = core.Fail(http.StatusNotFound, "InvalidVersion", "Specified parameter Version is not valid.")
 	case !ok:
-		in.bad = missing("Authorization")
+		in.bad = core.Missing("Authorization")
 	case err != nil:
-		in.bad = fail(http.StatusBadRequest, "InvalidTimeStamp.Format", "Specified time stamp or date value is not well formatted.")
+		in.bad = core.Fail(http.StatusBadRequest, "InvalidTimeStamp.Format", "Specified time stamp or date value is not well formatted.")
 	case md != "" && md != base64.StdEncoding.EncodeToString(sum[:]):
-		in.bad = fail(http.StatusBadRequest, "ContentMD5NotMatched", "Specified Content-MD5 is not matched with the body.")
+		in.bad = core.Fail(http.StatusBadRequest, "ContentMD5NotMatched", "Specified Content-MD5 is not matched with the body.")
 	default:
-		in.action = in.product.route(r.Method, r.URL.Path, in.params)
+		in.action = in.product.Route(r.Method, r.URL.Path, in.params)
 		if in.action == nil {
-			in.bad = fail(http.StatusNotFound, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")
+			in.bad = core.Fail(http.StatusNotFound, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")
 			break
 		}
-		in.actionName = in.action.name
+		in.actionName = in.action.Name
 	}
 	return in
 }
@@ -366,40 +307,9 @@ func roaText(r *http.Request) string {
 	return b.String()
 }
 
-// route finds the action of a method on a path and adds the path's parameters
-// as path.0, path.1 and so on. Of two that fit, the one that names more of the
-// path is meant.
-func (p *product) route(method, path string, in params) *action {
-	segments := strings.Split(strings.Trim(path, "/"), "/")
-	var best *action
-	var found []string
-	for _, a := range p.actions {
-		pattern := strings.Split(strings.Trim(a.path, "/"), "/")
-		if a.path == "" || cmp.Or(a.method, http.MethodGet) != method || len(pattern) != len(segments) {
-			continue
-		}
-		var open []string
-		match := true
-		for i, s := range pattern {
-			if s == "{}" {
-				open = append(open, segments[i])
-				continue
-			}
-			match = match && s == segments[i]
-		}
-		if match && (best == nil || len(open) < len(found)) {
-			best, found = a, open
-		}
-	}
-	for i, v := range found {
-		in[fmt.Sprintf("path.%d", i)] = v
-	}
-	return best
-}
-
 // answer decides about a request, with the state locked. The job of a doomed
 // request fails.
-func (c *Cloud) answer(in *incoming, call *Call, doomed bool) (any, *failure) {
+func (c *Cloud) answer(in *incoming, call *Call, doomed bool) (any, *core.Failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if in.bad != nil {
@@ -414,58 +324,58 @@ func (c *Cloud) answer(in *incoming, call *Call, doomed bool) (any, *failure) {
 	if bad != nil {
 		return nil, bad
 	}
-	q := &request{product: in.product, action: in.action, params: in.params, caller: k, state: s, now: c.now(), doomed: doomed}
-	s.advance(q.now)
-	out, bad := q.answer()
-	if bad != nil && q.product.words != nil {
-		bad = q.product.words(bad)
+	q := &core.Request{Product: in.product, Action: in.action, Params: in.params, Caller: k, State: s.coreState, Now: c.now(), Doomed: doomed}
+	s.advance(q.Now)
+	out, bad := s.answer(q)
+	if bad != nil && q.Product.Words != nil {
+		bad = q.Product.Words(bad)
 	}
 	return out, bad
 }
 
 // answer decides about a request of a known caller.
-func (q *request) answer() (any, *failure) {
-	if bad := q.throttle(); bad != nil {
+func (s *State) answer(q *core.Request) (any, *core.Failure) {
+	if bad := s.quotasState.Throttle(q); bad != nil {
 		return nil, bad
 	}
-	if bad := q.authorize(); bad != nil {
+	if bad := s.ramState.Authorize(q); bad != nil {
 		return nil, bad
 	}
-	for _, n := range q.action.need {
-		if !q.params.has(n) {
-			return nil, missing(n)
+	for _, n := range q.Action.Need {
+		if !q.Params.Has(n) {
+			return nil, core.Missing(n)
 		}
 	}
-	return q.action.do(q)
+	return q.Action.Do(q)
 }
 
 // authenticate finds the caller and checks what it signed.
-func (c *Cloud) authenticate(in *incoming) (*Caller, *failure) {
+func (c *Cloud) authenticate(in *incoming) (*core.Caller, *core.Failure) {
 	now := c.now()
-	if d := now.Sub(in.stamp); d > skew || d < -skew {
-		return nil, fail(http.StatusBadRequest, "InvalidTimeStamp.Expired", "Specified time stamp or date value is expired.")
+	if d := now.Sub(in.stamp); d > core.Skew || d < -core.Skew {
+		return nil, core.Fail(http.StatusBadRequest, "InvalidTimeStamp.Expired", "Specified time stamp or date value is expired.")
 	}
 	if in.open {
 		return &Caller{}, nil
 	}
 	k := c.state.Callers[in.key]
 	if k == nil {
-		return nil, fail(http.StatusNotFound, "InvalidAccessKeyId.NotFound", "Specified access key is not found.")
+		return nil, core.Fail(http.StatusNotFound, "InvalidAccessKeyId.NotFound", "Specified access key is not found.")
 	}
 	if !in.signed(k.Secret) {
-		return nil, fail(http.StatusBadRequest, "SignatureDoesNotMatch",
+		return nil, core.Fail(http.StatusBadRequest, "SignatureDoesNotMatch",
 			"Specified signature is not matched with our calculation. server string to sign is:%s", in.text)
 	}
 	switch {
 	case k.Token != "" && in.token == "":
-		return nil, fail(http.StatusBadRequest, "MissingSecurityToken", "SecurityToken is mandatory for this action.")
+		return nil, core.Fail(http.StatusBadRequest, "MissingSecurityToken", "SecurityToken is mandatory for this action.")
 	case k.Token != in.token:
-		return nil, fail(http.StatusBadRequest, "InvalidSecurityToken.MismatchWithAccessKey", "Specified SecurityToken mismatch with the AccessKey.")
+		return nil, core.Fail(http.StatusBadRequest, "InvalidSecurityToken.MismatchWithAccessKey", "Specified SecurityToken mismatch with the AccessKey.")
 	case !k.Expires.IsZero() && !now.Before(k.Expires):
-		return nil, fail(http.StatusBadRequest, "InvalidSecurityToken.Expired", "Specified SecurityToken is expired.")
+		return nil, core.Fail(http.StatusBadRequest, "InvalidSecurityToken.Expired", "Specified SecurityToken is expired.")
 	}
 	if in.nonce != "" && !c.nonces.first(in.key, in.nonce, now) {
-		return nil, fail(http.StatusBadRequest, "SignatureNonceUsed", "Specified signature nonce was used already.")
+		return nil, core.Fail(http.StatusBadRequest, "SignatureNonceUsed", "Specified signature nonce was used already.")
 	}
 	return k, nil
 }
@@ -495,7 +405,7 @@ func (n *nonces) first(key, nonce string, now time.Time) bool {
 	if n.now == nil {
 		n.seed = maphash.MakeSeed()
 	}
-	if n.now == nil || now.Sub(n.since) > 2*skew {
+	if n.now == nil || now.Sub(n.since) > 2*core.Skew {
 		n.earlier, n.now, n.since = n.now, map[uint64]struct{}{}, now
 	}
 	h := maphash.String(n.seed, key+" "+nonce)
@@ -506,13 +416,13 @@ func (n *nonces) first(key, nonce string, now time.Time) bool {
 }
 
 // encode returns the body of an answer and notes in the call what it says.
-func (c *Cloud) encode(in *incoming, call *Call, out any, bad *failure) []byte {
+func (c *Cloud) encode(in *incoming, call *Call, out any, bad *core.Failure) []byte {
 	call.Status = http.StatusOK
 	if bad != nil {
 		call.Status, call.Code = bad.Status, bad.Code
-		out = bad.body(in.product, call.RequestID)
+		out = body(bad, in.product, call.RequestID)
 	}
-	if m, ok := out.(reply); ok && m["RequestId"] == nil {
+	if m, ok := out.(core.Reply); ok && m["RequestId"] == nil {
 		m["RequestId"] = call.RequestID
 		out = m
 	}
@@ -531,9 +441,9 @@ func (c *Cloud) encode(in *incoming, call *Call, out any, bad *failure) []byte {
 }
 
 // body returns a failure in the product's form.
-func (f *failure) body(p *product, id string) any {
+func body(f *core.Failure, p *core.Product, id string) any {
 	recommend := "https://api.aliyun.com/troubleshoot?q=" + url.QueryEscape(f.Code)
-	if p != nil && p.lower && !gateway[f.Code] {
+	if p != nil && p.Lower && !gateway[f.Code] {
 		m := map[string]any{"code": f.Code, "message": f.Message, "requestId": id, "status": f.Status}
 		if f.Denied != nil {
 			m["accessDeniedDetail"] = f.Denied
@@ -542,9 +452,9 @@ func (f *failure) body(p *product, id string) any {
 	}
 	host := "openapi.aliyuncs.com"
 	if p != nil {
-		host, recommend = p.host, recommend+"&product="+p.name
+		host, recommend = p.Host, recommend+"&product="+p.Name
 	}
-	m := reply{"RequestId": id, "HostId": host, "Code": f.Code, "Message": f.Message, "Recommend": recommend}
+	m := core.Reply{"RequestId": id, "HostId": host, "Code": f.Code, "Message": f.Message, "Recommend": recommend}
 	if f.Denied != nil {
 		m["AccessDeniedDetail"] = f.Denied
 	}
@@ -558,15 +468,4 @@ var gateway = map[string]bool{
 	"SignatureNonceUsed": true, "InvalidTimeStamp.Expired": true, "InvalidTimeStamp.Format": true, "MissingSecurityToken": true,
 	"InvalidSecurityToken.MismatchWithAccessKey": true, "InvalidSecurityToken.Expired": true, "ContentMD5NotMatched": true,
 	"MissingParameter.Authorization": true, "IncompleteSignature": true, "InvalidRegionId.NotFound": true,
-}
-
-// requestID returns an ID in the form of the cloud's: a UUID in upper case.
-func requestID() string {
-	var b [16]byte
-	for i := range b {
-		b[i] = byte(rand.Uint32())
-	}
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	h := strings.ToUpper(hex.EncodeToString(b[:]))
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/pages"
 	"github.com/lbremedy/lbremedy/test/scene"
 	"github.com/lbremedy/lbremedy/test/shell"
 )
@@ -103,6 +104,24 @@ func TestHelpVersionAndCheck(t *testing.T) {
 	err = run(t.Context(), []string{"--check=" + shell.File(t, "routes", "clusters: {c1: {default: {url: 'https://a'}}, c2: {routes: {busy: {url: 'https://b'}}}}"), "--table=" + table}, shell.Environment(), &out, io.Discard)
 	if err != nil || !strings.HasSuffix(out.String(), "is right.\nc1: 3 of 3 classes have a route.\nc2: 1 of 3 classes have a route.\nc2: The messages of these stay: unclassified, quota.\n") {
 		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// What a page shows of routes.yaml is right by the command that it shows.
+func TestPages(t *testing.T) {
+	for _, c := range pages.Of(t, "../../..", "events/cmd/courier") {
+		text, err := os.ReadFile(filepath.Join("../../..", c.Page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, example, _ := strings.Cut(string(text), "# routes.yaml\n")
+		example, _, _ = strings.Cut(example, "```")
+		line, _, _ := strings.Cut(c.Text, " #")
+		line = strings.Replace(line, "routes.yaml", shell.File(t, "routes.yaml", example), 1)
+		var out bytes.Buffer
+		if err := run(t.Context(), strings.Fields(line)[1:], shell.Environment(), &out, io.Discard); err != nil || !strings.Contains(out.String(), "is right.\n") {
+			t.Errorf("%s: %v: %s", c, err, out.String())
+		}
 	}
 }
 

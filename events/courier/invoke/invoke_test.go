@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/test/sim"
+	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
 
 func TestURL(t *testing.T) {
@@ -29,7 +30,7 @@ func TestURL(t *testing.T) {
 func TestSigned(t *testing.T) {
 	t.Parallel()
 	good, temporary := Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}, Key{ID: "STS.Test", Secret: "s3cr3t2", Token: "tok/en+="}
-	gateway := httptest.NewServer(&sim.FunctionCompute{
+	gateway := httptest.NewServer(&fc.Gateway{
 		Callers: []sim.Credentials{{AccessKeyID: good.ID, Secret: good.Secret}, {AccessKeyID: temporary.ID, Secret: temporary.Secret, Token: temporary.Token}},
 		Functions: map[string]func([]byte) (string, string){
 			"echo":  func(body []byte) (string, string) { return "", string(body) },
@@ -108,7 +109,7 @@ func TestSigned(t *testing.T) {
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	k := Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}
-	gateway := httptest.NewServer(&sim.FunctionCompute{
+	gateway := httptest.NewServer(&fc.Gateway{
 		Callers:   []sim.Credentials{{AccessKeyID: k.ID, Secret: k.Secret}},
 		Functions: map[string]func([]byte) (string, string){"f": func([]byte) (string, string) { return "", "" }},
 	})

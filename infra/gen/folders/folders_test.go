@@ -34,6 +34,11 @@ func TestRepositoryIsFresh(t *testing.T) {
 	for _, name := range stale {
 		t.Errorf("%s belongs to no class folder: run make gen", name)
 	}
+	for name, text := range files {
+		if !folders.Generated(name, text) {
+			t.Errorf("neither the name nor the first line of %s says that it is generated", name)
+		}
+	}
 }
 
 func TestGenerate(t *testing.T) {
@@ -198,7 +203,9 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	const dir = "functions/zoneshortage"
-	want := []string{dir + "/doc.md", dir + "/testdata/a_person.txtar", dir + "/zoneshortage.go"}
+	want := []string{
+		dir + "/doc.md", dir + "/testdata/a_person.txtar", dir + "/testdata/corpus.jsonl", dir + "/testdata/scenes.yaml", dir + "/zoneshortage.go",
+	}
 	if d := cmp.Diff(want, slices.Sorted(maps.Keys(files))); d != "" {
 		t.Errorf("files (-want +got):\n%s", d)
 	}
@@ -251,7 +258,7 @@ func TestLifeOfAClass(t *testing.T) {
 	generate()
 	want := []string{
 		"functions/all.go", "functions/busy/busy.go", "functions/busy/busy_test.go", "functions/busy/cmd/busy/main.go",
-		"functions/busy/doc.md", "functions/busy/testdata/a_person.txtar",
+		"functions/busy/doc.md", "functions/busy/testdata/a_person.txtar", "functions/busy/testdata/corpus.jsonl", "functions/busy/testdata/scenes.yaml",
 	}
 	if d := cmp.Diff(want, list(t, dir)); d != "" {
 		t.Errorf("after the start (-want +got):\n%s", d)

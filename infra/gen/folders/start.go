@@ -27,6 +27,8 @@ func Start(root fs.FS, id string) (map[string][]byte, error) {
 		name + ".go":              classTemplate,
 		"doc.md":                  docTemplate,
 		"testdata/a_person.txtar": scenarioTemplate,
+		"testdata/corpus.jsonl":   corpusTemplate,
+		"testdata/scenes.yaml":    scenesTemplate,
 	} {
 		var b strings.Builder
 		if err := t.Execute(&b, class{ID: id, Name: name, Words: strings.ReplaceAll(id, "-", " ")}); err != nil {
@@ -86,4 +88,23 @@ metadata: {namespace: shop, name: web}
 The sync failed with {{.Words}}.
 ask:  Find the cause in the controller's log and end it.
 end:  asked
+`)
+
+// The classifier's tests want ten messages.
+var corpusTemplate = parse("the corpus of a class", `{"want": "{{.ID}}", "reason": "SyncLoadBalancerFailed", "type": "Warning", `+
+	`"component": "service-controller", "message": "Error syncing load balancer []: apply model error: {{.Words}}"}
+`)
+
+var scenesTemplate = parse("the scenes of a class", `class: {{.ID}}
+scenes:
+- name: {{.ID}}
+  story: It is created, and the cloud refuses its load balancer with {{.Words}}.
+  says: {{.Words}}
+  ends: asked
+  stage: {own: {{.Words}}}
+  spoil:
+  - refuse: {action: CreateLoadBalancer, code: Refused, message: {{.Words}}}
+  - create: {}
+  mend:
+  - accept: {}
 `)

@@ -28,6 +28,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	policies "github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
@@ -374,7 +375,7 @@ func (r *rig) json(v any) []byte {
 // policy puts a policy file in force.
 func (r *rig) policy(text string) {
 	r.Helper()
-	rules, err := policies.Parse([]byte(text), nil)
+	rules, err := policyfile.Parse([]byte(text), nil)
 	r.must(err)
 	r.must(policies.Publish(r.ctx, r.env.Stream, r.env.Cluster, rules))
 }

@@ -51,7 +51,7 @@ func TestApprove(t *testing.T) {
 				t.Fatalf("approved by %+v", fixed.Approved)
 			}
 			for _, got := range both {
-				agreed := got.code == 0 && strings.HasPrefix(got.out, fixed.Approved.By+" agreed to the plan "+asked.Digest)
+				agreed := got.code == 0 && strings.HasPrefix(got.out, fixed.Approved.By+" approved the plan "+asked.Digest)
 				late := got.code == command.CodeWrong && strings.Contains(got.err, "has no plan that waits for an approval")
 				if !agreed && !late {
 					t.Errorf("of two approvals at once, one by %s, one said %+v", fixed.Approved.By, got)
@@ -88,7 +88,7 @@ func TestApproveTooLate(t *testing.T) {
 			r.must(r.stage.Play(r.ctx, role))
 			asked := r.ends("web", event.Asked)
 			r.says(0, "All clusters: Paused by cat", "", "pause", "--as", "cat")
-			r.says(0, "ann agreed to the plan "+asked.Digest, "", "approve", asked.Case, "--as", "ann")
+			r.says(0, "ann approved the plan "+asked.Digest, "", "approve", asked.Case, "--as", "ann")
 			r.held("web", event.HeldByPause)
 			tt.meanwhile(r)
 			r.says(0, "Ended. All clusters: Paused by cat", "", "resume")
@@ -103,7 +103,7 @@ func TestApproveTooLate(t *testing.T) {
 				return
 			}
 			r.says(command.CodeWrong, "", "the plan of case "+again.Case+" is "+again.Digest+" now", "approve", again.Case, "--digest", asked.Digest)
-			r.says(0, "bob agreed to the plan "+again.Digest, "", "approve", again.Case, "--as", "bob")
+			r.says(0, "bob approved the plan "+again.Digest, "", "approve", again.Case, "--as", "bob")
 			if fixed := r.ends("web", event.Fixed); fixed.Approved == nil || fixed.Approved.By != "bob" {
 				t.Errorf("approved by %+v", fixed.Approved)
 			}

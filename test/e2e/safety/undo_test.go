@@ -23,7 +23,7 @@ func TestUndo(t *testing.T) {
 	if to == scene.FullVSwitchH {
 		t.Fatal("the Service was not moved")
 	}
-	r.says(0, "vswitch-id="+scene.FullVSwitchH, "Nothing was written; --apply takes it back.", "undo", fixed.Case)
+	r.says(0, "vswitch-id="+scene.FullVSwitchH, "Nothing was written; --apply undoes the steps.", "undo", fixed.Case)
 	if now := r.vswitch("web"); now != to {
 		t.Fatalf("to look at an undo has moved the Service to %s", now)
 	}
@@ -46,7 +46,7 @@ func TestUndo(t *testing.T) {
 		t.Errorf("after the undo the Service asks for %s", now)
 	}
 	undone := r.ends("web", event.Undone)
-	r.says(command.CodeWrong, "", "case "+fixed.Case+" was taken back at", "undo", fixed.Case)
-	r.says(command.CodeWrong, "", "case "+fixed.Case+" was taken back at", "undo", undone.Case, "--apply")
+	r.says(command.CodeWrong, "", "case "+fixed.Case+" was already undone at", "undo", fixed.Case)
+	r.says(command.CodeWrong, "", "case "+fixed.Case+" was already undone at", "undo", undone.Case, "--apply")
 	r.says(0, "undone", "", "show", fixed.Case, "--history")
 }

@@ -5,6 +5,8 @@
 // asks for its next invocation and waits, and posts a response or an error to it. An
 // Invocation can leave out what the platform has been seen to leave out. The zero values
 // are those of an invocation of an event function that may take a minute.
+//
+// A [Gateway] plays the way in: the API that invokes functions, and HTTP triggers.
 package fc
 
 import (

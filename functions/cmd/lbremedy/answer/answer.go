@@ -1,0 +1,212 @@
+// Package answer is the commands that decide by hand: "classify", "plan", "run" and
+// "replay". It reads failures from arguments, files and the stream, has the engine answer
+// them, and prints the verdicts. The commands of doctor, load balancers and RAM answer
+// through it what they find.
+package answer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// Commands returns the commands of this package.
+func Commands(p *cli.Program) []*cobra.Command {
+	return []*cobra.Command{classifyCommand(p), planCommand(p), runCommand(p), replayCommand(p)}
+}
+
+// Flags say how failures are answered.
+type Flags struct {
+	Apply  bool
+	wait   time.Duration
+	replay bool
+}
+
+// Add adds the flags to a command.
+func (a *Flags) Add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.Apply, "apply", false, "apply what the policy allows; without it nothing is written")
+	cmd.Flags().DurationVar(&a.wait, "wait", 5*time.Minute, "how long to retry a waiting case")
+}
+
+// A verdict is what is said of a failure, and in a replay what was said before.
+type verdict struct {
+	Was *verdictThen `json:"was,omitempty"`
+	event.Record
+	err error
+}
+
+// A verdictThen is what was said of a failure when it happened.
+type verdictThen struct {
+	Class  string       `json:"class"`
+	Result event.Result `json:"result,omitempty"` // empty: nobody has answered it
+}
+
+const atOnce = 8 // failures that are answered at a time
+
+// Failures answers the failures, prints what came of them, and returns what the exit
+// code follows from.
+func Failures(ctx context.Context, p *cli.Program, env *engine.Env, items []Item, a Flags) error {
+	verdicts := make([]verdict, len(items))
+	g := p.Progress()
+	var mu sync.Mutex
+	done, free := 0, make(chan struct{}, atOnce)
+	tell := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		doing := "diagnosed"
+		if a.Apply {
+			doing = "handled"
+		}
+		g.Say("%s %d of %d", doing, done, len(items))
+	}
+	stop := every(time.Second, tell)
+	var wait sync.WaitGroup
+	for i, it := range items {
+		wait.Go(func() {
+			free <- struct{}{}
+			defer func() { <-free }()
+			rec, err := one(ctx, p, env, it, a)
+			if err != nil {
+				rec.Service, rec.Class, rec.Cluster, rec.Event = it.Event.Failure.Service, it.Remedy.Class, env.Cluster, it.Event.ID
+				rec.Error = event.Redact(err.Error())
+			}
+			verdicts[i] = verdict{it.was, rec, err}
+			mu.Lock()
+			done++
+			mu.Unlock()
+		})
+	}
+	wait.Wait()
+	stop()
+	g.Done()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := p.Print(verdicts, func() { printVerdicts(p, verdicts, a) }); err != nil {
+		return err
+	}
+	return exitCode(p, verdicts, a)
+}
+
+// every calls f now and then until the function that it returns is called.
+func every(d time.Duration, f func()) (stop func()) {
+	end := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		tick := time.NewTicker(d)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				f()
+			case <-end:
+				return
+			}
+		}
+	})
+	return func() { close(end); wait.Wait() }
+}
+
+// one answers one failure. A case that waits is looked at again while there is time.
+func one(ctx context.Context, p *cli.Program, env *engine.Env, it Item, a Flags) (event.Record, error) {
+	if !a.Apply {
+		return engine.Look(ctx, env, it.Remedy, it.Event)
+	}
+	it.Event.Again = true
+	end := time.Now().Add(a.wait)
+	for {
+		rec, err := engine.Run(ctx, env, it.Remedy, it.Event)
+		again := max(rec.Wait, time.Second)
+		if err != nil || rec.Result != event.Waiting || time.Now().Add(again).After(end) {
+			return rec, err
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return rec, ctx.Err()
+		}
+	}
+}
+
+// printVerdicts prints one verdict as a report and several as a table.
+func printVerdicts(p *cli.Program, all []verdict, a Flags) {
+	switch {
+	case len(all) == 0, len(all) == 1 && all[0].err != nil:
+		return // nothing to show, or an error that says it all
+	case len(all) == 1 && !a.replay:
+		journal.Report(p, all[0].Record)
+		return
+	}
+	columns := []any{"service", "class", "verdict", "plan", "finding"}
+	if a.replay {
+		columns = []any{"service", "class then", "verdict then", "class", "verdict", "plan", "finding"}
+	}
+	t := p.Table(columns...)
+	for _, v := range all {
+		plan := strings.Join(steps(v.Record), "; ")
+		if plan == "" {
+			plan = v.Ask
+		}
+		finding := v.Finding
+		if v.err != nil {
+			finding = v.Error
+		}
+		name := command.Clean(v.Service.String())
+		row := []any{name, v.Class, journal.Outcome(p, v.Record), p.Cell(plan, 80), p.Cell(finding, 80)}
+		if a.replay {
+			row = slices.Insert(row, 1, any(v.Was.Class), any(string(v.Was.Result)))
+			if v.Was.Result == "" {
+				row[2] = "none"
+			}
+		}
+		t.AppendRow(row)
+	}
+	t.Render()
+	if !a.Apply {
+		p.Note("Nothing was written.")
+	}
+}
+
+// steps returns the steps of a record in words.
+func steps(r event.Record) []string {
+	var texts []string
+	for _, s := range r.Steps {
+		texts = append(texts, s.Text)
+	}
+	return texts
+}
+
+// exitCode returns the error that the exit code of an answer follows from.
+func exitCode(p *cli.Program, all []verdict, a Flags) error {
+	failed, open := false, false
+	for _, v := range all {
+		switch {
+		case v.err != nil:
+			failed = true
+			fmt.Fprintf(p.Err, "%s %s: %s\n", p.PaintOn(p.Err, cli.Red, "error:"), v.Service, command.Clean(v.Error))
+		case v.Result == event.Failed:
+			failed = true
+		case v.Result == event.Planned && !a.Apply:
+		case journal.IsOpen(v.Record):
+			open = true
+		}
+	}
+	switch {
+	case failed:
+		return command.Exit(command.CodeFailed)
+	case open:
+		return command.Exit(cli.CodeOpen)
+	}
+	return nil
+}

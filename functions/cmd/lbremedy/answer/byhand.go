@@ -1,0 +1,82 @@
+package answer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// A Mending is a command that answers, of its own accord, what a class answers when the
+// controller complains.
+type Mending struct {
+	Use       string   // the command, behind its parent
+	Kinds     []string // of the steps that its plan may begin with
+	Otherwise string   // what is said of another plan
+	Name      string   // to type; empty: the Service's
+}
+
+// ByHand returns the failure that a person has a class answer for a Service or for the
+// cluster. The message says for what.
+func ByHand(p *cli.Program, env *engine.Env, class *remedy.Remedy, ref event.Service, message string) Item {
+	now := p.Now().Truncate(time.Second)
+	return Item{Remedy: class, Event: engine.Event{
+		ID: fmt.Sprintf("%s.%s.%s", ref.UID, class.Class, now.UTC().Format("20060102T150405")), Again: true,
+		Failure: event.Failure{
+			Cluster: env.Cluster, Class: class.Class, Reason: "ByHand", Component: "lbremedy", Count: 1, Service: ref, First: now, Last: now,
+			Message: journal.ByPerson + message,
+		},
+	}}
+}
+
+// Mend says what would be done, asks, and does it.
+func Mend(ctx context.Context, p *cli.Program, env *engine.Env, m Mending, it Item, a Flags, sure bool) error {
+	would, err := engine.Look(ctx, env, it.Remedy, it.Event)
+	if err != nil {
+		return err
+	}
+	if len(would.Steps) == 0 || !slices.Contains(m.Kinds, would.Steps[0].Kind) {
+		why := m.Otherwise
+		if would.Result != event.Gone { // then nothing was found but that all is well
+			why = strings.TrimSpace(why + ". " + would.Finding + " " + would.Ask)
+		}
+		return command.Wrong("%s: nothing to do for %s: %s", m.Use, cmp.Or(m.Name, it.Event.Failure.Service.String()), command.Clean(why))
+	}
+	if !a.Apply {
+		return Failures(ctx, p, env, []Item{it}, a)
+	}
+	if !sure {
+		asking := *p
+		asking.Out = p.Err // it belongs to the question, and is not the data that is asked for
+		journal.Report(&asking, would)
+		if err := p.Typed(cmp.Or(m.Name, it.Event.Failure.Service.String())); err != nil {
+			return err
+		}
+	}
+	rec, err := engine.Run(ctx, env, it.Remedy, it.Event)
+	switch {
+	case err != nil:
+		return err
+	case rec.Result == event.Asked && rec.Digest == would.Digest && rec.Digest != "":
+		// The policy leaves it to a person, and one has just agreed to this plan.
+		if _, err := engine.Approve(ctx, env.Stream, rec, cli.Whoami(), p.Now(), time.Hour); err != nil {
+			return err
+		}
+	case rec.Result.Settled():
+		all := []verdict{{Record: rec}}
+		if err := p.Print(all, func() { printVerdicts(p, all, a) }); err != nil {
+			return err
+		}
+		return exitCode(p, all, a)
+	}
+	return Failures(ctx, p, env, []Item{it}, a)
+}

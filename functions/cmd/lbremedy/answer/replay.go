@@ -1,0 +1,144 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+func replayCommand(p *cli.Program) *cobra.Command {
+	var f journal.Filter
+	var files []string
+	var file string
+	var all bool
+	a := Flags{replay: true}
+	cmd := &cobra.Command{
+		Use:   "replay",
+		Short: "Diagnose stored failures again and compare the results; writes with --apply",
+		Long: `Diagnose failures again that the stream keeps for a week, or that are in a file: classify
+them with the table of this version, find the cause now, and show the old and new class
+and verdict. With --apply they are handled as if they were new, even if they were settled,
+under the journal and by the policy in force or that of --policy.
+
+Files are read as by "lbremedy plan". With a file and without --apply, no NATS is needed.`,
+		Example: `  lbremedy replay --class unclassified
+  lbremedy replay --namespace shop --since 24h --apply
+  kubectl get events -A -o json | lbremedy replay -f -`,
+		Args: command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if err := f.Check(); err != nil {
+				return err
+			}
+			if a.Apply && f.Empty() && len(files) == 0 && !all {
+				return command.Wrong("replay --apply without a selection would handle all stored failures: " +
+					"select some with --class, --namespace, --service, --since or -f, or give --all")
+			}
+			fromStream := len(files) == 0
+			items, env, err := readItems(ctx, p, files, func() (*engine.Env, error) {
+				if fromStream || a.Apply || p.Known() {
+					return p.Connect(ctx, file)
+				}
+				env, err := p.Look(ctx, p.Host())
+				if err != nil {
+					return nil, err
+				}
+				return env, cli.SetPolicy(env, file, nil)
+			})
+			if err != nil {
+				return err
+			}
+			if env.Stream != nil {
+				defer env.Stream.Close()
+			}
+			if fromStream {
+				if items, err = keptFailures(ctx, p, env); err != nil {
+					return err
+				}
+			}
+			chosen := items[:0]
+			for _, it := range items {
+				if f.Failure(it.Event.Failure) {
+					chosen = append(chosen, it)
+				}
+			}
+			if len(chosen) == 0 {
+				p.Note("No failure is selected: there is nothing to do.")
+			}
+			if err := again(ctx, p, env, chosen); err != nil {
+				return err
+			}
+			return Failures(ctx, p, env, chosen, a)
+		},
+	}
+	f.FailureFlags(cmd)
+	f.SinceFlag(cmd, "only what failed since this `time`: 90m, 7d or 2006-01-02T15:04")
+	cmd.Flags().Var(&f.Until, "until", "only what failed until this `time`")
+	cmd.Flags().StringSliceVarP(&files, "file", "f", nil, "`file` with failures instead of those in the stream; - is standard input")
+	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")
+	cmd.Flags().BoolVar(&all, "all", false, "with --apply: all that the stream keeps")
+	a.Add(cmd)
+	return cmd
+}
+
+// keptFailures returns the failures of the cluster that the stream keeps, as they were classified.
+func keptFailures(ctx context.Context, p *cli.Program, env *engine.Env) ([]Item, error) {
+	var list []Item
+	g := p.Progress()
+	defer g.Done()
+	err := env.Stream.Each(ctx, stream.Failed, "lbremedy.failed."+env.Cluster+".>", time.Time{}, func(m stream.Message) error {
+		it, err := Kept(m)
+		var m0 command.Mistake
+		if err != nil && !errors.As(err, &m0) { // a class that is gone is classified anew
+			p.Note("message %d of the stream can't be read and is skipped: %s", m.Sequence, command.Clean(err.Error()))
+			return nil
+		}
+		list = append(list, it)
+		g.Say("reading the stream: %d failures", len(list))
+		return nil
+	})
+	return list, err
+}
+
+// again classifies the failures anew and adds what was said of them then.
+func again(ctx context.Context, p *cli.Program, env *engine.Env, items []Item) error {
+	by := event.NewClassifier(table.Table())
+	for i := range items {
+		f := &items[i].Event.Failure
+		was := &verdictThen{Class: f.Class}
+		if env.Stream != nil {
+			m, err := env.Stream.Last(ctx, stream.Cases, event.CaseSubject(f.Cluster, f.Service.UID, f.Class))
+			if err != nil && !errors.Is(err, stream.ErrNotFound) {
+				return err
+			}
+			if err == nil {
+				r, err := event.DecodeRecord(m.Header, m.Data)
+				if err != nil {
+					return err
+				}
+				was.Result = r.Result
+			}
+		}
+		items[i].was = was
+		m := by.Classify(event.Input{Reason: f.Reason, Type: f.Type, Component: f.Component, Message: f.Message})
+		if m.Class != event.Ignored { // the stream holds no foreign ones; a cut or redacted text must not make it one
+			f.Class = m.Class
+		}
+		r, err := cli.ClassOf(f.Class)
+		if err != nil {
+			return err
+		}
+		items[i].Remedy = r
+	}
+	return nil
+}

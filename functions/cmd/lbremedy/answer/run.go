@@ -1,0 +1,40 @@
+package answer
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+)
+
+func runCommand(p *cli.Program) *cobra.Command {
+	var file string
+	var a Flags
+	cmd := &cobra.Command{
+		Use:   "run NAMESPACE/SERVICE|FILE|-...",
+		Short: "Handle a failure now, under the journal; writes with --apply",
+		Long: `Handle the newest failure of Services, or failures from a file, now and with your own
+credentials. It uses the journal, so no other run works on the same Service at the same
+time. The policy in force decides what is done, or that of --policy.
+
+Without --apply it only shows what would be done. With it a waiting case is retried until
+it is settled or --wait is over; a worker continues from there.`,
+		Example: `  lbremedy run shop/web
+  lbremedy run shop/web --policy fix.yaml --apply`,
+		Args: command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a file, or - for standard input"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			items, env, err := readItems(cmd.Context(), p, args, func() (*engine.Env, error) { return p.Connect(cmd.Context(), file) })
+			if env != nil {
+				defer env.Stream.Close()
+			}
+			if err != nil {
+				return err
+			}
+			return Failures(cmd.Context(), p, env, items, a)
+		},
+	}
+	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")
+	a.Add(cmd)
+	return cmd
+}

@@ -1,0 +1,256 @@
+// Package balancer is the commands for the load balancers behind Services: they list and
+// show them, and bring lost ones back.
+package balancer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// Command returns the command lb.
+func Command(p *cli.Program) *cobra.Command {
+	return command.Parent(&cobra.Command{
+		Use:   "lb",
+		Short: "Show the load balancers of Services, and repair lost ones",
+	}, lsCommand(p), showCommand(p), weightsCommand(p), tagCommand(p), recreateCommand(p))
+}
+
+// A balancing is a Service with its load balancer, as the inventory shows it.
+type balancing struct {
+	Namespace   string   `json:"namespace"`
+	Name        string   `json:"name"`
+	Address     string   `json:"address,omitempty"` // in the Service's status
+	AddressType string   `json:"addressType,omitempty"`
+	Kind        string   `json:"kind"` // CLB or NLB
+	ID          string   `json:"id,omitempty"`
+	State       string   `json:"state,omitempty"` // "gone" or "untagged", as the help says; empty: neither, or not known
+	Made        string   `json:"made,omitempty"`  // "own" or "reused"
+	ChargeType  string   `json:"chargeType,omitempty"`
+	Backends    *int     `json:"backends,omitempty"` // of the load balancer; absent: not known
+	Limit       *int     `json:"limit,omitempty"`    // of backends
+	Listeners   []string `json:"listeners,omitempty"`
+	Unknown     string   `json:"unknown,omitempty"` // what could not be told, and why
+}
+
+// inventory is what the inventory reads: the groups one by one too, since the list of
+// an NLB's does not tell how many backends each has.
+var inventory = []doctor.Part{doctor.Services, doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Groups, doctor.Backends, doctor.Quotas}
+
+func lsCommand(p *cli.Program) *cobra.Command {
+	var namespace string
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the Services of type LoadBalancer with their load balancers",
+		Long: `List the Services of type LoadBalancer: the address in the status, its type, the load
+balancer, whether the controller created it ("own") or a person chose it ("reused"), its
+billing, its backends and how many the account allows, and its listeners. A load balancer
+is (gone) if it does not exist in the region, and (untagged) if it exists but the
+controller cannot find it.
+
+Exit codes: 0 success; 1 something failed; 2 the usage, the configuration or the input is
+wrong; 6 something could not be determined: it shows as a question mark, with the reason
+on standard error.`,
+		Example: `  lbremedy lb ls
+  lbremedy lb ls --namespace shop -o json`,
+		Args: command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := p.Gather(cmd.Context(), doctor.Source{Counts: true}, inventory)
+			if err != nil {
+				return err
+			}
+			list := []balancing{}
+			for _, svc := range s.OfType() {
+				if namespace == "" || svc.Namespace == namespace {
+					list = append(list, balancingOf(s, svc))
+				}
+			}
+			err = p.Print(list, func() {
+				t := p.Table("namespace", "name", "address", "type", "load balancer", "made", "charge", "backends", "listeners")
+				for _, b := range list {
+					listeners := p.Cell(strings.Join(b.Listeners, " "), 120)
+					t.AppendRow([]any{b.Namespace, b.Name, command.Clean(b.Address), b.AddressType, b.name(), b.Made, b.ChargeType, b.ofLimit(), listeners})
+				}
+				t.Render()
+				if len(list) == 0 {
+					p.Note("There is no Service of type LoadBalancer%s.", map[bool]string{true: " in the namespace " + namespace}[namespace != ""])
+				}
+			})
+			return cmp.Or(err, printUnknown(p, list))
+		},
+	}
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "only Services of this `namespace`")
+	command.Complete(cmd, "namespace", p.CompleteNamespaces)
+	return cmd
+}
+
+// printUnknown says what could not be told, and returns what the exit code follows from.
+func printUnknown(p *cli.Program, list []balancing) error {
+	unknown := 0
+	for _, b := range list {
+		if b.Unknown != "" {
+			unknown++
+			p.Note("%s/%s: %s", b.Namespace, b.Name, command.Clean(b.Unknown))
+		}
+	}
+	if unknown > 0 {
+		return command.Exit(cli.CodeUnknown)
+	}
+	return nil
+}
+
+// name returns the load balancer's ID with what became of it.
+func (b balancing) name() string {
+	name := command.Clean(b.ID)
+	if b.State != "" {
+		name += " (" + b.State + ")"
+	}
+	return name
+}
+
+// ofLimit returns how many backends there are, of how many.
+func (b balancing) ofLimit() string {
+	switch {
+	case b.Backends == nil && b.Unknown == "":
+		return ""
+	case b.Backends == nil:
+		return "?"
+	case b.Limit == nil:
+		return fmt.Sprint(*b.Backends)
+	}
+	return fmt.Sprintf("%d of %d", *b.Backends, *b.Limit)
+}
+
+// balancingOf returns what a snapshot says of a Service's load balancer.
+func balancingOf(s *doctor.Snapshot, svc *corev1.Service) balancing {
+	b := balancing{Namespace: svc.Namespace, Name: svc.Name, Address: ccm.Address(svc), Kind: "CLB", Made: "own"}
+	if ccm.NLB(svc) {
+		b.Kind = "NLB"
+	}
+	if id, _ := ccm.Annotation(svc, "id"); id != "" {
+		b.Made, b.ID = "reused", id
+	}
+	lb, err := s.Balancer(svc)
+	switch {
+	case err != nil:
+		b.Unknown = err.Error()
+		return b
+	case lb == nil:
+		b.lost(s, svc)
+		return b
+	}
+	b.ID, b.AddressType, b.ChargeType = lb.ID, lb.AddressType, "PayByCLCU"
+	limit := "nlb_quota_loadbalancer_noeci_servers_num"
+	if lb.CLB != nil {
+		b.ChargeType, limit = lb.CLB.ChargeType, "slb_quota_backendservers_num"
+	}
+	if q, ok := s.Quota(limit); ok {
+		b.Limit = new(int(q.Total))
+	}
+	if err := cmp.Or(s.Err(doctor.Listeners), lb.Err(doctor.Listeners)); err != nil {
+		b.Unknown = err.Error()
+	}
+	for _, l := range lb.Listeners {
+		b.Listeners = append(b.Listeners, fmt.Sprintf("%s:%d", l.Protocol, l.Port))
+	}
+	for _, l := range lb.NetworkListeners {
+		b.Listeners = append(b.Listeners, fmt.Sprintf("%s:%d", strings.ToLower(l.Protocol), l.Port))
+	}
+	if err := cmp.Or(s.Err(doctor.Groups), lb.Err(doctor.Groups)); err != nil {
+		b.Unknown = err.Error()
+		return b
+	}
+	n, err := serversOf(s, lb)
+	if err != nil {
+		b.Unknown = err.Error()
+		return b
+	}
+	b.Backends = &n
+	return b
+}
+
+// lost says of a load balancer that the controller does not find what became of it.
+func (b *balancing) lost(s *doctor.Snapshot, svc *corev1.Service) {
+	if b.ID == "" {
+		b.ID = svc.Labels[ccm.BalancerLabel] // that the controller had
+	}
+	if b.ID == "" {
+		b.Made = ""
+		return
+	}
+	if lb := s.Balancers[b.ID]; lb != nil && !lb.Gone {
+		b.State = "untagged"
+		return
+	}
+	b.State = "gone"
+}
+
+// serversOf counts the backends of a load balancer: of an NLB those of the groups that
+// its listeners use, each group once.
+func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
+	n := 0
+	if lb.NLB == nil {
+		for _, g := range lb.Groups {
+			n += g.Servers
+		}
+		return n, nil
+	}
+	if err := s.Err(doctor.Backends); err != nil {
+		return 0, err
+	}
+	if err := cmp.Or(s.Err(doctor.Listeners), lb.Err(doctor.Listeners)); err != nil {
+		return 0, err
+	}
+	seen := map[string]bool{"": true} // a listener may have no group
+	for _, l := range lb.NetworkListeners {
+		if seen[l.ServerGroup] {
+			continue
+		}
+		seen[l.ServerGroup] = true
+		i := slices.IndexFunc(s.ServerGroups, func(g doctor.Group) bool { return g.ID == l.ServerGroup })
+		if i < 0 {
+			return 0, fmt.Errorf("how many backends there are: the server group %s of a listener is not the cluster's", l.ServerGroup)
+		}
+		if err := s.ServerGroups[i].Failed; err != nil {
+			return 0, fmt.Errorf("how many backends there are: the server group %s: %w", l.ServerGroup, err)
+		}
+		n += s.ServerGroups[i].Servers
+	}
+	return n, nil
+}
+
+// serviceOf returns the Service that an argument names.
+func serviceOf(arg string) (event.Service, error) {
+	ref, ok, err := cli.ServiceArg(arg)
+	if err != nil || !ok {
+		return event.Service{}, command.Wrong("%q is not a Service: name one as NAMESPACE/NAME", arg)
+	}
+	return ref, nil
+}
+
+// gatherOne gathers one Service, which an argument names.
+func gatherOne(ctx context.Context, p *cli.Program, arg string, list []doctor.Part) (*doctor.Snapshot, *corev1.Service, error) {
+	ref, err := serviceOf(arg)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := p.Gather(ctx, doctor.Source{Only: ref.String()}, list)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(s.Services) == 0 || !doctor.Ours(&s.Services[0]) {
+		return nil, nil, command.Wrong("the Service %s is not of type LoadBalancer, or another controller handles it", ref)
+	}
+	return s, &s.Services[0], nil
+}

@@ -1,0 +1,108 @@
+package balancer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+)
+
+// A shown is a load balancer with what stands on it.
+type shown struct {
+	balancing
+	Status string            `json:"status,omitempty"`
+	VPC    string            `json:"vpc,omitempty"`
+	Tags   map[string]string `json:"tags,omitempty"`
+	Groups []shownGroup      `json:"groups,omitempty"`
+}
+
+type shownGroup struct {
+	ID       string   `json:"id"`
+	Name     string   `json:"name"`
+	Backends []string `json:"backends"`
+	Unknown  string   `json:"unknown,omitempty"`
+}
+
+func showCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAMESPACE/SERVICE",
+		Short: "Show the load balancer of a Service, its groups and their backends",
+		Example: `  lbremedy lb show shop/web
+  lbremedy lb show shop/web -o yaml`,
+		ValidArgsFunction: p.CompleteService,
+		Args:              command.Exactly(1, 1, "a Service as NAMESPACE/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, svc, err := gatherOne(cmd.Context(), p, args[0], append([]doctor.Part{doctor.Detail}, inventory...))
+			if err != nil {
+				return err
+			}
+			v := shown{balancing: balancingOf(s, svc)}
+			if b, err := s.Balancer(svc); err == nil && b != nil {
+				v.VPC, v.Tags = b.VPC, b.Tags
+				groups := b.Groups
+				if b.CLB != nil {
+					v.Status = b.CLB.Status
+				} else {
+					v.Status, groups = b.NLB.Status, s.ServerGroups
+				}
+				v.Groups = groupsOf(b, groups)
+			}
+			err = p.Print(v, func() { printBalancer(p, v) })
+			return cmp.Or(err, printUnknown(p, []balancing{v.balancing}))
+		},
+	}
+}
+
+// groupsOf returns the groups of a load balancer; of an NLB's those that its listeners use.
+func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []shownGroup {
+	var out []shownGroup
+	for _, g := range groups {
+		uses := b.NLB == nil
+		for _, l := range b.NetworkListeners {
+			uses = uses || l.ServerGroup == g.ID
+		}
+		if !uses {
+			continue
+		}
+		v := shownGroup{ID: g.ID, Name: g.Name, Backends: []string{}}
+		if g.Failed != nil {
+			v.Unknown = g.Failed.Error()
+		}
+		for _, e := range g.Backends {
+			at := e.ID
+			if e.IP != "" { // an ECS instance has none there
+				at += " " + e.IP
+			}
+			v.Backends = append(v.Backends, fmt.Sprintf("%s:%d weight %d", at, e.Port, e.Weight))
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// printBalancer prints a load balancer.
+func printBalancer(p *cli.Program, v shown) {
+	fmt.Fprintf(p.Out, "%s  %s %s\n", p.Paint(cli.Bold, v.Namespace+"/"+v.Name), v.Kind, cmp.Or(v.name(), "none"))
+	p.Field("Address", cmp.Or(v.Address, "none")+" "+v.AddressType)
+	p.Field("Made", map[string]string{"own": "by the controller: deleted with the Service", "reused": "by a person: kept when the Service is deleted"}[v.Made])
+	p.Field("Status", v.Status)
+	p.Field("Charge", v.ChargeType)
+	p.Field("VPC", v.VPC)
+	var tags []string
+	for _, k := range slices.Sorted(maps.Keys(v.Tags)) {
+		tags = append(tags, k+"="+v.Tags[k])
+	}
+	p.Field("Tags", strings.Join(tags, "\n"))
+	p.Field("Listeners", strings.Join(v.Listeners, " "))
+	p.Field("Backends", v.ofLimit())
+	for _, g := range v.Groups {
+		p.Field("Group", g.ID+" "+g.Name+"\n"+cmp.Or(g.Unknown, strings.Join(g.Backends, "\n")))
+	}
+}

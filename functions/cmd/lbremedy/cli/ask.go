@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os/user"
+	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+)
+
+// Agree asks a person whether to remove something, and returns nil if the answer is yes.
+func (p *Program) Agree(question string) error {
+	answer, err := p.ask(question + " [y/N] ")
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(answer) {
+	case "y", "yes":
+		return nil
+	case "":
+		fmt.Fprintln(p.Err)
+		return command.Wrong("not confirmed, so nothing was removed: answer y, or give --yes")
+	}
+	return command.Wrong("nothing was removed, since the answer was not y")
+}
+
+// Typed asks whoever sits at the terminal to type a name.
+func (p *Program) Typed(name string) error {
+	line, err := p.ask(fmt.Sprintf("To go on, type %s: ", name))
+	if line == name {
+		return nil
+	}
+	if err != nil && line == "" {
+		return command.Wrong("not confirmed: type %s, or give --yes", name)
+	}
+	return command.Wrong("%q is not %s: nothing was done", line, name)
+}
+
+// ask asks whoever sits at the terminal, and returns the line that is typed.
+func (p *Program) ask(question string) (string, error) {
+	fmt.Fprint(p.Err, question)
+	line, err := bufio.NewReader(p.In).ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+// Whoami returns the name of the user; empty if it is not known.
+func Whoami() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// CompleteFrom completes what a function lists from the stream, in its order. Where that
+// can't be read at once there is nothing: a shell shows no errors.
+func (p *Program) CompleteFrom(list func(ctx context.Context, s *stream.Stream, args []string) ([]cobra.Completion, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if p.Settle(cmd) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+		defer cancel()
+		s, err := p.Stream(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer s.Close()
+		all, err := list(ctx, s, args)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// CompleteServices completes the names of Services of type LoadBalancer.
+func (p *Program) CompleteServices(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var all []cobra.Completion
+	for _, svc := range p.balanced(cmd) {
+		name := svc.Namespace + "/" + svc.Name
+		if !slices.Contains(args, name) {
+			all = append(all, cobra.CompletionWithDesc(name, ccm.Address(&svc)))
+		}
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteService completes the name of one Service.
+func (p *Program) CompleteService(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return p.CompleteServices(cmd, args, typed)
+}
+
+// CompleteNamespaces completes the names of namespaces with Services of type LoadBalancer.
+func (p *Program) CompleteNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var all []cobra.Completion
+	for _, svc := range p.balanced(cmd) {
+		all = append(all, svc.Namespace)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
+}
+
+// balanced returns the Services of type LoadBalancer for a shell that completes. Where
+// the cluster can't be asked at once there are none: a shell shows no errors.
+func (p *Program) balanced(cmd *cobra.Command) []corev1.Service {
+	if p.Settle(cmd) != nil {
+		return nil
+	}
+	c := p.Host()
+	c.Credentials = p.Keys // nobody asks for one here
+	env, err := host.Look(c)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	defer cancel()
+	var all []corev1.Service
+	err = env.Kube.EachService(ctx, func(svc *corev1.Service) error {
+		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+			all = append(all, *svc)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	return all
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// Log returns the logger that the flags ask for.
+func (p *Program) Log() *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(p.level)); err != nil {
+		level = slog.LevelWarn // settle has checked it
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if p.format == "json" {
+		return slog.New(slog.NewJSONHandler(p.Err, o))
+	}
+	return slog.New(slog.NewTextHandler(p.Err, o))
+}
+
+// Host returns the configuration of a host as the flags have it.
+func (p *Program) Host() host.Config {
+	return host.Config{
+		Cluster: p.Cluster, Region: p.Region, Kubeconfig: p.kubeconfig, Context: p.kubecontext,
+		NATS: p.NATS, NATSToken: p.natsToken, NATSCreds: p.natsCreds, NATSNKey: p.natsNKey, NATSInbox: p.natsInbox, NATSCA: p.natsCA,
+		Endpoint: p.endpoint, Scheme: p.scheme, VPC: p.vpc, Who: "cli", Log: p.Log(),
+	}
+}
+
+// Look connects to the cluster and the cloud, and finds out whether there is a key
+// and whether the cluster is the one that the flags name, before a class asks.
+func (p *Program) Look(ctx context.Context, c host.Config) (*engine.Env, error) {
+	c.Credentials = p.Keys
+	env, err := host.Look(c)
+	if err != nil {
+		return nil, command.Mistake{Err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	if _, err := c.Credentials(ctx); err != nil {
+		return nil, command.Wrong("no access to Alibaba Cloud: %w", err)
+	}
+	ack, err := env.Cloud.CS.Cluster(ctx)
+	var refused *cloud.Error
+	switch {
+	case errors.As(err, &refused) && badKey.MatchString(refused.Code):
+		return nil, command.Wrong("Alibaba Cloud refuses the access key: "+
+			"give another one in ALIBABA_CLOUD_ACCESS_KEY_ID and ALIBABA_CLOUD_ACCESS_KEY_SECRET, or log in again: %w", err)
+	case errors.Is(err, cloud.ErrNotFound):
+		return nil, command.Wrong("the account has no ACK cluster %q in %s: correct --cluster or --region", c.Cluster, c.Region)
+	case errors.Is(err, cloud.ErrDenied):
+		// A class that needs more says so itself.
+	case err != nil:
+		return nil, fmt.Errorf("look up the cluster at Alibaba Cloud, which must be reachable from here: %w", err)
+	case ack.Region != "" && ack.Region != c.Region:
+		return nil, command.Wrong("the cluster %s is in the region %s and not in %s: correct --region", c.Cluster, ack.Region, c.Region)
+	}
+	return env, nil
+}
+
+// badKey is what a key or token that can't be right is answered with.
+var badKey = regexp.MustCompile(`^(InvalidAccessKey|SignatureDoesNotMatch|IncompleteSignature|InvalidSecurityToken|MissingSecurityToken|SecurityTokenExpired)`)
+
+// PolicyFile reads a policy file.
+func PolicyFile(path string) (remedy.Policy, error) {
+	allowed, err := policyfile.Load(path, Ruled())
+	if err != nil {
+		return allowed, command.Mistake{Err: err}
+	}
+	return allowed, nil
+}
+
+// SetPolicy makes the environment answer with the file's policy, or else with the
+// one in force in the stream, or else with observing.
+func SetPolicy(env *engine.Env, path string, s *stream.Stream) error {
+	switch {
+	case path != "":
+		allowed, err := PolicyFile(path)
+		if err != nil {
+			return err
+		}
+		env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }
+	case s != nil:
+		env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, env.Cluster) }
+	}
+	return nil
+}
+
+// Prepare connects to what a fix takes. Without --apply the stream is not needed, but
+// where one is known the policy in force is read from it: a plan is judged by the rule
+// that holds, and the survey compares with what the operator wants.
+func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*engine.Env, error) {
+	if apply {
+		return p.Connect(ctx, file)
+	}
+	if file != "" {
+		if _, err := PolicyFile(file); err != nil {
+			return nil, err
+		}
+	}
+	env, err := p.Look(ctx, p.Host())
+	if err != nil {
+		return nil, err
+	}
+	if file == "" {
+		p.inForce(ctx, env)
+	}
+	return env, SetPolicy(env, file, nil)
+}
+
+// inForce has the environment answer with the policy that is in force now. Where no
+// stream is known it observes; that one can't be read is said.
+func (p *Program) inForce(ctx context.Context, env *engine.Env) {
+	if !p.Known() {
+		return
+	}
+	s, err := p.Stream(ctx)
+	var allowed remedy.Policy
+	if err == nil {
+		allowed, err = policy.InForce(ctx, s, env.Cluster)
+		s.Close()
+	}
+	if err != nil {
+		p.Note("The policy in force is unknown, so observe mode is assumed: %s.", command.Clean(event.Redact(err.Error())))
+		return
+	}
+	env.Policy = func(context.Context) (remedy.Policy, error) { return allowed, nil }
+}
+
+// Connect connects to the cluster, the cloud and the stream.
+func (p *Program) Connect(ctx context.Context, policyPath string) (*engine.Env, error) {
+	if policyPath != "" {
+		if _, err := PolicyFile(policyPath); err != nil {
+			return nil, err
+		}
+	}
+	s, err := p.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	env, err := p.Look(ctx, p.Host())
+	if err == nil {
+		env.Stream = s
+		err = SetPolicy(env, policyPath, s)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return env, nil
+}

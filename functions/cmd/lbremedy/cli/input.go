@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// LooksLikeFile reports whether an argument is meant as the name of a file, to tell
+// a mistyped one from a message.
+func LooksLikeFile(arg string) bool {
+	if strings.ContainsAny(arg, " \t\n") {
+		return false
+	}
+	for _, end := range []string{".txt", ".log", ".json", ".jsonl", ".ndjson", ".yaml", ".yml"} {
+		if strings.HasSuffix(arg, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// JSONError says what is wrong with JSON without the names of Go's types.
+func JSONError(err error) error {
+	var kind *json.UnmarshalTypeError
+	if !errors.As(err, &kind) {
+		return err
+	}
+	what, _, _ := strings.Cut(kind.Value, " ") // "number 5"
+	article := "a"
+	if what == "array" || what == "object" {
+		article = "an"
+	}
+	return fmt.Errorf("%s is %s %s", cmp.Or(kind.Field, "it"), article, what)
+}
+
+// OneLine returns the error with its text on one line.
+func OneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
+
+// ServiceArg reports whether an argument names a Service. A file of that name goes before.
+func ServiceArg(arg string) (event.Service, bool, error) {
+	if info, err := os.Stat(arg); arg == "-" || err == nil && !info.IsDir() {
+		return event.Service{}, false, nil
+	}
+	ns, name, ok := strings.Cut(arg, "/")
+	if ok && kube.ValidName(ns) && kube.ValidName(name) && !LooksLikeFile(arg) {
+		return event.Service{Namespace: ns, Name: name}, true, nil
+	}
+	return event.Service{}, false, command.Wrong("%q is neither a file nor a Service: name a Service as NAMESPACE/NAME", arg)
+}
+
+// A Scope is a namespace or a Service that flags name. The zero scope is all.
+type Scope struct {
+	Namespace string
+	Service   string // NAME or NAMESPACE/NAME; after Check the name alone
+}
+
+// Check takes the name of a Service apart, and says if it contradicts the namespace.
+func (s *Scope) Check() error {
+	if ns, name, ok := strings.Cut(s.Service, "/"); ok {
+		if s.Namespace != "" && s.Namespace != ns {
+			return command.Wrong("--service %s is not in the namespace %s that --namespace names", s.Service, s.Namespace)
+		}
+		s.Namespace, s.Service = ns, name
+	}
+	return nil
+}
+
+// Has reports whether a Service is in the scope.
+func (s Scope) Has(svc event.Service) bool {
+	return (s.Namespace == "" || s.Namespace == svc.Namespace) && (s.Service == "" || s.Service == svc.Name)
+}
+
+// Service reads a Service that a person names.
+func Service(ctx context.Context, env *engine.Env, ref event.Service) (*corev1.Service, error) {
+	svc, err := env.Kube.Service(ctx, ref.Namespace, ref.Name)
+	if errors.Is(err, kube.ErrNotFound) {
+		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", ref)
+	}
+	return svc, err
+}
+
+// most is how many bytes are read of a file: no list of Events or Services has more.
+const most = 512 << 20
+
+// ReadText returns the text of a file, or of standard input for "-", and what to call it
+// in sentences.
+func (p *Program) ReadText(path string) (name string, data []byte, err error) {
+	if name = path; path == "-" {
+		name = "standard input"
+		data, err = command.ReadAtMost(most, p.In)
+	} else {
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			defer f.Close()
+			data, err = command.ReadAtMost(most, f)
+		}
+	}
+	if err != nil {
+		return name, nil, command.Wrong("read %s: %w", name, err)
+	}
+	return name, data, nil
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/config"
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// Settings are the global flags.
+type Settings struct {
+	file                                     string
+	Cluster, Region, kubeconfig, kubecontext string
+	NATS, natsToken, natsCreds, natsCA       string
+	natsNKey, natsInbox                      string
+	endpoint, scheme                         string
+	vpc                                      bool
+	State                                    string
+	level, format, Output                    string
+}
+
+// AddFlags adds the flags to the root of the commands.
+func (s *Settings) AddFlags(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.StringVar(&s.file, "config", "", "YAML `file` with values for these flags (default $XDG_CONFIG_HOME/lbremedy/config.yaml, if it exists)")
+	f.StringVar(&s.Cluster, "cluster", "", "`ID` of the ACK cluster")
+	f.StringVar(&s.Region, "region", "", "`region` of the cluster, such as cn-hangzhou")
+	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default this pod's cluster, $KUBECONFIG or the one in the home directory)")
+	f.StringVar(&s.kubecontext, "context", "", "`name` of the context in the kubeconfig")
+	f.StringVar(&s.NATS, "nats", "", "`URL` of NATS, several separated by commas (default the one that \"lbremedy up\" runs)")
+	f.StringVar(&s.natsToken, "nats-token", "", "`token` for NATS; other users can read flags, so prefer LBREMEDY_NATS_TOKEN")
+	f.StringVar(&s.natsCreds, "nats-creds", "", "credentials `file` for NATS")
+	f.StringVar(&s.natsNKey, "nats-nkey", "", "`file` with the seed of a NATS user")
+	f.StringVar(&s.natsInbox, "nats-inbox", "", "`prefix` of reply subjects, if the NATS user may not use _INBOX")
+	f.StringVar(&s.natsCA, "nats-ca", "", "`file` with the root certificates of NATS")
+	f.StringVar(&s.endpoint, "cloud-endpoint", "", "`host:port` to use instead of all endpoints of Alibaba Cloud")
+	f.StringVar(&s.scheme, "cloud-scheme", "", "HTTPS (default), or HTTP for a loopback `scheme`")
+	f.BoolVar(&s.vpc, "cloud-vpc", false, "use Alibaba Cloud's endpoints inside the VPC")
+	f.StringVar(&s.State, "state-dir", "", "`directory` of \"lbremedy up\" (default $XDG_STATE_HOME/lbremedy)")
+	f.StringVar(&s.level, "log-level", "warn", "lowest `level` that is logged: debug, info, warn or error")
+	f.StringVar(&s.format, "log-format", "text", "`format` of the log: text or json")
+	f.StringVarP(&s.Output, "output", "o", "table", "`format` of the data: table, json or yaml")
+	for name, values := range map[string][]string{
+		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "output": {"table", "json", "yaml"}, "cloud-scheme": {"HTTPS", "HTTP"},
+	} {
+		command.Complete(root, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// Settle gives each global flag that wasn't set the value of its variable, or else
+// of the configuration file, and checks what has a fixed set of values.
+func (p *Program) Settle(cmd *cobra.Command) error {
+	flags := cmd.Root().PersistentFlags()
+	set := func(f *pflag.Flag, value, from string) error {
+		if f == nil || f.Changed || value == "" {
+			return nil
+		}
+		if err := f.Value.Set(value); err != nil {
+			return command.Wrong("%s: %q is not a value for %s, which is a %s", from, value, f.Name, f.Value.Type())
+		}
+		f.Changed = true
+		return nil
+	}
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		variable := "LBREMEDY_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		errs = append(errs, set(f, p.Getenv(variable), variable))
+	})
+	values, path, err := p.configFile(flags)
+	if err != nil {
+		return err
+	}
+	for name, value := range values {
+		errs = append(errs, set(flags.Lookup(name), value, path))
+	}
+	one := func(flag, value string, of ...string) {
+		if !slices.Contains(of, value) {
+			errs = append(errs, command.Wrong("--%s: %q is not one of %s", flag, value, strings.Join(of, ", ")))
+		}
+	}
+	one("output", p.Output, "table", "json", "yaml")
+	one("log-level", p.level, "debug", "info", "warn", "error")
+	one("log-format", p.format, "text", "json")
+	if p.Cluster != "" {
+		if err := event.ValidCluster(p.Cluster); err != nil {
+			errs = append(errs, command.Wrong("--cluster: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// configFile reads the configuration file, if there is one.
+func (p *Program) configFile(flags *pflag.FlagSet) (map[string]string, string, error) {
+	path := p.file
+	if path == "" {
+		base := p.home("XDG_CONFIG_HOME", ".config")
+		if base == "" {
+			return nil, "", nil
+		}
+		path = filepath.Join(base, "lbremedy", "config.yaml")
+	}
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && p.file == "":
+		return nil, "", nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "", command.Wrong("there is no configuration file %s", path)
+	case err != nil:
+		return nil, "", command.Wrong("read the configuration file: %w", err)
+	}
+	var raw map[string]any
+	doc, err := config.Decode(data, &raw)
+	if err != nil {
+		return nil, "", command.Wrong("configuration file %s: %w", path, err)
+	}
+	var known []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "config" {
+			known = append(known, f.Name)
+		}
+	})
+	values := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		values[name] = fmt.Sprint(raw[name])
+		_, yes := raw[name].(bool)
+		switch {
+		case !slices.Contains(known, name):
+			doc.Fail(name, "there is no such field; there are %s", strings.Join(known, ", "))
+		case yes && flags.Lookup(name).Value.Type() != "bool":
+			doc.Fail(name, "it must be a text: put it in quotes")
+		case !yes && flags.Lookup(name).Value.Type() == "bool":
+			doc.Fail(name, "it must be true or false")
+		}
+	}
+	if err := doc.Err(); err != nil {
+		return nil, "", command.Wrong("configuration file %s: %w", path, err)
+	}
+	return values, path, nil
+}
+
+// home returns a base directory of the XDG specification; empty if there is no home.
+func (p *Program) home(variable, below string) string {
+	if dir := p.Getenv(variable); filepath.IsAbs(dir) {
+		return dir
+	}
+	if home := p.Getenv("HOME"); home != "" {
+		return filepath.Join(home, below)
+	}
+	return ""
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/kube"
+)
+
+// Source returns what a snapshot is read from, with progress said to a terminal.
+func (p *Program) Source(env *engine.Env, g *Progress) doctor.Source {
+	var mu sync.Mutex
+	say := func(part doctor.Part, done, total int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if total > 0 {
+			g.Say("reading %s: %d of %d", part, done, total)
+			return
+		}
+		g.Say("reading %s: %d", part, done)
+	}
+	return doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Cloud, Now: p.Now(), Policy: env.Policy, Progress: say}
+}
+
+// Gather reads parts of the cluster, of what Only and Counts of the source say.
+func (p *Program) Gather(ctx context.Context, of doctor.Source, list []doctor.Part) (*doctor.Snapshot, error) {
+	env, err := p.Look(ctx, p.Host())
+	if err != nil {
+		return nil, err
+	}
+	g := p.Progress()
+	defer g.Done()
+	src := p.Source(env, g)
+	src.Only, src.Counts = of.Only, of.Counts
+	s, _, err := doctor.Gather(ctx, src, list)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Err(doctor.Services); errors.Is(err, kube.ErrNotFound) {
+		return nil, command.Wrong("there is no Service %s in the cluster: correct the name, or --context and --kubeconfig", of.Only)
+	} else if err != nil {
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+)
+
+// A place is where the stream of "lbremedy up" is, as its state directory says. It
+// stays after the end of up, so that a later one has the same address and token.
+type place struct {
+	URL   string `json:"url"`
+	Token string `json:"token"`
+}
+
+// StateDir returns the state directory.
+func (p *Program) StateDir() (string, error) {
+	if p.State != "" {
+		return p.State, nil
+	}
+	base := p.home("XDG_STATE_HOME", filepath.Join(".local", "state"))
+	if base == "" {
+		return "", command.Wrong("there is no home directory to keep the state in: name a directory with --state-dir")
+	}
+	return filepath.Join(base, "lbremedy"), nil
+}
+
+func placeFile(dir string) string { return filepath.Join(dir, "nats.json") }
+
+func readPlace(dir string) (place, error) {
+	data, err := os.ReadFile(placeFile(dir))
+	if err != nil {
+		return place{}, err
+	}
+	var at place
+	if err := json.Unmarshal(data, &at); err != nil {
+		return place{}, fmt.Errorf("read %s: %w", placeFile(dir), err)
+	}
+	return at, nil
+}
+
+// write leaves the place in the state directory, for its owner alone.
+func (at place) write(dir string) error {
+	data, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, "nats-*") // made with mode 0600
+	if err != nil {
+		return fmt.Errorf("write the state directory: %w", err)
+	}
+	_, err = tmp.Write(append(data, '\n'))
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), placeFile(dir))
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+		return fmt.Errorf("write the state directory: %w", err)
+	}
+	return nil
+}
+
+// Embed starts NATS in this process, on the address and with the token of the last time.
+func (p *Program) Embed(dir string) (*embedded.Server, place, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, place{}, fmt.Errorf("make the state directory: %w", err)
+	}
+	at, err := readPlace(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, place{}, err
+	}
+	if at.Token == "" {
+		at.Token = rand.Text()
+	}
+	server, err := embedded.Start(embedded.Options{
+		Dir: filepath.Join(dir, "jetstream"), Port: freePort(at.URL), Token: at.Token, Sync: true, Log: p.Log(),
+	})
+	if errors.Is(err, embedded.ErrInUse) {
+		return nil, place{}, fmt.Errorf("lbremedy up already runs on the state directory %s: "+
+			"look at it with \"lbremedy ls\", or give this one another --state-dir: %w", dir, err)
+	}
+	if err != nil {
+		return nil, place{}, err
+	}
+	at.URL = server.URL()
+	if err := at.write(dir); err != nil {
+		server.Close()
+		return nil, place{}, err
+	}
+	return server, at, nil
+}
+
+// freePort returns the port of a URL if nobody uses it, else -1 for any.
+func freePort(last string) int {
+	u, err := url.Parse(last)
+	if err != nil || u.Port() == "" {
+		return -1
+	}
+	l, err := net.Listen("tcp", u.Host)
+	if err != nil {
+		return -1
+	}
+	_ = l.Close()
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		return -1
+	}
+	return port
+}
+
+// Stream connects to the NATS of the flags, or else of the state directory.
+func (p *Program) Stream(ctx context.Context) (*stream.Stream, error) {
+	c := p.Host()
+	if c.NATS != "" {
+		return Dial(ctx, c)
+	}
+	dir, err := p.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	at, err := readPlace(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, command.Wrong("no NATS is known here: start \"lbremedy up\", or name one with --nats or LBREMEDY_NATS (there is no state in %s)", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.NATS, c.NATSToken, c.NATSCreds, c.NATSCA = at.URL, at.Token, "", ""
+	c.NATSNKey, c.NATSInbox = "", ""
+	s, err := Dial(ctx, c)
+	if errors.Is(err, stream.ErrUnavailable) {
+		return nil, fmt.Errorf("\"lbremedy up\" does not run on the state directory %s: start it, or name a NATS with --nats: %w", dir, err)
+	}
+	return s, err
+}
+
+// Known reports whether flags or state directory name a NATS.
+func (p *Program) Known() bool {
+	if p.NATS != "" {
+		return true
+	}
+	dir, err := p.StateDir()
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(placeFile(dir))
+	return err == nil
+}
+
+// Dial connects to the NATS of a configuration. What is wrong with that is a mistake of
+// the caller.
+func Dial(ctx context.Context, c host.Config) (*stream.Stream, error) {
+	s, err := c.Stream(ctx)
+	if err != nil && !errors.Is(err, stream.ErrUnavailable) && ctx.Err() == nil {
+		return nil, command.Mistake{Err: err}
+	}
+	return s, err
+}

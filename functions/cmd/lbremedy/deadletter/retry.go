@@ -1,0 +1,222 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// What became of a dead letter.
+const (
+	letterSent      = "sent"      // its origin holds it again
+	letterOvertaken = "overtaken" // its origin holds a newer failure; it is dropped
+	letterRefused   = "refused"   // it stays
+	letterDropped   = "dropped"
+	letterGone      = "gone" // it was not there any more
+)
+
+// A fate is what became of a dead letter.
+type fate struct {
+	ID     uint64 `json:"id"`
+	Result string `json:"result"`
+	Why    string `json:"why,omitempty"`
+}
+
+func retryCommand(p *cli.Program) *cobra.Command {
+	var c choice
+	cmd := &cobra.Command{
+		Use:   "retry [ID]...",
+		Short: "Send dead letters again",
+		Long: `Send dead letters to their origin again, and remove each once it is stored there. An
+Event that the exporter could not publish is classified again by this version. A letter
+stays, and the exit code is 1, if no function would handle it or if it was too long to be
+kept whole. If a newer failure of the same Service and class exists, the letter is only
+removed.
+
+You can stop it at any time and run it again: no letter is lost or sent twice.`,
+		Example: `  lbremedy dead retry 17
+  lbremedy dead retry --class tag-missing --since 24h`,
+		ValidArgsFunction: completeLetters(p),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return settleLetters(p, cmd, &c, args, nil, func(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
+				return revive(ctx, p, s, l)
+			})
+		},
+	}
+	c.flags(cmd)
+	cmd.Flags().BoolVar(&c.all, "all", false, "all dead letters")
+	return cmd
+}
+
+// settleLetters does one thing to all letters that are chosen, and says what became
+// of each. An error of ask, which may be nil, ends it before the first.
+func settleLetters(
+	p *cli.Program, cmd *cobra.Command, c *choice, args []string,
+	ask func(n int) error, do func(context.Context, *stream.Stream, letter) (fate, error),
+) error {
+	if err := c.read(args); err != nil {
+		return err
+	}
+	if err := c.must(cmd); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	s, err := p.Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	found, gone, err := letters(ctx, p, s, c)
+	if err != nil {
+		return err
+	}
+	if ask != nil && len(found) > 0 {
+		if err := ask(len(found)); err != nil {
+			return err
+		}
+	}
+	fates := []fate{}
+	for _, id := range gone {
+		fates = append(fates, fate{id, letterGone, "This dead letter does not exist."})
+	}
+	g := p.Progress()
+	for i, l := range found {
+		f, err := do(ctx, s, l)
+		if err != nil {
+			g.Done()
+			return errors.Join(printFates(p, fates), fmt.Errorf("dead letter %d, after %d others: %w", l.ID, i, err))
+		}
+		fates = append(fates, f)
+		g.Say("%d of %d", i+1, len(found))
+	}
+	g.Done()
+	if err := printFates(p, fates); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(fates, func(f fate) bool { return f.Result == letterRefused }) {
+		return command.Exit(command.CodeFailed)
+	}
+	return nil
+}
+
+func printFates(p *cli.Program, fates []fate) error {
+	return p.Print(fates, func() {
+		if len(fates) == 0 {
+			p.Note("No dead letter is selected.")
+			return
+		}
+		t := p.Table("id", "result", "why")
+		for _, f := range fates {
+			t.AppendRow([]any{f.ID, f.Result, p.Cell(f.Why, 24)})
+		}
+		t.Render()
+	})
+}
+
+// revive sends a letter again, and removes it once that is stored. The ID that it is
+// sent with is its own, so that a call which ended in between sends nothing twice.
+func revive(ctx context.Context, p *cli.Program, s *stream.Stream, l letter) (fate, error) {
+	subject, header, data, err := revived(p, l)
+	if err != nil {
+		return fate{l.ID, letterRefused, capital(err.Error()) + "."}, nil
+	}
+	version := versionIn(header, data)
+	id := fmt.Sprintf("retry.%d.%d", l.ID, l.At.UnixNano())
+	_, stored, err := s.PublishNewer(ctx, subject, id, header, data, func(m stream.Message) bool {
+		return !kube.Later(versionIn(m.Header, m.Data), version)
+	})
+	if err != nil {
+		return fate{}, err
+	}
+	f := fate{l.ID, letterSent, ""}
+	if !stored {
+		now, err := s.Last(ctx, stream.Failed, subject)
+		if err != nil && !errors.Is(err, stream.ErrNotFound) {
+			return fate{}, err
+		}
+		if now.ID() != id {
+			f = fate{l.ID, letterOvertaken, "A newer failure of this Service and class has taken its place."}
+		}
+	}
+	if _, err := s.Remove(ctx, stream.Dead, l.ID); err != nil {
+		return fate{}, err
+	}
+	return f, nil
+}
+
+// revived returns the letter as FAILED takes it, or why nobody would answer it.
+func revived(p *cli.Program, l letter) (subject string, header map[string][]string, data []byte, err error) {
+	if l.Cut > 0 {
+		return "", nil, nil, fmt.Errorf("it had %d bytes and was truncated, so it can't be sent again", l.Cut)
+	}
+	if cluster, ok := strings.CutPrefix(l.Origin, exporterOrigin); ok {
+		return classified(p, cluster, l.raw.Data)
+	}
+	_, class, _, err := event.ParseFailedSubject(l.Origin)
+	if err != nil {
+		return "", nil, nil, fmt.Errorf("no function handles messages from %q", l.Origin)
+	}
+	if _, err := cli.ClassOf(class); err != nil {
+		return "", nil, nil, fmt.Errorf("no function handles the class %q any more", class)
+	}
+	_, _, header = l.raw.Origin()
+	return l.Origin, header, l.raw.Data, nil
+}
+
+// classified makes a failure of an Event that the exporter of a cluster could not publish.
+func classified(p *cli.Program, cluster string, data []byte) (subject string, header map[string][]string, out []byte, err error) {
+	var e answer.WireEvent
+	if err := json.Unmarshal(data, &e); err != nil {
+		return "", nil, nil, fmt.Errorf("its Event can't be read: %w", cli.OneLine(cli.JSONError(err)))
+	}
+	q := *p
+	q.Cluster = cluster
+	it, passed, err := answer.FromEvent(&q, event.NewClassifier(table.Table()), e.Event())
+	if err != nil {
+		return "", nil, nil, err
+	}
+	if passed != "" {
+		return "", nil, nil, errors.New(passed)
+	}
+	f := it.Event.Failure
+	ce, err := event.NewFailed(f)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	if header, out, err = event.EncodeNATS(ce); err != nil {
+		return "", nil, nil, err
+	}
+	return event.FailedSubject(cluster, f.Class, f.Service.UID), header, out, nil
+}
+
+// versionIn returns the resource version of the Event that a message of FAILED was
+// made of; empty if it can't be read, which any other replaces.
+func versionIn(header map[string][]string, data []byte) string {
+	it, err := answer.Kept(stream.Message{Header: header, Data: data})
+	var unknown command.Mistake
+	if err != nil && !errors.As(err, &unknown) {
+		return ""
+	}
+	return it.Event.Failure.Event.ResourceVersion
+}
+
+// capital makes the text of an error a sentence, without its end.
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

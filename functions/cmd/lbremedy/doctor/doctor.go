@@ -1,0 +1,391 @@
+// Package doctor is the command that looks for what will fail, in a cluster or in
+// manifests, and has the engine answer what it finds.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// An examining says what doctor is asked for.
+type examining struct {
+	namespace string
+	checks    []string
+	severity  string
+	files     []string
+	fix       string
+	policy    string
+	explain   bool
+	answer.Flags
+}
+
+// Command returns the command doctor.
+func Command(p *cli.Program) *cobra.Command {
+	var e examining
+	cmd := &cobra.Command{
+		Use:   "doctor [NAMESPACE/SERVICE...]",
+		Short: "Find problems before they cause failures; writes with --fix CHECK --apply",
+		Long: `Check all Services of the cluster, their load balancers and the account for problems that
+write no Event or are about to cause a failure. "lbremedy doctor checks" lists the checks.
+If Services are named, only findings about them are shown.
+
+With -f the Services in manifests are checked before they are applied. Without --cluster
+this needs no connection, and questions about the cluster stay open.
+
+With --fix the fixable findings of one check are handled like failures: with plan, policy,
+journal and undo. Nothing is written without --apply.
+
+Exit codes: 0 nothing was found; 1 something failed; 2 the usage, the configuration or the
+input is wrong; 4 the worst finding is a warning; 5 there is a critical finding; 6 there
+is none, but something could not be determined. Findings of the severity info, and those
+below --severity, do not count. With --fix the codes are those of "lbremedy run".`,
+		Example: `  lbremedy doctor
+  lbremedy doctor --namespace shop --severity info --explain
+  lbremedy doctor --checks lb-gone,room -o json
+  lbremedy doctor -f service.yaml
+  kubectl kustomize . | lbremedy doctor -f - --cluster <cluster ID> --region cn-hangzhou
+  lbremedy doctor --fix finalizers shop/web --apply`,
+		Args: command.Exactly(0, -1, ""),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(e.files) > 0:
+				return examineFiles(cmd.Context(), p, e, args)
+			case e.fix != "":
+				return fix(cmd.Context(), p, e, args)
+			}
+			return examine(cmd.Context(), p, e, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&e.namespace, "namespace", "n", "", "only findings about Services of this `namespace`")
+	f.StringSliceVar(&e.checks, "checks", nil, "only these `checks`, separated by commas")
+	f.StringVar(&e.severity, "severity", "warning", "lowest `severity` that is shown: info, warning or critical")
+	f.StringArrayVarP(&e.files, "file", "f", nil,
+		"`file` or folder with Services to check before they are applied; - is standard input; may be given several times")
+	f.StringVar(&e.fix, "fix", "", "fix the findings of this `check`")
+	f.StringVar(&e.policy, "policy", "",
+		"policy `file` that says what the cluster is compared with, and, with --fix, what is allowed instead of the policy in force")
+	f.BoolVar(&e.explain, "explain", false, "show what to do about each finding, and its evidence")
+	e.Add(cmd)
+	command.Complete(cmd, "severity", cobra.FixedCompletions([]string{"info", "warning", "critical"}, cobra.ShellCompDirectiveNoFileComp))
+	command.Complete(cmd, "checks", completeList)
+	command.Complete(cmd, "fix", completeFixes)
+	command.Complete(cmd, "namespace", p.CompleteNamespaces)
+	cmd.ValidArgsFunction = p.CompleteServices
+	cmd.AddCommand(checksCommand(p))
+	return cmd
+}
+
+// A checkEntry is a check as the list shows it.
+type checkEntry struct {
+	Check    string   `json:"check"`
+	Title    string   `json:"title"`
+	Fix      []string `json:"fix"` // kinds of steps; none: a person does
+	Manifest bool     `json:"manifest"`
+	Reads    []string `json:"reads"`
+	Page     string   `json:"page,omitempty"` // Markdown
+}
+
+func checksCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:               "checks [CHECK]",
+		Short:             "List the checks, or show the page of one",
+		Example:           "  lbremedy doctor checks\n  lbremedy doctor checks room",
+		Args:              command.Exactly(0, 1, "one check"),
+		ValidArgsFunction: completeChecks,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				all, err := chosen(args)
+				if err != nil {
+					return err
+				}
+				e := newCheckEntry(all[0])
+				e.Page = all[0].Doc
+				return p.Print(e, func() { fmt.Fprint(p.Out, all[0].Doc) })
+			}
+			list := []checkEntry{}
+			for _, c := range checks.Checks() {
+				list = append(list, newCheckEntry(c))
+			}
+			return p.Print(list, func() {
+				t := p.Table("check", "title", "fixes", "manifests")
+				for _, e := range list {
+					t.AppendRow([]any{e.Check, e.Title, yes(len(e.Fix) > 0), yes(e.Manifest)})
+				}
+				t.Render()
+			})
+		},
+	}
+}
+
+func newCheckEntry(c *doctor.Check) checkEntry {
+	e := checkEntry{Check: c.ID, Title: c.Title(), Fix: []string{}, Manifest: c.Manifest, Reads: []string{}}
+	if c.Fix != nil {
+		for _, s := range c.Fix.Steps {
+			e.Fix = append(e.Fix, s.Kind())
+		}
+	}
+	for _, g := range c.Reads() {
+		e.Reads = append(e.Reads, g.String())
+	}
+	return e
+}
+
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return ""
+}
+
+// chosen returns the checks with these IDs, all of them if there are none.
+func chosen(ids []string) ([]*doctor.Check, error) {
+	all := checks.Checks()
+	if len(ids) == 0 {
+		return all, nil
+	}
+	var list []*doctor.Check
+	for _, id := range ids {
+		i := slices.IndexFunc(all, func(c *doctor.Check) bool { return c.ID == id })
+		if i < 0 {
+			var names []string
+			for _, c := range all {
+				names = append(names, c.ID)
+			}
+			return nil, command.Wrong("there is no check %q; there are %s", id, strings.Join(names, ", "))
+		}
+		list = append(list, all[i])
+	}
+	return list, nil
+}
+
+// wanted returns the checks and the severity that are asked for, and the Services
+// that arguments name.
+func (e examining) wanted(args []string) (checks []*doctor.Check, least doctor.Severity, services []string, err error) {
+	if err := least.UnmarshalText([]byte(e.severity)); err != nil {
+		return nil, 0, nil, command.Wrong("--severity: %w", err)
+	}
+	for _, arg := range args {
+		ref, ok, err := cli.ServiceArg(arg)
+		if err != nil || !ok {
+			return nil, 0, nil, command.Wrong("%q is not a Service: name one as NAMESPACE/NAME, or a file with -f", arg)
+		}
+		services = append(services, ref.String())
+	}
+	checks, err = chosen(e.checks)
+	return checks, least, services, err
+}
+
+// examine surveys the cluster and prints what was found.
+func examine(ctx context.Context, p *cli.Program, e examining, args []string) error {
+	checks, least, services, err := e.wanted(args)
+	if err != nil {
+		return err
+	}
+	if e.Apply {
+		return command.Wrong("doctor --apply needs a check: name a check with --fix")
+	}
+	env, err := p.Prepare(ctx, e.policy, e.Apply)
+	if err != nil {
+		return err
+	}
+	if err := there(ctx, p, env, e.namespace, services); err != nil {
+		return err
+	}
+	s, r, err := surveyOf(ctx, p, env, checks)
+	if err != nil {
+		return err
+	}
+	r.Services = concerned(s.Services, e.namespace, services)
+	return examined(p, about(r, e.namespace, services), least, e.explain)
+}
+
+// there refuses a namespace and Services that the cluster does not have: what nobody
+// looked at is not well. What can't be read here is left to the survey.
+func there(ctx context.Context, p *cli.Program, env *engine.Env, namespace string, services []string) error {
+	for _, name := range services {
+		ns, svc, _ := strings.Cut(name, "/")
+		if _, err := cli.Service(ctx, env, event.Service{Namespace: ns, Name: svc}); errors.As(err, new(command.Mistake)) {
+			return err
+		}
+	}
+	if namespace == "" {
+		return nil
+	}
+	if _, err := env.Kube.Namespace(ctx, namespace); errors.Is(err, kube.ErrNotFound) {
+		return command.Wrong("there is no namespace %s in the cluster: correct the name, or --context and --kubeconfig", namespace)
+	}
+	return nil
+}
+
+// surveyOf reads the cluster, with progress, and asks the checks.
+func surveyOf(ctx context.Context, p *cli.Program, env *engine.Env, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
+	g := p.Progress()
+	defer g.Done()
+	from := p.Source(env, g)
+	var s *stream.Stream
+	from.Stream = func(ctx context.Context) (*stream.Stream, error) {
+		var err error
+		s, err = failures(ctx, p, env)
+		return s, err
+	}
+	defer func() {
+		if s != nil && s != env.Stream {
+			s.Close()
+		}
+	}()
+	return doctor.Survey(ctx, from, checks)
+}
+
+// failures connects to the stream in which failures are kept; nil: none is named, and
+// "lbremedy up" does not run on the state directory.
+func failures(ctx context.Context, p *cli.Program, env *engine.Env) (*stream.Stream, error) {
+	if env.Stream != nil {
+		return env.Stream, nil
+	}
+	if !p.Known() {
+		return nil, nil
+	}
+	s, err := p.Stream(ctx)
+	if p.NATS == "" && errors.Is(err, stream.ErrUnavailable) {
+		return nil, nil
+	}
+	return s, err
+}
+
+// about returns what of a result is about a namespace and about Services; of all where
+// none is named.
+func about(r doctor.Result, namespace string, services []string) doctor.Result {
+	if namespace != "" {
+		r = r.Within(namespace)
+	}
+	if len(services) == 0 {
+		return r
+	}
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f doctor.Finding) bool {
+		return !slices.Contains(services, f.About.String()) && !slices.ContainsFunc(f.Services, func(s string) bool { return slices.Contains(services, s) })
+	})
+	r.Unknown = slices.DeleteFunc(slices.Clone(r.Unknown), func(u doctor.Unknown) bool {
+		return u.About.Kind == doctor.Service && !slices.Contains(services, u.About.String())
+	})
+	return r
+}
+
+// examined prints a result and returns what the exit code follows from.
+func examined(p *cli.Program, r doctor.Result, least doctor.Severity, explain bool) error {
+	shown := r.AtLeast(least)
+	if err := p.Print(shown, func() { findings(p, shown, explain) }); err != nil {
+		return err
+	}
+	if n := len(r.Findings) - len(shown.Findings); n > 0 && p.Output == "table" {
+		p.Note("%s of lower severity %s not shown: --severity info.", ccm.Count(n, "finding"), ccm.Are(n))
+	}
+	worst, any := shown.Worst()
+	switch {
+	case any && worst == doctor.Critical:
+		return command.Exit(cli.CodeCritical)
+	case len(r.Unknown) > 0:
+		return command.Exit(cli.CodeUnknown)
+	case any && worst == doctor.Warning:
+		return command.Exit(cli.CodeWarning)
+	}
+	return nil
+}
+
+// findings prints the findings and what could not be told.
+func findings(p *cli.Program, r doctor.Result, explain bool) {
+	if explain {
+		for _, f := range r.Findings {
+			finding(p, f)
+		}
+	} else if len(r.Findings) > 0 {
+		t := p.Table("severity", "check", "about", "finding", "fix")
+		for _, f := range r.Findings {
+			t.AppendRow([]any{severity(p, f.Severity), f.Check, command.Clean(f.About.String()), p.Cell(f.Text.String(), 70), yes(f.Fixable)})
+		}
+		t.Render()
+	}
+	if len(r.Unknown) > 0 {
+		t := p.Table("unknown", "about", "why")
+		for _, u := range together(r.Unknown) {
+			t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), p.Cell(u.Why, 60)})
+		}
+		t.Render()
+	}
+	took := ""
+	if r.Took > 0 {
+		took = " in " + cli.Short(r.Took)
+	}
+	p.Note("%s looked at %s%s: %s, %d unknown.", ccm.Count(len(r.Checks), "check"), ccm.Count(r.Services, "Service"), took,
+		ccm.Count(len(r.Findings), "finding"), len(r.Unknown))
+	for _, read := range r.Read {
+		if read.Left != "" {
+			p.Note("The %s were left out: %s.", read.Part, read.Left)
+		}
+	}
+	if len(r.Findings) > 0 && !explain {
+		p.Note("What to do about them: --explain.")
+	}
+}
+
+// together puts the checks that can't tell for one reason into one line, a few of them
+// by name.
+func together(all []doctor.Unknown) []doctor.Unknown {
+	const shown = 3
+	var list []doctor.Unknown
+	var checks [][]string
+	for _, u := range all {
+		i := slices.IndexFunc(list, func(l doctor.Unknown) bool { return l.Why == u.Why && l.About == u.About })
+		if i < 0 {
+			list, checks = append(list, u), append(checks, []string{u.Check})
+			continue
+		}
+		checks[i] = append(checks[i], u.Check)
+	}
+	for i, c := range checks {
+		list[i].Check = strings.Join(c[:min(shown, len(c))], ", ")
+		if n := len(c) - shown; n > 0 {
+			list[i].Check += fmt.Sprintf(" and %d more", n)
+		}
+	}
+	return list
+}
+
+// finding prints all that is known of one finding.
+func finding(p *cli.Program, f doctor.Finding) {
+	fmt.Fprintf(p.Out, "%s  %s  %s\n", p.Paint(cli.Bold, command.Clean(f.About.String())), severity(p, f.Severity), f.Check)
+	p.Field("Finding", f.Text.String())
+	p.Field("Do", f.Do.String())
+	if f.Fixable {
+		p.Field("Fix", fmt.Sprintf("lbremedy doctor --fix %s %s", f.Check, f.About))
+	}
+	p.Field("Services", strings.Join(f.Services, ", "))
+	var evidence []string
+	for _, k := range slices.Sorted(maps.Keys(f.Evidence)) {
+		evidence = append(evidence, k+": "+f.Evidence[k])
+	}
+	p.Field("Evidence", strings.Join(evidence, "\n"))
+}
+
+// severity returns the word for a severity in its colour.
+func severity(p *cli.Program, s doctor.Severity) string {
+	c := map[doctor.Severity]cli.Colour{doctor.Critical: cli.Red, doctor.Warning: cli.Yellow}[s]
+	return p.Paint(c, s.String())
+}

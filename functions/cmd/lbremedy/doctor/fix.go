@@ -1,0 +1,93 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// fix has the engine answer the findings of one check like failures.
+func fix(ctx context.Context, p *cli.Program, e examining, args []string) error {
+	if len(e.checks) > 0 {
+		return command.Wrong("doctor --fix names the check already: leave out --checks")
+	}
+	e.checks = []string{e.fix}
+	checks, _, services, err := e.wanted(args)
+	if err != nil {
+		return err
+	}
+	check := checks[0]
+	if check.Fix == nil {
+		return command.Wrong("the findings of the check %s cannot be fixed automatically: --checks %s --explain says what to do", check.ID, check.ID)
+	}
+	env, err := p.Prepare(ctx, e.policy, e.Apply)
+	if err != nil {
+		return err
+	}
+	if env.Stream != nil {
+		defer env.Stream.Close()
+	}
+	if err := there(ctx, p, env, e.namespace, services); err != nil {
+		return err
+	}
+	_, r, err := surveyOf(ctx, p, env, checks)
+	if err != nil {
+		return err
+	}
+	r = about(r, e.namespace, services)
+	items, err := toFix(p, r, check)
+	if err != nil {
+		return err
+	}
+	for _, u := range r.Unknown {
+		p.Note("%s: could not determine whether there is something to fix: %s.", command.Clean(u.About.String()), command.Clean(u.Why))
+	}
+	if len(items) == 0 {
+		p.Note("There is nothing to fix.")
+		if len(r.Unknown) > 0 {
+			return command.Exit(cli.CodeUnknown)
+		}
+		return nil
+	}
+	return answer.Failures(ctx, p, env, items, e.Flags)
+}
+
+// toFix returns one item for each Service with findings that the check can end.
+func toFix(p *cli.Program, r doctor.Result, check *doctor.Check) ([]answer.Item, error) {
+	class, err := cli.ClassOf(doctor.ClassPrefix + check.ID)
+	if err != nil {
+		return nil, err
+	}
+	var items []answer.Item
+	seen := map[string]bool{}
+	for _, f := range r.Findings {
+		if !f.Fixable || seen[f.About.UID] {
+			continue
+		}
+		seen[f.About.UID] = true
+		if err := event.ValidUID(f.About.UID); err != nil {
+			return nil, err
+		}
+		items = append(items, answer.Item{Remedy: class, Event: engine.Event{
+			ID: fmt.Sprintf("%s.%s.%s", f.About.UID, class.Class, r.At.UTC().Format("20060102T150405")),
+			Failure: event.Failure{
+				Cluster: r.Cluster, Class: class.Class, Reason: "Survey", Component: "lbremedy", Message: f.Text.String(), Count: 1,
+				Service: event.Service{Namespace: f.About.Namespace, Name: f.About.Name, UID: f.About.UID},
+				First:   r.At.Truncate(time.Second), Last: r.At.Truncate(time.Second),
+			},
+		}})
+	}
+	slices.SortFunc(items, func(a, b answer.Item) int {
+		return strings.Compare(a.Event.Failure.Service.String(), b.Event.Failure.Service.String())
+	})
+	return items, nil
+}

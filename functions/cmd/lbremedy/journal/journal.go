@@ -1,0 +1,286 @@
+// Package journal is the commands that read the journal and write nothing: "ls", "show",
+// "watch", "export" and "ledger". Other commands find cases through it, and report them in
+// its words.
+package journal
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// Commands returns the commands of this package.
+func Commands(p *cli.Program) []*cobra.Command {
+	return []*cobra.Command{ls(p), show(p), watch(p), export(p), ledger(p)}
+}
+
+// A Filter says which cases or failures are meant. The zero filter means all.
+type Filter struct {
+	classes, results []string
+	scope            cli.Scope
+	id               string // of a case, or the beginning of one
+	since, Until     cli.Moment
+	open             bool
+}
+
+// FailureFlags adds the flags that choose failures.
+func (f *Filter) FailureFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.classes, "class", nil, "of these `classes` only")
+	flags.StringVarP(&f.scope.Namespace, "namespace", "n", "", "of this `namespace` only")
+	flags.StringVar(&f.scope.Service, "service", "", "of this `Service` only: NAME or NAMESPACE/NAME")
+	command.Complete(cmd, "class", cli.CompleteClasses)
+}
+
+// outcomeFlags adds the flags that choose cases, and by how they stand.
+func (f *Filter) outcomeFlags(p *cli.Program, cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or those whose ID begins so")
+	complete := CompleteCases(p)
+	command.Complete(cmd, "case", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return complete(cmd, nil, begun)
+	})
+	cmd.Flags().StringSliceVar(&f.results, "result", nil, "with these `results` only: "+strings.Join(results, ", "))
+	cmd.Flags().BoolVar(&f.open, "open", false, "only cases that are not over")
+	command.Complete(cmd, "result", cobra.FixedCompletions(results, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// SinceFlag adds the flag for the time since when.
+func (f *Filter) SinceFlag(cmd *cobra.Command, what string) {
+	cmd.Flags().Var(&f.since, "since", what)
+}
+
+var results = []string{
+	string(event.Fixed), string(event.Planned), string(event.Asked), string(event.Waiting), string(event.Unsettled), string(event.Failed),
+	string(event.Gone), string(event.Superseded), string(event.Undone), string(event.Foreign),
+}
+
+// Check says what is wrong with the flags' values.
+func (f *Filter) Check() error {
+	for _, id := range f.classes {
+		if _, err := cli.ClassOf(id); err != nil {
+			return err
+		}
+	}
+	for _, r := range f.results {
+		if !slices.Contains(results, r) {
+			return command.Wrong("there is no result %q; there are %s", r, strings.Join(results, ", "))
+		}
+	}
+	return f.scope.Check()
+}
+
+// Empty reports whether the filter means all.
+func (f *Filter) Empty() bool {
+	return len(f.classes)+len(f.results) == 0 && f.scope == cli.Scope{} && f.since.IsZero() && f.Until.IsZero() && !f.open
+}
+
+func (f *Filter) about(class string, s event.Service) bool {
+	return (len(f.classes) == 0 || slices.Contains(f.classes, class)) && f.scope.Has(s)
+}
+
+// Failure reports whether the filter means the failure.
+func (f *Filter) Failure(e event.Failure) bool {
+	return f.about(e.Class, e.Service) && !e.Last.Before(f.since.Time) && (f.Until.IsZero() || !e.Last.After(f.Until.Time))
+}
+
+// record reports whether the filter means the record.
+func (f *Filter) record(r event.Record) bool {
+	return f.about(r.Class, r.Service) && strings.HasPrefix(r.Case, f.id) && !r.At.Before(f.since.Time) &&
+		(len(f.results) == 0 || slices.Contains(f.results, State(r))) && (!f.open || IsOpen(r))
+}
+
+// caseFilter returns the subjects of the journal that the global flags and these classes mean.
+func caseFilter(p *cli.Program, classes []string) string {
+	cluster, class := cmp.Or(p.Cluster, "*"), "*"
+	if len(classes) == 1 {
+		class = classes[0]
+	}
+	return event.CaseSubject(cluster, "*", class)
+}
+
+// A History is one case: all its records, the oldest first.
+type History []event.Record
+
+// Last returns the newest record.
+func (h History) Last() event.Record { return h[len(h)-1] }
+
+// A reader takes records of the journal in and tells how far it is.
+type reader struct {
+	*cli.Program
+	*cli.Progress
+	read, broken int
+	why          error // the first one that can't be read
+}
+
+func newReader(p *cli.Program) *reader { return &reader{Program: p, Progress: p.Progress()} }
+
+// each returns what hands the record of a message on, and counts those that are none.
+func (r *reader) each(f func(event.Record) error) func(stream.Message) error {
+	return func(m stream.Message) error {
+		rec, err := event.DecodeRecord(m.Header, m.Data)
+		if err != nil {
+			r.broken++
+			r.why = cmp.Or(r.why, err)
+			return nil
+		}
+		r.read++
+		r.Say("reading the journal: %d records", r.read)
+		return f(rec)
+	}
+}
+
+// end says what could not be read.
+func (r *reader) end() {
+	r.Done()
+	if r.broken > 0 {
+		r.Note("%d records of the journal can't be read and are left out: %s", r.broken, command.Clean(r.why.Error()))
+	}
+}
+
+// newestFirst orders cases by their last records.
+func newestFirst(a, b History) int {
+	return cmp.Or(b.Last().At.Compare(a.Last().At), cmp.Compare(a.Last().Case, b.Last().Case), cmp.Compare(a.Last().Class, b.Last().Class))
+}
+
+// latestCases returns the newest case of each Service and class that the filter means, as
+// its last record alone, the one that changed last first. It doesn't read the rest of the
+// journal.
+func latestCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]History, error) {
+	var list []History
+	r := newReader(p)
+	err := s.EachLast(ctx, stream.Cases, caseFilter(p, f.classes), r.each(func(rec event.Record) error {
+		if f.record(rec) {
+			list = append(list, History{rec})
+		}
+		return nil
+	}))
+	r.end()
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, newestFirst)
+	return list, nil
+}
+
+// allCases returns all cases that the filter means, of which a record was stored since
+// the filter's time, as their records since then, the one that changed last first. It
+// reads the whole journal.
+func allCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]History, error) {
+	return gatherCases(ctx, p, s, []string{caseFilter(p, f.classes)}, f)
+}
+
+// gatherCases returns the cases in the subjects that the filter means.
+func gatherCases(ctx context.Context, p *cli.Program, s *stream.Stream, subjects []string, f *Filter) ([]History, error) {
+	type key struct{ cluster, uid, class, id string }
+	found := map[key]History{}
+	r := newReader(p)
+	for _, subject := range subjects {
+		err := s.Each(ctx, stream.Cases, subject, f.since.Time, r.each(func(rec event.Record) error {
+			k := key{rec.Cluster, rec.Service.UID, rec.Class, rec.Case}
+			found[k] = append(found[k], rec)
+			return nil
+		}))
+		if err != nil {
+			r.end()
+			return nil, err
+		}
+	}
+	r.end()
+	list := make([]History, 0, len(found))
+	for _, h := range found {
+		if f.record(h.Last()) {
+			list = append(list, h)
+		}
+	}
+	slices.SortFunc(list, newestFirst)
+	return list, nil
+}
+
+// find returns the cases that a name means, the newest first: a case ID, or the
+// beginning of one, or a Service.
+func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, error) {
+	subjects, f, what := map[string]bool{}, &Filter{id: name}, "case"
+	if strings.Contains(name, "/") {
+		f, what = &Filter{scope: cli.Scope{Service: name}}, "case of a Service"
+		if err := f.Check(); err != nil {
+			return nil, err
+		}
+		latest, err := latestCases(ctx, p, s, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range latest {
+			subjects[event.CaseFilter(h.Last().Cluster, h.Last().Service.UID)] = true
+		}
+	} else {
+		all, err := s.Subjects(ctx, stream.Cases, caseFilter(p, nil))
+		if err != nil {
+			return nil, err
+		}
+		begin := name[:min(len(name), 8)] // of the UID: a case ID holds no more of it
+		for _, subject := range all {
+			if parts := strings.Split(subject, "."); len(parts) == 5 && strings.HasPrefix(parts[3], begin) {
+				subjects[event.CaseFilter(parts[2], parts[3])] = true
+			}
+		}
+	}
+	found, err := gatherCases(ctx, p, s, slices.Sorted(maps.Keys(subjects)), f)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, command.Wrong("the journal holds no %s %q: \"lbremedy ls\" lists what it holds", what, name)
+	}
+	return found, nil
+}
+
+// CaseID checks the argument of a command that does something to one case.
+func CaseID(cmd *cobra.Command, args []string) error {
+	if err := command.Exactly(1, 1, "a case ID")(cmd, args); err != nil {
+		return err
+	}
+	if strings.Contains(args[0], "/") {
+		return command.Wrong("%s needs a case ID, since a Service may have several cases: \"lbremedy show %s\" names them", cmd.Name(), args[0])
+	}
+	return nil
+}
+
+// SingleCase returns the one case that an ID means, or the beginning of one.
+func SingleCase(ctx context.Context, p *cli.Program, s *stream.Stream, id string) (History, error) {
+	found, err := find(ctx, p, s, id)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > 1 {
+		return nil, command.Wrong("%d cases begin with %s: give a whole ID, as \"lbremedy ls\" shows it", len(found), id)
+	}
+	return found[0], nil
+}
+
+// CompleteCases completes the IDs of the cases in the journal.
+func CompleteCases(p *cli.Program) cobra.CompletionFunc {
+	complete := p.CompleteFrom(func(ctx context.Context, s *stream.Stream, _ []string) ([]cobra.Completion, error) {
+		all, err := latestCases(ctx, p, s, &Filter{})
+		var ids []cobra.Completion
+		for _, h := range all {
+			r := h.Last()
+			ids = append(ids, cobra.CompletionWithDesc(r.Case, r.Service.String()+" "+r.Class+" "+State(r)))
+		}
+		return ids, err
+	})
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, typed)
+	}
+}

@@ -1,0 +1,341 @@
+package journal_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+func TestJournal(t *testing.T) {
+	c, s := operator.Embed(t)
+	info, err := os.Stat(filepath.Join(c.Env["LBREMEDY_STATE_DIR"], "nats.json"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file with the token: %v, %v; want mode 0600", info.Mode(), err)
+	}
+	if got := c.Run(t.Context(), "ls"); got.Code != 0 || got.Out != "" || got.Err != "No case.\n" {
+		t.Errorf("an empty journal: %+v", got)
+	}
+	if got := c.Run(t.Context(), "ls", "-o", "json"); got.Code != 0 || got.Out != "[]\n" {
+		t.Errorf("an empty journal: %+v", got)
+	}
+	if err := operator.Seed(t.Context(), s, operator.Journalled()...); err != nil {
+		t.Fatal(err)
+	}
+
+	const web, gone, api = "22222222-20260102T150405", "22222222-20260101T150405", "33333333-20260102T150505"
+	for _, tt := range []struct {
+		args string
+		want []string
+	}{
+		{"", []string{api + " asked", web + " fixed"}},
+		{"--all", []string{api + " asked", web + " fixed", gone + " gone"}},
+		{"--all --case 22222222", []string{web + " fixed", gone + " gone"}},
+		{"--case " + api, []string{api + " asked"}},
+		{"--open", []string{api + " asked"}},
+		{"--class vswitch-ip-exhausted,tag-missing", []string{web + " fixed"}},
+		{"--all --class vswitch-ip-exhausted", []string{web + " fixed", gone + " gone"}},
+		{"--namespace pay", []string{api + " asked"}},
+		{"--service shop/web --result fixed", []string{web + " fixed"}},
+		{"--service api", []string{api + " asked"}},
+		{"--since 2026-01-02", []string{api + " asked", web + " fixed"}},
+		{"--result gone,asked", []string{api + " asked"}},
+		{"--all --result gone,asked", []string{api + " asked", gone + " gone"}},
+		{"--cluster c2", nil},
+	} {
+		got := c.Run(t.Context(), append([]string{"ls", "-o", "json"}, strings.Fields(tt.args)...)...)
+		var records []event.Record
+		if err := json.Unmarshal([]byte(got.Out), &records); err != nil {
+			t.Fatalf("ls %s: %v: %+v", tt.args, err, got)
+		}
+		var ids []string
+		for _, r := range records {
+			ids = append(ids, r.Case+" "+string(r.Result))
+		}
+		if diff := cmp.Diff(tt.want, ids); diff != "" || got.Code != 0 {
+			t.Errorf("ls %s: code %d, %s", tt.args, got.Code, diff)
+		}
+	}
+	table := c.Run(t.Context(), "ls", "--all")
+	if !strings.HasPrefix(table.Out, "CASE ") || strings.Count(table.Out, "\n") != 4 || strings.Contains(table.Out, " \n") {
+		t.Errorf("ls printed %q", table.Out)
+	}
+
+	report := c.Run(t.Context(), "show", "shop/web", "--history")
+	for _, want := range []string{
+		"shop/web  fixed\n", "Case       " + web, "Failed ", operator.Message, "Finding    The vSwitch vsw-a is full; vsw-b has 41 free addresses.\n",
+		"Impact     The Service had no address", "Plan       low risk, 1 of 1 steps done\n           1. annotate", "\n              before: vswitch-id vsw-a\n              after: vswitch-id vsw-b\n",
+		"undo: annotate", "Undo       lbremedy undo " + web + " --apply\n", "Rule       Fix mode", "Timings    diagnose 300ms, verify 3s; 3.3s in all\n",
+		"Outcome    fixed at", "by worker, the first attempt", "History\n", "worker  started\n", "Others     " + gone,
+	} {
+		if !strings.Contains(report.Out, want) {
+			t.Errorf("show lacks %q:\n%s", want, report.Out)
+		}
+	}
+	if got := c.Run(t.Context(), "show", api[:8]); got.Code != 0 || !strings.Contains(got.Out, "Asks       Attach the policy. [2J\n") {
+		t.Errorf("show by the beginning of an ID: %+v", got)
+	}
+	if got := c.Run(t.Context(), "show", "nope/none"); got.Code != command.CodeWrong || !strings.Contains(got.Err, `"nope/none"`) {
+		t.Errorf("show of an unknown Service: %+v", got)
+	}
+	if got := c.Run(t.Context(), "__complete", "show", ""); !strings.Contains(got.Out, web+"\tshop/web vswitch-ip-exhausted fixed\n") {
+		t.Errorf("completion: %+v", got)
+	}
+
+	if got := c.Run(t.Context(), "undo", web); got.Code != 0 || !strings.Contains(got.Out, "vswitch-id=vsw-a\n") || !strings.Contains(got.Err, "Nothing was written") {
+		t.Errorf("undo without --apply: %+v", got)
+	}
+	for name, want := range map[string]string{api: "no step was applied", "22222222": "2 cases begin with", "99": "holds no case", "22222222-2026010": "2 cases begin with"} {
+		if got := c.Run(t.Context(), "undo", name); got.Code != command.CodeWrong || !strings.Contains(got.Err, want) {
+			t.Errorf("undo %s: %+v; want %q", name, got, want)
+		}
+	}
+
+	policy := operator.Write(t, "policy.yaml", "mode: fix\nrisk: medium\n")
+	if got := c.Run(t.Context(), "setup", "--cluster", "c1", "--policy", policy); got.Code != 0 || got.Out != "The policy in force is fix: plans up to medium risk are applied.\n" {
+		t.Errorf("setup with a policy: %+v", got)
+	}
+}
+
+var update = flag.Bool("update", false, "write what the commands print")
+
+// The report of a fixed case tells what happened, why, what was done by which rule
+// with before and after, how to take it back, how long it took and who did it.
+func TestReport(t *testing.T) {
+	c, s := operator.Embed(t)
+	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
+	fixed := operator.Journalled()[2]
+	fixed.Written, fixed.First = operator.Began.Add(1500*time.Millisecond), operator.Began.Add(300*time.Millisecond)
+	fixed.Steps[0].Text = "annotate " + key + "vswitch-id=vsw-b, remove " + key + "zone-maps"
+	fixed.Steps[0].Step = json.RawMessage(`{"set":{"` + key + `vswitch-id":"vsw-b"},"remove":["` + key + `zone-maps"],"was":{"` + key + `zone-maps":"h:vsw-a"}}`)
+	fixed.Steps[0].Undo.Text = "annotate " + key + "zone-maps=h:vsw-a, remove " + key + "vswitch-id"
+	fixed.Steps = append(fixed.Steps,
+		event.StepRecord{Kind: "listener", Text: "let listener 80/tcp of lb-1 use the group rsp-2", Risk: "high", Step: json.RawMessage(`{"lb":"lb-1","port":80,"protocol":"tcp","group":"rsp-2","was":"rsp-1"}`)},
+		event.StepRecord{Kind: "touch", Text: "wake the controller", Risk: "low", Step: json.RawMessage(`{"after":60000000000}`)})
+	fixed.Risk, fixed.Next, fixed.Rule = "high", 3, "Fix mode applies plans up to high risk. The risk of this plan is high."
+	fixed.Note = "Two other Services were in the same vSwitch."
+	if err := operator.Seed(t.Context(), s, operator.Journalled()[1], fixed); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	p := c.Program(&out, io.Discard)
+	p.Now = func() time.Time { return operator.Began.Add(8 * time.Hour) }
+	if code := root.Run(t.Context(), p, []string{"show", fixed.Case, "--history"}); code != 0 {
+		t.Fatalf("code %d", code)
+	}
+	golden := filepath.Join("testdata", "show.txt")
+	if *update {
+		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+		t.Errorf("show prints something else; go test -run TestReport -update takes it over: %s", diff)
+	}
+}
+
+// A seenRecord is what "ls" and "show" print of a case.
+type seenRecord struct {
+	event.Record
+	Seen *struct {
+		Times int
+		Last  time.Time
+	}
+}
+
+// Of a case that comes back and changes nothing it is told how often, and when last.
+func TestShowSeen(t *testing.T) {
+	c, s := operator.Embed(t)
+	asked := operator.Journalled()[3]
+	if err := operator.Seed(t.Context(), s, asked); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		known event.Running
+		want  string
+	}{
+		{event.Running{Seen: 1, First: asked.At, Last: asked.At}, ""},
+		{event.Running{Seen: 8640, First: asked.At, Last: asked.At.Add(720 * time.Hour)}, "8640 times since "},
+		{event.Running{Seen: 12, First: asked.At.Add(-2 * time.Hour), Last: asked.At.Add(-time.Hour)}, ""}, // of an earlier record
+	} {
+		data, err := json.Marshal(tt.known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Put(t.Context(), event.RunKey(asked.Cluster, asked.Service.UID, asked.Class), data); err != nil {
+			t.Fatal(err)
+		}
+		got := c.Run(t.Context(), "show", asked.Case)
+		if got.Code != 0 || strings.Contains(got.Out, "Seen ") != (tt.want != "") || !strings.Contains(got.Out, tt.want) {
+			t.Errorf("with %+v it shows %+v", tt.known, got)
+		}
+		if got := c.Run(t.Context(), "ls"); got.Code != 0 || strings.Contains(got.Out, "SEEN") != (tt.want != "") || strings.Contains(got.Out, " 8640") != (tt.want != "") {
+			t.Errorf("with %+v it lists %+v", tt.known, got)
+		}
+		for _, args := range [][]string{{"ls"}, {"show", asked.Case, "--history"}} {
+			var list []seenRecord
+			got := c.Run(t.Context(), append(args, "-o", "json")...)
+			if err := json.Unmarshal([]byte(got.Out), &list); err != nil || len(list) != 1 || list[0].Case != asked.Case {
+				t.Fatalf("%s: %v %+v", args, err, got)
+			}
+			if seen := list[0].Seen; (seen != nil) != (tt.want != "") || seen != nil && (seen.Times != tt.known.Seen || !seen.Last.Equal(tt.known.Last)) {
+				t.Errorf("with %+v %s prints %+v", tt.known, args, seen)
+			}
+		}
+		var one seenRecord
+		if got := c.Run(t.Context(), "show", asked.Case, "-o", "json"); json.Unmarshal([]byte(got.Out), &one) != nil || (one.Seen != nil) != (tt.want != "") {
+			t.Errorf("with %+v show prints %+v", tt.known, got)
+		}
+	}
+}
+
+// What was kept before a write is shown with listeners, groups and backends.
+func TestShowSnapshot(t *testing.T) {
+	c, s := operator.Embed(t)
+	fixed := operator.Journalled()[2]
+	if err := operator.Seed(t.Context(), s, fixed); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Run(t.Context(), "show", fixed.Case, "--snapshot"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "has no snapshot") {
+		t.Errorf("without a snapshot: %+v", got)
+	}
+	kept := engine.Snapshot{Case: fixed.Case, Cluster: "c1", Class: fixed.Class, Service: fixed.Service, Attempt: 1, At: operator.Began, Balancers: []engine.Standing{{
+		ID: "lb-1", CLB: &cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.1", Status: "active", Tags: map[string]string{"a": "b"}},
+		Listeners: []cloud.Listener{{Port: 80, Protocol: "tcp", Status: "running", VServerGroup: "rsp-1"}},
+		Groups:    []cloud.VServerGroup{{ID: "rsp-1", Name: "g", Backends: []cloud.Backend{{ID: "i-1", Type: "ecs", Port: 30080, Weight: 100}}}},
+	}}}
+	data, err := json.Marshal(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Snapshot(t.Context(), "c1", fixed.Service.UID, fixed.Class, nil, packed.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	got := c.Run(t.Context(), "show", "shop/web", "--snapshot")
+	for _, want := range []string{
+		"shop/web  before attempt 1 of " + fixed.Case, "CLB        lb-1 10.0.0.1 active\n", "Tags       a=b\n",
+		"Listener   80/tcp running rsp-1\n", "Group      rsp-1 g\n             i-1 ecs port 30080 weight 100\n",
+	} {
+		if got.Code != 0 || !strings.Contains(got.Out, want) {
+			t.Errorf("it lacks %q: %+v", want, got)
+		}
+	}
+	if got := c.Run(t.Context(), "show", "shop/web", "--snapshot", "-o", "json"); !strings.Contains(got.Out, `"attempt": 1`) {
+		t.Errorf("as JSON: %+v", got)
+	}
+	// It is no record: nothing else of the journal meets it.
+	if got := c.Run(t.Context(), "ls", "--all"); got.Code != 0 || got.Err != "" || strings.Count(got.Out, "\n") != 2 {
+		t.Errorf("ls: %+v", got)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	c, s := operator.Embed(t)
+	out, in := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() {
+		p := c.Program(in, io.Discard)
+		code <- root.Run(ctx, p, []string{"watch", "-o", "json", "--result", "fixed,asked"})
+		in.Close()
+	}()
+	// Nobody knows when it follows: the journal is written until it says so.
+	lines := bufio.NewScanner(out)
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		for i := 0; ctx.Err() == nil; i++ {
+			records := operator.Journalled()
+			for j := range records {
+				records[j].Event += strings.Repeat("x", i%50)
+			}
+			if err := operator.Seed(ctx, s, records...); err != nil && ctx.Err() == nil {
+				t.Errorf("seed: %v", err)
+				return
+			}
+		}
+	}()
+	var got []string
+	for len(got) < 2 && lines.Scan() {
+		var r event.Record
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Error(err)
+			break
+		}
+		got = append(got, string(r.Result))
+	}
+	cancel()
+	go io.Copy(io.Discard, out)
+	<-wrote
+	if got := <-code; got != 0 {
+		t.Errorf("code %d, want 0 after an interrupt", got)
+	}
+	for _, r := range got {
+		if r != "fixed" && r != "asked" {
+			t.Errorf("it printed a record that ended as %s", r)
+		}
+	}
+	if len(got) != 2 {
+		t.Errorf("%d records, want 2", len(got))
+	}
+}
+
+// The live lines of watch and up.
+func TestLive(t *testing.T) {
+	var out strings.Builder
+	p := operator.Call{}.Program(&out, io.Discard)
+	records := operator.Journalled()
+	writing := records[2]
+	writing.Phase, writing.Result, writing.Next = event.Intent, "", 0
+	failing := records[3]
+	failing.Error = "list vSwitches: denied"
+	for _, r := range append(records, writing, failing) {
+		journal.Live(p, r)
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		got = append(got, strings.TrimSpace(line[len("15:04:05"):]))
+	}
+	set := "annotate service.beta.kubernetes.io/alibaba-cloud-loadbalancer-vswitch-id=vsw-b"
+	want := []string{
+		"gone        shop/web  vswitch-ip-exhausted  The cause of the failure is gone.",
+		"looking     shop/web  vswitch-ip-exhausted  " + operator.Message,
+		"fixed       shop/web  vswitch-ip-exhausted  " + set + " (4.2s after the failure)",
+		"asked       pay/api  ram-permission  The role lacks slb:TagResources.",
+		"writing     shop/web  vswitch-ip-exhausted  " + set,
+		"asked       pay/api  ram-permission  list vSwitches: denied",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,148 @@
+package journal_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+func TestLedger(t *testing.T) {
+	c, s := operator.Embed(t)
+	c.Env["LBREMEDY_CLUSTER"] = "c1"
+	draw := func(code int, args ...string) stream.Ledger {
+		t.Helper()
+		got := c.Run(t.Context(), append([]string{"ledger", "-o", "json"}, args...)...)
+		var l stream.Ledger
+		if err := json.Unmarshal([]byte(got.Out), &l); err != nil || got.Code != code {
+			t.Fatalf("ledger: %v, %+v; want code %d", err, got, code)
+		}
+		return l
+	}
+	if l := draw(command.CodeFailed); len(l.Problems) != 1 || !strings.Contains(l.Problems[0], "No exporter of cluster c1 has said anything") {
+		t.Errorf("without an exporter: %+v", l)
+	}
+	page := stream.Page{Exporter: "x", Since: time.Now(), At: time.Now(), Last: time.Now(), Seen: 20, Ignored: 11, Published: 8, Kept: 1}
+	tell := func(change func(*stream.Page)) {
+		t.Helper()
+		p := page
+		change(&p)
+		if err := s.SavePage(t.Context(), "c1", p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(func(*stream.Page) {})
+	if got := c.Run(t.Context(), "ledger"); got.Code != 0 || !strings.Contains(got.Out, "All accounted for.\n") || !strings.HasPrefix(got.Out, "EXPORTER ") {
+		t.Errorf("a ledger that balances: %+v", got)
+	}
+
+	// One Service for each end that a failure can come to, of the class tag-missing.
+	publish := func(i int) event.Failure {
+		t.Helper()
+		header, data := operator.Failure(t, "tag-missing", operator.UID(i), "7")
+		if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "tag-missing", operator.UID(i)), fmt.Sprint("m", i), header, data, func(stream.Message) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		it, err := answer.Kept(stream.Message{Header: header, Data: data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return it.Event.Failure
+	}
+	journal := func(i int, change func(*event.Record)) {
+		t.Helper()
+		f := publish(i)
+		r := event.Record{Case: operator.UID(i)[:8] + "-20260102T150405", Cluster: "c1", Class: "tag-missing", Service: f.Service, Message: operator.Message, EventTime: f.Last,
+			Event: f.Event.UID + ".1.7", Phase: event.Settled, At: time.Now(), Who: "worker", Attempts: []time.Time{}}
+		change(&r)
+		if err := operator.Seed(t.Context(), s, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	journal(1, func(r *event.Record) { r.Result = event.Asked })
+	journal(2, func(r *event.Record) { r.Result, r.Event = event.Fixed, "another.1.6" })
+	journal(3, func(r *event.Record) { r.Result, r.Wait = event.Waiting, time.Hour })
+	journal(4, func(r *event.Record) { r.Result, r.Wait, r.Event = event.Waiting, 48*time.Hour, "another.1.6" })
+	journal(5, func(r *event.Record) { r.Phase = event.Started })
+	journal(6, func(r *event.Record) { r.Result, r.Event = event.Asked, "another.1.6" }) // this one isn't answered
+	publish(7)                                                                           // nobody has looked at it
+	publish(8)
+	operator.Bury(t, s, "tag-missing", operator.UID(8), "7", "r")
+	// One that came back and changed nothing, and one that is being looked at for the first time.
+	running := func(i int, k event.Running) {
+		t.Helper()
+		data, err := json.Marshal(k)
+		if err == nil {
+			err = s.Put(t.Context(), event.RunKey("c1", operator.UID(i), "tag-missing"), data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	journal(12, func(r *event.Record) { r.Result, r.Event, r.At = event.Asked, "another.1.6", ago(time.Hour) })
+	running(12, event.Running{Seen: 2, First: ago(time.Hour), Last: time.Now(), Event: "11111111-1111-1111-1111-111111111111.1.7"})
+	publish(13)
+	running(13, event.Running{Holder: "x", Renewed: time.Now()})
+	draw(0)
+	want := stream.Account{Class: "tag-missing", Published: 10, Queued: 2, Waiting: 4, Settled: 3, Dead: 1, Undelivered: 10}
+	if diff := cmp.Diff([]stream.Account{want}, draw(0).Classes); diff != "" {
+		t.Error(diff)
+	}
+
+	// All that is not settled is lost as soon as it is late.
+	l := draw(command.CodeFailed, "--late", "0s")
+	want.Queued, want.Waiting, want.Lost = 0, 2, 4
+	if diff := cmp.Diff([]stream.Account{want}, l.Classes); diff != "" {
+		t.Error(diff)
+	}
+	var lost []string
+	for _, x := range l.Lost {
+		lost = append(lost, x.Service.UID[len(x.Service.UID)-1:]+" "+x.Event+" "+x.Case+" "+x.Why)
+	}
+	id := "11111111-1111-1111-1111-111111111111.1.7"
+	if diff := cmp.Diff([]string{
+		"5 " + id + " 44444444-20260102T150405 A run on it began and never ended.",
+		"6 " + id + "  Nobody has looked at it.",
+		"7 " + id + "  Nobody has looked at it.",
+		"3 " + id + "  A run on it began and never ended.",
+	}, lost); diff != "" {
+		t.Error(diff)
+	}
+	journal(9, func(r *event.Record) { r.Result, r.Wait, r.At = event.Waiting, time.Second, ago(time.Hour) })
+	if got := c.Run(t.Context(), "ledger", "--late", "0s"); got.Code != command.CodeFailed || !strings.Contains(got.Out, "Not all accounted for: 5 failures are lost") || !strings.Contains(got.Out, "LOST ") {
+		t.Errorf("%+v", got)
+	}
+
+	// What an exporter has seen and can't account for, and what can't be read.
+	tell(func(p *stream.Page) { p.Seen, p.Last = 21, ago(2*time.Minute) })
+	if err := s.Journal("c1", operator.UID(10), "tag-missing").Append(t.Context(), "x", nil, []byte("no record")); err != nil {
+		t.Fatal(err)
+	}
+	header, data := operator.Failure(t, "tag-missing", operator.UID(11), "7")
+	if _, _, err := s.PublishNewer(t.Context(), event.FailedSubject("c1", "no-class", operator.UID(11)), "n", header, data, func(stream.Message) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	problems := strings.Join(draw(command.CodeFailed).Problems, "\n")
+	for _, want := range []string{"The exporter x has seen 21 Events, and 1 of them have come to no end.", "The journal holds a record that can't be read, as message ", "The class no-class has 1 failures and no consumer"} {
+		if !strings.Contains(problems, want) {
+			t.Errorf("it lacks %q: %s", want, problems)
+		}
+	}
+	tell(func(p *stream.Page) { p.At = ago(10 * time.Minute) })
+	if problems := draw(command.CodeFailed).Problems; !strings.Contains(strings.Join(problems, "\n"), "No exporter of cluster c1") {
+		t.Errorf("with a silent exporter: %v", problems)
+	}
+	if got := (operator.Call{Env: map[string]string{"LBREMEDY_STATE_DIR": c.Env["LBREMEDY_STATE_DIR"]}}).Run(t.Context(), "ledger"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "no cluster is named") {
+		t.Errorf("without a cluster: %+v", got)
+	}
+}

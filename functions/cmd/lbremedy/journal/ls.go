@@ -1,0 +1,101 @@
+package journal
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+func ls(p *cli.Program) *cobra.Command {
+	var f Filter
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List cases: the newest of each Service and class",
+		Long: `List the newest case of each Service and class, most recently changed first. With --all
+older cases too, which reads the whole journal.
+
+RESULT is how the last run on the case ended, or "looking" and "writing" during a run. A
+case that returns unchanged adds nothing to the journal: SEEN counts how often it was
+diagnosed, if more than once. -o json and -o yaml print the records of the journal with
+that count.`,
+		Example: `  lbremedy ls --open
+  lbremedy ls --class vswitch-ip-exhausted --since 24h
+  lbremedy ls -o json | jq -r '.[] | select(.result == "asked") | .ask'`,
+		Args: command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.Check(); err != nil {
+				return err
+			}
+			s, err := p.Stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			var cases []History
+			if all {
+				cases, err = allCases(cmd.Context(), p, s, &f)
+			} else {
+				cases, err = latestCases(cmd.Context(), p, s, &f)
+			}
+			if err != nil {
+				return err
+			}
+			list := []event.Record{}
+			for _, h := range cases {
+				list = append(list, h.Last())
+			}
+			seen, err := countSeen(cmd.Context(), p, s, "*", list)
+			if err != nil {
+				return err
+			}
+			return p.Print(seen, func() { printCases(p, seen) })
+		},
+	}
+	f.FailureFlags(cmd)
+	f.outcomeFlags(p, cmd)
+	f.SinceFlag(cmd, "only cases that changed since this `time`: 90m, 7d or 2006-01-02T15:04")
+	cmd.Flags().BoolVar(&all, "all", false, "also older cases of a Service and class")
+	return cmd
+}
+
+func printCases(p *cli.Program, records []seenRecord) {
+	if len(records) == 0 {
+		p.Note("No case.")
+		return
+	}
+	first := records[0].Cluster
+	several := slices.ContainsFunc(records, func(r seenRecord) bool { return r.Cluster != first })
+	again := slices.ContainsFunc(records, func(r seenRecord) bool { return r.Seen != nil })
+	columns := []any{"case", "service", "class", "result", "age", "finding"}
+	if several {
+		columns = append([]any{"cluster"}, columns...)
+	}
+	if again {
+		columns = append(columns, "seen")
+	}
+	t := p.Table(columns...)
+	used := 0
+	for _, r := range records {
+		used = max(used, len(r.Case)+len(r.Service.String())+len(r.Class))
+	}
+	for _, r := range records {
+		row := []any{r.Case, command.Clean(r.Service.String()), r.Class, Outcome(p, r.Record), p.Ago(r.At), p.Cell(r.Finding, used+40)}
+		if several {
+			row = append([]any{r.Cluster}, row...)
+		}
+		if again {
+			times := 1
+			if r.Seen != nil {
+				times = r.Seen.Times
+			}
+			row = append(row, times)
+		}
+		t.AppendRow(row)
+	}
+	t.Render()
+}

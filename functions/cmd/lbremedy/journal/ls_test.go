@@ -1,0 +1,38 @@
+package journal_test
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// A person at a terminal gets colours, unless NO_COLOR says otherwise, and lines that fit.
+func TestTerminal(t *testing.T) {
+	c, s := operator.Embed(t)
+	r := operator.Journalled()[2]
+	r.Class, r.Service.Namespace, r.Service.Name, r.Finding = "lb-gone", "a", "b", strings.Repeat("word ", 30)
+	if err := operator.Seed(t.Context(), s, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, quiet := range []string{"", "1"} {
+		var out bytes.Buffer
+		p := c.With("NO_COLOR", quiet).Program(&out, io.Discard)
+		p.Terminal = func(any) int { return 60 }
+		if code := root.Run(t.Context(), p, []string{"ls"}); code != 0 || !strings.Contains(out.String(), "fixed") {
+			t.Errorf("code %d, %q", code, out.String())
+		}
+		if got := strings.Contains(out.String(), string(cli.Green)+"fixed"); got != (quiet == "") {
+			t.Errorf("NO_COLOR=%q: colours: %v in %q", quiet, got, out.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if quiet != "" && len(line) > 90 {
+				t.Errorf("a line of %d bytes: %q", len(line), line)
+			}
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package journal
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+// ByPerson begins the message of a case that a person begins and no failure.
+const ByPerson = "A person asks for "
+
+// Report tells of a record as a person would want to read it: what failed and what that
+// meant, why, what was done by which rule, how it ended, and how to take it back. What only
+// helps to find out more comes last.
+func Report(p *cli.Program, r event.Record) {
+	dry := r.Phase == ""
+	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(r.Service.String())), Outcome(p, r))
+	p.Field("Case", fmt.Sprintf("%s of class %s in cluster %s", r.Case, r.Class, r.Cluster))
+	if check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix); found {
+		p.Field("Found", cli.Clock(r.EventTime)+", "+p.Ago(r.EventTime)+" ago, by the check "+check+" of the survey")
+	} else if strings.HasPrefix(r.Message, ByPerson) {
+		p.Field("Begun", cli.Clock(r.EventTime)+", "+p.Ago(r.EventTime)+" ago\n"+r.Message)
+	} else {
+		p.Field("Failed", cli.Clock(r.EventTime)+", "+p.Ago(r.EventTime)+" ago\n"+r.Message)
+	}
+	impact := impacts[r.Impact]
+	if r.Result == event.Fixed || r.Result == event.Gone {
+		p.Field("Impact", impact.was)
+	} else {
+		p.Field("Impact", impact.is)
+	}
+	p.Field("Finding", r.Finding)
+	printSteps(p, r, dry)
+	p.Field("Sync", changes(r))
+	p.Field("Rule", cmp.Or(r.Decided, r.Rule))
+	if r.Decided != "" && r.Rule != r.Decided {
+		p.Field("Waits", strings.TrimPrefix(r.Rule, "Waiting before the next step: "))
+	}
+	p.Field("Asks", r.Ask)
+	p.Field("Note", r.Note)
+	p.Field("Error", r.Error)
+	p.Field("Ticket", r.Ticket)
+	if r.Wait > 0 && !r.Result.Settled() {
+		p.Field("Wait", "It is retried after "+r.Wait.Round(time.Second).String()+".")
+	}
+	ending(p, r, dry)
+	p.Field("Timings", timings(r.Timings))
+	if !dry {
+		p.Field("Trace", traceOf(r))
+	}
+}
+
+// ending tells how it ended, and how to take it back.
+func ending(p *cli.Program, r event.Record, dry bool) {
+	if dry {
+		p.Field("Outcome", "Nothing was written.")
+		return
+	}
+	attempts := ""
+	switch n := len(r.Attempts); n {
+	case 0:
+	case 1:
+		attempts = ", the first attempt to write in 24 h"
+	default:
+		attempts = fmt.Sprintf(", %d attempts to write in 24 h", n)
+	}
+	p.Field("Outcome", fmt.Sprintf("%s at %s by %s%s", State(r), cli.Clock(r.At), cmp.Or(r.Who, "unknown"), attempts))
+	p.Field("Course", course(r))
+	p.Field("Undo", wayBack(r))
+}
+
+// wayBack says how a person takes back what was written, or that there is no way; empty
+// if there is nothing to take back.
+func wayBack(r event.Record) string {
+	if r.Result == event.Undone {
+		return ""
+	}
+	text := ""
+	for i, s := range r.Steps[:min(r.Next, len(r.Steps))] {
+		switch {
+		case s.Undo != nil:
+			text = "lbremedy undo " + r.Case + " --apply"
+		case !s.Wakes:
+			return fmt.Sprintf("Step %d cannot be undone.", i+1)
+		}
+	}
+	return text
+}
+
+// impacts say what the users of a Service notice, and what they noticed of a failure
+// that is over.
+var impacts = map[event.Impact]struct{ is, was string }{
+	event.NeverUp: {"The Service has no address: it never worked.", "The Service had no address: it had never worked."},
+	event.Frozen:  {"Traffic still flows, to the backends of the last sync.", "Traffic still flowed, to the backends of the last sync."},
+	event.Serving: {"Traffic flows; only the sync of settings fails.", "Traffic flowed; only the sync of settings failed."},
+}
+
+// printSteps tells what was done or would be, what stood there, and the way back.
+func printSteps(p *cli.Program, r event.Record, dry bool) {
+	if len(r.Steps) == 0 {
+		return
+	}
+	head := fmt.Sprintf("%d of %d steps done", min(r.Next, len(r.Steps)), len(r.Steps))
+	if dry || r.Result == event.Planned || r.Result == event.Asked {
+		head = "nothing done yet"
+	}
+	if r.Risk != "" { // an undo has none of its own
+		head = r.Risk + " risk, " + head
+	}
+	text := ""
+	for i, s := range r.Steps {
+		text += fmt.Sprintf("\n%d. %s", i+1, brief(s.Text))
+		for _, line := range change(s.Step) {
+			text += "\n   " + line
+		}
+		back := "not possible"
+		switch {
+		case s.Undo != nil:
+			back = brief(s.Undo.Text)
+		case s.Wakes:
+			back = "nothing to undo"
+		}
+		text += "\n   undo: " + back
+	}
+	p.Field("Plan", head+text)
+}
+
+// changes tells what the controller's sync changes beside the steps; empty if nothing.
+func changes(r event.Record) string {
+	if len(r.Changes) == 0 {
+		return ""
+	}
+	text := "The controller's next full sync also changes:"
+	for _, c := range r.Changes {
+		text += fmt.Sprintf("\n- %s: %s", cmp.Or(c.Balancer, "no load balancer yet"), c.How)
+		if c.Down {
+			text += " (TAKES TRAFFIC DOWN)"
+		}
+	}
+	return text
+}
+
+// brief returns what a step does with the controller's annotations under the short names
+// by which its documentation calls them. The journal has them in full.
+func brief(text string) string { return strings.ReplaceAll(text, ccm.Prefix, "") }
+
+// change tells what stood where a step writes, and what stands there after it. Steps
+// keep the one under "was", as one value or as one by key, where a key that is not
+// there was absent; and the other under a name that says what it is.
+func change(step json.RawMessage) []string {
+	var s struct {
+		Set           map[string]string
+		Names, Remove []string
+		Was           json.RawMessage
+	}
+	if json.Unmarshal(step, &s) != nil {
+		return nil
+	}
+	var byKey map[string]string
+	if len(s.Set)+len(s.Names)+len(s.Remove) > 0 {
+		if len(s.Was) > 0 && json.Unmarshal(s.Was, &byKey) != nil {
+			return nil
+		}
+		var lines []string
+		pair := func(key, after string) {
+			was, ok := byKey[key]
+			if !ok {
+				was = "absent"
+			}
+			key = strings.TrimPrefix(key, ccm.Prefix)
+			lines = append(lines, "before: "+key+" "+was, "after: "+key+" "+after)
+		}
+		for _, key := range slices.Sorted(maps.Keys(s.Set)) {
+			pair(key, s.Set[key])
+		}
+		for _, key := range slices.Concat(s.Names, s.Remove) {
+			pair(key, "absent")
+		}
+		return lines
+	}
+	if len(s.Was) == 0 || string(s.Was) == "null" {
+		return nil
+	}
+	lines := []string{"before: " + value(s.Was)}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(step, &all) != nil {
+		return lines
+	}
+	for _, name := range []string{"to", "group", "version", "value"} {
+		if after, ok := all[name]; ok {
+			return append(lines, "after: "+value(after))
+		}
+	}
+	return lines
+}
+
+// value returns a JSON value as a person would write it.
+func value(data json.RawMessage) string {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		return cmp.Or(text, "nothing")
+	}
+	return string(data)
+}
+
+// course tells when what happened, counted from the failure.
+func course(r event.Record) string {
+	var parts []string
+	for _, at := range []struct {
+		what string
+		time time.Time
+	}{{"picked up", r.First}, {"applied", r.Written}, {State(r), r.At}} {
+		if !at.time.IsZero() && !r.EventTime.IsZero() {
+			parts = append(parts, at.what+" after "+cli.Short(max(0, at.time.Sub(r.EventTime))))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// traceOf names the trace in which the run is told, and that of the event which opened the case.
+func traceOf(r event.Record) string {
+	text := event.TraceID(r.Trace)
+	if opened := event.TraceID(r.Opened); opened != "" {
+		text += "; the case began in " + opened
+	}
+	return text
+}
+
+func timings(t event.Timings) string {
+	var parts []string
+	var sum time.Duration
+	for _, phase := range []struct {
+		name string
+		took time.Duration
+	}{{"waited", t.Queue}, {"resume", t.Resume}, {"diagnose", t.Diagnose}, {"decide", t.Decide}, {"apply", t.Apply}, {"verify", t.Verify}} {
+		if phase.took > 0 {
+			parts = append(parts, phase.name+" "+cli.Short(phase.took))
+			sum += phase.took
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, ", ") + "; " + cli.Short(sum) + " in all"
+}

@@ -1,0 +1,110 @@
+package journal
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/tickets"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+)
+
+func show(p *cli.Program) *cobra.Command {
+	var whole, kept bool
+	cmd := &cobra.Command{
+		Use:   "show CASE|NAMESPACE/SERVICE",
+		Short: "Show a case: what failed, why, what was done and how it ended",
+		Long: `Show a case: what failed, the finding, what was written and what was there before, how
+to undo it, and the outcome.
+
+Name a case by its ID or the start of it, or a Service for its newest case. -o json and
+-o yaml print the newest record of the case, or all of them with --history.
+
+Before a plan of medium or high risk is applied, the journal keeps the state of the load
+balancers: --snapshot shows it instead, with listeners, groups and backends.`,
+		Example: `  lbremedy show shop/web
+  lbremedy show 3f9a12bc-20260102T150405`,
+		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
+		ValidArgsFunction: CompleteCases(p),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := p.Stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			found, err := find(cmd.Context(), p, s, args[0])
+			if err != nil {
+				return err
+			}
+			h := found[0]
+			if kept {
+				return showSnapshots(cmd.Context(), p, s, h.Last())
+			}
+			seen, err := countSeen(cmd.Context(), p, s, h.Last().Service.UID, h)
+			if err != nil {
+				return err
+			}
+			last := seen[len(seen)-1]
+			var value any = last
+			if whole {
+				value = seen
+			}
+			told, err := tickets.Of(cmd.Context(), s, h.Last())
+			if err != nil {
+				return err
+			}
+			return p.Print(value, func() {
+				Report(p, h.Last())
+				p.Field("Seen", last.Seen.in(p))
+				p.Field("Tickets", told)
+				if whole {
+					timeline(p, h)
+				}
+				if len(found) > 1 {
+					fmt.Fprintln(p.Out)
+					p.Field("Others", others(p, found[1:]))
+				}
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&whole, "history", false, "show all records of the case")
+	cmd.Flags().BoolVar(&kept, "snapshot", false, "show the load balancers as they were before the write")
+	return cmd
+}
+
+// timeline prints when what happened to the case.
+func timeline(p *cli.Program, h History) {
+	fmt.Fprintln(p.Out)
+	fmt.Fprintln(p.Out, p.Paint(cli.Bold, "History"))
+	for _, r := range h {
+		line := string(r.Phase)
+		switch r.Phase {
+		case event.Step:
+			line = fmt.Sprintf("step %d of %d applied", r.Next, len(r.Steps))
+		case event.Intent:
+			line = fmt.Sprintf("plan of %d steps decided, attempt %d", len(r.Steps), r.Attempt)
+		case event.Settled:
+			line = Outcome(p, r)
+		}
+		if r.Error != "" {
+			line += ": " + command.Clean(r.Error)
+		}
+		fmt.Fprintf(p.Out, "  %s  %-6s  %s\n", cli.Clock(r.At), r.Who, line)
+	}
+}
+
+// others lists cases in one line each.
+func others(p *cli.Program, rest []History) string {
+	const most = 5
+	var text string
+	for i, h := range rest {
+		if i == most {
+			return text + fmt.Sprintf("and %d more", len(rest)-most)
+		}
+		r := h.Last()
+		text += fmt.Sprintf("%s  %s  %s  %s ago\n", r.Case, r.Class, State(r), p.Ago(r.At))
+	}
+	return text
+}

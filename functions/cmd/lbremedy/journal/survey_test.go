@@ -1,0 +1,48 @@
+package journal_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// What the survey found about a load balancer is called that wherever a person meets it,
+// and nothing takes it for a Service.
+func TestSurveyedCase(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	now := time.Now().Add(-time.Minute)
+	r := event.Record{
+		Case: "44444444-20260102T150405", Cluster: "c1", Class: "survey-room", Service: event.Service{Kind: "load balancer", Name: "lb-1", UID: operator.UID(1)}, Event: "e", Message: "It is full.",
+		EventTime: now, Phase: event.Settled, Result: event.Asked, At: now, First: now, Who: "worker", Finding: "It is full.", Ask: "Make room.",
+	}
+	planned := r
+	planned.Case, planned.Class, planned.Service = "55555555-20260102T150405", "survey-finalizers", event.Service{Namespace: "shop", Name: "web", UID: "55555555-0000-4000-8000-000000000002"}
+	planned.Steps, planned.Digest = []event.StepRecord{{Kind: "touch", Text: "touch it", Step: []byte("{}")}}, strings.Repeat("0", 32)
+	if err := operator.Seed(t.Context(), s, r, planned); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"ls", 0, "load balancer lb-1"},
+		{"ls --service lb-1 --class survey-room", 0, "load balancer lb-1"},
+		{"show 44444444", 0, "load balancer lb-1  asked"},
+		{"show 44444444", 0, "by the check room of the survey"},
+		{"approve 44444444", command.CodeWrong, "is a finding of the survey without a plan to approve"},
+		{"approve 55555555 --as me", 0, "lbremedy doctor --fix finalizers shop/web --apply"},
+		{"undo 44444444", command.CodeWrong, "there is nothing to undo"},
+		{"export --case 44444444", 0, `"kind":"load balancer"`},
+	} {
+		got := c.Run(t.Context(), strings.Fields(tt.args)...)
+		if got.Code != tt.code || !strings.Contains(got.Out+got.Err, tt.want) || strings.Contains(got.Out+got.Err, "kube-system") {
+			t.Errorf("%s: code %d, %s%s; want %d and %q", tt.args, got.Code, got.Out, got.Err, tt.code, tt.want)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package permission
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+)
+
+func breaker(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "breaker",
+		Short: "List the classes stopped by failed fixes, and re-enable them",
+		Long: `A class stops writing after three failed fixes in ten minutes, or one of high risk: its
+breaker is open, and its plans need approval until a person closes it.`,
+	}
+	ls := &cobra.Command{
+		Use:   "ls",
+		Short: "List the open breakers",
+		Args:  command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := p.Stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			open, err := engine.Breakers(cmd.Context(), s, cmp.Or(p.Cluster, "*"))
+			if err != nil {
+				return err
+			}
+			if open == nil {
+				open = []engine.Breaker{}
+			}
+			return p.Print(open, func() {
+				if len(open) == 0 {
+					fmt.Fprintln(p.Out, "No breaker is open.")
+					return
+				}
+				t := p.Table("Class", "Cluster", "Since", "Why")
+				for _, b := range open {
+					t.AppendRow([]any{b.Class, b.Cluster, cli.Clock(b.At), command.Clean(b.Why)})
+				}
+				t.Render()
+			})
+		},
+	}
+	shut := &cobra.Command{
+		Use:               "close CLASS",
+		Short:             "Re-enable a class",
+		Example:           `  lbremedy breaker close tag-missing --cluster c1234`,
+		Args:              command.Exactly(1, 1, "a class"),
+		ValidArgsFunction: cli.CompleteClasses,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := cli.ClassOf(args[0]); err != nil {
+				return err
+			}
+			s, err := p.Stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			open, err := engine.Breakers(cmd.Context(), s, cmp.Or(p.Cluster, "*"))
+			if err != nil {
+				return err
+			}
+			closed := []engine.Breaker{}
+			for _, b := range open {
+				if b.Class != args[0] {
+					continue
+				}
+				was, err := engine.CloseBreaker(cmd.Context(), s, b.Cluster, b.Class)
+				if err != nil {
+					return err
+				}
+				if was {
+					closed = append(closed, b)
+				}
+			}
+			return p.Print(closed, func() {
+				if len(closed) == 0 {
+					fmt.Fprintf(p.Out, "The breaker of %s is not open.\n", args[0])
+				}
+				for _, b := range closed {
+					fmt.Fprintf(p.Out, "%s may write again in cluster %s. Its breaker was open since %s: %s\n", b.Class, b.Cluster, cli.Clock(b.At), command.Clean(b.Why))
+				}
+			})
+		},
+	}
+	return command.Parent(cmd, ls, shut)
+}

@@ -1,0 +1,179 @@
+// Package permission is the commands for what may be written: the policy in force, the
+// pause that stops all writes, and the breakers of classes.
+package permission
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/ticket"
+)
+
+// Commands returns the commands of this package.
+func Commands(p *cli.Program) []*cobra.Command {
+	return []*cobra.Command{policyCommand(p), pause(p), resume(p), breaker(p)}
+}
+
+// Describe says what a policy allows.
+func Describe(allowed remedy.Policy) string {
+	text := "observe: plans are shown and never applied"
+	fixes := slices.ContainsFunc(slices.Collect(maps.Values(allowed.Classes)), func(c remedy.Class) bool { return c.Mode == remedy.Fix }) ||
+		slices.ContainsFunc(allowed.Rules, func(r remedy.Rule) bool { return r.Mode == remedy.Fix })
+	switch {
+	case allowed.Mode == remedy.Fix:
+		text = fmt.Sprintf("fix: plans up to %s risk are applied", allowed.Risk)
+	case fixes:
+		text = "observe: plans are shown, and applied only where classes or rules say fix"
+	}
+	if n := len(allowed.Classes); n > 0 {
+		text += fmt.Sprintf("; with rules of their own for %d classes", n)
+	}
+	if len(allowed.Rules) > 0 {
+		text += "; rules differ for some places or classes"
+	}
+	return text
+}
+
+func policyCommand(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Check a policy file, put one in force, or show what is in force",
+	}
+	check := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Check a policy file and say what it allows",
+		Long: `Read a policy file as "lbremedy up" does, and say what it allows, or what is wrong with
+it, one sentence for each mistake. Its templates are checked too. The policy in force does
+not change.`,
+		Args: command.Exactly(1, 1, "a policy file"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			allowed, err := cli.PolicyFile(args[0])
+			if err != nil {
+				return err
+			}
+			sinks, err := policyfile.LoadTell(args[0], cli.Classes())
+			if err == nil {
+				err = ticket.CheckTexts(sinks)
+			}
+			if err != nil {
+				return command.Mistake{Err: err}
+			}
+			return p.Print(allowed, func() { fmt.Fprintln(p.Out, Describe(allowed)+".") })
+		},
+	}
+	apply := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Put a policy file in force in the cluster that --cluster names",
+		Args:  command.Exactly(1, 1, "a policy file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			allowed, err := cli.PolicyFile(args[0])
+			if err != nil {
+				return err
+			}
+			cluster, err := ofCluster(p)
+			if err != nil {
+				return err
+			}
+			s, err := p.Stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			if err := policy.Publish(cmd.Context(), s, cluster, allowed); err != nil {
+				return err
+			}
+			if err := PublishTell(cmd.Context(), s, cluster, args[0]); err != nil {
+				return err
+			}
+			return p.Print(allowed, func() { fmt.Fprintln(p.Out, "In force: "+Describe(allowed)+".") })
+		},
+	}
+	show := &cobra.Command{
+		Use:   "show",
+		Short: "Show the policy in force in the cluster that --cluster names, and what is paused",
+		Args:  command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			cluster, err := ofCluster(p)
+			if err != nil {
+				return err
+			}
+			s, err := p.Stream(ctx)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			allowed, err := policy.InForce(ctx, s, cluster)
+			if err != nil {
+				return err
+			}
+			paused, err := engine.Pauses(ctx, s)
+			if err != nil {
+				return err
+			}
+			return p.Print(map[string]any{"policy": allowed, "pauses": paused}, func() {
+				fmt.Fprintln(p.Out, "In force: "+Describe(allowed)+".")
+				for _, r := range allowed.Rules {
+					fmt.Fprintln(p.Out, "  "+command.Clean(r.String())+": "+command.Clean(told(r)))
+				}
+				if frozen, _ := allowed.Frozen(p.Now()); len(frozen) > 0 {
+					fmt.Fprintln(p.Out, command.Clean(frozen.String()))
+				}
+				pauses(p, paused)
+			})
+		},
+	}
+	schema := &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of policy files, for editors",
+		Args:  command.Exactly(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := p.Out.Write(policy.Schema)
+			return err
+		},
+	}
+	return command.Parent(cmd, check, apply, show, schema)
+}
+
+// ofCluster returns the cluster whose policy is meant.
+func ofCluster(p *cli.Program) (string, error) {
+	if p.Cluster == "" {
+		return "", command.Wrong("no cluster is named, and each has a policy of its own: set --cluster or LBREMEDY_CLUSTER")
+	}
+	return p.Cluster, nil
+}
+
+// told says what a rule changes.
+func told(r remedy.Rule) string {
+	text := string(r.Mode)
+	if r.Risk != nil {
+		if text != "" {
+			text += ", "
+		}
+		text += "plans up to " + r.Risk.String() + " risk"
+	}
+	return text
+}
+
+// PublishTell puts the sinks of a policy file in force in a cluster; no file: none.
+func PublishTell(ctx context.Context, s *stream.Stream, cluster, path string) error {
+	var sinks []policy.Sink
+	if path != "" {
+		var err error
+		if sinks, err = policyfile.LoadTell(path, cli.Ruled()); err != nil {
+			return command.Mistake{Err: err}
+		}
+	}
+	return policy.PublishTell(ctx, s, cluster, sinks)
+}

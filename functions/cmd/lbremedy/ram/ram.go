@@ -1,0 +1,203 @@
+// Package ram is the commands that compare what the controller may do with what it needs.
+package ram
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/rampermission"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/step"
+)
+
+// Command returns the command ram.
+func Command(p *cli.Program) *cobra.Command {
+	return command.Parent(&cobra.Command{
+		Use:   "ram",
+		Short: "Compare the permissions of the controller with what it needs",
+	}, gapCommand(p))
+}
+
+// A Gap is what a release of the controller lacks.
+type Gap struct {
+	Running  string   `json:"running,omitempty"` // version; empty: not known
+	Target   string   `json:"target"`
+	Role     string   `json:"role"`
+	Needed   int      `json:"needed"`
+	Missing  []string `json:"missing"`
+	Denied   []string `json:"denied,omitempty"`
+	Limited  []string `json:"limited,omitempty"`
+	Policy   string   `json:"policy,omitempty"`   // to extend
+	Document string   `json:"document,omitempty"` // of it, with the missing actions
+	Command  string   `json:"command,omitempty"`  // that adds them in a policy of their own
+	Would    []string `json:"would,omitempty"`    // what --apply does
+	Ask      string   `json:"ask,omitempty"`      // why it does nothing, and what to do instead
+	Note     string   `json:"note,omitempty"`     // how far it can be relied on
+}
+
+func gapCommand(p *cli.Program) *cobra.Command {
+	var target, file string
+	var sure bool
+	var a answer.Flags
+	cmd := &cobra.Command{
+		Use:   "gap",
+		Short: "Name the RAM actions that the controller lacks, now or for an upgrade with --target",
+		Long: `Name the RAM actions that the controller needs for this cluster and that the RAM role of
+the masters does not allow, for the running release or for --target. The policy document
+with these actions is shown too, and what --apply does, or why it does nothing.
+
+With --apply exactly the missing actions are added, in a new default version of the
+policy. You are asked first. The class ram-permission does it, with its guards and under
+the policy in force and any pause. The journal records it as a case of the cluster, so
+"lbremedy undo" reverts it.
+
+Exit codes: 0 nothing is missing, or it was added; 1 something failed; 2 the usage, the
+configuration or the input is wrong, or --apply cannot close this gap; 4 something is
+missing. With --apply the codes are those of run.`,
+		Example: `  lbremedy ram gap
+  lbremedy ram gap --target v2.12.1 -o json
+  lbremedy ram gap --target v2.12.1 --apply`,
+		Args: command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			var to ccm.Version
+			if target != "" {
+				var ok bool
+				if to, ok = ccm.ParseVersion(target); !ok {
+					return command.Wrong("--target: %q is not a release of the controller, such as %s", target, ccm.Newest())
+				}
+			}
+			needs := []doctor.Part{doctor.Services, doctor.Detail, doctor.Controller}
+			s, err := p.Gather(ctx, doctor.Source{}, append(needs, doctor.Rights))
+			if err != nil {
+				return err
+			}
+			if err := s.Err(needs...); err != nil {
+				return err
+			}
+			v, err := gapOf(s, to)
+			if err != nil {
+				return err
+			}
+			if len(v.Missing) == 0 {
+				return p.Print(v, func() { reportGap(p, v) })
+			}
+			env, err := p.Prepare(ctx, file, a.Apply)
+			if err != nil {
+				return err
+			}
+			if env.Stream != nil {
+				defer env.Stream.Close()
+			}
+			it := answer.ByHand(p, env, rampermission.For(to), s.OfCluster().InJournal(env.Cluster), "the RAM actions that the controller lacks.")
+			if a.Apply {
+				return answer.Mend(ctx, p, env, answer.Mending{
+					Use: "ram gap --apply", Kinds: []string{step.PolicyVersion{}.Kind()}, Name: cmp.Or(v.Policy, v.Role),
+					Otherwise: "the missing actions can't be added by a new version of a policy",
+				}, it, a, sure)
+			}
+			return printGap(ctx, p, env, v, it)
+		},
+	}
+	cmd.Flags().StringVar(&target, "target", "", "`release` to look at instead of the one that runs, such as v2.12.1")
+	command.Complete(cmd, "target", cobra.FixedCompletions([]string{ccm.Newest().String()}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&file, "policy", "", "policy `file` instead of the policy in force")
+	cmd.Flags().BoolVar(&sure, "yes", false, "with --apply: don't ask")
+	a.Add(cmd)
+	return cmd
+}
+
+// gapOf returns the gap of a release; of the one that runs if none is named.
+func gapOf(s *doctor.Snapshot, to ccm.Version) (Gap, error) {
+	running := s.Controller.Version
+	switch {
+	case s.Detail.Managed():
+		return Gap{}, command.Wrong("the controller of the managed cluster %s uses service roles of Alibaba Cloud: "+
+			"authorize them again in the ACK console", s.Cluster)
+	case s.Controller.AccessKey:
+		return Gap{}, command.Wrong("the controller signs with an access key of its own: the masters' RAM role does not count")
+	case to == ccm.Version{} && running == ccm.Version{}:
+		return Gap{}, command.Wrong("the version of the controller can't be told: name one with --target")
+	case to == ccm.Version{}:
+		to = running
+	}
+	if err := s.Err(doctor.Rights); err != nil {
+		return Gap{}, err
+	}
+	role := s.Role
+	if role.Name == "" {
+		return Gap{}, command.Wrong("the cluster names no RAM role of its masters")
+	}
+	needs := ccm.Needs(to, ccm.InUse(s.Detail, s.Services))
+	g := role.Lacks(needs)
+	v := Gap{Target: to.String(), Role: role.Name, Needed: len(needs), Missing: g.Missing, Denied: g.Denied, Limited: g.Limited}
+	if running != (ccm.Version{}) {
+		v.Running = running.String()
+	}
+	if ccm.Newest().Before(to) {
+		v.Note = fmt.Sprintf("CCM %s is newer than %s, the newest release whose actions are known here: it may need more.", to, ccm.Newest())
+	}
+	if v.Missing == nil {
+		v.Missing = []string{}
+	}
+	if len(g.Missing) == 0 {
+		return v, nil
+	}
+	v.Command = ccm.AllowCommand(role.Name, g.Missing)
+	if extend := role.Extendable(); extend.Name != "" {
+		v.Policy = extend.Name
+		document, err := ccm.WithActions(extend.Document, g.Missing)
+		if err != nil {
+			return Gap{}, fmt.Errorf("read the document of the policy %s: %w", v.Policy, err)
+		}
+		v.Document = document
+	}
+	return v, nil
+}
+
+// printGap prints a gap with what would be done about it. That this can't be told does not
+// hide the gap.
+func printGap(ctx context.Context, p *cli.Program, env *engine.Env, v Gap, it answer.Item) error {
+	var failed error
+	if rec, err := engine.Look(ctx, env, it.Remedy, it.Event); err != nil {
+		failed = fmt.Errorf("what --apply would do: %w", err)
+	} else if len(rec.Steps) == 0 {
+		v.Ask = strings.TrimSpace(rec.Finding + " " + rec.Ask)
+	} else {
+		for _, s := range rec.Steps {
+			v.Would = append(v.Would, s.Text)
+		}
+	}
+	if err := cmp.Or(p.Print(v, func() { reportGap(p, v) }), failed); err != nil {
+		return err
+	}
+	return command.Exit(cli.CodeWarning)
+}
+
+func reportGap(p *cli.Program, v Gap) {
+	fmt.Fprintf(p.Out, "%s  CCM %s\n", p.Paint(cli.Bold, command.Clean(v.Role)), v.Target)
+	p.Field("Running", v.Running)
+	p.Field("Needs", ccm.Count(v.Needed, "action"))
+	p.Field("Note", v.Note)
+	if len(v.Missing) == 0 {
+		p.Field("Missing", "nothing")
+		return
+	}
+	p.Field("Missing", strings.Join(v.Missing, "\n"))
+	p.Field("Denied", strings.Join(v.Denied, "\n"))
+	p.Field("Limited", strings.Join(v.Limited, "\n"))
+	p.Field("Policy", v.Policy)
+	p.Field("Document", v.Document)
+	p.Field("By hand", v.Command)
+	p.Field("Would", strings.Join(v.Would, "\n"))
+	p.Field("Instead", v.Ask)
+}

@@ -1,0 +1,192 @@
+package root_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// events returns what kubectl get events -o json prints.
+func events(sc *operator.Testbed, t *testing.T) string {
+	t.Helper()
+	list, err := sc.Kube.Client().CoreV1().Events(sc.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list.Kind, list.APIVersion = "List", "v1"
+	for i := range list.Items {
+		list.Items[i].Kind, list.Items[i].APIVersion = "Event", "v1"
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// measures fails unless metrics tell of exporter, runs, cloud and stream. The state of
+// the stream is read beside all else, so that it may come a moment later.
+func measures(t *testing.T, address string) {
+	t.Helper()
+	missing := []string{
+		`lbremedy_events_ended_total{cluster="c-cli",end="published"}`, `lbremedy_exporter_ready{cluster="c-cli"} 1`,
+		`lbremedy_runs_total{class="vswitch-ip-exhausted",cluster="c-cli",outcome="planned"}`,
+		`lbremedy_run_phase_seconds_count{class="vswitch-ip-exhausted",cluster="c-cli",phase="diagnose"}`,
+		`result="ok"`, `lbremedy_state_known{cluster="c-cli"} 1`, `lbremedy_class_budget_left{class="vswitch-ip-exhausted",cluster="c-cli"} 5`,
+		`lbremedy_paused_timestamp_seconds{cluster="c-cli"} 0`, `lbremedy_stream_limit_bytes{cluster="c-cli",stream="CASES"}`,
+	}
+	end := time.After(20 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		res, err := http.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("GET %s: %d, %v: %s", address, res.StatusCode, err, text)
+		}
+		missing = slices.DeleteFunc(missing, func(s string) bool { return strings.Contains(string(text), s) })
+		if len(missing) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("the metrics lack %q:\n%s", missing, text)
+		}
+	}
+}
+
+// An operator watches a cluster, looks at what fails, plans, fixes by hand, replays and takes it back.
+func TestHeal(t *testing.T) {
+	t.Parallel()
+	sc := operator.NewTestbed(t)
+	web := sc.Namespace + "/web"
+
+	// up observes.
+	u := sc.Up(t, "--listen", "127.0.0.1:0")
+	errs := u.Errs
+	planned := func(r event.Record) bool { return r.Result == event.Planned }
+	id := u.Until(t, planned).Case
+	if said := errs.String(); !strings.Contains(said, "Mode: observe") || !strings.Contains(said, "Watching cluster c-cli") {
+		t.Errorf("up said %q", said)
+	}
+	_, after, _ := strings.Cut(errs.String(), "Health: ")
+	address, _, _ := strings.Cut(after, "\n")
+	if res, err := http.Get(address); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("GET %s: %v, %v", address, res, err)
+	}
+	measures(t, strings.TrimSuffix(address, "/readyz")+"/metrics")
+
+	run := func(code int, out, errs string, args ...string) operator.Said {
+		t.Helper()
+		return sc.Wants(t, code, out, errs, args...)
+	}
+	run(command.CodeFailed, "", "lbremedy up already runs on the state directory", "up")
+	run(0, id, "", "ls", "--open", "--namespace", sc.Namespace)
+	// The controller fails again and again: the case may be looked at anew just now.
+	shown := sc.Run(t.Context(), "show", web)
+	for ; !strings.Contains(shown.Out, "before: vswitch-id vsw-a"); shown = sc.Run(t.Context(), "show", web) {
+		u.Until(t, planned)
+	}
+	if shown.Code != 0 {
+		t.Errorf("show ends with %d: %s", shown.Code, shown.Err)
+	}
+	run(command.CodeWrong, "", "is of type ClusterIP", "plan", sc.Namespace+"/inner")
+	run(command.CodeWrong, "", "there is no Service", "plan", sc.Namespace+"/nope")
+	run(command.CodeWrong, "", `the account has no ACK cluster "c-other"`, "plan", web, "--cluster", "c-other")
+	away := operator.Write(t, "kubeconfig", `{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`)
+	run(command.CodeFailed, "", "the API server can't answer", "plan", web, "--kubeconfig", away)
+	run(0, "vswitch-id=vsw-b", "", "plan", web)
+	run(0, "Nothing was written", "", "run", web)
+	run(cli.CodeOpen, "planned", "", "run", web, "--apply")
+	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
+		t.Fatalf("something wrote: the Service is in %s", got)
+	}
+
+	// The policy names who is told: the Service has an Event on the plan, and a webhook hears of the fix.
+	told := make(chan string, 100)
+	desk := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		told <- string(body)
+	}))
+	defer desk.Close()
+	watch, err := sc.Kube.Client().CoreV1().Events(sc.Namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "reason=LBRemedyPlanned"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	run(0, "In force: ", "", "policy", "apply", operator.Write(t, "tell.yaml", fmt.Sprintf(`tell:
+- {name: events, kind: event}
+- {name: desk, kind: webhook, url: %q, secretFrom: {file: %q}}
+`, desk.URL, operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg=="))))
+	select {
+	case e := <-watch.ResultChan():
+		if e, ok := e.Object.(*corev1.Event); !ok || e.InvolvedObject.Name != "web" || !strings.Contains(e.Message, "Plan ") {
+			t.Errorf("got Event %+v", e)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("no Event tells of the plan: %s", errs)
+	}
+	run(0, "Tickets", "", "show", web)
+
+	fix := operator.Write(t, "fix.yaml", "mode: fix\n")
+	run(0, web+"  fixed", "", "run", web, "--policy", fix, "--apply")
+	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-b" {
+		t.Errorf("after the fix the Service is in %s", got)
+	}
+	for heard := false; !heard; {
+		select {
+		case body := <-told: // of other failures in the cluster, too
+			heard = strings.Contains(body, `"io.lbremedy.ticket.opened.v1"`) && strings.Contains(body, "fixed by lbremedy")
+		case <-time.After(2 * time.Minute):
+			t.Fatalf("nobody was told of the fix: %s", errs)
+		}
+	}
+	replayed := run(0, "fixed", "Nothing was written", "replay", "--service", web)
+	if !strings.Contains(replayed.Out, "gone") {
+		t.Errorf("replay printed %q", replayed.Out)
+	}
+	run(0, `"result": "gone"`, "", "replay", "--service", web, "--apply", "-o", "json")
+	run(0, "fixed", "", "show", id, "--history")
+
+	kept := sc.Call
+	kept.Env = maps.Clone(sc.Env)
+	kept.Env["LBREMEDY_STATE_DIR"], kept.In = t.TempDir(), events(sc, t)
+	if got := kept.Run(t.Context(), "replay", "-f", "-"); got.Code != 0 || !strings.Contains(got.Out, "gone") || !strings.Contains(got.Out, "none") {
+		t.Errorf("replay of kubectl's output without NATS: %+v", got)
+	}
+
+	stranger := sc.With(operator.KeyID, "nobody-knows-it")
+	if got := stranger.Run(t.Context(), "plan", web); got.Code != command.CodeWrong || !strings.Contains(got.Err, "Alibaba Cloud refuses the access key") {
+		t.Errorf("with a key that nobody knows: %+v", got)
+	}
+
+	run(0, "vswitch-id=vsw-a", "Nothing was written", "undo", id)
+	run(0, "undone", "", "undo", id, "--apply")
+	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
+		t.Errorf("after the undo the Service is in %s", got)
+	}
+	run(command.CodeWrong, "", "was already undone at", "undo", id)
+
+	u.End(t)
+	run(command.CodeFailed, "", `"lbremedy up" does not run`, "ls")
+}

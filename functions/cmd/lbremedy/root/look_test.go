@@ -1,0 +1,148 @@
+package root_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// No command reads or writes where it may not, is not told where, or is told of what is
+// not there: each says so in one line, with the way out, and prints nothing.
+func TestLookingMistakes(t *testing.T) {
+	t.Parallel()
+	c, account := operator.Small(t)
+	denied, _ := operator.API{Denied: true}.Against(t, &sim.World{Cluster: sim.Cluster{ID: "c1"}})
+	few := account.Client("few", "ecs:*")
+	for name, tt := range map[string]struct {
+		operator.Call
+		args string
+		code int
+		want string
+	}{
+		"no such Service to show":        {c, "lb show shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such Service to tag":         {c, "lb tag shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such Service to recreate":    {c, "lb recreate shop/nope --apply", command.CodeWrong, "name one with --nats"},
+		"no such Service to weigh":       {c, "lb weights shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such Service to examine":     {c, "doctor shop/nope -o json", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such Service to fix":         {c, "doctor --fix finalizers shop/nope", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
+		"no such namespace":              {c, "doctor -n nope -o yaml", command.CodeWrong, "there is no namespace nope in the cluster: correct the name"},
+		"a fix without a journal":        {c, "doctor --fix finalizers --apply", command.CodeWrong, "name one with --nats"},
+		"a tag without a journal":        {c, "lb tag shop/own --apply --yes", command.CodeWrong, "name one with --nats"},
+		"an unreadable policy":           {c, "doctor --policy nowhere.yaml", command.CodeWrong, "nowhere.yaml"},
+		"a cluster that says no":         {denied, "lb ls", command.CodeFailed, `cannot list resource "services"`},
+		"a cluster that says no to show": {denied, "lb show shop/web", command.CodeFailed, "shop/web"},
+		"a cluster that says no to ram":  {denied, "ram gap", command.CodeFailed, `cannot list resource "services"`},
+		"a key that nobody knows":        {c.With(operator.KeyID, "LTAI-stranger"), "doctor", command.CodeWrong, "Alibaba Cloud refuses the access key: give another one in ALIBABA_CLOUD_ACCESS_KEY_ID"},
+		"a wrong secret":                 {c.With(operator.KeySecret, "wrong-secret"), "lb ls", command.CodeWrong, "Alibaba Cloud refuses the access key"},
+		"a cloud that is away":           {c.With("LBREMEDY_CLOUD_ENDPOINT", "127.0.0.1:1"), "doctor", command.CodeFailed, "which must be reachable from here"},
+		"another cluster":                {c.With("LBREMEDY_CLUSTER", "c2"), "lb ls", command.CodeWrong, "correct --cluster or --region"},
+		"no region":                      {c.With("LBREMEDY_REGION", ""), "doctor", command.CodeWrong, "--region"},
+		"no cluster":                     {c.With("LBREMEDY_CLUSTER", ""), "ram gap", command.CodeWrong, "set --cluster or LBREMEDY_CLUSTER"},
+		"an unknown form":                {c, "doctor -o xml", command.CodeWrong, "is not one of table, json, yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := tt.Run(t.Context(), strings.Fields(tt.args)...)
+			if got.Code != tt.code || !strings.Contains(got.Err, tt.want) || got.Out != "" || strings.Count(got.Err, "\n") != 1 {
+				t.Errorf("%s: code %d, wrote %q, said %q; want %d and %q", tt.args, got.Code, got.Out, got.Err, tt.code, tt.want)
+			}
+			for _, secret := range []string{c.Env[operator.KeySecret], few.Secret, "wrong-secret"} {
+				if strings.Contains(got.Err, secret) {
+					t.Errorf("%s: it says a secret: %q", tt.args, got.Err)
+				}
+			}
+		})
+	}
+
+	// Checks that can't tell for one reason are one line, and the exit code says so.
+	got := denied.Run(t.Context(), "doctor")
+	if got.Code != cli.CodeUnknown || strings.Count(got.Out, "cannot list resource") > 5 || !strings.Contains(got.Out, " more") || !strings.Contains(got.Err, " 0 findings, ") {
+		t.Errorf("a cluster that says no: %+v", got)
+	}
+	for _, call := range account.Calls() {
+		if !strings.HasPrefix(call.Action, "Describe") && !strings.HasPrefix(call.Action, "List") && !strings.HasPrefix(call.Action, "Get") {
+			t.Errorf("it called %s", call.Action)
+		}
+	}
+}
+
+// A person at a terminal gets lines that fit, colours unless NO_COLOR says otherwise, and
+// progress on standard error; a script gets data alone, wherever it runs.
+func TestLookingTerminal(t *testing.T) {
+	t.Parallel()
+	c, account := operator.Small(t)
+	account.Fault(sim.Fault{Action: "DescribeLoadBalancerListeners", Delay: 400 * time.Millisecond})
+	run := func(args ...string) (string, string) {
+		var out, errs bytes.Buffer
+		p := c.Program(&out, &errs)
+		p.Terminal = func(any) int { return 120 }
+		root.Run(t.Context(), p, args)
+		return out.String(), errs.String()
+	}
+	const escape = "\x1b"
+	out, errs := run("doctor", "--checks", "lb-gone,deletion,listeners-missing")
+	if !strings.Contains(out, escape) || !strings.Contains(errs, "reading ") {
+		t.Errorf("printed %q, said %q", out, errs)
+	}
+	for _, args := range [][]string{{"doctor", "-o", "json"}, {"lb", "ls", "-o", "json"}, {"doctor", "checks", "-o", "json"}} {
+		if out, _ := run(args...); !json.Valid([]byte(out)) || strings.Contains(out, escape) {
+			t.Errorf("%v printed %q", args, out)
+		}
+	}
+	c = c.With("NO_COLOR", "1")
+	out, _ = run("doctor", "--severity", "info", "--checks", "lb-gone,deletion,listeners-missing")
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, escape) || len(strings.TrimRight(line, " \n")) > 130 {
+			t.Errorf("a line of %d bytes: %q", len(line), line)
+		}
+	}
+	if out == "" {
+		t.Error("nothing was found")
+	}
+}
+
+// What a shell asks for is answered from the list of checks and from the cluster.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	c, _ := operator.Small(t)
+	away := c.With("LBREMEDY_KUBECONFIG", "nowhere")
+	for name, tt := range map[string]struct {
+		operator.Call
+		args  []string
+		want  string
+		never string
+	}{
+		"a check":               {c, []string{"doctor", "--checks", ""}, "room\tQuotas and room\n", "-\n"},
+		"the next check":        {c, []string{"doctor", "--checks", "room,"}, "room,scale\tScale\n", "room,room"},
+		"a check with a fix":    {c, []string{"doctor", "--fix", ""}, "finalizers\t", "room\t"},
+		"the page of a check":   {c, []string{"doctor", "checks", ""}, "room\t", "-\n"},
+		"no second page":        {c, []string{"doctor", "checks", "room", ""}, ":4\n", "scale"},
+		"a namespace":           {c, []string{"doctor", "--namespace", ""}, "shop\n:4", "own"},
+		"a namespace of lb":     {c, []string{"lb", "ls", "-n", ""}, "shop\n:4", "own"},
+		"a Service":             {c, []string{"doctor", ""}, "shop/own\t203.0.113.9\n", "-\n"},
+		"another Service":       {c, []string{"doctor", "shop/own", ""}, "shop/lent\t", "shop/own"},
+		"a Service to show":     {c, []string{"lb", "show", ""}, "shop/own\t", "-\n"},
+		"no second one":         {c, []string{"lb", "show", "shop/own", ""}, ":4\n", "shop/"},
+		"a Service to tag":      {c, []string{"lb", "tag", ""}, "shop/own\t", "-\n"},
+		"a Service to weigh":    {c, []string{"lb", "weights", ""}, "shop/own\t", "-\n"},
+		"a release":             {c, []string{"ram", "gap", "--target", ""}, ccm.Newest().String() + "\n:4", "-\n"},
+		"nothing without a way": {away, []string{"doctor", ""}, ":4\n", "error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := tt.Run(t.Context(), append([]string{"__complete"}, tt.args...)...)
+			if got.Code != 0 || !strings.Contains(got.Out, tt.want) || strings.Contains(got.Out, tt.never) {
+				t.Errorf("code %d: %q; want %q and no %q", got.Code, got.Out, tt.want, tt.never)
+			}
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package root_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// A night: fixes are paused, frozen, stopped by the class itself, approved by a
+// person, and taken back; and the policy file changes while all that goes on.
+func TestNight(t *testing.T) {
+	t.Parallel()
+	sc := operator.NewTestbed(t)
+	web := sc.Namespace + "/web"
+	file := operator.Write(t, "policy.yaml", "mode: observe\n")
+	policy := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	untouched := func() {
+		t.Helper()
+		if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-a" {
+			t.Fatalf("something wrote: the Service is in %s", got)
+		}
+	}
+	held := func(by event.Hold) func(event.Record) bool {
+		return func(r event.Record) bool { return r.Result == event.Waiting && r.Held == by }
+	}
+	u := sc.Up(t, "--policy", file)
+	id := u.Until(t, func(r event.Record) bool { return r.Result == event.Planned }).Case
+	sc.Wants(t, command.CodeWrong, "", "is only observed", "approve", id)
+
+	// A pause goes before a policy that fixes.
+	sc.Wants(t, 0, "All clusters: Paused by ann", "", "pause", "--as", "ann", "--why", "network change")
+	sc.Wants(t, 0, "Cluster c-cli: Paused by bob", "", "pause", "--as", "bob", "--this-cluster")
+	policy(sc.Fixes() + "freezes: [{name: sale, from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
+	if r := u.Until(t, held(event.HeldByPause)); !strings.Contains(r.Rule, "Paused by ann") {
+		t.Errorf("the rule is %q", r.Rule)
+	}
+	sc.Wants(t, 0, "Cluster c-cli: Paused by bob", "", "policy", "show")
+	sc.Wants(t, 0, "All clusters: Paused by ann", "", "resume", "--this-cluster")
+	sc.Wants(t, 0, "Ended. All clusters: Paused by ann", "", "resume")
+	sc.Wants(t, 0, "There was no pause to end.", "", "resume")
+
+	// So does a freeze, until the file ends it. A file that is wrong changes nothing.
+	u.Until(t, held(event.HeldByFreeze))
+	policy("mode: fixx\n")
+	sc.Wants(t, command.CodeWrong, "", `"fixx" is no mode`, "policy", "check", file)
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("tell: [{name: desk, kind: event, template: /none.tmpl}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sc.Wants(t, command.CodeWrong, "", "tell.desk: template /none.tmpl", "policy", "check", bad)
+	sc.Wants(t, 0, "waiting", "", "ls", "--namespace", sc.Namespace)
+	untouched()
+
+	// The class has stopped itself: a person closes its breaker, or agrees to one plan.
+	s := sc.Stream(t)
+	if err := s.Put(t.Context(), "breaker.c-cli.vswitch-ip-exhausted", []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	sc.Wants(t, 0, "vswitch-ip-exhausted", "", "breaker", "ls")
+	policy(sc.Fixes())
+	asked := u.Until(t, func(r event.Record) bool { return r.Result == event.Asked })
+	if !strings.Contains(asked.Rule, "The breaker of the class vswitch-ip-exhausted is open") {
+		t.Errorf("the rule is %q", asked.Rule)
+	}
+	untouched()
+	sc.Wants(t, command.CodeWrong, "", "look at it again", "approve", asked.Case, "--digest", "0000")
+	sc.Wants(t, 0, "ann approved the plan "+asked.Digest, "", "approve", asked.Case, "--as", "ann")
+	u.Until(t, func(r event.Record) bool { return r.Result == event.Fixed })
+	if got := sc.Annotations(t)[operator.Annotation+"vswitch-id"]; got != "vsw-b" {
+		t.Errorf("after the fix the Service is in %s", got)
+	}
+	sc.Wants(t, 0, "ann approved this plan at", "", "show", web)
+	sc.Wants(t, 0, "vswitch-ip-exhausted may write again", "", "breaker", "close", "vswitch-ip-exhausted")
+	sc.Wants(t, 0, "No breaker is open.", "", "breaker", "ls")
+	sc.Wants(t, command.CodeWrong, "", "has no plan that waits for an approval", "approve", asked.Case)
+	u.End(t)
+}

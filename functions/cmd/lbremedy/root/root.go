@@ -1,0 +1,75 @@
+// Package root puts the commands of lbremedy together: their groups in the help, the
+// global flags, and how a call ends.
+package root
+
+import (
+	"context"
+	"slices"
+	_ "time/tzdata" // policy files name time zones, and an image may know none
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/about"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/approval"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/backup"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/balancer"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/deadletter"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/ram"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/tickets"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/up"
+	"github.com/lbremedy/lbremedy/shared/command"
+)
+
+const exitCodes = `Exit codes: 0 success; 1 something failed; 2 the usage, the configuration or the input
+is wrong; 3 success, but at least one case is not settled: a person must act or approve
+(asked), it is retried later (waiting, unsettled), or the policy only observes
+(planned).`
+
+// Main runs the program of this version, and ends the process.
+func Main(version string) {
+	command.Main(func(ctx context.Context, args []string) int { return Run(ctx, cli.New(version), args) })
+}
+
+// Run runs the command that the arguments name and returns the exit code.
+func Run(ctx context.Context, p *cli.Program, args []string) int {
+	root := rootCommand(p)
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	return command.Run(ctx, root, args, p.PaintOn(p.Err, cli.Red, "error:"))
+}
+
+func rootCommand(p *cli.Program) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lbremedy",
+		Short: "Repair load-balancer Services on ACK that fail to sync",
+		Long: `lbremedy repairs Services of type LoadBalancer on Alibaba Cloud ACK that fail to sync.
+
+Start with "lbremedy up": it watches a cluster, finds the cause of each failure and
+reports what it would do. With --policy FILE it does it. "lbremedy ls" and "lbremedy
+show" report what was found and done.
+
+Every global flag can also be set by a variable (--state-dir is LBREMEDY_STATE_DIR) or
+in the configuration file (state-dir: …). Flags override variables, which override the
+file.
+
+` + exitCodes,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.Settle(cmd) },
+	}
+	p.AddFlags(root)
+	return command.Root(root,
+		command.Group{ID: "run", Title: "Watch a cluster:", Commands: slices.Concat(up.Commands(p), permission.Commands(p), backup.Commands(p))},
+		command.Group{
+			ID: "cases", Title: "Look at cases:",
+			Commands: slices.Concat(journal.Commands(p), approval.Commands(p), []*cobra.Command{tickets.Command(p), deadletter.Command(p)}),
+		},
+		command.Group{ID: "decide", Title: "Decide by hand:", Commands: answer.Commands(p)},
+		command.Group{ID: "look", Title: "Look at a cluster:", Commands: []*cobra.Command{doctor.Command(p), balancer.Command(p), ram.Command(p)}},
+		command.Group{ID: "about", Title: "About lbremedy:", Commands: about.Commands(p)},
+	)
+}

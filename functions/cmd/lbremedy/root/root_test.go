@@ -1,0 +1,141 @@
+package root_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// Each mistake is one sentence that names the culprit and the way out, a code, and
+// nothing on standard output.
+func TestMistakes(t *testing.T) {
+	here := []string{"--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere"}
+	with := func(args ...string) []string { return append(args, here...) }
+	ev := `{"kind":"Event","metadata":{"namespace":"shop","name":"web.1","uid":"11111111-1111-1111-1111-111111111111","resourceVersion":"7"},
+		"involvedObject":{"kind":"%s","namespace":"shop","name":"web","uid":"%s"},"reason":"%s","type":"Warning","message":"%s","source":{"component":"%s"}}`
+	uid := "22222222-2222-2222-2222-222222222222"
+	failure := operator.CloudEvent(t, event.Failure{Class: "tag-missing"}, "c1")
+	tests := []struct {
+		name string
+		args []string
+		in   string
+		want string // part of the sentence
+	}{
+		{"unknown command", []string{"shw"}, "", `there is no command "shw": did you mean show`},
+		{"unknown flag", []string{"ls", "--bar"}, "", "unknown flag: --bar: see lbremedy ls --help"},
+		{"no number", []string{"setup", "--replicas", "x"}, "", `invalid argument "x" for "--replicas" flag: see`},
+		{"no argument", []string{"show"}, "", "show needs a case ID or NAMESPACE/SERVICE"},
+		{"one too many", []string{"ls", "x"}, "", `"x"`},
+		{"unknown form", []string{"ls", "-o", "xml"}, "", `"xml" is not one of table, json, yaml`},
+		{"unknown level", []string{"ls", "--log-level", "loud"}, "", `"loud" is not one of debug`},
+		{"unknown class", []string{"ls", "--class", "nope"}, "", `there is no class "nope"; there are`},
+		{"unknown class of the catalogue", []string{"catalog", "nope"}, "", `there is no class "nope"; there are`},
+		{"unknown result", []string{"ls", "--result", "nope"}, "", `there is no result "nope"; there are`},
+		{"no time", []string{"ls", "--since", "soon"}, "", "90m or 7d"},
+		{"no configuration", []string{"ls", "--config", "nowhere.yaml"}, "", "there is no configuration file nowhere.yaml"},
+		{"no NATS", []string{"ls"}, "", `start "lbremedy up", or name one with --nats`},
+		{"hostile cluster", []string{"ls", "--cluster", "a.b"}, "", "--cluster:"},
+		{"no cluster", []string{"up"}, "", "set --cluster or LBREMEDY_CLUSTER"},
+		{"no kubeconfig", with("up"), "", "there is no kubeconfig nowhere"},
+		{"too many surveys", with("up", "--survey", "1s"), "", "--survey: 1s is less than 5m0s"},
+		{"no policy file", with("up", "--policy", "nowhere.yaml"), "", "nowhere.yaml"},
+		{"no address", with("up", "--listen", "nowhere:x"), "", "--listen:"},
+		{"policy with a typo", with("up", "--policy", operator.Write(t, "p.yaml", "mode: fxi\n")), "", `"fxi" is no mode: want observe or fix`},
+		{"policy with an unknown field", with("up", "--policy", operator.Write(t, "p.yaml", "mod: fix\n")), "", `the field "mod" is not known`},
+		{"plan of neither", with("plan", "shop"), "", `"shop" is neither a file nor a Service`},
+		{"plan of a missing file", with("plan", "a/b.json"), "", `"a/b.json" is neither a file`},
+		{"broken JSON", with("plan", "-"), `{"kind":`, "standard input is neither JSON nor YAML"},
+		{"broken CloudEvent", with("plan", "-"), `{"specversion":"1.0","type":"x"}`, "standard input:"},
+		{"foreign CloudEvent", with("plan", "-"), `{"specversion":"1.0","type":"com.example","id":"1","source":"/x"}`, "CloudEvent 1"},
+		{"event of another cluster", with("plan", "-"), operator.CloudEvent(t, event.Failure{Class: "tag-missing"}, "c2"), `is of the cluster "c2", and this is "c1"`},
+		{"unknown class of an event", with("run", "-"), operator.CloudEvent(t, event.Failure{Class: "nope"}, "c1"), `there is no class "nope"`},
+		{"something else", with("plan", "-"), `{"kind":"Pod"}`, "holds a Pod: give a CloudEvent"},
+		{"nothing", with("plan", "-"), "", "standard input holds no event"},
+		{"a number", with("plan", "-"), "[1]", "holds no CloudEvent and no Kubernetes Event"},
+		{"event of another cloud", with("plan", "-"),
+			fmt.Sprintf(ev, "Service", uid, "SyncLoadBalancerFailed", "Error syncing load balancer: failed to ensure load balancer: googleapi: Error 403", "service-controller"),
+			"not about a load balancer of Alibaba Cloud"},
+		{"event of a Pod", with("plan", "-"), fmt.Sprintf(ev, "Pod", uid, "SyncLoadBalancerFailed", "x", ""), "shop/web.1 is about a Pod"},
+		{"event of another kind", with("plan", "-"), fmt.Sprintf(ev, "Service", uid, "EnsuredLoadBalancer", "x", ""), `"EnsuredLoadBalancer"`},
+		{"hostile UID", with("plan", "-"), fmt.Sprintf(ev, "Service", "a.b>", "SyncLoadBalancerFailed", "Error syncing load balancer []: Message: The specified VSwitch has no available ip.", "service-controller"), "the Event shop/web.1:"},
+		{"replay of everything", with("replay", "--apply"), "", "or give --all"},
+		{"a good event without a cluster to look at", with("plan", "-"), failure, "there is no kubeconfig nowhere"},
+		{"undo of a Service", []string{"undo", "shop/web"}, "", "undo needs a case ID"},
+		{"classify nothing there", []string{"classify", "messages.txt"}, "", "there is no file messages.txt"},
+		{"classify broken JSON lines", []string{"classify", "-"}, "{\"message\":\"\"}\n{\"message\":1}\n", "line 2 of standard input is not a JSON object with the texts reason, type, component and message: message is a number"},
+		{"classify JSON lines of which the first is broken", []string{"classify", "-"}, "{\"message\": \"x\n{\"message\":\"x\"}\n", "line 1 of standard input is not a JSON object"},
+		{"classify a line that is no object", []string{"classify", "-"}, "{\"message\":\"x\"}\n[1]\n", "message: it is an array"},
+		{"classify nothing among JSON lines", []string{"classify", "-"}, "{}\nnull\n", "message: it is null"},
+		{"classify an array", []string{"classify", "-"}, "[{\"message\":\"x\"}]\n", "one object per line"},
+		{"classify a directory", []string{"classify", ".."}, "", ".. is a directory"},
+		{"classify long JSON", []string{"classify", "-"}, "{\n \"message\": \"x\"}\n", "one object per line"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := operator.Call{In: tt.in, Env: operator.Home(t)}.Run(t.Context(), tt.args...)
+			if got.Code != command.CodeWrong || !strings.Contains(got.Err, tt.want) || !strings.HasPrefix(got.Err, "error: ") {
+				t.Errorf("%v: code %d, said %q; want code %d and %q", tt.args, got.Code, got.Err, command.CodeWrong, tt.want)
+			}
+			if strings.Count(got.Err, "\n") > 2 || strings.Contains(got.Err, "Usage:") || strings.Contains(got.Err, "json: ") || strings.Contains(got.Err, "strconv") {
+				t.Errorf("%v: more than a sentence: %q", tt.args, got.Err)
+			}
+			if got.Out != "" && !strings.HasPrefix(tt.name, "classify") {
+				t.Errorf("%v: it wrote %q", tt.args, got.Out)
+			}
+		})
+	}
+}
+
+// The catalogue has a page for each class, and the version names what it was built from.
+func TestPages(t *testing.T) {
+	c := operator.Call{Env: operator.Home(t)}
+	for _, id := range cli.Classes() {
+		got := c.Run(t.Context(), "catalog", id)
+		r, err := cli.ClassOf(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Code != 0 || !strings.HasPrefix(got.Out, r.Title()+"  "+id) || strings.Contains(got.Out, "**") || !strings.Contains(got.Out, "get services") {
+			t.Errorf("catalog %s: code %d, %s%s", id, got.Code, got.Out, got.Err)
+		}
+	}
+	got := c.Run(t.Context(), "catalog", "-o", "json")
+	var list []struct{ Class string }
+	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || len(list) != len(cli.Classes()) {
+		t.Errorf("catalog -o json: %v, %d entries: %s", err, len(list), got.Err)
+	}
+	got = c.Run(t.Context(), "version", "-o", "json")
+	var b command.Build
+	if err := json.Unmarshal([]byte(got.Out), &b); err != nil || b.Go == "" {
+		t.Errorf("version -o json: %v: %s%s", err, got.Out, got.Err)
+	}
+}
+
+// What a shell asks for is answered, and help names the program.
+func TestHelp(t *testing.T) {
+	c := operator.Call{Env: operator.Home(t)}
+	for args, want := range map[string]string{
+		"__complete catalog ram":                "ram-permission\tThe controller's RAM role lacks a permission",
+		"__complete ls --class vsw":             "vswitch-ip-exhausted\t",
+		"__complete ls --result ":               "asked\n",
+		"__complete ls -o ":                     "yaml\n",
+		"completion bash":                       "bash completion V2 for lbremedy",
+		"help up":                               "lbremedy up --cluster",
+		"up --help":                             "--policy file",
+		"__complete ls --namespace x --log-le":  "--log-level\t",
+		"__complete show ":                      ":4\n",
+		"__complete ls --log-format j":          "json\n",
+		"__complete replay --class unclassifie": "unclassified\t",
+	} {
+		got := c.Run(t.Context(), strings.Split(args, " ")...)
+		if got.Code != 0 || !strings.Contains(got.Out, want) {
+			t.Errorf("%s: code %d, %q; want %q", args, got.Code, got.Out, want)
+		}
+	}
+}

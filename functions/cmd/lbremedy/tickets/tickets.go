@@ -1,0 +1,239 @@
+// Package tickets is the commands for incidents and their tickets.
+package tickets
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/ticket"
+)
+
+// Command returns the command tickets.
+func Command(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tickets",
+		Short: "Show and close incidents and their tickets",
+		Long: `Show incidents: Services that fail for one cause, with their tickets at the sinks of the
+policy file. An incident ends when its failures are over. It is kept for a week; a failure
+that returns within that time reopens the same tickets.`,
+	}
+	return command.Parent(cmd, lsCommand(p), showCommand(p), closeCommand(p))
+}
+
+// incidents returns what is known; what can't be read is said and left out.
+func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.Incident, error) {
+	list, err := ticket.List(ctx, s)
+	if err != nil && list == nil {
+		return nil, err
+	}
+	if err != nil {
+		p.Note("What can't be read is left out: %s", command.Clean(err.Error()))
+	}
+	return list, nil
+}
+
+func lsCommand(p *cli.Program) *cobra.Command {
+	all := false
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the open incidents",
+		Long: `List the open incidents, most recently changed first, with the number of failing Services
+and the ticket at each sink: its ID, or that the sink rejects it.`,
+		Example: `  lbremedy tickets ls
+  lbremedy tickets ls --all -o json | jq -r '.[].tickets[] | select(.refused) | .error'`,
+		Args: command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := p.Stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			list, err := incidents(cmd.Context(), p, s)
+			if err != nil {
+				return err
+			}
+			if !all {
+				list = slices.DeleteFunc(list, func(i ticket.Incident) bool { return !i.Open })
+			}
+			return p.Print(list, func() {
+				if len(list) == 0 {
+					p.Note("No incident.")
+					return
+				}
+				t := p.Table("incident", "cause", "failing", "over", "age", "tickets")
+				for _, i := range list {
+					t.AppendRow([]any{i.ID, p.Cell(i.Cause, 120), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), p.Cell(sinks(i.Tickets), 100)})
+				}
+				t.Render()
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "also incidents that ended in the last week")
+	return cmd
+}
+
+// sinks says what the sinks know, in one line.
+func sinks(list []ticket.Told) string {
+	count := map[string]int{}
+	var order []string
+	for _, t := range list {
+		word := t.Sink + " " + standing(t)
+		if t.Service == "" && t.ID != "" && t.ID != t.Key {
+			word += " " + t.ID
+		}
+		if count[word]++; count[word] == 1 {
+			order = append(order, word)
+		}
+	}
+	for n, word := range order {
+		if count[word] > 1 {
+			order[n] = fmt.Sprintf("%s (%d)", word, count[word])
+		}
+	}
+	return cmp.Or(strings.Join(order, ", "), "none")
+}
+
+// standing returns the word for what a sink knows.
+func standing(t ticket.Told) string {
+	switch {
+	case t.Refused:
+		return "refused"
+	case t.Error != "":
+		return "waiting"
+	}
+	return cmp.Or(string(t.Status), "waiting")
+}
+
+// incident returns the one that a name means: its ID or the beginning of one.
+func incident(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (ticket.Incident, error) {
+	list, err := incidents(ctx, p, s)
+	if err != nil {
+		return ticket.Incident{}, err
+	}
+	list = slices.DeleteFunc(list, func(i ticket.Incident) bool {
+		return !strings.HasPrefix(i.ID, name) && !slices.ContainsFunc(i.Tickets, func(t ticket.Told) bool { return t.Key == name || t.ID == name })
+	})
+	switch len(list) {
+	case 0:
+		return ticket.Incident{}, command.Wrong("there is no incident %q: \"lbremedy tickets ls --all\" lists those that are known", name)
+	case 1:
+		return list[0], nil
+	}
+	return ticket.Incident{}, command.Wrong("%d incidents begin with %s: give a whole ID, as \"lbremedy tickets ls\" shows it", len(list), name)
+}
+
+func showCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show INCIDENT",
+		Short: "Show an incident with all its Services and tickets",
+		Long: `Show an incident with all its Services and tickets. Name it by its ID or the start of it,
+or by the ID or reference of one of its tickets.`,
+		Example: `  lbremedy tickets show account-c1234.arrearage`,
+		Args:    command.Exactly(1, 1, "an incident"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := p.Stream(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			i, err := incident(cmd.Context(), p, s, args[0])
+			if err != nil {
+				return err
+			}
+			return p.Print(i, func() { showIncident(p, i) })
+		},
+	}
+}
+
+func showIncident(p *cli.Program, i ticket.Incident) {
+	word := p.Paint(cli.Green, "over")
+	if i.Open {
+		word = p.Paint(cli.Yellow, "open")
+	}
+	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, i.ID), word)
+	p.Field("Since", cli.Clock(i.Since)+", "+p.Ago(i.Since)+" ago")
+	p.Field("Cause", i.Cause)
+	p.Field("Finding", i.Finding)
+	fmt.Fprintln(p.Out)
+	t := p.Table("about", "cluster", "case", "result", "age")
+	for _, m := range i.Members {
+		t.AppendRow([]any{command.Clean(m.Service.String()), m.Cluster, m.Case, string(m.Result), p.Ago(m.At)})
+	}
+	t.Render()
+	if len(i.Tickets) == 0 {
+		return
+	}
+	fmt.Fprintln(p.Out)
+	t = p.Table("sink", "ticket", "status", "told", "last", "error")
+	for _, k := range i.Tickets {
+		last := "never"
+		if !k.At.IsZero() {
+			last = p.Ago(k.At) + " ago"
+		}
+		t.AppendRow([]any{k.Sink, cmp.Or(k.ID, k.Key), standing(k), k.Number, last, p.Cell(k.Error, 100)})
+	}
+	t.Render()
+}
+
+func closeCommand(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "close INCIDENT",
+		Short: "Close an incident and its tickets",
+		Long: `Close an incident: its failures count as over, and "lbremedy up" closes the tickets at the
+sinks. A failure that returns reopens them; to get no more tickets, mute the Service with
+the label lbremedy.io/mute.`,
+		Example: `  lbremedy tickets close account-c1234.arrearage`,
+		Args:    command.Exactly(1, 1, "an incident"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			s, err := p.Stream(ctx)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			i, err := incident(ctx, p, s, args[0])
+			if err != nil {
+				return err
+			}
+			n, err := ticket.Close(ctx, s, i.ID, cmp.Or(p.Getenv("USER"), "unknown"), p.Now())
+			if errors.Is(err, stream.ErrNotFound) {
+				return command.Wrong("incident %s no longer exists: \"lbremedy tickets ls --all\" lists those that are known", i.ID)
+			}
+			if err != nil {
+				return err
+			}
+			return p.Print(map[string]any{"incident": i.ID, "closed": n}, func() {
+				if strings.HasPrefix(i.Class, doctor.ClassPrefix) {
+					fmt.Fprintf(p.Out, "Closed %s with %s.\n", i.ID, ccm.Count(n, "case"))
+					return
+				}
+				fmt.Fprintf(p.Out, "Closed %s, which affected %s.\n", i.ID, ccm.Count(n, "Service"))
+			})
+		},
+	}
+}
+
+// Of names the tickets of a case, one in a line.
+func Of(ctx context.Context, s *stream.Stream, r event.Record) (string, error) {
+	found, err := ticket.Of(ctx, s, r.Class, r.Service.UID)
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, t := range found {
+		lines = append(lines, fmt.Sprintf("%s: %s, %s of incident %s", t.Sink, standing(t), cmp.Or(t.ID, t.Key), t.Incident))
+	}
+	return strings.Join(lines, "\n"), nil
+}

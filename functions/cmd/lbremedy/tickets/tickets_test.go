@@ -1,0 +1,86 @@
+package tickets_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/ticket"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// A person lists the open incidents, looks at one, and closes it.
+func TestTickets(t *testing.T) {
+	c, s := operator.Embed(t)
+	ctx := t.Context()
+	run := func(code int, out, errs string, args ...string) operator.Said {
+		t.Helper()
+		got := c.Run(ctx, args...)
+		if got.Code != code || !strings.Contains(got.Out, out) || !strings.Contains(got.Err, errs) {
+			t.Errorf("%v: code %d, %q, %q; want %d with %q and %q", args, got.Code, got.Out, got.Err, code, out, errs)
+		}
+		return got
+	}
+	run(0, "", "No incident.\n", "tickets", "ls")
+	run(0, "[]\n", "", "tickets", "ls", "-o", "json")
+	run(command.CodeWrong, "", `there is no incident "x"`, "tickets", "show", "x")
+	run(0, "close INCIDENT", "", "tickets", "close", "--help")
+
+	came := make(chan string, 10)
+	desk := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		came <- string(body)
+	}))
+	defer desk.Close()
+	follow := func() {
+		t.Helper()
+		f, err := ticket.New(ticket.Config{Stream: s, Cluster: "c1", Remedies: functions.All, Sinks: []policy.Sink{
+			{Name: "desk", Kind: policy.Webhook, URL: desk.URL, SecretFrom: policy.Reference{File: operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg==")}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- f.Run(inner) }()
+		<-came
+		stop() // what is in hand is finished, and noted
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now().Add(-time.Minute)
+	r := event.Record{
+		Case: "44444444-20260102T150405", Cluster: "c1", Class: "arrearage", Service: event.Service{Namespace: "shop", Name: "web", UID: operator.UID(1)}, Event: "e", Message: "unpaid",
+		EventTime: now, Phase: event.Settled, Result: event.Asked, At: now, First: now, Who: "worker", Finding: "The account is in arrears.", Cause: "bill", Ask: "Pay.",
+	}
+	if err := operator.Seed(ctx, s, r); err != nil {
+		t.Fatal(err)
+	}
+	follow()
+	got := run(0, "account-c1.arrearage.", "", "tickets", "ls")
+	if !strings.Contains(got.Out, "desk open") || !strings.Contains(got.Out, "bill") {
+		t.Errorf("got %s", got.Out)
+	}
+	var list []ticket.Incident
+	if err := json.Unmarshal([]byte(run(0, "", "", "tickets", "ls", "-o", "json").Out), &list); err != nil || len(list) != 1 || !list[0].Open || len(list[0].Tickets) != 1 {
+		t.Fatalf("got %+v, %v", list, err)
+	}
+	run(0, "shop/web", "", "tickets", "show", list[0].Tickets[0].Key)
+	run(0, "desk: open, lbr-", "", "show", "shop/web")
+	run(0, ", which affected 1 Service.", "", "tickets", "close", "account-c1.arrearage")
+	run(0, "", "No incident.\n", "tickets", "ls")
+	follow() // by the mark alone, without a record
+	if got := run(0, "", "", "tickets", "show", list[0].ID); !strings.Contains(got.Out, "over") || !strings.Contains(got.Out, "closed") {
+		t.Errorf("got %s", got.Out)
+	}
+}

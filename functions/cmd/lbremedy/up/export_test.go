@@ -1,0 +1,32 @@
+package up
+
+import (
+	"context"
+
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// Ready is what /readyz asks.
+var Ready = ready
+
+// Upping is one call of up.
+type Upping = upping
+
+// Begin sets the stream up and says what applies.
+func (u *upping) Begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
+	return u.begin(ctx, s, allowed)
+}
+
+// Teller returns what tells the sinks in force.
+func (u *upping) Teller(ctx context.Context, env *engine.Env) (*teller, error) {
+	return u.teller(ctx, env)
+}
+
+// Change waits for other sinks and returns what tells them.
+func (t *teller) Change(ctx context.Context) *teller { return t.change(ctx) }
+
+// Sinks returns the sinks that are told.
+func (t *teller) Sinks() []policy.Sink { return t.sinks }

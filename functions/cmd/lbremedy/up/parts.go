@@ -1,0 +1,60 @@
+package up
+
+import (
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+)
+
+// parts are what "lbremedy up" runs.
+type parts struct{ exporter, worker, teller bool }
+
+// allParts are the parts as --parts names them.
+const allParts = "exporter,worker,teller"
+
+// readParts reads the value of --parts.
+func readParts(list string) (parts, error) {
+	const want = "want some of " + allParts
+	var p parts
+	for name := range strings.SplitSeq(list, ",") {
+		switch strings.TrimSpace(name) {
+		case "exporter":
+			p.exporter = true
+		case "worker":
+			p.worker = true
+		case "teller":
+			p.teller = true
+		case "":
+			return parts{}, command.Wrong("--parts: %q names an empty part: %s", list, want)
+		default:
+			return parts{}, command.Wrong("--parts: there is no part %q: %s", strings.TrimSpace(name), want)
+		}
+	}
+	return p, nil
+}
+
+// who returns what the journal and NATS know the process by.
+func (p parts) who() string {
+	switch {
+	case p.worker:
+		return "worker"
+	case p.exporter:
+		return "exporter"
+	}
+	return "teller"
+}
+
+// check returns what the parts lack, or nil. A NATS of its own holds what its exporter
+// stored for its worker; no one part is of use with it.
+func (p parts) check(nats, policy string, every time.Duration) error {
+	switch {
+	case nats == "" && !(p.exporter && p.worker):
+		return command.Wrong("--parts: exporter and worker don't both run here: name the NATS that they share with --nats or LBREMEDY_NATS")
+	case policy != "" && !p.worker && !p.teller:
+		return command.Wrong("--policy: an exporter alone puts no policy in force: leave it out, or add worker or teller to --parts")
+	case every != 0 && !p.worker:
+		return command.Wrong("--survey: only the worker surveys the cluster: leave it out, or add worker to --parts")
+	}
+	return nil
+}

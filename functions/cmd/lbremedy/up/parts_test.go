@@ -1,0 +1,202 @@
+package up_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// What up can't run is refused before anything is connected to.
+func TestParts(t *testing.T) {
+	nats := []string{"--nats", "nats://127.0.0.1:1"}
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown part":          {[]string{"--parts", "exporter,courier"}, `--parts: there is no part "courier": want some of exporter,worker,teller`},
+		"no part":               {[]string{"--parts", ""}, `--parts: "" names an empty part: want some of`},
+		"empty part":            {[]string{"--parts", "worker,,teller"}, `--parts: "worker,,teller" names an empty part`},
+		"teller without NATS":   {[]string{"--parts", "teller"}, "name the NATS that they share with --nats or LBREMEDY_NATS"},
+		"worker without NATS":   {[]string{"--parts", "worker,teller"}, "name the NATS that they share"},
+		"exporter without NATS": {[]string{"--parts", "exporter, teller"}, "name the NATS that they share"},
+		"exporter's policy":     {append(nats, "--parts", "exporter", "--policy", "p.yaml"), "--policy: an exporter alone puts no policy in force"},
+		"teller's survey":       {append(nats, "--parts", "teller", "--survey", "1h"), "--survey: only the worker surveys the cluster"},
+		"teller's kubeconfig":   {append(nats, "--parts", "teller", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
+		"worker's kubeconfig":   {append(nats, "--parts", "worker", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
+		"exporter's kubeconfig": {append(nats, "--parts", "exporter", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := operator.Call{Env: operator.Home(t)}.Run(t.Context(), append([]string{"up", "--cluster", "c1", "--region", "cn-hangzhou"}, tt.args...)...)
+			if got.Code != command.CodeWrong || !strings.Contains(got.Err, tt.want) {
+				t.Errorf("code %d, said %q; want code %d and %q", got.Code, got.Err, command.CodeWrong, tt.want)
+			}
+		})
+	}
+}
+
+// Two tellers with a teller's rights tell once what another process wrote into the
+// journal. They ask neither the cluster, which is not there, nor the cloud, put their
+// policy file in force, and measure how things stand.
+func TestTellers(t *testing.T) {
+	may := stream.PermitTeller("c1")
+	server := nats.Start(t, embedded.Options{Users: []embedded.User{
+		{Name: "admin", Password: "p"}, {Name: "teller", Password: "p", Publish: may.Publish, Subscribe: may.Subscribe},
+	}})
+	admin := nats.Connect(t, stream.Config{URL: server.URL(), User: "admin", Password: "p"})
+	if _, err := admin.Setup(t.Context(), cli.Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
+		t.Fatal(err)
+	}
+	came := make(chan string, 1000)
+	desk := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		came <- string(body)
+	}))
+	defer desk.Close()
+	told := fmt.Sprintf("tell: [{name: desk, kind: webhook, url: %q, secretFrom: {file: %q}}]\n", desk.URL, operator.Write(t, "key", "MDEyMzQ1Njc4OWFiY2RlZg=="))
+	file := operator.Write(t, "policy.yaml", "mode: observe\n"+told)
+	sc := &operator.Testbed{Namespace: "shop"}
+	sc.Env = map[string]string{
+		"HOME": t.TempDir(), "LBREMEDY_CLUSTER": "c1", "LBREMEDY_REGION": "cn-hangzhou",
+		"LBREMEDY_KUBECONFIG": operator.Write(t, "kubeconfig", `{kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`),
+		"LBREMEDY_NATS":       strings.Replace(server.URL(), "nats://", "nats://teller:p@", 1), "LBREMEDY_NATS_INBOX": stream.InboxOf("teller"),
+		"LBREMEDY_CLOUD_ENDPOINT": "127.0.0.1:1", "LBREMEDY_CLOUD_SCHEME": "HTTP",
+	}
+	var tellers []*operator.UpRun
+	for range 2 {
+		tellers = append(tellers, sc.Up(t, "--parts", "teller", "--policy", file, "--listen", "127.0.0.1:0"))
+	}
+	const causes = 6
+	at := time.Now()
+	for i := range 3 * causes {
+		r := event.Record{
+			Case: fmt.Sprintf("4444%04d-20260102T150405", i), Cluster: "c1", Class: "vswitch-ip-exhausted", Service: event.Service{Namespace: "shop", Name: fmt.Sprint("web", i), UID: operator.UID(i)},
+			Event: "e", Message: "full", EventTime: at, Phase: event.Settled, Result: event.Asked, At: at, First: at, Who: "fc", Finding: "It is full.", Cause: fmt.Sprint("vsw-", i%causes), Ask: "Make room.",
+		}
+		if err := operator.Seed(t.Context(), admin, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	operator.Bury(t, admin, "tag-missing", operator.UID(99), "7", "it is a test")
+	opened := map[string]int{}
+	hear := func(body string) {
+		var e struct {
+			Type string
+			Data struct{ Cause string }
+		}
+		if err := json.Unmarshal([]byte(body), &e); err != nil {
+			t.Fatalf("read %s: %v", body, err)
+		}
+		if e.Type == "io.lbremedy.ticket.opened.v1" {
+			opened[e.Data.Cause]++
+		}
+	}
+	for late := time.After(time.Minute); len(opened) < causes; {
+		select {
+		case body := <-came:
+			hear(body)
+		case <-late:
+			t.Fatalf("told of %v only: %s %s", opened, tellers[0].Errs, tellers[1].Errs)
+		}
+	}
+
+	for _, u := range tellers {
+		address := u.Address(t)
+		if res, err := http.Get(address + "/healthz"); err != nil || res.StatusCode != http.StatusOK {
+			t.Errorf("healthz: %v, %v", res, err)
+		}
+		if res, err := http.Get(address + "/readyz"); err != nil || res.StatusCode != http.StatusOK {
+			t.Errorf("readyz: %v, %v", res, err)
+		}
+		text := metricsOf(t, address+"/metrics", `lbremedy_state_known{cluster="c1"} 1`, `lbremedy_stream_messages{cluster="c1",stream="DEAD"} 1`, `lbremedy_tellings_total{`)
+		for _, other := range []string{"lbremedy_exporter_ready", "lbremedy_runs_total"} {
+			if strings.Contains(text, other) {
+				t.Errorf("a teller has the metric %s, which is another part's", other)
+			}
+		}
+	}
+
+	// The file is read again as it changes.
+	if err := os.WriteFile(file, []byte("mode: fix\n"+told), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for late := time.After(time.Minute); ; {
+		allowed, err := policy.InForce(t.Context(), admin, "c1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if allowed.Mode == remedy.Fix {
+			break
+		}
+		select {
+		case <-late:
+			t.Fatalf("the policy in force is %+v", allowed)
+		default:
+		}
+	}
+	for _, u := range tellers {
+		u.End(t)
+		if said := u.Errs.String(); !strings.Contains(said, "Opening tickets for failures of cluster c1") || strings.Contains(said, "Watching") {
+			t.Errorf("up said %q", said)
+		}
+	}
+	for len(came) > 0 {
+		hear(<-came)
+	}
+	want := map[string]int{}
+	for i := range causes {
+		want[fmt.Sprint("vsw-", i)] = 1
+	}
+	if diff := cmp.Diff(want, opened); diff != "" {
+		t.Errorf("opened (-want +got):\n%s", diff)
+	}
+}
+
+// metricsOf returns metrics once they hold the texts.
+func metricsOf(t *testing.T, address string, wants ...string) string {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(time.Minute); ; {
+		res, err := http.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing := ""
+		for _, want := range wants {
+			if !strings.Contains(string(text), want) {
+				missing = want
+			}
+		}
+		if missing == "" {
+			return string(text)
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("the metrics lack %q:\n%s", missing, text)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/observe"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/ticket"
+)
+
+// A teller tells the sinks in force, whichever those are at the time.
+type teller struct {
+	*upping
+	env      *engine.Env
+	sinks    []policy.Sink
+	follower *ticket.Follower
+
+	mu     sync.Mutex                  // of what follows, and of a change of follower
+	before map[string]observe.Tellings // by sink, of followers that have ended
+}
+
+// teller returns what tells the sinks in force; an error if one of them can't be told. Of
+// sinks of a newer release it tells none.
+func (u *upping) teller(ctx context.Context, env *engine.Env) (*teller, error) {
+	t := &teller{upping: u, env: env}
+	sinks, err := policy.TellInForce(ctx, env.Stream, env.Cluster)
+	if errors.Is(err, policy.ErrNewer) {
+		t.pause(err)
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := t.take(sinks); err != nil {
+		return nil, command.Mistake{Err: err}
+	}
+	return t, nil
+}
+
+// pause says that nobody is told: the sinks in force are not known here.
+func (t *teller) pause(why error) {
+	t.Log().Error("nobody is told: the sinks in force are not known here", "error", why)
+	t.Note("Told: nobody (%s).", why)
+}
+
+// take makes a follower for the sinks.
+func (t *teller) take(sinks []policy.Sink) error {
+	f, err := ticket.New(ticket.Config{
+		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.KubeWriter,
+		Cloud: t.env.Cloud, CloudWriter: t.env.CloudWriter, Log: t.env.Log,
+	})
+	if err != nil {
+		return err
+	}
+	t.sinks, t.follower = sinks, f
+	for _, s := range sinks {
+		t.Note("Told: %s (%s).", s.Name, s.Kind)
+	}
+	return nil
+}
+
+// tellings returns what all followers have told, by sink.
+func (t *teller) tellings() map[string]observe.Tellings {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sum()
+}
+
+func (t *teller) sum() map[string]observe.Tellings {
+	all := maps.Clone(t.before)
+	if all == nil {
+		all = map[string]observe.Tellings{}
+	}
+	for name, s := range t.follower.Stats() {
+		all[name] = all[name].Plus(observe.Tellings{
+			Opened: s.Opened, Updated: s.Updated, Closed: s.Closed, Reopened: s.Reopened, Retried: s.Retries, Refused: s.Refused,
+		})
+	}
+	return all
+}
+
+// run tells until ctx ends, and takes over the sinks when they change. Those that are
+// wrong change nothing.
+func (t *teller) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		inner, stop := context.WithCancel(ctx)
+		var wait sync.WaitGroup
+		var err error
+		wait.Go(func() {
+			err = t.follower.Run(inner)
+			if err != nil {
+				stop()
+			}
+		})
+		next := t.change(inner)
+		stop()
+		wait.Wait()
+		if err != nil {
+			return err
+		}
+		if next != nil {
+			t.mu.Lock()
+			t.before = t.sum()
+			t.sinks, t.follower = next.sinks, next.follower
+			t.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// change waits for other sinks and returns what tells them; nil if ctx ends before.
+func (t *teller) change(ctx context.Context) *teller {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	refused := t.sinks
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		sinks, err := policy.TellInForce(ctx, t.env.Stream, t.env.Cluster)
+		if errors.Is(err, policy.ErrNewer) && len(t.sinks) > 0 {
+			t.pause(err)
+			err = nil // and none are taken over
+		}
+		if err != nil || reflect.DeepEqual(sinks, t.sinks) || reflect.DeepEqual(sinks, refused) {
+			continue // without NATS nobody can be told anyway
+		}
+		next := &teller{upping: t.upping, env: t.env}
+		if err := next.take(sinks); err != nil {
+			refused = sinks
+			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
+			continue
+		}
+		return next
+	}
+}

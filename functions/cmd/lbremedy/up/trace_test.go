@@ -1,0 +1,137 @@
+package up_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/operator"
+)
+
+// From the Kubernetes Event to the fix, all that was done is one trace at a collector,
+// and lbremedy show names it.
+func TestTraces(t *testing.T) {
+	var mu sync.Mutex
+	spans := map[string]*otlp.Span{} // by ID
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		var req coltrace.ExportTraceServiceRequest
+		if err = errors.Join(err, proto.Unmarshal(data, &req)); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, rs := range req.ResourceSpans {
+			for _, ss := range rs.ScopeSpans {
+				for _, s := range ss.Spans {
+					id := hex.EncodeToString(s.SpanId)
+					if spans[id] != nil {
+						t.Errorf("the span %s came twice", s.Name)
+					}
+					spans[id] = s
+				}
+			}
+		}
+	}))
+	t.Cleanup(collector.Close)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+
+	sc := operator.NewTestbed(t)
+	u := sc.Up(t, "--policy", operator.Write(t, "fix.yaml", sc.Fixes()+"risk: medium\n"))
+	fixed := u.Until(t, func(r event.Record) bool { return r.Result == event.Fixed })
+	if got := sc.Run(t.Context(), "show", fixed.Case); got.Code != 0 || !strings.Contains(got.Out, "\nTrace      "+event.TraceID(fixed.Trace)+"\n") {
+		t.Errorf("show names no trace: %+v", got)
+	}
+	u.End(t) // what waits is sent
+
+	// The story of the run that fixed it, each part within the one above.
+	trace := event.TraceID(fixed.Trace)
+	if want := event.TraceID(event.TraceOf("c-cli", fixed.Event)); trace != want {
+		t.Errorf("the record is of trace %q, want %q", trace, want)
+	}
+	said := func(s *otlp.Span, key string) string {
+		i := slices.IndexFunc(s.Attributes, func(a *common.KeyValue) bool { return a.Key == key })
+		if i < 0 {
+			return ""
+		}
+		return s.Attributes[i].Value.GetStringValue()
+	}
+	names := func(s *otlp.Span) []string {
+		var up []string
+		for ; s != nil; s = spans[hex.EncodeToString(s.ParentSpanId)] {
+			up = append(up, s.Name)
+			if got := hex.EncodeToString(s.TraceId); got != trace {
+				t.Errorf("%s is in trace %s, want %s", s.Name, got, trace)
+			}
+			if s.EndTimeUnixNano < s.StartTimeUnixNano {
+				t.Errorf("%s ends before it begins", s.Name)
+			}
+			if above := spans[hex.EncodeToString(s.ParentSpanId)]; above != nil && (s.StartTimeUnixNano < above.StartTimeUnixNano || above.Name != "event" && s.EndTimeUnixNano > above.EndTimeUnixNano) {
+				t.Errorf("%s is not within %s", s.Name, above.Name)
+			}
+			if len(s.ParentSpanId) > 0 && spans[hex.EncodeToString(s.ParentSpanId)] == nil {
+				t.Errorf("the parent of %s never came", s.Name)
+			}
+		}
+		slices.Reverse(up)
+		return up
+	}
+	const run = "run vswitch-ip-exhausted"
+	got := map[string]*otlp.Span{}
+	for _, s := range spans {
+		if said(s, "lbremedy.case") != fixed.Case {
+			continue // others use the cluster, too
+		}
+		path := strings.Join(names(s), " > ")
+		if was := got[path]; was == nil || s.StartTimeUnixNano > was.StartTimeUnixNano {
+			got[path] = s // of several runs the last
+		}
+	}
+	order := []string{
+		"event", "event > queue", "event > " + run, "event > " + run + " > diagnose", "event > " + run + " > decide",
+		"event > " + run + " > apply", "event > " + run + " > apply > step annotate", "event > " + run + " > verify",
+	}
+	var before uint64
+	for _, path := range order {
+		s := got[path]
+		if s == nil {
+			t.Errorf("there is no span %s", path)
+			continue
+		}
+		if s.StartTimeUnixNano < before {
+			t.Errorf("%s begins before what comes before it", path)
+		}
+		before = s.StartTimeUnixNano
+	}
+	root := spans[fixed.Trace[36:52]]
+	if root == nil || root.Name != "event" || len(root.ParentSpanId) > 0 {
+		t.Errorf("the traceparent of the event names %v", root)
+	}
+	if s := got["event > "+run]; s != nil {
+		if said(s, "lbremedy.outcome") != "fixed" || s.GetStatus().GetCode() != otlp.Status_STATUS_CODE_OK {
+			t.Errorf("the run that fixed it says %v", s)
+		}
+	}
+}
+
+// A collector that is named wrongly is said before anything begins.
+func TestTracesWrong(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")
+	got := operator.Call{Env: operator.Home(t)}.Run(t.Context(), "up", "--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere")
+	if got.Code != 2 || !strings.Contains(got.Err, "OTEL_EXPORTER_OTLP_ENDPOINT has the scheme") {
+		t.Errorf("got %+v", got)
+	}
+}

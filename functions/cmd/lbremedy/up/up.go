@@ -1,0 +1,542 @@
+// Package up is the commands that run lbremedy: "up" watches a cluster with all or some of
+// the parts in one process, and "setup" prepares NATS for them.
+package up
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lbremedy/lbremedy/events/exporter"
+	frame "github.com/lbremedy/lbremedy/events/program"
+	"github.com/lbremedy/lbremedy/functions"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
+	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/engine"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/event/table"
+	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/observe"
+	"github.com/lbremedy/lbremedy/shared/observe/trace"
+	"github.com/lbremedy/lbremedy/shared/policy"
+	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/serve"
+	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/shared/ticket"
+)
+
+// Commands returns the commands of this package.
+func Commands(p *cli.Program) []*cobra.Command {
+	return []*cobra.Command{upCommand(p), setup(p)}
+}
+
+// An upping is one call of up.
+type upping struct {
+	*cli.Program
+	policy, listen string
+	chosen         string // --parts
+	parts          parts
+	workers        int
+	every          time.Duration // between two surveys; zero: none
+	rate           float64       // budget of a namespace
+	burst          int
+	sizes          sizes
+	metrics        *observe.Metrics
+	traces         *trace.Sender // nil: none are sent
+
+	mu   sync.Mutex
+	said map[string]string // by Service and class: what the last line on it said
+}
+
+func upCommand(p *cli.Program) *cobra.Command {
+	u := &upping{Program: p, said: map[string]string{}}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Watch a cluster and handle its failures, all in one process",
+		Long: `Watch a cluster for failed load-balancer syncs and handle each failure: find the cause,
+show what would be done, and apply what the policy allows. Exporter, stream, a worker for
+all classes and the teller run in this one process until it is interrupted.
+
+With --parts it runs only some of them, next to others on the NATS of --nats: the exporter
+stores failures, the worker handles them, and the teller opens tickets and exports the
+metrics of the stream. Functions behind a courier need a teller alone.
+
+The stream is an embedded NATS JetStream on loopback. It keeps its data in the state
+directory, with its address and token for the other commands. With --nats an existing
+NATS is used instead.
+
+Without --policy nothing is ever written; in an existing NATS the policy in force stays.
+With it the file comes into force for this cluster, and again whenever it changes; an
+invalid file changes nothing. Standard output has one line for each change of a case, or
+the whole record with -o json. Tickets go to the sinks in the section tell of the policy.
+
+Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT, such as
+http://collector:4318; without it there are none.`,
+		Example: `  lbremedy up --cluster c1234 --region cn-hangzhou
+  lbremedy up --cluster c1234 --region cn-hangzhou --policy fix.yaml --listen :8080
+  lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts teller`,
+		Args: command.Exactly(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return u.run(cmd.Context()) },
+	}
+	cmd.Flags().StringVar(&u.policy, "policy", "", "policy `file`: what may be done; without it lbremedy observes")
+	cmd.Flags().StringVar(&u.listen, "listen", "", "`address` for /healthz, /readyz and /metrics, such as :8080; without it none is opened")
+	cmd.Flags().StringVar(&u.chosen, "parts", allParts, "`parts` to run, separated by commas")
+	cmd.Flags().IntVar(&u.workers, "workers", 128, "maximum failures of one class that are handled at once")
+	cmd.Flags().Float64Var(&u.rate, "namespace-rate", exporter.DefaultRate,
+		"failures of one namespace that are published in a `second`; what comes faster waits, the newest of each Service and class")
+	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "failures of one namespace that are published at `once`")
+	u.sizes.flags(cmd)
+	cmd.Flags().DurationVar(&u.every, "survey", 0,
+		"look at the whole cluster, as doctor does, each `time` such as 1h, and open and close cases for what is found; without it nobody looks")
+	return cmd
+}
+
+// run does first what can be wrong and writes nothing, then begins.
+func (u *upping) run(ctx context.Context) error {
+	var err error
+	if u.parts, err = readParts(u.chosen); err != nil {
+		return err
+	}
+	config := u.Host()
+	config.Who = u.parts.who()
+	if err := config.Validate(); err != nil {
+		return command.Mistake{Err: err}
+	}
+	if err := u.parts.check(config.NATS, u.policy, u.every); err != nil {
+		return err
+	}
+	if u.workers < 1 {
+		return command.Wrong("--workers: %d is less than one", u.workers)
+	}
+	if !(u.rate > 0) || math.IsInf(u.rate, 0) || u.burst < 1 {
+		return command.Wrong("--namespace-rate and --namespace-burst: %g and %d are not both above zero", u.rate, u.burst)
+	}
+	if u.every != 0 && u.every < oftenest {
+		return command.Wrong("--survey: %s is less than %s: surveys take API calls from the controller", u.every, oftenest)
+	}
+	allowed := remedy.Policy{Mode: remedy.Observe}
+	if u.policy != "" {
+		if allowed, err = cli.PolicyFile(u.policy); err != nil {
+			return err
+		}
+	}
+	var door net.Listener
+	if u.listen != "" {
+		if door, err = net.Listen("tcp", u.listen); err != nil {
+			return command.Wrong("--listen: %w", err)
+		}
+		defer door.Close()
+	}
+	if u.traces, err = trace.New(ctx, u.Version, u.Cluster, u.Log()); err != nil {
+		return command.Mistake{Err: err}
+	}
+	defer u.endTraces(ctx)
+	u.metrics = observe.New(u.Version, u.Cluster)
+	if u.parts.worker {
+		u.metrics.Runs(cli.Classes())
+	}
+	config.Meter = func(k cloud.Call) { u.metrics.Call(k.Product, k.Action, k.Status, k.Throttled, k.Duration) }
+	env, err := u.env(ctx, config)
+	if err != nil {
+		return err
+	}
+	if config.NATS == "" {
+		dir, err := u.StateDir()
+		if err != nil {
+			return err
+		}
+		server, at, err := u.Embed(dir)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		config.NATS, config.NATSToken, config.NATSCreds, config.NATSCA = at.URL, at.Token, "", ""
+		config.NATSNKey, config.NATSInbox = "", ""
+	}
+	s, err := cli.Dial(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if env.Stream = s; u.policy != "" || u.NATS == "" {
+		err = u.begin(ctx, s, &allowed)
+	} else {
+		err = u.begin(ctx, s, nil)
+	}
+	if err != nil {
+		return err
+	}
+	env.Policy = func(ctx context.Context) (remedy.Policy, error) { return policy.InForce(ctx, s, u.Cluster) }
+	return u.work(ctx, env, door)
+}
+
+// env connects to the cluster and the cloud. A teller alone asks neither before there is
+// something to tell: a sink of kind event or alibaba is all that needs one.
+func (u *upping) env(ctx context.Context, config host.Config) (*engine.Env, error) {
+	if u.parts.teller && !u.parts.exporter && !u.parts.worker {
+		config.Credentials = u.Keys
+		env, err := host.Look(config)
+		if err != nil {
+			return nil, command.Mistake{Err: err}
+		}
+		return env, nil
+	}
+	env, err := u.Look(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := env.Kube.EventsVersion(ctx); err != nil {
+		return nil, err
+	}
+	return env, nil
+}
+
+// endTraces sends the traces that wait. A collector that doesn't answer does not keep
+// the program from ending.
+func (u *upping) endTraces(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := u.traces.Shutdown(ctx); err != nil {
+		u.Log().Warn("the last traces were not sent", "error", event.Redact(err.Error()))
+	}
+}
+
+// begin sets the stream up, puts the policy in force, if there is one, and says what applies.
+func (u *upping) begin(ctx context.Context, s *stream.Stream, allowed *remedy.Policy) error {
+	c := u.sizes.settings(0)
+	c.Clusters = []string{u.Cluster}
+	changed, lacking, err := s.SetupOrUse(ctx, cli.Classes(), c)
+	if err != nil {
+		return err
+	}
+	for _, said := range changed {
+		u.Log().Info("NATS was set up", "change", said)
+	}
+	for _, said := range lacking {
+		u.Log().Warn("NATS is used as it is", "change", said)
+	}
+	if allowed != nil {
+		if err := policy.Publish(ctx, s, u.Cluster, *allowed); err != nil {
+			return err
+		}
+		if err := permission.PublishTell(ctx, s, u.Cluster, u.policy); err != nil {
+			return err
+		}
+	}
+	inForce, err := policy.InForce(ctx, s, u.Cluster)
+	newer := errors.Is(err, policy.ErrNewer)
+	if err != nil && !newer {
+		return err
+	}
+	switch {
+	case u.parts.exporter:
+		u.Note("Watching cluster %s in %s for %d classes.", u.Cluster, u.Region, len(functions.All))
+	case u.parts.worker:
+		u.Note("Handling failures of cluster %s in %s for %d classes.", u.Cluster, u.Region, len(functions.All))
+	default:
+		u.Note("Opening tickets for failures of cluster %s in %s.", u.Cluster, u.Region)
+	}
+	from := "policy in force"
+	switch {
+	case u.policy != "":
+		from = "policy of " + u.policy
+	case allowed != nil:
+		from = "no policy file"
+	}
+	if newer {
+		u.Log().Error("nothing is written: the policy in force is not known here", "error", err)
+		u.Note("Mode: paused (%s).", err)
+		return nil
+	}
+	u.Note("Mode: %s (%s).", permission.Describe(inForce), from)
+	return nil
+}
+
+// work runs the parts until ctx ends.
+func (u *upping) work(ctx context.Context, env *engine.Env, door net.Listener) error {
+	g, ctx := errgroup.WithContext(ctx)
+	var begin []func() error // once all parts are known to be in order
+	var x *exporter.Exporter
+	var err error
+	if u.parts.exporter {
+		x, err = exporter.New(exporter.Config{
+			Cluster: u.Cluster, Kube: env.Kube, Stream: env.Stream, Classifier: event.NewClassifier(table.Table()), Log: env.Log,
+			Rate: u.rate, Burst: u.burst, Now: env.Now,
+		})
+		if err != nil {
+			return err
+		}
+		begin = append(begin, func() error { return x.Run(ctx) })
+	}
+	if u.parts.worker {
+		h := &host.Host{Env: env, Remedies: functions.All, Seen: u.seen}
+		if err := h.Validate(); err != nil {
+			return err
+		}
+		begin = append(begin,
+			func() error { return h.Work(ctx, u.workers) },
+			func() error { return (&ticket.Looker{Env: env, Remedies: functions.All}).Run(ctx) })
+		if u.every > 0 {
+			p := &doctor.ScheduledRun{Env: env, Checks: checks.Checks()}
+			said := u.metrics.Survey(checkIDs(p.Checks), u.every)
+			begin = append(begin, func() error { return u.scheduled(ctx, p, said) })
+		}
+	}
+	var told *teller
+	if u.parts.teller {
+		if told, err = u.teller(ctx, env); err != nil {
+			return err
+		}
+		begin = append(begin, func() error { return told.run(ctx) })
+	}
+	if u.policy != "" {
+		begin = append(begin, func() error { return u.follow(ctx, env.Stream) })
+	}
+	if door != nil {
+		u.Note("Health: http://%s/readyz", door.Addr())
+		begin = append(begin, u.measure(ctx, env.Stream, x, told)...)
+		begin = append(begin, func() error {
+			return serve.Serve(ctx, door, frame.Health(ready(x, env.Stream, u.Cluster), u.metrics.Handler()))
+		})
+	}
+	for _, f := range begin {
+		g.Go(f)
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if x != nil {
+		u.Note("Ended; %d failures were stored, and in-flight work has finished.", x.Stats().Published.Load())
+		return nil
+	}
+	u.Note("Ended; in-flight work has finished.")
+	return nil
+}
+
+// measure adds the metrics of the parts that run, nil being those that don't, and
+// returns what keeps them up to date. How things stand is the teller's to measure: of
+// several programs on one NATS each would count the same.
+func (u *upping) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *teller) []func() error {
+	u.metrics.Full(s.Full)
+	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
+	if x != nil {
+		u.metrics.Exporter(x.Export)
+	}
+	if told == nil {
+		return nil
+	}
+	u.metrics.Tickets(told.tellings)
+	return []func() error{func() error {
+		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.standing(ctx, s) },
+			func(err error) {
+				u.Log().Warn("the state of the stream can't be read for the metrics; trying again", "error", err)
+			})
+	}}
+}
+
+// oftenest is the least time between two surveys: each takes some hundred calls of
+// those that the account shares with the controller.
+const oftenest = 5 * time.Minute
+
+// scheduled surveys the cluster soon and each time again. A survey that fails is tried
+// again at the next time. The first one waits for a moment that chance chooses: programs
+// that start together would take the account's calls together.
+func (u *upping) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Survey) error {
+	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
+	defer next.Stop()
+	tick := time.NewTicker(u.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next.C:
+		case <-tick.C:
+		}
+		r, err := p.Run(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, doctor.ErrElsewhere):
+			said.Elsewhere(u.Now())
+			u.Log().Info("the cluster is being surveyed by another process")
+		case err != nil:
+			said.Failed()
+			u.Log().Error("the survey failed; it is tried again at the next time", "error", event.Redact(err.Error()))
+		default:
+			surveyed(said, u.Now(), r.Result)
+			u.Note("Survey: %s opened, %d closed, %d stand, %d unknown. To see the findings: lbremedy doctor.",
+				ccm.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
+		}
+	}
+}
+
+// checkIDs returns the IDs of checks.
+func checkIDs(checks []*doctor.Check) []string {
+	var ids []string
+	for _, c := range checks {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+// startWithin is how long the first survey waits at most.
+const startWithin = time.Minute
+
+// surveyed says in the metrics what a survey found.
+func surveyed(said *observe.Survey, at time.Time, r doctor.Result) {
+	findings, unknown := map[[2]string]int{}, map[string]int{}
+	for _, f := range r.Findings {
+		findings[[2]string{f.Check, f.Severity.String()}]++
+	}
+	for _, k := range r.Unknown {
+		unknown[k.Check]++
+	}
+	said.Ended(at, r.Took, findings, unknown)
+}
+
+// reread is how often the policy file is read again. A watch of the file would miss
+// what a mounted ConfigMap does to it.
+const reread = time.Second
+
+// follow puts the policy file in force again whenever it has changed. One that is
+// wrong changes nothing: the last good one stays.
+func (u *upping) follow(ctx context.Context, s *stream.Stream) error {
+	taken, said := "", "" // the text in force; what was said last of one that is not
+	if text, err := os.ReadFile(u.policy); err == nil {
+		taken = string(text)
+	}
+	tick := time.NewTicker(reread)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		text, err := os.ReadFile(u.policy)
+		if err == nil && string(text) == taken {
+			continue
+		}
+		var allowed remedy.Policy
+		if err == nil {
+			allowed, err = policyfile.Parse(text, cli.Ruled())
+		}
+		var sinks []policy.Sink
+		if err == nil {
+			sinks, err = policyfile.ParseTell(text, cli.Ruled())
+		}
+		if err == nil {
+			err = policy.Publish(ctx, s, u.Cluster, allowed)
+		}
+		if err == nil {
+			err = policy.PublishTell(ctx, s, u.Cluster, sinks)
+		}
+		if err != nil {
+			if ctx.Err() == nil && err.Error() != said {
+				said = err.Error()
+				u.Log().Error("the policy file is not taken; the last good one stays in force", "file", u.policy, "error", err)
+			}
+			continue
+		}
+		taken, said = string(text), ""
+		u.Note("Mode: %s (%s has changed).", permission.Describe(allowed), u.policy)
+	}
+}
+
+// standing reads how things stand in the stream.
+func (u *upping) standing(ctx context.Context, s *stream.Stream) (observe.State, error) {
+	now := observe.State{Classes: cli.Classes()}
+	allowed, err := policy.InForce(ctx, s, u.Cluster)
+	if err != nil {
+		return now, err
+	}
+	left, err := engine.PlacesLeft(ctx, s, u.Cluster, now.Classes, allowed.Budgets)
+	if err != nil {
+		return now, err
+	}
+	now.Left, now.ClusterLeft = left.Class, left.Cluster
+	open, err := engine.Breakers(ctx, s, u.Cluster)
+	if err != nil {
+		return now, err
+	}
+	for _, b := range open {
+		now.Open = append(now.Open, b.Class)
+	}
+	paused, err := engine.Paused(ctx, s, u.Cluster)
+	if err != nil {
+		return now, err
+	}
+	if paused != nil {
+		// A pause that can't be decoded does not say since when.
+		if now.Paused = paused.At; now.Paused.IsZero() {
+			now.Paused = time.Unix(1, 0)
+		}
+	}
+	if now.Queues, err = s.Queues(ctx, u.Cluster); err != nil {
+		return now, err
+	}
+	if now.Fills, err = s.Fills(ctx); err != nil {
+		return now, err
+	}
+	now.Ledger, err = s.Ledger(ctx, u.Cluster, u.Now(), stream.Late)
+	return now, err
+}
+
+// seen counts and traces a run, and prints how the case stands, if that is new.
+func (u *upping) seen(r event.Record, err error) {
+	u.metrics.Seen(r, err)
+	u.traces.Seen(r)
+	if err != nil || r.Case == "" {
+		return // the log has it
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key, word := r.Case+" "+r.Class, journal.State(r)+" "+r.Finding+" "+string(r.Held)
+	if u.said[key] == word {
+		return
+	}
+	if len(u.said) > 10_000 { // better a line twice than a memory that only grows
+		clear(u.said)
+	}
+	u.said[key] = word
+	if err := u.Line(r, func() { journal.Live(u.Program, r) }); err != nil {
+		u.Log().Error("outcome can't be printed", "error", err)
+	}
+}
+
+// ready returns a function that answers whether NATS answers, the policy and sinks in force
+// can be read and, with an exporter, failures get through.
+func ready(x *exporter.Exporter, s *stream.Stream, cluster string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := s.Ping(ctx)
+		if err == nil && x != nil && !x.Ready() {
+			err = errors.New("the cluster's Events are not read")
+		}
+		if err == nil {
+			err = s.Room()
+		}
+		if err == nil {
+			_, err = policy.InForce(ctx, s, cluster)
+		}
+		if err == nil {
+			_, err = policy.TellInForce(ctx, s, cluster)
+		}
+		return err
+	}
+}

@@ -1,0 +1,227 @@
+// Package config reads the YAML files that people write: the policy, the routes and the
+// configuration of the command line.
+//
+// It is strict, since a typo must neither loosen a rule nor send an event elsewhere. Unknown
+// fields, fields that stand there twice, values of another type, empty values, anchors and a
+// second document are errors, and each error names its line and its field. The whole file is
+// read before the first error is told, so that one look shows all.
+//
+// It is no decoder of Kubernetes objects, which newer releases extend, nor of what lies in
+// the stream: those are read by the rules of their APIs.
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// most is how many bytes a file may have.
+const most = 1 << 20
+
+// A Document is a file that was read, and what is wrong with it. The zero value is an empty file.
+type Document struct {
+	lines  map[string]int  // of fields, by their path
+	broken map[string]bool // fields that hold no value of their type
+	errs   []error
+	seen   map[string]bool
+}
+
+// Decode reads YAML, or JSON which is YAML too, into a struct or a map by its json names.
+// An empty file leaves it as it is. An error means that the text can't be read at all;
+// what is wrong with single fields is in the document, to which the caller can add.
+func Decode(text []byte, into any) (*Document, error) {
+	if len(text) > most {
+		return nil, fmt.Errorf("the file has more than %d bytes", most)
+	}
+	d := &Document{lines: map[string]int{}, broken: map[string]bool{}}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, more yaml.Node
+	err := dec.Decode(&doc)
+	if errors.Is(err, io.EOF) {
+		return d, nil
+	}
+	if err != nil {
+		return nil, unreadable(text, err)
+	}
+	switch err := dec.Decode(&more); {
+	case err == nil:
+		return nil, fmt.Errorf("line %d: a second document begins here: leave one", more.Line)
+	case !errors.Is(err, io.EOF):
+		return nil, unreadable(text, err)
+	}
+	if root := doc.Content[0]; root.Tag != "!!null" {
+		d.value("", root, reflect.ValueOf(into).Elem())
+	}
+	return d, nil
+}
+
+// unreadable says in which line a text is no YAML. The library names no line for the first
+// one, nor for bytes that are no text.
+func unreadable(text []byte, err error) error {
+	said := strings.TrimPrefix(err.Error(), "yaml: ")
+	if strings.HasPrefix(said, "line ") {
+		return errors.New(said)
+	}
+	control := func(r rune) bool {
+		return r == utf8.RuneError || r < ' ' && !strings.ContainsRune("\t\r\n", r) || r == 0x7f
+	}
+	return fmt.Errorf("line %d: %s", 1+bytes.Count(text[:max(0, bytes.IndexFunc(text, control))], []byte("\n")), said)
+}
+
+// Fail notes what is wrong with a field, unless the field holds no value of its type, which
+// is told already. What has no line of its own has that of what it is part of.
+func (d *Document) Fail(at, format string, args ...any) {
+	if d.broken[at] {
+		return
+	}
+	line := 0
+	for p := at; line == 0; {
+		line = d.lines[p]
+		i := strings.LastIndexByte(p, '.')
+		if i < 0 {
+			break
+		}
+		p = p[:i]
+	}
+	text := fmt.Sprintf("line %d: ", max(line, 1))
+	if at != "" {
+		text += at + ": "
+	}
+	text += fmt.Sprintf(format, args...)
+	if !d.seen[text] {
+		if d.seen == nil {
+			d.seen = map[string]bool{}
+		}
+		d.seen[text] = true
+		d.errs = append(d.errs, errors.New(text))
+	}
+}
+
+// Err returns all that is wrong, one line each; nil if nothing is.
+func (d *Document) Err() error { return errors.Join(d.errs...) }
+
+// misfit notes that a field holds no value of its type.
+func (d *Document) misfit(at, format string, args ...any) {
+	d.Fail(at, format, args...)
+	d.broken[at] = true
+}
+
+// value reads a node into a value.
+func (d *Document) value(at string, n *yaml.Node, to reflect.Value) {
+	d.lines[at] = n.Line
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		d.misfit(at, "anchors are not read: write it out")
+		return
+	}
+	switch to.Kind() {
+	case reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		d.value(at, n, to.Elem())
+	case reflect.Struct:
+		d.pairs(at, n, func(key, inner string, value *yaml.Node) {
+			for i := range to.NumField() {
+				if name, _, _ := strings.Cut(to.Type().Field(i).Tag.Get("json"), ","); name == key {
+					d.value(inner, value, to.Field(i))
+					return
+				}
+			}
+			d.Fail(inner, "there is no such field; there are %s", strings.Join(fields(to.Type()), ", "))
+		})
+	case reflect.Map:
+		to.Set(reflect.MakeMap(to.Type()))
+		d.pairs(at, n, func(key, inner string, value *yaml.Node) {
+			v := reflect.New(to.Type().Elem()).Elem()
+			d.value(inner, value, v)
+			to.SetMapIndex(reflect.ValueOf(key), v)
+		})
+	case reflect.Slice:
+		if n.Kind != yaml.SequenceNode {
+			d.misfit(at, "it must be a list")
+			return
+		}
+		to.Set(reflect.MakeSlice(to.Type(), len(n.Content), len(n.Content)))
+		for i, entry := range n.Content {
+			d.value(fmt.Sprintf("%s[%d]", at, i), entry, to.Index(i))
+		}
+	default:
+		d.scalar(at, n, to)
+	}
+}
+
+// pairs goes through the fields of a mapping.
+func (d *Document) pairs(at string, n *yaml.Node, each func(key, inner string, value *yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		d.misfit(at, "it must be a list of fields")
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		inner := strings.TrimPrefix(at+"."+k.Value, ".")
+		d.lines[inner] = k.Line
+		switch {
+		case k.Kind != yaml.ScalarNode || k.Value == "":
+			d.Fail(inner, "it must have a name")
+		case k.Anchor != "" || k.ShortTag() == "!!merge":
+			d.Fail(inner, "anchors are not read: write it out")
+		case seen[k.Value]:
+			d.Fail(inner, "it is there twice")
+		default:
+			each(k.Value, inner, v)
+			d.lines[inner] = k.Line
+		}
+		seen[k.Value] = true
+	}
+}
+
+// A kind is what a scalar can be read as.
+type kind struct {
+	what string   // what it must be
+	tags []string // what YAML calls it
+}
+
+// kinds are the kinds of scalars. Any stands for a text, or true or false.
+var kinds = map[reflect.Kind]kind{
+	reflect.String:    {"a text", []string{"!!str"}},
+	reflect.Bool:      {"true or false", []string{"!!bool"}},
+	reflect.Int:       {"a whole number", []string{"!!int"}},
+	reflect.Int64:     {"a whole number", []string{"!!int"}},
+	reflect.Float64:   {"a number", []string{"!!int", "!!float"}},
+	reflect.Interface: {"a text, or true or false", []string{"!!str", "!!bool"}},
+}
+
+// scalar reads a text, a number, or true or false. Numbers are good as texts only in
+// quotes: 0123 would lose its zero. A time is the text that stands there.
+func (d *Document) scalar(at string, n *yaml.Node, to reflect.Value) {
+	k := kinds[to.Kind()]
+	tag := n.ShortTag()
+	switch {
+	case n.Kind != yaml.ScalarNode:
+	case tag == "!!timestamp" && to.Kind() == reflect.String:
+		to.SetString(n.Value)
+		return
+	case slices.Contains(k.tags, tag) && n.Decode(to.Addr().Interface()) == nil:
+		return
+	case (to.Kind() == reflect.String || to.Kind() == reflect.Interface) && (tag == "!!int" || tag == "!!float"):
+		d.misfit(at, "it must be %s: put it in quotes", k.what)
+		return
+	}
+	d.misfit(at, "it must be %s", k.what)
+}
+
+// fields returns the names of a struct's fields.
+func fields(t reflect.Type) []string {
+	names := make([]string, t.NumField())
+	for i := range names {
+		names[i], _, _ = strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	}
+	return names
+}

@@ -1,0 +1,156 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type file struct {
+	Mode  string           `json:"mode,omitempty"`
+	On    bool             `json:"on,omitempty"`
+	Most  int              `json:"most,omitempty"`
+	Rate  float64          `json:"rate,omitempty"`
+	Keep  *int64           `json:"keep,omitempty"`
+	Names []string         `json:"names,omitempty"`
+	Rules []rule           `json:"rules,omitempty"`
+	By    map[string]*rule `json:"by,omitempty"`
+	Any   map[string]any   `json:"any,omitempty"`
+}
+
+type rule struct {
+	From   string            `json:"from"`
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	keep := int64(0)
+	for text, want := range map[string]file{
+		"":                 {},
+		"# a comment\n":    {},
+		"---\n":            {},
+		"null":             {},
+		"{}":               {},
+		`{"mode": "fix"}`:  {Mode: "fix"},
+		"mode: !!str 12":   {Mode: "12"},
+		"names: []":        {Names: []string{}},
+		"---\nmode: fix\n": {Mode: "fix"},
+		"mode: fix\non: true\nmost: 3\nrate: 2\nkeep: 0\nnames: [a, '1']\nany: {a: b, c: false}": {
+			Mode: "fix", On: true, Most: 3, Rate: 2, Keep: &keep, Names: []string{"a", "1"}, Any: map[string]any{"a": "b", "c": false}},
+		"rules:\n- from: 2026-01-02T00:00:00+08:00\n- {from: '09:00', labels: {a/b.c: d}}\nby: {x.y: {from: z}}": {
+			Rules: []rule{{From: "2026-01-02T00:00:00+08:00"}, {From: "09:00", Labels: map[string]string{"a/b.c": "d"}}}, By: map[string]*rule{"x.y": {From: "z"}}},
+	} {
+		var got file
+		d, err := Decode([]byte(text), &got)
+		if err == nil {
+			err = d.Err()
+		}
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", text, diff)
+		}
+	}
+}
+
+// Each error names the line, and the field if there is one. All of a file are told at once.
+func TestDecodeRefuses(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"mode: fix\nmod: a":                   "line 2: mod: there is no such field; there are mode, on, most, rate, keep, names, rules, by, any",
+		"Mode: fix":                           "line 1: Mode: there is no such field",
+		"rules:\n- from: a\n- fro: b":         "line 3: rules[1].fro: there is no such field; there are from, labels",
+		"mode: a\non: true\nmode: b":          "line 3: mode: it is there twice",
+		"by:\n  a: {}\n  b: {}\n  a: {}":      "line 4: by.a: it is there twice",
+		"by: {'': {from: a}}":                 "line 1: by.: it must have a name",
+		"\nmode: [a]":                         "line 2: mode: it must be a text",
+		"mode: 12":                            "line 1: mode: it must be a text: put it in quotes",
+		"mode: 0123":                          "line 1: mode: it must be a text: put it in quotes",
+		"mode: true":                          "line 1: mode: it must be a text",
+		"mode:":                               "line 1: mode: it must be a text",
+		"mode: ~":                             "line 1: mode: it must be a text",
+		"mode: !!binary aGk=":                 "line 1: mode: it must be a text",
+		"on: yes":                             "line 1: on: it must be true or false",
+		"most: 1.5":                           "line 1: most: it must be a whole number",
+		"most: many":                          "line 1: most: it must be a whole number",
+		"most: 99999999999999999999":          "line 1: most: it must be a whole number",
+		"rate: quick":                         "line 1: rate: it must be a number",
+		"\n\nkeep: x":                         "line 3: keep: it must be a whole number",
+		"names: a":                            "line 1: names: it must be a list",
+		"names:\n- a\n- 5":                    "line 3: names[1]: it must be a text: put it in quotes",
+		"rules: {}":                           "line 1: rules: it must be a list",
+		"rules:\n- a":                         "line 2: rules[0]: it must be a list of fields",
+		"by:":                                 "line 1: by: it must be a list of fields",
+		"any: {a: 5}":                         "line 1: any.a: it must be a text, or true or false: put it in quotes",
+		"any:\n  a: [b]":                      "line 2: any.a: it must be a text, or true or false",
+		"- a":                                 "line 1: it must be a list of fields",
+		"\ntext":                              "line 2: it must be a list of fields",
+		"mode: &a fix":                        "line 1: mode: anchors are not read: write it out",
+		"rules:\n- &a {from: x}\n- *a":        "line 2: rules[0]: anchors are not read: write it out\nline 3: rules[1]: anchors are not read: write it out",
+		"any:\n  <<: {a: b}":                  "line 2: any.<<: anchors are not read: write it out",
+		"? &a mode\n: fix":                    "line 1: mode: anchors are not read: write it out",
+		"mode: fix\n---\nmode: observe":       "line 2: a second document begins here: leave one",
+		"mode: fix\n---\nmode: [":             "line 3: ",
+		"mode: [":                             "line 1: ",
+		"mode: fix\n  on: true":               "line 2: ",
+		"mode: fix\nnames: {":                 "line 2: ",
+		"mode: fix\non: \x00":                 "line 2: control characters are not allowed",
+		"mode: fix\non: \xff":                 "line 2: ",
+		"mode: {a\nb: c":                      "line ",
+		"most: x\nmode: 1":                    "line 1: most: it must be a whole number\nline 2: mode: it must be a text: put it in quotes",
+		"mode: " + strings.Repeat("x", 1<<20): "the file has more than 1048576 bytes",
+	} {
+		d, err := Decode([]byte(text), new(file))
+		if err == nil {
+			err = d.Err()
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.60q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+// What a caller finds wrong has the line of its field, or of what the field is part of. It
+// is told once, and not of a field that could not be read.
+func TestFail(t *testing.T) {
+	t.Parallel()
+	d, err := Decode([]byte("mode: fix\nrules:\n- from: a\n  labels:\n    x.y: z\nmost: many\n"), new(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		d.Fail("most", "%d is too small", 0)
+		d.Fail("rules[0].labels.x.y", "%q is no label", "z")
+		d.Fail("rules[0].until", "it is missing")
+		d.Fail("on", "it is missing")
+	}
+	const want = `line 6: most: it must be a whole number
+line 5: rules[0].labels.x.y: "z" is no label
+line 3: rules[0].until: it is missing
+line 1: on: it is missing`
+	if diff := cmp.Diff(want, d.Err().Error()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if err := new(Document).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// No text makes Decode panic, and each error names a line.
+func FuzzDecode(f *testing.F) {
+	for _, text := range []string{"", "mode: fix", "rules: [{from: a, labels: {b: c}}]", "? [a]\n: b", "!!binary x", "a: &a [*a]", "\x00", "- 1", "<<: {a: b}"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := Decode([]byte(text), new(file))
+		if err == nil {
+			err = d.Err()
+		}
+		if err != nil && len(text) <= most && (!strings.HasPrefix(err.Error(), "line ") || strings.Contains(err.Error(), "line 0")) {
+			t.Errorf("%q: no line: %v", text, err)
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package policyfile
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+var classes = []string{"ram-permission", "tag-missing"}
+
+func TestParse(t *testing.T) {
+	medium, high, reserve := remedy.Medium, remedy.High, int64(0)
+	tests := []struct {
+		name, file string
+		want       remedy.Policy
+	}{
+		{"an empty file observes", "", remedy.Policy{Mode: remedy.Observe}},
+		{"fix without more applies low risk", "mode: fix", remedy.Policy{Mode: remedy.Fix}},
+		{"a class of its own", "mode: fix\nclasses: {ram-permission: {risk: medium}}",
+			remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{"ram-permission": {Risk: &medium}}}},
+		{"all fields", "mode: fix\nrisk: high\nbudgets: {attempts: 5}\nramDelay: 2s\npayBySpec: true\nvswitches: {allow: [vsw-1], reserve: 0, replaceMissing: true}\nclasses: {tag-missing: {mode: observe}}",
+			remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: remedy.Budgets{Attempts: 5}, RAMDelay: 2 * time.Second, PayBySpec: true,
+				VSwitches: remedy.VSwitches{Allow: []string{"vsw-1"}, Reserve: &reserve, ReplaceMissing: true},
+				Classes:   map[string]remedy.Class{"tag-missing": {Mode: remedy.Observe}}}},
+		{"rules in their order", "mode: fix\nrules: [{namespaces: ['prod-*'], risk: low}, {clusters: [c1], labels: {tier: gold}, classes: [tag-missing], mode: observe}]",
+			remedy.Policy{Mode: remedy.Fix, Rules: []remedy.Rule{
+				{Namespaces: []string{"prod-*"}, Risk: new(remedy.Risk)},
+				{Clusters: []string{"c1"}, Labels: map[string]string{"tier": "gold"}, Classes: []string{"tag-missing"}, Mode: remedy.Observe},
+			}}},
+		{"a freeze each week, and one once", "freezes: [{name: day, days: [mon, fri], from: '09:00', until: '18:30', zone: Asia/Shanghai}, {name: sale, from: 2026-11-10T20:00:00+08:00, until: 2026-11-12T02:00:00+08:00}]",
+			remedy.Policy{Mode: remedy.Observe, Freezes: []remedy.Freeze{
+				{Name: "day", Days: []time.Weekday{time.Monday, time.Friday}, From: 9 * time.Hour, Until: 18*time.Hour + 30*time.Minute, Zone: []remedy.Offset{{Seconds: 8 * 3600}}},
+				{Name: "sale", Start: time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC), End: time.Date(2026, 11, 11, 18, 0, 0, 0, time.UTC)},
+			}}},
+		{"budgets", "budgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo\nclasses: {tag-missing: {mode: fix, risk: high, oneWay: true}}",
+			remedy.Policy{Mode: remedy.Observe, TakeBack: true, Budgets: remedy.Budgets{Attempts: 1, Class: 50, Share: 100, Least: 10},
+				Classes: map[string]remedy.Class{"tag-missing": {Mode: remedy.Fix, Risk: &high, OneWay: true}}}},
+		{"what the survey compares with", "survey: {protect: ['prod-*'], target: v2.14.0, localPorts: 20000-60999}",
+			remedy.Policy{Mode: remedy.Observe, Survey: remedy.Survey{Protect: []string{"prod-*"}, Target: ccm.Version{Major: 2, Minor: 14}, LocalPorts: remedy.Ports{First: 20000, Last: 60999}}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Parse([]byte(tt.file), classes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A typo must not loosen a rule: each is refused, and the sentence names it.
+func TestParseRefuses(t *testing.T) {
+	for file, want := range map[string]string{
+		"mod: fix":                               "line 1: mod: there is no such field; there are mode, risk",
+		"mode: fixx":                             `mode: "fixx" is no mode`,
+		"risk: lowish":                           `risk: "lowish" is no risk`,
+		"classes: {tag-mising: {}}":              `classes.tag-mising: there is no class "tag-mising"`,
+		"classes: {tag-missing: {rsk: low}}":     "classes.tag-missing.rsk: there is no such field; there are mode, risk, oneWay",
+		"classes: {tag-missing: {mode: never}}":  "classes.tag-missing.mode",
+		"budgets: {attempts: -1}":                "budgets.attempts: -1 is negative",
+		"budgets: {attempts: many}":              "line 1: budgets.attempts: it must be a whole number",
+		"ramDelay: soon":                         `ramDelay: "soon" is no duration`,
+		"ramDelay: -3s":                          "ramDelay",
+		"rules: [{namespaces: [a]}]":             "rules[0]: it changes nothing",
+		"rules: [{mode: observe, risk: low}]":    "rules[0]: it observes",
+		"rules: [{classes: [x], mode: fix}]":     `rules[0].classes: there is no class "x"`,
+		"rules: [{namespaces: ['[']}]":           `rules[0].namespaces: "[" is no pattern`,
+		"rules: [{namespaces: [''], risk: low}]": `rules[0].namespaces: "" is no pattern`,
+		"rules: [{namespaces: [a], mode: fix}, {namespaces: [a], mode: observe}]":                    "rules[1]: it is about the same as rules[0]",
+		"rules: [{labels: {'': a}, mode: fix}]":                                                      "rules[0].labels",
+		"classes: {tag-missing: {mode: observe, risk: low}}":                                         "classes.tag-missing: it observes",
+		"freezes: [{from: '09:00', until: '10:00'}]":                                                 "freezes[0]: it has no name",
+		"freezes: [{name: a, from: '9', until: '10:00'}]":                                            `freezes[0].from: "9" is no time of day`,
+		"freezes: [{name: a, from: '09:00', until: '09:00'}]":                                        "begins and ends at 09:00",
+		"freezes: [{name: a, days: [monday], from: '09:00', until: '10:00'}]":                        `"monday" is no day`,
+		"freezes: [{name: a, days: [mon, mon], from: '09:00', until: '10:00'}]":                      "mon is there twice",
+		"freezes: [{name: a, zone: Mars/Base, from: '09:00', until: '10:00'}]":                       `zone: "Mars/Base" is not known`,
+		"freezes: [{name: a, from: 2026-01-02T00:00:00Z, until: 2026-01-01T00:00:00Z}]":              "not after its beginning",
+		"freezes: [{name: a, from: 2026-01-02T00:00:00Z, until: '10:00'}]":                           `freezes[0].until: "10:00" is no time such as`,
+		"freezes: [{name: a, days: [mon], from: 2026-01-02T00:00:00Z, until: 2026-01-03T00:00:00Z}]": "days and zone are for times of day",
+		"budgets: {share: 20}":                       "line 1: budgets.share: it must be a text: put it in quotes",
+		"budgets: {share: 120%}":                     `budgets.share: "120%" is no share`,
+		"budgets: {class: -1}":                       "budgets.class: -1 is negative",
+		"unsettled: undoo":                           `unsettled: "undoo" is unknown`,
+		"payBySpec: perhaps":                         "line 1: payBySpec: it must be true or false",
+		"vswitches: {reserve: -2}":                   "vswitches.reserve: -2 is negative",
+		"survey: {protect: ['[']}":                   `survey.protect[0]: "[" is no name or pattern`,
+		"survey: {target: newest}":                   `survey.target: "newest" is no version`,
+		"survey: {localPorts: 9}":                    "survey.localPorts: it must be a text: put it in quotes",
+		"survey: {localPorts: '9-'}":                 `survey.localPorts: "9-" is no range`,
+		"survey: {localPorts: 20-10}":                `survey.localPorts: "20-10" is no range`,
+		"survey: {localPorts: 1-70000}":              `survey.localPorts: "1-70000" is no range`,
+		"survey: {protekt: [shop]}":                  "survey.protekt: there is no such field; there are protect, target, localPorts",
+		"mode: [":                                    "line 1",
+		"mode: fix\n---\nmode: observe":              "line 2: a second document begins here",
+		"risk: low\n\nmode:":                         "line 3: mode: it must be a text",
+		"mode: &a fix":                               "line 1: mode: anchors are not read",
+		"Mode: fix":                                  "line 1: Mode: there is no such field",
+		"\nfreezes:\n- name: a\n  from: '9'":         "line 4: freezes[0].from:",
+		"classes:\n  tag-missing:\n    risk: lowish": "line 3: classes.tag-missing.risk:",
+		"mode: fix\nmode: observe":                   "line 2: mode: it is there twice",
+	} {
+		_, err := Parse([]byte(file), classes)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want it to say %s", file, err, want)
+		}
+	}
+}
+
+// All that is wrong is told at once, each with file, line and field.
+func TestLoadTellsAll(t *testing.T) {
+	name := t.TempDir() + "/policy.yaml"
+	const text = `mode: fixx
+rules:
+- {namespaces: [a], rsk: low}
+freezes:
+- name: a
+  from: 9
+  until: "25:00"
+budgets:
+  share: 120%
+tell:
+- name: e
+  kind: pager
+`
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(name, classes)
+	if err == nil {
+		t.Fatal("it is right")
+	}
+	want := "policy file " + name + `: line 3: rules[0].rsk: there is no such field; there are clusters, namespaces, labels, classes, mode, risk
+line 6: freezes[0].from: it must be a text: put it in quotes
+line 1: mode: "fixx" is no mode: want observe or fix
+line 9: budgets.share: "120%" is no share from 1% to 100%
+line 3: rules[0]: it changes nothing: it has neither mode nor risk
+line 7: freezes[0].until: "25:00" is no time of day such as 18:30, and no time such as 2006-01-02T15:04:05+08:00
+line 12: tell[0].kind: there is no kind "pager"; there are alibaba, event, dingtalk, slack, webhook`
+	if diff := cmp.Diff(want, err.Error()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestLoadNamesTheFile(t *testing.T) {
+	_, err := Load("no/such/policy.yaml", classes)
+	if err == nil || !strings.Contains(err.Error(), "no/such/policy.yaml") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	name := t.TempDir() + "/policy.yaml"
+	for text, want := range map[string]string{"mode: fix": "", "mode: fixx": "policy.yaml: line 1: mode"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Load(name, classes)
+		if want == "" && (err != nil || p.Mode != remedy.Fix) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %+v, %v", text, p, err)
+		}
+	}
+}

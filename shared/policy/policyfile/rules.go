@@ -1,0 +1,159 @@
+package policyfile
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+// rules reads the rules. Two of them about the same with different answers
+// contradict each other: nobody meant both.
+func (r reader) rules(list []Rule) []remedy.Rule {
+	var out []remedy.Rule
+	for i, rule := range list {
+		at := fmt.Sprintf("rules[%d]", i)
+		for _, of := range []struct {
+			field    string
+			patterns []string
+		}{{"clusters", rule.Clusters}, {"namespaces", rule.Namespaces}} {
+			for _, p := range of.patterns {
+				if _, err := path.Match(p, ""); err != nil || p == "" {
+					r.Fail(at+"."+of.field, "%q is no pattern", p)
+				}
+			}
+		}
+		for _, id := range rule.Classes {
+			r.class(at+".classes", id)
+		}
+		switch {
+		case rule.Mode == "" && rule.Risk == "":
+			r.Fail(at, "it changes nothing: it has neither mode nor risk")
+		case rule.Mode == string(remedy.Observe) && rule.Risk != "":
+			r.Fail(at, "it observes, so that its risk says nothing: leave it out, or fix")
+		}
+		for j, o := range list[:i] {
+			same := o
+			same.Mode, same.Risk = rule.Mode, rule.Risk
+			if reflect.DeepEqual(same, rule) {
+				r.Fail(at, "it is about the same as rules[%d]: make them one", j)
+			}
+		}
+		out = append(out, remedy.Rule{
+			Clusters: rule.Clusters, Namespaces: rule.Namespaces, Labels: rule.Labels, Classes: rule.Classes,
+			Mode: r.mode(at+".mode", rule.Mode), Risk: r.risk(at+".risk", rule.Risk),
+		})
+	}
+	return out
+}
+
+var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+// freezes reads the freezes. The zone's offsets are read here: where a function
+// runs there may be no data of time zones.
+func (r reader) freezes(list []Freeze) []remedy.Freeze {
+	var out []remedy.Freeze
+	for i, f := range list {
+		at := fmt.Sprintf("freezes[%d]", i)
+		if f.Name == "" {
+			r.Fail(at, "it has no name")
+		}
+		freeze := remedy.Freeze{Name: f.Name}
+		if strings.Contains(f.From, "T") || strings.Contains(f.Until, "T") {
+			r.once(at, f, &freeze)
+		} else {
+			r.weekly(at, f, &freeze)
+		}
+		out = append(out, freeze)
+	}
+	return out
+}
+
+func (r reader) once(at string, f Freeze, out *remedy.Freeze) {
+	if len(f.Days) > 0 || f.Zone != "" {
+		r.Fail(at, "from and until are dates: days and zone are for times of day")
+	}
+	good := true
+	for _, t := range []struct {
+		field, text string
+		into        *time.Time
+	}{{"from", f.From, &out.Start}, {"until", f.Until, &out.End}} {
+		when, err := time.Parse(time.RFC3339, t.text)
+		if err != nil {
+			r.Fail(at+"."+t.field, "%q is no time such as 2006-01-02T15:04:05+08:00", t.text)
+			good = false
+		}
+		*t.into = when.UTC()
+	}
+	if good && !out.Start.Before(out.End) {
+		r.Fail(at+".until", "it ends at %s, which is not after its beginning", f.Until)
+	}
+}
+
+func (r reader) weekly(at string, f Freeze, out *remedy.Freeze) {
+	good := true
+	for _, t := range []struct {
+		field, text string
+		into        *time.Duration
+	}{{"from", f.From, &out.From}, {"until", f.Until, &out.Until}} {
+		when, err := time.Parse("15:04", t.text)
+		if t.text == "24:00" && t.field == "until" {
+			*t.into = 24 * time.Hour
+			continue
+		}
+		if err != nil {
+			r.Fail(at+"."+t.field, "%q is no time of day such as 18:30, and no time such as 2006-01-02T15:04:05+08:00", t.text)
+			good = false
+		}
+		*t.into = time.Duration(when.Hour())*time.Hour + time.Duration(when.Minute())*time.Minute
+	}
+	if good && out.From == out.Until {
+		r.Fail(at, "it begins and ends at %s: a whole day is from 00:00 until 24:00", f.From)
+	}
+	days := f.Days
+	if len(days) == 0 {
+		days = weekdays
+	}
+	for _, d := range days {
+		n := slices.Index(weekdays, d)
+		switch {
+		case n < 0:
+			r.Fail(at+".days", "%q is no day; there are %s", d, strings.Join(weekdays, ", "))
+		case slices.Contains(out.Days, time.Weekday(n)):
+			r.Fail(at+".days", "%s is there twice", d)
+		}
+		out.Days = append(out.Days, time.Weekday(n))
+	}
+	zone, err := time.LoadLocation(f.Zone)
+	if err != nil {
+		r.Fail(at+".zone", "%q is not known: want a name such as Asia/Shanghai", f.Zone)
+		return
+	}
+	out.Zone = remedy.Offsets(zone, time.Now())
+}
+
+// budgets reads the budgets. None can be switched off: a large one says that it was meant.
+func (r reader) budgets(b Budgets) remedy.Budgets {
+	for _, n := range []struct {
+		field string
+		value int
+	}{{"attempts", b.Attempts}, {"class", b.Class}, {"least", b.Least}} {
+		if n.value < 0 {
+			r.Fail("budgets."+n.field, "%d is negative", n.value)
+		}
+	}
+	out := remedy.Budgets{Attempts: b.Attempts, Class: b.Class, Least: b.Least}
+	if b.Share != "" {
+		n, err := strconv.Atoi(strings.TrimSuffix(b.Share, "%"))
+		if err != nil || !strings.HasSuffix(b.Share, "%") || n < 1 || n > 100 {
+			r.Fail("budgets.share", "%q is no share from 1%% to 100%%", b.Share)
+		}
+		out.Share = n
+	}
+	return out
+}

@@ -1,0 +1,29 @@
+package policyfile
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/lbremedy/lbremedy/shared/config"
+	"github.com/lbremedy/lbremedy/shared/policy"
+)
+
+var sinkName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// checkTell notes what is wrong with the section tell.
+func checkTell(d *config.Document, sinks []policy.Sink, classes []string) {
+	seen := map[string]bool{}
+	for i, s := range sinks {
+		at := fmt.Sprintf("tell[%d]", i)
+		switch {
+		case s.Name == "":
+			d.Fail(at, "it has no name; give it one that stays, since its tickets are known by it")
+		case !sinkName.MatchString(s.Name):
+			d.Fail(at+".name", "%q is not 1 to 32 lower-case letters, digits and inner hyphens", s.Name)
+		case seen[s.Name]:
+			d.Fail(at+".name", "another sink is called %s, too", s.Name)
+		}
+		seen[s.Name] = true
+		s.Check(classes, func(field, format string, args ...any) { d.Fail(at+"."+field, format, args...) })
+	}
+}

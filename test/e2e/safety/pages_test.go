@@ -1,0 +1,79 @@
+package safety
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/shared/command"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream/embedded"
+	"github.com/lbremedy/lbremedy/test/nats"
+	"github.com/lbremedy/lbremedy/test/pages"
+	"github.com/lbremedy/lbremedy/test/scene"
+)
+
+// manifest is what "lbremedy doctor -f" looks at.
+const manifest = `apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web}
+spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+`
+
+// TestPages types what the pages show to an operator, in the order of the pages, in a
+// cluster with a case that was fixed and others that ask. None of it is a mistake: an exit
+// code above 2 tells what was found.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, scene.Setting{}, careful).start()
+	r.must(r.stage.Play(r.ctx, scene.LostTag().As("web"), scene.FullVSwitch(scene.FullVSwitchH).As("cart"), scene.Gone().As("images"),
+		scene.LostTag().As("login")))
+	asked, fixed := r.ends("web", event.Asked), r.ends("cart", event.Fixed)
+	r.ends("images", event.Asked)
+	r.ends("login", event.Asked)
+
+	file, err := program()
+	r.must(err)
+	dir := t.TempDir()
+	r.must(os.Mkdir(filepath.Join(dir, "bin"), 0o755))
+	r.must(os.Symlink(file, filepath.Join(dir, "bin", "lbremedy")))
+	for name, text := range map[string]string{"fix.yaml": careful, "policy.yaml": careful, "service.yaml": manifest} {
+		r.must(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	for _, c := range pages.Of(t, "../../..", "test/e2e/safety") {
+		service, id, url := "/web", fixed.Case, r.url
+		switch {
+		case strings.Contains(c.Text, "lbremedy lb recreate "):
+			service = "/images"
+		case strings.Contains(c.Text, "lbremedy lb tag "):
+			service = "/login"
+		case strings.Contains(c.Text, "lbremedy approve "):
+			id = asked.Case
+		case strings.Contains(c.Text, "lbremedy restore "):
+			url = nats.Start(t, embedded.Options{Token: token}).URL()
+		}
+		text := strings.NewReplacer("shop/web", r.stage.Namespace+service, "shop/fixed-family", r.stage.Namespace+"/cart", "<case>", id, "CASE", id,
+			"<cluster ID>", scene.ClusterID, "CLUSTER", scene.ClusterID, "REGION", r.stage.Cloud.Region(), "/var/backups/", dir+"/").Replace(c.Text)
+		var out, errs bytes.Buffer
+		cmd := exec.CommandContext(r.ctx, "sh", "-c", text)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
+		cmd.Env = append(r.command().Env, "LBREMEDY_NATS="+url, "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+		err := cmd.Run()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		code := cmd.ProcessState.ExitCode()
+		// The backends of these Services are nodes: the program says that there is nothing to weigh.
+		weighed := strings.Contains(errs.String(), "only with the policy Local do nodes have weights")
+		if code == command.CodeFailed || code == command.CodeWrong && !weighed {
+			t.Errorf("%s: exit code %d\n%s%s", c, code, out.String(), errs.String())
+		}
+		if id == asked.Case {
+			r.ends("web", event.Fixed)
+		}
+	}
+}

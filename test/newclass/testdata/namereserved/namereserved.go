@@ -1,0 +1,41 @@
+// Package namereserved remedies Services whose load balancer is to have a name that Alibaba Cloud keeps for itself.
+package namereserved
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/shared/remedy"
+)
+
+//go:embed doc.md
+var doc string
+
+// Remedy asks: what a load balancer is called is for the owner of the Service to say.
+var Remedy = &remedy.Remedy{
+	Class:      "name-reserved",
+	Doc:        doc,
+	Texts:      []string{"LoadBalancerName is reserved"},
+	Diagnose:   diagnose,
+	StillFails: holds,
+}
+
+// nameOf is the short name of the annotation that names the load balancer.
+const nameOf = "name"
+
+func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
+	name, _ := ccm.Annotation(c.Service, nameOf)
+	return remedy.Plan{
+		Finding: fmt.Sprintf("The annotation name asks for %s, a name that Alibaba Cloud keeps for itself.", ccm.Quote(name)),
+		Ask:     fmt.Sprintf("Choose another name: %s.", ccm.SetCommand(c.Service, nameOf, "web")),
+		Cause:   name,
+	}, nil
+}
+
+// holds reports whether the Service still asks for a name.
+func holds(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
+	name, _ := ccm.Annotation(c.Service, nameOf)
+	return remedy.Is(name != ""), nil
+}

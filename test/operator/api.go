@@ -1,0 +1,109 @@
+package operator
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// An API answers lists by their paths, in pages as an API server does: for clusters that
+// a server which others use can't be, such as one without Services or one with 5,000. A
+// list that it does not have is empty; there is no other object.
+type API struct {
+	Lists  map[string][]any
+	Denied bool // nothing may be read
+}
+
+// ServeHTTP answers as the API server does.
+func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	no := func(code int, reason, text string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code, "message": text})
+	}
+	all, has := a.Lists[r.URL.Path]
+	switch {
+	case a.Denied:
+		no(http.StatusForbidden, "Forbidden", `User "ann" cannot list resource "services" in API group "" at the cluster scope`)
+		return
+	case !has && !slices.Contains([]string{"services", "nodes", "events", "endpointslices", "daemonsets"}, path.Base(r.URL.Path)):
+		no(http.StatusNotFound, "NotFound", "it is not there")
+		return
+	}
+	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
+	if err != nil {
+		limit = len(all)
+	}
+	from, err := strconv.Atoi(r.URL.Query().Get("continue"))
+	if err != nil {
+		from = 0
+	}
+	to := min(len(all), from+limit)
+	meta := map[string]string{"resourceVersion": "7"}
+	if to < len(all) {
+		meta["continue"] = strconv.Itoa(to)
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "List", "metadata": meta, "items": append([]any{}, all[from:to]...)})
+}
+
+// Against returns calls of the program against a cluster and an account.
+func (a API) Against(t testing.TB, world *sim.World) (Call, *sim.Cloud) {
+	t.Helper()
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	account := sim.New(t, world)
+	admin := account.Admin()
+	return Call{Env: map[string]string{
+		"HOME": t.TempDir(), "LBREMEDY_STATE_DIR": t.TempDir(), "LBREMEDY_CLUSTER": world.Cluster.ID, "LBREMEDY_REGION": account.Region(),
+		"LBREMEDY_CLOUD_ENDPOINT": account.Addr(), "LBREMEDY_CLOUD_SCHEME": "HTTP",
+		KeyID: admin.AccessKeyID, KeySecret: admin.Secret,
+		"LBREMEDY_KUBECONFIG": Write(t, "kubeconfig", fmt.Sprintf(
+			`{kind: Config, clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`, server.URL)),
+	}}, account
+}
+
+// ServiceOn returns a Service of type LoadBalancer, with the load balancer that a label
+// or the annotation id names, if any.
+func ServiceOn(name, label, id string) corev1.Service {
+	svc := corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", len(name)+1000*len(label)))},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}},
+	}
+	if label != "" {
+		svc.Labels = map[string]string{ccm.BalancerLabel: label}
+		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.9"}}
+	}
+	if id != "" {
+		svc.Annotations = map[string]string{ccm.Prefix + "id": id}
+	}
+	return svc
+}
+
+// Small is a cluster with a Service for each thing that can be said of a load balancer.
+func Small(t *testing.T) (Call, *sim.Cloud) {
+	t.Helper()
+	own := ServiceOn("own", "lb-own", "")
+	return API{Lists: map[string][]any{"/api/v1/services": {
+		own, ServiceOn("lent", "lb-lent", "lb-lent"), ServiceOn("nowhere", "lb-nowhere", "lb-nowhere"), ServiceOn("lost-it", "lb-lost", ""),
+		ServiceOn("untagged", "lb-untagged", ""), ServiceOn("young", "", ""),
+	}}}.Against(t, &sim.World{
+		Cluster: sim.Cluster{ID: "c1"},
+		LoadBalancers: []sim.LoadBalancer{
+			{ID: "lb-own", Address: "203.0.113.9", Tags: map[string]string{ccm.NameTag: ccm.DefaultName(&own)}, Listeners: []sim.Listener{{Port: 80}}},
+			{ID: "lb-lent", Address: "203.0.113.10", AddressType: "intranet"},
+			{ID: "lb-untagged", Address: "203.0.113.11"},
+		},
+	})
+}

@@ -1,0 +1,180 @@
+// Package operator calls lbremedy in tests as an operator does: the whole program with its
+// arguments, environment and standard input, against a NATS, a cluster and an account of
+// the test's own.
+package operator
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
+	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/stream"
+)
+
+// AsProgram makes this test binary the program itself, for tests that kill it. Its
+// arguments are those of the program.
+const AsProgram = "LBREMEDY_TEST_AS_PROGRAM"
+
+// Main runs the tests of a package, or the program where AsProgram says so.
+func Main(m *testing.M) {
+	time.Local = time.UTC // what is printed must not depend on where the tests run
+	if os.Getenv(AsProgram) != "" {
+		root.Main("dev")
+	}
+	os.Exit(m.Run())
+}
+
+// Bury puts the failure of a Service into DEAD, as a worker does that can't handle it.
+func Bury(t *testing.T, s *stream.Stream, class, uid, version, reason string) {
+	t.Helper()
+	header, data := Failure(t, class, uid, version)
+	if err := s.Dead(t.Context(), reason, event.FailedSubject("c1", class, uid), header, data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Failure returns a failure of a Service as a message holds it.
+func Failure(t *testing.T, class, uid, version string) (map[string][]string, []byte) {
+	t.Helper()
+	f := fill(event.Failure{Class: class}, "c1")
+	f.Service.UID, f.Event.ResourceVersion = uid, version
+	e, err := event.NewFailed(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, data, err := event.EncodeNATS(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return header, data
+}
+
+// UID returns one of many UIDs.
+func UID(i int) string { return fmt.Sprintf("44444444-0000-4000-8000-%012d", i) }
+
+// A Call is one call of the program, without a terminal.
+type Call struct {
+	In  string
+	Env map[string]string
+}
+
+// Where a call finds its access key: what it has there and the process has not, so that
+// calls with different keys go on side by side.
+const (
+	KeyID     = "ALIBABA_CLOUD_ACCESS_KEY_ID"
+	KeySecret = "ALIBABA_CLOUD_ACCESS_KEY_SECRET"
+)
+
+// keys returns the access key of the call.
+func (c Call) keys() cloud.Credentials {
+	if c.Env[KeyID] == "" {
+		return cloud.DefaultChain()
+	}
+	return cloud.Static(cloud.Key{ID: c.Env[KeyID], Secret: c.Env[KeySecret]})
+}
+
+// With returns the call with another value of a variable.
+func (c Call) With(name, value string) Call {
+	c.Env = maps.Clone(c.Env)
+	c.Env[name] = value
+	return c
+}
+
+// Said is what a call came to.
+type Said struct {
+	Code     int
+	Out, Err string
+}
+
+// Home returns an environment whose home directory is a folder of the test's own.
+func Home(t *testing.T) map[string]string {
+	t.Helper()
+	return map[string]string{"HOME": t.TempDir()}
+}
+
+// Program returns what the call is of the program, with its output.
+func (c Call) Program(out, errs io.Writer) *cli.Program {
+	return &cli.Program{
+		In: strings.NewReader(c.In), Out: out, Err: errs, Now: time.Now, Version: "dev",
+		Getenv: func(name string) string { return c.Env[name] }, Terminal: func(any) int { return 0 }, Keys: c.keys(),
+	}
+}
+
+// Run calls the program with arguments.
+func (c Call) Run(ctx context.Context, args ...string) Said {
+	var out, errs bytes.Buffer
+	p := c.Program(&out, &errs)
+	code := root.Run(ctx, p, args)
+	return Said{code, out.String(), errs.String()}
+}
+
+// Write writes a file in a folder of the test's own and returns its path.
+func Write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// CloudEvent returns the CloudEvent of a failure of Service shop/web, in JSON.
+func CloudEvent(t *testing.T, f event.Failure, cluster string) string {
+	t.Helper()
+	e, err := event.NewFailed(fill(f, cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := event.EncodeJSON(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func fill(f event.Failure, cluster string) event.Failure {
+	f.Cluster, f.Reason, f.Type, f.Component = cluster, "SyncLoadBalancerFailed", "Warning", "service-controller"
+	f.Service = event.Service{Namespace: "shop", Name: "web", UID: "22222222-2222-2222-2222-222222222222"}
+	f.Event = event.Reference{Name: "web.1", UID: "11111111-1111-1111-1111-111111111111", ResourceVersion: "7"}
+	f.Count, f.First, f.Last = 1, time.Unix(1_700_000_000, 0), time.Unix(1_700_000_000, 0)
+	if f.Message == "" {
+		f.Message = Message
+	}
+	return f
+}
+
+// Message is what the controller says of a full vSwitch.
+const Message = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
+
+// Seed stores records in the journal of a stream, in order.
+func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error {
+	for _, r := range records {
+		e, err := event.NewRecord(r)
+		if err != nil {
+			return err
+		}
+		header, data, err := event.EncodeNATS(e)
+		if err != nil {
+			return err
+		}
+		j := s.Journal(r.Cluster, r.Service.UID, r.Class)
+		if _, err := j.Load(ctx); err != nil {
+			return err
+		}
+		if err := j.Append(ctx, e.ID(), header, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package operator
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
+	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/test/shell"
+)
+
+// An UpRun is a call of up that goes on.
+type UpRun struct {
+	records chan event.Record // about the Service of the testbed
+	Errs    *shell.Log
+	cancel  context.CancelFunc
+	ended   chan int
+}
+
+// Up starts "lbremedy up".
+func (sc *Testbed) Up(t *testing.T, args ...string) *UpRun {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	u := &UpRun{records: make(chan event.Record, 1000), Errs: &shell.Log{}, cancel: cancel, ended: make(chan int, 1)}
+	t.Cleanup(cancel)
+	go func() {
+		p := sc.Program(in, u.Errs)
+		code := root.Run(ctx, p, append([]string{"up", "-o", "json"}, args...))
+		in.CloseWithError(fmt.Errorf("up ended with code %d: %s", code, u.Errs))
+		u.ended <- code
+	}()
+	go func() {
+		defer close(u.records)
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var r event.Record
+			if json.Unmarshal(lines.Bytes(), &r) == nil && r.Service.String() == sc.Namespace+"/web" {
+				u.records <- r
+			}
+		}
+	}()
+	return u
+}
+
+// Until returns the next record of the Service that is as wanted.
+func (u *UpRun) Until(t *testing.T, wanted func(event.Record) bool) event.Record {
+	t.Helper()
+	late := time.After(2 * time.Minute)
+	var last event.Record
+	for {
+		select {
+		case r, ok := <-u.records:
+			if !ok {
+				t.Fatalf("up ended before that: %s", u.Errs)
+			}
+			if last = r; wanted(r) {
+				return r
+			}
+		case <-late:
+			t.Fatalf("it does not come; the last record is %+v, and up said %s", last, u.Errs)
+		}
+	}
+}
+
+// End ends up, and wants it to end well.
+func (u *UpRun) End(t *testing.T) {
+	t.Helper()
+	u.cancel()
+	select {
+	case code := <-u.ended:
+		if code != 0 {
+			t.Errorf("up ended with code %d: %s", code, u.Errs)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Error("up does not end")
+	}
+}
+
+// Address returns where up listens.
+func (u *UpRun) Address(t *testing.T) string {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(time.Minute); ; {
+		if _, after, ok := strings.Cut(u.Errs.String(), "Health: "); ok {
+			if address, ok := strings.CutSuffix(strings.SplitN(after, "\n", 2)[0], "/readyz"); ok {
+				return address
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("up listens nowhere: %s", u.Errs)
+		}
+	}
+}

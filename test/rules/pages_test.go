@@ -1,0 +1,73 @@
+package rules
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lbremedy/lbremedy/test/pages"
+)
+
+// shown checks that each command that a page shows is run by a test, or that its block says
+// what it needs that no test has.
+func shown(tr *tree) []string {
+	var out []string
+	runs := map[string]bool{}
+	for _, f := range tr.files {
+		calls := strings.Contains(string(f.text), "pages.Of(") && strings.Contains(string(f.text), fmt.Sprintf("%q)", f.dir()))
+		runs[f.dir()] = runs[f.dir()] || calls && strings.HasSuffix(f.name, "_test.go")
+		if path.Ext(f.name) != ".md" {
+			continue
+		}
+		commands, wrong := pages.Read(f.name, string(f.text))
+		out = append(out, wrong...)
+		for _, c := range commands {
+			if c.Needs == "" && c.Runner() == "" {
+				out = append(out, c.String()+": no test runs it: let one do so (test/pages), or begin the block with a line such as \"# Needs an account.\"")
+			}
+		}
+	}
+	for _, folder := range pages.Runners() {
+		if tr.file("test/pages/pages.go") != nil && !runs[folder] {
+			out = append(out, fmt.Sprintf("%s: test/pages says that a test here runs commands of the pages: call pages.Of(…, %q) in one", folder, folder))
+		}
+	}
+	return out
+}
+
+var benchmark = regexp.MustCompile(`-bench '?(\w+)\S* .*(\./\S+)`)
+
+// What a page tells to make exists, with all that it is made of: make prints what it would
+// run. What a page tells to measure is a benchmark of that package. Neither is run here:
+// this test is part of what "make check" and "make test" run, and the rest takes minutes.
+func TestShown(t *testing.T) {
+	const root = "../.."
+	for _, c := range pages.Of(t, root, "test/rules") {
+		text, _, _ := strings.Cut(c.Text, " #")
+		if m := benchmark.FindStringSubmatch(text); m != nil {
+			sources, err := os.ReadDir(root + "/" + m[2])
+			if err != nil || !slices.ContainsFunc(sources, func(e os.DirEntry) bool {
+				text, err := os.ReadFile(root + "/" + m[2] + "/" + e.Name())
+				return err == nil && strings.Contains(string(text), "\nfunc Benchmark"+m[1]+"(")
+			}) {
+				t.Errorf("%s: there is no such benchmark (%v)", c, err)
+			}
+			continue
+		}
+		words := strings.Fields(text)
+		if words[0] != "make" {
+			t.Errorf("%s: what does this run?", c)
+			continue
+		}
+		cmd := exec.CommandContext(t.Context(), "make", append([]string{"-n", "-C", root}, words[1:]...)...)
+		cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", c, err, out)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package core
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Job is work that goes on after its request was answered.
+type Job struct {
+	ID     string
+	ends   time.Time
+	done   bool
+	failed bool
+	finish func(*State)
+}
+
+// Job starts a job and returns its ID. At its end it does finish or, if it
+// fails, undo; at once if jobs take no time.
+func (q *Request) Job(finish, undo func(*State)) string {
+	s := q.State
+	j := &Job{ID: strings.ToLower(RequestID()), ends: q.Now.Add(time.Duration(s.Lag.Jobs)), failed: q.Doomed, finish: finish}
+	if q.Doomed {
+		j.finish = undo
+	}
+	s.jobs[j.ID] = j
+	s.pending = append(s.pending, j)
+	s.Advance(q.Now)
+	return j.ID
+}
+
+// Later does something when some time has passed, as a job that nobody can ask
+// about.
+func (q *Request) Later(d time.Duration, finish func(*State)) {
+	q.State.pending = append(q.State.pending, &Job{ends: q.Now.Add(d), finish: finish})
+}
+
+// Advance ends the jobs whose time has come, in the order of their start.
+func (s *State) Advance(now time.Time) {
+	if len(s.pending) > 0 {
+		s.pending = slices.DeleteFunc(s.pending, func(j *Job) bool {
+			if now.Before(j.ends) {
+				return false
+			}
+			j.finish(s)
+			j.done = true
+			return true
+		})
+	}
+}
+
+// Status is what answers say of a job.
+func (j *Job) Status() string {
+	switch {
+	case !j.done:
+		return "Processing"
+	case j.failed:
+		return "Failed"
+	}
+	return "Succeeded"
+}
+
+// Jobs returns all jobs by their IDs.
+func (s *State) Jobs() map[string]*Job { return s.jobs }
+
+// On makes what a job does at its end of a change of a product's state. It finds
+// the state at that time, which may be another one by then.
+func On[T any](do func(T)) func(*State) {
+	return func(s *State) { do(Part[T](s)) }
+}
+
+// A Settled is a request with a client token that was done.
+type Settled struct {
+	print  string // what the request said; empty: not compared
+	Answer Reply
+	Made   string // ID; empty: nothing
+}
+
+// Settled returns what was done for a client token, unless that is forgotten.
+func (q *Request) Settled(token string) (Settled, bool) {
+	key := q.Product.Name + " " + q.Action.Name + " " + token
+	done, ok := q.State.tokens[key]
+	if token == "" || !ok {
+		return Settled{}, false
+	}
+	if q.State.ForgetTokens && done.Made != "" && !q.State.Made(done.Made) {
+		delete(q.State.tokens, key)
+		return Settled{}, false
+	}
+	return done, true
+}
+
+// Settle remembers what was done for a client token.
+func (q *Request) Settle(token string, done Settled) {
+	if token != "" {
+		q.State.tokens[q.Product.Name+" "+q.Action.Name+" "+token] = done
+	}
+}
+
+// Once makes a write heed its client token, and try only when it is asked to
+// run dry.
+func Once(do func(*Request) (any, *Failure)) func(*Request) (any, *Failure) {
+	return func(q *Request) (any, *Failure) {
+		if q.Params["DryRun"] == "true" {
+			return nil, q.rehearse(do)
+		}
+		token, print := q.Params["ClientToken"], q.print()
+		if done, ok := q.Settled(token); ok {
+			if done.print != print {
+				return nil, Fail(http.StatusBadRequest, "IdempotenceSignatureMismatch",
+					"The idempotence token of request is same with the prev one, but the signature is different.")
+			}
+			return maps.Clone(done.Answer), nil
+		}
+		out, bad := do(q)
+		if m, ok := out.(Reply); ok && bad == nil {
+			made := ""
+			for _, k := range []string{"LoadbalancerId", "ServerGroupId", "ListenerId", "SecurityGroupId"} {
+				if id, ok := m[k].(string); ok && strings.HasPrefix(q.Action.Name, "Create") {
+					made = id
+				}
+			}
+			q.Settle(token, Settled{print: print, Answer: maps.Clone(m), Made: made})
+		}
+		return out, bad
+	}
+}
+
+// print returns what a request says, as one string.
+func (q *Request) print() string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(q.Params)) {
+		b.WriteString(k + "=" + strconv.Quote(q.Params[k]) + "\n")
+	}
+	return b.String()
+}
+
+// rehearse does a write on a copy of the state and says how that went.
+func (q *Request) rehearse(do func(*Request) (any, *Failure)) *Failure {
+	s, err := q.State.Copy()
+	if err != nil {
+		return Fail(http.StatusInternalServerError, "InternalError", "The request processing has failed due to some unknown error, exception or failure.")
+	}
+	dry := *q
+	dry.State = s
+	if _, bad := do(&dry); bad != nil {
+		return bad
+	}
+	return Fail(http.StatusBadRequest, "DryRunOperation", "Request validation has been passed with DryRun flag set.")
+}

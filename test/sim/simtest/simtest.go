@@ -1,0 +1,139 @@
+// Package simtest is what the tests of the simulated cloud share: a client of the SDK for it, and worlds.
+package simtest
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/auth/credentials"
+	sdkerrors "github.com/aliyun/alibaba-cloud-sdk-go/sdk/errors"
+	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
+	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
+
+	"github.com/lbremedy/lbremedy/test/sim"
+)
+
+// A Wire sends what is meant for the cloud to the simulator at Addr, host header and all.
+type Wire struct{ Addr string }
+
+// RoundTrip sends a request to the simulator.
+func (w Wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Host, r.URL.Scheme, r.URL.Host = r.URL.Host, "http", w.Addr
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Dial makes a client of the SDK, by the constructor of a service package, that
+// signs with k and talks to c.
+func Dial[T any](t testing.TB, c *sim.Cloud, k sim.Credentials, make func(string, *sdk.Config, auth.Credential) (T, error)) T {
+	t.Helper()
+	cfg := sdk.NewConfig().WithScheme("HTTPS")
+	cfg.Transport = Wire{Addr: c.Addr()}
+	var cred auth.Credential = credentials.NewAccessKeyCredential(k.AccessKeyID, k.Secret)
+	if k.Token != "" {
+		cred = credentials.NewStsTokenCredential(k.AccessKeyID, k.Secret, k.Token)
+	}
+	client, err := make("cn-hangzhou", cfg, cred)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// Refused checks that err is an answer with this code and HTTP status.
+func Refused(t testing.TB, err error, code string, status int) *sdkerrors.ServerError {
+	t.Helper()
+	var e *sdkerrors.ServerError
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v, want a refusal with %s", err, code)
+	}
+	if e.ErrorCode() != code || e.HttpStatus() != status {
+		t.Fatalf("got %d %s (%s), want %d %s", e.HttpStatus(), e.ErrorCode(), e.Message(), status, code)
+	}
+	return e
+}
+
+// Check ends a test with an error.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Text returns v as JSON.
+func Text(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	Check(t, err)
+	return string(b)
+}
+
+// Create makes a load balancer of CLB.
+func Create(client *slb.Client, edit func(*slb.CreateLoadBalancerRequest)) (*slb.CreateLoadBalancerResponse, error) {
+	r := slb.CreateCreateLoadBalancerRequest()
+	edit(r)
+	return client.CreateLoadBalancer(r)
+}
+
+// Attribute reads a load balancer of CLB.
+func Attribute(client *slb.Client, id string) (*slb.DescribeLoadBalancerAttributeResponse, error) {
+	r := slb.CreateDescribeLoadBalancerAttributeRequest()
+	r.LoadBalancerId = id
+	return client.DescribeLoadBalancerAttribute(r)
+}
+
+// Web is a load balancer with a listener of each protocol and two groups.
+func Web() sim.LoadBalancer {
+	return sim.LoadBalancer{
+		ID: "lb-a", VGroups: []sim.VGroup{{ID: "rsp-a"}, {ID: "rsp-b"}},
+		Listeners: []sim.Listener{
+			{Port: 80, Protocol: "http", VGroup: "rsp-a"}, {Port: 81, Protocol: "tcp", VGroup: "rsp-a"}, {Port: 82, Protocol: "udp"},
+			{Port: 443, Protocol: "https", Config: map[string]string{"ServerCertificateId": "cert-a"}},
+		},
+	}
+}
+
+// NLBWorld has what an NLB needs, and what it must not have.
+func NLBWorld() *sim.World {
+	return &sim.World{
+		VPCs: []sim.VPC{{ID: "vpc-1"}, {ID: "vpc-2"}},
+		VSwitches: []sim.VSwitch{
+			{ID: "vsw-h", Free: new(5)}, {ID: "vsw-i", Zone: "cn-hangzhou-i", Free: new(5)}, {ID: "vsw-j", Zone: "cn-hangzhou-j", Free: new(0)},
+			{ID: "vsw-k", Zone: "cn-hangzhou-k", IPv6: "2001:db8:1::/64"}, {ID: "vsw-other", VPC: "vpc-2", CIDR: "10.200.0.0/20"},
+		},
+		EIPs:           []sim.EIP{{ID: "eip-a", IP: "198.51.100.200"}, {ID: "eip-b", IP: "198.51.100.201", Instance: "i-9"}},
+		Instances:      []sim.Instance{{ID: "i-a", VSwitch: "vsw-h"}, {ID: "i-far", VSwitch: "vsw-other"}},
+		SecurityGroups: []sim.SecurityGroup{{ID: "sg-a"}, {ID: "sg-far", VPC: "vpc-2"}},
+	}
+}
+
+// CallCS makes a request of the container service that the SDK has no type for,
+// and decodes the answer.
+func CallCS(t testing.TB, c *sim.Cloud, method, path, body string, out any) error {
+	t.Helper()
+	r := requests.NewCommonRequest()
+	r.Method, r.Product, r.Version, r.PathPattern, r.Domain = method, "CS", "2015-12-15", path, "cs.cn-hangzhou.aliyuncs.com"
+	if body != "" {
+		r.Content = []byte(body)
+		r.Headers["Content-Type"] = "application/json"
+	}
+	resp, err := Dial(t, c, c.Admin(), sdk.NewClientWithOptions).ProcessCommonRequest(r)
+	if err != nil {
+		return err
+	}
+	if out != nil {
+		Check(t, json.Unmarshal(resp.GetHttpContentBytes(), out))
+	}
+	return nil
+}
+
+// Policy returns the one version of a policy with these statements.
+func Policy(statements ...string) []sim.PolicyVersion {
+	return []sim.PolicyVersion{{Document: `{"Version":"1","Statement":[` + strings.Join(statements, ",") + `]}`}}
+}
