@@ -22,6 +22,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/cluster"
@@ -214,7 +215,7 @@ func TestSurveyPermitNeeded(t *testing.T) {
 	var inParts []*doctor.Check
 	for _, check := range checks.Checks() {
 		inParts = append(inParts, &doctor.Check{ID: check.ID, Doc: check.Doc, Needs: inStream, Find: func(s *doctor.Snapshot, r *doctor.Report) {
-			r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.About{Kind: doctor.Cluster, Name: s.Cluster}, Text: "It is so.", Do: "Let it be."})
+			r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.About{Kind: doctor.Cluster, Name: s.Cluster}, Text: say.F("It is so."), Do: say.F("Let it be.")})
 		}})
 	}
 	// The cloud is asked for nothing.
