@@ -25,26 +25,12 @@ var charges = &doctor.Check{
 	Uses:     []doctor.Part{doctor.CLBs, doctor.Detail},
 	Manifest: true,
 	Find:     findCharges,
-	Fix:      &doctor.Fix{Steps: []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}}, Annotations: []string{chargeType, spec}, Plan: fixCharges},
+	Fix:      &doctor.Fix{Steps: []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}}, Annotations: []string{ccm.ChargeType, ccm.ChargeSpec}, Plan: fixCharges},
 }
 
-// Short names of the annotations that set how a CLB is billed, and its size where it is billed by
-// spec, with the values of the first.
-const (
-	chargeType = "instance-charge-type"
-	spec       = "spec"
-	byLCU      = "PayByCLCU"
-	bySpec     = "PayBySpec"
-)
-
-// Releases of the controller: chooses is the first that reads the charge type, and chargesByLCU
-// the first that asks for PayByCLCU without a charge type and a spec. Releases before mutes ask
-// for the spec whatever the charge type is (pkg/controller/service/clbv1/loadbalancer.go).
-var (
-	chooses      = ccm.Version{Major: 2, Minor: 4}
-	mutes        = ccm.Version{Major: 2, Minor: 8}
-	chargesByLCU = ccm.Version{Major: 2, Minor: 12, Patch: 1}
-)
+// mutes is the first release of the controller that ignores the spec of a Service that asks for
+// PayByCLCU (pkg/controller/service/clbv1/loadbalancer.go).
+var mutes = ccm.Version{Major: 2, Minor: 8}
 
 func findCharges(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
@@ -79,18 +65,18 @@ func unborn(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		r.Unknown(about, errNoVersion)
 		return
 	}
-	want, _ := ccm.Annotation(svc, chargeType)
-	size, sized := ccm.Annotation(svc, spec)
-	if want == byLCU && sized && !v.Before(chooses) && v.Before(mutes) {
+	want, _ := ccm.Annotation(svc, ccm.ChargeType)
+	size, sized := ccm.Annotation(svc, ccm.ChargeSpec)
+	if want == ccm.PayByLCU && sized && !v.Before(ccm.FirstChargeType()) && v.Before(mutes) {
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "charge-type-conflict",
-			Evidence: map[string]string{"CCM": v.String(), spec: ccm.Quote(size)},
-			Text: say.F("The Service asks for a CLB that is billed by LCU, but its annotation %s is %s.", spec, ccm.Quote(size)).
+			Evidence: map[string]string{"CCM": v.String(), ccm.ChargeSpec: ccm.Quote(size)},
+			Text: say.F("The Service asks for a CLB that is billed by LCU, but its annotation %s is %s.", ccm.ChargeSpec, ccm.Quote(size)).
 				And("CCM %s asks for this spec as well, which a CLB that is billed by LCU cannot have (charge-type-conflict).", v),
-			Do: say.F("Remove the annotation: %s.", ccm.RemoveCommand(svc, spec))})
+			Do: say.F("Remove the annotation: %s.", ccm.RemoveCommand(svc, ccm.ChargeSpec))})
 	}
 	if why := unsold(s, svc); len(why) > 0 {
 		r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "shared-instance-discontinued",
-			Evidence: map[string]string{"CCM": v.String(), chargeType: want, spec: size},
+			Evidence: map[string]string{"CCM": v.String(), ccm.ChargeType: want, ccm.ChargeSpec: size},
 			Text:     say.F("The Service has no CLB yet and asks for a kind that Alibaba Cloud no longer sells (shared-instance-discontinued).").Then(why),
 			Do:       sold(s, svc)})
 	}
@@ -100,38 +86,38 @@ func unborn(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 // if it would not. It needs the version of the controller.
 func unsold(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	v := s.Controller.Version
-	want, asked := ccm.Annotation(svc, chargeType)
-	size, sized := ccm.Annotation(svc, spec)
+	want, asked := ccm.Annotation(svc, ccm.ChargeType)
+	size, sized := ccm.Annotation(svc, ccm.ChargeSpec)
 	switch {
-	case s.Policy.PayBySpec && (want == "" || want == bySpec) && (sized || !v.Before(chooses)):
+	case s.Policy.PayBySpec && (want == "" || want == ccm.PayBySpec) && (sized || !v.Before(ccm.FirstChargeType())):
 		return nil // it is still sold to this account; without a size the controller asks for the smallest
-	case v.Before(chooses):
+	case v.Before(ccm.FirstChargeType()):
 		return say.F("CCM %s cannot ask for any other kind.", v)
-	case want == byLCU, !asked && !sized && !v.Before(chargesByLCU):
+	case want == ccm.PayByLCU, !asked && !sized && !v.Before(ccm.FirstPayByLCU()):
 		return nil
 	case asked:
-		return say.F("The annotation %s is %s.", chargeType, ccm.Quote(want))
+		return say.F("The annotation %s is %s.", ccm.ChargeType, ccm.Quote(want))
 	case sized:
-		return say.F("The annotation %s is %s, and only a CLB that is billed by spec has one.", spec, ccm.Quote(size))
+		return say.F("The annotation %s is %s, and only a CLB that is billed by spec has one.", ccm.ChargeSpec, ccm.Quote(size))
 	}
 	return say.F("The Service names no charge type, and CCM %s then asks for a CLB that is billed by spec.", v)
 }
 
 // sold says how the Service gets a CLB of a kind that is sold.
 func sold(s *doctor.Snapshot, svc *corev1.Service) say.Text {
-	if s.Controller.Version.Before(chooses) {
-		return say.F("Upgrade the add-on cloud-controller-manager to %s or newer, which creates CLBs that are billed by LCU.", chargesByLCU)
+	if s.Controller.Version.Before(ccm.FirstChargeType()) {
+		return say.F("Upgrade the add-on cloud-controller-manager to %s or newer, which creates CLBs that are billed by LCU.", ccm.FirstPayByLCU())
 	}
-	do := say.F("Ask for a CLB that is billed by LCU, which costs according to its traffic: %s.", ccm.SetCommand(svc, chargeType, byLCU))
-	if _, sized := ccm.Annotation(svc, spec); sized {
-		do = do.And("Remove the spec: %s.", ccm.RemoveCommand(svc, spec))
+	do := say.F("Ask for a CLB that is billed by LCU, which costs according to its traffic: %s.", ccm.SetCommand(svc, ccm.ChargeType, ccm.PayByLCU))
+	if _, sized := ccm.Annotation(svc, ccm.ChargeSpec); sized {
+		do = do.And("Remove the spec: %s.", ccm.RemoveCommand(svc, ccm.ChargeSpec))
 	}
 	return do
 }
 
 // bought reports a CLB that is billed by spec and could not be created again as its Service asks.
 func bought(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
-	if id, _ := ccm.Annotation(svc, "id"); id != "" || !b.ByController() || b.CLB.ChargeType != bySpec || b.CLB.Spec == "" {
+	if id, _ := ccm.Annotation(svc, "id"); id != "" || !b.ByController() || b.CLB.ChargeType != ccm.PayBySpec || b.CLB.Spec == "" {
 		return // its owner creates it, or it is of another kind
 	}
 	v := s.Controller.Version
@@ -143,10 +129,10 @@ func bought(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 	if len(why) == 0 {
 		return
 	}
-	do := say.F("In manifests that recreate or copy the Service, set %s to %s and omit %s.", chargeType, byLCU, spec).
+	do := say.F("In manifests that recreate or copy the Service, set %s to %s and omit %s.", ccm.ChargeType, ccm.PayByLCU, ccm.ChargeSpec).
 		And("Do not change this Service: billing the existing CLB by LCU interrupts its traffic for 10 to 30 seconds and cannot be undone.")
-	if v.Before(chooses) {
-		do = say.F("Before you recreate the Service, upgrade the add-on cloud-controller-manager to %s or newer.", chargesByLCU)
+	if v.Before(ccm.FirstChargeType()) {
+		do = say.F("Before you recreate the Service, upgrade the add-on cloud-controller-manager to %s or newer.", ccm.FirstPayByLCU())
 	}
 	r.Add(doctor.Finding{Severity: doctor.Info, About: doctor.OfService(svc), Key: "again",
 		Evidence: map[string]string{"CCM": v.String(), "load balancer": b.ID, "spec of the CLB": b.CLB.Spec},
@@ -157,29 +143,29 @@ func bought(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 
 // conflicting reports annotations that a CLB which is billed by LCU cannot follow.
 func conflicting(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
-	if b.CLB.ChargeType != byLCU {
+	if b.CLB.ChargeType != ccm.PayByLCU {
 		return
 	}
 	v := s.Controller.Version
 	var asked, commands []string
-	if want, _ := ccm.Annotation(svc, chargeType); want != "" && want != byLCU {
-		asked = append(asked, chargeType+"="+ccm.Quote(want))
-		commands = append(commands, ccm.SetCommand(svc, chargeType, byLCU))
+	if want, _ := ccm.Annotation(svc, ccm.ChargeType); want != "" && want != ccm.PayByLCU {
+		asked = append(asked, ccm.ChargeType+"="+ccm.Quote(want))
+		commands = append(commands, ccm.SetCommand(svc, ccm.ChargeType, ccm.PayByLCU))
 	}
-	size, _ := ccm.Annotation(svc, spec)
+	size, _ := ccm.Annotation(svc, ccm.ChargeSpec)
 	if size != "" && v == (ccm.Version{}) {
 		r.Unknown(doctor.OfService(svc), errNoVersion)
 	}
 	if size != "" && (len(asked) > 0 || v != (ccm.Version{}) && v.Before(mutes)) {
-		asked = append(asked, spec+"="+ccm.Quote(size))
-		commands = append(commands, ccm.RemoveCommand(svc, spec))
+		asked = append(asked, ccm.ChargeSpec+"="+ccm.Quote(size))
+		commands = append(commands, ccm.RemoveCommand(svc, ccm.ChargeSpec))
 	}
 	if len(asked) == 0 {
 		return
 	}
 	r.Add(doctor.Finding{Severity: doctor.Warning, About: doctor.OfService(svc), Key: "charge-type-conflict",
 		Evidence: map[string]string{"load balancer": b.ID, "charge type": b.CLB.ChargeType},
-		Text: say.F("The CLB %s is billed by LCU (%s). The annotations ask for %s.", b.ID, byLCU, strings.Join(asked, ", ")).
+		Text: say.F("The CLB %s is billed by LCU (%s). The annotations ask for %s.", b.ID, ccm.PayByLCU, strings.Join(asked, ", ")).
 			And("A CLB cannot change from LCU back to a spec, and the next full sync fails (charge-type-conflict)."),
 		Do: say.F("Stop asking for it, which changes nothing on the CLB: %s.", strings.Join(commands, "; "))})
 }
@@ -187,7 +173,7 @@ func conflicting(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *d
 // shared reports what a shared-resource CLB cannot do for its Service.
 func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	about := doctor.OfService(svc)
-	if b.CLB.Spec != "" || b.CLB.ChargeType == byLCU {
+	if b.CLB.Spec != "" || b.CLB.ChargeType == ccm.PayByLCU {
 		return
 	}
 	if b.CLB.ChargeType == "" {
@@ -200,9 +186,10 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 	}
 	f := doctor.Finding{Severity: doctor.Info, About: about, Key: "shared",
 		Evidence: map[string]string{"load balancer": b.ID, "charge type": b.CLB.ChargeType, "pays": b.CLB.PayType}}
-	f.Do = say.F("Bill the CLB by LCU, with CCM %s or newer: %s.", chooses, ccm.SetCommand(svc, chargeType, byLCU))
+	f.Do = say.F("Bill the CLB by LCU, with CCM %s or newer: %s.", ccm.FirstChargeType(), ccm.SetCommand(svc, ccm.ChargeType, ccm.PayByLCU))
 	if id, _ := ccm.Annotation(svc, "id"); id != "" || !b.ByController() {
-		command := fmt.Sprintf("aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s", s.Region, b.ID, byLCU)
+		command := fmt.Sprintf("aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s",
+			s.Region, b.ID, ccm.PayByLCU)
 		f.Do = say.F("Ask those who use the CLB, then bill it by LCU: %s.", command)
 	}
 	f.Do = f.Do.And("This interrupts its traffic for 10 to 30 seconds and cannot be undone.")
@@ -218,40 +205,45 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 	f.Evidence["CCM"] = v.String()
 	f.Text = say.F("The CLB %s is a shared-resource instance, which is no longer sold and takes no network interfaces.", b.ID).
 		And("With backend-type eni the sync would fail (eni-unsupported).")
-	if v != (ccm.Version{}) && v.Before(chooses) {
+	if v != (ccm.Version{}) && v.Before(ccm.FirstChargeType()) {
 		f.Severity = doctor.Warning
 		f.Text = f.Text.And("CCM %s could not create a CLB for the Service again (shared-instance-discontinued).", v)
-		f.Do = f.Do.And("Before you recreate the Service, upgrade the controller to %s or newer.", chargesByLCU)
+		f.Do = f.Do.And("Before you recreate the Service, upgrade the controller to %s or newer.", ccm.FirstPayByLCU())
 	}
 	r.Add(f)
 }
 
 // fixCharges makes the annotations fit a CLB that is billed by LCU. A CLB that does not exist yet
-// is then billed by LCU.
+// is then billed by LCU. No Service has both findings.
 func fixCharges(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
-	var edits []step.Edit
-	var text, ask say.Text
-	risk := remedy.Low
+	var p remedy.Plan
+	var ask say.Text
 	for _, f := range found {
-		unborn := f.Key == "shared-instance-discontinued"
-		if f.Key != "charge-type-conflict" && (!unborn || s.Controller.Version.Before(chooses)) {
+		switch {
+		case f.Key == "charge-type-conflict":
+			p = remedy.Plan{Finding: f.Text, Steps: []remedy.Step{step.Together(fits(svc)...)}}
+		case f.Key == "shared-instance-discontinued" && !s.Controller.Version.Before(ccm.FirstChargeType()):
+			p = step.ByLCU(svc)
+			p.Finding = f.Text
+		default:
 			ask = ask.Then(f.Text).Then(f.Do)
-			continue
-		}
-		text = text.Then(f.Text)
-		if _, sized := ccm.Annotation(svc, spec); sized {
-			edits = append(edits, step.Without(svc, spec))
-		}
-		want, asked := ccm.Annotation(svc, chargeType)
-		if unborn {
-			risk = remedy.Medium // it costs differently
-		}
-		if (asked || unborn) && want != byLCU {
-			edits = append(edits, step.With(svc, chargeType, byLCU))
 		}
 	}
-	if len(edits) == 0 {
-		return remedy.Plan{Finding: say.F("Only a person can change how the load balancer is billed."), Ask: ask}
+	if len(p.Steps) == 0 {
+		p.Finding = say.F("Only a person can change how the load balancer is billed.")
 	}
-	return remedy.Plan{Finding: text, Risk: risk, Steps: []remedy.Step{step.Together(edits...)}, Ask: ask}
+	p.Ask = ask
+	return p
+}
+
+// fits returns the edits after which a Service asks for nothing that a CLB billed by LCU lacks.
+func fits(svc *corev1.Service) []step.Edit {
+	var edits []step.Edit
+	if _, sized := ccm.Annotation(svc, ccm.ChargeSpec); sized {
+		edits = append(edits, step.Without(svc, ccm.ChargeSpec))
+	}
+	if want, asked := ccm.Annotation(svc, ccm.ChargeType); asked && want != ccm.PayByLCU {
+		edits = append(edits, step.With(svc, ccm.ChargeType, ccm.PayByLCU))
+	}
+	return edits
 }

@@ -48,7 +48,7 @@ func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 		fails, _ = split(fails, func(d ccm.Difference) bool { return d.Keep != "" && (id == "" || d.Keep != "address-type") })
 		// No sync changes the charge type of a CLB that is billed by LCU (charge-types).
 		_, settings = split(settings, func(d ccm.Difference) bool {
-			return d.Keep == chargeType && b.CLB != nil && b.CLB.ChargeType == byLCU
+			return d.Keep == ccm.ChargeType && b.CLB != nil && b.CLB.ChargeType == ccm.PayByLCU
 		})
 		if len(fails) > 0 {
 			add(doctor.Warning, "fails",

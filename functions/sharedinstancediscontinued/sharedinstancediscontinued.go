@@ -31,29 +31,14 @@ var Remedy = &remedy.Remedy{
 	Reads: slices.Concat(ccm.BoundReads, ccm.DriftReads, ccm.ControllerReads, ccm.RoleReads,
 		[]grant.Grant{grant.DescribeClusterDetail, grant.ListServices}),
 	Steps:       []remedy.Step{step.Annotate{}},
-	Annotations: []string{chargeType, spec},
+	Annotations: []string{ccm.ChargeType, ccm.ChargeSpec},
 	Scope:       remedy.Cluster,
 	Diagnose:    diagnose,
 	StillFails:  holds,
 }
 
-// Short names of the annotations that set how a CLB is billed, and its size where it is billed by
-// specification.
-const (
-	chargeType = "instance-charge-type"
-	spec       = "spec"
-	byLCU      = "PayByCLCU"
-)
-
 // retry is the time after which the controller has tried again.
 const retry = time.Minute
-
-// The first release of the controller that reads the charge type, and the first that asks for
-// PayByCLCU without the annotation.
-var (
-	chooses = ccm.Version{Major: 2, Minor: 4}
-	charges = ccm.Version{Major: 2, Minor: 12, Patch: 1}
-)
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	name := c.Service.Namespace + "/" + c.Service.Name
@@ -79,36 +64,30 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	if ctl.Version.Before(chooses) {
+	if ctl.Version.Before(ccm.FirstChargeType()) {
 		return upgrade(ctx, c, ctl, finding)
 	}
-	want, ok := ccm.Annotation(c.Service, chargeType)
+	want, ok := ccm.Annotation(c.Service, ccm.ChargeType)
 	switch {
-	case want == byLCU:
+	case want == ccm.PayByLCU:
 		return remedy.Plan{
 			Finding: finding.And("The Service asked for one when the Event was written.").
-				And("Now its annotation %s is %s, which CCM %s understands.", chargeType, byLCU, ctl.Version),
+				And("Now its annotation %s is %s, which CCM %s understands.", ccm.ChargeType, ccm.PayByLCU, ctl.Version),
 			Wait: retry,
 			Ask:  say.F("If the controller still cannot create a CLB, check its log for what it asks for: %s.", c.LogQuery()),
 		}, nil
 	case ok:
-		finding = finding.And("The Service asks for one: its annotation %s is %s.", chargeType, ccm.Quote(want))
+		finding = finding.And("The Service asks for one: its annotation %s is %s.", ccm.ChargeType, ccm.Quote(want))
 	default:
-		finding = finding.And("The Service asks for one: it does not have the annotation %s.", chargeType)
+		finding = finding.And("The Service asks for one: it does not have the annotation %s.", ccm.ChargeType)
 	}
-	edits := []step.Edit{step.With(c.Service, chargeType, byLCU)}
-	if size, ok := ccm.Annotation(c.Service, spec); ok {
-		finding = finding.And("Its annotation %s is %s.", spec, ccm.Quote(size))
-		edits = append(edits, step.Without(c.Service, spec))
+	if size, ok := ccm.Annotation(c.Service, ccm.ChargeSpec); ok {
+		finding = finding.And("Its annotation %s is %s.", ccm.ChargeSpec, ccm.Quote(size))
 	}
-	return remedy.Plan{
-		Finding: finding.And("CCM %s can ask for a CLB that is billed by LCU.", ctl.Version),
-		Cause:   "shared-resource CLB",
-		Risk:    remedy.Medium,
-		Note: say.F("A CLB that is billed by LCU costs according to its traffic, and can never be billed by specification.").
-			And("CCM %s and newer ask for such a CLB without the annotation.", charges),
-		Steps: []remedy.Step{step.Together(edits...)},
-	}, nil
+	plan := step.ByLCU(c.Service)
+	plan.Finding = finding.And("CCM %s can ask for a CLB that is billed by LCU.", ctl.Version)
+	plan.Cause = "shared-resource CLB"
+	return plan, nil
 }
 
 // upgrade asks for a controller that can ask for what is sold. It names the permissions that the new
@@ -120,8 +99,8 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding sa
 				And("It is therefore unknown which kind of CLB the controller can ask for."),
 			Cause: "CCM of unknown version",
 			Ask: say.F("Find out the version of the controller.").
-				And("If it is %s or newer, ask for a CLB that is billed by LCU: %s.", chooses, ccm.SetCommand(c.Service, chargeType, byLCU)).
-				And("If it is older, upgrade it to %s or newer.", charges),
+				And("If it is %s or newer, ask for a CLB that is billed by LCU: %s.", ccm.FirstChargeType(), ccm.SetCommand(c.Service, ccm.ChargeType, ccm.PayByLCU)).
+				And("If it is older, upgrade it to %s or newer.", ccm.FirstPayByLCU()),
 		}, nil
 	}
 	cluster, err := c.Cloud.CS.Cluster(ctx)
@@ -147,12 +126,12 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding sa
 		rights = lacks(role, ctl.Version, ccm.Needs(ccm.Newest(), use), ccm.Gains(ctl.Version, ccm.Newest(), use))
 	}
 	return remedy.Plan{
-		Finding: finding.And("CCM %s cannot ask for any other kind. Only CCM %s or newer can ask for one that is billed by LCU.", ctl.Version, chooses),
+		Finding: finding.And("CCM %s cannot ask for any other kind. Only CCM %s or newer can ask for one that is billed by LCU.", ctl.Version, ccm.FirstChargeType()),
 		Cause:   "CCM " + ctl.Version.String(),
-		Ask: say.F("Upgrade the add-on cloud-controller-manager of the cluster %s to %s or newer.", cluster.ID, charges).
+		Ask: say.F("Upgrade the add-on cloud-controller-manager of the cluster %s to %s or newer.", cluster.ID, ccm.FirstPayByLCU()).
 			And("The add-on is in the ACK console under Operations, Add-ons.").
-			And("From %s on, the controller creates CLBs that are billed by LCU.", charges).
-			And("From %s on, a Service can ask for one with %s%s=%s.", chooses, ccm.Prefix, chargeType, byLCU).Then(rights),
+			And("From %s on, the controller creates CLBs that are billed by LCU.", ccm.FirstPayByLCU()).
+			And("From %s on, a Service can ask for one with %s%s=%s.", ccm.FirstChargeType(), ccm.Prefix, ccm.ChargeType, ccm.PayByLCU).Then(rights),
 		Note: say.F("An upgrade past %s syncs every Service in full once, which reverts changes made in the console. %s", ccm.Rehashed(), drift),
 	}, nil
 }
