@@ -201,7 +201,7 @@ func (l *annotationLook) version(short string, known ccm.KnownKey) bool {
 	evidence["until"] = span.Until.String()
 	do := say.F("Remove it.")
 	if short == "slb-network-type" {
-		do = say.F("Set %snetwork-type instead.", ccm.Prefix)
+		do = say.F("Set %s instead.", ccm.Prefix+"network-type")
 	}
 	l.add(doctor.Warning, short,
 		say.F("The annotation %s has no effect: CCM %s no longer reads it. Support for it ended with %s.", short, v, span.Until), do, evidence)
