@@ -409,7 +409,7 @@ func laws(t *testing.T, c *doctor.Check, s *doctor.Snapshot, r doctor.Result) {
 			t.Errorf("two findings are known as %s: give them keys", f.ID())
 		}
 		seen[f.ID()] = true
-		for what, text := range map[string]string{"text": f.Text, "do": f.Do} {
+		for what, text := range map[string]string{"text": f.Text.String(), "do": f.Do.String()} {
 			if !strings.HasSuffix(text, ".") || strings.Contains(text, "  ") {
 				t.Errorf("the %s of %s is no sentence: %q", what, f.ID(), text)
 			}
