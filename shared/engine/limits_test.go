@@ -101,8 +101,8 @@ func TestFrozen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, end := policy.Frozen(now); want == "" && got != "" || !strings.Contains(got, want) || got != "" && !end.After(now) {
-			t.Errorf("at %s: %q until %s, want %q", at, got, end, want)
+		if text, end := policy.Frozen(now); (want == "") != (len(text) == 0) || !strings.Contains(text.String(), want) || len(text) > 0 && !end.After(now) {
+			t.Errorf("at %s: %q until %s, want %q", at, text, end, want)
 		}
 	}
 }
