@@ -92,7 +92,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 }
 
 // convert plans the conversion of the Service's own CLB, or asks if this controller cannot do it.
-func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, evidence string) remedy.Plan {
+func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, finding say.Text, evidence say.Text) remedy.Plan {
 	change := say.F("This switches %s to pay-by-LCU (%s).", lb.ID, byLCU)
 	edits := []step.Edit{step.With(c.Service, chargeType, byLCU)}
 	command := ccm.SetCommand(c.Service, chargeType, byLCU)

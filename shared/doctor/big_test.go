@@ -178,7 +178,7 @@ func child(where []string) error {
 	b.Took, b.Unknown, b.Read = r.Took, r.Unknown, r.Read
 	for _, f := range r.Findings {
 		if f.Severity > doctor.Info && len(b.Findings) < 10 {
-			b.Findings = append(b.Findings, f.ID()+": "+f.Text)
+			b.Findings = append(b.Findings, f.ID()+": "+f.Text.String())
 		}
 	}
 	status, err := os.Open("/proc/self/status")

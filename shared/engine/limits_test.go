@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -42,24 +43,27 @@ func TestPolicyAt(t *testing.T) {
 		class string
 		at    remedy.Place
 		want  remedy.Permission
+		why   string
 	}{
-		{"anywhere", "c", remedy.Place{}, remedy.Permission{Mode: remedy.Fix}},
-		{"the class", "a", remedy.Place{}, remedy.Permission{Mode: remedy.Fix, Risk: high, OneWay: true, Named: true}},
-		{"a class that observes", "b", remedy.Place{}, remedy.Permission{Mode: remedy.Observe, Named: true}},
-		{"a namespace", "c", remedy.Place{Namespace: "db"}, remedy.Permission{Mode: remedy.Observe, Why: "Rule 1 of the policy (namespaces prod-*, db) says so."}},
-		{"the later rule", "a", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, OneWay: true, Named: true, Why: "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."}},
-		{"a rule that names the class", "c", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, Named: true, Why: "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."}},
-		{"half of a rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "iron")}, remedy.Permission{Mode: remedy.Fix}},
-		{"a whole rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "gold")}, remedy.Permission{Mode: remedy.Observe, Why: "Rule 3 of the policy (clusters c2; label tier=gold) says so."}},
-		{"the Service observes", "a", remedy.Place{Labels: label(remedy.ModeLabel, "observe")}, remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true, Why: "The Service has the label lbremedy.io/mode=observe."}},
-		{"the namespace observes", "a", remedy.Place{Around: label(remedy.ModeLabel, "observe"), Labels: label(remedy.ModeLabel, "fix")}, remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true, Why: "The namespace has the label lbremedy.io/mode=observe."}},
-		{"a label does not loosen", "b", remedy.Place{Labels: label(remedy.ModeLabel, "fix")}, remedy.Permission{Mode: remedy.Observe, Named: true}},
-		{"a word that nobody knows", "c", remedy.Place{Labels: label(remedy.ModeLabel, "fixx")}, remedy.Permission{Mode: remedy.Observe, Why: "The Service has the label lbremedy.io/mode=fixx."}},
-		{"muted", "c", remedy.Place{Around: label(remedy.MuteLabel, "true")}, remedy.Permission{Mode: remedy.Observe, Muted: true, Why: "The namespace has the label lbremedy.io/mute=true."}},
-		{"not muted", "c", remedy.Place{Labels: label(remedy.MuteLabel, "false")}, remedy.Permission{Mode: remedy.Fix}},
+		{"anywhere", "c", remedy.Place{}, remedy.Permission{Mode: remedy.Fix}, ""},
+		{"the class", "a", remedy.Place{}, remedy.Permission{Mode: remedy.Fix, Risk: high, OneWay: true, Named: true}, ""},
+		{"a class that observes", "b", remedy.Place{}, remedy.Permission{Mode: remedy.Observe, Named: true}, ""},
+		{"a namespace", "c", remedy.Place{Namespace: "db"}, remedy.Permission{Mode: remedy.Observe}, "Rule 1 of the policy (namespaces prod-*, db) says so."},
+		{"the later rule", "a", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, OneWay: true, Named: true}, "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."},
+		{"a rule that names the class", "c", remedy.Place{Namespace: "prod-eu"}, remedy.Permission{Mode: remedy.Fix, Risk: medium, Named: true}, "Rule 2 of the policy (namespaces prod-eu; classes a, c) says so."},
+		{"half of a rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "iron")}, remedy.Permission{Mode: remedy.Fix}, ""},
+		{"a whole rule", "c", remedy.Place{Cluster: "c2", Labels: label("tier", "gold")}, remedy.Permission{Mode: remedy.Observe}, "Rule 3 of the policy (clusters c2; label tier=gold) says so."},
+		{"the Service observes", "a", remedy.Place{Labels: label(remedy.ModeLabel, "observe")}, remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true}, "The Service has the label lbremedy.io/mode=observe."},
+		{"the namespace observes", "a", remedy.Place{Around: label(remedy.ModeLabel, "observe"), Labels: label(remedy.ModeLabel, "fix")}, remedy.Permission{Mode: remedy.Observe, Risk: high, OneWay: true, Named: true}, "The namespace has the label lbremedy.io/mode=observe."},
+		{"a label does not loosen", "b", remedy.Place{Labels: label(remedy.ModeLabel, "fix")}, remedy.Permission{Mode: remedy.Observe, Named: true}, ""},
+		{"a word that nobody knows", "c", remedy.Place{Labels: label(remedy.ModeLabel, "fixx")}, remedy.Permission{Mode: remedy.Observe}, "The Service has the label lbremedy.io/mode=fixx."},
+		{"muted", "c", remedy.Place{Around: label(remedy.MuteLabel, "true")}, remedy.Permission{Mode: remedy.Observe, Muted: true}, "The namespace has the label lbremedy.io/mute=true."},
+		{"not muted", "c", remedy.Place{Labels: label(remedy.MuteLabel, "false")}, remedy.Permission{Mode: remedy.Fix}, ""},
 	} {
-		if got := policy.At(tt.class, tt.at); got != tt.want {
-			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		got := policy.At(tt.class, tt.at)
+		why := got.Why.String()
+		if got.Why = nil; !reflect.DeepEqual(got, tt.want) || why != tt.why {
+			t.Errorf("%s: got %+v, %q, want %+v, %q", tt.name, got, why, tt.want, tt.why)
 		}
 	}
 }
@@ -97,8 +101,8 @@ func TestFrozen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, end := policy.Frozen(now); want == "" && got != "" || !strings.Contains(got, want) || got != "" && !end.After(now) {
-			t.Errorf("at %s: %q until %s, want %q", at, got, end, want)
+		if text, end := policy.Frozen(now); (want == "") != (len(text) == 0) || !strings.Contains(text.String(), want) || len(text) > 0 && !end.After(now) {
+			t.Errorf("at %s: %q until %s, want %q", at, text, end, want)
 		}
 	}
 }

@@ -139,7 +139,7 @@ not change.`,
 		Short: "Print the JSON Schema of policy files, for editors",
 		Args:  command.Exactly(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := p.Out.Write(policy.Schema)
+			_, err := p.Out.Write(policyfile.Schema)
 			return err
 		},
 	}
