@@ -96,7 +96,7 @@ func split(list []ccm.Difference, so func(ccm.Difference) bool) (yes, no []ccm.D
 func clauses(list []ccm.Difference) say.Text {
 	var texts []say.Text
 	for _, d := range list {
-		texts = append(texts, say.F("%s", d.Text))
+		texts = append(texts, d.Text)
 	}
 	return say.Clauses(texts, shown)
 }

@@ -228,7 +228,7 @@ func TestDrift(t *testing.T) {
 			}
 			var drift []string
 			for _, d := range list {
-				drift = append(drift, d.Text)
+				drift = append(drift, d.Text.String())
 			}
 			if got := strings.Join(drift, "; "); tt.want == "" && got != "" || !strings.Contains(got, tt.want) || tt.want != "" && len(drift) != 1+strings.Count(tt.want, ";") {
 				t.Errorf("got %q, want %q", got, tt.want)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // untold returns a difference that says that a part could not be compared. An error that
@@ -20,7 +21,7 @@ func untold(what string, err error) ([]Difference, error) {
 	if !errors.Is(err, cloud.ErrDenied) && !errors.Is(err, cloud.ErrNotFound) && !errors.Is(err, kube.ErrDenied) {
 		return nil, err
 	}
-	return []Difference{{What: what, Text: fmt.Sprintf("the %s could not be compared (%v)", what, err), Unknown: true}}, nil
+	return []Difference{{What: what, Text: say.F("the %s could not be compared (%v)", what, err), Unknown: true}}, nil
 }
 
 // Changes returns what a full sync of the Service, as the view has it, changes, and the load
@@ -28,13 +29,13 @@ func untold(what string, err error) ([]Difference, error) {
 // targets, as steps have them: such as "slb/lb-1".
 func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Difference, error) {
 	if leaves := Leaving(c.Service); leaves != "" {
-		return nil, []Difference{{What: "load balancer", Text: "goes, with all that the controller made for the Service, which " + leaves, Quiet: true}}, nil
+		return nil, []Difference{{What: "load balancer", Text: say.F("is deleted, with all that the controller created for the Service, which %s", leaves), Quiet: true}}, nil
 	}
 	lb, err := c.synced(ctx, targets)
 	if err != nil {
 		list, err := untold("load balancer", err)
 		for i := range list {
-			list[i].Text = strings.TrimPrefix(list[i].Text, "the load balancer ")
+			list[i].Text = say.F("could not be compared (%v)", err)
 		}
 		return nil, list, err
 	}
@@ -44,9 +45,9 @@ func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Diff
 		case err != nil:
 			return nil, nil, err
 		case none:
-			return nil, []Difference{{What: "load balancer", Text: "is not there yet, and is made with listeners and groups", Quiet: true}}, nil
+			return nil, []Difference{{What: "load balancer", Text: say.F("does not exist yet and is created with listeners and groups"), Quiet: true}}, nil
 		}
-		return nil, []Difference{{What: "load balancer", Text: "was not found, so that what the full sync would change on it can't be told", Unknown: true}}, nil
+		return nil, []Difference{{What: "load balancer", Text: say.F("was not found, so what the full sync would change on it is unknown"), Unknown: true}}, nil
 	}
 	id, reused := Annotation(c.Service, "id")
 	reused = reused && id != ""
@@ -182,7 +183,7 @@ func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, er
 		is = append(is, domain+":"+have[domain])
 	}
 	if is, want := strings.Join(is, ","), strings.Join(sortedParts(asked), ","); is != want {
-		return []Difference{{What: "listener " + p.key, Text: fmt.Sprintf("the further domains of listener %s are %s and the annotations say %s", p.key, clipped(or(is, "none")), clipped(want)), Keep: "domain-extensions", Is: is}}, nil
+		return []Difference{{What: "listener " + p.key, Text: say.F("the further domains of listener %s are %s and the annotations say %s", p.key, clipped(or(is, "none")), clipped(want)), Keep: "domain-extensions", Is: is}}, nil
 	}
 	return nil, nil
 }
@@ -243,7 +244,7 @@ func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
 		want = sortedParts(asked)
 	}
 	if is := strings.Join(have, ","); is != strings.Join(want, ",") {
-		return []Difference{{What: "listener " + p.key, Text: fmt.Sprintf("the further certificates of listener %s are %s and the annotations say %s", p.key, clipped(or(is, "none")), clipped(or(asked, "none"))), Keep: "additional-cert-ids", Is: is}}, nil
+		return []Difference{{What: "listener " + p.key, Text: say.F("the further certificates of listener %s are %s and the annotations say %s", p.key, clipped(or(is, "none")), clipped(or(asked, "none"))), Keep: "additional-cert-ids", Is: is}}, nil
 	}
 	return nil, nil
 }
@@ -261,9 +262,9 @@ func uncompared(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference
 	case id != "":
 		return nil
 	case len(svc.Spec.LoadBalancerSourceRanges) > 0:
-		return []Difference{{What: "security-group-ids", Text: "what loadBalancerSourceRanges of the Service asks for was not compared", Unknown: true}}
+		return []Difference{{What: "security-group-ids", Text: say.F("what loadBalancerSourceRanges of the Service asks for was not compared"), Unknown: true}}
 	case group != "" && slices.Contains(lb.SecurityGroups, group):
-		return []Difference{{What: "security-group-ids", Text: fmt.Sprintf("it leaves the security group %s, since the Service has no source ranges any more", group)}}
+		return []Difference{{What: "security-group-ids", Text: say.F("it leaves the security group %s, since the Service no longer has source ranges", group)}}
 	}
 	return nil
 }
@@ -277,7 +278,7 @@ func tagsAdded(svc *corev1.Service, lb *Instance, reused bool) []Difference {
 	var list []Difference
 	add := func(key, value string) {
 		if is, ok := lb.Tags[key]; !ok || is != value {
-			list = append(list, Difference{What: "tag " + key, Text: fmt.Sprintf("the tag %s=%s is added", key, clipped(value)), Quiet: true})
+			list = append(list, Difference{What: "tag " + key, Text: say.F("the tag %s=%s is added", key, clipped(value)), Quiet: true})
 		}
 	}
 	mark, value := NameTag, DefaultName(svc)

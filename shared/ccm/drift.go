@@ -12,6 +12,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // DriftReads is what telling the differences of listeners reads. A class that calls
@@ -21,8 +22,8 @@ var DriftReads = []grant.Grant{grant.DescribeLoadBalancerListeners}
 // A Difference is one thing that a full sync of a Service would change on its load
 // balancer.
 type Difference struct {
-	What string // as in event.Change; empty: nothing is changed
-	Text string // a clause: what it is, and what it would be
+	What string   // as in event.Change; empty: nothing is changed
+	Text say.Text // a clause: what it is, and what it would be
 	// Keep and Is are the short name of the annotation that decides it and the value
 	// that would keep what is there; empty if there is no such annotation.
 	Keep, Is string
@@ -47,7 +48,7 @@ func OwnsListeners(svc *corev1.Service) bool {
 func Differences(svc *corev1.Service, lb *Instance) []Difference {
 	var drift []Difference
 	if id, _ := Annotation(svc, "id"); id != "" && lb.ByController() {
-		drift = append(drift, Difference{Text: fmt.Sprintf("the reuse check fails, because %s carries a tag of the controller", lb.ID), Fails: true})
+		drift = append(drift, Difference{Text: say.F("the reuse check fails because %s carries a tag of the controller", lb.ID), Fails: true})
 	}
 	if lb.NLB != nil {
 		return append(drift, networkDifferences(svc, lb.NLB)...)
@@ -61,7 +62,7 @@ func classicDifferences(svc *corev1.Service, lb *cloud.LoadBalancer) []Differenc
 	differ := func(what, is, short string) {
 		if want := value(short); want != "" && is != want {
 			drift = append(drift, Difference{
-				What: short, Text: fmt.Sprintf("%s is %s and the annotations say %s", what, or(is, "empty"), clipped(want)), Keep: short, Is: is,
+				What: short, Text: say.F("%s is %s and the annotations say %s", say.F(what), or(is, "empty"), clipped(want)), Keep: short, Is: is,
 				Fails: short == "address-type" || short == "resource-group-id",
 			})
 		}
@@ -114,7 +115,7 @@ func tagDrift(svc *corev1.Service, tags map[string]string) []Difference {
 		if want, ok := listed[k]; ok && want == tags[k] || k == NameTag || k == ClusterTag || k == ReusedTag || strings.HasPrefix(k, "acs:") {
 			continue
 		}
-		drift = append(drift, Difference{What: "tag " + k, Text: fmt.Sprintf("the tag %s=%s is not in the annotation", k, tags[k])})
+		drift = append(drift, Difference{What: "tag " + k, Text: say.F("the tag %s=%s is not in the annotation", k, tags[k])})
 	}
 	return drift
 }
@@ -129,11 +130,11 @@ func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluste
 		wanted[key] = true
 		i := slices.IndexFunc(listeners, func(l cloud.Listener) bool { return l.Protocol+":"+fmt.Sprint(l.Port) == key })
 		if i < 0 {
-			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("there is no listener %s", key), Down: true, Makes: true})
+			drift = append(drift, Difference{What: "listener " + key, Text: say.F("there is no listener %s", key), Down: true, Makes: true})
 			continue
 		}
-		if text := forwards(svc, p, listeners[i]); text != "" {
-			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s %s, so that it would be deleted and made anew", key, text), Cuts: true})
+		if text := forwards(svc, p, listeners[i]); len(text) > 0 {
+			drift = append(drift, Difference{What: "listener " + key, Text: say.F("listener %s %s and would be deleted and recreated", key, text), Cuts: true})
 			continue
 		}
 		if l := listeners[i]; l.Config["ListenerForward"] != "on" { // one that redirects is left alone otherwise
@@ -142,13 +143,13 @@ func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluste
 			drift = append(drift, apart(settings, svc, l.Protocol, config, "listener "+key, "listener "+key)...)
 		}
 		if listeners[i].Status != "" && listeners[i].Status != "running" {
-			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s is %s and would be started", key, listeners[i].Status), Down: listeners[i].Status == "stopped"})
+			drift = append(drift, Difference{What: "listener " + key, Text: say.F("listener %s is %s and would be started", key, listeners[i].Status), Down: listeners[i].Status == "stopped"})
 		}
 	}
 	for _, l := range listeners {
 		key := l.Protocol + ":" + fmt.Sprint(l.Port)
 		if t, ok := ParseTrace(l.Description); ok && t.Of(svc, cluster) && !wanted[key] {
-			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s has no port of the Service and would be deleted", key), Cuts: true})
+			drift = append(drift, Difference{What: "listener " + key, Text: say.F("listener %s has no port of the Service and would be deleted", key), Cuts: true})
 		}
 	}
 	return drift
@@ -172,21 +173,21 @@ func forwardOf(svc *corev1.Service, p corev1.ServicePort) int {
 // forwards returns how an HTTP listener redirects in another way than the annotation says,
 // as the end of a clause; empty if it doesn't. That can't be changed: v2.14.0 deletes the
 // listener and makes it anew (clbv1/listeners.go).
-func forwards(svc *corev1.Service, p corev1.ServicePort, l cloud.Listener) string {
+func forwards(svc *corev1.Service, p corev1.ServicePort, l cloud.Listener) say.Text {
 	is, shown := l.Config["ListenerForward"]
 	if l.Protocol != "http" || !shown {
-		return ""
+		return nil
 	}
 	want, to := forwardOf(svc, p), l.Config["ForwardPort"]
 	switch {
 	case want == 0 && is == "on":
-		return fmt.Sprintf("redirects to port %s and no annotation says so", or(to, "unknown"))
+		return say.F("redirects to port %s without an annotation", or(to, "unknown"))
 	case want != 0 && is != "on":
-		return fmt.Sprintf("redirects nowhere and the annotations say to port %d", want)
+		return say.F("does not redirect although the annotations say to port %d", want)
 	case want != 0 && to != fmt.Sprint(want):
-		return fmt.Sprintf("redirects to port %s and the annotations say to port %d", or(to, "unknown"), want)
+		return say.F("redirects to port %s although the annotations say to port %d", or(to, "unknown"), want)
 	}
-	return ""
+	return nil
 }
 
 // ListenerKey returns which listener a port of the Service has, protocol and port as
@@ -215,7 +216,7 @@ func protocolsOf(annotation string) map[string]string {
 
 // differs returns what a full sync would change on the load balancer, of either kind, and
 // on its listeners, one clause each, without what it fails on.
-func (c *View) differs(ctx context.Context, lb *Instance) ([]string, error) {
+func (c *View) differs(ctx context.Context, lb *Instance) ([]say.Text, error) {
 	list := Differences(c.Service, lb)
 	if OwnsListeners(c.Service) {
 		read := c.classicListeners
@@ -228,7 +229,7 @@ func (c *View) differs(ctx context.Context, lb *Instance) ([]string, error) {
 		}
 		list = append(list, drift...)
 	}
-	var out []string
+	var out []say.Text
 	for _, d := range list {
 		if !d.Fails || d.What == "" {
 			out = append(out, d.Text)

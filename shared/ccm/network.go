@@ -8,45 +8,46 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference {
 	var drift []Difference
 	value := func(short string) string { v, _ := Annotation(svc, short); return v }
-	differ := func(what, is, want, short, keep string) {
-		drift = append(drift, Difference{What: short, Text: fmt.Sprintf("%s %s and the annotations say %s", what, is, clipped(want)), Keep: short, Is: keep})
+	differ := func(is say.Text, want, short, keep string) {
+		drift = append(drift, Difference{What: short, Text: say.F("%s and the annotations say %s", is, clipped(want)), Keep: short, Is: keep})
 	}
 	if want := value("address-type"); want != "" && !strings.EqualFold(lb.AddressType, want) {
-		differ("the address type is", or(lb.AddressType, "empty"), want, "address-type", strings.ToLower(lb.AddressType))
+		differ(say.F("the address type is %s", or(lb.AddressType, "empty")), want, "address-type", strings.ToLower(lb.AddressType))
 	}
 	if want := value("name"); want != "" && want != lb.Name {
-		differ("the name is", or(lb.Name, "empty"), want, "name", lb.Name)
+		differ(say.F("the name is %s", or(lb.Name, "empty")), want, "name", lb.Name)
 	}
 	if maps := value("zone-maps"); maps != "" {
 		want, is := zonesOf(maps), zonesOf(ZoneMaps(lb))
 		switch other := otherAddress(maps, lb); {
 		case !slices.Equal(want, is):
-			differ("its zones are", strings.Join(is, ","), strings.Join(want, ","), "zone-maps", ZoneMaps(lb))
+			differ(say.F("its zones are %s", strings.Join(is, ",")), strings.Join(want, ","), "zone-maps", ZoneMaps(lb))
 		case other != "":
-			differ("its zones are", strings.Join(is, ",")+" with other addresses", other, "zone-maps", ZoneMaps(lb))
+			differ(say.F("its zones are %s with other addresses", strings.Join(is, ",")), other, "zone-maps", ZoneMaps(lb))
 		}
 	}
 	if want := value("ipv6-address-type"); want != "" && !strings.EqualFold(lb.IPv6AddressType, want) {
-		differ("the IPv6 address type is", or(lb.IPv6AddressType, "empty"), want, "ipv6-address-type", strings.ToLower(lb.IPv6AddressType))
+		differ(say.F("the IPv6 address type is %s", or(lb.IPv6AddressType, "empty")), want, "ipv6-address-type", strings.ToLower(lb.IPv6AddressType))
 	}
 	// Any other text fails the sync.
 	if want := value("cross-zone-enabled"); (want == "on" || want == "off") && want != onOff(lb.CrossZone) {
-		differ("cross-zone forwarding is", onOff(lb.CrossZone), want, "cross-zone-enabled", onOff(lb.CrossZone))
+		differ(say.F("cross-zone forwarding is %s", onOff(lb.CrossZone)), want, "cross-zone-enabled", onOff(lb.CrossZone))
 	}
 	// An annotation that is empty has it leave its package.
 	if want, ok := Annotation(svc, "bandwidth-package-id"); ok && want != lb.BandwidthPackage {
-		differ("the bandwidth package is", or(lb.BandwidthPackage, "none"), or(want, "none"), "bandwidth-package-id", lb.BandwidthPackage)
+		differ(say.F("the bandwidth package is %s", or(lb.BandwidthPackage, "none")), or(want, "none"), "bandwidth-package-id", lb.BandwidthPackage)
 	}
 	if groups, ok := svc.Annotations[Prefix+"security-group-ids"]; ok {
 		want := strings.FieldsFunc(groups, func(r rune) bool { return r == ',' })
 		slices.Sort(want)
 		if is := strings.Join(lb.SecurityGroups, ","); !slices.Equal(want, lb.SecurityGroups) {
-			differ("its security groups are", or(is, "none"), or(groups, "none"), "security-group-ids", is)
+			differ(say.F("its security groups are %s", or(is, "none")), or(groups, "none"), "security-group-ids", is)
 		}
 	}
 	return append(drift, tagDrift(svc, lb.Tags)...)
@@ -66,9 +67,9 @@ func NetworkListenerDifferences(svc *corev1.Service, listeners []cloud.NetworkLi
 		i := slices.IndexFunc(listeners, func(l cloud.NetworkListener) bool { return keyOf(l) == key })
 		switch {
 		case i < 0:
-			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("there is no listener %s", key), Down: true, Makes: true})
+			drift = append(drift, Difference{What: "listener " + key, Text: say.F("there is no listener %s", key), Down: true, Makes: true})
 		case listeners[i].Status == "Stopped":
-			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s is Stopped and would be started", key), Down: true})
+			drift = append(drift, Difference{What: "listener " + key, Text: say.F("listener %s is Stopped and would be started", key), Down: true})
 		}
 		if i >= 0 {
 			drift = append(drift, apart(networkSettings, svc, listeners[i].Protocol, listeners[i].Config, "listener "+key, "listener "+key)...)
@@ -78,7 +79,7 @@ func NetworkListenerDifferences(svc *corev1.Service, listeners []cloud.NetworkLi
 		key := keyOf(l)
 		t, ok := ParseTrace(l.Description)
 		if !wanted[key] && (reused == "" || ok && t.Of(svc, cluster)) {
-			drift = append(drift, Difference{What: "listener " + key, Text: fmt.Sprintf("listener %s has no port of the Service and would be deleted", key), Cuts: l.Status != "Stopped"})
+			drift = append(drift, Difference{What: "listener " + key, Text: say.F("listener %s has no port of the Service and would be deleted", key), Cuts: l.Status != "Stopped"})
 		}
 	}
 	return drift

@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A pool is a group of servers behind a load balancer of either kind.
@@ -48,7 +49,7 @@ func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 		if i := slices.IndexFunc(there, func(g pool) bool { return want.id != "" && g.id == want.id || want.id == "" && g.name == want.name }); i >= 0 {
 			want.id, want.name, want.network = there[i].id, there[i].name, there[i].network
 		} else if want.id == "" {
-			list = append(list, Difference{What: "group " + want.name, Text: fmt.Sprintf("the group %s is made", want.name), Quiet: true})
+			list = append(list, Difference{What: "group " + want.name, Text: say.F("the group %s is created", want.name), Quiet: true})
 		}
 		behind[int(p.Port)] = want
 		if slices.Contains(wanted, want.name) {
@@ -74,7 +75,7 @@ func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 	}
 	for _, g := range there {
 		if g.own && !slices.Contains(wanted, g.name) {
-			list = append(list, Difference{What: "group " + g.name, Text: fmt.Sprintf("the group %s has no port of the Service and would be deleted", g.name), Quiet: true})
+			list = append(list, Difference{What: "group " + g.name, Text: say.F("the group %s has no port of the Service and would be deleted", g.name), Quiet: true})
 		}
 	}
 	for _, l := range listeners {
@@ -83,14 +84,14 @@ func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 			i := slices.IndexFunc(there, func(g pool) bool { return g.id == l.group })
 			// Its group follows the Service's port, as it did before.
 			follows := i >= 0 && there[i].own && !slices.Contains(wanted, there[i].name)
-			list = append(list, Difference{What: "listener " + l.key, Text: fmt.Sprintf("listener %s sends to %s and would send to %s", l.key, or(l.group, "no group of that kind"), or(want.id, "a group of the Service's own")), Quiet: follows})
+			list = append(list, Difference{What: "listener " + l.key, Text: say.F("listener %s sends to %s and would send to %s", l.key, or(l.group, "no group of that kind"), or(want.id, "a group of the Service's own")), Quiet: follows})
 		}
 		if l.description != l.own {
 			t, ok := ParseTrace(l.description)
 			taken := ok && !t.Of(c.Service, c.Cluster)
-			text := fmt.Sprintf("the description of listener %s would be set", l.key)
+			text := say.F("the description of listener %s would be set", l.key)
 			if taken {
-				text = fmt.Sprintf("listener %s is that of the Service %s of the cluster %s and would be taken over", l.key, t, t.Cluster)
+				text = say.F("listener %s belongs to the Service %s of the cluster %s and would be taken over", l.key, t, t.Cluster)
 			}
 			list = append(list, Difference{What: "listener " + l.key, Text: text, Quiet: !taken})
 		}
@@ -202,31 +203,24 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 			gets = append(gets, key)
 		}
 	}
-	var parts []string
+	var parts []say.Text
 	for _, of := range []struct {
-		verb string
+		what string
 		keys []string
-	}{{"gets", gets}, {"loses", loses}, {"weighs otherwise", weighs}} {
+	}{{"gets %s", gets}, {"loses %s", loses}, {"changes the weight of %s", weighs}} {
 		if len(of.keys) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", of.verb, some(of.keys)))
+			parts = append(parts, say.F(of.what, some(of.keys)))
 		}
 	}
 	if len(parts) == 0 {
 		return nil, nil
 	}
 	cuts = cuts || len(loses) > 0 && len(want) == 0 && !foreign
-	return []Difference{{What: "group " + g.name, Text: fmt.Sprintf("the group %s %s", g.name, strings.Join(parts, ", ")), Cuts: cuts, Quiet: !cuts && !woken}}, nil
+	return []Difference{{What: "group " + g.name, Text: say.F("the group %s %s", g.name, say.Items(parts, len(parts))), Cuts: cuts, Quiet: !cuts && !woken}}, nil
 }
 
 // some returns the first few names, and how many more there are.
-func some(names []string) string {
-	const shown = 3
-	text := strings.Join(names[:min(shown, len(names))], " ")
-	if n := len(names) - shown; n > 0 {
-		text += fmt.Sprintf(" and %d more", n)
-	}
-	return text
-}
+func some(names []string) say.Text { return say.List(names, 3) }
 
 // serverKey returns what tells the servers of a group apart: a node by its instance, a Pod
 // by its address.

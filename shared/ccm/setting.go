@@ -1,7 +1,6 @@
 package ccm
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A manner is how v2.14.0 compares a setting with what an annotation asks for.
@@ -122,7 +122,7 @@ func apart(list []setting, svc *corev1.Service, protocol string, config map[stri
 		if !ok {
 			continue
 		}
-		d := Difference{What: what, Text: fmt.Sprintf("%s of %s is %s and the annotations say %s", s.name, called, clipped(or(is, "empty")), clipped(want)), Keep: s.short, Is: is}
+		d := Difference{What: what, Text: say.F("%s of %s is %s and the annotations say %s", s.name, called, clipped(or(is, "empty")), clipped(want)), Keep: s.short, Is: is}
 		if s.as == flag || s.as == foldFlag {
 			d.Is = onOff(is == "true")
 		}
@@ -171,12 +171,12 @@ func groupDifferences(svc *corev1.Service, p corev1.ServicePort, g cloud.ServerG
 	is := g.Config["ServerGroupType"]
 	// "ip" in any letters is "Ip" (nlbv2/server_groups.go).
 	if want := value("server-group-type"); want != "" && is != "" && !strings.EqualFold(is, want) {
-		return []Difference{{What: what, Text: fmt.Sprintf("%s is of the type %s and would be made anew, since the annotations say %s", called, is, clipped(want)), Cuts: true}}
+		return []Difference{{What: what, Text: say.F("%s is of the type %s and would be recreated, since the annotations say %s", called, is, clipped(want)), Cuts: true}}
 	}
 	out := apart(groupSettings, svc, "", g.Config, what, called)
 	sets := func(s setting, want string) {
 		if is, want, ok := s.differs(g.Config[s.name], want); ok {
-			out = append(out, Difference{What: what, Text: fmt.Sprintf("%s of %s is %s and would be set to %s", s.name, called, or(is, "empty"), want), Quiet: is == ""})
+			out = append(out, Difference{What: what, Text: say.F("%s of %s is %s and would be set to %s", s.name, called, or(is, "empty"), want), Quiet: is == ""})
 		}
 	}
 	if _, ports, _ := strings.Cut(networkKey(svc, p), ":"); strings.Contains(ports, "-") {

@@ -155,12 +155,12 @@ func NewRecord(r Record) (event.Event, error) {
 		f := &r.Found[i]
 		f.Text, f.Do = strings.ToValidUTF8(Redact(f.Text), "?"), strings.ToValidUTF8(Redact(f.Do), "?")
 	}
-	r.fit()
 	r.Changes = slices.Clone(r.Changes)
 	for i := range r.Changes {
 		c := &r.Changes[i]
 		c.What, c.How = strings.ToValidUTF8(Redact(c.What), "?"), strings.ToValidUTF8(Redact(c.How), "?")
 	}
+	r.fit()
 	if r.Attempts == nil {
 		r.Attempts = []time.Time{}
 	}

@@ -3,6 +3,8 @@ package event
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Result says how a run ended.
@@ -153,12 +155,13 @@ type Found struct {
 
 // A Change is one thing that a full sync of the Service will change in the cloud.
 type Change struct {
-	Balancer string `json:"balancer,omitempty"` // ID of the load balancer; empty: of one that is not there yet, or was not found
-	What     string `json:"what"`               // such as "listener tcp:80", "group k8s/30080/web/shop/c1", "tag team", "spec" or "load balancer"
-	How      string `json:"how"`                // a clause
-	Down     bool   `json:"down,omitempty"`     // what takes traffic now takes none any more, for good or for a while
-	Sets     bool   `json:"sets,omitempty"`     // what somebody has set otherwise is overwritten
-	Unknown  bool   `json:"unknown,omitempty"`  // whether it will be changed could not be found out
+	Balancer string   `json:"balancer,omitempty"` // ID of the load balancer; empty: of one that is not there yet, or was not found
+	What     string   `json:"what"`               // such as "listener tcp:80", "group k8s/30080/web/shop/c1", "tag team", "spec" or "load balancer"
+	How      string   `json:"how"`                // a clause
+	Said     say.Text `json:"said,omitempty"`     // How as messages
+	Down     bool     `json:"down,omitempty"`     // what takes traffic now takes none any more, for good or for a while
+	Sets     bool     `json:"sets,omitempty"`     // what somebody has set otherwise is overwritten
+	Unknown  bool     `json:"unknown,omitempty"`  // whether it will be changed could not be found out
 }
 
 // Done reports whether all steps of the plan have been applied.

@@ -65,6 +65,10 @@ func (r *Record) fit() {
 		Finding: fitting(r.Said.Finding, r.Finding), Rule: fitting(r.Said.Rule, r.Rule), Decided: fitting(r.Said.Decided, r.Decided),
 		Ask: fitting(r.Said.Ask, r.Ask), Note: fitting(r.Said.Note, r.Note),
 	}
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		c.Said = fitting(c.Said, c.How)
+	}
 	for i := range r.Found {
 		f := &r.Found[i]
 		f.Said = Advice{Text: fitting(f.Said.Text, f.Text), Do: fitting(f.Said.Do, f.Do)}

@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A step that writes to the Service has the controller sync it in full, perhaps for the
@@ -76,7 +77,7 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	if lb != nil {
 		on = lb.ID
 	}
-	var told []string
+	var told []say.Text
 	for _, d := range list {
 		if d.Fails && d.What != "" {
 			continue // no sync changes it: that is a failure of its own
@@ -86,7 +87,7 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 			told = append(told, d.Text)
 		}
 		if d.What != "" {
-			p.Changes = append(p.Changes, event.Change{Balancer: on, What: d.What, How: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts && !d.Unknown, Unknown: d.Unknown})
+			p.Changes = append(p.Changes, event.Change{Balancer: on, What: d.What, How: d.Text.String(), Said: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts && !d.Unknown, Unknown: d.Unknown})
 		}
 	}
 	rank := func(e event.Change) int {
@@ -100,15 +101,16 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	}
 	slices.SortStableFunc(p.Changes, func(a, b event.Change) int { return rank(a) - rank(b) })
 	if n := len(p.Changes); n > mostChanges {
-		p.Changes = append(p.Changes[:mostChanges-1], event.Change{Balancer: on, What: "more", How: fmt.Sprintf("%d more changes, which are not listed", n-mostChanges+1), Unknown: true})
+		more := say.F("%d more changes, which are not listed", n-mostChanges+1)
+		p.Changes = append(p.Changes[:mostChanges-1], event.Change{Balancer: on, What: "more", How: more.String(), Said: more, Unknown: true})
 		p.Risk = High
 	}
 	switch {
 	case len(told) == 0:
 	case lb == nil:
-		p.Note = p.Note.And("The Service's load balancer %s.", strings.Join(told, "; "))
+		p.Note = p.Note.And("The Service's load balancer %s.", say.Clauses(told, mostTold))
 	default:
-		p.Note = p.Note.And("The full sync that follows also changes these differences on %s: %s.", lb.ID, ccm.Clauses(told, mostTold))
+		p.Note = p.Note.And("The full sync that follows also changes these differences on %s: %s.", lb.ID, say.Clauses(told, mostTold))
 	}
 	return p, nil
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -295,7 +295,7 @@ func examined(p *cli.Program, r doctor.Result, least doctor.Severity, explain bo
 		return err
 	}
 	if n := len(r.Findings) - len(shown.Findings); n > 0 && p.Output == "table" {
-		p.Note("%s of lower severity %s not shown: --severity info.", ccm.Count(n, "finding"), ccm.Are(n))
+		p.Note("Not shown: %s of lower severity. Add --severity info.", say.Count(n, "finding"))
 	}
 	worst, any := shown.Worst()
 	switch {
@@ -333,8 +333,8 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 	if r.Took > 0 {
 		took = " in " + cli.Short(r.Took)
 	}
-	p.Note("%s looked at %s%s: %s, %d unknown.", ccm.Count(len(r.Checks), "check"), ccm.Count(r.Services, "Service"), took,
-		ccm.Count(len(r.Findings), "finding"), len(r.Unknown))
+	p.Note("%s looked at %s%s: %s, %d unknown.", say.Count(len(r.Checks), "check"), say.Count(r.Services, "Service"), took,
+		say.Count(len(r.Findings), "finding"), len(r.Unknown))
 	for _, read := range r.Read {
 		if read.Left != "" {
 			p.Note("The %s were left out: %s.", read.Part, read.Left)

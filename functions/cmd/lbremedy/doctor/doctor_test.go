@@ -99,7 +99,7 @@ func TestDoctorFile(t *testing.T) {
 	if got := c.Run(t.Context(), "doctor", "-f", "-", "default/web"); got.Code != cli.CodeWarning || !strings.Contains(got.Out, "default/web") || strings.Contains(got.Out, "shop/api") {
 		t.Errorf("of one Service: code %d, wrote %s", got.Code, got.Out)
 	}
-	if got := c.Run(t.Context(), "doctor", "-f", "-", "--severity", "critical", "--namespace", "default"); got.Code != 0 || !strings.Contains(got.Err, "2 findings of lower severity are not shown") {
+	if got := c.Run(t.Context(), "doctor", "-f", "-", "--severity", "critical", "--namespace", "default"); got.Code != 0 || !strings.Contains(got.Err, "Not shown: 2 findings of lower severity.") {
 		t.Errorf("of one namespace: code %d, wrote %s, said %s", got.Code, got.Out, got.Err)
 	}
 	if got := c.Run(t.Context(), "doctor", "-f", "-", "--explain"); !strings.Contains(got.Out, "Did you mean service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type?") {

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // examineFiles checks Services before they are applied.
@@ -62,7 +62,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e examining, args []strin
 	r.Read = append(r.Read, read...)
 	r.Services = concerned(list, e.namespace, services)
 	if facts == nil && len(r.Unknown) > 0 {
-		p.Note("No cluster was named, which leaves open: %s.", ccm.Count(len(r.Unknown), "question"))
+		p.Note("No cluster was named, which leaves open: %s.", say.Count(len(r.Unknown), "question"))
 		r.Unknown = []doctor.Unknown{}
 	}
 	return examined(p, about(r, e.namespace, services), least, e.explain)

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
@@ -216,10 +216,10 @@ the label lbremedy.io/mute.`,
 			}
 			return p.Print(map[string]any{"incident": i.ID, "closed": n}, func() {
 				if strings.HasPrefix(i.Class, doctor.ClassPrefix) {
-					fmt.Fprintf(p.Out, "Closed %s with %s.\n", i.ID, ccm.Count(n, "case"))
+					fmt.Fprintf(p.Out, "Closed %s with %s.\n", i.ID, say.Count(n, "case"))
 					return
 				}
-				fmt.Fprintf(p.Out, "Closed %s, which affected %s.\n", i.ID, ccm.Count(n, "Service"))
+				fmt.Fprintf(p.Out, "Closed %s, which affected %s.\n", i.ID, say.Count(n, "Service"))
 			})
 		},
 	}

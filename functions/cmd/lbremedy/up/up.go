@@ -22,7 +22,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
@@ -35,6 +34,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/ticket"
@@ -381,7 +381,7 @@ func (u *upping) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *ob
 		default:
 			surveyed(said, u.Now(), r.Result)
 			u.Note("Survey: %s opened, %d closed, %d stand, %d unknown. To see the findings: lbremedy doctor.",
-				ccm.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
+				say.Count(r.Opened, "case"), r.Closed, r.Stands, len(r.Result.Unknown))
 		}
 	}
 }
