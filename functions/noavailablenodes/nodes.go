@@ -27,7 +27,7 @@ func (s *state) excluded(nodes []corev1.Node) excluded {
 			continue
 		}
 		x.reasons = append(x.reasons, say.F("%s %s", n.Name, text))
-		x.label[n.Name] = strings.TrimPrefix(text, "has the label ")
+		x.label[n.Name] = ccm.ExcludingLabel(n)
 	}
 	return x
 }

@@ -132,7 +132,7 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding sa
 			And("The add-on is in the ACK console under Operations, Add-ons.").
 			And("From %s on, the controller creates CLBs that are billed by LCU.", ccm.FirstPayByLCU()).
 			And("From %s on, a Service can ask for one with %s%s=%s.", ccm.FirstChargeType(), ccm.Prefix, ccm.ChargeType, ccm.PayByLCU).Then(rights),
-		Note: say.F("An upgrade past %s syncs every Service in full once, which reverts changes made in the console. %s", ccm.Rehashed(), drift),
+		Note: say.F("An upgrade past %s syncs every Service in full once, which reverts changes made in the console.", ccm.Rehashed()).Then(drift.Text()),
 	}, nil
 }
 

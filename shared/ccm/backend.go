@@ -15,6 +15,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // BackendType is the annotation that says whether Pods ("eni") or nodes ("ecs")
@@ -170,48 +171,56 @@ const (
 	NotReady           // it is not ready, or has not said yet
 )
 
-// ExclusionOf returns why the controller leaves a node out of the backends of the
-// Service, and the evidence, as what follows the node's name in a sentence.
-func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, string) {
+// ExclusionOf returns why the controller excludes a node from the backends of the Service,
+// and the evidence, as what follows the node's name in a sentence.
+func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 	wanted, _ := Annotation(svc, backendLabel)
 	for pair := range strings.SplitSeq(wanted, ",") {
 		key, value, ok := strings.Cut(pair, "=")
 		if have, there := node.Labels[key]; wanted != "" && (!ok || !there || have != value) {
-			return Unlabel, "lacks the label " + clipped(pair)
+			return Unlabel, say.F("lacks the label %s", clipped(pair))
 		}
 	}
 	if _, ok := node.Labels[MasterLabel]; ok {
-		return Master, "has the label " + MasterLabel
+		return Master, say.F("has the label %s", MasterLabel)
 	}
 	for _, t := range node.Spec.Taints {
 		if t.Key == goingTaint {
-			return Going, "has the taint " + goingTaint
+			return Going, say.F("has the taint %s", goingTaint)
 		}
 	}
 	if off, _ := Annotation(svc, "remove-unscheduled-backend"); node.Spec.Unschedulable && off == "on" {
-		return Cordoned, "is cordoned"
+		return Cordoned, say.F("is cordoned")
 	}
 	if node.Labels["type"] == virtualNode {
-		return Virtual, "is a virtual node"
+		return Virtual, say.F("is a virtual node")
 	}
-	for _, label := range excludeLabels {
-		if _, ok := node.Labels[label]; ok {
-			return Excluded, "has the label " + label
-		}
+	if label := ExcludingLabel(node); label != "" {
+		return Excluded, say.F("has the label %s", label)
 	}
 	if len(node.Status.Conditions) == 0 {
-		return NotReady, "has reported no condition yet"
+		return NotReady, say.F("has reported no condition yet")
 	}
 	for _, cond := range node.Status.Conditions {
 		if cond.Type == corev1.NodeReady && cond.Status != corev1.ConditionTrue {
-			text := "is not ready"
 			if cond.Reason != "" {
-				text += " (" + cond.Reason + ")"
+				return NotReady, say.F("is not ready (%s)", cond.Reason)
 			}
-			return NotReady, text
+			return NotReady, say.F("is not ready")
 		}
 	}
-	return Serves, ""
+	return Serves, nil
+}
+
+// ExcludingLabel returns the label that keeps a node out of all load balancers; empty if it
+// has none.
+func ExcludingLabel(node *corev1.Node) string {
+	for _, label := range excludeLabels {
+		if _, ok := node.Labels[label]; ok {
+			return label
+		}
+	}
+	return ""
 }
 
 // A Group is what stands behind one port of the Service on its load balancer: a

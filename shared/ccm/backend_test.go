@@ -150,7 +150,7 @@ func TestLeftOut(t *testing.T) {
 		if tt.edit != nil {
 			tt.edit(svc)
 		}
-		if why, text := ccm.ExclusionOf(tt.node, svc); why != tt.want || text != tt.text {
+		if why, text := ccm.ExclusionOf(tt.node, svc); why != tt.want || text.String() != tt.text {
 			t.Errorf("%s: got %d, %q; want %d, %q", tt.name, why, text, tt.want, tt.text)
 		}
 	}

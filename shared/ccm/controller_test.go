@@ -169,7 +169,7 @@ func TestElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fixture.Equal(t, e.String(), "Of 3 Services with a CLB 2 were compared, and it would change: shop/b on lb-b: the name is x and the annotations say y.")
+	fixture.Equal(t, e.Text().String(), "Of 3 Services with a CLB, 2 were compared. It would change: shop/b on lb-b: the name is x and the annotations say y.")
 	fixture.Equal(t, &services[1], before)
 	fixture.Declared(t, s, ccm.BoundReads, ccm.DriftReads)
 	failing(t, s, ask)
@@ -178,8 +178,8 @@ func TestElsewhere(t *testing.T) {
 		add(fmt.Sprintf("z%02d", i), sim.LoadBalancer{}, nil)
 	}
 	c, _ = fixture.Account(t, world, nil)
-	if e, err := c.Elsewhere(t.Context(), services[6:]); err != nil || e.String() != "Of 30 Services with a CLB 20 were compared, and nothing differs." {
+	if e, err := c.Elsewhere(t.Context(), services[6:]); err != nil || e.Text().String() != "Of 30 Services with a CLB, 20 were compared. Nothing differs." {
 		t.Errorf("%s, %v", e, err)
 	}
-	fixture.Equal(t, ccm.Elsewhere{}.String(), "No other Service has a CLB that it would change.")
+	fixture.Equal(t, ccm.Elsewhere{}.Text().String(), "No other Service has a CLB that it would change.")
 }

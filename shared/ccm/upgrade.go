@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Newest returns the newest release of the controller whose calls are known here.
@@ -28,9 +30,9 @@ const compared = 20
 
 // An Elsewhere is what full syncs of a cluster's Services would change.
 type Elsewhere struct {
-	Services int      // that have a CLB
-	Compared int      // of them, the first by name
-	Differ   []string // one clause for each that would be changed
+	Services int        // that have a CLB
+	Compared int        // of them, the first by name
+	Differ   []say.Text // one clause for each that would be changed
 }
 
 // Elsewhere compares the CLBs of the cluster's Services with their annotations, up
@@ -63,19 +65,19 @@ func (c *View) Elsewhere(ctx context.Context, services []corev1.Service) (Elsewh
 			return e, err
 		}
 		if len(drift) > 0 {
-			e.Differ = append(e.Differ, fmt.Sprintf("%s/%s on %s: %s", svc.Namespace, svc.Name, lb.ID, strings.Join(drift, ", ")))
+			e.Differ = append(e.Differ, say.F("%s/%s on %s: %s", svc.Namespace, svc.Name, lb.ID, say.Items(drift, len(drift))))
 		}
 	}
 	return e, nil
 }
 
-// String says it as sentences.
-func (e Elsewhere) String() string {
+// Text says it as sentences.
+func (e Elsewhere) Text() say.Text {
 	switch {
 	case e.Services == 0:
-		return "No other Service has a CLB that it would change."
+		return say.F("No other Service has a CLB that it would change.")
 	case len(e.Differ) == 0:
-		return fmt.Sprintf("Of %s with a CLB %d were compared, and nothing differs.", Count(e.Services, "Service"), e.Compared)
+		return say.F("Of %s with a CLB, %d were compared. Nothing differs.", say.Count(e.Services, "Service"), e.Compared)
 	}
-	return fmt.Sprintf("Of %s with a CLB %d were compared, and it would change: %s.", Count(e.Services, "Service"), e.Compared, strings.Join(e.Differ, "; "))
+	return say.F("Of %s with a CLB, %d were compared. It would change: %s.", say.Count(e.Services, "Service"), e.Compared, say.Clauses(e.Differ, len(e.Differ)))
 }
