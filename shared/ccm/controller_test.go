@@ -179,7 +179,7 @@ func TestElsewhere(t *testing.T) {
 	}
 	c, _ = fixture.Account(t, world, nil)
 	if e, err := c.Elsewhere(t.Context(), services[6:]); err != nil || e.Text().String() != "Of 30 Services with a CLB, 20 were compared. Nothing differs." {
-		t.Errorf("%s, %v", e, err)
+		t.Errorf("%s, %v", e.Text(), err)
 	}
 	fixture.Equal(t, ccm.Elsewhere{}.Text().String(), "No other Service has a CLB that it would change.")
 }

@@ -59,35 +59,35 @@ func Differences(svc *corev1.Service, lb *Instance) []Difference {
 func classicDifferences(svc *corev1.Service, lb *cloud.LoadBalancer) []Difference {
 	var drift []Difference
 	value := func(short string) string { v, _ := Annotation(svc, short); return v }
-	differ := func(what, is, short string) {
+	differ := func(what say.Text, is, short string) {
 		if want := value(short); want != "" && is != want {
 			drift = append(drift, Difference{
-				What: short, Text: say.F("%s is %s and the annotations say %s", say.F(what), or(is, "empty"), clipped(want)), Keep: short, Is: is,
+				What: short, Text: say.F("%s is %s and the annotations say %s", what, or(is, "empty"), clipped(want)), Keep: short, Is: is,
 				Fails: short == "address-type" || short == "resource-group-id",
 			})
 		}
 	}
-	differ("the address type", lb.AddressType, "address-type")
-	differ("the resource group", lb.ResourceGroup, "resource-group-id")
-	differ("the charge type", lb.ChargeType, "instance-charge-type")
+	differ(say.F("the address type"), lb.AddressType, "address-type")
+	differ(say.F("the resource group"), lb.ResourceGroup, "resource-group-id")
+	differ(say.F("the charge type"), lb.ChargeType, "instance-charge-type")
 	if lb.ChargeType != "PayByCLCU" { // the controller leaves the spec of these alone
-		differ("the spec", lb.Spec, "spec")
+		differ(say.F("the spec"), lb.Spec, "spec")
 	}
 	if lb.AddressType == "internet" { // no other pays for its traffic
-		differ("the charge for traffic", lb.InternetCharge, "charge-type")
+		differ(say.F("the charge for traffic"), lb.InternetCharge, "charge-type")
 		if value("charge-type") == "paybybandwidth" {
-			differ("the bandwidth", fmt.Sprint(lb.Bandwidth), "bandwidth")
+			differ(say.F("the bandwidth"), fmt.Sprint(lb.Bandwidth), "bandwidth")
 		}
 	}
-	differ("the name", lb.Name, "name")
+	differ(say.F("the name"), lb.Name, "name")
 	// What protects a load balancer is on by default when it is made, and left
 	// alone after that unless an annotation says how it is to be.
-	differ("deletion protection", onOff(lb.DeleteProtection), "delete-protection")
+	differ(say.F("deletion protection"), onOff(lb.DeleteProtection), "delete-protection")
 	protection := "NonProtection"
 	if lb.Protected {
 		protection = "ConsoleProtection"
 	}
-	differ("modification protection", protection, "modification-protection")
+	differ(say.F("modification protection"), protection, "modification-protection")
 	return append(drift, tagDrift(svc, lb.Tags)...)
 }
 
