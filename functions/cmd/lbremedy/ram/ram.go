@@ -187,7 +187,7 @@ func printGap(ctx context.Context, p *cli.Program, env *engine.Env, v Gap, it an
 func reportGap(p *cli.Program, v Gap) {
 	fmt.Fprintf(p.Out, "%s  CCM %s\n", p.Paint(cli.Bold, command.Clean(v.Role)), v.Target)
 	p.Field("Running", v.Running)
-	p.Field("Needs", say.Count(v.Needed, "action"))
+	p.Field("Needs", say.Count(v.Needed, "action").String())
 	p.Field("Note", v.Note)
 	if len(v.Missing) == 0 {
 		p.Field("Missing", "nothing")
