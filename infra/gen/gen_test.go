@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
@@ -59,7 +60,7 @@ func TestRepositoryIsFresh(t *testing.T) {
 func asks(class string, texts ...string) *remedy.Remedy {
 	return &remedy.Remedy{
 		Class: class, Doc: "# About " + class, Texts: texts,
-		Diagnose: remedy.Always(remedy.Plan{Finding: "It fails.", Ask: "Mend it."}),
+		Diagnose: remedy.Always(remedy.Plan{Finding: say.F("It fails."), Ask: "Mend it."}),
 	}
 }
 

@@ -210,7 +210,7 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
 		return fmt.Errorf("a look wrote (-before +after):\n%s", diff)
 	}
-	if err := messages(rec); err != nil {
+	if err := untranslated(rec); err != nil {
 		return err
 	}
 	reads := w.reads()
@@ -239,8 +239,8 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	return nil
 }
 
-// messages returns what a record says to people that can't be translated.
-func messages(rec event.Record) error {
+// untranslated reports what a record says to people that is no message.
+func untranslated(rec event.Record) error {
 	for _, of := range []struct {
 		name, english string
 		text          say.Text
