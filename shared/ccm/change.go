@@ -33,11 +33,11 @@ func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Diff
 	}
 	lb, err := c.synced(ctx, targets)
 	if err != nil {
-		list, err := untold("load balancer", err)
+		list, passing := untold("load balancer", err)
 		for i := range list {
 			list[i].Text = say.F("could not be compared (%v)", err)
 		}
-		return nil, list, err
+		return nil, list, passing
 	}
 	if lb == nil {
 		none, err := c.None(ctx)
