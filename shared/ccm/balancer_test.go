@@ -92,16 +92,16 @@ func TestOwner(t *testing.T) {
 		{"own by its tag", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-1"}, VGroups: vgroup("k8s/80/web/shop/c-1")}, ccm.Own, "tag ack.aliyun.com=c-1"},
 		{"own by its protection", sim.LoadBalancer{ModificationProtection: sim.Protection{Status: "ConsoleProtection", Reason: ccm.ManagedByACK}, VGroups: vgroup("k8s/80/web/shop/c-1")}, ccm.Own, "managed.by.ack"},
 		{"another Service's too", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-1"}, VGroups: append(vgroup("k8s/80/web/shop/c-1"), vgroup("k8s/80/api/shop/c-1")...)}, ccm.OtherService, "shop/api"},
-		{"a group of another cluster", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-1"}, VGroups: vgroup("k8s/80/web/shop/c-2")}, ccm.Unproven, "neither proven"},
+		{"a group of another cluster", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-1"}, VGroups: vgroup("k8s/80/web/shop/c-2")}, ccm.Unproven, "0 vServer groups of this Service"},
 		{"the tag of another cluster", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-2"}, VGroups: vgroup("k8s/80/web/shop/c-1")}, ccm.Unproven, "of another cluster"},
 		{"reused", sim.LoadBalancer{Tags: map[string]string{ccm.ReusedTag: "true"}}, ccm.Users, "reused"},
-		{"made by hand", sim.LoadBalancer{}, ccm.Users, "a person made it"},
+		{"made by hand", sim.LoadBalancer{}, ccm.Users, "a person created it"},
 		{"a name tag and nothing more", sim.LoadBalancer{Tags: map[string]string{ccm.NameTag: fixture.BalancerName}}, ccm.Unproven, "no mark"},
 		{"a group of the Service, and no mark at all, as v1.9.3.101 leaves it without its name tag", sim.LoadBalancer{VGroups: vgroup("k8s/80/web/shop/c-1")}, ccm.Unproven, "no mark of the controller, and 1 vServer group"},
 		{"a listener of the Service, and no mark at all", sim.LoadBalancer{Listeners: []sim.Listener{{Port: 80, Description: "k8s/80/web/shop/c-1"}}}, ccm.Unproven, "no mark"},
 		{"the default name, and no mark at all", sim.LoadBalancer{Name: fixture.BalancerName}, ccm.Unproven, "no mark"},
 		{"reused, with a group of the Service", sim.LoadBalancer{Tags: map[string]string{ccm.ReusedTag: "true"}, VGroups: vgroup("k8s/80/web/shop/c-1")}, ccm.Users, "reused"},
-		{"made by hand, with a group of another cluster", sim.LoadBalancer{VGroups: vgroup("k8s/80/web/shop/c-2")}, ccm.Users, "a person made it"},
+		{"made by hand, with a group of another cluster", sim.LoadBalancer{VGroups: vgroup("k8s/80/web/shop/c-2")}, ccm.Users, "a person created it"},
 		{"the API server's", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-1"}, Listeners: []sim.Listener{{Port: 6443}}}, ccm.APIServer, "API server"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -186,12 +186,12 @@ func TestDrift(t *testing.T) {
 		}, notes: map[string]string{"acl-status": "on", "acl-id": "acl-1"}, want: "AclStatus of listener tcp:80 is off and the annotations say on; AclId of listener tcp:80 is empty and the annotations say acl-1"},
 		{name: "a redirection that no annotation asks for", lb: func(lb *sim.LoadBalancer) {
 			lb.Listeners[0].Protocol, lb.Listeners[0].Config = "http", map[string]string{"ListenerForward": "on", "ForwardPort": "443", "IdleTimeout": "5"}
-		}, notes: map[string]string{"protocol-port": "http:80", "idle-timeout": "9"}, want: "listener http:80 redirects to port 443 and no annotation says so, so that it would be deleted and made anew"},
+		}, notes: map[string]string{"protocol-port": "http:80", "idle-timeout": "9"}, want: "listener http:80 redirects to port 443 without an annotation and would be deleted and recreated"},
 		{name: "a redirection that is missing", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Protocol = "http" }, notes: map[string]string{"protocol-port": "http:80", "forward-port": "80:443"},
-			want: "listener http:80 redirects nowhere and the annotations say to port 443, so that it would be deleted and made anew"},
+			want: "listener http:80 does not redirect although the annotations say to port 443 and would be deleted and recreated"},
 		{name: "a redirection to elsewhere", lb: func(lb *sim.LoadBalancer) {
 			lb.Listeners[0].Protocol, lb.Listeners[0].Config = "http", map[string]string{"ListenerForward": "on", "ForwardPort": "444"}
-		}, notes: map[string]string{"protocol-port": "http:80", "forward-port": "80:443"}, want: "listener http:80 redirects to port 444 and the annotations say to port 443"},
+		}, notes: map[string]string{"protocol-port": "http:80", "forward-port": "80:443"}, want: "listener http:80 redirects to port 444 although the annotations say to port 443"},
 		{name: "a redirection as it should be, which is left alone", lb: func(lb *sim.LoadBalancer) {
 			lb.Listeners[0].Protocol, lb.Listeners[0].Config = "http", map[string]string{"ListenerForward": "on", "ForwardPort": "443", "IdleTimeout": "5"}
 		}, notes: map[string]string{"protocol-port": "http:80", "forward-port": "80:443", "idle-timeout": "9"}},

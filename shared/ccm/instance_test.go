@@ -186,9 +186,9 @@ func TestNetworkOwner(t *testing.T) {
 		{"own by its tag", sim.NLB{Tags: map[string]string{ccm.ClusterTag: "c-1"}, Listeners: listener("k8s.80.TCP.web.shop.c-1")}, ccm.Own, "listener k8s.80.TCP.web.shop.c-1"},
 		{"own by its protection", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1")}, ccm.Own, "managed.by.ack"},
 		{"another Service's too", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1", "k8s.81.TCP.api.shop.c-1")}, ccm.OtherService, "shop/api"},
-		{"of another cluster", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-2", "by hand")}, ccm.Unproven, "no listener of this Service"},
+		{"of another cluster", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-2", "by hand")}, ccm.Unproven, "0 listeners of this Service"},
 		{"reused", sim.NLB{Tags: map[string]string{ccm.ReusedTag: "true"}}, ccm.Users, "reused"},
-		{"made by hand", sim.NLB{}, ccm.Users, "a person made it"},
+		{"made by hand", sim.NLB{}, ccm.Users, "a person created it"},
 		{"the API server's", sim.NLB{Tags: map[string]string{ccm.ClusterTag: "c-1"}, Listeners: []sim.NLBListener{{Port: 6443}}}, ccm.APIServer, "API server"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -323,7 +323,7 @@ func TestScheduledRunRenews(t *testing.T) {
 		if !after.At.After(before.At) {
 			t.Error("it was not written again")
 		}
-		before.At, before.Who, before.Found = after.At, after.Who, []event.Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do."}}
+		before.At, before.Who, before.Found = after.At, after.Who, []event.Found{{Key: "a", Severity: "warning", Text: "So.", Do: "Do.", Said: event.Advice{Text: say.F("So."), Do: say.F("Do.")}}}
 		if d := cmp.Diff(before, after); d != "" {
 			t.Error(d)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -19,12 +20,28 @@ type Breaker struct {
 	Class   string    `json:"class"`
 	At      time.Time `json:"at"`
 	Why     string    `json:"why"` // as a sentence
+	Said    say.Text  `json:"said,omitempty"`
 }
 
 const (
 	bears    = 3                // fixes of low or medium risk that did not work open a breaker,
 	bearsFor = 10 * time.Minute // if they end within this time of each other
 )
+
+// because sets why the breaker is open.
+func (b *Breaker) because(t say.Text) { b.Why, b.Said = t.String(), t }
+
+// text returns that the breaker is open, and why.
+func (b *Breaker) text() say.Text {
+	t := say.F("The breaker of the class %s has been open since %s.", b.Class, b.At.Format(time.RFC3339))
+	if b.At.IsZero() {
+		t = say.F("The breaker of the class %s is open.", b.Class)
+	}
+	if b.Said.String() != b.Why {
+		return t.Then(say.Literal(b.Why))
+	}
+	return t.Then(b.Said)
+}
 
 func breakerKey(cluster, class string) string { return "breaker." + cluster + "." + class }
 
@@ -77,9 +94,10 @@ func breaker(ctx context.Context, s *stream.Stream, cluster, class string) (*Bre
 	if err != nil {
 		return nil, fmt.Errorf("read the breaker: %w", err)
 	}
-	b := Breaker{Why: "What opened it can't be read."}
+	var b Breaker
 	if json.Unmarshal(data, &b) != nil || b.Class != class {
-		b.Cluster, b.Class = cluster, class
+		b = Breaker{Cluster: cluster, Class: class}
+		b.because(say.F("The record of what opened it is unreadable."))
 	}
 	return &b, nil
 }
@@ -102,7 +120,7 @@ func (x *run) bore() remedy.Risk {
 func (x *run) trip(ctx context.Context) error {
 	b := Breaker{Cluster: x.env.Cluster, Class: x.r.Class, At: x.env.now()}
 	if x.bore() >= remedy.High {
-		b.Why = fmt.Sprintf("A fix of high risk did not work: case %s.", x.rec.Case)
+		b.because(say.F("A fix of high risk did not work: case %s.", x.rec.Case))
 	} else {
 		// Who asks twice for one attempt holds one place.
 		key := unsettledKey(x.env.Cluster, x.r.Class)
@@ -116,7 +134,7 @@ func (x *run) trip(ctx context.Context) error {
 		if len(taken) < bears {
 			return nil
 		}
-		b.Why = fmt.Sprintf("%d fixes did not work within %d minutes, the last one in case %s.", bears, int(bearsFor.Minutes()), x.rec.Case)
+		b.because(say.F("%d fixes did not work within %d minutes, the last one in case %s.", bears, int(bearsFor.Minutes()), x.rec.Case))
 	}
 	data, err := json.Marshal(b)
 	if err != nil {

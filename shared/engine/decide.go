@@ -86,7 +86,7 @@ func (x *run) permit(ctx context.Context, may remedy.Permission, risk remedy.Ris
 			return false, err
 		}
 		if b != nil {
-			allowed, rule = false, say.F("The breaker of the class %s has been open since %s. %s", b.Class, b.At.Format(time.RFC3339), b.Why)
+			allowed, rule = false, b.text()
 		}
 	}
 	x.rec.SetRule(rule)

@@ -91,11 +91,11 @@ func TestForgedRisk(t *testing.T) {
 		want   string // why it waits; empty: it goes on
 		wrote  int64
 	}{
-		{name: "steps of higher risk, and none made", steps: 1, change: high, want: "has changed since"},
-		{name: "steps of higher risk, and one made", steps: 2, change: high, want: "risk is high", wrote: 1},
+		{name: "steps of higher risk, and none made", steps: 1, change: high, want: "has changed in the meantime"},
+		{name: "steps of higher risk, and one made", steps: 2, change: high, want: "risk of the plan is high", wrote: 1},
 		{name: "a higher risk of the plan", steps: 1, change: says("high"), wrote: 1},
 		{name: "a risk that is none", steps: 1, change: says("none"), wrote: 1},
-		{name: "a lower risk than the class says", steps: 1, raise: remedy.High, change: says("low"), want: "risk is high"},
+		{name: "a lower risk than the class says", steps: 1, raise: remedy.High, change: says("low"), want: "risk of the plan is high"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -83,11 +83,11 @@ func TestFrozen(t *testing.T) {
 	}}
 	for at, want := range map[string]string{
 		"2026-11-16T00:59:59Z": "",
-		"2026-11-16T01:00:00Z": `"day", which ends at 2026-11-16T18:00:00+08:00`,
+		"2026-11-16T01:00:00Z": `"day" blocks all writes until 2026-11-16T18:00:00+08:00.`,
 		"2026-11-16T09:59:59Z": `"day"`,
 		"2026-11-16T10:00:00Z": "",
 		"2026-11-14T21:59:59Z": "",
-		"2026-11-14T23:00:00Z": `"night", which ends at 2026-11-15T02:00:00Z`,
+		"2026-11-14T23:00:00Z": `"night" blocks all writes until 2026-11-15T02:00:00Z.`,
 		"2026-11-15T01:59:59Z": `"night"`,
 		"2026-11-15T02:00:00Z": "",
 		"2026-11-15T22:30:00Z": "",
@@ -192,7 +192,7 @@ func TestFreeze(t *testing.T) {
 	t.Parallel()
 	r := build(t)
 	r.policy.Freezes = []remedy.Freeze{{Name: "sale", Start: r.now().Add(-time.Hour), End: r.now().Add(2 * time.Minute)}}
-	rec := r.held(event.HeldByFreeze, `the freeze "sale"`)
+	rec := r.held(event.HeldByFreeze, `The freeze "sale"`)
 	if rec.Wait > 2*time.Minute {
 		t.Errorf("waits %s", rec.Wait)
 	}
@@ -218,7 +218,7 @@ func TestBudgets(t *testing.T) {
 		rule    string
 	}{
 		"of the class":                    {remedy.Budgets{Class: 2, Least: 100}, "", 2, "The budget of the class is spent: 2 Services in 10 minutes."},
-		"of the cluster, not counted yet": {remedy.Budgets{Class: 100}, "", 3, "of its 0 LoadBalancer Services, 3 are written to in an hour."},
+		"of the cluster, not counted yet": {remedy.Budgets{Class: 100}, "", 3, "writes to 3 of its 0 LoadBalancer Services in an hour."},
 		"of the cluster":                  {remedy.Budgets{Class: 100}, "16", 4, "writes to 4 of its 16 LoadBalancer Services in an hour."},
 		"half of the cluster":             {remedy.Budgets{Class: 100, Share: 50, Least: 1}, "3", 2, "writes to 2 of its 3 LoadBalancer Services"},
 	} {
@@ -649,7 +649,7 @@ func TestTakeBackHeld(t *testing.T) {
 		"freeze":  {freeze, change(func(p *remedy.Policy) { p.Freezes = nil }), event.HeldByFreeze, ""},
 		"observe": {change(func(p *remedy.Policy) { p.Mode = remedy.Observe }), nil, "", "Observe mode"},
 		"label":   {func(r *rig) { r.patch("", `{"metadata":{"labels":{"lbremedy.io/mode":"observe"}}}`) }, nil, "", "Observe mode"},
-		"risk":    {change(func(p *remedy.Policy) { p.Risk = remedy.Low }), nil, "", "risk is medium"},
+		"risk":    {change(func(p *remedy.Policy) { p.Risk = remedy.Low }), nil, "", "risk of the plan is medium"},
 		"no more": {change(func(p *remedy.Policy) { p.TakeBack = false }), nil, "", "The policy does not undo fixes"},
 	} {
 		for _, done := range []int{0, 1} { // steps that are taken back before

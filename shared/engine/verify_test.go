@@ -62,7 +62,7 @@ func TestVerify(t *testing.T) {
 			want: event.Waiting, note: "Somebody changed the Service"},
 		{name: "deleted", after: func(r *rig) { r.remove() }, want: event.Gone, note: "deleted"},
 		{name: "being deleted", edit: finalizer("example.com/f"), after: func(r *rig) { r.remove() }, want: event.Gone, note: "deleted"},
-		{name: "replaced", after: func(r *rig) { r.replace() }, want: event.Gone, note: "another one has its name"},
+		{name: "replaced", after: func(r *rig) { r.replace() }, want: event.Gone, note: "Another one has its name"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +161,7 @@ func TestFailuresAfterWrite(t *testing.T) {
 	}{
 		{"the same, an echo of before", class, 20 * time.Second, remedy.No, event.Waiting, ""},
 		{"the same again", class, 40 * time.Second, remedy.No, event.Unsettled, "came back"},
-		{"another one", "other", 2 * time.Second, remedy.No, event.Fixed, "another: other"},
+		{"another one", "other", 2 * time.Second, remedy.No, event.Fixed, "another reason: other."},
 		{"another one, and the cause stands", "other", 2 * time.Second, remedy.Yes, event.Waiting, ""},
 		{"another one of before", "other", -5 * time.Second, remedy.No, event.Waiting, ""},
 	} {
@@ -340,12 +340,12 @@ func TestGone(t *testing.T) {
 		{name: "the cause is gone", before: func(r *rig) { r.patch("", `{"metadata":{"annotations":{"`+key+`":"other"}}}`) }, want: event.Gone, says: "cause of the failure is gone"},
 		{name: "unknown", before: func(r *rig) {
 			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Unknown, nil }
-		}, want: event.Waiting, says: "can't be told"},
-		{name: "deleted", before: func(r *rig) { r.remove() }, want: event.Gone, says: "does not exist"},
+		}, want: event.Waiting, says: "could not be determined"},
+		{name: "deleted", before: func(r *rig) { r.remove() }, want: event.Gone, says: "no longer exists"},
 		{name: "being deleted", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.remove() }, want: event.Gone, says: "being deleted"},
 		{name: "being deleted, for a class that answers", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: event.Waiting},
-		{name: "being deleted, and the controller has let go", edit: finalizer("example.com/f"), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: event.Gone, says: "let go"},
-		{name: "another of its name", before: func(r *rig) { r.event.Failure.Service.UID = "00000000-0000-0000-0000-000000000000" }, want: event.Gone, says: "another one has its name"},
+		{name: "being deleted, and the controller has let go", edit: finalizer("example.com/f"), before: func(r *rig) { r.class.Deleting = true; r.remove() }, want: event.Gone, says: "cleaned up"},
+		{name: "another of its name", before: func(r *rig) { r.event.Failure.Service.UID = "00000000-0000-0000-0000-000000000000" }, want: event.Gone, says: "Another one has its name"},
 		{name: "another type", before: func(r *rig) { r.patch("", `{"spec":{"type":"ClusterIP"}}`) }, want: event.Gone, says: "ClusterIP"},
 		{name: "another type, not cleaned up", edit: finalizer(ccm.CLBFinalizer), before: func(r *rig) { r.patch("", `{"spec":{"type":"NodePort"}}`) }, want: event.Gone, says: "NodePort"},
 		{name: "another type, not cleaned up, for a class that answers", edit: finalizer(ccm.NLBFinalizer), before: func(r *rig) {

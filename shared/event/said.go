@@ -23,11 +23,17 @@ type Advice struct {
 	Do   say.Text `json:"do,omitempty"`
 }
 
-// SetFinding, SetRule, SetAsk and SetNote replace a sentence, in both forms.
+// SetFinding replaces the finding, in both forms.
 func (r *Record) SetFinding(t say.Text) { r.Finding, r.Said.Finding = t.String(), t }
-func (r *Record) SetRule(t say.Text)    { r.Rule, r.Said.Rule = t.String(), t }
-func (r *Record) SetAsk(t say.Text)     { r.Ask, r.Said.Ask = t.String(), t }
-func (r *Record) SetNote(t say.Text)    { r.Note, r.Said.Note = t.String(), t }
+
+// SetRule replaces the rule, in both forms.
+func (r *Record) SetRule(t say.Text) { r.Rule, r.Said.Rule = t.String(), t }
+
+// SetAsk replaces the question, in both forms.
+func (r *Record) SetAsk(t say.Text) { r.Ask, r.Said.Ask = t.String(), t }
+
+// SetNote replaces the note, in both forms.
+func (r *Record) SetNote(t say.Text) { r.Note, r.Said.Note = t.String(), t }
 
 // Texts returns the sentences of the record as messages. What a record says in English alone
 // is a message without a translation.
@@ -38,8 +44,10 @@ func (r Record) Texts() Said {
 	}
 }
 
-// AddAsk and AddNote put a text behind what is there.
-func (r *Record) AddAsk(t say.Text)  { r.SetAsk(messages(r.Said.Ask, r.Ask).Then(t)) }
+// AddAsk puts a text behind the question.
+func (r *Record) AddAsk(t say.Text) { r.SetAsk(messages(r.Said.Ask, r.Ask).Then(t)) }
+
+// AddNote puts a text behind the note.
 func (r *Record) AddNote(t say.Text) { r.SetNote(messages(r.Said.Note, r.Note).Then(t)) }
 
 // messages returns the messages of a sentence; the sentence itself where they are not its.

@@ -102,7 +102,7 @@ func TestCompare(t *testing.T) {
 			lb.Listeners[0].VGroup = "rsp-2"
 		}), edit: synced, want: "listener tcp:80 sends to rsp-2 and would send to rsp-1"},
 		{name: "a listener whose group follows its port", world: clb(func(lb *sim.LoadBalancer) { lb.VGroups[0].Name = "k8s/30999/web/shop/c-1" }), edit: synced},
-		{name: "a listener of another Service on its port", world: clb(func(lb *sim.LoadBalancer) { lb.Listeners[0].Description = "k8s/80/api/shop/c-1" }), edit: synced, want: "listener tcp:80 is that of the Service shop/api of the cluster c-1 and would be taken over"},
+		{name: "a listener of another Service on its port", world: clb(func(lb *sim.LoadBalancer) { lb.Listeners[0].Description = "k8s/80/api/shop/c-1" }), edit: synced, want: "listener tcp:80 belongs to the Service shop/api of the cluster c-1 and would be taken over"},
 		{name: "a reused one whose listeners it leaves alone", world: clb(func(lb *sim.LoadBalancer) { lb.Tags, lb.Listeners = nil, nil }), edit: fixture.Edits(synced, fixture.Notes("id", "lb-1"))},
 		{name: "a reused one that was never synced", world: clb(func(lb *sim.LoadBalancer) { lb.Tags = nil }), edit: fixture.Notes("id", "lb-1", "name", "b"), want: "the name is a"},
 		{name: "servers that went", world: clb(func(lb *sim.LoadBalancer) {
@@ -151,7 +151,7 @@ func TestCompare(t *testing.T) {
 		{name: "an NLB's health check", world: nlb(asIs), edit: fixture.Edits(host, fixture.Notes("health-check-flag", "on", "health-check-type", "http", "health-check-httpcode", "http_3xx,http_2xx")),
 			want: "HealthCheckType of the group k8s.0.TCP.web.shop.c-1 is TCP and the annotations say http; HealthCheckHttpCode of the group k8s.0.TCP.web.shop.c-1 is empty and the annotations say http_3xx,http_2xx"},
 		{name: "an NLB's health check that goes", world: nlb(asIs), edit: fixture.Edits(host, fixture.Notes("health-check-flag", "off", "health-check-type", "http")), want: "HealthCheckEnabled of the group k8s.0.TCP.web.shop.c-1 is true and the annotations say false"},
-		{name: "a group of another type", world: nlb(asIs), edit: fixture.Edits(host, fixture.Notes("server-group-type", "Ip")), want: "the group k8s.0.TCP.web.shop.c-1 is of the type Instance and would be made anew, since the annotations say Ip; listener TCP:80 sends to sgp-1 and would send to a group of the Service's own", down: true},
+		{name: "a group of another type", world: nlb(asIs), edit: fixture.Edits(host, fixture.Notes("server-group-type", "Ip")), want: "the group k8s.0.TCP.web.shop.c-1 is of the type Instance and would be recreated, since the annotations say Ip; listener TCP:80 sends to sgp-1 and would send to a group of the Service's own", down: true},
 		{name: "an NLB's zones with another address", world: nlb(func(n *sim.NLB) { n.Zones[0].EIP = "eip-1" }), edit: fixture.Edits(host, fixture.Notes("zone-maps", "cn-hangzhou-h:vsw-1::eip-2")), want: "its zones are cn-hangzhou-h:vsw-1 with other addresses and the annotations say cn-hangzhou-h:vsw-1::eip-2"},
 		{name: "cross-zone forwarding", world: nlb(asIs), edit: fixture.Edits(host, fixture.Notes("cross-zone-enabled", "off")), want: "cross-zone forwarding is on and the annotations say off"},
 		{name: "a bandwidth package", world: nlb(func(n *sim.NLB) { n.BandwidthPackage = "cbwp-1" }), edit: fixture.Edits(host, fixture.Notes("bandwidth-package-id", "")), want: "the bandwidth package is cbwp-1 and the annotations say none"},

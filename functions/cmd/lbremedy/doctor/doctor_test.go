@@ -102,7 +102,7 @@ func TestDoctorFile(t *testing.T) {
 	if got := c.Run(t.Context(), "doctor", "-f", "-", "--severity", "critical", "--namespace", "default"); got.Code != 0 || !strings.Contains(got.Err, "Not shown: 2 findings of lower severity.") {
 		t.Errorf("of one namespace: code %d, wrote %s, said %s", got.Code, got.Out, got.Err)
 	}
-	if got := c.Run(t.Context(), "doctor", "-f", "-", "--explain"); !strings.Contains(got.Out, "Did you mean service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type?") {
+	if got := c.Run(t.Context(), "doctor", "-f", "-", "--explain"); !strings.Contains(got.Out, "If service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type is meant") {
 		t.Errorf("explained: wrote %s", got.Out)
 	}
 	good := operator.Call{In: "kind: Service\nmetadata: {name: web}\nspec: {type: LoadBalancer}\n", Env: operator.Home(t)}.Run(t.Context(), "doctor", "-f", "-")

@@ -90,16 +90,16 @@ func TestRAMGap(t *testing.T) {
 	}{
 		"another role": {func(s *sim.State) {
 			s.Roles["other"] = &sim.Role{Name: "other", Policies: []string{policy}}
-		}, "attached to other as well"},
+		}, "also attached to other"},
 		"a Deny": {func(s *sim.State) {
 			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Deny","Action":"nlb:*","Resource":"*"}]}`
 		}, "A Deny statement forbids"},
 		"a condition": {func(s *sim.State) {
 			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"acs:SourceIp":"10.0.0.1"}}}]}`
-		}, "somebody meant that"},
+		}, "This looks intentional"},
 		"too long": {func(s *sim.State) {
 			s.Policies[policy].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":["` + strings.Repeat("x", 6100) + `"],"Resource":"*"}]}`
-		}, "RAM allows 6144"},
+		}, "RAM allows only 6144"},
 		"no policy": {func(s *sim.State) { s.Roles["masters"].Policies = nil }, "no policy named k8sMasterRolePolicy-*"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func TestMistakes(t *testing.T) {
 		{"no policy file", with("up", "--policy", "nowhere.yaml"), "", "nowhere.yaml"},
 		{"no address", with("up", "--listen", "nowhere:x"), "", "--listen:"},
 		{"policy with a typo", with("up", "--policy", operator.Write(t, "p.yaml", "mode: fxi\n")), "", `"fxi" is no mode: want observe or fix`},
-		{"policy with an unknown field", with("up", "--policy", operator.Write(t, "p.yaml", "mod: fix\n")), "", `the field "mod" is not known`},
+		{"policy with an unknown field", with("up", "--policy", operator.Write(t, "p.yaml", "mod: fix\n")), "", `line 1: mod: there is no such field; there are mode, risk`},
 		{"plan of neither", with("plan", "shop"), "", `"shop" is neither a file nor a Service`},
 		{"plan of a missing file", with("plan", "a/b.json"), "", `"a/b.json" is neither a file`},
 		{"broken JSON", with("plan", "-"), `{"kind":`, "standard input is neither JSON nor YAML"},
