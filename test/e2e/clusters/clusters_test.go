@@ -392,7 +392,7 @@ func TestClusters(t *testing.T) {
 		{"breaker",
 			func() { r.must(r.operator.Put(r.ctx, "breaker."+one+"."+full, breaker)) },
 			func() { r.says(one, full+" may write again in cluster "+one+".", "breaker", "close", full) },
-			rule("The breaker of the class " + full + " is open")},
+			rule("The breaker of the class " + full + " has been open since")},
 	} {
 		tt.hold()
 		r.play(one, full, tt.name)

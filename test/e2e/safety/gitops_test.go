@@ -82,7 +82,7 @@ func TestGitOps(t *testing.T) {
 				if after == before {
 					t.Error("it was not moved")
 				}
-				if name == "kubectl" && !strings.Contains(rec.Note, "the next kubectl apply reverts the write") {
+				if name == "kubectl" && !strings.Contains(rec.Note, "The next kubectl apply reverts the write") {
 					t.Errorf("the note is %q", rec.Note)
 				}
 				return

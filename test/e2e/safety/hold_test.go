@@ -33,7 +33,7 @@ func TestFreeze(t *testing.T) {
 			r := newRig(t, scene.Setting{}, careful+"freezes:\n- "+freeze+"\n").start()
 			r.create("web", nil)
 			rec := r.held("web", event.HeldByFreeze)
-			if !strings.Contains(rec.Rule, `the freeze "office", which ends at`) || len(rec.Steps) == 0 || rec.Next != 0 {
+			if !strings.Contains(rec.Rule, `The freeze "office" blocks all writes until`) || len(rec.Steps) == 0 || rec.Next != 0 {
 				t.Errorf("with %d of %d steps done the rule is %q", rec.Next, len(rec.Steps), rec.Rule)
 			}
 			r.says(0, `The freeze "office" blocks all writes`, "", "policy", "show")
@@ -78,7 +78,7 @@ func TestBudget(t *testing.T) {
 				if all[at].Result == event.Fixed {
 					fixed++
 				}
-				if all[at].Held == event.HeldByBudget && strings.Contains(all[at].Rule, "it writes to 2 Services in 10 minutes") {
+				if all[at].Held == event.HeldByBudget && strings.Contains(all[at].Rule, "The budget of the class is spent: 2 Services in 10 minutes.") {
 					waiting++
 				}
 				break
