@@ -16,7 +16,7 @@ import (
 
 // unread ends a run that can't read the journal: a record that no version of
 // this program can read blocks the Service, and asking each second won't help.
-var unread = event.Record{Result: event.Waiting, Wait: time.Minute}
+var unread = event.Record{Run: event.Run{Result: event.Waiting}, Outcome: event.Outcome{Wait: time.Minute}}
 
 // load reads the last record of this Service and class, and what is known of the runs.
 func (x *run) load(ctx context.Context) (event.Record, error) {
@@ -137,10 +137,11 @@ func (x *run) since(at time.Time) time.Duration { return max(0, x.env.now().Sub(
 func (x *run) begin(prev event.Record) {
 	f := x.ev.Failure
 	x.rec = event.Record{
-		Case: caseID(f), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service,
-		Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
-		Recorded: f.Recorded, Trace: cmp.Or(f.Trace, event.TraceOf(f.Cluster, x.ev.ID)),
-		Who: x.env.Who, First: x.env.now(), Began: x.clock,
+		Origin: event.Origin{
+			Case: caseID(f), Cluster: f.Cluster, Class: x.r.Class, Service: f.Service, Event: x.ev.ID, Message: f.Message, EventTime: f.Last,
+			Recorded: f.Recorded, Trace: cmp.Or(f.Trace, event.TraceOf(f.Cluster, x.ev.ID)),
+		},
+		Run: event.Run{Who: x.env.Who, First: x.env.now(), Began: x.clock},
 	}
 	if prev.Event == x.ev.ID && prev.Phase == event.Settled {
 		x.rec.Prior = prev.At
