@@ -20,7 +20,8 @@ var unread = event.Record{Run: event.Run{Result: event.Waiting}, Outcome: event.
 
 // load reads the last record of this Service and class, and what is known of the runs.
 func (x *run) load(ctx context.Context) (event.Record, error) {
-	if err := x.remember(ctx); err != nil {
+	var err error
+	if x.lease, err = newLease(ctx, x.env, event.RunKey(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class), x.log); err != nil {
 		return event.Record{}, err
 	}
 	last, err := x.journal.Load(ctx)
@@ -51,11 +52,11 @@ func (x *run) others(ctx context.Context) (event.Record, error) {
 }
 
 // writing returns for how long the run that wrote the record may still be writing.
-func (x *run) writing(rec event.Record) time.Duration {
+func (e *Env) writing(rec event.Record) time.Duration {
 	if rec.Phase != event.Intent && rec.Phase != event.Step || rec.Done() {
 		return 0
 	}
-	return x.env.bound() - x.since(rec.At)
+	return e.bound() - e.since(rec.At)
 }
 
 func decode(m stream.Message) (event.Record, error) {
@@ -96,9 +97,9 @@ func (x *run) resume(prev event.Record, agreed bool) (next, event.Record) {
 	var left time.Duration // until the run that wrote prev, or what it waits for, is over
 	switch {
 	case open && !prev.Done():
-		left = x.writing(prev)
+		left = x.env.writing(prev)
 	case parked && !prev.Done(), held && prev.Event == x.ev.ID && !x.ev.Again:
-		left = prev.Wait - x.since(prev.At)
+		left = prev.Wait - x.env.since(prev.At)
 	}
 	if left > 0 {
 		return later(left)
@@ -112,7 +113,7 @@ func (x *run) resume(prev event.Record, agreed bool) (next, event.Record) {
 		return afresh, event.Record{}
 	case (open || parked) && prev.Done():
 		return x.take(prev, prove)
-	case (open || parked) && len(prev.Attempts) > 0 && x.since(prev.Attempts[len(prev.Attempts)-1]) > stale:
+	case (open || parked) && len(prev.Attempts) > 0 && x.env.since(prev.Attempts[len(prev.Attempts)-1]) > stale:
 		return afresh, event.Record{}
 	case open || parked:
 		return x.take(prev, goOn)
@@ -130,7 +131,7 @@ func (x *run) resume(prev event.Record, agreed bool) (next, event.Record) {
 
 // since returns how long ago a time was. A clock that jumped back must not make
 // anything wait for longer than it was to wait: it is never negative.
-func (x *run) since(at time.Time) time.Duration { return max(0, x.env.now().Sub(at)) }
+func (e *Env) since(at time.Time) time.Duration { return max(0, e.now().Sub(at)) }
 
 // begin starts the record of this run. An open case goes on under its ID; after
 // one that ended, another begins.
@@ -147,7 +148,7 @@ func (x *run) begin(prev event.Record) {
 		x.rec.Prior = prev.At
 	}
 	for _, at := range prev.Attempts {
-		if x.since(at) < attemptsFor {
+		if x.env.since(at) < attemptsFor {
 			x.rec.Attempts = append(x.rec.Attempts, at)
 		}
 	}
@@ -159,7 +160,7 @@ func (x *run) begin(prev event.Record) {
 		}
 		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
 	}
-	x.rec.Errors = x.errors(prev)
+	x.rec.Errors = x.lease.errors(prev, x.env)
 	switch {
 	case prev.Phase == event.Settled && prev.Result == event.Undone:
 		x.rec.Back = prev.At
@@ -168,7 +169,7 @@ func (x *run) begin(prev event.Record) {
 	}
 	x.rec.Since = x.waitsSince(prev)
 	if !f.Last.IsZero() {
-		x.rec.Timings.Queue = x.since(f.Last)
+		x.rec.Timings.Queue = x.env.since(f.Last)
 	}
 	// Numbers go on where attempts are forgotten: a mark that the Service bears
 	// already would wake nobody.
@@ -238,7 +239,7 @@ func lasting(rec event.Record) bool {
 // waitsSince returns since when the case waits whose last record this is; zero if
 // it doesn't.
 func (x *run) waitsSince(prev event.Record) time.Time {
-	if idle(prev) || lasting(prev) && x.since(x.last(prev)) < stale {
+	if idle(prev) || lasting(prev) && x.env.since(x.lease.last(prev)) < stale {
 		return prev.Since
 	}
 	return time.Time{}
@@ -249,5 +250,5 @@ func (x *run) waited() time.Duration {
 	if x.rec.Since.IsZero() {
 		return 0
 	}
-	return x.since(x.rec.Since)
+	return x.env.since(x.rec.Since)
 }

@@ -132,7 +132,7 @@ type Event struct {
 func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
 	return answer(ctx, env, r, ev,
 		func(ctx context.Context, x *run) (event.Record, error) {
-			defer x.still()
+			defer func() { x.lease.still() }()
 			rec, err := x.run(ctx)
 			x.release(ctx)
 			return rec, err
@@ -165,7 +165,7 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 	defer func() { err = safe(err) }()
 	defer func() {
 		if p := recover(); p != nil {
-			rec, err = broken(ctx, x, x.panicked(p))
+			rec, err = broken(ctx, x, panicked(p, r.Class, x.log))
 		}
 	}()
 	return do(ctx, x)
@@ -192,9 +192,9 @@ func (x *run) look(ctx context.Context) (event.Record, error) {
 
 // panicked returns a class's panic as an error: it must not take the other
 // classes down. The stack goes to the log.
-func (x *run) panicked(p any) error {
-	x.log.Error("class panicked", "panic", event.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
-	return fmt.Errorf("class %s panicked: %v", x.r.Class, p)
+func panicked(p any, class string, log *slog.Logger) error {
+	log.Error("class panicked", "panic", event.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
+	return fmt.Errorf("class %s panicked: %v", class, p)
 }
 
 // safe returns an error whose text holds no secret, whoever shows it.
@@ -220,21 +220,23 @@ func (r *redacted) Unwrap() error { return r.error }
 
 // A run is the state of one Run.
 type run struct {
-	env     *Env
-	r       *remedy.Remedy
-	ev      Event
-	c       *remedy.Case
-	w       *remedy.Writers
-	journal *stream.Journal
-	rec     event.Record  // what the next append says
-	steps   []remedy.Step // of the plan
-	risk    remedy.Risk   // of the plan, worked out in this run
-	taken   bool          // the plan was taken over from the journal, and must be judged
-	intent  bool          // the journal holds the plan as one to apply
-	log     *slog.Logger
-	clock   time.Time         // when the present phase began
-	into    *time.Duration    // where its time is told if the run ends in it; nil: it is over
-	around  map[string]string // labels of the namespace
+	env       *Env
+	r         *remedy.Remedy
+	ev        Event
+	c         *remedy.Case
+	w         *remedy.Writers
+	journal   *stream.Journal
+	failures  failures
+	approvals approvals
+	rec       event.Record  // what the next append says
+	steps     []remedy.Step // of the plan
+	risk      remedy.Risk   // of the plan, worked out in this run
+	taken     bool          // the plan was taken over from the journal, and must be judged
+	intent    bool          // the journal holds the plan as one to apply
+	log       *slog.Logger
+	clock     time.Time         // when the present phase began
+	into      *time.Duration    // where its time is told if the run ends in it; nil: it is over
+	around    map[string]string // labels of the namespace
 
 	prev       event.Record // the last record of the class
 	lease      *lease
@@ -256,6 +258,7 @@ func newRun(env *Env, r *remedy.Remedy, ev Event) (*run, error) {
 	log := env.log().With("class", r.Class, "cluster", f.Cluster, "namespace", f.Service.Namespace, "service", f.Service.Name, "event", ev.ID)
 	return &run{
 		env: env, r: r, ev: ev, log: log, clock: env.now(),
+		failures: failures{env, f.Service}, approvals: approvals{env, f.Service.UID, r.Class},
 		c: &remedy.Case{View: ccm.View{Cluster: f.Cluster, Cloud: env.Cloud, Kube: env.Kube}, Event: f, Now: env.now(), Log: log, Taken: map[string]bool{}, Remedy: r},
 		w: &remedy.Writers{Cloud: env.CloudWriter, Kube: env.KubeWriter},
 	}, nil
@@ -274,7 +277,7 @@ func (x *run) run(ctx context.Context) (event.Record, error) {
 	if x.other, err = x.others(ctx); err != nil {
 		return unread, err
 	}
-	agreed, err := x.agreed(ctx, prev)
+	agreed, err := x.approvals.agreed(ctx, prev)
 	if err != nil {
 		return unread, err
 	}
@@ -284,19 +287,20 @@ func (x *run) run(ctx context.Context) (event.Record, error) {
 	if next == answered {
 		return rec, nil
 	}
-	if left := x.writing(x.other); left > 0 {
+	if left := x.env.writing(x.other); left > 0 {
 		return x.later(min(left, soon))
 	}
-	if h := x.stands(ctx, prev); h != nil && (next == afresh || next == takeBack) && !x.ev.Again {
+	if h := x.env.stands(ctx, prev); h != nil && (next == afresh || next == takeBack) && !x.ev.Again {
 		x.keep(h) // the journal says so already
 		x.rec.Undoing = next == takeBack
 		return x.rec, nil
 	}
-	if wait, err := x.enter(ctx, prev); err != nil {
+	if wait, err := x.lease.enter(ctx, prev, x.other, x.log); err != nil {
 		return unread, err
 	} else if wait > 0 {
 		return x.later(wait)
 	}
+	x.rec.Crashes = x.lease.state.Crashes
 	if x.rec.Crashes >= maxCrashes {
 		x.rec.SetFinding(say.F("%d runs on this event in a row never ended.", x.rec.Crashes))
 		x.rec.SetAsk(say.F("Check the log of the function for why it stops, then replay the event."))
@@ -335,8 +339,8 @@ type unreadable struct{ error }
 func (u unreadable) Unwrap() error { return u.error }
 
 // policy reads the policy in force.
-func (x *run) policy(ctx context.Context) (remedy.Policy, error) {
-	p, err := x.env.Policy(ctx)
+func (e *Env) policy(ctx context.Context) (remedy.Policy, error) {
+	p, err := e.Policy(ctx)
 	if err != nil {
 		return remedy.Policy{}, unreadable{fmt.Errorf("read the policy: %w", err)}
 	}

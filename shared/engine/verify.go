@@ -26,7 +26,7 @@ func (x *run) prove(ctx context.Context, prev event.Record) (event.Record, error
 		}
 	}
 	var err error
-	if x.c.Policy, err = x.policy(ctx); err != nil {
+	if x.c.Policy, err = x.env.policy(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
 	return x.verify(ctx)
@@ -61,7 +61,7 @@ func (x *run) verify(ctx context.Context) (event.Record, error) {
 		}
 		err := x.env.Kube.WatchService(watch, ref.Namespace, ref.Name, from, func(svc *corev1.Service) bool {
 			last, x.c.Service = svc, svc
-			return len(x.over(svc)) > 0 || left(svc) != x.rec.Left || x.marked(svc)
+			return len(whyOver(x.c, svc)) > 0 || left(svc) != x.rec.Left || marked(svc, x.rec.Hash)
 		})
 		switch {
 		case errors.Is(err, kube.ErrNotFound):
@@ -71,9 +71,9 @@ func (x *run) verify(ctx context.Context) (event.Record, error) {
 			return x.unproven(ctx)
 		case err != nil:
 			return x.fail(ctx, fmt.Errorf("watch Service %s: %w", ref, err))
-		case len(x.over(last)) > 0:
+		case len(whyOver(x.c, last)) > 0:
 			x.lap(&x.rec.Timings.Verify)
-			return x.gone(ctx, x.over(last))
+			return x.gone(ctx, whyOver(x.c, last))
 		case left(last) != x.rec.Left:
 			x.lap(&x.rec.Timings.Verify)
 			return x.changed(ctx)
@@ -106,13 +106,13 @@ func (x *run) byCause(ctx context.Context) (event.Record, error) {
 	return x.park(ctx, 30*time.Second, event.ByCause, say.F("Applied. Only the cause shows whether it worked; it is checked again."))
 }
 
-// marked reports whether the Service shows a full sync after our write.
-func (x *run) marked(svc *corev1.Service) bool {
+// marked reports whether the Service shows a full sync after our write, before which it had another hash.
+func marked(svc *corev1.Service, before string) bool {
 	if svc.DeletionTimestamp != nil {
 		return false
 	}
 	hash := svc.Labels[ccm.HashLabel]
-	return hash != "" && hash != x.rec.Hash && ccm.Synced(svc)
+	return hash != "" && hash != before && ccm.Synced(svc)
 }
 
 // proven reports what the marks alone can't tell: that the address is the load
@@ -149,11 +149,11 @@ func (x *run) changed(ctx context.Context) (event.Record, error) {
 // unproven ends a run that saw no success in its time.
 func (x *run) unproven(ctx context.Context) (event.Record, error) {
 	x.lap(&x.rec.Timings.Verify)
-	f, found, err := x.newest(ctx, "*")
+	f, found, err := x.failures.newest(ctx, "*")
 	if err != nil {
 		return x.fail(ctx, err)
 	}
-	same, sameFound, err := x.newest(ctx, x.r.Class)
+	same, sameFound, err := x.failures.newest(ctx, x.r.Class)
 	if err != nil {
 		return x.fail(ctx, err)
 	}
@@ -190,7 +190,7 @@ func (x *run) unproven(ctx context.Context) (event.Record, error) {
 
 // unsettled ends an attempt that did not work. It comes back until the attempts are spent.
 func (x *run) unsettled(ctx context.Context, why say.Text) (event.Record, error) {
-	if err := x.trip(ctx); err != nil {
+	if err := x.env.trip(ctx, x.r.Class, x.rec, bore(x.rec, x.steps), x.log); err != nil {
 		return x.fail(ctx, err)
 	}
 	x.rec.AddNote(why)
