@@ -14,8 +14,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
+// An application is the phase that writes: it applies a plan that is decided.
+type application struct {
+	*run
+	taken    bool // the plan was taken over from the journal, and must be judged
+	reserved bool // the plan was parked until a moment that is its own
+}
+
 // write claims what the plan needs, journals the intent and applies the steps.
-func (x *run) write(ctx context.Context, plan remedy.Plan) (event.Record, error) {
+func (x *application) write(ctx context.Context, plan remedy.Plan) (event.Record, error) {
 	if ok, err := x.afford(ctx); err != nil {
 		return x.fail(ctx, err)
 	} else if !ok {
@@ -60,7 +67,7 @@ func (x *run) write(ctx context.Context, plan remedy.Plan) (event.Record, error)
 
 // claim takes a place of each claim. false means that one has none left, and
 // that the case now says so.
-func (x *run) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
+func (x *application) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
 	for _, cl := range claims {
 		ok, err := x.env.Stream.Claim(ctx, cl.Key, cl.Of, string(x.c.Service.UID), claimFor)
 		if err != nil {
@@ -79,7 +86,7 @@ func (x *run) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
 }
 
 // goOn applies the rest of a plan that an earlier run left open or parked.
-func (x *run) goOn(ctx context.Context) (event.Record, error) {
+func (x *application) goOn(ctx context.Context) (event.Record, error) {
 	var err error
 	if x.c.Policy, err = x.env.policy(ctx); err != nil {
 		return x.fail(ctx, err)
@@ -103,7 +110,6 @@ func (x *run) goOn(ctx context.Context) (event.Record, error) {
 	if err := x.locate(ctx); err != nil {
 		return x.fail(ctx, err)
 	}
-	x.taken = true
 	return x.apply(ctx, true)
 }
 
@@ -123,7 +129,7 @@ func (x *run) gone(ctx context.Context, over say.Text) (event.Record, error) {
 
 // apply makes the steps from rec.Next on, each journalled before and after.
 // check is set when a step may have been made already.
-func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
+func (x *application) apply(ctx context.Context, check bool) (event.Record, error) {
 	x.into = &x.rec.Timings.Apply
 	unlock, held, err := x.env.lockTargets(ctx, string(x.c.Service.UID), x.steps[x.rec.Next:])
 	defer unlock()
@@ -224,11 +230,11 @@ func (x *run) apply(ctx context.Context, check bool) (event.Record, error) {
 		return x.fail(ctx, err)
 	}
 	x.lap(&x.rec.Timings.Apply)
-	return x.verify(ctx)
+	return verification{x.run}.verify(ctx)
 }
 
 // stopped returns why the rest of a plan must not be applied now; nil if it may.
-func (x *run) stopped(ctx context.Context) (*hold, error) {
+func (x *application) stopped(ctx context.Context) (*hold, error) {
 	policy, err := x.env.policy(ctx)
 	if err != nil {
 		return nil, err
@@ -243,7 +249,7 @@ func (x *run) stopped(ctx context.Context) (*hold, error) {
 
 // awake returns the evidence that the controller has synced the Service by itself
 // since the failure and since the last step; empty if there is none.
-func (x *run) awake(ctx context.Context) (over, proof say.Text, err error) {
+func (x *application) awake(ctx context.Context) (over, proof say.Text, err error) {
 	if over, err = x.readService(ctx); err != nil || len(over) > 0 {
 		return over, nil, err
 	}
@@ -264,7 +270,7 @@ func (x *run) moved(ctx context.Context, s remedy.Step) (event.Record, error) {
 		x.rec.Attempts = x.rec.Attempts[:n-1] // nothing was written
 	}
 	// What changes all the time must not be tried all the time.
-	return x.settle(ctx, x.backOff(fmt.Errorf("%s: %w", s, remedy.ErrMoved)))
+	return x.settle(ctx, backOff(&x.rec, fmt.Errorf("%s: %w", s, remedy.ErrMoved)))
 }
 
 // park ends a run between two steps, or after the last one. The next delivery goes on

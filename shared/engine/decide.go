@@ -40,7 +40,7 @@ func (x *run) decide(ctx context.Context, plan remedy.Plan) (bool, error) {
 	may := x.permission(x.c.Policy)
 	if len(plan.Steps) == 0 {
 		x.rec.Result = event.Asked
-		switch lasted := x.waited(); {
+		switch lasted := x.env.waited(x.rec); {
 		case plan.Wait == 0:
 		case lasted <= max(remedy.Lasting, plan.Patience):
 			x.rec.Result = event.Waiting

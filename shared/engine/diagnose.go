@@ -31,7 +31,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 	if x.c.Policy, err = x.env.policy(ctx); err != nil {
 		return remedy.Plan{}, false, err
 	}
-	x.c.Idle = x.waited()
+	x.c.Idle = x.env.waited(x.rec)
 	defer func() { x.c.Cloud = x.env.Cloud }() // steps and proof read anew
 	for range 3 {
 		began := x.env.now()
@@ -67,7 +67,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		// Whoever may create Events can write one of success, or of another failure, too:
 		// neither ends a case whose cause is seen.
 		if len(proof) > 0 && !(told && x.r.Sees) {
-			return end(x.ended(), proof)
+			return end(overAfter(x.tried), proof)
 		}
 		if x.r.StillFails != nil {
 			v, err := x.r.StillFails(ctx, x.c)
@@ -81,10 +81,10 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 				if len(proof) == 0 {
 					proof = say.F("The cause of the failure is gone. The controller retries automatically.")
 				}
-				return end(x.ended(), proof)
+				return end(overAfter(x.tried), proof)
 			case v == remedy.Unknown:
 				finding := say.F("It could not be determined whether the failure still exists.")
-				if x.waited() > patience {
+				if x.env.waited(x.rec) > patience {
 					x.rec.SetAsk(say.F("Check the Service and its load balancer by hand."))
 					return end(event.Asked, finding)
 				}
@@ -110,10 +110,10 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 	return remedy.Plan{}, false, errors.New("the reads before the plan took more than 5 s three times: what they say may be stale")
 }
 
-// ended returns how a failure has ended that is over: one that is over after we
+// overAfter returns how a failure has ended that is over: one that is over after we
 // have written was fixed.
-func (x *run) ended() event.Result {
-	if x.tried {
+func overAfter(tried bool) event.Result {
+	if tried {
 		return event.Fixed
 	}
 	return event.Gone

@@ -66,7 +66,7 @@ func (x *run) keep(h *hold) {
 
 // afford takes the places in the budgets that a plan needs which nobody has agreed
 // to, and reports whether it may begin. What waits for an hour becomes a question.
-func (x *run) afford(ctx context.Context) (bool, error) {
+func (x *application) afford(ctx context.Context) (bool, error) {
 	if x.rec.Approved != nil {
 		return true, nil
 	}
@@ -77,7 +77,7 @@ func (x *run) afford(ctx context.Context) (bool, error) {
 	if agreed, err := x.approvals.approved(ctx, &x.rec, x.c.Attempt); err != nil || agreed {
 		return agreed, err
 	}
-	if x.waited() > patience {
+	if x.env.waited(x.rec) > patience {
 		x.rec.Result = event.Asked
 		x.rec.SetRule(why)
 		x.rec.AddAsk(say.F("The plan has waited for an hour. Approve it: lbremedy approve %s. Or raise the budget in the policy file.", x.rec.Case))

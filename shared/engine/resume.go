@@ -18,6 +18,25 @@ import (
 // this program can read blocks the Service, and asking each second won't help.
 var unread = event.Record{Run: event.Run{Result: event.Waiting}, Outcome: event.Outcome{Wait: time.Minute}}
 
+// A history is what a run finds in the journal when it begins.
+type history struct {
+	prev   event.Record // the last record of the Service and class
+	other  event.Record // the last record of the Service, if it is another class's
+	agreed bool         // a person has approved the plan that prev asks about
+}
+
+// history reads what was before this run.
+func (x *run) history(ctx context.Context) (h history, err error) {
+	if h.prev, err = x.load(ctx); err != nil {
+		return h, err
+	}
+	if h.other, err = x.env.others(ctx, x.ev.Failure.Service.UID, x.r.Class); err != nil {
+		return h, err
+	}
+	h.agreed, err = x.approvals.agreed(ctx, h.prev)
+	return h, err
+}
+
 // load reads the last record of this Service and class, and what is known of the runs.
 func (x *run) load(ctx context.Context) (event.Record, error) {
 	var err error
@@ -37,15 +56,14 @@ func (x *run) load(ctx context.Context) (event.Record, error) {
 // others returns the last record of the Service if it is another class's; the
 // zero record if it is this one's. It is read after this class's own: a record
 // that came in between makes the next append fail.
-func (x *run) others(ctx context.Context) (event.Record, error) {
-	uid := x.ev.Failure.Service.UID
-	last, err := x.env.Stream.Last(ctx, stream.Cases, event.CaseFilter(x.env.Cluster, uid))
+func (e *Env) others(ctx context.Context, uid, class string) (event.Record, error) {
+	last, err := e.Stream.Last(ctx, stream.Cases, event.CaseFilter(e.Cluster, uid))
 	switch {
 	case errors.Is(err, stream.ErrNotFound):
 		return event.Record{}, nil
 	case err != nil:
 		return event.Record{}, fmt.Errorf("read the journal: %w", err)
-	case last.Subject == event.CaseSubject(x.env.Cluster, uid, x.r.Class):
+	case last.Subject == event.CaseSubject(e.Cluster, uid, class):
 		return event.Record{}, nil
 	}
 	return decode(last)
@@ -79,17 +97,24 @@ const (
 	refuse               // nothing: the journal holds what is no plan of the class
 )
 
-// resume decides from the last record how to go on, and begins the new one. agreed
-// says that a person has approved the plan that the last record asks about.
-func (x *run) resume(prev event.Record, agreed bool) (next, event.Record) {
+// A way is how a run goes on after it has read the journal.
+type way struct {
+	next     next
+	answer   event.Record // what the journal says, of a run that is answered
+	reserved bool         // the plan to go on with was parked until a moment that is its own
+}
+
+// resume decides from what was before how to go on, and begins the new record.
+func (x *run) resume(h history) way {
+	prev := h.prev
 	x.begin(prev)
 	x.sign()
 	if prev.Phase == "" {
-		return afresh, event.Record{}
+		return way{next: afresh}
 	}
-	later := func(d time.Duration) (next, event.Record) {
+	later := func(d time.Duration) way {
 		prev.Result, prev.Wait = event.Waiting, max(d, time.Second)
-		return answered, prev
+		return way{next: answered, answer: prev}
 	}
 	open := prev.Phase == event.Intent || prev.Phase == event.Step
 	held := prev.Phase == event.Settled && prev.Held != ""
@@ -106,27 +131,27 @@ func (x *run) resume(prev event.Record, agreed bool) (next, event.Record) {
 	}
 	switch {
 	case prev.Held == event.TakenBack, prev.Undoing && !final(prev.Result):
-		return takeBack, event.Record{}
-	case held || agreed:
-		return afresh, event.Record{}
+		return way{next: takeBack}
+	case held || h.agreed:
+		return way{next: afresh}
 	case parked && prev.Done() && prev.Reason == event.ByCause:
-		return afresh, event.Record{}
+		return way{next: afresh}
 	case (open || parked) && prev.Done():
 		return x.take(prev, prove)
 	case (open || parked) && len(prev.Attempts) > 0 && x.env.since(prev.Attempts[len(prev.Attempts)-1]) > stale:
-		return afresh, event.Record{}
+		return way{next: afresh}
 	case open || parked:
 		return x.take(prev, goOn)
 	case prev.Phase == event.Started:
-		return afresh, event.Record{}
+		return way{next: afresh}
 	case x.ev.Again:
-		return afresh, event.Record{}
+		return way{next: afresh}
 	case (prev.Event == x.ev.ID || x.lease.state.Event == x.ev.ID) && prev.Result.Settled():
-		return answered, prev
+		return way{next: answered, answer: prev}
 	case prev.Result == event.Fixed && !x.ev.Failure.Last.After(prev.At) && !x.ev.Failure.Last.IsZero():
-		return answered, prev
+		return way{next: answered, answer: prev}
 	}
-	return afresh, event.Record{}
+	return way{next: afresh}
 }
 
 // since returns how long ago a time was. A clock that jumped back must not make
@@ -202,27 +227,26 @@ func final(r event.Result) bool {
 
 // take takes a plan over from the record that it stands in. What stands there is data:
 // what is no plan of the class is refused.
-func (x *run) take(prev event.Record, n next) (next, event.Record) {
+func (x *run) take(prev event.Record, n next) way {
 	steps, err := x.r.Planned(x.env.Decode, prev)
 	switch {
 	case errors.Is(err, remedy.ErrUndeclared):
 		x.log.Error("journalled plan refused", "error", err)
 		x.rec.SetFinding(say.F("The plan in the journal is not one that the class can make, and none of it was applied: %s.", err))
 		x.rec.SetAsk(say.F("Find out who wrote it. The next failure of the Service is diagnosed from scratch."))
-		return refuse, event.Record{}
+		return way{next: refuse}
 	case err != nil:
 		x.log.Error("journalled step can't be read", "error", err)
-		return afresh, event.Record{}
+		return way{next: afresh}
 	}
 	crashes := x.rec.Crashes
-	x.reserved = prev.Phase == event.Settled && prev.Reason == event.AfterOthers
 	rec := prev
 	rec.Event, rec.Message, rec.EventTime, rec.Who = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who
 	rec.Recorded, rec.Trace, rec.Opened, rec.Prior, rec.Began = x.rec.Recorded, x.rec.Trace, x.rec.Opened, x.rec.Prior, x.rec.Began
 	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason, rec.Crashes = x.rec.Timings, "", 0, "", "", crashes
 	x.rec, x.steps, x.intent = rec, steps, true
 	x.c.ID, x.c.Attempt = rec.Case, rec.Attempt
-	return n, event.Record{}
+	return way{next: n, reserved: prev.Phase == event.Settled && prev.Reason == event.AfterOthers}
 }
 
 // idle reports whether the record is one of a case that waits and writes nothing.
@@ -246,9 +270,9 @@ func (x *run) waitsSince(prev event.Record) time.Time {
 }
 
 // waited returns for how long the case has waited with nothing to write.
-func (x *run) waited() time.Duration {
-	if x.rec.Since.IsZero() {
+func (e *Env) waited(rec event.Record) time.Duration {
+	if rec.Since.IsZero() {
 		return 0
 	}
-	return x.env.since(x.rec.Since)
+	return e.since(rec.Since)
 }

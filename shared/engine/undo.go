@@ -59,19 +59,21 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 		Cluster: rec.Cluster, Class: rec.Class, Service: rec.Service, Message: rec.Message, Last: rec.EventTime,
 		Recorded: rec.Recorded, Trace: rec.Trace,
 	}}
-	x, err := newRun(env, r, ev)
+	own, err := newRun(env, r, ev)
 	if err != nil {
 		return event.Record{}, err
 	}
+	x := reversal{own}
 	x.journal = env.Stream.Journal(env.Cluster, rec.Service.UID, r.Class)
 	prev, err := x.load(ctx)
 	if err != nil {
 		return event.Record{}, err
 	}
-	if x.other, err = x.others(ctx); err != nil {
+	other, err := env.others(ctx, rec.Service.UID, r.Class)
+	if err != nil {
 		return event.Record{}, err
 	}
-	if left := max(x.env.writing(prev), x.env.writing(x.other)); left > 0 {
+	if left := max(x.env.writing(prev), x.env.writing(other)); left > 0 {
 		return event.Record{}, fmt.Errorf("case %s: a run may be writing to the Service now; try again in %s", rec.Case, left.Round(time.Second))
 	}
 	x.begin(prev)
@@ -191,10 +193,13 @@ func reversible(ctx context.Context, c *remedy.Case, s remedy.Step, i int) (reme
 	return state, fmt.Errorf("undo %d, %s: %w.%s", i+1, s, remedy.ErrMoved, what)
 }
 
+// A reversal is a run that takes back what earlier ones have written.
+type reversal struct{ *run }
+
 // stays ends a take-back by the policy that must not go on now. What a pause or a
 // freeze holds goes on when that is over; where the policy only observes, allows less
 // risk or takes nothing back any more, the rest is left to a person. It reads the Service anew: a label of it may say so.
-func (x *run) stays(ctx context.Context) (rec event.Record, ended bool, err error) {
+func (x reversal) stays(ctx context.Context) (rec event.Record, ended bool, err error) {
 	ends := func(rec event.Record, err error) (event.Record, bool, error) { return rec, true, err }
 	if x.c.Policy, err = x.env.policy(ctx); err != nil {
 		return ends(x.fail(ctx, err))
@@ -231,7 +236,7 @@ func (x *run) stays(ctx context.Context) (rec event.Record, ended bool, err erro
 }
 
 // halfUndone ends an undo that stopped on its way: a person must look.
-func (x *run) halfUndone(ctx context.Context, cause error) (event.Record, error) {
+func (x reversal) halfUndone(ctx context.Context, cause error) (event.Record, error) {
 	x.rec.Error, x.rec.Held = event.Redact(cause.Error()), ""
 	x.rec.SetAsk(say.F("%d of %d steps were undone. Undo the others by hand or keep them.", x.rec.Next, len(x.rec.Steps)))
 	rec, err := x.settle(ctx, event.Failed)
@@ -240,7 +245,7 @@ func (x *run) halfUndone(ctx context.Context, cause error) (event.Record, error)
 
 // takeBack undoes what the attempts of the case have written, as the policy wants it
 // where they are spent. What can't be taken back is left, and a person is told.
-func (x *run) takeBack(ctx context.Context) (event.Record, error) {
+func (x reversal) takeBack(ctx context.Context) (event.Record, error) {
 	x.rec.Held = event.TakenBack // also where it must be tried again
 	var history []event.Record
 	subject := event.CaseSubject(x.env.Cluster, x.ev.Failure.Service.UID, x.r.Class)
